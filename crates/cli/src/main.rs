@@ -1,0 +1,62 @@
+//! The `resurgam` command line: arguments in, text and an exit code out.
+
+mod exit;
+mod policy;
+mod style;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use exit::Exit;
+use policy::Output;
+
+/// Durable execution: workflows that survive crashes, and retries that are understood
+#[derive(Debug, Parser)]
+#[command(name = "resurgam", version, after_help = exit::HELP, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Evaluate, explain, convert and check retry policies
+    #[command(subcommand, after_help = exit::HELP)]
+    Policy(policy::Command),
+}
+
+fn main() -> ExitCode {
+    let Command::Policy(command) = Cli::parse().command;
+    match policy::run(command).and_then(|output| print(&output)) {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            // Nothing is left to be told if this fails as well.
+            let _ = writeln!(anstream::stderr(), "{0}error:{0:#} {error}", style::ERROR);
+            Exit::Unexpected.into()
+        }
+    }
+}
+
+/// Prints what a command answered. Colours are left out where nobody would see them.
+fn print(output: &Output) -> io::Result<Exit> {
+    let stderr = anstream::stderr().write_all(output.stderr.as_bytes());
+    let mut stdout = anstream::stdout();
+    let written = stdout.write_all(output.stdout.as_bytes()).and_then(|()| stdout.flush());
+    unless_unread(stderr.and(written)).map_err(during("write the answer"))?;
+    Ok(output.exit)
+}
+
+/// Takes it as done when nobody reads on, as in `resurgam ... | head`.
+fn unless_unread(written: io::Result<()>) -> io::Result<()> {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+/// Adds to an error what was attempted.
+fn during(what: &str) -> impl Fn(io::Error) -> io::Error {
+    move |error| io::Error::new(error.kind(), format!("{what}: {error}"))
+}

@@ -1,0 +1,92 @@
+//! Says whether a policy is accepted, and what about it is probably not meant.
+
+use std::fmt::Write as _;
+
+use resurgam_core::retry::dialect::Dialect;
+use resurgam_core::retry::lint::{self, Lint};
+use serde::Serialize;
+
+use super::Output;
+use super::complaint::{Complaint, Refusal, printable};
+use super::source::Loaded;
+use crate::exit::Exit;
+use crate::style::{ERROR, GOOD, WARNING};
+
+/// What `--json` answers, for accepted and refused policies alike.
+#[derive(Serialize)]
+pub(crate) struct Verdict<'a> {
+    ok: bool,
+    errors: &'a [Complaint],
+    lints: Vec<LintJson>,
+    unsupported: Vec<String>,
+    notes: &'a [String],
+}
+
+#[derive(Serialize)]
+pub(crate) struct LintJson {
+    code: String,
+    message: String,
+}
+
+impl From<&Lint> for LintJson {
+    fn from(lint: &Lint) -> Self {
+        LintJson { code: format!("{:?}", lint.code), message: lint.message.clone() }
+    }
+}
+
+/// The outcome for people: warnings aside, then one line that says how it went.
+pub(crate) fn text(loaded: &Loaded, dialect: Dialect, strict: bool) -> Output {
+    let mut stderr = String::new();
+    for warning in warnings(loaded) {
+        let _ = writeln!(stderr, "{WARNING}warning:{WARNING:#} {warning}");
+    }
+    let name = printable(&loaded.name);
+    let lints = lint::lint(&loaded.policy).len();
+    let counted = if lints == 1 { "1 lint".into() } else { format!("{lints} lints") };
+    if exit(lints, strict) != Exit::Done {
+        let _ = writeln!(stderr, "{ERROR}error:{ERROR:#} {name} has {counted}, and --strict is on");
+        return Output { stdout: String::new(), stderr, exit: exit(lints, strict) };
+    }
+    let counted = if lints == 0 { String::new() } else { format!(", with {counted}") };
+    let stdout = format!("{GOOD}ok:{GOOD:#} {name} is a valid {dialect} policy{counted}\n");
+    Output { stdout, stderr, exit: Exit::Done }
+}
+
+/// The outcome for programs.
+pub(crate) fn json(loaded: &Loaded, strict: bool) -> serde_json::Result<Output> {
+    let lints = lint::lint(&loaded.policy);
+    let exit = exit(lints.len(), strict);
+    let verdict = Verdict {
+        ok: exit == Exit::Done,
+        errors: &[],
+        lints: lints.iter().map(LintJson::from).collect(),
+        unsupported: loaded.policy.unsupported(),
+        notes: &loaded.notes,
+    };
+    Ok(Output::json(serde_json::to_string_pretty(&verdict)?, exit))
+}
+
+/// A refusal for programs.
+pub(crate) fn refused_json(refusal: &Refusal) -> serde_json::Result<Output> {
+    let verdict = Verdict {
+        ok: false,
+        errors: &refusal.complaints,
+        lints: Vec::new(),
+        unsupported: Vec::new(),
+        notes: &[],
+    };
+    Ok(Output::json(serde_json::to_string_pretty(&verdict)?, refusal.exit))
+}
+
+/// Everything that is accepted and still worth a word: lints, what the engine cannot do yet, and
+/// what has no effect.
+pub(crate) fn warnings(loaded: &Loaded) -> Vec<String> {
+    let lints = lint::lint(&loaded.policy);
+    let lints = lints.iter().map(Lint::to_string);
+    let others = loaded.policy.unsupported().into_iter().chain(loaded.notes.iter().cloned());
+    lints.chain(others).map(|warning| printable(&warning)).collect()
+}
+
+fn exit(lints: usize, strict: bool) -> Exit {
+    if strict && lints > 0 { Exit::BadInput } else { Exit::Done }
+}

@@ -1,0 +1,70 @@
+//! Writes a policy in the words of another system, and says what those words cannot say.
+
+use std::fmt::Write as _;
+
+use resurgam_core::retry::RetryPolicy;
+use resurgam_core::retry::dialect::{Dialect, Exported};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::Output;
+use super::complaint::printable;
+use super::source::Loaded;
+use crate::exit::Exit;
+use crate::style::WARNING;
+
+/// A configuration as it is printed. Our own form keeps the order of its fields, the most
+/// important one first; a JSON value would sort them.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Config<'a> {
+    Canonical(&'a RetryPolicy),
+    Foreign(&'a Value),
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    config: Config<'a>,
+    lost: &'a [String],
+    notes: &'a [String],
+}
+
+/// The converted policy for people and files: it alone on standard output, the rest aside.
+pub(crate) fn text(loaded: &Loaded, to: Dialect) -> serde_json::Result<Output> {
+    let exported = to.export(&loaded.policy);
+    let bare = match (to, &exported.config["brackets"]) {
+        (Dialect::RappelIr, Value::String(brackets)) => Some(brackets.clone()),
+        _ => None,
+    };
+    let stdout = match bare {
+        Some(brackets) => brackets,
+        None => serde_json::to_string_pretty(&config(loaded, to, &exported))?,
+    };
+    let mut stderr = String::new();
+    for note in &loaded.notes {
+        let _ = writeln!(stderr, "{WARNING}note:{WARNING:#} {}", printable(note));
+    }
+    for lost in &exported.lost {
+        let _ = writeln!(stderr, "{WARNING}lost:{WARNING:#} {}", printable(lost));
+    }
+    Ok(Output { stdout: stdout + "\n", stderr, exit: exit(&exported) })
+}
+
+/// The same for programs, as one JSON value.
+pub(crate) fn json(loaded: &Loaded, to: Dialect) -> serde_json::Result<Output> {
+    let exported = to.export(&loaded.policy);
+    let answer =
+        Json { config: config(loaded, to, &exported), lost: &exported.lost, notes: &loaded.notes };
+    Ok(Output::json(serde_json::to_string_pretty(&answer)?, exit(&exported)))
+}
+
+fn config<'a>(loaded: &'a Loaded, to: Dialect, exported: &'a Exported) -> Config<'a> {
+    match to {
+        Dialect::Canonical => Config::Canonical(&loaded.policy),
+        _ => Config::Foreign(&exported.config),
+    }
+}
+
+fn exit(exported: &Exported) -> Exit {
+    if exported.lost.is_empty() { Exit::Done } else { Exit::Lossy }
+}

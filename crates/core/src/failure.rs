@@ -1,0 +1,316 @@
+//! The record of an attempt that did not succeed.
+//!
+//! A failure is data, not a Rust error: it is written to the store, compared with the rules of a
+//! policy, handed to the workflow on replay and shown to operators. That is why it does not
+//! implement `std::error::Error`; in exchange, `?` turns any error into one.
+
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// What kind of trouble ended an attempt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// The activity returned an error.
+    #[default]
+    Error,
+    /// The attempt ran longer than its attempt timeout.
+    Timeout,
+    /// No heartbeat came within the heartbeat timeout.
+    HeartbeatTimeout,
+    /// No worker took the attempt within the queue timeout.
+    QueueTimeout,
+    /// The whole call ran longer than its total timeout.
+    TotalTimeout,
+    /// The activity panicked.
+    Panic,
+    /// The process that ran the attempt died.
+    WorkerLost,
+    /// The other side asked us to slow down.
+    Throttled,
+    /// The call was cancelled. Not a failure, and never retried.
+    Cancelled,
+}
+
+impl Kind {
+    /// Every kind, in the order of their declaration.
+    pub const ALL: [Kind; 9] = [
+        Kind::Error,
+        Kind::Timeout,
+        Kind::HeartbeatTimeout,
+        Kind::QueueTimeout,
+        Kind::TotalTimeout,
+        Kind::Panic,
+        Kind::WorkerLost,
+        Kind::Throttled,
+        Kind::Cancelled,
+    ];
+
+    /// The name used in policies, records and messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Error => "error",
+            Kind::Timeout => "timeout",
+            Kind::HeartbeatTimeout => "heartbeat_timeout",
+            Kind::QueueTimeout => "queue_timeout",
+            Kind::TotalTimeout => "total_timeout",
+            Kind::Panic => "panic",
+            Kind::WorkerLost => "worker_lost",
+            Kind::Throttled => "throttled",
+            Kind::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// Recorded data about an attempt without success.
+///
+/// ```
+/// use resurgam_core::Failure;
+///
+/// fn parse(port: &str) -> Result<u16, Failure> {
+///     Ok(port.parse()?) // any error becomes a failure that the policy decides about
+/// }
+/// let failure = parse("eighty").unwrap_err();
+/// assert_eq!(failure.type_name.as_deref(), Some("ParseIntError"));
+///
+/// let failure = Failure::terminal("no such account").with_type("AccountUnknown");
+/// assert!(failure.is_terminal());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Failure {
+    /// What kind of trouble it was.
+    pub kind: Kind,
+    /// The name that policies match on, such as `CardDeclined`.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub type_name: Option<String>,
+    /// The type and the types it descends from, nearest first. Languages with class hierarchies
+    /// fill it in, so that a rule for `ConnectionError` also matches `ConnectionResetError`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mro: Vec<String>,
+    /// A code from the other side: an HTTP status, an SQLSTATE.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// What happened, for people.
+    pub message: String,
+    /// What the failure itself says about being tried again; `None` leaves it to the policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retryable: Option<bool>,
+    /// The other side's wish when to be asked again (`Retry-After`).
+    #[serde(rename = "retry_after_ms", with = "millis", skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<Duration>,
+    /// Set by [`Failure::snooze`]: run me later, this was no failure.
+    #[serde(rename = "snooze_ms", with = "millis", skip_serializing_if = "Option::is_none")]
+    pub snooze: Option<Duration>,
+    /// Anything the activity wants to tell its workflow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub details: Option<serde_json::Value>,
+    /// What caused it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Box<Failure>>,
+    /// How many attempts were made, on the failure that a workflow gets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u32>,
+    /// Why retrying stopped, on the failure that a workflow gets: the name of a
+    /// [`Reason`](crate::retry::Reason).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// The type of a failure made by [`Failure::prune`].
+const PRUNED: &str = "Pruned";
+
+/// How many causes of an error are kept; a chain that is longer (or circular) is cut.
+const CAUSES: usize = 16;
+
+impl Failure {
+    /// A failure that the policy decides about.
+    pub fn new(message: impl Into<String>) -> Self {
+        Failure { message: message.into(), ..Failure::default() }
+    }
+
+    /// A failure of a kind, as the engine records timeouts, panics and lost workers.
+    pub fn of_kind(kind: Kind, message: impl Into<String>) -> Self {
+        Failure { kind, ..Failure::new(message) }
+    }
+
+    /// A failure with a type for rules to match on.
+    pub fn of_type(type_name: impl Into<String>, message: impl Into<String>) -> Self {
+        Failure::new(message).with_type(type_name)
+    }
+
+    /// A failure that says it may be tried again, whatever the rules of the policy say about its
+    /// type. Limits on attempts and time still hold.
+    pub fn retryable(message: impl Into<String>) -> Self {
+        Failure { retryable: Some(true), ..Failure::new(message) }
+    }
+
+    /// A failure that is never tried again.
+    pub fn terminal(message: impl Into<String>) -> Self {
+        Failure { retryable: Some(false), ..Failure::new(message) }
+    }
+
+    /// A failure after which the other side wants to be asked again in `delay`.
+    pub fn retry_after(delay: Duration, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Failure { kind: Kind::Throttled, retry_after: Some(delay), ..Failure::new(message) }
+    }
+
+    /// Not a failure: asks to be run again in `delay`, without being counted.
+    pub fn snooze(delay: Duration) -> Self {
+        Failure { snooze: Some(delay), ..Failure::new("snoozed") }
+    }
+
+    /// Ends this branch of a graph without failing it; elsewhere a terminal failure of type
+    /// `Pruned`.
+    pub fn prune() -> Self {
+        Failure::terminal("pruned").with_type(PRUNED)
+    }
+
+    /// Sets the type that rules match on.
+    pub fn with_type(mut self, type_name: impl Into<String>) -> Self {
+        self.type_name = Some(type_name.into());
+        self
+    }
+
+    /// Sets the code that rules match on.
+    pub fn with_code(mut self, code: impl Into<String>) -> Self {
+        self.code = Some(code.into());
+        self
+    }
+
+    /// Attaches data for the workflow.
+    pub fn with_details(mut self, details: serde_json::Value) -> Self {
+        self.details = Some(details);
+        self
+    }
+
+    /// Keeps another failure as the cause of this one.
+    pub fn caused_by(mut self, cause: Failure) -> Self {
+        self.cause = Some(Box::new(cause));
+        self
+    }
+
+    /// Marks it as never to be tried again.
+    pub fn into_terminal(mut self) -> Self {
+        self.retryable = Some(false);
+        self
+    }
+
+    /// True when the failure itself forbids another attempt.
+    pub fn is_terminal(&self) -> bool {
+        self.retryable == Some(false)
+    }
+
+    /// True when it ends a branch of a graph, see [`Failure::prune`].
+    pub fn is_pruned(&self) -> bool {
+        self.is_terminal() && self.type_name.as_deref() == Some(PRUNED)
+    }
+
+    /// True when the failure's type is `name`, or, with `subclass`, when it descends from `name`.
+    /// The empty name stands for a failure that has no type.
+    pub fn has_type(&self, name: &str, subclass: bool) -> bool {
+        let own = self.type_name.as_deref().or(self.mro.first().map(String::as_str));
+        own.unwrap_or("") == name || (subclass && self.mro.iter().any(|base| base == name))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.type_name, self.kind) {
+            (Some(type_name), _) => write!(f, "{type_name}: {}", self.message),
+            (None, Kind::Error) => f.write_str(&self.message),
+            (None, kind) => write!(f, "{}: {}", kind.name(), self.message),
+        }
+    }
+}
+
+impl<E: Error + 'static> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Failure {
+            type_name: Some(short_name(std::any::type_name::<E>())),
+            cause: causes(error.source(), CAUSES),
+            ..Failure::new(error.to_string())
+        }
+    }
+}
+
+fn causes(error: Option<&(dyn Error + 'static)>, left: usize) -> Option<Box<Failure>> {
+    let error = error.filter(|_| left > 0)?;
+    let cause = causes(error.source(), left - 1);
+    Some(Box::new(Failure { cause, ..Failure::new(error.to_string()) }))
+}
+
+/// `core::num::error::ParseIntError` becomes `ParseIntError`; type parameters are left out.
+fn short_name(path: &str) -> String {
+    let path = path.split('<').next().unwrap_or(path);
+    path.rsplit("::").next().unwrap_or(path).to_string()
+}
+
+/// Optional durations as whole milliseconds, the unit of everything that is stored.
+mod millis {
+    use super::*;
+
+    pub(super) fn serialize<S: serde::Serializer>(
+        value: &Option<Duration>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        value.map(|d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX)).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: serde::Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        Ok(Option::<u64>::deserialize(from)?.map(Duration::from_millis))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_error_becomes_a_failure_with_its_short_type_and_its_causes() {
+        #[derive(Debug)]
+        struct GatewayError(std::num::ParseIntError);
+        impl fmt::Display for GatewayError {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("gateway answered nonsense")
+            }
+        }
+        impl Error for GatewayError {
+            fn source(&self) -> Option<&(dyn Error + 'static)> {
+                Some(&self.0)
+            }
+        }
+        let failure = Failure::from(GatewayError("x".parse::<u8>().unwrap_err()));
+        assert_eq!(failure.to_string(), "GatewayError: gateway answered nonsense");
+        assert_eq!(failure.cause.unwrap().message, "invalid digit found in string");
+        assert_eq!(failure.retryable, None);
+    }
+
+    #[test]
+    fn a_failure_survives_being_stored_and_unknown_fields_are_ignored() {
+        let failure = Failure::retry_after(Duration::from_secs(3), "slow down")
+            .with_code("429")
+            .with_details(serde_json::json!({"limit": 10}))
+            .caused_by(Failure::of_type("Quota", "used up"));
+        let stored = serde_json::to_string(&failure).unwrap();
+        assert_eq!(serde_json::from_str::<Failure>(&stored).unwrap(), failure);
+        let newer = r#"{"message":"x","colour":"blue"}"#;
+        assert_eq!(serde_json::from_str::<Failure>(newer).unwrap(), Failure::new("x"));
+    }
+
+    #[test]
+    fn the_hierarchy_matches_only_with_subclass() {
+        let mut failure = Failure::of_type("ConnectionResetError", "reset");
+        failure.mro = vec!["ConnectionResetError".into(), "ConnectionError".into()];
+        assert!(failure.has_type("ConnectionResetError", false));
+        assert!(failure.has_type("ConnectionError", true));
+        assert!(!failure.has_type("ConnectionError", false));
+        assert!(Failure::new("plain").has_type("", false));
+    }
+}

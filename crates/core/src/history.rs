@@ -1,0 +1,132 @@
+//! Histories as text, one event per line, with the ledger's attempts merged in by time.
+//!
+//! This is what people read at three in the morning, and what tests compare: a failing test reads
+//! like a story.
+
+use std::fmt::Write;
+
+use crate::duration::Human;
+use crate::event::RetryMetadata;
+use crate::{Event, EventKind, Payload, Seq, Timestamp};
+
+/// An attempt as the ledger has it, for printing between the events.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AttemptLine {
+    /// The call.
+    pub activity: Seq,
+    /// The activity's name.
+    pub name: String,
+    /// Which attempt.
+    pub attempt: u32,
+    /// How it ended, in one word.
+    pub outcome: String,
+    /// When it ended.
+    pub ended_at: Timestamp,
+    /// What went wrong.
+    pub failure: Option<String>,
+    /// The delay before the next attempt.
+    pub delay_ms: Option<u64>,
+}
+
+/// How much of a user's value is shown.
+const SHOWN: usize = 120;
+
+/// Prints a history with its attempts. Times count from the first event.
+///
+/// ```
+/// use resurgam_core::event::{Event, EventKind, RunStarted};
+/// use resurgam_core::{history, Payload, Seq, Timestamp};
+///
+/// let started = RunStarted { workflow: "greet".into(), input: Payload::null(), seed: 1 };
+/// let event =
+///     Event { seq: Seq(1), at: Timestamp::EPOCH, kind: EventKind::RunStarted(started) };
+/// assert_eq!(history::text(&[event], &[]), "1 +0ms RunStarted greet null\n");
+/// ```
+pub fn text(events: &[Event], attempts: &[AttemptLine]) -> String {
+    let start = events.first().map_or(Timestamp::EPOCH, |event| event.at);
+    let mut attempts = attempts.iter().peekable();
+    let mut text = String::new();
+    for event in events {
+        let before =
+            |attempt: &&AttemptLine| attempt.ended_at <= event.at && event.seq > attempt.activity;
+        while let Some(attempt) = attempts.next_if(before) {
+            attempt_line(&mut text, start, attempt);
+        }
+        let at = Human(event.at.since(start));
+        let line = match &event.kind {
+            EventKind::TimerStarted { fire_at } => {
+                format!("TimerStarted until +{}", Human(fire_at.since(start)))
+            }
+            kind => line(kind),
+        };
+        let _infallible = writeln!(text, "{} +{at} {line}", event.seq);
+    }
+    attempts.for_each(|attempt| attempt_line(&mut text, start, attempt));
+    text
+}
+
+fn attempt_line(text: &mut String, start: Timestamp, attempt: &AttemptLine) {
+    let AttemptLine { activity, name, attempt: number, outcome, .. } = attempt;
+    let at = Human(attempt.ended_at.since(start));
+    let _infallible = write!(text, "  +{at} {name}#{activity} attempt {number} {outcome}");
+    if let Some(failure) = &attempt.failure {
+        let _infallible = write!(text, ": {}", cut(failure));
+    }
+    if let Some(delay) = attempt.delay_ms {
+        let delay = Human(std::time::Duration::from_millis(delay));
+        let _infallible = write!(text, "; again in {delay}");
+    }
+    text.push('\n');
+}
+
+/// One event without its place and time.
+pub fn line(kind: &EventKind) -> String {
+    let name = kind.name();
+    let shown = |payload: &Payload| cut(payload.as_str());
+    match kind {
+        EventKind::RunStarted(started) => {
+            format!("{name} {} {}", started.workflow, shown(&started.input))
+        }
+        EventKind::ActivityScheduled(call) => {
+            format!("{name} {} {}", call.name, shown(&call.input))
+        }
+        EventKind::ActivityCompleted(done) => {
+            let attempts = attempts(done.attempt, done.retry_metadata.as_ref());
+            format!("{name} #{}{attempts} {}", done.activity, shown(&done.result))
+        }
+        EventKind::ActivityFailed(failed) => {
+            let attempts = attempts(failed.attempt, failed.retry_metadata.as_ref());
+            let failure = cut(&failed.failure.to_string());
+            format!("{name} #{}{attempts} {}: {failure}", failed.activity, failed.why)
+        }
+        EventKind::ActivityCancelled { activity: of }
+        | EventKind::TimerFired { timer: of }
+        | EventKind::TimerCancelled { timer: of } => format!("{name} #{of}"),
+        EventKind::TimerStarted { fire_at } => format!("{name} until {fire_at}"),
+        EventKind::SignalReceived { name: signal, value } => {
+            format!("{name} {signal} {}", shown(value))
+        }
+        EventKind::CancelRequested { reason } => format!("{name} {}", cut(reason)),
+        EventKind::StatusSet { value } => format!("{name} {}", shown(value)),
+        EventKind::RunCompleted { result } => format!("{name} {}", shown(result)),
+        EventKind::RunFailed { failure } | EventKind::RunCancelled { failure } => {
+            format!("{name} {}", cut(&failure.to_string()))
+        }
+    }
+}
+
+/// ` (attempt 3)` when there was more than one.
+fn attempts(attempt: u32, metadata: Option<&RetryMetadata>) -> String {
+    match metadata {
+        Some(_) => format!(" (attempt {attempt})"),
+        None => String::new(),
+    }
+}
+
+fn cut(text: &str) -> String {
+    let text = text.replace('\n', " ");
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}... ({} bytes)", &text[..end], text.len()),
+        None => text,
+    }
+}

@@ -1,0 +1,33 @@
+//! The pure heart of Resurgam: what a failure is, and what follows it.
+//!
+//! Nothing here reads a clock, draws a random number, spawns or touches a disk. Time and
+//! randomness come in as arguments, so every decision can be checked as a table.
+//!
+//! Start with [`retry`]: the policy type, the delay it chooses and the decision after a failed
+//! attempt. [`Failure`] is the record that decision is made from.
+
+pub mod command;
+pub mod config;
+pub mod duration;
+pub mod event;
+mod failure;
+pub mod history;
+mod ids;
+pub mod machine;
+mod names;
+mod payload;
+pub mod retry;
+mod time;
+pub mod turn;
+
+pub use event::{Event, EventKind};
+pub use failure::{Failure, Kind};
+pub use ids::{CallKey, RunKey, Seq, Uid};
+pub use names::Names;
+pub use payload::Payload;
+pub use time::Timestamp;
+
+/// The README's code compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

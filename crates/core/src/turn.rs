@@ -1,0 +1,233 @@
+//! Turns: one input, one poll of the workflow's code, the commands it asks for.
+//!
+//! Pure: no clock, no I/O, no spawning. The same inputs give the same commands, which is what
+//! replay relies on: it feeds a history's inputs to the code and compares the commands with the
+//! records. Where they differ the run is *blocked*, not failed, until the code is mended.
+
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use crate::command::Command;
+use crate::machine::SharedMachine;
+use crate::{Event, Failure, Payload, RunKey, Seq, Timestamp};
+
+/// The code of a workflow, begun.
+pub type WorkflowFuture = Pin<Box<dyn Future<Output = Result<Payload, Failure>> + Send>>;
+
+/// How often a turn may poll code that wakes itself without asking for anything.
+const SELF_WAKES: u32 = 10_000;
+
+/// A run in memory: its code and its machine.
+pub struct Run {
+    machine: SharedMachine,
+    code: Option<WorkflowFuture>,
+    woken: Arc<Woken>,
+    last: (Seq, Timestamp),
+}
+
+/// Why a run cannot go on until its code is mended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Blocked {
+    /// The code asks for something else than it did the first time.
+    Nondeterminism(Box<Mismatch>),
+    /// The code panicked.
+    Panic {
+        /// The input it was taking.
+        input: String,
+        /// What it said.
+        message: String,
+    },
+    /// The code waits for nothing that the engine knows.
+    ForeignAwait,
+    /// The history cannot be read.
+    Unreadable(String),
+}
+
+/// A command that is not the recorded one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mismatch {
+    /// The place in the history.
+    pub seq: Seq,
+    /// What is recorded there, if anything is.
+    pub recorded: Option<String>,
+    /// What the code asks for, if anything.
+    pub asked: Option<String>,
+}
+
+impl Run {
+    /// A run whose code begins with its first turn. `begin` makes the code from the machine.
+    pub fn new(key: RunKey, begin: impl FnOnce(SharedMachine) -> WorkflowFuture) -> Self {
+        let machine = SharedMachine::new(key);
+        let code = Some(begin(machine.clone()));
+        Run { machine, code, woken: Arc::default(), last: (Seq(0), Timestamp::EPOCH) }
+    }
+
+    /// Takes an input and answers with what the code asks for.
+    ///
+    /// # Panics
+    /// When the event is not an input, or not the next one: that is a bug of the engine.
+    pub fn turn(&mut self, event: &Event) -> Result<Vec<Command>, Blocked> {
+        assert!(event.kind.is_input(), "{} is not an input", event.kind.name());
+        assert_eq!(event.seq, self.next_seq(), "inputs come in order");
+        self.machine.lock().apply(event);
+        self.poll(event)?;
+        let commands = self.machine.lock().take_commands();
+        let last = commands.last().map_or(event.seq, |command| command.seq);
+        self.last = (last, event.at);
+        Ok(commands)
+    }
+
+    /// Goes through a history. Answers with the commands of the last turn that are not recorded
+    /// yet: a wide turn may have been cut short by a crash.
+    pub fn replay(&mut self, events: &[Event]) -> Result<Vec<Command>, Blocked> {
+        let mut rest: Vec<Command> = Vec::new();
+        let mut asked = Vec::new().into_iter();
+        for event in events {
+            if event.kind.is_input() {
+                if let Some(command) = asked.next() {
+                    return Err(mismatch(event.seq, Some(event), Some(&command)));
+                }
+                asked = self.turn(event)?.into_iter();
+            } else {
+                match asked.next() {
+                    Some(command) if command.kind.is_recorded_by(&event.kind) => {}
+                    other => return Err(mismatch(event.seq, Some(event), other.as_ref())),
+                }
+            }
+        }
+        rest.extend(asked);
+        Ok(rest)
+    }
+
+    /// Ends the run with a failure that its code had no part in.
+    pub fn fail(&mut self, failure: Failure) -> Vec<Command> {
+        let mut machine = self.machine.lock();
+        machine.close(Err(failure));
+        let commands = machine.take_commands();
+        drop(machine);
+        self.code = None;
+        commands
+    }
+
+    /// The place of the next event.
+    pub fn next_seq(&self) -> Seq {
+        self.machine.lock().next_seq()
+    }
+
+    /// The time of the last event; the next one is not earlier.
+    pub fn last_at(&self) -> Timestamp {
+        self.last.1
+    }
+
+    /// True when the code has returned.
+    pub fn is_closed(&self) -> bool {
+        self.code.is_none()
+    }
+
+    /// The machine, for looking.
+    pub fn machine(&self) -> &SharedMachine {
+        &self.machine
+    }
+
+    /// Polls the code until it waits for something or returns.
+    fn poll(&mut self, event: &Event) -> Result<(), Blocked> {
+        let Some(code) = self.code.as_mut() else { return Ok(()) };
+        let waker = Waker::from(self.woken.clone());
+        let mut context = Context::from_waker(&waker);
+        for _ in 0..SELF_WAKES {
+            self.woken.0.store(false, Ordering::Relaxed);
+            let polled = catch_unwind(AssertUnwindSafe(|| code.as_mut().poll(&mut context)));
+            match polled {
+                Err(panic) => {
+                    let input = format!("{} at {}", event.kind.name(), event.seq);
+                    return Err(Blocked::Panic { input, message: panic_message(&*panic) });
+                }
+                Ok(Poll::Ready(returned)) => {
+                    self.machine.lock().close(returned);
+                    self.code = None;
+                    return Ok(());
+                }
+                Ok(Poll::Pending) if self.woken.0.load(Ordering::Relaxed) => {}
+                Ok(Poll::Pending) if self.machine.lock().waits_for_something() => return Ok(()),
+                Ok(Poll::Pending) => return Err(Blocked::ForeignAwait),
+            }
+        }
+        Err(Blocked::ForeignAwait)
+    }
+}
+
+/// Dropping a run, because it is evicted or the process stops, cancels nothing.
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.machine.lock().disarm();
+        let code = self.code.take();
+        // Destructors of the workflow's values are user code too.
+        let _a_panic_there_changes_nothing = catch_unwind(AssertUnwindSafe(|| drop(code)));
+    }
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run").field("last", &self.last).field("closed", &self.is_closed()).finish()
+    }
+}
+
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn mismatch(seq: Seq, recorded: Option<&Event>, asked: Option<&Command>) -> Blocked {
+    Blocked::Nondeterminism(Box::new(Mismatch {
+        seq,
+        recorded: recorded.map(|event| crate::history::line(&event.kind)),
+        asked: asked.map(|command| crate::history::line(&command.kind.record())),
+    }))
+}
+
+/// What a panic said.
+pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| text.to_string());
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic without a message".to_string())
+}
+
+impl fmt::Display for Blocked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Blocked::Nondeterminism(mismatch) => mismatch.fmt(f),
+            Blocked::Panic { input, message } => {
+                write!(f, "the workflow's code panicked while taking {input}: {message}")
+            }
+            Blocked::ForeignAwait => f.write_str(
+                "the workflow awaits something that is not durable (a socket, a channel, tokio's \
+                 sleep): wait through ctx, or move the work into an activity",
+            ),
+            Blocked::Unreadable(what) => write!(f, "the history cannot be read: {what}"),
+        }
+    }
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nothing = "nothing";
+        let recorded = self.recorded.as_deref().unwrap_or(nothing);
+        let asked = self.asked.as_deref().unwrap_or(nothing);
+        write!(
+            f,
+            "the workflow's code has changed under this run: at event {} its history says\n  \
+             {recorded}\nbut the code asks for\n  {asked}\nDeploy code that takes the old way for \
+             old runs, or restore the old code; the run then goes on by itself",
+            self.seq
+        )
+    }
+}
