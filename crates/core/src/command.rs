@@ -75,7 +75,7 @@ pub struct ActivityCall {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CallOptions {
     /// The retry policy.
-    pub retry: Option<RetryPolicy>,
+    pub retry: Option<Box<RetryPolicy>>,
     /// Where it is to run.
     pub queue: Option<String>,
     /// Bound on one attempt.

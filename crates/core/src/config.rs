@@ -190,7 +190,8 @@ impl<'a> At<'a> {
         let Some(list) = self.value.as_array() else {
             return self.refuse("is not a list");
         };
-        let entry = |(i, value)| At { path: format!("{}[{i}]", self.path), value, lenient: self.lenient };
+        let entry =
+            |(i, value)| At { path: format!("{}[{i}]", self.path), value, lenient: self.lenient };
         Ok(list.iter().enumerate().map(entry).collect())
     }
 

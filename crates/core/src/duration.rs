@@ -147,7 +147,8 @@ impl fmt::Display for Human {
         match seconds {
             _ if millis < 1000 => write!(f, "{millis}ms"),
             _ if millis < 59_995 => {
-                let text = format!("{}.{:02}", millis / 1000, millis % 1000 / 10);
+                let hundredths = (millis + 5) / 10;
+                let text = format!("{}.{:02}", hundredths / 100, hundredths % 100);
                 write!(f, "{}s", text.trim_end_matches('0').trim_end_matches('.'))
             }
             0..3_600 => two(f, seconds / 60, "m", seconds % 60, "s"),
@@ -244,6 +245,8 @@ mod tests {
             (0, "0ms"),
             (999, "999ms"),
             (1_000, "1s"),
+            (3_375, "3.38s"),
+            (59_994, "59.99s"),
             (59_999, "1m"),
             (61_000, "1m 1s"),
             (3_599_900, "1h"),

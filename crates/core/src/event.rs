@@ -62,6 +62,8 @@ pub enum EventKind {
         name: String,
         /// Its value.
         value: Payload,
+        /// What makes a repeated signal one, where the sender gave it an id.
+        id: Option<String>,
     },
     /// Input: somebody wants the run to end.
     CancelRequested {
@@ -245,6 +247,8 @@ struct Head {
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     of: Option<Seq>,
     #[serde(skip_serializing_if = "Option::is_none")]
     seed: Option<u64>,
@@ -302,8 +306,9 @@ impl EventKind {
                 head.of = Some(*of);
                 None
             }
-            EventKind::SignalReceived { name, value } => {
+            EventKind::SignalReceived { name, value, id } => {
                 head.name = Some(name.clone());
+                head.id = id.clone();
                 Some(value.clone())
             }
             EventKind::CancelRequested { reason } => {
@@ -361,6 +366,7 @@ impl EventKind {
             "SignalReceived" => EventKind::SignalReceived {
                 name: head.name.ok_or_else(|| lacks(kind, "name"))?,
                 value: body()?,
+                id: head.id,
             },
             "CancelRequested" => {
                 EventKind::CancelRequested { reason: head.why.unwrap_or_default() }

@@ -6,6 +6,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -79,9 +80,17 @@ impl Kind {
 /// let failure = Failure::terminal("no such account").with_type("AccountUnknown");
 /// assert!(failure.is_terminal());
 /// ```
+///
+/// It is one pointer wide, so that `Result<T, Failure>` costs nothing; its fields are those of
+/// [`FailureRecord`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Failure(Box<FailureRecord>);
+
+/// The fields of a [`Failure`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Failure {
+pub struct FailureRecord {
     /// What kind of trouble it was.
     pub kind: Kind,
     /// The name that policies match on, such as `CardDeclined`.
@@ -110,7 +119,7 @@ pub struct Failure {
     pub details: Option<serde_json::Value>,
     /// What caused it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cause: Option<Box<Failure>>,
+    pub cause: Option<Failure>,
     /// How many attempts were made, on the failure that a workflow gets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
@@ -129,12 +138,14 @@ const CAUSES: usize = 16;
 impl Failure {
     /// A failure that the policy decides about.
     pub fn new(message: impl Into<String>) -> Self {
-        Failure { message: message.into(), ..Failure::default() }
+        Failure(Box::new(FailureRecord { message: message.into(), ..FailureRecord::default() }))
     }
 
     /// A failure of a kind, as the engine records timeouts, panics and lost workers.
     pub fn of_kind(kind: Kind, message: impl Into<String>) -> Self {
-        Failure { kind, ..Failure::new(message) }
+        let mut failure = Failure::new(message);
+        failure.kind = kind;
+        failure
     }
 
     /// A failure with a type for rules to match on.
@@ -145,23 +156,28 @@ impl Failure {
     /// A failure that says it may be tried again, whatever the rules of the policy say about its
     /// type. Limits on attempts and time still hold.
     pub fn retryable(message: impl Into<String>) -> Self {
-        Failure { retryable: Some(true), ..Failure::new(message) }
+        let mut failure = Failure::new(message);
+        failure.retryable = Some(true);
+        failure
     }
 
     /// A failure that is never tried again.
     pub fn terminal(message: impl Into<String>) -> Self {
-        Failure { retryable: Some(false), ..Failure::new(message) }
+        Failure::new(message).into_terminal()
     }
 
     /// A failure after which the other side wants to be asked again in `delay`.
     pub fn retry_after(delay: Duration, message: impl Into<String>) -> Self {
-        let message = message.into();
-        Failure { kind: Kind::Throttled, retry_after: Some(delay), ..Failure::new(message) }
+        let mut failure = Failure::of_kind(Kind::Throttled, message);
+        failure.retry_after = Some(delay);
+        failure
     }
 
     /// Not a failure: asks to be run again in `delay`, without being counted.
     pub fn snooze(delay: Duration) -> Self {
-        Failure { snooze: Some(delay), ..Failure::new("snoozed") }
+        let mut failure = Failure::new("snoozed");
+        failure.snooze = Some(delay);
+        failure
     }
 
     /// Ends this branch of a graph without failing it; elsewhere a terminal failure of type
@@ -190,7 +206,7 @@ impl Failure {
 
     /// Keeps another failure as the cause of this one.
     pub fn caused_by(mut self, cause: Failure) -> Self {
-        self.cause = Some(Box::new(cause));
+        self.cause = Some(cause);
         self
     }
 
@@ -218,6 +234,20 @@ impl Failure {
     }
 }
 
+impl Deref for Failure {
+    type Target = FailureRecord;
+
+    fn deref(&self) -> &FailureRecord {
+        &self.0
+    }
+}
+
+impl DerefMut for Failure {
+    fn deref_mut(&mut self) -> &mut FailureRecord {
+        &mut self.0
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.type_name, self.kind) {
@@ -230,18 +260,18 @@ impl fmt::Display for Failure {
 
 impl<E: Error + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
-        Failure {
-            type_name: Some(short_name(std::any::type_name::<E>())),
-            cause: causes(error.source(), CAUSES),
-            ..Failure::new(error.to_string())
-        }
+        let mut failure =
+            Failure::of_type(short_name(std::any::type_name::<E>()), error.to_string());
+        failure.cause = causes(error.source(), CAUSES);
+        failure
     }
 }
 
-fn causes(error: Option<&(dyn Error + 'static)>, left: usize) -> Option<Box<Failure>> {
+fn causes(error: Option<&(dyn Error + 'static)>, left: usize) -> Option<Failure> {
     let error = error.filter(|_| left > 0)?;
-    let cause = causes(error.source(), left - 1);
-    Some(Box::new(Failure { cause, ..Failure::new(error.to_string()) }))
+    let mut failure = Failure::new(error.to_string());
+    failure.cause = causes(error.source(), left - 1);
+    Some(failure)
 }
 
 /// `core::num::error::ParseIntError` becomes `ParseIntError`; type parameters are left out.
@@ -288,7 +318,7 @@ mod tests {
         }
         let failure = Failure::from(GatewayError("x".parse::<u8>().unwrap_err()));
         assert_eq!(failure.to_string(), "GatewayError: gateway answered nonsense");
-        assert_eq!(failure.cause.unwrap().message, "invalid digit found in string");
+        assert_eq!(failure.cause.as_ref().unwrap().message, "invalid digit found in string");
         assert_eq!(failure.retryable, None);
     }
 

@@ -103,7 +103,7 @@ pub fn line(kind: &EventKind) -> String {
         | EventKind::TimerFired { timer: of }
         | EventKind::TimerCancelled { timer: of } => format!("{name} #{of}"),
         EventKind::TimerStarted { fire_at } => format!("{name} until {fire_at}"),
-        EventKind::SignalReceived { name: signal, value } => {
+        EventKind::SignalReceived { name: signal, value, .. } => {
             format!("{name} {signal} {}", shown(value))
         }
         EventKind::CancelRequested { reason } => format!("{name} {}", cut(reason)),

@@ -21,13 +21,13 @@ mod time;
 pub mod turn;
 
 pub use event::{Event, EventKind};
-pub use failure::{Failure, Kind};
+pub use failure::{Failure, FailureRecord, Kind};
 pub use ids::{CallKey, RunKey, Seq, Uid};
 pub use names::Names;
 pub use payload::Payload;
 pub use time::Timestamp;
 
-/// The README's code compiles and runs.
+/// The guide's code compiles and runs.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
+#[doc = include_str!("../../../docs/retries.md")]
+struct Guide;

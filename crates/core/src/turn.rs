@@ -44,7 +44,7 @@ pub enum Blocked {
     },
     /// The code waits for nothing that the engine knows.
     ForeignAwait,
-    /// The history cannot be read.
+    /// Something that it needs is missing or cannot be read; the text says what.
     Unreadable(String),
 }
 
@@ -110,8 +110,14 @@ impl Run {
         machine.close(Err(failure));
         let commands = machine.take_commands();
         drop(machine);
-        self.code = None;
+        self.drop_code();
         commands
+    }
+
+    /// Destructors of the workflow's values are user code too: a panic there changes nothing.
+    fn drop_code(&mut self) {
+        let code = self.code.take();
+        let _nothing_depends_on_it = catch_unwind(AssertUnwindSafe(|| drop(code)));
     }
 
     /// The place of the next event.
@@ -149,7 +155,7 @@ impl Run {
                 }
                 Ok(Poll::Ready(returned)) => {
                     self.machine.lock().close(returned);
-                    self.code = None;
+                    self.drop_code();
                     return Ok(());
                 }
                 Ok(Poll::Pending) if self.woken.0.load(Ordering::Relaxed) => {}
@@ -165,9 +171,7 @@ impl Run {
 impl Drop for Run {
     fn drop(&mut self) {
         self.machine.lock().disarm();
-        let code = self.code.take();
-        // Destructors of the workflow's values are user code too.
-        let _a_panic_there_changes_nothing = catch_unwind(AssertUnwindSafe(|| drop(code)));
+        self.drop_code();
     }
 }
 
@@ -212,7 +216,7 @@ impl fmt::Display for Blocked {
                 "the workflow awaits something that is not durable (a socket, a channel, tokio's \
                  sleep): wait through ctx, or move the work into an activity",
             ),
-            Blocked::Unreadable(what) => write!(f, "the history cannot be read: {what}"),
+            Blocked::Unreadable(what) => f.write_str(what),
         }
     }
 }

@@ -25,8 +25,7 @@ fn at(millis: i64) -> Timestamp {
 }
 
 /// Ten attempts, ten seconds apart, without jitter.
-const TEN_SECONDS: RetryPolicy =
-    RetryPolicy::fixed(Duration::from_secs(10)).jitter(Jitter::None);
+const TEN_SECONDS: RetryPolicy = RetryPolicy::fixed(Duration::from_secs(10)).jitter(Jitter::None);
 
 fn checked(policy: RetryPolicy) -> CheckedPolicy {
     policy.check().unwrap()
@@ -86,7 +85,8 @@ fn an_earlier_check_answers_before_a_later_one() {
     let more = lenient.clone().max_attempts(2);
     let late = at(5_000);
     let coded = Failure::new("failed").with_code("x");
-    let cancelled = Failure { kind: Kind::Cancelled, ..Failure::prune().with_code("x") };
+    let mut cancelled = Failure::prune().with_code("x");
+    cancelled.kind = Kind::Cancelled;
     for (policy, failure, expected) in [
         (&strict, cancelled, Reason::Cancelled),
         (&strict, Failure::prune().with_code("x"), Reason::Pruned),
@@ -142,9 +142,7 @@ fn what_a_rule_leaves_out_the_policy_says() {
 fn all_rules_share_one_count_of_failures() {
     let policy = with_rules(vec![
         Rule::retry(Match::types(&["A"])).max_attempts(3),
-        Rule::retry(Match::types(&["B"]))
-            .max_attempts(5)
-            .backoff(Backoff::exponential(seconds(1))),
+        Rule::retry(Match::types(&["B"])).max_attempts(5).backoff(Backoff::exponential(seconds(1))),
     ]);
     let (a, b) = (Failure::of_type("A", ""), Failure::of_type("B", ""));
     // Three failures, whatever they were: A is at its limit, B goes on and is at its third delay.
@@ -178,7 +176,8 @@ fn descendants_match_unless_the_rule_asks_for_the_type_itself() {
         assert_eq!(!retried(&first(&rule(subclass), failure)), fails, "{subclass} {failure}");
     }
     // Only a hierarchy: its first entry is the type.
-    let anonymous = Failure { type_name: None, ..reset };
+    let mut anonymous = reset;
+    anonymous.type_name = None;
     assert!(retried(&first(&rule(false), &anonymous)));
     assert!(!retried(&first(&rule(true), &anonymous)));
 }
@@ -253,7 +252,8 @@ fn a_cancelled_call_and_a_lost_worker_are_not_asked_about() {
         (Kind::WorkerLost, Reason::WorkerLost),
         (Kind::TotalTimeout, Reason::TotalTimeout),
     ] {
-        let failure = Failure { retryable: Some(true), ..Failure::of_kind(kind, "") };
+        let mut failure = Failure::of_kind(kind, "");
+        failure.retryable = Some(true);
         assert_eq!(reason(&first(&policy, &failure)), Some(expected));
     }
 }
@@ -261,13 +261,7 @@ fn a_cancelled_call_and_a_lost_worker_are_not_asked_about() {
 #[test]
 fn every_other_kind_is_tried_again_unless_a_rule_says_otherwise() {
     let policy = checked(TEN_SECONDS);
-    for kind in [
-        Kind::Error,
-        Kind::Timeout,
-        Kind::HeartbeatTimeout,
-        Kind::Panic,
-        Kind::Throttled,
-    ] {
+    for kind in [Kind::Error, Kind::Timeout, Kind::HeartbeatTimeout, Kind::Panic, Kind::Throttled] {
         assert!(retried(&first(&policy, &Failure::of_kind(kind, ""))), "{kind:?}");
         let never = with_rules(vec![Rule::fail(Match { kinds: vec![kind].into(), ..Match::ALL })]);
         assert!(!retried(&first(&never, &Failure::of_kind(kind, ""))), "{kind:?}");
@@ -357,9 +351,8 @@ fn a_server_delay_is_spread_upwards() {
 fn a_server_delay_is_subject_to_the_deadline() {
     let hint = Failure::retry_after(seconds(30), "slow down");
     let server = ServerDelay { jitter: 0.0, ..ServerDelay::DEFAULT };
-    let policy = |rule| {
-        checked(TEN_SECONDS.server_delay(server).max_elapsed(seconds(60)).deadline(rule))
-    };
+    let policy =
+        |rule| checked(TEN_SECONDS.server_delay(server).max_elapsed(seconds(60)).deadline(rule));
     let after = |rule, elapsed| {
         decide(&policy(rule), &State::after(1, Timestamp::EPOCH), &hint, at(elapsed), 0.0)
     };
@@ -423,9 +416,8 @@ fn the_clock_starts_at_the_scheduling_or_at_the_first_attempt() {
         previous_delay: None,
     };
     let policy = |clock| checked(TEN_SECONDS.max_elapsed(seconds(60)).clock_from(clock));
-    let decision = |clock, now| {
-        retried(&decide(&policy(clock), &state, &Failure::new("down"), at(now), 0.0))
-    };
+    let decision =
+        |clock, now| retried(&decide(&policy(clock), &state, &Failure::new("down"), at(now), 0.0));
     for (clock, last) in [(ClockFrom::FirstScheduled, 50_000), (ClockFrom::FirstStarted, 80_000)] {
         assert!(decision(clock, last), "{clock:?}");
         assert!(!decision(clock, last + 1), "{clock:?}");
@@ -577,7 +569,7 @@ fn every_answer_says_why() {
     let never = checked(TEN_SECONDS.never_for(&["A"]).otherwise(Verdict::Fail));
     let limited = TEN_SECONDS.max_elapsed(seconds(60));
     let look_ahead = checked(limited.clone());
-    let clip = checked(limited.clone().deadline(DeadlineRule::Clip));
+    let clip = checked(limited.deadline(DeadlineRule::Clip));
     let nothing = RetryPolicy::with_backoff(Backoff::None).max_elapsed(seconds(60));
     let total = Timeouts { total: Some(seconds(60)), ..Timeouts::default() };
     let total = checked(TEN_SECONDS.timeouts(total));
@@ -638,5 +630,6 @@ fn every_answer_says_why() {
         max_elapsed: 1m 1s have passed
         total_timeout: 55s have passed and the next wait would be 10s
         queue_timeout: no worker took the attempt in time
-        worker_lost: 11 attempts in a row died with their process"#]].assert_eq(&lines.join("\n"));
+        worker_lost: 11 attempts in a row died with their process"#]]
+    .assert_eq(&lines.join("\n"));
 }

@@ -64,10 +64,7 @@ fn w1_a_policy_that_never_gives_up() {
 #[test]
 fn w2_delays_that_shrink() {
     let policy = |multiplier| RetryPolicy::exponential(seconds(8)).multiplier(multiplier);
-    assert_eq!(
-        message(Code::W2, &policy(0.5)),
-        "backoff.multiplier 0.5 is below 1: delays shrink"
-    );
+    assert_eq!(message(Code::W2, &policy(0.5)), "backoff.multiplier 0.5 is below 1: delays shrink");
     quiet(Code::W2, &policy(1.0));
 }
 

@@ -40,7 +40,12 @@ fn config(cases: u32) -> ProptestConfig {
 }
 
 /// The delays of a backoff under a cap, without jitter.
-fn terms(backoff: &Backoff, max_delay: Option<Duration>, jitter: Jitter, cap: CapOrder) -> Terms<'_> {
+fn terms(
+    backoff: &Backoff,
+    max_delay: Option<Duration>,
+    jitter: Jitter,
+    cap: CapOrder,
+) -> Terms<'_> {
     Terms { max_attempts: Limit::Unlimited, backoff, max_delay, jitter, cap }
 }
 
@@ -239,6 +244,20 @@ proptest! {
     }
 
     #[test]
+    fn a_stored_policy_is_read_back_also_when_a_newer_version_added_fields(
+        policy in strategies::valid(),
+        place in any::<prop::sample::Index>(),
+    ) {
+        let stored = policy.to_stored();
+        prop_assert_eq!(&RetryPolicy::from_stored(&stored).unwrap(), &policy, "{}", stored);
+        let mut value: Value = serde_json::from_str(&stored).unwrap();
+        let place = place.index(objects(&mut value, None));
+        objects(&mut value, Some(place));
+        let newer = RetryPolicy::from_stored(&value.to_string());
+        prop_assert_eq!(&newer.unwrap(), &policy, "{}", value);
+    }
+
+    #[test]
     fn the_schema_accepts_every_valid_policy_and_no_unknown_field(
         policy in strategies::valid(),
         place in any::<prop::sample::Index>(),
@@ -266,7 +285,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(config(2_000))]
+    #![proptest_config(config(1_000))]
 
     #[test]
     fn no_text_panics_the_parsers(text in prop_oneof![
@@ -341,6 +360,59 @@ proptest! {
             prop_assert!(row.reached > 0.0 && row.reached <= 1.0);
         }
     }
+}
+
+#[test]
+fn a_configuration_with_one_wrong_value_is_answered_in_its_own_words() {
+    for dialect in Dialect::ALL {
+        let test = |(full, value, place): (Value, Value, prop::sample::Index)| {
+            let mut config = full.clone();
+            let place = place.index(nodes(&mut config, None));
+            nodes(&mut config, Some((place, &value)));
+            let known = |root: &str| [&full, &config].iter().any(|c| c.get(root).is_some());
+            match dialect.import(&config) {
+                Ok(imported) => {
+                    prop_assert!(imported.policy.check().is_ok());
+                    prop_assert!(dialect != Dialect::Canonical || SCHEMA.is_valid(&config));
+                }
+                Err(problems) => {
+                    explained(&problems)?;
+                    for problem in problems.iter() {
+                        let root = problem.path.split(['.', '[']).next().unwrap();
+                        prop_assert!(root.is_empty() || known(root), "{:?}: {}", problem, config);
+                    }
+                }
+            }
+            Ok(())
+        };
+        let value = strategies::json_value();
+        let input = (strategies::full_config(dialect), value, any::<prop::sample::Index>());
+        let mut runner = TestRunner::new(config(100));
+        let result = runner.run(&input, test);
+        result.unwrap_or_else(|failed| panic!("{dialect}: {failed}"));
+    }
+}
+
+/// Counts the values inside an object or list, and replaces the one at a place.
+fn nodes(value: &mut Value, replace: Option<(usize, &Value)>) -> usize {
+    fn walk(value: &mut Value, replace: Option<(usize, &Value)>, count: &mut usize) {
+        let inner: Vec<&mut Value> = match value {
+            Value::Object(fields) => fields.values_mut().collect(),
+            Value::Array(entries) => entries.iter_mut().collect(),
+            _ => return,
+        };
+        for entry in inner {
+            let here = *count;
+            *count += 1;
+            match replace {
+                Some((place, new)) if place == here => *entry = new.clone(),
+                _ => walk(entry, replace, count),
+            }
+        }
+    }
+    let mut count = 0;
+    walk(value, replace, &mut count);
+    count
 }
 
 /// Every problem says something, and about what.
@@ -439,10 +511,10 @@ fn exporting_and_importing_decides_the_same_whenever_nothing_was_lost() {
         };
         let cases = proptest::collection::vec(strategies::case(), 8);
         let policies = prop_oneof![2 => strategies::simple(), 1 => strategies::imported()];
-        let mut runner = TestRunner::new(config(300));
+        let mut runner = TestRunner::new(config(200));
         let result = runner.run(&(policies, cases), test);
         result.unwrap_or_else(|failed| panic!("{dialect}: {failed}"));
-        assert!(kept.get() >= 20, "only {} policies were said in full by {dialect}", kept.get());
+        assert!(kept.get() >= 15, "only {} policies were said in full by {dialect}", kept.get());
     }
 }
 
@@ -475,7 +547,7 @@ fn every_valid_policy_is_exported_as_something_that_can_be_imported() {
             prop_assert_eq!(refused, None, "{}", exported.config);
             Ok(())
         };
-        let mut runner = TestRunner::new(config(200));
+        let mut runner = TestRunner::new(config(100));
         let result = runner.run(&strategies::valid(), test);
         result.unwrap_or_else(|failed| panic!("{dialect}: {failed}"));
     }

@@ -83,10 +83,7 @@ fn each_rule_of_the_policy_has_its_message() {
             json!({"max_elapsed": "0s"}),
             r#"max_elapsed: "0s" never allows a retry; leave it out or give a time"#,
         ),
-        (
-            json!({"max_delay": "0ms"}),
-            r#"max_delay: "0s" makes every delay nothing; leave it out"#,
-        ),
+        (json!({"max_delay": "0ms"}), r#"max_delay: "0s" makes every delay nothing; leave it out"#),
         (json!({"jitter": {"lo": 2, "hi": 1}}), "jitter: lo 2 is greater than hi 1"),
         (json!({"jitter": {"lo": 0, "hi": 10.5}}), "jitter: 0 to 10.5 is not between 0 and 10"),
         (json!({"jitter": {"lo": -0.1, "hi": 1}}), "jitter: -0.1 to 1 is not between 0 and 10"),
@@ -99,10 +96,7 @@ fn each_rule_of_the_policy_has_its_message() {
             r#"jitter "decorrelated" needs backoff.initial: use an exponential, linear or fixed backoff that begins above 0"#,
         ),
         (json!({"max_elapsed": 300}), r#"max_elapsed: 300 has no unit; write "300s" or "300ms""#),
-        (
-            json!({"max_atempts": 3}),
-            r#"unknown field "max_atempts"; did you mean "max_attempts"?"#,
-        ),
+        (json!({"max_atempts": 3}), r#"unknown field "max_atempts"; did you mean "max_attempts"?"#),
         (
             json!({"timeouts": {"heartbeat": "5m", "attempt": "2m"}}),
             "timeouts.heartbeat (5m) is not below timeouts.attempt (2m)",
@@ -209,9 +203,8 @@ fn numbers_that_only_rust_can_write_are_refused_by_the_check() {
         })
     };
     let range = |lo, hi| RetryPolicy::DEFAULT.jitter(Jitter::Range { lo, hi });
-    let server = |jitter| {
-        RetryPolicy::DEFAULT.server_delay(ServerDelay { jitter, ..ServerDelay::DEFAULT })
-    };
+    let server =
+        |jitter| RetryPolicy::DEFAULT.server_delay(ServerDelay { jitter, ..ServerDelay::DEFAULT });
     let nan = f64::NAN;
     let infinite = f64::INFINITY;
     for (policy, message) in [
@@ -667,8 +660,7 @@ fn phases_may_be_nested_eight_deep() {
     let policy = |depth| RetryPolicy::with_backoff(nested(depth));
     assert!(policy(8).check().is_ok());
     let deep = "[1]".to_string() + &".phases[0][1]".repeat(7);
-    let message =
-        format!("backoff.phases[0]{deep}: phases are nested deeper than 8");
+    let message = format!("backoff.phases[0]{deep}: phases are nested deeper than 8");
     assert_eq!(policy(9).check().unwrap_err().to_string(), message);
     // The check stops there: a policy that is nested beyond all measure cannot exhaust the stack.
     assert_eq!(policy(500).check().unwrap_err().to_string(), message);
@@ -838,11 +830,7 @@ fn full() -> RetryPolicy {
         .into(),
         otherwise: Verdict::Fail,
         lost_worker: LostWorker { max: 3, initial: seconds(1), max_delay: seconds(2) },
-        server_delay: ServerDelay {
-            mode: ServerDelayMode::Exact,
-            max: seconds(60),
-            jitter: 0.25,
-        },
+        server_delay: ServerDelay { mode: ServerDelayMode::Exact, max: seconds(60), jitter: 0.25 },
         idempotency: Idempotency::Keyed,
         on_exhausted: Exhausted::Pause { wait: Some(seconds(7200)) },
     }
@@ -898,7 +886,8 @@ fn other_outcomes_than_fail_are_read_and_named_as_unsupported() {
         rules[4].on_exhausted: "dead_letter" is not supported by this version; use "fail"
         otherwise: "dead_letter" is not supported by this version; use "fail"
         rules[0].then: "pause" is not supported by this version; use "fail"
-        rules[1].then: "dead_letter" is not supported by this version; use "fail""#]].assert_eq(&unsupported);
+        rules[1].then: "dead_letter" is not supported by this version; use "fail""#]]
+    .assert_eq(&unsupported);
     for (_, policy) in preset::ALL {
         assert_eq!(policy.check().unwrap().unsupported(), [""; 0]);
     }

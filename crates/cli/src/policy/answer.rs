@@ -126,6 +126,13 @@ impl Question {
         let known = Value::Object(known);
         let mut fields = At::root(&known).fields("a question")?;
         let question = Question::read_fields(&mut fields);
+        // What is almost a field of ours was meant to be one.
+        for name in map.keys().filter(|name| !FIELDS.contains(&name.as_str())) {
+            if let Some(near) = nearest(name, FIELDS.into_iter()) {
+                let message = format!("unknown field \"{name}\"; did you mean \"{near}\"?");
+                fields.report(Problem::new(name, message));
+            }
+        }
         fields.finish()?;
         question.ok_or_else(|| Problem::new("", "the question is incomplete").into())
     }

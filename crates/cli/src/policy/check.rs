@@ -41,13 +41,13 @@ pub(crate) fn text(loaded: &Loaded, dialect: Dialect, strict: bool) -> Output {
         let _ = writeln!(stderr, "{WARNING}warning:{WARNING:#} {warning}");
     }
     let name = printable(&loaded.name);
-    let lints = lint::lint(&loaded.policy).len();
-    let counted = if lints == 1 { "1 lint".into() } else { format!("{lints} lints") };
-    if exit(lints, strict) != Exit::Done {
+    let warnings = worries(loaded);
+    let counted = if warnings == 1 { "1 warning".into() } else { format!("{warnings} warnings") };
+    if exit(warnings, strict) != Exit::Done {
         let _ = writeln!(stderr, "{ERROR}error:{ERROR:#} {name} has {counted}, and --strict is on");
-        return Output { stdout: String::new(), stderr, exit: exit(lints, strict) };
+        return Output { stdout: String::new(), stderr, exit: exit(warnings, strict) };
     }
-    let counted = if lints == 0 { String::new() } else { format!(", with {counted}") };
+    let counted = if warnings == 0 { String::new() } else { format!(", with {counted}") };
     let stdout = format!("{GOOD}ok:{GOOD:#} {name} is a valid {dialect} policy{counted}\n");
     Output { stdout, stderr, exit: Exit::Done }
 }
@@ -55,7 +55,7 @@ pub(crate) fn text(loaded: &Loaded, dialect: Dialect, strict: bool) -> Output {
 /// The outcome for programs.
 pub(crate) fn json(loaded: &Loaded, strict: bool) -> serde_json::Result<Output> {
     let lints = lint::lint(&loaded.policy);
-    let exit = exit(lints.len(), strict);
+    let exit = exit(worries(loaded), strict);
     let verdict = Verdict {
         ok: exit == Exit::Done,
         errors: &[],
@@ -87,6 +87,11 @@ pub(crate) fn warnings(loaded: &Loaded) -> Vec<String> {
     lints.chain(others).map(|warning| printable(&warning)).collect()
 }
 
-fn exit(lints: usize, strict: bool) -> Exit {
-    if strict && lints > 0 { Exit::BadInput } else { Exit::Done }
+/// How much there is to worry about: lints, and what the engine would refuse.
+fn worries(loaded: &Loaded) -> usize {
+    lint::lint(&loaded.policy).len() + loaded.policy.unsupported().len()
+}
+
+fn exit(worries: usize, strict: bool) -> Exit {
+    if strict && worries > 0 { Exit::BadInput } else { Exit::Done }
 }

@@ -26,8 +26,7 @@ const ROW: f64 = 20.0;
 const ROWS: usize = 30;
 const PANELS: usize = 4;
 
-const LEGEND: &str =
-    "Dot: when an attempt begins in the median run. Bar: from the earliest to the latest.";
+const LEGEND: &str = "Dot: when an attempt begins in the median of the simulated runs. Bar: from the earliest to the latest.";
 
 const STYLE: &str = "\
   text { font: 12px system-ui, 'Segoe UI', Helvetica, Arial, sans-serif; fill: #1f2328; }

@@ -24,6 +24,10 @@ pub(crate) fn waits(terms: &Terms<'_>) -> String {
         return "Does not wait between attempts.".into();
     }
     let most = terms.max_delay.map_or(String::new(), |max| format!(", at most {}", Human(max)));
+    if let (Jitter::Decorrelated, Some(first)) = (terms.jitter, terms.backoff.initial()) {
+        let first = Human(first);
+        return format!("Waits between {first} and three times the wait before{most}.");
+    }
     format!("Waits {}{most}{}.", backoff(terms.backoff), jitter(terms.jitter))
 }
 
@@ -278,7 +282,6 @@ mod tests {
         for (jitter, words) in [
             (json!("full"), "; drawn from 0 to that"),
             (json!("equal"), "; drawn from half of that to all of it"),
-            (json!("decorrelated"), "; drawn from the first delay to three times the previous one"),
             (json!({"proportional": 0.125}), "; spread by 12.5 % up and down"),
             (json!({"lo": 0.5, "hi": 2}), "; spread from 50 % to 200 %"),
             (json!({"additive": "10s"}), "; plus up to 10s"),
@@ -287,6 +290,11 @@ mod tests {
             let expected = format!("Waits 1s, doubling each time, at most 1m{words}.");
             assert_eq!(waits(&policy.terms(None)), expected);
         }
+        let decorrelated = policy(&json!({"jitter": "decorrelated"}));
+        assert_eq!(
+            waits(&decorrelated.terms(None)),
+            "Waits between 1s and three times the wait before, at most 1m."
+        );
     }
 
     #[test]

@@ -15,7 +15,7 @@ fn a_good_policy_is_told_so() {
 #[test]
 fn lints_are_warnings_and_strict_refuses_them() {
     expect![[r#"
-        ok: edda.infinite is a valid canonical policy, with 3 lints
+        ok: edda.infinite is a valid canonical policy, with 3 warnings
         warning: W1 unlimited attempts and no max_elapsed: this never gives up
         warning: W5 unlimited attempts and no jitter: callers that failed together return together, for ever
         warning: W8 unlimited attempts and no timeouts.attempt: one attempt that hangs is never followed by another
@@ -25,7 +25,7 @@ fn lints_are_warnings_and_strict_refuses_them() {
         warning: W1 unlimited attempts and no max_elapsed: this never gives up
         warning: W5 unlimited attempts and no jitter: callers that failed together return together, for ever
         warning: W8 unlimited attempts and no timeouts.attempt: one attempt that hangs is never followed by another
-        error: edda.infinite has 3 lints, and --strict is on
+        error: edda.infinite has 3 warnings, and --strict is on
         exit 2
     "#]].assert_eq(&run("check edda.infinite --strict").all());
     assert_eq!(run("check default --strict").code, 0);
@@ -35,7 +35,7 @@ fn lints_are_warnings_and_strict_refuses_them() {
 fn what_the_engine_cannot_do_yet_is_a_warning() {
     let ran = run_with("check -", r#"{"on_exhausted": "compensate"}"#);
     expect![[r#"
-        ok: <stdin> is a valid canonical policy
+        ok: <stdin> is a valid canonical policy, with 1 warning
         warning: on_exhausted: "compensate" is not supported by this version; use "fail"
         exit 0
     "#]]

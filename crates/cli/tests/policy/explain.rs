@@ -155,10 +155,10 @@ fn each_schedule_has_a_table_and_the_deadline_says_who_reaches_it() {
                    4         4s     8s   11.6s     12s           24s
                    5         4s     8s   11.6s     12s           33s
                    6         4s     8s   11.6s     12s           41s
-                   7         4s  7.89s  11.61s  11.99s           49s  97.7 % reach it
-                   8         4s  7.33s   11.4s  11.99s           55s  70.3 % reach it
-                   9         4s  6.49s  10.49s   11.7s           57s  22.4 % reach it
-                  10      4.13s  5.71s  10.03s  10.89s           59s   3.3 % reach it
+                   7      4.01s   7.9s  11.62s     12s           49s  97.7 % reach it
+                   8      4.01s  7.33s   11.4s  11.99s           55s  70.3 % reach it
+                   9         4s  6.49s  10.49s  11.71s           57s  22.4 % reach it
+                  10      4.14s  5.71s  10.03s   10.9s           59s   3.3 % reach it
                   11      4.06s  4.06s   4.06s   4.06s           55s   0.1 % reach it
             Attempt 12 is almost never made: the time is up before.
 

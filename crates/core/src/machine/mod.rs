@@ -202,13 +202,16 @@ impl Machine {
                     timer.settle(Ok(()));
                 }
             }
-            EventKind::SignalReceived { name, value } => self.signals.receive(name, value.clone()),
+            EventKind::SignalReceived { name, value, id } => {
+                self.signals.receive(name, value.clone(), id.as_deref());
+            }
             EventKind::CancelRequested { reason } => self.cancel(reason),
             _ => {}
         }
     }
 
-    /// True when an input is news to this run: a call or timer that it gave up is not.
+    /// True when an input is news to this run: a call or timer that it gave up is not, nor a
+    /// signal that came before.
     pub fn expects(&self, input: &EventKind) -> bool {
         let open_call = |seq: &Seq| self.activities.get(seq).is_some_and(Activity::is_open);
         match input {
@@ -216,6 +219,7 @@ impl Machine {
             EventKind::ActivityFailed(failed) => open_call(&failed.activity),
             EventKind::TimerFired { timer } => self.timers.get(timer).is_some_and(Timer::is_open),
             EventKind::CancelRequested { .. } => self.cancelled.is_none(),
+            EventKind::SignalReceived { id: Some(id), .. } => !self.signals.knows(id),
             _ => true,
         }
     }

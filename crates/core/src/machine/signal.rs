@@ -7,7 +7,7 @@
 //! | Given             | its future takes it       | forgotten                             |
 //! | Given             | its future is dropped     | forgotten, the signal is next in line again |
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::task::{Poll, Waker};
 
 use crate::{Failure, Payload};
@@ -24,6 +24,8 @@ pub(super) struct Signals {
     by_name: BTreeMap<String, Line>,
     next_place: u64,
     cancelled: Option<Failure>,
+    /// The ids of signals that came with one.
+    known: BTreeSet<String>,
 }
 
 /// The signals of one name that nobody was given, and those who wait. One of both is empty.
@@ -53,7 +55,12 @@ impl Signals {
         Waiter { name: name.to_string(), place }
     }
 
-    pub(super) fn receive(&mut self, name: &str, value: Payload) {
+    pub(super) fn knows(&self, id: &str) -> bool {
+        self.known.contains(id)
+    }
+
+    pub(super) fn receive(&mut self, name: &str, value: Payload, id: Option<&str>) {
+        self.known.extend(id.map(str::to_string));
         let line = self.by_name.entry(name.to_string()).or_default();
         line.give(value, VecDeque::push_back);
     }

@@ -156,12 +156,7 @@ fn refused(policy: &RetryPolicy, matched: Matched, failure: &Failure) -> Option<
 }
 
 /// Applies `max_elapsed` and the total timeout to a delay that everything else allows.
-fn within_time(
-    policy: &RetryPolicy,
-    state: &State,
-    now: Timestamp,
-    mut why: RetryWhy,
-) -> Decision {
+fn within_time(policy: &RetryPolicy, state: &State, now: Timestamp, mut why: RetryWhy) -> Decision {
     let clock = match policy.clock_from {
         ClockFrom::FirstScheduled => Some(state.first_scheduled),
         ClockFrom::FirstStarted => state.first_started,

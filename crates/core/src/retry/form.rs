@@ -24,7 +24,8 @@ impl RetryPolicy {
     ///
     /// assert_eq!(RetryPolicy::from_value(&json!(5))?, RetryPolicy::DEFAULT.max_attempts(5));
     /// let error = RetryPolicy::from_value(&json!({"max_atempts": 3})).unwrap_err();
-    /// assert_eq!(error.to_string(), r#"unknown field "max_atempts"; did you mean "max_attempts"?"#);
+    /// let answer = r#"unknown field "max_atempts"; did you mean "max_attempts"?"#;
+    /// assert_eq!(error.to_string(), answer);
     /// # Ok::<(), resurgam_core::config::Problems>(())
     /// ```
     pub fn from_value(value: &Value) -> Result<Self, Problems> {

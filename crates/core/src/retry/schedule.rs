@@ -149,9 +149,7 @@ fn raw_delay(backoff: &Backoff, r: u32) -> f64 {
         Backoff::Linear { initial, increment } => {
             as_millis(*initial) + as_millis(increment.unwrap_or(*initial)) * step
         }
-        Backoff::Exponential { initial, multiplier } => {
-            grow(*initial, || multiplier.powf(step.min(1100.0)))
-        }
+        Backoff::Exponential { initial, multiplier } => grow(*initial, || multiplier.powf(step)),
         Backoff::Polynomial { scale, power, shift, offset } => {
             let term = match r.saturating_sub(*shift) {
                 0 => 0.0,

@@ -109,9 +109,8 @@ fn limit() -> impl Strategy<Value = Limit> {
 }
 
 fn names(from: &'static [&'static str]) -> impl Strategy<Value = Names> {
-    vec(select(from), 0..3).prop_map(|names| {
-        Names::from(names.into_iter().map(str::to_string).collect::<Vec<_>>())
-    })
+    vec(select(from), 0..3)
+        .prop_map(|names| Names::from(names.into_iter().map(str::to_string).collect::<Vec<_>>()))
 }
 
 /// Backoffs made of these durations, multipliers and powers.
@@ -251,8 +250,7 @@ fn deadlines() -> impl Strategy<Value = (DeadlineRule, ClockFrom)> {
 
 /// Policies that nobody checked: NaN, infinities, the longest duration and the largest count.
 pub(crate) fn garbage() -> impl Strategy<Value = RetryPolicy> {
-    let backoff =
-        || backoff(any_duration().boxed(), number().boxed(), number().boxed());
+    let backoff = || backoff(any_duration().boxed(), number().boxed(), number().boxed());
     let jitter = jitter(number(), (number(), number()), any_duration());
     let shape = (limit(), backoff(), option::of(any_duration()), jitter, caps());
     let time = (option::of(any_duration()), deadlines(), timeouts(any_duration().boxed()));
@@ -285,8 +283,7 @@ pub(crate) fn garbage() -> impl Strategy<Value = RetryPolicy> {
 
 /// Policies that pass the check.
 pub(crate) fn valid() -> impl Strategy<Value = RetryPolicy> {
-    let shape =
-        (limit(), valid_backoff(), option::of(positive()), valid_jitter(), caps());
+    let shape = (limit(), valid_backoff(), option::of(positive()), valid_jitter(), caps());
     let time = (option::of(positive()), deadlines(), timeouts(positive().boxed()));
     let rules = (names(&NAMES), vec(rule(valid_backoff()), 0..3), verdict());
     let lost = (0..20_u32, duration(), duration());
@@ -461,15 +458,14 @@ pub(crate) fn failure() -> impl Strategy<Value = Failure> {
     let types = (option::of(name()), vec(name(), 0..3));
     let wish = option::weighted(0.2, any_duration());
     (select(&Kind::ALL[..]), types, option::of(code), message, option::of(any::<bool>()), wish)
-        .prop_map(|(kind, (type_name, mro), code, message, retryable, retry_after)| Failure {
-            kind,
-            type_name,
-            mro,
-            code,
-            message,
-            retryable,
-            retry_after,
-            ..Failure::default()
+        .prop_map(|(kind, (type_name, mro), code, message, retryable, retry_after)| {
+            let mut failure = Failure::of_kind(kind, message);
+            failure.type_name = type_name;
+            failure.mro = mro;
+            failure.code = code;
+            failure.retryable = retryable;
+            failure.retry_after = retry_after;
+            failure
         })
 }
 
@@ -479,16 +475,41 @@ pub(crate) fn case() -> impl Strategy<Value = Case> {
     let state = state.prop_map(|(failures, first_scheduled, first_started, previous_delay)| {
         State { failures, first_scheduled, first_started, previous_delay }
     });
-    (failure(), state, timestamp(), draw())
-        .prop_map(|(failure, state, now, u)| Case { failure, state, now, u })
+    (failure(), state, timestamp(), draw()).prop_map(|(failure, state, now, u)| Case {
+        failure,
+        state,
+        now,
+        u,
+    })
 }
 
 /// Any JSON, with a liking for words and numbers that a policy might hold.
 pub(crate) fn json_value() -> BoxedStrategy<Value> {
     let words = vec![
-        "unlimited", "exponential", "Exponential", "none", "None", "full", "1s", "-1s", "0s", "9d",
-        "NaN", "retry", "fail", "default", "FIXED", "[retry: 3]", "[A -> retry: 1, backoff: 5]",
-        "throttled", "decorrelated", "truncate", "at_most_once", "pause", "", "(",
+        "unlimited",
+        "exponential",
+        "Exponential",
+        "none",
+        "None",
+        "full",
+        "1s",
+        "-1s",
+        "0s",
+        "9d",
+        "NaN",
+        "retry",
+        "fail",
+        "default",
+        "FIXED",
+        "[retry: 3]",
+        "[A -> retry: 1, backoff: 5]",
+        "throttled",
+        "decorrelated",
+        "truncate",
+        "at_most_once",
+        "pause",
+        "",
+        "(",
     ];
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -514,17 +535,79 @@ pub(crate) fn json_value() -> BoxedStrategy<Value> {
 /// The name of a field in some dialect, or something like it.
 fn field_name() -> impl Strategy<Value = String> {
     let known = vec![
-        "max_attempts", "backoff", "type", "initial", "multiplier", "increment", "delay", "scale",
-        "power", "shift", "offset", "delays", "phases", "max_delay", "jitter", "proportional", "lo",
-        "hi", "additive", "cap", "max_elapsed", "deadline", "clock_from", "timeouts", "attempt",
-        "heartbeat", "queue", "total", "never_for", "rules", "on", "then", "types", "kinds",
-        "codes", "subclass", "message", "otherwise", "lost_worker", "max", "server_delay", "mode",
-        "idempotency", "on_exhausted", "fallback", "activity", "value", "for", "initial_interval",
-        "backoff_coefficient", "max_interval", "max_duration", "retryable_error_types",
-        "non_retryable_error_types", "delay_ms", "base_ms", "max_ms", "timeout_ms", "brackets",
-        "attempts", "exception_types", "backoff_seconds", "timeout", "InitialInterval",
-        "BackoffCoefficient", "MaximumInterval", "ExpirationInterval", "MaximumAttempts",
-        "NonRetriableErrorReasons", "max_retries", "strategy", "backoff_factor", "exponent",
+        "max_attempts",
+        "backoff",
+        "type",
+        "initial",
+        "multiplier",
+        "increment",
+        "delay",
+        "scale",
+        "power",
+        "shift",
+        "offset",
+        "delays",
+        "phases",
+        "max_delay",
+        "jitter",
+        "proportional",
+        "lo",
+        "hi",
+        "additive",
+        "cap",
+        "max_elapsed",
+        "deadline",
+        "clock_from",
+        "timeouts",
+        "attempt",
+        "heartbeat",
+        "queue",
+        "total",
+        "never_for",
+        "rules",
+        "on",
+        "then",
+        "types",
+        "kinds",
+        "codes",
+        "subclass",
+        "message",
+        "otherwise",
+        "lost_worker",
+        "max",
+        "server_delay",
+        "mode",
+        "idempotency",
+        "on_exhausted",
+        "fallback",
+        "activity",
+        "value",
+        "for",
+        "initial_interval",
+        "backoff_coefficient",
+        "max_interval",
+        "max_duration",
+        "retryable_error_types",
+        "non_retryable_error_types",
+        "delay_ms",
+        "base_ms",
+        "max_ms",
+        "timeout_ms",
+        "brackets",
+        "attempts",
+        "exception_types",
+        "backoff_seconds",
+        "timeout",
+        "InitialInterval",
+        "BackoffCoefficient",
+        "MaximumInterval",
+        "ExpirationInterval",
+        "MaximumAttempts",
+        "NonRetriableErrorReasons",
+        "max_retries",
+        "strategy",
+        "backoff_factor",
+        "exponent",
     ];
     prop_oneof![8 => select(known).prop_map(str::to_string), 1 => "\\PC{0,8}"]
 }
@@ -625,9 +708,8 @@ fn cadence_config() -> impl Strategy<Value = Value> {
     ];
     let expiration = option::of(float_seconds(1)).prop_map(|time| time.unwrap_or(json!(0)));
     let attempts = prop_oneof![Just(0), 1..=i32::MAX];
-    let intervals = (float_seconds(1), float_seconds(1)).prop_map(|(a, b)| {
-        if a.as_f64() <= b.as_f64() { (a, b) } else { (b, a) }
-    });
+    let intervals = (float_seconds(1), float_seconds(1))
+        .prop_map(|(a, b)| if a.as_f64() <= b.as_f64() { (a, b) } else { (b, a) });
     (intervals, 1.0..1e6, expiration, attempts, vec(select(reasons), 0..5))
         .prop_filter("attempts or time must be bounded", |(_, _, expiration, attempts, _)| {
             *attempts > 0 || expiration.as_f64() != Some(0.0)
@@ -666,9 +748,10 @@ fn exosphere_config() -> impl Strategy<Value = Value> {
 }
 
 fn rappel_py_config() -> impl Strategy<Value = Value> {
-    let types = (vec(select(&PLAIN_NAMES[..]), 0..4), any::<bool>()).prop_map(|(names, timeouts)| {
-        names.into_iter().chain(timeouts.then_some("ActionTimeout")).collect::<Vec<_>>()
-    });
+    let types =
+        (vec(select(&PLAIN_NAMES[..]), 0..4), any::<bool>()).prop_map(|(names, timeouts)| {
+            names.into_iter().chain(timeouts.then_some("ActionTimeout")).collect::<Vec<_>>()
+        });
     (1..=u32::MAX, types, float_seconds(0), option::of(float_seconds(1))).prop_map(
         |(attempts, types, backoff, timeout)| {
             let mut config = json!({
