@@ -1,0 +1,121 @@
+//! The store's promises, each sent to the thread that keeps it.
+
+use std::sync::Arc;
+
+use resurgam_core::{CallKey, Event, RunKey, Timestamp, Uid};
+use resurgam_store::rows::{
+    AttemptRow, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow, PolicyRow,
+    RunRecord, TaskRecord, TaskRow,
+};
+use resurgam_store::{Answer, Commit, Look, Step, StepResult, Work};
+
+use crate::read;
+use crate::store::SqliteStore;
+
+impl Commit for SqliteStore {
+    fn commit(&self, batch: Arc<[Step]>) -> Answer<'_, Vec<StepResult>> {
+        Box::pin(self.write(batch))
+    }
+}
+
+impl Work for SqliteStore {
+    fn due_tasks(
+        &self,
+        known: Option<Arc<[String]>>,
+        before: Timestamp,
+        limit: usize,
+    ) -> Answer<'_, Vec<DueTask>> {
+        self.read(
+            move || format!("look for tasks due before {before}"),
+            move |reading| read::due_tasks(reading, known.as_deref(), before, limit),
+        )
+    }
+
+    fn due_messages(&self, before: Timestamp, limit: usize) -> Answer<'_, Vec<DueMessage>> {
+        self.read(
+            move || format!("look for messages due before {before}"),
+            move |reading| read::due_messages(reading, before, limit),
+        )
+    }
+
+    fn claimed_by_others(&self, node: &str, limit: usize) -> Answer<'_, Vec<TaskRow>> {
+        let node = node.to_string();
+        self.read(
+            || "look for tasks of other nodes".to_string(),
+            move |reading| read::claimed_by_others(reading, &node, limit),
+        )
+    }
+
+    fn load_task(&self, call: CallKey) -> Answer<'_, Option<TaskRecord>> {
+        self.read(
+            move || format!("load the task of call {call}"),
+            move |reading| read::load_task(reading, call),
+        )
+    }
+
+    fn load_run(&self, uid: Uid) -> Answer<'_, Option<RunRecord>> {
+        self.read(
+            move || format!("load the run of instance {uid}"),
+            move |reading| read::load_run(reading, uid),
+        )
+    }
+
+    fn policy(&self, hash: &str) -> Answer<'_, Option<PolicyRow>> {
+        let hash = hash.to_string();
+        self.read(|| "read a policy".to_string(), move |reading| read::policy(reading, &hash))
+    }
+}
+
+impl Look for SqliteStore {
+    fn find(&self, id: &str) -> Answer<'_, Option<InstanceRow>> {
+        let id = id.to_string();
+        self.read(|| "find an instance".to_string(), move |reading| read::find(reading, &id))
+    }
+
+    fn instance(&self, uid: Uid) -> Answer<'_, Option<InstanceRow>> {
+        self.read(
+            move || format!("read instance {uid}"),
+            move |reading| read::instance(reading, uid),
+        )
+    }
+
+    fn list(&self, filter: InstanceFilter) -> Answer<'_, Vec<InstanceRow>> {
+        self.read(|| "list instances".to_string(), move |reading| read::list(reading, &filter))
+    }
+
+    fn history(&self, run: RunKey) -> Answer<'_, Vec<Event>> {
+        self.read(
+            move || format!("read the history of {}", run.uid),
+            move |reading| read::history(reading, run),
+        )
+    }
+
+    fn attempts(&self, run: RunKey) -> Answer<'_, Vec<AttemptRow>> {
+        self.read(
+            move || format!("read the ledger of {}", run.uid),
+            move |reading| read::attempts(reading, run),
+        )
+    }
+
+    fn tasks(&self, run: RunKey) -> Answer<'_, Vec<TaskRow>> {
+        self.read(
+            move || format!("read the tasks of {}", run.uid),
+            move |reading| read::tasks(reading, run),
+        )
+    }
+
+    fn messages(&self, uid: Uid) -> Answer<'_, Vec<MessageRow>> {
+        self.read(
+            move || format!("read the messages of {uid}"),
+            move |reading| read::messages(reading, uid),
+        )
+    }
+
+    fn kv(&self, uid: Uid, key: &str) -> Answer<'_, Option<KvRow>> {
+        let key = key.to_string();
+        self.read(
+            move || format!("read data of {uid}"),
+            move |reading| read::kv(reading, uid, &key),
+        )
+    }
+}

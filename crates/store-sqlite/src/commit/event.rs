@@ -1,0 +1,42 @@
+//! Events: appended and never changed.
+
+use resurgam_core::{Event, Payload, RunKey};
+use resurgam_store::Result;
+use rusqlite::{Connection, Statement, params};
+
+use super::{named, prepare};
+use crate::encode::{encoding, whole};
+use crate::trouble::Attempted;
+
+pub(crate) struct Events<'c> {
+    insert: Statement<'c>,
+}
+
+const INSERT: &str = "
+    INSERT INTO event (uid, run, seq, at, kind, head, encoding, body)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+
+impl<'c> Events<'c> {
+    pub(crate) fn prepare(connection: &'c Connection) -> rusqlite::Result<Self> {
+        Ok(Events { insert: prepare(connection, INSERT)? })
+    }
+
+    /// Appends an event; a place that is taken is an error of the data.
+    pub(crate) fn insert(&mut self, run: RunKey, event: &Event) -> Result<()> {
+        let stored = event.kind.to_stored();
+        let attempted =
+            || format!("append event {} ({}) to {}", event.seq, stored.kind, named(run));
+        let values = params![
+            run.uid.to_bytes(),
+            run.run,
+            whole(event.seq.0),
+            event.at.as_millis(),
+            stored.kind,
+            stored.head,
+            encoding(stored.body.as_ref()),
+            stored.body.as_ref().map(Payload::as_str),
+        ];
+        self.insert.execute(values).attempted(attempted)?;
+        Ok(())
+    }
+}

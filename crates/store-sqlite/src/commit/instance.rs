@@ -1,0 +1,144 @@
+//! Instances: a start that wins its id or is refused, and changes of status.
+
+use resurgam_core::{Payload, Timestamp, Uid};
+use resurgam_store::rows::{InstanceRow, Status};
+use resurgam_store::{Error, InstanceWrite, Result, StepResult};
+use rusqlite::{Connection, OptionalExtension, Statement, params};
+
+use super::prepare;
+use crate::encode::{encoding, millis};
+use crate::trouble::Attempted;
+
+pub(crate) struct Instances<'c> {
+    insert: Statement<'c>,
+    holder: Statement<'c>,
+    request: Statement<'c>,
+    release: Statement<'c>,
+    status: Statement<'c>,
+}
+
+/// Every unique index may refuse it: the uid's, the id's and the request id's.
+const INSERT: &str = "
+    INSERT INTO instance (uid, id, workflow, status, run, queue, request_id, input_encoding, input,
+                          outcome_encoding, outcome, error, created_at, closed_at)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+    ON CONFLICT DO NOTHING";
+
+const HOLDER: &str = "SELECT status FROM instance WHERE id = ?1 AND current = 1";
+
+const REQUEST: &str = "SELECT 1 FROM instance WHERE request_id = ?1";
+
+const RELEASE: &str = "UPDATE instance SET current = 0 WHERE id = ?1 AND current = 1";
+
+const STATUS: &str = "
+    UPDATE instance SET status = ?2, outcome_encoding = ?3, outcome = ?4, error = ?5, closed_at = ?6
+    WHERE uid = ?1";
+
+impl<'c> Instances<'c> {
+    pub(crate) fn prepare(connection: &'c Connection) -> rusqlite::Result<Self> {
+        Ok(Instances {
+            insert: prepare(connection, INSERT)?,
+            holder: prepare(connection, HOLDER)?,
+            request: prepare(connection, REQUEST)?,
+            release: prepare(connection, RELEASE)?,
+            status: prepare(connection, STATUS)?,
+        })
+    }
+
+    pub(crate) fn write(&mut self, write: &InstanceWrite) -> Result<StepResult> {
+        match write {
+            InstanceWrite::Insert { row, replace_closed } => self.insert(row, *replace_closed),
+            InstanceWrite::Status { uid, status, outcome, error, closed_at } => {
+                self.status(*uid, *status, outcome.as_ref(), error.as_deref(), *closed_at)
+            }
+        }
+    }
+
+    /// Most starts have a fresh id, so the insert is tried first and only a refusal is looked into.
+    fn insert(&mut self, row: &InstanceRow, replace_closed: bool) -> Result<StepResult> {
+        if self.try_insert(row)? {
+            return Ok(StepResult::Written);
+        }
+        let holder = self.holder_of(&row.id)?;
+        let in_the_way = match &holder {
+            Some(status) => !(replace_closed && status.is_some_and(Status::is_closed)),
+            None => false,
+        };
+        if in_the_way || self.knows_request(row)? {
+            return Ok(StepResult::Duplicate);
+        }
+        if holder.is_some() {
+            self.release.execute([&row.id]).attempted(|| format!("release the id {:?}", row.id))?;
+        }
+        match self.try_insert(row)? {
+            true => Ok(StepResult::Written),
+            false => Err(Error::data(format!(
+                "insert instance {:?}: its uid {} is that of another start",
+                row.id, row.uid
+            ))),
+        }
+    }
+
+    fn try_insert(&mut self, row: &InstanceRow) -> Result<bool> {
+        let values = params![
+            row.uid.to_bytes(),
+            row.id,
+            row.workflow,
+            row.status.name(),
+            row.run,
+            row.queue,
+            row.request_id,
+            Payload::ENCODING,
+            row.input.as_str(),
+            encoding(row.outcome.as_ref()),
+            row.outcome.as_ref().map(Payload::as_str),
+            row.error,
+            row.created_at.as_millis(),
+            millis(row.closed_at),
+        ];
+        let inserted = self.insert.execute(values);
+        Ok(inserted.attempted(|| format!("insert instance {:?}", row.id))? == 1)
+    }
+
+    /// The status of the current holder of an id. One that this version does not know counts as
+    /// open: a newer version may have reason to keep the id.
+    fn holder_of(&mut self, id: &str) -> Result<Option<Option<Status>>> {
+        self.holder
+            .query_row([id], |row| Ok(Status::named(row.get_ref(0)?.as_str()?)))
+            .optional()
+            .attempted(|| format!("look for the holder of the id {id:?}"))
+    }
+
+    fn knows_request(&mut self, row: &InstanceRow) -> Result<bool> {
+        match &row.request_id {
+            None => Ok(false),
+            Some(request) => self
+                .request
+                .exists([request])
+                .attempted(|| format!("look for the request {request:?}")),
+        }
+    }
+
+    fn status(
+        &mut self,
+        uid: Uid,
+        status: Status,
+        outcome: Option<&Payload>,
+        error: Option<&str>,
+        closed_at: Option<Timestamp>,
+    ) -> Result<StepResult> {
+        let attempted = || format!("set instance {uid} to {}", status.name());
+        let values = params![
+            uid.to_bytes(),
+            status.name(),
+            encoding(outcome),
+            outcome.map(Payload::as_str),
+            error,
+            millis(closed_at),
+        ];
+        match self.status.execute(values).attempted(attempted)? {
+            1 => Ok(StepResult::Written),
+            _ => Err(Error::data(format!("{}: there is no such instance", attempted()))),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Writing a batch of steps: one transaction, its statements prepared once.
+//!
+//! One file for each table. The order inside a step is that of its fields, and the instance comes
+//! first: a start whose id is taken is found out before anything of its step is written, so that
+//! refusing one step needs no savepoint and costs the others nothing.
+
+mod attempt;
+mod event;
+mod instance;
+mod kv;
+mod message;
+mod policy;
+mod task;
+
+use resurgam_core::RunKey;
+use resurgam_store::{Result, Step, StepResult};
+use rusqlite::{Connection, PrepFlags, Statement};
+
+use crate::trouble::Attempted;
+
+/// The statements that write, each prepared once for the life of the connection.
+pub(crate) struct Statements<'c> {
+    connection: &'c Connection,
+    begin: Statement<'c>,
+    commit: Statement<'c>,
+    instances: instance::Instances<'c>,
+    events: event::Events<'c>,
+    policies: policy::Policies<'c>,
+    tasks: task::Tasks<'c>,
+    messages: message::Messages<'c>,
+    attempts: attempt::Attempts<'c>,
+    kv: kv::Kv<'c>,
+}
+
+impl<'c> Statements<'c> {
+    /// Prepares them. `ledger` is how many rows the ledger of one call may have.
+    pub(crate) fn prepare(connection: &'c Connection, ledger: u32) -> rusqlite::Result<Self> {
+        Ok(Statements {
+            connection,
+            begin: prepare(connection, "BEGIN IMMEDIATE")?,
+            commit: prepare(connection, "COMMIT")?,
+            instances: instance::Instances::prepare(connection)?,
+            events: event::Events::prepare(connection)?,
+            policies: policy::Policies::prepare(connection)?,
+            tasks: task::Tasks::prepare(connection)?,
+            messages: message::Messages::prepare(connection)?,
+            attempts: attempt::Attempts::prepare(connection, ledger)?,
+            kv: kv::Kv::prepare(connection)?,
+        })
+    }
+
+    /// Writes the whole batch, or nothing of it.
+    pub(crate) fn write(&mut self, batch: &[Step]) -> Result<Vec<StepResult>> {
+        self.begin.execute([]).attempted(|| "begin a transaction".into())?;
+        let written = self.steps(batch).and_then(|results| {
+            self.commit.execute([]).attempted(|| "commit the transaction".into())?;
+            Ok(results)
+        });
+        if written.is_err() && !self.connection.is_autocommit() {
+            // SQLite rolls back by itself after some errors and not after others. When this one
+            // fails as well, the next `BEGIN` says so and nothing was committed meanwhile.
+            let _ = self.connection.execute_batch("ROLLBACK");
+        }
+        written
+    }
+
+    fn steps(&mut self, batch: &[Step]) -> Result<Vec<StepResult>> {
+        batch.iter().map(|step| self.step(step)).collect()
+    }
+
+    fn step(&mut self, step: &Step) -> Result<StepResult> {
+        if let Some(write) = &step.instance
+            && self.instances.write(write)? == StepResult::Duplicate
+        {
+            return Ok(StepResult::Duplicate);
+        }
+        for (run, event) in &step.events {
+            self.events.insert(*run, event)?;
+        }
+        for policy in &step.policies {
+            self.policies.insert(policy)?;
+        }
+        self.tasks.write_all(&step.tasks)?;
+        for message in &step.messages {
+            self.messages.write(message)?;
+        }
+        for attempt in &step.attempts {
+            self.attempts.insert(attempt)?;
+        }
+        for row in &step.kv {
+            self.kv.put(row)?;
+        }
+        Ok(StepResult::Written)
+    }
+}
+
+/// Prepares a statement that lives as long as the connection. Saying so keeps it out of SQLite's
+/// small fast memory, which is then free for what executing it needs.
+fn prepare<'c>(connection: &'c Connection, sql: &str) -> rusqlite::Result<Statement<'c>> {
+    connection.prepare_with_flags(sql, PrepFlags::SQLITE_PREPARE_PERSISTENT)
+}
+
+/// A run in the words of an error.
+fn named(run: RunKey) -> String {
+    format!("run {} of instance {}", run.run, run.uid)
+}

@@ -1,0 +1,148 @@
+//! Tasks: a change must find exactly the row it means, unless it says that it may be gone.
+
+use resurgam_core::{CallKey, Payload, RunKey};
+use resurgam_store::rows::TaskRow;
+use resurgam_store::{Error, Result, TaskWrite};
+use rusqlite::{Connection, Statement, params};
+
+use super::{named, prepare};
+use crate::encode::{encoding, progress, token, whole};
+use crate::trouble::Attempted;
+
+pub(crate) struct Tasks<'c> {
+    insert: Statement<'c>,
+    update: Statement<'c>,
+    delete: Statement<'c>,
+    delete_all: Statement<'c>,
+    follow: Statement<'c>,
+}
+
+const INSERT: &str = "
+    INSERT INTO task (uid, run, seq, name, queue, lane, priority, policy, attempt, wake_at,
+                      claimed_by, token, started_at, progress, encoding, heartbeat)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
+
+/// Whatever is written now can be read, so an older mark goes.
+const UPDATE: &str = "
+    UPDATE task SET name = ?4, queue = ?5, lane = ?6, priority = ?7, policy = ?8, attempt = ?9,
+                    wake_at = ?10, claimed_by = ?11, token = ?12, started_at = ?13, progress = ?14,
+                    encoding = ?15, heartbeat = ?16, bad = NULL
+    WHERE uid = ?1 AND run = ?2 AND seq = ?3";
+
+/// The row of a call that is over becomes that of the next. The claim's node is not set, so that
+/// its index stays as it is.
+const FOLLOW: &str = "
+    UPDATE task SET seq = ?4, name = ?5, queue = ?6, lane = ?7, priority = ?8, policy = ?9,
+                    attempt = ?10, wake_at = ?11, token = ?13, started_at = ?14, progress = ?15,
+                    encoding = NULL, heartbeat = NULL, bad = NULL
+    WHERE uid = ?1 AND run = ?2 AND seq = ?3 AND claimed_by = ?12";
+
+const DELETE: &str = "DELETE FROM task WHERE uid = ?1 AND run = ?2 AND seq = ?3";
+
+const DELETE_ALL: &str = "DELETE FROM task WHERE uid = ?1 AND run = ?2";
+
+impl<'c> Tasks<'c> {
+    pub(crate) fn prepare(connection: &'c Connection) -> rusqlite::Result<Self> {
+        Ok(Tasks {
+            insert: prepare(connection, INSERT)?,
+            update: prepare(connection, UPDATE)?,
+            delete: prepare(connection, DELETE)?,
+            delete_all: prepare(connection, DELETE_ALL)?,
+            follow: prepare(connection, FOLLOW)?,
+        })
+    }
+
+    /// Writes the tasks of a step. A call that follows another one takes over its row: that is most
+    /// steps, and cheaper than a new row beside an old one.
+    pub(crate) fn write_all(&mut self, writes: &[TaskWrite]) -> Result<()> {
+        match writes {
+            [TaskWrite::Insert(next), TaskWrite::Delete(done)]
+                if next.call.run == done.run && self.follow(*done, next)? =>
+            {
+                Ok(())
+            }
+            writes => writes.iter().try_for_each(|write| self.write(write)),
+        }
+    }
+
+    /// False when the row is not there, or another node's; then nothing is changed.
+    fn follow(&mut self, done: CallKey, next: &TaskRow) -> Result<bool> {
+        let (Some(claim), None) = (&next.claim, &next.heartbeat) else { return Ok(false) };
+        let values = params![
+            done.run.uid.to_bytes(),
+            done.run.run,
+            whole(done.seq.0),
+            whole(next.call.seq.0),
+            next.name,
+            next.queue,
+            next.lane,
+            next.priority,
+            next.policy,
+            next.attempt,
+            next.wake_at.as_millis(),
+            claim.node,
+            token(claim.token),
+            claim.started_at.as_millis(),
+            progress(&next.progress),
+        ];
+        let changed = self.follow.execute(values).attempted(|| attempted("insert", next.call))?;
+        Ok(changed == 1)
+    }
+
+    fn write(&mut self, write: &TaskWrite) -> Result<()> {
+        match write {
+            TaskWrite::Insert(row) => with_values(&mut self.insert, row, "insert"),
+            TaskWrite::Update(row) => with_values(&mut self.update, row, "update"),
+            TaskWrite::Delete(call) => must_be_one(self.delete(*call)?, "delete", *call),
+            TaskWrite::Discard(call) => self.delete(*call).map(drop),
+            TaskWrite::DeleteAll(run) => self.delete_all(*run),
+        }
+    }
+
+    fn delete(&mut self, call: CallKey) -> Result<usize> {
+        let values = params![call.run.uid.to_bytes(), call.run.run, whole(call.seq.0)];
+        self.delete.execute(values).attempted(|| attempted("delete", call))
+    }
+
+    fn delete_all(&mut self, run: RunKey) -> Result<()> {
+        let deleted = self.delete_all.execute(params![run.uid.to_bytes(), run.run]);
+        deleted.attempted(|| format!("delete the tasks of {}", named(run)))?;
+        Ok(())
+    }
+}
+
+/// Both statements take the whole row under the same numbers.
+fn with_values(statement: &mut Statement<'_>, row: &TaskRow, verb: &str) -> Result<()> {
+    let claim = row.claim.as_ref();
+    let values = params![
+        row.call.run.uid.to_bytes(),
+        row.call.run.run,
+        whole(row.call.seq.0),
+        row.name,
+        row.queue,
+        row.lane,
+        row.priority,
+        row.policy,
+        row.attempt,
+        row.wake_at.as_millis(),
+        claim.map(|claim| claim.node.as_str()),
+        claim.map(|claim| token(claim.token)),
+        claim.map(|claim| claim.started_at.as_millis()),
+        progress(&row.progress),
+        encoding(row.heartbeat.as_ref()),
+        row.heartbeat.as_ref().map(Payload::as_str),
+    ];
+    let changed = statement.execute(values).attempted(|| attempted(verb, row.call))?;
+    must_be_one(changed, verb, row.call)
+}
+
+fn must_be_one(changed: usize, verb: &str, call: CallKey) -> Result<()> {
+    match changed {
+        1 => Ok(()),
+        _ => Err(Error::data(format!("{}: there is no such task", attempted(verb, call)))),
+    }
+}
+
+fn attempted(verb: &str, call: CallKey) -> String {
+    format!("{verb} the task of call {call}")
+}

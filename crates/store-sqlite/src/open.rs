@@ -1,0 +1,188 @@
+//! Opening a database: refusing what is not ours, and setting up connections.
+//!
+//! Nothing is written to a file before it is known to be empty or ours. Then come the settings that
+//! live in the file (page size, the write-ahead log), then the migrations.
+
+use std::path::Path;
+
+use resurgam_store::{Error, Result};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use crate::options::{Options, SyncMode};
+use crate::{aside, busy, schema, trouble};
+
+/// The oldest SQLite library that may write: earlier ones can corrupt a write-ahead log that two
+/// connections checkpoint.
+const OLDEST_LIBRARY: i32 = 3_051_003;
+
+/// The connection that writes, on a database that is ours and has every migration.
+pub(crate) fn writer(path: &Path, options: &Options) -> Result<Connection> {
+    refuse_old_library(rusqlite::version_number())?;
+    refuse_missing(path, options)?;
+    let mut connection =
+        connect(path, options).map_err(|error| trouble::on_opening(path, error))?;
+    refuse_read_only(path, &connection)?;
+    refuse_foreign(path, &connection)?;
+    prepare_file(path, &mut connection)?;
+    Ok(connection)
+}
+
+/// A database of this process only, gone with it. One connection does everything.
+pub(crate) fn in_memory() -> Result<Connection> {
+    refuse_old_library(rusqlite::version_number())?;
+    let path = Path::new(":memory:");
+    let open = || {
+        let connection = Connection::open_in_memory()?;
+        connection.execute_batch("PRAGMA foreign_keys = OFF")?;
+        connection.set_prepared_statement_cache_capacity(64);
+        Ok(connection)
+    };
+    let mut connection = open().map_err(|error| trouble::on_opening(path, error))?;
+    schema::migrate(path, &mut connection)?;
+    Ok(connection)
+}
+
+/// A connection that reads or checkpoints a database that [`writer`] has prepared.
+pub(crate) fn another(path: &Path, options: &Options) -> Result<Connection> {
+    let open = || {
+        let connection = connect(path, options)?;
+        connection.set_prepared_statement_cache_capacity(64);
+        Ok(connection)
+    };
+    open().map_err(|error| trouble::on_opening(path, error))
+}
+
+fn connect(path: &Path, options: &Options) -> rusqlite::Result<Connection> {
+    let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    flags.set(OpenFlags::SQLITE_OPEN_CREATE, options.create);
+    let mut connection = Connection::open_with_flags(path, flags)?;
+    busy::install(&mut connection)?;
+    connection.execute_batch(&settings(options))?;
+    Ok(connection)
+}
+
+/// What every connection to a file is told. Caches of 2, 16 and 64 MiB, pages of 8 KiB and a file
+/// mapped into memory could not be told apart in the time of a commit, so the page size and the
+/// mapping stay SQLite's, and the cache holds the largest batch twice.
+fn settings(options: &Options) -> String {
+    let (synchronous, fullfsync) = match options.sync {
+        // On macOS only a full fsync reaches the disk; elsewhere the word changes nothing.
+        SyncMode::Full => ("FULL", "ON"),
+        SyncMode::Normal => ("NORMAL", "OFF"),
+    };
+    format!(
+        "PRAGMA foreign_keys = OFF;
+         PRAGMA temp_store = MEMORY;
+         PRAGMA wal_autocheckpoint = 0;
+         PRAGMA synchronous = {synchronous};
+         PRAGMA fullfsync = {fullfsync};
+         PRAGMA cache_size = -16384;
+         PRAGMA journal_size_limit = {};",
+        options.log_bytes
+    )
+}
+
+fn prepare_file(path: &Path, connection: &mut Connection) -> Result<()> {
+    let log = write_ahead_log(connection).map_err(|error| trouble::on_opening(path, error))?;
+    if log != "wal" {
+        return Err(Error::unusable(format!(
+            "open {}: its file system offers no write-ahead log (SQLite answered {log:?}); \
+             put the file on a local disk",
+            path.display()
+        )));
+    }
+    schema::migrate(path, connection)?;
+    aside::clear(connection).map_err(|error| trouble::on_opening(path, error))
+}
+
+/// Switches to the write-ahead log and answers with the mode that is set. SQLite reads first and
+/// then asks to write, and of two that do so at once it refuses one without calling the busy
+/// handler.
+fn write_ahead_log(connection: &Connection) -> rusqlite::Result<String> {
+    let mut looks = 0;
+    loop {
+        let mode = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0));
+        match &mode {
+            Err(error) if is_busy(error) && busy::wait(looks) => looks += 1,
+            _ => return mode,
+        }
+    }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+fn refuse_old_library(version: i32) -> Result<()> {
+    if version >= OLDEST_LIBRARY {
+        return Ok(());
+    }
+    Err(Error::unusable(format!(
+        "use SQLite {}.{}.{}: versions before 3.51.3 can damage a database in write-ahead mode; \
+         build with rusqlite's feature `bundled`, or update the library",
+        version / 1_000_000,
+        version / 1_000 % 1_000,
+        version % 1_000
+    )))
+}
+
+fn refuse_missing(path: &Path, options: &Options) -> Result<()> {
+    if options.create || path.exists() {
+        return Ok(());
+    }
+    Err(Error::unusable(format!("open {}: there is no such file", path.display())))
+}
+
+fn refuse_read_only(path: &Path, connection: &Connection) -> Result<()> {
+    match connection.is_readonly("main") {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(trouble::read_only(path)),
+        Err(error) => Err(trouble::on_opening(path, error)),
+    }
+}
+
+/// A file that holds tables and does not carry our mark belongs to somebody else.
+fn refuse_foreign(path: &Path, connection: &Connection) -> Result<()> {
+    // In one transaction: another process may be making the database at this moment.
+    let look = || {
+        let _transaction = connection.unchecked_transaction()?;
+        let id: i32 = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
+        let tables: i64 =
+            connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+        Ok((id, tables))
+    };
+    match look().map_err(|error| trouble::on_opening(path, error))? {
+        (schema::APPLICATION_ID, _) | (0, 0) => Ok(()),
+        _ => Err(Error::unusable(format!(
+            "open {}: this database belongs to another application; give the path of another \
+             file, or of none",
+            path.display()
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_that_can_damage_the_log_is_refused() {
+        let error = refuse_old_library(3_051_002).unwrap_err();
+        assert!(error.is_unusable());
+        assert!(error.to_string().starts_with("use SQLite 3.51.2: "), "{error}");
+        assert!(refuse_old_library(3_051_003).is_ok());
+        assert!(refuse_old_library(rusqlite::version_number()).is_ok());
+    }
+
+    #[test]
+    fn a_connection_that_can_only_read_is_refused() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("orders.db");
+        Connection::open(&path).unwrap().execute_batch("CREATE TABLE x (y)").unwrap();
+        let reading = OpenFlags::SQLITE_OPEN_READ_ONLY;
+        let connection = Connection::open_with_flags(&path, reading).unwrap();
+        let error = refuse_read_only(&path, &connection).unwrap_err();
+        assert!(error.is_unusable());
+        assert!(error.to_string().contains("orders.db: it can only be read"), "{error}");
+    }
+}

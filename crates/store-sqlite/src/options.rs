@@ -1,0 +1,85 @@
+//! How a database is opened.
+
+use std::time::Duration;
+
+/// How a database is opened. The defaults are what a person would choose who knows nothing else.
+///
+/// ```
+/// use resurgam_store_sqlite::{Options, SyncMode};
+///
+/// let fast = Options::default().sync(SyncMode::Normal).readers(4);
+/// # let _ = fast;
+/// ```
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub(crate) sync: SyncMode,
+    pub(crate) busy_timeout: Duration,
+    pub(crate) readers: usize,
+    pub(crate) create: bool,
+    pub(crate) ledger_rows: u32,
+    pub(crate) log_bytes: u32,
+}
+
+/// What an acknowledged commit survives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SyncMode {
+    /// The loss of power: every commit waits for the disk.
+    #[default]
+    Full,
+    /// The death of the process. Losing power may undo the last commits, never half of one.
+    Normal,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            sync: SyncMode::Full,
+            busy_timeout: Duration::from_secs(5),
+            readers: 2,
+            create: true,
+            ledger_rows: 1_000,
+            log_bytes: 64 << 20,
+        }
+    }
+}
+
+impl Options {
+    /// What an acknowledged commit survives; [`SyncMode::Full`] unless set.
+    pub fn sync(mut self, sync: SyncMode) -> Self {
+        self.sync = sync;
+        self
+    }
+
+    /// How long a commit waits while another process writes, before it is a transient error;
+    /// 5 seconds unless set.
+    pub fn busy_timeout(mut self, timeout: Duration) -> Self {
+        self.busy_timeout = timeout;
+        self
+    }
+
+    /// How many connections read, at least one; 2 unless set.
+    pub fn readers(mut self, readers: usize) -> Self {
+        self.readers = readers.max(1);
+        self
+    }
+
+    /// Whether a file that is not there is made; true unless set.
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// How many rows the ledger of one activity call may have; 1,000 unless set. The first ten
+    /// stay, and the oldest after them go.
+    pub fn ledger_rows(mut self, rows: u32) -> Self {
+        self.ledger_rows = rows;
+        self
+    }
+
+    /// How long the write-ahead log may grow, about, before commits wait for it to be copied into
+    /// the database; 64 MiB unless set. Long before, it is copied beside them.
+    pub fn log_bytes(mut self, bytes: u32) -> Self {
+        self.log_bytes = bytes;
+        self
+    }
+}

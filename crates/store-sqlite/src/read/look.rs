@@ -1,0 +1,104 @@
+//! What people and clients read.
+
+use resurgam_core::{Event, RunKey, Uid};
+use resurgam_store::Result;
+use resurgam_store::rows::{
+    AttemptRow, InstanceFilter, InstanceRow, KvRow, MessageRow, Status, TaskRow,
+};
+use rusqlite::params;
+
+use super::Reading;
+use super::work::{Gaps, events};
+use crate::aside::Table;
+use crate::decode::{self, ATTEMPT, INSTANCE, MESSAGE, TASK};
+
+/// How many instances are listed when nobody says.
+const LIST: usize = 100;
+
+/// The current instance of an id.
+pub(crate) fn find(reading: &mut Reading<'_>, id: &str) -> Result<Option<InstanceRow>> {
+    let sql = format!("SELECT {INSTANCE} FROM instance WHERE id = ?1 AND current = 1");
+    reading.one(&sql, [id], decode::instance, || format!("read instance {id:?}"))
+}
+
+/// Instances, the newest first. Each status is read along its index and the results are merged, so
+/// that a list costs what it shows and not what is stored.
+pub(crate) fn list(reading: &mut Reading<'_>, filter: &InstanceFilter) -> Result<Vec<InstanceRow>> {
+    let limit = if filter.limit == 0 { LIST } else { filter.limit };
+    let mut found = Vec::new();
+    for status in statuses(filter) {
+        found.extend(newest(reading, filter, status, limit)?);
+    }
+    found.sort_by_key(|(rowid, row)| std::cmp::Reverse((row.created_at, *rowid)));
+    found.truncate(limit);
+    Ok(found.into_iter().map(|(_, row)| row).collect())
+}
+
+/// Which statuses to read. Only what is open has activities that wait.
+fn statuses(filter: &InstanceFilter) -> impl Iterator<Item = Status> {
+    Status::ALL.into_iter().filter(|status| {
+        let wanted = filter.status.is_empty() || filter.status.contains(status);
+        wanted && !(filter.retrying && status.is_closed())
+    })
+}
+
+fn newest(
+    reading: &mut Reading<'_>,
+    filter: &InstanceFilter,
+    status: Status,
+    limit: usize,
+) -> Result<Vec<(i64, InstanceRow)>> {
+    let retrying = match filter.retrying {
+        true => {
+            "AND EXISTS (SELECT 1 FROM task WHERE task.uid = instance.uid
+                         AND claimed_by IS NULL AND attempt > 0)"
+        }
+        false => "",
+    };
+    let sql = format!(
+        "SELECT {INSTANCE}, rowid FROM instance
+         WHERE status = ?1 AND (?2 IS NULL OR workflow = ?2) {retrying}
+         ORDER BY created_at DESC, rowid DESC"
+    );
+    let values = params![status.name(), filter.workflow];
+    reading.many(Table::Instance, &sql, values, limit, |row| {
+        Ok((row.get("rowid")?, decode::instance(row)?))
+    })
+}
+
+/// The events of a run as far as they are there.
+pub(crate) fn history(reading: &mut Reading<'_>, run: RunKey) -> Result<Vec<Event>> {
+    events(reading, run, Gaps::Shown)
+}
+
+/// The ledger of a run.
+pub(crate) fn attempts(reading: &mut Reading<'_>, run: RunKey) -> Result<Vec<AttemptRow>> {
+    let sql = format!(
+        "SELECT {ATTEMPT}, rowid FROM attempt WHERE uid = ?1 AND run = ?2 ORDER BY ended_at, rowid"
+    );
+    let key = params![run.uid.to_bytes(), run.run];
+    reading.many(Table::Attempt, &sql, key, usize::MAX, decode::attempt)
+}
+
+/// The unfinished calls of a run.
+pub(crate) fn tasks(reading: &mut Reading<'_>, run: RunKey) -> Result<Vec<TaskRow>> {
+    let sql = format!("SELECT {TASK}, rowid FROM task WHERE uid = ?1 AND run = ?2 ORDER BY seq");
+    let key = params![run.uid.to_bytes(), run.run];
+    reading.many(Table::Task, &sql, key, usize::MAX, decode::task)
+}
+
+/// The messages of an instance in order of their arrival.
+pub(crate) fn messages(reading: &mut Reading<'_>, uid: Uid) -> Result<Vec<MessageRow>> {
+    let sql =
+        format!("SELECT {MESSAGE}, arrival AS rowid FROM message WHERE uid = ?1 ORDER BY arrival");
+    reading.many(Table::Message, &sql, [uid.to_bytes()], usize::MAX, decode::message)
+}
+
+/// One entry of an instance's own data.
+pub(crate) fn kv(reading: &mut Reading<'_>, uid: Uid, key: &str) -> Result<Option<KvRow>> {
+    let sql = "SELECT encoding, value FROM kv WHERE uid = ?1 AND key = ?2";
+    let what = || format!("read {key:?} of instance {uid}");
+    let value =
+        reading.one(sql, params![uid.to_bytes(), key], |row| decode::payload(row, 0), what)?;
+    Ok(value.flatten().map(|value| KvRow { uid, key: key.to_string(), value }))
+}

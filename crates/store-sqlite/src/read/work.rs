@@ -1,0 +1,192 @@
+//! What the owner reads to do its work.
+
+use resurgam_core::{CallKey, Event, Payload, RunKey, Seq, Timestamp, Uid};
+use resurgam_store::rows::{
+    AttemptRow, DueMessage, DueTask, InstanceRow, PolicyRow, RunRecord, TaskRecord, TaskRow,
+};
+use resurgam_store::{Error, Result};
+use rusqlite::{Row, params};
+
+use super::Reading;
+use crate::aside::{SetAside, Table};
+use crate::decode::{self, ATTEMPT, EVENT, INSTANCE, TASK, Unreadable};
+use crate::encode::whole;
+use crate::trouble::Attempted;
+
+/// How many rows of a call's ledger an attempt is given, from each end.
+const LEDGER_ENDS: i64 = 10;
+
+/// Tasks that wait and are due, in the order of their index: nothing is sorted.
+pub(crate) fn due_tasks(
+    reading: &mut Reading<'_>,
+    known: Option<&[String]>,
+    before: Timestamp,
+    limit: usize,
+) -> Result<Vec<DueTask>> {
+    let sql = "SELECT uid, run, seq, wake_at, queue, name, rowid FROM task
+               WHERE claimed_by IS NULL AND bad IS NULL AND wake_at < ?1
+                 AND (?2 IS NULL OR name IN (SELECT value FROM json_each(?2)))
+               ORDER BY wake_at, lane, rowid";
+    let known = known.map(|known| serde_json::json!(known).to_string());
+    reading.many(Table::Task, sql, params![before.as_millis(), known], limit, |row| {
+        Ok(DueTask {
+            call: decode::call(row)?,
+            wake_at: decode::timestamp(row, 3)?,
+            queue: decode::text(row, 4)?.to_string(),
+            name: decode::text(row, 5)?.to_string(),
+        })
+    })
+}
+
+/// Messages that are due.
+pub(crate) fn due_messages(
+    reading: &mut Reading<'_>,
+    before: Timestamp,
+    limit: usize,
+) -> Result<Vec<DueMessage>> {
+    let sql = "SELECT uid, due_at, arrival AS rowid FROM message
+               WHERE bad IS NULL AND due_at < ?1
+               ORDER BY due_at, arrival";
+    reading.many(Table::Message, sql, [before.as_millis()], limit, |row| {
+        Ok(DueMessage { uid: decode::uid(row, 0)?, due_at: decode::timestamp(row, 1)? })
+    })
+}
+
+/// Tasks that another node has claimed. Two ranges of the index around the node's own claims.
+pub(crate) fn claimed_by_others(
+    reading: &mut Reading<'_>,
+    node: &str,
+    limit: usize,
+) -> Result<Vec<TaskRow>> {
+    let sql = format!(
+        "SELECT {TASK}, rowid FROM task WHERE claimed_by < ?1
+         UNION ALL SELECT {TASK}, rowid FROM task WHERE claimed_by > ?1"
+    );
+    reading.many(Table::Task, &sql, [node], limit, decode::task)
+}
+
+/// A task with its input, its instance's id and the ends of its ledger.
+pub(crate) fn load_task(reading: &mut Reading<'_>, call: CallKey) -> Result<Option<TaskRecord>> {
+    let sql = format!("SELECT {TASK}, rowid FROM task WHERE uid = ?1 AND run = ?2 AND seq = ?3");
+    let key = params![call.run.uid.to_bytes(), call.run.run, whole(call.seq.0)];
+    let what = || format!("read the task of call {call}");
+    let decode = |row: &Row<'_>| Ok((row.get("rowid")?, decode::task(row)?));
+    let found = reading.whole(what, |reading| reading.many(Table::Task, &sql, key, 1, decode))?;
+    let Some((rowid, task)) = found.into_iter().next() else { return Ok(None) };
+    let record = complete(reading, task);
+    if let Err(error) = &record
+        && error.is_data()
+    {
+        // No attempt can be made of it, so it must not be found due again and again.
+        let why = error.to_string();
+        reading.set_aside.push(SetAside { table: Table::Task, rowid, why });
+    }
+    record.map(Some)
+}
+
+fn complete(reading: &mut Reading<'_>, task: TaskRow) -> Result<TaskRecord> {
+    Ok(TaskRecord {
+        input: input(reading, task.call)?,
+        instance: instance_id(reading, task.call.run.uid)?,
+        ledger: ledger_ends(reading, task.call)?,
+        task,
+    })
+}
+
+fn input(reading: &Reading<'_>, call: CallKey) -> Result<Payload> {
+    let sql = "SELECT encoding, body FROM event WHERE uid = ?1 AND run = ?2 AND seq = ?3";
+    let key = params![call.run.uid.to_bytes(), call.run.run, whole(call.seq.0)];
+    let what = || format!("read the input of call {call}");
+    let input = reading.one(sql, key, |row| decode::payload(row, 0), what)?;
+    input.flatten().ok_or_else(|| Error::data(format!("{}: its event is missing", what())))
+}
+
+fn instance_id(reading: &Reading<'_>, uid: Uid) -> Result<String> {
+    let what = || format!("read the id of instance {uid}");
+    let sql = "SELECT id FROM instance WHERE uid = ?1";
+    let id = reading.one(sql, [uid.to_bytes()], |row| Ok(row.get(0)?), what)?;
+    id.ok_or_else(|| Error::data(format!("{}: there is no such instance", what())))
+}
+
+fn ledger_ends(reading: &mut Reading<'_>, call: CallKey) -> Result<Vec<AttemptRow>> {
+    let sql = format!(
+        "SELECT {ATTEMPT}, rowid FROM (
+             SELECT *, rowid FROM (SELECT *, rowid FROM attempt
+                 WHERE uid = ?1 AND run = ?2 AND seq = ?3 ORDER BY place LIMIT ?4)
+             UNION
+             SELECT *, rowid FROM (SELECT *, rowid FROM attempt
+                 WHERE uid = ?1 AND run = ?2 AND seq = ?3 ORDER BY place DESC LIMIT ?4))
+         ORDER BY place"
+    );
+    let key = params![call.run.uid.to_bytes(), call.run.run, whole(call.seq.0), LEDGER_ENDS];
+    reading.many(Table::Attempt, &sql, key, usize::MAX, decode::attempt)
+}
+
+/// The current run of an instance, whole.
+pub(crate) fn load_run(reading: &mut Reading<'_>, uid: Uid) -> Result<Option<RunRecord>> {
+    let Some(instance) = instance(reading, uid)? else { return Ok(None) };
+    let run = RunKey { uid, run: instance.run };
+    Ok(Some(RunRecord {
+        events: events(reading, run, Gaps::Refused)?,
+        messages: super::messages(reading, uid)?,
+        tasks: reading.whole(
+            || format!("read the tasks of instance {:?}, run {}", instance.id, run.run),
+            |reading| super::tasks(reading, run),
+        )?,
+        instance,
+    }))
+}
+
+/// The instance of a uid.
+pub(crate) fn instance(reading: &mut Reading<'_>, uid: Uid) -> Result<Option<InstanceRow>> {
+    let sql = format!("SELECT {INSTANCE} FROM instance WHERE uid = ?1");
+    let what = || format!("read instance {uid}");
+    reading.one(&sql, [uid.to_bytes()], decode::instance, what)
+}
+
+/// Whether a history may have holes: people want to see what is there, a turn needs all of it.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Gaps {
+    Shown,
+    Refused,
+}
+
+/// The events of a run. One that cannot be read blocks its run and is named.
+pub(super) fn events(reading: &Reading<'_>, run: RunKey, gaps: Gaps) -> Result<Vec<Event>> {
+    let sql = format!("SELECT {EVENT} FROM event WHERE uid = ?1 AND run = ?2 ORDER BY seq");
+    let what = || {
+        // The id is for people; a missing one is no second trouble.
+        let id = instance_id(reading, run.uid).unwrap_or_else(|_| run.uid.to_string());
+        format!("read the history of instance {id:?}, run {}", run.run)
+    };
+    let mut statement = reading.prepare(&sql)?;
+    let mut rows = statement.query(params![run.uid.to_bytes(), run.run]).attempted(what)?;
+    let mut events: Vec<Event> = Vec::new();
+    while let Some(row) = rows.next().attempted(what)? {
+        let due = events.last().map_or(Seq::FIRST, |last| last.seq.next());
+        let event = decode::event(row).map_err(|why| bad_event(what(), row, why))?;
+        if gaps == Gaps::Refused && event.seq != due {
+            return Err(Error::data(format!(
+                "{}: event {due} is missing; restore a backup",
+                what()
+            )));
+        }
+        events.push(event);
+    }
+    Ok(events)
+}
+
+fn bad_event(what: String, row: &Row<'_>, why: Unreadable) -> Error {
+    let place = row.get::<_, i64>(0).map_or_else(|_| "?".to_string(), |seq| seq.to_string());
+    Error::data(format!(
+        "{what}: event {place} cannot be read; start a version that knows it, or restore a backup"
+    ))
+    .because(why)
+}
+
+/// An interned policy.
+pub(crate) fn policy(reading: &mut Reading<'_>, hash: &str) -> Result<Option<PolicyRow>> {
+    let sql = "SELECT hash, text FROM policy WHERE hash = ?1";
+    let what = || format!("read policy {hash}");
+    reading.one(sql, [hash], |row| Ok(PolicyRow { hash: row.get(0)?, text: row.get(1)? }), what)
+}

@@ -1,0 +1,42 @@
+//! The threads that read.
+//!
+//! A read is a closure that gets a connection. In a file every thread has a connection of its own
+//! and takes the next read from a common channel; in memory there is one connection, and the
+//! writer runs the reads between its commits.
+
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rusqlite::Connection;
+
+use crate::aside::SetAside;
+use crate::writer::Order;
+
+/// A read. Rows that it cannot make sense of go to the second argument before it answers, so that
+/// they are marked before anything that its caller does next.
+pub(crate) type ReadJob = Box<dyn FnOnce(&Connection, &mut dyn FnMut(Vec<SetAside>)) + Send>;
+
+/// What a reader is asked to do.
+pub(crate) enum ReadOrder {
+    Read(ReadJob),
+    Close,
+}
+
+/// Takes reads until the store is closed or dropped.
+pub(crate) fn run(
+    connection: &Connection,
+    orders: &Arc<Mutex<Receiver<ReadOrder>>>,
+    writer: &Sender<Order>,
+) {
+    loop {
+        // The lock covers the waiting only. Nothing can panic in there, so it is never poisoned.
+        let order = orders.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        match order {
+            Ok(ReadOrder::Read(job)) => job(connection, &mut |rows| {
+                // Without a writer nobody can mark them, and they are found again another time.
+                let _ = writer.send(Order::SetAside(rows));
+            }),
+            Ok(ReadOrder::Close) | Err(_) => return,
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Migrations: SQL files that are part of the program, applied in order.
+//!
+//! All that are missing are applied in one transaction, which begins by taking the write lock, so
+//! of two processes that open a file at once one migrates and the other finds it done. A database
+//! knows its own number (`meta.format`) and the lowest number that a program must know to use it
+//! (`meta.min_reader`): migrations that only add do not lock out the program of yesterday.
+
+use std::path::Path;
+
+use resurgam_store::{Error, Result};
+use rusqlite::{Connection, TransactionBehavior, params};
+
+use crate::trouble;
+
+/// What `PRAGMA application_id` of our databases says: "RSGM".
+pub(crate) const APPLICATION_ID: i32 = 0x5253_474D;
+
+/// One step of the schema.
+struct Migration {
+    sql: &'static str,
+    /// The number of the oldest migration whose programs can use the database after this one.
+    min_reader: u32,
+}
+
+/// Migration n stands at place n - 1. Published ones are never changed.
+const MIGRATIONS: &[Migration] = &[Migration { sql: include_str!("schema.sql"), min_reader: 1 }];
+
+/// The number of the newest migration that this program knows.
+const FORMAT: u32 = MIGRATIONS.len() as u32;
+
+/// What a database says about itself.
+struct Meta {
+    format: u32,
+    min_reader: u32,
+    made_by: String,
+}
+
+/// Brings a database up to date, or refuses one that only newer programs understand.
+pub(crate) fn migrate(path: &Path, connection: &mut Connection) -> Result<()> {
+    let failed = |error| trouble::on_opening(path, error);
+    // Looking first keeps clients from waiting for the write lock on every start.
+    if missing(path, meta(connection).map_err(failed)?)?.is_empty() {
+        return Ok(());
+    }
+    let transaction =
+        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+    let todo = missing(path, meta(&transaction).map_err(failed)?)?;
+    apply(&transaction, todo).map_err(failed)?;
+    transaction.commit().map_err(failed)
+}
+
+/// The migrations that a database lacks.
+fn missing(path: &Path, meta: Option<Meta>) -> Result<&'static [Migration]> {
+    let Some(meta) = meta else { return Ok(MIGRATIONS) };
+    if meta.min_reader > FORMAT {
+        return Err(Error::unusable(format!(
+            "open {}: it was made by Resurgam {} in format {}, which needs a program that knows \
+             format {}, and this one knows {FORMAT}; use that version or a newer one",
+            path.display(),
+            meta.made_by,
+            meta.format,
+            meta.min_reader
+        )));
+    }
+    Ok(MIGRATIONS.get(meta.format as usize..).unwrap_or_default())
+}
+
+fn apply(connection: &Connection, todo: &[Migration]) -> rusqlite::Result<()> {
+    let Some(last) = todo.last() else { return Ok(()) };
+    for migration in todo {
+        connection.execute_batch(migration.sql)?;
+    }
+    connection.execute_batch(&format!("PRAGMA application_id = {APPLICATION_ID}"))?;
+    connection.execute(
+        "INSERT INTO meta (one, format, min_reader, shards, hash, made_by)
+         VALUES (1, ?1, ?2, 1, 'none', ?3)
+         ON CONFLICT (one) DO UPDATE SET format = excluded.format,
+                                         min_reader = max(min_reader, excluded.min_reader),
+                                         made_by = excluded.made_by",
+        params![FORMAT, last.min_reader, env!("CARGO_PKG_VERSION")],
+    )?;
+    Ok(())
+}
+
+/// What the database says about itself, `None` when it is empty.
+fn meta(connection: &Connection) -> rusqlite::Result<Option<Meta>> {
+    let sql = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'meta'";
+    if !connection.prepare(sql)?.exists([])? {
+        return Ok(None);
+    }
+    connection.query_row("SELECT format, min_reader, made_by FROM meta", [], |row| {
+        Ok(Some(Meta { format: row.get(0)?, min_reader: row.get(1)?, made_by: row.get(2)? }))
+    })
+}

@@ -1,0 +1,316 @@
+//! The store: a handle that sends orders to its threads and waits for their answers.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex};
+
+use resurgam_store::{Answer, Error, Result, Step, StepResult};
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use crate::aside::BadRow;
+use crate::options::Options;
+use crate::read::Reading;
+use crate::reader::{self, ReadJob, ReadOrder};
+use crate::threads::Threads;
+use crate::trouble::within;
+use crate::writer::{Copying, Counters, Log, Order, Writer};
+use crate::{busy, checkpoint, open};
+
+/// A Resurgam database in one SQLite file, or in memory.
+///
+/// Every call sends an order to a thread of the store and waits for the answer; no call blocks the
+/// thread it is made on. Dropping a store ends its threads in the background; [`close`] waits for
+/// them.
+///
+/// Nothing else in the process may open the file, not even to copy it: closing any handle to a file
+/// drops the locks that the operating system keeps for the whole process. Use SQLite's own backup.
+///
+/// ```
+/// use resurgam_store::Look;
+/// use resurgam_store_sqlite::SqliteStore;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> resurgam_store::Result<()> {
+/// let store = SqliteStore::in_memory()?;
+/// assert!(store.find("order-42").await?.is_none());
+/// store.close().await;
+/// # Ok(()) }
+/// ```
+///
+/// [`close`]: SqliteStore::close
+pub struct SqliteStore {
+    path: String,
+    writer: Sender<Order>,
+    readers: Readers,
+    counters: Arc<Counters>,
+    closed: AtomicBool,
+    reading: Threads,
+    writing: Threads,
+}
+
+/// Who reads.
+enum Readers {
+    /// Threads with connections of their own: how many, and how to reach them.
+    Threads(usize, Sender<ReadOrder>),
+    /// The writer, whose connection is the only one.
+    Writer,
+}
+
+/// What a store has written since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Commits {
+    /// Transactions.
+    pub transactions: u64,
+    /// Rows in them.
+    pub rows: u64,
+}
+
+impl SqliteStore {
+    /// Opens a database, makes it when it is not there, and brings it up to date.
+    ///
+    /// This waits for the disk, and for other processes at most as long as
+    /// [`Options::busy_timeout`] says. An error says what to do about it.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
+        let path = path.as_ref();
+        busy::limit_on_this_thread(options.busy_timeout);
+        let connection = open::writer(path, &options)?;
+        let (writer, orders) = mpsc::channel();
+        let (readers, reads) = mpsc::channel();
+        let readers = Readers::Threads(options.readers, readers);
+        let store = SqliteStore::new(path.display().to_string(), writer, readers);
+        store.start_readers(path, &options, reads)?;
+        let log = store.start_log(path, &options)?;
+        store.start_writer(connection, orders, &options, Some(log))?;
+        Ok(store)
+    }
+
+    /// A database in memory, gone with the store.
+    pub fn in_memory() -> Result<Self> {
+        let connection = open::in_memory()?;
+        let (writer, orders) = mpsc::channel();
+        let store = SqliteStore::new(":memory:".to_string(), writer, Readers::Writer);
+        store.start_writer(connection, orders, &Options::default(), None)?;
+        Ok(store)
+    }
+
+    fn new(path: String, writer: Sender<Order>, readers: Readers) -> Self {
+        SqliteStore {
+            path,
+            writer,
+            readers,
+            counters: Arc::default(),
+            closed: AtomicBool::new(false),
+            reading: Threads::default(),
+            writing: Threads::default(),
+        }
+    }
+
+    fn start_writer(
+        &self,
+        connection: Connection,
+        orders: Receiver<Order>,
+        options: &Options,
+        log: Option<Log>,
+    ) -> Result<()> {
+        let writer = Writer {
+            connection,
+            orders,
+            counters: self.counters.clone(),
+            ledger_rows: options.ledger_rows,
+            busy_timeout: options.busy_timeout,
+            log,
+        };
+        self.writing.start("resurgam-write", move || writer.run())
+    }
+
+    /// Starts the thread that copies the write-ahead log.
+    fn start_log(&self, path: &Path, options: &Options) -> Result<Log> {
+        let connection = open::another(path, options)?;
+        let (wake, wakes) = mpsc::sync_channel(1);
+        let copying = Copying::default();
+        let (copies, limit) = (copying.clone(), options.busy_timeout);
+        self.writing.start("resurgam-log", move || {
+            busy::limit_on_this_thread(limit);
+            checkpoint::run(&connection, &wakes, &copies);
+        })?;
+        let bytes = i64::from(options.log_bytes);
+        Ok(Log { wake, copying, copy_after: bytes / 16, copy_here_after: bytes })
+    }
+
+    fn start_readers(
+        &self,
+        path: &Path,
+        options: &Options,
+        reads: Receiver<ReadOrder>,
+    ) -> Result<()> {
+        let reads = Arc::new(Mutex::new(reads));
+        for _ in 0..options.readers {
+            let connection = open::another(path, options)?;
+            let (reads, writer, limit) = (reads.clone(), self.writer.clone(), options.busy_timeout);
+            self.reading.start("resurgam-read", move || {
+                busy::limit_on_this_thread(limit);
+                reader::run(&connection, &reads, &writer);
+            })?;
+        }
+        Ok(())
+    }
+
+    /// What has been written since the store was opened.
+    pub fn commits(&self) -> Commits {
+        Commits {
+            transactions: self.counters.transactions.load(Ordering::Relaxed),
+            rows: self.counters.rows.load(Ordering::Relaxed),
+        }
+    }
+
+    /// A number that changes when somebody else has committed to the file: another process, or
+    /// another store. It costs microseconds and reads no table.
+    pub async fn data_version(&self) -> Result<i64> {
+        let what = || "look for commits of others".to_string();
+        self.ask_writer(what, |reading| reading.data_version()).await
+    }
+
+    /// Rows that could not be read and were set aside, at most `limit` of each table.
+    pub async fn bad_rows(&self, limit: u32) -> Result<Vec<BadRow>> {
+        let what = || "look for rows that were set aside".to_string();
+        self.ask_writer(what, move |reading| reading.bad_rows(limit)).await
+    }
+
+    /// Finishes what was asked, empties the write-ahead log and ends the threads. Later calls are
+    /// errors.
+    pub async fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+        if let Readers::Threads(count, readers) = &self.readers {
+            for _ in 0..*count {
+                // A thread that has ended already takes no order.
+                let _ = readers.send(ReadOrder::Close);
+            }
+        }
+        self.reading.ended().await;
+        let _ = self.writer.send(Order::Close);
+        self.writing.ended().await;
+    }
+
+    /// Runs SQL on the connection that writes. For tests, which set limits there that a disk would
+    /// have.
+    #[doc(hidden)]
+    pub async fn run_on_writer(&self, sql: &str) -> Result<()> {
+        let (answer, ran) = oneshot::channel();
+        self.order(Order::Run { sql: sql.to_string(), answer }, "run SQL")?;
+        ran.await.map_err(|_| self.ended("run SQL"))?
+    }
+
+    fn order(&self, order: Order, what: &str) -> Result<()> {
+        self.writer.send(order).map_err(|_| self.ended(what))
+    }
+
+    /// Writes a batch.
+    pub(crate) async fn write(&self, batch: Arc<[Step]>) -> Result<Vec<StepResult>> {
+        let steps = batch.len();
+        let (answer, written) = oneshot::channel();
+        let sent = self.writer.send(Order::Commit { batch, answer }).is_ok();
+        self.answered(sent, written, || format!("commit {steps} steps")).await
+    }
+
+    /// Reads on one of the connections that are for it.
+    pub(crate) fn read<'a, T: Send + 'static>(
+        &'a self,
+        what: impl Fn() -> String + Send + 'a,
+        read: impl FnOnce(&mut Reading<'_>) -> Result<T> + Send + 'static,
+    ) -> Answer<'a, T> {
+        Box::pin(async move {
+            let (job, answer) = job(read);
+            let sent = match &self.readers {
+                Readers::Threads(_, readers) => readers.send(ReadOrder::Read(job)).is_ok(),
+                Readers::Writer => self.writer.send(Order::Read(job)).is_ok(),
+            };
+            self.answered(sent, answer, what).await
+        })
+    }
+
+    /// Reads on the connection that writes.
+    async fn ask_writer<T: Send + 'static>(
+        &self,
+        what: impl Fn() -> String,
+        read: impl FnOnce(&mut Reading<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (job, answer) = job(read);
+        let sent = self.writer.send(Order::Read(job)).is_ok();
+        self.answered(sent, answer, what).await
+    }
+
+    async fn answered<T>(
+        &self,
+        sent: bool,
+        answer: oneshot::Receiver<Result<T>>,
+        what: impl Fn() -> String,
+    ) -> Result<T> {
+        if !sent {
+            return Err(self.ended(&what()));
+        }
+        match answer.await {
+            Ok(answer) => answer.map_err(|error| within(&self.attempted(&what()), error)),
+            Err(_) => Err(self.ended(&what())),
+        }
+    }
+
+    fn attempted(&self, what: &str) -> String {
+        format!("{what} in {}", self.path)
+    }
+
+    /// The error of a call whose thread is not there.
+    fn ended(&self, what: &str) -> Error {
+        let attempted = self.attempted(what);
+        Error::unusable(match self.closed.load(Ordering::Relaxed) {
+            true => format!("{attempted}: the store is closed"),
+            false => format!("{attempted}: the store's thread has died; open the store again"),
+        })
+    }
+}
+
+/// A read as the threads take it, with the channel of its answer.
+fn job<T: Send + 'static>(
+    read: impl FnOnce(&mut Reading<'_>) -> Result<T> + Send + 'static,
+) -> (ReadJob, oneshot::Receiver<Result<T>>) {
+    let (answer, answered) = oneshot::channel();
+    let job: ReadJob = Box::new(move |connection, set_aside| {
+        if answer.is_closed() {
+            return;
+        }
+        let (result, rows) = Reading::run(connection, read);
+        if !rows.is_empty() {
+            set_aside(rows);
+        }
+        let _ = answer.send(result);
+    });
+    (job, answered)
+}
+
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteStore").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use resurgam_store::{Commit, Look};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn when_a_thread_has_died_every_call_says_so() {
+        let store = SqliteStore::in_memory().unwrap();
+        let dies: Result<()> = store.ask_writer(String::new, |_| panic!("a bug")).await;
+        let commit = store.commit([Step::default()].into()).await.map(|_| ());
+        let find = store.find("order-1").await.map(|_| ());
+        for answer in [dies, commit, find] {
+            let error = answer.unwrap_err();
+            assert!(error.is_unusable(), "{error}");
+            assert!(error.to_string().contains("thread has died"), "{error}");
+        }
+        store.close().await;
+    }
+}

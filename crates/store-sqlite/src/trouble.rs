@@ -1,0 +1,124 @@
+//! What SQLite's errors mean to the engine.
+//!
+//! The engine knows three answers: try the same again, blame the data, give up on the store. This
+//! is the one place that translates.
+//!
+//! | SQLite says | it means | why |
+//! |---|---|---|
+//! | `BUSY`, `LOCKED`, `PROTOCOL`, `INTERRUPT` | transient | somebody else writes, for a while |
+//! | `FULL` | transient | a full disk is emptied by somebody, and nothing was written |
+//! | `IOERR` | transient | a disk or a network file system that answers again later |
+//! | `NOMEM`, `SCHEMA` | transient | less pressure, a statement prepared anew |
+//! | `CANTOPEN` while working | transient | too many open files; the database itself is open |
+//! | `CONSTRAINT`, `TOOBIG`, `MISMATCH`, `RANGE` | data | the same row is refused again |
+//! | a column of a wrong type, text that is not UTF-8 | data | the same row is unreadable again |
+//! | `CORRUPT`, `NOTADB`, `IOERR_CORRUPTFS` | unusable | no writing until somebody repairs it |
+//! | `READONLY`, `PERM`, `AUTH`, `CANTOPEN` on opening | unusable | waiting gives no rights |
+//! | `ERROR`, `INTERNAL`, `MISUSE` and the rest | unusable | tables are gone, or we have a bug |
+
+use std::path::Path;
+
+use resurgam_store::{Error, Result};
+use rusqlite::ErrorCode;
+use rusqlite::ffi;
+
+/// Turns SQLite's answer into ours, saying what was attempted. The text is only made when there is
+/// trouble.
+pub(crate) trait Attempted<T> {
+    fn attempted(self, what: impl FnOnce() -> String) -> Result<T>;
+}
+
+impl<T> Attempted<T> for rusqlite::Result<T> {
+    fn attempted(self, what: impl FnOnce() -> String) -> Result<T> {
+        self.map_err(|error| translated(error, what()))
+    }
+}
+
+/// Trouble while opening, with advice for what people usually run into.
+pub(crate) fn on_opening(path: &Path, error: rusqlite::Error) -> Error {
+    let attempted = format!("open {}", path.display());
+    let advice = match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => {
+            "this file is not a SQLite database; give the path of another file, or of none"
+        }
+        Some(ErrorCode::CannotOpen) if !folder_exists(path) => {
+            "its folder does not exist; create the folder first"
+        }
+        Some(ErrorCode::CannotOpen) if path.is_dir() => {
+            "this is a folder; give the path of a file in it"
+        }
+        Some(ErrorCode::CannotOpen) => "check that this process may read and write there",
+        Some(ErrorCode::ReadOnly) => return read_only(path),
+        Some(ErrorCode::DatabaseCorrupt) => {
+            "the file is damaged; restore a backup, or recover it with sqlite3's .recover"
+        }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            "another process keeps it locked; try again, or raise the busy timeout"
+        }
+        _ => return translated(error, attempted),
+    };
+    let attempted = format!("{attempted}: {advice}");
+    match error.sqlite_error_code() {
+        Some(ErrorCode::CannotOpen) => Error::unusable(attempted).because(error),
+        _ => translated(error, attempted),
+    }
+}
+
+/// A database that can be read and not written.
+pub(crate) fn read_only(path: &Path) -> Error {
+    Error::unusable(format!(
+        "open {}: it can only be read; let this process write to the file and to its folder, \
+         where SQLite keeps the -wal and -shm files",
+        path.display()
+    ))
+}
+
+/// Our own trouble, put under what was attempted.
+pub(crate) fn within(attempted: &str, error: Error) -> Error {
+    let outer = match (error.is_transient(), error.is_data()) {
+        (true, _) => Error::transient(attempted),
+        (_, true) => Error::data(attempted),
+        _ => Error::unusable(attempted),
+    };
+    outer.because(error)
+}
+
+fn folder_exists(path: &Path) -> bool {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.is_dir(),
+        _ => true,
+    }
+}
+
+fn translated(error: rusqlite::Error, attempted: String) -> Error {
+    let kind = match &error {
+        rusqlite::Error::SqliteFailure(failure, _) => of_code(*failure),
+        rusqlite::Error::FromSqlConversionFailure(..)
+        | rusqlite::Error::IntegralValueOutOfRange(..)
+        | rusqlite::Error::InvalidColumnType(..)
+        | rusqlite::Error::ToSqlConversionFailure(_)
+        | rusqlite::Error::Utf8Error(..) => Error::data,
+        _ => Error::unusable,
+    };
+    kind(attempted).because(error)
+}
+
+fn of_code(failure: ffi::Error) -> fn(String) -> Error {
+    match failure.code {
+        _ if failure.extended_code == ffi::SQLITE_IOERR_CORRUPTFS => Error::unusable,
+        ErrorCode::DatabaseBusy
+        | ErrorCode::DatabaseLocked
+        | ErrorCode::FileLockingProtocolFailed
+        | ErrorCode::OperationInterrupted
+        | ErrorCode::DiskFull
+        | ErrorCode::SystemIoFailure
+        | ErrorCode::OutOfMemory
+        | ErrorCode::SchemaChanged
+        | ErrorCode::CannotOpen => Error::transient,
+        ErrorCode::ConstraintViolation
+        | ErrorCode::TooBig
+        | ErrorCode::TypeMismatch
+        | ErrorCode::ParameterOutOfRange => Error::data,
+        _ => Error::unusable,
+    }
+}

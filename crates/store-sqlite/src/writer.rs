@@ -1,0 +1,159 @@
+//! The one thread that writes.
+//!
+//! It owns the write connection and takes orders from a channel, one transaction each. Its callers
+//! wait on a channel of their own and block nothing. The engine groups steps into batches before
+//! they come here, so there is nothing left to group.
+//!
+//! After a commit is acknowledged the thread looks after the write-ahead log: a log that grew is
+//! copied into the database by another connection meanwhile, and when that lags behind, here. Only
+//! a moment without a writer lets SQLite begin the log anew, so leaving it all to the other
+//! connection would let the log grow for as long as the load lasts.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use resurgam_store::{Result, Step, StepResult};
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use crate::aside::{self, SetAside};
+use crate::busy;
+use crate::commit::Statements;
+use crate::reader::ReadJob;
+use crate::trouble::Attempted;
+
+/// What the writer is asked to do.
+pub(crate) enum Order {
+    /// Write a batch.
+    Commit { batch: Arc<[Step]>, answer: oneshot::Sender<Result<Vec<StepResult>>> },
+    /// Read on this connection: everything in memory, otherwise what only this one can tell.
+    Read(ReadJob),
+    /// Mark rows that cannot be read.
+    SetAside(Vec<SetAside>),
+    /// Run SQL, for tests.
+    Run { sql: String, answer: oneshot::Sender<Result<()>> },
+    /// End.
+    Close,
+}
+
+/// What has been written since the store was opened.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) transactions: AtomicU64,
+    pub(crate) rows: AtomicU64,
+}
+
+/// How the writer works.
+pub(crate) struct Writer {
+    pub(crate) connection: Connection,
+    pub(crate) orders: Receiver<Order>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) ledger_rows: u32,
+    pub(crate) busy_timeout: Duration,
+    /// The write-ahead log; none in memory.
+    pub(crate) log: Option<Log>,
+}
+
+/// What the writer knows about the write-ahead log.
+pub(crate) struct Log {
+    /// Wakes the thread that copies it.
+    pub(crate) wake: SyncSender<()>,
+    /// Held by whoever copies.
+    pub(crate) copying: Copying,
+    /// Bytes after which that thread is woken.
+    pub(crate) copy_after: i64,
+    /// Bytes after which the writer copies itself.
+    pub(crate) copy_here_after: i64,
+}
+
+/// One thread copies at a time. SQLite refuses the second one instead of letting it wait, and the
+/// log would go on growing.
+pub(crate) type Copying = Arc<Mutex<()>>;
+
+/// SQLite's usual size of a page. In another size the limits of the log are as much off.
+const PAGE: i64 = 4_096;
+
+impl Writer {
+    /// Takes orders until the store is closed or dropped.
+    pub(crate) fn run(self) {
+        busy::limit_on_this_thread(self.busy_timeout);
+        let mut statements = None;
+        while let Ok(order) = self.orders.recv() {
+            match order {
+                Order::Commit { batch, answer } => {
+                    let written = self.write(&mut statements, &batch);
+                    self.count(&batch, &written);
+                    // Nobody listens when the caller went away; the batch is written all the same.
+                    let _ = answer.send(written);
+                    self.look_after_log();
+                }
+                Order::Read(job) => job(&self.connection, &mut |rows| self.set_aside(&rows)),
+                Order::SetAside(rows) => self.set_aside(&rows),
+                Order::Run { sql, answer } => {
+                    let ran = self.connection.execute_batch(&sql);
+                    let _ = answer.send(ran.attempted(|| sql));
+                }
+                Order::Close => break,
+            }
+        }
+    }
+
+    /// The statements are prepared by the first commit, which can answer when that fails.
+    fn write<'c>(
+        &'c self,
+        statements: &mut Option<Statements<'c>>,
+        batch: &[Step],
+    ) -> Result<Vec<StepResult>> {
+        if let Some(statements) = statements {
+            return statements.write(batch);
+        }
+        let prepared = Statements::prepare(&self.connection, self.ledger_rows);
+        let prepared = prepared.attempted(|| "prepare the statements".into())?;
+        statements.insert(prepared).write(batch)
+    }
+
+    fn count(&self, batch: &[Step], written: &Result<Vec<StepResult>>) {
+        let Ok(results) = written else { return };
+        let steps = batch.iter().zip(results);
+        let rows: usize = steps
+            .filter(|(_, result)| **result == StepResult::Written)
+            .map(|(step, _)| step.rows())
+            .sum();
+        self.counters.transactions.fetch_add(1, Ordering::Relaxed);
+        self.counters.rows.fetch_add(rows as u64, Ordering::Relaxed);
+    }
+
+    /// Marking is a courtesy: when it fails, the next read steps over the rows again.
+    fn set_aside(&self, rows: &[SetAside]) {
+        if !rows.is_empty() {
+            let _ = aside::mark(&self.connection, rows);
+        }
+    }
+
+    /// Trouble here is left alone: whatever ails the disk, the next commit says it.
+    fn look_after_log(&self) {
+        let Some(log) = &self.log else { return };
+        let Ok((bytes, copied)) = log_bytes(&self.connection) else { return };
+        if bytes > log.copy_here_after {
+            let _ = copy_log(&self.connection, &log.copying);
+        } else if bytes - copied > log.copy_after {
+            // Full when the other thread is at it already.
+            let _ = log.wake.try_send(());
+        }
+    }
+}
+
+/// How long the log is, and how much of it is in the database already.
+fn log_bytes(connection: &Connection) -> rusqlite::Result<(i64, i64)> {
+    let mut look = connection.prepare_cached("PRAGMA wal_checkpoint(NOOP)")?;
+    let (pages, copied): (i64, i64) = look.query_row([], |row| Ok((row.get(1)?, row.get(2)?)))?;
+    Ok((pages * PAGE, copied * PAGE))
+}
+
+/// Copies as much of the log into the database as nobody still needs there.
+pub(crate) fn copy_log(connection: &Connection, copying: &Copying) -> rusqlite::Result<()> {
+    let _copying = copying.lock().unwrap_or_else(PoisonError::into_inner);
+    connection.prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")?.query_row([], |_| Ok(()))
+}

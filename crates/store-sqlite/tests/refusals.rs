@@ -1,0 +1,169 @@
+//! What cannot be opened is refused with what to do about it, and is left as it was.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::time::Duration;
+
+use resurgam_store::{Error, Look};
+use resurgam_store_sqlite::{Options, SqliteStore};
+use rusqlite::Connection;
+use support::*;
+
+#[tokio::test]
+async fn a_database_of_a_newer_version_is_refused() {
+    let folder = Folder::new();
+    folder.open().close().await;
+    let newer = "UPDATE meta SET format = 9, min_reader = 7, made_by = '3.4.5'";
+    folder.sql().execute_batch(newer).unwrap();
+    let error = refusal(&folder.path, Options::default());
+    unusable(&error, &["orders.db", "3.4.5", "format 9", "format 7", "newer"]);
+}
+
+#[tokio::test]
+async fn a_newer_database_that_allows_us_is_opened() {
+    let folder = Folder::new();
+    folder.open().close().await;
+    let newer = "UPDATE meta SET format = 9, made_by = '3.4.5'; ALTER TABLE task ADD colour TEXT";
+    folder.sql().execute_batch(newer).unwrap();
+    let store = folder.open();
+    write(&store, [start(1)]).await;
+    store.close().await;
+    let format: i64 =
+        folder.sql().query_row("SELECT format FROM meta", [], |row| row.get(0)).unwrap();
+    assert_eq!(format, 9);
+}
+
+#[test]
+fn a_database_of_another_application_is_refused_and_left_alone() {
+    let folder = Folder::new();
+    let make = "CREATE TABLE customer (name TEXT)";
+    folder.sql().execute_batch(make).unwrap();
+    let before = std::fs::read(&folder.path).unwrap();
+    let error = refusal(&folder.path, Options::default());
+    unusable(&error, &["orders.db", "another application", "another file"]);
+    assert_eq!(std::fs::read(&folder.path).unwrap(), before);
+
+    let marked = Folder::new();
+    marked.sql().execute_batch("PRAGMA application_id = 7").unwrap();
+    unusable(&refusal(&marked.path, Options::default()), &["another application"]);
+}
+
+#[tokio::test]
+async fn tables_of_the_user_beside_ours_are_welcome() {
+    let folder = Folder::new();
+    folder.open().close().await;
+    folder.sql().execute_batch("CREATE TABLE customer (name TEXT)").unwrap();
+    write(&folder.open(), [start(1)]).await;
+}
+
+#[test]
+fn a_file_that_is_no_database_is_refused_and_left_alone() {
+    let folder = Folder::new();
+    let text = "these are my notes\n".repeat(1_000);
+    std::fs::write(&folder.path, &text).unwrap();
+    unusable(&refusal(&folder.path, Options::default()), &["orders.db", "not a SQLite database"]);
+    assert_eq!(std::fs::read_to_string(&folder.path).unwrap(), text);
+}
+
+#[test]
+fn an_empty_file_becomes_a_database() {
+    let folder = Folder::new();
+    std::fs::write(&folder.path, "").unwrap();
+    folder.open();
+}
+
+#[test]
+fn a_missing_folder_is_named() {
+    let folder = Folder::new();
+    let error = refusal(&folder.file("missing/orders.db"), Options::default());
+    unusable(&error, &["missing/orders.db", "folder does not exist"]);
+}
+
+#[test]
+fn a_folder_in_place_of_a_file_and_a_file_in_place_of_a_folder_are_refused() {
+    let folder = Folder::new();
+    std::fs::write(folder.file("notes"), "").unwrap();
+    std::fs::create_dir(&folder.path).unwrap();
+    unusable(&refusal(&folder.path, Options::default()), &["orders.db", "this is a folder"]);
+    let error = refusal(&folder.file("notes/orders.db"), Options::default());
+    unusable(&error, &["notes/orders.db", "folder does not exist"]);
+}
+
+#[test]
+fn a_missing_file_is_refused_when_it_must_be_there() {
+    let folder = Folder::new();
+    let error = refusal(&folder.path, Options::default().create(false));
+    unusable(&error, &["orders.db", "no such file"]);
+    assert!(!folder.path.exists());
+}
+
+#[tokio::test]
+async fn an_existing_file_is_opened_without_the_right_to_create() {
+    let folder = Folder::new();
+    write(&folder.open(), [start(1)]).await;
+    let store = SqliteStore::open(&folder.path, Options::default().create(false)).unwrap();
+    assert!(store.find("order-1").await.unwrap().is_some());
+}
+
+#[test]
+fn a_file_that_may_only_be_read_is_refused() {
+    let folder = Folder::new();
+    drop(folder.open());
+    let mut rights = std::fs::metadata(&folder.path).unwrap().permissions();
+    rights.set_readonly(true);
+    std::fs::set_permissions(&folder.path, rights).unwrap();
+    if std::fs::OpenOptions::new().write(true).open(&folder.path).is_ok() {
+        return; // Rights do not bind this user; the refusal itself is tested beside its code.
+    }
+    unusable(&refusal(&folder.path, Options::default()), &["orders.db", "only be read"]);
+}
+
+#[test]
+fn a_locked_file_is_refused_for_now() {
+    let folder = Folder::new();
+    let other = folder.sql();
+    other.execute_batch("BEGIN EXCLUSIVE; CREATE TABLE x (y)").unwrap();
+    let options = Options::default().busy_timeout(Duration::from_millis(5));
+    let error = refusal(&folder.path, options);
+    assert!(error.is_transient(), "{error}");
+    assert!(error.to_string().contains("another process keeps it locked"), "{error}");
+    other.execute_batch("ROLLBACK").unwrap();
+    folder.open();
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_refused() {
+    let folder = Folder::new();
+    folder.open().close().await;
+    let mut bytes = std::fs::read(&folder.path).unwrap();
+    bytes[100..4_000].fill(0xff);
+    std::fs::write(&folder.path, bytes).unwrap();
+    unusable(&refusal(&folder.path, Options::default()), &["orders.db", "damaged"]);
+}
+
+#[tokio::test]
+async fn the_schema_is_complete_and_can_be_read_by_anybody() {
+    let folder = Folder::new();
+    folder.open().close().await;
+    let sql: Connection = folder.sql();
+    let mut tables =
+        sql.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name").unwrap();
+    let tables: Vec<String> =
+        tables.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    let expected = [
+        "attempt", "event", "inbox", "instance", "kv", "message", "meta", "policy", "schedule",
+        "tag", "task",
+    ];
+    assert_eq!(tables, expected);
+    let mode: String = sql.query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
+    assert_eq!(mode, "wal");
+}
+
+fn unusable(error: &Error, words: &[&str]) {
+    assert!(error.is_unusable(), "{error}");
+    for word in words {
+        assert!(error.to_string().contains(word), "{word:?} is not in: {error}");
+    }
+}

@@ -1,0 +1,126 @@
+//! An id has one holder at a time, and a uid is one start for ever.
+
+use super::fixtures::*;
+use crate::rows::Status;
+use crate::{InstanceWrite, Step, StepResult, Store};
+
+pub async fn an_instance_comes_back_as_it_was(store: &dyn Store) {
+    let mut row = instance(1, "Bestellung/42 „ü“ 🦀 '\"%_");
+    row.queue = "slow".to_string();
+    row.request_id = Some("request-1".to_string());
+    row.status = Status::Blocked;
+    row.error = Some("the code changed:\n- a\n+ b".to_string());
+    row.outcome = Some(json("[null]"));
+    row.closed_at = Some(at(-1));
+    row.created_at = at(i64::MAX);
+    row.run = u32::MAX;
+    write(store, [start_of(row.clone())]).await;
+    assert_eq!(store.find(&row.id).await.unwrap(), Some(row.clone()));
+    assert_eq!(store.instance(row.uid).await.unwrap(), Some(row));
+}
+
+pub async fn an_open_instance_keeps_its_id(store: &dyn Store) {
+    write(store, [start(1, "order-1")]).await;
+    for status in [Status::Running, Status::Blocked] {
+        write(store, [set_status(1, status)]).await;
+        let plain = start(2, "order-1");
+        assert_eq!(commit(store, [plain.clone()]).await, [StepResult::Duplicate]);
+        assert_eq!(commit(store, [plain.replacing_closed()]).await, [StepResult::Duplicate]);
+    }
+    assert_eq!(store.find("order-1").await.unwrap().unwrap().uid, uid(1));
+}
+
+pub async fn a_closed_instance_keeps_its_id_unless_it_is_replaced(store: &dyn Store) {
+    write(store, [start(1, "order-1")]).await;
+    let closed = [Status::Completed, Status::Failed, Status::Cancelled];
+    for (number, status) in (1..).zip(closed) {
+        write(store, [set_status(number, status)]).await;
+        let next = start(number + 1, "order-1");
+        assert_eq!(commit(store, [next.clone()]).await, [StepResult::Duplicate]);
+        assert_eq!(commit(store, [next.replacing_closed()]).await, [StepResult::Written]);
+        assert_eq!(store.find("order-1").await.unwrap().unwrap().uid, uid(number + 1));
+    }
+}
+
+pub async fn a_replaced_instance_is_still_there_under_its_uid(store: &dyn Store) {
+    write(store, [start(1, "order-1"), close(1)]).await;
+    write(store, [start(2, "order-1").replacing_closed()]).await;
+    let first = store.instance(uid(1)).await.unwrap().unwrap();
+    assert_eq!((first.id.as_str(), first.status), ("order-1", Status::Completed));
+    assert_eq!(store.history(run(1)).await.unwrap().len(), 1);
+    assert!(store.load_run(uid(1)).await.unwrap().is_some());
+}
+
+pub async fn a_repeated_request_is_a_duplicate_under_any_id(store: &dyn Store) {
+    write(store, [requested(1, "order-1", "request-1")]).await;
+    let repeated = [requested(2, "order-1", "request-1"), requested(3, "order-3", "request-1")];
+    assert_eq!(commit(store, repeated).await, [StepResult::Duplicate; 2]);
+    assert!(store.find("order-3").await.unwrap().is_none());
+
+    // A start without a request id repeats nothing.
+    write(store, [start(4, "order-4"), start(5, "order-5")]).await;
+}
+
+pub async fn a_refused_request_leaves_the_closed_holder_alone(store: &dyn Store) {
+    write(store, [requested(1, "order-1", "request-1"), close(1)]).await;
+    let repeated = requested(2, "order-1", "request-1").replacing_closed();
+    assert_eq!(commit(store, [repeated]).await, [StepResult::Duplicate]);
+    assert_eq!(store.find("order-1").await.unwrap().unwrap().uid, uid(1));
+}
+
+pub async fn a_uid_is_used_once(store: &dyn Store) {
+    write(store, [start(1, "order-1")]).await;
+    let error = refused(store, [start(1, "order-2")]).await;
+    assert!(error.to_string().contains("order-2"), "{error}");
+    assert!(store.find("order-2").await.unwrap().is_none());
+}
+
+pub async fn a_late_message_to_an_earlier_holder_misses(store: &dyn Store) {
+    write(store, [start(1, "order-1"), close(1)]).await;
+    write(store, [start(2, "order-1").replacing_closed()]).await;
+    write(store, [step().send(signal(1, "late", 5))]).await;
+    assert!(store.messages(uid(2)).await.unwrap().is_empty());
+    assert!(store.load_run(uid(2)).await.unwrap().unwrap().messages.is_empty());
+    assert_eq!(store.messages(uid(1)).await.unwrap().len(), 1);
+}
+
+pub async fn a_change_of_status_is_written_whole(store: &dyn Store) {
+    write(store, [start(1, "order-1"), start(2, "order-2")]).await;
+    let blocked = InstanceWrite::Status {
+        uid: uid(1),
+        status: Status::Blocked,
+        outcome: None,
+        error: Some("a panic".to_string()),
+        closed_at: None,
+    };
+    write(store, [Step { instance: Some(blocked), ..step() }]).await;
+    let row = store.instance(uid(1)).await.unwrap().unwrap();
+    assert_eq!((row.status, row.error.as_deref()), (Status::Blocked, Some("a panic")));
+
+    write(store, [close(1)]).await;
+    let row = store.instance(uid(1)).await.unwrap().unwrap();
+    assert_eq!((row.status, row.error), (Status::Completed, None));
+    assert_eq!((row.outcome, row.closed_at), (Some(json("\"done\"")), Some(at(9_000))));
+    assert_eq!(store.instance(uid(2)).await.unwrap(), Some(instance(2, "order-2")));
+}
+
+pub async fn a_change_of_status_needs_its_instance(store: &dyn Store) {
+    let error = refused(store, [close(1)]).await;
+    assert!(error.to_string().contains(&uid(1).to_string()), "{error}");
+}
+
+pub async fn ids_are_compared_to_the_letter(store: &dyn Store) {
+    let ids = ["order", "Order", "order ", "ordér", "orde\u{301}r", ""];
+    for (number, id) in (1..).zip(ids) {
+        write(store, [start(number, id)]).await;
+    }
+    for (number, id) in (1..).zip(ids) {
+        assert_eq!(store.find(id).await.unwrap().unwrap().uid, uid(number), "{id:?}");
+    }
+}
+
+fn requested(number: u128, id: &str, request: &str) -> Step {
+    let mut row = instance(number, id);
+    row.request_id = Some(request.to_string());
+    start_of(row)
+}

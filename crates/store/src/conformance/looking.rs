@@ -1,0 +1,102 @@
+//! People find what they look for, the newest first, and never more than they asked for.
+
+use super::fixtures::*;
+use crate::rows::{InstanceFilter, InstanceRow, Status};
+use crate::{Step, Store};
+
+pub async fn an_instance_is_found_by_its_id(store: &dyn Store) {
+    write(store, [start(1, "order-1"), start(2, "order-2")]).await;
+    assert_eq!(store.find("order-2").await.unwrap(), Some(instance(2, "order-2")));
+    assert_eq!(store.find("order").await.unwrap(), None);
+}
+
+pub async fn a_list_shows_the_newest_first(store: &dyn Store) {
+    write(store, [start(2, "b"), start(4, "d"), start(1, "a"), start(3, "c")]).await;
+    write(store, [close(3)]).await;
+    // Among those of one moment, the one that came last.
+    let twin = InstanceRow { created_at: at(4_000), ..instance(5, "e") };
+    write(store, [start_of(twin)]).await;
+    assert_eq!(listed(store, InstanceFilter::default()).await, ["e", "d", "c", "b", "a"]);
+}
+
+pub async fn a_list_is_bounded(store: &dyn Store) {
+    let steps: Vec<Step> =
+        (1..=120).map(|number| start(number, &format!("order-{number}"))).collect();
+    write(store, steps).await;
+    let three = InstanceFilter { limit: 3, ..InstanceFilter::default() };
+    assert_eq!(listed(store, three).await, ["order-120", "order-119", "order-118"]);
+    assert_eq!(listed(store, InstanceFilter::default()).await.len(), 100);
+    let all = InstanceFilter { limit: 1_000, ..InstanceFilter::default() };
+    assert_eq!(listed(store, all).await.len(), 120);
+}
+
+pub async fn a_list_can_be_narrowed_by_status_and_workflow(store: &dyn Store) {
+    let steps: Vec<Step> = (1..)
+        .zip(["a", "b", "c", "d", "e", "f"])
+        .map(|(number, id)| {
+            let workflow = if number % 2 == 0 { "even" } else { "odd" };
+            start_of(InstanceRow { workflow: workflow.to_string(), ..instance(number, id) })
+        })
+        .collect();
+    write(store, steps).await;
+    write(store, [set_status(1, Status::Blocked), close(2), set_status(3, Status::Failed)]).await;
+    write(store, [set_status(4, Status::Cancelled)]).await;
+
+    let of = |status: &[Status]| InstanceFilter { status: status.to_vec(), ..Default::default() };
+    assert_eq!(listed(store, of(&[Status::Running])).await, ["f", "e"]);
+    assert_eq!(listed(store, of(&[Status::Completed])).await, ["b"]);
+    assert_eq!(listed(store, of(&[Status::Blocked, Status::Failed])).await, ["c", "a"]);
+    assert_eq!(listed(store, of(&Status::ALL)).await, ["f", "e", "d", "c", "b", "a"]);
+
+    let even = InstanceFilter { workflow: Some("even".to_string()), ..Default::default() };
+    assert_eq!(listed(store, even.clone()).await, ["f", "d", "b"]);
+    let running = InstanceFilter { status: vec![Status::Running], ..even.clone() };
+    assert_eq!(listed(store, running).await, ["f"]);
+    assert_eq!(listed(store, InstanceFilter { limit: 2, ..even }).await, ["f", "d"]);
+}
+
+pub async fn a_list_can_be_narrowed_to_what_is_retrying(store: &dyn Store) {
+    let mut first_attempt = task(call(2, 2));
+    first_attempt.attempt = 1;
+    first_attempt.claim = claim("node-a");
+    let mut retrying = task(call(3, 2));
+    retrying.attempt = 1;
+    let also = crate::rows::TaskRow { call: call(3, 3), ..retrying.clone() };
+    let batch = [
+        start(1, "waits for its first attempt").insert(task(call(1, 2))),
+        start(2, "runs its first attempt").insert(first_attempt.clone()),
+        start(3, "retries").insert(retrying).insert(also),
+        start(4, "does nothing"),
+    ];
+    write(store, batch).await;
+    let retrying = InstanceFilter { retrying: true, ..InstanceFilter::default() };
+    assert_eq!(listed(store, retrying.clone()).await, ["retries"]);
+
+    first_attempt.claim = None;
+    write(store, [step().update(first_attempt)]).await;
+    let both = ["retries", "runs its first attempt"];
+    assert_eq!(listed(store, retrying.clone()).await, both);
+    let blocked = InstanceFilter { status: vec![Status::Blocked], ..retrying };
+    assert_eq!(listed(store, blocked).await, [""; 0]);
+}
+
+pub async fn the_last_value_of_a_key_counts(store: &dyn Store) {
+    write(store, [start(1, "order-1").put(1, "colour", json("\"red\""))]).await;
+    write(store, [step().put(1, "colour", json("\"blue\""))]).await;
+    let row = store.kv(uid(1), "colour").await.unwrap().unwrap();
+    assert_eq!((row.uid, row.key.as_str()), (uid(1), "colour"));
+    assert_eq!(row.value, json("\"blue\""));
+}
+
+pub async fn data_of_instances_is_apart(store: &dyn Store) {
+    write(store, [start(1, "order-1").put(1, "colour", json("1"))]).await;
+    write(store, [start(2, "order-2").put(2, "colour", json("2"))]).await;
+    assert_eq!(store.kv(uid(1), "colour").await.unwrap().unwrap().value, json("1"));
+    assert_eq!(store.kv(uid(2), "colour").await.unwrap().unwrap().value, json("2"));
+    assert!(store.kv(uid(1), "size").await.unwrap().is_none());
+}
+
+async fn listed(store: &dyn Store, filter: InstanceFilter) -> Vec<String> {
+    let rows = store.list(filter).await.unwrap();
+    rows.into_iter().map(|row| row.id).collect()
+}

@@ -1,0 +1,127 @@
+//! Messages come in the order of their arrival, once each, and wait until they are deleted.
+
+use resurgam_core::event::{ActivityCompleted, ActivityFailed};
+use resurgam_core::{EventKind, Failure, RunKey, Seq};
+
+use super::fixtures::*;
+use crate::Store;
+use crate::rows::{DueMessage, Message, MessageRow};
+
+pub async fn every_kind_of_message_comes_back_as_it_was(store: &dyn Store) {
+    let completed = EventKind::ActivityCompleted(ActivityCompleted {
+        activity: Seq(2),
+        result: json("\"ü\""),
+        attempt: 3,
+        started_at: at(9),
+        retry_metadata: None,
+    });
+    let failed = EventKind::ActivityFailed(ActivityFailed {
+        activity: Seq(4),
+        failure: Failure::terminal("no such account"),
+        attempt: 1,
+        started_at: at(9),
+        why: "terminal".to_string(),
+        retry_metadata: None,
+    });
+    let bodies = [
+        Message::Timer { run: u32::MAX, timer: Seq(3) },
+        Message::Signal { name: "paid ü".to_string(), value: json("{\"a\": 1}") },
+        Message::Cancel { reason: "it's over".to_string() },
+        Message::Result { run: 1, event: completed },
+        Message::Result { run: 2, event: failed },
+    ];
+    let rows: Vec<MessageRow> = (0..)
+        .zip(bodies)
+        .map(|(n, body)| MessageRow { body, ..signal(1, &format!("message {n}"), n) })
+        .collect();
+    let sent = rows.iter().fold(start(1, "order-1"), |step, row| step.send(row.clone()));
+    write(store, [sent]).await;
+    assert_eq!(store.messages(uid(1)).await.unwrap(), rows);
+    assert_eq!(store.load_run(uid(1)).await.unwrap().unwrap().messages, rows);
+}
+
+pub async fn messages_are_read_in_the_order_of_their_arrival(store: &dyn Store) {
+    write(store, [start(1, "order-1")]).await;
+    // Neither their ids nor their due times are in that order, and gaps are not filled.
+    for (id, due_at) in [("c", 3), ("a", 9), ("d", 1), ("b", 5)] {
+        write(store, [step().send(signal(1, id, due_at))]).await;
+    }
+    write(store, [step().receive(uid(1), "b").receive(uid(1), "a")]).await;
+    write(store, [step().send(signal(1, "a again", 0))]).await;
+    assert_eq!(waiting(store, 1).await, ["c", "d", "a again"]);
+}
+
+pub async fn a_repeated_message_is_dropped(store: &dyn Store) {
+    write(store, [start(1, "order-1")]).await;
+    let first = signal(1, "m", 5);
+    let second =
+        MessageRow { due_at: at(7), body: Message::Cancel { reason: "x".into() }, ..first };
+    write(store, [step().send(signal(1, "m", 5)).send(second.clone())]).await;
+    write(store, [step().send(second)]).await;
+    assert_eq!(store.messages(uid(1)).await.unwrap(), [signal(1, "m", 5)]);
+}
+
+pub async fn the_same_message_id_for_another_instance_is_another_message(store: &dyn Store) {
+    write(store, [start(1, "order-1").send(signal(1, "m", 5))]).await;
+    write(store, [start(2, "order-2").send(signal(2, "m", 5))]).await;
+    write(store, [step().receive(uid(1), "m")]).await;
+    assert_eq!(waiting(store, 1).await, [""; 0]);
+    assert_eq!(waiting(store, 2).await, ["m"]);
+}
+
+pub async fn deleting_a_message_that_is_gone_is_fine(store: &dyn Store) {
+    write(store, [start(1, "order-1").send(signal(1, "m", 5))]).await;
+    write(store, [step().receive(uid(1), "m").receive(uid(1), "m")]).await;
+    write(store, [step().receive(uid(9), "unheard of")]).await;
+    assert_eq!(waiting(store, 1).await, [""; 0]);
+}
+
+pub async fn a_run_that_closes_takes_its_timers_and_nothing_else(store: &dyn Store) {
+    let second = RunKey { uid: uid(1), run: 2 };
+    let result = Message::Result {
+        run: 1,
+        event: EventKind::ActivityCompleted(ActivityCompleted {
+            activity: Seq(2),
+            result: json("1"),
+            attempt: 1,
+            started_at: at(1),
+            retry_metadata: None,
+        }),
+    };
+    let turn = start(1, "order-1")
+        .send(timer(run(1), 3))
+        .send(signal(1, "signal", 5))
+        .send(timer(run(1), 4))
+        .send(timer(second, 3))
+        .send(MessageRow { body: result, ..signal(1, "result", 5) });
+    write(store, [turn, start(2, "order-2").send(timer(run(2), 3))]).await;
+    write(store, [step().delete_timers(run(1))]).await;
+    assert_eq!(waiting(store, 1).await, ["signal", "timer-2-3", "result"]);
+    assert_eq!(waiting(store, 2).await, ["timer-1-3"]);
+}
+
+pub async fn due_messages_come_earliest_first_and_then_as_they_arrived(store: &dyn Store) {
+    let batch = [
+        start(1, "order-1").send(signal(1, "z", 50)).send(signal(1, "y", 100)),
+        start(3, "order-3").send(signal(3, "m", 50)),
+        start(2, "order-2").send(signal(2, "b", 50)).send(signal(2, "a", -7)),
+    ];
+    write(store, batch).await;
+    let due = |number, due_at| DueMessage { uid: uid(number), due_at: at(due_at) };
+    let all = [due(2, -7), due(1, 50), due(3, 50), due(2, 50)];
+    assert_eq!(store.due_messages(at(100), 10).await.unwrap(), all);
+    assert_eq!(store.due_messages(at(100), 2).await.unwrap(), all[..2]);
+    assert_eq!(store.due_messages(at(50), 10).await.unwrap(), all[..1]);
+    assert_eq!(store.due_messages(at(101), 10).await.unwrap().len(), 5);
+}
+
+pub async fn a_run_is_loaded_with_messages_that_are_not_due(store: &dyn Store) {
+    write(store, [start(1, "order-1").send(signal(1, "m", i64::MAX))]).await;
+    assert_eq!(store.load_run(uid(1)).await.unwrap().unwrap().messages.len(), 1);
+    assert!(store.due_messages(at(1_000_000), 10).await.unwrap().is_empty());
+}
+
+async fn waiting(store: &dyn Store, number: u128) -> Vec<String> {
+    let messages = store.messages(uid(number)).await.unwrap();
+    messages.into_iter().map(|row| row.id).collect()
+}

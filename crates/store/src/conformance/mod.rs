@@ -1,0 +1,153 @@
+//! The promises of a store, one file each, as a library.
+//!
+//! A store's own tests call [`conformance_tests!`](crate::conformance_tests) with a function that
+//! opens a fresh, empty store, and get a test for each promise; a store that fails one of them is
+//! not a store. What only one kind of store can show (that a commit survives a crash, how a locked
+//! file is reported) stays with that store.
+//!
+//! ```ignore
+//! async fn fresh() -> Box<MyStore> {
+//!     Box::new(MyStore::in_memory().await)
+//! }
+//!
+//! resurgam_store::conformance_tests!(fresh);
+//! ```
+//!
+//! The function may return anything that dereferences to the store, so that a temporary folder can
+//! live as long as the store in it.
+
+// The suite is tests; it is only compiled as a library so that other crates can run it.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+pub mod atomicity;
+mod fixtures;
+pub mod history;
+pub mod identity;
+pub mod ledger;
+pub mod looking;
+pub mod messages;
+pub mod policies;
+pub mod tasks;
+
+/// Calls a macro with every promise there is: the one list of them.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_promises {
+    ([$($then:tt)+] $($with:tt)*) => {
+        $($then)+! { ($($with)*)
+            atomicity::a_batch_is_written_whole,
+            atomicity::one_refused_row_takes_the_whole_batch_with_it,
+            atomicity::a_duplicate_start_is_refused_alone,
+            atomicity::a_start_of_the_same_batch_holds_its_id,
+            atomicity::steps_are_written_in_order,
+            atomicity::the_parts_of_a_step_are_written_in_order,
+            atomicity::nothing_to_write_is_no_trouble,
+            atomicity::a_read_sees_what_was_acknowledged,
+            identity::an_instance_comes_back_as_it_was,
+            identity::an_open_instance_keeps_its_id,
+            identity::a_closed_instance_keeps_its_id_unless_it_is_replaced,
+            identity::a_replaced_instance_is_still_there_under_its_uid,
+            identity::a_repeated_request_is_a_duplicate_under_any_id,
+            identity::a_refused_request_leaves_the_closed_holder_alone,
+            identity::a_uid_is_used_once,
+            identity::a_late_message_to_an_earlier_holder_misses,
+            identity::a_change_of_status_is_written_whole,
+            identity::a_change_of_status_needs_its_instance,
+            identity::ids_are_compared_to_the_letter,
+            history::every_kind_of_event_comes_back_as_it_was,
+            history::awkward_payloads_come_back_to_the_byte,
+            history::events_come_back_in_their_order,
+            history::a_place_that_is_taken_stays_as_it_is,
+            history::runs_and_instances_are_apart,
+            history::a_run_with_a_missing_event_is_an_error_that_names_it,
+            history::a_run_comes_back_whole,
+            history::what_nobody_started_is_not_there,
+            tasks::a_task_comes_back_as_it_was,
+            tasks::a_call_has_one_task,
+            tasks::an_update_needs_its_task,
+            tasks::an_update_changes_everything_and_nothing_else,
+            tasks::a_deletion_needs_its_task,
+            tasks::a_run_that_closes_takes_its_tasks_and_no_others,
+            tasks::a_task_that_is_gone_can_be_discarded,
+            tasks::due_tasks_come_earliest_first,
+            tasks::only_tasks_of_known_activities_are_due,
+            tasks::a_task_is_not_due_at_the_very_moment_that_is_asked_about,
+            tasks::a_claimed_task_is_not_due_until_it_is_released,
+            tasks::claims_of_others_are_found,
+            tasks::a_loaded_task_has_what_an_attempt_needs,
+            tasks::a_loaded_task_brings_both_ends_of_its_ledger,
+            tasks::a_finished_task_is_not_there,
+            messages::every_kind_of_message_comes_back_as_it_was,
+            messages::messages_are_read_in_the_order_of_their_arrival,
+            messages::a_repeated_message_is_dropped,
+            messages::the_same_message_id_for_another_instance_is_another_message,
+            messages::deleting_a_message_that_is_gone_is_fine,
+            messages::a_run_that_closes_takes_its_timers_and_nothing_else,
+            messages::due_messages_come_earliest_first_and_then_as_they_arrived,
+            messages::a_run_is_loaded_with_messages_that_are_not_due,
+            ledger::attempts_come_back_as_they_were,
+            ledger::attempts_come_in_the_order_of_their_end,
+            ledger::a_ledger_is_bounded_and_keeps_both_ends,
+            ledger::the_ledger_outlives_its_task,
+            policies::a_policy_is_stored_once,
+            policies::an_unknown_policy_is_not_there,
+            looking::an_instance_is_found_by_its_id,
+            looking::a_list_shows_the_newest_first,
+            looking::a_list_is_bounded,
+            looking::a_list_can_be_narrowed_by_status_and_workflow,
+            looking::a_list_can_be_narrowed_to_what_is_retrying,
+            looking::the_last_value_of_a_key_counts,
+            looking::data_of_instances_is_apart,
+        }
+    };
+}
+
+/// One test for each promise, in the module that calls it. See [`conformance`](crate::conformance).
+#[macro_export]
+macro_rules! conformance_tests {
+    ($fresh:path) => {
+        $crate::conformance_promises! { [$crate::conformance_tests_of] $fresh }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_tests_of {
+    (($fresh:path) $($file:ident :: $promise:ident,)*) => {$(
+        #[tokio::test]
+        async fn $promise() {
+            let store = $fresh().await;
+            $crate::conformance::$file::$promise(&*store).await;
+        }
+    )*};
+}
+
+#[cfg(test)]
+mod tests {
+    macro_rules! listed {
+        (() $($file:ident :: $promise:ident,)*) => {
+            vec![$((stringify!($file), stringify!($promise))),*]
+        };
+    }
+
+    #[test]
+    fn every_promise_is_in_the_list() {
+        let files = [
+            ("atomicity", include_str!("atomicity.rs")),
+            ("identity", include_str!("identity.rs")),
+            ("history", include_str!("history.rs")),
+            ("tasks", include_str!("tasks.rs")),
+            ("messages", include_str!("messages.rs")),
+            ("ledger", include_str!("ledger.rs")),
+            ("policies", include_str!("policies.rs")),
+            ("looking", include_str!("looking.rs")),
+        ];
+        let written: Vec<(&str, &str)> = files
+            .into_iter()
+            .flat_map(|(file, text)| text.lines().map(move |line| (file, line)))
+            .filter_map(|(file, line)| Some((file, line.strip_prefix("pub async fn ")?)))
+            .filter_map(|(file, line)| Some((file, line.split('(').next()?)))
+            .collect();
+        assert_eq!(crate::conformance_promises!([listed]), written);
+    }
+}

@@ -1,0 +1,219 @@
+//! A task is there from its schedule to its end, and every change finds exactly the one it means.
+
+use std::sync::Arc;
+
+use super::fixtures::*;
+use crate::rows::{Claim, DueTask, Progress, TaskRow};
+use crate::{Step, Store, TaskWrite};
+
+pub async fn a_task_comes_back_as_it_was(store: &dyn Store) {
+    let full = full(call(1, 2));
+    write(store, [start(1, "order-1").insert(full.clone()).insert(task(call(1, 3)))]).await;
+    assert_eq!(store.tasks(run(1)).await.unwrap(), [full, task(call(1, 3))]);
+}
+
+pub async fn a_call_has_one_task(store: &dyn Store) {
+    write(store, [start(1, "order-1").insert(task(call(1, 2)))]).await;
+    let mut second = task(call(1, 2));
+    second.attempt = 9;
+    refused(store, [step().insert(second)]).await;
+    assert_eq!(store.tasks(run(1)).await.unwrap(), [task(call(1, 2))]);
+}
+
+pub async fn an_update_needs_its_task(store: &dyn Store) {
+    write(store, [start(1, "order-1").insert(task(call(1, 2)))]).await;
+    let error = refused(store, [step().update(task(call(1, 3)))]).await;
+    assert!(error.to_string().contains(&call(1, 3).to_string()), "{error}");
+    write(store, [step().delete(call(1, 2))]).await;
+    refused(store, [step().update(task(call(1, 2)))]).await;
+    assert!(store.tasks(run(1)).await.unwrap().is_empty());
+}
+
+pub async fn an_update_changes_everything_and_nothing_else(store: &dyn Store) {
+    write(store, [start(1, "order-1").insert(task(call(1, 2))).insert(task(call(1, 3)))]).await;
+    write(store, [step().update(full(call(1, 2)))]).await;
+    assert_eq!(store.tasks(run(1)).await.unwrap(), [full(call(1, 2)), task(call(1, 3))]);
+    write(store, [step().update(task(call(1, 2)))]).await;
+    assert_eq!(store.tasks(run(1)).await.unwrap(), [task(call(1, 2)), task(call(1, 3))]);
+}
+
+pub async fn a_deletion_needs_its_task(store: &dyn Store) {
+    write(store, [start(1, "order-1").insert(task(call(1, 2))).insert(task(call(1, 3)))]).await;
+    write(store, [step().delete(call(1, 2))]).await;
+    let error = refused(store, [step().delete(call(1, 2))]).await;
+    assert!(error.to_string().contains(&call(1, 2).to_string()), "{error}");
+    assert_eq!(store.tasks(run(1)).await.unwrap(), [task(call(1, 3))]);
+}
+
+pub async fn a_run_that_closes_takes_its_tasks_and_no_others(store: &dyn Store) {
+    let mut second_run = run(1);
+    second_run.run = 2;
+    let later = second_run.call(resurgam_core::Seq(2));
+    let batch = [
+        start(1, "order-1").insert(task(call(1, 2))).insert(full(call(1, 3))).insert(task(later)),
+        start(2, "order-2").insert(task(call(2, 2))),
+    ];
+    write(store, batch).await;
+    write(store, [step().delete_all(run(1))]).await;
+    assert!(store.tasks(run(1)).await.unwrap().is_empty());
+    assert_eq!(store.tasks(second_run).await.unwrap(), [task(later)]);
+    assert_eq!(store.tasks(run(2)).await.unwrap(), [task(call(2, 2))]);
+    // A run without tasks closes as well.
+    write(store, [step().delete_all(run(1))]).await;
+}
+
+pub async fn only_tasks_of_known_activities_are_due(store: &dyn Store) {
+    let mut unknown = due_at(2, 1);
+    unknown.name = "unheard of".to_string();
+    let known = due_at(3, 2);
+    let names: Arc<[String]> = Arc::new([known.name.clone()]);
+    write(store, [start(1, "order-1").insert(unknown).insert(known)]).await;
+    let found = store.due_tasks(Some(names), at(1_000), 1).await.unwrap();
+    assert_eq!(found.iter().map(|task| task.call).collect::<Vec<_>>(), [call(1, 3)]);
+    assert_eq!(store.due_tasks(Some(Arc::new([])), at(1_000), 1).await.unwrap(), []);
+}
+
+pub async fn a_task_that_is_gone_can_be_discarded(store: &dyn Store) {
+    write(store, [start(1, "order-1").insert(due_at(2, 1))]).await;
+    let discard = || Step { tasks: vec![TaskWrite::Discard(call(1, 2))], ..Step::default() };
+    store.commit(Arc::new([discard()])).await.unwrap();
+    store.commit(Arc::new([discard()])).await.unwrap();
+    assert_eq!(store.tasks(run(1)).await.unwrap(), []);
+}
+
+pub async fn due_tasks_come_earliest_first(store: &dyn Store) {
+    let mut all = start(1, "order-1");
+    for (seq, wake_at) in [(2, 50), (3, -10), (4, 30), (5, 2_000), (6, 10)] {
+        let mut row = due_at(seq, wake_at);
+        row.lane = format!("lane-{seq}");
+        all = all.insert(row);
+    }
+    write(store, [all]).await;
+    let found = due(store, 1_000, 10).await;
+    assert_eq!(found, [(3, -10), (6, 10), (4, 30), (2, 50)]);
+    assert_eq!(due(store, 1_000, 2).await, [(3, -10), (6, 10)]);
+    assert_eq!(due(store, 1_000, 0).await, []);
+
+    let first = store.due_tasks(None, at(0), 1).await.unwrap();
+    let expected = DueTask {
+        call: call(1, 3),
+        wake_at: at(-10),
+        queue: "payments".to_string(),
+        name: "charge".to_string(),
+    };
+    assert_eq!(first, [expected]);
+}
+
+pub async fn a_task_is_not_due_at_the_very_moment_that_is_asked_about(store: &dyn Store) {
+    write(store, [start(1, "order-1").insert(due_at(2, 100))]).await;
+    assert_eq!(due(store, 100, 10).await, []);
+    assert_eq!(due(store, 101, 10).await, [(2, 100)]);
+}
+
+pub async fn a_claimed_task_is_not_due_until_it_is_released(store: &dyn Store) {
+    let mut claimed = due_at(2, 0);
+    claimed.claim = claim("node-a");
+    write(store, [start(1, "order-1").insert(claimed)]).await;
+    assert_eq!(due(store, 1_000, 10).await, []);
+
+    let mut released = due_at(2, 500);
+    released.attempt = 1;
+    write(store, [step().update(released.clone())]).await;
+    assert_eq!(due(store, 1_000, 10).await, [(2, 500)]);
+
+    released.claim = claim("node-b");
+    write(store, [step().update(released)]).await;
+    assert_eq!(due(store, 1_000, 10).await, []);
+}
+
+pub async fn claims_of_others_are_found(store: &dyn Store) {
+    let mut all = start(1, "order-1").insert(task(call(1, 2)));
+    for (seq, node) in [(3, "node-b"), (4, "node-a"), (5, "node-c"), (6, "node-b")] {
+        let mut row = full(call(1, seq));
+        row.claim = claim(node);
+        all = all.insert(row);
+    }
+    write(store, [all]).await;
+    let found = store.claimed_by_others("node-b", 10).await.unwrap();
+    let mut calls: Vec<_> = found.iter().map(|row| row.call).collect();
+    calls.sort_unstable();
+    assert_eq!(calls, [call(1, 4), call(1, 5)]);
+    assert_eq!(found.iter().find(|row| row.call == call(1, 4)).unwrap().progress, progress());
+    assert_eq!(store.claimed_by_others("node-b", 1).await.unwrap().len(), 1);
+    assert_eq!(store.claimed_by_others("a new node", 10).await.unwrap().len(), 4);
+}
+
+pub async fn a_loaded_task_has_what_an_attempt_needs(store: &dyn Store) {
+    let turn = start(1, "order-1")
+        .event(run(1), event(2, scheduled()))
+        .insert(full(call(1, 2)))
+        .attempt(failed_attempt(call(1, 2), 1))
+        .attempt(failed_attempt(call(1, 3), 1));
+    write(store, [turn]).await;
+    let record = store.load_task(call(1, 2)).await.unwrap().unwrap();
+    assert_eq!(record.task, full(call(1, 2)));
+    assert_eq!(record.input, json(r#"{"cents":700}"#));
+    assert_eq!(record.instance, "order-1");
+    assert_eq!(record.ledger, [failed_attempt(call(1, 2), 1)]);
+}
+
+pub async fn a_loaded_task_brings_both_ends_of_its_ledger(store: &dyn Store) {
+    let turn = start(1, "order-1").event(run(1), event(2, scheduled())).insert(task(call(1, 2)));
+    write(store, [turn]).await;
+    for attempt in 1..=25 {
+        write(store, [step().attempt(failed_attempt(call(1, 2), attempt))]).await;
+        let ledger = store.load_task(call(1, 2)).await.unwrap().unwrap().ledger;
+        let found: Vec<u32> = ledger.iter().map(|row| row.attempt).collect();
+        let expected = (1..=attempt).filter(|n| *n <= 10 || n + 10 > attempt);
+        assert_eq!(found, expected.collect::<Vec<u32>>());
+    }
+}
+
+pub async fn a_finished_task_is_not_there(store: &dyn Store) {
+    let turn = start(1, "order-1").event(run(1), event(2, scheduled())).insert(task(call(1, 2)));
+    write(store, [turn]).await;
+    write(store, [step().delete(call(1, 2))]).await;
+    assert!(store.load_task(call(1, 2)).await.unwrap().is_none());
+    assert!(store.load_task(call(9, 9)).await.unwrap().is_none());
+    assert_eq!(due(store, 1_000, 10).await, []);
+}
+
+async fn due(store: &dyn Store, before: i64, limit: usize) -> Vec<(u64, i64)> {
+    let found = store.due_tasks(None, at(before), limit).await.unwrap();
+    found.iter().map(|task| (task.call.seq.0, task.wake_at.as_millis())).collect()
+}
+
+fn due_at(seq: u64, wake_at: i64) -> TaskRow {
+    TaskRow { wake_at: at(wake_at), ..task(call(1, seq)) }
+}
+
+/// A task with every field at a value that is easy to get wrong.
+fn full(call: resurgam_core::CallKey) -> TaskRow {
+    TaskRow {
+        call,
+        name: "namespace/charge \"twice\"".to_string(),
+        queue: "Zahlungen ü".to_string(),
+        lane: String::new(),
+        priority: i32::MIN,
+        policy: "another".to_string(),
+        attempt: u32::MAX,
+        wake_at: at(i64::MAX),
+        claim: Some(Claim { node: "node-ü".to_string(), token: u64::MAX, started_at: at(-5) }),
+        progress: progress(),
+        heartbeat: Some(json("{\"done\":\"97 %\"}")),
+    }
+}
+
+fn progress() -> Progress {
+    Progress {
+        v: 1,
+        failures: 3,
+        lost: u32::MAX,
+        lost_in_a_row: 2,
+        interrupted: 4,
+        snoozed: 5,
+        first_scheduled: Some(at(6)),
+        first_started: Some(at(i64::MIN)),
+        previous_delay_ms: Some(u64::MAX),
+    }
+}

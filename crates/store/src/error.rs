@@ -1,0 +1,77 @@
+//! What can go wrong with a store, told apart by what the caller can do.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+/// The result of a call to a store.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Trouble with a store. The text says what was attempted and on what.
+#[derive(Debug)]
+pub struct Error {
+    kind: Kind,
+    attempted: String,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Transient,
+    Data,
+    Unusable,
+}
+
+impl Error {
+    /// The same call may succeed later: connection, disk, lock.
+    pub fn transient(attempted: impl Into<String>) -> Self {
+        Error { kind: Kind::Transient, attempted: attempted.into(), source: None }
+    }
+
+    /// The data is to blame, and the same call fails again: a row that the database refuses, a row
+    /// that cannot be read, a task that is gone.
+    pub fn data(attempted: impl Into<String>) -> Self {
+        Error { kind: Kind::Data, attempted: attempted.into(), source: None }
+    }
+
+    /// The store cannot be used at all: made by a newer version, read-only, not ours.
+    pub fn unusable(attempted: impl Into<String>) -> Self {
+        Error { kind: Kind::Unusable, attempted: attempted.into(), source: None }
+    }
+
+    /// Keeps what caused it.
+    pub fn because(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// True when the same call may succeed later.
+    pub fn is_transient(&self) -> bool {
+        self.kind == Kind::Transient
+    }
+
+    /// True when the data is to blame.
+    pub fn is_data(&self) -> bool {
+        self.kind == Kind::Data
+    }
+
+    /// True when the store cannot be used at all.
+    pub fn is_unusable(&self) -> bool {
+        self.kind == Kind::Unusable
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.attempted)?;
+        match &self.source {
+            Some(source) => write!(f, ": {source}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_ref().map(|source| &**source as &(dyn StdError + 'static))
+    }
+}

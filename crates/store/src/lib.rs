@@ -1,0 +1,110 @@
+//! What the engine asks of a database.
+//!
+//! A store keeps rows and promises little: a batch of [`Step`]s is written whole or not at all,
+//! what was acknowledged survives a crash, and reads see everything that was acknowledged before.
+//! It decides nothing. The promises are written down as a suite that every store must pass, see
+//! [`conformance`].
+//!
+//! - [`rows`]: what is stored, with the stored forms of engine data.
+//! - [`Step`]: what one step of one run changes, the unit that is refused or taken as a whole.
+//! - [`Commit`], [`Work`], [`Look`]: writing; what the owner reads to work; what people read.
+//!   A [`Store`] is all three.
+
+pub mod conformance;
+mod error;
+pub mod rows;
+mod step;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use resurgam_core::{CallKey, Event, RunKey, Timestamp, Uid};
+
+pub use error::{Error, Result};
+use rows::{
+    AttemptRow, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow, PolicyRow,
+    RunRecord, TaskRecord, TaskRow,
+};
+pub use step::{InstanceWrite, MessageWrite, Step, StepResult, TaskWrite};
+
+/// A future that can be kept in a list.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+
+/// A database that keeps the engine's rows.
+pub trait Store: Commit + Work + Look + Send + Sync + 'static {}
+
+impl<T: Commit + Work + Look + Send + Sync + 'static> Store for T {}
+
+/// Writing.
+pub trait Commit {
+    /// Writes a batch in one transaction, in order.
+    ///
+    /// Answers with one result for each step: [`StepResult::Written`], or
+    /// [`StepResult::Duplicate`] for a step whose instance id is taken, of which nothing is
+    /// written while the rest of the batch is. Any other trouble is an error, and then nothing of
+    /// the batch was written; [`Error::is_transient`] tells whether the same batch may succeed
+    /// later, and otherwise one of its steps is to blame.
+    ///
+    /// The batch is shared and not copied: a writing thread reads it while the caller keeps it
+    /// for another try.
+    fn commit(&self, batch: Arc<[Step]>) -> Answer<'_, Vec<StepResult>>;
+}
+
+/// What the owner reads to do its work. Bounded: none of it loads everything.
+pub trait Work {
+    /// Tasks that wait and are due before this time, the earliest first, at most `limit`.
+    ///
+    /// Only tasks of the activities that are `known`, all with `None`: what nobody here can run
+    /// must not stand in front of what somebody can.
+    fn due_tasks(
+        &self,
+        known: Option<Arc<[String]>>,
+        before: Timestamp,
+        limit: usize,
+    ) -> Answer<'_, Vec<DueTask>>;
+
+    /// Messages that are due before this time, the earliest first and among equals in the order
+    /// of their arrival, at most `limit`.
+    fn due_messages(&self, before: Timestamp, limit: usize) -> Answer<'_, Vec<DueMessage>>;
+
+    /// Tasks that somebody else than `node` has claimed, at most `limit`.
+    fn claimed_by_others(&self, node: &str, limit: usize) -> Answer<'_, Vec<TaskRow>>;
+
+    /// A task with everything an attempt needs, `None` when it is finished.
+    fn load_task(&self, call: CallKey) -> Answer<'_, Option<TaskRecord>>;
+
+    /// The current run of an instance with everything a turn needs, `None` when the uid is
+    /// unknown. Events that cannot be read are an error that names them.
+    fn load_run(&self, uid: Uid) -> Answer<'_, Option<RunRecord>>;
+
+    /// An interned policy.
+    fn policy(&self, hash: &str) -> Answer<'_, Option<PolicyRow>>;
+}
+
+/// What people and clients read.
+pub trait Look {
+    /// The current instance of this id.
+    fn find(&self, id: &str) -> Answer<'_, Option<InstanceRow>>;
+
+    /// The instance of this uid.
+    fn instance(&self, uid: Uid) -> Answer<'_, Option<InstanceRow>>;
+
+    /// Instances, the newest first.
+    fn list(&self, filter: InstanceFilter) -> Answer<'_, Vec<InstanceRow>>;
+
+    /// The events of a run in order.
+    fn history(&self, run: RunKey) -> Answer<'_, Vec<Event>>;
+
+    /// The ledger of a run: attempts in order of their end.
+    fn attempts(&self, run: RunKey) -> Answer<'_, Vec<AttemptRow>>;
+
+    /// The unfinished activity calls of a run.
+    fn tasks(&self, run: RunKey) -> Answer<'_, Vec<TaskRow>>;
+
+    /// The messages that a run has not read, in order of their arrival.
+    fn messages(&self, uid: Uid) -> Answer<'_, Vec<MessageRow>>;
+
+    /// One entry of an instance's own data.
+    fn kv(&self, uid: Uid, key: &str) -> Answer<'_, Option<KvRow>>;
+}

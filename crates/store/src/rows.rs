@@ -1,0 +1,348 @@
+//! What is stored, row by row. The names are those of the tables and columns.
+
+use resurgam_core::retry::Counters;
+use resurgam_core::{CallKey, Event, Failure, Payload, RunKey, Seq, Timestamp, Uid};
+use serde::{Deserialize, Serialize};
+
+/// An instance: what a user started. Written when it starts, changes its status and closes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InstanceRow {
+    /// What identifies this start for ever.
+    pub uid: Uid,
+    /// The id the user chose.
+    pub id: String,
+    /// The workflow's name.
+    pub workflow: String,
+    /// Where it is.
+    pub status: Status,
+    /// Which run is the current one.
+    pub run: u32,
+    /// The queue its activities go to when they name none.
+    pub queue: String,
+    /// What makes a repeated start return the first answer.
+    pub request_id: Option<String>,
+    /// The argument.
+    pub input: Payload,
+    /// The result, or the failure as JSON.
+    pub outcome: Option<Payload>,
+    /// Why it is blocked, for people.
+    pub error: Option<String>,
+    /// When it was started.
+    pub created_at: Timestamp,
+    /// When it closed.
+    pub closed_at: Option<Timestamp>,
+}
+
+/// Where an instance is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Status {
+    /// It goes on.
+    Running,
+    /// Its workflow returned a value.
+    Completed,
+    /// Its workflow returned a failure.
+    Failed,
+    /// It ended because it was cancelled.
+    Cancelled,
+    /// It cannot go on until its code is mended.
+    Blocked,
+}
+
+impl Status {
+    /// Every status.
+    pub const ALL: [Status; 5] =
+        [Status::Running, Status::Completed, Status::Failed, Status::Cancelled, Status::Blocked];
+
+    /// The name that is stored and shown.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Status::Running => "running",
+            Status::Completed => "completed",
+            Status::Failed => "failed",
+            Status::Cancelled => "cancelled",
+            Status::Blocked => "blocked",
+        }
+    }
+
+    /// The status of this name.
+    pub fn named(name: &str) -> Option<Status> {
+        Status::ALL.into_iter().find(|status| status.name() == name)
+    }
+
+    /// True when nothing further will happen.
+    pub const fn is_closed(self) -> bool {
+        matches!(self, Status::Completed | Status::Failed | Status::Cancelled)
+    }
+}
+
+/// Which instances to list.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct InstanceFilter {
+    /// Only these statuses; empty for all.
+    pub status: Vec<Status>,
+    /// Only of this workflow.
+    pub workflow: Option<String>,
+    /// Only those with an activity that waits to be tried again.
+    pub retrying: bool,
+    /// At most this many; 0 means 100.
+    pub limit: usize,
+}
+
+/// An activity call that is not finished. Its input lives in its `ActivityScheduled` event only.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskRow {
+    /// The call.
+    pub call: CallKey,
+    /// The activity's name.
+    pub name: String,
+    /// Where it is to run.
+    pub queue: String,
+    /// The dependency it talks to; its name unless somebody says otherwise.
+    pub lane: String,
+    /// Higher goes first among tasks that are due.
+    pub priority: i32,
+    /// The hash of its policy, see [`PolicyRow`].
+    pub policy: String,
+    /// The attempt that runs, or ran last; 0 before the first.
+    pub attempt: u32,
+    /// When the next attempt is due, while it waits.
+    pub wake_at: Timestamp,
+    /// Who runs an attempt; `None` while it waits.
+    pub claim: Option<Claim>,
+    /// What the next decision needs.
+    pub progress: Progress,
+    /// What the activity reported last.
+    pub heartbeat: Option<Payload>,
+}
+
+/// The right of a node to run an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The node.
+    pub node: String,
+    /// What a report must carry; random, so that a late report of another attempt is refused.
+    pub token: u64,
+    /// When the attempt began.
+    pub started_at: Timestamp,
+}
+
+/// What decisions about a task need, stored in one versioned column.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Progress {
+    /// The version of this form.
+    pub v: u32,
+    /// Attempts that failed.
+    pub failures: u32,
+    /// Attempts whose process died.
+    pub lost: u32,
+    /// Of those, how many in a row without a heartbeat in between.
+    pub lost_in_a_row: u32,
+    /// Attempts that a graceful stop cut short.
+    pub interrupted: u32,
+    /// Attempts that asked to be run later.
+    pub snoozed: u32,
+    /// When the call was first scheduled.
+    pub first_scheduled: Option<Timestamp>,
+    /// When its first attempt began.
+    pub first_started: Option<Timestamp>,
+    /// The delay chosen last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub previous_delay_ms: Option<u64>,
+}
+
+impl Progress {
+    /// How the attempts so far ended.
+    pub fn counters(&self) -> Counters {
+        let Progress { failures, lost, interrupted, snoozed, .. } = *self;
+        Counters { failures, lost, interrupted, snoozed }
+    }
+}
+
+/// A task with everything an attempt needs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskRecord {
+    /// The task.
+    pub task: TaskRow,
+    /// The arguments, from its event.
+    pub input: Payload,
+    /// The workflow instance's id, for people.
+    pub instance: String,
+    /// Its ledger so far, bounded: the first ten and the last ten rows in order.
+    pub ledger: Vec<AttemptRow>,
+}
+
+/// A row of the ledger: an attempt that did not succeed at once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AttemptRow {
+    /// The call.
+    pub call: CallKey,
+    /// The activity's name.
+    pub name: String,
+    /// Which attempt, from 1.
+    pub attempt: u32,
+    /// How it ended.
+    pub outcome: AttemptOutcome,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Timestamp,
+    /// What went wrong.
+    pub failure: Option<Failure>,
+    /// The delay that was chosen, when another attempt follows.
+    pub delay_ms: Option<u64>,
+    /// How that was decided, in words.
+    pub why: String,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AttemptOutcome {
+    /// It succeeded, after others that did not.
+    Completed,
+    /// It failed.
+    Failed,
+    /// Its process died.
+    Lost,
+    /// A graceful stop cut it short.
+    Interrupted,
+    /// It asked to be run later.
+    Snoozed,
+    /// Nobody wanted its result any more.
+    Cancelled,
+}
+
+impl AttemptOutcome {
+    /// Every outcome.
+    pub const ALL: [AttemptOutcome; 6] = [
+        AttemptOutcome::Completed,
+        AttemptOutcome::Failed,
+        AttemptOutcome::Lost,
+        AttemptOutcome::Interrupted,
+        AttemptOutcome::Snoozed,
+        AttemptOutcome::Cancelled,
+    ];
+
+    /// The name that is stored and shown.
+    pub const fn name(self) -> &'static str {
+        match self {
+            AttemptOutcome::Completed => "completed",
+            AttemptOutcome::Failed => "failed",
+            AttemptOutcome::Lost => "lost",
+            AttemptOutcome::Interrupted => "interrupted",
+            AttemptOutcome::Snoozed => "snoozed",
+            AttemptOutcome::Cancelled => "cancelled",
+        }
+    }
+
+    /// The outcome of this name.
+    pub fn named(name: &str) -> Option<AttemptOutcome> {
+        AttemptOutcome::ALL.into_iter().find(|outcome| outcome.name() == name)
+    }
+}
+
+/// What wakes a run: a timer, a signal, a result that arrived while it slept, a cancellation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MessageRow {
+    /// The instance it is for.
+    pub uid: Uid,
+    /// What makes a repeated message one: unique for the instance.
+    pub id: String,
+    /// When it is to be read.
+    pub due_at: Timestamp,
+    /// What it is.
+    pub body: Message,
+}
+
+/// What a message says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Message {
+    /// A timer of a run fires.
+    Timer {
+        /// The run that started it; a timer of an earlier run is stale.
+        run: u32,
+        /// Which timer.
+        timer: Seq,
+    },
+    /// Somebody sent a signal.
+    Signal {
+        /// Its name.
+        name: String,
+        /// Its value.
+        value: Payload,
+    },
+    /// Somebody wants the instance to end.
+    Cancel {
+        /// Why, for people.
+        reason: String,
+    },
+    /// An activity call ended while its run could not take the news. The event is ready made.
+    Result {
+        /// The run that made the call.
+        run: u32,
+        /// `ActivityCompleted` or `ActivityFailed`.
+        event: resurgam_core::EventKind,
+    },
+}
+
+/// An interned policy: many tasks share one row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyRow {
+    /// The hash of the text.
+    pub hash: String,
+    /// The stored form.
+    pub text: String,
+}
+
+/// One entry of an instance's own data.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KvRow {
+    /// The instance.
+    pub uid: Uid,
+    /// The name.
+    pub key: String,
+    /// The value.
+    pub value: Payload,
+}
+
+/// A task that waits, without what an attempt needs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DueTask {
+    /// The call.
+    pub call: CallKey,
+    /// When it is due.
+    pub wake_at: Timestamp,
+    /// Where it is to run.
+    pub queue: String,
+    /// The activity's name.
+    pub name: String,
+}
+
+/// A message that waits, without its body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DueMessage {
+    /// The instance it is for.
+    pub uid: Uid,
+    /// When it is due.
+    pub due_at: Timestamp,
+}
+
+/// The current run of an instance with everything a turn needs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunRecord {
+    /// The instance.
+    pub instance: InstanceRow,
+    /// Its events in order.
+    pub events: Vec<Event>,
+    /// Its messages in order of arrival, also those that are not due yet.
+    pub messages: Vec<MessageRow>,
+    /// Its unfinished activity calls.
+    pub tasks: Vec<TaskRow>,
+}
+
+impl RunRecord {
+    /// The run.
+    pub fn key(&self) -> RunKey {
+        RunKey { uid: self.instance.uid, run: self.instance.run }
+    }
+}

@@ -1,0 +1,116 @@
+//! What one step of one run changes.
+
+use resurgam_core::{CallKey, Event, Payload, RunKey, Timestamp, Uid};
+
+use crate::rows::{AttemptRow, InstanceRow, KvRow, MessageRow, PolicyRow, Status, TaskRow};
+
+/// What one step of one run changes: taken as a whole, or refused as a whole. The parts are
+/// written in the order of the fields.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Step {
+    /// The instance.
+    pub instance: Option<InstanceWrite>,
+    /// Events appended to a run.
+    pub events: Vec<(RunKey, Event)>,
+    /// Policies that tasks of this step name; known ones are skipped.
+    pub policies: Vec<PolicyRow>,
+    /// Unfinished activity calls.
+    pub tasks: Vec<TaskWrite>,
+    /// Messages.
+    pub messages: Vec<MessageWrite>,
+    /// Rows of the ledger.
+    pub attempts: Vec<AttemptRow>,
+    /// The instance's own data.
+    pub kv: Vec<KvRow>,
+}
+
+/// A change of an instance.
+#[derive(Clone, Debug, PartialEq)]
+pub enum InstanceWrite {
+    /// A new one. The step is a duplicate when its id is held by one that is open, or by a closed
+    /// one unless `replace_closed`.
+    Insert {
+        /// The row.
+        row: InstanceRow,
+        /// Whether a closed holder gives up the id.
+        replace_closed: bool,
+    },
+    /// A change of status.
+    Status {
+        /// Which.
+        uid: Uid,
+        /// The new status.
+        status: Status,
+        /// The result, or the failure as JSON.
+        outcome: Option<Payload>,
+        /// Why it is blocked.
+        error: Option<String>,
+        /// When it closed.
+        closed_at: Option<Timestamp>,
+    },
+}
+
+/// A change of a task.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TaskWrite {
+    /// A new one.
+    Insert(TaskRow),
+    /// Another state of one that must be there.
+    Update(TaskRow),
+    /// The end of one that must be there.
+    Delete(CallKey),
+    /// The end of one that may be gone already: the workflow gave the call up.
+    Discard(CallKey),
+    /// The end of all tasks of a run that closes.
+    DeleteAll(RunKey),
+}
+
+/// A change of a message.
+#[derive(Clone, Debug, PartialEq)]
+pub enum MessageWrite {
+    /// A new one; one whose id is known is dropped.
+    Insert(MessageRow),
+    /// The end of one; none is fine.
+    Delete {
+        /// The instance.
+        uid: Uid,
+        /// The message.
+        id: String,
+    },
+    /// The end of all timers of a run that closes.
+    DeleteTimers(RunKey),
+}
+
+/// What became of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepResult {
+    /// It is written.
+    Written,
+    /// Nothing of it is written: its instance's id is taken.
+    Duplicate,
+}
+
+impl Step {
+    /// True when it changes nothing.
+    pub fn is_empty(&self) -> bool {
+        *self == Step::default()
+    }
+
+    /// How many rows it writes.
+    pub fn rows(&self) -> usize {
+        usize::from(self.instance.is_some())
+            + self.events.len()
+            + self.policies.len()
+            + self.tasks.len()
+            + self.messages.len()
+            + self.attempts.len()
+            + self.kv.len()
+    }
+
+    /// About how many bytes of users' values it writes.
+    pub fn bytes(&self) -> usize {
+        let events = self.events.iter().map(|(_, event)| event.kind.payload_len());
+        let kv = self.kv.iter().map(|row| row.value.len());
+        events.chain(kv).sum()
+    }
+}
