@@ -1,0 +1,27 @@
+use resurgam::WorkflowContext;
+use resurgam_core::Failure;
+use resurgam_macros::{activity, workflow};
+
+#[activity(time_out = 1)]
+async fn misspelled() -> Result<(), Failure> {
+    Ok(())
+}
+
+#[activity(colour = "blue")]
+async fn unknown() -> Result<(), Failure> {
+    Ok(())
+}
+
+#[activity(max_attempts = 3)]
+async fn of_the_policy() -> Result<(), Failure> {
+    Ok(())
+}
+
+#[workflow(retry = 1)]
+async fn not_retried(_ctx: WorkflowContext) -> Result<(), Failure> {
+    Ok(())
+}
+
+fn main() {
+    let _calls = (misspelled(), unknown(), of_the_policy(), not_retried());
+}

@@ -1,0 +1,182 @@
+//! Activities: the units of work that are retried by policy.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use resurgam_core::retry::RetryPolicy;
+use resurgam_core::{CallKey, Failure};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::States;
+
+/// An activity, and at the same time one call of it: the fields are the arguments, by name.
+///
+/// `#[activity]` on a function writes this; by hand it looks so:
+///
+/// ```
+/// use resurgam_core::Failure;
+/// use resurgam_sdk::{Activity, ActivityContext};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Charge {
+///     order_id: String,
+///     cents: u64,
+/// }
+///
+/// impl Activity for Charge {
+///     const NAME: &'static str = "charge";
+///     type Output = String;
+///
+///     async fn run(self, ctx: ActivityContext) -> Result<String, Failure> {
+///         Ok(format!("{} paid {} cents ({})", self.order_id, self.cents, ctx.idempotency_key()))
+///     }
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an activity",
+    note = "put #[activity] on the function, and pass its name without calling it where an activity \
+            is registered"
+)]
+pub trait Activity: Serialize + DeserializeOwned + Send + 'static {
+    /// The name on the wire. Changing it loses the calls that are under way; see
+    /// [`Activity::ALIASES`].
+    const NAME: &'static str;
+    /// Names it had before.
+    const ALIASES: &'static [&'static str] = &[];
+    /// True for a plain function that blocks its thread; it runs where it disturbs nobody.
+    const BLOCKING: bool = false;
+    /// What it returns.
+    type Output: Serialize + DeserializeOwned + Send + 'static;
+
+    /// What holds for its calls unless they say otherwise.
+    fn options() -> ActivityOptions {
+        ActivityOptions::default()
+    }
+
+    /// Makes one attempt.
+    fn run(
+        self,
+        ctx: ActivityContext,
+    ) -> impl Future<Output = Result<Self::Output, Failure>> + Send;
+}
+
+/// What holds for the calls of an activity unless they say otherwise.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ActivityOptions {
+    /// The retry policy.
+    pub retry: Option<RetryPolicy>,
+    /// Where it runs.
+    pub queue: Option<String>,
+    /// Bound on one attempt.
+    pub timeout: Option<Duration>,
+    /// Bound on the whole call.
+    pub total_timeout: Option<Duration>,
+    /// Bound on the wait for a worker.
+    pub queue_timeout: Option<Duration>,
+    /// Bound on the silence of a running attempt.
+    pub heartbeat_timeout: Option<Duration>,
+    /// How many of its attempts run at once on a node.
+    pub max_concurrent: Option<usize>,
+}
+
+/// What an attempt knows about itself.
+#[derive(Clone)]
+pub struct ActivityContext(Arc<Attempt>);
+
+/// The parts of an [`ActivityContext`]; the worker puts them together.
+pub struct Attempt {
+    /// The call.
+    pub call: CallKey,
+    /// The id of the instance that made the call.
+    pub instance: String,
+    /// The activity's name.
+    pub activity: String,
+    /// Which attempt, counting everything that began.
+    pub number: u32,
+    /// Values that the app shares with its activities.
+    pub states: States,
+    /// What only the worker can do.
+    pub host: Arc<dyn AttemptHost>,
+}
+
+/// A future of a host.
+pub type HostFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+/// What only the worker can do for an attempt.
+pub trait AttemptHost: Send + Sync {
+    /// Ready once nobody wants the attempt's result any more.
+    fn cancelled(&self) -> HostFuture<'_>;
+    /// True once nobody wants the attempt's result any more.
+    fn is_cancelled(&self) -> bool;
+    /// Ready after this time, on the clock that the engine runs on.
+    fn sleep(&self, time: Duration) -> HostFuture<'_>;
+}
+
+impl ActivityContext {
+    /// Puts a context together.
+    pub fn new(attempt: Attempt) -> Self {
+        ActivityContext(Arc::new(attempt))
+    }
+
+    /// Which attempt this is, from 1, counting everything that began.
+    pub fn attempt(&self) -> u32 {
+        self.0.number
+    }
+
+    /// The id of the instance that made the call.
+    pub fn instance(&self) -> &str {
+        &self.0.instance
+    }
+
+    /// The activity's name.
+    pub fn activity(&self) -> &str {
+        &self.0.activity
+    }
+
+    /// The same for all attempts of this call, another one for every other call. Hand it to
+    /// services that drop repeats.
+    pub fn idempotency_key(&self) -> String {
+        self.0.call.to_string()
+    }
+
+    /// A value that the app shares with its activities.
+    ///
+    /// # Panics
+    /// When the app has no value of this type; give it one with `App::builder().state(..)`.
+    pub fn state<T: Send + Sync + 'static>(&self) -> Arc<T> {
+        self.0.states.get().unwrap_or_else(|| {
+            let name = std::any::type_name::<T>();
+            panic!(
+                "activity {}: no state of type {name}; add .state(..) to the app",
+                self.0.activity
+            )
+        })
+    }
+
+    /// Waits until nobody wants the attempt's result any more.
+    pub async fn cancelled(&self) {
+        self.0.host.cancelled().await;
+    }
+
+    /// True once nobody wants the attempt's result any more.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.host.is_cancelled()
+    }
+
+    /// Waits on the engine's clock: in tests it passes at once.
+    pub async fn sleep(&self, time: Duration) {
+        self.0.host.sleep(time).await;
+    }
+}
+
+impl fmt::Debug for ActivityContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Attempt { activity, instance, number, .. } = &*self.0;
+        write!(f, "attempt {number} of {activity} in {instance}")
+    }
+}

@@ -1,0 +1,67 @@
+//! `ctx.signal(..)`.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use resurgam_core::Failure;
+use resurgam_core::machine::{SharedMachine, Waiter};
+use serde::de::DeserializeOwned;
+
+/// Waits for the next signal of a name. Dropping it leaves the signal to the next who waits.
+#[must_use = "a signal is read when it is awaited"]
+#[derive(Debug)]
+pub struct SignalFuture<T> {
+    machine: SharedMachine,
+    state: State,
+    value: PhantomData<fn() -> T>,
+}
+
+#[derive(Debug)]
+enum State {
+    New(String),
+    Waiting(Waiter),
+    Done,
+}
+
+impl<T> SignalFuture<T> {
+    pub(super) fn new(machine: SharedMachine, name: &str) -> Self {
+        SignalFuture { machine, state: State::New(name.to_string()), value: PhantomData }
+    }
+}
+
+impl<T: DeserializeOwned> Future for SignalFuture<T> {
+    type Output = Result<T, Failure>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let mut machine = this.machine.lock();
+        if let State::New(name) = &this.state {
+            this.state = State::Waiting(machine.wait_for_signal(name));
+        }
+        let State::Waiting(waiter) = &this.state else {
+            panic!("a signal was polled after it was read")
+        };
+        let outcome = match machine.poll_signal(waiter, context.waker()) {
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(outcome) => outcome,
+        };
+        drop(machine);
+        this.state = State::Done;
+        Poll::Ready(outcome.and_then(|value| {
+            // The sender is to blame, not this code: the workflow decides what to make of it.
+            value.decode().map_err(|error| {
+                Failure::terminal(format!("read a signal: {error}")).with_type("BadSignal")
+            })
+        }))
+    }
+}
+
+impl<T> Drop for SignalFuture<T> {
+    fn drop(&mut self) {
+        if let State::Waiting(waiter) = &self.state {
+            self.machine.lock().drop_signal(waiter);
+        }
+    }
+}

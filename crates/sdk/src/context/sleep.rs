@@ -1,0 +1,118 @@
+//! `ctx.sleep(..)` and `ctx.timeout(..)`.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use resurgam_core::machine::SharedMachine;
+use resurgam_core::{Failure, Seq};
+
+/// Waits, across restarts. Dropping it cancels the timer.
+#[must_use = "a timer starts when it is awaited"]
+#[derive(Debug)]
+pub struct Sleep {
+    machine: SharedMachine,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    New(Duration),
+    Open(Seq),
+    Done,
+}
+
+impl Sleep {
+    pub(super) fn new(machine: SharedMachine, time: Duration) -> Self {
+        Sleep { machine, state: State::New(time) }
+    }
+}
+
+impl Future for Sleep {
+    type Output = Result<(), Failure>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let mut machine = this.machine.lock();
+        if let State::New(time) = this.state {
+            if let Some(failure) = machine.cancelled() {
+                let failure = failure.clone();
+                this.state = State::Done;
+                return Poll::Ready(Err(failure));
+            }
+            this.state = State::Open(machine.start_timer(time));
+        }
+        let State::Open(seq) = this.state else { panic!("a timer was polled after it fired") };
+        let outcome = machine.poll_timer(seq, context.waker());
+        if outcome.is_ready() {
+            this.state = State::Done;
+        }
+        outcome
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let State::Open(seq) = self.state {
+            self.machine.lock().drop_timer(seq);
+        }
+    }
+}
+
+/// Something took longer than it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elapsed(pub Duration);
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not done within {}", resurgam_core::duration::Human(self.0))
+    }
+}
+
+impl std::error::Error for Elapsed {}
+
+/// Waits for something, but not for ever.
+#[must_use = "nothing happens until it is awaited"]
+#[derive(Debug)]
+pub struct Timeout<F> {
+    // In a box, so that it can be dropped, and so cancelled, the moment the time is up.
+    future: Option<Pin<Box<F>>>,
+    // Gone once the run was cancelled.
+    sleep: Option<Sleep>,
+    time: Duration,
+}
+
+impl<F: Future> Timeout<F> {
+    pub(super) fn new(sleep: Sleep, future: F, time: Duration) -> Self {
+        Timeout { future: Some(Box::pin(future)), sleep: Some(sleep), time }
+    }
+}
+
+impl<F: Future> Future for Timeout<F> {
+    type Output = Result<F::Output, Elapsed>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(future) = &mut self.future else {
+            panic!("a timeout was polled after it was done")
+        };
+        if let Poll::Ready(output) = future.as_mut().poll(context) {
+            self.future = None;
+            return Poll::Ready(Ok(output));
+        }
+        let Some(sleep) = &mut self.sleep else { return Poll::Pending };
+        match Pin::new(sleep).poll(context) {
+            Poll::Pending => Poll::Pending,
+            // The run was cancelled: that ended the inner wait too, which answers for itself.
+            Poll::Ready(Err(_)) => {
+                self.sleep = None;
+                Poll::Pending
+            }
+            Poll::Ready(Ok(())) => {
+                self.future = None;
+                Poll::Ready(Err(Elapsed(self.time)))
+            }
+        }
+    }
+}

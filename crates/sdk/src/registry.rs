@@ -1,0 +1,247 @@
+//! Workflows and activities by name.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use resurgam_core::machine::SharedMachine;
+use resurgam_core::turn::WorkflowFuture;
+use resurgam_core::{Failure, Payload};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::{Activity, ActivityContext, ActivityOptions, Workflow, WorkflowContext};
+
+/// The workflows and activities of an app.
+#[derive(Clone, Debug, Default)]
+pub struct Registry {
+    activities: HashMap<String, Arc<ActivityDefinition>>,
+    workflows: HashMap<String, Arc<WorkflowDefinition>>,
+}
+
+type AttemptFuture = Pin<Box<dyn Future<Output = Result<Payload, Failure>> + Send>>;
+type RunAttempt = Box<dyn Fn(ActivityContext, Payload) -> AttemptFuture + Send + Sync>;
+type BeginRun =
+    Box<dyn Fn(SharedMachine, &Payload) -> Result<WorkflowFuture, String> + Send + Sync>;
+
+/// An activity without its types.
+pub struct ActivityDefinition {
+    /// Its name.
+    pub name: String,
+    /// What holds for its calls unless they say otherwise.
+    pub options: ActivityOptions,
+    /// True for a plain function that blocks its thread.
+    pub blocking: bool,
+    run: RunAttempt,
+}
+
+/// A workflow without its types.
+pub struct WorkflowDefinition {
+    /// Its name.
+    pub name: String,
+    begin: BeginRun,
+}
+
+/// A name that cannot be registered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error(String);
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl Registry {
+    /// Adds an activity.
+    pub fn add_activity<A: Activity>(&mut self) -> Result<(), Error> {
+        self.add_activity_definition(ActivityDefinition::of::<A>(), A::ALIASES)
+    }
+
+    /// Adds an activity that is known at run time only: an executable, a stub.
+    pub fn add_activity_definition(
+        &mut self,
+        definition: ActivityDefinition,
+        aliases: &[&str],
+    ) -> Result<(), Error> {
+        if let Some(policy) = &definition.options.retry {
+            let what = format!("register activity {}", definition.name);
+            let checked = policy.check().map_err(|error| Error(format!("{what}: {error}")))?;
+            if let Some(unsupported) = checked.unsupported().first() {
+                return Err(Error(format!("{what}: {unsupported}")));
+            }
+        }
+        let definition = Arc::new(definition);
+        let names = names("activity", &definition.name, aliases)?;
+        for name in names {
+            insert(&mut self.activities, "activity", name, definition.clone())?;
+        }
+        Ok(())
+    }
+
+    /// Puts an activity in the place of one of the same name, for tests.
+    pub fn replace_activity(&mut self, definition: ActivityDefinition) {
+        self.activities.insert(definition.name.clone(), Arc::new(definition));
+    }
+
+    /// Adds a workflow.
+    pub fn add_workflow<W: Workflow>(&mut self) -> Result<(), Error> {
+        let definition = Arc::new(WorkflowDefinition::of::<W>());
+        for name in names("workflow", W::NAME, W::ALIASES)? {
+            insert(&mut self.workflows, "workflow", name, definition.clone())?;
+        }
+        Ok(())
+    }
+
+    /// Adds a workflow that is known at run time only.
+    pub fn add_workflow_definition(&mut self, definition: WorkflowDefinition) -> Result<(), Error> {
+        let name = definition.name.clone();
+        insert(&mut self.workflows, "workflow", &name, Arc::new(definition))
+    }
+
+    /// The activity of this name.
+    pub fn activity(&self, name: &str) -> Option<&Arc<ActivityDefinition>> {
+        self.activities.get(name)
+    }
+
+    /// The workflow of this name.
+    pub fn workflow(&self, name: &str) -> Option<&Arc<WorkflowDefinition>> {
+        self.workflows.get(name)
+    }
+
+    /// The activities that bound how many of their attempts run at once.
+    pub fn limits(&self) -> Vec<(String, usize)> {
+        let limit = |(name, activity): (&String, &Arc<ActivityDefinition>)| {
+            Some((name.clone(), activity.options.max_concurrent?))
+        };
+        self.activities.iter().filter_map(limit).collect()
+    }
+
+    /// The names of all activities.
+    pub fn activity_names(&self) -> Arc<[String]> {
+        self.activities.keys().cloned().collect()
+    }
+
+    /// The names of all workflows, sorted; without those that we add ourselves.
+    pub fn workflow_names(&self) -> Vec<&str> {
+        let names = self.workflows.keys().map(String::as_str);
+        let mut names: Vec<&str> = names.filter(|name| !name.starts_with("resurgam.")).collect();
+        names.sort_unstable();
+        names
+    }
+}
+
+fn names<'a>(what: &str, name: &'a str, aliases: &[&'a str]) -> Result<Vec<&'a str>, Error> {
+    let names: Vec<&str> = std::iter::once(name).chain(aliases.iter().copied()).collect();
+    match names.iter().any(|name| name.trim().is_empty()) {
+        true => Err(Error(format!("register {what} {name:?}: an empty name is not allowed"))),
+        false => Ok(names),
+    }
+}
+
+fn insert<T>(
+    known: &mut HashMap<String, Arc<T>>,
+    what: &str,
+    name: &str,
+    definition: Arc<T>,
+) -> Result<(), Error> {
+    match known.insert(name.to_string(), definition) {
+        None => Ok(()),
+        Some(_) => Err(Error(format!(
+            "register {what} {name}: the name is taken; give one of them another with \
+             #[{what}(name = \"...\")]"
+        ))),
+    }
+}
+
+impl ActivityDefinition {
+    /// The definition of a type.
+    pub fn of<A: Activity>() -> Self {
+        let run = |ctx: ActivityContext, input: Payload| -> AttemptFuture {
+            Box::pin(async move {
+                let call: A = decode(&input, "arguments", A::NAME)?;
+                encode(&call.run(ctx).await?, A::NAME)
+            })
+        };
+        ActivityDefinition {
+            name: A::NAME.to_string(),
+            options: A::options(),
+            blocking: A::BLOCKING,
+            run: Box::new(run),
+        }
+    }
+
+    /// A definition that is known at run time only.
+    pub fn new(
+        name: impl Into<String>,
+        run: impl Fn(ActivityContext, Payload) -> AttemptFuture + Send + Sync + 'static,
+    ) -> Self {
+        let options = ActivityOptions::default();
+        ActivityDefinition { name: name.into(), options, blocking: false, run: Box::new(run) }
+    }
+
+    /// Makes one attempt.
+    pub fn run(&self, ctx: ActivityContext, input: Payload) -> AttemptFuture {
+        (self.run)(ctx, input)
+    }
+}
+
+impl WorkflowDefinition {
+    /// The definition of a type.
+    pub fn of<W: Workflow>() -> Self {
+        let begin = |machine: SharedMachine, input: &Payload| {
+            let error = |error| format!("the argument of {} cannot be read: {error}", W::NAME);
+            let call: W = input.decode().map_err(error)?;
+            let ctx = WorkflowContext::new(machine);
+            let code: WorkflowFuture =
+                Box::pin(async move { encode(&call.run(ctx).await?, W::NAME) });
+            Ok(code)
+        };
+        WorkflowDefinition { name: W::NAME.to_string(), begin: Box::new(begin) }
+    }
+
+    /// A definition that is known at run time only.
+    pub fn new(
+        name: impl Into<String>,
+        begin: impl Fn(SharedMachine, &Payload) -> Result<WorkflowFuture, String>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        WorkflowDefinition { name: name.into(), begin: Box::new(begin) }
+    }
+
+    /// Begins the code of a run. The error says why its argument cannot be read.
+    pub fn begin(&self, machine: SharedMachine, input: &Payload) -> Result<WorkflowFuture, String> {
+        (self.begin)(machine, input)
+    }
+}
+
+/// Reads arguments. What cannot be read now cannot be read by the next attempt either.
+fn decode<T: DeserializeOwned>(input: &Payload, what: &str, name: &str) -> Result<T, Failure> {
+    input.decode().map_err(|error| {
+        Failure::terminal(format!("read the {what} of {name}: {error}")).with_type("BadInput")
+    })
+}
+
+fn encode<T: Serialize>(value: &T, name: &str) -> Result<Payload, Failure> {
+    Payload::encode(value).map_err(|error| {
+        Failure::terminal(format!("write the result of {name}: {error}")).with_type("BadOutput")
+    })
+}
+
+impl fmt::Debug for ActivityDefinition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "activity {}", self.name)
+    }
+}
+
+impl fmt::Debug for WorkflowDefinition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "workflow {}", self.name)
+    }
+}

@@ -1,0 +1,34 @@
+//! Workflows: durable programs.
+
+use std::future::Future;
+
+use resurgam_core::Failure;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::WorkflowContext;
+
+/// A workflow, and at the same time one start of it: the fields are the arguments, by name.
+///
+/// `#[workflow]` on an async function writes this. The code is run again from the beginning after
+/// a crash, so it waits only through `ctx` and takes time and randomness from there.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a workflow",
+    note = "put #[workflow] on the async function, and pass its name without calling it where a \
+            workflow is registered"
+)]
+pub trait Workflow: Serialize + DeserializeOwned + Send + 'static {
+    /// The name on the wire. Changing it leaves the runs that are under way waiting; see
+    /// [`Workflow::ALIASES`].
+    const NAME: &'static str;
+    /// Names it had before.
+    const ALIASES: &'static [&'static str] = &[];
+    /// What it returns.
+    type Output: Serialize + DeserializeOwned + Send + 'static;
+
+    /// The code.
+    fn run(
+        self,
+        ctx: WorkflowContext,
+    ) -> impl Future<Output = Result<Self::Output, Failure>> + Send;
+}
