@@ -1,0 +1,217 @@
+//! An app: workflows and activities on a store, with an engine that runs them.
+
+use std::fmt;
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use resurgam_core::retry::RetryPolicy;
+use resurgam_sdk::{Activity, Constructor, Registry, States, Workflow};
+use resurgam_store::Store;
+use resurgam_store_sqlite::{Options as SqliteOptions, SqliteStore};
+use resurgam_worker::{Clock, Engine, Error, Options, Result, SystemClock};
+use tokio::task::JoinHandle;
+
+use crate::Client;
+use crate::submit;
+
+/// Workflows and activities at work on a store. Dereferences to the [`Client`] that starts,
+/// signals and looks.
+///
+/// Dropping an app stops it where it stands, as a crash would: nothing is lost, and attempts that
+/// ran are tried again. [`App::stop`] ends them in an orderly way.
+pub struct App {
+    client: Client,
+    engine: JoinHandle<()>,
+}
+
+impl App {
+    /// Begins an app.
+    pub fn builder() -> AppBuilder {
+        AppBuilder::default()
+    }
+
+    /// Stops: no new attempts, a grace period for those that run, then the rest is interrupted and
+    /// recorded.
+    pub async fn stop(mut self) -> Result<()> {
+        self.client.handle().stop().await?;
+        let joined = (&mut self.engine).await;
+        joined
+            .map_err(|error| Error::failed("stop", resurgam_core::Failure::new(error.to_string())))
+    }
+}
+
+impl Deref for App {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl Drop for App {
+    fn drop(&mut self) {
+        self.engine.abort();
+    }
+}
+
+impl fmt::Debug for App {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("App")
+    }
+}
+
+/// An app in the making.
+#[derive(Debug, Default)]
+pub struct AppBuilder {
+    parts: Parts,
+    sqlite: SqliteOptions,
+}
+
+/// What an app is made of, apart from its store: shared with the test kit.
+#[derive(Debug, Default)]
+pub struct Parts {
+    /// Workflows and activities.
+    pub registry: Registry,
+    /// Shared values.
+    pub states: States,
+    /// What can be set about the engine.
+    pub options: Options,
+    /// The first mistake made while building.
+    pub mistake: Option<String>,
+}
+
+impl Parts {
+    /// Adds a workflow by the name of its function.
+    pub fn workflow<Args, F>(&mut self, _constructor: F)
+    where
+        F: Constructor<Args>,
+        F::Built: Workflow,
+    {
+        let added = self.registry.add_workflow::<F::Built>();
+        self.note(added);
+    }
+
+    /// Adds an activity by the name of its function.
+    pub fn activity<Args, F>(&mut self, _constructor: F)
+    where
+        F: Constructor<Args>,
+        F::Built: Activity,
+    {
+        let added = self.registry.add_activity::<F::Built>();
+        self.note(added);
+    }
+
+    /// Keeps the first mistake for when the app is begun.
+    pub fn note<E: fmt::Display>(&mut self, added: std::result::Result<(), E>) {
+        if let Err(mistake) = added {
+            self.mistake.get_or_insert(mistake.to_string());
+        }
+    }
+
+    /// Puts an engine on a store, without running it.
+    pub fn engine(
+        mut self,
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<(Engine, Client)> {
+        let added = submit::register(&mut self.registry);
+        self.note(added);
+        let checked = self.options.retry.check();
+        let supported = checked.map_err(|error| error.to_string()).and_then(|policy| {
+            policy.unsupported().first().map_or(Ok(()), |unsupported| Err(unsupported.clone()))
+        });
+        self.note(supported.map_err(|error| format!("the app's retry policy: {error}")));
+        if let Some(mistake) = self.mistake {
+            return Err(Error::failed("build the app", resurgam_core::Failure::new(mistake)));
+        }
+        let (engine, handle) = Engine::new(store, self.registry, self.states, clock, self.options);
+        Ok((engine, Client::new(handle)))
+    }
+}
+
+impl AppBuilder {
+    /// Adds a workflow by the name of its function.
+    pub fn workflow<Args, F>(mut self, constructor: F) -> Self
+    where
+        F: Constructor<Args>,
+        F::Built: Workflow,
+    {
+        self.parts.workflow(constructor);
+        self
+    }
+
+    /// Adds an activity by the name of its function.
+    pub fn activity<Args, F>(mut self, constructor: F) -> Self
+    where
+        F: Constructor<Args>,
+        F::Built: Activity,
+    {
+        self.parts.activity(constructor);
+        self
+    }
+
+    /// Adds a workflow by its type, for one that was written by hand.
+    pub fn workflow_type<W: Workflow>(mut self) -> Self {
+        let added = self.parts.registry.add_workflow::<W>();
+        self.parts.note(added);
+        self
+    }
+
+    /// Adds an activity by its type, for one that was written by hand.
+    pub fn activity_type<A: Activity>(mut self) -> Self {
+        let added = self.parts.registry.add_activity::<A>();
+        self.parts.note(added);
+        self
+    }
+
+    /// Shares a value with all activities, see
+    /// [`ActivityContext::state`](resurgam_sdk::ActivityContext::state).
+    pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.parts.states.insert(value);
+        self
+    }
+
+    /// The policy of activities that name none.
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.parts.options.retry = policy;
+        self
+    }
+
+    /// How many attempts run at once.
+    pub fn slots(mut self, slots: usize) -> Self {
+        self.parts.options.slots = slots;
+        self
+    }
+
+    /// How long attempts may go on when the app stops.
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.parts.options.grace = grace;
+        self
+    }
+
+    /// Everything that can be set about the engine.
+    pub fn options(mut self, change: impl FnOnce(&mut Options)) -> Self {
+        change(&mut self.parts.options);
+        self
+    }
+
+    /// How the SQLite file is used.
+    pub fn sqlite_options(mut self, options: SqliteOptions) -> Self {
+        self.sqlite = options;
+        self
+    }
+
+    /// Begins to work on a SQLite file, which is made when it is not there.
+    pub async fn sqlite(self, file: impl AsRef<Path>) -> Result<App> {
+        let store = SqliteStore::open(file.as_ref(), self.sqlite.clone())?;
+        self.on(Arc::new(store))
+    }
+
+    /// Begins to work on a store.
+    pub fn on(self, store: Arc<dyn Store>) -> Result<App> {
+        let (engine, client) = self.parts.engine(store, Arc::new(SystemClock::new()))?;
+        Ok(App { client, engine: tokio::spawn(engine.run()) })
+    }
+}

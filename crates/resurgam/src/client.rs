@@ -1,0 +1,146 @@
+//! Starting, signalling, cancelling and looking.
+
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
+use std::pin::Pin;
+
+use resurgam_core::Payload;
+use resurgam_sdk::{Activity, Workflow};
+use resurgam_worker::{Error, Handle, Result, StartOptions};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::Instance;
+use crate::submit;
+
+/// Talks to an app. Cloning gives another one.
+#[derive(Clone, Debug)]
+pub struct Client {
+    handle: Handle,
+}
+
+impl Client {
+    /// A client of an engine.
+    pub fn new(handle: Handle) -> Self {
+        Client { handle }
+    }
+
+    /// What it talks through.
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// Starts an instance of a workflow. It is durable when awaiting this returns.
+    pub fn start<W: Workflow>(&self, id: impl Into<String>, workflow: W) -> Start<W::Output> {
+        self.start_named(id, W::NAME, &workflow)
+    }
+
+    /// Starts an instance of a workflow by its name, with the argument as an object.
+    pub fn start_named<T: DeserializeOwned>(
+        &self,
+        id: impl Into<String>,
+        workflow: &str,
+        argument: &impl Serialize,
+    ) -> Start<T> {
+        let input = Payload::encode(argument).map_err(|error| error.to_string());
+        self.start_payload(id.into(), workflow, input)
+    }
+
+    fn start_payload<T>(
+        &self,
+        id: String,
+        workflow: &str,
+        input: std::result::Result<Payload, String>,
+    ) -> Start<T> {
+        Start {
+            client: self.clone(),
+            workflow: workflow.to_string(),
+            input,
+            options: StartOptions { id, ..StartOptions::default() },
+            output: PhantomData,
+        }
+    }
+
+    /// Runs one activity durably, with its own policy and no workflow to write.
+    pub fn submit<A: Activity>(&self, id: impl Into<String>, activity: A) -> Start<A::Output> {
+        let call = submit::call(&activity);
+        let input = call.and_then(|call| Payload::encode(&call).map_err(|error| error.to_string()));
+        self.start_payload(id.into(), submit::NAME, input)
+    }
+
+    /// Sends a signal to an open instance. It is durable when this returns.
+    pub async fn signal(&self, id: &str, name: &str, value: &impl Serialize) -> Result<()> {
+        let what = || format!("signal {name} to {id}");
+        let value = Payload::encode(value).map_err(|error| bad_value(what(), error))?;
+        self.handle.signal(id, name, value, None).await
+    }
+
+    /// Sends a signal that is taken once, however often it is sent with this request id.
+    pub async fn signal_once(
+        &self,
+        id: &str,
+        name: &str,
+        value: &impl Serialize,
+        request_id: impl Into<String>,
+    ) -> Result<()> {
+        let what = || format!("signal {name} to {id}");
+        let value = Payload::encode(value).map_err(|error| bad_value(what(), error))?;
+        self.handle.signal(id, name, value, Some(request_id.into())).await
+    }
+
+    /// Asks an open instance to end.
+    pub async fn cancel(&self, id: &str, reason: &str) -> Result<()> {
+        self.handle.cancel(id, reason).await
+    }
+
+    /// The instance of this id, whose result is a `T`.
+    pub async fn instance<T: DeserializeOwned>(&self, id: &str) -> Result<Option<Instance<T>>> {
+        let row = self.find(id).await?;
+        Ok(row.map(|row| Instance::new(self.clone(), row.id, row.uid)))
+    }
+}
+
+fn bad_value(what: String, error: impl fmt::Display) -> Error {
+    let failure = resurgam_core::Failure::terminal(format!("the value has no JSON form: {error}"));
+    Error::failed(&what, failure)
+}
+
+/// An instance that is about to be started; awaiting it does so.
+#[must_use = "an instance is started when this is awaited"]
+#[derive(Debug)]
+pub struct Start<T> {
+    client: Client,
+    workflow: String,
+    input: std::result::Result<Payload, String>,
+    options: StartOptions,
+    output: PhantomData<fn() -> T>,
+}
+
+impl<T> Start<T> {
+    /// Makes a repeated start with the same request id return what the first one did.
+    pub fn request_id(mut self, request_id: impl Into<String>) -> Self {
+        self.options.request_id = Some(request_id.into());
+        self
+    }
+
+    /// Starts anew when the instance of this id is closed.
+    pub fn replace_closed(mut self) -> Self {
+        self.options.replace_closed = true;
+        self
+    }
+}
+
+impl<T: DeserializeOwned + Send + 'static> IntoFuture for Start<T> {
+    type Output = Result<Instance<T>>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Result<Instance<T>>> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let id = self.options.id.clone();
+            let input = self.input.map_err(|error| bad_value(format!("start {id}"), error))?;
+            let started = self.client.handle().start(&self.workflow, input, self.options).await?;
+            Ok(Instance::new(self.client, started.id, started.uid))
+        })
+    }
+}

@@ -1,0 +1,68 @@
+//! A handle to what was started.
+
+use std::marker::PhantomData;
+
+use resurgam_core::Uid;
+use resurgam_worker::{Error, Outcome, Result};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::Client;
+
+/// A handle to an instance whose result is a `T`.
+#[derive(Debug)]
+pub struct Instance<T> {
+    client: Client,
+    id: String,
+    uid: Uid,
+    output: PhantomData<fn() -> T>,
+}
+
+impl<T: DeserializeOwned> Instance<T> {
+    pub(crate) fn new(client: Client, id: String, uid: Uid) -> Self {
+        Instance { client, id, uid, output: PhantomData }
+    }
+
+    /// The id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// What identifies this start for ever.
+    pub fn uid(&self) -> Uid {
+        self.uid
+    }
+
+    /// Waits for the result. A failure of the workflow is in [`Error::failure`].
+    pub async fn result(&self) -> Result<T> {
+        match self.outcome().await? {
+            Outcome::Completed(result) => result.decode().map_err(|error| {
+                let message = format!("the result does not fit the type asked for: {error}");
+                Error::failed(&self.id, resurgam_core::Failure::terminal(message))
+            }),
+            Outcome::Failed(failure) | Outcome::Cancelled(failure) => {
+                Err(Error::failed(&self.id, failure))
+            }
+        }
+    }
+
+    /// Waits for the end.
+    pub async fn outcome(&self) -> Result<Outcome> {
+        self.client.handle().outcome(self.uid).await
+    }
+
+    /// Sends it a signal.
+    pub async fn signal(&self, name: &str, value: &impl Serialize) -> Result<()> {
+        self.client.signal(&self.id, name, value).await
+    }
+
+    /// Asks it to end.
+    pub async fn cancel(&self, reason: &str) -> Result<()> {
+        self.client.cancel(&self.id, reason).await
+    }
+
+    /// Its history with its attempts, one line each.
+    pub async fn history(&self) -> Result<String> {
+        self.client.history_of(self.uid).await
+    }
+}

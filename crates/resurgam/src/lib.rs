@@ -1,0 +1,60 @@
+//! Durable workflows and retried activities.
+//!
+//! A workflow is an async function whose progress survives crashes; an activity is a function that
+//! is retried by policy. Both live in your process, on a SQLite file.
+//!
+//! ```
+//! use resurgam::prelude::*;
+//!
+//! #[activity]
+//! async fn greet(name: String) -> Result<String, Failure> {
+//!     Ok(format!("hello, {name}"))
+//! }
+//!
+//! #[workflow]
+//! async fn welcome(ctx: WorkflowContext, name: String) -> Result<String, Failure> {
+//!     ctx.call(greet(name)).await
+//! }
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), resurgam::Error> {
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let file = folder.path().join("app.db");
+//! let app = App::builder().workflow(welcome).activity(greet).sqlite(&file).await?;
+//! let instance = app.start("welcome-1", welcome("Ada".into())).await?;
+//! assert_eq!(instance.result().await?, "hello, Ada");
+//! app.stop().await?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod app;
+mod client;
+mod instance;
+mod look;
+mod submit;
+
+pub use app::{App, AppBuilder, Parts};
+pub use client::{Client, Start};
+pub use instance::Instance;
+pub use look::{Description, PendingCall};
+pub use resurgam_core::{Failure, Kind, Payload, Timestamp, retry};
+pub use resurgam_macros::{activity, workflow};
+pub use resurgam_sdk::{
+    Activity, ActivityContext, Constructor, Elapsed, Terminal, Workflow, WorkflowContext,
+};
+pub use resurgam_store::rows::{AttemptOutcome, AttemptRow, InstanceFilter, InstanceRow, Status};
+pub use resurgam_store_sqlite::{Options as SqliteOptions, SyncMode};
+pub use resurgam_worker::{Error, Outcome, Result};
+
+/// What most programs need.
+pub mod prelude {
+    pub use crate::retry::RetryPolicy;
+    pub use crate::{ActivityContext, App, Failure, Terminal, WorkflowContext, activity, workflow};
+}
+
+/// What the code of the macros refers to. Not part of the promise.
+#[doc(hidden)]
+pub mod __private {
+    pub use resurgam_sdk::__private::*;
+}

@@ -1,0 +1,406 @@
+//! An app under test.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use resurgam::{
+    Activity, AttemptRow, Client, Constructor, Description, Error, Failure, Instance, Parts,
+    Result, Status, Workflow,
+};
+use resurgam_core::Timestamp;
+use resurgam_store::Store;
+use resurgam_worker::Clock;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::task::JoinHandle;
+
+use crate::builder::{Counts, TestBuilder};
+use crate::clock::{Stall, VirtualClock};
+use crate::faults::{Faults, FaultyStore};
+
+/// How long a test waits for the end of a run that is blocked.
+const A_DAY: Duration = Duration::from_secs(86_400);
+
+/// An app on an in-memory database, in virtual time. Cloning gives another handle to the same one.
+#[derive(Clone)]
+pub struct TestApp(Arc<Inner>);
+
+struct Inner {
+    recipe: Mutex<Recipe>,
+    clock: VirtualClock,
+    faults: Faults,
+    store: Arc<dyn Store>,
+    current: Mutex<Option<Current>>,
+    requests: AtomicU64,
+}
+
+/// What is needed to begin an engine again.
+struct Recipe {
+    registry: resurgam_sdk::Registry,
+    states: resurgam_sdk::States,
+    options: resurgam_worker::Options,
+    counts: Counts,
+}
+
+impl Recipe {
+    fn new(parts: Parts, counts: Counts) -> Self {
+        let Parts { registry, states, options, mistake } = parts;
+        assert!(mistake.is_none(), "build the app: {}", mistake.unwrap_or_default());
+        Recipe { registry, states, options, counts }
+    }
+}
+
+/// The engine that is at work.
+struct Current {
+    client: Client,
+    engine: JoinHandle<()>,
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        self.engine.abort();
+    }
+}
+
+impl TestApp {
+    /// Begins an app.
+    pub fn builder() -> TestBuilder {
+        TestBuilder::default()
+    }
+
+    pub(crate) fn begin(parts: Parts, counts: Counts, store: Arc<dyn Store>) -> Self {
+        let recipe = Mutex::new(Recipe::new(parts, counts));
+        let clock = VirtualClock::new();
+        let faults = Faults::default();
+        let store = Arc::new(FaultyStore::new(store, faults.clone()));
+        let current = Mutex::new(None);
+        let requests = AtomicU64::new(0);
+        let inner = Inner { recipe, clock, faults, store, current, requests };
+        let app = TestApp(Arc::new(inner));
+        app.begin_engine();
+        app
+    }
+
+    fn begin_engine(&self) {
+        let parts = {
+            let Recipe { registry, states, options, .. } = &*self.recipe();
+            Parts {
+                registry: registry.clone(),
+                states: states.clone(),
+                options: options.clone(),
+                mistake: None,
+            }
+        };
+        let clock = Arc::new(self.0.clock.clone());
+        let (engine, client) =
+            parts.engine(self.0.store.clone(), clock).expect("an app that makes sense");
+        let mut engine = Box::pin(engine.run());
+        // Busy from now on, and not only once it is polled: time must not pass before it looked.
+        let mut begins = Some(self.0.clock.busy(&"an engine that begins"));
+        let engine = tokio::spawn(std::future::poll_fn(move |context| {
+            let polled = engine.as_mut().poll(context);
+            drop(begins.take());
+            polled
+        }));
+        *self.lock() = Some(Current { client, engine });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Current>> {
+        self.0.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn recipe(&self) -> MutexGuard<'_, Recipe> {
+        self.0.recipe.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The client of the engine that is at work now.
+    pub fn client(&self) -> Client {
+        self.lock().as_ref().expect("an engine is at work").client.clone()
+    }
+
+    /// Kills the engine and begins another one on the same database.
+    pub async fn restart(&self) {
+        self.kill().await;
+        self.begin_engine();
+    }
+
+    /// Kills the engine and begins another one on the same database that knows what this builder
+    /// knows: a deployment. Attempts are counted on.
+    ///
+    /// # Panics
+    /// When the app makes no sense: that is what the test is to show.
+    pub async fn restart_with(&self, builder: TestBuilder) {
+        self.kill().await;
+        let (parts, counts) = builder.into_parts();
+        {
+            let mut recipe = self.recipe();
+            counts.continue_from(&recipe.counts);
+            *recipe = Recipe::new(parts, counts);
+        }
+        self.begin_engine();
+    }
+
+    async fn kill(&self) {
+        let before = self.lock().take();
+        if let Some(mut before) = before {
+            before.engine.abort();
+            // Everything it held is gone before the next one begins, as after a real crash.
+            let _aborted = (&mut before.engine).await;
+        }
+    }
+
+    /// What is to go wrong.
+    pub fn faults(&self) -> &Faults {
+        &self.0.faults
+    }
+
+    /// The time.
+    pub fn now(&self) -> Timestamp {
+        self.0.clock.now()
+    }
+
+    /// Lets this much time pass, with everything that is due in it.
+    ///
+    /// # Panics
+    /// When something works on without end.
+    pub async fn advance(&self, time: Duration) {
+        let until = self.now().saturating_add(time);
+        loop {
+            let left = until.since(self.now());
+            let advanced = tokio::select! {
+                biased;
+                () = self.0.faults.crashed() => None,
+                advanced = self.0.clock.advance(left) => Some(advanced),
+            };
+            match advanced {
+                Some(advanced) => return self.or_panic(advanced, "time to pass"),
+                None => self.restart().await,
+            }
+        }
+    }
+
+    /// Starts an instance. It is durable when this returns, also when a crash came in between.
+    ///
+    /// # Panics
+    /// When it cannot be started; [`TestApp::try_start`] tells why instead.
+    pub async fn start<W: Workflow>(&self, id: &str, workflow: W) -> TestInstance<W::Output> {
+        let argument = resurgam::Payload::encode(&workflow).expect("an argument with a JSON form");
+        let raw: Raw = argument.decode().expect("JSON that was just written");
+        let what = format!("start {id}");
+        let request = self.0.requests.fetch_add(1, Ordering::Relaxed);
+        let started = self.wait(&what, || {
+            let client = self.client();
+            let raw = raw.clone();
+            async move {
+                let request = format!("test-start-{request}");
+                client.start_named::<W::Output>(id, W::NAME, &raw).request_id(request).await
+            }
+        });
+        match started.await {
+            Ok(instance) => TestInstance::new(self.clone(), &instance),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Starts an instance, or says why it cannot be started.
+    pub async fn try_start<W: Workflow>(
+        &self,
+        id: &str,
+        workflow: W,
+    ) -> Result<TestInstance<W::Output>> {
+        let instance = self.client().start(id, workflow).await?;
+        Ok(TestInstance::new(self.clone(), &instance))
+    }
+
+    /// Runs one activity durably, without a workflow.
+    pub async fn submit<A: Activity>(
+        &self,
+        id: &str,
+        activity: A,
+    ) -> Result<TestInstance<A::Output>> {
+        let instance = self.client().submit(id, activity).await?;
+        Ok(TestInstance::new(self.clone(), &instance))
+    }
+
+    /// Sends a signal.
+    pub async fn signal(&self, id: &str, name: &str, value: &impl Serialize) -> Result<()> {
+        let request = self.0.requests.fetch_add(1, Ordering::Relaxed);
+        self.wait("send a signal", || {
+            let client = self.client();
+            async move { client.signal_once(id, name, value, format!("test-{request}")).await }
+        })
+        .await
+    }
+
+    /// Asks an instance to end.
+    pub async fn cancel(&self, id: &str, reason: &str) -> Result<()> {
+        self.wait("cancel", || {
+            let client = self.client();
+            async move { client.cancel(id, reason).await }
+        })
+        .await
+    }
+
+    /// The history of an instance with its attempts, one line each.
+    pub async fn history(&self, id: &str) -> String {
+        let history = self.client().history(id).await.expect("a store that answers");
+        history.unwrap_or_else(|| panic!("there is no instance {id}"))
+    }
+
+    /// The ledger of an instance.
+    pub async fn ledger(&self, id: &str) -> Vec<AttemptRow> {
+        self.client().attempts(id).await.expect("a store that answers")
+    }
+
+    /// What an instance is waiting for.
+    pub async fn describe(&self, id: &str) -> Description {
+        let description = self.client().describe(id).await.expect("a store that answers");
+        description.unwrap_or_else(|| panic!("there is no instance {id}"))
+    }
+
+    /// How often an activity was attempted.
+    pub fn attempts<Args, F>(&self, _constructor: F) -> u32
+    where
+        F: Constructor<Args>,
+        F::Built: Activity,
+    {
+        self.recipe().counts.of(<F::Built as Activity>::NAME)
+    }
+
+    /// How many commits were made.
+    pub fn commits(&self) -> u64 {
+        self.0.faults.commits()
+    }
+
+    /// Ready with the reason once an instance is found blocked after a day: it is tried again for
+    /// ever, and a test that waits for its end would never hear of it.
+    async fn stays_blocked(&self, id: &str) -> String {
+        loop {
+            self.0.clock.passed(self.now().saturating_add(A_DAY)).await;
+            let row = self.0.store.find(id).await.expect("a store that answers");
+            if let Some(row) = row.filter(|row| row.status == Status::Blocked) {
+                return row.error.unwrap_or_default();
+            }
+        }
+    }
+
+    /// Waits for an answer of the engine, across crashes, and lets the time run.
+    async fn wait<T, A>(&self, what: &str, ask: impl Fn() -> A) -> Result<T>
+    where
+        A: Future<Output = Result<T>>,
+    {
+        let answer = async {
+            loop {
+                let answer = tokio::select! {
+                    biased;
+                    () = self.0.faults.crashed() => {
+                        self.restart().await;
+                        continue;
+                    }
+                    answer = ask() => answer,
+                };
+                match answer {
+                    Err(error) if error.is_stopped() => self.wait_for_engine().await,
+                    answer => return answer,
+                }
+            }
+        };
+        let waited = self.0.clock.wait_for(answer).await;
+        self.or_panic(waited, what)
+    }
+
+    /// The engine that was asked is gone; another one comes, or came already.
+    async fn wait_for_engine(&self) {
+        tokio::task::yield_now().await;
+    }
+
+    fn or_panic<T>(&self, waited: std::result::Result<T, Stall>, what: &str) -> T {
+        match waited {
+            Ok(value) => value,
+            Err(Stall::Nothing) => panic!(
+                "waited for {what}, but nothing is under way and nothing is due: does a workflow \
+                 wait for a signal that nobody sends?"
+            ),
+            Err(Stall::Hang(busy)) => panic!(
+                "waited for {what}, but for 5 s of wall time these held the clock: {}. An activity \
+                 under test waits through ctx, or with resurgam_testing::never",
+                busy.join("; ")
+            ),
+        }
+    }
+}
+
+/// JSON that is passed on as it is.
+#[derive(Clone, Debug, Serialize, serde::Deserialize)]
+#[serde(transparent)]
+struct Raw(Box<serde_json::value::RawValue>);
+
+impl fmt::Debug for TestApp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TestApp at {}", self.now())
+    }
+}
+
+/// An instance under test.
+#[derive(Debug)]
+pub struct TestInstance<T> {
+    app: TestApp,
+    id: String,
+    uid: resurgam_core::Uid,
+    output: std::marker::PhantomData<fn() -> T>,
+}
+
+impl<T: DeserializeOwned> TestInstance<T> {
+    fn new(app: TestApp, instance: &Instance<T>) -> Self {
+        let output = std::marker::PhantomData;
+        TestInstance { app, id: instance.id().to_string(), uid: instance.uid(), output }
+    }
+
+    /// The id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Waits for the result in virtual time: returns at once. The error is the workflow's failure.
+    pub async fn result(&self) -> std::result::Result<T, Failure> {
+        use resurgam::Outcome;
+        match self.outcome().await {
+            Outcome::Completed(result) => Ok(result.decode().expect("a result of this type")),
+            Outcome::Failed(failure) | Outcome::Cancelled(failure) => Err(failure),
+        }
+    }
+
+    /// Waits for the end in virtual time.
+    ///
+    /// # Panics
+    /// When it never ends.
+    pub async fn outcome(&self) -> resurgam::Outcome {
+        let what = format!("the end of {}", self.id);
+        let outcome = self.app.wait(&what, || {
+            let client = self.app.client();
+            async move { client.handle().outcome(self.uid).await }
+        });
+        tokio::select! {
+            biased;
+            outcome = outcome => outcome.unwrap_or_else(|error: Error| panic!("{error}")),
+            why = self.app.stays_blocked(&self.id) => panic!("waited for {what}: {why}"),
+        }
+    }
+
+    /// Its history with its attempts, one line each.
+    pub async fn history(&self) -> String {
+        self.app.history(&self.id).await
+    }
+
+    /// Sends it a signal.
+    pub async fn signal(&self, name: &str, value: &impl Serialize) -> Result<()> {
+        self.app.signal(&self.id, name, value).await
+    }
+
+    /// Asks it to end.
+    pub async fn cancel(&self, reason: &str) -> Result<()> {
+        self.app.cancel(&self.id, reason).await
+    }
+}

@@ -1,0 +1,152 @@
+//! Building a [`TestApp`].
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use resurgam::retry::RetryPolicy;
+use resurgam::{Activity, Constructor, Failure, Parts, Workflow};
+use resurgam_core::Payload;
+use resurgam_sdk::{ActivityContext, ActivityDefinition};
+use resurgam_store_sqlite::SqliteStore;
+use resurgam_worker::Options;
+
+use crate::TestApp;
+
+/// How often each activity was attempted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counts(Arc<Mutex<HashMap<String, u32>>>);
+
+impl Counts {
+    fn add(&self, activity: &str) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *counts.entry(activity.to_string()).or_default() += 1;
+    }
+
+    pub(crate) fn of(&self, activity: &str) -> u32 {
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.get(activity).copied().unwrap_or(0)
+    }
+
+    /// Begins where another count ended.
+    pub(crate) fn continue_from(&self, before: &Counts) {
+        let before = before.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = before;
+    }
+}
+
+/// A test app in the making.
+#[derive(Debug, Default)]
+pub struct TestBuilder {
+    parts: Parts,
+    counts: Counts,
+    twice: bool,
+}
+
+impl TestBuilder {
+    /// Adds a workflow by the name of its function.
+    pub fn workflow<Args, F>(mut self, constructor: F) -> Self
+    where
+        F: Constructor<Args>,
+        F::Built: Workflow,
+    {
+        self.parts.workflow(constructor);
+        self
+    }
+
+    /// Adds an activity by the name of its function.
+    pub fn activity<Args, F>(self, _constructor: F) -> Self
+    where
+        F: Constructor<Args>,
+        F::Built: Activity,
+    {
+        self.define::<F::Built>(ActivityDefinition::of::<F::Built>())
+    }
+
+    /// Adds an activity whose attempts are answered by `stub`: it gets the call and the number of
+    /// the attempt. The activity's own policy and timeouts hold.
+    pub fn stub<Args, F, S>(self, _constructor: F, stub: S) -> Self
+    where
+        F: Constructor<Args>,
+        F::Built: Activity,
+        S: Fn(F::Built, u32) -> std::result::Result<<F::Built as Activity>::Output, Failure>
+            + Send
+            + Sync
+            + 'static,
+    {
+        let stub = Arc::new(stub);
+        let run = move |ctx: ActivityContext, input: Payload| -> Attempt {
+            let stub = stub.clone();
+            Box::pin(async move {
+                let call = input.decode().map_err(Failure::from)?;
+                let output = stub(call, ctx.attempt())?;
+                Ok(Payload::encode(&output)?)
+            })
+        };
+        let mut definition = ActivityDefinition::new(<F::Built as Activity>::NAME, run);
+        definition.options = <F::Built as Activity>::options();
+        self.define::<F::Built>(definition)
+    }
+
+    /// Runs the code of every attempt twice, as a crash at the wrong moment would.
+    pub fn run_attempts_twice(mut self) -> Self {
+        self.twice = true;
+        self
+    }
+
+    /// Shares a value with all activities.
+    pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.parts.states.insert(value);
+        self
+    }
+
+    /// The policy of activities that name none.
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.parts.options.retry = policy;
+        self
+    }
+
+    /// Everything that can be set about the engine.
+    pub fn options(mut self, change: impl FnOnce(&mut Options)) -> Self {
+        change(&mut self.parts.options);
+        self
+    }
+
+    /// Begins the app on an in-memory database.
+    ///
+    /// # Panics
+    /// When the app makes no sense: that is what the test is to show.
+    pub async fn start(self) -> TestApp {
+        let store = SqliteStore::in_memory().expect("an in-memory database");
+        TestApp::begin(self.parts, self.counts, Arc::new(store))
+    }
+
+    pub(crate) fn into_parts(self) -> (Parts, Counts) {
+        (self.parts, self.counts)
+    }
+
+    /// Adds an activity whose attempts are counted.
+    fn define<A: Activity>(mut self, definition: ActivityDefinition) -> Self {
+        let (inner, counts, twice) = (Arc::new(definition), self.counts.clone(), self.twice);
+        let options = inner.options.clone();
+        let run = move |ctx: ActivityContext, input: Payload| -> Attempt {
+            let (inner, counts) = (inner.clone(), counts.clone());
+            Box::pin(async move {
+                counts.add(A::NAME);
+                if twice {
+                    counts.add(A::NAME);
+                    let _answer_that_nobody_hears = inner.run(ctx.clone(), input.clone()).await;
+                }
+                inner.run(ctx, input).await
+            })
+        };
+        let mut counted = ActivityDefinition::new(A::NAME, run);
+        counted.options = options;
+        let added = self.parts.registry.add_activity_definition(counted, A::ALIASES);
+        self.parts.note(added);
+        self
+    }
+}
+
+type Attempt = std::pin::Pin<
+    Box<dyn std::future::Future<Output = std::result::Result<Payload, Failure>> + Send>,
+>;

@@ -1,0 +1,287 @@
+//! A clock that only moves while a test waits and nothing is under way.
+//!
+//! Whoever works holds a [`Busy`]. A test that waits looks: as long as somebody is busy it does
+//! nothing, and when nobody is, and what it waits for has not come, it moves the clock to the
+//! earliest moment anybody sleeps until. The sleeper is busy from that moment, so the clock cannot
+//! run on before it did its work.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use resurgam_core::Timestamp;
+use resurgam_worker::{Busy, Clock, Moment};
+use tokio::sync::Notify;
+
+/// The time at which every test begins: the first of January 2026.
+const BEGIN: Timestamp = Timestamp::from_millis(1_767_225_600_000);
+
+/// How long work may be under way, on the wall clock, before a test is said to hang.
+const HANG: Duration = Duration::from_secs(5);
+
+/// A clock for tests. Cloning gives another handle to the same one.
+#[derive(Clone)]
+pub struct VirtualClock(Arc<Inner>);
+
+struct Inner {
+    state: Mutex<State>,
+    /// Something changed that a waiting test may want to know.
+    changed: Notify,
+}
+
+struct State {
+    now: Timestamp,
+    next: u64,
+    /// Who is at work.
+    busy: BTreeMap<u64, String>,
+    /// Who sleeps until when.
+    sleepers: BTreeMap<(Timestamp, u64), Option<Waker>>,
+    /// Counts what happens, to tell a hang from slow progress.
+    progress: u64,
+}
+
+/// Why a test that waits will wait for ever.
+pub(crate) enum Stall {
+    /// Nothing is under way and nothing is due.
+    Nothing,
+    /// Somebody works without end.
+    Hang(Vec<String>),
+}
+
+impl VirtualClock {
+    /// A clock at its beginning.
+    pub fn new() -> Self {
+        let state = State {
+            now: BEGIN,
+            next: 0,
+            busy: BTreeMap::new(),
+            sleepers: BTreeMap::new(),
+            progress: 0,
+        };
+        VirtualClock(Arc::new(Inner { state: Mutex::new(state), changed: Notify::new() }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for something, and lets the time run meanwhile.
+    pub(crate) async fn wait_for<T>(&self, wanted: impl Future<Output = T>) -> Result<T, Stall> {
+        tokio::pin!(wanted);
+        loop {
+            let changed = self.0.changed.notified();
+            let (idle, seen) = self.look();
+            // Looked at before asking: an answer comes before its sender is idle.
+            if let Some(value) = poll_once(&mut wanted).await {
+                return Ok(value);
+            }
+            if idle && self.is_idle() {
+                match self.jump(Timestamp::from_millis(i64::MAX)) {
+                    true => continue,
+                    false => return Err(Stall::Nothing),
+                }
+            }
+            tokio::select! {
+                biased;
+                value = &mut wanted => return Ok(value),
+                () = changed => {}
+                () = tokio::time::sleep(HANG) => self.check_progress(seen)?,
+            }
+        }
+    }
+
+    /// Lets this much time pass, with everything that is due in it.
+    pub(crate) async fn advance(&self, time: Duration) -> Result<(), Stall> {
+        let until = self.lock().now.saturating_add(time);
+        loop {
+            let changed = self.0.changed.notified();
+            let (idle, seen) = self.look();
+            if idle && !self.jump(until) {
+                let mut state = self.lock();
+                state.now = state.now.max(until);
+                return Ok(());
+            }
+            tokio::select! {
+                () = changed => {}
+                () = tokio::time::sleep(HANG), if !idle => self.check_progress(seen)?,
+            }
+        }
+    }
+
+    /// Ready once the clock has come to this time; it is not made to go there.
+    pub(crate) async fn passed(&self, time: Timestamp) {
+        loop {
+            let changed = self.0.changed.notified();
+            if self.lock().now >= time {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.lock().busy.is_empty()
+    }
+
+    fn look(&self) -> (bool, u64) {
+        let state = self.lock();
+        (state.busy.is_empty(), state.progress)
+    }
+
+    fn check_progress(&self, seen: u64) -> Result<(), Stall> {
+        let state = self.lock();
+        match state.progress == seen && !state.busy.is_empty() {
+            true => Err(Stall::Hang(state.busy.values().cloned().collect())),
+            false => Ok(()),
+        }
+    }
+
+    /// Moves the clock to the next moment that somebody sleeps until. False when there is none.
+    fn jump(&self, until: Timestamp) -> bool {
+        let wakers = {
+            let mut state = self.lock();
+            let Some(((at, _), _)) = state.sleepers.first_key_value() else { return false };
+            let at = *at;
+            if at > until {
+                return false;
+            }
+            state.now = state.now.max(at);
+            state.progress += 1;
+            state.wake_until(at)
+        };
+        wakers.into_iter().for_each(Waker::wake);
+        self.0.changed.notify_waiters();
+        true
+    }
+
+    /// Somebody is no longer busy.
+    fn settle(&self) {
+        self.lock().progress += 1;
+        self.0.changed.notify_waiters();
+    }
+
+    fn guard(&self, id: u64) -> Busy {
+        Busy::new(Guard { clock: self.clone(), id })
+    }
+}
+
+impl State {
+    /// Makes everybody busy who sleeps until then.
+    fn wake_until(&mut self, at: Timestamp) -> Vec<Waker> {
+        let mut wakers = Vec::new();
+        while let Some(entry) = self.sleepers.first_entry().filter(|entry| entry.key().0 <= at) {
+            let (_, id) = *entry.key();
+            wakers.extend(entry.remove());
+            self.busy.insert(id, "a sleeper that woke".to_string());
+        }
+        wakers
+    }
+
+    fn id(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+}
+
+/// The value of a future that is ready when it is polled.
+async fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+    std::future::poll_fn(|cx| match Pin::new(&mut *future).poll(cx) {
+        Poll::Ready(value) => Poll::Ready(Some(value)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}
+
+impl Clock for VirtualClock {
+    fn now(&self) -> Timestamp {
+        self.lock().now
+    }
+
+    fn sleep_until(&self, time: Timestamp) -> Moment {
+        let mut state = self.lock();
+        let id = state.id();
+        if time <= state.now {
+            state.busy.insert(id, "a sleeper that woke".to_string());
+        } else {
+            state.sleepers.insert((time, id), None);
+        }
+        drop(state);
+        Box::pin(Sleeping { clock: self.clone(), time, id, done: false })
+    }
+
+    fn busy(&self, what: &dyn fmt::Display) -> Busy {
+        let mut state = self.lock();
+        let id = state.id();
+        state.busy.insert(id, what.to_string());
+        state.progress += 1;
+        drop(state);
+        self.guard(id)
+    }
+}
+
+/// Somebody is at work.
+struct Guard {
+    clock: VirtualClock,
+    id: u64,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.clock.lock().busy.remove(&self.id);
+        self.clock.settle();
+    }
+}
+
+/// Somebody sleeps.
+struct Sleeping {
+    clock: VirtualClock,
+    time: Timestamp,
+    id: u64,
+    done: bool,
+}
+
+impl Future for Sleeping {
+    type Output = Busy;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Busy> {
+        let mut state = self.clock.lock();
+        if let Some(waker) = state.sleepers.get_mut(&(self.time, self.id)) {
+            *waker = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        drop(state);
+        self.done = true;
+        Poll::Ready(self.clock.guard(self.id))
+    }
+}
+
+impl Drop for Sleeping {
+    fn drop(&mut self) {
+        if self.done {
+            return;
+        }
+        let mut state = self.clock.lock();
+        let slept = state.sleepers.remove(&(self.time, self.id)).is_some();
+        let was_busy = !slept && state.busy.remove(&self.id).is_some();
+        drop(state);
+        if was_busy {
+            self.clock.settle();
+        }
+    }
+}
+
+impl Default for VirtualClock {
+    fn default() -> Self {
+        VirtualClock::new()
+    }
+}
+
+impl fmt::Debug for VirtualClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "VirtualClock at {}", self.now())
+    }
+}

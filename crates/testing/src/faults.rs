@@ -1,0 +1,233 @@
+//! A store that stops the engine at a chosen commit, or refuses chosen calls.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use resurgam_core::{CallKey, Event, RunKey, Timestamp, Uid};
+use resurgam_store::rows::{
+    AttemptRow, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow, PolicyRow,
+    RunRecord, TaskRecord, TaskRow,
+};
+use resurgam_store::{Answer, Commit, Error, Look, Step, StepResult, Store, Work};
+use tokio::sync::Notify;
+
+/// Where the engine is stopped, as by `kill -9`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crash {
+    /// The k-th commit, from 1, never reaches the store.
+    BeforeCommit(u64),
+    /// The k-th commit reaches the store, and nobody hears of it.
+    AfterCommit(u64),
+}
+
+/// A call to a store that can be refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StoreCall {
+    /// Writing.
+    Commit,
+    /// Reading what is due: tasks.
+    DueTasks,
+    /// Reading what is due: messages.
+    DueMessages,
+    /// Reading the claims of a process that died.
+    ClaimedByOthers,
+    /// Reading a task.
+    LoadTask,
+    /// Reading a run.
+    LoadRun,
+    /// Reading a policy.
+    Policy,
+    /// Reading an instance by its uid.
+    Instance,
+}
+
+impl StoreCall {
+    /// Every call that can be refused.
+    pub const ALL: [StoreCall; 8] = [
+        StoreCall::Commit,
+        StoreCall::DueTasks,
+        StoreCall::DueMessages,
+        StoreCall::ClaimedByOthers,
+        StoreCall::LoadTask,
+        StoreCall::LoadRun,
+        StoreCall::Policy,
+        StoreCall::Instance,
+    ];
+}
+
+/// What is to go wrong. Cloning gives another handle to the same plan.
+#[derive(Clone, Debug, Default)]
+pub struct Faults(Arc<Plan>);
+
+#[derive(Debug, Default)]
+struct Plan {
+    state: Mutex<PlanState>,
+    crashed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct PlanState {
+    commits: u64,
+    crash: Option<Crash>,
+    refusals: HashMap<StoreCall, u32>,
+}
+
+impl Faults {
+    /// Stops the engine at this commit; it is then begun anew on the same store.
+    pub fn crash(&self, crash: Crash) {
+        self.lock().crash = Some(crash);
+    }
+
+    /// Refuses the next calls, this many times.
+    pub fn refuse(&self, call: StoreCall, times: u32) {
+        self.lock().refusals.insert(call, times);
+    }
+
+    /// How many of the calls that are to be refused have not come yet.
+    pub fn refusals_left(&self, call: StoreCall) -> u32 {
+        self.lock().refusals.get(&call).copied().unwrap_or(0)
+    }
+
+    /// How many commits were made.
+    pub fn commits(&self) -> u64 {
+        self.lock().commits
+    }
+
+    /// Ready when the engine has come to the point where it is to be stopped.
+    pub(crate) async fn crashed(&self) {
+        self.0.crashed.notified().await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, PlanState> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn refused(&self, call: StoreCall) -> Option<Error> {
+        let mut state = self.lock();
+        let left = state.refusals.get_mut(&call).filter(|left| **left > 0)?;
+        *left -= 1;
+        Some(Error::transient(format!("{call:?}: refused by the test")))
+    }
+
+    /// Counts a commit and says where it is to be cut.
+    fn count(&self) -> Option<Crash> {
+        let mut state = self.lock();
+        state.commits += 1;
+        let number = state.commits;
+        let here = state.crash.filter(|crash| match crash {
+            Crash::BeforeCommit(k) | Crash::AfterCommit(k) => *k == number,
+        });
+        if here.is_some() {
+            state.crash = None;
+        }
+        here
+    }
+}
+
+/// A store with faults.
+#[derive(Clone)]
+pub(crate) struct FaultyStore {
+    store: Arc<dyn Store>,
+    faults: Faults,
+}
+
+impl FaultyStore {
+    pub(crate) fn new(store: Arc<dyn Store>, faults: Faults) -> Self {
+        FaultyStore { store, faults }
+    }
+
+    fn or_refuse<'a, T: Send + 'a>(
+        &'a self,
+        call: StoreCall,
+        answer: Answer<'a, T>,
+    ) -> Answer<'a, T> {
+        match self.faults.refused(call) {
+            Some(error) => Box::pin(async move { Err(error) }),
+            None => answer,
+        }
+    }
+}
+
+impl Commit for FaultyStore {
+    fn commit(&self, batch: Arc<[Step]>) -> Answer<'_, Vec<StepResult>> {
+        if let Some(error) = self.faults.refused(StoreCall::Commit) {
+            return Box::pin(async move { Err(error) });
+        }
+        let crash = self.faults.count();
+        Box::pin(async move {
+            if !matches!(crash, Some(Crash::BeforeCommit(_))) {
+                let results = self.store.commit(batch).await;
+                if crash.is_none() {
+                    return results;
+                }
+            }
+            self.faults.0.crashed.notify_one();
+            std::future::pending().await
+        })
+    }
+}
+
+impl Work for FaultyStore {
+    fn due_tasks(
+        &self,
+        known: Option<Arc<[String]>>,
+        before: Timestamp,
+        limit: usize,
+    ) -> Answer<'_, Vec<DueTask>> {
+        self.or_refuse(StoreCall::DueTasks, self.store.due_tasks(known, before, limit))
+    }
+
+    fn due_messages(&self, before: Timestamp, limit: usize) -> Answer<'_, Vec<DueMessage>> {
+        self.or_refuse(StoreCall::DueMessages, self.store.due_messages(before, limit))
+    }
+
+    fn claimed_by_others(&self, node: &str, limit: usize) -> Answer<'_, Vec<TaskRow>> {
+        self.or_refuse(StoreCall::ClaimedByOthers, self.store.claimed_by_others(node, limit))
+    }
+
+    fn load_task(&self, call: CallKey) -> Answer<'_, Option<TaskRecord>> {
+        self.or_refuse(StoreCall::LoadTask, self.store.load_task(call))
+    }
+
+    fn load_run(&self, uid: Uid) -> Answer<'_, Option<RunRecord>> {
+        self.or_refuse(StoreCall::LoadRun, self.store.load_run(uid))
+    }
+
+    fn policy(&self, hash: &str) -> Answer<'_, Option<PolicyRow>> {
+        self.or_refuse(StoreCall::Policy, self.store.policy(hash))
+    }
+}
+
+impl Look for FaultyStore {
+    fn find(&self, id: &str) -> Answer<'_, Option<InstanceRow>> {
+        self.store.find(id)
+    }
+
+    fn instance(&self, uid: Uid) -> Answer<'_, Option<InstanceRow>> {
+        self.or_refuse(StoreCall::Instance, self.store.instance(uid))
+    }
+
+    fn list(&self, filter: InstanceFilter) -> Answer<'_, Vec<InstanceRow>> {
+        self.store.list(filter)
+    }
+
+    fn history(&self, run: RunKey) -> Answer<'_, Vec<Event>> {
+        self.store.history(run)
+    }
+
+    fn attempts(&self, run: RunKey) -> Answer<'_, Vec<AttemptRow>> {
+        self.store.attempts(run)
+    }
+
+    fn tasks(&self, run: RunKey) -> Answer<'_, Vec<TaskRow>> {
+        self.store.tasks(run)
+    }
+
+    fn messages(&self, uid: Uid) -> Answer<'_, Vec<MessageRow>> {
+        self.store.messages(uid)
+    }
+
+    fn kv(&self, uid: Uid, key: &str) -> Answer<'_, Option<KvRow>> {
+        self.store.kv(uid, key)
+    }
+}

@@ -1,0 +1,87 @@
+//! Time, injected: the engine never asks the system.
+//!
+//! A test's clock stands still while anything is under way and jumps to the next due thing
+//! otherwise. For that it must know what is under way: whoever works holds a [`Busy`]. The system's
+//! clock does not care.
+
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use resurgam_core::Timestamp;
+
+/// Where time comes from.
+pub trait Clock: Send + Sync + fmt::Debug + 'static {
+    /// The time.
+    fn now(&self) -> Timestamp;
+
+    /// Ready at this time. Whoever waited is busy from then on.
+    fn sleep_until(&self, time: Timestamp) -> Moment;
+
+    /// Says that work is under way until the guard is dropped. `what` names it, for the message of
+    /// a test that hangs.
+    fn busy(&self, what: &dyn fmt::Display) -> Busy;
+}
+
+/// A point in time that somebody waits for.
+pub type Moment = Pin<Box<dyn Future<Output = Busy> + Send>>;
+
+/// Work is under way while this exists.
+#[derive(Default)]
+#[must_use = "work is under way while this exists"]
+pub struct Busy(#[allow(dead_code, reason = "only its drop matters")] Option<Box<dyn Any + Send>>);
+
+impl Busy {
+    /// Keeps `guard` for as long as the work is under way.
+    pub fn new(guard: impl Any + Send) -> Self {
+        Busy(Some(Box::new(guard)))
+    }
+}
+
+impl fmt::Debug for Busy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Busy")
+    }
+}
+
+/// The system's time: its wall clock when the process started, and monotonic from there, so that a
+/// step of the wall clock moves no due time.
+#[derive(Clone, Copy, Debug)]
+pub struct SystemClock {
+    wall: Timestamp,
+    start: Instant,
+}
+
+impl SystemClock {
+    /// Reads the wall clock, for the only time.
+    pub fn new() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        SystemClock { wall: Timestamp::EPOCH.saturating_add(since), start: Instant::now() }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        SystemClock::new()
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        self.wall.saturating_add(self.start.elapsed())
+    }
+
+    fn sleep_until(&self, time: Timestamp) -> Moment {
+        let wait = time.since(self.now());
+        Box::pin(async move {
+            tokio::time::sleep(wait).await;
+            Busy::default()
+        })
+    }
+
+    fn busy(&self, _what: &dyn fmt::Display) -> Busy {
+        Busy::default()
+    }
+}

@@ -1,0 +1,393 @@
+//! The committer: takes every step that is ready, writes them in one transaction, and lets their
+//! effects happen.
+//!
+//! Alone a step pays for its own fsync; under load everybody shares one. A batch is never waited
+//! for: while one is on its way to the disk, the next gathers by itself.
+//!
+//! | trouble                                | what follows                                      |
+//! |----------------------------------------|---------------------------------------------------|
+//! | connection, disk, lock                 | the same batch again, without end                 |
+//! | an id that is taken                    | that start is refused, the rest is written        |
+//! | a row that the database refuses        | the batch is split until the culprit is alone     |
+//!
+//! Storage trouble never decides the fate of a run: it waits.
+
+use std::collections::{HashSet, VecDeque};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use resurgam_core::{CallKey, Timestamp, Uid};
+use resurgam_store::{Step, StepResult, Store, TaskWrite};
+
+use super::Engine;
+use super::request::Reply;
+use super::run::{News, Origin, refuse_news};
+use super::wide;
+use crate::clock::{Busy, Clock};
+use crate::error::Error;
+use crate::handle::{Outcome, Started};
+
+/// The most rows of one transaction.
+pub(super) const ROWS: usize = 5_000;
+
+/// The most bytes of one transaction.
+pub(super) const BYTES: usize = 8 << 20;
+
+/// The wait after the first refused batch; it doubles.
+const FIRST_WAIT: Duration = Duration::from_millis(10);
+
+/// The longest wait between two tries.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+/// What happens once a step is durable.
+#[derive(Debug)]
+pub(super) enum Effect {
+    /// An attempt begins.
+    Begin(CallKey),
+    /// A task waits for its time.
+    Waiting(CallKey),
+    /// A run waits for a timer.
+    TimerStarted(Timestamp, Uid),
+    /// A run may take its next turn.
+    Durable(Uid),
+    /// A run is over and leaves memory.
+    Closed(Uid),
+    /// Those who wait for the outcome get it.
+    Finished(Uid, Outcome),
+    /// A run is blocked, and tried again later.
+    Blocked(Uid),
+    /// News of a run that is not in memory is stored.
+    NewsStored(Uid),
+    /// Somebody gets the answer that it is done.
+    Reply(Reply<()>),
+    /// Somebody gets the answer that an instance was started.
+    Started(Reply<Started>, Started),
+}
+
+impl Effect {
+    /// The call whose task this effect belongs to.
+    pub(super) fn call(&self) -> Option<CallKey> {
+        match self {
+            Effect::Begin(call) | Effect::Waiting(call) => Some(*call),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_about(&self, call: CallKey) -> bool {
+        self.call() == Some(call)
+    }
+
+    /// The run that this effect belongs to, where its step is a step of that run.
+    fn run(&self) -> Option<Uid> {
+        match self {
+            Effect::Durable(uid) | Effect::Blocked(uid) => Some(*uid),
+            _ => None,
+        }
+    }
+}
+
+/// A step with its effects.
+#[derive(Debug)]
+pub(super) struct Pending {
+    /// Usually one; a wide turn comes in several parts, written one after another. Empty while
+    /// they are with the store.
+    parts: Vec<Step>,
+    effects: Vec<Effect>,
+    /// The policies in it.
+    policies: Vec<String>,
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub(super) enum Fate {
+    Written,
+    Duplicate,
+    Refused(String),
+}
+
+/// A batch that is with the store.
+type InFlight = Pin<Box<dyn Future<Output = Vec<(Pending, Fate)>> + Send>>;
+
+/// Steps on their way to the disk.
+#[derive(Default)]
+pub(super) struct Outbox {
+    ready: VecDeque<Pending>,
+    pub(super) in_flight: Option<InFlight>,
+    /// Policies that are in the store.
+    stored: HashSet<String>,
+    /// Counts what happens, for choosing what to evict.
+    pub(super) ticks: u64,
+}
+
+impl Outbox {
+    /// Hands over a step.
+    pub(super) fn push(&mut self, step: Step, effects: Vec<Effect>) {
+        let policies = step.policies.iter().map(|policy| policy.hash.clone()).collect();
+        self.ready.push_back(Pending { parts: wide::parts(step), effects, policies });
+    }
+
+    /// True when this policy is not known to be in the store.
+    pub(super) fn is_new_policy(&self, hash: &str) -> bool {
+        !self.stored.contains(hash)
+    }
+
+    /// True when nothing is on its way.
+    pub(super) fn is_empty(&self) -> bool {
+        self.ready.is_empty() && self.in_flight.is_none()
+    }
+
+    /// As many steps as fit one transaction, at least one.
+    fn batch(&mut self) -> Vec<Pending> {
+        let (mut rows, mut bytes) = (0, 0);
+        let mut batch: Vec<Pending> = Vec::new();
+        while let Some(next) = self.ready.front() {
+            rows += next.parts.iter().map(Step::rows).sum::<usize>();
+            bytes += next.parts.iter().map(Step::bytes).sum::<usize>();
+            let wide = next.parts.len() > 1;
+            if !batch.is_empty() && (wide || rows > ROWS || bytes > BYTES) {
+                break;
+            }
+            batch.extend(self.ready.pop_front());
+            if wide {
+                break;
+            }
+        }
+        batch
+    }
+}
+
+impl Engine {
+    /// Sends what is ready to the disk, unless a batch is on its way already.
+    pub(super) fn commit(&mut self) {
+        if self.outbox.in_flight.is_some() || self.outbox.ready.is_empty() {
+            return;
+        }
+        let batch = self.outbox.batch();
+        metrics::histogram!("resurgam.commit_steps").record(batch.len() as f64);
+        let (store, clock) = (self.store.clone(), self.clock.clone());
+        // Busy from now on, and not only once the future is polled.
+        let busy = self.clock.busy(&"a commit");
+        self.outbox.in_flight = Some(Box::pin(write(store, clock, batch, busy)));
+    }
+
+    /// A batch is done: its effects happen.
+    pub(super) fn committed(&mut self, done: Vec<(Pending, Fate)>) {
+        for (pending, fate) in done {
+            match fate {
+                Fate::Written => self.written(pending),
+                Fate::Duplicate => self.refused(pending, None),
+                Fate::Refused(error) => self.refused(pending, Some(error)),
+            }
+        }
+        self.fill_slots();
+    }
+
+    fn written(&mut self, pending: Pending) {
+        self.outbox.stored.extend(pending.policies);
+        for effect in pending.effects {
+            self.happen(effect);
+        }
+    }
+
+    fn happen(&mut self, effect: Effect) {
+        match effect {
+            Effect::Begin(call) => self.begin_attempt(call),
+            Effect::Waiting(call) => self.task_waits(call),
+            Effect::TimerStarted(at, uid) => self.due.add_run(at, uid),
+            Effect::Durable(uid) => {
+                if let Some(run) = self.runs.get_mut(&uid) {
+                    run.committing = false;
+                }
+                self.advance(uid);
+            }
+            Effect::Closed(uid) => {
+                if let Some(run) = self.runs.remove(&uid) {
+                    self.ids.remove(&run.id);
+                    refuse_news(run.news);
+                }
+            }
+            Effect::Finished(uid, outcome) => self.finished(uid, &outcome),
+            Effect::Blocked(uid) => self.try_blocked_later(uid),
+            Effect::NewsStored(uid) => self.news_stored(uid),
+            Effect::Reply(reply) => reply.send(Ok(())),
+            Effect::Started(reply, started) => reply.send(Ok(started)),
+        }
+    }
+
+    /// A step that the store does not take. A start is refused; a run is blocked, and loaded again
+    /// later from what is stored.
+    fn refused(&mut self, pending: Pending, error: Option<String>) {
+        let text = error.clone().unwrap_or_else(|| "its id is taken".to_string());
+        for step in &pending.parts {
+            self.outcomes_lost(step);
+        }
+        for call in pending.effects.iter().filter_map(Effect::call) {
+            self.forget_call(call);
+        }
+        let run = pending.effects.iter().find_map(Effect::run);
+        let noted = pending.effects.iter().any(|effect| matches!(effect, Effect::Blocked(_)));
+        if let Some(run) = run.and_then(|uid| self.runs.remove(&uid)) {
+            self.ids.remove(&run.id);
+            self.news_lost(run.news, &text);
+        }
+        let mut was_start = false;
+        for effect in pending.effects {
+            match effect {
+                Effect::Started(reply, started) => {
+                    was_start = true;
+                    reply.send(Err(match error {
+                        None => Error::already_exists(&started.id),
+                        Some(_) => Error::rejected(format!("start {}: {text}", started.id)),
+                    }));
+                }
+                Effect::Reply(reply) => reply.send(Err(Error::rejected(&text))),
+                Effect::NewsStored(uid) => self.news_stored(uid),
+                _ => {}
+            }
+        }
+        if let Some(uid) = run.filter(|_| !was_start) {
+            tracing::error!(instance = %uid, "a step was refused, the run is blocked: {text}");
+            match noted {
+                true => self.try_blocked_later(uid),
+                false => self.stay_blocked(uid, &text, Vec::new()),
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// What a step that cannot be written says about tasks is gone with it. They are read again:
+    /// a claim counts as lost, the others wait, so that the calls go on.
+    fn outcomes_lost(&mut self, step: &Step) {
+        for write in &step.tasks {
+            match write {
+                TaskWrite::Delete(call) | TaskWrite::Discard(call) => self.read_lost(*call),
+                TaskWrite::Update(row) => {
+                    self.forget_call(row.call);
+                    self.read_lost(row.call);
+                }
+                TaskWrite::Insert(_) | TaskWrite::DeleteAll(_) => {}
+            }
+        }
+    }
+
+    /// So is what the run had not taken yet; those who wait for it hear of it.
+    fn news_lost(&mut self, news: impl IntoIterator<Item = News>, text: &str) {
+        for news in news {
+            if let Origin::Call { call, .. } = news.origin {
+                self.read_lost(call);
+            }
+            news.reply.into_iter().for_each(|reply| reply.send(Err(Error::rejected(text))));
+        }
+    }
+}
+
+/// Writes a batch, whatever it takes.
+async fn write(
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    batch: Vec<Pending>,
+    busy: Busy,
+) -> Vec<(Pending, Fate)> {
+    let mut busy = Some(busy);
+    let mut done = Vec::with_capacity(batch.len());
+    // Parts of the batch that are to be written each for itself, the first on top.
+    let mut open = vec![batch];
+    while let Some(mut batch) = open.pop() {
+        if let [wide] = batch.as_mut_slice()
+            && wide.parts.len() > 1
+        {
+            let fate = write_parts(&*store, &*clock, &wide.parts, &mut busy).await;
+            done.extend(batch.into_iter().map(|pending| (pending, fate_of(&fate))));
+            continue;
+        }
+        let steps: Arc<[Step]> =
+            batch.iter_mut().flat_map(|pending| std::mem::take(&mut pending.parts)).collect();
+        match write_once(&*store, &*clock, steps.clone(), &mut busy).await {
+            Ok(results) => {
+                let fates = results.into_iter().map(|result| fate_of(&Ok(result)));
+                done.extend(batch.into_iter().zip(fates));
+            }
+            Err(error) => {
+                for (pending, step) in batch.iter_mut().zip(&*steps) {
+                    pending.parts.push(step.clone());
+                }
+                if batch.len() == 1 {
+                    done.extend(batch.into_iter().map(|pending| (pending, refusal(&error))));
+                    continue;
+                }
+                let second = batch.split_off(batch.len() / 2);
+                open.push(second);
+                open.push(batch);
+            }
+        }
+    }
+    done
+}
+
+/// Writes the parts of a wide turn in order. A crash in between leaves a prefix, which replay
+/// accepts.
+async fn write_parts(
+    store: &dyn Store,
+    clock: &dyn Clock,
+    parts: &[Step],
+    busy: &mut Option<Busy>,
+) -> Result<StepResult, resurgam_store::Error> {
+    for part in parts {
+        let results = write_once(store, clock, Arc::new([part.clone()]), busy).await?;
+        if results.first() == Some(&StepResult::Duplicate) {
+            return Ok(StepResult::Duplicate);
+        }
+    }
+    Ok(StepResult::Written)
+}
+
+/// Writes one transaction, again and again while the store is in trouble. The error is one of the
+/// data.
+async fn write_once(
+    store: &dyn Store,
+    clock: &dyn Clock,
+    steps: Arc<[Step]>,
+    busy: &mut Option<Busy>,
+) -> Result<Vec<StepResult>, resurgam_store::Error> {
+    let mut wait = FIRST_WAIT;
+    loop {
+        let began = clock.now();
+        let error = match store.commit(steps.clone()).await {
+            Ok(results) => {
+                let took = clock.now().since(began);
+                metrics::histogram!("resurgam.commit_ms").record(took.as_secs_f64() * 1e3);
+                return Ok(results);
+            }
+            Err(error) if error.is_data() => return Err(error),
+            Err(error) => error,
+        };
+        tracing::warn!("commit of {} steps, again in {wait:?}: {error}", steps.len());
+        metrics::counter!("resurgam.commit_retries").increment(1);
+        let moment = clock.sleep_until(clock.now().saturating_add(wait));
+        drop(busy.take());
+        *busy = Some(moment.await);
+        wait = wait.saturating_mul(2).min(LONGEST_WAIT);
+    }
+}
+
+fn fate_of(result: &Result<StepResult, resurgam_store::Error>) -> Fate {
+    match result {
+        Ok(StepResult::Written) => Fate::Written,
+        Ok(StepResult::Duplicate) => Fate::Duplicate,
+        Err(error) => refusal(error),
+    }
+}
+
+fn refusal(error: &resurgam_store::Error) -> Fate {
+    Fate::Refused(error.to_string())
+}
+
+impl fmt::Debug for Outbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} steps ready", self.ready.len())
+    }
+}

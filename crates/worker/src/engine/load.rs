@@ -1,0 +1,479 @@
+//! What is not in memory: runs with news, tasks that are due, claims of a process that died.
+//!
+//! Reading happens beside the loop and comes back as a message. Trouble with the store means
+//! trying again later, never a decision.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use resurgam_core::turn::{Blocked, Run};
+use resurgam_core::{CallKey, EventKind, Timestamp, Uid};
+use resurgam_store::rows::{InstanceFilter, InstanceRow, RunRecord, Status, TaskRecord};
+use resurgam_store::{InstanceWrite, Result, Step, Store};
+
+use super::call::{HotCall, Story};
+use super::commit::Effect;
+use super::run::{Draft, HotRun, News, refuse_news};
+use super::{Engine, LoadedTask, Mailbox, Message, Scan};
+
+/// How many due things are read at once.
+const SCAN: usize = 10_000;
+
+/// How many abandoned claims are read at once.
+const ABANDONED: usize = 1_000;
+
+/// The wait before something that could not be read is read again.
+pub(super) const AGAIN: Duration = Duration::from_secs(1);
+
+/// The longest wait before a blocked run is tried again.
+const BLOCKED: Duration = Duration::from_secs(300);
+
+/// How often a blocked run was tried again, and when it is to be tried next.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tries {
+    count: u32,
+    next: Timestamp,
+}
+
+impl Tries {
+    /// The next one is not before it is known when.
+    pub(super) fn after(count: u32) -> Self {
+        Tries { count, next: Timestamp::from_millis(i64::MAX) }
+    }
+}
+
+impl Engine {
+    /// What the process before this one left behind: claims that nobody works on any more, and
+    /// runs that were blocked and may have nothing that would wake them.
+    pub(super) fn recover(&mut self) {
+        let names: Vec<(String, usize)> = self.registry.limits();
+        names.into_iter().for_each(|(name, most)| self.due.limit(&name, most));
+        self.read_abandoned();
+        let store = self.store.clone();
+        self.read(async move { Message::LeftBlocked { found: left_blocked(&*store).await } });
+    }
+
+    /// Runs that were blocked are tried again: this process may know better.
+    pub(super) fn left_blocked(&mut self, found: Result<Vec<InstanceRow>>) {
+        match found {
+            Ok(rows) => rows.into_iter().for_each(|row| self.load_run(row.uid)),
+            Err(error) => {
+                tracing::warn!("read blocked runs, again later: {error}");
+                let store = self.store.clone();
+                self.read_later(async move {
+                    Message::LeftBlocked { found: left_blocked(&*store).await }
+                });
+            }
+        }
+    }
+
+    fn read_abandoned(&self) {
+        let (store, node) = (self.store.clone(), self.node.clone());
+        self.read(async move { Message::Abandoned { found: abandoned(&*store, &node).await } });
+    }
+
+    /// Runs a read beside the loop.
+    fn read(&self, work: impl Future<Output = Message> + Send + 'static) {
+        let busy = self.clock.busy(&"a read");
+        let mailbox: Mailbox = self.mailbox.clone();
+        tokio::spawn(async move {
+            mailbox.send(work.await);
+            drop(busy);
+        });
+    }
+
+    /// Runs a read beside the loop, later.
+    fn read_later(&self, work: impl Future<Output = Message> + Send + 'static) {
+        let moment = self.clock.sleep_until(self.clock.now().saturating_add(AGAIN));
+        let mailbox = self.mailbox.clone();
+        tokio::spawn(async move {
+            let busy = moment.await;
+            mailbox.send(work.await);
+            drop(busy);
+        });
+    }
+
+    /// Attempts that died with their process are recorded, counted apart and tried again.
+    pub(super) fn abandoned(&mut self, found: Result<Vec<LoadedTask>>) {
+        let tasks = match found {
+            Ok(tasks) => tasks,
+            Err(error) => {
+                tracing::warn!("read abandoned claims, again later: {error}");
+                let (store, node) = (self.store.clone(), self.node.clone());
+                return self.read_later(async move {
+                    Message::Abandoned { found: abandoned(&*store, &node).await }
+                });
+            }
+        };
+        let more = tasks.len() == ABANDONED;
+        for loaded in tasks {
+            let claimed = loaded.record.task.claim.is_some();
+            match self.keep_call(loaded) {
+                Some(key) if claimed => self.attempt_lost(key),
+                Some(key) => self.task_waits(key),
+                None => {}
+            }
+        }
+        if more {
+            self.read_abandoned_after_commit();
+        }
+    }
+
+    /// The ones that were read are no longer claimed once what follows is durable.
+    fn read_abandoned_after_commit(&mut self) {
+        let reply = super::Reply::call({
+            let (store, node, mailbox) =
+                (self.store.clone(), self.node.clone(), self.mailbox.clone());
+            move |_| {
+                tokio::spawn(async move {
+                    let found = abandoned(&*store, &node).await;
+                    mailbox.send(Message::Abandoned { found });
+                });
+            }
+        });
+        self.outbox.push(Step::default(), vec![Effect::Reply(reply)]);
+    }
+
+    /// Has a task read whose outcome was lost in this process.
+    pub(super) fn read_lost(&self, call: CallKey) {
+        let store = self.store.clone();
+        self.read(async move {
+            let found = load_task(&*store, call).await;
+            Message::Abandoned { found: found.map(|task| task.into_iter().collect()) }
+        });
+    }
+
+    /// Keeps a task that was read. `None` when its policy cannot be read: it waits, and the log
+    /// says why.
+    fn keep_call(&mut self, loaded: LoadedTask) -> Option<CallKey> {
+        let LoadedTask { record, policy } = loaded;
+        let TaskRecord { task, input, instance, ledger } = record;
+        let key = task.call;
+        let known = self.policies.known(&task.policy);
+        let read = || policy.ok_or_else(|| format!("policy {} is missing", task.policy));
+        let policy = match known.map_or_else(|| read().and_then(|row| self.policies.read(&row)), Ok)
+        {
+            Ok(policy) => policy,
+            Err(error) => {
+                tracing::error!(%instance, activity = %task.name, "a task waits: {error}");
+                return None;
+            }
+        };
+        let story = Story::of(&ledger, task.progress.counters());
+        self.calls.insert(key, HotCall { task, input, instance, policy, story, running: None });
+        Some(key)
+    }
+
+    /// Wakes tasks and runs whose time has come, and reads further ahead when it is time.
+    pub(super) fn wake_what_is_due(&mut self) {
+        let now = self.clock.now();
+        self.due.moves_to(now);
+        for (at, call) in self.due.due_tasks(now) {
+            self.task_due(at, call);
+        }
+        for uid in self.due.due_runs(now) {
+            if self.runs.contains_key(&uid) {
+                self.messages_due(uid, now);
+            } else {
+                self.load_run(uid);
+            }
+        }
+        if self.due.begin_scan(now) {
+            let (store, known) = (self.store.clone(), self.registry.activity_names());
+            self.read(async move { Message::Scanned { found: scan(&*store, known).await } });
+        }
+        self.fill_slots();
+    }
+
+    /// What is due first is known. What is near is kept, the rest stays in the store.
+    pub(super) fn scanned(&mut self, found: Result<Scan>) {
+        let now = self.clock.now();
+        let scan = match found {
+            Ok(scan) => scan,
+            Err(error) => {
+                tracing::warn!("read what is due, again later: {error}");
+                return self.due.scan_failed(now.saturating_add(AGAIN));
+            }
+        };
+        let tasks = scan.tasks.iter().map(|task| task.wake_at);
+        let messages = scan.messages.iter().map(|message| message.due_at);
+        let ahead = self.due.ahead(now);
+        // A full page ends in the middle of a moment: that moment is read again.
+        let cut = |page: usize, last: Option<Timestamp>| last.filter(|_| page == SCAN);
+        let ends = [
+            cut(scan.tasks.len(), tasks.clone().next_back()),
+            cut(scan.messages.len(), messages.clone().next_back()),
+        ];
+        let end = ends.into_iter().flatten().min();
+        let until =
+            end.map_or(ahead, |end| end.saturating_add(Duration::from_millis(1)).min(ahead));
+        let beyond = tasks.chain(messages).filter(|at| *at >= until).chain(end).min();
+        self.due.scanned(until, beyond, now);
+        for task in scan.tasks.into_iter().filter(|task| task.wake_at < until) {
+            let claimed = self.calls.get(&task.call).is_some_and(|call| call.task.claim.is_some());
+            if !claimed && self.registry.activity(&task.name).is_some() {
+                self.due.add_task(task.wake_at, task.call);
+            }
+        }
+        for message in scan.messages.into_iter().filter(|message| message.due_at < until) {
+            self.due.add_run(message.due_at, message.uid);
+        }
+    }
+
+    /// A task is durable and waits for its time.
+    pub(super) fn task_waits(&mut self, key: CallKey) {
+        let Some(call) = self.calls.get(&key) else { return };
+        let at = call.task.wake_at;
+        if self.registry.activity(&call.task.name).is_none() {
+            tracing::warn!(instance = %call.instance, activity = %call.task.name,
+                "an activity is not registered here; its call waits");
+            self.calls.remove(&key);
+        } else if at <= self.clock.now() {
+            self.task_due(at, key);
+        } else if !self.due.add_task(at, key) {
+            self.calls.remove(&key);
+        }
+    }
+
+    /// A task's time has come: it waits for a slot, once everything it needs is in memory.
+    fn task_due(&mut self, at: Timestamp, key: CallKey) {
+        match self.calls.get(&key) {
+            Some(call) if call.task.claim.is_some() => {}
+            // A read that was overtaken: the task waits for another time by now.
+            Some(call) if call.task.wake_at != at => {}
+            Some(call) => self.due.enqueue(&call.task.name, at, key),
+            None => {
+                let store = self.store.clone();
+                self.read(async move {
+                    let loaded = load_task(&*store, key).await;
+                    Message::TaskLoaded { call: key, loaded: loaded.map(|task| task.map(Box::new)) }
+                });
+            }
+        }
+    }
+
+    pub(super) fn task_loaded(&mut self, key: CallKey, loaded: Result<Option<Box<LoadedTask>>>) {
+        match loaded {
+            Ok(None) => {}
+            Ok(Some(_)) if self.calls.contains_key(&key) => {}
+            Ok(Some(loaded)) if loaded.record.task.claim.is_some() => {}
+            Ok(Some(loaded)) => {
+                if self.keep_call(*loaded).is_some() {
+                    self.task_waits(key);
+                }
+            }
+            Err(error) => {
+                tracing::warn!(call = %key, "read a task, again later: {error}");
+                let store = self.store.clone();
+                self.read_later(async move {
+                    let loaded = load_task(&*store, key).await;
+                    Message::TaskLoaded { call: key, loaded: loaded.map(|task| task.map(Box::new)) }
+                });
+            }
+        }
+    }
+
+    /// Has a run read that is not in memory. A blocked one is tried again in its own time.
+    pub(super) fn load_run(&mut self, uid: Uid) {
+        let now = self.clock.now();
+        let waits = self.blocked.get(&uid).is_some_and(|tries| tries.next > now);
+        if waits || self.runs.contains_key(&uid) {
+            return;
+        }
+        let asleep = self.asleep.entry(uid).or_default();
+        // What is on its way to the store comes first; then the run is loaded anyway.
+        if asleep.loading || asleep.storing > 0 {
+            return;
+        }
+        asleep.loading = true;
+        let store = self.store.clone();
+        self.read(async move {
+            let loaded = store.load_run(uid).await;
+            Message::RunLoaded { uid, loaded: loaded.map(|record| record.map(Box::new)) }
+        });
+    }
+
+    pub(super) fn run_loaded(&mut self, uid: Uid, loaded: Result<Option<Box<RunRecord>>>) {
+        let held = self.asleep.remove(&uid).map(|asleep| asleep.held).unwrap_or_default();
+        let record = match loaded {
+            Ok(Some(record)) if !record.instance.status.is_closed() => record,
+            Ok(_) => return refuse_news(held),
+            Err(error) if error.is_data() => {
+                tracing::error!(instance = %uid, "a run cannot be read: {error}");
+                return self.stay_blocked(uid, &error.to_string(), held);
+            }
+            Err(error) => {
+                tracing::warn!(instance = %uid, "read a run, again later: {error}");
+                let at = self.clock.now().saturating_add(AGAIN);
+                self.due.wake_run(at, uid);
+                return self.store_held(uid, held);
+            }
+        };
+        match self.revive(&record) {
+            Ok((run, draft)) => self.revived(&record, run, draft, held),
+            Err(error) => {
+                tracing::warn!(instance = %record.instance.id, "run is blocked: {error}");
+                self.stay_blocked(uid, &error.to_string(), held);
+            }
+        }
+    }
+
+    /// Notes why a run cannot go on. Its news is stored; it is tried again later.
+    pub(super) fn stay_blocked(&mut self, uid: Uid, error: &str, held: Vec<News>) {
+        let step = Step { instance: Some(blocked(uid, error)), ..Step::default() };
+        let tries = self.blocked.get(&uid).map_or(0, |tries| tries.count);
+        self.blocked.insert(uid, Tries::after(tries));
+        self.outbox.push(step, vec![Effect::Blocked(uid)]);
+        self.store_held(uid, held);
+    }
+
+    /// Stores news that was held back while a run was read, now that it was not loaded after all.
+    fn store_held(&mut self, uid: Uid, held: Vec<News>) {
+        for news in held {
+            let run = match &news.origin {
+                super::run::Origin::Call { call, .. } => call.run,
+                _ => resurgam_core::RunKey::first(uid),
+            };
+            self.store_news(run, news);
+        }
+    }
+
+    /// Replays a run. What its last turn asked for and a crash kept from the disk is in the draft.
+    fn revive(&mut self, record: &RunRecord) -> std::result::Result<(HotRun, Draft), Blocked> {
+        let name = &record.instance.workflow;
+        let workflow = self.registry.workflow(name).cloned().ok_or_else(|| {
+            Blocked::Unreadable(format!("workflow {name} is not registered in this process"))
+        })?;
+        let key = record.key();
+        let mut begun = Ok(());
+        let mut code = Run::new(key, |machine| {
+            workflow.begin(machine, &record.instance.input).unwrap_or_else(|error| {
+                begun = Err(error);
+                Box::pin(std::future::pending())
+            })
+        });
+        begun.map_err(Blocked::Unreadable)?;
+        let mut rest = code.replay(&record.events)?;
+        let mut run = new_run(key, record.instance.id.clone(), code);
+        run.calls = record.tasks.iter().map(|task| task.call.seq).collect();
+        for row in &record.messages {
+            run.later.insert((row.due_at, run.arrivals), row.clone());
+            run.arrivals += 1;
+        }
+        // A limit that the last turn passed ends the run now, if a crash kept it from that.
+        if let Some(failure) = self.passed_limit(&run) {
+            rest.extend(run.code.fail(failure));
+        }
+        let mut draft = Draft::default();
+        let at = record.events.last().map_or(self.clock.now(), |event| event.at);
+        let recorded = self.record(&mut run, &mut draft, rest, at);
+        if recorded.is_err() {
+            draft.effects.iter().filter_map(Effect::call).for_each(|call| self.forget_call(call));
+        }
+        recorded.map(|()| (run, draft))
+    }
+
+    fn revived(&mut self, record: &RunRecord, mut run: HotRun, mut draft: Draft, held: Vec<News>) {
+        let uid = record.instance.uid;
+        run.tries = self.blocked.remove(&uid).map_or(0, |tries| tries.count);
+        if record.instance.status == Status::Blocked && draft.step.instance.is_none() {
+            draft.step.instance = Some(InstanceWrite::Status {
+                uid,
+                status: Status::Running,
+                outcome: None,
+                error: None,
+                closed_at: None,
+            });
+        }
+        run.committing = !draft.step.is_empty();
+        let closed = run.code.is_closed();
+        self.ids.insert(run.id.clone(), uid);
+        // What is due already is taken below, and must not wake the run again if that blocks it.
+        let now = self.clock.now();
+        for (at, _) in run.later.keys().filter(|(at, _)| *at > now) {
+            self.due.add_run(*at, uid);
+        }
+        self.runs.insert(uid, run);
+        if closed {
+            draft.effects.push(Effect::Closed(uid));
+        }
+        if !draft.step.is_empty() {
+            draft.effects.push(Effect::Durable(uid));
+            self.outbox.push(draft.step, draft.effects);
+        }
+        self.messages_due(uid, now);
+        for news in held {
+            self.deliver(record.key(), news);
+        }
+    }
+
+    /// A blocked run is tried again after a while, each time a longer one: deploying mended code is
+    /// enough, and so is mending the data.
+    pub(super) fn try_blocked_later(&mut self, uid: Uid) {
+        let tries = self.blocked.entry(uid).or_insert(Tries::after(0));
+        let wait = AGAIN.saturating_mul(1 << tries.count.min(12)).min(BLOCKED);
+        tries.count = tries.count.saturating_add(1);
+        tries.next = self.clock.now().saturating_add(wait);
+        self.due.wake_run(tries.next, uid);
+    }
+}
+
+fn blocked(uid: Uid, error: &str) -> InstanceWrite {
+    InstanceWrite::Status {
+        uid,
+        status: Status::Blocked,
+        outcome: None,
+        error: Some(error.to_string()),
+        closed_at: None,
+    }
+}
+
+async fn scan(store: &dyn Store, known: Arc<[String]>) -> Result<Scan> {
+    let end = Timestamp::from_millis(i64::MAX);
+    let tasks = store.due_tasks(Some(known), end, SCAN).await?;
+    let messages = store.due_messages(end, SCAN).await?;
+    Ok(Scan { tasks, messages })
+}
+
+async fn left_blocked(store: &dyn Store) -> Result<Vec<InstanceRow>> {
+    let status = vec![Status::Blocked];
+    store.list(InstanceFilter { status, limit: SCAN, ..InstanceFilter::default() }).await
+}
+
+async fn load_task(store: &dyn Store, key: CallKey) -> Result<Option<LoadedTask>> {
+    let Some(record) = store.load_task(key).await? else { return Ok(None) };
+    let policy = store.policy(&record.task.policy).await?;
+    Ok(Some(LoadedTask { record, policy }))
+}
+
+async fn abandoned(store: &dyn Store, node: &str) -> Result<Vec<LoadedTask>> {
+    let mut tasks = Vec::new();
+    for task in store.claimed_by_others(node, ABANDONED).await? {
+        tasks.extend(load_task(store, task.call).await?);
+    }
+    Ok(tasks)
+}
+
+/// The input with which a run begins.
+pub(super) fn started_event(workflow: &str, input: resurgam_core::Payload, seed: u64) -> EventKind {
+    let workflow = workflow.to_string();
+    EventKind::RunStarted(resurgam_core::event::RunStarted { workflow, input, seed })
+}
+
+/// A run that is not begun yet.
+pub(super) fn new_run(key: resurgam_core::RunKey, id: String, code: Run) -> HotRun {
+    HotRun {
+        key,
+        id,
+        code,
+        committing: false,
+        news: VecDeque::new(),
+        later: BTreeMap::new(),
+        arrivals: 0,
+        calls: HashSet::new(),
+        request_id: None,
+        touched: 0,
+        tries: 0,
+    }
+}

@@ -1,0 +1,294 @@
+//! The loop that owns everything in memory.
+//!
+//! The way of a step, and where it is written:
+//!
+//! 1. A request starts or wakes a run (`request.rs`), or an attempt ends (`call.rs`): news.
+//! 2. The run takes a turn for each piece of news (`run.rs`); what the turns ask for becomes one
+//!    [`Step`](resurgam_store::Step), with effects that must wait until it is durable.
+//! 3. The committer (`commit.rs`) takes every step that is ready, writes them in one transaction,
+//!    and hands them back. It never waits to fill a batch.
+//! 4. Then the effects happen: attempts begin, callers get their answer.
+//!
+//! Tasks and timers that are due soon are kept by time (`due.rs`); the rest stays in the store.
+//! Runs and tasks that are not in memory are loaded when something happens to them (`load.rs`).
+//!
+//! While a step of a run is not yet durable, the run takes no further turn and stays in memory.
+
+mod call;
+mod commit;
+mod due;
+mod load;
+mod request;
+mod run;
+mod stop;
+mod wide;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use resurgam_core::{CallKey, Failure, Payload, Timestamp, Uid};
+use resurgam_sdk::{Registry, States};
+use resurgam_store::Store;
+use resurgam_store::rows::{DueMessage, DueTask, InstanceRow, PolicyRow, RunRecord, TaskRecord};
+use tokio::sync::mpsc;
+
+use crate::clock::{Busy, Clock};
+use crate::handle::Handle;
+use crate::options::Options;
+use crate::policy::Policies;
+use call::HotCall;
+use commit::{Fate, Outbox, Pending};
+use due::Due;
+use load::Tries;
+pub(crate) use request::{Reply, Request};
+use run::{Asleep, HotRun};
+use stop::Stopping;
+
+/// How many messages are taken before the loop looks at the clock and the committer again.
+const MESSAGES_AT_ONCE: usize = 256;
+
+/// Runs workflows and activities on a store.
+pub struct Engine {
+    store: Arc<dyn Store>,
+    registry: Arc<Registry>,
+    states: States,
+    clock: Arc<dyn Clock>,
+    options: Options,
+    node: String,
+    mailbox: Mailbox,
+    inbox: mpsc::UnboundedReceiver<Envelope>,
+    policies: Policies,
+    runs: HashMap<Uid, HotRun>,
+    ids: HashMap<String, Uid>,
+    calls: HashMap<CallKey, HotCall>,
+    due: Due,
+    outbox: Outbox,
+    waiters: HashMap<Uid, Vec<Reply<crate::handle::Outcome>>>,
+    /// Runs that are not in memory and have news, or are being read.
+    asleep: HashMap<Uid, Asleep>,
+    /// Runs that are blocked.
+    blocked: HashMap<Uid, Tries>,
+    stopping: Option<Stopping>,
+}
+
+/// Something for the loop to take notice of.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// Somebody asks for something.
+    Request(Request),
+    /// An attempt ended.
+    AttemptEnded { call: CallKey, token: u64, result: Result<Payload, Failure> },
+    /// A task that is due was read.
+    TaskLoaded { call: CallKey, loaded: resurgam_store::Result<Option<Box<LoadedTask>>> },
+    /// A run that has news was read.
+    RunLoaded { uid: Uid, loaded: resurgam_store::Result<Option<Box<RunRecord>>> },
+    /// What is due soon was read.
+    Scanned { found: resurgam_store::Result<Scan> },
+    /// Claims of a process that died were read.
+    Abandoned { found: resurgam_store::Result<Vec<LoadedTask>> },
+    /// Runs that the process before this one left blocked were read.
+    LeftBlocked { found: resurgam_store::Result<Vec<InstanceRow>> },
+    /// There turned out to be no such instance.
+    NoInstance { uid: Uid },
+    /// An instance turned out to be closed.
+    Finished { uid: Uid, outcome: crate::handle::Outcome },
+}
+
+/// A task with its policy.
+#[derive(Debug)]
+pub(crate) struct LoadedTask {
+    pub(crate) record: TaskRecord,
+    pub(crate) policy: Option<PolicyRow>,
+}
+
+/// What is due soon.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    pub(crate) tasks: Vec<DueTask>,
+    pub(crate) messages: Vec<DueMessage>,
+}
+
+/// A message, and the proof that work is under way until it is taken.
+#[derive(Debug)]
+pub(crate) struct Envelope {
+    message: Message,
+    busy: Busy,
+}
+
+/// Where messages to the loop go.
+#[derive(Clone, Debug)]
+pub(crate) struct Mailbox {
+    sender: mpsc::UnboundedSender<Envelope>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Mailbox {
+    /// Hands over a message. When the loop is gone, whoever waits for an answer hears of it
+    /// because the message is dropped.
+    pub(crate) fn send(&self, message: Message) {
+        let busy = self.clock.busy(&"a message to the engine");
+        let _loop_is_gone = self.sender.send(Envelope { message, busy });
+    }
+}
+
+impl Engine {
+    /// An engine on a store. It works while [`Engine::run`] is polled.
+    pub fn new(
+        store: Arc<dyn Store>,
+        registry: Registry,
+        states: States,
+        clock: Arc<dyn Clock>,
+        options: Options,
+    ) -> (Self, Handle) {
+        let (sender, inbox) = mpsc::unbounded_channel();
+        let mailbox = Mailbox { sender, clock: clock.clone() };
+        let registry = Arc::new(registry);
+        let handle = Handle::new(mailbox.clone(), store.clone(), registry.clone(), clock.clone());
+        let engine = Engine {
+            due: Due::new(options.slots, options.horizon, clock.now()),
+            policies: Policies::new(options.retry.clone()),
+            node: uuid::Uuid::now_v7().to_string(),
+            store,
+            registry,
+            states,
+            clock,
+            options,
+            mailbox,
+            inbox,
+            runs: HashMap::new(),
+            ids: HashMap::new(),
+            calls: HashMap::new(),
+            outbox: Outbox::default(),
+            waiters: HashMap::new(),
+            asleep: HashMap::new(),
+            blocked: HashMap::new(),
+            stopping: None,
+        };
+        (engine, handle)
+    }
+
+    /// Works until it is told to stop.
+    pub async fn run(mut self) {
+        let mut busy = Some(self.clock.busy(&"the engine"));
+        self.recover();
+        loop {
+            self.take_messages();
+            self.wake_what_is_due();
+            self.evict();
+            self.commit();
+            if self.is_done() {
+                return;
+            }
+            let done = self.poll_commit().await;
+            let more = done.is_some() || !self.inbox.is_empty();
+            if let Some(done) = done {
+                self.batch_done(done).await;
+            }
+            if more {
+                // Others share this thread: a loop that is never idle must still let them run.
+                tokio::task::yield_now().await;
+                continue;
+            }
+            busy = self.wait(busy).await;
+        }
+    }
+
+    /// A batch is durable: the next one is on its way before the effects of this one happen, so
+    /// that the disk does not wait for them.
+    async fn batch_done(&mut self, done: Vec<(Pending, Fate)>) {
+        self.outbox.in_flight = None;
+        self.commit();
+        let next = self.poll_commit().await;
+        self.committed(done);
+        if let Some(done) = next {
+            self.outbox.in_flight = None;
+            self.committed(done);
+        }
+    }
+
+    /// Lets the batch that is on its way get on, without waiting for it: nothing is sent to the
+    /// store before the first look.
+    async fn poll_commit(&mut self) -> Option<Vec<(Pending, Fate)>> {
+        let commit = self.outbox.in_flight.as_mut()?;
+        match poll_fn(|context| Poll::Ready(commit.as_mut().poll(context))).await {
+            Poll::Ready(done) => Some(done),
+            Poll::Pending => None,
+        }
+    }
+
+    fn take_messages(&mut self) {
+        for _ in 0..MESSAGES_AT_ONCE {
+            let Ok(envelope) = self.inbox.try_recv() else { return };
+            self.take(envelope.message);
+            drop(envelope.busy);
+        }
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Request(request) => self.request(request),
+            Message::AttemptEnded { call, token, result } => {
+                self.attempt_ended(call, token, result);
+            }
+            Message::TaskLoaded { call, loaded } => self.task_loaded(call, loaded),
+            Message::RunLoaded { uid, loaded } => self.run_loaded(uid, loaded),
+            Message::Scanned { found } => self.scanned(found),
+            Message::Abandoned { found } => self.abandoned(found),
+            Message::LeftBlocked { found } => self.left_blocked(found),
+            Message::NoInstance { uid } => self.no_instance(uid),
+            Message::Finished { uid, outcome } => self.finished(uid, &outcome),
+        }
+    }
+
+    /// Waits until there is something to do: only a message, a commit or the time can make work.
+    async fn wait(&mut self, busy: Option<Busy>) -> Option<Busy> {
+        // The clock hears of the next due time before it hears that we are idle.
+        let next = self.next_due().map(|time| self.clock.sleep_until(time));
+        drop(busy);
+        let moment = async move {
+            match next {
+                Some(moment) => moment.await,
+                None => std::future::pending().await,
+            }
+        };
+        let committed = async {
+            match &mut self.outbox.in_flight {
+                Some(commit) => commit.as_mut().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            done = committed => {
+                let busy = self.clock.busy(&"the engine");
+                self.batch_done(done).await;
+                Some(busy)
+            }
+            envelope = self.inbox.recv() => {
+                let Envelope { message, busy } = envelope?;
+                self.take(message);
+                Some(busy)
+            }
+            busy = moment => Some(busy),
+        }
+    }
+
+    /// The next time at which something is to be done.
+    fn next_due(&self) -> Option<Timestamp> {
+        let stop = self.stopping.as_ref().map(|stopping| stopping.until);
+        self.due.next().into_iter().chain(stop).min()
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("node", &self.node)
+            .field("runs", &self.runs.len())
+            .field("calls", &self.calls.len())
+            .finish_non_exhaustive()
+    }
+}

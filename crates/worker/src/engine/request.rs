@@ -1,0 +1,282 @@
+//! What others ask of the engine: start, signal, cancel, wait, stop.
+
+use std::fmt;
+
+use resurgam_core::turn::{Blocked, Run};
+use resurgam_core::{EventKind, Payload, RunKey, Uid};
+use resurgam_sdk::WorkflowDefinition;
+use resurgam_store::rows::{InstanceRow, Status};
+use resurgam_store::{InstanceWrite, Step};
+use tokio::sync::oneshot;
+
+use super::Engine;
+use super::commit::Effect;
+use super::load::{new_run, started_event};
+use super::run::{Draft, News, Origin};
+use crate::error::{Error, Result};
+use crate::handle::{Outcome, StartOptions, Started};
+
+/// Something that is asked of the engine.
+#[derive(Debug)]
+pub(crate) enum Request {
+    /// Start an instance.
+    Start { workflow: String, input: Payload, options: StartOptions, reply: Reply<Started> },
+    /// Give news to an open instance.
+    Tell { uid: Uid, run: u32, event: EventKind, reply: Reply<()> },
+    /// Answer when an instance is closed.
+    Wait { uid: Uid, reply: Reply<Outcome> },
+    /// Stop.
+    Stop { reply: Reply<()> },
+}
+
+/// Where an answer goes.
+pub(crate) struct Reply<T>(Box<dyn FnOnce(Result<T>) + Send>);
+
+impl<T: Send + 'static> Reply<T> {
+    /// An answer that somebody waits for.
+    pub(crate) fn channel() -> (Self, oneshot::Receiver<Result<T>>) {
+        let (sender, receiver) = oneshot::channel();
+        // Whoever asked may have gone; nobody else is interested in the answer.
+        let reply = Reply::call(move |answer| drop(sender.send(answer)));
+        (reply, receiver)
+    }
+
+    /// An answer that makes something happen.
+    pub(crate) fn call(answer: impl FnOnce(Result<T>) + Send + 'static) -> Self {
+        Reply(Box::new(answer))
+    }
+
+    pub(crate) fn send(self, answer: Result<T>) {
+        (self.0)(answer);
+    }
+}
+
+impl<T> fmt::Debug for Reply<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reply")
+    }
+}
+
+impl Engine {
+    pub(super) fn request(&mut self, request: Request) {
+        match request {
+            Request::Start { workflow, input, options, reply } => {
+                self.start(&workflow, input, options, reply);
+            }
+            Request::Tell { uid, run, event, reply } => {
+                if let Some(error) = self.refuses(uid, &event) {
+                    return reply.send(Err(error));
+                }
+                let news = News { event, origin: Origin::Request, reply: Some(reply) };
+                self.deliver(RunKey { uid, run }, news);
+            }
+            Request::Wait { uid, reply } => self.wait_for(uid, reply),
+            Request::Stop { reply } => self.stop(reply),
+        }
+    }
+
+    /// Why news cannot be taken from a sender.
+    fn refuses(&self, uid: Uid, event: &EventKind) -> Option<Error> {
+        let EventKind::SignalReceived { name, value, .. } = event else { return None };
+        let (size, most) = (value.len(), self.options.max_payload);
+        if size > most {
+            let error = format!("signal {name}: the value has {size} bytes, {most} are allowed");
+            return Some(Error::too_large(error));
+        }
+        let (run, most) = (self.runs.get(&uid)?, self.options.max_unread_signals);
+        let unread = run.code.machine().lock().unread_signals() + run.news.len();
+        (unread >= most).then(|| {
+            Error::rejected(format!("signal {name} to {}: {unread} are unread already", run.id))
+        })
+    }
+
+    /// Starts an instance: its first turn runs at once, and nothing of it happens before it is
+    /// durable.
+    fn start(
+        &mut self,
+        workflow: &str,
+        input: Payload,
+        options: StartOptions,
+        reply: Reply<Started>,
+    ) {
+        let id = options.id.clone();
+        if self.stopping.is_some() {
+            return reply.send(Err(Error::stopped(format!("start {id}"))));
+        }
+        if let Some(uid) = self.ids.get(&id) {
+            return self.start_again(*uid, id, &options, reply);
+        }
+        let Some(definition) = self.registry.workflow(workflow).cloned() else {
+            let known = self.registry.workflow_names().join(", ");
+            let error = format!("start {id}: workflow {workflow} is unknown; known are {known}");
+            return reply.send(Err(Error::unknown(error)));
+        };
+        if input.len() > self.options.max_payload {
+            let (size, most) = (input.len(), self.options.max_payload);
+            let error = format!("start {id}: the argument has {size} bytes, {most} are allowed");
+            return reply.send(Err(Error::too_large(error)));
+        }
+        let uid = Uid(uuid::Uuid::now_v7().as_u128());
+        let (draft, closed) = match self.first_turn(uid, &id, &definition, &input) {
+            Ok(begun) => begun,
+            Err(error) => return reply.send(Err(Error::rejected(format!("start {id}: {error}")))),
+        };
+        let row = InstanceRow {
+            uid,
+            id: id.clone(),
+            workflow: workflow.to_string(),
+            status: Status::Running,
+            run: 1,
+            queue: resurgam_core::command::DEFAULT_QUEUE.to_string(),
+            request_id: options.request_id,
+            input,
+            outcome: None,
+            error: None,
+            created_at: self.clock.now(),
+            closed_at: None,
+        };
+        if let Some(run) = self.runs.get_mut(&uid) {
+            run.request_id.clone_from(&row.request_id);
+        }
+        let started = Started { id, uid, run: 1 };
+        self.store_start(row, options.replace_closed, draft, closed, reply, started);
+    }
+
+    /// An instance of this id is in memory. The same request gets the same answer, once the first
+    /// one is durable.
+    fn start_again(&mut self, uid: Uid, id: String, options: &StartOptions, reply: Reply<Started>) {
+        let run = self.runs.get(&uid);
+        let same =
+            run.filter(|run| run.request_id.is_some() && run.request_id == options.request_id);
+        match same {
+            Some(run) => {
+                let started = Started { id, uid, run: run.key.run };
+                self.outbox.push(Step::default(), vec![Effect::Started(reply, started)]);
+            }
+            None => reply.send(Err(Error::already_exists(&id))),
+        }
+    }
+
+    fn first_turn(
+        &mut self,
+        uid: Uid,
+        id: &str,
+        workflow: &WorkflowDefinition,
+        input: &Payload,
+    ) -> std::result::Result<(Draft, bool), String> {
+        let key = RunKey::first(uid);
+        let mut begun = Ok(());
+        let code = Run::new(key, |machine| {
+            workflow.begin(machine, input).unwrap_or_else(|error| {
+                begun = Err(error);
+                Box::pin(std::future::pending())
+            })
+        });
+        begun?;
+        let mut run = new_run(key, id.to_string(), code);
+        let mut draft = Draft::default();
+        let event = started_event(&workflow.name, input.clone(), fastrand::u64(..));
+        match self.begin_run(&mut run, &mut draft, &event) {
+            Ok(()) => {
+                let closed = run.code.is_closed();
+                run.committing = true;
+                self.ids.insert(id.to_string(), uid);
+                self.runs.insert(uid, run);
+                Ok((draft, closed))
+            }
+            Err(blocked) => {
+                for call in draft.effects.iter().filter_map(Effect::call) {
+                    self.forget_call(call);
+                }
+                Ok((self.blocked_start(key, &event, &blocked), false))
+            }
+        }
+    }
+
+    /// A run whose first turn cannot be taken exists all the same, and is tried again.
+    fn blocked_start(&mut self, key: RunKey, event: &EventKind, blocked: &Blocked) -> Draft {
+        tracing::warn!(instance = %key.uid, "run is blocked: {blocked}");
+        let mut draft = Draft::default();
+        let at = self.clock.now();
+        let event =
+            resurgam_core::Event { seq: resurgam_core::Seq::FIRST, at, kind: event.clone() };
+        draft.step.events.push((key, event));
+        draft.error = Some(blocked.to_string());
+        draft
+    }
+
+    fn store_start(
+        &mut self,
+        mut row: InstanceRow,
+        replace_closed: bool,
+        draft: Draft,
+        closed: bool,
+        reply: Reply<Started>,
+        started: Started,
+    ) {
+        let uid = row.uid;
+        let Draft { mut step, mut effects, error, .. } = draft;
+        // A workflow that is over after its first turn is stored as closed at once.
+        if let Some(InstanceWrite::Status { status, outcome, closed_at, .. }) = step.instance.take()
+        {
+            row.status = status;
+            row.outcome = outcome;
+            row.closed_at = closed_at;
+        }
+        let follow_up = error.as_ref().map(|_| Effect::Blocked(uid));
+        if let Some(error) = error {
+            row.status = Status::Blocked;
+            row.error = Some(error);
+        }
+        let step = Step { instance: Some(InstanceWrite::Insert { row, replace_closed }), ..step };
+        effects.insert(0, Effect::Started(reply, started));
+        if closed {
+            effects.push(Effect::Closed(uid));
+        }
+        effects.push(follow_up.unwrap_or(Effect::Durable(uid)));
+        self.outbox.push(step, effects);
+    }
+
+    /// Somebody wants to know how an instance ends.
+    fn wait_for(&mut self, uid: Uid, reply: Reply<Outcome>) {
+        self.waiters.entry(uid).or_default().push(reply);
+        if self.runs.contains_key(&uid) {
+            return;
+        }
+        // It may be closed already: the store knows.
+        let (store, clock, mailbox) =
+            (self.store.clone(), self.clock.clone(), self.mailbox.clone());
+        let mut busy = clock.busy(&"a read");
+        tokio::spawn(async move {
+            let row = loop {
+                match store.instance(uid).await {
+                    Ok(row) => break row,
+                    Err(error) => tracing::warn!(instance = %uid, "wait, again later: {error}"),
+                }
+                let moment = clock.sleep_until(clock.now().saturating_add(super::load::AGAIN));
+                drop(busy);
+                busy = moment.await;
+            };
+            match row.as_ref().map(Outcome::of) {
+                Some(Some(outcome)) => mailbox.send(super::Message::Finished { uid, outcome }),
+                Some(None) => {}
+                None => mailbox.send(super::Message::NoInstance { uid }),
+            }
+            drop(busy);
+        });
+    }
+
+    /// There is no such instance, perhaps no longer: nobody waits for it in vain.
+    pub(super) fn no_instance(&mut self, uid: Uid) {
+        for reply in self.waiters.remove(&uid).into_iter().flatten() {
+            reply.send(Err(Error::unknown(format!("wait for {uid}: there is no such instance"))));
+        }
+    }
+
+    /// An instance is closed: those who wait for it get the outcome.
+    pub(super) fn finished(&mut self, uid: Uid, outcome: &Outcome) {
+        for reply in self.waiters.remove(&uid).into_iter().flatten() {
+            reply.send(Ok(outcome.clone()));
+        }
+    }
+}

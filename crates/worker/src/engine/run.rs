@@ -1,0 +1,553 @@
+//! Runs in memory: taking news, turn by turn, and writing down what the turns ask for.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::mem;
+
+use resurgam_core::command::{Command, CommandKind};
+use resurgam_core::turn::{Blocked, Run};
+use resurgam_core::{CallKey, Event, EventKind, Failure, RunKey, Seq, Timestamp, Uid};
+use resurgam_store::rows::{AttemptRow, KvRow, Message as StoredMessage, MessageRow, Status};
+use resurgam_store::{InstanceWrite, MessageWrite, Step, TaskWrite};
+
+use super::Engine;
+use super::commit::{BYTES, Effect};
+use super::load::Tries;
+use super::request::Reply;
+use crate::error::Error;
+use crate::handle::Outcome;
+
+/// A run in memory.
+#[derive(Debug)]
+pub(super) struct HotRun {
+    pub(super) key: RunKey,
+    pub(super) id: String,
+    pub(super) code: Run,
+    /// True while a step of it is not durable.
+    pub(super) committing: bool,
+    /// What it has not taken yet, in order.
+    pub(super) news: VecDeque<News>,
+    /// Messages that are stored and not due yet, by time and arrival.
+    pub(super) later: BTreeMap<(Timestamp, u64), MessageRow>,
+    pub(super) arrivals: u64,
+    pub(super) calls: HashSet<Seq>,
+    /// What makes a repeated start the same one, until the first is durable.
+    pub(super) request_id: Option<String>,
+    /// When something last happened to it, on the engine's own count.
+    pub(super) touched: u64,
+    /// How often it was tried again since it last got anywhere.
+    pub(super) tries: u32,
+}
+
+/// Something that a run has to take notice of.
+#[derive(Debug)]
+pub(super) struct News {
+    /// The input it becomes.
+    pub(super) event: EventKind,
+    /// Where it came from.
+    pub(super) origin: Origin,
+    /// Who waits for it to be durable.
+    pub(super) reply: Option<Reply<()>>,
+}
+
+/// Where news came from: what is to be removed when it becomes an event, or to be stored when it
+/// cannot become one now.
+#[derive(Debug)]
+pub(super) enum Origin {
+    /// A message in the store.
+    Stored { id: String },
+    /// An activity call that ended in this process.
+    Call { call: CallKey, row: Option<AttemptRow> },
+    /// A request in this process.
+    Request,
+}
+
+/// A run that is not in memory, with news on its way.
+#[derive(Debug, Default)]
+pub(super) struct Asleep {
+    /// How many pieces of news are on their way to the store.
+    pub(super) storing: usize,
+    /// The run is being read.
+    pub(super) loading: bool,
+    /// News that came while it was being read.
+    pub(super) held: Vec<News>,
+}
+
+/// How many rows the turns of one step may come to before it takes no further news. Small, so that
+/// all inputs are in the first part when the last turn is wide.
+const STEP_ROWS: usize = 1_000;
+
+/// And how many bytes.
+const STEP_BYTES: usize = BYTES / 4;
+
+impl Engine {
+    /// Hands news to a run, wherever the run is.
+    pub(super) fn deliver(&mut self, key: RunKey, news: News) {
+        match self.runs.get_mut(&key.uid) {
+            Some(run) if run.key == key => {
+                run.news.push_back(news);
+                self.advance(key.uid);
+            }
+            _ => self.keep_news(key, news),
+        }
+    }
+
+    /// Lets a run take its news, unless a step of it is still on the way to the disk.
+    pub(super) fn advance(&mut self, uid: Uid) {
+        let Some(run) = self.runs.get_mut(&uid) else { return };
+        if run.committing || run.news.is_empty() {
+            return;
+        }
+        let Some(mut run) = self.runs.remove(&uid) else { return };
+        let mut draft = Draft::default();
+        let blocked = self.take_news(&mut run, &mut draft).err();
+        run.committing = true;
+        match blocked {
+            None => {
+                let closed = run.code.is_closed();
+                run.tries = 0;
+                self.runs.insert(uid, run);
+                if closed {
+                    draft.effects.push(Effect::Closed(uid));
+                }
+                draft.effects.push(Effect::Durable(uid));
+                self.outbox.push(draft.step, draft.effects);
+            }
+            Some(blocked) => self.block(run, draft, blocked),
+        }
+    }
+
+    /// One turn for each piece of news, all in one step.
+    fn take_news(&mut self, run: &mut HotRun, draft: &mut Draft) -> Result<(), Blocked> {
+        self.clock_ticks(run);
+        while draft.step.rows() < STEP_ROWS && draft.step.bytes() < STEP_BYTES {
+            let Some(news) = run.news.pop_front() else { break };
+            if run.code.is_closed() && matches!(news.origin, Origin::Request) {
+                draft.refuse(news);
+                continue;
+            }
+            let expected = !run.code.is_closed() && run.code.machine().lock().expects(&news.event);
+            // Before the turn: should it close the run, this is not part of what is closed.
+            draft.remove_source(run.key.uid, &news, expected);
+            if let Origin::Call { call, .. } = &news.origin {
+                run.calls.remove(&call.seq);
+            }
+            if expected && let Err(blocked) = self.take_turn(run, draft, &news.event) {
+                run.news.push_front(news);
+                return Err(blocked);
+            }
+            draft.consume(news);
+        }
+        Ok(())
+    }
+
+    /// The first turn of a run.
+    pub(super) fn begin_run(
+        &mut self,
+        run: &mut HotRun,
+        draft: &mut Draft,
+        event: &EventKind,
+    ) -> Result<(), Blocked> {
+        self.clock_ticks(run);
+        self.take_turn(run, draft, event)
+    }
+
+    /// One input, one turn.
+    fn take_turn(
+        &mut self,
+        run: &mut HotRun,
+        draft: &mut Draft,
+        kind: &EventKind,
+    ) -> Result<(), Blocked> {
+        let at = self.clock.now().max(run.code.last_at());
+        let event = Event { seq: run.code.next_seq(), at, kind: kind.clone() };
+        let mut commands = run.code.turn(&event)?;
+        metrics::counter!("resurgam.turns").increment(1);
+        draft.step.events.push((run.key, event));
+        if let Some(failure) = self.passed_limit(run) {
+            commands.extend(run.code.fail(failure));
+        }
+        self.record(run, draft, commands, at)
+    }
+
+    /// The limit that a run has passed: it fails with it.
+    pub(super) fn passed_limit(&self, run: &HotRun) -> Option<Failure> {
+        if run.code.is_closed() {
+            return None;
+        }
+        let (events, most) = (run.code.next_seq().0 - 1, self.options.max_history);
+        if events > most {
+            let message = format!(
+                "the history has {events} events, {most} are allowed; continue as new before that"
+            );
+            return Some(Failure::terminal(message).with_type("HistoryLimit"));
+        }
+        let (open, most) =
+            (run.code.machine().lock().open_activities(), self.options.max_open_calls);
+        (open > most).then(|| {
+            let message = format!("{open} activity calls are open at once, {most} are allowed");
+            Failure::terminal(message).with_type("OpenCallsLimit")
+        })
+    }
+
+    /// Writes down what a turn asks for.
+    pub(super) fn record(
+        &mut self,
+        run: &mut HotRun,
+        draft: &mut Draft,
+        commands: Vec<Command>,
+        at: Timestamp,
+    ) -> Result<(), Blocked> {
+        for Command { seq, mut kind } in commands {
+            let key = run.key.call(seq);
+            self.choose_queue(&mut kind);
+            let record = kind.record();
+            self.check_size(&record)?;
+            draft.step.events.push((run.key, Event { seq, at, kind: record }));
+            match kind {
+                CommandKind::ScheduleActivity(call) => {
+                    run.calls.insert(seq);
+                    let (step, effects) = (&mut draft.step, &mut draft.effects);
+                    let name = call.name.clone();
+                    self.schedule_call(key, call, &run.id, at, step, effects).map_err(|error| {
+                        Blocked::Unreadable(format!("the retry policy of {name}: {error}"))
+                    })?;
+                }
+                CommandKind::CancelActivity { activity } => {
+                    // One that ended while the run could not take notice has no task any more.
+                    if run.calls.remove(&activity) {
+                        self.cancel_call(run.key.call(activity), draft);
+                    }
+                }
+                CommandKind::StartTimer { fire_at } => {
+                    let row = timer_message(run.key, seq, fire_at);
+                    run.later.insert((fire_at, run.arrivals), row.clone());
+                    run.arrivals += 1;
+                    draft.effects.push(Effect::TimerStarted(fire_at, run.key.uid));
+                    draft.step.messages.push(MessageWrite::Insert(row));
+                }
+                CommandKind::CancelTimer { timer } => {
+                    let id = timer_id(run.key, timer);
+                    run.later.retain(|_, row| row.id != id);
+                    let uid = run.key.uid;
+                    draft.step.messages.push(MessageWrite::Delete { uid, id });
+                }
+                CommandKind::SetStatus { value } => {
+                    let uid = run.key.uid;
+                    draft.step.kv.push(KvRow { uid, key: "status".to_string(), value });
+                }
+                CommandKind::Complete { result } => {
+                    self.close(run, draft, Status::Completed, Outcome::Completed(result), at);
+                }
+                CommandKind::Fail { failure } => {
+                    self.close(run, draft, Status::Failed, Outcome::Failed(failure), at);
+                }
+                CommandKind::EndCancelled { failure } => {
+                    self.close(run, draft, Status::Cancelled, Outcome::Cancelled(failure), at);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A value that is too large is a mistake of the code: nothing of it is written down.
+    fn check_size(&self, record: &EventKind) -> Result<(), Blocked> {
+        let (size, most) = (record.payload_len(), self.options.max_payload);
+        let what = match record {
+            _ if size <= most => return Ok(()),
+            EventKind::ActivityScheduled(call) => format!("the arguments of {}", call.name),
+            EventKind::StatusSet { .. } => "the status".to_string(),
+            EventKind::RunCompleted { .. } => "the result of the workflow".to_string(),
+            _ => return Ok(()),
+        };
+        Err(Blocked::Unreadable(format!("{what}: {size} bytes, {most} are allowed")))
+    }
+
+    /// A call that names no queue goes to its activity's.
+    fn choose_queue(&self, kind: &mut CommandKind) {
+        if let CommandKind::ScheduleActivity(call) = kind
+            && call.options.queue.is_none()
+            && let Some(activity) = self.registry.activity(&call.name)
+        {
+            call.options.queue.clone_from(&activity.options.queue);
+        }
+    }
+
+    /// The workflow no longer wants a call's result.
+    fn cancel_call(&mut self, key: CallKey, draft: &mut Draft) {
+        // A call of this same step is not stored yet: it is taken back.
+        let fresh = |write: &TaskWrite| matches!(write, TaskWrite::Insert(row) if row.call == key);
+        let of_this_step = draft.step.events.first().is_some_and(|(_, first)| key.seq > first.seq);
+        let inserted = if of_this_step { draft.step.tasks.iter().position(fresh) } else { None };
+        match inserted {
+            Some(place) => {
+                draft.step.tasks.remove(place);
+                draft.effects.retain(|effect| !effect.is_about(key));
+            }
+            // It may have ended meanwhile, with an outcome that nobody wants.
+            None => draft.delete_task(key, TaskWrite::Discard),
+        }
+        self.forget_call(key);
+    }
+
+    /// Ends the run: nothing of it stays open.
+    fn close(
+        &mut self,
+        run: &mut HotRun,
+        draft: &mut Draft,
+        status: Status,
+        outcome: Outcome,
+        at: Timestamp,
+    ) {
+        for seq in mem::take(&mut run.calls) {
+            self.forget_call(run.key.call(seq));
+        }
+        draft.closed = true;
+        let step = &mut draft.step;
+        step.tasks.retain(|write| !matches!(write, TaskWrite::Insert(_)));
+        step.tasks.push(TaskWrite::DeleteAll(run.key));
+        step.messages.push(MessageWrite::DeleteTimers(run.key));
+        draft.effects.retain(|effect| !matches!(effect, Effect::Begin(_) | Effect::Waiting(_)));
+        run.later.clear();
+        step.instance = Some(InstanceWrite::Status {
+            uid: run.key.uid,
+            status,
+            outcome: Some(outcome.to_payload()),
+            error: None,
+            closed_at: Some(at),
+        });
+        draft.effects.push(Effect::Finished(run.key.uid, outcome));
+    }
+
+    /// A run that cannot go on: its news is stored, and it is tried again later.
+    fn block(&mut self, mut run: HotRun, draft: Draft, blocked: Blocked) {
+        let uid = run.key.uid;
+        tracing::warn!(instance = %run.id, "run is blocked: {blocked}");
+        // What the good turns before it asked for is lost with them: their news comes first again.
+        let mut news: VecDeque<News> = draft.consumed;
+        news.append(&mut run.news);
+        for call in draft.effects.iter().filter_map(Effect::call) {
+            self.forget_call(call);
+        }
+        let mut step = Step {
+            instance: Some(InstanceWrite::Status {
+                uid,
+                status: Status::Blocked,
+                outcome: None,
+                error: Some(blocked.to_string()),
+                closed_at: None,
+            }),
+            ..Step::default()
+        };
+        let is_reply = |effect: &Effect| matches!(effect, Effect::Reply(_));
+        let mut effects: Vec<Effect> = draft.effects.into_iter().filter(is_reply).collect();
+        effects.push(Effect::Blocked(uid));
+        for news in news {
+            put_back(run.key, news, &mut step, &mut effects);
+        }
+        self.ids.remove(&run.id);
+        self.blocked.insert(uid, Tries::after(run.tries));
+        // Its attempts go on, and their outcomes are stored until the run can take them.
+        self.outbox.push(step, effects);
+    }
+
+    /// Keeps news for a run that is not in memory, and has the run loaded. News that comes while
+    /// the run is being read is held back: stored now, it could be missed by the read. So is what
+    /// somebody asks for: the run may be over by now, and then they are to hear of it.
+    fn keep_news(&mut self, key: RunKey, news: News) {
+        let loadable = !self.blocked.contains_key(&key.uid) && !self.runs.contains_key(&key.uid);
+        let asleep = self.asleep.entry(key.uid).or_default();
+        let asked = matches!(news.origin, Origin::Request) && asleep.storing == 0 && loadable;
+        if asleep.loading || asked {
+            asleep.held.push(news);
+            return self.load_run(key.uid);
+        }
+        self.store_news(key, news);
+    }
+
+    /// Stores news for a run that is not in memory, and has the run loaded after that.
+    pub(super) fn store_news(&mut self, key: RunKey, news: News) {
+        self.asleep.entry(key.uid).or_default().storing += 1;
+        let mut step = Step::default();
+        let mut effects = vec![Effect::NewsStored(key.uid)];
+        put_back(key, news, &mut step, &mut effects);
+        self.outbox.push(step, effects);
+    }
+
+    /// News of a run that is not in memory is durable: the run is loaded to take it.
+    pub(super) fn news_stored(&mut self, uid: Uid) {
+        let Some(asleep) = self.asleep.get_mut(&uid) else { return };
+        asleep.storing = asleep.storing.saturating_sub(1);
+        if asleep.storing > 0 {
+            return;
+        }
+        self.asleep.remove(&uid);
+        self.load_run(uid);
+    }
+
+    /// Messages of a run whose time has come become news.
+    pub(super) fn messages_due(&mut self, uid: Uid, now: Timestamp) {
+        let Some(run) = self.runs.get_mut(&uid) else { return };
+        while let Some(entry) = run.later.first_entry().filter(|entry| entry.key().0 <= now) {
+            let row = entry.remove();
+            if let Some(news) = news_of(run.key, row) {
+                run.news.push_back(news);
+            }
+        }
+        self.advance(uid);
+    }
+
+    /// Remembers that something happened to a run.
+    fn clock_ticks(&mut self, run: &mut HotRun) {
+        self.outbox.ticks += 1;
+        run.touched = self.outbox.ticks;
+    }
+
+    /// Lets runs go that nothing happened to for longest, while there are too many. That cancels
+    /// nothing.
+    pub(super) fn evict(&mut self) {
+        let over = self.runs.len().saturating_sub(self.options.hot_runs);
+        if over == 0 {
+            return;
+        }
+        let idle = self.runs.iter().filter(|(_, run)| !run.committing && run.news.is_empty());
+        let mut idle: Vec<(u64, Uid)> = idle.map(|(uid, run)| (run.touched, *uid)).collect();
+        idle.sort_unstable();
+        // A few more than needed, so that the next run does not begin the search again.
+        for (_, uid) in idle.into_iter().take(over + self.options.hot_runs / 16) {
+            if let Some(run) = self.runs.remove(&uid) {
+                self.ids.remove(&run.id);
+            }
+        }
+    }
+}
+
+/// A step in the making.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    pub(super) step: Step,
+    pub(super) effects: Vec<Effect>,
+    /// The news that is in it, in case the run turns out to be blocked.
+    consumed: VecDeque<News>,
+    /// Tasks that are deleted already: a call can be given up and end in the same step.
+    deleted: HashSet<CallKey>,
+    /// The run is over, and all its tasks with it.
+    closed: bool,
+    /// Why the run is blocked from the start.
+    pub(super) error: Option<String>,
+}
+
+impl Draft {
+    fn delete_task(&mut self, call: CallKey, write: fn(CallKey) -> TaskWrite) {
+        if !self.closed && self.deleted.insert(call) {
+            self.step.tasks.push(write(call));
+        }
+    }
+
+    /// Tells a sender that the run is over, once it is.
+    fn refuse(&mut self, news: News) {
+        let Some(reply) = news.reply else { return };
+        let refused = Reply::call(move |written: crate::error::Result<()>| {
+            reply.send(written.and(Err(too_late())));
+        });
+        self.effects.push(Effect::Reply(refused));
+    }
+
+    /// Removes what the news came from. The task of a call that was given up is gone already.
+    fn remove_source(&mut self, uid: Uid, news: &News, expected: bool) {
+        match &news.origin {
+            Origin::Stored { id } => {
+                self.step.messages.push(MessageWrite::Delete { uid, id: id.clone() });
+            }
+            Origin::Call { call, row } => {
+                self.step.attempts.extend(row.clone());
+                let write = if expected { TaskWrite::Delete } else { TaskWrite::Discard };
+                self.delete_task(*call, write);
+            }
+            Origin::Request => {}
+        }
+    }
+
+    /// Notes that the news is in the step.
+    fn consume(&mut self, mut news: News) {
+        if let Some(reply) = news.reply.take() {
+            self.effects.push(Effect::Reply(reply));
+        }
+        self.consumed.push_back(news);
+    }
+}
+
+/// News for a run that is over by now: its senders are told.
+pub(super) fn refuse_news(news: impl IntoIterator<Item = News>) {
+    for reply in news.into_iter().filter_map(|news| news.reply) {
+        reply.send(Err(too_late()));
+    }
+}
+
+fn too_late() -> Error {
+    Error::closed("the instance closed before the news reached it")
+}
+
+/// Stores news that cannot become an event now.
+fn put_back(key: RunKey, news: News, step: &mut Step, effects: &mut Vec<Effect>) {
+    let uid = key.uid;
+    match (news.origin, news.event) {
+        // It is still there.
+        (Origin::Stored { .. }, _) => {}
+        (Origin::Call { call, row }, event) => {
+            // A call that was given up has no task any more.
+            step.tasks.push(TaskWrite::Discard(call));
+            step.attempts.extend(row);
+            let id = format!("result/{}/{}", key.run, call.seq);
+            let body = StoredMessage::Result { run: key.run, event };
+            step.messages.push(MessageWrite::Insert(now_due(uid, id, body)));
+        }
+        (Origin::Request, EventKind::SignalReceived { name, value, id }) => {
+            let body = StoredMessage::Signal { name, value };
+            let id = id.map_or_else(fresh_signal_id, |id| format!("{REPEATABLE}{id}"));
+            step.messages.push(MessageWrite::Insert(now_due(uid, id, body)));
+        }
+        (Origin::Request, EventKind::CancelRequested { reason }) => {
+            let body = StoredMessage::Cancel { reason };
+            step.messages.push(MessageWrite::Insert(now_due(uid, "cancel".to_string(), body)));
+        }
+        (Origin::Request, _) => {}
+    }
+    effects.extend(news.reply.map(Effect::Reply));
+}
+
+/// The news in a stored message; `None` when it is for an earlier run.
+pub(super) fn news_of(key: RunKey, row: MessageRow) -> Option<News> {
+    let event = match row.body {
+        StoredMessage::Timer { run, timer } => {
+            (run == key.run).then_some(EventKind::TimerFired { timer })?
+        }
+        StoredMessage::Result { run, event } => (run == key.run).then_some(event)?,
+        StoredMessage::Signal { name, value } => {
+            let id = row.id.strip_prefix(REPEATABLE).map(str::to_string);
+            EventKind::SignalReceived { name, value, id }
+        }
+        StoredMessage::Cancel { reason } => EventKind::CancelRequested { reason },
+    };
+    Some(News { event, origin: Origin::Stored { id: row.id }, reply: None })
+}
+
+pub(super) fn timer_id(key: RunKey, timer: Seq) -> String {
+    format!("timer/{}/{timer}", key.run)
+}
+
+pub(super) fn timer_message(key: RunKey, timer: Seq, due_at: Timestamp) -> MessageRow {
+    let body = StoredMessage::Timer { run: key.run, timer };
+    MessageRow { uid: key.uid, id: timer_id(key, timer), due_at, body }
+}
+
+fn now_due(uid: Uid, id: String, body: StoredMessage) -> MessageRow {
+    MessageRow { uid, id, due_at: Timestamp::EPOCH, body }
+}
+
+/// What the id of a message begins with when its sender gave the signal an id.
+const REPEATABLE: &str = "signal/id/";
+
+/// An id for a signal that came without one.
+fn fresh_signal_id() -> String {
+    format!("signal/{}", uuid::Uuid::now_v7())
+}

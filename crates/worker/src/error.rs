@@ -1,0 +1,124 @@
+//! What can go wrong for those who talk to the engine.
+
+use std::fmt;
+
+use resurgam_core::Failure;
+use resurgam_store as store;
+
+/// The result of a request to the engine. The second parameter lets it stand in for the standard
+/// one where it is imported.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Trouble with a request. The text says what was attempted, on which id, and what to do.
+#[derive(Debug)]
+pub struct Error {
+    kind: Kind,
+    attempted: String,
+}
+
+#[derive(Debug)]
+enum Kind {
+    AlreadyExists,
+    Unknown,
+    Closed,
+    TooLarge,
+    Stopped,
+    Rejected,
+    Store(store::Error),
+    Failed(Box<Failure>),
+}
+
+impl Error {
+    pub(crate) fn already_exists(id: &str) -> Self {
+        let attempted = format!("start {id}: an instance of this id exists; choose another id");
+        Error { kind: Kind::AlreadyExists, attempted }
+    }
+
+    pub(crate) fn unknown(what: impl fmt::Display) -> Self {
+        Error { kind: Kind::Unknown, attempted: what.to_string() }
+    }
+
+    pub(crate) fn closed(what: impl fmt::Display) -> Self {
+        Error { kind: Kind::Closed, attempted: what.to_string() }
+    }
+
+    pub(crate) fn too_large(what: impl fmt::Display) -> Self {
+        Error { kind: Kind::TooLarge, attempted: what.to_string() }
+    }
+
+    pub(crate) fn stopped(what: impl fmt::Display) -> Self {
+        Error { kind: Kind::Stopped, attempted: format!("{what}: the engine has stopped") }
+    }
+
+    pub(crate) fn rejected(what: impl fmt::Display) -> Self {
+        Error { kind: Kind::Rejected, attempted: what.to_string() }
+    }
+
+    /// A result that turned out to be a failure.
+    pub fn failed(id: &str, failure: Failure) -> Self {
+        Error {
+            attempted: format!("{id} failed: {failure}"),
+            kind: Kind::Failed(Box::new(failure)),
+        }
+    }
+
+    /// Trouble of the store.
+    pub fn store(attempted: impl fmt::Display, error: store::Error) -> Self {
+        Error { attempted: format!("{attempted}: {error}"), kind: Kind::Store(error) }
+    }
+
+    /// True when an instance of the id is there already.
+    pub fn is_already_exists(&self) -> bool {
+        matches!(self.kind, Kind::AlreadyExists)
+    }
+
+    /// True when there is no such instance, workflow or activity.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self.kind, Kind::Unknown)
+    }
+
+    /// True when the instance is closed.
+    pub fn is_closed(&self) -> bool {
+        matches!(self.kind, Kind::Closed)
+    }
+
+    /// True when a value is larger than allowed.
+    pub fn is_too_large(&self) -> bool {
+        matches!(self.kind, Kind::TooLarge)
+    }
+
+    /// True when the engine has stopped.
+    pub fn is_stopped(&self) -> bool {
+        matches!(self.kind, Kind::Stopped)
+    }
+
+    /// The failure of the workflow, where that is what the result was.
+    pub fn failure(&self) -> Option<&Failure> {
+        match &self.kind {
+            Kind::Failed(failure) => Some(failure),
+            _ => None,
+        }
+    }
+}
+
+/// Trouble of the store that says itself what was attempted.
+impl From<store::Error> for Error {
+    fn from(error: store::Error) -> Self {
+        Error { attempted: error.to_string(), kind: Kind::Store(error) }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.attempted)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.kind {
+            Kind::Store(error) => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Talking to an engine.
+
+use std::sync::Arc;
+
+use resurgam_core::{EventKind, Failure, Payload, Timestamp, Uid};
+use resurgam_sdk::Registry;
+use resurgam_store::Store;
+use resurgam_store::rows::{InstanceRow, Status};
+
+use crate::clock::{Busy, Clock};
+use crate::engine::{Mailbox, Message, Reply, Request};
+use crate::error::{Error, Result};
+
+/// Talks to an engine. Cloning gives another handle to the same one.
+#[derive(Clone)]
+pub struct Handle {
+    mailbox: Mailbox,
+    store: Arc<dyn Store>,
+    registry: Arc<Registry>,
+    clock: Arc<dyn Clock>,
+}
+
+/// How an instance is started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StartOptions {
+    /// The id.
+    pub id: String,
+    /// What makes a repeated start the same one.
+    pub request_id: Option<String>,
+    /// Whether a closed instance gives up the id.
+    pub replace_closed: bool,
+}
+
+/// An instance that was started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Started {
+    /// The id.
+    pub id: String,
+    /// What identifies this start for ever.
+    pub uid: Uid,
+    /// Its run.
+    pub run: u32,
+}
+
+/// How an instance ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// Its workflow returned a value.
+    Completed(Payload),
+    /// Its workflow returned a failure.
+    Failed(Failure),
+    /// It ended because it was cancelled.
+    Cancelled(Failure),
+}
+
+impl Outcome {
+    /// The form that is stored: the value, or the failure.
+    pub(crate) fn to_payload(&self) -> Payload {
+        match self {
+            Outcome::Completed(result) => result.clone(),
+            Outcome::Failed(failure) | Outcome::Cancelled(failure) => {
+                Payload::encode(failure).unwrap_or_else(|_| Payload::null())
+            }
+        }
+    }
+
+    /// The outcome of a closed instance.
+    pub(crate) fn of(row: &InstanceRow) -> Option<Self> {
+        let outcome = row.outcome.clone()?;
+        let failure = || outcome.decode().unwrap_or_else(|_| Failure::new(outcome.as_str()));
+        match row.status {
+            Status::Completed => Some(Outcome::Completed(outcome)),
+            Status::Failed => Some(Outcome::Failed(failure())),
+            Status::Cancelled => Some(Outcome::Cancelled(failure())),
+            Status::Running | Status::Blocked => None,
+        }
+    }
+}
+
+impl Handle {
+    pub(crate) fn new(
+        mailbox: Mailbox,
+        store: Arc<dyn Store>,
+        registry: Arc<Registry>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Handle { mailbox, store, registry, clock }
+    }
+
+    /// The store, for looking.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// The workflows and activities.
+    pub fn registry(&self) -> &Arc<Registry> {
+        &self.registry
+    }
+
+    /// The time.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Starts an instance. It is durable when this returns.
+    pub async fn start(
+        &self,
+        workflow: &str,
+        input: Payload,
+        options: StartOptions,
+    ) -> Result<Started> {
+        if options.id.is_empty() {
+            return Err(Error::rejected(format!("start {workflow}: an empty id is not allowed")));
+        }
+        let (id, request_id) = (options.id.clone(), options.request_id.clone());
+        let what = format!("start {id}");
+        let workflow = workflow.to_string();
+        let request = |reply| Request::Start { workflow, input, options, reply };
+        match self.ask(&what, request).await {
+            Err(error) if error.is_already_exists() && request_id.is_some() => {
+                self.first_answer(&id, &request_id).await?.ok_or(error)
+            }
+            answer => answer,
+        }
+    }
+
+    /// What the first start with this request id answered.
+    async fn first_answer(&self, id: &str, request_id: &Option<String>) -> Result<Option<Started>> {
+        let _busy = self.busy();
+        let found = self.store.find(id).await;
+        let row = found.map_err(|error| Error::store(format!("start {id}"), error))?;
+        let row = row.filter(|row| row.request_id == *request_id);
+        Ok(row.map(|row| Started { id: row.id, uid: row.uid, run: row.run }))
+    }
+
+    /// Sends a signal to an open instance. It is durable when this returns. With a `request_id`, a
+    /// repeated signal is one.
+    pub async fn signal(
+        &self,
+        id: &str,
+        name: &str,
+        value: Payload,
+        request_id: Option<String>,
+    ) -> Result<()> {
+        let what = format!("signal {name} to {id}");
+        let (row, busy) = self.open_instance(&what, id).await?;
+        let event = EventKind::SignalReceived { name: name.to_string(), value, id: request_id };
+        let answer =
+            self.ask(&what, |reply| Request::Tell { uid: row.uid, run: row.run, event, reply });
+        drop(busy);
+        answer.await
+    }
+
+    /// Asks an open instance to end. The wish is durable when this returns.
+    pub async fn cancel(&self, id: &str, reason: &str) -> Result<()> {
+        let what = format!("cancel {id}");
+        let (row, busy) = self.open_instance(&what, id).await?;
+        let event = EventKind::CancelRequested { reason: reason.to_string() };
+        let answer =
+            self.ask(&what, |reply| Request::Tell { uid: row.uid, run: row.run, event, reply });
+        drop(busy);
+        answer.await
+    }
+
+    /// Waits until an instance is closed.
+    pub async fn outcome(&self, uid: Uid) -> Result<Outcome> {
+        self.ask("wait for the outcome", |reply| Request::Wait { uid, reply }).await
+    }
+
+    /// Stops the engine: no new attempts, a grace period for those that run, then the rest is
+    /// interrupted and recorded.
+    pub async fn stop(&self) -> Result<()> {
+        self.ask("stop", |reply| Request::Stop { reply }).await
+    }
+
+    /// Says that a read is under way, for clocks that want to know.
+    pub fn busy(&self) -> Busy {
+        self.clock.busy(&"a read of a client")
+    }
+
+    /// The open instance of this id. What follows is part of the same work.
+    async fn open_instance(&self, what: &str, id: &str) -> Result<(InstanceRow, Busy)> {
+        let busy = self.busy();
+        let found = self.store.find(id).await.map_err(|error| Error::store(what, error))?;
+        match found {
+            None => Err(Error::unknown(format!("{what}: there is no instance of this id"))),
+            Some(row) if row.status.is_closed() => {
+                let status = row.status.name();
+                Err(Error::closed(format!("{what}: the instance is closed ({status})")))
+            }
+            Some(row) => Ok((row, busy)),
+        }
+    }
+
+    /// Sends a request at once, and answers when the engine does.
+    fn ask<T: Send + 'static>(
+        &self,
+        what: &str,
+        request: impl FnOnce(Reply<T>) -> Request,
+    ) -> impl Future<Output = Result<T>> {
+        let (reply, answer) = Reply::channel();
+        self.mailbox.send(Message::Request(request(reply)));
+        async move { answer.await.unwrap_or_else(|_| Err(Error::stopped(what))) }
+    }
+}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Handle")
+    }
+}

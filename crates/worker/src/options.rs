@@ -1,0 +1,44 @@
+//! What can be set about an engine. The defaults are written here and nowhere else.
+
+use std::time::Duration;
+
+use resurgam_core::retry::RetryPolicy;
+
+/// What can be set about an engine.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The policy of activities that name none.
+    pub retry: RetryPolicy,
+    /// How many attempts run at once.
+    pub slots: usize,
+    /// How many runs are kept in memory while nothing happens to them.
+    pub hot_runs: usize,
+    /// How long attempts may go on when the engine stops.
+    pub grace: Duration,
+    /// The largest value, in bytes.
+    pub max_payload: usize,
+    /// The longest history, in events.
+    pub max_history: u64,
+    /// The most activity calls that a run has open at once.
+    pub max_open_calls: usize,
+    /// The most signals of a run that nobody has read.
+    pub max_unread_signals: usize,
+    /// How far ahead due times are kept in memory.
+    pub horizon: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            retry: RetryPolicy::DEFAULT,
+            slots: 1_000,
+            hot_runs: 20_000,
+            grace: Duration::from_secs(10),
+            max_payload: 2 << 20,
+            max_history: 50_000,
+            max_open_calls: 10_000,
+            max_unread_signals: 10_000,
+            horizon: Duration::from_secs(60),
+        }
+    }
+}

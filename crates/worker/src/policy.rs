@@ -1,0 +1,111 @@
+//! Which policy holds for a call, and its interned form.
+//!
+//! Call before activity before app: a policy replaces whole, each timeout by itself. Most calls
+//! name nothing, so what holds for an activity is worked out once.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use resurgam_core::command::CallOptions;
+use resurgam_core::retry::{CheckedPolicy, RetryPolicy, Timeouts};
+use resurgam_sdk::{ActivityDefinition, ActivityOptions};
+use resurgam_store::rows::PolicyRow;
+
+/// A policy ready to decide, with the row that tasks name.
+#[derive(Debug)]
+pub(crate) struct Resolved {
+    pub(crate) checked: CheckedPolicy,
+    pub(crate) row: PolicyRow,
+}
+
+/// The policies in use.
+#[derive(Debug)]
+pub(crate) struct Policies {
+    default: RetryPolicy,
+    by_activity: HashMap<String, Arc<Resolved>>,
+    by_hash: HashMap<String, Arc<Resolved>>,
+}
+
+impl Policies {
+    pub(crate) fn new(default: RetryPolicy) -> Self {
+        Policies { default, by_activity: HashMap::new(), by_hash: HashMap::new() }
+    }
+
+    /// The policy of a call. The error says why the call's own policy makes no sense.
+    pub(crate) fn resolve(
+        &mut self,
+        name: &str,
+        activity: Option<&ActivityDefinition>,
+        call: &CallOptions,
+    ) -> Result<Arc<Resolved>, String> {
+        let plain = *call == CallOptions { queue: call.queue.clone(), ..CallOptions::default() };
+        if plain && let Some(known) = self.by_activity.get(name) {
+            return Ok(known.clone());
+        }
+        let none = ActivityOptions::default();
+        let activity = activity.map_or(&none, |activity| &activity.options);
+        let mut policy =
+            call.retry.as_deref().or(activity.retry.as_ref()).unwrap_or(&self.default).clone();
+        // What the call's own policy says about time comes from the call too.
+        let own = call.retry.as_ref().map_or_else(Timeouts::default, |policy| policy.timeouts);
+        let timeouts = &mut policy.timeouts;
+        timeouts.attempt = call.timeout.or(own.attempt).or(activity.timeout).or(timeouts.attempt);
+        timeouts.heartbeat = call
+            .heartbeat_timeout
+            .or(own.heartbeat)
+            .or(activity.heartbeat_timeout)
+            .or(timeouts.heartbeat);
+        timeouts.queue =
+            call.queue_timeout.or(own.queue).or(activity.queue_timeout).or(timeouts.queue);
+        timeouts.total =
+            call.total_timeout.or(own.total).or(activity.total_timeout).or(timeouts.total);
+        let resolved = self.intern(&policy)?;
+        if plain {
+            self.by_activity.insert(name.to_string(), resolved.clone());
+        }
+        Ok(resolved)
+    }
+
+    /// The policy of a stored row.
+    pub(crate) fn read(&mut self, row: &PolicyRow) -> Result<Arc<Resolved>, String> {
+        if let Some(known) = self.known(&row.hash) {
+            return Ok(known);
+        }
+        let policy = RetryPolicy::from_stored(&row.text).map_err(|error| error.to_string())?;
+        let checked = policy.check().map_err(|error| error.to_string())?;
+        let resolved = Arc::new(Resolved { checked, row: row.clone() });
+        self.by_hash.insert(row.hash.clone(), resolved.clone());
+        Ok(resolved)
+    }
+
+    /// A policy that was used before.
+    pub(crate) fn known(&self, hash: &str) -> Option<Arc<Resolved>> {
+        self.by_hash.get(hash).cloned()
+    }
+
+    fn intern(&mut self, policy: &RetryPolicy) -> Result<Arc<Resolved>, String> {
+        let text = policy.to_stored();
+        let hash = hash(&text);
+        if let Some(known) = self.known(&hash) {
+            return Ok(known);
+        }
+        let checked = policy.check().map_err(|error| error.to_string())?;
+        if let Some(unsupported) = checked.unsupported().first() {
+            return Err(unsupported.clone());
+        }
+        let row = PolicyRow { hash: hash.clone(), text };
+        let resolved = Arc::new(Resolved { checked, row });
+        self.by_hash.insert(hash, resolved.clone());
+        Ok(resolved)
+    }
+}
+
+/// FNV-1a over 128 bits: policies are few and written by the program's own author.
+fn hash(text: &str) -> String {
+    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+    let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    for byte in text.bytes() {
+        hash = (hash ^ u128::from(byte)).wrapping_mul(PRIME);
+    }
+    format!("{hash:032x}")
+}
