@@ -1,0 +1,93 @@
+//! The repository is tidy, so that review can be about meaning.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Every file of ours with this ending.
+fn files(ending: &str) -> Vec<(String, String)> {
+    let mut folders = vec![root()];
+    let mut found = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if path.is_dir() && !name.starts_with('.') && name != "target" && name != "ui" {
+                folders.push(path);
+            } else if name.ends_with(ending) {
+                let text = fs::read_to_string(&path).unwrap();
+                found.push((path.strip_prefix(root()).unwrap().display().to_string(), text));
+            }
+        }
+    }
+    assert!(found.len() > 2, "no {ending} files found");
+    found
+}
+
+#[test]
+fn every_source_file_says_what_it_is_for() {
+    let silent: Vec<String> = files(".rs")
+        .into_iter()
+        .filter(|(_, text)| !text.starts_with("//!"))
+        .map(|(path, _)| path)
+        .collect();
+    assert_eq!(silent, Vec::<String>::new());
+}
+
+#[test]
+fn no_comment_is_wider_than_the_code() {
+    let mut long = Vec::new();
+    for (path, text) in files(".rs") {
+        let lines = text.lines().enumerate();
+        let comments = lines.filter(|(_, line)| line.trim_start().starts_with("//"));
+        let wide = comments.filter(|(_, line)| line.chars().count() > 100);
+        long.extend(wide.map(|(number, _)| format!("{path}:{}", number + 1)));
+    }
+    assert_eq!(long, Vec::<String>::new());
+}
+
+#[test]
+fn nothing_is_left_for_later() {
+    // Written in parts, so that this file does not find itself.
+    let marks = [["TO", "DO"], ["FIX", "ME"], ["XX", "X"], ["todo", "!("], ["unimplemented", "!("]];
+    let mut left = Vec::new();
+    for (path, text) in files(".rs").into_iter().chain(files(".md")) {
+        for mark in &marks {
+            if text.contains(&mark.concat()) {
+                left.push(format!("{path}: {}", mark.concat()));
+            }
+        }
+    }
+    assert_eq!(left, Vec::<String>::new());
+}
+
+#[test]
+fn the_first_two_commands_of_the_readme_are_one_line_each() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let blocks: Vec<&str> = readme.split("```sh\n").skip(1).take(2).collect();
+    assert_eq!(blocks.len(), 2);
+    for block in blocks {
+        let command = block.split("```").next().unwrap();
+        assert_eq!(command.trim().lines().count(), 1, "{command}");
+    }
+}
+
+#[test]
+fn every_link_of_a_page_leads_somewhere() {
+    let mut dead = Vec::new();
+    for (path, text) in files(".md") {
+        let folder = root().join(&path).parent().unwrap().to_path_buf();
+        for link in text.split("](").skip(1) {
+            let target = link.split(')').next().unwrap().split('#').next().unwrap();
+            let local = !target.is_empty() && !target.contains("://");
+            if local && !folder.join(target).exists() {
+                dead.push(format!("{path}: {target}"));
+            }
+        }
+    }
+    assert_eq!(dead, Vec::<String>::new());
+}

@@ -1,0 +1,65 @@
+//! The programs do what their comments say: fresh, and once more on the same file.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::process::Command;
+
+/// What a program prints when it is run on a file.
+fn run(program: &str, file: &Path) -> String {
+    let output = Command::new(program).arg(file).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[track_caller]
+fn check(text: &str, lines: &[&str]) {
+    for line in lines {
+        assert!(text.contains(line), "no {line:?} in\n{text}");
+    }
+}
+
+#[test]
+fn the_order_is_fulfilled_once_however_often_it_is_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("orders.db");
+    let story = [
+        "order-42 goes by van to 1 Harbour Street",
+        "1 +0ms RunStarted fulfil",
+        "charge#6 attempt 1 failed: Unreachable: the gateway does not answer; again in ",
+        "ActivityCompleted #6 (attempt 3) {\"cents\":4200}",
+        "RunCompleted {\"order\":\"order-42\"",
+    ];
+
+    let first = run(env!("CARGO_BIN_EXE_order"), &file);
+    check(&first, &["order-42 is started, in "]);
+    check(&first, &story);
+
+    let second = run(env!("CARGO_BIN_EXE_order"), &file);
+    check(&second, &["order-42 was started before, in "]);
+    let history = |text: &str| text.split_once("\n\n").unwrap().1.to_string();
+    assert_eq!(history(&first), history(&second));
+}
+
+#[test]
+fn the_tour_of_retrying_can_be_taken_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("retry.db");
+    for _ in 0..2 {
+        let text = run(env!("CARGO_BIN_EXE_retry"), &file);
+        check(
+            &text,
+            &[
+                "fixed#2 attempt 2 failed: bad luck; again in 20ms",
+                "ActivityCompleted #2 (attempt 5) \"attempt 5 was lucky\"",
+                "ActivityFailed #2 (attempt 3) max_attempts: bad luck",
+                "rules#2 attempt 2 failed: too many requests; again in 40ms",
+                "why, after attempt 3: non_retryable: rules[2] forbids another attempt",
+                "server_delay#2 attempt 1 failed: throttled: busy, come back later; again in 1",
+                "snooze#2 attempt 3 snoozed",
+                "timeout#2 attempt 1 failed: timeout: not done within 50ms; again in ",
+                "ActivityFailed #2 terminal: ParseIntError: invalid digit found in string",
+            ],
+        );
+    }
+}
