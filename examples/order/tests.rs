@@ -33,7 +33,7 @@ async fn a_payment_that_fails_twice_succeeds_on_the_third_attempt() {
     assert_eq!(tracking.route, "by van to 1 Harbour Street");
     assert_eq!((app.attempts(reserve), app.attempts(charge), app.attempts(ship)), (2, 3, 1));
     check(&run, expect![[r#"
-        RunStarted fulfil {"order":{"address":"1 Harbour Street","card":"4242-4242","id":"order-42","items":["lamp","bulb"],"total_cents":4200}}
+        RunStarted fulfil {"order":{"id":"order-42","items":["lamp","bulb"],"total_cents":4200,"card":"4242-4242","address":"1 Harbour Street"}}
         ActivityScheduled reserve {"item":"lamp"}
         ActivityScheduled reserve {"item":"bulb"}
         ActivityCompleted #2 "lamp is on shelf 4"
@@ -79,7 +79,7 @@ async fn an_unknown_address_is_terminal() {
     assert!(failure.is_terminal());
     assert_eq!((app.attempts(charge), app.attempts(ship)), (3, 1));
     check(&run, expect![[r#"
-        RunStarted fulfil {"order":{"address":"the moon","card":"4242-4242","id":"order-42","items":["lamp","bulb"],"total_cents":4200}}
+        RunStarted fulfil {"order":{"id":"order-42","items":["lamp","bulb"],"total_cents":4200,"card":"4242-4242","address":"the moon"}}
         ActivityScheduled reserve {"item":"lamp"}
         ActivityScheduled reserve {"item":"bulb"}
         ActivityCompleted #2 "lamp is on shelf 4"
