@@ -10,7 +10,6 @@ use resurgam_store as store;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Trouble with a request. The text says what was attempted, on which id, and what to do.
-#[derive(Debug)]
 pub struct Error {
     kind: Kind,
     attempted: String,
@@ -105,6 +104,13 @@ impl Error {
 impl From<store::Error> for Error {
     fn from(error: store::Error) -> Self {
         Error { attempted: error.to_string(), kind: Kind::Store(error) }
+    }
+}
+
+/// The same text: it is what people see when `main` returns the error.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
