@@ -91,3 +91,17 @@ fn every_link_of_a_page_leads_somewhere() {
     }
     assert_eq!(dead, Vec::<String>::new());
 }
+
+#[test]
+fn every_metric_is_explained() {
+    let page = fs::read_to_string(root().join("docs/observing.md")).unwrap();
+    let mut named = 0;
+    for (path, text) in files(".rs").iter().filter(|(path, _)| path.contains("worker/src")) {
+        for metric in text.split("!(\"resurgam.").skip(1) {
+            let name = metric.split('"').next().unwrap();
+            assert!(page.contains(&format!("`resurgam.{name}`")), "{path}: resurgam.{name}");
+            named += 1;
+        }
+    }
+    assert!(named > 5, "only {named} metrics found");
+}

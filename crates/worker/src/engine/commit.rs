@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use resurgam_core::{CallKey, Timestamp, Uid};
 use resurgam_store::{Step, StepResult, Store, TaskWrite};
+use tracing::Instrument;
 
 use super::Engine;
 use super::request::Reply;
@@ -166,11 +167,14 @@ impl Engine {
             return;
         }
         let batch = self.outbox.batch();
+        let rows: usize = batch.iter().flat_map(|pending| &pending.parts).map(Step::rows).sum();
         metrics::histogram!("resurgam.commit_steps").record(batch.len() as f64);
+        metrics::histogram!("resurgam.commit_rows").record(rows as f64);
+        let span = tracing::debug_span!("commit", steps = batch.len(), rows);
         let (store, clock) = (self.store.clone(), self.clock.clone());
         // Busy from now on, and not only once the future is polled.
         let busy = self.clock.busy(&"a commit");
-        self.outbox.in_flight = Some(Box::pin(write(store, clock, batch, busy)));
+        self.outbox.in_flight = Some(Box::pin(write(store, clock, batch, busy).instrument(span)));
     }
 
     /// A batch is done: its effects happen.

@@ -160,6 +160,7 @@ impl Engine {
     ) -> Result<(), Blocked> {
         let at = self.clock.now().max(run.code.last_at());
         let event = Event { seq: run.code.next_seq(), at, kind: kind.clone() };
+        let _span = tracing::debug_span!("turn", instance = %run.id, input = kind.name()).entered();
         let mut commands = run.code.turn(&event)?;
         metrics::counter!("resurgam.turns").increment(1);
         draft.step.events.push((run.key, event));
