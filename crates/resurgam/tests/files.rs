@@ -10,7 +10,8 @@ use std::time::Duration;
 use expect_test::expect;
 use resurgam::prelude::*;
 use resurgam::retry::Jitter;
-use resurgam::{AttemptOutcome, InstanceFilter, Status};
+use resurgam::{AttemptOutcome, InstanceFilter, SqliteOptions, Status};
+use resurgam_store_sqlite::SqliteStore;
 use tempfile::TempDir;
 use tokio::sync::Notify;
 
@@ -141,4 +142,42 @@ async fn a_file_that_cannot_be_used_is_refused_with_the_reason() {
     expect!["open FOLDER/garbage.db: this file is not a SQLite database; give the path of another file, or of none: file is not a database"].assert_eq(&refusal(&garbage).await);
     let text = std::fs::read_to_string(&garbage).unwrap();
     assert!(text.starts_with("this is a letter"), "nothing is lost");
+}
+
+/// Changes the file behind the app's back.
+async fn tamper(file: &Path, sql: &str) {
+    let store = SqliteStore::open(file, SqliteOptions::default()).unwrap();
+    store.run_on_writer(sql).await.unwrap();
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_run_whose_history_cannot_be_read_is_blocked_and_goes_on_when_it_can() {
+    let folder = folder();
+    let file = folder.path().join("app.db");
+    let world = World::default();
+    let first = app(&file, &world).await.unwrap();
+    first.start("journey", journey()).await.unwrap();
+    world.entered.notified().await;
+    first.stop().await.unwrap();
+    tamper(&file, "UPDATE event SET kind = 'Nonsense' WHERE kind = 'ActivityCompleted'").await;
+
+    let second = app(&file, &world).await.unwrap();
+    world.entered.notified().await;
+    world.open.notify_one();
+    let blocked = InstanceFilter { status: vec![Status::Blocked], ..InstanceFilter::default() };
+    let reason = loop {
+        match second.list(blocked.clone()).await.unwrap().pop() {
+            Some(row) => break row.error.unwrap(),
+            None => tokio::task::yield_now().await,
+        }
+    };
+    assert!(reason.contains("journey") && reason.contains("Nonsense"), "{reason}");
+    second.stop().await.unwrap();
+    tamper(&file, "UPDATE event SET kind = 'ActivityCompleted' WHERE kind = 'Nonsense'").await;
+
+    let third = app(&file, &world).await.unwrap();
+    let run = third.instance::<u32>("journey").await.unwrap().unwrap();
+    assert_eq!(run.result().await.unwrap(), 4, "nothing was lost");
+    third.stop().await.unwrap();
 }
