@@ -1,9 +1,8 @@
 //! Where a system's own documents contradict themselves, we follow one reading. Each test states
 //! it; the letter is the system (Edda, Duroxide, Rappel, Cadence, eXosphere).
 //!
-//! Not here, because they are about the engine and not about a policy: which of several policies
-//! holds for a call (E6), the order of events in a history (D4), the states of a graph's nodes
-//! (X3).
+//! Two are about the engine and stand in `testing/tests/contradictions.rs`: which of several
+//! policies holds for a call (E6), and the order of events in a history (D4).
 
 #![allow(clippy::unwrap_used)]
 
@@ -284,6 +283,18 @@ fn x2_the_cap_comes_after_the_jitter_there_and_before_it_here() {
     let ours = policy.into_inner().cap(CapOrder::Truncate);
     let here = spread(&ours.terms(None), 5, None);
     assert_eq!([0.25, 0.5, 0.75].map(|u| here.at(u).as_millis()), [2_500, 5_000, 7_500]);
+}
+
+#[test]
+fn x3_a_failed_attempt_is_an_error_only_when_no_retry_follows() {
+    let policy = import(Dialect::Exosphere, json!({"max_retries": 1}));
+    let failure = Failure::new("down");
+    let after = |failures| {
+        let state = State::after(failures, Timestamp::EPOCH);
+        decide(&policy, &state, &failure, Timestamp::EPOCH, 0.5)
+    };
+    assert!(matches!(after(1), Decision::Retry { .. }), "a retry was created");
+    assert!(matches!(after(2), Decision::Stop { why } if why.reason == Reason::MaxAttempts));
 }
 
 #[test]
