@@ -198,8 +198,6 @@ pub struct AttemptRow {
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AttemptOutcome {
-    /// It succeeded, after others that did not.
-    Completed,
     /// It failed.
     Failed,
     /// Its process died.
@@ -214,8 +212,7 @@ pub enum AttemptOutcome {
 
 impl AttemptOutcome {
     /// Every outcome.
-    pub const ALL: [AttemptOutcome; 6] = [
-        AttemptOutcome::Completed,
+    pub const ALL: [AttemptOutcome; 5] = [
         AttemptOutcome::Failed,
         AttemptOutcome::Lost,
         AttemptOutcome::Interrupted,
@@ -226,7 +223,6 @@ impl AttemptOutcome {
     /// The name that is stored and shown.
     pub const fn name(self) -> &'static str {
         match self {
-            AttemptOutcome::Completed => "completed",
             AttemptOutcome::Failed => "failed",
             AttemptOutcome::Lost => "lost",
             AttemptOutcome::Interrupted => "interrupted",

@@ -62,6 +62,8 @@ pub(super) enum Effect {
     Blocked(Uid),
     /// News of a run that is not in memory is stored.
     NewsStored(Uid),
+    /// Claims of a process that died are read on.
+    ReadAbandoned,
     /// Somebody gets the answer that it is done.
     Reply(Reply<()>),
     /// Somebody gets the answer that an instance was started.
@@ -216,6 +218,7 @@ impl Engine {
             Effect::Finished(uid, outcome) => self.finished(uid, &outcome),
             Effect::Blocked(uid) => self.try_blocked_later(uid),
             Effect::NewsStored(uid) => self.news_stored(uid),
+            Effect::ReadAbandoned => self.read_abandoned(),
             Effect::Reply(reply) => reply.send(Ok(())),
             Effect::Started(reply, started) => reply.send(Ok(started)),
         }
@@ -260,9 +263,7 @@ impl Engine {
             }
         }
     }
-}
 
-impl Engine {
     /// What a step that cannot be written says about tasks is gone with it. They are read again:
     /// a claim counts as lost, the others wait, so that the calls go on.
     fn outcomes_lost(&mut self, step: &Step) {

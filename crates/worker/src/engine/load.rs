@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam_core::turn::{Blocked, Run};
-use resurgam_core::{CallKey, EventKind, Timestamp, Uid};
+use resurgam_core::{CallKey, EventKind, Payload, RunKey, Timestamp, Uid};
+use resurgam_sdk::WorkflowDefinition;
 use resurgam_store::rows::{InstanceFilter, InstanceRow, RunRecord, Status, TaskRecord};
 use resurgam_store::{InstanceWrite, Result, Step, Store};
 
@@ -24,7 +25,7 @@ const SCAN: usize = 10_000;
 const ABANDONED: usize = 1_000;
 
 /// The wait before something that could not be read is read again.
-pub(super) const AGAIN: Duration = Duration::from_secs(1);
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// The longest wait before a blocked run is tried again.
 const BLOCKED: Duration = Duration::from_secs(300);
@@ -68,7 +69,7 @@ impl Engine {
         }
     }
 
-    fn read_abandoned(&self) {
+    pub(super) fn read_abandoned(&self) {
         let (store, node) = (self.store.clone(), self.node.clone());
         self.read(async move { Message::Abandoned { found: abandoned(&*store, &node).await } });
     }
@@ -116,31 +117,47 @@ impl Engine {
             }
         }
         if more {
-            self.read_abandoned_after_commit();
+            // The ones that were read are no longer claimed once what precedes this is durable.
+            self.outbox.push(Step::default(), vec![Effect::ReadAbandoned]);
         }
     }
 
-    /// The ones that were read are no longer claimed once what follows is durable.
-    fn read_abandoned_after_commit(&mut self) {
-        let reply = super::Reply::call({
-            let (store, node, mailbox) =
-                (self.store.clone(), self.node.clone(), self.mailbox.clone());
-            move |_| {
-                tokio::spawn(async move {
-                    let found = abandoned(&*store, &node).await;
-                    mailbox.send(Message::Abandoned { found });
-                });
-            }
-        });
-        self.outbox.push(Step::default(), vec![Effect::Reply(reply)]);
-    }
-
-    /// Has a task read whose outcome was lost in this process.
+    /// Has a task read whose outcome was lost in this process, as soon as the store answers.
     pub(super) fn read_lost(&self, call: CallKey) {
         let store = self.store.clone();
-        self.read(async move {
-            let found = load_task(&*store, call).await;
-            Message::Abandoned { found: found.map(|task| task.into_iter().collect()) }
+        self.read_until_answered(
+            move || {
+                let store = store.clone();
+                async move { load_task(&*store, call).await }
+            },
+            |task| Some(Message::Abandoned { found: Ok(task.into_iter().collect()) }),
+        );
+    }
+
+    /// Runs a read beside the loop, again and again until the store answers. What the answer says
+    /// comes back as a message, if it says anything.
+    pub(super) fn read_until_answered<T, A>(
+        &self,
+        ask: impl Fn() -> A + Send + 'static,
+        say: impl FnOnce(T) -> Option<Message> + Send + 'static,
+    ) where
+        T: Send + 'static,
+        A: Future<Output = Result<T>> + Send,
+    {
+        let (clock, mailbox) = (self.clock.clone(), self.mailbox.clone());
+        let mut busy = clock.busy(&"a read");
+        tokio::spawn(async move {
+            let answer = loop {
+                match ask().await {
+                    Ok(answer) => break answer,
+                    Err(error) => tracing::warn!("read, again later: {error}"),
+                }
+                let moment = clock.sleep_until(clock.now().saturating_add(AGAIN));
+                drop(busy);
+                busy = moment.await;
+            };
+            say(answer).into_iter().for_each(|message| mailbox.send(message));
+            drop(busy);
         });
     }
 
@@ -333,7 +350,7 @@ impl Engine {
         for news in held {
             let run = match &news.origin {
                 super::run::Origin::Call { call, .. } => call.run,
-                _ => resurgam_core::RunKey::first(uid),
+                _ => RunKey::first(uid),
             };
             self.store_news(run, news);
         }
@@ -346,14 +363,8 @@ impl Engine {
             Blocked::Unreadable(format!("workflow {name} is not registered in this process"))
         })?;
         let key = record.key();
-        let mut begun = Ok(());
-        let mut code = Run::new(key, |machine| {
-            workflow.begin(machine, &record.instance.input).unwrap_or_else(|error| {
-                begun = Err(error);
-                Box::pin(std::future::pending())
-            })
-        });
-        begun.map_err(Blocked::Unreadable)?;
+        let begun = begin_code(key, &workflow, &record.instance.input);
+        let mut code = begun.map_err(Blocked::Unreadable)?;
         let mut rest = code.replay(&record.events)?;
         let mut run = new_run(key, record.instance.id.clone(), code);
         run.calls = record.tasks.iter().map(|task| task.call.seq).collect();
@@ -455,14 +466,30 @@ async fn abandoned(store: &dyn Store, node: &str) -> Result<Vec<LoadedTask>> {
     Ok(tasks)
 }
 
+/// The code of a run, before its first turn. The error says why its argument cannot be read.
+pub(super) fn begin_code(
+    key: RunKey,
+    workflow: &WorkflowDefinition,
+    input: &Payload,
+) -> std::result::Result<Run, String> {
+    let mut begun = Ok(());
+    let code = Run::new(key, |machine| {
+        workflow.begin(machine, input).unwrap_or_else(|error| {
+            begun = Err(error);
+            Box::pin(std::future::pending())
+        })
+    });
+    begun.map(|()| code)
+}
+
 /// The input with which a run begins.
-pub(super) fn started_event(workflow: &str, input: resurgam_core::Payload, seed: u64) -> EventKind {
+pub(super) fn started_event(workflow: &str, input: Payload, seed: u64) -> EventKind {
     let workflow = workflow.to_string();
     EventKind::RunStarted(resurgam_core::event::RunStarted { workflow, input, seed })
 }
 
 /// A run that is not begun yet.
-pub(super) fn new_run(key: resurgam_core::RunKey, id: String, code: Run) -> HotRun {
+pub(super) fn new_run(key: RunKey, id: String, code: Run) -> HotRun {
     HotRun {
         key,
         id,

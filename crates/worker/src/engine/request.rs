@@ -2,17 +2,17 @@
 
 use std::fmt;
 
-use resurgam_core::turn::{Blocked, Run};
+use resurgam_core::turn::Blocked;
 use resurgam_core::{EventKind, Payload, RunKey, Uid};
 use resurgam_sdk::WorkflowDefinition;
 use resurgam_store::rows::{InstanceRow, Status};
 use resurgam_store::{InstanceWrite, Step};
 use tokio::sync::oneshot;
 
-use super::Engine;
 use super::commit::Effect;
-use super::load::{new_run, started_event};
+use super::load::{begin_code, new_run, started_event};
 use super::run::{Draft, News, Origin};
+use super::{Engine, Message};
 use crate::error::{Error, Result};
 use crate::handle::{Outcome, StartOptions, Started};
 
@@ -165,15 +165,7 @@ impl Engine {
         input: &Payload,
     ) -> std::result::Result<(Draft, bool), String> {
         let key = RunKey::first(uid);
-        let mut begun = Ok(());
-        let code = Run::new(key, |machine| {
-            workflow.begin(machine, input).unwrap_or_else(|error| {
-                begun = Err(error);
-                Box::pin(std::future::pending())
-            })
-        });
-        begun?;
-        let mut run = new_run(key, id.to_string(), code);
+        let mut run = new_run(key, id.to_string(), begin_code(key, workflow, input)?);
         let mut draft = Draft::default();
         let event = started_event(&workflow.name, input.clone(), fastrand::u64(..));
         match self.begin_run(&mut run, &mut draft, &event) {
@@ -244,26 +236,18 @@ impl Engine {
             return;
         }
         // It may be closed already: the store knows.
-        let (store, clock, mailbox) =
-            (self.store.clone(), self.clock.clone(), self.mailbox.clone());
-        let mut busy = clock.busy(&"a read");
-        tokio::spawn(async move {
-            let row = loop {
-                match store.instance(uid).await {
-                    Ok(row) => break row,
-                    Err(error) => tracing::warn!(instance = %uid, "wait, again later: {error}"),
-                }
-                let moment = clock.sleep_until(clock.now().saturating_add(super::load::AGAIN));
-                drop(busy);
-                busy = moment.await;
-            };
-            match row.as_ref().map(Outcome::of) {
-                Some(Some(outcome)) => mailbox.send(super::Message::Finished { uid, outcome }),
-                Some(None) => {}
-                None => mailbox.send(super::Message::NoInstance { uid }),
-            }
-            drop(busy);
-        });
+        let store = self.store.clone();
+        self.read_until_answered(
+            move || {
+                let store = store.clone();
+                async move { store.instance(uid).await }
+            },
+            move |row| match row.as_ref().map(Outcome::of) {
+                Some(Some(outcome)) => Some(Message::Finished { uid, outcome }),
+                Some(None) => None,
+                None => Some(Message::NoInstance { uid }),
+            },
+        );
     }
 
     /// There is no such instance, perhaps no longer: nobody waits for it in vain.
