@@ -16,6 +16,8 @@ pub(crate) enum Exit {
     Unexpected = 1,
     BadInput = 2,
     Lossy = 3,
+    /// Only the demo ends so, and its own help says it.
+    Stopped = 130,
 }
 
 impl From<Exit> for ExitCode {

@@ -1,5 +1,6 @@
 //! The `resurgam` command line: arguments in, text and an exit code out.
 
+mod demo;
 mod exit;
 mod policy;
 mod style;
@@ -22,14 +23,19 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    #[command(name = "demo")]
+    Demo(demo::Args),
     /// Evaluate, explain, convert and check retry policies
     #[command(subcommand, after_help = exit::HELP)]
     Policy(policy::Command),
 }
 
 fn main() -> ExitCode {
-    let Command::Policy(command) = Cli::parse().command;
-    match policy::run(command).and_then(|output| print(&output)) {
+    let ended = match Cli::parse().command {
+        Command::Demo(args) => demo::run(&args).or_else(unless_unread),
+        Command::Policy(command) => policy::run(command).and_then(|output| print(&output)),
+    };
+    match ended {
         Ok(exit) => exit.into(),
         Err(error) => {
             // Nothing is left to be told if this fails as well.
@@ -44,15 +50,15 @@ fn print(output: &Output) -> io::Result<Exit> {
     let stderr = anstream::stderr().write_all(output.stderr.as_bytes());
     let mut stdout = anstream::stdout();
     let written = stdout.write_all(output.stdout.as_bytes()).and_then(|()| stdout.flush());
-    unless_unread(stderr.and(written)).map_err(during("write the answer"))?;
-    Ok(output.exit)
+    let written = stderr.and(written).map(|()| output.exit);
+    written.or_else(unless_unread).map_err(during("write the answer"))
 }
 
 /// Takes it as done when nobody reads on, as in `resurgam ... | head`.
-fn unless_unread(written: io::Result<()>) -> io::Result<()> {
-    match written {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => other,
+fn unless_unread(error: io::Error) -> io::Result<Exit> {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => Ok(Exit::Done),
+        _ => Err(error),
     }
 }
 

@@ -19,6 +19,10 @@ use crate::submit;
 /// Workflows and activities at work on a store. Dereferences to the [`Client`] that starts,
 /// signals and looks.
 ///
+/// One app at a time works on a SQLite file. Another one on the same file, in this process or in
+/// another, stands by and takes over the moment the first one is gone; until then it is a client,
+/// and everything can be asked of it all the same. See [`Client::is_owner`].
+///
 /// Dropping an app stops it where it stands, as a crash would: nothing is lost, and attempts that
 /// ran are tried again. [`App::stop`] ends them in an orderly way.
 pub struct App {
@@ -203,10 +207,13 @@ impl AppBuilder {
         self
     }
 
-    /// Begins to work on a SQLite file, which is made when it is not there.
+    /// Begins to work on a SQLite file, which is made when it is not there. When another process
+    /// works on it, this one stands by.
     pub async fn sqlite(self, file: impl AsRef<Path>) -> Result<App> {
         let store = SqliteStore::open(file.as_ref(), self.sqlite.clone())?;
-        self.on(Arc::new(store))
+        let app = self.on(Arc::new(store))?;
+        app.client.handle().settled().await?;
+        Ok(app)
     }
 
     /// Begins to work on a store.

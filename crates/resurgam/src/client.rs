@@ -3,27 +3,69 @@
 use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
+use std::path::Path;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use resurgam_core::Payload;
 use resurgam_sdk::{Activity, Workflow};
-use resurgam_worker::{Error, Handle, Result, StartOptions};
+use resurgam_store::rows::Owner;
+use resurgam_store_sqlite::{Options as SqliteOptions, SqliteStore};
+use resurgam_worker::{Error, Handle, Result, StartOptions, SystemClock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::task::JoinHandle;
 
-use crate::Instance;
-use crate::submit;
+use crate::{Instance, Parts, submit};
 
-/// Talks to an app. Cloning gives another one.
+/// Talks to an app, in this process or in another. Cloning gives another one.
 #[derive(Clone, Debug)]
 pub struct Client {
     handle: Handle,
+    /// What writes and reads for a client without an app, for as long as one is left.
+    _own: Option<Arc<Messenger>>,
+}
+
+/// An engine that works on nothing.
+#[derive(Debug)]
+struct Messenger(JoinHandle<()>);
+
+impl Drop for Messenger {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl Client {
     /// A client of an engine.
     pub fn new(handle: Handle) -> Self {
-        Client { handle }
+        Client { handle, _own: None }
+    }
+
+    /// A client of whichever process works on this SQLite file, now or later. It starts, signals,
+    /// cancels, waits and looks, and runs nothing itself.
+    pub async fn sqlite(file: impl AsRef<Path>) -> Result<Self> {
+        let store = SqliteStore::open(file, SqliteOptions::default().create(false))?;
+        let mut parts = Parts::default();
+        parts.options.work = false;
+        let (engine, mut client) = parts.engine(Arc::new(store), Arc::new(SystemClock::new()))?;
+        client._own = Some(Arc::new(Messenger(tokio::spawn(engine.run()))));
+        Ok(client)
+    }
+
+    /// True while this process works on the store; otherwise another one does, or none.
+    pub fn is_owner(&self) -> bool {
+        self.handle.is_owner()
+    }
+
+    /// Waits until this process works on the store.
+    pub async fn until_owner(&self) -> Result<()> {
+        self.handle.until_owner().await
+    }
+
+    /// The process that works on the store, `None` while there is none.
+    pub async fn owner(&self) -> Result<Option<Owner>> {
+        self.handle.owner().await
     }
 
     /// What it talks through.

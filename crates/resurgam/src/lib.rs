@@ -43,7 +43,9 @@ pub use resurgam_macros::{activity, workflow};
 pub use resurgam_sdk::{
     Activity, ActivityContext, Constructor, Elapsed, Terminal, Workflow, WorkflowContext,
 };
-pub use resurgam_store::rows::{AttemptOutcome, AttemptRow, InstanceFilter, InstanceRow, Status};
+pub use resurgam_store::rows::{
+    AttemptOutcome, AttemptRow, InstanceFilter, InstanceRow, Owner, Status,
+};
 pub use resurgam_store_sqlite::{Options as SqliteOptions, SyncMode};
 pub use resurgam_worker::{Error, Outcome, Result};
 

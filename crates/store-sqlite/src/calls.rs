@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use resurgam_core::{CallKey, Event, RunKey, Timestamp, Uid};
 use resurgam_store::rows::{
-    AttemptRow, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow, PolicyRow,
-    RunRecord, TaskRecord, TaskRow,
+    AttemptRow, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow, Owner,
+    PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
-use resurgam_store::{Answer, Commit, Look, Step, StepResult, Work};
+use resurgam_store::{Answer, Commit, Look, Own, Owning, Step, StepResult, Work};
+use tokio::sync::watch;
 
 use crate::read;
 use crate::store::SqliteStore;
@@ -15,6 +16,24 @@ use crate::store::SqliteStore;
 impl Commit for SqliteStore {
     fn commit(&self, batch: Arc<[Step]>) -> Answer<'_, Vec<StepResult>> {
         Box::pin(self.write(batch))
+    }
+}
+
+impl Own for SqliteStore {
+    fn try_own(&self, node: &str) -> Answer<'_, Owning> {
+        Box::pin(self.own(node.to_string()))
+    }
+
+    fn disown(&self) -> Answer<'_, ()> {
+        Box::pin(self.client_again())
+    }
+
+    fn owner(&self) -> Answer<'_, Option<Owner>> {
+        self.working()
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.changed()
     }
 }
 
@@ -76,6 +95,13 @@ impl Look for SqliteStore {
         self.read(
             move || format!("read instance {uid}"),
             move |reading| read::instance(reading, uid),
+        )
+    }
+
+    fn closed(&self, uids: Arc<[Uid]>) -> Answer<'_, Vec<InstanceRow>> {
+        self.read(
+            || "look for closed instances".to_string(),
+            move |reading| read::closed(reading, &uids),
         )
     }
 

@@ -9,6 +9,8 @@ use resurgam_store::rows::{
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
+use crate::encode::START;
+
 /// Why a row cannot be read.
 #[derive(Debug)]
 pub(crate) struct Unreadable(pub(crate) String);
@@ -73,9 +75,21 @@ pub(crate) const MESSAGE: &str = "uid, id, due_at, run, kind, head, encoding, bo
 
 /// A message from the columns of [`MESSAGE`].
 pub(crate) fn message(row: &Row<'_>) -> Decoded<MessageRow> {
-    let event = EventKind::from_stored(text(row, 4)?, text(row, 5)?, payload(row, 6)?)?;
     let run = || row.get::<_, u32>(3);
-    let body = match event {
+    let body = match text(row, 4)? {
+        START => Message::Start,
+        kind => body(EventKind::from_stored(kind, text(row, 5)?, payload(row, 6)?)?, run)?,
+    };
+    Ok(MessageRow {
+        uid: uid(row, 0)?,
+        id: text(row, 1)?.to_string(),
+        due_at: timestamp(row, 2)?,
+        body,
+    })
+}
+
+fn body(event: EventKind, run: impl Fn() -> rusqlite::Result<u32>) -> Decoded<Message> {
+    Ok(match event {
         EventKind::TimerFired { timer } => Message::Timer { run: run()?, timer },
         EventKind::SignalReceived { name, value, .. } => Message::Signal { name, value },
         EventKind::CancelRequested { reason } => Message::Cancel { reason },
@@ -83,12 +97,6 @@ pub(crate) fn message(row: &Row<'_>) -> Decoded<MessageRow> {
             Message::Result { run: run()?, event }
         }
         other => return Err(Unreadable(format!("{} is no message", other.name()))),
-    };
-    Ok(MessageRow {
-        uid: uid(row, 0)?,
-        id: text(row, 1)?.to_string(),
-        due_at: timestamp(row, 2)?,
-        body,
     })
 }
 

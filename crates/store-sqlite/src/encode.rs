@@ -3,6 +3,9 @@
 use resurgam_core::{Payload, Timestamp};
 use resurgam_store::rows::Progress;
 
+/// The kind of the message that begins an instance.
+pub(crate) const START: &str = "Start";
+
 /// The mark beside a payload, absent when the payload is.
 pub(crate) fn encoding(payload: Option<&Payload>) -> Option<&'static str> {
     payload.map(|_| Payload::ENCODING)

@@ -7,23 +7,38 @@
 //! - Other threads read (`reader`, `read/`) on connections of their own, so that nobody who looks
 //!   at a long list holds up a commit. In memory one connection does both.
 //! - Another connection copies the write-ahead log into the database (`checkpoint`).
-//! - `open` and `schema` refuse what is not ours or is newer than we are; `trouble` says in one
-//!   table what SQLite's errors mean; `aside` keeps rows that cannot be read out of the way.
+//! - One process at a time works on a file, and others are its clients. `owning` says how that is
+//!   kept: a lock beside the file (`lock`), and a name inside it that every commit of the owner
+//!   reads first. `changes` hears of the commits of others, and `busy` and `queue` see to it that
+//!   everybody who waits to write gets there soon.
+//! - `open` and `schema` refuse what is not ours or is newer than we are; `process` refuses use
+//!   after a fork; `trouble` says in one table what SQLite's errors mean; `aside` keeps rows that
+//!   cannot be read out of the way.
 //!
-//! The tables are described in `schema.sql`, for people too: anybody may read them with any SQLite
-//! tool while the store is open.
+//! The tables are described in `schema.sql` and the migrations beside it, for people too: anybody
+//! may read them with any SQLite tool while the store is open.
 //!
-//! Not here: who owns a file, and what is done with its rows. That is the worker's.
+//! Beside `orders.db` and SQLite's own files lie `orders.db-owner` and `orders.db-queue`, which
+//! hold nothing worth keeping: a backup needs neither, and both may be removed while nobody works.
+//!
+//! Not here: what an owner does with the rows, and when a standby tries to become one. That is the
+//! worker's.
 
 mod aside;
+mod beside;
 mod busy;
 mod calls;
+mod changes;
 mod checkpoint;
 mod commit;
 mod decode;
 mod encode;
+mod lock;
 mod open;
 mod options;
+mod owning;
+mod process;
+mod queue;
 mod read;
 mod reader;
 mod schema;

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use resurgam_store::{Error, Result};
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, OpenFlags};
 
 use crate::options::{Options, SyncMode};
 use crate::{aside, busy, schema, trouble};
@@ -19,9 +19,11 @@ const OLDEST_LIBRARY: i32 = 3_051_003;
 pub(crate) fn writer(path: &Path, options: &Options) -> Result<Connection> {
     refuse_old_library(rusqlite::version_number())?;
     refuse_missing(path, options)?;
-    let mut connection =
-        connect(path, options).map_err(|error| trouble::on_opening(path, error))?;
+    let failed = |error| trouble::on_opening(path, error);
+    let mut connection = connect(path, options).map_err(failed)?;
+    // Before anything is read: even that would leave the files of a write-ahead log behind.
     refuse_read_only(path, &connection)?;
+    connection.execute_batch(&settings(options)).map_err(failed)?;
     refuse_foreign(path, &connection)?;
     prepare_file(path, &mut connection)?;
     Ok(connection)
@@ -46,6 +48,7 @@ pub(crate) fn in_memory() -> Result<Connection> {
 pub(crate) fn another(path: &Path, options: &Options) -> Result<Connection> {
     let open = || {
         let connection = connect(path, options)?;
+        connection.execute_batch(&settings(options))?;
         connection.set_prepared_statement_cache_capacity(64);
         Ok(connection)
     };
@@ -57,7 +60,6 @@ fn connect(path: &Path, options: &Options) -> rusqlite::Result<Connection> {
     flags.set(OpenFlags::SQLITE_OPEN_CREATE, options.create);
     let mut connection = Connection::open_with_flags(path, flags)?;
     busy::install(&mut connection)?;
-    connection.execute_batch(&settings(options))?;
     Ok(connection)
 }
 
@@ -99,18 +101,7 @@ fn prepare_file(path: &Path, connection: &mut Connection) -> Result<()> {
 /// then asks to write, and of two that do so at once it refuses one without calling the busy
 /// handler.
 fn write_ahead_log(connection: &Connection) -> rusqlite::Result<String> {
-    let mut looks = 0;
-    loop {
-        let mode = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0));
-        match &mode {
-            Err(error) if is_busy(error) && busy::wait(looks) => looks += 1,
-            _ => return mode,
-        }
-    }
-}
-
-fn is_busy(error: &rusqlite::Error) -> bool {
-    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+    busy::until_served(|| connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)))
 }
 
 fn refuse_old_library(version: i32) -> Result<()> {

@@ -23,7 +23,11 @@ struct Migration {
 }
 
 /// Migration n stands at place n - 1. Published ones are never changed.
-const MIGRATIONS: &[Migration] = &[Migration { sql: include_str!("schema.sql"), min_reader: 1 }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { sql: include_str!("schema.sql"), min_reader: 1 },
+    // A program that does not look who owns the file must not work on it.
+    Migration { sql: include_str!("owner.sql"), min_reader: 2 },
+];
 
 /// The number of the newest migration that this program knows.
 const FORMAT: u32 = MIGRATIONS.len() as u32;

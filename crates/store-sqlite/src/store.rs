@@ -6,18 +6,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 
-use resurgam_store::{Answer, Error, Result, Step, StepResult};
+use resurgam_store::rows::Owner;
+use resurgam_store::{Answer, Error, Owning, Result, Step, StepResult};
 use rusqlite::Connection;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::aside::BadRow;
+use crate::beside::Beside;
+use crate::changes::Changes;
 use crate::options::Options;
+use crate::owning::{Note, Place};
+use crate::process::Process;
 use crate::read::Reading;
 use crate::reader::{self, ReadJob, ReadOrder};
 use crate::threads::Threads;
 use crate::trouble::within;
 use crate::writer::{Copying, Counters, Log, Order, Writer};
-use crate::{busy, checkpoint, open};
+use crate::{busy, checkpoint, open, trouble};
 
 /// A Resurgam database in one SQLite file, or in memory.
 ///
@@ -25,8 +30,9 @@ use crate::{busy, checkpoint, open};
 /// thread it is made on. Dropping a store ends its threads in the background; [`close`] waits for
 /// them.
 ///
-/// Nothing else in the process may open the file, not even to copy it: closing any handle to a file
-/// drops the locks that the operating system keeps for the whole process. Use SQLite's own backup.
+/// Only the process that opened a store can use it: after a fork, open it again. And nothing else
+/// in that process may open the file, not even to copy it: closing any handle to a file drops the
+/// locks that the operating system keeps for the whole process. Use SQLite's own backup.
 ///
 /// ```
 /// use resurgam_store::Look;
@@ -42,6 +48,9 @@ use crate::{busy, checkpoint, open};
 /// [`close`]: SqliteStore::close
 pub struct SqliteStore {
     path: String,
+    process: Process,
+    place: Place,
+    changes: watch::Receiver<u64>,
     writer: Sender<Order>,
     readers: Readers,
     counters: Arc<Counters>,
@@ -76,28 +85,43 @@ impl SqliteStore {
         let path = path.as_ref();
         busy::limit_on_this_thread(options.busy_timeout);
         let connection = open::writer(path, &options)?;
+        let beside = Beside::of(path).map_err(|error| trouble::not_found(path, error))?;
+        let changes = Changes::in_a_file(&connection);
+        let changes = changes.map_err(|error| trouble::on_opening(path, error))?;
         let (writer, orders) = mpsc::channel();
         let (readers, reads) = mpsc::channel();
         let readers = Readers::Threads(options.readers, readers);
-        let store = SqliteStore::new(path.display().to_string(), writer, readers);
+        let name = path.display().to_string();
+        let store = SqliteStore::new(name, Place::File(beside), &changes, writer, readers);
         store.start_readers(path, &options, reads)?;
         let log = store.start_log(path, &options)?;
-        store.start_writer(connection, orders, &options, Some(log))?;
+        store.start_writer(connection, changes, orders, &options, Some(log))?;
         Ok(store)
     }
 
     /// A database in memory, gone with the store.
     pub fn in_memory() -> Result<Self> {
         let connection = open::in_memory()?;
+        let changes = Changes::in_memory();
         let (writer, orders) = mpsc::channel();
-        let store = SqliteStore::new(":memory:".to_string(), writer, Readers::Writer);
-        store.start_writer(connection, orders, &Options::default(), None)?;
+        let (name, place) = (":memory:".to_string(), Place::Memory(Note::default()));
+        let store = SqliteStore::new(name, place, &changes, writer, Readers::Writer);
+        store.start_writer(connection, changes, orders, &Options::default(), None)?;
         Ok(store)
     }
 
-    fn new(path: String, writer: Sender<Order>, readers: Readers) -> Self {
+    fn new(
+        path: String,
+        place: Place,
+        changes: &Changes,
+        writer: Sender<Order>,
+        readers: Readers,
+    ) -> Self {
         SqliteStore {
             path,
+            process: Process::this(),
+            place,
+            changes: changes.told(),
             writer,
             readers,
             counters: Arc::default(),
@@ -110,6 +134,7 @@ impl SqliteStore {
     fn start_writer(
         &self,
         connection: Connection,
+        changes: Changes,
         orders: Receiver<Order>,
         options: &Options,
         log: Option<Log>,
@@ -120,9 +145,10 @@ impl SqliteStore {
             counters: self.counters.clone(),
             ledger_rows: options.ledger_rows,
             busy_timeout: options.busy_timeout,
+            place: self.place.clone(),
             log,
         };
-        self.writing.start("resurgam-write", move || writer.run())
+        self.writing.start("resurgam-write", move || writer.run(changes))
     }
 
     /// Starts the thread that copies the write-ahead log.
@@ -181,6 +207,10 @@ impl SqliteStore {
     /// Finishes what was asked, empties the write-ahead log and ends the threads. Later calls are
     /// errors.
     pub async fn close(&self) {
+        if self.process.refuse_others().is_err() {
+            // The threads are in the process that opened the store.
+            return;
+        }
         self.closed.store(true, Ordering::Relaxed);
         if let Readers::Threads(count, readers) = &self.readers {
             for _ in 0..*count {
@@ -197,21 +227,38 @@ impl SqliteStore {
     /// have.
     #[doc(hidden)]
     pub async fn run_on_writer(&self, sql: &str) -> Result<()> {
-        let (answer, ran) = oneshot::channel();
-        self.order(Order::Run { sql: sql.to_string(), answer }, "run SQL")?;
-        ran.await.map_err(|_| self.ended("run SQL"))?
-    }
-
-    fn order(&self, order: Order, what: &str) -> Result<()> {
-        self.writer.send(order).map_err(|_| self.ended(what))
+        self.order(|answer| Order::Run { sql: sql.to_string(), answer }, || "run SQL".into()).await
     }
 
     /// Writes a batch.
     pub(crate) async fn write(&self, batch: Arc<[Step]>) -> Result<Vec<StepResult>> {
         let steps = batch.len();
-        let (answer, written) = oneshot::channel();
-        let sent = self.writer.send(Order::Commit { batch, answer }).is_ok();
-        self.answered(sent, written, || format!("commit {steps} steps")).await
+        let what = || format!("commit {steps} steps");
+        self.order(|answer| Order::Commit { batch, answer }, what).await
+    }
+
+    /// Takes the right to work.
+    pub(crate) async fn own(&self, node: String) -> Result<Owning> {
+        let what = || "take the right to work".to_string();
+        self.order(|answer| Order::Own { node, answer }, what).await
+    }
+
+    /// Makes later commits a client's.
+    pub(crate) async fn client_again(&self) -> Result<()> {
+        self.order(|answer| Order::Disown { answer }, || "give up the right to work".into()).await
+    }
+
+    /// Who has the right to work. Asked on a thread that reads, for it may have to wait a moment.
+    pub(crate) fn working(&self) -> Answer<'_, Option<Owner>> {
+        let place = self.place.clone();
+        self.read(|| "look who works".to_string(), move |_| place.owner())
+    }
+
+    /// What changes when somebody else has committed; what was seen by now is not news.
+    pub(crate) fn changed(&self) -> watch::Receiver<u64> {
+        let mut changes = self.changes.clone();
+        changes.mark_unchanged();
+        changes
     }
 
     /// Reads on one of the connections that are for it.
@@ -221,12 +268,11 @@ impl SqliteStore {
         read: impl FnOnce(&mut Reading<'_>) -> Result<T> + Send + 'static,
     ) -> Answer<'a, T> {
         Box::pin(async move {
-            let (job, answer) = job(read);
-            let sent = match &self.readers {
-                Readers::Threads(_, readers) => readers.send(ReadOrder::Read(job)).is_ok(),
-                Readers::Writer => self.writer.send(Order::Read(job)).is_ok(),
+            let Readers::Threads(_, readers) = &self.readers else {
+                return self.ask_writer(what, read).await;
             };
-            self.answered(sent, answer, what).await
+            let send = |answer| readers.send(ReadOrder::Read(job(read, answer))).is_ok();
+            self.answered(send, what).await
         })
     }
 
@@ -236,21 +282,30 @@ impl SqliteStore {
         what: impl Fn() -> String,
         read: impl FnOnce(&mut Reading<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let (job, answer) = job(read);
-        let sent = self.writer.send(Order::Read(job)).is_ok();
-        self.answered(sent, answer, what).await
+        self.order(|answer| Order::Read(job(read, answer)), what).await
     }
 
-    async fn answered<T>(
+    async fn order<T>(
         &self,
-        sent: bool,
-        answer: oneshot::Receiver<Result<T>>,
+        order: impl FnOnce(Answering<T>) -> Order,
         what: impl Fn() -> String,
     ) -> Result<T> {
-        if !sent {
-            return Err(self.ended(&what()));
-        }
-        match answer.await {
+        self.answered(|answer| self.writer.send(order(answer)).is_ok(), what).await
+    }
+
+    /// Sends something that will be answered, and waits for that.
+    async fn answered<T>(
+        &self,
+        send: impl FnOnce(Answering<T>) -> bool,
+        what: impl Fn() -> String,
+    ) -> Result<T> {
+        let (answer, answered) = oneshot::channel();
+        let answer = match self.process.refuse_others() {
+            Ok(()) if send(answer) => answered.await,
+            Ok(()) => return Err(self.ended(&what())),
+            Err(another_process) => Ok(Err(another_process)),
+        };
+        match answer {
             Ok(answer) => answer.map_err(|error| within(&self.attempted(&what()), error)),
             Err(_) => Err(self.ended(&what())),
         }
@@ -270,12 +325,15 @@ impl SqliteStore {
     }
 }
 
-/// A read as the threads take it, with the channel of its answer.
+/// Where an answer goes.
+type Answering<T> = oneshot::Sender<Result<T>>;
+
+/// A read as the threads take it.
 fn job<T: Send + 'static>(
     read: impl FnOnce(&mut Reading<'_>) -> Result<T> + Send + 'static,
-) -> (ReadJob, oneshot::Receiver<Result<T>>) {
-    let (answer, answered) = oneshot::channel();
-    let job: ReadJob = Box::new(move |connection, set_aside| {
+    answer: Answering<T>,
+) -> ReadJob {
+    Box::new(move |connection, set_aside| {
         if answer.is_closed() {
             return;
         }
@@ -284,8 +342,7 @@ fn job<T: Send + 'static>(
             set_aside(rows);
         }
         let _ = answer.send(result);
-    });
-    (job, answered)
+    })
 }
 
 impl fmt::Debug for SqliteStore {
@@ -296,7 +353,7 @@ impl fmt::Debug for SqliteStore {
 
 #[cfg(test)]
 mod tests {
-    use resurgam_store::{Commit, Look};
+    use resurgam_store::{Commit, Look, Own};
 
     use super::*;
 
@@ -310,6 +367,24 @@ mod tests {
             let error = answer.unwrap_err();
             assert!(error.is_unusable(), "{error}");
             assert!(error.to_string().contains("thread has died"), "{error}");
+        }
+        store.close().await;
+    }
+
+    #[tokio::test]
+    async fn after_a_fork_every_call_says_so_and_none_waits() {
+        let mut store = SqliteStore::in_memory().unwrap();
+        store.process = Process::of_id(0);
+        let commit = store.commit([Step::default()].into()).await.map(|_| ());
+        let find = store.find("order-1").await.map(|_| ());
+        let owner = store.owner().await.map(|_| ());
+        let own = store.try_own("node-a").await.map(|_| ());
+        let version = store.data_version().await.map(|_| ());
+        for answer in [commit, find, owner, own, store.disown().await, version] {
+            let error = answer.unwrap_err();
+            assert!(error.is_unusable(), "{error}");
+            let expected = ":memory:: opened by process 0, and this is process ";
+            assert!(error.to_string().contains(expected), "{error}");
         }
         store.close().await;
     }

@@ -47,7 +47,9 @@ pub(crate) fn on_opening(path: &Path, error: rusqlite::Error) -> Error {
         Some(ErrorCode::CannotOpen) if path.is_dir() => {
             "this is a folder; give the path of a file in it"
         }
-        Some(ErrorCode::CannotOpen) => "check that this process may read and write there",
+        Some(ErrorCode::CannotOpen) => {
+            "check that this process may read and write the file, and make files in its folder"
+        }
         Some(ErrorCode::ReadOnly) => return read_only(path),
         Some(ErrorCode::DatabaseCorrupt) => {
             "the file is damaged; restore a backup, or recover it with sqlite3's .recover"
@@ -73,12 +75,21 @@ pub(crate) fn read_only(path: &Path) -> Error {
     ))
 }
 
+/// A database that went away, or was moved, while it was being opened.
+pub(crate) fn not_found(path: &Path, error: std::io::Error) -> Error {
+    Error::transient(format!("open {}: find out where it really is", path.display())).because(error)
+}
+
 /// Our own trouble, put under what was attempted.
 pub(crate) fn within(attempted: &str, error: Error) -> Error {
-    let outer = match (error.is_transient(), error.is_data()) {
-        (true, _) => Error::transient(attempted),
-        (_, true) => Error::data(attempted),
-        _ => Error::unusable(attempted),
+    let outer = if error.is_transient() {
+        Error::transient(attempted)
+    } else if error.is_data() {
+        Error::data(attempted)
+    } else if error.is_fenced() {
+        Error::fenced(attempted)
+    } else {
+        Error::unusable(attempted)
     };
     outer.because(error)
 }

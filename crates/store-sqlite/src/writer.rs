@@ -2,7 +2,11 @@
 //!
 //! It owns the write connection and takes orders from a channel, one transaction each. Its callers
 //! wait on a channel of their own and block nothing. The engine groups steps into batches before
-//! they come here, so there is nothing left to group.
+//! they come here, so there is nothing left to group. Owning the database is an order like the
+//! others, so that what was asked before it is a client's and what is asked after it the owner's.
+//!
+//! Between orders the thread looks whether somebody else has committed (see `changes`) and whether
+//! it is still the owner (see `owning`).
 //!
 //! After a commit is acknowledged the thread looks after the write-ahead log: a log that grew is
 //! copied into the database by another connection meanwhile, and when that lags behind, here. Only
@@ -10,17 +14,20 @@
 //! connection would let the log grow for as long as the load lasts.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use resurgam_store::{Result, Step, StepResult};
+use resurgam_store::{Ownership, Owning, Result, Step, StepResult};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use crate::aside::{self, SetAside};
 use crate::busy;
+use crate::changes::Changes;
 use crate::commit::Statements;
+use crate::owning::{Fence, Place, Taking};
+use crate::queue::Queue;
 use crate::reader::ReadJob;
 use crate::trouble::Attempted;
 
@@ -28,6 +35,10 @@ use crate::trouble::Attempted;
 pub(crate) enum Order {
     /// Write a batch.
     Commit { batch: Arc<[Step]>, answer: oneshot::Sender<Result<Vec<StepResult>>> },
+    /// Take the right to work.
+    Own { node: String, answer: oneshot::Sender<Result<Owning>> },
+    /// Commit as a client again.
+    Disown { answer: oneshot::Sender<Result<()>> },
     /// Read on this connection: everything in memory, otherwise what only this one can tell.
     Read(ReadJob),
     /// Mark rows that cannot be read.
@@ -52,8 +63,20 @@ pub(crate) struct Writer {
     pub(crate) counters: Arc<Counters>,
     pub(crate) ledger_rows: u32,
     pub(crate) busy_timeout: Duration,
+    pub(crate) place: Place,
     /// The write-ahead log; none in memory.
     pub(crate) log: Option<Log>,
+}
+
+/// What changes while the writer works.
+struct Desk<'c> {
+    changes: Changes,
+    /// Prepared by the first commit, which can answer when that fails.
+    statements: Option<Statements<'c>>,
+    /// What an owner must find before it writes; none for a client.
+    fence: Option<Fence>,
+    /// Where it is seen that others wait to write; none before anybody owned the file.
+    queue: Option<Queue>,
 }
 
 /// What the writer knows about the write-ahead log.
@@ -77,41 +100,105 @@ const PAGE: i64 = 4_096;
 
 impl Writer {
     /// Takes orders until the store is closed or dropped.
-    pub(crate) fn run(self) {
+    pub(crate) fn run(self, changes: Changes) {
         busy::limit_on_this_thread(self.busy_timeout);
-        let mut statements = None;
-        while let Ok(order) = self.orders.recv() {
-            match order {
-                Order::Commit { batch, answer } => {
-                    let written = self.write(&mut statements, &batch);
-                    self.count(&batch, &written);
-                    // Nobody listens when the caller went away; the batch is written all the same.
-                    let _ = answer.send(written);
-                    self.look_after_log();
+        if let Place::File(beside) = &self.place {
+            busy::queue_on_this_thread(beside.queue());
+        }
+        let mut desk = Desk { changes, statements: None, fence: None, queue: None };
+        while let Some(order) = self.next(&mut desk) {
+            if !self.take(order, &mut desk) {
+                break;
+            }
+            busy::served();
+        }
+    }
+
+    /// The next order; none when nobody can give one any more. Looks around while it waits, and
+    /// between orders that leave no time to wait.
+    fn next(&self, desk: &mut Desk<'_>) -> Option<Order> {
+        loop {
+            let Some(wait) = desk.changes.next_look() else { return self.orders.recv().ok() };
+            if wait.is_zero() {
+                desk.changes.look(&self.connection);
+                if let Some(fence) = &mut desk.fence {
+                    fence.look();
                 }
-                Order::Read(job) => job(&self.connection, &mut |rows| self.set_aside(&rows)),
-                Order::SetAside(rows) => self.set_aside(&rows),
-                Order::Run { sql, answer } => {
-                    let ran = self.connection.execute_batch(&sql);
-                    let _ = answer.send(ran.attempted(|| sql));
-                }
-                Order::Close => break,
+                continue;
+            }
+            match self.orders.recv_timeout(wait) {
+                Ok(order) => return Some(order),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return None,
             }
         }
     }
 
-    /// The statements are prepared by the first commit, which can answer when that fails.
-    fn write<'c>(
-        &'c self,
-        statements: &mut Option<Statements<'c>>,
-        batch: &[Step],
-    ) -> Result<Vec<StepResult>> {
-        if let Some(statements) = statements {
-            return statements.write(batch);
+    /// Carries out an order; false when it was the last. Where nobody listens to the answer, the
+    /// caller went away, and what was written stays written.
+    fn take<'c>(&'c self, order: Order, desk: &mut Desk<'c>) -> bool {
+        match order {
+            Order::Commit { batch, answer } => {
+                let written = self.write(desk, &batch);
+                self.count(&batch, &written);
+                let _ = answer.send(written);
+                self.look_after_log();
+            }
+            Order::Own { node, answer } => {
+                let answered = answer.send(self.own(desk, &node));
+                if let Err(Ok(Owning::Taken(_))) = answered {
+                    desk.fence = None;
+                }
+            }
+            Order::Disown { answer } => {
+                desk.fence = None;
+                let _ = answer.send(Ok(()));
+            }
+            Order::Read(job) => job(&self.connection, &mut |rows| self.set_aside(&rows)),
+            Order::SetAside(rows) => self.set_aside(&rows),
+            Order::Run { sql, answer } => {
+                let ran = self.connection.execute_batch(&sql);
+                let _ = answer.send(ran.attempted(|| sql));
+            }
+            Order::Close => return false,
+        }
+        true
+    }
+
+    fn write<'c>(&'c self, desk: &mut Desk<'c>, batch: &[Step]) -> Result<Vec<StepResult>> {
+        self.give_way(desk);
+        let fence = desk.fence.as_ref();
+        if let Some(statements) = &mut desk.statements {
+            return statements.write(batch, fence);
         }
         let prepared = Statements::prepare(&self.connection, self.ledger_rows);
         let prepared = prepared.attempted(|| "prepare the statements".into())?;
-        statements.insert(prepared).write(batch)
+        desk.statements.insert(prepared).write(batch, fence)
+    }
+
+    /// Lets others write first who have waited. In memory there are none.
+    fn give_way(&self, desk: &mut Desk<'_>) {
+        let Place::File(beside) = &self.place else { return };
+        if desk.queue.is_none() {
+            desk.queue = Queue::find(beside);
+        }
+        if let Some(queue) = &mut desk.queue {
+            queue.give_way();
+        }
+    }
+
+    fn own(&self, desk: &mut Desk<'_>, node: &str) -> Result<Owning> {
+        match self.place.take(&self.connection, node)? {
+            Taking::Held(owner) => Ok(Owning::Held(owner)),
+            Taking::Taken(proof, fence) => {
+                desk.fence = Some(fence);
+                if let Place::File(beside) = &self.place {
+                    // Without a queue others wait longer, and nothing is wrong.
+                    desk.queue = Queue::make(beside).ok();
+                }
+                Ok(Owning::Taken(Ownership::new(proof)))
+            }
+        }
     }
 
     fn count(&self, batch: &[Step], written: &Result<Vec<StepResult>>) {

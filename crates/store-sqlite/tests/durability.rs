@@ -4,11 +4,9 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
-
 use resurgam_store::{Look, Work};
 use resurgam_store_sqlite::{Options, SqliteStore, SyncMode};
+use support::process::{self, Process};
 use support::*;
 
 #[tokio::test]
@@ -74,17 +72,10 @@ async fn the_files_of_an_open_store_hold_every_acknowledged_step() {
 #[tokio::test]
 async fn a_killed_process_loses_no_acknowledged_step_and_leaves_no_half_of_one() {
     let folder = Folder::new();
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "the_process_that_is_killed", "--ignored", "--nocapture"])
-        .env("RESURGAM_KILLED", &folder.path)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let acknowledged = lines.filter_map(|line| line.strip_prefix("acknowledged ")?.parse().ok());
-    let last: u128 = acknowledged.take(200).last().unwrap();
-    child.kill().unwrap();
-    child.wait().unwrap();
+    let mut process = Process::start("the_process_that_is_killed", &folder.path);
+    let acknowledged = std::iter::from_fn(|| process.hear());
+    let last: u128 = acknowledged.take(200).last().unwrap().parse().unwrap();
+    process.kill();
 
     let store = folder.open();
     for number in 1..=last {
@@ -100,12 +91,10 @@ async fn a_killed_process_loses_no_acknowledged_step_and_leaves_no_half_of_one()
 #[tokio::test]
 #[ignore = "another test starts it as a process, to kill it"]
 async fn the_process_that_is_killed() {
-    let Some(path) = std::env::var_os("RESURGAM_KILLED") else { return };
+    let Some(path) = process::database() else { return };
     let store = SqliteStore::open(path, Options::default()).unwrap();
     for number in 1.. {
         write(&store, [start(number)]).await;
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "acknowledged {number}").unwrap();
-        out.flush().unwrap();
+        process::say(number);
     }
 }

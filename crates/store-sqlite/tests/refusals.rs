@@ -4,9 +4,9 @@
 
 mod support;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use resurgam_store::{Error, Look};
+use resurgam_store::{Error, Look, Work};
 use resurgam_store_sqlite::{Options, SqliteStore};
 use rusqlite::Connection;
 use support::*;
@@ -19,6 +19,7 @@ async fn a_database_of_a_newer_version_is_refused() {
     folder.sql().execute_batch(newer).unwrap();
     let error = refusal(&folder.path, Options::default());
     unusable(&error, &["orders.db", "3.4.5", "format 9", "format 7", "newer"]);
+    assert_eq!(folder.names(), ["orders.db"]);
 }
 
 #[tokio::test]
@@ -44,6 +45,7 @@ fn a_database_of_another_application_is_refused_and_left_alone() {
     let error = refusal(&folder.path, Options::default());
     unusable(&error, &["orders.db", "another application", "another file"]);
     assert_eq!(std::fs::read(&folder.path).unwrap(), before);
+    assert_eq!(folder.names(), ["orders.db"]);
 
     let marked = Folder::new();
     marked.sql().execute_batch("PRAGMA application_id = 7").unwrap();
@@ -65,6 +67,7 @@ fn a_file_that_is_no_database_is_refused_and_left_alone() {
     std::fs::write(&folder.path, &text).unwrap();
     unusable(&refusal(&folder.path, Options::default()), &["orders.db", "not a SQLite database"]);
     assert_eq!(std::fs::read_to_string(&folder.path).unwrap(), text);
+    assert_eq!(folder.names(), ["orders.db"]);
 }
 
 #[test]
@@ -108,29 +111,68 @@ async fn an_existing_file_is_opened_without_the_right_to_create() {
 }
 
 #[test]
-fn a_file_that_may_only_be_read_is_refused() {
-    let folder = Folder::new();
-    drop(folder.open());
-    let mut rights = std::fs::metadata(&folder.path).unwrap().permissions();
-    rights.set_readonly(true);
-    std::fs::set_permissions(&folder.path, rights).unwrap();
-    if std::fs::OpenOptions::new().write(true).open(&folder.path).is_ok() {
-        return; // Rights do not bind this user; the refusal itself is tested beside its code.
-    }
-    unusable(&refusal(&folder.path, Options::default()), &["orders.db", "only be read"]);
-}
-
-#[test]
 fn a_locked_file_is_refused_for_now() {
     let folder = Folder::new();
     let other = folder.sql();
     other.execute_batch("BEGIN EXCLUSIVE; CREATE TABLE x (y)").unwrap();
-    let options = Options::default().busy_timeout(Duration::from_millis(5));
-    let error = refusal(&folder.path, options);
-    assert!(error.is_transient(), "{error}");
-    assert!(error.to_string().contains("another process keeps it locked"), "{error}");
+    locked(&folder);
     other.execute_batch("ROLLBACK").unwrap();
     folder.open();
+}
+
+#[tokio::test]
+async fn a_file_that_another_program_keeps_to_itself_is_refused_for_now() {
+    let folder = Folder::new();
+    folder.open().close().await;
+    let other = folder.sql();
+    let keep = "PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; UPDATE meta SET hash = hash";
+    other.execute_batch(keep).unwrap();
+    locked(&folder);
+    drop(other);
+    folder.open();
+}
+
+#[tokio::test]
+async fn a_file_that_is_open_elsewhere_and_being_written_is_opened_all_the_same() {
+    let folder = Folder::new();
+    folder.open().close().await;
+    let other = folder.sql();
+    other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    folder.open();
+}
+
+#[tokio::test]
+async fn a_database_of_format_1_is_brought_up_to_date() {
+    let folder = Folder::new();
+    let old = folder.sql();
+    old.execute_batch("PRAGMA journal_mode = WAL; PRAGMA application_id = 0x5253474D").unwrap();
+    old.execute_batch(include_str!("../src/schema.sql")).unwrap();
+    let rows = "INSERT INTO meta VALUES (1, 1, 1, 1, 'none', '0.1.0');
+                INSERT INTO message (uid, id, due_at, kind, head, encoding, body)
+                VALUES (zeroblob(16), 'paid', 5, 'SignalReceived', '{}', 'json', '1')";
+    old.execute_batch(rows).unwrap();
+    // It takes the write lock, so it waits for whoever has that.
+    old.execute_batch("BEGIN IMMEDIATE").unwrap();
+    locked(&folder);
+    old.execute_batch("COMMIT").unwrap();
+    let store = folder.open();
+    assert_eq!(store.due_messages(LATER, 10).await.unwrap().len(), 1);
+    own(&store, "node-a").await;
+    write(&store, [start(1)]).await;
+}
+
+/// Opens a database that somebody keeps locked, until the time is up.
+fn locked(folder: &Folder) {
+    let timeout = Duration::from_millis(100);
+    let (since, before) = (Instant::now(), folder.names());
+    let error = refusal(&folder.path, Options::default().busy_timeout(timeout));
+    assert!(error.is_transient(), "{error}");
+    for word in ["orders.db: another process keeps it locked", "busy timeout"] {
+        assert!(error.to_string().contains(word), "{word:?} is not in: {error}");
+    }
+    let waited = since.elapsed();
+    assert!(waited >= timeout && waited < timeout * 20, "{waited:?}");
+    assert_eq!(folder.names(), before);
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ mod support;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use resurgam_store::{Commit, Look, StepResult};
+use resurgam_store::{Commit, Look, Own, Owning, StepResult};
 use resurgam_store_sqlite::{Options, SqliteStore};
 use support::*;
 
@@ -105,4 +105,166 @@ async fn a_long_read_of_somebody_else_delays_no_commit() {
     store.close().await;
     assert!(folder.log_bytes() > 0);
     other.execute_batch("COMMIT").unwrap();
+}
+
+#[tokio::test]
+async fn a_node_that_was_overtaken_writes_nothing_any_more() {
+    let folder = Folder::new();
+    let (one, two) = (folder.open(), folder.open());
+    let right = own(&one, "node-a").await;
+    write(&one, [start(1)]).await;
+    drop(right);
+    // Nobody has taken over yet, so nobody can be harmed.
+    write(&one, [start(2)]).await;
+
+    let right = own(&two, "node-b").await;
+    for _ in 0..2 {
+        let error = one.commit([start(3), start(4)].into()).await.unwrap_err();
+        assert!(error.is_fenced(), "{error}");
+        let path = folder.path.display();
+        let expected = format!("commit 2 steps in {path}: node node-b owns it by now");
+        assert_eq!(error.to_string(), expected);
+    }
+    // Not even when the other one has gone.
+    drop(right);
+    assert!(one.commit([start(3)].into()).await.unwrap_err().is_fenced());
+    assert!(two.find("order-3").await.unwrap().is_none());
+    assert_eq!(one.commits().transactions, 2);
+
+    // As a client it can, and as the owner again.
+    one.disown().await.unwrap();
+    write(&one, [start(3)]).await;
+    let _right = own(&one, "node-c").await;
+    write(&one, [start(4)]).await;
+    assert!(two.commit([start(5)].into()).await.unwrap_err().is_fenced());
+}
+
+#[tokio::test]
+async fn clients_write_beside_an_owner() {
+    let folder = Folder::new();
+    let (owner, client) = (folder.open(), folder.open());
+    let _right = own(&owner, "node-a").await;
+    write(&client, [start(1)]).await;
+    write(&owner, [start(2)]).await;
+    assert_eq!(client.owner().await.unwrap().unwrap().node, "node-a");
+    let Owning::Held(holder) = client.try_own("node-b").await.unwrap() else { panic!() };
+    assert_eq!(holder.node, "node-a");
+    write(&client, [start(3)]).await;
+}
+
+#[tokio::test]
+async fn owning_takes_its_place_among_the_commits() {
+    let folder = Folder::new();
+    let (one, two) = (folder.open(), folder.open());
+    drop(own(&one, "node-a").await);
+    let _right = own(&two, "node-b").await;
+    // Asked for in this order without waiting: a fenced one, a client's, and a refused wish.
+    let (fenced, disowned, client, held) = tokio::join!(
+        one.commit([start(1)].into()),
+        one.disown(),
+        one.commit([start(2)].into()),
+        one.try_own("node-c"),
+    );
+    assert!(fenced.unwrap_err().is_fenced());
+    disowned.unwrap();
+    assert_eq!(client.unwrap(), [StepResult::Written]);
+    assert!(matches!(held.unwrap(), Owning::Held(_)));
+}
+
+#[tokio::test]
+async fn who_cannot_note_that_it_owns_does_not_own() {
+    let folder = Folder::new();
+    let options = Options::default().busy_timeout(Duration::from_millis(5));
+    let store = SqliteStore::open(&folder.path, options).unwrap();
+    let other = folder.sql();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let error = store.try_own("node-a").await.unwrap_err();
+    assert!(error.is_transient(), "{error}");
+    assert!(error.to_string().contains("orders.db"), "{error}");
+    assert_eq!(store.owner().await.unwrap(), None);
+    other.execute_batch("COMMIT").unwrap();
+    own(&store, "node-a").await;
+}
+
+#[tokio::test]
+async fn a_right_that_nobody_waited_for_is_free_again() {
+    let folder = Folder::new();
+    let (one, two) = (folder.open(), folder.open());
+    let mut wish = one.try_own("node-a");
+    let _ = std::future::poll_fn(|ctx| std::task::Poll::Ready(wish.as_mut().poll(ctx))).await;
+    drop(wish);
+    let _right = poll(async || match two.try_own("node-b").await.unwrap() {
+        Owning::Taken(right) => Some(right),
+        Owning::Held(_) => None,
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_owner_whose_lock_file_is_gone_steps_down() {
+    let folder = Folder::new();
+    let store = folder.open();
+    let right = own(&store, "node-a").await;
+    std::fs::remove_file(folder.file("orders.db-owner")).unwrap();
+    let mut number = 0;
+    let error = poll(async || {
+        number += 1;
+        store.commit([start(number)].into()).await.err()
+    })
+    .await;
+    assert!(error.is_fenced(), "{error}");
+    assert!(error.to_string().contains("orders.db-owner was removed"), "{error}");
+    drop(right);
+    let _right = own(&store, "node-a").await;
+    write(&store, [start(number)]).await;
+}
+
+#[tokio::test]
+async fn commits_of_others_are_heard_of_and_ones_own_are_not() {
+    let folder = Folder::new();
+    let (one, two) = (folder.open(), folder.open());
+    let (mut hears, others) = (one.changes(), two.changes());
+    for number in 1..=3 {
+        write(&two, [start(number)]).await;
+        hears.changed().await.unwrap();
+    }
+    assert_eq!(*hears.borrow(), 3);
+    assert_eq!(one.list(Default::default()).await.unwrap().len(), 3);
+    assert!(!others.has_changed().unwrap());
+    assert!(!one.changes().has_changed().unwrap());
+}
+
+#[tokio::test]
+async fn a_store_that_has_no_rest_hears_of_others_too() {
+    let folder = Folder::new();
+    let (one, two) = (folder.open(), folder.open());
+    let hears = one.changes();
+    write(&two, [start(1)]).await;
+    let mut number = 1;
+    poll(async || {
+        number += 1;
+        write(&one, [start(number)]).await;
+        hears.has_changed().unwrap().then_some(())
+    })
+    .await;
+    // What it commits for some more looks is its own.
+    let heard = *hears.borrow();
+    let since = std::time::Instant::now();
+    while since.elapsed() < Duration::from_millis(100) {
+        number += 1;
+        write(&one, [start(number)]).await;
+    }
+    assert_eq!(*hears.borrow(), heard);
+}
+
+#[tokio::test]
+async fn a_database_in_memory_has_no_others() {
+    let (one, two) = (SqliteStore::in_memory().unwrap(), SqliteStore::in_memory().unwrap());
+    let mut hears = one.changes();
+    let _rights = (own(&one, "node-a").await, own(&two, "node-b").await);
+    write(&one, [start(1)]).await;
+    write(&two, [start(1)]).await;
+    assert!(!hears.has_changed().unwrap());
+    one.close().await;
+    assert!(hears.changed().await.is_err());
 }

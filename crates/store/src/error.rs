@@ -19,6 +19,7 @@ enum Kind {
     Transient,
     Data,
     Unusable,
+    Fenced,
 }
 
 impl Error {
@@ -36,6 +37,11 @@ impl Error {
     /// The store cannot be used at all: made by a newer version, read-only, not ours.
     pub fn unusable(attempted: impl Into<String>) -> Self {
         Error { kind: Kind::Unusable, attempted: attempted.into(), source: None }
+    }
+
+    /// Another node is the owner by now; nothing was written, and nothing ever will be.
+    pub fn fenced(attempted: impl Into<String>) -> Self {
+        Error { kind: Kind::Fenced, attempted: attempted.into(), source: None }
     }
 
     /// Keeps what caused it.
@@ -57,6 +63,11 @@ impl Error {
     /// True when the store cannot be used at all.
     pub fn is_unusable(&self) -> bool {
         self.kind == Kind::Unusable
+    }
+
+    /// True when another node is the owner by now.
+    pub fn is_fenced(&self) -> bool {
+        self.kind == Kind::Fenced
     }
 }
 

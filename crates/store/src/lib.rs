@@ -7,11 +7,12 @@
 //!
 //! - [`rows`]: what is stored, with the stored forms of engine data.
 //! - [`Step`]: what one step of one run changes, the unit that is refused or taken as a whole.
-//! - [`Commit`], [`Work`], [`Look`]: writing; what the owner reads to work; what people read.
-//!   A [`Store`] is all three.
+//! - [`Own`]: who works on a store. [`Commit`], [`Work`], [`Look`]: writing; what the owner reads
+//!   to work; what people read. A [`Store`] is all of these.
 
 pub mod conformance;
 mod error;
+mod own;
 pub mod rows;
 mod step;
 
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use resurgam_core::{CallKey, Event, RunKey, Timestamp, Uid};
 
 pub use error::{Error, Result};
+pub use own::{Own, Ownership, Owning};
 use rows::{
     AttemptRow, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow, PolicyRow,
     RunRecord, TaskRecord, TaskRow,
@@ -32,19 +34,20 @@ pub use step::{InstanceWrite, MessageWrite, Step, StepResult, TaskWrite};
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 /// A database that keeps the engine's rows.
-pub trait Store: Commit + Work + Look + Send + Sync + 'static {}
+pub trait Store: Own + Commit + Work + Look + Send + Sync + 'static {}
 
-impl<T: Commit + Work + Look + Send + Sync + 'static> Store for T {}
+impl<T: Own + Commit + Work + Look + Send + Sync + 'static> Store for T {}
 
 /// Writing.
 pub trait Commit {
     /// Writes a batch in one transaction, in order.
     ///
-    /// Answers with one result for each step: [`StepResult::Written`], or
-    /// [`StepResult::Duplicate`] for a step whose instance id is taken, of which nothing is
-    /// written while the rest of the batch is. Any other trouble is an error, and then nothing of
-    /// the batch was written; [`Error::is_transient`] tells whether the same batch may succeed
-    /// later, and otherwise one of its steps is to blame.
+    /// Answers with one result for each step: [`StepResult::Written`], [`StepResult::Duplicate`]
+    /// for a step whose instance id is taken, or [`StepResult::Closed`] for one that needs an open
+    /// instance; of these nothing is written while the rest of the batch is. Any other trouble is
+    /// an error, and then nothing of the batch was written; [`Error::is_transient`] tells whether
+    /// the same batch may succeed later, [`Error::is_fenced`] that another node is the owner by
+    /// now, and otherwise one of its steps is to blame.
     ///
     /// The batch is shared and not copied: a writing thread reads it while the caller keeps it
     /// for another try.
@@ -89,6 +92,9 @@ pub trait Look {
 
     /// The instance of this uid.
     fn instance(&self, uid: Uid) -> Answer<'_, Option<InstanceRow>>;
+
+    /// Those of these instances that are closed.
+    fn closed(&self, uids: Arc<[Uid]>) -> Answer<'_, Vec<InstanceRow>>;
 
     /// Instances, the newest first.
     fn list(&self, filter: InstanceFilter) -> Answer<'_, Vec<InstanceRow>>;

@@ -253,6 +253,9 @@ pub struct MessageRow {
 /// What a message says.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Message {
+    /// The instance begins: it was started by a process that does not work on it. Workflow and
+    /// argument are in its row.
+    Start,
     /// A timer of a run fires.
     Timer {
         /// The run that started it; a timer of an earlier run is stale.
@@ -279,6 +282,25 @@ pub enum Message {
         /// `ActivityCompleted` or `ActivityFailed`.
         event: resurgam_core::EventKind,
     },
+}
+
+/// The node that works on a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The node.
+    pub node: String,
+    /// The id of its process.
+    pub pid: u32,
+    /// The name of its program.
+    pub program: String,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+impl std::fmt::Display for Owner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "process {} ({}), since {}", self.pid, self.program, self.since)
+    }
 }
 
 /// An interned policy: many tasks share one row.

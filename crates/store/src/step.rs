@@ -35,6 +35,11 @@ pub enum InstanceWrite {
         /// Whether a closed holder gives up the id.
         replace_closed: bool,
     },
+    /// No change. The step is refused when the instance is closed, or was never there.
+    Open {
+        /// Which.
+        uid: Uid,
+    },
     /// A change of status.
     Status {
         /// Which.
@@ -77,8 +82,13 @@ pub enum MessageWrite {
         /// The message.
         id: String,
     },
-    /// The end of all timers of a run that closes.
-    DeleteTimers(RunKey),
+    /// The end of everything that belongs to a run that closes: timers, results.
+    DeleteRun(RunKey),
+    /// The messages that an instance has not read stay, and no longer wake it: it is closed, or
+    /// blocked and reads them when it goes on.
+    Park(Uid),
+    /// They wake it again.
+    Unpark(Uid),
 }
 
 /// What became of a step.
@@ -88,6 +98,8 @@ pub enum StepResult {
     Written,
     /// Nothing of it is written: its instance's id is taken.
     Duplicate,
+    /// Nothing of it is written: its instance is not open.
+    Closed,
 }
 
 impl Step {

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use resurgam_core::{CallKey, Event, RunKey, Timestamp, Uid};
 use resurgam_store::rows::{
-    AttemptRow, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow, PolicyRow,
-    RunRecord, TaskRecord, TaskRow,
+    AttemptRow, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow, Owner,
+    PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
-use resurgam_store::{Answer, Commit, Error, Look, Step, StepResult, Store, Work};
-use tokio::sync::Notify;
+use resurgam_store::{Answer, Commit, Error, Look, Own, Owning, Step, StepResult, Store, Work};
+use tokio::sync::{Notify, watch};
 
 /// Where the engine is stopped, as by `kill -9`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,6 +167,24 @@ impl Commit for FaultyStore {
     }
 }
 
+impl Own for FaultyStore {
+    fn try_own(&self, node: &str) -> Answer<'_, Owning> {
+        self.store.try_own(node)
+    }
+
+    fn disown(&self) -> Answer<'_, ()> {
+        self.store.disown()
+    }
+
+    fn owner(&self) -> Answer<'_, Option<Owner>> {
+        self.store.owner()
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.store.changes()
+    }
+}
+
 impl Work for FaultyStore {
     fn due_tasks(
         &self,
@@ -205,6 +223,10 @@ impl Look for FaultyStore {
 
     fn instance(&self, uid: Uid) -> Answer<'_, Option<InstanceRow>> {
         self.or_refuse(StoreCall::Instance, self.store.instance(uid))
+    }
+
+    fn closed(&self, uids: Arc<[Uid]>) -> Answer<'_, Vec<InstanceRow>> {
+        self.store.closed(uids)
     }
 
     fn list(&self, filter: InstanceFilter) -> Answer<'_, Vec<InstanceRow>> {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use resurgam_core::{EventKind, Failure, Payload, Timestamp, Uid};
 use resurgam_sdk::Registry;
 use resurgam_store::Store;
-use resurgam_store::rows::{InstanceRow, Status};
+use resurgam_store::rows::{InstanceRow, Owner, Status};
+use tokio::sync::watch;
 
 use crate::clock::{Busy, Clock};
 use crate::engine::{Mailbox, Message, Reply, Request};
@@ -18,6 +19,7 @@ pub struct Handle {
     store: Arc<dyn Store>,
     registry: Arc<Registry>,
     clock: Arc<dyn Clock>,
+    owns: watch::Receiver<bool>,
 }
 
 /// How an instance is started.
@@ -83,8 +85,33 @@ impl Handle {
         store: Arc<dyn Store>,
         registry: Arc<Registry>,
         clock: Arc<dyn Clock>,
+        owns: watch::Receiver<bool>,
     ) -> Self {
-        Handle { mailbox, store, registry, clock }
+        Handle { mailbox, store, registry, clock, owns }
+    }
+
+    /// Waits until it is known whether this process works on the store. The error is the store's,
+    /// when that refuses to say.
+    pub async fn settled(&self) -> Result<()> {
+        self.ask("ask who works on the store", |reply| Request::Settle { reply }).await
+    }
+
+    /// True while this process works on the store; otherwise another one does, or none.
+    pub fn is_owner(&self) -> bool {
+        *self.owns.borrow()
+    }
+
+    /// Waits until this process works on the store.
+    pub async fn until_owner(&self) -> Result<()> {
+        let mut owns = self.owns.clone();
+        let waited = owns.wait_for(|owns| *owns).await;
+        waited.map(drop).map_err(|_| Error::stopped("wait until this process works on the store"))
+    }
+
+    /// Who works on the store.
+    pub async fn owner(&self) -> Result<Option<Owner>> {
+        let owner = self.store.owner().await;
+        owner.map_err(|error| Error::store("ask who works on the store", error))
     }
 
     /// The store, for looking.

@@ -7,6 +7,8 @@ use resurgam_core::retry::RetryPolicy;
 /// What can be set about an engine.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// Whether this process works on the store, or only asks others to.
+    pub work: bool,
     /// The policy of activities that name none.
     pub retry: RetryPolicy,
     /// How many attempts run at once.
@@ -30,6 +32,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
+            work: true,
             retry: RetryPolicy::DEFAULT,
             slots: 1_000,
             hot_runs: 20_000,

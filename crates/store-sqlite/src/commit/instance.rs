@@ -15,6 +15,7 @@ pub(crate) struct Instances<'c> {
     request: Statement<'c>,
     release: Statement<'c>,
     status: Statement<'c>,
+    status_of: Statement<'c>,
 }
 
 /// Every unique index may refuse it: the uid's, the id's and the request id's.
@@ -30,6 +31,8 @@ const REQUEST: &str = "SELECT 1 FROM instance WHERE request_id = ?1";
 
 const RELEASE: &str = "UPDATE instance SET current = 0 WHERE id = ?1 AND current = 1";
 
+const STATUS_OF: &str = "SELECT status FROM instance WHERE uid = ?1";
+
 const STATUS: &str = "
     UPDATE instance SET status = ?2, outcome_encoding = ?3, outcome = ?4, error = ?5, closed_at = ?6
     WHERE uid = ?1";
@@ -42,12 +45,14 @@ impl<'c> Instances<'c> {
             request: prepare(connection, REQUEST)?,
             release: prepare(connection, RELEASE)?,
             status: prepare(connection, STATUS)?,
+            status_of: prepare(connection, STATUS_OF)?,
         })
     }
 
     pub(crate) fn write(&mut self, write: &InstanceWrite) -> Result<StepResult> {
         match write {
             InstanceWrite::Insert { row, replace_closed } => self.insert(row, *replace_closed),
+            InstanceWrite::Open { uid } => self.open(*uid),
             InstanceWrite::Status { uid, status, outcome, error, closed_at } => {
                 self.status(*uid, *status, outcome.as_ref(), error.as_deref(), *closed_at)
             }
@@ -98,6 +103,19 @@ impl<'c> Instances<'c> {
         ];
         let inserted = self.insert.execute(values);
         Ok(inserted.attempted(|| format!("insert instance {:?}", row.id))? == 1)
+    }
+
+    /// An instance whose status this version does not know counts as open.
+    fn open(&mut self, uid: Uid) -> Result<StepResult> {
+        let status = self
+            .status_of
+            .query_row([uid.to_bytes()], |row| Ok(Status::named(row.get_ref(0)?.as_str()?)))
+            .optional()
+            .attempted(|| format!("look whether instance {uid} is open"))?;
+        Ok(match status {
+            Some(status) if !status.is_some_and(Status::is_closed) => StepResult::Written,
+            _ => StepResult::Closed,
+        })
     }
 
     /// The status of the current holder of an id. One that this version does not know counts as

@@ -1,18 +1,20 @@
 //! Messages: dropped when they come twice, gone when a turn has read them.
 
-use resurgam_core::{EventKind, Payload, RunKey};
+use resurgam_core::event::Stored;
+use resurgam_core::{EventKind, Payload, RunKey, Uid};
 use resurgam_store::rows::{Message, MessageRow};
 use resurgam_store::{MessageWrite, Result};
 use rusqlite::{Connection, Statement, params};
 
 use super::{named, prepare};
-use crate::encode::encoding;
+use crate::encode::{START, encoding};
 use crate::trouble::Attempted;
 
 pub(crate) struct Messages<'c> {
     insert: Statement<'c>,
     delete: Statement<'c>,
-    delete_timers: Statement<'c>,
+    delete_run: Statement<'c>,
+    park: Statement<'c>,
 }
 
 const INSERT: &str = "
@@ -22,15 +24,17 @@ const INSERT: &str = "
 
 const DELETE: &str = "DELETE FROM message WHERE uid = ?1 AND id = ?2";
 
-const DELETE_TIMERS: &str =
-    "DELETE FROM message WHERE uid = ?1 AND run = ?2 AND kind = 'TimerFired'";
+const DELETE_RUN: &str = "DELETE FROM message WHERE uid = ?1 AND run = ?2";
+
+const PARK: &str = "UPDATE message SET parked = ?2 WHERE uid = ?1 AND parked <> ?2";
 
 impl<'c> Messages<'c> {
     pub(crate) fn prepare(connection: &'c Connection) -> rusqlite::Result<Self> {
         Ok(Messages {
             insert: prepare(connection, INSERT)?,
             delete: prepare(connection, DELETE)?,
-            delete_timers: prepare(connection, DELETE_TIMERS)?,
+            delete_run: prepare(connection, DELETE_RUN)?,
+            park: prepare(connection, PARK)?,
         })
     }
 
@@ -42,13 +46,14 @@ impl<'c> Messages<'c> {
                 deleted.attempted(|| format!("delete message {id:?} of instance {uid}"))?;
                 Ok(())
             }
-            MessageWrite::DeleteTimers(run) => self.delete_timers(*run),
+            MessageWrite::DeleteRun(run) => self.delete_run(*run),
+            MessageWrite::Park(uid) => self.park(*uid, true),
+            MessageWrite::Unpark(uid) => self.park(*uid, false),
         }
     }
 
     fn insert(&mut self, row: &MessageRow) -> Result<()> {
-        let (run, event) = as_event(&row.body);
-        let stored = event.to_stored();
+        let (run, stored) = stored(&row.body);
         let values = params![
             row.uid.to_bytes(),
             row.id,
@@ -64,21 +69,32 @@ impl<'c> Messages<'c> {
         Ok(())
     }
 
-    fn delete_timers(&mut self, run: RunKey) -> Result<()> {
-        let deleted = self.delete_timers.execute(params![run.uid.to_bytes(), run.run]);
-        deleted.attempted(|| format!("delete the timers of {}", named(run)))?;
+    fn park(&mut self, uid: Uid, parked: bool) -> Result<()> {
+        let parked = self.park.execute(params![uid.to_bytes(), parked]);
+        parked.attempted(|| format!("park the messages of instance {uid}"))?;
+        Ok(())
+    }
+
+    fn delete_run(&mut self, run: RunKey) -> Result<()> {
+        let deleted = self.delete_run.execute(params![run.uid.to_bytes(), run.run]);
+        deleted.attempted(|| format!("delete the messages of {}", named(run)))?;
         Ok(())
     }
 }
 
-/// The event that a message becomes, and the run it belongs to. Its stored form is the message's.
-fn as_event(message: &Message) -> (Option<u32>, EventKind) {
-    match message.clone() {
+/// The run that a message belongs to, and its stored form: that of the event it becomes. A start
+/// has none of its own, for its workflow and argument are in the instance's row.
+fn stored(message: &Message) -> (Option<u32>, Stored) {
+    let (run, event) = match message.clone() {
+        Message::Start => {
+            return (None, Stored { kind: START, head: "{}".to_string(), body: None });
+        }
         Message::Timer { run, timer } => (Some(run), EventKind::TimerFired { timer }),
         Message::Signal { name, value } => {
             (None, EventKind::SignalReceived { name, value, id: None })
         }
         Message::Cancel { reason } => (None, EventKind::CancelRequested { reason }),
         Message::Result { run, event } => (Some(run), event),
-    }
+    };
+    (run, event.to_stored())
 }

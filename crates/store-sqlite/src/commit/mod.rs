@@ -16,6 +16,8 @@ use resurgam_core::RunKey;
 use resurgam_store::{Result, Step, StepResult};
 use rusqlite::{Connection, PrepFlags, Statement};
 
+use crate::busy;
+use crate::owning::Fence;
 use crate::trouble::Attempted;
 
 /// The statements that write, each prepared once for the life of the connection.
@@ -23,6 +25,7 @@ pub(crate) struct Statements<'c> {
     connection: &'c Connection,
     begin: Statement<'c>,
     commit: Statement<'c>,
+    owner: Statement<'c>,
     instances: instance::Instances<'c>,
     events: event::Events<'c>,
     policies: policy::Policies<'c>,
@@ -39,6 +42,7 @@ impl<'c> Statements<'c> {
             connection,
             begin: prepare(connection, "BEGIN IMMEDIATE")?,
             commit: prepare(connection, "COMMIT")?,
+            owner: prepare(connection, "SELECT owner FROM meta WHERE one = 1")?,
             instances: instance::Instances::prepare(connection)?,
             events: event::Events::prepare(connection)?,
             policies: policy::Policies::prepare(connection)?,
@@ -49,10 +53,16 @@ impl<'c> Statements<'c> {
         })
     }
 
-    /// Writes the whole batch, or nothing of it.
-    pub(crate) fn write(&mut self, batch: &[Step]) -> Result<Vec<StepResult>> {
-        self.begin.execute([]).attempted(|| "begin a transaction".into())?;
-        let written = self.steps(batch).and_then(|results| {
+    /// Writes the whole batch, or nothing of it. An owner brings the fence that it must be inside.
+    pub(crate) fn write(
+        &mut self,
+        batch: &[Step],
+        fence: Option<&Fence>,
+    ) -> Result<Vec<StepResult>> {
+        let begun = self.begin.execute([]);
+        busy::served();
+        begun.attempted(|| "begin a transaction".into())?;
+        let written = self.fenced_steps(batch, fence).and_then(|results| {
             self.commit.execute([]).attempted(|| "commit the transaction".into())?;
             Ok(results)
         });
@@ -64,15 +74,24 @@ impl<'c> Statements<'c> {
         written
     }
 
-    fn steps(&mut self, batch: &[Step]) -> Result<Vec<StepResult>> {
+    fn fenced_steps(&mut self, batch: &[Step], fence: Option<&Fence>) -> Result<Vec<StepResult>> {
+        if let Some(fence) = fence {
+            // Here nobody else can write, so this stays true until the commit.
+            let owner: Option<String> = self
+                .owner
+                .query_row([], |row| row.get(0))
+                .attempted(|| "look who owns the database".into())?;
+            fence.check(owner.as_deref())?;
+        }
         batch.iter().map(|step| self.step(step)).collect()
     }
 
     fn step(&mut self, step: &Step) -> Result<StepResult> {
-        if let Some(write) = &step.instance
-            && self.instances.write(write)? == StepResult::Duplicate
-        {
-            return Ok(StepResult::Duplicate);
+        if let Some(write) = &step.instance {
+            let result = self.instances.write(write)?;
+            if result != StepResult::Written {
+                return Ok(result);
+            }
         }
         for (run, event) in &step.events {
             self.events.insert(*run, event)?;

@@ -21,6 +21,19 @@ pub(crate) fn find(reading: &mut Reading<'_>, id: &str) -> Result<Option<Instanc
     reading.one(&sql, [id], decode::instance, || format!("read instance {id:?}"))
 }
 
+/// Those of these instances that are closed. Most are not, so their rows are not read. One that
+/// cannot be read is set aside: whoever waits for another one must still hear of it.
+pub(crate) fn closed(reading: &mut Reading<'_>, uids: &[Uid]) -> Result<Vec<InstanceRow>> {
+    let sql =
+        format!("SELECT {INSTANCE}, rowid FROM instance WHERE uid = ?1 AND closed_at IS NOT NULL");
+    let mut found = Vec::new();
+    for uid in uids {
+        let key = [uid.to_bytes()];
+        found.extend(reading.many(Table::Instance, &sql, key, 1, decode::instance)?);
+    }
+    Ok(found)
+}
+
 /// Instances, the newest first. Each status is read along its index and the results are merged, so
 /// that a list costs what it shows and not what is stored.
 pub(crate) fn list(reading: &mut Reading<'_>, filter: &InstanceFilter) -> Result<Vec<InstanceRow>> {

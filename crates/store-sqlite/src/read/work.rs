@@ -45,7 +45,7 @@ pub(crate) fn due_messages(
     limit: usize,
 ) -> Result<Vec<DueMessage>> {
     let sql = "SELECT uid, due_at, arrival AS rowid FROM message
-               WHERE bad IS NULL AND due_at < ?1
+               WHERE bad IS NULL AND parked = 0 AND due_at < ?1
                ORDER BY due_at, arrival";
     reading.many(Table::Message, sql, [before.as_millis()], limit, |row| {
         Ok(DueMessage { uid: decode::uid(row, 0)?, due_at: decode::timestamp(row, 1)? })

@@ -2,13 +2,18 @@
 
 #![allow(clippy::unwrap_used, dead_code, unreachable_pub)]
 
+pub mod process;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use resurgam_core::event::{ActivityScheduled, RunStarted};
 use resurgam_core::{Event, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
 use resurgam_store::rows::{InstanceRow, Message, MessageRow, Progress, Status, TaskRow};
-use resurgam_store::{Commit, InstanceWrite, MessageWrite, Step, StepResult, TaskWrite};
+use resurgam_store::{
+    Commit, InstanceWrite, MessageWrite, Own, Ownership, Owning, Step, StepResult, TaskWrite,
+};
 use resurgam_store_sqlite::{Options, SqliteStore};
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -32,6 +37,15 @@ impl Folder {
 
     pub fn open(&self) -> SqliteStore {
         SqliteStore::open(&self.path, Options::default()).unwrap()
+    }
+
+    /// The names of all files in it.
+    pub fn names(&self) -> Vec<String> {
+        let files = std::fs::read_dir(self.folder.path()).unwrap().map(Result::unwrap);
+        let mut names: Vec<String> =
+            files.map(|file| file.file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
     }
 
     /// A connection of somebody who speaks SQL.
@@ -138,3 +152,23 @@ pub async fn write(store: &SqliteStore, batch: impl Into<Arc<[Step]>>) {
 
 /// A time at which everything is due.
 pub const LATER: Timestamp = Timestamp::from_millis(1_000_000);
+
+/// Takes the right to work, which must be free.
+pub async fn own(store: &SqliteStore, node: &str) -> Ownership {
+    match store.try_own(node).await.unwrap() {
+        Owning::Taken(right) => right,
+        Owning::Held(owner) => panic!("held by {owner}"),
+    }
+}
+
+/// Asks again and again, a short while apart, until there is an answer.
+pub async fn poll<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    let since = Instant::now();
+    loop {
+        if let Some(answer) = ask().await {
+            return answer;
+        }
+        assert!(since.elapsed() < Duration::from_secs(30), "nothing happened for 30 s");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

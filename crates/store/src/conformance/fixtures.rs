@@ -157,6 +157,11 @@ pub(super) fn set_status(number: u128, status: Status) -> Step {
     Step { instance: Some(write), ..Step::default() }
 }
 
+/// A step that is only written when this instance is open.
+pub(super) fn if_open(number: u128) -> Step {
+    Step { instance: Some(InstanceWrite::Open { uid: uid(number) }), ..Step::default() }
+}
+
 pub(super) fn step() -> Step {
     Step::default()
 }
@@ -205,8 +210,18 @@ impl Step {
         self
     }
 
-    pub(super) fn delete_timers(mut self, run: RunKey) -> Self {
-        self.messages.push(MessageWrite::DeleteTimers(run));
+    pub(super) fn delete_messages_of(mut self, run: RunKey) -> Self {
+        self.messages.push(MessageWrite::DeleteRun(run));
+        self
+    }
+
+    pub(super) fn park(mut self, number: u128) -> Self {
+        self.messages.push(MessageWrite::Park(uid(number)));
+        self
+    }
+
+    pub(super) fn unpark(mut self, number: u128) -> Self {
+        self.messages.push(MessageWrite::Unpark(uid(number)));
         self
     }
 

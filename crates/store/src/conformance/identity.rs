@@ -119,6 +119,46 @@ pub async fn ids_are_compared_to_the_letter(store: &dyn Store) {
     }
 }
 
+pub async fn a_step_that_needs_an_open_instance_is_refused_alone(store: &dyn Store) {
+    let started = (1..=5).map(|number| start(number, &format!("order-{number}")));
+    write(store, started.collect::<Vec<Step>>()).await;
+    let ended = [(2, Status::Completed), (3, Status::Failed), (4, Status::Cancelled)];
+    write(store, ended.map(|(number, status)| set_status(number, status))).await;
+    write(store, [set_status(5, Status::Blocked)]).await;
+
+    let signalled = |number| {
+        if_open(number)
+            .event(run(number), event(2, scheduled()))
+            .insert(task(call(number, 2)))
+            .send(signal(number, "m", 5))
+            .put(number, "colour", json("1"))
+    };
+    let results = commit(store, [1, 2, 3, 4, 5, 9].map(signalled)).await;
+    let (written, closed) = (StepResult::Written, StepResult::Closed);
+    assert_eq!(results, [written, closed, closed, closed, written, closed]);
+    for (number, result) in [1, 2, 3, 4, 5, 9].into_iter().zip(results) {
+        let there = result == StepResult::Written;
+        assert_eq!(store.messages(uid(number)).await.unwrap().len(), usize::from(there));
+        assert_eq!(store.tasks(run(number)).await.unwrap().len(), usize::from(there));
+        assert_eq!(store.kv(uid(number), "colour").await.unwrap().is_some(), there);
+        assert_eq!(store.history(run(number)).await.unwrap().len() == 2, there);
+    }
+    // It asked about the instance and changed nothing of it.
+    assert_eq!(store.instance(uid(1)).await.unwrap(), Some(instance(1, "order-1")));
+    assert_eq!(store.instance(uid(5)).await.unwrap().unwrap().status, Status::Blocked);
+}
+
+pub async fn an_instance_is_open_until_the_step_of_the_same_batch_that_closes_it(
+    store: &dyn Store,
+) {
+    let tell = |id: &str| if_open(1).send(signal(1, id, 5));
+    let batch = [tell("early"), start(1, "order-1"), tell("in time"), close(1), tell("late")];
+    let results = commit(store, batch).await;
+    let (written, closed) = (StepResult::Written, StepResult::Closed);
+    assert_eq!(results, [closed, written, written, written, closed]);
+    assert_eq!(store.messages(uid(1)).await.unwrap(), [signal(1, "in time", 5)]);
+}
+
 fn requested(number: u128, id: &str, request: &str) -> Step {
     let mut row = instance(number, id);
     row.request_id = Some(request.to_string());

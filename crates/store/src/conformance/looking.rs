@@ -1,5 +1,7 @@
 //! People find what they look for, the newest first, and never more than they asked for.
 
+use std::sync::Arc;
+
 use super::fixtures::*;
 use crate::rows::{InstanceFilter, InstanceRow, Status};
 use crate::{Step, Store};
@@ -94,6 +96,31 @@ pub async fn data_of_instances_is_apart(store: &dyn Store) {
     assert_eq!(store.kv(uid(1), "colour").await.unwrap().unwrap().value, json("1"));
     assert_eq!(store.kv(uid(2), "colour").await.unwrap().unwrap().value, json("2"));
     assert!(store.kv(uid(1), "size").await.unwrap().is_none());
+}
+
+pub async fn only_the_closed_ones_of_many_are_told(store: &dyn Store) {
+    let ended = [Status::Completed, Status::Failed, Status::Cancelled];
+    let started = (1..=6).map(|number| start(number, &format!("order-{number}")));
+    write(store, started.collect::<Vec<Step>>()).await;
+    write(store, [set_status(4, Status::Blocked)]).await;
+    assert_eq!(closed(store, 1..=7).await, []);
+    for (number, status) in (1..).zip(ended) {
+        write(store, [set_status(number, status)]).await;
+    }
+    let told = [("order-1", ended[0]), ("order-2", ended[1]), ("order-3", ended[2])];
+    assert_eq!(closed(store, 1..=7).await, told.map(|(id, status)| (id.to_string(), status)));
+    assert_eq!(closed(store, 3..=5).await.len(), 1);
+    assert_eq!(closed(store, 7..=7).await, []);
+
+    let rows = store.closed(Arc::new([uid(2)])).await.unwrap();
+    assert_eq!(rows, [store.instance(uid(2)).await.unwrap().unwrap()]);
+    assert_eq!(store.closed(Arc::new([])).await.unwrap(), []);
+}
+
+async fn closed(store: &dyn Store, numbers: impl Iterator<Item = u128>) -> Vec<(String, Status)> {
+    let mut rows = store.closed(numbers.map(uid).collect()).await.unwrap();
+    rows.sort_by(|a, b| a.id.cmp(&b.id));
+    rows.into_iter().map(|row| (row.id, row.status)).collect()
 }
 
 async fn listed(store: &dyn Store, filter: InstanceFilter) -> Vec<String> {

@@ -24,6 +24,7 @@ pub async fn every_kind_of_message_comes_back_as_it_was(store: &dyn Store) {
         retry_metadata: None,
     });
     let bodies = [
+        Message::Start,
         Message::Timer { run: u32::MAX, timer: Seq(3) },
         Message::Signal { name: "paid ü".to_string(), value: json("{\"a\": 1}") },
         Message::Cancel { reason: "it's over".to_string() },
@@ -76,7 +77,7 @@ pub async fn deleting_a_message_that_is_gone_is_fine(store: &dyn Store) {
     assert_eq!(waiting(store, 1).await, [""; 0]);
 }
 
-pub async fn a_run_that_closes_takes_its_timers_and_nothing_else(store: &dyn Store) {
+pub async fn a_run_that_closes_takes_its_timers_and_results_and_nothing_else(store: &dyn Store) {
     let second = RunKey { uid: uid(1), run: 2 };
     let result = Message::Result {
         run: 1,
@@ -93,11 +94,41 @@ pub async fn a_run_that_closes_takes_its_timers_and_nothing_else(store: &dyn Sto
         .send(signal(1, "signal", 5))
         .send(timer(run(1), 4))
         .send(timer(second, 3))
-        .send(MessageRow { body: result, ..signal(1, "result", 5) });
+        .send(MessageRow { body: result, ..signal(1, "result", 5) })
+        .send(MessageRow { body: Message::Start, ..signal(1, "start", 5) });
     write(store, [turn, start(2, "order-2").send(timer(run(2), 3))]).await;
-    write(store, [step().delete_timers(run(1))]).await;
-    assert_eq!(waiting(store, 1).await, ["signal", "timer-2-3", "result"]);
+    write(store, [step().delete_messages_of(run(1))]).await;
+    assert_eq!(waiting(store, 1).await, ["signal", "timer-2-3", "start"]);
     assert_eq!(waiting(store, 2).await, ["timer-1-3"]);
+}
+
+pub async fn parked_messages_stay_and_wake_nobody(store: &dyn Store) {
+    let both = [
+        start(1, "order-1").send(signal(1, "a", 5)).send(timer(run(1), 3)),
+        start(2, "order-2").send(signal(2, "b", 6)),
+    ];
+    write(store, both).await;
+    // Said twice it is said once, and an instance without messages has nothing to park.
+    write(store, [step().park(1), step().park(1).park(9)]).await;
+    let due = |number, due_at| DueMessage { uid: uid(number), due_at: at(due_at) };
+    assert_eq!(store.due_messages(at(100), 10).await.unwrap(), [due(2, 6)]);
+    assert_eq!(waiting(store, 1).await, ["a", "timer-1-3"]);
+    let loaded = store.load_run(uid(1)).await.unwrap().unwrap().messages;
+    assert_eq!(loaded, [signal(1, "a", 5), timer(run(1), 3)]);
+
+    // One that was read goes as ever, the others wake the instance again.
+    write(store, [step().receive(uid(1), "timer-1-3").unpark(1)]).await;
+    assert_eq!(store.due_messages(at(100), 10).await.unwrap(), [due(1, 5), due(2, 6)]);
+    assert_eq!(waiting(store, 1).await, ["a"]);
+}
+
+pub async fn parking_is_for_the_messages_that_are_there(store: &dyn Store) {
+    write(store, [start(1, "order-1").send(signal(1, "early", 5)).park(1)]).await;
+    assert_eq!(store.due_messages(at(100), 10).await.unwrap(), []);
+    write(store, [step().send(signal(1, "early", 5)).send(signal(1, "late", 7))]).await;
+    let late = DueMessage { uid: uid(1), due_at: at(7) };
+    assert_eq!(store.due_messages(at(100), 10).await.unwrap(), [late]);
+    assert_eq!(waiting(store, 1).await, ["early", "late"]);
 }
 
 pub async fn due_messages_come_earliest_first_and_then_as_they_arrived(store: &dyn Store) {

@@ -26,6 +26,7 @@ pub mod identity;
 pub mod ledger;
 pub mod looking;
 pub mod messages;
+pub mod owning;
 pub mod policies;
 pub mod tasks;
 
@@ -54,6 +55,8 @@ macro_rules! conformance_promises {
             identity::a_change_of_status_is_written_whole,
             identity::a_change_of_status_needs_its_instance,
             identity::ids_are_compared_to_the_letter,
+            identity::a_step_that_needs_an_open_instance_is_refused_alone,
+            identity::an_instance_is_open_until_the_step_of_the_same_batch_that_closes_it,
             history::every_kind_of_event_comes_back_as_it_was,
             history::awkward_payloads_come_back_to_the_byte,
             history::events_come_back_in_their_order,
@@ -82,7 +85,9 @@ macro_rules! conformance_promises {
             messages::a_repeated_message_is_dropped,
             messages::the_same_message_id_for_another_instance_is_another_message,
             messages::deleting_a_message_that_is_gone_is_fine,
-            messages::a_run_that_closes_takes_its_timers_and_nothing_else,
+            messages::a_run_that_closes_takes_its_timers_and_results_and_nothing_else,
+            messages::parked_messages_stay_and_wake_nobody,
+            messages::parking_is_for_the_messages_that_are_there,
             messages::due_messages_come_earliest_first_and_then_as_they_arrived,
             messages::a_run_is_loaded_with_messages_that_are_not_due,
             ledger::attempts_come_back_as_they_were,
@@ -98,6 +103,12 @@ macro_rules! conformance_promises {
             looking::a_list_can_be_narrowed_to_what_is_retrying,
             looking::the_last_value_of_a_key_counts,
             looking::data_of_instances_is_apart,
+            looking::only_the_closed_ones_of_many_are_told,
+            owning::one_node_owns_a_store_at_a_time,
+            owning::the_right_to_work_ends_when_it_is_dropped,
+            owning::everybody_can_tell_who_owns_a_store,
+            owning::an_owner_writes_and_so_does_who_no_longer_is_one,
+            owning::an_owner_can_become_another_node,
         }
     };
 }
@@ -141,6 +152,7 @@ mod tests {
             ("ledger", include_str!("ledger.rs")),
             ("policies", include_str!("policies.rs")),
             ("looking", include_str!("looking.rs")),
+            ("owning", include_str!("owning.rs")),
         ];
         let written: Vec<(&str, &str)> = files
             .into_iter()

@@ -213,6 +213,9 @@ impl Engine {
         self.due.free_slot(&call.task.name);
         call.task.claim = None;
         call.task.attempt = call.task.attempt.saturating_sub(1);
+        if call.task.attempt == 0 {
+            call.task.progress.first_started = None;
+        }
         call.task.wake_at = now;
         let tasks = vec![TaskWrite::Update(call.task.clone())];
         self.outbox.push(Step { tasks, ..Step::default() }, Vec::new());
@@ -231,6 +234,7 @@ impl Engine {
         }
         call.running.take().into_iter().for_each(Running::reported);
         self.due.free_slot(&call.task.name);
+        let at_most_once = call.policy.checked.idempotency == retry::Idempotency::AtMostOnce;
         let too_large = |payload: &Payload| payload.len() > self.options.max_payload;
         match result {
             Ok(result) if too_large(&result) => {
@@ -243,6 +247,11 @@ impl Engine {
                 self.attempt_failed(key, Ended::Failed(failure));
             }
             Ok(result) => self.attempt_succeeded(key, result),
+            // It was told to stop and did: that is not its failure, unless the policy wants to know
+            // for certain how it ended.
+            Err(failure) if self.stopping.is_some() && may_run_again(&failure, at_most_once) => {
+                self.attempt_failed(key, Ended::Interrupted);
+            }
             Err(failure) => self.attempt_failed(key, Ended::Failed(failure)),
         }
         self.fill_slots();
@@ -362,6 +371,11 @@ impl Engine {
         }
         call.running.into_iter().for_each(Running::give_up);
     }
+}
+
+/// True when an attempt that a stop made fail may count as one that the stop cut short.
+fn may_run_again(failure: &Failure, at_most_once: bool) -> bool {
+    !at_most_once && !failure.is_terminal() && failure.snooze.is_none()
 }
 
 /// What follows an attempt that did not succeed.

@@ -9,8 +9,10 @@
 //! | connection, disk, lock                 | the same batch again, without end                 |
 //! | an id that is taken                    | that start is refused, the rest is written        |
 //! | a row that the database refuses        | the batch is split until the culprit is alone     |
+//! | another node is the owner by now       | this one steps down (`own.rs`)                    |
 //!
-//! Storage trouble never decides the fate of a run: it waits.
+//! Storage trouble never decides the fate of a run: it waits. A client decides about nothing, so
+//! its requests are not tried again here: whoever asked hears of the trouble.
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
@@ -25,7 +27,7 @@ use tracing::Instrument;
 
 use super::Engine;
 use super::request::Reply;
-use super::run::{News, Origin, refuse_news};
+use super::run::{News, Origin, refuse_news, too_late};
 use super::wide;
 use crate::clock::{Busy, Clock};
 use crate::error::Error;
@@ -83,6 +85,21 @@ impl Effect {
         self.call() == Some(call)
     }
 
+    /// The step is not durable and will not be: those who wait for it hear of it.
+    pub(super) fn fails(self, refusal: &Refusal) {
+        match self {
+            Effect::Started(reply, started) => reply.send(Err(match refusal {
+                Refusal::Duplicate => Error::already_exists(&started.id),
+                refusal => Error::rejected(format!("start {}: {refusal}", started.id)),
+            })),
+            Effect::Reply(reply) => reply.send(Err(match refusal {
+                Refusal::Closed => too_late(),
+                refusal => Error::rejected(refusal),
+            })),
+            _ => {}
+        }
+    }
+
     /// The run that this effect belongs to, where its step is a step of that run.
     fn run(&self) -> Option<Uid> {
         match self {
@@ -98,7 +115,7 @@ pub(super) struct Pending {
     /// Usually one; a wide turn comes in several parts, written one after another. Empty while
     /// they are with the store.
     parts: Vec<Step>,
-    effects: Vec<Effect>,
+    pub(super) effects: Vec<Effect>,
     /// The policies in it.
     policies: Vec<String>,
 }
@@ -107,8 +124,34 @@ pub(super) struct Pending {
 #[derive(Debug)]
 pub(super) enum Fate {
     Written,
+    /// Its id is taken.
     Duplicate,
+    /// Its instance is not open.
+    Closed,
+    /// The store does not take it; the text says why.
     Refused(String),
+    /// Another node is the owner by now.
+    Fenced,
+}
+
+/// Why a step is not written.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    Duplicate,
+    Closed,
+    Fenced,
+    Other(String),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Refusal::Duplicate => "its id is taken",
+            Refusal::Closed => "the instance is closed",
+            Refusal::Fenced => "another process works on the store by now; ask again",
+            Refusal::Other(text) => text,
+        })
+    }
 }
 
 /// A batch that is with the store.
@@ -135,6 +178,11 @@ impl Outbox {
     /// True when this policy is not known to be in the store.
     pub(super) fn is_new_policy(&self, hash: &str) -> bool {
         !self.stored.contains(hash)
+    }
+
+    /// Everything that is not with the store yet.
+    pub(super) fn take_ready(&mut self) -> VecDeque<Pending> {
+        std::mem::take(&mut self.ready)
     }
 
     /// True when nothing is on its way.
@@ -173,20 +221,27 @@ impl Engine {
         metrics::histogram!("resurgam.commit_steps").record(batch.len() as f64);
         metrics::histogram!("resurgam.commit_rows").record(rows as f64);
         let span = tracing::debug_span!("commit", steps = batch.len(), rows);
-        let (store, clock) = (self.store.clone(), self.clock.clone());
         // Busy from now on, and not only once the future is polled.
-        let busy = self.clock.busy(&"a commit");
-        self.outbox.in_flight = Some(Box::pin(write(store, clock, batch, busy).instrument(span)));
+        let busy = Some(self.clock.busy(&"a commit"));
+        let patient = self.is_owner();
+        let press = Press { store: self.store.clone(), clock: self.clock.clone(), patient, busy };
+        self.outbox.in_flight = Some(Box::pin(press.write(batch).instrument(span)));
     }
 
     /// A batch is done: its effects happen.
     pub(super) fn committed(&mut self, done: Vec<(Pending, Fate)>) {
+        let mut fenced = Vec::new();
         for (pending, fate) in done {
             match fate {
                 Fate::Written => self.written(pending),
-                Fate::Duplicate => self.refused(pending, None),
-                Fate::Refused(error) => self.refused(pending, Some(error)),
+                Fate::Duplicate => self.refused(pending, &Refusal::Duplicate),
+                Fate::Closed => self.refused(pending, &Refusal::Closed),
+                Fate::Refused(error) => self.refused(pending, &Refusal::Other(error)),
+                Fate::Fenced => fenced.push(pending),
             }
+        }
+        if !fenced.is_empty() {
+            return self.step_down(fenced);
         }
         self.fill_slots();
     }
@@ -206,7 +261,11 @@ impl Engine {
             Effect::Durable(uid) => {
                 if let Some(run) = self.runs.get_mut(&uid) {
                     run.committing = false;
+                    if !run.hearing.is_reading() {
+                        run.taken.clear();
+                    }
                 }
+                self.read_again(uid);
                 self.advance(uid);
             }
             Effect::Closed(uid) => {
@@ -226,14 +285,14 @@ impl Engine {
 
     /// A step that the store does not take. A start is refused; a run is blocked, and loaded again
     /// later from what is stored.
-    fn refused(&mut self, pending: Pending, error: Option<String>) {
-        let text = error.clone().unwrap_or_else(|| "its id is taken".to_string());
+    fn refused(&mut self, pending: Pending, refusal: &Refusal) {
         for step in &pending.parts {
             self.outcomes_lost(step);
         }
         for call in pending.effects.iter().filter_map(Effect::call) {
             self.forget_call(call);
         }
+        let text = refusal.to_string();
         let run = pending.effects.iter().find_map(Effect::run);
         let noted = pending.effects.iter().any(|effect| matches!(effect, Effect::Blocked(_)));
         if let Some(run) = run.and_then(|uid| self.runs.remove(&uid)) {
@@ -242,17 +301,10 @@ impl Engine {
         }
         let mut was_start = false;
         for effect in pending.effects {
+            was_start |= matches!(effect, Effect::Started(..));
             match effect {
-                Effect::Started(reply, started) => {
-                    was_start = true;
-                    reply.send(Err(match error {
-                        None => Error::already_exists(&started.id),
-                        Some(_) => Error::rejected(format!("start {}: {text}", started.id)),
-                    }));
-                }
-                Effect::Reply(reply) => reply.send(Err(Error::rejected(&text))),
                 Effect::NewsStored(uid) => self.news_stored(uid),
-                _ => {}
+                effect => effect.fails(refusal),
             }
         }
         if let Some(uid) = run.filter(|_| !was_start) {
@@ -290,92 +342,101 @@ impl Engine {
     }
 }
 
-/// Writes a batch, whatever it takes.
-async fn write(
+/// Writes a batch: an owner's whatever it takes, a client's once.
+struct Press {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    batch: Vec<Pending>,
-    busy: Busy,
-) -> Vec<(Pending, Fate)> {
-    let mut busy = Some(busy);
-    let mut done = Vec::with_capacity(batch.len());
-    // Parts of the batch that are to be written each for itself, the first on top.
-    let mut open = vec![batch];
-    while let Some(mut batch) = open.pop() {
-        if let [wide] = batch.as_mut_slice()
-            && wide.parts.len() > 1
-        {
-            let fate = write_parts(&*store, &*clock, &wide.parts, &mut busy).await;
-            done.extend(batch.into_iter().map(|pending| (pending, fate_of(&fate))));
-            continue;
-        }
-        let steps: Arc<[Step]> =
-            batch.iter_mut().flat_map(|pending| std::mem::take(&mut pending.parts)).collect();
-        match write_once(&*store, &*clock, steps.clone(), &mut busy).await {
-            Ok(results) => {
-                let fates = results.into_iter().map(|result| fate_of(&Ok(result)));
-                done.extend(batch.into_iter().zip(fates));
-            }
-            Err(error) => {
-                for (pending, step) in batch.iter_mut().zip(&*steps) {
-                    pending.parts.push(step.clone());
-                }
-                if batch.len() == 1 {
-                    done.extend(batch.into_iter().map(|pending| (pending, refusal(&error))));
-                    continue;
-                }
-                let second = batch.split_off(batch.len() / 2);
-                open.push(second);
-                open.push(batch);
-            }
-        }
-    }
-    done
+    patient: bool,
+    busy: Option<Busy>,
 }
 
-/// Writes the parts of a wide turn in order. A crash in between leaves a prefix, which replay
-/// accepts.
-async fn write_parts(
-    store: &dyn Store,
-    clock: &dyn Clock,
-    parts: &[Step],
-    busy: &mut Option<Busy>,
-) -> Result<StepResult, resurgam_store::Error> {
-    for part in parts {
-        let results = write_once(store, clock, Arc::new([part.clone()]), busy).await?;
-        if results.first() == Some(&StepResult::Duplicate) {
-            return Ok(StepResult::Duplicate);
+impl Press {
+    async fn write(mut self, batch: Vec<Pending>) -> Vec<(Pending, Fate)> {
+        let mut done = Vec::with_capacity(batch.len());
+        // Parts of the batch that are to be written each for itself, the first on top.
+        let mut open = vec![batch];
+        while let Some(mut batch) = open.pop() {
+            if let [wide] = batch.as_mut_slice()
+                && wide.parts.len() > 1
+            {
+                let fate = self.write_parts(&wide.parts).await;
+                done.extend(batch.into_iter().map(|pending| (pending, fate_of(&fate))));
+                continue;
+            }
+            let steps: Arc<[Step]> =
+                batch.iter_mut().flat_map(|pending| std::mem::take(&mut pending.parts)).collect();
+            match self.write_once(steps.clone()).await {
+                Ok(results) => {
+                    let fates = results.into_iter().map(|result| fate_of(&Ok(result)));
+                    done.extend(batch.into_iter().zip(fates));
+                }
+                Err(error) => {
+                    for (pending, step) in batch.iter_mut().zip(&*steps) {
+                        pending.parts.push(step.clone());
+                    }
+                    if batch.len() == 1 || !error.is_data() {
+                        let refused = |pending| (pending, refusal(&error));
+                        done.extend(batch.into_iter().map(refused));
+                        continue;
+                    }
+                    let second = batch.split_off(batch.len() / 2);
+                    open.push(second);
+                    open.push(batch);
+                }
+            }
+        }
+        done
+    }
+
+    /// Writes the parts of a wide turn in order. A crash in between leaves a prefix, which replay
+    /// accepts.
+    async fn write_parts(&mut self, parts: &[Step]) -> Result<StepResult, resurgam_store::Error> {
+        for part in parts {
+            let results = self.write_once(Arc::new([part.clone()])).await?;
+            if let Some(result) = results.first().filter(|result| **result != StepResult::Written) {
+                return Ok(*result);
+            }
+        }
+        Ok(StepResult::Written)
+    }
+
+    /// Writes one transaction, an owner's again and again while the store is in trouble.
+    async fn write_once(
+        &mut self,
+        steps: Arc<[Step]>,
+    ) -> Result<Vec<StepResult>, resurgam_store::Error> {
+        let mut wait = FIRST_WAIT;
+        loop {
+            let began = self.clock.now();
+            let error = match self.store.commit(steps.clone()).await {
+                Ok(results) => {
+                    let took = self.clock.now().since(began);
+                    metrics::histogram!("resurgam.commit_ms").record(took.as_secs_f64() * 1e3);
+                    return Ok(results);
+                }
+                Err(error) if error.is_data() || error.is_fenced() => return Err(error),
+                Err(error) if !self.patient => {
+                    return Err(with_owner(&*self.store, error).await);
+                }
+                Err(error) => error,
+            };
+            tracing::warn!("commit of {} steps, again in {wait:?}: {error}", steps.len());
+            metrics::counter!("resurgam.commit_retries").increment(1);
+            let moment = self.clock.sleep_until(self.clock.now().saturating_add(wait));
+            drop(self.busy.take());
+            self.busy = Some(moment.await);
+            wait = wait.saturating_mul(2).min(LONGEST_WAIT);
         }
     }
-    Ok(StepResult::Written)
 }
 
-/// Writes one transaction, again and again while the store is in trouble. The error is one of the
-/// data.
-async fn write_once(
-    store: &dyn Store,
-    clock: &dyn Clock,
-    steps: Arc<[Step]>,
-    busy: &mut Option<Busy>,
-) -> Result<Vec<StepResult>, resurgam_store::Error> {
-    let mut wait = FIRST_WAIT;
-    loop {
-        let began = clock.now();
-        let error = match store.commit(steps.clone()).await {
-            Ok(results) => {
-                let took = clock.now().since(began);
-                metrics::histogram!("resurgam.commit_ms").record(took.as_secs_f64() * 1e3);
-                return Ok(results);
-            }
-            Err(error) if error.is_data() => return Err(error),
-            Err(error) => error,
-        };
-        tracing::warn!("commit of {} steps, again in {wait:?}: {error}", steps.len());
-        metrics::counter!("resurgam.commit_retries").increment(1);
-        let moment = clock.sleep_until(clock.now().saturating_add(wait));
-        drop(busy.take());
-        *busy = Some(moment.await);
-        wait = wait.saturating_mul(2).min(LONGEST_WAIT);
+/// A client that cannot write wants to know who is in its way.
+async fn with_owner(store: &dyn Store, error: resurgam_store::Error) -> resurgam_store::Error {
+    match store.owner().await {
+        Ok(Some(owner)) => {
+            resurgam_store::Error::transient(format!("{error}; the store is owned by {owner}"))
+        }
+        _ => error,
     }
 }
 
@@ -383,12 +444,16 @@ fn fate_of(result: &Result<StepResult, resurgam_store::Error>) -> Fate {
     match result {
         Ok(StepResult::Written) => Fate::Written,
         Ok(StepResult::Duplicate) => Fate::Duplicate,
+        Ok(StepResult::Closed) => Fate::Closed,
         Err(error) => refusal(error),
     }
 }
 
 fn refusal(error: &resurgam_store::Error) -> Fate {
-    Fate::Refused(error.to_string())
+    match error.is_fenced() {
+        true => Fate::Fenced,
+        false => Fate::Refused(error.to_string()),
+    }
 }
 
 impl fmt::Debug for Outbox {

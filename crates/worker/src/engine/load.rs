@@ -10,11 +10,15 @@ use std::time::Duration;
 use resurgam_core::turn::{Blocked, Run};
 use resurgam_core::{CallKey, EventKind, Payload, RunKey, Timestamp, Uid};
 use resurgam_sdk::WorkflowDefinition;
-use resurgam_store::rows::{InstanceFilter, InstanceRow, RunRecord, Status, TaskRecord};
-use resurgam_store::{InstanceWrite, Result, Step, Store};
+use resurgam_store::rows::{
+    InstanceFilter, InstanceRow, Message as StoredMessage, MessageRow, RunRecord, Status,
+    TaskRecord,
+};
+use resurgam_store::{InstanceWrite, MessageWrite, Result, Step, Store};
 
 use super::call::{HotCall, Story};
 use super::commit::Effect;
+use super::own::Hearing;
 use super::run::{Draft, HotRun, News, refuse_news};
 use super::{Engine, LoadedTask, Mailbox, Message, Scan};
 
@@ -75,7 +79,7 @@ impl Engine {
     }
 
     /// Runs a read beside the loop.
-    fn read(&self, work: impl Future<Output = Message> + Send + 'static) {
+    pub(super) fn read(&self, work: impl Future<Output = Message> + Send + 'static) {
         let busy = self.clock.busy(&"a read");
         let mailbox: Mailbox = self.mailbox.clone();
         tokio::spawn(async move {
@@ -196,7 +200,7 @@ impl Engine {
                 self.load_run(uid);
             }
         }
-        if self.due.begin_scan(now) {
+        if self.is_owner() && self.due.begin_scan(now) {
             let (store, known) = (self.store.clone(), self.registry.activity_names());
             self.read(async move { Message::Scanned { found: scan(&*store, known).await } });
         }
@@ -315,7 +319,12 @@ impl Engine {
         let held = self.asleep.remove(&uid).map(|asleep| asleep.held).unwrap_or_default();
         let record = match loaded {
             Ok(Some(record)) if !record.instance.status.is_closed() => record,
-            Ok(_) => return refuse_news(held),
+            Ok(record) => {
+                if record.is_some_and(|record| !record.messages.is_empty()) {
+                    self.park(uid);
+                }
+                return refuse_news(held);
+            }
             Err(error) if error.is_data() => {
                 tracing::error!(instance = %uid, "a run cannot be read: {error}");
                 return self.stay_blocked(uid, &error.to_string(), held);
@@ -327,6 +336,10 @@ impl Engine {
                 return self.store_held(uid, held);
             }
         };
+        if let Some(at) = self.begins_later(&record) {
+            self.due.wake_run(at, uid);
+            return self.store_held(uid, held);
+        }
         match self.revive(&record) {
             Ok((run, draft)) => self.revived(&record, run, draft, held),
             Err(error) => {
@@ -338,7 +351,8 @@ impl Engine {
 
     /// Notes why a run cannot go on. Its news is stored; it is tried again later.
     pub(super) fn stay_blocked(&mut self, uid: Uid, error: &str, held: Vec<News>) {
-        let step = Step { instance: Some(blocked(uid, error)), ..Step::default() };
+        let messages = vec![MessageWrite::Park(uid)];
+        let step = Step { instance: Some(blocked(uid, error)), messages, ..Step::default() };
         let tries = self.blocked.get(&uid).map_or(0, |tries| tries.count);
         self.blocked.insert(uid, Tries::after(tries));
         self.outbox.push(step, vec![Effect::Blocked(uid)]);
@@ -364,14 +378,17 @@ impl Engine {
         })?;
         let key = record.key();
         let begun = begin_code(key, &workflow, &record.instance.input);
-        let mut code = begun.map_err(Blocked::Unreadable)?;
-        let mut rest = code.replay(&record.events)?;
+        let code = begun.map_err(Blocked::Unreadable)?;
         let mut run = new_run(key, record.instance.id.clone(), code);
         run.calls = record.tasks.iter().map(|task| task.call.seq).collect();
         for row in &record.messages {
             run.later.insert((row.due_at, run.arrivals), row.clone());
             run.arrivals += 1;
         }
+        if record.events.is_empty() {
+            return self.begin_started(run, record);
+        }
+        let mut rest = run.code.replay(&record.events)?;
         // A limit that the last turn passed ends the run now, if a crash kept it from that.
         if let Some(failure) = self.passed_limit(&run) {
             rest.extend(run.code.fail(failure));
@@ -385,9 +402,43 @@ impl Engine {
         recorded.map(|()| (run, draft))
     }
 
+    /// When a run begins that was started by a process that does not work on it, if not now.
+    fn begins_later(&self, record: &RunRecord) -> Option<Timestamp> {
+        let mut starts = record.messages.iter().filter(|row| is_start(row));
+        let due_at = starts.next().filter(|_| record.events.is_empty())?.due_at;
+        (due_at > self.clock.now()).then_some(due_at)
+    }
+
+    /// The first turn of a run that was started by a process that does not work on it.
+    fn begin_started(
+        &mut self,
+        mut run: HotRun,
+        record: &RunRecord,
+    ) -> std::result::Result<(HotRun, Draft), Blocked> {
+        let mut draft = Draft::default();
+        for start in record.messages.iter().filter(|row| is_start(row)) {
+            run.later.retain(|_, row| row.id != start.id);
+            let (uid, id) = (start.uid, start.id.clone());
+            draft.step.messages.push(MessageWrite::Delete { uid, id });
+        }
+        let InstanceRow { workflow, input, .. } = &record.instance;
+        let event = started_event(workflow, input.clone(), fastrand::u64(..));
+        match self.begin_run(&mut run, &mut draft, &event) {
+            Ok(()) => Ok((run, draft)),
+            Err(blocked) => {
+                let calls = draft.effects.iter().filter_map(Effect::call);
+                calls.for_each(|call| self.forget_call(call));
+                Err(blocked)
+            }
+        }
+    }
+
     fn revived(&mut self, record: &RunRecord, mut run: HotRun, mut draft: Draft, held: Vec<News>) {
         let uid = record.instance.uid;
         run.tries = self.blocked.remove(&uid).map_or(0, |tries| tries.count);
+        if record.instance.status == Status::Blocked {
+            draft.step.messages.push(MessageWrite::Unpark(uid));
+        }
         if record.instance.status == Status::Blocked && draft.step.instance.is_none() {
             draft.step.instance = Some(InstanceWrite::Status {
                 uid,
@@ -428,6 +479,10 @@ impl Engine {
         tries.next = self.clock.now().saturating_add(wait);
         self.due.wake_run(tries.next, uid);
     }
+}
+
+fn is_start(row: &MessageRow) -> bool {
+    matches!(row.body, StoredMessage::Start)
 }
 
 fn blocked(uid: Uid, error: &str) -> InstanceWrite {
@@ -502,5 +557,8 @@ pub(super) fn new_run(key: RunKey, id: String, code: Run) -> HotRun {
         request_id: None,
         touched: 0,
         tries: 0,
+        hearing: Hearing::default(),
+        taken: HashSet::new(),
+        read_again: false,
     }
 }

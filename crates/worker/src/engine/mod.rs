@@ -11,6 +11,7 @@
 //!
 //! Tasks and timers that are due soon are kept by time (`due.rs`); the rest stays in the store.
 //! Runs and tasks that are not in memory are loaded when something happens to them (`load.rs`).
+//! All this only the owner of a store does; who that is, and what the others do, is in `own.rs`.
 //!
 //! While a step of a run is not yet durable, the run takes no further turn and stays in memory.
 
@@ -18,6 +19,7 @@ mod call;
 mod commit;
 mod due;
 mod load;
+mod own;
 mod request;
 mod run;
 mod stop;
@@ -31,9 +33,12 @@ use std::task::Poll;
 
 use resurgam_core::{CallKey, Failure, Payload, Timestamp, Uid};
 use resurgam_sdk::{Registry, States};
+use resurgam_store::Ownership;
 use resurgam_store::Store;
-use resurgam_store::rows::{DueMessage, DueTask, InstanceRow, PolicyRow, RunRecord, TaskRecord};
-use tokio::sync::mpsc;
+use resurgam_store::rows::{
+    DueMessage, DueTask, InstanceRow, MessageRow, PolicyRow, RunRecord, TaskRecord,
+};
+use tokio::sync::{mpsc, watch};
 
 use crate::clock::{Busy, Clock};
 use crate::handle::Handle;
@@ -43,6 +48,7 @@ use call::HotCall;
 use commit::{Fate, Outbox, Pending};
 use due::Due;
 use load::Tries;
+use own::{Hearing, Role};
 pub(crate) use request::{Reply, Request};
 use run::{Asleep, HotRun};
 use stop::Stopping;
@@ -72,6 +78,20 @@ pub struct Engine {
     /// Runs that are blocked.
     blocked: HashMap<Uid, Tries>,
     stopping: Option<Stopping>,
+    role: Role,
+    /// Tells the handles whether this node works.
+    owns: watch::Sender<bool>,
+    /// Changes when somebody else has committed.
+    changes: watch::Receiver<u64>,
+    hearing: Hearing,
+    early: Early,
+}
+
+/// What was asked before it was known whether this node works.
+#[derive(Debug, Default)]
+struct Early {
+    requests: Vec<Request>,
+    settled: Vec<Reply<()>>,
 }
 
 /// Something for the loop to take notice of.
@@ -91,6 +111,16 @@ pub(crate) enum Message {
     Abandoned { found: resurgam_store::Result<Vec<LoadedTask>> },
     /// Runs that the process before this one left blocked were read.
     LeftBlocked { found: resurgam_store::Result<Vec<InstanceRow>> },
+    /// The store said whether this node works.
+    Role(resurgam_store::Result<Option<Ownership>>),
+    /// This node is a client again.
+    SteppedDown,
+    /// Which instances have messages was read, because somebody else has committed.
+    Heard { found: resurgam_store::Result<Vec<DueMessage>> },
+    /// The messages of a run in memory were read.
+    MessagesRead { uid: Uid, found: resurgam_store::Result<Vec<MessageRow>> },
+    /// Which of the instances that somebody waits for are closed was read.
+    Ends { found: resurgam_store::Result<Vec<InstanceRow>> },
     /// There turned out to be no such instance.
     NoInstance { uid: Uid },
     /// An instance turned out to be closed.
@@ -146,11 +176,14 @@ impl Engine {
         let (sender, inbox) = mpsc::unbounded_channel();
         let mailbox = Mailbox { sender, clock: clock.clone() };
         let registry = Arc::new(registry);
-        let handle = Handle::new(mailbox.clone(), store.clone(), registry.clone(), clock.clone());
+        let (owns, owned) = watch::channel(false);
+        let handle =
+            Handle::new(mailbox.clone(), store.clone(), registry.clone(), clock.clone(), owned);
         let engine = Engine {
             due: Due::new(options.slots, options.horizon, clock.now()),
             policies: Policies::new(options.retry.clone()),
-            node: uuid::Uuid::now_v7().to_string(),
+            node: new_node(),
+            changes: store.changes(),
             store,
             registry,
             states,
@@ -166,6 +199,10 @@ impl Engine {
             asleep: HashMap::new(),
             blocked: HashMap::new(),
             stopping: None,
+            role: Role::Asking,
+            owns,
+            hearing: Hearing::default(),
+            early: Early::default(),
         };
         (engine, handle)
     }
@@ -173,8 +210,9 @@ impl Engine {
     /// Works until it is told to stop.
     pub async fn run(mut self) {
         let mut busy = Some(self.clock.busy(&"the engine"));
-        self.recover();
+        self.ask_to_own();
         loop {
+            self.hear_of_others();
             self.take_messages();
             self.wake_what_is_due();
             self.evict();
@@ -229,7 +267,12 @@ impl Engine {
 
     fn take(&mut self, message: Message) {
         match message {
-            Message::Request(request) => self.request(request),
+            Message::Request(request) => self.asked(request),
+            Message::Role(answer) => self.role_known(answer),
+            Message::SteppedDown => self.ask_to_own(),
+            Message::Heard { found } => self.heard(found),
+            Message::MessagesRead { uid, found } => self.messages_read(uid, found),
+            Message::Ends { found } => self.ends_read(found),
             Message::AttemptEnded { call, token, result } => {
                 self.attempt_ended(call, token, result);
             }
@@ -260,6 +303,13 @@ impl Engine {
                 None => std::future::pending().await,
             }
         };
+        let others = async {
+            // A store in memory is nobody else's: nothing is ever heard of others there.
+            if self.changes.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+            self.changes.mark_changed();
+        };
         tokio::select! {
             biased;
             done = committed => {
@@ -273,13 +323,15 @@ impl Engine {
                 Some(busy)
             }
             busy = moment => Some(busy),
+            () = others => Some(self.clock.busy(&"the engine")),
         }
     }
 
     /// The next time at which something is to be done.
     fn next_due(&self) -> Option<Timestamp> {
         let stop = self.stopping.as_ref().map(|stopping| stopping.until);
-        self.due.next().into_iter().chain(stop).min()
+        let due = self.due.next().filter(|_| self.is_owner());
+        due.into_iter().chain(stop).min()
     }
 }
 
@@ -291,4 +343,9 @@ impl fmt::Debug for Engine {
             .field("calls", &self.calls.len())
             .finish_non_exhaustive()
     }
+}
+
+/// A name for a node that nobody had before.
+fn new_node() -> String {
+    uuid::Uuid::now_v7().to_string()
 }

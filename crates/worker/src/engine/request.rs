@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 
 use super::commit::Effect;
 use super::load::{begin_code, new_run, started_event};
+use super::own::Role;
 use super::run::{Draft, News, Origin};
 use super::{Engine, Message};
 use crate::error::{Error, Result};
@@ -25,6 +26,8 @@ pub(crate) enum Request {
     Tell { uid: Uid, run: u32, event: EventKind, reply: Reply<()> },
     /// Answer when an instance is closed.
     Wait { uid: Uid, reply: Reply<Outcome> },
+    /// Answer when it is known whether this node works.
+    Settle { reply: Reply<()> },
     /// Stop.
     Stop { reply: Reply<()> },
 }
@@ -58,6 +61,15 @@ impl<T> fmt::Debug for Reply<T> {
 }
 
 impl Engine {
+    /// Takes a request, now or when it is known whether this node works.
+    pub(super) fn asked(&mut self, request: Request) {
+        let waits = !matches!(request, Request::Settle { .. } | Request::Stop { .. });
+        match self.role {
+            Role::Asking if waits => self.early.requests.push(request),
+            _ => self.request(request),
+        }
+    }
+
     pub(super) fn request(&mut self, request: Request) {
         match request {
             Request::Start { workflow, input, options, reply } => {
@@ -68,9 +80,13 @@ impl Engine {
                     return reply.send(Err(error));
                 }
                 let news = News { event, origin: Origin::Request, reply: Some(reply) };
-                self.deliver(RunKey { uid, run }, news);
+                match self.is_owner() {
+                    true => self.deliver(RunKey { uid, run }, news),
+                    false => self.tell_owner(RunKey { uid, run }, news),
+                }
             }
             Request::Wait { uid, reply } => self.wait_for(uid, reply),
+            Request::Settle { reply } => self.settle(reply),
             Request::Stop { reply } => self.stop(reply),
         }
     }
@@ -106,21 +122,11 @@ impl Engine {
         if let Some(uid) = self.ids.get(&id) {
             return self.start_again(*uid, id, &options, reply);
         }
-        let Some(definition) = self.registry.workflow(workflow).cloned() else {
-            let known = self.registry.workflow_names().join(", ");
-            let error = format!("start {id}: workflow {workflow} is unknown; known are {known}");
-            return reply.send(Err(Error::unknown(error)));
-        };
-        if input.len() > self.options.max_payload {
-            let (size, most) = (input.len(), self.options.max_payload);
-            let error = format!("start {id}: the argument has {size} bytes, {most} are allowed");
-            return reply.send(Err(Error::too_large(error)));
+        let definition = self.registry.workflow(workflow).cloned();
+        if let Some(error) = self.refuses_start(workflow, definition.is_some(), &input, &id) {
+            return reply.send(Err(error));
         }
         let uid = Uid(uuid::Uuid::now_v7().as_u128());
-        let (draft, closed) = match self.first_turn(uid, &id, &definition, &input) {
-            Ok(begun) => begun,
-            Err(error) => return reply.send(Err(Error::rejected(format!("start {id}: {error}")))),
-        };
         let row = InstanceRow {
             uid,
             id: id.clone(),
@@ -135,11 +141,40 @@ impl Engine {
             created_at: self.clock.now(),
             closed_at: None,
         };
+        let started = Started { id: id.clone(), uid, run: 1 };
+        let Some(definition) = definition.filter(|_| self.is_owner()) else {
+            let started = Effect::Started(reply, started);
+            return self.start_for_owner(row, options.replace_closed, started);
+        };
+        let (draft, closed) = match self.first_turn(uid, &id, &definition, &row.input) {
+            Ok(begun) => begun,
+            Err(error) => return reply.send(Err(Error::rejected(format!("start {id}: {error}")))),
+        };
         if let Some(run) = self.runs.get_mut(&uid) {
             run.request_id.clone_from(&row.request_id);
         }
-        let started = Started { id, uid, run: 1 };
         self.store_start(row, options.replace_closed, draft, closed, reply, started);
+    }
+
+    /// Why an instance cannot be started. A process that only asks does not know which workflows
+    /// there are.
+    fn refuses_start(
+        &self,
+        workflow: &str,
+        is_known: bool,
+        input: &Payload,
+        id: &str,
+    ) -> Option<Error> {
+        if !is_known && self.options.work {
+            let known = self.registry.workflow_names().join(", ");
+            let error = format!("start {id}: workflow {workflow} is unknown; known are {known}");
+            return Some(Error::unknown(error));
+        }
+        let (size, most) = (input.len(), self.options.max_payload);
+        (size > most).then(|| {
+            let error = format!("start {id}: the argument has {size} bytes, {most} are allowed");
+            Error::too_large(error)
+        })
     }
 
     /// An instance of this id is in memory. The same request gets the same answer, once the first

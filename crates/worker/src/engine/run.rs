@@ -12,6 +12,7 @@ use resurgam_store::{InstanceWrite, MessageWrite, Step, TaskWrite};
 use super::Engine;
 use super::commit::{BYTES, Effect};
 use super::load::Tries;
+use super::own::Hearing;
 use super::request::Reply;
 use crate::error::Error;
 use crate::handle::Outcome;
@@ -36,6 +37,22 @@ pub(super) struct HotRun {
     pub(super) touched: u64,
     /// How often it was tried again since it last got anywhere.
     pub(super) tries: u32,
+    /// Its messages are being read, because somebody else may have stored some.
+    pub(super) hearing: Hearing,
+    /// Stored messages that it has taken: a read that began before may still find them.
+    pub(super) taken: HashSet<String>,
+    /// Its messages are to be read once more when its step is durable.
+    pub(super) read_again: bool,
+}
+
+impl HotRun {
+    /// True when a stored message is known, taken or not.
+    pub(super) fn knows(&self, id: &str) -> bool {
+        let is = |news: &News| matches!(&news.origin, Origin::Stored { id: known } if known == id);
+        self.taken.contains(id)
+            || self.news.iter().any(is)
+            || self.later.values().any(|row| row.id == id)
+    }
 }
 
 /// Something that a run has to take notice of.
@@ -126,6 +143,11 @@ impl Engine {
                 continue;
             }
             let expected = !run.code.is_closed() && run.code.machine().lock().expects(&news.event);
+            if let Origin::Stored { id } = &news.origin
+                && !matches!(news.event, EventKind::TimerFired { .. })
+            {
+                run.taken.insert(id.clone());
+            }
             // Before the turn: should it close the run, this is not part of what is closed.
             draft.remove_source(run.key.uid, &news, expected);
             if let Origin::Call { call, .. } = &news.origin {
@@ -306,7 +328,7 @@ impl Engine {
         let step = &mut draft.step;
         step.tasks.retain(|write| !matches!(write, TaskWrite::Insert(_)));
         step.tasks.push(TaskWrite::DeleteAll(run.key));
-        step.messages.push(MessageWrite::DeleteTimers(run.key));
+        step.messages.push(MessageWrite::DeleteRun(run.key));
         draft.effects.retain(|effect| !matches!(effect, Effect::Begin(_) | Effect::Waiting(_)));
         run.later.clear();
         step.instance = Some(InstanceWrite::Status {
@@ -337,6 +359,7 @@ impl Engine {
                 error: Some(blocked.to_string()),
                 closed_at: None,
             }),
+            messages: vec![MessageWrite::Park(uid)],
             ..Step::default()
         };
         let is_reply = |effect: &Effect| matches!(effect, Effect::Reply(_));
@@ -484,12 +507,12 @@ pub(super) fn refuse_news(news: impl IntoIterator<Item = News>) {
     }
 }
 
-fn too_late() -> Error {
+pub(super) fn too_late() -> Error {
     Error::closed("the instance closed before the news reached it")
 }
 
 /// Stores news that cannot become an event now.
-fn put_back(key: RunKey, news: News, step: &mut Step, effects: &mut Vec<Effect>) {
+pub(super) fn put_back(key: RunKey, news: News, step: &mut Step, effects: &mut Vec<Effect>) {
     let uid = key.uid;
     match (news.origin, news.event) {
         // It is still there.
@@ -528,6 +551,8 @@ pub(super) fn news_of(key: RunKey, row: MessageRow) -> Option<News> {
             EventKind::SignalReceived { name, value, id }
         }
         StoredMessage::Cancel { reason } => EventKind::CancelRequested { reason },
+        // It is taken when the run is read for the first time.
+        StoredMessage::Start => return None,
     };
     Some(News { event, origin: Origin::Stored { id: row.id }, reply: None })
 }
@@ -539,6 +564,11 @@ pub(super) fn timer_id(key: RunKey, timer: Seq) -> String {
 pub(super) fn timer_message(key: RunKey, timer: Seq, due_at: Timestamp) -> MessageRow {
     let body = StoredMessage::Timer { run: key.run, timer };
     MessageRow { uid: key.uid, id: timer_id(key, timer), due_at, body }
+}
+
+/// What begins an instance that was started by a process that does not work on it.
+pub(super) fn start_message(uid: Uid, due_at: Timestamp) -> MessageRow {
+    MessageRow { uid, id: "start".to_string(), due_at, body: StoredMessage::Start }
 }
 
 fn now_due(uid: Uid, id: String, body: StoredMessage) -> MessageRow {

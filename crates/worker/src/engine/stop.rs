@@ -1,15 +1,24 @@
 //! Stopping: no new attempts, a grace period for those that run, the rest is interrupted and
 //! recorded. Nothing has to wait for a timeout on the next start.
+//!
+//! A store that takes nothing any more does not hold up the stop for ever: after another grace
+//! period it is as if the process had been killed, which loses nothing but counts what ran as lost.
+
+use std::time::Duration;
 
 use resurgam_core::{CallKey, Timestamp};
 
 use super::Engine;
 use super::request::Reply;
+use crate::error::Error;
+
+/// The least time that the store has to take what is written last.
+const LAST_WRITES: Duration = Duration::from_secs(5);
 
 /// The engine is about to stop.
 #[derive(Debug)]
 pub(super) struct Stopping {
-    /// When attempts that still run are interrupted.
+    /// When attempts that still run are interrupted, and after that when the store is given up.
     pub(super) until: Timestamp,
     interrupted: bool,
     replies: Vec<Reply<()>>,
@@ -25,33 +34,42 @@ impl Engine {
         }
     }
 
-    /// True when the engine was told to stop and everything is on the disk.
+    /// True when the engine was told to stop and everything is on the disk, or nothing more can be.
     pub(super) fn is_done(&mut self) -> bool {
         let Some(stopping) = &self.stopping else { return false };
+        let (is_late, interrupted) = (self.clock.now() >= stopping.until, stopping.interrupted);
         let claimed =
             |(key, call): (&CallKey, &super::HotCall)| call.task.claim.as_ref().map(|_| *key);
         let running: Vec<CallKey> = self.calls.iter().filter_map(claimed).collect();
-        if !running.is_empty() && self.clock.now() >= stopping.until && !stopping.interrupted {
-            self.interrupt(running);
-            self.commit();
-            return false;
-        }
         // Outcomes that wait for a run to be read are on their way too.
         let held = self.asleep.values().any(|asleep| !asleep.held.is_empty());
-        if !running.is_empty() || !self.outbox.is_empty() || held {
-            return false;
+        if running.is_empty() && self.outbox.is_empty() && !held {
+            return self.stopped(None);
         }
+        if is_late && interrupted {
+            let text = "stop: the store does not take what was to be written last; attempts that \
+                        ran count as lost when the next process begins";
+            return self.stopped(Some(text));
+        }
+        if is_late {
+            self.interrupt(running);
+            self.commit();
+        }
+        false
+    }
+
+    fn stopped(&mut self, trouble: Option<&str>) -> bool {
         for reply in self.stopping.take().into_iter().flat_map(|stopping| stopping.replies) {
-            reply.send(Ok(()));
+            reply.send(trouble.map_or(Ok(()), |text| Err(Error::rejected(text))));
         }
         true
     }
 
     fn interrupt(&mut self, running: Vec<CallKey>) {
+        let until = self.clock.now().saturating_add(self.options.grace.max(LAST_WRITES));
         if let Some(stopping) = &mut self.stopping {
             stopping.interrupted = true;
-            // The stop is over when the interruptions are durable, not at a time.
-            stopping.until = Timestamp::from_millis(i64::MAX);
+            stopping.until = until;
         }
         // A claim whose code never began is handed back when it is durable.
         let begun = |key: &CallKey| self.calls.get(key).is_some_and(|call| call.running.is_some());

@@ -129,7 +129,9 @@ impl Places {
                 _ => 0,
             },
             MessageWrite::Delete { .. } => 0,
-            MessageWrite::DeleteTimers(_) => self.last,
+            MessageWrite::DeleteRun(_) | MessageWrite::Park(_) | MessageWrite::Unpark(_) => {
+                self.last
+            }
         }
     }
 }

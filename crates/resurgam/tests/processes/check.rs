@@ -1,0 +1,632 @@
+//! Compares what the engine recorded with what the world outside saw.
+//!
+//! The journal says which attempts began, when and in which process; history and ledger say what
+//! the engine knows about them. Every call is checked for itself: its attempts are numbered without
+//! gaps, each began at most once and at its time, what followed it is what the policy says after
+//! the failures so far, and nothing began after the end.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt::{self, Write};
+use std::time::Duration;
+
+use resurgam::retry::{self, CheckedPolicy, Decision, Idempotency, Reason};
+use resurgam::{AttemptOutcome, AttemptRow, Failure, InstanceFilter, InstanceRow, Kind, Status};
+use resurgam_core::event::RetryMetadata;
+use resurgam_core::{CallKey, Event, EventKind, RunKey, Seq, Timestamp};
+use resurgam_store::Look;
+use resurgam_store::rows::Message;
+use resurgam_store_sqlite::{Options, SqliteStore};
+
+use super::Ground;
+use super::journal::{self, Ending, Entry, What};
+use super::program;
+use super::workload::{self, Report, SNOOZE};
+
+/// How late something may be on a busy machine: far more than it is, far less than a timeout.
+const SLACK_MS: i64 = 2_000;
+
+/// The clock of the engine and that of the journal are rounded apart.
+const ROUNDING_MS: i64 = 1;
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Killed,
+    Stopped,
+    /// It was told to stop, and killed before it had.
+    KilledInItsStop,
+}
+
+/// What the world outside saw.
+struct Witness {
+    entries: Vec<Entry>,
+    /// When each process was first seen at work, and how it ended.
+    processes: BTreeMap<u32, (i64, Fate)>,
+    begins: HashMap<(String, u32), Vec<Seen>>,
+    ends: HashMap<(String, u32), Ending>,
+}
+
+/// Where and when an attempt was seen.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    at: i64,
+    process: u32,
+}
+
+impl Witness {
+    fn read(ground: &Ground, fates: &[Fate]) -> Self {
+        let entries = journal::read(&ground.journal());
+        let mut witness = Witness {
+            processes: BTreeMap::new(),
+            begins: HashMap::new(),
+            ends: HashMap::new(),
+            entries: Vec::new(),
+        };
+        for Entry { at, process, what } in entries.iter().cloned() {
+            match what {
+                What::Process | What::Works => witness.works(process, at, fates),
+                What::Begin { key, attempt, .. } => {
+                    witness.works(process, at, fates);
+                    witness.begins.entry((key, attempt)).or_default().push(Seen { at, process });
+                }
+                What::End { key, attempt, ending } => {
+                    witness.ends.insert((key, attempt), ending);
+                }
+                _ => {}
+            }
+        }
+        Witness { entries, ..witness }
+    }
+
+    /// A process shows that it works, perhaps for the first time.
+    fn works(&mut self, process: u32, at: i64, fates: &[Fate]) {
+        let fate = fates[process as usize];
+        self.processes.entry(process).or_insert((at, fate));
+    }
+
+    /// The process that worked at a time, and since when.
+    fn process_at(&self, at: i64) -> (u32, i64) {
+        let earlier =
+            self.processes.iter().rev().find(|(_, (began, _))| *began <= at + ROUNDING_MS);
+        earlier.map_or((0, i64::MIN), |(process, (began, _))| (*process, *began))
+    }
+
+    fn fate(&self, process: u32) -> Fate {
+        self.processes[&process].1
+    }
+
+    fn begun(&self, call: CallKey, attempt: u32) -> Option<Seen> {
+        self.begins.get(&(call.to_string(), attempt)).map(|seen| seen[0])
+    }
+
+    fn ended(&self, call: CallKey, attempt: u32) -> Option<Ending> {
+        self.ends.get(&(call.to_string(), attempt)).copied()
+    }
+}
+
+/// What there was, for the reader of a passing test.
+#[derive(Debug, Default)]
+#[expect(dead_code, reason = "it is printed as it is")]
+struct Tally {
+    instances: usize,
+    calls: usize,
+    attempts: usize,
+    outcomes: BTreeMap<&'static str, usize>,
+}
+
+/// Checks everything that was recorded and seen, when all processes have ended.
+pub(crate) fn check(ground: Ground, seed: u64, fates: &[Fate]) {
+    match program::runtime().block_on(compare(&ground, fates)) {
+        Ok(tally) => println!("{} processes: {tally:?}", fates.len()),
+        Err(wrong) => {
+            // What there is to look at stays.
+            let folder = ground.folder.keep();
+            panic!("RESURGAM_SEED={seed}, files in {}:\n{wrong}", folder.display());
+        }
+    }
+}
+
+async fn compare(ground: &Ground, fates: &[Fate]) -> Result<Tally, Wrong> {
+    let witness = Witness::read(ground, fates);
+    let store = SqliteStore::open(ground.file(), Options::default()).unwrap();
+    let everything = InstanceFilter { limit: 1_000_000, ..InstanceFilter::default() };
+    let rows = store.list(everything).await.unwrap();
+    let mut wrong = Wrong::default();
+    let mut tally = Tally { instances: rows.len(), ..Tally::default() };
+    wrong.extend(none_is_lost(&witness, &rows));
+    wrong.extend(none_began_twice(&witness));
+    let mut known = HashSet::new();
+    for row in &rows {
+        let run = RunKey { uid: row.uid, run: row.run };
+        let story = Story {
+            witness: &witness,
+            row,
+            run,
+            events: store.history(run).await.unwrap(),
+            ledger: store.attempts(run).await.unwrap(),
+        };
+        // A signal that was repeated as the run closed may be left: the sender was told that the
+        // run was open.
+        let mut left = store.messages(row.uid).await.unwrap();
+        left.retain(|message| !matches!(message.body, Message::Signal { .. }));
+        let open = store.tasks(run).await.unwrap().len() + left.len();
+        let before = wrong.what.len();
+        wrong.extend(story.check(&mut tally, &mut known));
+        wrong.expect(open == 0, || format!("{}: {open} tasks and messages are left", row.id));
+        wrong.tell_the_story(before, &story);
+    }
+    wrong.expect(witness.begins.keys().all(|(key, _)| known.contains(key)), || {
+        "an attempt of an unknown call began".to_string()
+    });
+    store.close().await;
+    if wrong.what.is_empty() { Ok(tally) } else { Err(wrong) }
+}
+
+/// What is wrong, and the whole story of the first instance that something is wrong with.
+#[derive(Default)]
+struct Wrong {
+    what: Vec<String>,
+    story: Option<String>,
+}
+
+impl Wrong {
+    fn expect(&mut self, holds: bool, otherwise: impl FnOnce() -> String) {
+        if !holds {
+            self.what.push(otherwise());
+        }
+    }
+
+    fn extend(&mut self, others: Wrong) {
+        self.what.extend(others.what);
+    }
+
+    /// Adds what is known about an instance when something new is wrong with it.
+    fn tell_the_story(&mut self, before: usize, story: &Story<'_>) {
+        if self.what.len() > before {
+            self.story.get_or_insert_with(|| story.text());
+        }
+    }
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.what.join("\n"))?;
+        f.write_str(self.story.as_deref().unwrap_or_default())
+    }
+}
+
+/// Every start that was acknowledged is there, and every start that was begun happened once.
+fn none_is_lost(witness: &Witness, rows: &[InstanceRow]) -> Wrong {
+    let mut wrong = Wrong::default();
+    let mut ids: HashMap<&str, usize> = HashMap::new();
+    rows.iter().for_each(|row| *ids.entry(&row.id).or_default() += 1);
+    for entry in &witness.entries {
+        if let What::Started { id } | What::Starting { id } = &entry.what {
+            let count = ids.get(id.as_str()).copied().unwrap_or(0);
+            wrong.expect(count == 1, || format!("{id} was started and is there {count} times"));
+        }
+    }
+    wrong
+}
+
+fn none_began_twice(witness: &Witness) -> Wrong {
+    let mut wrong = Wrong::default();
+    for ((key, attempt), seen) in &witness.begins {
+        wrong.expect(seen.len() == 1, || format!("attempt {attempt} of {key} began: {seen:?}"));
+    }
+    wrong
+}
+
+/// Everything that is known about an instance.
+struct Story<'a> {
+    witness: &'a Witness,
+    row: &'a InstanceRow,
+    run: RunKey,
+    events: Vec<Event>,
+    ledger: Vec<AttemptRow>,
+}
+
+/// How a call ended.
+enum End<'a> {
+    Completed { attempt: u32, metadata: Option<&'a RetryMetadata> },
+    Failed { attempt: u32, failure: &'a Failure, why: &'a str, metadata: Option<&'a RetryMetadata> },
+    Cancelled,
+}
+
+impl Story<'_> {
+    fn check(&self, tally: &mut Tally, known: &mut HashSet<String>) -> Wrong {
+        let mut wrong = self.check_events();
+        let mut reported = Vec::new();
+        for event in &self.events {
+            let EventKind::ActivityScheduled(scheduled) = &event.kind else { continue };
+            let key = self.run.call(event.seq);
+            known.insert(key.to_string());
+            let ends = self.ends(event.seq);
+            let [(at, end)] = ends.as_slice() else {
+                wrong.what.push(format!("{key}: it ended {} times", ends.len()));
+                continue;
+            };
+            let rows: Vec<_> = self.ledger.iter().filter(|row| row.call == key).collect();
+            let policy = workload::policy(&scheduled.name).check().unwrap();
+            let call =
+                Call { story: self, key, scheduled: event.at, ended: *at, rows, policy, end };
+            wrong.extend(call.check());
+            call.count(tally);
+            reported.push(call.settled());
+        }
+        let outcome = self.row.outcome.as_ref().and_then(|outcome| outcome.decode().ok());
+        let expected = Report { calls: reported, signal: self.row.id.clone() };
+        wrong.expect(outcome.as_ref() == Some(&expected), || {
+            format!("{}: returned {outcome:?}, history says {expected:?}", self.row.id)
+        });
+        wrong
+    }
+
+    fn ends(&self, call: Seq) -> Vec<(Timestamp, End<'_>)> {
+        let ends = self.events.iter().filter_map(|event| {
+            let end = match &event.kind {
+                EventKind::ActivityCompleted(done) if done.activity == call => {
+                    End::Completed { attempt: done.attempt, metadata: done.retry_metadata.as_ref() }
+                }
+                EventKind::ActivityFailed(failed) if failed.activity == call => End::Failed {
+                    attempt: failed.attempt,
+                    failure: &failed.failure,
+                    why: &failed.why,
+                    metadata: failed.retry_metadata.as_ref(),
+                },
+                EventKind::ActivityCancelled { activity } if *activity == call => End::Cancelled,
+                _ => return None,
+            };
+            Some((event.at, end))
+        });
+        ends.collect()
+    }
+
+    fn check_events(&self) -> Wrong {
+        let mut wrong = Wrong::default();
+        let (id, events) = (&self.row.id, &self.events);
+        wrong.expect(self.row.status == Status::Completed, || {
+            format!(
+                "{id}: is {}: {:?} {:?}",
+                self.row.status.name(),
+                self.row.error,
+                self.row.outcome
+            )
+        });
+        let in_order = events.iter().zip(1..).all(|(event, seq)| event.seq == Seq(seq));
+        wrong.expect(in_order, || format!("{id}: its events have gaps"));
+        let in_time = events.windows(2).all(|two| two[0].at <= two[1].at);
+        wrong.expect(in_time, || format!("{id}: its events go back in time"));
+        let count =
+            |is: fn(&EventKind) -> bool| events.iter().filter(|event| is(&event.kind)).count();
+        let closes = count(EventKind::is_close);
+        wrong.expect(closes == 1, || format!("{id}: it was closed {closes} times"));
+        let signals = count(|kind| matches!(kind, EventKind::SignalReceived { .. }));
+        wrong.expect(signals == 1, || format!("{id}: {signals} signals came of one request"));
+        for event in events {
+            if let EventKind::TimerStarted { fire_at } = event.kind {
+                wrong.extend(self.check_timer(event.seq, fire_at));
+            }
+        }
+        wrong
+    }
+
+    /// A timer fires once and at its time, whatever happened to the process meanwhile.
+    fn check_timer(&self, timer: Seq, fire_at: Timestamp) -> Wrong {
+        let mut wrong = Wrong::default();
+        let (mut ends, due) = (0, fire_at.as_millis());
+        for event in &self.events {
+            match event.kind {
+                EventKind::TimerFired { timer: fired } if fired == timer => {
+                    ends += 1;
+                    let at = event.at.as_millis();
+                    let latest = due.max(self.witness.process_at(at).1) + SLACK_MS;
+                    wrong.expect(due <= at && at <= latest, || {
+                        format!("{}: timer {timer} was due at {due} and fired at {at}", self.row.id)
+                    });
+                }
+                EventKind::TimerCancelled { timer: cancelled } if cancelled == timer => ends += 1,
+                _ => {}
+            }
+        }
+        wrong.expect(ends == 1, || format!("{}: timer {timer} ended {ends} times", self.row.id));
+        wrong
+    }
+
+    /// History, ledger and journal of the instance.
+    fn text(&self) -> String {
+        let mut text = format!("the story of {}:\n", self.row.id);
+        for event in &self.events {
+            writeln!(text, "  {} {} {:?}", event.seq, event.at.as_millis(), event.kind).unwrap();
+        }
+        for row in &self.ledger {
+            let AttemptRow { call, attempt, outcome, delay_ms, why, .. } = row;
+            let (began, ended) = (row.started_at.as_millis(), row.ended_at.as_millis());
+            writeln!(
+                text,
+                "  ledger: call {} attempt {attempt} {} {began} to {ended}, then {delay_ms:?} ({why})",
+                call.seq,
+                outcome.name()
+            )
+            .unwrap();
+        }
+        let uid = self.run.uid.to_string();
+        let times = || self.events.iter().map(|event| event.at.as_millis());
+        let lived = times().min().unwrap_or(0) - 200..times().max().unwrap_or(0);
+        let about = |entry: &&Entry| match &entry.what {
+            What::Begin { key, .. } | What::End { key, .. } => key.starts_with(&uid),
+            What::Process => lived.contains(&entry.at),
+            _ => false,
+        };
+        for entry in self.witness.entries.iter().filter(about) {
+            writeln!(text, "  journal: {} {} {:?}", entry.at, entry.process, entry.what).unwrap();
+        }
+        text
+    }
+}
+
+/// Everything that is known about an activity call.
+struct Call<'a> {
+    story: &'a Story<'a>,
+    key: CallKey,
+    scheduled: Timestamp,
+    ended: Timestamp,
+    rows: Vec<&'a AttemptRow>,
+    policy: CheckedPolicy,
+    end: &'a End<'a>,
+}
+
+/// What follows an attempt that did not succeed.
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    Again(Duration),
+    Stop(Reason),
+}
+
+impl Call<'_> {
+    fn check(&self) -> Wrong {
+        let mut wrong = Wrong::default();
+        let begun = self.begun();
+        let last = match self.end {
+            End::Completed { attempt, .. } | End::Failed { attempt, .. } => *attempt,
+            End::Cancelled => begun.last().map_or(0, |(attempt, _)| *attempt),
+        };
+        wrong.expect(begun.iter().all(|(attempt, _)| *attempt <= last), || {
+            format!("{}: ended with attempt {last}, but began {begun:?}", self.key)
+        });
+        let numbers: Vec<u32> = self.rows.iter().map(|row| row.attempt).collect();
+        let expected: Vec<u32> = match self.end {
+            End::Completed { .. } => (1..last).collect(),
+            End::Failed { .. } => (1..=last).collect(),
+            // The last one may have been under way.
+            End::Cancelled => (1..=u32::try_from(numbers.len()).unwrap()).collect(),
+        };
+        wrong.expect(numbers == expected, || {
+            format!("{}: the ledger has {numbers:?} and not {expected:?}", self.key)
+        });
+        for row in &self.rows {
+            wrong.extend(self.check_row(row));
+        }
+        wrong.extend(self.check_decisions());
+        wrong.extend(self.check_end());
+        wrong.extend(self.check_times());
+        wrong
+    }
+
+    /// The attempts that the world outside saw, in order.
+    fn begun(&self) -> Vec<(u32, Seen)> {
+        let key = self.key.to_string();
+        let all = self.story.witness.begins.iter();
+        let mut begun: Vec<_> = all
+            .filter(|((call, _), _)| *call == key)
+            .map(|((_, attempt), seen)| (*attempt, seen[0]))
+            .collect();
+        begun.sort_by_key(|(attempt, _)| *attempt);
+        begun
+    }
+
+    /// What a row says happened did happen.
+    fn check_row(&self, row: &AttemptRow) -> Wrong {
+        let mut wrong = Wrong::default();
+        let witness = self.story.witness;
+        let begun = witness.begun(self.key, row.attempt);
+        let ended = witness.ended(self.key, row.attempt);
+        let fate = begun.map(|seen| witness.fate(seen.process));
+        let agrees = match row.outcome {
+            AttemptOutcome::Failed => ended == Some(Ending::Failed),
+            AttemptOutcome::Snoozed => ended == Some(Ending::Snoozed),
+            // Its process may have died between the claim and the first line of the code.
+            AttemptOutcome::Lost => fate.is_none_or(|fate| fate != Fate::Stopped),
+            // So may the stop have come, after the attempt was handed to the executor.
+            AttemptOutcome::Interrupted => fate.is_none_or(|fate| fate != Fate::Killed),
+            AttemptOutcome::Cancelled => false,
+        };
+        wrong.expect(agrees, || {
+            format!("{}: {} {row:?}, seen: {fate:?} {ended:?}", self.key, row.outcome.name())
+        });
+        wrong
+    }
+
+    /// What followed each attempt is what the policy says, which depends on how many failures it
+    /// still knows of.
+    fn check_decisions(&self) -> Wrong {
+        let mut wrong = Wrong::default();
+        let (mut failures, mut lost_in_a_row) = (0, 0);
+        for (place, row) in self.rows.iter().enumerate() {
+            match row.outcome {
+                AttemptOutcome::Failed => (failures, lost_in_a_row) = (failures + 1, 0),
+                AttemptOutcome::Snoozed => lost_in_a_row = 0,
+                AttemptOutcome::Lost => lost_in_a_row += 1,
+                _ => {}
+            }
+            let expected = self.decide(row, failures, lost_in_a_row);
+            let is_last = place + 1 == self.rows.len();
+            let actual = match (row.delay_ms, self.end) {
+                (Some(delay), _) => Next::Again(Duration::from_millis(delay)),
+                (None, End::Failed { why, .. }) if is_last && *why == expected.why() => {
+                    continue;
+                }
+                (None, _) => Next::Stop(Reason::Cancelled),
+            };
+            wrong.expect(actual == expected, || {
+                let attempt = row.attempt;
+                format!("{}: after attempt {attempt}: {actual:?}, not {expected:?}", self.key)
+            });
+        }
+        wrong
+    }
+
+    fn decide(&self, row: &AttemptRow, failures: u32, lost_in_a_row: u32) -> Next {
+        let CallKey { run, seq } = self.key;
+        let once = self.policy.idempotency == Idempotency::AtMostOnce;
+        let decision = match row.outcome {
+            AttemptOutcome::Snoozed => return Next::Again(SNOOZE),
+            AttemptOutcome::Interrupted if once => return Next::Stop(Reason::WorkerLost),
+            AttemptOutcome::Interrupted => return Next::Again(Duration::ZERO),
+            AttemptOutcome::Lost => retry::decide_lost(&self.policy, lost_in_a_row),
+            _ => {
+                let state = retry::State::after(failures, self.scheduled);
+                let u = retry::uniform(run.uid.0, run.run, seq.0, failures);
+                let failure = row.failure.clone().unwrap_or_default();
+                retry::decide(&self.policy, &state, &failure, row.ended_at, u)
+            }
+        };
+        match decision {
+            Decision::Retry { delay, .. } => Next::Again(delay),
+            Decision::Stop { why } => Next::Stop(why.reason),
+        }
+    }
+
+    /// The event that ended the call tells the same story as the ledger.
+    fn check_end(&self) -> Wrong {
+        let mut wrong = Wrong::default();
+        let (attempt, metadata, exhausted) = match self.end {
+            End::Completed { attempt, metadata } => {
+                let ended = self.story.witness.ended(self.key, *attempt);
+                wrong.expect(ended == Some(Ending::Succeeded), || {
+                    format!("{}: attempt {attempt} completed, seen: {ended:?}", self.key)
+                });
+                (*attempt, *metadata, false)
+            }
+            End::Failed { attempt, failure, why, metadata } => {
+                let lost = *why == Reason::WorkerLost.name();
+                wrong.expect((failure.kind == Kind::WorkerLost) == lost, || {
+                    format!("{}: {failure} because of {why}", self.key)
+                });
+                (*attempt, *metadata, *why == Reason::MaxAttempts.name())
+            }
+            End::Cancelled => {
+                // No process that came later began it again.
+                let (process, _) = self.story.witness.process_at(self.ended.as_millis());
+                let begun = self.begun();
+                wrong.expect(begun.iter().all(|(_, seen)| seen.process <= process), || {
+                    format!("{}: cancelled in process {process}, but: {begun:?}", self.key)
+                });
+                return wrong;
+            }
+        };
+        let expected = self.metadata(attempt, exhausted);
+        wrong.expect(self.same_metadata(metadata, expected.as_ref()), || {
+            format!("{}: history says {metadata:?}, the ledger {expected:?}", self.key)
+        });
+        wrong
+    }
+
+    /// What the ledger says about the retries.
+    fn metadata(&self, attempt: u32, exhausted: bool) -> Option<RetryMetadata> {
+        let rows = self.rows.iter().filter(|row| row.outcome != AttemptOutcome::Snoozed);
+        let errors: Vec<_> = rows
+            .map(|row| {
+                let failure = row.failure.clone().unwrap_or_default();
+                resurgam_core::event::AttemptError {
+                    attempt: row.attempt,
+                    error_type: failure.kind.name().to_string(),
+                    message: failure.message.clone(),
+                    timestamp_ms: row.ended_at.as_millis(),
+                }
+            })
+            .collect();
+        let left_out = errors.len().saturating_sub(20);
+        let kept =
+            errors.iter().enumerate().filter(|(place, _)| *place < 10 || *place >= 10 + left_out);
+        let first = self.rows.first().map_or(self.ended, |row| row.started_at);
+        (attempt > 1).then(|| RetryMetadata {
+            total_attempts: attempt,
+            total_duration_ms: u64::try_from(self.ended.since(first).as_millis()).unwrap(),
+            exhausted,
+            last_error: errors.last().cloned(),
+            errors: kept.map(|(_, error)| error.clone()).collect(),
+            errors_left_out: u32::try_from(left_out).unwrap(),
+        })
+    }
+
+    /// The duration ends when the outcome was known; the event may be a little, or a crash, later.
+    fn same_metadata(&self, one: Option<&RetryMetadata>, other: Option<&RetryMetadata>) -> bool {
+        let (Some(one), Some(other)) = (one, other) else { return one == other };
+        let total_duration_ms = one.total_duration_ms;
+        let same = *one == RetryMetadata { total_duration_ms, ..other.clone() };
+        same && total_duration_ms <= other.total_duration_ms
+    }
+
+    /// Each attempt began when the one before said it would, and not much later: a crash neither
+    /// shortens a wait nor begins it anew.
+    fn check_times(&self) -> Wrong {
+        let mut wrong = Wrong::default();
+        let mut due = self.scheduled.as_millis();
+        let rows = self.rows.iter().map(|row| Some(*row)).chain([None]);
+        for (attempt, row) in (1..).zip(rows) {
+            if let Some(row) = row {
+                let claimed = row.started_at.as_millis();
+                wrong.expect(claimed >= due, || {
+                    format!("{}: attempt {attempt} due at {due} claimed at {claimed}", self.key)
+                });
+            }
+            if let Some(Seen { at, process }) = self.story.witness.begun(self.key, attempt) {
+                let latest = due.max(self.story.witness.processes[&process].0) + SLACK_MS;
+                wrong.expect(due - ROUNDING_MS <= at && at <= latest, || {
+                    format!("{}: attempt {attempt} due at {due} began at {at}", self.key)
+                });
+            }
+            if let Some(row) = row {
+                let delay = i64::try_from(row.delay_ms.unwrap_or(0)).unwrap();
+                due = row.ended_at.as_millis() + delay;
+            }
+        }
+        wrong
+    }
+
+    /// What the workflow must have been told.
+    fn settled(&self) -> String {
+        match self.end {
+            End::Completed { .. } => "completed".to_string(),
+            End::Failed { failure, why, .. } => {
+                format!("failed as {} because of {why}", failure.kind.name())
+            }
+            End::Cancelled => "cancelled".to_string(),
+        }
+    }
+
+    fn count(&self, tally: &mut Tally) {
+        tally.calls += 1;
+        tally.attempts += self.begun().len();
+        for row in &self.rows {
+            *tally.outcomes.entry(row.outcome.name()).or_default() += 1;
+        }
+        let end = match self.end {
+            End::Completed { .. } => "calls completed",
+            End::Failed { why, .. } if *why == Reason::WorkerLost.name() => "calls worker_lost",
+            End::Failed { .. } => "calls exhausted",
+            End::Cancelled => "calls cancelled",
+        };
+        *tally.outcomes.entry(end).or_default() += 1;
+    }
+}
+
+impl Next {
+    fn why(&self) -> &'static str {
+        match self {
+            Next::Stop(reason) => reason.name(),
+            Next::Again(_) => "again",
+        }
+    }
+}

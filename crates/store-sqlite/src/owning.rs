@@ -1,0 +1,135 @@
+//! Who works on a database, and how one that was overtaken is kept from writing.
+//!
+//! The right to work is a lock beside a file, and a note in memory. Taking it also writes the
+//! node's name into the database. From then on every commit of that node begins with reading the
+//! name, inside its transaction: once another name is there nothing is written, whatever happened
+//! to the lock, and however long the process slept before this commit.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use resurgam_store::rows::Owner;
+use resurgam_store::{Error, Result};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+
+use crate::beside::Beside;
+use crate::lock::{self, Lock, LockFile, Locked};
+use crate::trouble::Attempted;
+
+/// Where it is noted who owns a database.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    /// In a lock file.
+    File(Beside),
+    /// Here: nobody else can reach a database in memory.
+    Memory(Note),
+}
+
+/// The owner of a database in memory.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Note(Arc<Mutex<Option<Owner>>>);
+
+/// What proves the right to work, for as long as it lives.
+pub(crate) enum Proof {
+    File(#[allow(dead_code, reason = "only its drop matters")] Lock),
+    Memory(Note),
+}
+
+/// What a node must find before it writes.
+#[derive(Debug)]
+pub(crate) struct Fence {
+    node: String,
+    /// None in memory.
+    locked: Option<Locked>,
+    /// The lock file was seen to be gone, so that somebody else can become the owner.
+    lost: bool,
+}
+
+/// The answer to who wants to work.
+pub(crate) enum Taking {
+    Taken(Proof, Fence),
+    Held(Owner),
+}
+
+impl Place {
+    /// Takes the right to work and writes the node's name into the database. When that fails, the
+    /// right is given back.
+    pub(crate) fn take(&self, connection: &Connection, node: &str) -> Result<Taking> {
+        let taken = self.try_take(node)?;
+        if let Taking::Taken(..) = &taken {
+            write_owner(connection, node).attempted(|| format!("note that node {node} owns it"))?;
+        }
+        Ok(taken)
+    }
+
+    fn try_take(&self, node: &str) -> Result<Taking> {
+        let owner = lock::this_process(node);
+        let fence = |locked| Fence { node: node.to_string(), locked, lost: false };
+        match self {
+            Place::File(beside) => {
+                let file = LockFile::new(beside);
+                Ok(match file.try_take(&owner)? {
+                    Some((lock, locked)) => Taking::Taken(Proof::File(lock), fence(Some(locked))),
+                    None => Taking::Held(file.holder()),
+                })
+            }
+            Place::Memory(note) => Ok(match &mut *note.lock() {
+                Some(holder) => Taking::Held(holder.clone()),
+                free => {
+                    *free = Some(owner);
+                    Taking::Taken(Proof::Memory(note.clone()), fence(None))
+                }
+            }),
+        }
+    }
+
+    /// Who has the right to work now.
+    pub(crate) fn owner(&self) -> Result<Option<Owner>> {
+        match self {
+            Place::File(beside) => LockFile::new(beside).owner(),
+            Place::Memory(note) => Ok(note.lock().clone()),
+        }
+    }
+}
+
+impl Note {
+    fn lock(&self) -> MutexGuard<'_, Option<Owner>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Proof {
+    fn drop(&mut self) {
+        if let Proof::Memory(note) = self {
+            *note.lock() = None;
+        }
+    }
+}
+
+impl Fence {
+    /// Looks whether the lock file is still there. Once it is not, another process can take the
+    /// right to work at any moment, and this one no longer has it.
+    pub(crate) fn look(&mut self) {
+        self.lost |= self.locked.as_ref().is_some_and(|locked| !locked.is_in_place());
+    }
+
+    /// Refuses to write without the right to work. `owner` is who the database says owns it.
+    pub(crate) fn check(&self, owner: Option<&str>) -> Result<()> {
+        match (owner, &self.locked) {
+            (Some(owner), Some(locked)) if owner == self.node && self.lost => {
+                Err(Error::fenced(format!(
+                    "its lock file {} was removed, so that another node can own it",
+                    locked.path().display()
+                )))
+            }
+            (Some(owner), _) if owner == self.node => Ok(()),
+            (Some(owner), _) => Err(Error::fenced(format!("node {owner} owns it by now"))),
+            (None, _) => Err(Error::fenced("no node owns it by now")),
+        }
+    }
+}
+
+fn write_owner(connection: &Connection, node: &str) -> rusqlite::Result<()> {
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    transaction.execute("UPDATE meta SET owner = ?1", [node])?;
+    transaction.commit()
+}

@@ -1,0 +1,352 @@
+//! Who works on the store: this node, or another one that it stands by for.
+//!
+//! | role    | what it does                                                                     |
+//! |---------|----------------------------------------------------------------------------------|
+//! | asking  | nothing yet: requests wait until it is known who works                           |
+//! | client  | stores what is asked for as rows that wake the owner; stands by if it may work   |
+//! | owner   | everything                                                                       |
+//!
+//! A store has one owner. The right to work is the store's to give and lasts as long as the
+//! process does, so there is nothing to renew, and a node that stands by takes over at once. An
+//! owner that was overtaken all the same (its lock was removed under it) can write nothing any
+//! more; it forgets everything and stands by.
+//!
+//! Nobody tells anybody anything but through the store: each side looks when somebody else has
+//! committed. Then the owner reads the messages that are due, and a client whether what it waits
+//! for is closed.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use resurgam_core::{RunKey, Timestamp, Uid};
+use resurgam_store::rows::{DueMessage, InstanceRow, Message as StoredMessage, MessageRow};
+use resurgam_store::{InstanceWrite, MessageWrite, Ownership, Owning, Result, Step, Store};
+
+use super::commit::{Effect, Pending, Refusal};
+use super::due::Due;
+use super::request::Reply;
+use super::run::{News, Origin, news_of, put_back};
+use super::{Engine, Message, new_node};
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::handle::Outcome;
+
+/// How often a node that stands by looks whether it may work.
+const STAND_BY: Duration = Duration::from_millis(20);
+
+/// How many due messages are read at once.
+const DUE: usize = 10_000;
+
+/// What this node is to the store.
+#[derive(Debug)]
+pub(super) enum Role {
+    /// That is not known yet.
+    Asking,
+    /// Somebody else works, or nobody.
+    Client,
+    /// It works.
+    Owner(#[allow(dead_code, reason = "it ends when it is dropped")] Ownership),
+}
+
+/// What is being read because somebody else has committed. One read at a time: what changes
+/// meanwhile is read after it.
+#[derive(Debug, Default)]
+pub(super) struct Hearing {
+    reading: bool,
+    again: bool,
+}
+
+impl Engine {
+    pub(super) fn is_owner(&self) -> bool {
+        matches!(self.role, Role::Owner(_))
+    }
+
+    /// Asks for the right to work, again and again until it is granted.
+    pub(super) fn ask_to_own(&self) {
+        let (store, clock, mailbox) =
+            (self.store.clone(), self.clock.clone(), self.mailbox.clone());
+        let (node, patient) = (self.node.clone(), self.options.work);
+        let mut busy = clock.busy(&"a node that asks to work");
+        tokio::spawn(async move {
+            if !patient {
+                return mailbox.send(Message::Role(Ok(None)));
+            }
+            let mut told = false;
+            loop {
+                match store.try_own(&node).await {
+                    Ok(Owning::Taken(right)) => {
+                        return mailbox.send(Message::Role(Ok(Some(right))));
+                    }
+                    Ok(Owning::Held(owner)) if !told => {
+                        tracing::info!("standing by: the store is owned by {owner}");
+                        told = true;
+                        mailbox.send(Message::Role(Ok(None)));
+                    }
+                    Ok(Owning::Held(_)) => {}
+                    Err(error) => mailbox.send(Message::Role(Err(error))),
+                }
+                let moment = clock.sleep_until(clock.now().saturating_add(STAND_BY));
+                drop(busy);
+                busy = moment.await;
+            }
+        });
+    }
+
+    /// It is known whether this node works.
+    pub(super) fn role_known(&mut self, answer: Result<Option<Ownership>>) {
+        match answer {
+            Ok(Some(right)) => {
+                tracing::info!(node = %self.node, "this node works on the store");
+                self.role = Role::Owner(right);
+                self.owns.send_replace(true);
+                self.recover();
+                // What the owner before has closed, nobody in this process has heard of.
+                self.look_for_ends();
+            }
+            Ok(None) if matches!(self.role, Role::Asking) => self.role = Role::Client,
+            Ok(None) => {}
+            Err(error) => return self.role_unknown(&error),
+        }
+        for reply in std::mem::take(&mut self.early.settled) {
+            reply.send(Ok(()));
+        }
+        for request in std::mem::take(&mut self.early.requests) {
+            self.request(request);
+        }
+    }
+
+    /// The store does not say who works. Whoever waits for that hears of it; asking goes on.
+    fn role_unknown(&mut self, error: &resurgam_store::Error) {
+        if matches!(self.role, Role::Asking) {
+            tracing::warn!("ask to work, again soon: {error}");
+        }
+        for reply in std::mem::take(&mut self.early.settled) {
+            reply.send(Err(Error::rejected(error)));
+        }
+    }
+
+    /// Answers when it is known whether this node works.
+    pub(super) fn settle(&mut self, reply: Reply<()>) {
+        match self.role {
+            Role::Asking => self.early.settled.push(reply),
+            _ => reply.send(Ok(())),
+        }
+    }
+
+    /// Another node works on the store by now: everything in memory is worth nothing.
+    pub(super) fn step_down(&mut self, fenced: Vec<Pending>) {
+        tracing::error!(node = %self.node, "another node works on the store; standing by");
+        let ready = self.outbox.take_ready();
+        for effect in fenced.into_iter().chain(ready).flat_map(|pending| pending.effects) {
+            effect.fails(&Refusal::Fenced);
+        }
+        for run in std::mem::take(&mut self.runs).into_values() {
+            super::run::refuse_news(run.news);
+        }
+        for asleep in std::mem::take(&mut self.asleep).into_values() {
+            super::run::refuse_news(asleep.held);
+        }
+        self.ids.clear();
+        self.calls.clear();
+        self.blocked.clear();
+        self.outbox.in_flight = None;
+        self.due = Due::new(self.options.slots, self.options.horizon, self.clock.now());
+        // Claims of the node that it was count as lost, like those of any other.
+        self.node = new_node();
+        self.role = Role::Asking;
+        self.owns.send_replace(false);
+        let store = self.store.clone();
+        let mailbox = self.mailbox.clone();
+        let busy = self.clock.busy(&"a node that steps down");
+        tokio::spawn(async move {
+            if let Err(error) = store.disown().await {
+                tracing::warn!("step down: {error}");
+            }
+            mailbox.send(Message::SteppedDown);
+            drop(busy);
+        });
+    }
+
+    /// Looks whether somebody else has committed.
+    pub(super) fn hear_of_others(&mut self) {
+        if self.changes.has_changed().unwrap_or(false) {
+            self.changes.borrow_and_update();
+            self.look();
+        }
+    }
+
+    /// Somebody else has committed: looks for what concerns this node.
+    fn look(&mut self) {
+        match self.role {
+            Role::Owner(_) => self.look_for_messages(),
+            _ => self.look_for_ends(),
+        }
+    }
+
+    /// Reads which instances have messages of others.
+    fn look_for_messages(&mut self) {
+        if !self.hearing.begin() {
+            return;
+        }
+        let (store, until) = (self.store.clone(), self.clock.now());
+        let until = until.saturating_add(Duration::from_millis(1));
+        self.read(async move { Message::Heard { found: store.due_messages(until, DUE).await } });
+    }
+
+    /// Instances that have messages are woken, or read them now.
+    pub(super) fn heard(&mut self, found: Result<Vec<DueMessage>>) {
+        let again = self.hearing.end();
+        match found {
+            Ok(found) => {
+                let uids: HashSet<Uid> = found.iter().map(|message| message.uid).collect();
+                uids.into_iter().for_each(|uid| self.has_messages(uid));
+            }
+            // The next commit of somebody else, or the next scan, brings it up again.
+            Err(error) => tracing::warn!("look for messages, again later: {error}"),
+        }
+        if again {
+            self.look();
+        }
+    }
+
+    /// There are messages for an instance that this engine may not know of.
+    fn has_messages(&mut self, uid: Uid) {
+        if self.blocked.contains_key(&uid) {
+            return self.park(uid);
+        }
+        let Some(run) = self.runs.get_mut(&uid) else { return self.load_run(uid) };
+        if !run.hearing.begin() {
+            return;
+        }
+        let store = self.store.clone();
+        self.read(async move { Message::MessagesRead { uid, found: store.messages(uid).await } });
+    }
+
+    /// What a run had not heard of becomes news.
+    pub(super) fn messages_read(&mut self, uid: Uid, found: Result<Vec<MessageRow>>) {
+        let Some(run) = self.runs.get_mut(&uid) else { return self.load_run(uid) };
+        let again = run.hearing.end();
+        let rows = found.unwrap_or_else(|error| {
+            tracing::warn!(instance = %uid, "read messages, again later: {error}");
+            Vec::new()
+        });
+        let mut seen_again = false;
+        for row in rows {
+            seen_again |= run.taken.contains(&row.id);
+            if !matches!(row.body, StoredMessage::Timer { .. }) && !run.knows(&row.id) {
+                run.news.extend(news_of(run.key, row));
+            }
+        }
+        // A message that is taken already: the read was older than that, or somebody sent it once
+        // more. In the second case it is still there when it is read again.
+        run.read_again = seen_again;
+        if !run.committing {
+            run.taken.clear();
+        }
+        self.advance(uid);
+        if again {
+            self.has_messages(uid);
+        } else {
+            self.read_again(uid);
+        }
+    }
+
+    /// Reads the messages of a run once more, as soon as what it has taken is gone from the store.
+    pub(super) fn read_again(&mut self, uid: Uid) {
+        let Some(run) = self.runs.get_mut(&uid).filter(|run| !run.committing) else { return };
+        if std::mem::take(&mut run.read_again) {
+            self.has_messages(uid);
+        }
+    }
+
+    /// Stored messages of an instance no longer come up where work is looked for.
+    pub(super) fn park(&mut self, uid: Uid) {
+        let step = Step { messages: vec![MessageWrite::Park(uid)], ..Step::default() };
+        self.outbox.push(step, Vec::new());
+    }
+
+    /// Reads which of the instances that somebody waits for are closed.
+    fn look_for_ends(&mut self) {
+        let uids: Arc<[Uid]> = self.waiters.keys().copied().collect();
+        if uids.is_empty() || !self.hearing.begin() {
+            return;
+        }
+        let (store, clock) = (self.store.clone(), self.clock.clone());
+        self.read(async move { Message::Ends { found: ends(&*store, &*clock, uids).await } });
+    }
+
+    /// Those who wait for an instance that is closed get the outcome.
+    pub(super) fn ends_read(&mut self, found: Result<Vec<InstanceRow>>) {
+        let again = self.hearing.end();
+        match found {
+            Ok(rows) => {
+                for row in rows {
+                    if let Some(outcome) = Outcome::of(&row) {
+                        self.finished(row.uid, &outcome);
+                    }
+                }
+            }
+            Err(error) => tracing::warn!("look for closed instances, again later: {error}"),
+        }
+        if again {
+            self.look();
+        }
+    }
+
+    /// A client's news for an instance: stored, if the instance is open.
+    pub(super) fn tell_owner(&mut self, key: RunKey, news: News) {
+        debug_assert!(matches!(news.origin, Origin::Request));
+        let mut effects = Vec::new();
+        let open = InstanceWrite::Open { uid: key.uid };
+        let mut step = Step { instance: Some(open), ..Step::default() };
+        put_back(key, news, &mut step, &mut effects);
+        self.outbox.push(step, effects);
+    }
+
+    /// A client's start: the row of the instance, and a message that has the owner begin it.
+    pub(super) fn start_for_owner(
+        &mut self,
+        row: InstanceRow,
+        replace_closed: bool,
+        started: Effect,
+    ) {
+        let start = super::run::start_message(row.uid, Timestamp::EPOCH);
+        let step = Step {
+            instance: Some(InstanceWrite::Insert { row, replace_closed }),
+            messages: vec![MessageWrite::Insert(start)],
+            ..Step::default()
+        };
+        self.outbox.push(step, vec![started]);
+    }
+}
+
+impl Hearing {
+    /// True when a read is to begin; otherwise it follows the one that is under way.
+    pub(super) fn begin(&mut self) -> bool {
+        self.again = self.reading;
+        !std::mem::replace(&mut self.reading, true)
+    }
+
+    /// The read is over. True when another one is to follow.
+    pub(super) fn end(&mut self) -> bool {
+        self.reading = false;
+        std::mem::take(&mut self.again)
+    }
+
+    pub(super) fn is_reading(&self) -> bool {
+        self.reading
+    }
+}
+
+/// Those of the instances that are closed. When there are so many that looking takes time, it is
+/// followed by a pause, so that waiting for ten thousand does not keep a core busy.
+async fn ends(store: &dyn Store, clock: &dyn Clock, uids: Arc<[Uid]>) -> Result<Vec<InstanceRow>> {
+    let began = clock.now();
+    let found = store.closed(uids).await;
+    let took = clock.now().since(began);
+    if took > Duration::from_millis(2) {
+        drop(clock.sleep_until(clock.now().saturating_add(took * 4)).await);
+    }
+    found
+}
