@@ -41,6 +41,9 @@ impl App {
     pub async fn stop(mut self) -> Result<()> {
         self.client.handle().stop().await?;
         let joined = (&mut self.engine).await;
+        // The file alone is the whole database then, unless others still use it. Nothing depends on
+        // that, so trouble with it is none of the stop.
+        let _unless_others_use_it = self.client.handle().store().flush().await;
         joined
             .map_err(|error| Error::failed("stop", resurgam_core::Failure::new(error.to_string())))
     }

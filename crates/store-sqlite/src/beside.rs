@@ -24,6 +24,11 @@ impl Beside {
         Ok(Beside { database: fs::canonicalize(database)? })
     }
 
+    /// The database.
+    pub(crate) fn database(&self) -> &Path {
+        &self.database
+    }
+
     /// The file that the owner locks.
     pub(crate) fn owner(&self) -> PathBuf {
         self.named("-owner")

@@ -3,6 +3,7 @@
 //! It works when the writer wakes it, and once more when the writer has ended: then the log is
 //! emptied, so that a store that was closed is a single file.
 
+use std::sync::PoisonError;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::busy;
 use crate::writer::{Copying, copy_log};
 
 /// How long closing waits for readers of other processes before it leaves the log to them.
-const CLOSING: Duration = Duration::from_millis(100);
+pub(crate) const CLOSING: Duration = Duration::from_millis(100);
 
 /// Copies whenever it is woken. Trouble is left alone: nothing is lost, the log is merely longer,
 /// and whatever ails the disk is said by the next commit.
@@ -21,5 +22,11 @@ pub(crate) fn run(connection: &Connection, wakes: &Receiver<()>, copying: &Copyi
         let _ = copy_log(connection, copying);
     }
     busy::limit_on_this_thread(CLOSING);
+    empty_log(connection, copying);
+}
+
+/// Copies all of the log and empties it, unless others still read there.
+pub(crate) fn empty_log(connection: &Connection, copying: &Copying) {
+    let _copying = copying.lock().unwrap_or_else(PoisonError::into_inner);
     let _ = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
 }

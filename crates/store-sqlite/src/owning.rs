@@ -13,7 +13,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::beside::Beside;
 use crate::lock::{self, Lock, LockFile, Locked};
-use crate::trouble::Attempted;
+use crate::trouble::{self, Attempted};
 
 /// Where it is noted who owns a database.
 #[derive(Clone, Debug)]
@@ -56,7 +56,13 @@ impl Place {
     pub(crate) fn take(&self, connection: &Connection, node: &str) -> Result<Taking> {
         let taken = self.try_take(node)?;
         if let Taking::Taken(..) = &taken {
-            write_owner(connection, node).attempted(|| format!("note that node {node} owns it"))?;
+            let written = write_owner(connection, node);
+            match self {
+                Place::File(beside) => {
+                    written.map_err(|error| trouble::on_opening(beside.database(), error))?
+                }
+                Place::Memory(_) => written.attempted(|| format!("note that {node} owns it"))?,
+            }
         }
         Ok(taken)
     }

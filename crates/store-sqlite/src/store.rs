@@ -204,6 +204,11 @@ impl SqliteStore {
         self.ask_writer(what, move |reading| reading.bad_rows(limit)).await
     }
 
+    /// Empties the write-ahead log as far as other processes let it.
+    pub(crate) async fn empty_log(&self) -> Result<()> {
+        self.order(|answer| Order::Flush { answer }, || "empty the log".into()).await
+    }
+
     /// Finishes what was asked, empties the write-ahead log and ends the threads. Later calls are
     /// errors.
     pub async fn close(&self) {

@@ -25,6 +25,7 @@ use tokio::sync::oneshot;
 use crate::aside::{self, SetAside};
 use crate::busy;
 use crate::changes::Changes;
+use crate::checkpoint;
 use crate::commit::Statements;
 use crate::owning::{Fence, Place, Taking};
 use crate::queue::Queue;
@@ -39,6 +40,8 @@ pub(crate) enum Order {
     Own { node: String, answer: oneshot::Sender<Result<Owning>> },
     /// Commit as a client again.
     Disown { answer: oneshot::Sender<Result<()>> },
+    /// Copy the whole log into the database and empty it.
+    Flush { answer: oneshot::Sender<Result<()>> },
     /// Read on this connection: everything in memory, otherwise what only this one can tell.
     Read(ReadJob),
     /// Mark rows that cannot be read.
@@ -152,6 +155,14 @@ impl Writer {
             }
             Order::Disown { answer } => {
                 desk.fence = None;
+                let _ = answer.send(Ok(()));
+            }
+            Order::Flush { answer } => {
+                if let Some(log) = &self.log {
+                    busy::limit_on_this_thread(checkpoint::CLOSING);
+                    checkpoint::empty_log(&self.connection, &log.copying);
+                    busy::limit_on_this_thread(self.busy_timeout);
+                }
                 let _ = answer.send(Ok(()));
             }
             Order::Read(job) => job(&self.connection, &mut |rows| self.set_aside(&rows)),

@@ -19,6 +19,10 @@ pub trait Own {
     /// From now on commits through this store are a client's again.
     fn disown(&self) -> Answer<'_, ()>;
 
+    /// Brings everything to the place where it is to rest, when work is over for now: a store that
+    /// keeps a log empties it as far as others let it.
+    fn flush(&self) -> Answer<'_, ()>;
+
     /// Who has the right to work now.
     fn owner(&self) -> Answer<'_, Option<Owner>>;
 

@@ -299,7 +299,7 @@ pub struct Owner {
 
 impl std::fmt::Display for Owner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "process {} ({}), since {}", self.pid, self.program, self.since)
+        write!(f, "process {} ({})", self.pid, self.program)
     }
 }
 

@@ -176,6 +176,10 @@ impl Own for FaultyStore {
         self.store.disown()
     }
 
+    fn flush(&self) -> Answer<'_, ()> {
+        self.store.flush()
+    }
+
     fn owner(&self) -> Answer<'_, Option<Owner>> {
         self.store.owner()
     }

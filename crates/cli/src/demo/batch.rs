@@ -26,6 +26,9 @@ impl Work {
         size: u32,
     ) -> Result<Self, Trouble> {
         let newest = newest(client).await?;
+        if !client.is_owner() {
+            return Work::of_others(client, newest).await;
+        }
         if let Some(batch) = newest {
             let rows = orders(client, batch).await?;
             let open = rows.iter().filter(|row| !row.status.is_closed()).count();
@@ -41,6 +44,27 @@ impl Work {
         })?;
         start(client, batch).await?;
         Ok(Work { batch, open: size as usize, taken_up: false })
+    }
+}
+
+impl Work {
+    /// What another process works on now. Beginning something beside it would mix up the journal.
+    async fn of_others(client: &Client, newest: Option<Batch>) -> Result<Self, Trouble> {
+        let open = match newest {
+            Some(batch) => {
+                let rows = orders(client, batch).await?;
+                rows.iter().filter(|row| !row.status.is_closed()).count()
+            }
+            None => 0,
+        };
+        match newest.filter(|_| open > 0) {
+            Some(batch) => Ok(Work { batch, open, taken_up: true }),
+            None => Err(Trouble::Refused(
+                "another process works on this file and has no unfinished orders; let it end, or \
+                 give --db another file"
+                    .to_string(),
+            )),
+        }
     }
 }
 

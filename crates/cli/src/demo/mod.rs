@@ -22,7 +22,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use resurgam::{Client, InstanceRow};
+use resurgam::{Client, InstanceRow, Owner};
 
 use crate::exit::Exit;
 use crate::style;
@@ -113,7 +113,8 @@ async fn demo(args: &Args) -> Result<Exit, Trouble> {
     if args.crash {
         shop.brink.allow(work.open / 2);
     }
-    let run = Run { args, client: app.clone(), journal, shop, work, begun };
+    let owner = app.owner().await?.filter(|_| !app.is_owner());
+    let run = Run { args, client: app.clone(), journal, shop, work, begun, owner };
     screen.say(&run.introduction())?;
     let watched = run.watch(&mut screen, &mut signals).await?;
     screen.clear()?;
@@ -138,12 +139,21 @@ struct Run<'a> {
     shop: Shop,
     work: Work,
     begun: Instant,
+    /// Another process that works on the file.
+    owner: Option<Owner>,
 }
 
 impl Run<'_> {
-    /// What the run is about. This is the place to say that another process works on the file.
+    /// What the run is about.
     fn introduction(&self) -> String {
         let Work { batch, open, taken_up } = self.work;
+        if let Some(owner) = &self.owner {
+            let db = self.args.db.display();
+            return format!(
+                "{owner} works on {db}; this process shows its orders, and takes over if it \
+                 dies.\n\n"
+            );
+        }
         if taken_up {
             let were = if open == 1 { "order was" } else { "orders were" };
             let of = format!("{open} of {} {were}", batch.size);

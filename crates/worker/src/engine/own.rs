@@ -33,7 +33,7 @@ use crate::error::Error;
 use crate::handle::Outcome;
 
 /// How often a node that stands by looks whether it may work.
-const STAND_BY: Duration = Duration::from_millis(20);
+const STAND_BY: Duration = Duration::from_millis(10);
 
 /// How many due messages are read at once.
 const DUE: usize = 10_000;
