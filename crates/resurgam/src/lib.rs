@@ -60,3 +60,10 @@ pub mod prelude {
 pub mod __private {
     pub use resurgam_sdk::__private::*;
 }
+
+/// The guides, so that their code is compiled.
+#[cfg(doctest)]
+mod guides {
+    #[doc = include_str!("../../../docs/sharing.md")]
+    struct Sharing;
+}

@@ -5,6 +5,7 @@
 //! name, inside its transaction: once another name is there nothing is written, whatever happened
 //! to the lock, and however long the process slept before this commit.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use resurgam_store::rows::Owner;
@@ -13,7 +14,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::beside::Beside;
 use crate::lock::{self, Lock, LockFile, Locked};
-use crate::trouble::{self, Attempted};
+use crate::trouble;
 
 /// Where it is noted who owns a database.
 #[derive(Clone, Debug)]
@@ -57,14 +58,17 @@ impl Place {
         let taken = self.try_take(node)?;
         if let Taking::Taken(..) = &taken {
             let written = write_owner(connection, node);
-            match self {
-                Place::File(beside) => {
-                    written.map_err(|error| trouble::on_opening(beside.database(), error))?
-                }
-                Place::Memory(_) => written.attempted(|| format!("note that {node} owns it"))?,
-            }
+            written.map_err(|error| trouble::on_opening(self.path(), error))?;
         }
         Ok(taken)
+    }
+
+    /// The database, for messages.
+    fn path(&self) -> &Path {
+        match self {
+            Place::File(beside) => beside.database(),
+            Place::Memory(_) => Path::new(":memory:"),
+        }
     }
 
     fn try_take(&self, node: &str) -> Result<Taking> {
