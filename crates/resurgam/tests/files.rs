@@ -181,3 +181,22 @@ async fn a_run_whose_history_cannot_be_read_is_blocked_and_goes_on_when_it_can()
     assert_eq!(run.result().await.unwrap(), 4, "nothing was lost");
     third.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_standby_that_is_dropped_no_longer_waits_for_the_file() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("orders.db");
+    let owner = app(&file, &World::default()).await.unwrap();
+    let store = Arc::new(SqliteStore::open(&file, SqliteOptions::default()).unwrap());
+    let standby = App::builder().workflow(journey).on(store.clone()).unwrap();
+    standby.handle().settled().await.unwrap();
+    assert!(owner.is_owner() && !standby.is_owner());
+    drop(standby);
+    let nobody_else = async {
+        while Arc::strong_count(&store) > 1 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), nobody_else).await.expect("it lets go");
+    owner.stop().await.unwrap();
+}

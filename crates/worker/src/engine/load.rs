@@ -159,6 +159,9 @@ impl Engine {
                 let moment = clock.sleep_until(clock.now().saturating_add(AGAIN));
                 drop(busy);
                 busy = moment.await;
+                if mailbox.is_closed() {
+                    return;
+                }
             };
             say(answer).into_iter().for_each(|message| mailbox.send(message));
             drop(busy);

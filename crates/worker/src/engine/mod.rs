@@ -162,6 +162,11 @@ impl Mailbox {
         let busy = self.clock.busy(&"a message to the engine");
         let _loop_is_gone = self.sender.send(Envelope { message, busy });
     }
+
+    /// True when the loop is gone: nobody wants to know anything any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
 }
 
 impl Engine {

@@ -73,7 +73,7 @@ impl Engine {
                 return mailbox.send(Message::Role(Ok(None)));
             }
             let mut told = false;
-            loop {
+            while !mailbox.is_closed() {
                 match store.try_own(&node).await {
                     Ok(Owning::Taken(right)) => {
                         return mailbox.send(Message::Role(Ok(Some(right))));
