@@ -24,7 +24,8 @@ use crate::submit;
 /// and everything can be asked of it all the same. See [`Client::is_owner`].
 ///
 /// Dropping an app stops it where it stands, as a crash would: nothing is lost, and attempts that
-/// ran are tried again. [`App::stop`] ends them in an orderly way.
+/// ran are tried again. (A plain function cannot be stopped: it runs to its end, beside the next
+/// attempt.) [`App::stop`] ends them in an orderly way.
 pub struct App {
     client: Client,
     engine: JoinHandle<()>,
@@ -67,6 +68,16 @@ impl fmt::Debug for App {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("App")
     }
+}
+
+/// Opens a file where waiting for the disk, or for others, disturbs nobody.
+pub(crate) async fn open(file: &Path, options: SqliteOptions) -> Result<SqliteStore> {
+    let file = file.to_path_buf();
+    let opened = tokio::task::spawn_blocking(move || SqliteStore::open(file, options)).await;
+    let died = |error: tokio::task::JoinError| {
+        Error::failed("open the file", resurgam_core::Failure::new(error.to_string()))
+    };
+    Ok(opened.map_err(died)??)
 }
 
 /// An app in the making.
@@ -213,7 +224,7 @@ impl AppBuilder {
     /// Begins to work on a SQLite file, which is made when it is not there. When another process
     /// works on it, this one stands by.
     pub async fn sqlite(self, file: impl AsRef<Path>) -> Result<App> {
-        let store = SqliteStore::open(file.as_ref(), self.sqlite.clone())?;
+        let store = open(file.as_ref(), self.sqlite.clone()).await?;
         let app = self.on(Arc::new(store))?;
         app.client.handle().settled().await?;
         Ok(app)

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use resurgam_core::Payload;
 use resurgam_sdk::{Activity, Workflow};
 use resurgam_store::rows::Owner;
-use resurgam_store_sqlite::{Options as SqliteOptions, SqliteStore};
+use resurgam_store_sqlite::Options as SqliteOptions;
 use resurgam_worker::{Error, Handle, Result, StartOptions, SystemClock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -45,7 +45,8 @@ impl Client {
     /// A client of whichever process works on this SQLite file, now or later. It starts, signals,
     /// cancels, waits and looks, and runs nothing itself.
     pub async fn sqlite(file: impl AsRef<Path>) -> Result<Self> {
-        let store = SqliteStore::open(file, SqliteOptions::default().create(false))?;
+        let options = SqliteOptions::default().create(false);
+        let store = crate::app::open(file.as_ref(), options).await?;
         let mut parts = Parts::default();
         parts.options.work = false;
         let (engine, mut client) = parts.engine(Arc::new(store), Arc::new(SystemClock::new()))?;

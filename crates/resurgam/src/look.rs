@@ -66,7 +66,8 @@ impl Client {
         let running = task.claim.is_some();
         PendingCall {
             last: ledger.iter().rev().find(|row| row.call == task.call).cloned(),
-            unknown_here: self.handle().registry().activity(&task.name).is_none(),
+            unknown_here: self.handle().works()
+                && self.handle().registry().activity(&task.name).is_none(),
             activity: task.name,
             seq: task.call.seq,
             attempt: task.attempt,

@@ -12,16 +12,30 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::lock::{self, Identity};
+
 /// Where a database is, whatever path it was opened by.
 #[derive(Clone, Debug)]
 pub(crate) struct Beside {
     database: PathBuf,
+    /// What tells the file from another one at the same path.
+    identity: Option<Identity>,
 }
 
 impl Beside {
     /// The files beside a database that is there.
     pub(crate) fn of(database: &Path) -> io::Result<Self> {
-        Ok(Beside { database: fs::canonicalize(database)? })
+        let database = fs::canonicalize(database)?;
+        let identity = lock::identity(&fs::metadata(&database)?);
+        Ok(Beside { database, identity })
+    }
+
+    /// True when the file at the path of the database is missing, or is another one.
+    pub(crate) fn database_is_gone(&self) -> bool {
+        match fs::metadata(&self.database) {
+            Ok(now) => self.identity.is_some() && lock::identity(&now) != self.identity,
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        }
     }
 
     /// The database.

@@ -32,6 +32,10 @@ impl Own for SqliteStore {
         Box::pin(self.empty_log())
     }
 
+    fn is_overtaken(&self) -> bool {
+        self.overtaken()
+    }
+
     fn owner(&self) -> Answer<'_, Option<Owner>> {
         self.working()
     }

@@ -49,16 +49,24 @@ impl Changes {
         Some(next.saturating_duration_since(Instant::now()))
     }
 
-    /// Looks. When that fails nothing is missed: the next look sees what this one did not.
-    pub(crate) fn look(&mut self, connection: &Connection) {
-        let Some(looking) = &mut self.looking else { return };
-        if let Ok(version) = data_version(connection)
-            && version != looking.version
-        {
-            looking.version = version;
-            self.told.send_modify(|count| *count += 1);
-        }
+    /// Looks, and says whether somebody else has committed. When that fails nothing is missed: the
+    /// next look sees what this one did not.
+    pub(crate) fn look(&mut self, connection: &Connection) -> bool {
+        let Some(looking) = &mut self.looking else { return false };
         looking.next = Instant::now() + LOOK_EVERY;
+        match data_version(connection) {
+            Ok(version) if version != looking.version => {
+                looking.version = version;
+                self.tell();
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Tells those who listen.
+    pub(crate) fn tell(&self) {
+        self.told.send_modify(|count| *count += 1);
     }
 }
 

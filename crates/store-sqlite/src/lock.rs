@@ -55,7 +55,7 @@ pub(crate) struct Locked {
 }
 
 /// What tells a file from another one of the same name: device and inode.
-type Identity = (u64, u64);
+pub(crate) type Identity = (u64, u64);
 
 impl LockFile {
     pub(crate) fn new(beside: &Beside) -> Self {
@@ -222,7 +222,7 @@ fn identity_of(file: &File) -> Option<Identity> {
 }
 
 #[cfg(unix)]
-fn identity(file: &Metadata) -> Option<Identity> {
+pub(crate) fn identity(file: &Metadata) -> Option<Identity> {
     use std::os::unix::fs::MetadataExt;
 
     Some((file.dev(), file.ino()))
@@ -230,7 +230,7 @@ fn identity(file: &Metadata) -> Option<Identity> {
 
 /// Elsewhere a file that is open cannot be replaced by mistake.
 #[cfg(not(unix))]
-fn identity(_: &Metadata) -> Option<Identity> {
+pub(crate) fn identity(_: &Metadata) -> Option<Identity> {
     None
 }
 

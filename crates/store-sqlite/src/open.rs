@@ -118,6 +118,10 @@ fn refuse_old_library(version: i32) -> Result<()> {
 }
 
 fn refuse_missing(path: &Path, options: &Options) -> Result<()> {
+    // SQLite takes these for databases that are gone when they are closed.
+    if path.as_os_str().is_empty() || path.as_os_str() == ":memory:" {
+        return Err(Error::unusable(format!("open {path:?}: give the path of a file")));
+    }
     if options.create || path.exists() {
         return Ok(());
     }

@@ -92,6 +92,23 @@ impl Place {
         }
     }
 
+    /// True when the file at the path of the database is missing, or is another one.
+    pub(crate) fn database_is_gone(&self) -> bool {
+        match self {
+            Place::File(beside) => beside.database_is_gone(),
+            Place::Memory(_) => false,
+        }
+    }
+
+    /// The error of everything that is asked then.
+    pub(crate) fn gone(&self) -> Error {
+        Error::unusable(format!(
+            "{} was removed or replaced while it was in use; what is written now would be lost; \
+             put it back and begin the process anew",
+            self.path().display()
+        ))
+    }
+
     /// Who has the right to work now.
     pub(crate) fn owner(&self) -> Result<Option<Owner>> {
         match self {
@@ -122,6 +139,11 @@ impl Fence {
         self.lost |= self.locked.as_ref().is_some_and(|locked| !locked.is_in_place());
     }
 
+    /// True once the lock file was seen to be gone.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost
+    }
+
     /// Refuses to write without the right to work. `owner` is who the database says owns it.
     pub(crate) fn check(&self, owner: Option<&str>) -> Result<()> {
         match (owner, &self.locked) {
@@ -136,6 +158,11 @@ impl Fence {
             (None, _) => Err(Error::fenced("no node owns it by now")),
         }
     }
+}
+
+/// Who the database says owns it.
+pub(crate) fn owner_of(connection: &Connection) -> rusqlite::Result<Option<String>> {
+    connection.prepare_cached("SELECT owner FROM meta")?.query_row([], |row| row.get(0))
 }
 
 fn write_owner(connection: &Connection, node: &str) -> rusqlite::Result<()> {

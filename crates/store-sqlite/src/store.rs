@@ -54,6 +54,7 @@ pub struct SqliteStore {
     writer: Sender<Order>,
     readers: Readers,
     counters: Arc<Counters>,
+    overtaken: Arc<AtomicBool>,
     closed: AtomicBool,
     reading: Threads,
     writing: Threads,
@@ -125,6 +126,7 @@ impl SqliteStore {
             writer,
             readers,
             counters: Arc::default(),
+            overtaken: Arc::default(),
             closed: AtomicBool::new(false),
             reading: Threads::default(),
             writing: Threads::default(),
@@ -146,6 +148,7 @@ impl SqliteStore {
             ledger_rows: options.ledger_rows,
             busy_timeout: options.busy_timeout,
             place: self.place.clone(),
+            overtaken: self.overtaken.clone(),
             log,
         };
         self.writing.start("resurgam-write", move || writer.run(changes))
@@ -246,6 +249,11 @@ impl SqliteStore {
     pub(crate) async fn own(&self, node: String) -> Result<Owning> {
         let what = || "take the right to work".to_string();
         self.order(|answer| Order::Own { node, answer }, what).await
+    }
+
+    /// True once it is seen that the right to work is gone.
+    pub(crate) fn overtaken(&self) -> bool {
+        self.overtaken.load(Ordering::Relaxed)
     }
 
     /// Makes later commits a client's.

@@ -13,12 +13,12 @@
 //! a moment without a writer lets SQLite begin the log anew, so leaving it all to the other
 //! connection would let the log grow for as long as the load lasts.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use resurgam_store::{Ownership, Owning, Result, Step, StepResult};
+use resurgam_store::{Error, Ownership, Owning, Result, Step, StepResult};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
@@ -27,7 +27,7 @@ use crate::busy;
 use crate::changes::Changes;
 use crate::checkpoint;
 use crate::commit::Statements;
-use crate::owning::{Fence, Place, Taking};
+use crate::owning::{Fence, Place, Taking, owner_of};
 use crate::queue::Queue;
 use crate::reader::ReadJob;
 use crate::trouble::Attempted;
@@ -67,6 +67,8 @@ pub(crate) struct Writer {
     pub(crate) ledger_rows: u32,
     pub(crate) busy_timeout: Duration,
     pub(crate) place: Place,
+    /// True once it is seen that the right to work is gone.
+    pub(crate) overtaken: Arc<AtomicBool>,
     /// The write-ahead log; none in memory.
     pub(crate) log: Option<Log>,
 }
@@ -80,6 +82,10 @@ struct Desk<'c> {
     fence: Option<Fence>,
     /// Where it is seen that others wait to write; none before anybody owned the file.
     queue: Option<Queue>,
+    /// This was an owner, and is a client by now.
+    disowned: bool,
+    /// The file of this connection is no longer the one at its path.
+    database_is_gone: bool,
 }
 
 /// What the writer knows about the write-ahead log.
@@ -108,7 +114,14 @@ impl Writer {
         if let Place::File(beside) = &self.place {
             busy::queue_on_this_thread(beside.queue());
         }
-        let mut desk = Desk { changes, statements: None, fence: None, queue: None };
+        let mut desk = Desk {
+            changes,
+            statements: None,
+            fence: None,
+            queue: None,
+            disowned: false,
+            database_is_gone: false,
+        };
         while let Some(order) = self.next(&mut desk) {
             if !self.take(order, &mut desk) {
                 break;
@@ -123,10 +136,7 @@ impl Writer {
         loop {
             let Some(wait) = desk.changes.next_look() else { return self.orders.recv().ok() };
             if wait.is_zero() {
-                desk.changes.look(&self.connection);
-                if let Some(fence) = &mut desk.fence {
-                    fence.look();
-                }
+                self.look_around(desk);
                 continue;
             }
             match self.orders.recv_timeout(wait) {
@@ -134,6 +144,21 @@ impl Writer {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return None,
             }
+        }
+    }
+
+    /// Looks what others did: whether they have committed, and whether one of them is the owner.
+    fn look_around(&self, desk: &mut Desk<'_>) {
+        let others = desk.changes.look(&self.connection);
+        desk.database_is_gone |= self.place.database_is_gone();
+        let Some(fence) = &mut desk.fence else { return };
+        fence.look();
+        // Trouble with reading the name is left to the next commit.
+        let name = if others { owner_of(&self.connection).ok() } else { None };
+        let overtaken =
+            fence.is_lost() || name.is_some_and(|name| fence.check(name.as_deref()).is_err());
+        if overtaken && !self.overtaken.swap(true, Ordering::Relaxed) {
+            desk.changes.tell();
         }
     }
 
@@ -155,6 +180,8 @@ impl Writer {
             }
             Order::Disown { answer } => {
                 desk.fence = None;
+                desk.disowned = true;
+                self.overtaken.store(false, Ordering::Relaxed);
                 let _ = answer.send(Ok(()));
             }
             Order::Flush { answer } => {
@@ -177,6 +204,12 @@ impl Writer {
     }
 
     fn write<'c>(&'c self, desk: &mut Desk<'c>, batch: &[Step]) -> Result<Vec<StepResult>> {
+        if desk.database_is_gone {
+            return Err(self.place.gone());
+        }
+        if desk.disowned && batch.iter().any(is_an_owners) {
+            return Err(Error::fenced("another node owns it by now"));
+        }
         self.give_way(desk);
         let fence = desk.fence.as_ref();
         if let Some(statements) = &mut desk.statements {
@@ -199,10 +232,15 @@ impl Writer {
     }
 
     fn own(&self, desk: &mut Desk<'_>, node: &str) -> Result<Owning> {
+        if desk.database_is_gone {
+            return Err(self.place.gone());
+        }
         match self.place.take(&self.connection, node)? {
             Taking::Held(owner) => Ok(Owning::Held(owner)),
             Taking::Taken(proof, fence) => {
                 desk.fence = Some(fence);
+                desk.disowned = false;
+                self.overtaken.store(false, Ordering::Relaxed);
                 if let Place::File(beside) = &self.place {
                     // Without a queue others wait longer, and nothing is wrong.
                     desk.queue = Queue::make(beside).ok();
@@ -241,6 +279,11 @@ impl Writer {
             let _ = log.wake.try_send(());
         }
     }
+}
+
+/// True for a step that only an owner can write; what a client asks for is rows that wake it.
+fn is_an_owners(step: &Step) -> bool {
+    !(step.events.is_empty() && step.tasks.is_empty() && step.attempts.is_empty())
 }
 
 /// How long the log is, and how much of it is in the database already.

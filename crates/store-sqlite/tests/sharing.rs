@@ -7,7 +7,7 @@ mod support;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use resurgam_store::{Commit, Look, Own, Owning, StepResult};
+use resurgam_store::{Commit, Look, Own, Owning, Step, StepResult};
 use resurgam_store_sqlite::{Options, SqliteStore};
 use support::*;
 
@@ -133,7 +133,7 @@ async fn a_node_that_was_overtaken_writes_nothing_any_more() {
 
     // As a client it can, and as the owner again.
     one.disown().await.unwrap();
-    write(&one, [start(3)]).await;
+    write(&one, [asked(3)]).await;
     let _right = own(&one, "node-c").await;
     write(&one, [start(4)]).await;
     assert!(two.commit([start(5)].into()).await.unwrap_err().is_fenced());
@@ -152,6 +152,11 @@ async fn clients_write_beside_an_owner() {
     write(&client, [start(3)]).await;
 }
 
+/// A start as a client stores it.
+fn asked(number: u128) -> Step {
+    Step { instance: start(number).instance, ..Step::default() }
+}
+
 #[tokio::test]
 async fn owning_takes_its_place_among_the_commits() {
     let folder = Folder::new();
@@ -162,7 +167,7 @@ async fn owning_takes_its_place_among_the_commits() {
     let (fenced, disowned, client, held) = tokio::join!(
         one.commit([start(1)].into()),
         one.disown(),
-        one.commit([start(2)].into()),
+        one.commit([asked(2)].into()),
         one.try_own("node-c"),
     );
     assert!(fenced.unwrap_err().is_fenced());

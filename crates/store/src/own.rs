@@ -16,12 +16,17 @@ pub trait Own {
     /// each process gives itself one that nobody had before.
     fn try_own(&self, node: &str) -> Answer<'_, Owning>;
 
-    /// From now on commits through this store are a client's again.
+    /// From now on commits through this store are a client's again: steps that only an owner can
+    /// write, with events, tasks or attempts, are refused as of one that was overtaken.
     fn disown(&self) -> Answer<'_, ()>;
 
     /// Brings everything to the place where it is to rest, when work is over for now: a store that
     /// keeps a log empties it as far as others let it.
     fn flush(&self) -> Answer<'_, ()>;
+
+    /// True once this store has noticed that the right it took is gone, by itself and without a
+    /// commit. It says so with [`Own::changes`].
+    fn is_overtaken(&self) -> bool;
 
     /// Who has the right to work now.
     fn owner(&self) -> Answer<'_, Option<Owner>>;

@@ -39,11 +39,17 @@ pub enum StoreCall {
     Policy,
     /// Reading an instance by its uid.
     Instance,
+    /// Reading the messages of an instance.
+    Messages,
+    /// Reading which instances are closed.
+    Closed,
+    /// Reading a list of instances.
+    List,
 }
 
 impl StoreCall {
     /// Every call that can be refused.
-    pub const ALL: [StoreCall; 8] = [
+    pub const ALL: [StoreCall; 11] = [
         StoreCall::Commit,
         StoreCall::DueTasks,
         StoreCall::DueMessages,
@@ -52,6 +58,9 @@ impl StoreCall {
         StoreCall::LoadRun,
         StoreCall::Policy,
         StoreCall::Instance,
+        StoreCall::Messages,
+        StoreCall::Closed,
+        StoreCall::List,
     ];
 }
 
@@ -180,6 +189,10 @@ impl Own for FaultyStore {
         self.store.flush()
     }
 
+    fn is_overtaken(&self) -> bool {
+        self.store.is_overtaken()
+    }
+
     fn owner(&self) -> Answer<'_, Option<Owner>> {
         self.store.owner()
     }
@@ -230,11 +243,11 @@ impl Look for FaultyStore {
     }
 
     fn closed(&self, uids: Arc<[Uid]>) -> Answer<'_, Vec<InstanceRow>> {
-        self.store.closed(uids)
+        self.or_refuse(StoreCall::Closed, self.store.closed(uids))
     }
 
     fn list(&self, filter: InstanceFilter) -> Answer<'_, Vec<InstanceRow>> {
-        self.store.list(filter)
+        self.or_refuse(StoreCall::List, self.store.list(filter))
     }
 
     fn history(&self, run: RunKey) -> Answer<'_, Vec<Event>> {
@@ -250,7 +263,7 @@ impl Look for FaultyStore {
     }
 
     fn messages(&self, uid: Uid) -> Answer<'_, Vec<MessageRow>> {
-        self.store.messages(uid)
+        self.or_refuse(StoreCall::Messages, self.store.messages(uid))
     }
 
     fn kv(&self, uid: Uid, key: &str) -> Answer<'_, Option<KvRow>> {

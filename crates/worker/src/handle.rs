@@ -20,6 +20,7 @@ pub struct Handle {
     registry: Arc<Registry>,
     clock: Arc<dyn Clock>,
     owns: watch::Receiver<bool>,
+    works: bool,
 }
 
 /// How an instance is started.
@@ -86,8 +87,15 @@ impl Handle {
         registry: Arc<Registry>,
         clock: Arc<dyn Clock>,
         owns: watch::Receiver<bool>,
+        works: bool,
     ) -> Self {
-        Handle { mailbox, store, registry, clock, owns }
+        Handle { mailbox, store, registry, clock, owns, works }
+    }
+
+    /// True when this process works on the store, or would; false when it only asks, and knows no
+    /// workflows and activities.
+    pub fn works(&self) -> bool {
+        self.works
     }
 
     /// Waits until it is known whether this process works on the store. The error is the store's,

@@ -107,7 +107,7 @@ macro_rules! conformance_promises {
             owning::one_node_owns_a_store_at_a_time,
             owning::the_right_to_work_ends_when_it_is_dropped,
             owning::everybody_can_tell_who_owns_a_store,
-            owning::an_owner_writes_and_so_does_who_no_longer_is_one,
+            owning::who_is_no_longer_the_owner_writes_what_a_client_writes,
             owning::an_owner_can_become_another_node,
         }
     };

@@ -2,7 +2,7 @@
 
 use super::fixtures::*;
 use crate::rows::Owner;
-use crate::{Ownership, Owning, Store};
+use crate::{Ownership, Owning, Step, Store};
 
 pub async fn one_node_owns_a_store_at_a_time(store: &dyn Store) {
     let first = taken(store, "node-a").await;
@@ -36,16 +36,25 @@ pub async fn everybody_can_tell_who_owns_a_store(store: &dyn Store) {
     assert_eq!(store.owner().await.unwrap(), None);
 }
 
-pub async fn an_owner_writes_and_so_does_who_no_longer_is_one(store: &dyn Store) {
+pub async fn who_is_no_longer_the_owner_writes_what_a_client_writes(store: &dyn Store) {
     let right = taken(store, "node-a").await;
     write(store, [start(1, "order-1")]).await;
-    store.disown().await.unwrap();
-    write(store, [start(2, "order-2")]).await;
     drop(right);
-    write(store, [start(3, "order-3")]).await;
     // Nobody minds that it is said twice.
     store.disown().await.unwrap();
-    write(store, [start(4, "order-4")]).await;
+    store.disown().await.unwrap();
+    let error = store.commit([start(2, "order-2")].into()).await.unwrap_err();
+    assert!(error.is_fenced(), "{error}");
+    assert!(store.find("order-2").await.unwrap().is_none());
+    write(store, [asked(2, "order-2")]).await;
+    let _right = taken(store, "node-b").await;
+    write(store, [start(3, "order-3")]).await;
+}
+
+/// A start as a client stores it.
+fn asked(number: u128, id: &str) -> Step {
+    let start = start(number, id);
+    Step { instance: start.instance, ..Step::default() }
 }
 
 pub async fn an_owner_can_become_another_node(store: &dyn Store) {

@@ -81,7 +81,7 @@ impl Engine {
     /// Runs a read beside the loop.
     pub(super) fn read(&self, work: impl Future<Output = Message> + Send + 'static) {
         let busy = self.clock.busy(&"a read");
-        let mailbox: Mailbox = self.mailbox.clone();
+        let mailbox: Mailbox = self.mailbox.of_tenure(self.tenure);
         tokio::spawn(async move {
             mailbox.send(work.await);
             drop(busy);
@@ -89,9 +89,9 @@ impl Engine {
     }
 
     /// Runs a read beside the loop, later.
-    fn read_later(&self, work: impl Future<Output = Message> + Send + 'static) {
+    pub(super) fn read_later(&self, work: impl Future<Output = Message> + Send + 'static) {
         let moment = self.clock.sleep_until(self.clock.now().saturating_add(AGAIN));
-        let mailbox = self.mailbox.clone();
+        let mailbox = self.mailbox.of_tenure(self.tenure);
         tokio::spawn(async move {
             let busy = moment.await;
             mailbox.send(work.await);
@@ -111,16 +111,19 @@ impl Engine {
                 });
             }
         };
-        let more = tasks.len() == ABANDONED;
+        let full = tasks.len() == ABANDONED;
+        let mut kept = false;
         for loaded in tasks {
             let claimed = loaded.record.task.claim.is_some();
             match self.keep_call(loaded) {
                 Some(key) if claimed => self.attempt_lost(key),
                 Some(key) => self.task_waits(key),
-                None => {}
+                None => continue,
             }
+            kept = true;
         }
-        if more {
+        // A page of which nothing could be read would only be read again.
+        if full && kept {
             // The ones that were read are no longer claimed once what precedes this is durable.
             self.outbox.push(Step::default(), vec![Effect::ReadAbandoned]);
         }
@@ -129,7 +132,9 @@ impl Engine {
     /// Has a task read whose outcome was lost in this process, as soon as the store answers.
     pub(super) fn read_lost(&self, call: CallKey) {
         let store = self.store.clone();
+        let mailbox = self.mailbox.of_tenure(self.tenure);
         self.read_until_answered(
+            mailbox,
             move || {
                 let store = store.clone();
                 async move { load_task(&*store, call).await }
@@ -142,13 +147,14 @@ impl Engine {
     /// comes back as a message, if it says anything.
     pub(super) fn read_until_answered<T, A>(
         &self,
+        mailbox: Mailbox,
         ask: impl Fn() -> A + Send + 'static,
         say: impl FnOnce(T) -> Option<Message> + Send + 'static,
     ) where
         T: Send + 'static,
         A: Future<Output = Result<T>> + Send,
     {
-        let (clock, mailbox) = (self.clock.clone(), self.mailbox.clone());
+        let clock = self.clock.clone();
         let mut busy = clock.busy(&"a read");
         tokio::spawn(async move {
             let answer = loop {

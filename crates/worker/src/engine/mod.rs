@@ -83,7 +83,12 @@ pub struct Engine {
     owns: watch::Sender<bool>,
     /// Changes when somebody else has committed.
     changes: watch::Receiver<u64>,
-    hearing: Hearing,
+    /// Messages of others are being read.
+    messages_heard: Hearing,
+    /// It is being read which instances are closed.
+    ends_heard: Hearing,
+    /// How often the role has changed: what was read before that is worth nothing.
+    tenure: u64,
     early: Early,
 }
 
@@ -118,7 +123,7 @@ pub(crate) enum Message {
     /// Which instances have messages was read, because somebody else has committed.
     Heard { found: resurgam_store::Result<Vec<DueMessage>> },
     /// The messages of a run in memory were read.
-    MessagesRead { uid: Uid, found: resurgam_store::Result<Vec<MessageRow>> },
+    MessagesRead { uid: Uid, read: u64, found: resurgam_store::Result<Vec<MessageRow>> },
     /// Which of the instances that somebody waits for are closed was read.
     Ends { found: resurgam_store::Result<Vec<InstanceRow>> },
     /// There turned out to be no such instance.
@@ -146,6 +151,8 @@ pub(crate) struct Scan {
 pub(crate) struct Envelope {
     message: Message,
     busy: Busy,
+    /// The tenure in which it was read, for what an owner has read.
+    tenure: Option<u64>,
 }
 
 /// Where messages to the loop go.
@@ -153,6 +160,7 @@ pub(crate) struct Envelope {
 pub(crate) struct Mailbox {
     sender: mpsc::UnboundedSender<Envelope>,
     clock: Arc<dyn Clock>,
+    tenure: Option<u64>,
 }
 
 impl Mailbox {
@@ -160,7 +168,13 @@ impl Mailbox {
     /// because the message is dropped.
     pub(crate) fn send(&self, message: Message) {
         let busy = self.clock.busy(&"a message to the engine");
-        let _loop_is_gone = self.sender.send(Envelope { message, busy });
+        let tenure = self.tenure;
+        let _loop_is_gone = self.sender.send(Envelope { message, busy, tenure });
+    }
+
+    /// The same, for what is worth nothing when the role has changed meanwhile.
+    fn of_tenure(&self, tenure: u64) -> Self {
+        Mailbox { tenure: Some(tenure), ..self.clone() }
     }
 
     /// True when the loop is gone: nobody wants to know anything any more.
@@ -179,11 +193,17 @@ impl Engine {
         options: Options,
     ) -> (Self, Handle) {
         let (sender, inbox) = mpsc::unbounded_channel();
-        let mailbox = Mailbox { sender, clock: clock.clone() };
+        let mailbox = Mailbox { sender, clock: clock.clone(), tenure: None };
         let registry = Arc::new(registry);
         let (owns, owned) = watch::channel(false);
-        let handle =
-            Handle::new(mailbox.clone(), store.clone(), registry.clone(), clock.clone(), owned);
+        let handle = Handle::new(
+            mailbox.clone(),
+            store.clone(),
+            registry.clone(),
+            clock.clone(),
+            owned,
+            options.work,
+        );
         let engine = Engine {
             due: Due::new(options.slots, options.horizon, clock.now()),
             policies: Policies::new(options.retry.clone()),
@@ -206,7 +226,9 @@ impl Engine {
             stopping: None,
             role: Role::Asking,
             owns,
-            hearing: Hearing::default(),
+            messages_heard: Hearing::default(),
+            ends_heard: Hearing::default(),
+            tenure: 0,
             early: Early::default(),
         };
         (engine, handle)
@@ -265,18 +287,26 @@ impl Engine {
     fn take_messages(&mut self) {
         for _ in 0..MESSAGES_AT_ONCE {
             let Ok(envelope) = self.inbox.try_recv() else { return };
-            self.take(envelope.message);
-            drop(envelope.busy);
+            drop(self.take(envelope));
         }
     }
 
-    fn take(&mut self, message: Message) {
+    /// Takes notice of a message, unless it was read in another tenure.
+    fn take(&mut self, envelope: Envelope) -> Busy {
+        let Envelope { message, busy, tenure } = envelope;
+        if tenure.is_none_or(|tenure| tenure == self.tenure) {
+            self.take_message(message);
+        }
+        busy
+    }
+
+    fn take_message(&mut self, message: Message) {
         match message {
             Message::Request(request) => self.asked(request),
             Message::Role(answer) => self.role_known(answer),
             Message::SteppedDown => self.ask_to_own(),
             Message::Heard { found } => self.heard(found),
-            Message::MessagesRead { uid, found } => self.messages_read(uid, found),
+            Message::MessagesRead { uid, read, found } => self.messages_read(uid, read, found),
             Message::Ends { found } => self.ends_read(found),
             Message::AttemptEnded { call, token, result } => {
                 self.attempt_ended(call, token, result);
@@ -322,11 +352,7 @@ impl Engine {
                 self.batch_done(done).await;
                 Some(busy)
             }
-            envelope = self.inbox.recv() => {
-                let Envelope { message, busy } = envelope?;
-                self.take(message);
-                Some(busy)
-            }
+            envelope = self.inbox.recv() => Some(self.take(envelope?)),
             busy = moment => Some(busy),
             () = others => Some(self.clock.busy(&"the engine")),
         }

@@ -15,7 +15,7 @@
 //! committed. Then the owner reads the messages that are due, and a client whether what it waits
 //! for is closed.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ use crate::error::Error;
 use crate::handle::Outcome;
 
 /// How often a node that stands by looks whether it may work.
-const STAND_BY: Duration = Duration::from_millis(10);
+const STAND_BY: Duration = Duration::from_millis(20);
 
 /// How many due messages are read at once.
 const DUE: usize = 10_000;
@@ -53,7 +53,8 @@ pub(super) enum Role {
 /// meanwhile is read after it.
 #[derive(Debug, Default)]
 pub(super) struct Hearing {
-    reading: bool,
+    /// The read that is under way.
+    reading: Option<u64>,
     again: bool,
 }
 
@@ -98,13 +99,10 @@ impl Engine {
         match answer {
             Ok(Some(right)) => {
                 tracing::info!(node = %self.node, "this node works on the store");
-                self.role = Role::Owner(right);
-                self.owns.send_replace(true);
+                self.take_role(Role::Owner(right));
                 self.recover();
-                // What the owner before has closed, nobody in this process has heard of.
-                self.look_for_ends();
             }
-            Ok(None) if matches!(self.role, Role::Asking) => self.role = Role::Client,
+            Ok(None) if matches!(self.role, Role::Asking) => self.take_role(Role::Client),
             Ok(None) => {}
             Err(error) => return self.role_unknown(&error),
         }
@@ -114,6 +112,17 @@ impl Engine {
         for request in std::mem::take(&mut self.early.requests) {
             self.request(request);
         }
+    }
+
+    /// Another role: what is being read for the one before is worth nothing any more.
+    fn take_role(&mut self, role: Role) {
+        self.tenure += 1;
+        self.messages_heard = Hearing::default();
+        self.ends_heard = Hearing::default();
+        self.role = role;
+        self.owns.send_replace(self.is_owner());
+        // What others have closed meanwhile, nobody in this process has heard of.
+        self.look_for_ends();
     }
 
     /// The store does not say who works. Whoever waits for that hears of it; asking goes on.
@@ -136,28 +145,29 @@ impl Engine {
 
     /// Another node works on the store by now: everything in memory is worth nothing.
     pub(super) fn step_down(&mut self, fenced: Vec<Pending>) {
-        tracing::error!(node = %self.node, "another node works on the store; standing by");
-        let ready = self.outbox.take_ready();
+        let was_owner = self.is_owner();
+        let ready = if was_owner { self.outbox.take_ready() } else { VecDeque::new() };
         for effect in fenced.into_iter().chain(ready).flat_map(|pending| pending.effects) {
             effect.fails(&Refusal::Fenced);
         }
+        if !was_owner {
+            return;
+        }
+        tracing::error!(node = %self.node, "another node works on the store; standing by");
         for run in std::mem::take(&mut self.runs).into_values() {
-            super::run::refuse_news(run.news);
+            fail_news(run.news);
         }
         for asleep in std::mem::take(&mut self.asleep).into_values() {
-            super::run::refuse_news(asleep.held);
+            fail_news(asleep.held);
         }
         self.ids.clear();
         self.calls.clear();
         self.blocked.clear();
-        self.outbox.in_flight = None;
         self.due = Due::new(self.options.slots, self.options.horizon, self.clock.now());
         // Claims of the node that it was count as lost, like those of any other.
         self.node = new_node();
-        self.role = Role::Asking;
-        self.owns.send_replace(false);
-        let store = self.store.clone();
-        let mailbox = self.mailbox.clone();
+        self.take_role(Role::Asking);
+        let (store, mailbox) = (self.store.clone(), self.mailbox.clone());
         let busy = self.clock.busy(&"a node that steps down");
         tokio::spawn(async move {
             if let Err(error) = store.disown().await {
@@ -172,6 +182,9 @@ impl Engine {
     pub(super) fn hear_of_others(&mut self) {
         if self.changes.has_changed().unwrap_or(false) {
             self.changes.borrow_and_update();
+            if self.is_owner() && self.store.is_overtaken() {
+                return self.step_down(Vec::new());
+            }
             self.look();
         }
     }
@@ -186,27 +199,33 @@ impl Engine {
 
     /// Reads which instances have messages of others.
     fn look_for_messages(&mut self) {
-        if !self.hearing.begin() {
-            return;
+        if self.messages_heard.begin(&mut self.outbox.ticks).is_some() {
+            let reading = self.due_messages();
+            self.read(reading);
         }
-        let (store, until) = (self.store.clone(), self.clock.now());
-        let until = until.saturating_add(Duration::from_millis(1));
-        self.read(async move { Message::Heard { found: store.due_messages(until, DUE).await } });
+    }
+
+    fn due_messages(&self) -> impl Future<Output = Message> + use<> {
+        let store = self.store.clone();
+        let until = self.clock.now().saturating_add(Duration::from_millis(1));
+        async move { Message::Heard { found: store.due_messages(until, DUE).await } }
     }
 
     /// Instances that have messages are woken, or read them now.
     pub(super) fn heard(&mut self, found: Result<Vec<DueMessage>>) {
-        let again = self.hearing.end();
         match found {
             Ok(found) => {
+                let again = self.messages_heard.end();
                 let uids: HashSet<Uid> = found.iter().map(|message| message.uid).collect();
                 uids.into_iter().for_each(|uid| self.has_messages(uid));
+                if again {
+                    self.look_for_messages();
+                }
             }
-            // The next commit of somebody else, or the next scan, brings it up again.
-            Err(error) => tracing::warn!("look for messages, again later: {error}"),
-        }
-        if again {
-            self.look();
+            Err(error) => {
+                tracing::warn!("look for messages, again later: {error}");
+                self.read_later(self.due_messages());
+            }
         }
     }
 
@@ -216,21 +235,30 @@ impl Engine {
             return self.park(uid);
         }
         let Some(run) = self.runs.get_mut(&uid) else { return self.load_run(uid) };
-        if !run.hearing.begin() {
-            return;
+        if let Some(read) = run.hearing.begin(&mut self.outbox.ticks) {
+            let reading = self.messages_of(uid, read);
+            self.read(reading);
         }
-        let store = self.store.clone();
-        self.read(async move { Message::MessagesRead { uid, found: store.messages(uid).await } });
     }
 
-    /// What a run had not heard of becomes news.
-    pub(super) fn messages_read(&mut self, uid: Uid, found: Result<Vec<MessageRow>>) {
-        let Some(run) = self.runs.get_mut(&uid) else { return self.load_run(uid) };
+    fn messages_of(&self, uid: Uid, read: u64) -> impl Future<Output = Message> + use<> {
+        let store = self.store.clone();
+        async move { Message::MessagesRead { uid, read, found: store.messages(uid).await } }
+    }
+
+    /// What a run had not heard of becomes news. A read for a run that left memory meanwhile says
+    /// nothing about the one that came after it.
+    pub(super) fn messages_read(&mut self, uid: Uid, read: u64, found: Result<Vec<MessageRow>>) {
+        let run = self.runs.get_mut(&uid).filter(|run| run.hearing.is(read));
+        let Some(run) = run else { return };
+        let rows = match found {
+            Ok(rows) => rows,
+            Err(error) => {
+                tracing::warn!(instance = %uid, "read messages, again later: {error}");
+                return self.read_later(self.messages_of(uid, read));
+            }
+        };
         let again = run.hearing.end();
-        let rows = found.unwrap_or_else(|error| {
-            tracing::warn!(instance = %uid, "read messages, again later: {error}");
-            Vec::new()
-        });
         let mut seen_again = false;
         for row in rows {
             seen_again |= run.taken.contains(&row.id);
@@ -245,10 +273,9 @@ impl Engine {
             run.taken.clear();
         }
         self.advance(uid);
-        if again {
-            self.has_messages(uid);
-        } else {
-            self.read_again(uid);
+        match again {
+            true => self.has_messages(uid),
+            false => self.read_again(uid),
         }
     }
 
@@ -268,29 +295,36 @@ impl Engine {
 
     /// Reads which of the instances that somebody waits for are closed.
     fn look_for_ends(&mut self) {
-        let uids: Arc<[Uid]> = self.waiters.keys().copied().collect();
-        if uids.is_empty() || !self.hearing.begin() {
-            return;
+        if !self.waiters.is_empty() && self.ends_heard.begin(&mut self.outbox.ticks).is_some() {
+            let reading = self.ends();
+            self.read(reading);
         }
+    }
+
+    fn ends(&self) -> impl Future<Output = Message> + use<> {
+        let uids: Arc<[Uid]> = self.waiters.keys().copied().collect();
         let (store, clock) = (self.store.clone(), self.clock.clone());
-        self.read(async move { Message::Ends { found: ends(&*store, &*clock, uids).await } });
+        async move { Message::Ends { found: ends(&*store, &*clock, uids).await } }
     }
 
     /// Those who wait for an instance that is closed get the outcome.
     pub(super) fn ends_read(&mut self, found: Result<Vec<InstanceRow>>) {
-        let again = self.hearing.end();
         match found {
             Ok(rows) => {
+                let again = self.ends_heard.end();
                 for row in rows {
                     if let Some(outcome) = Outcome::of(&row) {
                         self.finished(row.uid, &outcome);
                     }
                 }
+                if again {
+                    self.look_for_ends();
+                }
             }
-            Err(error) => tracing::warn!("look for closed instances, again later: {error}"),
-        }
-        if again {
-            self.look();
+            Err(error) => {
+                tracing::warn!("look for closed instances, again later: {error}");
+                self.read_later(self.ends());
+            }
         }
     }
 
@@ -322,20 +356,36 @@ impl Engine {
 }
 
 impl Hearing {
-    /// True when a read is to begin; otherwise it follows the one that is under way.
-    pub(super) fn begin(&mut self) -> bool {
-        self.again = self.reading;
-        !std::mem::replace(&mut self.reading, true)
+    /// The number of a read that is to begin; otherwise it follows the one that is under way.
+    pub(super) fn begin(&mut self, numbers: &mut u64) -> Option<u64> {
+        if self.reading.is_some() {
+            self.again = true;
+            return None;
+        }
+        *numbers += 1;
+        self.reading = Some(*numbers);
+        self.reading
     }
 
     /// The read is over. True when another one is to follow.
     pub(super) fn end(&mut self) -> bool {
-        self.reading = false;
+        self.reading = None;
         std::mem::take(&mut self.again)
     }
 
+    pub(super) fn is(&self, read: u64) -> bool {
+        self.reading == Some(read)
+    }
+
     pub(super) fn is_reading(&self) -> bool {
-        self.reading
+        self.reading.is_some()
+    }
+}
+
+/// What was asked of an owner that is none any more: whoever asked hears of it.
+fn fail_news(news: impl IntoIterator<Item = News>) {
+    for reply in news.into_iter().filter_map(|news| news.reply) {
+        reply.send(Err(Error::rejected(Refusal::Fenced)));
     }
 }
 

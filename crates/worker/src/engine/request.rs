@@ -273,6 +273,7 @@ impl Engine {
         // It may be closed already: the store knows.
         let store = self.store.clone();
         self.read_until_answered(
+            self.mailbox.clone(),
             move || {
                 let store = store.clone();
                 async move { store.instance(uid).await }

@@ -433,7 +433,8 @@ impl Engine {
         if over == 0 {
             return;
         }
-        let idle = self.runs.iter().filter(|(_, run)| !run.committing && run.news.is_empty());
+        let is_idle = |run: &HotRun| !run.committing && run.news.is_empty();
+        let idle = self.runs.iter().filter(|(_, run)| is_idle(run) && !run.hearing.is_reading());
         let mut idle: Vec<(u64, Uid)> = idle.map(|(uid, run)| (run.touched, *uid)).collect();
         idle.sort_unstable();
         // A few more than needed, so that the next run does not begin the search again.
