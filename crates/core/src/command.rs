@@ -5,7 +5,10 @@
 
 use std::time::Duration;
 
-use crate::event::ActivityScheduled;
+use serde::{Deserialize, Serialize};
+
+use crate::event::{ActivityScheduled, Carried, ChildStarted, Compensation, Initiator};
+use crate::event::{ParentClose, RunContinued};
 use crate::retry::RetryPolicy;
 use crate::{EventKind, Failure, Payload, Seq, Timestamp};
 
@@ -27,6 +30,24 @@ pub enum CommandKind {
     CancelActivity {
         /// The call.
         activity: Seq,
+        /// Whether the run wants to hear how it ended all the same, because it can be undone.
+        settle: bool,
+    },
+    /// Remember what undoes an activity.
+    RecordCompensation {
+        /// The call that it undoes.
+        activity: Seq,
+        /// The call that undoes it.
+        call: Box<ActivityCall>,
+    },
+    /// Start another instance.
+    StartChild(Box<ChildCall>),
+    /// Have a child end.
+    CancelChild {
+        /// The child.
+        child: Seq,
+        /// Whether it is to end at once.
+        terminate: bool,
     },
     /// Fire later.
     StartTimer {
@@ -43,6 +64,20 @@ pub enum CommandKind {
         /// The value.
         value: Payload,
     },
+    /// Change the instance's own data.
+    SetKv {
+        /// The name of the entry.
+        key: String,
+        /// Its value.
+        value: Payload,
+    },
+    /// Remember which version of a change the run took.
+    MarkVersion {
+        /// The change.
+        change: String,
+        /// The version.
+        version: u32,
+    },
     /// End the run with a value.
     Complete {
         /// The value.
@@ -52,12 +87,81 @@ pub enum CommandKind {
     Fail {
         /// The failure.
         failure: Failure,
+        /// Whether what it did was undone.
+        compensation: Option<Compensation>,
+        /// What a run that is tried again has of this one.
+        carried: Box<Next>,
     },
     /// End the run because it was cancelled.
     EndCancelled {
         /// What the workflow returned.
         failure: Failure,
+        /// Whether what it did was undone.
+        compensation: Option<Compensation>,
     },
+    /// End the run and begin another one with this argument.
+    ContinueAsNew {
+        /// The argument.
+        input: Payload,
+        /// What the next run has of this one.
+        carried: Box<Next>,
+    },
+}
+
+/// What the next run of an instance has of the one before.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Next {
+    /// What stands in its first event.
+    pub carried: Carried,
+    /// Signals that nobody has read, in order of arrival.
+    pub signals: Vec<UnreadSignal>,
+}
+
+/// A signal that nobody has read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnreadSignal {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: Payload,
+    /// What makes a repeated one the same.
+    pub id: Option<String>,
+}
+
+/// An instance to be started by a workflow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChildCall {
+    /// Its id; by default it is made from that of the instance that starts it.
+    pub id: Option<String>,
+    /// Its workflow.
+    pub workflow: String,
+    /// Its argument.
+    pub input: Payload,
+    /// What becomes of it when the run that started it is over.
+    pub parent_close: ParentClose,
+    /// Its own settings.
+    pub settings: Settings,
+}
+
+/// What holds for an instance for as long as it lives.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// The policy by which a run that fails is followed by another one, in its stored form.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<String>,
+    /// Bound on one run, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_timeout_ms: Option<u64>,
+    /// Bound on all runs together, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_timeout_ms: Option<u64>,
+    /// How long the first run waits before its first turn, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay_ms: Option<u64>,
+    /// What becomes of it when the run that started it is over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent_close: Option<ParentClose>,
 }
 
 /// An activity call as a value: a name, named arguments, and options.
@@ -69,6 +173,8 @@ pub struct ActivityCall {
     pub input: Payload,
     /// What this call asks for.
     pub options: CallOptions,
+    /// The call that it undoes, when it is a compensation.
+    pub compensates: Option<Seq>,
 }
 
 /// What one call asks for in place of what the activity, the app and the engine say.
@@ -100,19 +206,51 @@ impl CommandKind {
                     name: call.name.clone(),
                     input: call.input.clone(),
                     queue: call.queue().to_string(),
+                    compensates: call.compensates,
                 })
             }
-            CommandKind::CancelActivity { activity } => {
+            CommandKind::CancelActivity { activity, settle: false } => {
                 EventKind::ActivityCancelled { activity: *activity }
+            }
+            CommandKind::CancelActivity { activity, settle: true } => {
+                EventKind::ActivityCancelRequested { activity: *activity }
+            }
+            CommandKind::RecordCompensation { activity, call } => EventKind::CompensationRecorded {
+                activity: *activity,
+                name: call.name.clone(),
+                input: call.input.clone(),
+            },
+            CommandKind::StartChild(child) => EventKind::ChildStarted(ChildStarted {
+                id: child.id.clone().unwrap_or_default(),
+                workflow: child.workflow.clone(),
+                input: child.input.clone(),
+                parent_close: child.parent_close,
+            }),
+            CommandKind::CancelChild { child, terminate } => {
+                EventKind::ChildCancelRequested { child: *child, terminate: *terminate }
+            }
+            CommandKind::SetKv { key, value } => {
+                EventKind::KvSet { key: key.clone(), value: value.clone() }
+            }
+            CommandKind::MarkVersion { change, version } => {
+                EventKind::VersionMarked { change: change.clone(), version: *version }
             }
             CommandKind::StartTimer { fire_at } => EventKind::TimerStarted { fire_at: *fire_at },
             CommandKind::CancelTimer { timer } => EventKind::TimerCancelled { timer: *timer },
             CommandKind::SetStatus { value } => EventKind::StatusSet { value: value.clone() },
             CommandKind::Complete { result } => EventKind::RunCompleted { result: result.clone() },
-            CommandKind::Fail { failure } => EventKind::RunFailed { failure: failure.clone() },
-            CommandKind::EndCancelled { failure } => {
-                EventKind::RunCancelled { failure: failure.clone() }
+            CommandKind::Fail { failure, compensation, .. } => {
+                EventKind::RunFailed { failure: failure.clone(), compensation: *compensation }
             }
+            CommandKind::EndCancelled { failure, compensation } => {
+                EventKind::RunCancelled { failure: failure.clone(), compensation: *compensation }
+            }
+            CommandKind::ContinueAsNew { input, .. } => EventKind::RunContinued(RunContinued {
+                initiator: Initiator::Workflow,
+                input: input.clone(),
+                failure: None,
+                backoff_ms: 0,
+            }),
         }
     }
 
@@ -121,8 +259,17 @@ impl CommandKind {
     pub fn is_recorded_by(&self, event: &EventKind) -> bool {
         match (self, event) {
             (CommandKind::ScheduleActivity(call), EventKind::ActivityScheduled(scheduled)) => {
-                call.name == scheduled.name && call.input == scheduled.input
+                call.name == scheduled.name
+                    && call.input == scheduled.input
+                    && call.compensates == scheduled.compensates
             }
+            (CommandKind::StartChild(child), EventKind::ChildStarted(started)) => {
+                child.id.as_ref().is_none_or(|id| *id == started.id)
+                    && child.workflow == started.workflow
+                    && child.input == started.input
+            }
+            // A run that failed may have been tried again by policy.
+            (CommandKind::Fail { .. }, EventKind::RunContinued(_)) => true,
             (command, event) => command.record() == *event,
         }
     }

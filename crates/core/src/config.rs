@@ -334,7 +334,8 @@ fn shown(value: &Value) -> String {
     }
 }
 
-fn cut(text: &str) -> String {
+/// The beginning of a text that may be long.
+pub(crate) fn cut(text: &str) -> String {
     const LONGEST: usize = 60;
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}...", &text[..end]),

@@ -37,7 +37,7 @@ const SHOWN: usize = 120;
 /// use resurgam_core::event::{Event, EventKind, RunStarted};
 /// use resurgam_core::{history, Payload, Seq, Timestamp};
 ///
-/// let started = RunStarted { workflow: "greet".into(), input: Payload::null(), seed: 1 };
+/// let started = RunStarted::new("greet", Payload::null(), 1);
 /// let event =
 ///     Event { seq: Seq(1), at: Timestamp::EPOCH, kind: EventKind::RunStarted(started) };
 /// assert_eq!(history::text(&[event], &[]), "1 +0ms RunStarted greet null\n");
@@ -85,14 +85,23 @@ pub fn line(kind: &EventKind) -> String {
     let shown = |payload: &Payload| cut(payload.as_str());
     match kind {
         EventKind::RunStarted(started) => {
-            format!("{name} {} {}", started.workflow, shown(&started.input))
+            let mut line = format!("{name} {} {}", started.workflow, shown(&started.input));
+            if started.version > 1 {
+                let _infallible = write!(line, " version {}", started.version);
+            }
+            if started.chain.attempt > 1 {
+                let _infallible = write!(line, " attempt {}", started.chain.attempt);
+            }
+            line
         }
         EventKind::ActivityScheduled(call) => {
-            format!("{name} {} {}", call.name, shown(&call.input))
+            let undoes = call.compensates.map(|of| format!(" to undo #{of}"));
+            format!("{name} {}{} {}", call.name, undoes.unwrap_or_default(), shown(&call.input))
         }
         EventKind::ActivityCompleted(done) => {
             let attempts = attempts(done.attempt, done.retry_metadata.as_ref());
-            format!("{name} #{}{attempts} {}", done.activity, shown(&done.result))
+            let late = if done.after_cancel { " after cancel" } else { "" };
+            format!("{name} #{}{attempts}{late} {}", done.activity, shown(&done.result))
         }
         EventKind::ActivityFailed(failed) => {
             let attempts = attempts(failed.attempt, failed.retry_metadata.as_ref());
@@ -100,6 +109,7 @@ pub fn line(kind: &EventKind) -> String {
             format!("{name} #{}{attempts} {}: {failure}", failed.activity, failed.why)
         }
         EventKind::ActivityCancelled { activity: of }
+        | EventKind::ActivityCancelRequested { activity: of }
         | EventKind::TimerFired { timer: of }
         | EventKind::TimerCancelled { timer: of } => format!("{name} #{of}"),
         EventKind::TimerStarted { fire_at } => format!("{name} until {fire_at}"),
@@ -109,9 +119,39 @@ pub fn line(kind: &EventKind) -> String {
         EventKind::CancelRequested { reason } => format!("{name} {}", cut(reason)),
         EventKind::StatusSet { value } => format!("{name} {}", shown(value)),
         EventKind::RunCompleted { result } => format!("{name} {}", shown(result)),
-        EventKind::RunFailed { failure } | EventKind::RunCancelled { failure } => {
-            format!("{name} {}", cut(&failure.to_string()))
+        EventKind::RunFailed { failure, compensation }
+        | EventKind::RunCancelled { failure, compensation } => {
+            let undone = compensation.map(|it| format!(" (compensation {})", it.name()));
+            format!("{name}{} {}", undone.unwrap_or_default(), cut(&failure.to_string()))
         }
+        EventKind::RunContinued(continued) => {
+            let after = Human(std::time::Duration::from_millis(continued.backoff_ms));
+            match &continued.failure {
+                Some(failure) => {
+                    format!("{name} by RetryPolicy in {after} after {}", cut(&failure.to_string()))
+                }
+                None => format!("{name} by Workflow {}", shown(&continued.input)),
+            }
+        }
+        EventKind::CompensationRecorded { activity, name: undo, input } => {
+            format!("{name} #{activity} {undo} {}", shown(input))
+        }
+        EventKind::ChildStarted(child) => {
+            format!("{name} {} {} {}", child.id, child.workflow, shown(&child.input))
+        }
+        EventKind::ChildCompleted { child, result } => format!("{name} #{child} {}", shown(result)),
+        EventKind::ChildFailed { child, failure } => {
+            format!("{name} #{child} {}", cut(&failure.to_string()))
+        }
+        EventKind::ChildCancelRequested { child, terminate } => {
+            format!("{name} #{child}{}", if *terminate { " terminate" } else { "" })
+        }
+        EventKind::TerminateRequested { reason } => format!("{name} {}", cut(reason)),
+        EventKind::RunTimedOut { total } => {
+            format!("{name} {}", if *total { "total" } else { "run" })
+        }
+        EventKind::KvSet { key, value } => format!("{name} {key} {}", shown(value)),
+        EventKind::VersionMarked { change, version } => format!("{name} {change} {version}"),
     }
 }
 

@@ -15,6 +15,14 @@ impl Uid {
         self.0.to_be_bytes()
     }
 
+    /// The uid of the child that a run starts at this place: the same on every replay.
+    pub fn of_child(parent: RunKey, seq: Seq) -> Self {
+        let [high, low] = [(parent.uid.0 >> 64) as u64, parent.uid.0 as u64];
+        let place = crate::retry::mix(seq.0 ^ (u64::from(parent.run) << 32));
+        let half = |part: u64, salt: u64| crate::retry::mix(crate::retry::mix(part ^ salt) ^ place);
+        Uid((u128::from(half(high, 1)) << 64) | u128::from(half(low, 2)))
+    }
+
     /// The uid of sixteen stored bytes.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Uid(u128::from_be_bytes(bytes))

@@ -4,7 +4,8 @@
 //! randomness come in as arguments, so every decision can be checked as a table.
 //!
 //! Start with [`retry`]: the policy type, the delay it chooses and the decision after a failed
-//! attempt. [`Failure`] is the record that decision is made from.
+//! attempt. [`Failure`] is the record that decision is made from. [`schedule`] decides what starts
+//! by the clock.
 
 pub mod command;
 pub mod config;
@@ -17,6 +18,7 @@ pub mod machine;
 mod names;
 mod payload;
 pub mod retry;
+pub mod schedule;
 mod time;
 pub mod turn;
 
@@ -31,3 +33,8 @@ pub use time::Timestamp;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/retries.md")]
 struct Guide;
+
+/// So does that of the guide to schedules.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/schedules.md")]
+struct ScheduleGuide;

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use crate::command::Command;
-use crate::machine::SharedMachine;
-use crate::{Event, Failure, Payload, RunKey, Seq, Timestamp};
+use crate::machine::{SharedMachine, Verdict};
+use crate::{Event, EventKind, Failure, Payload, RunKey, Seq, Timestamp};
 
 /// The code of a workflow, begun.
 pub type WorkflowFuture = Pin<Box<dyn Future<Output = Result<Payload, Failure>> + Send>>;
@@ -74,17 +74,50 @@ impl Run {
     pub fn turn(&mut self, event: &Event) -> Result<Vec<Command>, Blocked> {
         assert!(event.kind.is_input(), "{} is not an input", event.kind.name());
         assert_eq!(event.seq, self.next_seq(), "inputs come in order");
-        self.machine.lock().apply(event);
-        self.poll(event)?;
+        if event.seq == Seq::FIRST {
+            self.machine.lock().begins(event.at);
+        }
+        let verdict = self.machine.lock().apply(event);
+        self.record_compensation(event)?;
+        match verdict {
+            Verdict::Poll => self.poll(event)?,
+            Verdict::Wait => self.machine.lock().advance_ending(),
+            Verdict::End(failure) => self.end(Err(failure)),
+            Verdict::Terminate(reason) => {
+                self.machine.lock().terminate(&reason);
+                self.drop_code();
+            }
+        }
         let commands = self.machine.lock().take_commands();
         let last = commands.last().map_or(event.seq, |command| command.seq);
         self.last = (last, event.at);
         Ok(commands)
     }
 
+    /// An activity that can be undone has completed: what undoes it is worked out now, and
+    /// remembered whatever becomes of the code that asked for it.
+    fn record_compensation(&mut self, event: &Event) -> Result<(), Blocked> {
+        let Some((activity, undo)) = self.machine.lock().take_undo(&event.kind) else {
+            return Ok(());
+        };
+        let EventKind::ActivityCompleted(done) = &event.kind else { return Ok(()) };
+        // The user's code: it may use its context, so the machine is not locked.
+        let call = catch_unwind(AssertUnwindSafe(|| undo.call(&done.result)))
+            .map_err(|panic| panicked(event, &*panic))?;
+        self.machine.lock().record_compensation(activity, call);
+        Ok(())
+    }
+
+    /// The code returned, or is not asked any more.
+    fn end(&mut self, returned: Result<Payload, Failure>) {
+        self.machine.lock().end(returned);
+        self.drop_code();
+    }
+
     /// Goes through a history. Answers with the commands of the last turn that are not recorded
     /// yet: a wide turn may have been cut short by a crash.
     pub fn replay(&mut self, events: &[Event]) -> Result<Vec<Command>, Blocked> {
+        self.machine.lock().remember(events);
         let mut rest: Vec<Command> = Vec::new();
         let mut asked = Vec::new().into_iter();
         for event in events {
@@ -106,12 +139,8 @@ impl Run {
 
     /// Ends the run with a failure that its code had no part in.
     pub fn fail(&mut self, failure: Failure) -> Vec<Command> {
-        let mut machine = self.machine.lock();
-        machine.close(Err(failure));
-        let commands = machine.take_commands();
-        drop(machine);
-        self.drop_code();
-        commands
+        self.end(Err(failure));
+        self.machine.lock().take_commands()
     }
 
     /// Destructors of the workflow's values are user code too: a panic there changes nothing.
@@ -130,9 +159,9 @@ impl Run {
         self.last.1
     }
 
-    /// True when the code has returned.
+    /// True when the run is over: the code has returned, and what was to be undone is.
     pub fn is_closed(&self) -> bool {
-        self.code.is_none()
+        self.machine.lock().is_closed()
     }
 
     /// The machine, for looking.
@@ -149,13 +178,9 @@ impl Run {
             self.woken.0.store(false, Ordering::Relaxed);
             let polled = catch_unwind(AssertUnwindSafe(|| code.as_mut().poll(&mut context)));
             match polled {
-                Err(panic) => {
-                    let input = format!("{} at {}", event.kind.name(), event.seq);
-                    return Err(Blocked::Panic { input, message: panic_message(&*panic) });
-                }
+                Err(panic) => return Err(panicked(event, &*panic)),
                 Ok(Poll::Ready(returned)) => {
-                    self.machine.lock().close(returned);
-                    self.drop_code();
+                    self.end(returned);
                     return Ok(());
                 }
                 Ok(Poll::Pending) if self.woken.0.load(Ordering::Relaxed) => {}
@@ -188,6 +213,11 @@ impl Wake for Woken {
     fn wake(self: Arc<Self>) {
         self.0.store(true, Ordering::Relaxed);
     }
+}
+
+fn panicked(event: &Event, panic: &(dyn std::any::Any + Send)) -> Blocked {
+    let input = format!("{} at {}", event.kind.name(), event.seq);
+    Blocked::Panic { input, message: panic_message(panic) }
 }
 
 fn mismatch(seq: Seq, recorded: Option<&Event>, asked: Option<&Command>) -> Blocked {

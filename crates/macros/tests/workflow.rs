@@ -142,7 +142,7 @@ impl Story {
         let input = Payload::encode(start).unwrap();
         let mut story = Story { run: new_run::<W>(&input), events: Vec::new() };
         let workflow = W::NAME.to_string();
-        story.input(EventKind::RunStarted(RunStarted { workflow, input, seed: 1 }));
+        story.input(EventKind::RunStarted(RunStarted::new(workflow, input, 1)));
         story
     }
 
@@ -180,6 +180,7 @@ fn completed(activity: Seq, result: &impl Serialize) -> EventKind {
         result: Payload::encode(result).unwrap(),
         attempt: 1,
         started_at: Timestamp::EPOCH,
+        after_cancel: false,
         retry_metadata: None,
     })
 }

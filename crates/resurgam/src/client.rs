@@ -6,12 +6,14 @@ use std::marker::PhantomData;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use resurgam_core::Payload;
+use resurgam_core::retry::RetryPolicy;
 use resurgam_sdk::{Activity, Workflow};
 use resurgam_store::rows::Owner;
 use resurgam_store_sqlite::Options as SqliteOptions;
-use resurgam_worker::{Error, Handle, Result, StartOptions, SystemClock};
+use resurgam_worker::{Error, Handle, IfExists, Result, StartOptions, SystemClock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinHandle;
@@ -137,11 +139,20 @@ impl Client {
         self.handle.cancel(id, reason).await
     }
 
+    /// Ends an open instance at once: its code does not hear of it, and nothing is undone.
+    pub async fn terminate(&self, id: &str, reason: &str) -> Result<()> {
+        self.handle.terminate(id, reason).await
+    }
+
     /// The instance of this id, whose result is a `T`.
     pub async fn instance<T: DeserializeOwned>(&self, id: &str) -> Result<Option<Instance<T>>> {
         let row = self.find(id).await?;
         Ok(row.map(|row| Instance::new(self.clone(), row.id, row.uid)))
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn bad_value(what: String, error: impl fmt::Display) -> Error {
@@ -167,9 +178,57 @@ impl<T> Start<T> {
         self
     }
 
+    /// What follows when there is an instance of this id already: an error, unless set.
+    pub fn if_exists(mut self, if_exists: IfExists) -> Self {
+        self.options.if_exists = if_exists;
+        self
+    }
+
     /// Starts anew when the instance of this id is closed.
-    pub fn replace_closed(mut self) -> Self {
-        self.options.replace_closed = true;
+    pub fn replace_closed(self) -> Self {
+        self.if_exists(IfExists::ReplaceClosed)
+    }
+
+    /// The policy by which a run that fails is followed by another one, from the beginning.
+    pub fn retry(mut self, policy: &RetryPolicy) -> Self {
+        self.options.settings.retry = Some(policy.to_stored());
+        self
+    }
+
+    /// Bounds one run.
+    pub fn run_timeout(mut self, time: Duration) -> Self {
+        self.options.settings.run_timeout_ms = Some(millis(time));
+        self
+    }
+
+    /// Bounds all runs together.
+    pub fn total_timeout(mut self, time: Duration) -> Self {
+        self.options.settings.total_timeout_ms = Some(millis(time));
+        self
+    }
+
+    /// Has the first turn wait. The instance exists at once, and can be signalled and cancelled.
+    pub fn delay(mut self, time: Duration) -> Self {
+        self.options.settings.delay_ms = Some(millis(time));
+        self
+    }
+
+    /// Where its activities run that name no queue.
+    pub fn queue(mut self, queue: impl Into<String>) -> Self {
+        self.options.queue = Some(queue.into());
+        self
+    }
+
+    /// Its attempts go before those of instances with a lower priority, when slots are short;
+    /// 0 unless set.
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.options.priority = priority;
+        self
+    }
+
+    /// Something to look it up by.
+    pub fn tag(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.options.tags.insert(name.into(), value.into());
         self
     }
 }

@@ -38,6 +38,7 @@ pub use app::{App, AppBuilder, Parts};
 pub use client::{Client, Start};
 pub use instance::Instance;
 pub use look::{Description, PendingCall};
+pub use resurgam_core::event::{Compensation, ParentClose};
 pub use resurgam_core::{Failure, Kind, Payload, Timestamp, retry};
 pub use resurgam_macros::{activity, workflow};
 pub use resurgam_sdk::{
@@ -47,7 +48,7 @@ pub use resurgam_store::rows::{
     AttemptOutcome, AttemptRow, InstanceFilter, InstanceRow, Owner, Status,
 };
 pub use resurgam_store_sqlite::{Options as SqliteOptions, SyncMode};
-pub use resurgam_worker::{Error, Outcome, Result};
+pub use resurgam_worker::{Error, IfExists, Outcome, Result};
 
 /// What most programs need.
 pub mod prelude {

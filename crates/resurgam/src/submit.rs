@@ -37,6 +37,7 @@ fn begin(machine: SharedMachine, input: &Payload) -> Result<WorkflowFuture, Stri
         name: call.activity,
         input: Payload::from_text(call.arguments.get()),
         options: CallOptions::default(),
+        compensates: None,
     };
     Ok(Box::pin(resurgam_sdk::call_by_name(machine, call)))
 }

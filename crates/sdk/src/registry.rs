@@ -1,6 +1,6 @@
 //! Workflows and activities by name.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -18,7 +18,8 @@ use crate::{Activity, ActivityContext, ActivityOptions, Workflow, WorkflowContex
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     activities: HashMap<String, Arc<ActivityDefinition>>,
-    workflows: HashMap<String, Arc<WorkflowDefinition>>,
+    /// Every workflow in all its versions.
+    workflows: HashMap<String, BTreeMap<u32, Arc<WorkflowDefinition>>>,
 }
 
 type AttemptFuture = Pin<Box<dyn Future<Output = Result<Payload, Failure>> + Send>>;
@@ -41,6 +42,8 @@ pub struct ActivityDefinition {
 pub struct WorkflowDefinition {
     /// Its name.
     pub name: String,
+    /// Its version: a run stays on the one that it began with.
+    pub version: u32,
     begin: BeginRun,
 }
 
@@ -92,7 +95,7 @@ impl Registry {
     pub fn add_workflow<W: Workflow>(&mut self) -> Result<(), Error> {
         let definition = Arc::new(WorkflowDefinition::of::<W>());
         for name in names("workflow", W::NAME, W::ALIASES)? {
-            insert(&mut self.workflows, "workflow", name, definition.clone())?;
+            self.insert_workflow(name, definition.clone())?;
         }
         Ok(())
     }
@@ -100,7 +103,23 @@ impl Registry {
     /// Adds a workflow that is known at run time only.
     pub fn add_workflow_definition(&mut self, definition: WorkflowDefinition) -> Result<(), Error> {
         let name = definition.name.clone();
-        insert(&mut self.workflows, "workflow", &name, Arc::new(definition))
+        self.insert_workflow(&name, Arc::new(definition))
+    }
+
+    fn insert_workflow(
+        &mut self,
+        name: &str,
+        definition: Arc<WorkflowDefinition>,
+    ) -> Result<(), Error> {
+        let version = definition.version;
+        let versions = self.workflows.entry(name.to_string()).or_default();
+        match versions.insert(version, definition) {
+            None => Ok(()),
+            Some(_) => Err(Error(format!(
+                "register workflow {name}: version {version} of it is there already; give one of \
+                 them another name or version with #[workflow(name = \"...\", version = 2)]"
+            ))),
+        }
     }
 
     /// The activity of this name.
@@ -108,9 +127,14 @@ impl Registry {
         self.activities.get(name)
     }
 
-    /// The workflow of this name.
+    /// The newest version of the workflow of this name.
     pub fn workflow(&self, name: &str) -> Option<&Arc<WorkflowDefinition>> {
-        self.workflows.get(name)
+        self.workflows.get(name)?.last_key_value().map(|(_, newest)| newest)
+    }
+
+    /// The workflow of this name in this version.
+    pub fn workflow_version(&self, name: &str, version: u32) -> Option<&Arc<WorkflowDefinition>> {
+        self.workflows.get(name)?.get(&version)
     }
 
     /// The activities that bound how many of their attempts run at once.
@@ -201,7 +225,8 @@ impl WorkflowDefinition {
                 Box::pin(async move { encode(&call.run(ctx).await?, W::NAME) });
             Ok(code)
         };
-        WorkflowDefinition { name: W::NAME.to_string(), begin: Box::new(begin) }
+        let (name, version) = (W::NAME.to_string(), W::VERSION);
+        WorkflowDefinition { name, version, begin: Box::new(begin) }
     }
 
     /// A definition that is known at run time only.
@@ -212,7 +237,7 @@ impl WorkflowDefinition {
         + Sync
         + 'static,
     ) -> Self {
-        WorkflowDefinition { name: name.into(), begin: Box::new(begin) }
+        WorkflowDefinition { name: name.into(), version: 1, begin: Box::new(begin) }
     }
 
     /// Begins the code of a run. The error says why its argument cannot be read.

@@ -23,6 +23,9 @@ pub trait Workflow: Serialize + DeserializeOwned + Send + 'static {
     const NAME: &'static str;
     /// Names it had before.
     const ALIASES: &'static [&'static str] = &[];
+    /// Its version. Several versions of a name can be registered: a run stays on the one that it
+    /// began with, and new ones begin with the newest.
+    const VERSION: u32 = 1;
     /// What it returns.
     type Output: Serialize + DeserializeOwned + Send + 'static;
 

@@ -99,6 +99,14 @@ impl Look for SqliteStore {
         self.read(|| "find an instance".to_string(), move |reading| read::find(reading, &id))
     }
 
+    fn find_request(&self, request_id: &str) -> Answer<'_, Option<InstanceRow>> {
+        let request = request_id.to_string();
+        self.read(
+            || "look for a request".to_string(),
+            move |reading| read::find_request(reading, &request),
+        )
+    }
+
     fn instance(&self, uid: Uid) -> Answer<'_, Option<InstanceRow>> {
         self.read(
             move || format!("read instance {uid}"),

@@ -2,12 +2,14 @@
 
 use std::fmt;
 
+use resurgam_core::event::Compensation;
 use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
 use resurgam_store::rows::{
     AttemptOutcome, AttemptRow, Claim, InstanceRow, Message, MessageRow, Status, TaskRow,
 };
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
+use serde::de::DeserializeOwned;
 
 use crate::encode::START;
 
@@ -39,7 +41,9 @@ type Decoded<T> = Result<T, Unreadable>;
 
 /// The columns of [`instance`], in its order.
 pub(crate) const INSTANCE: &str = "uid, id, workflow, status, run, queue, request_id, \
-     input_encoding, input, outcome_encoding, outcome, error, created_at, closed_at";
+     input_encoding, input, outcome_encoding, outcome, error, created_at, closed_at, priority, \
+     parent, parent_run, parent_seq, schedule, settings, compensation, \
+     (SELECT json_group_object(name, value) FROM tag WHERE tag.uid = instance.uid)";
 
 /// An instance from the columns of [`INSTANCE`].
 pub(crate) fn instance(row: &Row<'_>) -> Decoded<InstanceRow> {
@@ -58,7 +62,27 @@ pub(crate) fn instance(row: &Row<'_>) -> Decoded<InstanceRow> {
         error: row.get(11)?,
         created_at: timestamp(row, 12)?,
         closed_at: row.get::<_, Option<i64>>(13)?.map(Timestamp::from_millis),
+        priority: row.get(14)?,
+        parent: parent(row)?,
+        schedule: row.get(18)?,
+        settings: json(row, 19, "settings")?,
+        compensation: row.get::<_, Option<String>>(20)?.as_deref().and_then(Compensation::named),
+        tags: json(row, 21, "tags")?,
     })
+}
+
+/// The call that started an instance.
+fn parent(row: &Row<'_>) -> Decoded<Option<CallKey>> {
+    let Some(uid) = row.get::<_, Option<[u8; 16]>>(15)?.map(Uid::from_bytes) else {
+        return Ok(None);
+    };
+    let run = RunKey { uid, run: row.get(16)? };
+    Ok(Some(run.call(seq(row, 17)?)))
+}
+
+fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize, what: &str) -> Decoded<T> {
+    let read = serde_json::from_str(text(row, column)?);
+    Ok(read.map_err(|error| format!("the {what}: {error}"))?)
 }
 
 /// The columns of [`event`], in its order.
@@ -93,9 +117,12 @@ fn body(event: EventKind, run: impl Fn() -> rusqlite::Result<u32>) -> Decoded<Me
         EventKind::TimerFired { timer } => Message::Timer { run: run()?, timer },
         EventKind::SignalReceived { name, value, .. } => Message::Signal { name, value },
         EventKind::CancelRequested { reason } => Message::Cancel { reason },
-        EventKind::ActivityCompleted(_) | EventKind::ActivityFailed(_) => {
-            Message::Result { run: run()?, event }
-        }
+        EventKind::TerminateRequested { reason } => Message::Terminate { reason },
+        EventKind::ActivityCompleted(_)
+        | EventKind::ActivityFailed(_)
+        | EventKind::ChildCompleted { .. }
+        | EventKind::ChildFailed { .. }
+        | EventKind::RunTimedOut { .. } => Message::Result { run: run()?, event },
         other => return Err(Unreadable(format!("{} is no message", other.name()))),
     })
 }

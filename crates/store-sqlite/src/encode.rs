@@ -1,5 +1,6 @@
 //! Values as columns hold them.
 
+use resurgam_core::command::Settings;
 use resurgam_core::{Payload, Timestamp};
 use resurgam_store::rows::Progress;
 
@@ -24,6 +25,11 @@ pub(crate) fn whole(number: u64) -> i64 {
 /// A token uses all its bits, so the upper half is stored as negative numbers.
 pub(crate) fn token(token: u64) -> i64 {
     token.cast_signed()
+}
+
+/// The settings of an instance. Most have none.
+pub(crate) fn settings(settings: &Settings) -> String {
+    serde_json::to_string(settings).expect("settings hold nothing that JSON cannot")
 }
 
 /// The counters of a task.

@@ -27,6 +27,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("schema.sql"), min_reader: 1 },
     // A program that does not look who owns the file must not work on it.
     Migration { sql: include_str!("owner.sql"), min_reader: 2 },
+    Migration { sql: include_str!("families.sql"), min_reader: 3 },
 ];
 
 /// The number of the newest migration that this program knows.

@@ -28,7 +28,7 @@ use rows::{
     AttemptRow, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow, PolicyRow,
     RunRecord, TaskRecord, TaskRow,
 };
-pub use step::{InstanceWrite, MessageWrite, Step, StepResult, TaskWrite};
+pub use step::{Birth, InstanceWrite, MessageWrite, Step, StepResult, TaskWrite};
 
 /// A future that can be kept in a list.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
@@ -89,6 +89,9 @@ pub trait Work {
 pub trait Look {
     /// The current instance of this id.
     fn find(&self, id: &str) -> Answer<'_, Option<InstanceRow>>;
+
+    /// The instance that was started with this request id.
+    fn find_request(&self, request_id: &str) -> Answer<'_, Option<InstanceRow>>;
 
     /// The instance of this uid.
     fn instance(&self, uid: Uid) -> Answer<'_, Option<InstanceRow>>;

@@ -1,5 +1,9 @@
 //! What is stored, row by row. The names are those of the tables and columns.
 
+use std::collections::BTreeMap;
+
+use resurgam_core::command::Settings;
+use resurgam_core::event::Compensation;
 use resurgam_core::retry::Counters;
 use resurgam_core::{CallKey, Event, Failure, Payload, RunKey, Seq, Timestamp, Uid};
 use serde::{Deserialize, Serialize};
@@ -21,16 +25,60 @@ pub struct InstanceRow {
     pub queue: String,
     /// What makes a repeated start return the first answer.
     pub request_id: Option<String>,
+    /// Tasks of instances with a higher one go first.
+    pub priority: i32,
+    /// The call that started it, when another instance did.
+    pub parent: Option<CallKey>,
+    /// The schedule that started it.
+    pub schedule: Option<String>,
+    /// What people look it up by.
+    pub tags: BTreeMap<String, String>,
+    /// What holds for as long as it lives.
+    pub settings: Settings,
     /// The argument.
     pub input: Payload,
     /// The result, or the failure as JSON.
     pub outcome: Option<Payload>,
+    /// Whether what it did was undone, when it failed and there was anything to undo.
+    pub compensation: Option<Compensation>,
     /// Why it is blocked, for people.
     pub error: Option<String>,
     /// When it was started.
     pub created_at: Timestamp,
     /// When it closed.
     pub closed_at: Option<Timestamp>,
+}
+
+impl InstanceRow {
+    /// An instance that starts.
+    pub fn new(
+        uid: Uid,
+        id: impl Into<String>,
+        workflow: impl Into<String>,
+        input: Payload,
+        created_at: Timestamp,
+    ) -> Self {
+        InstanceRow {
+            uid,
+            id: id.into(),
+            workflow: workflow.into(),
+            status: Status::Running,
+            run: 1,
+            queue: resurgam_core::command::DEFAULT_QUEUE.to_string(),
+            request_id: None,
+            priority: 0,
+            parent: None,
+            schedule: None,
+            tags: BTreeMap::new(),
+            settings: Settings::default(),
+            input,
+            outcome: None,
+            compensation: None,
+            error: None,
+            created_at,
+            closed_at: None,
+        }
+    }
 }
 
 /// Where an instance is.
@@ -82,6 +130,12 @@ pub struct InstanceFilter {
     pub status: Vec<Status>,
     /// Only of this workflow.
     pub workflow: Option<String>,
+    /// Only those with this tag.
+    pub tag: Option<(String, String)>,
+    /// Only those that this schedule started.
+    pub schedule: Option<String>,
+    /// Only those whose compensation ended so.
+    pub compensation: Option<Compensation>,
     /// Only those with an activity that waits to be tried again.
     pub retrying: bool,
     /// At most this many; 0 means 100.
@@ -149,6 +203,13 @@ pub struct Progress {
     /// The delay chosen last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub previous_delay_ms: Option<u64>,
+    /// True when the workflow gave the call up and waits to hear how it ended.
+    #[serde(skip_serializing_if = "is_false")]
+    pub cancelled: bool,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 impl Progress {
@@ -275,11 +336,16 @@ pub enum Message {
         /// Why, for people.
         reason: String,
     },
-    /// An activity call ended while its run could not take the news. The event is ready made.
+    /// Somebody ends the instance at once.
+    Terminate {
+        /// Why, for people.
+        reason: String,
+    },
+    /// Something that a run waits for ended elsewhere, or its time is up. The event is ready made.
     Result {
-        /// The run that made the call.
+        /// The run that waits.
         run: u32,
-        /// `ActivityCompleted` or `ActivityFailed`.
+        /// `ActivityCompleted`, `ActivityFailed`, `ChildCompleted`, `ChildFailed` or `RunTimedOut`.
         event: resurgam_core::EventKind,
     },
 }

@@ -1,8 +1,11 @@
 //! What one step of one run changes.
 
+use resurgam_core::event::Compensation;
 use resurgam_core::{CallKey, Event, Payload, RunKey, Timestamp, Uid};
 
-use crate::rows::{AttemptRow, InstanceRow, KvRow, MessageRow, PolicyRow, Status, TaskRow};
+use crate::rows::{
+    AttemptRow, InstanceRow, KvRow, Message, MessageRow, PolicyRow, Status, TaskRow,
+};
 
 /// What one step of one run changes: taken as a whole, or refused as a whole. The parts are
 /// written in the order of the fields.
@@ -18,6 +21,8 @@ pub struct Step {
     pub tasks: Vec<TaskWrite>,
     /// Messages.
     pub messages: Vec<MessageWrite>,
+    /// Instances that a workflow starts.
+    pub births: Vec<Birth>,
     /// Rows of the ledger.
     pub attempts: Vec<AttemptRow>,
     /// The instance's own data.
@@ -40,6 +45,13 @@ pub enum InstanceWrite {
         /// Which.
         uid: Uid,
     },
+    /// The next run begins.
+    Continue {
+        /// The run.
+        run: RunKey,
+        /// Its argument.
+        input: Payload,
+    },
     /// A change of status.
     Status {
         /// Which.
@@ -48,11 +60,24 @@ pub enum InstanceWrite {
         status: Status,
         /// The result, or the failure as JSON.
         outcome: Option<Payload>,
+        /// Whether what it did was undone.
+        compensation: Option<Compensation>,
         /// Why it is blocked.
         error: Option<String>,
         /// When it closed.
         closed_at: Option<Timestamp>,
     },
+}
+
+/// An instance that a workflow starts. Whether its id is free does not decide about the step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Birth {
+    /// The instance.
+    pub row: InstanceRow,
+    /// What begins it.
+    pub start: MessageRow,
+    /// What is stored instead when its id is taken.
+    pub otherwise: Option<MessageRow>,
 }
 
 /// A change of a task.
@@ -75,6 +100,8 @@ pub enum TaskWrite {
 pub enum MessageWrite {
     /// A new one; one whose id is known is dropped.
     Insert(MessageRow),
+    /// A new one, unless its instance is closed: then nobody wants it.
+    InsertIfOpen(MessageRow),
     /// The end of one; none is fine.
     Delete {
         /// The instance.
@@ -102,6 +129,18 @@ pub enum StepResult {
     Closed,
 }
 
+impl MessageWrite {
+    /// True when it stores something that this run alone waits for.
+    pub fn belongs_to(&self, run: RunKey) -> bool {
+        let MessageWrite::Insert(row) = self else { return false };
+        let of = match &row.body {
+            Message::Timer { run, .. } | Message::Result { run, .. } => *run,
+            _ => return false,
+        };
+        row.uid == run.uid && of == run.run
+    }
+}
+
 impl Step {
     /// True when it changes nothing.
     pub fn is_empty(&self) -> bool {
@@ -115,6 +154,7 @@ impl Step {
             + self.policies.len()
             + self.tasks.len()
             + self.messages.len()
+            + self.births.len() * 2
             + self.attempts.len()
             + self.kv.len()
     }
@@ -123,6 +163,7 @@ impl Step {
     pub fn bytes(&self) -> usize {
         let events = self.events.iter().map(|(_, event)| event.kind.payload_len());
         let kv = self.kv.iter().map(|row| row.value.len());
-        events.chain(kv).sum()
+        let births = self.births.iter().map(|birth| birth.row.input.len());
+        events.chain(kv).chain(births).sum()
     }
 }

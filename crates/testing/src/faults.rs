@@ -238,6 +238,10 @@ impl Look for FaultyStore {
         self.store.find(id)
     }
 
+    fn find_request(&self, request_id: &str) -> Answer<'_, Option<InstanceRow>> {
+        self.store.find_request(request_id)
+    }
+
     fn instance(&self, uid: Uid) -> Answer<'_, Option<InstanceRow>> {
         self.or_refuse(StoreCall::Instance, self.store.instance(uid))
     }

@@ -555,8 +555,9 @@ async fn an_app_that_makes_no_sense_is_not_begun() {
     "#]]
     .assert_eq(&text(on(builder().activity(read).activity(read))));
     expect![[r#"
-        build the app failed: register workflow echo: the name is taken; give one of
-        them another with #[workflow(name = "...")]
+        build the app failed: register workflow echo: version 1 of it is there already;
+        give one of them another name or version with #[workflow(name = "...", version =
+        2)]
     "#]]
     .assert_eq(&text(on(builder().workflow(echo).workflow(echo))));
     expect![[r#"

@@ -1,8 +1,10 @@
 //! Talking to an engine.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use resurgam_core::{EventKind, Failure, Payload, Timestamp, Uid};
+use resurgam_core::command::Settings;
+use resurgam_core::{EventKind, Failure, Payload, Seq, Timestamp, Uid};
 use resurgam_sdk::Registry;
 use resurgam_store::Store;
 use resurgam_store::rows::{InstanceRow, Owner, Status};
@@ -30,8 +32,44 @@ pub struct StartOptions {
     pub id: String,
     /// What makes a repeated start the same one.
     pub request_id: Option<String>,
+    /// What follows when there is an instance of this id already.
+    pub if_exists: IfExists,
+    /// Where its activities run that name no queue.
+    pub queue: Option<String>,
+    /// Tasks of instances with a higher one go first.
+    pub priority: i32,
+    /// What people look it up by.
+    pub tags: BTreeMap<String, String>,
+    /// What holds for as long as it lives.
+    pub settings: Settings,
+    /// The schedule that starts it.
+    pub schedule: Option<String>,
+}
+
+/// What follows when an instance is started whose id is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IfExists {
+    /// An error.
+    #[default]
+    Refuse,
+    /// An instance that is open is the answer; a closed one is an error.
+    UseRunning,
+    /// A closed instance gives up the id; one that is open is an error.
+    ReplaceClosed,
+    /// An instance that is open is the answer; a closed one gives up the id.
+    UseRunningOrReplace,
+}
+
+impl IfExists {
     /// Whether a closed instance gives up the id.
-    pub replace_closed: bool,
+    pub(crate) fn replaces_closed(self) -> bool {
+        matches!(self, IfExists::ReplaceClosed | IfExists::UseRunningOrReplace)
+    }
+
+    /// Whether an instance that is open is the answer.
+    pub(crate) fn uses_running(self) -> bool {
+        matches!(self, IfExists::UseRunning | IfExists::UseRunningOrReplace)
+    }
 }
 
 /// An instance that was started.
@@ -57,6 +95,27 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// The status of an instance that ended so.
+    pub(crate) fn status(&self) -> Status {
+        match self {
+            Outcome::Completed(_) => Status::Completed,
+            Outcome::Failed(_) => Status::Failed,
+            Outcome::Cancelled(_) => Status::Cancelled,
+        }
+    }
+
+    /// What the workflow hears that started it as its child.
+    pub(crate) fn for_parent(&self, child: Seq) -> EventKind {
+        match self {
+            Outcome::Completed(result) => {
+                EventKind::ChildCompleted { child, result: result.clone() }
+            }
+            Outcome::Failed(failure) | Outcome::Cancelled(failure) => {
+                EventKind::ChildFailed { child, failure: failure.clone() }
+            }
+        }
+    }
+
     /// The form that is stored: the value, or the failure.
     pub(crate) fn to_payload(&self) -> Payload {
         match self {
@@ -148,24 +207,37 @@ impl Handle {
             return Err(Error::rejected(format!("start {workflow}: an empty id is not allowed")));
         }
         let (id, request_id) = (options.id.clone(), options.request_id.clone());
+        let if_exists = options.if_exists;
         let what = format!("start {id}");
         let workflow = workflow.to_string();
         let request = |reply| Request::Start { workflow, input, options, reply };
         match self.ask(&what, request).await {
-            Err(error) if error.is_already_exists() && request_id.is_some() => {
-                self.first_answer(&id, &request_id).await?.ok_or(error)
+            Err(error) if error.is_already_exists() => {
+                self.first_answer(&id, request_id.as_deref(), if_exists).await?.ok_or(error)
             }
             answer => answer,
         }
     }
 
-    /// What the first start with this request id answered.
-    async fn first_answer(&self, id: &str, request_id: &Option<String>) -> Result<Option<Started>> {
+    /// What the first start with this request id answered, or the instance that is open.
+    async fn first_answer(
+        &self,
+        id: &str,
+        request_id: Option<&str>,
+        if_exists: IfExists,
+    ) -> Result<Option<Started>> {
         let _busy = self.busy();
-        let found = self.store.find(id).await;
-        let row = found.map_err(|error| Error::store(format!("start {id}"), error))?;
-        let row = row.filter(|row| row.request_id == *request_id);
-        Ok(row.map(|row| Started { id: row.id, uid: row.uid, run: row.run }))
+        let trouble = |error| Error::store(format!("start {id}"), error);
+        let mut found = None;
+        if let Some(request_id) = request_id {
+            // Its id may have gone to a later instance by now.
+            found = self.store.find_request(request_id).await.map_err(trouble)?;
+        }
+        if found.is_none() && if_exists.uses_running() {
+            let row = self.store.find(id).await.map_err(trouble)?;
+            found = row.filter(|row| !row.status.is_closed());
+        }
+        Ok(found.map(|row| Started { id: row.id, uid: row.uid, run: row.run }))
     }
 
     /// Sends a signal to an open instance. It is durable when this returns. With a `request_id`, a
@@ -191,6 +263,18 @@ impl Handle {
         let what = format!("cancel {id}");
         let (row, busy) = self.open_instance(&what, id).await?;
         let event = EventKind::CancelRequested { reason: reason.to_string() };
+        let answer =
+            self.ask(&what, |reply| Request::Tell { uid: row.uid, run: row.run, event, reply });
+        drop(busy);
+        answer.await
+    }
+
+    /// Ends an open instance at once: its code does not hear of it, and nothing is undone. Durable
+    /// when this returns.
+    pub async fn terminate(&self, id: &str, reason: &str) -> Result<()> {
+        let what = format!("terminate {id}");
+        let (row, busy) = self.open_instance(&what, id).await?;
+        let event = EventKind::TerminateRequested { reason: reason.to_string() };
         let answer =
             self.ask(&what, |reply| Request::Tell { uid: row.uid, run: row.run, event, reply });
         drop(busy);

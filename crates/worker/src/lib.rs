@@ -18,5 +18,5 @@ mod policy;
 pub use clock::{Busy, Clock, Moment, SystemClock};
 pub use engine::Engine;
 pub use error::{Error, Result};
-pub use handle::{Handle, Outcome, StartOptions, Started};
+pub use handle::{Handle, IfExists, Outcome, StartOptions, Started};
 pub use options::Options;

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use resurgam_core::command::CallOptions;
+use resurgam_core::command::{ActivityCall, CallOptions};
 use resurgam_core::retry::{CheckedPolicy, RetryPolicy, Timeouts};
 use resurgam_sdk::{ActivityDefinition, ActivityOptions};
 use resurgam_store::rows::PolicyRow;
@@ -34,18 +34,23 @@ impl Policies {
     /// The policy of a call. The error says why the call's own policy makes no sense.
     pub(crate) fn resolve(
         &mut self,
-        name: &str,
         activity: Option<&ActivityDefinition>,
-        call: &CallOptions,
+        call: &ActivityCall,
     ) -> Result<Arc<Resolved>, String> {
+        let ActivityCall { name, options: call, compensates, .. } = call;
         let plain = *call == CallOptions { queue: call.queue.clone(), ..CallOptions::default() };
+        let plain = plain && compensates.is_none();
         if plain && let Some(known) = self.by_activity.get(name) {
             return Ok(known.clone());
         }
         let none = ActivityOptions::default();
         let activity = activity.map_or(&none, |activity| &activity.options);
-        let mut policy =
-            call.retry.as_deref().or(activity.retry.as_ref()).unwrap_or(&self.default).clone();
+        let own = call.retry.as_deref().or(activity.retry.as_ref());
+        let mut policy = match compensates {
+            // What undoes something is tried until it succeeds, unless somebody says otherwise.
+            Some(_) => own.cloned().unwrap_or_else(|| self.default.clone().unlimited()),
+            None => own.unwrap_or(&self.default).clone(),
+        };
         // What the call's own policy says about time comes from the call too.
         let own = call.retry.as_ref().map_or_else(Timeouts::default, |policy| policy.timeouts);
         let timeouts = &mut policy.timeouts;
@@ -76,6 +81,11 @@ impl Policies {
         let resolved = Arc::new(Resolved { checked, row: row.clone() });
         self.by_hash.insert(row.hash.clone(), resolved.clone());
         Ok(resolved)
+    }
+
+    /// The policy of a stored text.
+    pub(crate) fn parse(&mut self, text: &str) -> Result<Arc<Resolved>, String> {
+        self.read(&PolicyRow { hash: hash(text), text: text.to_string() })
     }
 
     /// A policy that was used before.

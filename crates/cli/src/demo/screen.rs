@@ -264,20 +264,9 @@ mod tests {
     use super::*;
 
     fn order(number: usize) -> InstanceRow {
-        InstanceRow {
-            uid: Uid(number as u128),
-            id: format!("order-{number}"),
-            workflow: "demo.order".to_string(),
-            status: resurgam::Status::Running,
-            run: 1,
-            queue: String::new(),
-            request_id: None,
-            input: Payload::null(),
-            outcome: None,
-            error: None,
-            created_at: Timestamp::EPOCH,
-            closed_at: None,
-        }
+        let id = format!("order-{number}");
+        let input = Payload::null();
+        InstanceRow::new(Uid(number as u128), id, "demo.order", input, Timestamp::EPOCH)
     }
 
     /// Orders of which each makes one call at this attempt.

@@ -5,42 +5,67 @@
 //! | Scheduled | completed, failed, the run cancelled | Settled   |
 //! | Scheduled | its future is dropped                | forgotten |
 //! | Settled   | its future takes the outcome         | forgotten |
+//!
+//! A call that can be undone and is given up before its outcome is known *settles* outside of this
+//! table: its [`Undo`] is kept by the machine, for the activity may have taken effect.
 
-use std::task::{Poll, Waker};
+use std::fmt;
 
-use crate::{Failure, Payload};
+use super::wait::Wait;
+use crate::Payload;
+use crate::command::ActivityCall;
+use crate::retry::RetryPolicy;
+
+/// What a call has beside its arguments, for as long as it is open.
+#[derive(Debug, Default)]
+pub struct Ask {
+    /// True when the run's cancellation does not concern it.
+    pub shielded: bool,
+    /// What undoes it.
+    pub undo: Option<Undo>,
+}
+
+/// Makes the call that undoes an activity from what the activity returned.
+pub struct Undo(Box<dyn FnOnce(&Payload) -> ActivityCall + Send>);
+
+impl Undo {
+    /// It is the user's code, and may panic.
+    pub fn new(undo: impl FnOnce(&Payload) -> ActivityCall + Send + 'static) -> Self {
+        Undo(Box::new(undo))
+    }
+
+    /// The same, tried again by this policy.
+    pub fn with_retry(self, policy: RetryPolicy) -> Self {
+        Undo::new(move |result| {
+            let mut call = self.call(result);
+            call.options.retry = Some(Box::new(policy));
+            call
+        })
+    }
+
+    pub(crate) fn call(self, result: &Payload) -> ActivityCall {
+        (self.0)(result)
+    }
+}
+
+impl fmt::Debug for Undo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Undo")
+    }
+}
 
 #[derive(Debug)]
-pub(super) enum Activity {
-    Scheduled { waker: Option<Waker> },
-    Settled(Result<Payload, Failure>),
+pub(super) struct Activity {
+    pub(super) wait: Wait<Payload>,
+    pub(super) undo: Option<Undo>,
 }
 
 impl Activity {
-    pub(super) fn scheduled() -> Self {
-        Activity::Scheduled { waker: None }
+    pub(super) fn scheduled(ask: Ask) -> Self {
+        Activity { wait: Wait::open(ask.shielded), undo: ask.undo }
     }
 
     pub(super) fn is_open(&self) -> bool {
-        matches!(self, Activity::Scheduled { .. })
-    }
-
-    /// The first outcome stays.
-    pub(super) fn settle(&mut self, outcome: Result<Payload, Failure>) {
-        if let Activity::Scheduled { waker } = self {
-            let waker = waker.take();
-            *self = Activity::Settled(outcome);
-            waker.into_iter().for_each(Waker::wake);
-        }
-    }
-
-    pub(super) fn poll(&mut self, waker: &Waker) -> Poll<Result<Payload, Failure>> {
-        match self {
-            Activity::Scheduled { waker: known } => {
-                *known = Some(waker.clone());
-                Poll::Pending
-            }
-            Activity::Settled(outcome) => Poll::Ready(outcome.clone()),
-        }
+        self.wait.is_open()
     }
 }

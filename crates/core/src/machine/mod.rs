@@ -1,28 +1,37 @@
 //! The state of a run between its workflow's code and its history.
 //!
 //! The workflow's futures ask the machine for things and wait for them; the turn tells it what
-//! happened. It knows open calls, timers and signals, not the history. There is one small state
-//! machine for each durable operation, in a file of its own.
+//! happened (`input.rs`). It knows open calls, timers, children and signals, not the history. There
+//! is one small state machine for each durable operation, in a file of its own, and one for the end
+//! of a run (`ending.rs`).
 //!
 //! The machine is shared between the futures of one run, all of which are polled by one turn at a
 //! time; the lock is never waited for.
 
 mod activity;
+mod child;
+mod ending;
+mod input;
 mod signal;
-mod timer;
+mod wait;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use crate::command::{ActivityCall, Command, CommandKind};
-use crate::event::RunStarted;
-use crate::{Event, EventKind, Failure, Kind, Payload, RunKey, Seq, Timestamp};
+use crate::command::{ActivityCall, ChildCall, Command, CommandKind};
+use crate::event::ParentClose;
+use crate::{Event, EventKind, Failure, Payload, RunKey, Seq, Timestamp};
 use activity::Activity;
+pub use activity::{Ask, Undo};
+use child::Child;
+pub use ending::CONTINUE_AS_NEW;
+use ending::Ending;
+pub(crate) use input::Verdict;
 use signal::Signals;
 pub use signal::Waiter;
-use timer::Timer;
+use wait::Wait;
 
 /// A machine that the futures of a run share.
 #[derive(Clone, Debug)]
@@ -50,9 +59,28 @@ pub struct Machine {
     seed: u64,
     draws: u64,
     activities: BTreeMap<Seq, Activity>,
-    timers: BTreeMap<Seq, Timer>,
+    /// Calls that were given up and can be undone, until it is known how they ended.
+    settling: BTreeMap<Seq, Undo>,
+    /// What undoes the calls that completed, in order.
+    undo: Vec<(Seq, ActivityCall)>,
+    timers: BTreeMap<Seq, Wait<()>>,
+    children: BTreeMap<Seq, Child>,
     signals: Signals,
+    kv: BTreeMap<String, Payload>,
+    versions: BTreeMap<String, u32>,
+    /// What the history says about versions, by its place, while it is replayed.
+    recorded: BTreeMap<Seq, (String, u32)>,
+    /// The last place of the history that is replayed.
+    recorded_until: Seq,
     cancelled: Option<Failure>,
+    /// When the first event happened.
+    began: Timestamp,
+    /// True while the first turn is waited for.
+    sleeps: bool,
+    /// The argument of the next run, once the code continues as new.
+    continuing: Option<Payload>,
+    ending: Option<Ending>,
+    closed: bool,
     commands: Vec<Command>,
     /// False once the run is evicted or over: futures that are dropped then cancel nothing.
     armed: bool,
@@ -67,9 +95,21 @@ impl Machine {
             seed: 0,
             draws: 0,
             activities: BTreeMap::new(),
+            settling: BTreeMap::new(),
+            undo: Vec::new(),
             timers: BTreeMap::new(),
+            children: BTreeMap::new(),
             signals: Signals::default(),
+            kv: BTreeMap::new(),
+            versions: BTreeMap::new(),
+            recorded: BTreeMap::new(),
+            recorded_until: Seq(0),
             cancelled: None,
+            began: Timestamp::EPOCH,
+            sleeps: false,
+            continuing: None,
+            ending: None,
+            closed: false,
             commands: Vec::new(),
             armed: true,
         }
@@ -88,16 +128,16 @@ impl Machine {
     }
 
     /// Calls an activity.
-    pub fn schedule_activity(&mut self, call: ActivityCall) -> Seq {
+    pub fn schedule_activity(&mut self, call: ActivityCall, ask: Ask) -> Seq {
         let seq = self.command(CommandKind::ScheduleActivity(call));
-        self.activities.insert(seq, Activity::scheduled());
+        self.activities.insert(seq, Activity::scheduled(ask));
         seq
     }
 
     /// The outcome of an activity call, once there is one.
     pub fn poll_activity(&mut self, seq: Seq, waker: &Waker) -> Poll<Result<Payload, Failure>> {
         let Some(activity) = self.activities.get_mut(&seq) else { return Poll::Pending };
-        let outcome = activity.poll(waker);
+        let outcome = activity.wait.poll(waker);
         if outcome.is_ready() {
             self.activities.remove(&seq);
         }
@@ -106,17 +146,19 @@ impl Machine {
 
     /// Forgets an activity call: its future was dropped.
     pub fn drop_activity(&mut self, seq: Seq) {
-        let open = self.activities.remove(&seq).is_some_and(|activity| activity.is_open());
-        if open && self.armed {
-            self.command(CommandKind::CancelActivity { activity: seq });
+        if !self.armed {
+            return;
+        }
+        if let Some(activity) = self.activities.remove(&seq).filter(Activity::is_open) {
+            self.give_up_activity(seq, activity.undo);
         }
     }
 
     /// Starts a timer.
-    pub fn start_timer(&mut self, delay: Duration) -> Seq {
+    pub fn start_timer(&mut self, delay: Duration, shielded: bool) -> Seq {
         let fire_at = self.now.saturating_add(delay);
         let seq = self.command(CommandKind::StartTimer { fire_at });
-        self.timers.insert(seq, Timer::started());
+        self.timers.insert(seq, Wait::open(shielded));
         seq
     }
 
@@ -132,15 +174,41 @@ impl Machine {
 
     /// Forgets a timer: its future was dropped.
     pub fn drop_timer(&mut self, seq: Seq) {
-        let open = self.timers.remove(&seq).is_some_and(|timer| timer.is_open());
-        if open && self.armed {
+        if self.armed && self.timers.remove(&seq).is_some_and(|timer| timer.is_open()) {
             self.command(CommandKind::CancelTimer { timer: seq });
         }
     }
 
+    /// Starts a child.
+    pub fn start_child(&mut self, call: ChildCall, shielded: bool) -> Seq {
+        let parent_close = call.parent_close;
+        let seq = self.command(CommandKind::StartChild(Box::new(call)));
+        if parent_close != ParentClose::Detached {
+            self.children.insert(seq, Child { wait: Wait::open(shielded), parent_close });
+        }
+        seq
+    }
+
+    /// The outcome of a child, once there is one.
+    pub fn poll_child(&mut self, seq: Seq, waker: &Waker) -> Poll<Result<Payload, Failure>> {
+        let Some(child) = self.children.get_mut(&seq) else { return Poll::Pending };
+        let outcome = child.wait.poll(waker);
+        if outcome.is_ready() {
+            self.children.remove(&seq);
+        }
+        outcome
+    }
+
+    /// Forgets a child: its future was dropped, and the child is cancelled.
+    pub fn drop_child(&mut self, seq: Seq) {
+        if self.armed && self.children.remove(&seq).is_some_and(|child| child.wait.is_open()) {
+            self.command(CommandKind::CancelChild { child: seq, terminate: false });
+        }
+    }
+
     /// Begins to wait for a signal.
-    pub fn wait_for_signal(&mut self, name: &str) -> Waiter {
-        self.signals.wait(name)
+    pub fn wait_for_signal(&mut self, name: &str, shielded: bool) -> Waiter {
+        self.signals.wait(name, shielded)
     }
 
     /// The signal, once there is one.
@@ -162,6 +230,41 @@ impl Machine {
         self.command(CommandKind::SetStatus { value });
     }
 
+    /// An entry of the instance's own data.
+    pub fn kv(&self, key: &str) -> Option<&Payload> {
+        self.kv.get(key)
+    }
+
+    /// Changes an entry of the instance's own data.
+    pub fn set_kv(&mut self, key: &str, value: Payload) {
+        self.kv.insert(key.to_string(), value.clone());
+        self.command(CommandKind::SetKv { key: key.to_string(), value });
+    }
+
+    /// Which version of a change this run has: the newest, unless the run came by here before the
+    /// change was made. Then it is version 1, which was never recorded.
+    pub fn version(&mut self, change: &str, newest: u32) -> u32 {
+        if let Some(version) = self.versions.get(change) {
+            return *version;
+        }
+        let recorded = self.recorded.get(&self.next_seq).filter(|(known, _)| known == change);
+        let (version, is_recorded) = match recorded {
+            Some((_, version)) => (*version, true),
+            None if self.next_seq <= self.recorded_until => (1, false),
+            None => (newest, true),
+        };
+        if is_recorded {
+            self.command(CommandKind::MarkVersion { change: change.to_string(), version });
+        }
+        self.versions.insert(change.to_string(), version);
+        version
+    }
+
+    /// The run is to be followed by another one, with this argument, when its code returns.
+    pub fn continue_as_new(&mut self, input: Payload) {
+        self.continuing = Some(input);
+    }
+
     /// A number from 0 to `u64::MAX`, the same on replay.
     pub fn random(&mut self) -> u64 {
         self.draws += 1;
@@ -180,92 +283,23 @@ impl Machine {
         seq
     }
 
-    // What the turn tells it.
+    // What the turn tells it; see also `input.rs` and `ending.rs`.
 
-    /// Takes notice of an input. Futures that wait for it are woken.
-    pub(crate) fn apply(&mut self, event: &Event) {
-        self.now = event.at;
-        self.next_seq = event.seq.next();
-        match &event.kind {
-            EventKind::RunStarted(RunStarted { seed, .. }) => self.seed = *seed,
-            EventKind::ActivityCompleted(done) => {
-                self.settle_activity(done.activity, Ok(done.result.clone()));
+    /// The history that is about to be replayed.
+    pub(crate) fn remember(&mut self, events: &[Event]) {
+        self.recorded_until = events.last().map_or(Seq(0), |event| event.seq);
+        let version = |event: &Event| match &event.kind {
+            EventKind::VersionMarked { change, version } => {
+                Some((event.seq, (change.clone(), *version)))
             }
-            EventKind::ActivityFailed(failed) => {
-                let mut failure = failed.failure.clone();
-                failure.attempts = Some(failed.attempt);
-                failure.why = Some(failed.why.clone());
-                self.settle_activity(failed.activity, Err(failure));
-            }
-            EventKind::TimerFired { timer } => {
-                if let Some(timer) = self.timers.get_mut(timer) {
-                    timer.settle(Ok(()));
-                }
-            }
-            EventKind::SignalReceived { name, value, id } => {
-                self.signals.receive(name, value.clone(), id.as_deref());
-            }
-            EventKind::CancelRequested { reason } => self.cancel(reason),
-            _ => {}
-        }
-    }
-
-    /// True when an input is news to this run: a call or timer that it gave up is not, nor a
-    /// signal that came before.
-    pub fn expects(&self, input: &EventKind) -> bool {
-        let open_call = |seq: &Seq| self.activities.get(seq).is_some_and(Activity::is_open);
-        match input {
-            EventKind::ActivityCompleted(done) => open_call(&done.activity),
-            EventKind::ActivityFailed(failed) => open_call(&failed.activity),
-            EventKind::TimerFired { timer } => self.timers.get(timer).is_some_and(Timer::is_open),
-            EventKind::CancelRequested { .. } => self.cancelled.is_none(),
-            EventKind::SignalReceived { id: Some(id), .. } => !self.signals.knows(id),
-            _ => true,
-        }
-    }
-
-    fn settle_activity(&mut self, seq: Seq, outcome: Result<Payload, Failure>) {
-        // A call that the workflow gave up in the meantime is no longer here.
-        if let Some(activity) = self.activities.get_mut(&seq) {
-            activity.settle(outcome);
-        }
-    }
-
-    /// Ends every open wait, once.
-    fn cancel(&mut self, reason: &str) {
-        if self.cancelled.is_some() {
-            return;
-        }
-        let failure = Failure::of_kind(Kind::Cancelled, reason).with_type("Cancelled");
-        let open = |open: bool, seq: &Seq| open.then_some(*seq);
-        let activities: Vec<Seq> =
-            self.activities.iter().filter_map(|(seq, a)| open(a.is_open(), seq)).collect();
-        for seq in activities {
-            self.settle_activity(seq, Err(failure.clone()));
-            self.command(CommandKind::CancelActivity { activity: seq });
-        }
-        let timers: Vec<Seq> =
-            self.timers.iter().filter_map(|(seq, t)| open(t.is_open(), seq)).collect();
-        for seq in timers {
-            if let Some(timer) = self.timers.get_mut(&seq) {
-                timer.settle(Err(failure.clone()));
-            }
-            self.command(CommandKind::CancelTimer { timer: seq });
-        }
-        self.signals.cancel(&failure);
-        self.cancelled = Some(failure);
-    }
-
-    /// Ends the run with what the workflow returned.
-    pub(crate) fn close(&mut self, returned: Result<Payload, Failure>) {
-        self.armed = false;
-        match returned {
-            Ok(result) => self.command(CommandKind::Complete { result }),
-            Err(failure) if self.cancelled.is_some() => {
-                self.command(CommandKind::EndCancelled { failure })
-            }
-            Err(failure) => self.command(CommandKind::Fail { failure }),
+            _ => None,
         };
+        self.recorded = events.iter().filter_map(version).collect();
+    }
+
+    /// Notes when the run began.
+    pub(crate) fn begins(&mut self, at: Timestamp) {
+        self.began = at;
     }
 
     /// Lets futures be dropped without cancelling anything.
@@ -286,8 +320,24 @@ impl Machine {
     /// True when something may still wake the run.
     pub(crate) fn waits_for_something(&self) -> bool {
         self.activities.values().any(Activity::is_open)
-            || self.timers.values().any(Timer::is_open)
+            || self.timers.values().any(Wait::is_open)
+            || self.children.values().any(|child| child.wait.is_open())
             || self.signals.has_waiters()
+    }
+
+    /// Calls that were given up and of which the run wants to hear how they ended.
+    pub fn settling(&self) -> Vec<Seq> {
+        self.settling.keys().copied().collect()
+    }
+
+    /// True when the code has returned and the run is not over yet.
+    pub fn is_ending(&self) -> bool {
+        self.ending.is_some()
+    }
+
+    /// True when the run is over.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
     }
 
     /// Signals that nobody has read.

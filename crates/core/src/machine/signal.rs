@@ -3,14 +3,18 @@
 //! | state of a waiter | what happens              | next                                  |
 //! |-------------------|---------------------------|---------------------------------------|
 //! | Waiting           | a signal of its name      | Given (the first waiter in line gets it) |
-//! | Waiting           | the run is cancelled      | Given                                 |
+//! | Waiting           | the run is cancelled      | Given, unless it is shielded          |
 //! | Given             | its future takes it       | forgotten                             |
 //! | Given             | its future is dropped     | forgotten, the signal is next in line again |
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::task::{Poll, Waker};
 
+use crate::command::UnreadSignal;
 use crate::{Failure, Payload};
+
+/// How many ids of signals are handed to the next run; the newest, as far as one can tell.
+const KEPT_IDS: usize = 1_000;
 
 /// A place in the line for signals of one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,33 +27,43 @@ pub struct Waiter {
 pub(super) struct Signals {
     by_name: BTreeMap<String, Line>,
     next_place: u64,
+    arrivals: u64,
     cancelled: Option<Failure>,
-    /// The ids of signals that came with one.
+    /// The ids of signals that came with one, and the order they came in.
     known: BTreeSet<String>,
+    order: VecDeque<String>,
 }
 
 /// The signals of one name that nobody was given, and those who wait. One of both is empty.
 #[derive(Debug, Default)]
 struct Line {
-    unread: VecDeque<Payload>,
+    unread: VecDeque<Signal>,
     waiters: BTreeMap<u64, State>,
+}
+
+/// A signal with its place in the order of arrival.
+#[derive(Clone, Debug)]
+struct Signal {
+    arrival: u64,
+    value: Payload,
+    id: Option<String>,
 }
 
 #[derive(Debug)]
 enum State {
-    Waiting(Option<Waker>),
-    Given(Result<Payload, Failure>),
+    Waiting { waker: Option<Waker>, shielded: bool },
+    Given(Result<Signal, Failure>),
 }
 
 impl Signals {
-    pub(super) fn wait(&mut self, name: &str) -> Waiter {
+    pub(super) fn wait(&mut self, name: &str, shielded: bool) -> Waiter {
         let place = self.next_place;
         self.next_place += 1;
         let line = self.by_name.entry(name.to_string()).or_default();
         let state = match (line.unread.pop_front(), &self.cancelled) {
-            (Some(value), _) => State::Given(Ok(value)),
-            (None, Some(failure)) => State::Given(Err(failure.clone())),
-            (None, None) => State::Waiting(None),
+            (Some(signal), _) => State::Given(Ok(signal)),
+            (None, Some(failure)) if !shielded => State::Given(Err(failure.clone())),
+            (None, _) => State::Waiting { waker: None, shielded },
         };
         line.waiters.insert(place, state);
         Waiter { name: name.to_string(), place }
@@ -59,10 +73,30 @@ impl Signals {
         self.known.contains(id)
     }
 
-    pub(super) fn receive(&mut self, name: &str, value: Payload, id: Option<&str>) {
-        self.known.extend(id.map(str::to_string));
+    pub(super) fn receive(&mut self, name: &str, value: Payload, id: Option<String>) {
+        self.remember(id.as_slice());
+        let signal = Signal { arrival: self.arrivals, value, id };
+        self.arrivals += 1;
         let line = self.by_name.entry(name.to_string()).or_default();
-        line.give(value, VecDeque::push_back);
+        line.give(signal, VecDeque::push_back);
+    }
+
+    /// Remembers ids, so that signals that come again are not taken again.
+    pub(super) fn remember(&mut self, ids: &[String]) {
+        for id in ids {
+            if self.known.insert(id.clone()) {
+                self.order.push_back(id.clone());
+            }
+        }
+    }
+
+    /// The newest ids, without those of unread signals: they come again with the signals.
+    pub(super) fn known(&self) -> Vec<String> {
+        let unread: BTreeSet<&String> =
+            self.by_name.values().flat_map(Line::signals).filter_map(|it| it.id.as_ref()).collect();
+        let read: Vec<&String> = self.order.iter().filter(|id| !unread.contains(id)).collect();
+        let newest = read.len().saturating_sub(KEPT_IDS);
+        read[newest..].iter().map(|id| (*id).clone()).collect()
     }
 
     pub(super) fn poll(
@@ -72,9 +106,10 @@ impl Signals {
     ) -> Poll<Result<Payload, Failure>> {
         let Some(line) = self.by_name.get_mut(&waiter.name) else { return Poll::Pending };
         match line.waiters.remove(&waiter.place) {
-            Some(State::Given(outcome)) => Poll::Ready(outcome),
-            Some(State::Waiting(_)) => {
-                line.waiters.insert(waiter.place, State::Waiting(Some(waker.clone())));
+            Some(State::Given(outcome)) => Poll::Ready(outcome.map(|signal| signal.value)),
+            Some(State::Waiting { shielded, .. }) => {
+                let state = State::Waiting { waker: Some(waker.clone()), shielded };
+                line.waiters.insert(waiter.place, state);
                 Poll::Pending
             }
             None => Poll::Pending,
@@ -83,15 +118,15 @@ impl Signals {
 
     pub(super) fn forget(&mut self, waiter: &Waiter) {
         let Some(line) = self.by_name.get_mut(&waiter.name) else { return };
-        if let Some(State::Given(Ok(value))) = line.waiters.remove(&waiter.place) {
-            line.give(value, VecDeque::push_front);
+        if let Some(State::Given(Ok(signal))) = line.waiters.remove(&waiter.place) {
+            line.give(signal, VecDeque::push_front);
         }
     }
 
     pub(super) fn cancel(&mut self, failure: &Failure) {
         self.cancelled = Some(failure.clone());
         for state in self.by_name.values_mut().flat_map(|line| line.waiters.values_mut()) {
-            if let State::Waiting(waker) = state {
+            if let State::Waiting { waker, shielded: false } = state {
                 let waker = waker.take();
                 *state = State::Given(Err(failure.clone()));
                 waker.into_iter().for_each(Waker::wake);
@@ -100,28 +135,47 @@ impl Signals {
     }
 
     pub(super) fn has_waiters(&self) -> bool {
-        let waiting = |state: &State| matches!(state, State::Waiting(_));
+        let waiting = |state: &State| matches!(state, State::Waiting { .. });
         self.by_name.values().any(|line| line.waiters.values().any(waiting))
     }
 
     pub(super) fn unread(&self) -> usize {
         self.by_name.values().map(|line| line.unread.len()).sum()
     }
+
+    /// Every signal that nobody has read, in order of arrival.
+    pub(super) fn take_unread(&mut self) -> Vec<UnreadSignal> {
+        let mut unread = BTreeMap::new();
+        for (name, line) in &self.by_name {
+            for Signal { arrival, value, id } in line.signals().cloned() {
+                unread.insert(arrival, UnreadSignal { name: name.clone(), value, id });
+            }
+        }
+        self.by_name.clear();
+        unread.into_values().collect()
+    }
 }
 
 impl Line {
+    /// The signals that nobody has read, also those that are given and not taken.
+    fn signals(&self) -> impl Iterator<Item = &Signal> {
+        let given = self.waiters.values().filter_map(|state| match state {
+            State::Given(Ok(signal)) => Some(signal),
+            _ => None,
+        });
+        given.chain(&self.unread)
+    }
+
     /// Gives a signal to the first who waits, or keeps it.
-    fn give(&mut self, value: Payload, keep: impl FnOnce(&mut VecDeque<Payload>, Payload)) {
-        let first = self.waiters.values_mut().find(|state| matches!(state, State::Waiting(_)));
+    fn give(&mut self, signal: Signal, keep: impl FnOnce(&mut VecDeque<Signal>, Signal)) {
+        let first = self.waiters.values_mut().find(|state| matches!(state, State::Waiting { .. }));
         match first {
             Some(state) => {
-                let State::Waiting(waker) = std::mem::replace(state, State::Given(Ok(value)))
-                else {
-                    return;
-                };
+                let given = State::Given(Ok(signal));
+                let State::Waiting { waker, .. } = std::mem::replace(state, given) else { return };
                 waker.into_iter().for_each(Waker::wake);
             }
-            None => keep(&mut self.unread, value),
+            None => keep(&mut self.unread, signal),
         }
     }
 }

@@ -361,7 +361,8 @@ pub struct StopWhy {
 }
 
 impl StopWhy {
-    fn new(reason: Reason, failures: u32) -> Self {
+    /// Stopped for this reason, after this many failures.
+    pub fn new(reason: Reason, failures: u32) -> Self {
         let limit = Limit::Unlimited;
         let (elapsed, delay) = (Duration::ZERO, Duration::ZERO);
         StopWhy { reason, rule: None, failures, limit, elapsed, delay }

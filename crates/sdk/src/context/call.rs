@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use resurgam_core::command::{ActivityCall, CallOptions};
-use resurgam_core::machine::SharedMachine;
+use resurgam_core::machine::{Ask, SharedMachine, Undo};
 use resurgam_core::retry::RetryPolicy;
 use resurgam_core::{Failure, Payload, Seq};
 use serde::de::DeserializeOwned;
@@ -20,17 +20,16 @@ use crate::Activity;
 pub struct Call<A> {
     machine: SharedMachine,
     call: ActivityCall,
+    ask: Ask,
+    compensation_retry: Option<RetryPolicy>,
     activity: PhantomData<fn() -> A>,
 }
 
 impl<A: Activity> Call<A> {
-    pub(super) fn new(machine: SharedMachine, activity: A) -> Self {
-        let input = Payload::encode(&activity).unwrap_or_else(|error| {
-            panic!("call {}: the arguments have no JSON form: {error}", A::NAME)
-        });
-        let call =
-            ActivityCall { name: A::NAME.to_string(), input, options: CallOptions::default() };
-        Call { machine, call, activity: PhantomData }
+    pub(super) fn new(machine: SharedMachine, activity: &A, shielded: bool) -> Self {
+        let ask = Ask { shielded, undo: None };
+        let call = activity_call(activity);
+        Call { machine, call, ask, compensation_retry: None, activity: PhantomData }
     }
 
     /// The retry policy of this call, in place of the activity's.
@@ -56,21 +55,72 @@ impl<A: Activity> Call<A> {
         self.call.options.total_timeout = Some(time);
         self
     }
+
+    /// Bounds how long an attempt that is due waits for a worker.
+    pub fn queue_timeout(mut self, time: Duration) -> Self {
+        self.call.options.queue_timeout = Some(time);
+        self
+    }
+
+    /// Bounds how long an attempt may go without a heartbeat.
+    pub fn heartbeat_timeout(mut self, time: Duration) -> Self {
+        self.call.options.heartbeat_timeout = Some(time);
+        self
+    }
+
+    /// What undoes this call, made from what the call returned. It is recorded when the call
+    /// completes; a run that fails, or is cancelled, makes all recorded calls, the last one first.
+    ///
+    /// ```ignore
+    /// ctx.call(reserve(item)).compensate_with(|hold| release(hold.id.clone())).await?;
+    /// ```
+    pub fn compensate_with<C: Activity>(
+        mut self,
+        undo: impl FnOnce(&A::Output) -> C + Send + 'static,
+    ) -> Self {
+        let name = A::NAME;
+        self.ask.undo = Some(Undo::new(move |result| {
+            let result: A::Output = result.decode().unwrap_or_else(|error| {
+                panic!("the recorded result of {name} does not fit the code's type: {error}")
+            });
+            activity_call(&undo(&result))
+        }));
+        self
+    }
+
+    /// The retry policy of the compensation, in place of its activity's. Without either it is
+    /// tried until it succeeds.
+    pub fn compensation_retry(mut self, policy: RetryPolicy) -> Self {
+        self.compensation_retry = Some(policy);
+        self
+    }
+}
+
+/// An activity as a call without options.
+fn activity_call<A: Activity>(activity: &A) -> ActivityCall {
+    let input = Payload::encode(activity).unwrap_or_else(|error| {
+        panic!("call {}: the arguments have no JSON form: {error}", A::NAME)
+    });
+    let options = CallOptions::default();
+    ActivityCall { name: A::NAME.to_string(), input, options, compensates: None }
 }
 
 impl<A: Activity> IntoFuture for Call<A> {
     type Output = Result<A::Output, Failure>;
     type IntoFuture = CallFuture<A::Output>;
 
-    fn into_future(self) -> CallFuture<A::Output> {
-        let state = State::New(Box::new(self.call));
+    fn into_future(mut self) -> CallFuture<A::Output> {
+        if let Some(policy) = self.compensation_retry.take() {
+            self.ask.undo = self.ask.undo.map(|undo| undo.with_retry(policy));
+        }
+        let state = State::New(Box::new((self.call, self.ask)));
         CallFuture { machine: self.machine, state, output: PhantomData }
     }
 }
 
 /// Calls an activity that is known by name only, and answers with its result unread.
 pub async fn call_by_name(machine: SharedMachine, call: ActivityCall) -> Result<Payload, Failure> {
-    let state = State::New(Box::new(call));
+    let state = State::New(Box::new((call, Ask::default())));
     let result: Box<serde_json::value::RawValue> =
         CallFuture { machine, state, output: PhantomData }.await?;
     Ok(Payload::from_text(result.get()))
@@ -87,7 +137,7 @@ pub struct CallFuture<T> {
 
 #[derive(Debug)]
 enum State {
-    New(Box<ActivityCall>),
+    New(Box<(ActivityCall, Ask)>),
     Open(Seq),
     Done,
 }
@@ -98,15 +148,14 @@ impl<T: DeserializeOwned> Future for CallFuture<T> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         let mut machine = this.machine.lock();
-        if matches!(this.state, State::New(_)) {
-            if let Some(failure) = machine.cancelled() {
-                let failure = failure.clone();
-                this.state = State::Done;
-                return Poll::Ready(Err(failure));
+        if matches!(this.state, State::New(_))
+            && let State::New(new) = std::mem::replace(&mut this.state, State::Done)
+        {
+            let (call, ask) = *new;
+            if let Some(failure) = machine.cancelled().filter(|_| !ask.shielded) {
+                return Poll::Ready(Err(failure.clone()));
             }
-            if let State::New(call) = std::mem::replace(&mut this.state, State::Done) {
-                this.state = State::Open(machine.schedule_activity(*call));
-            }
+            this.state = State::Open(machine.schedule_activity(call, ask));
         }
         let State::Open(seq) = this.state else { panic!("a call was polled after it was done") };
         let outcome = match machine.poll_activity(seq, context.waker()) {
@@ -121,7 +170,7 @@ impl<T: DeserializeOwned> Future for CallFuture<T> {
 
 /// A result of another type than the code expects is a mistake in the code: the panic blocks the
 /// run, and mended code goes on with the recorded result.
-fn decoded<T: DeserializeOwned>(result: &Payload, seq: Seq) -> T {
+pub(super) fn decoded<T: DeserializeOwned>(result: &Payload, seq: Seq) -> T {
     result.decode().unwrap_or_else(|error| {
         panic!("the recorded result of call #{seq} does not fit the code's type: {error}")
     })

@@ -1,6 +1,7 @@
 //! What a workflow can ask for. Every durable point of a workflow is visible as `ctx.`.
 
 mod call;
+mod child;
 mod join;
 mod signal;
 mod sleep;
@@ -8,13 +9,15 @@ mod sleep;
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use resurgam_core::machine::SharedMachine;
+use resurgam_core::event::ParentClose;
+use resurgam_core::machine::{CONTINUE_AS_NEW, SharedMachine};
 use resurgam_core::{Failure, Payload, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::Activity;
+use crate::{Activity, Workflow};
 pub use call::{Call, CallFuture, call_by_name};
+pub use child::{Child, ChildFuture};
 pub use join::{JoinAll, Race};
 pub use signal::SignalFuture;
 pub use sleep::{Elapsed, Sleep, Timeout};
@@ -23,12 +26,25 @@ pub use sleep::{Elapsed, Sleep, Timeout};
 #[derive(Clone, Debug)]
 pub struct WorkflowContext {
     machine: SharedMachine,
+    shielded: bool,
 }
 
 impl WorkflowContext {
     /// The context of a run.
     pub fn new(machine: SharedMachine) -> Self {
-        WorkflowContext { machine }
+        WorkflowContext { machine, shielded: false }
+    }
+
+    /// The same run, but what is awaited through this goes on although the run was cancelled: for
+    /// cleaning up.
+    ///
+    /// ```ignore
+    /// if ctx.call(work()).await.is_err() {
+    ///     ctx.shielded().call(clean_up()).await?;
+    /// }
+    /// ```
+    pub fn shielded(&self) -> Self {
+        WorkflowContext { machine: self.machine.clone(), shielded: true }
     }
 
     /// Calls an activity. Nothing happens until the call is awaited; dropping it before it is
@@ -38,12 +54,80 @@ impl WorkflowContext {
     /// let receipt = ctx.call(charge(order_id, 4200)).retry(PAYMENT).queue("payments").await?;
     /// ```
     pub fn call<A: Activity>(&self, activity: A) -> Call<A> {
-        Call::new(self.machine.clone(), activity)
+        Call::new(self.machine.clone(), &activity, self.shielded)
+    }
+
+    /// Starts another workflow and waits for its outcome. Nothing happens until it is awaited;
+    /// dropping it before it is done cancels the child.
+    ///
+    /// ```ignore
+    /// let tracking = ctx.child(deliver(parcel)).id("delivery-7").retry(&PATIENT).await?;
+    /// ```
+    pub fn child<W: Workflow>(&self, workflow: W) -> Child<W> {
+        Child::new(self.machine.clone(), &workflow, self.shielded)
+    }
+
+    /// Starts another workflow under this id and thinks no more of it. When an instance of the id
+    /// exists, nothing is started.
+    pub fn start_detached<W: Workflow>(&self, id: impl Into<String>, workflow: W) {
+        let mut call = child::child_call(&workflow, ParentClose::Detached);
+        call.id = Some(id.into());
+        self.machine.lock().start_child(call, true);
+    }
+
+    /// Ends this run and begins the next one of the same instance with an empty history. Return
+    /// what this returns. Unread signals, the instance's data, its tags and its retry policy go
+    /// over to the next run; open calls are cancelled.
+    ///
+    /// ```ignore
+    /// return ctx.continue_as_new(poll_inbox(cursor + 1));
+    /// ```
+    ///
+    /// # Panics
+    /// When the argument has no JSON form; the run is then blocked until the code is mended.
+    pub fn continue_as_new<W: Workflow, T>(&self, workflow: W) -> Result<T, Failure> {
+        let input = Payload::encode(&workflow).unwrap_or_else(|error| {
+            panic!("continue {} as new: the argument has no JSON form: {error}", W::NAME)
+        });
+        self.machine.lock().continue_as_new(input);
+        Err(Failure::terminal("the next run goes on").with_type(CONTINUE_AS_NEW))
+    }
+
+    /// Which version of a change this run has. A run that came by here before the change was made
+    /// has version 1; every other one has the newest, and stays with it.
+    ///
+    /// ```ignore
+    /// if ctx.version("check-stock-first", 2) >= 2 {
+    ///     ctx.call(check_stock(&order)).await?;
+    /// }
+    /// ```
+    pub fn version(&self, change: &str, newest: u32) -> u32 {
+        self.machine.lock().version(change, newest)
+    }
+
+    /// An entry of the instance's own data, which outlives its runs and can be read from outside.
+    ///
+    /// # Panics
+    /// When the entry is of another type; the run is then blocked until the code is mended.
+    pub fn get<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
+        let value = self.machine.lock().kv(key).cloned()?;
+        let value = value.decode();
+        Some(value.unwrap_or_else(|error| panic!("read {key:?} of the instance: {error}")))
+    }
+
+    /// Changes an entry of the instance's own data.
+    ///
+    /// # Panics
+    /// When the value has no JSON form; the run is then blocked until the code is mended.
+    pub fn set<T: Serialize + ?Sized>(&self, key: &str, value: &T) {
+        let value = Payload::encode(value)
+            .unwrap_or_else(|error| panic!("set {key:?}: the value has no JSON form: {error}"));
+        self.machine.lock().set_kv(key, value);
     }
 
     /// Waits, across restarts. Ends early with a failure when the run is cancelled.
     pub fn sleep(&self, time: Duration) -> Sleep {
-        Sleep::new(self.machine.clone(), time)
+        Sleep::new(self.machine.clone(), time, self.shielded)
     }
 
     /// Waits for something, but no longer than this. What is not done by then is dropped, and so
@@ -73,7 +157,7 @@ impl WorkflowContext {
     /// Waits for the next signal of this name. Signals are kept in order of arrival, also when
     /// they come before anybody waits.
     pub fn signal<T: DeserializeOwned>(&self, name: &str) -> SignalFuture<T> {
-        SignalFuture::new(self.machine.clone(), name)
+        SignalFuture::new(self.machine.clone(), name, self.shielded)
     }
 
     /// Tells the world where the run is.

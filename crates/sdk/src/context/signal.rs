@@ -20,14 +20,15 @@ pub struct SignalFuture<T> {
 
 #[derive(Debug)]
 enum State {
-    New(String),
+    New(String, bool),
     Waiting(Waiter),
     Done,
 }
 
 impl<T> SignalFuture<T> {
-    pub(super) fn new(machine: SharedMachine, name: &str) -> Self {
-        SignalFuture { machine, state: State::New(name.to_string()), value: PhantomData }
+    pub(super) fn new(machine: SharedMachine, name: &str, shielded: bool) -> Self {
+        let state = State::New(name.to_string(), shielded);
+        SignalFuture { machine, state, value: PhantomData }
     }
 }
 
@@ -37,8 +38,8 @@ impl<T: DeserializeOwned> Future for SignalFuture<T> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         let mut machine = this.machine.lock();
-        if let State::New(name) = &this.state {
-            this.state = State::Waiting(machine.wait_for_signal(name));
+        if let State::New(name, shielded) = &this.state {
+            this.state = State::Waiting(machine.wait_for_signal(name, *shielded));
         }
         let State::Waiting(waiter) = &this.state else {
             panic!("a signal was polled after it was read")

@@ -19,14 +19,14 @@ pub struct Sleep {
 
 #[derive(Debug)]
 enum State {
-    New(Duration),
+    New(Duration, bool),
     Open(Seq),
     Done,
 }
 
 impl Sleep {
-    pub(super) fn new(machine: SharedMachine, time: Duration) -> Self {
-        Sleep { machine, state: State::New(time) }
+    pub(super) fn new(machine: SharedMachine, time: Duration, shielded: bool) -> Self {
+        Sleep { machine, state: State::New(time, shielded) }
     }
 }
 
@@ -36,13 +36,13 @@ impl Future for Sleep {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         let mut machine = this.machine.lock();
-        if let State::New(time) = this.state {
-            if let Some(failure) = machine.cancelled() {
+        if let State::New(time, shielded) = this.state {
+            if let Some(failure) = machine.cancelled().filter(|_| !shielded) {
                 let failure = failure.clone();
                 this.state = State::Done;
                 return Poll::Ready(Err(failure));
             }
-            this.state = State::Open(machine.start_timer(time));
+            this.state = State::Open(machine.start_timer(time, shielded));
         }
         let State::Open(seq) = this.state else { panic!("a timer was polled after it fired") };
         let outcome = machine.poll_timer(seq, context.waker());

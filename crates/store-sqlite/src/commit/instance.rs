@@ -1,12 +1,13 @@
 //! Instances: a start that wins its id or is refused, and changes of status.
 
-use resurgam_core::{Payload, Timestamp, Uid};
+use resurgam_core::event::Compensation;
+use resurgam_core::{Payload, RunKey, Uid};
 use resurgam_store::rows::{InstanceRow, Status};
 use resurgam_store::{Error, InstanceWrite, Result, StepResult};
 use rusqlite::{Connection, OptionalExtension, Statement, params};
 
 use super::prepare;
-use crate::encode::{encoding, millis};
+use crate::encode::{encoding, millis, settings, whole};
 use crate::trouble::Attempted;
 
 pub(crate) struct Instances<'c> {
@@ -16,13 +17,28 @@ pub(crate) struct Instances<'c> {
     release: Statement<'c>,
     status: Statement<'c>,
     status_of: Statement<'c>,
+    continues: Statement<'c>,
+    tag: Statement<'c>,
+}
+
+/// What became of an instance that a workflow starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Born {
+    /// It is written.
+    New,
+    /// It was written before.
+    Before,
+    /// Another one has its id.
+    IdTaken,
 }
 
 /// Every unique index may refuse it: the uid's, the id's and the request id's.
 const INSERT: &str = "
     INSERT INTO instance (uid, id, workflow, status, run, queue, request_id, input_encoding, input,
-                          outcome_encoding, outcome, error, created_at, closed_at)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+                          outcome_encoding, outcome, error, created_at, closed_at, priority,
+                          parent, parent_run, parent_seq, schedule, settings, compensation)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
+            ?20, ?21)
     ON CONFLICT DO NOTHING";
 
 const HOLDER: &str = "SELECT status FROM instance WHERE id = ?1 AND current = 1";
@@ -34,8 +50,14 @@ const RELEASE: &str = "UPDATE instance SET current = 0 WHERE id = ?1 AND current
 const STATUS_OF: &str = "SELECT status FROM instance WHERE uid = ?1";
 
 const STATUS: &str = "
-    UPDATE instance SET status = ?2, outcome_encoding = ?3, outcome = ?4, error = ?5, closed_at = ?6
+    UPDATE instance SET status = ?2, outcome_encoding = ?3, outcome = ?4, error = ?5,
+                        closed_at = ?6, compensation = ?7
     WHERE uid = ?1";
+
+const CONTINUE: &str = "
+    UPDATE instance SET run = ?2, input_encoding = ?3, input = ?4 WHERE uid = ?1";
+
+const TAG: &str = "INSERT INTO tag (uid, name, value) VALUES (?1, ?2, ?3)";
 
 impl<'c> Instances<'c> {
     pub(crate) fn prepare(connection: &'c Connection) -> rusqlite::Result<Self> {
@@ -46,6 +68,8 @@ impl<'c> Instances<'c> {
             release: prepare(connection, RELEASE)?,
             status: prepare(connection, STATUS)?,
             status_of: prepare(connection, STATUS_OF)?,
+            continues: prepare(connection, CONTINUE)?,
+            tag: prepare(connection, TAG)?,
         })
     }
 
@@ -53,8 +77,19 @@ impl<'c> Instances<'c> {
         match write {
             InstanceWrite::Insert { row, replace_closed } => self.insert(row, *replace_closed),
             InstanceWrite::Open { uid } => self.open(*uid),
-            InstanceWrite::Status { uid, status, outcome, error, closed_at } => {
-                self.status(*uid, *status, outcome.as_ref(), error.as_deref(), *closed_at)
+            InstanceWrite::Continue { run, input } => self.continues(*run, input),
+            InstanceWrite::Status { uid, status, outcome, compensation, error, closed_at } => {
+                let values = params![
+                    uid.to_bytes(),
+                    status.name(),
+                    encoding(outcome.as_ref()),
+                    outcome.as_ref().map(Payload::as_str),
+                    error,
+                    millis(*closed_at),
+                    compensation.map(Compensation::name),
+                ];
+                let changed = self.status.execute(values);
+                must_be_one(changed, || format!("set instance {uid} to {}", status.name()))
             }
         }
     }
@@ -100,9 +135,42 @@ impl<'c> Instances<'c> {
             row.error,
             row.created_at.as_millis(),
             millis(row.closed_at),
+            row.priority,
+            row.parent.map(|parent| parent.run.uid.to_bytes()),
+            row.parent.map(|parent| parent.run.run),
+            row.parent.map(|parent| whole(parent.seq.0)),
+            row.schedule,
+            settings(&row.settings),
+            row.compensation.map(Compensation::name),
         ];
-        let inserted = self.insert.execute(values);
-        Ok(inserted.attempted(|| format!("insert instance {:?}", row.id))? == 1)
+        let attempted = || format!("insert instance {:?}", row.id);
+        if self.insert.execute(values).attempted(attempted)? == 0 {
+            return Ok(false);
+        }
+        for (name, value) in &row.tags {
+            let values = params![row.uid.to_bytes(), name, value];
+            self.tag.execute(values).attempted(attempted)?;
+        }
+        Ok(true)
+    }
+
+    /// The instance that a workflow starts: true when it is new. One that is there already by its
+    /// uid was started by the same command, before a crash.
+    pub(crate) fn birth(&mut self, row: &InstanceRow) -> Result<Born> {
+        if self.try_insert(row)? {
+            return Ok(Born::New);
+        }
+        let known = self.status_of.exists([row.uid.to_bytes()]);
+        match known.attempted(|| format!("look for instance {:?}", row.id))? {
+            true => Ok(Born::Before),
+            false => Ok(Born::IdTaken),
+        }
+    }
+
+    fn continues(&mut self, run: RunKey, input: &Payload) -> Result<StepResult> {
+        let values = params![run.uid.to_bytes(), run.run, Payload::ENCODING, input.as_str()];
+        let changed = self.continues.execute(values);
+        must_be_one(changed, || format!("continue instance {} with run {}", run.uid, run.run))
     }
 
     /// An instance whose status this version does not know counts as open.
@@ -136,27 +204,14 @@ impl<'c> Instances<'c> {
                 .attempted(|| format!("look for the request {request:?}")),
         }
     }
+}
 
-    fn status(
-        &mut self,
-        uid: Uid,
-        status: Status,
-        outcome: Option<&Payload>,
-        error: Option<&str>,
-        closed_at: Option<Timestamp>,
-    ) -> Result<StepResult> {
-        let attempted = || format!("set instance {uid} to {}", status.name());
-        let values = params![
-            uid.to_bytes(),
-            status.name(),
-            encoding(outcome),
-            outcome.map(Payload::as_str),
-            error,
-            millis(closed_at),
-        ];
-        match self.status.execute(values).attempted(attempted)? {
-            1 => Ok(StepResult::Written),
-            _ => Err(Error::data(format!("{}: there is no such instance", attempted()))),
-        }
+fn must_be_one(
+    changed: rusqlite::Result<usize>,
+    attempted: impl Fn() -> String,
+) -> Result<StepResult> {
+    match changed.attempted(&attempted)? {
+        1 => Ok(StepResult::Written),
+        _ => Err(Error::data(format!("{}: there is no such instance", attempted()))),
     }
 }

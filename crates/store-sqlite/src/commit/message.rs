@@ -15,6 +15,7 @@ pub(crate) struct Messages<'c> {
     delete: Statement<'c>,
     delete_run: Statement<'c>,
     park: Statement<'c>,
+    is_open: Statement<'c>,
 }
 
 const INSERT: &str = "
@@ -26,6 +27,8 @@ const DELETE: &str = "DELETE FROM message WHERE uid = ?1 AND id = ?2";
 
 const DELETE_RUN: &str = "DELETE FROM message WHERE uid = ?1 AND run = ?2";
 
+const IS_OPEN: &str = "SELECT 1 FROM instance WHERE uid = ?1 AND closed_at IS NULL";
+
 const PARK: &str = "UPDATE message SET parked = ?2 WHERE uid = ?1 AND parked <> ?2";
 
 impl<'c> Messages<'c> {
@@ -35,12 +38,17 @@ impl<'c> Messages<'c> {
             delete: prepare(connection, DELETE)?,
             delete_run: prepare(connection, DELETE_RUN)?,
             park: prepare(connection, PARK)?,
+            is_open: prepare(connection, IS_OPEN)?,
         })
     }
 
     pub(crate) fn write(&mut self, write: &MessageWrite) -> Result<()> {
         match write {
             MessageWrite::Insert(row) => self.insert(row),
+            MessageWrite::InsertIfOpen(row) => match self.is_open(row.uid)? {
+                true => self.insert(row),
+                false => Ok(()),
+            },
             MessageWrite::Delete { uid, id } => {
                 let deleted = self.delete.execute(params![uid.to_bytes(), id]);
                 deleted.attempted(|| format!("delete message {id:?} of instance {uid}"))?;
@@ -52,7 +60,12 @@ impl<'c> Messages<'c> {
         }
     }
 
-    fn insert(&mut self, row: &MessageRow) -> Result<()> {
+    fn is_open(&mut self, uid: Uid) -> Result<bool> {
+        let found = self.is_open.exists([uid.to_bytes()]);
+        found.attempted(|| format!("look whether instance {uid} is open"))
+    }
+
+    pub(crate) fn insert(&mut self, row: &MessageRow) -> Result<()> {
         let (run, stored) = stored(&row.body);
         let values = params![
             row.uid.to_bytes(),
@@ -94,6 +107,7 @@ fn stored(message: &Message) -> (Option<u32>, Stored) {
             (None, EventKind::SignalReceived { name, value, id: None })
         }
         Message::Cancel { reason } => (None, EventKind::CancelRequested { reason }),
+        Message::Terminate { reason } => (None, EventKind::TerminateRequested { reason }),
         Message::Result { run, event } => (Some(run), event),
     };
     (run, event.to_stored())

@@ -13,12 +13,13 @@ mod policy;
 mod task;
 
 use resurgam_core::RunKey;
-use resurgam_store::{Result, Step, StepResult};
+use resurgam_store::{Birth, Result, Step, StepResult};
 use rusqlite::{Connection, PrepFlags, Statement};
 
 use crate::busy;
 use crate::owning::Fence;
 use crate::trouble::Attempted;
+use instance::Born;
 
 /// The statements that write, each prepared once for the life of the connection.
 pub(crate) struct Statements<'c> {
@@ -103,6 +104,9 @@ impl<'c> Statements<'c> {
         for message in &step.messages {
             self.messages.write(message)?;
         }
+        for birth in &step.births {
+            self.birth(birth)?;
+        }
         for attempt in &step.attempts {
             self.attempts.insert(attempt)?;
         }
@@ -110,6 +114,16 @@ impl<'c> Statements<'c> {
             self.kv.put(row)?;
         }
         Ok(StepResult::Written)
+    }
+}
+
+impl Statements<'_> {
+    fn birth(&mut self, birth: &Birth) -> Result<()> {
+        match (self.instances.birth(&birth.row)?, &birth.otherwise) {
+            (Born::New, _) => self.messages.insert(&birth.start),
+            (Born::IdTaken, Some(otherwise)) => self.messages.insert(otherwise),
+            (Born::Before | Born::IdTaken, _) => Ok(()),
+        }
     }
 }
 

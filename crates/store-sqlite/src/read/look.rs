@@ -1,5 +1,6 @@
 //! What people and clients read.
 
+use resurgam_core::event::Compensation;
 use resurgam_core::{Event, RunKey, Uid};
 use resurgam_store::Result;
 use resurgam_store::rows::{
@@ -19,6 +20,15 @@ const LIST: usize = 100;
 pub(crate) fn find(reading: &mut Reading<'_>, id: &str) -> Result<Option<InstanceRow>> {
     let sql = format!("SELECT {INSTANCE} FROM instance WHERE id = ?1 AND current = 1");
     reading.one(&sql, [id], decode::instance, || format!("read instance {id:?}"))
+}
+
+/// The instance that was started with a request id.
+pub(crate) fn find_request(
+    reading: &mut Reading<'_>,
+    request: &str,
+) -> Result<Option<InstanceRow>> {
+    let sql = format!("SELECT {INSTANCE} FROM instance WHERE request_id = ?1");
+    reading.one(&sql, [request], decode::instance, || format!("look for request {request:?}"))
 }
 
 /// Those of these instances that are closed. Most are not, so their rows are not read. One that
@@ -70,10 +80,15 @@ fn newest(
     };
     let sql = format!(
         "SELECT {INSTANCE}, rowid FROM instance
-         WHERE status = ?1 AND (?2 IS NULL OR workflow = ?2) {retrying}
+         WHERE status = ?1 AND (?2 IS NULL OR workflow = ?2) AND (?3 IS NULL OR schedule = ?3)
+           AND (?4 IS NULL OR compensation = ?4)
+           AND (?5 IS NULL OR EXISTS (SELECT 1 FROM tag WHERE tag.uid = instance.uid
+                                      AND name = ?5 AND value = ?6)) {retrying}
          ORDER BY created_at DESC, rowid DESC"
     );
-    let values = params![status.name(), filter.workflow];
+    let (tag, value) = filter.tag.clone().unzip();
+    let compensation = filter.compensation.map(Compensation::name);
+    let values = params![status.name(), filter.workflow, filter.schedule, compensation, tag, value];
     reading.many(Table::Instance, &sql, values, limit, |row| {
         Ok((row.get("rowid")?, decode::instance(row)?))
     })

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use resurgam_core::event::{ActivityScheduled, RunStarted};
 use resurgam_core::{Event, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
-use resurgam_store::rows::{InstanceRow, Message, MessageRow, Progress, Status, TaskRow};
+use resurgam_store::rows::{InstanceRow, Message, MessageRow, Progress, TaskRow};
 use resurgam_store::{
     Commit, InstanceWrite, MessageWrite, Own, Ownership, Owning, Step, StepResult, TaskWrite,
 };
@@ -81,28 +81,12 @@ pub fn start(number: u128) -> Step {
 }
 
 pub fn instance(number: u128) -> InstanceRow {
-    InstanceRow {
-        uid: run(number).uid,
-        id: format!("order-{number}"),
-        workflow: "fulfil".into(),
-        status: Status::Running,
-        run: 1,
-        queue: "default".into(),
-        request_id: None,
-        input: Payload::null(),
-        outcome: None,
-        error: None,
-        created_at: Timestamp::EPOCH,
-        closed_at: None,
-    }
+    let id = format!("order-{number}");
+    InstanceRow::new(run(number).uid, id, "fulfil", Payload::null(), Timestamp::EPOCH)
 }
 
 pub fn started() -> Event {
-    let kind = EventKind::RunStarted(RunStarted {
-        workflow: "fulfil".into(),
-        input: Payload::null(),
-        seed: 1,
-    });
+    let kind = EventKind::RunStarted(RunStarted::new("fulfil", Payload::null(), 1));
     Event { seq: Seq(1), at: Timestamp::EPOCH, kind }
 }
 
@@ -111,6 +95,7 @@ pub fn scheduled(seq: u64) -> Event {
         name: "charge".into(),
         input: Payload::null(),
         queue: "default".into(),
+        compensates: None,
     });
     Event { seq: Seq(seq), at: Timestamp::EPOCH, kind }
 }

@@ -37,20 +37,8 @@ pub(super) fn json(text: &str) -> Payload {
 
 /// A running instance, created at its number of seconds.
 pub(super) fn instance(number: u128, id: &str) -> InstanceRow {
-    InstanceRow {
-        uid: uid(number),
-        id: id.to_string(),
-        workflow: "fulfil".to_string(),
-        status: Status::Running,
-        run: 1,
-        queue: "default".to_string(),
-        request_id: None,
-        input: json(r#"{"order":42}"#),
-        outcome: None,
-        error: None,
-        created_at: at(1_000 * i64::try_from(number).unwrap()),
-        closed_at: None,
-    }
+    let created_at = at(1_000 * i64::try_from(number).unwrap());
+    InstanceRow::new(uid(number), id, "fulfil", json(r#"{"order":42}"#), created_at)
 }
 
 pub(super) fn event(seq: u64, kind: EventKind) -> Event {
@@ -58,11 +46,7 @@ pub(super) fn event(seq: u64, kind: EventKind) -> Event {
 }
 
 pub(super) fn started() -> EventKind {
-    EventKind::RunStarted(RunStarted {
-        workflow: "fulfil".to_string(),
-        input: json(r#"{"order":42}"#),
-        seed: u64::MAX,
-    })
+    EventKind::RunStarted(RunStarted::new("fulfil", json(r#"{"order":42}"#), u64::MAX))
 }
 
 pub(super) fn scheduled() -> EventKind {
@@ -70,6 +54,7 @@ pub(super) fn scheduled() -> EventKind {
         name: "charge".to_string(),
         input: json(r#"{"cents":700}"#),
         queue: "payments".to_string(),
+        compensates: None,
     })
 }
 
@@ -151,6 +136,7 @@ pub(super) fn set_status(number: u128, status: Status) -> Step {
         uid: uid(number),
         status,
         outcome: closed.then(|| json("\"done\"")),
+        compensation: None,
         error: None,
         closed_at: closed.then(|| at(9_000)),
     };

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use resurgam_core::event::{ActivityCompleted, ActivityFailed, AttemptError, RetryMetadata};
+use resurgam_core::event::{
+    ActivityCompleted, ActivityFailed, AttemptError, Compensation, RetryMetadata,
+};
 use resurgam_core::{EventKind, Failure, Payload, RunKey, Seq};
 
 use super::fixtures::*;
@@ -137,6 +139,7 @@ fn every_kind() -> Vec<EventKind> {
             result: json("{}"),
             attempt: 3,
             started_at: at(77),
+            after_cancel: true,
             retry_metadata: Some(story()),
         }),
         EventKind::ActivityFailed(ActivityFailed {
@@ -159,8 +162,8 @@ fn every_kind() -> Vec<EventKind> {
         EventKind::CancelRequested { reason: "nobody wants it\nany more".to_string() },
         status_set("half way"),
         EventKind::RunCompleted { result: json("[1,2]") },
-        EventKind::RunFailed { failure: failure.clone() },
-        EventKind::RunCancelled { failure },
+        EventKind::RunFailed { failure: failure.clone(), compensation: None },
+        EventKind::RunCancelled { failure, compensation: Some(Compensation::Complete) },
     ]
 }
 

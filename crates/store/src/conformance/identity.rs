@@ -90,6 +90,7 @@ pub async fn a_change_of_status_is_written_whole(store: &dyn Store) {
         uid: uid(1),
         status: Status::Blocked,
         outcome: None,
+        compensation: None,
         error: Some("a panic".to_string()),
         closed_at: None,
     };

@@ -13,6 +13,7 @@ pub async fn every_kind_of_message_comes_back_as_it_was(store: &dyn Store) {
         result: json("\"ü\""),
         attempt: 3,
         started_at: at(9),
+        after_cancel: false,
         retry_metadata: None,
     });
     let failed = EventKind::ActivityFailed(ActivityFailed {
@@ -86,6 +87,7 @@ pub async fn a_run_that_closes_takes_its_timers_and_results_and_nothing_else(sto
             result: json("1"),
             attempt: 1,
             started_at: at(1),
+            after_cancel: false,
             retry_metadata: None,
         }),
     };

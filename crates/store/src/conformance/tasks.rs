@@ -215,5 +215,6 @@ fn progress() -> Progress {
         first_scheduled: Some(at(6)),
         first_started: Some(at(i64::MIN)),
         previous_delay_ms: Some(u64::MAX),
+        cancelled: true,
     }
 }

@@ -13,7 +13,7 @@ use resurgam_store::rows::{AttemptOutcome, AttemptRow, Claim, Progress, TaskRow}
 
 use super::Engine;
 use super::commit::Effect;
-use super::run::{News, Origin};
+use super::run::{Draft, HotRun, News, Origin};
 use crate::attempt::{self, Limit, Running};
 use crate::policy::Resolved;
 
@@ -102,6 +102,8 @@ enum Ended {
     Failed(Failure),
     Lost,
     Interrupted,
+    /// The workflow gave the call up before the attempt began.
+    Cancelled,
 }
 
 impl Engine {
@@ -111,20 +113,20 @@ impl Engine {
         &mut self,
         key: CallKey,
         call: ActivityCall,
-        instance: &str,
+        run: &HotRun,
         now: Timestamp,
-        step: &mut Step,
-        effects: &mut Vec<Effect>,
+        draft: &mut Draft,
     ) -> Result<(), String> {
+        let (step, effects) = (&mut draft.step, &mut draft.effects);
         let definition = self.registry.activity(&call.name).cloned();
-        let policy = self.policies.resolve(&call.name, definition.as_deref(), &call.options)?;
+        let policy = self.policies.resolve(definition.as_deref(), &call)?;
         let queue = call.queue().to_string();
         let mut task = TaskRow {
             call: key,
             lane: call.name.clone(),
             name: call.name,
             queue,
-            priority: 0,
+            priority: run.about.priority,
             policy: policy.row.hash.clone(),
             attempt: 0,
             wake_at: now,
@@ -142,7 +144,7 @@ impl Engine {
             effects.push(Effect::Waiting(key));
         }
         step.tasks.push(TaskWrite::Insert(task.clone()));
-        let (input, instance) = (call.input, instance.to_string());
+        let (input, instance) = (call.input, run.id.clone());
         let story = Story::default();
         self.calls.insert(key, HotCall { task, input, instance, policy, story, running: None });
         Ok(())
@@ -184,6 +186,11 @@ impl Engine {
             return self.hand_back(key);
         }
         let Some(call) = self.calls.get_mut(&key) else { return };
+        if call.task.progress.cancelled {
+            // The workflow gave it up before it began.
+            self.due.free_slot(&call.task.name);
+            return self.attempt_failed(key, Ended::Cancelled);
+        }
         let (Some(activity), Some(claim)) =
             (self.registry.activity(&call.task.name), &call.task.claim)
         else {
@@ -277,6 +284,7 @@ impl Engine {
             result,
             attempt: call.task.attempt,
             started_at: started_at(&call.task),
+            after_cancel: call.task.progress.cancelled,
             retry_metadata: call.story.metadata(&call.task, now, false),
         });
         self.call_ended(key, event, None);
@@ -396,6 +404,10 @@ fn describe(ended: Ended) -> (AttemptOutcome, Failure) {
             let failure = Failure::of_kind(Kind::WorkerLost, "a graceful stop cut it short");
             (AttemptOutcome::Interrupted, failure)
         }
+        Ended::Cancelled => {
+            let failure = Failure::of_kind(Kind::Cancelled, "the workflow gave it up");
+            (AttemptOutcome::Cancelled, failure)
+        }
     }
 }
 
@@ -403,6 +415,9 @@ fn describe(ended: Ended) -> (AttemptOutcome, Failure) {
 fn next(call: &mut HotCall, outcome: AttemptOutcome, failure: &Failure, now: Timestamp) -> Next {
     let policy = &call.policy.checked;
     let progress = &mut call.task.progress;
+    if progress.cancelled {
+        return Next::Stop(StopWhy::new(Reason::Cancelled, progress.failures));
+    }
     let decision = match outcome {
         AttemptOutcome::Snoozed => {
             progress.snoozed = progress.snoozed.saturating_add(1);

@@ -58,6 +58,10 @@ pub(super) enum Effect {
     Durable(Uid),
     /// A run is over and leaves memory.
     Closed(Uid),
+    /// A run is over and leaves memory; the next one of its instance begins.
+    NextRun(Uid),
+    /// An instance may have messages that it does not know of, or begins.
+    Wake(Uid),
     /// Those who wait for the outcome get it.
     Finished(Uid, Outcome),
     /// A run is blocked, and tried again later.
@@ -274,6 +278,14 @@ impl Engine {
                     refuse_news(run.news);
                 }
             }
+            Effect::NextRun(uid) => {
+                if let Some(run) = self.runs.remove(&uid) {
+                    self.ids.remove(&run.id);
+                    self.hand_over(run);
+                }
+                self.load_run(uid);
+            }
+            Effect::Wake(uid) => self.has_messages(uid),
             Effect::Finished(uid, outcome) => self.finished(uid, &outcome),
             Effect::Blocked(uid) => self.try_blocked_later(uid),
             Effect::NewsStored(uid) => self.news_stored(uid),

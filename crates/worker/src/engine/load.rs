@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use resurgam_core::event::RunStarted;
 use resurgam_core::turn::{Blocked, Run};
 use resurgam_core::{CallKey, EventKind, Payload, RunKey, Timestamp, Uid};
 use resurgam_sdk::WorkflowDefinition;
@@ -18,8 +19,9 @@ use resurgam_store::{InstanceWrite, MessageWrite, Result, Step, Store};
 
 use super::call::{HotCall, Story};
 use super::commit::Effect;
+use super::next::{About, first_event};
 use super::own::Hearing;
-use super::run::{Draft, HotRun, News, refuse_news};
+use super::run::{Draft, HotRun, News, cancelled_call, refuse_news, result_id};
 use super::{Engine, LoadedTask, Mailbox, Message, Scan};
 
 /// How many due things are read at once.
@@ -381,23 +383,26 @@ impl Engine {
 
     /// Replays a run. What its last turn asked for and a crash kept from the disk is in the draft.
     fn revive(&mut self, record: &RunRecord) -> std::result::Result<(HotRun, Draft), Blocked> {
-        let name = &record.instance.workflow;
-        let workflow = self.registry.workflow(name).cloned().ok_or_else(|| {
-            Blocked::Unreadable(format!("workflow {name} is not registered in this process"))
-        })?;
+        let row = &record.instance;
+        let started = match record.events.first().map(|event| &event.kind) {
+            Some(EventKind::RunStarted(started)) => started.clone(),
+            _ => first_event(row, self.newest_version(&row.workflow), self.clock.now()),
+        };
+        let workflow = self.version_of(&row.workflow, started.version)?;
         let key = record.key();
-        let begun = begin_code(key, &workflow, &record.instance.input);
+        let begun = begin_code(key, &workflow, &started.input);
         let code = begun.map_err(Blocked::Unreadable)?;
-        let mut run = new_run(key, record.instance.id.clone(), code);
+        let mut run = new_run(key, row.id.clone(), code, About::new(row, &started));
         run.calls = record.tasks.iter().map(|task| task.call.seq).collect();
         for row in &record.messages {
             run.later.insert((row.due_at, run.arrivals), row.clone());
             run.arrivals += 1;
         }
         if record.events.is_empty() {
-            return self.begin_started(run, record);
+            return self.begin_started(run, record, started);
         }
         let mut rest = run.code.replay(&record.events)?;
+        self.settle_what_ended(&mut run, record);
         // A limit that the last turn passed ends the run now, if a crash kept it from that.
         if let Some(failure) = self.passed_limit(&run) {
             rest.extend(run.code.fail(failure));
@@ -409,6 +414,32 @@ impl Engine {
             draft.effects.iter().filter_map(Effect::call).for_each(|call| self.forget_call(call));
         }
         recorded.map(|()| (run, draft))
+    }
+
+    /// The code of a workflow in the version that a run is on.
+    fn version_of(
+        &self,
+        workflow: &str,
+        version: u32,
+    ) -> std::result::Result<Arc<WorkflowDefinition>, Blocked> {
+        let found = self.registry.workflow_version(workflow, version).cloned();
+        found.ok_or_else(|| {
+            let which = match self.registry.workflow(workflow) {
+                Some(_) => format!("version {version} of workflow {workflow}"),
+                None => format!("workflow {workflow}"),
+            };
+            Blocked::Unreadable(format!("{which} is not registered in this process"))
+        })
+    }
+
+    /// Calls that the run gave up before the crash and that were not running: they have ended.
+    fn settle_what_ended(&self, run: &mut HotRun, record: &RunRecord) {
+        for seq in run.code.machine().lock().settling() {
+            let is_result = |row: &MessageRow| row.id == result_id(run.key, seq);
+            if !run.calls.contains(&seq) && !record.messages.iter().any(is_result) {
+                run.news.push_back(cancelled_call(seq, 0));
+            }
+        }
     }
 
     /// When a run begins that was started by a process that does not work on it, if not now.
@@ -423,6 +454,7 @@ impl Engine {
         &mut self,
         mut run: HotRun,
         record: &RunRecord,
+        started: RunStarted,
     ) -> std::result::Result<(HotRun, Draft), Blocked> {
         let mut draft = Draft::default();
         for start in record.messages.iter().filter(|row| is_start(row)) {
@@ -430,8 +462,7 @@ impl Engine {
             let (uid, id) = (start.uid, start.id.clone());
             draft.step.messages.push(MessageWrite::Delete { uid, id });
         }
-        let InstanceRow { workflow, input, .. } = &record.instance;
-        let event = started_event(workflow, input.clone(), fastrand::u64(..));
+        let event = EventKind::RunStarted(started);
         match self.begin_run(&mut run, &mut draft, &event) {
             Ok(()) => Ok((run, draft)),
             Err(blocked) => {
@@ -453,6 +484,7 @@ impl Engine {
                 uid,
                 status: Status::Running,
                 outcome: None,
+                compensation: None,
                 error: None,
                 closed_at: None,
             });
@@ -499,6 +531,7 @@ fn blocked(uid: Uid, error: &str) -> InstanceWrite {
         uid,
         status: Status::Blocked,
         outcome: None,
+        compensation: None,
         error: Some(error.to_string()),
         closed_at: None,
     }
@@ -546,17 +579,12 @@ pub(super) fn begin_code(
     begun.map(|()| code)
 }
 
-/// The input with which a run begins.
-pub(super) fn started_event(workflow: &str, input: Payload, seed: u64) -> EventKind {
-    let workflow = workflow.to_string();
-    EventKind::RunStarted(resurgam_core::event::RunStarted { workflow, input, seed })
-}
-
 /// A run that is not begun yet.
-pub(super) fn new_run(key: RunKey, id: String, code: Run) -> HotRun {
+pub(super) fn new_run(key: RunKey, id: String, code: Run, about: About) -> HotRun {
     HotRun {
         key,
         id,
+        about,
         code,
         committing: false,
         news: VecDeque::new(),

@@ -19,6 +19,7 @@ mod call;
 mod commit;
 mod due;
 mod load;
+mod next;
 mod own;
 mod request;
 mod run;

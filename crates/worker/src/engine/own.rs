@@ -230,7 +230,7 @@ impl Engine {
     }
 
     /// There are messages for an instance that this engine may not know of.
-    fn has_messages(&mut self, uid: Uid) {
+    pub(super) fn has_messages(&mut self, uid: Uid) {
         if self.blocked.contains_key(&uid) {
             return self.park(uid);
         }

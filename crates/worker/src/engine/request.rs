@@ -10,7 +10,8 @@ use resurgam_store::{InstanceWrite, Step};
 use tokio::sync::oneshot;
 
 use super::commit::Effect;
-use super::load::{begin_code, new_run, started_event};
+use super::load::{begin_code, new_run};
+use super::next::{About, first_event};
 use super::own::Role;
 use super::run::{Draft, News, Origin};
 use super::{Engine, Message};
@@ -126,34 +127,33 @@ impl Engine {
         if let Some(error) = self.refuses_start(workflow, definition.is_some(), &input, &id) {
             return reply.send(Err(error));
         }
-        let uid = Uid(uuid::Uuid::now_v7().as_u128());
-        let row = InstanceRow {
-            uid,
-            id: id.clone(),
-            workflow: workflow.to_string(),
-            status: Status::Running,
-            run: 1,
-            queue: resurgam_core::command::DEFAULT_QUEUE.to_string(),
-            request_id: options.request_id,
-            input,
-            outcome: None,
-            error: None,
-            created_at: self.clock.now(),
-            closed_at: None,
-        };
-        let started = Started { id: id.clone(), uid, run: 1 };
+        let replace_closed = options.if_exists.replaces_closed();
+        let row = self.new_instance(workflow, input, options);
+        let started = Started { id: id.clone(), uid: row.uid, run: 1 };
         let Some(definition) = definition.filter(|_| self.is_owner()) else {
             let started = Effect::Started(reply, started);
-            return self.start_for_owner(row, options.replace_closed, started);
+            return self.start_for_owner(row, replace_closed, started);
         };
-        let (draft, closed) = match self.first_turn(uid, &id, &definition, &row.input) {
+        let (draft, closed) = match self.first_turn(&row, &definition) {
             Ok(begun) => begun,
             Err(error) => return reply.send(Err(Error::rejected(format!("start {id}: {error}")))),
         };
-        if let Some(run) = self.runs.get_mut(&uid) {
+        if let Some(run) = self.runs.get_mut(&row.uid) {
             run.request_id.clone_from(&row.request_id);
         }
-        self.store_start(row, options.replace_closed, draft, closed, reply, started);
+        self.store_start(row, replace_closed, draft, closed, reply, started);
+    }
+
+    fn new_instance(&self, workflow: &str, input: Payload, options: StartOptions) -> InstanceRow {
+        let uid = Uid(uuid::Uuid::now_v7().as_u128());
+        let mut row = InstanceRow::new(uid, options.id, workflow, input, self.clock.now());
+        row.queue = options.queue.unwrap_or(row.queue);
+        row.request_id = options.request_id;
+        row.priority = options.priority;
+        row.tags = options.tags;
+        row.settings = options.settings;
+        row.schedule = options.schedule;
+        row
     }
 
     /// Why an instance cannot be started. A process that only asks does not know which workflows
@@ -181,8 +181,11 @@ impl Engine {
     /// one is durable.
     fn start_again(&mut self, uid: Uid, id: String, options: &StartOptions, reply: Reply<Started>) {
         let run = self.runs.get(&uid);
-        let same =
-            run.filter(|run| run.request_id.is_some() && run.request_id == options.request_id);
+        let is_same = |request_id: &Option<String>| {
+            options.if_exists.uses_running()
+                || (request_id.is_some() && *request_id == options.request_id)
+        };
+        let same = run.filter(|run| is_same(&run.request_id));
         match same {
             Some(run) => {
                 let started = Started { id, uid, run: run.key.run };
@@ -194,15 +197,16 @@ impl Engine {
 
     fn first_turn(
         &mut self,
-        uid: Uid,
-        id: &str,
+        row: &InstanceRow,
         workflow: &WorkflowDefinition,
-        input: &Payload,
     ) -> std::result::Result<(Draft, bool), String> {
+        let (uid, id) = (row.uid, &row.id);
         let key = RunKey::first(uid);
-        let mut run = new_run(key, id.to_string(), begin_code(key, workflow, input)?);
+        let started = first_event(row, workflow.version, self.clock.now());
+        let code = begin_code(key, workflow, &row.input)?;
+        let mut run = new_run(key, id.clone(), code, About::new(row, &started));
         let mut draft = Draft::default();
-        let event = started_event(&workflow.name, input.clone(), fastrand::u64(..));
+        let event = EventKind::RunStarted(started);
         match self.begin_run(&mut run, &mut draft, &event) {
             Ok(()) => {
                 let closed = run.code.is_closed();
@@ -244,12 +248,23 @@ impl Engine {
         let uid = row.uid;
         let Draft { mut step, mut effects, error, .. } = draft;
         // A workflow that is over after its first turn is stored as closed at once.
-        if let Some(InstanceWrite::Status { status, outcome, closed_at, .. }) = step.instance.take()
-        {
-            row.status = status;
-            row.outcome = outcome;
-            row.closed_at = closed_at;
+        let mut continues = false;
+        match step.instance.take() {
+            Some(InstanceWrite::Status { status, outcome, closed_at, compensation, .. }) => {
+                row.status = status;
+                row.outcome = outcome;
+                row.compensation = compensation;
+                row.closed_at = closed_at;
+            }
+            // So is one that continues as new in its first turn, in its next run.
+            Some(InstanceWrite::Continue { run, input }) => {
+                row.run = run.run;
+                row.input = input;
+                continues = true;
+            }
+            _ => {}
         }
+        let closed = closed && !continues;
         let follow_up = error.as_ref().map(|_| Effect::Blocked(uid));
         if let Some(error) = error {
             row.status = Status::Blocked;

@@ -1,17 +1,21 @@
 //! Runs in memory: taking news, turn by turn, and writing down what the turns ask for.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
-use std::mem;
 
-use resurgam_core::command::{Command, CommandKind};
+use resurgam_core::command::{ChildCall, Command, CommandKind, DEFAULT_QUEUE};
+use resurgam_core::event::{ActivityFailed, Compensation, ParentClose};
+use resurgam_core::retry::Reason;
 use resurgam_core::turn::{Blocked, Run};
-use resurgam_core::{CallKey, Event, EventKind, Failure, RunKey, Seq, Timestamp, Uid};
-use resurgam_store::rows::{AttemptRow, KvRow, Message as StoredMessage, MessageRow, Status};
-use resurgam_store::{InstanceWrite, MessageWrite, Step, TaskWrite};
+use resurgam_core::{CallKey, Event, EventKind, Failure, Payload, RunKey, Seq, Timestamp, Uid};
+use resurgam_store::rows::{
+    AttemptRow, InstanceRow, KvRow, Message as StoredMessage, MessageRow, Status,
+};
+use resurgam_store::{Birth, InstanceWrite, MessageWrite, Step, TaskWrite};
 
 use super::Engine;
 use super::commit::{BYTES, Effect};
 use super::load::Tries;
+use super::next::{About, first_messages};
 use super::own::Hearing;
 use super::request::Reply;
 use crate::error::Error;
@@ -33,6 +37,7 @@ pub(super) struct HotRun {
     pub(super) calls: HashSet<Seq>,
     /// What makes a repeated start the same one, until the first is durable.
     pub(super) request_id: Option<String>,
+    pub(super) about: About,
     /// When something last happened to it, on the engine's own count.
     pub(super) touched: u64,
     /// How often it was tried again since it last got anywhere.
@@ -76,6 +81,8 @@ pub(super) enum Origin {
     Call { call: CallKey, row: Option<AttemptRow> },
     /// A request in this process.
     Request,
+    /// The run itself: it follows from its history.
+    History,
 }
 
 /// A run that is not in memory, with news on its way.
@@ -137,6 +144,9 @@ impl Engine {
     fn take_news(&mut self, run: &mut HotRun, draft: &mut Draft) -> Result<(), Blocked> {
         self.clock_ticks(run);
         while draft.step.rows() < STEP_ROWS && draft.step.bytes() < STEP_BYTES {
+            if draft.continues {
+                break;
+            }
             let Some(news) = run.news.pop_front() else { break };
             if run.code.is_closed() && matches!(news.origin, Origin::Request) {
                 draft.refuse(news);
@@ -162,7 +172,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The first turn of a run.
+    /// The first turn of a run, or what it waits for before that.
     pub(super) fn begin_run(
         &mut self,
         run: &mut HotRun,
@@ -170,7 +180,16 @@ impl Engine {
         event: &EventKind,
     ) -> Result<(), Blocked> {
         self.clock_ticks(run);
-        self.take_turn(run, draft, event)
+        self.take_turn(run, draft, event)?;
+        if let EventKind::RunStarted(started) = event
+            && !run.code.is_closed()
+        {
+            let now = self.clock.now();
+            for row in first_messages(run.key, &run.about.settings, started, now) {
+                draft.keep_message(run, row);
+            }
+        }
+        Ok(())
     }
 
     /// One input, one turn.
@@ -194,7 +213,7 @@ impl Engine {
 
     /// The limit that a run has passed: it fails with it.
     pub(super) fn passed_limit(&self, run: &HotRun) -> Option<Failure> {
-        if run.code.is_closed() {
+        if run.code.is_closed() || run.code.machine().lock().is_ending() {
             return None;
         }
         let (events, most) = (run.code.next_seq().0 - 1, self.options.max_history);
@@ -222,31 +241,37 @@ impl Engine {
     ) -> Result<(), Blocked> {
         for Command { seq, mut kind } in commands {
             let key = run.key.call(seq);
-            self.choose_queue(&mut kind);
+            self.fill_in(run, seq, &mut kind);
             let record = kind.record();
             self.check_size(&record)?;
             draft.step.events.push((run.key, Event { seq, at, kind: record }));
             match kind {
                 CommandKind::ScheduleActivity(call) => {
                     run.calls.insert(seq);
-                    let (step, effects) = (&mut draft.step, &mut draft.effects);
                     let name = call.name.clone();
-                    self.schedule_call(key, call, &run.id, at, step, effects).map_err(|error| {
+                    self.schedule_call(key, call, run, at, draft).map_err(|error| {
                         Blocked::Unreadable(format!("the retry policy of {name}: {error}"))
                     })?;
                 }
-                CommandKind::CancelActivity { activity } => {
+                CommandKind::CancelActivity { activity, settle: false } => {
                     // One that ended while the run could not take notice has no task any more.
                     if run.calls.remove(&activity) {
                         self.cancel_call(run.key.call(activity), draft);
                     }
                 }
+                CommandKind::CancelActivity { activity, settle: true } => {
+                    if run.calls.contains(&activity) {
+                        self.settle_call(run, activity, draft);
+                    }
+                }
+                // They are in the history, and in the memory of the run.
+                CommandKind::RecordCompensation { .. } | CommandKind::MarkVersion { .. } => {}
+                CommandKind::StartChild(child) => self.start_child(run, seq, *child, at, draft),
+                CommandKind::CancelChild { child, terminate } => {
+                    end_child(run.key, child, terminate, draft);
+                }
                 CommandKind::StartTimer { fire_at } => {
-                    let row = timer_message(run.key, seq, fire_at);
-                    run.later.insert((fire_at, run.arrivals), row.clone());
-                    run.arrivals += 1;
-                    draft.effects.push(Effect::TimerStarted(fire_at, run.key.uid));
-                    draft.step.messages.push(MessageWrite::Insert(row));
+                    draft.keep_message(run, timer_message(run.key, seq, fire_at));
                 }
                 CommandKind::CancelTimer { timer } => {
                     let id = timer_id(run.key, timer);
@@ -258,14 +283,29 @@ impl Engine {
                     let uid = run.key.uid;
                     draft.step.kv.push(KvRow { uid, key: "status".to_string(), value });
                 }
+                CommandKind::SetKv { key, value } => {
+                    draft.step.kv.push(KvRow { uid: run.key.uid, key, value });
+                }
                 CommandKind::Complete { result } => {
-                    self.close(run, draft, Status::Completed, Outcome::Completed(result), at);
+                    self.close(run, draft, Outcome::Completed(result), None, at);
                 }
-                CommandKind::Fail { failure } => {
-                    self.close(run, draft, Status::Failed, Outcome::Failed(failure), at);
+                CommandKind::Fail { failure, compensation, carried } => {
+                    match self.run_again(run, &failure, compensation, &carried, at) {
+                        Some(again) => {
+                            draft.step.events.pop();
+                            self.try_run_again(run, draft, seq, again, at);
+                        }
+                        None => {
+                            self.close(run, draft, Outcome::Failed(failure), compensation, at);
+                        }
+                    }
                 }
-                CommandKind::EndCancelled { failure } => {
-                    self.close(run, draft, Status::Cancelled, Outcome::Cancelled(failure), at);
+                CommandKind::EndCancelled { failure, compensation } => {
+                    self.close(run, draft, Outcome::Cancelled(failure), compensation, at);
+                }
+                CommandKind::ContinueAsNew { input, carried } => {
+                    draft.step.events.pop();
+                    self.continue_as_new(run, draft, seq, input, *carried, at);
                 }
             }
         }
@@ -278,6 +318,9 @@ impl Engine {
         let what = match record {
             _ if size <= most => return Ok(()),
             EventKind::ActivityScheduled(call) => format!("the arguments of {}", call.name),
+            EventKind::ChildStarted(child) => format!("the argument of {}", child.workflow),
+            EventKind::RunContinued(_) => "the argument of the next run".to_string(),
+            EventKind::KvSet { key, .. } => format!("the value of {key:?}"),
             EventKind::StatusSet { .. } => "the status".to_string(),
             EventKind::RunCompleted { .. } => "the result of the workflow".to_string(),
             _ => return Ok(()),
@@ -285,13 +328,77 @@ impl Engine {
         Err(Blocked::Unreadable(format!("{what}: {size} bytes, {most} are allowed")))
     }
 
-    /// A call that names no queue goes to its activity's.
-    fn choose_queue(&self, kind: &mut CommandKind) {
-        if let CommandKind::ScheduleActivity(call) = kind
-            && call.options.queue.is_none()
-            && let Some(activity) = self.registry.activity(&call.name)
-        {
-            call.options.queue.clone_from(&activity.options.queue);
+    /// What a command leaves open: a call that names no queue goes to its activity's, or else to
+    /// its instance's; a child without an id is called after its parent.
+    fn fill_in(&self, run: &HotRun, seq: Seq, kind: &mut CommandKind) {
+        match kind {
+            CommandKind::ScheduleActivity(call) if call.options.queue.is_none() => {
+                let activity = self.registry.activity(&call.name);
+                let queue = activity.and_then(|activity| activity.options.queue.clone());
+                let own = Some(&run.about.queue).filter(|queue| *queue != DEFAULT_QUEUE);
+                call.options.queue = queue.or_else(|| own.cloned());
+            }
+            CommandKind::StartChild(child) => {
+                let place = match run.key.run {
+                    1 => seq.to_string(),
+                    run => format!("{run}.{seq}"),
+                };
+                child.id.get_or_insert_with(|| format!("{}/{place}", run.id));
+            }
+            _ => {}
+        }
+    }
+
+    /// Starts an instance together with the step that asks for it.
+    fn start_child(
+        &mut self,
+        run: &HotRun,
+        seq: Seq,
+        child: ChildCall,
+        at: Timestamp,
+        draft: &mut Draft,
+    ) {
+        let ChildCall { id, workflow, input, parent_close, mut settings } = child;
+        let uid = Uid::of_child(run.key, seq);
+        let detached = parent_close == ParentClose::Detached;
+        settings.parent_close = Some(parent_close).filter(|_| !detached);
+        let mut row = InstanceRow::new(uid, id.unwrap_or_default(), workflow, input, at);
+        row.queue.clone_from(&run.about.queue);
+        row.priority = run.about.priority;
+        row.parent = (!detached).then(|| run.key.call(seq));
+        row.settings = settings;
+        let taken = Failure::terminal(format!("an instance of the id {:?} exists", row.id))
+            .with_type("AlreadyExists");
+        let refused = EventKind::ChildFailed { child: seq, failure: taken };
+        draft.step.births.push(Birth {
+            start: start_message(uid, Timestamp::EPOCH),
+            otherwise: (!detached).then(|| child_message(run.key.call(seq), refused)),
+            row,
+        });
+        draft.effects.push(Effect::Wake(uid));
+        draft.effects.push(Effect::Wake(run.key.uid));
+    }
+
+    /// The workflow no longer wants a call's result, but wants to hear how it ended.
+    fn settle_call(&mut self, run: &mut HotRun, activity: Seq, draft: &mut Draft) {
+        let key = run.key.call(activity);
+        let begun = self.calls.get_mut(&key).filter(|call| call.task.claim.is_some());
+        let Some(call) = begun else {
+            // No attempt runs, and those before have failed: it cannot have taken effect.
+            let attempt = self.calls.get(&key).map_or(0, |call| call.task.attempt);
+            run.calls.remove(&activity);
+            self.cancel_call(key, draft);
+            return run.news.push_front(cancelled_call(activity, attempt));
+        };
+        call.task.progress.cancelled = true;
+        call.running.iter().for_each(crate::attempt::Running::tell);
+        let of_this_step = draft.step.tasks.iter_mut().find_map(|write| match write {
+            TaskWrite::Insert(row) if row.call == key => Some(row),
+            _ => None,
+        });
+        match of_this_step {
+            Some(row) => row.progress.cancelled = true,
+            None => draft.step.tasks.push(TaskWrite::Update(call.task.clone())),
         }
     }
 
@@ -317,24 +424,21 @@ impl Engine {
         &mut self,
         run: &mut HotRun,
         draft: &mut Draft,
-        status: Status,
         outcome: Outcome,
+        compensation: Option<Compensation>,
         at: Timestamp,
     ) {
-        for seq in mem::take(&mut run.calls) {
-            self.forget_call(run.key.call(seq));
+        self.end_run(run, draft);
+        if let Some(parent) = run.about.parent {
+            let news = child_message(parent, outcome.for_parent(parent.seq));
+            draft.step.messages.push(MessageWrite::InsertIfOpen(news));
+            draft.effects.push(Effect::Wake(parent.run.uid));
         }
-        draft.closed = true;
-        let step = &mut draft.step;
-        step.tasks.retain(|write| !matches!(write, TaskWrite::Insert(_)));
-        step.tasks.push(TaskWrite::DeleteAll(run.key));
-        step.messages.push(MessageWrite::DeleteRun(run.key));
-        draft.effects.retain(|effect| !matches!(effect, Effect::Begin(_) | Effect::Waiting(_)));
-        run.later.clear();
-        step.instance = Some(InstanceWrite::Status {
+        draft.step.instance = Some(InstanceWrite::Status {
             uid: run.key.uid,
-            status,
+            status: outcome.status(),
             outcome: Some(outcome.to_payload()),
+            compensation,
             error: None,
             closed_at: Some(at),
         });
@@ -356,6 +460,7 @@ impl Engine {
                 uid,
                 status: Status::Blocked,
                 outcome: None,
+                compensation: None,
                 error: Some(blocked.to_string()),
                 closed_at: None,
             }),
@@ -456,12 +561,22 @@ pub(super) struct Draft {
     /// Tasks that are deleted already: a call can be given up and end in the same step.
     deleted: HashSet<CallKey>,
     /// The run is over, and all its tasks with it.
-    closed: bool,
+    pub(super) closed: bool,
+    /// Another run follows, and takes the rest of the news.
+    pub(super) continues: bool,
     /// Why the run is blocked from the start.
     pub(super) error: Option<String>,
 }
 
 impl Draft {
+    /// Stores a message that the run itself is to read later.
+    fn keep_message(&mut self, run: &mut HotRun, row: MessageRow) {
+        run.later.insert((row.due_at, run.arrivals), row.clone());
+        run.arrivals += 1;
+        self.effects.push(Effect::TimerStarted(row.due_at, run.key.uid));
+        self.step.messages.push(MessageWrite::Insert(row));
+    }
+
     fn delete_task(&mut self, call: CallKey, write: fn(CallKey) -> TaskWrite) {
         if !self.closed && self.deleted.insert(call) {
             self.step.tasks.push(write(call));
@@ -488,7 +603,7 @@ impl Draft {
                 let write = if expected { TaskWrite::Delete } else { TaskWrite::Discard };
                 self.delete_task(*call, write);
             }
-            Origin::Request => {}
+            Origin::Request | Origin::History => {}
         }
     }
 
@@ -522,20 +637,23 @@ pub(super) fn put_back(key: RunKey, news: News, step: &mut Step, effects: &mut V
             // A call that was given up has no task any more.
             step.tasks.push(TaskWrite::Discard(call));
             step.attempts.extend(row);
-            let id = format!("result/{}/{}", key.run, call.seq);
+            let id = result_id(key, call.seq);
             let body = StoredMessage::Result { run: key.run, event };
             step.messages.push(MessageWrite::Insert(now_due(uid, id, body)));
         }
         (Origin::Request, EventKind::SignalReceived { name, value, id }) => {
-            let body = StoredMessage::Signal { name, value };
-            let id = id.map_or_else(fresh_signal_id, |id| format!("{REPEATABLE}{id}"));
-            step.messages.push(MessageWrite::Insert(now_due(uid, id, body)));
+            let row = signal_message(uid, id, fresh_signal_id, name, value);
+            step.messages.push(MessageWrite::Insert(row));
+        }
+        (Origin::Request, EventKind::TerminateRequested { reason }) => {
+            let body = StoredMessage::Terminate { reason };
+            step.messages.push(MessageWrite::Insert(now_due(uid, "terminate".to_string(), body)));
         }
         (Origin::Request, EventKind::CancelRequested { reason }) => {
             let body = StoredMessage::Cancel { reason };
             step.messages.push(MessageWrite::Insert(now_due(uid, "cancel".to_string(), body)));
         }
-        (Origin::Request, _) => {}
+        (Origin::Request | Origin::History, _) => {}
     }
     effects.extend(news.reply.map(Effect::Reply));
 }
@@ -552,10 +670,16 @@ pub(super) fn news_of(key: RunKey, row: MessageRow) -> Option<News> {
             EventKind::SignalReceived { name, value, id }
         }
         StoredMessage::Cancel { reason } => EventKind::CancelRequested { reason },
+        StoredMessage::Terminate { reason } => EventKind::TerminateRequested { reason },
         // It is taken when the run is read for the first time.
         StoredMessage::Start => return None,
     };
     Some(News { event, origin: Origin::Stored { id: row.id }, reply: None })
+}
+
+/// The message that tells how a call ended.
+pub(super) fn result_id(key: RunKey, call: Seq) -> String {
+    format!("result/{}/{call}", key.run)
 }
 
 pub(super) fn timer_id(key: RunKey, timer: Seq) -> String {
@@ -565,6 +689,51 @@ pub(super) fn timer_id(key: RunKey, timer: Seq) -> String {
 pub(super) fn timer_message(key: RunKey, timer: Seq, due_at: Timestamp) -> MessageRow {
     let body = StoredMessage::Timer { run: key.run, timer };
     MessageRow { uid: key.uid, id: timer_id(key, timer), due_at, body }
+}
+
+/// A signal that waits to be read.
+pub(super) fn signal_message(
+    uid: Uid,
+    id: Option<String>,
+    fresh: impl FnOnce() -> String,
+    name: String,
+    value: Payload,
+) -> MessageRow {
+    let id = id.map_or_else(fresh, |id| format!("{REPEATABLE}{id}"));
+    now_due(uid, id, StoredMessage::Signal { name, value })
+}
+
+/// What became of a child, for the run that started it.
+fn child_message(parent: CallKey, event: EventKind) -> MessageRow {
+    let CallKey { run, seq } = parent;
+    let id = format!("child/{}/{seq}", run.run);
+    now_due(run.uid, id, StoredMessage::Result { run: run.run, event })
+}
+
+/// Has a child end.
+fn end_child(parent: RunKey, child: Seq, terminate: bool, draft: &mut Draft) {
+    let uid = Uid::of_child(parent, child);
+    let reason = "the workflow that started it ended it".to_string();
+    let (id, body) = match terminate {
+        true => ("terminate", StoredMessage::Terminate { reason }),
+        false => ("cancel", StoredMessage::Cancel { reason }),
+    };
+    let row = now_due(uid, id.to_string(), body);
+    draft.step.messages.push(MessageWrite::InsertIfOpen(row));
+    draft.effects.push(Effect::Wake(uid));
+}
+
+/// The end of a call that was given up before it took effect.
+pub(super) fn cancelled_call(activity: Seq, attempt: u32) -> News {
+    let event = EventKind::ActivityFailed(ActivityFailed {
+        activity,
+        failure: Failure::of_kind(resurgam_core::Kind::Cancelled, "the workflow gave it up"),
+        attempt,
+        started_at: Timestamp::EPOCH,
+        why: Reason::Cancelled.name().to_string(),
+        retry_metadata: None,
+    });
+    News { event, origin: Origin::History, reply: None }
 }
 
 /// What begins an instance that was started by a process that does not work on it.

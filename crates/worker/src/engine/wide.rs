@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use resurgam_core::{EventKind, RunKey, Seq, Timestamp};
+use resurgam_core::{EventKind, RunKey, Seq, Timestamp, Uid};
 use resurgam_store::rows::{Message, Status};
 use resurgam_store::{InstanceWrite, MessageWrite, Step, TaskWrite};
 
@@ -27,6 +27,9 @@ pub(super) fn parts(mut step: Step) -> Vec<Step> {
     let places = Places::of(&parts);
     for task in step.tasks {
         parts[places.task(&task)].tasks.push(task);
+    }
+    for birth in step.births {
+        parts[places.birth(&birth.row.uid)].births.push(birth);
     }
     for message in step.messages {
         parts[places.message(&message)].messages.push(message);
@@ -74,6 +77,7 @@ fn instance_in_parts(
                 uid: row.uid,
                 status: std::mem::replace(&mut row.status, Status::Running),
                 outcome: row.outcome.take(),
+                compensation: row.compensation.take(),
                 error: None,
                 closed_at: row.closed_at.take(),
             };
@@ -95,28 +99,42 @@ fn wake_after_a_crash(run: RunKey, parts: &mut [Step], last: usize) {
 struct Places {
     by_seq: HashMap<Seq, usize>,
     cancelled: HashMap<Seq, usize>,
+    children: HashMap<Uid, usize>,
     last: usize,
 }
 
 impl Places {
     fn of(parts: &[Step]) -> Self {
         let (mut by_seq, mut cancelled) = (HashMap::new(), HashMap::new());
+        let mut children = HashMap::new();
         for (place, part) in parts.iter().enumerate() {
-            for (_, event) in &part.events {
+            for (run, event) in &part.events {
                 by_seq.insert(event.seq, place);
-                if let EventKind::ActivityCancelled { activity } = &event.kind {
-                    cancelled.insert(*activity, place);
+                match &event.kind {
+                    EventKind::ActivityCancelled { activity }
+                    | EventKind::ActivityCancelRequested { activity } => {
+                        cancelled.insert(*activity, place);
+                    }
+                    EventKind::ChildStarted(_) => {
+                        children.insert(Uid::of_child(*run, event.seq), place);
+                    }
+                    _ => {}
                 }
             }
         }
-        Places { by_seq, cancelled, last: parts.len() - 1 }
+        Places { by_seq, cancelled, children, last: parts.len() - 1 }
+    }
+
+    fn birth(&self, uid: &Uid) -> usize {
+        self.children.get(uid).copied().unwrap_or(self.last)
     }
 
     fn task(&self, write: &TaskWrite) -> usize {
         match write {
             TaskWrite::Insert(row) => self.by_seq.get(&row.call.seq).copied().unwrap_or(0),
             // What an input of the turn ended goes with the input, which is in the first part.
-            TaskWrite::Delete(_) | TaskWrite::Update(_) => 0,
+            TaskWrite::Delete(_) => 0,
+            TaskWrite::Update(row) => self.cancelled.get(&row.call.seq).copied().unwrap_or(0),
             TaskWrite::Discard(call) => self.cancelled.get(&call.seq).copied().unwrap_or(0),
             TaskWrite::DeleteAll(_) => self.last,
         }
@@ -129,6 +147,8 @@ impl Places {
                 _ => 0,
             },
             MessageWrite::Delete { .. } => 0,
+            // News for others: what becomes of children, or of this run.
+            MessageWrite::InsertIfOpen(_) => self.last,
             MessageWrite::DeleteRun(_) | MessageWrite::Park(_) | MessageWrite::Unpark(_) => {
                 self.last
             }

@@ -1,0 +1,136 @@
+//! `ctx.child(..)`: a workflow of a workflow.
+
+use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use resurgam_core::command::{ChildCall, Settings};
+use resurgam_core::event::ParentClose;
+use resurgam_core::machine::SharedMachine;
+use resurgam_core::retry::RetryPolicy;
+use resurgam_core::{Failure, Payload, Seq};
+use serde::de::DeserializeOwned;
+
+use crate::Workflow;
+
+/// A child that has not been started yet. Awaiting it starts it and waits for its outcome.
+#[must_use = "a child is started when this is awaited"]
+#[derive(Debug)]
+pub struct Child<W> {
+    machine: SharedMachine,
+    call: ChildCall,
+    shielded: bool,
+    workflow: PhantomData<fn() -> W>,
+}
+
+impl<W: Workflow> Child<W> {
+    pub(super) fn new(machine: SharedMachine, workflow: &W, shielded: bool) -> Self {
+        let call = child_call(workflow, ParentClose::Cancel);
+        Child { machine, call, shielded, workflow: PhantomData }
+    }
+
+    /// Its id. By default it is made from the id of the instance that starts it.
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.call.id = Some(id.into());
+        self
+    }
+
+    /// The policy by which a run of it that fails is followed by another one. Whoever waits sees
+    /// only the final outcome.
+    pub fn retry(mut self, policy: &RetryPolicy) -> Self {
+        self.call.settings.retry = Some(policy.to_stored());
+        self
+    }
+
+    /// Bounds one run of it.
+    pub fn run_timeout(mut self, time: Duration) -> Self {
+        self.call.settings.run_timeout_ms = Some(millis(time));
+        self
+    }
+
+    /// Bounds all its runs together.
+    pub fn total_timeout(mut self, time: Duration) -> Self {
+        self.call.settings.total_timeout_ms = Some(millis(time));
+        self
+    }
+
+    /// What becomes of it when the run that started it is over; it is cancelled unless set.
+    pub fn parent_close(mut self, parent_close: ParentClose) -> Self {
+        self.call.parent_close = parent_close;
+        self
+    }
+}
+
+impl<W: Workflow> IntoFuture for Child<W> {
+    type Output = Result<W::Output, Failure>;
+    type IntoFuture = ChildFuture<W::Output>;
+
+    fn into_future(self) -> ChildFuture<W::Output> {
+        let state = State::New(Box::new(self.call), self.shielded);
+        ChildFuture { machine: self.machine, state, output: PhantomData }
+    }
+}
+
+/// A workflow as something to start.
+pub(super) fn child_call<W: Workflow>(workflow: &W, parent_close: ParentClose) -> ChildCall {
+    let input = Payload::encode(workflow).unwrap_or_else(|error| {
+        panic!("start {}: the argument has no JSON form: {error}", W::NAME)
+    });
+    let (workflow, settings) = (W::NAME.to_string(), Settings::default());
+    ChildCall { id: None, workflow, input, parent_close, settings }
+}
+
+/// Waits for the outcome of a child. The first poll starts it; dropping this before it is done
+/// cancels the child.
+#[derive(Debug)]
+pub struct ChildFuture<T> {
+    machine: SharedMachine,
+    state: State,
+    output: PhantomData<fn() -> T>,
+}
+
+#[derive(Debug)]
+enum State {
+    New(Box<ChildCall>, bool),
+    Open(Seq),
+    Done,
+}
+
+impl<T: DeserializeOwned> Future for ChildFuture<T> {
+    type Output = Result<T, Failure>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let mut machine = this.machine.lock();
+        if matches!(this.state, State::New(..))
+            && let State::New(call, shielded) = std::mem::replace(&mut this.state, State::Done)
+        {
+            if let Some(failure) = machine.cancelled().filter(|_| !shielded) {
+                return Poll::Ready(Err(failure.clone()));
+            }
+            this.state = State::Open(machine.start_child(*call, shielded));
+        }
+        let State::Open(seq) = this.state else { panic!("a child was polled after it was done") };
+        let outcome = match machine.poll_child(seq, context.waker()) {
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(outcome) => outcome,
+        };
+        drop(machine);
+        this.state = State::Done;
+        Poll::Ready(outcome.map(|result| super::call::decoded(&result, seq)))
+    }
+}
+
+impl<T> Drop for ChildFuture<T> {
+    fn drop(&mut self) {
+        if let State::Open(seq) = self.state {
+            self.machine.lock().drop_child(seq);
+        }
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
