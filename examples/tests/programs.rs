@@ -63,3 +63,21 @@ fn the_tour_of_retrying_can_be_taken_again() {
         );
     }
 }
+
+#[test]
+fn money_moves_once_however_often_the_program_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bank.db");
+    let story = [
+        "7000 cents are left",
+        "transfer#2 attempt 1 failed: the pen broke after both lines were written; again in ",
+        "ActivityCompleted #2 (attempt 2) {\"from\":\"ada\",\"to\":\"bob\",\"cents\":3000,",
+        "ada has 7000 cents, bob has 3000",
+    ];
+    let first = run(env!("CARGO_BIN_EXE_transfer"), &file);
+    check(&first, &["the rent is on its way, in ", "bob gets 3000 cents from ada"]);
+    check(&first, &story);
+    let second = run(env!("CARGO_BIN_EXE_transfer"), &file);
+    check(&second, &["the rent was on its way before"]);
+    check(&second, &story);
+}

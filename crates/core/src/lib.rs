@@ -21,6 +21,7 @@ pub mod retry;
 pub mod schedule;
 mod time;
 pub mod turn;
+mod user_work;
 
 pub use event::{Event, EventKind};
 pub use failure::{Failure, FailureRecord, Kind};
@@ -28,6 +29,7 @@ pub use ids::{CallKey, RunKey, Seq, Uid};
 pub use names::Names;
 pub use payload::Payload;
 pub use time::Timestamp;
+pub use user_work::UserWork;
 
 /// The guide's code compiles and runs.
 #[cfg(doctest)]

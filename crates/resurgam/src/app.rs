@@ -13,8 +13,7 @@ use resurgam_store_sqlite::{Options as SqliteOptions, SqliteStore};
 use resurgam_worker::{Clock, Engine, Error, Options, Result, SystemClock};
 use tokio::task::JoinHandle;
 
-use crate::Client;
-use crate::submit;
+use crate::{Client, Failure, sqlite, submit};
 
 /// Workflows and activities at work on a store. Dereferences to the [`Client`] that starts,
 /// signals and looks.
@@ -85,6 +84,7 @@ pub(crate) async fn open(file: &Path, options: SqliteOptions) -> Result<SqliteSt
 pub struct AppBuilder {
     parts: Parts,
     sqlite: SqliteOptions,
+    setup: sqlite::Setup,
 }
 
 /// What an app is made of, apart from its store: shared with the test kit.
@@ -221,17 +221,30 @@ impl AppBuilder {
         self
     }
 
+    /// Makes the user's own tables, before any workflow goes on. It runs at every start, in a
+    /// transaction, so it must be able to find them there already. Several run in their order. See
+    /// [`sqlite`](crate::sqlite).
+    pub fn sqlite_setup(
+        mut self,
+        setup: impl Fn(&rusqlite::Transaction<'_>) -> Result<(), Failure> + Send + 'static,
+    ) -> Self {
+        self.setup.add(setup);
+        self
+    }
+
     /// Begins to work on a SQLite file, which is made when it is not there. When another process
     /// works on it, this one stands by.
-    pub async fn sqlite(self, file: impl AsRef<Path>) -> Result<App> {
-        let store = open(file.as_ref(), self.sqlite.clone()).await?;
-        let app = self.on(Arc::new(store))?;
+    pub async fn sqlite(mut self, file: impl AsRef<Path>) -> Result<App> {
+        let store = Arc::new(open(file.as_ref(), self.sqlite.clone()).await?);
+        std::mem::take(&mut self.setup).run(&store).await?;
+        let app = self.on(store)?;
         app.client.handle().settled().await?;
         Ok(app)
     }
 
     /// Begins to work on a store.
-    pub fn on(self, store: Arc<dyn Store>) -> Result<App> {
+    pub fn on(mut self, store: Arc<dyn Store>) -> Result<App> {
+        self.parts.note(self.setup.is_done());
         let (engine, client) = self.parts.engine(store, Arc::new(SystemClock::new()))?;
         Ok(App { client, engine: tokio::spawn(engine.run()) })
     }

@@ -32,6 +32,7 @@ mod app;
 mod client;
 mod instance;
 mod look;
+pub mod sqlite;
 mod submit;
 
 pub use app::{App, AppBuilder, Parts};

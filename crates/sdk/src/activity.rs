@@ -1,5 +1,6 @@
 //! Activities: the units of work that are retried by policy.
 
+use std::any::TypeId;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam_core::retry::RetryPolicy;
-use resurgam_core::{CallKey, Failure};
+use resurgam_core::{CallKey, Failure, UserWork};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -86,7 +87,20 @@ pub struct ActivityOptions {
 
 /// What an attempt knows about itself.
 #[derive(Clone)]
-pub struct ActivityContext(Arc<Attempt>);
+pub struct ActivityContext(Arc<Attempt>, Option<Output>);
+
+/// What an activity returns.
+#[derive(Clone, Copy, Debug)]
+struct Output {
+    id: TypeId,
+    name: &'static str,
+}
+
+impl Output {
+    fn of<T: 'static>() -> Self {
+        Output { id: TypeId::of::<T>(), name: std::any::type_name::<T>() }
+    }
+}
 
 /// The parts of an [`ActivityContext`]; the worker puts them together.
 pub struct Attempt {
@@ -105,7 +119,7 @@ pub struct Attempt {
 }
 
 /// A future of a host.
-pub type HostFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+pub type HostFuture<'a, T = ()> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// What only the worker can do for an attempt.
 pub trait AttemptHost: Send + Sync {
@@ -115,12 +129,24 @@ pub trait AttemptHost: Send + Sync {
     fn is_cancelled(&self) -> bool;
     /// Ready after this time, on the clock that the engine runs on.
     fn sleep(&self, time: Duration) -> HostFuture<'_>;
+    /// Has the store run work of the user and record its result as the attempt's, both or neither.
+    /// Comes back only when nothing was recorded.
+    fn transact(&self, work: UserWork) -> HostFuture<'_, Failure> {
+        drop(work);
+        let nowhere = "there is no store here that a transaction could run on";
+        Box::pin(async move { Failure::terminal(nowhere).with_type("NotOffered") })
+    }
 }
 
 impl ActivityContext {
     /// Puts a context together.
     pub fn new(attempt: Attempt) -> Self {
-        ActivityContext(Arc::new(attempt))
+        ActivityContext(Arc::new(attempt), None)
+    }
+
+    /// The same, for an activity that returns a `T`.
+    pub(crate) fn returning<T: 'static>(self) -> Self {
+        ActivityContext(self.0, Some(Output::of::<T>()))
     }
 
     /// Which attempt this is, from 1, counting everything that began.
@@ -171,6 +197,24 @@ impl ActivityContext {
     /// Waits on the engine's clock: in tests it passes at once.
     pub async fn sleep(&self, time: Duration) {
         self.0.host.sleep(time).await;
+    }
+
+    /// Has the store run work that returns a `T`, which is recorded as the activity's result. This
+    /// is what transactions are made of, for example `resurgam::sqlite::TransactionExt`: they know
+    /// what kind of work the store takes.
+    ///
+    /// When it is recorded the attempt is over, and this does not come back.
+    pub async fn transact<T: 'static>(&self, work: UserWork) -> Failure {
+        let returned = Output::of::<T>();
+        match self.1.filter(|output| output.id != returned.id) {
+            Some(output) => Failure::terminal(format!(
+                "the transaction of activity {} returns {}, and the activity {}; what the \
+                 transaction returns is the activity's result",
+                self.0.activity, returned.name, output.name
+            ))
+            .with_type("BadOutput"),
+            None => self.0.host.transact(work).await,
+        }
     }
 }
 

@@ -188,7 +188,7 @@ impl ActivityDefinition {
         let run = |ctx: ActivityContext, input: Payload| -> AttemptFuture {
             Box::pin(async move {
                 let call: A = decode(&input, "arguments", A::NAME)?;
-                encode(&call.run(ctx).await?, A::NAME)
+                encode(&call.run(ctx.returning::<A::Output>()).await?, A::NAME)
             })
         };
         ActivityDefinition {

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use resurgam_core::{CallKey, Event, RunKey, Timestamp, Uid};
+use resurgam_core::{CallKey, Event, Failure, RunKey, Timestamp, Uid, UserWork};
 use resurgam_store::rows::{
     AttemptRow, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow, Owner,
     PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
-use resurgam_store::{Answer, Commit, Look, Own, Owning, Step, StepResult, Work};
+use resurgam_store::{
+    Access, Answer, AttemptTransaction, Commit, Look, Own, Owning, Step, StepResult, Tables,
+    Transacted, Work,
+};
 use tokio::sync::watch;
 
 use crate::read;
@@ -42,6 +45,16 @@ impl Own for SqliteStore {
 
     fn changes(&self) -> watch::Receiver<u64> {
         self.changed()
+    }
+}
+
+impl Tables for SqliteStore {
+    fn transact(&self, attempt: Arc<AttemptTransaction>) -> Answer<'_, Transacted> {
+        Box::pin(self.run_attempt(attempt))
+    }
+
+    fn on_tables(&self, access: Access, work: UserWork) -> Answer<'_, Result<(), Failure>> {
+        self.run_on_tables(access, work)
     }
 }
 

@@ -11,6 +11,9 @@
 //!   kept: a lock beside the file (`lock`), and a name inside it that every commit of the owner
 //!   reads first. `changes` hears of the commits of others, and `busy` and `queue` see to it that
 //!   everybody who waits to write gets there soon.
+//! - The user's own tables lie beside ours. Code that uses them runs on the same threads, and
+//!   `guest` keeps it to its tables; `commit/transact.rs` stores an attempt's result together with
+//!   what the attempt wrote there.
 //! - `open` and `schema` refuse what is not ours or is newer than we are; `process` refuses use
 //!   after a fork; `trouble` says in one table what SQLite's errors mean; `aside` keeps rows that
 //!   cannot be read out of the way.
@@ -33,6 +36,7 @@ mod checkpoint;
 mod commit;
 mod decode;
 mod encode;
+mod guest;
 mod lock;
 mod open;
 mod options;
@@ -48,5 +52,6 @@ mod trouble;
 mod writer;
 
 pub use aside::BadRow;
+pub use guest::SqliteWork;
 pub use options::{Options, SyncMode};
 pub use store::{Commits, SqliteStore};

@@ -9,7 +9,7 @@ use resurgam_store::{Error, Result};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::options::{Options, SyncMode};
-use crate::{aside, busy, schema, trouble};
+use crate::{aside, busy, guest, schema, trouble};
 
 /// The oldest SQLite library that may write: earlier ones can corrupt a write-ahead log that two
 /// connections checkpoint.
@@ -30,12 +30,13 @@ pub(crate) fn writer(path: &Path, options: &Options) -> Result<Connection> {
 }
 
 /// A database of this process only, gone with it. One connection does everything.
-pub(crate) fn in_memory() -> Result<Connection> {
+pub(crate) fn in_memory(options: &Options) -> Result<Connection> {
     refuse_old_library(rusqlite::version_number())?;
     let path = Path::new(":memory:");
     let open = || {
-        let connection = Connection::open_in_memory()?;
-        connection.execute_batch("PRAGMA foreign_keys = OFF")?;
+        let mut connection = Connection::open_in_memory()?;
+        guest::install(&mut connection)?;
+        connection.execute_batch(foreign_keys(options))?;
         connection.set_prepared_statement_cache_capacity(64);
         Ok(connection)
     };
@@ -60,6 +61,7 @@ fn connect(path: &Path, options: &Options) -> rusqlite::Result<Connection> {
     flags.set(OpenFlags::SQLITE_OPEN_CREATE, options.create);
     let mut connection = Connection::open_with_flags(path, flags)?;
     busy::install(&mut connection)?;
+    guest::install(&mut connection)?;
     Ok(connection)
 }
 
@@ -72,8 +74,9 @@ fn settings(options: &Options) -> String {
         SyncMode::Full => ("FULL", "ON"),
         SyncMode::Normal => ("NORMAL", "OFF"),
     };
+    let foreign_keys = foreign_keys(options);
     format!(
-        "PRAGMA foreign_keys = OFF;
+        "{foreign_keys};
          PRAGMA temp_store = MEMORY;
          PRAGMA wal_autocheckpoint = 0;
          PRAGMA synchronous = {synchronous};
@@ -82,6 +85,14 @@ fn settings(options: &Options) -> String {
          PRAGMA journal_size_limit = {};",
         options.log_bytes
     )
+}
+
+/// Our own tables have none, so that enforcing those of the user costs us nothing.
+fn foreign_keys(options: &Options) -> &'static str {
+    match options.foreign_keys {
+        true => "PRAGMA foreign_keys = ON",
+        false => "PRAGMA foreign_keys = OFF",
+    }
 }
 
 fn prepare_file(path: &Path, connection: &mut Connection) -> Result<()> {

@@ -18,6 +18,8 @@ pub struct Options {
     pub(crate) create: bool,
     pub(crate) ledger_rows: u32,
     pub(crate) log_bytes: u32,
+    pub(crate) transaction_timeout: Duration,
+    pub(crate) foreign_keys: bool,
 }
 
 /// What an acknowledged commit survives.
@@ -39,6 +41,8 @@ impl Default for Options {
             create: true,
             ledger_rows: 1_000,
             log_bytes: 64 << 20,
+            transaction_timeout: Duration::from_secs(5),
+            foreign_keys: false,
         }
     }
 }
@@ -80,6 +84,20 @@ impl Options {
     /// the database; 64 MiB unless set. Long before, it is copied beside them.
     pub fn log_bytes(mut self, bytes: u32) -> Self {
         self.log_bytes = bytes;
+        self
+    }
+
+    /// How long the user's code may take in a transaction on their own tables; 5 seconds unless
+    /// set. Nobody else can write meanwhile.
+    pub fn transaction_timeout(mut self, timeout: Duration) -> Self {
+        self.transaction_timeout = timeout;
+        self
+    }
+
+    /// Whether foreign keys between the user's own tables are enforced. Not unless set, as is
+    /// SQLite's own way.
+    pub fn foreign_keys(mut self, enforced: bool) -> Self {
+        self.foreign_keys = enforced;
         self
     }
 }

@@ -15,6 +15,15 @@ use crate::trouble;
 /// What `PRAGMA application_id` of our databases says: "RSGM".
 pub(crate) const APPLICATION_ID: i32 = 0x5253_474D;
 
+/// Our tables.
+pub(crate) const TABLES: &[&str] = &[
+    "attempt", "event", "inbox", "instance", "kv", "message", "meta", "policy", "schedule", "tag",
+    "task",
+];
+
+/// What the names of tables begin with that later migrations may bring.
+pub(crate) const RESERVED: &str = "resurgam_";
+
 /// One step of the schema.
 struct Migration {
     sql: &'static str,
@@ -96,4 +105,21 @@ fn meta(connection: &Connection) -> rusqlite::Result<Option<Meta>> {
     connection.query_row("SELECT format, min_reader, made_by FROM meta", [], |row| {
         Ok(Some(Meta { format: row.get(0)?, min_reader: row.get(1)?, made_by: row.get(2)? }))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_table_of_ours_is_known_by_name() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(Path::new(":memory:"), &mut connection).unwrap();
+        let sql = "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') ORDER BY name";
+        let mut statement = connection.prepare(sql).unwrap();
+        let names = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
+        let names: Vec<String> = names.map(|name| name.unwrap()).collect();
+        let named = |name: &&String| !name.starts_with(RESERVED);
+        assert_eq!(names.iter().filter(named).collect::<Vec<_>>(), TABLES);
+    }
 }

@@ -5,9 +5,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use resurgam_core::UserWork;
 use resurgam_store::rows::Owner;
-use resurgam_store::{Answer, Error, Owning, Result, Step, StepResult};
+use resurgam_store::{
+    Access, Answer, AttemptTransaction, Error, Owning, Result, Step, StepResult, Transacted,
+};
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
 
@@ -21,8 +25,8 @@ use crate::read::Reading;
 use crate::reader::{self, ReadJob, ReadOrder};
 use crate::threads::Threads;
 use crate::trouble::within;
-use crate::writer::{Copying, Counters, Log, Order, Writer};
-use crate::{busy, checkpoint, open, trouble};
+use crate::writer::{Changed, Copying, Counters, Log, Order, Writer};
+use crate::{busy, checkpoint, guest, open, trouble};
 
 /// A Resurgam database in one SQLite file, or in memory.
 ///
@@ -55,6 +59,7 @@ pub struct SqliteStore {
     readers: Readers,
     counters: Arc<Counters>,
     overtaken: Arc<AtomicBool>,
+    transaction_timeout: Duration,
     closed: AtomicBool,
     reading: Threads,
     writing: Threads,
@@ -93,7 +98,8 @@ impl SqliteStore {
         let (readers, reads) = mpsc::channel();
         let readers = Readers::Threads(options.readers, readers);
         let name = path.display().to_string();
-        let store = SqliteStore::new(name, Place::File(beside), &changes, writer, readers);
+        let store =
+            SqliteStore::new(name, Place::File(beside), &changes, writer, readers, &options);
         store.start_readers(path, &options, reads)?;
         let log = store.start_log(path, &options)?;
         store.start_writer(connection, changes, orders, &options, Some(log))?;
@@ -102,12 +108,17 @@ impl SqliteStore {
 
     /// A database in memory, gone with the store.
     pub fn in_memory() -> Result<Self> {
-        let connection = open::in_memory()?;
+        SqliteStore::in_memory_with(Options::default())
+    }
+
+    /// The same, with those options that are not about files.
+    pub fn in_memory_with(options: Options) -> Result<Self> {
+        let connection = open::in_memory(&options)?;
         let changes = Changes::in_memory();
         let (writer, orders) = mpsc::channel();
         let (name, place) = (":memory:".to_string(), Place::Memory(Note::default()));
-        let store = SqliteStore::new(name, place, &changes, writer, Readers::Writer);
-        store.start_writer(connection, changes, orders, &Options::default(), None)?;
+        let store = SqliteStore::new(name, place, &changes, writer, Readers::Writer, &options);
+        store.start_writer(connection, changes, orders, &options, None)?;
         Ok(store)
     }
 
@@ -117,6 +128,7 @@ impl SqliteStore {
         changes: &Changes,
         writer: Sender<Order>,
         readers: Readers,
+        options: &Options,
     ) -> Self {
         SqliteStore {
             path,
@@ -127,6 +139,7 @@ impl SqliteStore {
             readers,
             counters: Arc::default(),
             overtaken: Arc::default(),
+            transaction_timeout: options.transaction_timeout,
             closed: AtomicBool::new(false),
             reading: Threads::default(),
             writing: Threads::default(),
@@ -147,6 +160,7 @@ impl SqliteStore {
             counters: self.counters.clone(),
             ledger_rows: options.ledger_rows,
             busy_timeout: options.busy_timeout,
+            transaction_timeout: options.transaction_timeout,
             place: self.place.clone(),
             overtaken: self.overtaken.clone(),
             log,
@@ -245,6 +259,32 @@ impl SqliteStore {
         self.order(|answer| Order::Commit { batch, answer }, what).await
     }
 
+    /// Runs an attempt's code on the user's tables.
+    pub(crate) async fn run_attempt(&self, attempt: Arc<AttemptTransaction>) -> Result<Transacted> {
+        let call = attempt.call;
+        let what = || format!("run the transaction of call {call}");
+        self.order(|answer| Order::Transact { attempt, answer }, what).await
+    }
+
+    /// Runs code of the user on their tables.
+    pub(crate) fn run_on_tables(&self, access: Access, work: UserWork) -> Answer<'_, Changed> {
+        let limit = self.transaction_timeout;
+        match access {
+            Access::Read => self.send_read(
+                || "read the user's tables".to_string(),
+                move |answer| {
+                    Box::new(move |connection, _| {
+                        let _ = answer.send(guest::read(&work, connection, limit));
+                    })
+                },
+            ),
+            Access::Write => Box::pin(async move {
+                let what = || "change the user's tables".to_string();
+                self.order(|answer| Order::Tables { work, answer }, what).await
+            }),
+        }
+    }
+
     /// Takes the right to work.
     pub(crate) async fn own(&self, node: String) -> Result<Owning> {
         let what = || "take the right to work".to_string();
@@ -280,11 +320,19 @@ impl SqliteStore {
         what: impl Fn() -> String + Send + 'a,
         read: impl FnOnce(&mut Reading<'_>) -> Result<T> + Send + 'static,
     ) -> Answer<'a, T> {
+        self.send_read(what, move |answer| job(read, answer))
+    }
+
+    fn send_read<'a, T: Send + 'static>(
+        &'a self,
+        what: impl Fn() -> String + Send + 'a,
+        job: impl FnOnce(Answering<T>) -> ReadJob + Send + 'a,
+    ) -> Answer<'a, T> {
         Box::pin(async move {
-            let Readers::Threads(_, readers) = &self.readers else {
-                return self.ask_writer(what, read).await;
+            let send = |answer| match &self.readers {
+                Readers::Threads(_, readers) => readers.send(ReadOrder::Read(job(answer))).is_ok(),
+                Readers::Writer => self.writer.send(Order::Read(job(answer))).is_ok(),
             };
-            let send = |answer| readers.send(ReadOrder::Read(job(read, answer))).is_ok();
             self.answered(send, what).await
         })
     }

@@ -18,6 +18,7 @@
 
 use std::path::Path;
 
+use resurgam_core::Failure;
 use resurgam_store::{Error, Result};
 use rusqlite::ErrorCode;
 use rusqlite::ffi;
@@ -92,6 +93,21 @@ pub(crate) fn within(attempted: &str, error: Error) -> Error {
         Error::unusable(attempted)
     };
     outer.because(error)
+}
+
+/// True for a failure of the user's code that is the disk's fault: the code is to be run again, and
+/// no attempt is to be counted. On its way through the user's code an error of SQLite has become
+/// text; these are the words in which SQLite says it.
+pub(crate) fn is_of_the_disk(failure: &Failure) -> bool {
+    const SAYINGS: &[&str] = &[
+        "database or disk is full",
+        "disk I/O error",
+        "out of memory",
+        "unable to open database file",
+        "attempt to write a readonly database",
+        "database disk image is malformed",
+    ];
+    SAYINGS.iter().any(|saying| failure.message.starts_with(saying))
 }
 
 fn folder_exists(path: &Path) -> bool {

@@ -18,8 +18,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use resurgam_store::{Error, Ownership, Owning, Result, Step, StepResult};
-use rusqlite::Connection;
+use resurgam_core::{Failure, UserWork};
+use resurgam_store::{
+    Access, AttemptTransaction, Error, Ownership, Owning, Result, Step, StepResult, Transacted,
+    not_offered,
+};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::oneshot;
 
 use crate::aside::{self, SetAside};
@@ -27,6 +31,7 @@ use crate::busy;
 use crate::changes::Changes;
 use crate::checkpoint;
 use crate::commit::Statements;
+use crate::guest::{self, SqliteWork};
 use crate::owning::{Fence, Place, Taking, owner_of};
 use crate::queue::Queue;
 use crate::reader::ReadJob;
@@ -36,6 +41,10 @@ use crate::trouble::Attempted;
 pub(crate) enum Order {
     /// Write a batch.
     Commit { batch: Arc<[Step]>, answer: oneshot::Sender<Result<Vec<StepResult>>> },
+    /// Run an attempt's code on the user's tables.
+    Transact { attempt: Arc<AttemptTransaction>, answer: oneshot::Sender<Result<Transacted>> },
+    /// Run code of the user on their tables.
+    Tables { work: UserWork, answer: oneshot::Sender<Result<Changed>> },
     /// Take the right to work.
     Own { node: String, answer: oneshot::Sender<Result<Owning>> },
     /// Commit as a client again.
@@ -52,12 +61,26 @@ pub(crate) enum Order {
     Close,
 }
 
+/// How code of the user on their own tables ended.
+pub(crate) type Changed = std::result::Result<(), Failure>;
+
 /// What has been written since the store was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) transactions: AtomicU64,
     pub(crate) rows: AtomicU64,
 }
+
+impl Counters {
+    /// Counts a transaction.
+    fn add(&self, rows: u64) {
+        self.transactions.fetch_add(1, Ordering::Relaxed);
+        self.rows.fetch_add(rows, Ordering::Relaxed);
+    }
+}
+
+/// How many rows of ours an attempt on the user's tables changes: its task and a message.
+const TRANSACTION_ROWS: u64 = 2;
 
 /// How the writer works.
 pub(crate) struct Writer {
@@ -66,6 +89,7 @@ pub(crate) struct Writer {
     pub(crate) counters: Arc<Counters>,
     pub(crate) ledger_rows: u32,
     pub(crate) busy_timeout: Duration,
+    pub(crate) transaction_timeout: Duration,
     pub(crate) place: Place,
     /// True once it is seen that the right to work is gone.
     pub(crate) overtaken: Arc<AtomicBool>,
@@ -172,6 +196,23 @@ impl Writer {
                 let _ = answer.send(written);
                 self.look_after_log();
             }
+            Order::Transact { answer, .. } if answer.is_closed() => {}
+            Order::Transact { attempt, answer } => {
+                let transacted = self.transact(desk, &attempt);
+                if let Ok(Transacted::Done(_)) = &transacted {
+                    self.counters.add(TRANSACTION_ROWS);
+                }
+                let _ = answer.send(transacted);
+                self.look_after_log();
+            }
+            Order::Tables { work, answer } => {
+                let changed = self.change_tables(desk, &work);
+                if let Ok(Ok(())) = &changed {
+                    self.counters.add(0);
+                }
+                let _ = answer.send(changed);
+                self.look_after_log();
+            }
             Order::Own { node, answer } => {
                 let answered = answer.send(self.own(desk, &node));
                 if let Err(Ok(Owning::Taken(_))) = answered {
@@ -211,13 +252,51 @@ impl Writer {
             return Err(Error::fenced("another node owns it by now"));
         }
         self.give_way(desk);
-        let fence = desk.fence.as_ref();
-        if let Some(statements) = &mut desk.statements {
-            return statements.write(batch, fence);
+        self.prepare(&mut desk.statements)?.write(batch, desk.fence.as_ref())
+    }
+
+    fn prepare<'d, 'c>(
+        &'c self,
+        statements: &'d mut Option<Statements<'c>>,
+    ) -> Result<&'d mut Statements<'c>> {
+        if statements.is_none() {
+            let prepared = Statements::prepare(&self.connection, self.ledger_rows);
+            *statements = Some(prepared.attempted(|| "prepare the statements".into())?);
         }
-        let prepared = Statements::prepare(&self.connection, self.ledger_rows);
-        let prepared = prepared.attempted(|| "prepare the statements".into())?;
-        desk.statements.insert(prepared).write(batch, fence)
+        Ok(statements.as_mut().expect("prepared by now"))
+    }
+
+    /// Only an owner runs attempts, so a client's transaction is one that comes too late.
+    fn transact<'c>(
+        &'c self,
+        desk: &mut Desk<'c>,
+        attempt: &AttemptTransaction,
+    ) -> Result<Transacted> {
+        let Some(work) = SqliteWork::of(&attempt.work) else {
+            return Ok(Transacted::Failed(not_offered()));
+        };
+        self.give_way(desk);
+        let statements = self.prepare(&mut desk.statements)?;
+        let Some(fence) = &desk.fence else {
+            return Err(Error::fenced("this node does not own it"));
+        };
+        statements.transact(attempt, work, self.transaction_timeout, fence)
+    }
+
+    /// The user's tables are everybody's who has the file open, so no fence stands here.
+    fn change_tables(&self, desk: &mut Desk<'_>, work: &UserWork) -> Result<Changed> {
+        let Some(work) = SqliteWork::of(work) else { return Ok(Err(not_offered())) };
+        self.give_way(desk);
+        let begun = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate);
+        busy::served();
+        let transaction = begun.attempted(|| "begin a transaction".into())?;
+        if let Err(failure) =
+            guest::run(work, &transaction, Access::Write, self.transaction_timeout)?
+        {
+            return Ok(Err(failure));
+        }
+        transaction.commit().attempted(|| "commit the transaction".into())?;
+        Ok(Ok(()))
     }
 
     /// Lets others write first who have waited. In memory there are none.
@@ -257,8 +336,7 @@ impl Writer {
             .filter(|(_, result)| **result == StepResult::Written)
             .map(|(step, _)| step.rows())
             .sum();
-        self.counters.transactions.fetch_add(1, Ordering::Relaxed);
-        self.counters.rows.fetch_add(rows as u64, Ordering::Relaxed);
+        self.counters.add(rows as u64);
     }
 
     /// Marking is a courtesy: when it fails, the next read steps over the rows again.

@@ -8,13 +8,15 @@
 //! - [`rows`]: what is stored, with the stored forms of engine data.
 //! - [`Step`]: what one step of one run changes, the unit that is refused or taken as a whole.
 //! - [`Own`]: who works on a store. [`Commit`], [`Work`], [`Look`]: writing; what the owner reads
-//!   to work; what people read. A [`Store`] is all of these.
+//!   to work; what people read. [`Tables`]: the user's own tables beside ours. A [`Store`] is all
+//!   of these.
 
 pub mod conformance;
 mod error;
 mod own;
 pub mod rows;
 mod step;
+mod tables;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -29,14 +31,15 @@ use rows::{
     RunRecord, TaskRecord, TaskRow,
 };
 pub use step::{Birth, InstanceWrite, MessageWrite, Step, StepResult, TaskWrite};
+pub use tables::{Access, AttemptTransaction, Tables, Transacted, not_offered};
 
 /// A future that can be kept in a list.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 /// A database that keeps the engine's rows.
-pub trait Store: Own + Commit + Work + Look + Send + Sync + 'static {}
+pub trait Store: Own + Commit + Work + Look + Tables + Send + Sync + 'static {}
 
-impl<T: Own + Commit + Work + Look + Send + Sync + 'static> Store for T {}
+impl<T: Own + Commit + Work + Look + Tables + Send + Sync + 'static> Store for T {}
 
 /// Writing.
 pub trait Commit {

@@ -31,6 +31,7 @@ pub struct Step {
 
 /// A change of an instance.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "most steps have none, and none lives for long")]
 pub enum InstanceWrite {
     /// A new one. The step is a duplicate when its id is held by one that is open, or by a closed
     /// one unless `replace_closed`.
@@ -87,6 +88,9 @@ pub enum TaskWrite {
     Insert(TaskRow),
     /// Another state of one that must be there.
     Update(TaskRow),
+    /// Another state of one that may be gone already: its attempt may have ended in a transaction
+    /// of its own, see [`Tables`](crate::Tables).
+    Amend(TaskRow),
     /// The end of one that must be there.
     Delete(CallKey),
     /// The end of one that may be gone already: the workflow gave the call up.

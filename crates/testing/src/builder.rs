@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use resurgam::retry::RetryPolicy;
-use resurgam::{Activity, Constructor, Failure, Parts, Workflow};
+use resurgam::sqlite::{Setup, rusqlite};
+use resurgam::{Activity, Constructor, Failure, Parts, SqliteOptions, Workflow};
 use resurgam_core::Payload;
 use resurgam_sdk::{ActivityContext, ActivityDefinition};
 use resurgam_store_sqlite::SqliteStore;
@@ -38,6 +39,8 @@ impl Counts {
 #[derive(Debug, Default)]
 pub struct TestBuilder {
     parts: Parts,
+    setup: Setup,
+    sqlite: SqliteOptions,
     counts: Counts,
     twice: bool,
 }
@@ -111,12 +114,28 @@ impl TestBuilder {
         self
     }
 
+    /// Makes the user's own tables, see `AppBuilder::sqlite_setup`.
+    pub fn sqlite_setup(
+        mut self,
+        setup: impl Fn(&rusqlite::Transaction<'_>) -> Result<(), Failure> + Send + 'static,
+    ) -> Self {
+        self.setup.add(setup);
+        self
+    }
+
+    /// How the database is used, as far as that is not about files.
+    pub fn sqlite_options(mut self, options: SqliteOptions) -> Self {
+        self.sqlite = options;
+        self
+    }
+
     /// Begins the app on an in-memory database.
     ///
     /// # Panics
     /// When the app makes no sense: that is what the test is to show.
     pub async fn start(self) -> TestApp {
-        let store = SqliteStore::in_memory().expect("an in-memory database");
+        let store = SqliteStore::in_memory_with(self.sqlite).expect("an in-memory database");
+        self.setup.run(&store).await.expect("tables that can be made");
         TestApp::begin(self.parts, self.counts, Arc::new(store))
     }
 

@@ -3,18 +3,21 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use resurgam_core::{CallKey, Event, RunKey, Timestamp, Uid};
+use resurgam_core::{CallKey, Event, Failure, RunKey, Timestamp, Uid, UserWork};
 use resurgam_store::rows::{
     AttemptRow, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow, Owner,
     PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
-use resurgam_store::{Answer, Commit, Error, Look, Own, Owning, Step, StepResult, Store, Work};
+use resurgam_store::{
+    Access, Answer, AttemptTransaction, Commit, Error, Look, Own, Owning, Step, StepResult, Store,
+    Tables, Transacted, Work,
+};
 use tokio::sync::{Notify, watch};
 
 /// Where the engine is stopped, as by `kill -9`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crash {
-    /// The k-th commit, from 1, never reaches the store.
+    /// The k-th commit, from 1, never reaches the store. A transaction of an attempt is one, too.
     BeforeCommit(u64),
     /// The k-th commit reaches the store, and nobody hears of it.
     AfterCommit(u64),
@@ -25,6 +28,8 @@ pub enum Crash {
 pub enum StoreCall {
     /// Writing.
     Commit,
+    /// Running an attempt on the user's own tables.
+    Transact,
     /// Reading what is due: tasks.
     DueTasks,
     /// Reading what is due: messages.
@@ -49,8 +54,9 @@ pub enum StoreCall {
 
 impl StoreCall {
     /// Every call that can be refused.
-    pub const ALL: [StoreCall; 11] = [
+    pub const ALL: [StoreCall; 12] = [
         StoreCall::Commit,
+        StoreCall::Transact,
         StoreCall::DueTasks,
         StoreCall::DueMessages,
         StoreCall::ClaimedByOthers,
@@ -157,15 +163,13 @@ impl FaultyStore {
     }
 }
 
-impl Commit for FaultyStore {
-    fn commit(&self, batch: Arc<[Step]>) -> Answer<'_, Vec<StepResult>> {
-        if let Some(error) = self.faults.refused(StoreCall::Commit) {
-            return Box::pin(async move { Err(error) });
-        }
+impl FaultyStore {
+    /// Counts a commit, and crashes where it is to: nothing is sent before the first poll.
+    fn or_crash<'a, T: Send + 'a>(&'a self, written: Answer<'a, T>) -> Answer<'a, T> {
         let crash = self.faults.count();
         Box::pin(async move {
             if !matches!(crash, Some(Crash::BeforeCommit(_))) {
-                let results = self.store.commit(batch).await;
+                let results = written.await;
                 if crash.is_none() {
                     return results;
                 }
@@ -173,6 +177,28 @@ impl Commit for FaultyStore {
             self.faults.0.crashed.notify_one();
             std::future::pending().await
         })
+    }
+}
+
+impl Commit for FaultyStore {
+    fn commit(&self, batch: Arc<[Step]>) -> Answer<'_, Vec<StepResult>> {
+        if let Some(error) = self.faults.refused(StoreCall::Commit) {
+            return Box::pin(async move { Err(error) });
+        }
+        self.or_crash(self.store.commit(batch))
+    }
+}
+
+impl Tables for FaultyStore {
+    fn transact(&self, attempt: Arc<AttemptTransaction>) -> Answer<'_, Transacted> {
+        match self.faults.refused(StoreCall::Transact) {
+            Some(error) => Box::pin(async move { Err(error) }),
+            None => self.or_crash(self.store.transact(attempt)),
+        }
+    }
+
+    fn on_tables(&self, access: Access, work: UserWork) -> Answer<'_, Result<(), Failure>> {
+        self.store.on_tables(access, work)
     }
 }
 

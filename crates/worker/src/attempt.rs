@@ -14,14 +14,14 @@ use std::time::Duration;
 
 use resurgam_core::duration::Human;
 use resurgam_core::turn::panic_message;
-use resurgam_core::{CallKey, Failure, Kind, Payload};
+use resurgam_core::{CallKey, Failure, Kind, Payload, UserWork};
 use resurgam_sdk::{ActivityContext, ActivityDefinition, Attempt, AttemptHost, HostFuture, States};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tracing::Instrument;
 
 use crate::clock::{Busy, Clock};
-use crate::engine::{Mailbox, Message};
+use crate::engine::{Ask, Mailbox, Message};
 
 /// What an attempt needs.
 pub(crate) struct Spec {
@@ -88,7 +88,8 @@ pub(crate) fn begin(spec: Spec, clock: Arc<dyn Clock>, mailbox: Mailbox) -> Runn
         instance: spec.instance.clone(),
     };
     let busy = clock.busy(&name);
-    let host = Arc::new(Host::new(clock.clone(), name, busy));
+    let desk = Desk { call: spec.call, token: spec.token, mailbox: mailbox.clone() };
+    let host = Arc::new(Host::new(clock.clone(), name, busy, desk));
     let span = tracing::info_span!("attempt", instance = %spec.instance,
         activity = %spec.activity.name, attempt = spec.number);
     let task = tokio::spawn(run(spec, host.clone(), clock, mailbox).instrument(span));
@@ -174,9 +175,18 @@ fn panicked(message: &str) -> Failure {
 pub(crate) struct Host {
     clock: Arc<dyn Clock>,
     name: Name,
+    desk: Desk,
     state: Mutex<HostState>,
     told: Notify,
     given_up: Notify,
+}
+
+/// Where an attempt asks for a transaction, and by which right.
+#[derive(Debug)]
+struct Desk {
+    call: CallKey,
+    token: u64,
+    mailbox: Mailbox,
 }
 
 /// What an attempt is called by a clock that wants to know; most do not.
@@ -202,9 +212,10 @@ struct HostState {
 }
 
 impl Host {
-    fn new(clock: Arc<dyn Clock>, name: Name, busy: Busy) -> Self {
+    fn new(clock: Arc<dyn Clock>, name: Name, busy: Busy, desk: Desk) -> Self {
         let state = HostState { busy: Some(busy), waiting: false, cancelled: false };
-        Host { clock, name, state: Mutex::new(state), told: Notify::new(), given_up: Notify::new() }
+        let state = Mutex::new(state);
+        Host { clock, name, desk, state, told: Notify::new(), given_up: Notify::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, HostState> {
@@ -258,6 +269,19 @@ impl AttemptHost for Host {
             self.release();
             let busy = moment.await;
             self.lock().busy = Some(busy);
+        })
+    }
+
+    fn transact(&self, work: UserWork) -> HostFuture<'_, Failure> {
+        Box::pin(async move {
+            let Desk { call, token, ref mailbox } = self.desk;
+            let (ask, answer) = Ask::new(call, token, work);
+            mailbox.send(Message::Transact(ask));
+            // The engine has it, and may have to wait for the store: time goes on.
+            self.release();
+            let (failure, busy) = answer.await.unwrap_or_else(|_| (Ask::over(), Busy::default()));
+            self.lock().busy = Some(busy);
+            failure
         })
     }
 }

@@ -11,6 +11,7 @@ mod kv;
 mod message;
 mod policy;
 mod task;
+mod transact;
 
 use resurgam_core::RunKey;
 use resurgam_store::{Birth, Result, Step, StepResult};
@@ -77,14 +78,19 @@ impl<'c> Statements<'c> {
 
     fn fenced_steps(&mut self, batch: &[Step], fence: Option<&Fence>) -> Result<Vec<StepResult>> {
         if let Some(fence) = fence {
-            // Here nobody else can write, so this stays true until the commit.
-            let owner: Option<String> = self
-                .owner
-                .query_row([], |row| row.get(0))
-                .attempted(|| "look who owns the database".into())?;
-            fence.check(owner.as_deref())?;
+            self.check(fence)?;
         }
         batch.iter().map(|step| self.step(step)).collect()
+    }
+
+    /// Refuses to go on outside of the fence. In a transaction nobody else can write, so this stays
+    /// true until the commit.
+    fn check(&mut self, fence: &Fence) -> Result<()> {
+        let owner: Option<String> = self
+            .owner
+            .query_row([], |row| row.get(0))
+            .attempted(|| "look who owns the database".into())?;
+        fence.check(owner.as_deref())
     }
 
     fn step(&mut self, step: &Step) -> Result<StepResult> {

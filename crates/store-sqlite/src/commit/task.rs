@@ -15,6 +15,7 @@ pub(crate) struct Tasks<'c> {
     delete: Statement<'c>,
     delete_all: Statement<'c>,
     follow: Statement<'c>,
+    is_claimed: Statement<'c>,
 }
 
 const INSERT: &str = "
@@ -39,6 +40,9 @@ const FOLLOW: &str = "
 
 const DELETE: &str = "DELETE FROM task WHERE uid = ?1 AND run = ?2 AND seq = ?3";
 
+const IS_CLAIMED: &str =
+    "SELECT 1 FROM task WHERE uid = ?1 AND run = ?2 AND seq = ?3 AND token = ?4";
+
 const DELETE_ALL: &str = "DELETE FROM task WHERE uid = ?1 AND run = ?2";
 
 impl<'c> Tasks<'c> {
@@ -49,6 +53,7 @@ impl<'c> Tasks<'c> {
             delete: prepare(connection, DELETE)?,
             delete_all: prepare(connection, DELETE_ALL)?,
             follow: prepare(connection, FOLLOW)?,
+            is_claimed: prepare(connection, IS_CLAIMED)?,
         })
     }
 
@@ -93,10 +98,23 @@ impl<'c> Tasks<'c> {
         match write {
             TaskWrite::Insert(row) => with_values(&mut self.insert, row, "insert"),
             TaskWrite::Update(row) => with_values(&mut self.update, row, "update"),
-            TaskWrite::Delete(call) => must_be_one(self.delete(*call)?, "delete", *call),
+            TaskWrite::Amend(row) => change(&mut self.update, row, "amend").map(drop),
+            TaskWrite::Delete(call) => self.end(*call),
             TaskWrite::Discard(call) => self.delete(*call).map(drop),
             TaskWrite::DeleteAll(run) => self.delete_all(*run),
         }
+    }
+
+    /// True while a task carries this token: the attempt that has it may report.
+    pub(crate) fn is_claimed(&mut self, call: CallKey, by: u64) -> Result<bool> {
+        let (uid, run, seq) = (call.run.uid.to_bytes(), call.run.run, whole(call.seq.0));
+        let found = self.is_claimed.exists(params![uid, run, seq, token(by)]);
+        found.attempted(|| attempted("look at", call))
+    }
+
+    /// Ends a task that must be there.
+    pub(crate) fn end(&mut self, call: CallKey) -> Result<()> {
+        must_be_one(self.delete(call)?, "delete", call)
     }
 
     fn delete(&mut self, call: CallKey) -> Result<usize> {
@@ -111,8 +129,12 @@ impl<'c> Tasks<'c> {
     }
 }
 
-/// Both statements take the whole row under the same numbers.
 fn with_values(statement: &mut Statement<'_>, row: &TaskRow, verb: &str) -> Result<()> {
+    must_be_one(change(statement, row, verb)?, verb, row.call)
+}
+
+/// Both statements take the whole row under the same numbers.
+fn change(statement: &mut Statement<'_>, row: &TaskRow, verb: &str) -> Result<usize> {
     let claim = row.claim.as_ref();
     let values = params![
         row.call.run.uid.to_bytes(),
@@ -132,8 +154,7 @@ fn with_values(statement: &mut Statement<'_>, row: &TaskRow, verb: &str) -> Resu
         encoding(row.heartbeat.as_ref()),
         row.heartbeat.as_ref().map(Payload::as_str),
     ];
-    let changed = statement.execute(values).attempted(|| attempted(verb, row.call))?;
-    must_be_one(changed, verb, row.call)
+    statement.execute(values).attempted(|| attempted(verb, row.call))
 }
 
 fn must_be_one(changed: usize, verb: &str, call: CallKey) -> Result<()> {

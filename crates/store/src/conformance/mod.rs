@@ -73,6 +73,7 @@ macro_rules! conformance_promises {
             tasks::a_run_that_closes_takes_its_tasks_and_no_others,
             tasks::only_tasks_of_known_activities_are_due,
             tasks::a_task_that_is_gone_can_be_discarded,
+            tasks::a_task_that_is_gone_can_be_amended,
             tasks::due_tasks_come_earliest_first,
             tasks::a_task_is_not_due_at_the_very_moment_that_is_asked_about,
             tasks::a_claimed_task_is_not_due_until_it_is_released,

@@ -81,6 +81,16 @@ pub async fn a_task_that_is_gone_can_be_discarded(store: &dyn Store) {
     assert_eq!(store.tasks(run(1)).await.unwrap(), []);
 }
 
+pub async fn a_task_that_is_gone_can_be_amended(store: &dyn Store) {
+    write(store, [start(1, "order-1").insert(task(call(1, 2))).insert(task(call(1, 3)))]).await;
+    let amend = || Step { tasks: vec![TaskWrite::Amend(full(call(1, 2)))], ..Step::default() };
+    write(store, [amend()]).await;
+    assert_eq!(store.tasks(run(1)).await.unwrap(), [full(call(1, 2)), task(call(1, 3))]);
+    write(store, [step().delete(call(1, 2))]).await;
+    write(store, [amend()]).await;
+    assert_eq!(store.tasks(run(1)).await.unwrap(), [task(call(1, 3))]);
+}
+
 pub async fn due_tasks_come_earliest_first(store: &dyn Store) {
     let mut all = start(1, "order-1");
     for (seq, wake_at) in [(2, 50), (3, -10), (4, 30), (5, 2_000), (6, 10)] {

@@ -28,6 +28,20 @@ pub(super) struct HotCall {
     pub(super) running: Option<Running>,
 }
 
+impl HotCall {
+    /// The record of an attempt that succeeds.
+    pub(super) fn completed(&self, result: Payload, now: Timestamp) -> ActivityCompleted {
+        ActivityCompleted {
+            activity: self.task.call.seq,
+            result,
+            attempt: self.task.attempt,
+            started_at: started_at(&self.task),
+            after_cancel: self.task.progress.cancelled,
+            retry_metadata: self.story.metadata(&self.task, now, false),
+        }
+    }
+}
+
 /// How many failures are kept from the beginning, and how many from the end.
 const KEPT: usize = 10;
 
@@ -235,6 +249,7 @@ impl Engine {
         token: u64,
         result: Result<Payload, Failure>,
     ) {
+        let Some(result) = self.transactions.hold(key, token, result) else { return };
         let Some(call) = self.calls.get_mut(&key) else { return };
         if call.task.claim.as_ref().is_none_or(|claim| claim.token != token) {
             return;
@@ -242,17 +257,7 @@ impl Engine {
         call.running.take().into_iter().for_each(Running::reported);
         self.due.free_slot(&call.task.name);
         let at_most_once = call.policy.checked.idempotency == retry::Idempotency::AtMostOnce;
-        let too_large = |payload: &Payload| payload.len() > self.options.max_payload;
-        match result {
-            Ok(result) if too_large(&result) => {
-                let message = format!(
-                    "the result of {} bytes is larger than the {} allowed",
-                    result.len(),
-                    self.options.max_payload
-                );
-                let failure = Failure::terminal(message).with_type("PayloadTooLarge");
-                self.attempt_failed(key, Ended::Failed(failure));
-            }
+        match result.and_then(|result| fitting(result, self.options.max_payload)) {
             Ok(result) => self.attempt_succeeded(key, result),
             // It was told to stop and did: that is not its failure, unless the policy wants to know
             // for certain how it ended.
@@ -278,16 +283,8 @@ impl Engine {
 
     fn attempt_succeeded(&mut self, key: CallKey, result: Payload) {
         let Some(call) = self.calls.remove(&key) else { return };
-        let now = self.clock.now();
-        let event = EventKind::ActivityCompleted(ActivityCompleted {
-            activity: key.seq,
-            result,
-            attempt: call.task.attempt,
-            started_at: started_at(&call.task),
-            after_cancel: call.task.progress.cancelled,
-            retry_metadata: call.story.metadata(&call.task, now, false),
-        });
-        self.call_ended(key, event, None);
+        let completed = call.completed(result, self.clock.now());
+        self.call_ended(key, EventKind::ActivityCompleted(completed), None);
     }
 
     /// Decides what follows, and writes it down.
@@ -470,6 +467,15 @@ fn attempt_limit(call: &HotCall, now: Timestamp) -> Option<Limit> {
 
 fn started_at(task: &TaskRow) -> Timestamp {
     task.claim.as_ref().map_or(task.wake_at, |claim| claim.started_at)
+}
+
+/// A result that is not too large.
+pub(super) fn fitting(result: Payload, most: usize) -> Result<Payload, Failure> {
+    if result.len() <= most {
+        return Ok(result);
+    }
+    let message = format!("the result of {} bytes is larger than the {most} allowed", result.len());
+    Err(Failure::terminal(message).with_type("PayloadTooLarge"))
 }
 
 /// A failure whose message fits the ledger.

@@ -334,7 +334,7 @@ impl Engine {
         for write in &step.tasks {
             match write {
                 TaskWrite::Delete(call) | TaskWrite::Discard(call) => self.read_lost(*call),
-                TaskWrite::Update(row) => {
+                TaskWrite::Update(row) | TaskWrite::Amend(row) => {
                     self.forget_call(row.call);
                     self.read_lost(row.call);
                 }

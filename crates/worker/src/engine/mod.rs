@@ -11,6 +11,7 @@
 //!
 //! Tasks and timers that are due soon are kept by time (`due.rs`); the rest stays in the store.
 //! Runs and tasks that are not in memory are loaded when something happens to them (`load.rs`).
+//! Attempts that write to the user's own tables are in `transact.rs`.
 //! All this only the owner of a store does; who that is, and what the others do, is in `own.rs`.
 //!
 //! While a step of a run is not yet durable, the run takes no further turn and stays in memory.
@@ -24,6 +25,7 @@ mod own;
 mod request;
 mod run;
 mod stop;
+mod transact;
 mod wide;
 
 use std::collections::HashMap;
@@ -53,6 +55,8 @@ use own::{Hearing, Role};
 pub(crate) use request::{Reply, Request};
 use run::{Asleep, HotRun};
 use stop::Stopping;
+pub(crate) use transact::Ask;
+use transact::Transactions;
 
 /// How many messages are taken before the loop looks at the clock and the committer again.
 const MESSAGES_AT_ONCE: usize = 256;
@@ -71,6 +75,7 @@ pub struct Engine {
     runs: HashMap<Uid, HotRun>,
     ids: HashMap<String, Uid>,
     calls: HashMap<CallKey, HotCall>,
+    transactions: Transactions,
     due: Due,
     outbox: Outbox,
     waiters: HashMap<Uid, Vec<Reply<crate::handle::Outcome>>>,
@@ -107,6 +112,10 @@ pub(crate) enum Message {
     Request(Request),
     /// An attempt ended.
     AttemptEnded { call: CallKey, token: u64, result: Result<Payload, Failure> },
+    /// An attempt asks for a transaction.
+    Transact(Ask),
+    /// The store ran a transaction.
+    Transacted(Ask, resurgam_store::Result<resurgam_store::Transacted>),
     /// A task that is due was read.
     TaskLoaded { call: CallKey, loaded: resurgam_store::Result<Option<Box<LoadedTask>>> },
     /// A run that has news was read.
@@ -220,6 +229,7 @@ impl Engine {
             runs: HashMap::new(),
             ids: HashMap::new(),
             calls: HashMap::new(),
+            transactions: Transactions::default(),
             outbox: Outbox::default(),
             waiters: HashMap::new(),
             asleep: HashMap::new(),
@@ -312,6 +322,8 @@ impl Engine {
             Message::AttemptEnded { call, token, result } => {
                 self.attempt_ended(call, token, result);
             }
+            Message::Transact(ask) => self.transact(ask),
+            Message::Transacted(ask, answer) => self.transacted(ask, answer),
             Message::TaskLoaded { call, loaded } => self.task_loaded(call, loaded),
             Message::RunLoaded { uid, loaded } => self.run_loaded(uid, loaded),
             Message::Scanned { found } => self.scanned(found),

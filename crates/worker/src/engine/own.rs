@@ -162,6 +162,7 @@ impl Engine {
         }
         self.ids.clear();
         self.calls.clear();
+        self.transactions = super::Transactions::default();
         self.blocked.clear();
         self.due = Due::new(self.options.slots, self.options.horizon, self.clock.now());
         // Claims of the node that it was count as lost, like those of any other.

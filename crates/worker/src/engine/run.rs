@@ -382,6 +382,7 @@ impl Engine {
     /// The workflow no longer wants a call's result, but wants to hear how it ended.
     fn settle_call(&mut self, run: &mut HotRun, activity: Seq, draft: &mut Draft) {
         let key = run.key.call(activity);
+        let transacting = self.transactions.is_under_way(key);
         let begun = self.calls.get_mut(&key).filter(|call| call.task.claim.is_some());
         let Some(call) = begun else {
             // No attempt runs, and those before have failed: it cannot have taken effect.
@@ -398,6 +399,8 @@ impl Engine {
         });
         match of_this_step {
             Some(row) => row.progress.cancelled = true,
+            // It may be over by now, with a result that this run has not heard of yet.
+            None if transacting => draft.step.tasks.push(TaskWrite::Amend(call.task.clone())),
             None => draft.step.tasks.push(TaskWrite::Update(call.task.clone())),
         }
     }
@@ -741,7 +744,7 @@ pub(super) fn start_message(uid: Uid, due_at: Timestamp) -> MessageRow {
     MessageRow { uid, id: "start".to_string(), due_at, body: StoredMessage::Start }
 }
 
-fn now_due(uid: Uid, id: String, body: StoredMessage) -> MessageRow {
+pub(super) fn now_due(uid: Uid, id: String, body: StoredMessage) -> MessageRow {
     MessageRow { uid, id, due_at: Timestamp::EPOCH, body }
 }
 

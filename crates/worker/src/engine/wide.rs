@@ -134,7 +134,9 @@ impl Places {
             TaskWrite::Insert(row) => self.by_seq.get(&row.call.seq).copied().unwrap_or(0),
             // What an input of the turn ended goes with the input, which is in the first part.
             TaskWrite::Delete(_) => 0,
-            TaskWrite::Update(row) => self.cancelled.get(&row.call.seq).copied().unwrap_or(0),
+            TaskWrite::Update(row) | TaskWrite::Amend(row) => {
+                self.cancelled.get(&row.call.seq).copied().unwrap_or(0)
+            }
             TaskWrite::Discard(call) => self.cancelled.get(&call.seq).copied().unwrap_or(0),
             TaskWrite::DeleteAll(_) => self.last,
         }
