@@ -81,3 +81,55 @@ fn money_moves_once_however_often_the_program_runs() {
     check(&second, &["the rent was on its way before"]);
     check(&second, &story);
 }
+
+/// Runs a program twice on a file, and checks both times.
+#[track_caller]
+fn twice(program: &str, lines: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("program.db");
+    for _ in 0..2 {
+        check(&run(program, &file), lines);
+    }
+}
+
+#[test]
+fn the_saga_undoes_what_it_did() {
+    let lines = [
+        "trip-1: to Rome, by Fiat\n",
+        "  booked: 3 things\n",
+        "SoldOut: there is no Isetta left",
+        "StatusSet \"there is no Isetta\"",
+        "ActivityScheduled cancel_booking to undo #5",
+        "ActivityScheduled cancel_booking to undo #2",
+        "RunFailed (compensation complete) SoldOut: there is no Isetta left",
+    ];
+    twice(env!("CARGO_BIN_EXE_saga"), &lines);
+}
+
+#[test]
+fn claims_are_paid_rejected_or_expire() {
+    let lines = ["expense-lamp\n", "  Paid\n", "  Rejected(\"no receipt\")\n", "  Expired\n"];
+    twice(env!("CARGO_BIN_EXE_approval"), &lines);
+}
+
+#[test]
+fn a_round_of_deliveries_ends_well() {
+    let lines = [
+        "round-1 has 2 parcels\n",
+        "  1 is delivered, at try 1\n",
+        "  2 is delivered, at try 2\n",
+        "ChildStarted delivery-2 deliver",
+        "RunCompleted [\"1 is delivered, at try 1\",\"2 is delivered, at try 2\"]",
+    ];
+    twice(env!("CARGO_BIN_EXE_children"), &lines);
+}
+
+#[test]
+fn an_import_goes_on_where_it_was() {
+    let lines = [
+        "10 rows are imported, 45 cents\n",
+        "import_rows#2 attempt 3 failed: ConnectionLost: after row 9",
+        "ActivityCompleted #2 (attempt 4) 45",
+    ];
+    twice(env!("CARGO_BIN_EXE_heartbeat"), &lines);
+}

@@ -2,7 +2,8 @@
 //!
 //! A failure is data, not a Rust error: it is written to the store, compared with the rules of a
 //! policy, handed to the workflow on replay and shown to operators. That is why it does not
-//! implement `std::error::Error`; in exchange, `?` turns any error into one.
+//! implement `std::error::Error`; in exchange, `?` turns any error into one. A type of the user's
+//! that is to come back as what it was: `failure_type.rs`.
 
 use std::error::Error;
 use std::fmt;
@@ -169,14 +170,14 @@ impl Failure {
     /// A failure after which the other side wants to be asked again in `delay`.
     pub fn retry_after(delay: Duration, message: impl Into<String>) -> Self {
         let mut failure = Failure::of_kind(Kind::Throttled, message);
-        failure.retry_after = Some(delay);
+        failure.retry_after = Some(whole_millis(delay));
         failure
     }
 
     /// Not a failure: asks to be run again in `delay`, without being counted.
     pub fn snooze(delay: Duration) -> Self {
         let mut failure = Failure::new("snoozed");
-        failure.snooze = Some(delay);
+        failure.snooze = Some(whole_millis(delay));
         failure
     }
 
@@ -262,9 +263,14 @@ impl<E: Error + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         let mut failure =
             Failure::of_type(short_name(std::any::type_name::<E>()), error.to_string());
-        failure.cause = causes(error.source(), CAUSES);
+        failure.cause = causes_of(&error);
         failure
     }
+}
+
+/// The causes of an error as failures.
+pub(crate) fn causes_of(error: &(impl Error + ?Sized)) -> Option<Failure> {
+    causes(error.source(), CAUSES)
 }
 
 fn causes(error: Option<&(dyn Error + 'static)>, left: usize) -> Option<Failure> {
@@ -278,6 +284,11 @@ fn causes(error: Option<&(dyn Error + 'static)>, left: usize) -> Option<Failure>
 fn short_name(path: &str) -> String {
     let path = path.split('<').next().unwrap_or(path);
     path.rsplit("::").next().unwrap_or(path).to_string()
+}
+
+/// What is left of a time when it is stored: a failure is the same before and after that.
+pub(crate) fn whole_millis(time: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// Optional durations as whole milliseconds, the unit of everything that is stored.
@@ -332,6 +343,16 @@ mod tests {
         assert_eq!(serde_json::from_str::<Failure>(&stored).unwrap(), failure);
         let newer = r#"{"message":"x","colour":"blue"}"#;
         assert_eq!(serde_json::from_str::<Failure>(newer).unwrap(), Failure::new("x"));
+    }
+
+    #[test]
+    fn a_time_is_the_same_before_and_after_it_was_stored() {
+        for time in [Duration::from_micros(1_500), Duration::MAX, Duration::ZERO] {
+            for failure in [Failure::retry_after(time, "busy"), Failure::snooze(time)] {
+                let stored = serde_json::to_string(&failure).unwrap();
+                assert_eq!(serde_json::from_str::<Failure>(&stored).unwrap(), failure);
+            }
+        }
     }
 
     #[test]

@@ -7,11 +7,14 @@
 //! attempt. [`Failure`] is the record that decision is made from. [`schedule`] decides what starts
 //! by the clock.
 
+mod bounds;
 pub mod command;
 pub mod config;
 pub mod duration;
 pub mod event;
+pub mod export;
 mod failure;
+mod failure_type;
 pub mod history;
 mod ids;
 pub mod machine;
@@ -25,6 +28,7 @@ mod user_work;
 
 pub use event::{Event, EventKind};
 pub use failure::{Failure, FailureRecord, Kind};
+pub use failure_type::{FailureLabel, FailureType};
 pub use ids::{CallKey, RunKey, Seq, Uid};
 pub use names::Names;
 pub use payload::Payload;

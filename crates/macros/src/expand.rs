@@ -167,12 +167,14 @@ impl<'a> Expansion<'a> {
         let wire_name = self.wire_name();
         let output = self.output();
         let (aliases, blocking, options) = (self.aliases(), self.blocking(), self.options());
+        let version = self.version();
         let run = self.run();
         quote_spanned! {self.at=>
             #(#all)*
             impl #path::#implemented for #name {
                 const NAME: &'static str = #wire_name;
                 #aliases
+                #version
                 #blocking
                 type Output = #output;
                 #options
@@ -204,6 +206,13 @@ impl<'a> Expansion<'a> {
         let aliases = &self.settings.aliases;
         let code = quote!(const ALIASES: &'static [&'static str] = &[#(#aliases),*];);
         (!aliases.is_empty()).then_some(code)
+    }
+
+    fn version(&self) -> Option<TokenStream> {
+        self.settings.version.as_ref().map(|(key, value)| {
+            let ty = quote_spanned!(hidden(key).span()=> ::core::primitive::u32);
+            quote!(const VERSION: #ty = #value;)
+        })
     }
 
     fn blocking(&self) -> Option<TokenStream> {
@@ -269,12 +278,21 @@ impl<'a> Expansion<'a> {
         let begun = quote_spanned!(first=> Self::#name);
         let ended = self.function.signature.asyncness.map(|_| quote_spanned!(last=> .await));
         let returned = quote_spanned!(last=> #begun(#passed #(#values),*)#ended);
+        let last_path = self.settings.path(last);
+        let result = quote_spanned!(last=> #last_path::Returned::into_result(#returned));
+        // The error's type is known here, which is what makes the choice possible. What is said
+        // about the argument underlines the whole return type.
+        let begun = quote_spanned!(first=> ::core::convert::identity);
+        let failure = quote_spanned!(last=> (&error).sort().failure(#begun(error)));
         quote_spanned! {self.at=>
             async fn run(
                 #own,
                 #context: #path::#context_type,
             ) -> ::core::result::Result<Self::Output, #path::Failure> {
-                #path::finish(#returned)
+                #[allow(unused_imports)]
+                use #path::{SortAnyError as _, SortByType as _};
+                let returned = #result;
+                returned.map_err(|error| #failure)
             }
         }
     }

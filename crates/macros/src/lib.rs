@@ -1,4 +1,5 @@
-//! The attribute macros `#[activity]` and `#[workflow]`: functions that become durable calls.
+//! The attribute macros `#[activity]` and `#[workflow]`: functions that become durable calls; and
+//! `#[derive(FailureType)]`: errors that a workflow gets back as what they were.
 //!
 //! They write nothing that could not be written by hand against the traits of `resurgam-sdk`: a
 //! struct of the arguments, a function that builds it, and the implementation of the trait.
@@ -84,6 +85,8 @@
 mod attributes;
 mod complaints;
 mod expand;
+mod failure;
+mod failure_settings;
 mod function;
 mod kind;
 mod settings;
@@ -184,12 +187,99 @@ pub fn activity(
 /// }
 /// ```
 ///
-/// Settings: `name`, `alias` and `crate`, as in [`macro@activity`]. A workflow is not retried, so
-/// it has none of the others.
+/// | setting | value |
+/// |---|---|
+/// | `version` | a whole number from 1, which it is unless set |
+/// | `name`, `alias`, `crate` | as in [`macro@activity`] |
+///
+/// Several versions of one name can be registered: a run stays on the one that it began with.
+/// Their functions have two names in Rust and one on the wire:
+///
+/// ```
+/// # use resurgam::{Workflow, WorkflowContext};
+/// # use resurgam_core::Failure;
+/// # use resurgam_macros::workflow;
+/// #[workflow(name = "greet")]
+/// async fn greet_v1(_ctx: WorkflowContext, name: String) -> Result<String, Failure> {
+///     Ok(format!("good day, {name}"))
+/// }
+///
+/// #[workflow(name = "greet", version = 2)]
+/// async fn greet(_ctx: WorkflowContext, name: String) -> Result<String, Failure> {
+///     Ok(format!("hello, {name}"))
+/// }
+/// assert_eq!((greet::NAME, greet_v1::VERSION, greet::VERSION), ("greet", 1, 2));
+/// ```
+///
+/// A policy by which a failed run is tried again belongs to the start, and so do its timeouts: a
+/// workflow has no other settings.
 #[proc_macro_attribute]
 pub fn workflow(
     settings: proc_macro::TokenStream,
     item: proc_macro::TokenStream,
 ) -> proc_macro::TokenStream {
     expand::expand(Kind::Workflow, settings.into(), item.into()).into()
+}
+
+/// Makes an error a type of failures: a workflow gets it back as what it was.
+///
+/// ```
+/// use resurgam_core::FailureType as _;
+/// use resurgam_macros::{FailureType, activity};
+/// use serde::{Deserialize, Serialize};
+/// use std::fmt;
+/// use std::time::Duration;
+///
+/// #[derive(Debug, PartialEq, Serialize, Deserialize, FailureType)]
+/// enum PaymentError {
+///     #[failure(terminal, code = 402)]
+///     Declined { reason: String },
+///     #[failure(retry_after = *wait)]
+///     Busy { wait: Duration },
+///     Unreachable,
+/// }
+///
+/// impl std::error::Error for PaymentError {}
+/// # impl fmt::Display for PaymentError {
+/// #     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result { f.write_str("no payment") }
+/// # }
+///
+/// #[activity]
+/// async fn charge(cents: u64) -> Result<u64, PaymentError> {
+///     Err(PaymentError::Declined { reason: format!("{cents} cents are too many") })
+/// }
+///
+/// let failure = PaymentError::Declined { reason: "no funds".to_string() }.to_failure();
+/// assert_eq!(failure.type_name.as_deref(), Some("Declined"));
+/// assert_eq!(failure.mro, ["Declined", "PaymentError"]); // a rule can mean one, or all of them
+/// assert!(failure.is_terminal());
+/// let back = failure.as_error::<PaymentError>(); // deserialization, which may fail
+/// assert_eq!(back, Some(PaymentError::Declined { reason: "no funds".to_string() }));
+/// ```
+///
+/// The type implements `std::error::Error`, by hand or with a derive such as `thiserror`'s, and
+/// serde's traits. **The rule**: your type is kept where it is named, which is in the return type
+/// of a function under `#[activity]` or `#[workflow]`, or with `.typed()?`; a plain `?` into
+/// `Failure` treats it as any other error and keeps its short Rust name only.
+///
+/// | `#[failure(..)]` | value | on |
+/// |---|---|---|
+/// | `name` | what rules and records call it, in place of its own name | all |
+/// | `alias` | a name it had before, or a list of them | struct, variant |
+/// | `parent` | a type it descends from, or a list of them, nearest first | all |
+/// | `code` | a code that rules match on | all |
+/// | `terminal` | never tried again | all |
+/// | `retryable` | tried again whatever the rules say, within the limits | all |
+/// | `retry_after` | a `Duration`, or an `Option` of one | struct, variant |
+/// | `crate` | where Resurgam is when it has another name | struct, enum |
+///
+/// - The `name` of an enum is what its variants descend from.
+/// - What was recorded under an `alias` is still read.
+/// - `code` and `retry_after` are expressions that may mention fields, which are references: by
+///   their names, or as `_0`, `_1` and so on.
+///
+/// What an enum says holds for the variants that say nothing else.
+#[proc_macro_derive(FailureType, attributes(failure))]
+pub fn failure_type(item: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    failure::expand(item.into()).into()
 }

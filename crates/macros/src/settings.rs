@@ -20,6 +20,8 @@ pub(crate) struct Settings {
     pub(crate) name: Option<LitStr>,
     /// Names it had before.
     pub(crate) aliases: Vec<LitStr>,
+    /// The version of a workflow, with the setting's name.
+    pub(crate) version: Option<(Ident, Expr)>,
     /// Fields of `ActivityOptions` and their values.
     pub(crate) options: Vec<(Ident, Expr)>,
     /// Where Resurgam is.
@@ -27,6 +29,7 @@ pub(crate) struct Settings {
 }
 
 const COMMON: &[&str] = &["name", "alias", "crate"];
+const VERSION: &[&str] = &["version"];
 const RETRY: &[&str] = &["retry"];
 const DURATIONS: &[&str] = &["timeout", "total_timeout", "queue_timeout", "heartbeat_timeout"];
 const ROUTING: &[&str] = &["queue", "max_concurrent"];
@@ -76,6 +79,7 @@ impl Settings {
             "crate" => self.root = path(&value, complaints),
             _ => match hint(&word, &value) {
                 Some(hint) => complaints.about(&value, hint),
+                None if word == "version" => self.version = Some((key, value)),
                 None => self.options.push((key, value)),
             },
         }
@@ -85,6 +89,7 @@ impl Settings {
         match word {
             "name" => self.name.is_some(),
             "crate" => self.root.is_some(),
+            "version" => self.version.is_some(),
             _ => self.options.iter().any(|(key, _)| key == word),
         }
     }
@@ -104,9 +109,9 @@ impl Settings {
 }
 
 /// One setting, with the value left out where the user left it out.
-struct Setting {
-    name: Ident,
-    value: Option<Expr>,
+pub(crate) struct Setting {
+    pub(crate) name: Ident,
+    pub(crate) value: Option<Expr>,
 }
 
 impl Parse for Setting {
@@ -123,7 +128,7 @@ impl Parse for Setting {
 fn known(kind: Kind) -> impl Iterator<Item = &'static str> {
     let lists = match kind {
         Kind::Activity => [COMMON, RETRY, DURATIONS, ROUTING].as_slice(),
-        Kind::Workflow => [COMMON].as_slice(),
+        Kind::Workflow => [COMMON, VERSION].as_slice(),
     };
     lists.iter().copied().flatten().copied()
 }
@@ -132,11 +137,20 @@ fn known(kind: Kind) -> impl Iterator<Item = &'static str> {
 fn unknown(kind: Kind, word: &str) -> String {
     let macro_name = kind.name();
     let beginning = format!("#[{macro_name}] has no setting `{word}`");
-    if kind == Kind::Workflow && known(kind.other()).any(|known| known == word) {
+    if kind == Kind::Activity && VERSION.contains(&word) {
         return format!(
-            "{beginning}: a workflow is not retried or routed, its activities are; set it with \
-             #[activity({word} = ..)]"
+            "{beginning}: attempts keep no code between them, so the newest is always the right \
+             one; give it another name when its arguments change their meaning"
         );
+    }
+    if kind == Kind::Workflow && known(kind.other()).any(|known| known == word) {
+        return match word {
+            "retry" | "total_timeout" => format!(
+                "{beginning}: that belongs to the start, as in `app.start(..).{word}(..)` or \
+                 `ctx.child(..).{word}(..)`, or to an activity: #[activity({word} = ..)]"
+            ),
+            _ => format!("{beginning}: its activities have, with #[activity({word} = ..)]"),
+        };
     }
     if kind == Kind::Activity && OF_THE_POLICY.contains(&word) {
         return format!(
@@ -162,9 +176,21 @@ fn nearest(kind: Kind, word: &str) -> Option<&'static str> {
 }
 
 /// What to write in place of a bare number or text where the compiler would only say "expected
-/// `Duration`".
+/// `Duration`", and of a number that can mean nothing.
 fn hint(word: &str, value: &Expr) -> Option<String> {
     let Expr::Lit(ExprLit { lit, .. }) = value else { return None };
+    match (word, lit) {
+        ("version", Lit::Int(number)) if number.base10_digits() == "0" => {
+            return Some("versions count from 1, which a workflow without one has".to_string());
+        }
+        ("version", Lit::Str(_) | Lit::Float(_) | Lit::Bool(_)) => {
+            return Some("`version` is a whole number from 1: `version = 2`".to_string());
+        }
+        ("max_concurrent", Lit::Int(number)) if number.base10_digits() == "0" => {
+            return Some("with `max_concurrent = 0` it would never run; allow 1".to_string());
+        }
+        _ => {}
+    }
     let number = match lit {
         Lit::Int(number) => number.base10_digits(),
         Lit::Str(_) | Lit::Float(_) | Lit::Bool(_) => "10",
@@ -178,7 +204,7 @@ fn hint(word: &str, value: &Expr) -> Option<String> {
     })
 }
 
-fn text(word: &str, value: &Expr, complaints: &mut Complaints) -> Option<LitStr> {
+pub(crate) fn text(word: &str, value: &Expr, complaints: &mut Complaints) -> Option<LitStr> {
     if let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = value {
         return Some(text.clone());
     }
@@ -186,7 +212,7 @@ fn text(word: &str, value: &Expr, complaints: &mut Complaints) -> Option<LitStr>
     None
 }
 
-fn texts(word: &str, value: &Expr, complaints: &mut Complaints) -> Vec<LitStr> {
+pub(crate) fn texts(word: &str, value: &Expr, complaints: &mut Complaints) -> Vec<LitStr> {
     match value {
         Expr::Array(list) => {
             list.elems.iter().filter_map(|value| text(word, value, complaints)).collect()
@@ -195,7 +221,7 @@ fn texts(word: &str, value: &Expr, complaints: &mut Complaints) -> Vec<LitStr> {
     }
 }
 
-fn path(value: &Expr, complaints: &mut Complaints) -> Option<Path> {
+pub(crate) fn path(value: &Expr, complaints: &mut Complaints) -> Option<Path> {
     if let Expr::Path(path) = value {
         return Some(path.path.clone());
     }

@@ -345,6 +345,7 @@ fn context() -> ActivityContext {
         activity: "charge".to_string(),
         number: 3,
         states,
+        last_heartbeat: None,
         host: Arc::new(Nowhere),
     })
 }
@@ -371,5 +372,9 @@ impl AttemptHost for Nowhere {
 
     fn sleep(&self, _time: Duration) -> HostFuture<'_> {
         Box::pin(std::future::ready(()))
+    }
+
+    fn heartbeat(&self, _details: Option<resurgam_core::Payload>) -> Result<(), Failure> {
+        Ok(())
     }
 }

@@ -131,6 +131,31 @@ fn the_name_alone_registers_a_workflow() {
     assert_eq!(registry.workflow_names(), ["fulfil", "fulfill", "lists.first"]);
 }
 
+const NEWEST: u32 = 3;
+
+#[workflow(name = "fulfil", version = 2)]
+async fn fulfil_v2(_ctx: WorkflowContext, order_id: String) -> Result<String, Failure> {
+    Ok(order_id)
+}
+
+#[workflow(name = "fulfil", version = NEWEST)]
+async fn fulfil_v3(_ctx: WorkflowContext, order_id: String) -> Result<String, Failure> {
+    Ok(order_id)
+}
+
+#[test]
+fn versions_of_one_name_stand_side_by_side() {
+    assert_eq!((fulfil::VERSION, fulfil_v2::VERSION, fulfil_v3::VERSION), (1, 2, 3));
+    let mut registry = Registry::default();
+    registry.add_workflow::<fulfil>().unwrap();
+    registry.add_workflow::<fulfil_v3>().unwrap();
+    registry.add_workflow::<fulfil_v2>().unwrap();
+    assert_eq!(registry.workflow("fulfil").unwrap().version, 3);
+    assert_eq!(registry.workflow_version("fulfil", 1).unwrap().version, 1);
+    let again = registry.add_workflow::<fulfil_v2>().unwrap_err().to_string();
+    assert!(again.contains("version 2 of it is there already"), "{again}");
+}
+
 /// A run and its history. Inputs come a second apart.
 struct Story {
     run: Run,

@@ -203,6 +203,20 @@ impl AppBuilder {
         self
     }
 
+    /// How many of them may be attempts of this queue, so that one queue leaves room for the
+    /// others. With 0, its attempts do not run in this process.
+    ///
+    /// ```
+    /// use resurgam::prelude::*;
+    ///
+    /// let app = App::builder().slots(100).queue_slots("reports", 4);
+    /// # let _ = app;
+    /// ```
+    pub fn queue_slots(mut self, queue: impl Into<String>, slots: usize) -> Self {
+        self.parts.options.queue_slots.insert(queue.into(), slots);
+        self
+    }
+
     /// How long attempts may go on when the app stops.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.parts.options.grace = grace;

@@ -30,6 +30,7 @@
 
 mod app;
 mod client;
+mod export;
 mod instance;
 mod look;
 pub mod sqlite;
@@ -38,15 +39,15 @@ mod submit;
 pub use app::{App, AppBuilder, Parts};
 pub use client::{Client, Start};
 pub use instance::Instance;
-pub use look::{Description, PendingCall};
+pub use look::{Description, PendingCall, WaitsFor};
 pub use resurgam_core::event::{Compensation, ParentClose};
-pub use resurgam_core::{Failure, Kind, Payload, Timestamp, retry};
-pub use resurgam_macros::{activity, workflow};
+pub use resurgam_core::{Failure, FailureLabel, FailureType, Kind, Payload, Timestamp, retry};
+pub use resurgam_macros::{FailureType, activity, workflow};
 pub use resurgam_sdk::{
-    Activity, ActivityContext, Constructor, Elapsed, Terminal, Workflow, WorkflowContext,
+    Activity, ActivityContext, Constructor, Elapsed, Terminal, Typed, Workflow, WorkflowContext,
 };
 pub use resurgam_store::rows::{
-    AttemptOutcome, AttemptRow, InstanceFilter, InstanceRow, Owner, Status,
+    AttemptOutcome, AttemptRow, Heartbeat, InstanceFilter, InstanceRow, Owner, Status,
 };
 pub use resurgam_store_sqlite::{Options as SqliteOptions, SyncMode};
 pub use resurgam_worker::{Error, IfExists, Outcome, Result};
@@ -54,7 +55,10 @@ pub use resurgam_worker::{Error, IfExists, Outcome, Result};
 /// What most programs need.
 pub mod prelude {
     pub use crate::retry::RetryPolicy;
-    pub use crate::{ActivityContext, App, Failure, Terminal, WorkflowContext, activity, workflow};
+    pub use crate::{
+        ActivityContext, App, Failure, FailureType, Terminal, Typed, WorkflowContext, activity,
+        workflow,
+    };
 }
 
 /// What the code of the macros refers to. Not part of the promise.

@@ -1,8 +1,12 @@
 //! Looking at instances: lists, descriptions, histories, attempts.
 
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
 use resurgam_core::history::{self, AttemptLine};
+use resurgam_core::retry::{Counters, Limit, RetryPolicy, Timeouts};
 use resurgam_core::{Event, RunKey, Seq, Timestamp, Uid};
-use resurgam_store::rows::{AttemptRow, InstanceFilter, InstanceRow, TaskRow};
+use resurgam_store::rows::{AttemptRow, Heartbeat, InstanceFilter, InstanceRow, TaskRow};
 use resurgam_worker::{Error, Result};
 use serde::de::DeserializeOwned;
 
@@ -24,16 +28,62 @@ pub struct PendingCall {
     pub activity: String,
     /// Its place in the history.
     pub seq: Seq,
+    /// Where it runs.
+    pub queue: String,
+    /// Higher goes first among calls that are due.
+    pub priority: i32,
+    /// The policy it was scheduled with, `None` when it cannot be read.
+    pub policy: Option<Arc<RetryPolicy>>,
     /// The attempt that runs, or ran last; 0 before the first.
     pub attempt: u32,
+    /// How the attempts so far ended.
+    pub counters: Counters,
     /// True while an attempt runs.
     pub running: bool,
+    /// When that attempt began.
+    pub started_at: Option<Timestamp>,
     /// When the next attempt is due, while none runs.
     pub next_due: Option<Timestamp>,
+    /// Why no attempt runs.
+    pub waits_for: Option<WaitsFor>,
+    /// When a timeout ends what it does now: the attempt that runs, or the wait for one. A
+    /// heartbeat timeout is not told; and the clock of the queue timeout can stand still.
+    pub deadline: Option<Timestamp>,
+    /// True when the workflow has given the call up and waits to hear how it ended.
+    pub cancelled: bool,
+    /// What the activity reported last, as far as it is stored.
+    pub heartbeat: Option<Heartbeat>,
     /// How the last attempt ended, when one did.
     pub last: Option<AttemptRow>,
-    /// Why it waits although it is due: nobody here knows the activity.
-    pub unknown_here: bool,
+}
+
+impl PendingCall {
+    /// How many attempts its policy allows.
+    pub fn max_attempts(&self) -> Option<Limit> {
+        self.policy.as_ref().map(|policy| policy.max_attempts)
+    }
+}
+
+/// Why no attempt of a call runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitsFor {
+    /// The next attempt is not due yet.
+    Backoff,
+    /// All slots are taken, or nobody works on the store.
+    Slot,
+    /// The activity is not registered in the process that was asked.
+    Unregistered,
+}
+
+impl WaitsFor {
+    /// The name that is shown.
+    pub const fn name(self) -> &'static str {
+        match self {
+            WaitsFor::Backoff => "backoff",
+            WaitsFor::Slot => "slot",
+            WaitsFor::Unregistered => "unregistered",
+        }
+    }
 }
 
 impl Client {
@@ -58,21 +108,66 @@ impl Client {
         let store = self.handle().store();
         let tasks = store.tasks(run).await.map_err(|error| Error::store(&what, error))?;
         let ledger = store.attempts(run).await.map_err(|error| Error::store(&what, error))?;
-        let pending = tasks.into_iter().map(|task| self.pending(task, &ledger)).collect();
+        let policies = self.policies(&tasks).await.map_err(|error| Error::store(&what, error))?;
+        // The ledger is in order of time, so the last row of a call is the one that stays.
+        let last: HashMap<Seq, &AttemptRow> =
+            ledger.iter().map(|row| (row.call.seq, row)).collect();
+        let pending = |task: TaskRow| {
+            let policy = policies.get(&task.policy).cloned();
+            let last = last.get(&task.call.seq).copied().cloned();
+            self.pending(task, policy, last)
+        };
+        let pending = tasks.into_iter().map(pending).collect();
         Ok(Some(Description { instance, pending }))
     }
 
-    fn pending(&self, task: TaskRow, ledger: &[AttemptRow]) -> PendingCall {
-        let running = task.claim.is_some();
+    /// The policies of these tasks that can be read, by their hash. Many tasks share one.
+    async fn policies(
+        &self,
+        tasks: &[TaskRow],
+    ) -> resurgam_store::Result<HashMap<String, Arc<RetryPolicy>>> {
+        let hashes: HashSet<&String> = tasks.iter().map(|task| &task.policy).collect();
+        let mut policies = HashMap::new();
+        for hash in hashes {
+            let row = self.handle().store().policy(hash).await?;
+            let policy = row.and_then(|row| RetryPolicy::from_stored(&row.text).ok());
+            policies.extend(policy.map(|policy| (hash.clone(), Arc::new(policy))));
+        }
+        Ok(policies)
+    }
+
+    fn pending(
+        &self,
+        task: TaskRow,
+        policy: Option<Arc<RetryPolicy>>,
+        last: Option<AttemptRow>,
+    ) -> PendingCall {
+        let started_at = task.claim.as_ref().map(|claim| claim.started_at);
+        let timeouts = policy.as_ref().map(|policy| policy.timeouts).unwrap_or_default();
+        let waits_for = match started_at {
+            Some(_) => None,
+            None if self.handle().registry().activity(&task.name).is_none() => {
+                Some(WaitsFor::Unregistered)
+            }
+            None if task.wake_at > self.handle().now() => Some(WaitsFor::Backoff),
+            None => Some(WaitsFor::Slot),
+        };
         PendingCall {
-            last: ledger.iter().rev().find(|row| row.call == task.call).cloned(),
-            unknown_here: self.handle().works()
-                && self.handle().registry().activity(&task.name).is_none(),
-            activity: task.name,
             seq: task.call.seq,
+            priority: task.priority,
+            policy,
             attempt: task.attempt,
-            running,
-            next_due: (!running).then_some(task.wake_at),
+            counters: task.progress.counters(),
+            running: started_at.is_some(),
+            started_at,
+            next_due: Some(task.wake_at).filter(|_| started_at.is_none()),
+            waits_for,
+            deadline: deadline(&task, timeouts),
+            cancelled: task.progress.cancelled,
+            heartbeat: task.heartbeat,
+            last,
+            activity: task.name,
+            queue: task.queue,
         }
     }
 
@@ -122,6 +217,15 @@ impl Client {
         let lines: Vec<AttemptLine> = attempts.iter().map(line).collect();
         Ok(history::text(&events, &lines))
     }
+}
+
+/// When a timeout ends the attempt that runs, or the wait for one.
+fn deadline(task: &TaskRow, timeouts: Timeouts) -> Option<Timestamp> {
+    let Some(claim) = &task.claim else { return task.deadline_at };
+    let scheduled = task.progress.first_scheduled.unwrap_or(claim.started_at);
+    let attempt = timeouts.attempt.map(|time| claim.started_at.saturating_add(time));
+    let total = timeouts.total.map(|time| scheduled.saturating_add(time));
+    attempt.into_iter().chain(total).min()
 }
 
 fn line(row: &AttemptRow) -> AttemptLine {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam_core::retry::RetryPolicy;
-use resurgam_core::{CallKey, Failure, UserWork};
+use resurgam_core::{CallKey, Failure, Payload, UserWork};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -112,6 +112,8 @@ pub struct Attempt {
     pub activity: String,
     /// Which attempt, counting everything that began.
     pub number: u32,
+    /// What an attempt before this one reported last.
+    pub last_heartbeat: Option<Payload>,
     /// Values that the app shares with its activities.
     pub states: States,
     /// What only the worker can do.
@@ -136,6 +138,9 @@ pub trait AttemptHost: Send + Sync {
         let nowhere = "there is no store here that a transaction could run on";
         Box::pin(async move { Failure::terminal(nowhere).with_type("NotOffered") })
     }
+    /// Takes a sign of life, with what it says unless that cannot be told. The answer is whether
+    /// the attempt is to go on.
+    fn heartbeat(&self, details: Option<Payload>) -> Result<(), Failure>;
 }
 
 impl ActivityContext {
@@ -192,6 +197,51 @@ impl ActivityContext {
     /// True once nobody wants the attempt's result any more.
     pub fn is_cancelled(&self) -> bool {
         self.0.host.is_cancelled()
+    }
+
+    /// Says that the attempt is alive and how far it has come. Cheap: call it as often as there is
+    /// something to tell. An attempt with a heartbeat timeout fails when it is silent for longer.
+    ///
+    /// The details are kept with the call. Operators see them, and the next attempt gets them from
+    /// [`ActivityContext::last_heartbeat`], also when this process dies: the first are stored at
+    /// once, later ones after at most 80 % of the heartbeat timeout (30 s without one), the last
+    /// ones together with how the attempt ended. It does not wait, so plain functions call it too.
+    ///
+    /// # Errors
+    /// Of kind `Cancelled` when the attempt is to end: its call was cancelled, it ran out of time,
+    /// or the process stops. Passing it on with `?` is the right answer. A terminal failure when
+    /// the details have no JSON form or are larger than a value may be; the attempt counts as alive
+    /// all the same.
+    ///
+    /// ```
+    /// use resurgam_core::Failure;
+    /// use resurgam_sdk::ActivityContext;
+    ///
+    /// fn import(ctx: &ActivityContext, rows: &[String]) -> Result<(), Failure> {
+    ///     let done: usize = ctx.last_heartbeat().unwrap_or(0);
+    ///     for (number, row) in rows.iter().enumerate().skip(done) {
+    ///         println!("import {row}");
+    ///         ctx.heartbeat(&(number + 1))?;
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn heartbeat<T: Serialize + ?Sized>(&self, details: &T) -> Result<(), Failure> {
+        let encoded = Payload::encode(details).map_err(|error| {
+            let activity = &self.0.activity;
+            Failure::terminal(format!("heartbeat of {activity}: no JSON form: {error}"))
+                .with_type("BadHeartbeat")
+        });
+        // It is alive, whatever it had to say.
+        let alive = self.0.host.heartbeat(encoded.as_ref().ok().cloned());
+        encoded.and(alive)
+    }
+
+    /// What an attempt of this call before this one reported last. `None` when none did, and also
+    /// when it was of another type, as a program of another version reports it: then the attempt
+    /// begins from the start, which an activity must be able to do anyway.
+    pub fn last_heartbeat<T: DeserializeOwned>(&self) -> Option<T> {
+        self.0.last_heartbeat.as_ref()?.decode().ok()
     }
 
     /// Waits on the engine's clock: in tests it passes at once.

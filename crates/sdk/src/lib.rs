@@ -18,6 +18,7 @@ mod context;
 mod registry;
 mod state;
 mod terminal;
+mod typed;
 mod workflow;
 
 pub use activity::{Activity, ActivityContext, ActivityOptions, Attempt, AttemptHost, HostFuture};
@@ -29,4 +30,5 @@ pub use context::{
 pub use registry::{ActivityDefinition, Error, Registry, WorkflowDefinition};
 pub use state::States;
 pub use terminal::Terminal;
+pub use typed::Typed;
 pub use workflow::Workflow;

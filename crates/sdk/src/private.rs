@@ -4,8 +4,8 @@
 //! Everything is reached through one path, so that an app needs no dependency of its own for what
 //! a macro writes into it: not on serde, not on the core.
 
-pub use resurgam_core::Failure;
 pub use resurgam_core::retry::RetryPolicy;
+pub use resurgam_core::{Failure, FailureLabel, FailureType};
 pub use serde;
 
 pub use crate::{Activity, ActivityContext, ActivityOptions, Workflow, WorkflowContext};
@@ -47,7 +47,48 @@ pub trait IntoFailure: Into<Failure> {}
 
 impl<E: Into<Failure>> IntoFailure for E {}
 
-/// What the trait's method returns for what the function returned.
-pub fn finish<R: Returned<Error: IntoFailure>>(returned: R) -> Result<R::Value, Failure> {
-    returned.into_result().map_err(Into::into)
+/// Finds out whether an error is a type of failures, where its type is known: the method of the
+/// trait that needs fewer references is taken, so `(&error).sort()` is `ByType` for those that are,
+/// and `AnyError` for all others. This is what `From` cannot do.
+pub trait SortByType {
+    /// How it becomes a failure.
+    fn sort(&self) -> ByType;
+}
+
+impl<E: FailureType> SortByType for E {
+    fn sort(&self) -> ByType {
+        ByType
+    }
+}
+
+/// See [`SortByType`].
+pub trait SortAnyError {
+    /// How it becomes a failure.
+    fn sort(&self) -> AnyError;
+}
+
+impl<E> SortAnyError for &E {
+    fn sort(&self) -> AnyError {
+        AnyError
+    }
+}
+
+/// Errors that are types of failures.
+pub struct ByType;
+
+impl ByType {
+    /// The failure of an error.
+    pub fn failure<E: FailureType>(self, error: E) -> Failure {
+        error.to_failure()
+    }
+}
+
+/// Errors of which nothing is known.
+pub struct AnyError;
+
+impl AnyError {
+    /// The failure of an error.
+    pub fn failure<E: IntoFailure>(self, error: E) -> Failure {
+        error.into()
+    }
 }

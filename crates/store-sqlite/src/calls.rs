@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use resurgam_core::{CallKey, Event, Failure, RunKey, Timestamp, Uid, UserWork};
 use resurgam_store::rows::{
-    AttemptRow, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow, Owner,
-    PolicyRow, RunRecord, TaskRecord, TaskRow,
+    AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow,
+    Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
     Access, Answer, AttemptTransaction, Commit, Look, Own, Owning, Step, StepResult, Tables,
@@ -68,6 +68,13 @@ impl Work for SqliteStore {
         self.read(
             move || format!("look for tasks due before {before}"),
             move |reading| read::due_tasks(reading, known.as_deref(), before, limit),
+        )
+    }
+
+    fn due_deadlines(&self, before: Timestamp, limit: usize) -> Answer<'_, Vec<DueDeadline>> {
+        self.read(
+            move || format!("look for tasks that wait in vain before {before}"),
+            move |reading| read::due_deadlines(reading, before, limit),
         )
     }
 

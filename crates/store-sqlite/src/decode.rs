@@ -5,7 +5,7 @@ use std::fmt;
 use resurgam_core::event::Compensation;
 use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
 use resurgam_store::rows::{
-    AttemptOutcome, AttemptRow, Claim, InstanceRow, Message, MessageRow, Status, TaskRow,
+    AttemptOutcome, AttemptRow, Claim, Heartbeat, InstanceRow, Message, MessageRow, Status, TaskRow,
 };
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
@@ -129,7 +129,8 @@ fn body(event: EventKind, run: impl Fn() -> rusqlite::Result<u32>) -> Decoded<Me
 
 /// The columns of [`task`], in its order.
 pub(crate) const TASK: &str = "uid, run, seq, name, queue, lane, priority, policy, attempt, \
-     wake_at, claimed_by, token, started_at, progress, encoding, heartbeat";
+     wake_at, claimed_by, token, started_at, progress, encoding, heartbeat, heartbeat_at, \
+     deadline_at";
 
 /// A task from the columns of [`TASK`].
 pub(crate) fn task(row: &Row<'_>) -> Decoded<TaskRow> {
@@ -143,10 +144,17 @@ pub(crate) fn task(row: &Row<'_>) -> Decoded<TaskRow> {
         policy: text(row, 7)?.to_string(),
         attempt: row.get(8)?,
         wake_at: timestamp(row, 9)?,
+        deadline_at: row.get::<_, Option<i64>>(17)?.map(Timestamp::from_millis),
         claim: claim(row)?,
         progress: progress.map_err(|error| format!("the progress: {error}"))?,
-        heartbeat: payload(row, 14)?,
+        heartbeat: heartbeat(row)?,
     })
+}
+
+/// One of an older program came without its time: then it is as old as can be.
+fn heartbeat(row: &Row<'_>) -> Decoded<Option<Heartbeat>> {
+    let at = row.get::<_, Option<i64>>(16)?.map_or(Timestamp::EPOCH, Timestamp::from_millis);
+    Ok(payload(row, 14)?.map(|details| Heartbeat { details, at }))
 }
 
 fn claim(row: &Row<'_>) -> Decoded<Option<Claim>> {

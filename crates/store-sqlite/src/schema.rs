@@ -37,6 +37,8 @@ const MIGRATIONS: &[Migration] = &[
     // A program that does not look who owns the file must not work on it.
     Migration { sql: include_str!("owner.sql"), min_reader: 2 },
     Migration { sql: include_str!("families.sql"), min_reader: 3 },
+    // A deadline that an older program left behind is compared with the task before it is used.
+    Migration { sql: include_str!("deadlines.sql"), min_reader: 3 },
 ];
 
 /// The number of the newest migration that this program knows.

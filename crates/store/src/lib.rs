@@ -27,8 +27,8 @@ use resurgam_core::{CallKey, Event, RunKey, Timestamp, Uid};
 pub use error::{Error, Result};
 pub use own::{Own, Ownership, Owning};
 use rows::{
-    AttemptRow, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow, PolicyRow,
-    RunRecord, TaskRecord, TaskRow,
+    AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow,
+    PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 pub use step::{Birth, InstanceWrite, MessageWrite, Step, StepResult, TaskWrite};
 pub use tables::{Access, AttemptTransaction, Tables, Transacted, not_offered};
@@ -69,6 +69,10 @@ pub trait Work {
         before: Timestamp,
         limit: usize,
     ) -> Answer<'_, Vec<DueTask>>;
+
+    /// Tasks that wait and whose deadline is before this time, the earliest first, at most
+    /// `limit`. Of all activities: what nobody here can run must not wait for ever.
+    fn due_deadlines(&self, before: Timestamp, limit: usize) -> Answer<'_, Vec<DueDeadline>>;
 
     /// Messages that are due before this time, the earliest first and among equals in the order
     /// of their arrival, at most `limit`.

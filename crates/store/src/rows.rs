@@ -161,12 +161,24 @@ pub struct TaskRow {
     pub attempt: u32,
     /// When the next attempt is due, while it waits.
     pub wake_at: Timestamp,
+    /// When it has waited too long: the queue timeout or the total timeout passes. `None` while an
+    /// attempt runs, whose timeouts the node enforces in memory.
+    pub deadline_at: Option<Timestamp>,
     /// Who runs an attempt; `None` while it waits.
     pub claim: Option<Claim>,
     /// What the next decision needs.
     pub progress: Progress,
     /// What the activity reported last.
-    pub heartbeat: Option<Payload>,
+    pub heartbeat: Option<Heartbeat>,
+}
+
+/// What an activity reported while it ran, kept for the next attempt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Heartbeat {
+    /// What it said.
+    pub details: Payload,
+    /// When.
+    pub at: Timestamp,
 }
 
 /// The right of a node to run an attempt.
@@ -398,8 +410,19 @@ pub struct DueTask {
     pub wake_at: Timestamp,
     /// Where it is to run.
     pub queue: String,
+    /// Higher goes first among tasks that are due.
+    pub priority: i32,
     /// The activity's name.
     pub name: String,
+}
+
+/// A task that waits and may have waited too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DueDeadline {
+    /// The call.
+    pub call: CallKey,
+    /// Until when it may wait.
+    pub deadline_at: Timestamp,
 }
 
 /// A message that waits, without its body.

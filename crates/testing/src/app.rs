@@ -36,6 +36,14 @@ struct Inner {
     requests: AtomicU64,
 }
 
+impl Drop for Inner {
+    /// A plain function that sleeps would keep a test from ending, above all one that failed.
+    fn drop(&mut self) {
+        drop(self.current.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+        self.clock.end();
+    }
+}
+
 /// What is needed to begin an engine again.
 struct Recipe {
     registry: resurgam_sdk::Registry,
@@ -142,6 +150,20 @@ impl TestApp {
         self.begin_engine();
     }
 
+    /// Stops the engine as [`App::stop`](resurgam::App::stop) does, which gives attempts their
+    /// grace period, and begins another one on the same database.
+    ///
+    /// # Panics
+    /// When it does not stop.
+    pub async fn stop_and_restart(&self) {
+        let client = self.client();
+        let stopped = self.0.clock.wait_for(client.handle().stop()).await;
+        let stopped = self.or_panic(stopped, "a graceful stop");
+        stopped.expect("an engine that stops");
+        self.kill().await;
+        self.begin_engine();
+    }
+
     async fn kill(&self) {
         let before = self.lock().take();
         if let Some(mut before) = before {
@@ -149,6 +171,17 @@ impl TestApp {
             // Everything it held is gone before the next one begins, as after a real crash.
             let _aborted = (&mut before.engine).await;
         }
+    }
+
+    /// Stops the engine in an orderly way: attempts that run get the grace period, the rest is
+    /// interrupted and recorded. [`TestApp::restart`] begins the next one.
+    ///
+    /// # Panics
+    /// When the store does not take what is written last.
+    pub async fn stop(&self) {
+        let client = self.client();
+        let stopped = self.0.clock.wait_for(client.handle().stop()).await;
+        self.or_panic(stopped, "the engine to stop").expect("a store that takes everything");
     }
 
     /// What is to go wrong.

@@ -146,7 +146,7 @@ impl TestBuilder {
     /// Adds an activity whose attempts are counted.
     fn define<A: Activity>(mut self, definition: ActivityDefinition) -> Self {
         let (inner, counts, twice) = (Arc::new(definition), self.counts.clone(), self.twice);
-        let options = inner.options.clone();
+        let (options, blocking) = (inner.options.clone(), inner.blocking);
         let run = move |ctx: ActivityContext, input: Payload| -> Attempt {
             let (inner, counts) = (inner.clone(), counts.clone());
             Box::pin(async move {
@@ -160,6 +160,7 @@ impl TestBuilder {
         };
         let mut counted = ActivityDefinition::new(A::NAME, run);
         counted.options = options;
+        counted.blocking = blocking;
         let added = self.parts.registry.add_activity_definition(counted, A::ALIASES);
         self.parts.note(added);
         self

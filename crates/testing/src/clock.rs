@@ -158,6 +158,17 @@ impl VirtualClock {
         true
     }
 
+    /// Wakes everybody who sleeps, now and later: nobody moves the clock any more.
+    pub(crate) fn end(&self) {
+        let end = Timestamp::from_millis(i64::MAX);
+        let wakers = {
+            let mut state = self.lock();
+            state.now = end;
+            state.wake_until(end)
+        };
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
     /// Somebody is no longer busy.
     fn settle(&self) {
         self.lock().progress += 1;

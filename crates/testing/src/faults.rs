@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use resurgam_core::{CallKey, Event, Failure, RunKey, Timestamp, Uid, UserWork};
 use resurgam_store::rows::{
-    AttemptRow, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow, Owner,
-    PolicyRow, RunRecord, TaskRecord, TaskRow,
+    AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow,
+    Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
     Access, Answer, AttemptTransaction, Commit, Error, Look, Own, Owning, Step, StepResult, Store,
@@ -32,6 +32,8 @@ pub enum StoreCall {
     Transact,
     /// Reading what is due: tasks.
     DueTasks,
+    /// Reading which calls wait too long.
+    DueDeadlines,
     /// Reading what is due: messages.
     DueMessages,
     /// Reading the claims of a process that died.
@@ -54,10 +56,11 @@ pub enum StoreCall {
 
 impl StoreCall {
     /// Every call that can be refused.
-    pub const ALL: [StoreCall; 12] = [
+    pub const ALL: [StoreCall; 13] = [
         StoreCall::Commit,
         StoreCall::Transact,
         StoreCall::DueTasks,
+        StoreCall::DueDeadlines,
         StoreCall::DueMessages,
         StoreCall::ClaimedByOthers,
         StoreCall::LoadTask,
@@ -236,6 +239,10 @@ impl Work for FaultyStore {
         limit: usize,
     ) -> Answer<'_, Vec<DueTask>> {
         self.or_refuse(StoreCall::DueTasks, self.store.due_tasks(known, before, limit))
+    }
+
+    fn due_deadlines(&self, before: Timestamp, limit: usize) -> Answer<'_, Vec<DueDeadline>> {
+        self.or_refuse(StoreCall::DueDeadlines, self.store.due_deadlines(before, limit))
     }
 
     fn due_messages(&self, before: Timestamp, limit: usize) -> Answer<'_, Vec<DueMessage>> {

@@ -40,18 +40,24 @@ mod app;
 mod builder;
 mod clock;
 mod faults;
+mod replay;
 
 pub use app::{TestApp, TestInstance};
 pub use builder::TestBuilder;
 pub use clock::VirtualClock;
 pub use faults::{Crash, Faults, StoreCall};
+pub use replay::{ReplayError, Replayer, assert_replays, replay};
+
+use std::time::Duration;
 
 use resurgam::ActivityContext;
 
-/// Never returns, and lets the clock go on: an activity that hangs.
+/// Never returns, and lets the clock go on: an activity that hangs, also when it is told to end.
 pub async fn never(ctx: &ActivityContext) {
     ctx.cancelled().await;
-    std::future::pending::<()>().await;
+    loop {
+        ctx.sleep(Duration::from_secs(3_600)).await;
+    }
 }
 
 /// The README's code compiles and runs. It is here because it shows the test kit too.
@@ -63,3 +69,18 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/transactions.md")]
 struct Transactions;
+
+/// So does that of the guides.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/workflows.md")]
+struct Workflows;
+
+/// So does that of the guides.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/activities.md")]
+struct Activities;
+
+/// So does that of the guides.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/testing.md")]
+struct Testing;

@@ -10,7 +10,7 @@ use resurgam::prelude::*;
 use resurgam::retry::{
     Backoff, DeadlineRule, Idempotency, Jitter, Match, Rule, ServerDelay, Timeouts, uniform,
 };
-use resurgam::{AttemptOutcome, Kind, Status};
+use resurgam::{AttemptOutcome, Kind, Status, WaitsFor};
 use resurgam_core::event::{EventKind, RetryMetadata};
 use resurgam_testing::{TestApp, TestBuilder, never};
 
@@ -822,7 +822,7 @@ async fn a_description_says_what_is_retrying_and_why_and_when_next() {
     assert_eq!(description.instance.status, Status::Running);
     let [call] = &description.pending[..] else { panic!("{description:?}") };
     assert_eq!((call.activity.as_str(), call.seq.0, call.attempt), ("fetch", 2, 3));
-    assert_eq!((call.running, call.unknown_here), (false, false));
+    assert_eq!((call.running, call.waits_for), (false, Some(WaitsFor::Backoff)));
     let in_half_a_second = app.now().saturating_add(Duration::from_millis(500));
     assert_eq!(call.next_due, Some(in_half_a_second));
     let last = call.last.as_ref().unwrap();
@@ -891,7 +891,7 @@ async fn an_activity_that_nobody_knows_waits_and_uses_nothing_up() {
     app.advance(HOUR).await;
     let description = app.describe("fetch-1").await;
     let [call] = &description.pending[..] else { panic!("{description:?}") };
-    assert_eq!((call.attempt, call.running, call.unknown_here), (0, false, true));
+    assert_eq!((call.attempt, call.waits_for), (0, Some(WaitsFor::Unregistered)));
     assert_eq!((&call.last, description.instance.status), (&None, Status::Running));
 
     // A restart changes nothing, a deployment that knows it does.

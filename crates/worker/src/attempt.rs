@@ -1,27 +1,34 @@
 //! Runs one attempt of an activity as a task of its own, and reports how it ended.
 //!
-//! A panic is caught and becomes a failure. An attempt that ran too long is reported at once, told,
-//! and dropped after a grace period; whatever it still returns is refused because its token is no
-//! longer the task's.
+//! A panic is caught and becomes a failure. An attempt that took too long, or was silent for too
+//! long, is reported at once, told, and dropped after a grace period; whatever it still returns is
+//! refused because its token is no longer the task's. All of this happens in memory: a slow
+//! database times nothing out. The timers belong to the task and end with it.
+//!
+//! A plain function runs on a thread that blocking work is for, and cannot be dropped. Whatever
+//! becomes of its attempt, its thread says when it has returned.
 
-use std::fmt;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use resurgam_core::duration::Human;
 use resurgam_core::turn::panic_message;
-use resurgam_core::{CallKey, Failure, Kind, Payload, UserWork};
-use resurgam_sdk::{ActivityContext, ActivityDefinition, Attempt, AttemptHost, HostFuture, States};
-use tokio::sync::Notify;
+use resurgam_core::{CallKey, Failure, Kind, Payload};
+use resurgam_sdk::{ActivityContext, ActivityDefinition, Attempt, States};
+use resurgam_store::rows::Heartbeat;
 use tokio::task::JoinHandle;
 use tracing::Instrument;
 
 use crate::clock::{Busy, Clock};
-use crate::engine::{Ask, Mailbox, Message};
+use crate::engine::{Mailbox, Message};
+use crate::host::{About, Host};
+
+/// The shortest time between two heartbeats that are stored, where no timeout says otherwise.
+const THROTTLE: Duration = Duration::from_secs(30);
 
 /// What an attempt needs.
 pub(crate) struct Spec {
@@ -31,9 +38,20 @@ pub(crate) struct Spec {
     pub(crate) instance: String,
     pub(crate) activity: Arc<ActivityDefinition>,
     pub(crate) input: Payload,
-    pub(crate) timeout: Option<Limit>,
+    pub(crate) last_heartbeat: Option<Payload>,
+    pub(crate) limits: Limits,
+    pub(crate) max_payload: usize,
     pub(crate) grace: Duration,
     pub(crate) states: States,
+}
+
+/// What an attempt must not take longer than.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// How long it may take.
+    pub(crate) time: Option<Limit>,
+    /// How long it may be silent.
+    pub(crate) silence: Option<Duration>,
 }
 
 /// How long an attempt may take.
@@ -45,6 +63,13 @@ pub(crate) struct Limit {
     pub(crate) whole: Duration,
     /// What an attempt that takes longer fails with.
     pub(crate) kind: Kind,
+}
+
+impl Limit {
+    /// The failure of what took longer.
+    pub(crate) fn failure(&self) -> Failure {
+        Failure::of_kind(self.kind, format!("not done within {}", Human(self.whole)))
+    }
 }
 
 /// A running attempt. Dropping it ends the attempt where it stands, as a crash would.
@@ -63,33 +88,49 @@ impl Running {
     /// Tells the attempt that nobody wants its result any more, and lets it end by itself within
     /// the grace period.
     pub(crate) fn give_up(mut self) {
-        self.host.tell();
-        self.host.given_up.notify_one();
+        self.host.give_up();
         self.task = None;
     }
 
-    /// It has reported and ends by itself.
-    pub(crate) fn reported(mut self) {
+    /// It has reported and ends by itself. Answers with what it told last.
+    pub(crate) fn reported(mut self) -> Option<Heartbeat> {
         self.task = None;
+        self.host.heartbeat()
+    }
+
+    /// Ends the attempt where it stands. Answers with what it told last.
+    pub(crate) fn cut(self) -> Option<Heartbeat> {
+        self.host.heartbeat()
+    }
+
+    /// Keeps the attempt's code from beginning. False when it has begun.
+    pub(crate) fn withdraw(&self) -> bool {
+        self.host.withdraw()
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.task.iter().for_each(JoinHandle::abort);
+        if let Some(task) = &self.task {
+            // A plain function goes on, and can only be told.
+            self.host.end();
+            task.abort();
+        }
     }
 }
 
 /// Begins an attempt.
 pub(crate) fn begin(spec: Spec, clock: Arc<dyn Clock>, mailbox: Mailbox) -> Running {
-    let name = Name {
+    let about = About {
+        call: spec.call,
+        token: spec.token,
         number: spec.number,
         activity: spec.activity.clone(),
         instance: spec.instance.clone(),
+        throttle: spec.limits.silence.map_or(THROTTLE, |timeout| timeout / 5 * 4),
+        max_payload: spec.max_payload,
     };
-    let busy = clock.busy(&name);
-    let desk = Desk { call: spec.call, token: spec.token, mailbox: mailbox.clone() };
-    let host = Arc::new(Host::new(clock.clone(), name, busy, desk));
+    let host = Arc::new(Host::new(about, clock.clone(), mailbox.clone()));
     let span = tracing::info_span!("attempt", instance = %spec.instance,
         activity = %spec.activity.name, attempt = spec.number);
     let task = tokio::spawn(run(spec, host.clone(), clock, mailbox).instrument(span));
@@ -97,43 +138,94 @@ pub(crate) fn begin(spec: Spec, clock: Arc<dyn Clock>, mailbox: Mailbox) -> Runn
 }
 
 async fn run(spec: Spec, host: Arc<Host>, clock: Arc<dyn Clock>, mailbox: Mailbox) {
-    let Spec { call, token, timeout, grace, .. } = spec;
-    let mut code = Box::pin(caught(spec, host.clone()));
-    let end = timeout.map(|limit| {
-        let moment = clock.sleep_until(clock.now().saturating_add(limit.left));
-        (limit, moment)
-    });
-    let timed_out = async move {
-        match end {
-            Some((limit, moment)) => (limit, moment.await),
-            None => std::future::pending().await,
-        }
-    };
+    let Spec { call, token, limits, grace, .. } = spec;
+    let too_long = too_long(limits.time, &*clock);
+    let too_silent = too_silent(limits.silence, &host, &*clock);
+    let mut code = Box::pin(caught(spec, host.clone(), mailbox.clone()));
     let report = |result| mailbox.send(Message::AttemptEnded { call, token, result });
-    tokio::select! {
+    // What is done, or said, at the last moment is in time: the code comes first.
+    let (failure, busy) = tokio::select! {
         biased;
         result = &mut code => return report(result),
-        (limit, _busy) = timed_out => {
-            let message = format!("not done within {}", Human(limit.whole));
-            report(Err(Failure::of_kind(limit.kind, message)));
-            host.tell();
-        }
-        () = host.given_up.notified() => {}
+        (failure, busy) = too_long => (Some(failure), busy),
+        (failure, busy) = too_silent => (Some(failure), busy),
+        never = host.hand_on() => match never {},
+        () = host.given_up() => (None, Busy::default()),
+    };
+    if let Some(failure) = failure {
+        report(Err(failure));
+        host.end();
     }
+    drop(busy);
     // Nobody waits for it any more: it has the grace period to clean up behind itself.
-    host.release();
+    host.leave();
     let end = clock.sleep_until(clock.now().saturating_add(grace));
     tokio::select! { _result = &mut code => {}, _busy = end => {} }
 }
 
+/// Ready when an attempt that begins now has taken too long.
+fn too_long(limit: Option<Limit>, clock: &dyn Clock) -> impl Future<Output = (Failure, Busy)> {
+    // The clock hears of it before the attempt can wait for anything.
+    let end = limit.map(|limit| {
+        let moment = clock.sleep_until(clock.now().saturating_add(limit.left));
+        (limit, moment)
+    });
+    async move {
+        match end {
+            Some((limit, moment)) => (limit.failure(), moment.await),
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Ready when an attempt that begins now has given no sign of life for too long.
+fn too_silent<'a>(
+    timeout: Option<Duration>,
+    host: &'a Host,
+    clock: &'a dyn Clock,
+) -> impl Future<Output = (Failure, Busy)> + use<'a> {
+    let watch = move |timeout| {
+        let end = host.last_sign().saturating_add(timeout);
+        (end, clock.sleep_until(end))
+    };
+    let first = timeout.map(|timeout| (timeout, watch(timeout)));
+    async move {
+        let Some((timeout, (mut end, mut moment))) = first else {
+            return std::future::pending().await;
+        };
+        loop {
+            let busy = moment.await;
+            if host.last_sign().saturating_add(timeout) <= end {
+                let message = format!("no heartbeat within {}", Human(timeout));
+                return (Failure::of_kind(Kind::HeartbeatTimeout, message), busy);
+            }
+            (end, moment) = watch(timeout);
+        }
+    }
+}
+
 /// The activity's code, with panics turned into failures.
-async fn caught(spec: Spec, host: Arc<Host>) -> Result<Payload, Failure> {
-    let Spec { call, number, instance, activity, input, states, .. } = spec;
+async fn caught(spec: Spec, host: Arc<Host>, mailbox: Mailbox) -> Result<Payload, Failure> {
+    let Spec { call, token, number, instance, activity, input, last_heartbeat, states, .. } = spec;
     let name = activity.name.clone();
-    let context =
-        ActivityContext::new(Attempt { call, instance, activity: name, number, states, host });
+    let context = ActivityContext::new(Attempt {
+        call,
+        instance,
+        activity: name,
+        number,
+        last_heartbeat,
+        states,
+        host: host.clone(),
+    });
     if activity.blocking {
-        let work = move || poll_once(activity.run(context, input));
+        let work = move || {
+            let result = match host.begin() {
+                true => poll_once(activity.run(context, input)),
+                false => Err(Failure::of_kind(Kind::Cancelled, "it never began")),
+            };
+            mailbox.send(Message::ThreadFree { token });
+            result
+        };
         let result = tokio::task::spawn_blocking(work).await;
         return result.unwrap_or_else(|error| Err(panicked(&error.to_string())));
     }
@@ -141,7 +233,7 @@ async fn caught(spec: Spec, host: Arc<Host>) -> Result<Payload, Failure> {
     let mut parts = Some((context, input));
     poll_fn(move |cx| {
         let polled = catch_unwind(AssertUnwindSafe(|| {
-            if let Some((context, input)) = parts.take() {
+            if let Some((context, input)) = parts.take().filter(|_| host.begin()) {
                 code = Some(activity.run(context, input));
             }
             code.as_mut().map_or(Poll::Pending, |code| code.as_mut().poll(cx))
@@ -170,118 +262,62 @@ fn panicked(message: &str) -> Failure {
     Failure::of_kind(Kind::Panic, message)
 }
 
-/// The worker's side of an [`ActivityContext`].
-#[derive(Debug)]
-pub(crate) struct Host {
-    clock: Arc<dyn Clock>,
-    name: Name,
-    desk: Desk,
-    state: Mutex<HostState>,
-    told: Notify,
-    given_up: Notify,
-}
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Where an attempt asks for a transaction, and by which right.
-#[derive(Debug)]
-struct Desk {
-    call: CallKey,
-    token: u64,
-    mailbox: Mailbox,
-}
+    use resurgam_core::{RunKey, Seq, Uid};
 
-/// What an attempt is called by a clock that wants to know; most do not.
-#[derive(Debug)]
-struct Name {
-    number: u32,
-    activity: Arc<ActivityDefinition>,
-    instance: String,
-}
+    use super::*;
+    use crate::clock::SystemClock;
 
-impl fmt::Display for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "attempt {} of {} in {}", self.number, self.activity.name, self.instance)
-    }
-}
-
-#[derive(Debug)]
-struct HostState {
-    /// Held while the attempt works, and not while it waits on its context.
-    busy: Option<Busy>,
-    waiting: bool,
-    cancelled: bool,
-}
-
-impl Host {
-    fn new(clock: Arc<dyn Clock>, name: Name, busy: Busy, desk: Desk) -> Self {
-        let state = HostState { busy: Some(busy), waiting: false, cancelled: false };
-        let state = Mutex::new(state);
-        Host { clock, name, desk, state, told: Notify::new(), given_up: Notify::new() }
+    /// An attempt that has begun as far as the engine is concerned, and whether its code has.
+    fn begun(blocking: bool) -> (Running, Arc<AtomicBool>) {
+        let ran = Arc::new(AtomicBool::new(false));
+        let note = ran.clone();
+        let mut activity = ActivityDefinition::new("note", move |_, _| {
+            note.store(true, Ordering::SeqCst);
+            Box::pin(async { Ok(Payload::null()) })
+        });
+        activity.blocking = blocking;
+        let spec = Spec {
+            call: RunKey::first(Uid(1)).call(Seq(2)),
+            token: 1,
+            number: 1,
+            instance: "note-1".to_string(),
+            activity: Arc::new(activity),
+            input: Payload::null(),
+            last_heartbeat: None,
+            limits: Limits { time: None, silence: None },
+            max_payload: 100,
+            grace: Duration::ZERO,
+            states: States::default(),
+        };
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let (mailbox, _inbox) = Mailbox::new(clock.clone());
+        (begin(spec, clock, mailbox), ran)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HostState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn tell(&self) {
-        let mut state = self.lock();
-        state.cancelled = true;
-        if state.waiting {
-            // From here on it has something to do; the clock must not run on before it did.
-            state.busy = Some(self.clock.busy(&self.name));
+    async fn let_others_run() {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
         }
-        drop(state);
-        self.told.notify_waiters();
     }
 
-    /// Lets the clock go on without this attempt.
-    fn release(&self) {
-        let _released = self.lock().busy.take();
-    }
-}
-
-impl AttemptHost for Host {
-    fn cancelled(&self) -> HostFuture<'_> {
-        Box::pin(async move {
-            let told = self.told.notified();
-            tokio::pin!(told);
-            // Listening begins before looking, so nothing is missed in between.
-            told.as_mut().enable();
-            {
-                let mut state = self.lock();
-                if state.cancelled {
-                    return;
-                }
-                state.waiting = true;
-                state.busy = None;
-            }
-            told.await;
-            self.lock().waiting = false;
-        })
+    #[tokio::test]
+    async fn code_that_was_never_polled_can_be_withdrawn_and_then_never_runs() {
+        for blocking in [false, true] {
+            let (running, ran) = begun(blocking);
+            assert!(running.withdraw());
+            let_others_run().await;
+            assert!(running.withdraw() && !ran.load(Ordering::SeqCst));
+        }
     }
 
-    fn is_cancelled(&self) -> bool {
-        self.lock().cancelled
-    }
-
-    fn sleep(&self, time: Duration) -> HostFuture<'_> {
-        Box::pin(async move {
-            let moment = self.clock.sleep_until(self.clock.now().saturating_add(time));
-            self.release();
-            let busy = moment.await;
-            self.lock().busy = Some(busy);
-        })
-    }
-
-    fn transact(&self, work: UserWork) -> HostFuture<'_, Failure> {
-        Box::pin(async move {
-            let Desk { call, token, ref mailbox } = self.desk;
-            let (ask, answer) = Ask::new(call, token, work);
-            mailbox.send(Message::Transact(ask));
-            // The engine has it, and may have to wait for the store: time goes on.
-            self.release();
-            let (failure, busy) = answer.await.unwrap_or_else(|_| (Ask::over(), Busy::default()));
-            self.lock().busy = Some(busy);
-            failure
-        })
+    #[tokio::test]
+    async fn code_that_has_begun_cannot_be_withdrawn() {
+        let (running, ran) = begun(false);
+        let_others_run().await;
+        assert!(!running.withdraw() && ran.load(Ordering::SeqCst));
     }
 }

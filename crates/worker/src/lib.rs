@@ -12,6 +12,7 @@ mod clock;
 pub mod engine;
 mod error;
 mod handle;
+mod host;
 mod options;
 mod policy;
 

@@ -1,5 +1,6 @@
 //! What can be set about an engine. The defaults are written here and nowhere else.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use resurgam_core::retry::RetryPolicy;
@@ -13,6 +14,8 @@ pub struct Options {
     pub retry: RetryPolicy,
     /// How many attempts run at once.
     pub slots: usize,
+    /// How many of them may be attempts of a queue, where it is to have fewer.
+    pub queue_slots: BTreeMap<String, usize>,
     /// How many runs are kept in memory while nothing happens to them.
     pub hot_runs: usize,
     /// How long attempts may go on when the engine stops.
@@ -23,6 +26,8 @@ pub struct Options {
     pub max_history: u64,
     /// The most activity calls that a run has open at once.
     pub max_open_calls: usize,
+    /// The most bytes that the arguments of its open calls have together.
+    pub max_open_input: usize,
     /// The most signals of a run that nobody has read.
     pub max_unread_signals: usize,
     /// How far ahead due times are kept in memory.
@@ -35,11 +40,13 @@ impl Default for Options {
             work: true,
             retry: RetryPolicy::DEFAULT,
             slots: 1_000,
+            queue_slots: BTreeMap::new(),
             hot_runs: 20_000,
             grace: Duration::from_secs(10),
             max_payload: 2 << 20,
             max_history: 50_000,
             max_open_calls: 10_000,
+            max_open_input: 64 << 20,
             max_unread_signals: 10_000,
             horizon: Duration::from_secs(60),
         }

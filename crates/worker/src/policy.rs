@@ -103,9 +103,6 @@ impl Policies {
         if let Some(unsupported) = checked.unsupported().first() {
             return Err(unsupported.clone());
         }
-        if checked.timeouts.heartbeat.is_some() || checked.timeouts.queue.is_some() {
-            tracing::warn!("heartbeat and queue timeouts are not enforced by this version");
-        }
         let row = PolicyRow { hash: hash.clone(), text };
         let resolved = Arc::new(Resolved { checked, row });
         self.by_hash.insert(hash, resolved.clone());

@@ -258,7 +258,8 @@ pub(super) fn seconds(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use resurgam::{InstanceRow, Payload};
+    use resurgam::retry::Counters;
+    use resurgam::{InstanceRow, Payload, WaitsFor};
     use resurgam_core::{Seq, Uid};
 
     use super::*;
@@ -277,11 +278,19 @@ mod tests {
             let call = PendingCall {
                 activity: "charge".to_string(),
                 seq: Seq(2),
+                queue: "default".to_string(),
+                priority: 0,
+                policy: None,
                 attempt,
+                counters: Counters::default(),
                 running: false,
+                started_at: None,
                 next_due: Some(Timestamp::from_millis(1_234)),
+                waits_for: Some(WaitsFor::Backoff),
+                deadline: None,
+                cancelled: false,
+                heartbeat: None,
                 last: None,
-                unknown_here: false,
             };
             view.open.push(Open { id: format!("order-{number}"), pending: vec![call] });
         }

@@ -17,11 +17,21 @@ async fn of_the_policy() -> Result<(), Failure> {
     Ok(())
 }
 
+#[activity(version = 2)]
+async fn versioned() -> Result<(), Failure> {
+    Ok(())
+}
+
 #[workflow(retry = 1)]
-async fn not_retried(_ctx: WorkflowContext) -> Result<(), Failure> {
+async fn retried_by_its_start(_ctx: WorkflowContext) -> Result<(), Failure> {
+    Ok(())
+}
+
+#[workflow(heartbeat_timeout = 1)]
+async fn watched(_ctx: WorkflowContext) -> Result<(), Failure> {
     Ok(())
 }
 
 fn main() {
-    let _calls = (misspelled(), unknown(), of_the_policy(), not_retried());
+    let _calls = (misspelled(), unknown(), of_the_policy(), versioned(), retried_by_its_start(), watched());
 }

@@ -1,7 +1,8 @@
 use std::time::Duration;
 
+use resurgam::WorkflowContext;
 use resurgam_core::Failure;
-use resurgam_macros::activity;
+use resurgam_macros::{activity, workflow};
 
 const NAME: &str = "charge";
 
@@ -27,6 +28,21 @@ async fn literals() -> Result<(), Failure> {
 
 #[activity(crate = "resurgam")]
 async fn text_for_a_path() -> Result<(), Failure> {
+    Ok(())
+}
+
+#[activity(heartbeat_timeout = 30, queue_timeout = "10s", max_concurrent = 0)]
+async fn more_literals() -> Result<(), Failure> {
+    Ok(())
+}
+
+#[workflow(version = 0)]
+async fn zeroth(_ctx: WorkflowContext) -> Result<(), Failure> {
+    Ok(())
+}
+
+#[workflow(version = "2", version)]
+async fn second(_ctx: WorkflowContext) -> Result<(), Failure> {
     Ok(())
 }
 

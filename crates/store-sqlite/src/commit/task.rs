@@ -1,6 +1,6 @@
 //! Tasks: a change must find exactly the row it means, unless it says that it may be gone.
 
-use resurgam_core::{CallKey, Payload, RunKey};
+use resurgam_core::{CallKey, RunKey, Timestamp};
 use resurgam_store::rows::TaskRow;
 use resurgam_store::{Error, Result, TaskWrite};
 use rusqlite::{Connection, Statement, params};
@@ -20,14 +20,16 @@ pub(crate) struct Tasks<'c> {
 
 const INSERT: &str = "
     INSERT INTO task (uid, run, seq, name, queue, lane, priority, policy, attempt, wake_at,
-                      claimed_by, token, started_at, progress, encoding, heartbeat)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
+                      claimed_by, token, started_at, progress, encoding, heartbeat,
+                      heartbeat_at, deadline_at)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)";
 
 /// Whatever is written now can be read, so an older mark goes.
 const UPDATE: &str = "
     UPDATE task SET name = ?4, queue = ?5, lane = ?6, priority = ?7, policy = ?8, attempt = ?9,
                     wake_at = ?10, claimed_by = ?11, token = ?12, started_at = ?13, progress = ?14,
-                    encoding = ?15, heartbeat = ?16, bad = NULL
+                    encoding = ?15, heartbeat = ?16, heartbeat_at = ?17, deadline_at = ?18,
+                    bad = NULL
     WHERE uid = ?1 AND run = ?2 AND seq = ?3";
 
 /// The row of a call that is over becomes that of the next. The claim's node is not set, so that
@@ -35,7 +37,8 @@ const UPDATE: &str = "
 const FOLLOW: &str = "
     UPDATE task SET seq = ?4, name = ?5, queue = ?6, lane = ?7, priority = ?8, policy = ?9,
                     attempt = ?10, wake_at = ?11, token = ?13, started_at = ?14, progress = ?15,
-                    encoding = NULL, heartbeat = NULL, bad = NULL
+                    encoding = NULL, heartbeat = NULL, heartbeat_at = NULL, deadline_at = NULL,
+                    bad = NULL
     WHERE uid = ?1 AND run = ?2 AND seq = ?3 AND claimed_by = ?12";
 
 const DELETE: &str = "DELETE FROM task WHERE uid = ?1 AND run = ?2 AND seq = ?3";
@@ -72,7 +75,9 @@ impl<'c> Tasks<'c> {
 
     /// False when the row is not there, or another node's; then nothing is changed.
     fn follow(&mut self, done: CallKey, next: &TaskRow) -> Result<bool> {
-        let (Some(claim), None) = (&next.claim, &next.heartbeat) else { return Ok(false) };
+        let (Some(claim), None, None) = (&next.claim, &next.heartbeat, next.deadline_at) else {
+            return Ok(false);
+        };
         let values = params![
             done.run.uid.to_bytes(),
             done.run.run,
@@ -135,7 +140,7 @@ fn with_values(statement: &mut Statement<'_>, row: &TaskRow, verb: &str) -> Resu
 
 /// Both statements take the whole row under the same numbers.
 fn change(statement: &mut Statement<'_>, row: &TaskRow, verb: &str) -> Result<usize> {
-    let claim = row.claim.as_ref();
+    let (claim, heartbeat) = (row.claim.as_ref(), row.heartbeat.as_ref());
     let values = params![
         row.call.run.uid.to_bytes(),
         row.call.run.run,
@@ -151,8 +156,10 @@ fn change(statement: &mut Statement<'_>, row: &TaskRow, verb: &str) -> Result<us
         claim.map(|claim| token(claim.token)),
         claim.map(|claim| claim.started_at.as_millis()),
         progress(&row.progress),
-        encoding(row.heartbeat.as_ref()),
-        row.heartbeat.as_ref().map(Payload::as_str),
+        encoding(heartbeat.map(|heartbeat| &heartbeat.details)),
+        heartbeat.map(|heartbeat| heartbeat.details.as_str()),
+        heartbeat.map(|heartbeat| heartbeat.at.as_millis()),
+        row.deadline_at.map(Timestamp::as_millis),
     ];
     statement.execute(values).attempted(|| attempted(verb, row.call))
 }

@@ -2,7 +2,8 @@
 
 use resurgam_core::{CallKey, Event, Payload, RunKey, Seq, Timestamp, Uid};
 use resurgam_store::rows::{
-    AttemptRow, DueMessage, DueTask, InstanceRow, PolicyRow, RunRecord, TaskRecord, TaskRow,
+    AttemptRow, DueDeadline, DueMessage, DueTask, InstanceRow, PolicyRow, RunRecord, TaskRecord,
+    TaskRow,
 };
 use resurgam_store::{Error, Result};
 use rusqlite::{Row, params};
@@ -23,7 +24,7 @@ pub(crate) fn due_tasks(
     before: Timestamp,
     limit: usize,
 ) -> Result<Vec<DueTask>> {
-    let sql = "SELECT uid, run, seq, wake_at, queue, name, rowid FROM task
+    let sql = "SELECT uid, run, seq, wake_at, queue, name, priority, rowid FROM task
                WHERE claimed_by IS NULL AND bad IS NULL AND wake_at < ?1
                  AND (?2 IS NULL OR name IN (SELECT value FROM json_each(?2)))
                ORDER BY wake_at, lane, rowid";
@@ -34,7 +35,22 @@ pub(crate) fn due_tasks(
             wake_at: decode::timestamp(row, 3)?,
             queue: decode::text(row, 4)?.to_string(),
             name: decode::text(row, 5)?.to_string(),
+            priority: row.get(6)?,
         })
+    })
+}
+
+/// Tasks that wait and may have waited too long, in the order of their index.
+pub(crate) fn due_deadlines(
+    reading: &mut Reading<'_>,
+    before: Timestamp,
+    limit: usize,
+) -> Result<Vec<DueDeadline>> {
+    let sql = "SELECT uid, run, seq, deadline_at, rowid FROM task
+               WHERE claimed_by IS NULL AND bad IS NULL AND deadline_at < ?1
+               ORDER BY deadline_at, rowid";
+    reading.many(Table::Task, sql, [before.as_millis()], limit, |row| {
+        Ok(DueDeadline { call: decode::call(row)?, deadline_at: decode::timestamp(row, 3)? })
     })
 }
 

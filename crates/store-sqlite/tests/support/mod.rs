@@ -118,6 +118,7 @@ pub fn task(run: RunKey, seq: u64) -> TaskRow {
         policy: "p".into(),
         attempt: 0,
         wake_at: Timestamp::EPOCH,
+        deadline_at: None,
         claim: None,
         progress: Progress::default(),
         heartbeat: None,

@@ -73,6 +73,7 @@ pub(super) fn task(call: CallKey) -> TaskRow {
         policy: POLICY.to_string(),
         attempt: 0,
         wake_at: at(0),
+        deadline_at: None,
         claim: None,
         progress: Progress { v: 1, ..Progress::default() },
         heartbeat: None,

@@ -77,6 +77,8 @@ macro_rules! conformance_promises {
             tasks::due_tasks_come_earliest_first,
             tasks::a_task_is_not_due_at_the_very_moment_that_is_asked_about,
             tasks::a_claimed_task_is_not_due_until_it_is_released,
+            tasks::deadlines_of_waiting_tasks_come_earliest_first,
+            tasks::a_task_that_runs_or_is_over_has_no_deadline,
             tasks::claims_of_others_are_found,
             tasks::a_loaded_task_has_what_an_attempt_needs,
             tasks::a_loaded_task_brings_both_ends_of_its_ledger,

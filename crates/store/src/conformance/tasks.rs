@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::fixtures::*;
-use crate::rows::{Claim, DueTask, Progress, TaskRow};
+use crate::rows::{Claim, DueDeadline, DueTask, Heartbeat, Progress, TaskRow};
 use crate::{Step, Store, TaskWrite};
 
 pub async fn a_task_comes_back_as_it_was(store: &dyn Store) {
@@ -96,6 +96,7 @@ pub async fn due_tasks_come_earliest_first(store: &dyn Store) {
     for (seq, wake_at) in [(2, 50), (3, -10), (4, 30), (5, 2_000), (6, 10)] {
         let mut row = due_at(seq, wake_at);
         row.lane = format!("lane-{seq}");
+        row.priority = -7;
         all = all.insert(row);
     }
     write(store, [all]).await;
@@ -109,6 +110,7 @@ pub async fn due_tasks_come_earliest_first(store: &dyn Store) {
         call: call(1, 3),
         wake_at: at(-10),
         queue: "payments".to_string(),
+        priority: -7,
         name: "charge".to_string(),
     };
     assert_eq!(first, [expected]);
@@ -134,6 +136,34 @@ pub async fn a_claimed_task_is_not_due_until_it_is_released(store: &dyn Store) {
     released.claim = claim("node-b");
     write(store, [step().update(released)]).await;
     assert_eq!(due(store, 1_000, 10).await, []);
+}
+
+pub async fn deadlines_of_waiting_tasks_come_earliest_first(store: &dyn Store) {
+    let mut all = start(1, "order-1").insert(task(call(1, 2)));
+    for (seq, deadline) in [(3, 50), (4, -10), (5, 2_000), (6, 10)] {
+        let deadline_at = Some(at(deadline));
+        // A task is given up in time whether or not it is due, and whoever could run it.
+        let name = format!("activity-{seq}");
+        all = all.insert(TaskRow { name, deadline_at, ..due_at(seq, 5_000) });
+    }
+    write(store, [all]).await;
+    let found = store.due_deadlines(at(2_000), 10).await.unwrap();
+    let expected = |seq, deadline| DueDeadline { call: call(1, seq), deadline_at: at(deadline) };
+    assert_eq!(found, [expected(4, -10), expected(6, 10), expected(3, 50)]);
+    assert_eq!(store.due_deadlines(at(2_000), 1).await.unwrap(), [expected(4, -10)]);
+    assert_eq!(store.due_deadlines(at(-10), 10).await.unwrap(), []);
+}
+
+pub async fn a_task_that_runs_or_is_over_has_no_deadline(store: &dyn Store) {
+    let waiting = TaskRow { deadline_at: Some(at(1)), ..task(call(1, 2)) };
+    write(store, [start(1, "order-1").insert(waiting.clone())]).await;
+    let claimed = TaskRow { claim: claim("node-a"), ..waiting.clone() };
+    write(store, [step().update(claimed)]).await;
+    assert_eq!(store.due_deadlines(at(1_000), 10).await.unwrap(), []);
+    write(store, [step().update(waiting)]).await;
+    assert_eq!(store.due_deadlines(at(1_000), 10).await.unwrap().len(), 1);
+    write(store, [step().update(task(call(1, 2)))]).await;
+    assert_eq!(store.due_deadlines(at(1_000), 10).await.unwrap(), []);
 }
 
 pub async fn claims_of_others_are_found(store: &dyn Store) {
@@ -208,9 +238,10 @@ fn full(call: resurgam_core::CallKey) -> TaskRow {
         policy: "another".to_string(),
         attempt: u32::MAX,
         wake_at: at(i64::MAX),
+        deadline_at: Some(at(i64::MIN)),
         claim: Some(Claim { node: "node-ü".to_string(), token: u64::MAX, started_at: at(-5) }),
         progress: progress(),
-        heartbeat: Some(json("{\"done\":\"97 %\"}")),
+        heartbeat: Some(Heartbeat { details: json("{\"done\":\"97 %\"}"), at: at(-1) }),
     }
 }
 

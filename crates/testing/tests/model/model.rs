@@ -30,7 +30,12 @@ pub(crate) type Begins = BTreeMap<u32, u32>;
 const NEVER: u64 = u64::MAX;
 
 /// A run that starts at `start` and is cancelled at `cancel`.
-pub(crate) fn run(program: &Stmt, start: u64, cancel: u64, begins: &mut Begins) -> Result<Expected, Tie> {
+pub(crate) fn run(
+    program: &Stmt,
+    start: u64,
+    cancel: u64,
+    begins: &mut Begins,
+) -> Result<Expected, Tie> {
     let mut world = World { begins, undo: Vec::new(), settled: 0 };
     let scope = Scope { cancel, cut: NEVER };
     let Some((at, ended)) = world.eval(program, start, scope)? else { unreachable!("nobody cuts") };

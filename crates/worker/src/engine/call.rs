@@ -4,17 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam_core::command::ActivityCall;
-use resurgam_core::event::{ActivityCompleted, ActivityFailed, AttemptError, RetryMetadata};
-use resurgam_core::retry::{self, Counters, Decision, Reason, State, StopWhy};
+use resurgam_core::event::{ActivityCompleted, ActivityFailed};
+use resurgam_core::retry::{self, Decision, Reason, State, StopWhy};
 use resurgam_core::{CallKey, EventKind, Failure, Kind, Payload, Timestamp};
 use resurgam_store::Step;
 use resurgam_store::TaskWrite;
-use resurgam_store::rows::{AttemptOutcome, AttemptRow, Claim, Progress, TaskRow};
+use resurgam_store::rows::{AttemptOutcome, AttemptRow, Claim, Heartbeat, Progress, TaskRow};
 
 use super::Engine;
 use super::commit::Effect;
+use super::deadline::{deadline, total_end, total_failure};
 use super::run::{Draft, HotRun, News, Origin};
-use crate::attempt::{self, Limit, Running};
+use super::slots::Slot;
+use super::story::Story;
+use crate::attempt::{self, Limit, Limits, Running};
 use crate::policy::Resolved;
 
 /// An unfinished activity call in memory.
@@ -25,10 +28,22 @@ pub(super) struct HotCall {
     pub(super) instance: String,
     pub(super) policy: Arc<Resolved>,
     pub(super) story: Story,
+    /// What its attempt holds from the claim to the end, unless its thread does.
+    pub(super) slot: Option<Slot>,
     pub(super) running: Option<Running>,
 }
 
 impl HotCall {
+    pub(super) fn new(
+        task: TaskRow,
+        input: Payload,
+        instance: String,
+        policy: Arc<Resolved>,
+    ) -> Self {
+        let (story, slot, running) = (Story::default(), None, None);
+        HotCall { task, input, instance, policy, story, slot, running }
+    }
+
     /// The record of an attempt that succeeds.
     pub(super) fn completed(&self, result: Payload, now: Timestamp) -> ActivityCompleted {
         ActivityCompleted {
@@ -40,75 +55,21 @@ impl HotCall {
             retry_metadata: self.story.metadata(&self.task, now, false),
         }
     }
-}
 
-/// How many failures are kept from the beginning, and how many from the end.
-const KEPT: usize = 10;
-
-/// The longest message that is kept of a failure.
-const MESSAGE: usize = 4096;
-
-/// The failures of a call so far, bounded.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Story {
-    first: Vec<AttemptError>,
-    last: std::collections::VecDeque<AttemptError>,
-    left_out: u32,
-    /// The last one, whole.
-    failure: Option<Failure>,
-}
-
-impl Story {
-    /// Adds an attempt. One that asked to be run later did not fail.
-    fn add(&mut self, row: &AttemptRow) {
-        let Some(error) = error_of(row) else { return };
-        self.failure.clone_from(&row.failure);
-        if self.first.len() < KEPT {
-            return self.first.push(error);
-        }
-        if self.last.len() == KEPT {
-            self.last.pop_front();
-            self.left_out += 1;
-        }
-        self.last.push_back(error);
+    /// No attempt runs: from here on it waits.
+    fn waits(&mut self, wake_at: Timestamp) {
+        self.task.claim = None;
+        self.task.wake_at = wake_at;
+        self.task.deadline_at = deadline(&self.task, &self.policy);
     }
 
-    /// Restores what a ledger tells, which is bounded itself; `ended` counts all of it.
-    pub(super) fn of(ledger: &[AttemptRow], ended: Counters) -> Self {
-        let mut story = Story::default();
-        ledger.iter().for_each(|row| story.add(row));
-        let kept = story.first.len() + story.last.len();
-        let errors = ended.ended().saturating_sub(ended.snoozed);
-        story.left_out = errors.saturating_sub(u32::try_from(kept).unwrap_or(u32::MAX));
-        story
-    }
-
-    fn metadata(&self, task: &TaskRow, now: Timestamp, exhausted: bool) -> Option<RetryMetadata> {
-        if task.attempt < 2 {
-            return None;
+    /// Keeps what an attempt told. One that tells anything does not kill its process.
+    fn note(&mut self, heartbeat: Option<Heartbeat>) {
+        if let Some(heartbeat) = heartbeat {
+            self.task.heartbeat = Some(heartbeat);
+            self.task.progress.lost_in_a_row = 0;
         }
-        let errors: Vec<AttemptError> = self.first.iter().chain(&self.last).cloned().collect();
-        let since = task.progress.first_started.unwrap_or(now);
-        Some(RetryMetadata {
-            total_attempts: task.attempt,
-            total_duration_ms: millis(now.since(since)),
-            exhausted,
-            last_error: errors.last().cloned(),
-            errors,
-            errors_left_out: self.left_out,
-        })
     }
-}
-
-fn error_of(row: &AttemptRow) -> Option<AttemptError> {
-    let failure = row.failure.as_ref().filter(|_| row.outcome != AttemptOutcome::Snoozed)?;
-    let error_type = failure.type_name.clone().unwrap_or_else(|| failure.kind.name().to_string());
-    Some(AttemptError {
-        attempt: row.attempt,
-        error_type,
-        message: failure.message.clone(),
-        timestamp_ms: row.ended_at.as_millis(),
-    })
 }
 
 /// How an attempt ended without success.
@@ -144,6 +105,7 @@ impl Engine {
             policy: policy.row.hash.clone(),
             attempt: 0,
             wake_at: now,
+            deadline_at: None,
             claim: None,
             progress: Progress { v: 1, first_scheduled: Some(now), ..Progress::default() },
             heartbeat: None,
@@ -151,16 +113,19 @@ impl Engine {
         if self.outbox.is_new_policy(&policy.row.hash) {
             step.policies.push(policy.row.clone());
         }
-        if definition.is_some() && self.stopping.is_none() && self.due.take_slot(&task.name) {
+        let can_run = definition.is_some() && self.stopping.is_none();
+        let slot = if can_run { self.slots.take(&task) } else { None };
+        if slot.is_some() {
             self.claim(&mut task, now);
             effects.push(Effect::Begin(key));
         } else {
+            task.deadline_at = deadline(&task, &policy);
             effects.push(Effect::Waiting(key));
         }
         step.tasks.push(TaskWrite::Insert(task.clone()));
-        let (input, instance) = (call.input, run.id.clone());
-        let story = Story::default();
-        self.calls.insert(key, HotCall { task, input, instance, policy, story, running: None });
+        let mut hot = HotCall::new(task, call.input, run.id.clone(), policy);
+        hot.slot = slot;
+        self.calls.insert(key, hot);
         Ok(())
     }
 
@@ -168,30 +133,42 @@ impl Engine {
     fn claim(&self, task: &mut TaskRow, now: Timestamp) {
         task.attempt = task.attempt.saturating_add(1);
         task.progress.first_started.get_or_insert(now);
+        task.deadline_at = None;
         task.claim =
             Some(Claim { node: self.node.clone(), token: fastrand::u64(1..), started_at: now });
     }
 
-    /// Claims for every free slot the task that has been due longest.
+    /// Claims for every free slot the task that is first in line.
     pub(super) fn fill_slots(&mut self) {
         if self.stopping.is_some() {
             return;
         }
-        let now = self.clock.now();
-        while let Some((key, activity)) = self.due.next_in_line() {
-            let Some(mut task) = self.calls.get(&key).map(|call| call.task.clone()) else {
-                self.due.free_slot(&activity);
-                continue;
-            };
-            self.claim(&mut task, now);
-            let step = Step { tasks: vec![TaskWrite::Update(task.clone())], ..Step::default() };
-            if let Some(call) = self.calls.get_mut(&key) {
-                metrics::histogram!("resurgam.due_lag_ms")
-                    .record(millis(now.since(call.task.wake_at)) as f64);
-                call.task = task;
+        while let Some((key, slot)) = self.slots.next_in_line() {
+            match self.calls.contains_key(&key) {
+                true => self.claim_next(key, slot),
+                false => self.load_for_slot(key, slot),
             }
-            self.outbox.push(step, vec![Effect::Begin(key)]);
         }
+    }
+
+    /// Claims the next attempt of a task that waits; it begins when that is durable.
+    pub(super) fn claim_next(&mut self, key: CallKey, slot: Slot) {
+        let now = self.clock.now();
+        let waits = |call: &&HotCall| call.task.claim.is_none();
+        let waiting = self.calls.get(&key).filter(waits);
+        let Some(mut task) = waiting.map(|call| call.task.clone()) else {
+            return self.slots.free(slot);
+        };
+        self.due.forget(&task);
+        self.claim(&mut task, now);
+        let step = Step { tasks: vec![TaskWrite::Update(task.clone())], ..Step::default() };
+        if let Some(call) = self.calls.get_mut(&key) {
+            metrics::histogram!("resurgam.due_lag_ms")
+                .record(millis(now.since(call.task.wake_at)) as f64);
+            call.task = task;
+            call.slot = Some(slot);
+        }
+        self.outbox.push(step, vec![Effect::Begin(key)]);
     }
 
     /// The claim is durable: the attempt begins.
@@ -199,11 +176,17 @@ impl Engine {
         if self.stopping.is_some() {
             return self.hand_back(key);
         }
+        let now = self.clock.now();
         let Some(call) = self.calls.get_mut(&key) else { return };
         if call.task.progress.cancelled {
             // The workflow gave it up before it began.
-            self.due.free_slot(&call.task.name);
+            self.free_slot(key);
             return self.attempt_failed(key, Ended::Cancelled);
+        }
+        if total_end(&call.task, &call.policy).is_some_and(|end| end <= now) {
+            // The store took so long to take the claim.
+            self.take_back(key);
+            return self.call_ran_out_of_time(key);
         }
         let (Some(activity), Some(claim)) =
             (self.registry.activity(&call.task.name), &call.task.claim)
@@ -213,6 +196,10 @@ impl Engine {
         metrics::counter!("resurgam.attempts").increment(1);
         tracing::debug!(instance = %call.instance, activity = %call.task.name,
             attempt = call.task.attempt, "attempt begins");
+        if activity.blocking {
+            // However it ends, its thread has the slot until the function returns.
+            self.threads.extend(call.slot.take().map(|slot| (claim.token, slot)));
+        }
         let spec = attempt::Spec {
             call: key,
             token: claim.token,
@@ -220,25 +207,66 @@ impl Engine {
             instance: call.instance.clone(),
             activity: activity.clone(),
             input: call.input.clone(),
-            timeout: attempt_limit(call, self.clock.now()),
+            last_heartbeat: call.task.heartbeat.as_ref().map(|told| told.details.clone()),
+            limits: limits(call, now),
+            max_payload: self.options.max_payload,
             grace: self.options.grace,
             states: self.states.clone(),
         };
         call.running = Some(attempt::begin(spec, self.clock.clone(), self.mailbox.clone()));
     }
 
-    /// The engine stops before a claimed attempt could begin: it never happened.
+    /// The engine stops before the code of a claimed attempt began: the attempt never happened.
+    /// False when the code has begun.
+    pub(super) fn withdraw_attempt(&mut self, key: CallKey) -> bool {
+        let Some(call) = self.calls.get_mut(&key) else { return false };
+        let withdrawn = call.running.as_ref().is_some_and(Running::withdraw);
+        if withdrawn {
+            call.running = None;
+            self.hand_back(key);
+        }
+        withdrawn
+    }
+
+    /// Stores that a claimed attempt never happened.
     fn hand_back(&mut self, key: CallKey) {
-        let now = self.clock.now();
+        self.take_back(key);
+        let Some(call) = self.calls.get(&key) else { return };
+        let tasks = vec![TaskWrite::Update(call.task.clone())];
+        self.outbox.push(Step { tasks, ..Step::default() }, Vec::new());
+    }
+
+    /// Takes a claim back whose attempt has not begun. The task waits as it did before.
+    fn take_back(&mut self, key: CallKey) {
+        self.free_slot(key);
         let Some(call) = self.calls.get_mut(&key) else { return };
-        self.due.free_slot(&call.task.name);
-        call.task.claim = None;
         call.task.attempt = call.task.attempt.saturating_sub(1);
         if call.task.attempt == 0 {
             call.task.progress.first_started = None;
         }
-        call.task.wake_at = now;
-        let tasks = vec![TaskWrite::Update(call.task.clone())];
+        call.waits(call.task.wake_at);
+    }
+
+    /// Gives back what the attempt of a call holds.
+    pub(super) fn free_slot(&mut self, key: CallKey) {
+        let slot = self.calls.get_mut(&key).and_then(|call| call.slot.take());
+        slot.into_iter().for_each(|slot| self.slots.free(slot));
+    }
+
+    /// A plain function returned. Its attempt may be over for long.
+    pub(super) fn thread_free(&mut self, token: u64) {
+        if let Some(slot) = self.threads.remove(&token) {
+            self.slots.free(slot);
+        }
+    }
+
+    /// An attempt reports how far it has come: that is stored.
+    pub(super) fn attempt_reports(&mut self, key: CallKey, token: u64, heartbeat: Heartbeat) {
+        let Some(call) = self.calls.get_mut(&key).filter(|call| has_token(call, token)) else {
+            return;
+        };
+        call.note(Some(heartbeat));
+        let tasks = vec![TaskWrite::Amend(call.task.clone())];
         self.outbox.push(Step { tasks, ..Step::default() }, Vec::new());
     }
 
@@ -250,18 +278,22 @@ impl Engine {
         result: Result<Payload, Failure>,
     ) {
         let Some(result) = self.transactions.hold(key, token, result) else { return };
-        let Some(call) = self.calls.get_mut(&key) else { return };
-        if call.task.claim.as_ref().is_none_or(|claim| claim.token != token) {
+        let Some(call) = self.calls.get_mut(&key).filter(|call| has_token(call, token)) else {
+            tracing::debug!(call = %key, "a report was refused: the attempt is over");
             return;
-        }
-        call.running.take().into_iter().for_each(Running::reported);
-        self.due.free_slot(&call.task.name);
+        };
+        let told = call.running.take().and_then(Running::reported);
+        call.note(told);
+        let stopped = self.stopping.is_some() && !call.task.progress.cancelled;
         let at_most_once = call.policy.checked.idempotency == retry::Idempotency::AtMostOnce;
-        match result.and_then(|result| fitting(result, self.options.max_payload)) {
+        // Before anything follows: the next call of the same run may want the slot.
+        self.free_slot(key);
+        let result = result.and_then(|result| fitting(result, self.options.max_payload));
+        match result.map_err(Failure::bounded) {
             Ok(result) => self.attempt_succeeded(key, result),
             // It was told to stop and did: that is not its failure, unless the policy wants to know
             // for certain how it ended.
-            Err(failure) if self.stopping.is_some() && may_run_again(&failure, at_most_once) => {
+            Err(failure) if stopped && was_interrupted(&failure, at_most_once) => {
                 self.attempt_failed(key, Ended::Interrupted);
             }
             Err(failure) => self.attempt_failed(key, Ended::Failed(failure)),
@@ -277,8 +309,36 @@ impl Engine {
 
     /// A graceful stop cut an attempt short.
     pub(super) fn attempt_interrupted(&mut self, key: CallKey) {
-        drop(self.calls.get_mut(&key).and_then(|call| call.running.take()));
+        let Some(call) = self.calls.get_mut(&key) else { return };
+        let told = call.running.take().and_then(Running::cut);
+        call.note(told);
         self.attempt_failed(key, Ended::Interrupted);
+    }
+
+    /// Nobody took an attempt in time: it counts as one that failed.
+    pub(super) fn attempt_never_taken(&mut self, key: CallKey, failure: Failure) {
+        let Some(call) = self.calls.get_mut(&key) else { return };
+        call.task.attempt = call.task.attempt.saturating_add(1);
+        self.stop_waiting(key);
+        self.attempt_failed(key, Ended::Failed(failure));
+    }
+
+    /// A call that waits has run out of time. No attempt ends with it, so it leaves no row.
+    pub(super) fn call_ran_out_of_time(&mut self, key: CallKey) {
+        let now = self.clock.now();
+        self.stop_waiting(key);
+        let Some(call) = self.calls.get(&key) else { return };
+        let mut why = StopWhy::new(Reason::TotalTimeout, call.task.progress.failures);
+        why.elapsed = now.since(call.task.progress.first_scheduled.unwrap_or(now));
+        self.give_up(key, total_failure(&call.policy), why, None, now);
+    }
+
+    /// Takes a task out of everything it waits in.
+    fn stop_waiting(&mut self, key: CallKey) {
+        if let Some(call) = self.calls.get(&key) {
+            self.slots.dequeue(&call.task);
+            self.due.forget(&call.task);
+        }
     }
 
     fn attempt_succeeded(&mut self, key: CallKey, result: Payload) {
@@ -291,34 +351,29 @@ impl Engine {
     fn attempt_failed(&mut self, key: CallKey, ended: Ended) {
         let now = self.clock.now();
         let Some(call) = self.calls.get_mut(&key) else { return };
-        let (outcome, mut failure) = describe(ended);
-        if failure.kind == Kind::TotalTimeout {
-            // Time ended it, but the failure before is what people want to know.
-            failure.cause = failure.cause.take().or_else(|| call.story.failure.clone());
-        }
+        let (outcome, failure) = describe(ended);
         let decision = next(call, outcome, &failure, now);
-        let started_at = started_at(&call.task);
         let mut row = AttemptRow {
             call: key,
             name: call.task.name.clone(),
             attempt: call.task.attempt,
             outcome,
-            started_at,
+            started_at: started_at(&call.task),
             ended_at: now,
-            failure: Some(bounded(failure.clone())),
+            failure: Some(failure.clone()),
             delay_ms: None,
             why: String::new(),
         };
-        call.story.add(&row);
         match decision {
             Next::Again { delay, why } => {
+                call.story.add(&row);
                 row.delay_ms = Some(millis(delay));
                 row.why = why;
                 self.try_again(key, delay, row, now);
             }
             Next::Stop(why) => {
                 row.why = why.to_string();
-                self.give_up(key, failure, why, row, now);
+                self.give_up(key, failure, why, Some(row), now);
             }
         }
     }
@@ -326,8 +381,7 @@ impl Engine {
     fn try_again(&mut self, key: CallKey, delay: Duration, row: AttemptRow, now: Timestamp) {
         metrics::counter!("resurgam.retries").increment(1);
         let Some(call) = self.calls.get_mut(&key) else { return };
-        call.task.claim = None;
-        call.task.wake_at = now.saturating_add(delay);
+        call.waits(now.saturating_add(delay));
         let step = Step {
             tasks: vec![TaskWrite::Update(call.task.clone())],
             attempts: vec![row],
@@ -336,15 +390,26 @@ impl Engine {
         self.outbox.push(step, vec![Effect::Waiting(key)]);
     }
 
+    /// Ends a call that failed, with the row of the attempt that ended with it.
     fn give_up(
         &mut self,
         key: CallKey,
-        failure: Failure,
+        mut failure: Failure,
         why: StopWhy,
-        row: AttemptRow,
+        mut row: Option<AttemptRow>,
         now: Timestamp,
     ) {
-        let Some(call) = self.calls.remove(&key) else { return };
+        let Some(mut call) = self.calls.remove(&key) else { return };
+        if matches!(failure.kind, Kind::TotalTimeout | Kind::QueueTimeout) {
+            // Time ended it, but the failure before is what people want to know.
+            let before = || call.story.last_failure().cloned();
+            failure.cause = failure.cause.take().or_else(before);
+            failure = failure.bounded();
+        }
+        if let Some(row) = &mut row {
+            row.failure = Some(failure.clone());
+            call.story.add(row);
+        }
         let exhausted =
             matches!(why.reason, Reason::MaxAttempts | Reason::MaxElapsed | Reason::TotalTimeout);
         if exhausted {
@@ -352,13 +417,13 @@ impl Engine {
         }
         let event = EventKind::ActivityFailed(ActivityFailed {
             activity: key.seq,
-            failure: bounded(failure),
+            failure,
             attempt: call.task.attempt,
-            started_at: row.started_at,
+            started_at: started_at(&call.task),
             why: why.reason.name().to_string(),
             retry_metadata: call.story.metadata(&call.task, now, exhausted),
         });
-        self.call_ended(key, event, Some(row));
+        self.call_ended(key, event, row);
     }
 
     /// A call is over: that is news for its run.
@@ -369,18 +434,27 @@ impl Engine {
 
     /// The workflow gave a call up, or is over.
     pub(super) fn forget_call(&mut self, key: CallKey) {
+        self.stop_waiting(key);
+        self.free_slot(key);
         let Some(call) = self.calls.remove(&key) else { return };
-        self.due.dequeue(&call.task.name, call.task.wake_at, key);
-        if call.task.claim.is_some() {
-            self.due.free_slot(&call.task.name);
-        }
         call.running.into_iter().for_each(Running::give_up);
     }
 }
 
-/// True when an attempt that a stop made fail may count as one that the stop cut short.
-fn may_run_again(failure: &Failure, at_most_once: bool) -> bool {
-    !at_most_once && !failure.is_terminal() && failure.snooze.is_none()
+/// True when the attempt that runs has this token.
+fn has_token(call: &HotCall, token: u64) -> bool {
+    call.task.claim.as_ref().is_some_and(|claim| claim.token == token)
+}
+
+/// True when an attempt that failed after it was told to stop counts as one that the stop cut
+/// short. One that ran out of time did so by itself. Where it must be known for certain how an
+/// attempt ended, only one that says so itself was cut short.
+fn was_interrupted(failure: &Failure, at_most_once: bool) -> bool {
+    match failure.kind {
+        Kind::Cancelled => true,
+        Kind::Timeout | Kind::HeartbeatTimeout | Kind::TotalTimeout => false,
+        _ => !at_most_once && !failure.is_terminal() && failure.snooze.is_none(),
+    }
 }
 
 /// What follows an attempt that did not succeed.
@@ -454,38 +528,29 @@ fn next(call: &mut HotCall, outcome: AttemptOutcome, failure: &Failure, now: Tim
     }
 }
 
-/// How long an attempt may take.
-fn attempt_limit(call: &HotCall, now: Timestamp) -> Option<Limit> {
+/// What an attempt that begins now must not take longer than.
+fn limits(call: &HotCall, now: Timestamp) -> Limits {
     let timeouts = call.policy.checked.timeouts;
     let attempt = timeouts.attempt.map(|whole| Limit { left: whole, whole, kind: Kind::Timeout });
     let total = timeouts.total.map(|whole| {
         let since = call.task.progress.first_scheduled.unwrap_or(now);
         Limit { left: whole.saturating_sub(now.since(since)), whole, kind: Kind::TotalTimeout }
     });
-    total.into_iter().chain(attempt).min_by_key(|limit| limit.left)
+    let time = total.into_iter().chain(attempt).min_by_key(|limit| limit.left);
+    Limits { time, silence: timeouts.heartbeat }
 }
 
 fn started_at(task: &TaskRow) -> Timestamp {
     task.claim.as_ref().map_or(task.wake_at, |claim| claim.started_at)
 }
 
-/// A result that is not too large.
+/// A result that is not too large; the next attempt would return the same.
 pub(super) fn fitting(result: Payload, most: usize) -> Result<Payload, Failure> {
     if result.len() <= most {
         return Ok(result);
     }
     let message = format!("the result of {} bytes is larger than the {most} allowed", result.len());
     Err(Failure::terminal(message).with_type("PayloadTooLarge"))
-}
-
-/// A failure whose message fits the ledger.
-fn bounded(mut failure: Failure) -> Failure {
-    if failure.message.len() > MESSAGE {
-        let end = (0..=MESSAGE).rev().find(|end| failure.message.is_char_boundary(*end));
-        failure.message.truncate(end.unwrap_or(0));
-        failure.message.push_str(" [cut]");
-    }
-    failure
 }
 
 pub(super) fn millis(time: Duration) -> u64 {

@@ -165,7 +165,8 @@ type InFlight = Pin<Box<dyn Future<Output = Vec<(Pending, Fate)>> + Send>>;
 #[derive(Default)]
 pub(super) struct Outbox {
     ready: VecDeque<Pending>,
-    pub(super) in_flight: Option<InFlight>,
+    /// The batch that is with the store, and since when.
+    pub(super) in_flight: Option<(Timestamp, InFlight)>,
     /// Policies that are in the store.
     stored: HashSet<String>,
     /// Counts what happens, for choosing what to evict.
@@ -187,6 +188,16 @@ impl Outbox {
     /// Everything that is not with the store yet.
     pub(super) fn take_ready(&mut self) -> VecDeque<Pending> {
         std::mem::take(&mut self.ready)
+    }
+
+    /// Since when a batch is with the store, when one is.
+    pub(super) fn in_flight_since(&self) -> Option<Timestamp> {
+        self.in_flight.as_ref().map(|(since, _)| *since)
+    }
+
+    /// The batch that was with the store is done. Answers with when it went there.
+    pub(super) fn landed(&mut self) -> Option<Timestamp> {
+        self.in_flight.take().map(|(since, _)| since)
     }
 
     /// True when nothing is on its way.
@@ -229,11 +240,12 @@ impl Engine {
         let busy = Some(self.clock.busy(&"a commit"));
         let patient = self.is_owner();
         let press = Press { store: self.store.clone(), clock: self.clock.clone(), patient, busy };
-        self.outbox.in_flight = Some(Box::pin(press.write(batch).instrument(span)));
+        let commit = Box::pin(press.write(batch).instrument(span));
+        self.outbox.in_flight = Some((self.clock.now(), commit));
     }
 
-    /// A batch is done: its effects happen.
-    pub(super) fn committed(&mut self, done: Vec<(Pending, Fate)>) {
+    /// A batch is done that was with the store since then: its effects happen.
+    pub(super) fn committed(&mut self, done: Vec<(Pending, Fate)>, since: Option<Timestamp>) {
         let mut fenced = Vec::new();
         for (pending, fate) in done {
             match fate {
@@ -248,6 +260,7 @@ impl Engine {
             return self.step_down(fenced);
         }
         self.fill_slots();
+        since.into_iter().for_each(|since| self.store_took(since));
     }
 
     fn written(&mut self, pending: Pending) {

@@ -1,17 +1,16 @@
-//! What is due when, and who gets a slot.
+//! What is due when.
 //!
 //! Only the near future is in memory: everything due before `scanned_until`. Waiting holds no
 //! slot, no tokio task and no thread; it is an entry here, or only a row in the store. The store
 //! is read again when the first thing beyond comes near, and not before: an idle engine is idle.
-//!
-//! A task that is due and finds no slot waits in line. Lines are kept for each activity, so that
-//! one activity at its own limit does not hold up the others; the line whose head has been due
-//! longest goes first.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use resurgam_core::{CallKey, Timestamp, Uid};
+use resurgam_store::rows::TaskRow;
+
+use super::slots::Ticket;
 
 /// The shortest time between two reads of what is due.
 const PAGE_WAIT: Duration = Duration::from_millis(100);
@@ -20,14 +19,11 @@ const PAGE_WAIT: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(super) struct Due {
     /// Tasks that wait for their time.
-    tasks: BTreeSet<(Timestamp, CallKey)>,
+    tasks: BTreeMap<(Timestamp, CallKey), Ticket>,
     /// Runs that have a message at that time.
     runs: BTreeSet<(Timestamp, Uid)>,
-    /// Tasks that wait for a slot, by activity.
-    lines: HashMap<String, BTreeSet<(Timestamp, CallKey)>>,
-    free: usize,
-    limits: HashMap<String, usize>,
-    taken: BTreeMap<String, usize>,
+    /// Tasks that may have waited too long by then.
+    deadlines: BTreeSet<(Timestamp, CallKey)>,
     horizon: Duration,
     /// Everything due before this is in memory.
     scanned_until: Timestamp,
@@ -39,14 +35,11 @@ pub(super) struct Due {
 }
 
 impl Due {
-    pub(super) fn new(slots: usize, horizon: Duration, now: Timestamp) -> Self {
+    pub(super) fn new(horizon: Duration, now: Timestamp) -> Self {
         Due {
-            tasks: BTreeSet::new(),
+            tasks: BTreeMap::new(),
             runs: BTreeSet::new(),
-            lines: HashMap::new(),
-            free: slots,
-            limits: HashMap::new(),
-            taken: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
             horizon,
             scanned_until: Timestamp::from_millis(i64::MIN),
             next_scan: Some(now),
@@ -55,18 +48,33 @@ impl Due {
         }
     }
 
-    /// Bounds how many attempts of an activity run at once.
-    pub(super) fn limit(&mut self, activity: &str, most: usize) {
-        self.limits.insert(activity.to_string(), most);
-    }
-
     /// Remembers a task's time if it is near. False when it is left to the store.
-    pub(super) fn add_task(&mut self, at: Timestamp, call: CallKey) -> bool {
+    pub(super) fn add_task(&mut self, at: Timestamp, call: CallKey, ticket: Ticket) -> bool {
         let near = self.is_near(at);
         if near {
-            self.tasks.insert((at, call));
+            self.tasks.insert((at, call), ticket);
         }
         near
+    }
+
+    /// Remembers until when a task may wait, if it is near.
+    pub(super) fn add_deadline(&mut self, at: Timestamp, call: CallKey) {
+        if self.is_near(at) {
+            self.deadlines.insert((at, call));
+        }
+    }
+
+    /// Has a task looked at once more at this time, however far.
+    pub(super) fn look_again(&mut self, at: Timestamp, call: CallKey) {
+        self.deadlines.insert((at, call));
+    }
+
+    /// A task no longer waits: its times mean nothing any more.
+    pub(super) fn forget(&mut self, task: &TaskRow) {
+        self.tasks.remove(&(task.wake_at, task.call));
+        if let Some(at) = task.deadline_at {
+            self.deadlines.remove(&(at, task.call));
+        }
     }
 
     /// Remembers that a run has a message at that time, if it is near.
@@ -134,90 +142,42 @@ impl Due {
     }
 
     /// The tasks whose time has come.
-    pub(super) fn due_tasks(&mut self, now: Timestamp) -> Vec<(Timestamp, CallKey)> {
-        std::iter::from_fn(|| {
-            let first = self.tasks.first().filter(|(at, _)| *at <= now)?;
-            let first = *first;
-            self.tasks.remove(&first);
-            Some(first)
-        })
-        .collect()
+    pub(super) fn due_tasks(&mut self, now: Timestamp) -> Vec<(Timestamp, CallKey, Ticket)> {
+        let next = || {
+            let first = self.tasks.first_entry().filter(|entry| entry.key().0 <= now)?;
+            let ((at, call), ticket) = first.remove_entry();
+            Some((at, call, ticket))
+        };
+        std::iter::from_fn(next).collect()
+    }
+
+    /// The tasks that may have waited too long.
+    pub(super) fn due_deadlines(&mut self, now: Timestamp) -> Vec<CallKey> {
+        take_until(&mut self.deadlines, now).map(|(_, call)| call).collect()
     }
 
     /// The runs whose time has come.
     pub(super) fn due_runs(&mut self, now: Timestamp) -> Vec<Uid> {
-        std::iter::from_fn(|| {
-            let first = self.runs.first().filter(|(at, _)| *at <= now)?;
-            let first = *first;
-            self.runs.remove(&first);
-            Some(first.1)
-        })
-        .collect()
+        take_until(&mut self.runs, now).map(|(_, uid)| uid).collect()
     }
 
     /// The next time anything is due.
     pub(super) fn next(&self) -> Option<Timestamp> {
-        let task = self.tasks.first().map(|(at, _)| *at);
+        let task = self.tasks.first_key_value().map(|((at, _), _)| *at);
+        let deadline = self.deadlines.first().map(|(at, _)| *at);
         let run = self.runs.first().map(|(at, _)| *at);
         let scan = self.next_scan.filter(|_| !self.scanning);
-        [task, run, scan].into_iter().flatten().min()
+        [task, deadline, run, scan].into_iter().flatten().min()
     }
+}
 
-    /// Takes a slot for an activity, unless all are taken or somebody has waited longer.
-    pub(super) fn take_slot(&mut self, activity: &str) -> bool {
-        let others = self.lines.keys().any(|waiting| waiting == activity || self.has_room(waiting));
-        if others || !self.has_room(activity) {
-            return false;
-        }
-        self.take(activity);
-        true
-    }
-
-    /// Puts a task that is due in line for a slot.
-    pub(super) fn enqueue(&mut self, activity: &str, at: Timestamp, call: CallKey) {
-        self.lines.entry(activity.to_string()).or_default().insert((at, call));
-    }
-
-    /// Takes a task out of its line.
-    pub(super) fn dequeue(&mut self, activity: &str, at: Timestamp, call: CallKey) {
-        self.tasks.remove(&(at, call));
-        if let Some(line) = self.lines.get_mut(activity) {
-            line.remove(&(at, call));
-            if line.is_empty() {
-                self.lines.remove(activity);
-            }
-        }
-    }
-
-    /// Gives a slot to the task that has been due longest, if there is both. Answers with the
-    /// activity too, whose slot it is.
-    pub(super) fn next_in_line(&mut self) -> Option<(CallKey, String)> {
-        let open = self.lines.iter().filter(|(activity, _)| self.has_room(activity));
-        let heads = open.filter_map(|(activity, line)| Some((*line.first()?, activity)));
-        let ((at, call), activity) = heads.min()?;
-        let activity = activity.clone();
-        self.dequeue(&activity, at, call);
-        self.take(&activity);
-        Some((call, activity))
-    }
-
-    /// Gives a slot back.
-    pub(super) fn free_slot(&mut self, activity: &str) {
-        self.free += 1;
-        if let Some(taken) = self.taken.get_mut(activity) {
-            *taken -= 1;
-        }
-    }
-
-    fn take(&mut self, activity: &str) {
-        self.free -= 1;
-        if self.limits.contains_key(activity) {
-            *self.taken.entry(activity.to_string()).or_default() += 1;
-        }
-    }
-
-    fn has_room(&self, activity: &str) -> bool {
-        let most = self.limits.get(activity).copied().unwrap_or(usize::MAX);
-        self.free > 0 && self.taken.get(activity).copied().unwrap_or(0) < most
-    }
+/// Takes out what is due, one by one.
+fn take_until<T: Copy + Ord>(
+    waiting: &mut BTreeSet<(Timestamp, T)>,
+    now: Timestamp,
+) -> impl Iterator<Item = (Timestamp, T)> {
+    std::iter::from_fn(move || {
+        waiting.first().filter(|(at, _)| *at <= now)?;
+        waiting.pop_first()
+    })
 }

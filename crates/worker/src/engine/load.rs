@@ -17,11 +17,14 @@ use resurgam_store::rows::{
 };
 use resurgam_store::{InstanceWrite, MessageWrite, Result, Step, Store};
 
-use super::call::{HotCall, Story};
+use super::call::HotCall;
 use super::commit::Effect;
 use super::next::{About, first_event};
+use super::open::OpenCalls;
 use super::own::Hearing;
 use super::run::{Draft, HotRun, News, cancelled_call, refuse_news, result_id};
+use super::slots::{Slot, Ticket};
+use super::story::Story;
 use super::{Engine, LoadedTask, Mailbox, Message, Scan};
 
 /// How many due things are read at once.
@@ -54,8 +57,6 @@ impl Engine {
     /// What the process before this one left behind: claims that nobody works on any more, and
     /// runs that were blocked and may have nothing that would wake them.
     pub(super) fn recover(&mut self) {
-        let names: Vec<(String, usize)> = self.registry.limits();
-        names.into_iter().for_each(|(name, most)| self.due.limit(&name, most));
         self.read_abandoned();
         let store = self.store.clone();
         self.read(async move { Message::LeftBlocked { found: left_blocked(&*store).await } });
@@ -192,8 +193,9 @@ impl Engine {
                 return None;
             }
         };
-        let story = Story::of(&ledger, task.progress.counters());
-        self.calls.insert(key, HotCall { task, input, instance, policy, story, running: None });
+        let mut call = HotCall::new(task, input, instance, policy);
+        call.story = Story::of(&ledger, call.task.progress.counters());
+        self.calls.insert(key, call);
         Some(key)
     }
 
@@ -201,8 +203,8 @@ impl Engine {
     pub(super) fn wake_what_is_due(&mut self) {
         let now = self.clock.now();
         self.due.moves_to(now);
-        for (at, call) in self.due.due_tasks(now) {
-            self.task_due(at, call);
+        for (at, call, ticket) in self.due.due_tasks(now) {
+            self.task_due(at, call, ticket);
         }
         for uid in self.due.due_runs(now) {
             if self.runs.contains_key(&uid) {
@@ -216,6 +218,8 @@ impl Engine {
             self.read(async move { Message::Scanned { found: scan(&*store, known).await } });
         }
         self.fill_slots();
+        // Last: what has just got a slot does not wait any more.
+        self.deadlines_due(now);
     }
 
     /// What is due first is known. What is near is kept, the rest stays in the store.
@@ -225,28 +229,37 @@ impl Engine {
             Ok(scan) => scan,
             Err(error) => {
                 tracing::warn!("read what is due, again later: {error}");
+                self.outages.begin(now);
                 return self.due.scan_failed(now.saturating_add(AGAIN));
             }
         };
+        self.store_answers();
         let tasks = scan.tasks.iter().map(|task| task.wake_at);
+        let deadlines = scan.deadlines.iter().map(|task| task.deadline_at);
         let messages = scan.messages.iter().map(|message| message.due_at);
         let ahead = self.due.ahead(now);
         // A full page ends in the middle of a moment: that moment is read again.
         let cut = |page: usize, last: Option<Timestamp>| last.filter(|_| page == SCAN);
         let ends = [
             cut(scan.tasks.len(), tasks.clone().next_back()),
+            cut(scan.deadlines.len(), deadlines.clone().next_back()),
             cut(scan.messages.len(), messages.clone().next_back()),
         ];
         let end = ends.into_iter().flatten().min();
         let until =
             end.map_or(ahead, |end| end.saturating_add(Duration::from_millis(1)).min(ahead));
-        let beyond = tasks.chain(messages).filter(|at| *at >= until).chain(end).min();
+        let beyond =
+            tasks.chain(deadlines).chain(messages).filter(|at| *at >= until).chain(end).min();
         self.due.scanned(until, beyond, now);
         for task in scan.tasks.into_iter().filter(|task| task.wake_at < until) {
             let claimed = self.calls.get(&task.call).is_some_and(|call| call.task.claim.is_some());
             if !claimed && self.registry.activity(&task.name).is_some() {
-                self.due.add_task(task.wake_at, task.call);
+                let ticket = self.slots.ticket(&task.name, &task.queue, task.priority);
+                self.due.add_task(task.wake_at, task.call, ticket);
             }
+        }
+        for task in scan.deadlines.into_iter().filter(|task| task.deadline_at < until) {
+            self.due.add_deadline(task.deadline_at, task.call);
         }
         for message in scan.messages.into_iter().filter(|message| message.due_at < until) {
             self.due.add_run(message.due_at, message.uid);
@@ -255,53 +268,76 @@ impl Engine {
 
     /// A task is durable and waits for its time.
     pub(super) fn task_waits(&mut self, key: CallKey) {
-        let Some(call) = self.calls.get(&key) else { return };
-        let at = call.task.wake_at;
+        if self.has_waited_too_long(key) {
+            return;
+        }
+        let waits = |call: &&HotCall| call.task.claim.is_none();
+        let Some(call) = self.calls.get(&key).filter(waits) else { return };
+        let (at, ticket) = (call.task.wake_at, self.slots.ticket_of(&call.task));
         if self.registry.activity(&call.task.name).is_none() {
             tracing::warn!(instance = %call.instance, activity = %call.task.name,
                 "an activity is not registered here; its call waits");
             self.calls.remove(&key);
         } else if at <= self.clock.now() {
-            self.task_due(at, key);
-        } else if !self.due.add_task(at, key) {
+            self.task_due(at, key, ticket);
+        } else if !self.due.add_task(at, key, ticket) {
             self.calls.remove(&key);
         }
     }
 
-    /// A task's time has come: it waits for a slot, once everything it needs is in memory.
-    fn task_due(&mut self, at: Timestamp, key: CallKey) {
-        match self.calls.get(&key) {
-            Some(call) if call.task.claim.is_some() => {}
-            // A read that was overtaken: the task waits for another time by now.
-            Some(call) if call.task.wake_at != at => {}
-            Some(call) => self.due.enqueue(&call.task.name, at, key),
-            None => {
-                let store = self.store.clone();
-                self.read(async move {
-                    let loaded = load_task(&*store, key).await;
-                    Message::TaskLoaded { call: key, loaded: loaded.map(|task| task.map(Box::new)) }
-                });
-            }
+    /// A task's time has come: it waits for a slot, wherever it is.
+    fn task_due(&mut self, at: Timestamp, key: CallKey, ticket: Ticket) {
+        // A read that was overtaken: the task runs, or waits for another time by now.
+        let is_stale = |call: &HotCall| call.task.claim.is_some() || call.task.wake_at != at;
+        if !self.calls.get(&key).is_some_and(is_stale) {
+            self.slots.enqueue(ticket, at, key);
         }
     }
 
+    /// A task that is not in memory has got a slot, which it holds while it is read.
+    pub(super) fn load_for_slot(&mut self, key: CallKey, slot: Slot) {
+        if let Some(another) = self.loading.insert(key, slot) {
+            return self.slots.free(another);
+        }
+        let store = self.store.clone();
+        self.read(async move { Message::task_loaded(key, load_task(&*store, key).await) });
+    }
+
     pub(super) fn task_loaded(&mut self, key: CallKey, loaded: Result<Option<Box<LoadedTask>>>) {
+        let slot = self.loading.remove(&key);
         match loaded {
-            Ok(None) => {}
-            Ok(Some(_)) if self.calls.contains_key(&key) => {}
-            Ok(Some(loaded)) if loaded.record.task.claim.is_some() => {}
-            Ok(Some(loaded)) => {
-                if self.keep_call(*loaded).is_some() {
-                    self.task_waits(key);
+            Ok(loaded) => {
+                self.store_answers();
+                let kept = self.calls.contains_key(&key);
+                let waits = |loaded: &LoadedTask| loaded.record.task.claim.is_none();
+                let loaded = loaded.filter(|loaded| !kept && waits(loaded));
+                if kept || loaded.is_some_and(|loaded| self.keep_call(*loaded).is_some()) {
+                    return self.task_waits_with(key, slot);
                 }
             }
             Err(error) => {
                 tracing::warn!(call = %key, "read a task, again later: {error}");
+                self.outages.begin(self.clock.now());
                 let store = self.store.clone();
-                self.read_later(async move {
-                    let loaded = load_task(&*store, key).await;
-                    Message::TaskLoaded { call: key, loaded: loaded.map(|task| task.map(Box::new)) }
-                });
+                self.read_later(
+                    async move { Message::task_loaded(key, load_task(&*store, key).await) },
+                );
+            }
+        }
+        slot.into_iter().for_each(|slot| self.slots.free(slot));
+    }
+
+    /// A task was read, perhaps because there is a slot for it.
+    fn task_waits_with(&mut self, key: CallKey, slot: Option<Slot>) {
+        let now = self.clock.now();
+        let is_due = self.calls.get(&key).is_some_and(|call| {
+            call.task.claim.is_none() && call.task.wake_at <= now && self.stopping.is_none()
+        });
+        match slot {
+            Some(slot) if is_due && !self.has_waited_too_long(key) => self.claim_next(key, slot),
+            slot => {
+                slot.into_iter().for_each(|slot| self.slots.free(slot));
+                self.task_waits(key);
             }
         }
     }
@@ -393,7 +429,7 @@ impl Engine {
         let begun = begin_code(key, &workflow, &started.input);
         let code = begun.map_err(Blocked::Unreadable)?;
         let mut run = new_run(key, row.id.clone(), code, About::new(row, &started));
-        run.calls = record.tasks.iter().map(|task| task.call.seq).collect();
+        run.calls = OpenCalls::of(record);
         for row in &record.messages {
             run.later.insert((row.due_at, run.arrivals), row.clone());
             run.arrivals += 1;
@@ -404,7 +440,7 @@ impl Engine {
         let mut rest = run.code.replay(&record.events)?;
         self.settle_what_ended(&mut run, record);
         // A limit that the last turn passed ends the run now, if a crash kept it from that.
-        if let Some(failure) = self.passed_limit(&run) {
+        if let Some(failure) = self.passed_limit(&run, &rest) {
             rest.extend(run.code.fail(failure));
         }
         let mut draft = Draft::default();
@@ -436,7 +472,7 @@ impl Engine {
     fn settle_what_ended(&self, run: &mut HotRun, record: &RunRecord) {
         for seq in run.code.machine().lock().settling() {
             let is_result = |row: &MessageRow| row.id == result_id(run.key, seq);
-            if !run.calls.contains(&seq) && !record.messages.iter().any(is_result) {
+            if !run.calls.contains(seq) && !record.messages.iter().any(is_result) {
                 run.news.push_back(cancelled_call(seq, 0));
             }
         }
@@ -540,8 +576,9 @@ fn blocked(uid: Uid, error: &str) -> InstanceWrite {
 async fn scan(store: &dyn Store, known: Arc<[String]>) -> Result<Scan> {
     let end = Timestamp::from_millis(i64::MAX);
     let tasks = store.due_tasks(Some(known), end, SCAN).await?;
+    let deadlines = store.due_deadlines(end, SCAN).await?;
     let messages = store.due_messages(end, SCAN).await?;
-    Ok(Scan { tasks, messages })
+    Ok(Scan { tasks, deadlines, messages })
 }
 
 async fn left_blocked(store: &dyn Store) -> Result<Vec<InstanceRow>> {
@@ -549,7 +586,7 @@ async fn left_blocked(store: &dyn Store) -> Result<Vec<InstanceRow>> {
     store.list(InstanceFilter { status, limit: SCAN, ..InstanceFilter::default() }).await
 }
 
-async fn load_task(store: &dyn Store, key: CallKey) -> Result<Option<LoadedTask>> {
+pub(super) async fn load_task(store: &dyn Store, key: CallKey) -> Result<Option<LoadedTask>> {
     let Some(record) = store.load_task(key).await? else { return Ok(None) };
     let policy = store.policy(&record.task.policy).await?;
     Ok(Some(LoadedTask { record, policy }))
@@ -590,7 +627,7 @@ pub(super) fn new_run(key: RunKey, id: String, code: Run, about: About) -> HotRu
         news: VecDeque::new(),
         later: BTreeMap::new(),
         arrivals: 0,
-        calls: HashSet::new(),
+        calls: OpenCalls::default(),
         request_id: None,
         touched: 0,
         tries: 0,

@@ -9,7 +9,8 @@
 //!    and hands them back. It never waits to fill a batch.
 //! 4. Then the effects happen: attempts begin, callers get their answer.
 //!
-//! Tasks and timers that are due soon are kept by time (`due.rs`); the rest stays in the store.
+//! Tasks and timers that are due soon are kept by time (`due.rs`); the rest stays in the store. A
+//! task that is due waits for a slot (`slots.rs`), but not for ever (`deadline.rs`).
 //! Runs and tasks that are not in memory are loaded when something happens to them (`load.rs`).
 //! Attempts that write to the user's own tables are in `transact.rs`.
 //! All this only the owner of a store does; who that is, and what the others do, is in `own.rs`.
@@ -18,13 +19,17 @@
 
 mod call;
 mod commit;
+mod deadline;
 mod due;
 mod load;
 mod next;
+mod open;
 mod own;
 mod request;
 mod run;
+mod slots;
 mod stop;
+mod story;
 mod transact;
 mod wide;
 
@@ -39,7 +44,8 @@ use resurgam_sdk::{Registry, States};
 use resurgam_store::Ownership;
 use resurgam_store::Store;
 use resurgam_store::rows::{
-    DueMessage, DueTask, InstanceRow, MessageRow, PolicyRow, RunRecord, TaskRecord,
+    DueDeadline, DueMessage, DueTask, Heartbeat, InstanceRow, MessageRow, PolicyRow, RunRecord,
+    TaskRecord,
 };
 use tokio::sync::{mpsc, watch};
 
@@ -49,11 +55,13 @@ use crate::options::Options;
 use crate::policy::Policies;
 use call::HotCall;
 use commit::{Fate, Outbox, Pending};
+use deadline::Outages;
 use due::Due;
 use load::Tries;
 use own::{Hearing, Role};
 pub(crate) use request::{Reply, Request};
 use run::{Asleep, HotRun};
+use slots::{Slot, Slots};
 use stop::Stopping;
 pub(crate) use transact::Ask;
 use transact::Transactions;
@@ -77,6 +85,12 @@ pub struct Engine {
     calls: HashMap<CallKey, HotCall>,
     transactions: Transactions,
     due: Due,
+    slots: Slots,
+    /// The slots of tasks that are being read.
+    loading: HashMap<CallKey, Slot>,
+    /// The slots of plain functions that have not returned, by the token of their attempt.
+    threads: HashMap<u64, Slot>,
+    outages: Outages,
     outbox: Outbox,
     waiters: HashMap<Uid, Vec<Reply<crate::handle::Outcome>>>,
     /// Runs that are not in memory and have news, or are being read.
@@ -116,6 +130,10 @@ pub(crate) enum Message {
     Transact(Ask),
     /// The store ran a transaction.
     Transacted(Ask, resurgam_store::Result<resurgam_store::Transacted>),
+    /// An attempt reports how far it has come.
+    Heartbeat { call: CallKey, token: u64, heartbeat: Heartbeat },
+    /// A plain function returned, whatever has become of its attempt.
+    ThreadFree { token: u64 },
     /// A task that is due was read.
     TaskLoaded { call: CallKey, loaded: resurgam_store::Result<Option<Box<LoadedTask>>> },
     /// A run that has news was read.
@@ -142,6 +160,12 @@ pub(crate) enum Message {
     Finished { uid: Uid, outcome: crate::handle::Outcome },
 }
 
+impl Message {
+    fn task_loaded(call: CallKey, loaded: resurgam_store::Result<Option<LoadedTask>>) -> Self {
+        Message::TaskLoaded { call, loaded: loaded.map(|task| task.map(Box::new)) }
+    }
+}
+
 /// A task with its policy.
 #[derive(Debug)]
 pub(crate) struct LoadedTask {
@@ -153,6 +177,7 @@ pub(crate) struct LoadedTask {
 #[derive(Debug)]
 pub(crate) struct Scan {
     pub(crate) tasks: Vec<DueTask>,
+    pub(crate) deadlines: Vec<DueDeadline>,
     pub(crate) messages: Vec<DueMessage>,
 }
 
@@ -174,6 +199,12 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
+    /// A mailbox, and where its messages come out.
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> (Self, mpsc::UnboundedReceiver<Envelope>) {
+        let (sender, inbox) = mpsc::unbounded_channel();
+        (Mailbox { sender, clock, tenure: None }, inbox)
+    }
+
     /// Hands over a message. When the loop is gone, whoever waits for an answer hears of it
     /// because the message is dropped.
     pub(crate) fn send(&self, message: Message) {
@@ -202,8 +233,7 @@ impl Engine {
         clock: Arc<dyn Clock>,
         options: Options,
     ) -> (Self, Handle) {
-        let (sender, inbox) = mpsc::unbounded_channel();
-        let mailbox = Mailbox { sender, clock: clock.clone(), tenure: None };
+        let (mailbox, inbox) = Mailbox::new(clock.clone());
         let registry = Arc::new(registry);
         let (owns, owned) = watch::channel(false);
         let handle = Handle::new(
@@ -215,7 +245,11 @@ impl Engine {
             options.work,
         );
         let engine = Engine {
-            due: Due::new(options.slots, options.horizon, clock.now()),
+            due: Due::new(options.horizon, clock.now()),
+            slots: Slots::new(options.slots, registry.limits(), options.queue_slots.clone()),
+            loading: HashMap::new(),
+            threads: HashMap::new(),
+            outages: Outages::default(),
             policies: Policies::new(options.retry.clone()),
             node: new_node(),
             changes: store.changes(),
@@ -275,20 +309,20 @@ impl Engine {
     /// A batch is durable: the next one is on its way before the effects of this one happen, so
     /// that the disk does not wait for them.
     async fn batch_done(&mut self, done: Vec<(Pending, Fate)>) {
-        self.outbox.in_flight = None;
+        let since = self.outbox.landed();
         self.commit();
         let next = self.poll_commit().await;
-        self.committed(done);
+        self.committed(done, since);
         if let Some(done) = next {
-            self.outbox.in_flight = None;
-            self.committed(done);
+            let since = self.outbox.landed();
+            self.committed(done, since);
         }
     }
 
     /// Lets the batch that is on its way get on, without waiting for it: nothing is sent to the
     /// store before the first look.
     async fn poll_commit(&mut self) -> Option<Vec<(Pending, Fate)>> {
-        let commit = self.outbox.in_flight.as_mut()?;
+        let (_, commit) = self.outbox.in_flight.as_mut()?;
         match poll_fn(|context| Poll::Ready(commit.as_mut().poll(context))).await {
             Poll::Ready(done) => Some(done),
             Poll::Pending => None,
@@ -324,6 +358,10 @@ impl Engine {
             }
             Message::Transact(ask) => self.transact(ask),
             Message::Transacted(ask, answer) => self.transacted(ask, answer),
+            Message::Heartbeat { call, token, heartbeat } => {
+                self.attempt_reports(call, token, heartbeat);
+            }
+            Message::ThreadFree { token } => self.thread_free(token),
             Message::TaskLoaded { call, loaded } => self.task_loaded(call, loaded),
             Message::RunLoaded { uid, loaded } => self.run_loaded(uid, loaded),
             Message::Scanned { found } => self.scanned(found),
@@ -347,7 +385,7 @@ impl Engine {
         };
         let committed = async {
             match &mut self.outbox.in_flight {
-                Some(commit) => commit.as_mut().await,
+                Some((_, commit)) => commit.as_mut().await,
                 None => std::future::pending().await,
             }
         };

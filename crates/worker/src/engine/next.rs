@@ -228,7 +228,7 @@ impl Engine {
 
     /// Nothing of a run that is over stays open.
     pub(super) fn end_run(&mut self, run: &mut HotRun, draft: &mut Draft) {
-        for seq in std::mem::take(&mut run.calls) {
+        for seq in run.calls.drain() {
             self.forget_call(run.key.call(seq));
         }
         draft.closed = true;

@@ -24,9 +24,11 @@ use resurgam_store::rows::{DueMessage, InstanceRow, Message as StoredMessage, Me
 use resurgam_store::{InstanceWrite, MessageWrite, Ownership, Owning, Result, Step, Store};
 
 use super::commit::{Effect, Pending, Refusal};
+use super::deadline::Outages;
 use super::due::Due;
 use super::request::Reply;
 use super::run::{News, Origin, news_of, put_back};
+use super::slots::Slots;
 use super::{Engine, Message, new_node};
 use crate::clock::Clock;
 use crate::error::Error;
@@ -164,7 +166,12 @@ impl Engine {
         self.calls.clear();
         self.transactions = super::Transactions::default();
         self.blocked.clear();
-        self.due = Due::new(self.options.slots, self.options.horizon, self.clock.now());
+        self.due = Due::new(self.options.horizon, self.clock.now());
+        self.outages = Outages::default();
+        let queues = self.options.queue_slots.clone();
+        self.slots = Slots::new(self.options.slots, self.registry.limits(), queues);
+        self.loading.clear();
+        self.threads.clear();
         // Claims of the node that it was count as lost, like those of any other.
         self.node = new_node();
         self.take_role(Role::Asking);

@@ -16,6 +16,7 @@ use super::Engine;
 use super::commit::{BYTES, Effect};
 use super::load::Tries;
 use super::next::{About, first_messages};
+use super::open::OpenCalls;
 use super::own::Hearing;
 use super::request::Reply;
 use crate::error::Error;
@@ -34,7 +35,7 @@ pub(super) struct HotRun {
     /// Messages that are stored and not due yet, by time and arrival.
     pub(super) later: BTreeMap<(Timestamp, u64), MessageRow>,
     pub(super) arrivals: u64,
-    pub(super) calls: HashSet<Seq>,
+    pub(super) calls: OpenCalls,
     /// What makes a repeated start the same one, until the first is durable.
     pub(super) request_id: Option<String>,
     pub(super) about: About,
@@ -161,7 +162,7 @@ impl Engine {
             // Before the turn: should it close the run, this is not part of what is closed.
             draft.remove_source(run.key.uid, &news, expected);
             if let Origin::Call { call, .. } = &news.origin {
-                run.calls.remove(&call.seq);
+                run.calls.remove(call.seq);
             }
             if expected && let Err(blocked) = self.take_turn(run, draft, &news.event) {
                 run.news.push_front(news);
@@ -205,14 +206,14 @@ impl Engine {
         let mut commands = run.code.turn(&event)?;
         metrics::counter!("resurgam.turns").increment(1);
         draft.step.events.push((run.key, event));
-        if let Some(failure) = self.passed_limit(run) {
+        if let Some(failure) = self.passed_limit(run, &commands) {
             commands.extend(run.code.fail(failure));
         }
         self.record(run, draft, commands, at)
     }
 
-    /// The limit that a run has passed: it fails with it.
-    pub(super) fn passed_limit(&self, run: &HotRun) -> Option<Failure> {
+    /// The limit that a run passes with these commands: it fails with it.
+    pub(super) fn passed_limit(&self, run: &HotRun, commands: &[Command]) -> Option<Failure> {
         if run.code.is_closed() || run.code.machine().lock().is_ending() {
             return None;
         }
@@ -225,9 +226,15 @@ impl Engine {
         }
         let (open, most) =
             (run.code.machine().lock().open_activities(), self.options.max_open_calls);
-        (open > most).then(|| {
+        if open > most {
             let message = format!("{open} activity calls are open at once, {most} are allowed");
-            Failure::terminal(message).with_type("OpenCallsLimit")
+            return Some(Failure::terminal(message).with_type("OpenCallsLimit"));
+        }
+        let (bytes, most) = (run.calls.bytes_after(commands), self.options.max_open_input);
+        (bytes > most).then(|| {
+            let message =
+                format!("the arguments of open calls have {bytes} bytes, {most} are allowed");
+            Failure::terminal(message).with_type("OpenInputLimit")
         })
     }
 
@@ -247,7 +254,7 @@ impl Engine {
             draft.step.events.push((run.key, Event { seq, at, kind: record }));
             match kind {
                 CommandKind::ScheduleActivity(call) => {
-                    run.calls.insert(seq);
+                    run.calls.insert(seq, call.input.len());
                     let name = call.name.clone();
                     self.schedule_call(key, call, run, at, draft).map_err(|error| {
                         Blocked::Unreadable(format!("the retry policy of {name}: {error}"))
@@ -255,12 +262,12 @@ impl Engine {
                 }
                 CommandKind::CancelActivity { activity, settle: false } => {
                     // One that ended while the run could not take notice has no task any more.
-                    if run.calls.remove(&activity) {
+                    if run.calls.remove(activity) {
                         self.cancel_call(run.key.call(activity), draft);
                     }
                 }
                 CommandKind::CancelActivity { activity, settle: true } => {
-                    if run.calls.contains(&activity) {
+                    if run.calls.contains(activity) {
                         self.settle_call(run, activity, draft);
                     }
                 }
@@ -329,7 +336,8 @@ impl Engine {
     }
 
     /// What a command leaves open: a call that names no queue goes to its activity's, or else to
-    /// its instance's; a child without an id is called after its parent.
+    /// its instance's; a child without an id is called after its parent. What it says at too great
+    /// length is cut: that ends the run, so no replay compares it with what the code says.
     fn fill_in(&self, run: &HotRun, seq: Seq, kind: &mut CommandKind) {
         match kind {
             CommandKind::ScheduleActivity(call) if call.options.queue.is_none() => {
@@ -337,6 +345,9 @@ impl Engine {
                 let queue = activity.and_then(|activity| activity.options.queue.clone());
                 let own = Some(&run.about.queue).filter(|queue| *queue != DEFAULT_QUEUE);
                 call.options.queue = queue.or_else(|| own.cloned());
+            }
+            CommandKind::Fail { failure, .. } | CommandKind::EndCancelled { failure, .. } => {
+                *failure = std::mem::take(failure).bounded();
             }
             CommandKind::StartChild(child) => {
                 let place = match run.key.run {
@@ -387,7 +398,7 @@ impl Engine {
         let Some(call) = begun else {
             // No attempt runs, and those before have failed: it cannot have taken effect.
             let attempt = self.calls.get(&key).map_or(0, |call| call.task.attempt);
-            run.calls.remove(&activity);
+            run.calls.remove(activity);
             self.cancel_call(key, draft);
             return run.news.push_front(cancelled_call(activity, attempt));
         };

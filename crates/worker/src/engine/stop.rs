@@ -71,10 +71,12 @@ impl Engine {
             stopping.interrupted = true;
             stopping.until = until;
         }
-        // A claim whose code never began is handed back when it is durable.
+        // A claim that is not durable yet is handed back when it is.
         let begun = |key: &CallKey| self.calls.get(key).is_some_and(|call| call.running.is_some());
         for key in running.into_iter().filter(begun).collect::<Vec<_>>() {
-            self.attempt_interrupted(key);
+            if !self.withdraw_attempt(key) {
+                self.attempt_interrupted(key);
+            }
         }
     }
 }

@@ -179,9 +179,8 @@ impl Engine {
     /// The call is over. Dropping it ends the attempt where it waits for its transaction.
     fn transaction_done(&mut self, ask: &Ask, message: MessageRow) {
         let CallKey { run, seq } = ask.call;
-        if let Some(call) = self.calls.remove(&ask.call).filter(|call| call.task.claim.is_some()) {
-            self.due.free_slot(&call.task.name);
-        }
+        self.free_slot(ask.call);
+        self.calls.remove(&ask.call);
         match self.runs.get_mut(&run.uid).filter(|hot| hot.key == run) {
             Some(hot) => {
                 hot.calls.remove(&seq);

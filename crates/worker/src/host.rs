@@ -1,0 +1,278 @@
+//! The worker's side of an [`ActivityContext`](resurgam_sdk::ActivityContext): what an attempt can
+//! be told, and what it tells.
+//!
+//! It is shared between the attempt, on whatever thread that runs, and the loop. Heartbeats are
+//! taken here and handed on to the loop: the first at once, later ones not more often than the
+//! throttle allows, so that an attempt may report as often as it likes.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use resurgam_core::{CallKey, Failure, Kind, Payload, Timestamp, UserWork};
+use resurgam_sdk::{ActivityDefinition, AttemptHost, HostFuture};
+use resurgam_store::rows::Heartbeat;
+use tokio::sync::Notify;
+
+use crate::clock::{Busy, Clock};
+use crate::engine::{Ask, Mailbox, Message};
+
+/// What an attempt and the loop share.
+#[derive(Debug)]
+pub(crate) struct Host {
+    about: About,
+    clock: Arc<dyn Clock>,
+    mailbox: Mailbox,
+    state: Mutex<State>,
+    told: Notify,
+    given_up: Notify,
+    held_back: Notify,
+}
+
+/// What a host knows about its attempt.
+#[derive(Debug)]
+pub(crate) struct About {
+    pub(crate) call: CallKey,
+    pub(crate) token: u64,
+    pub(crate) number: u32,
+    pub(crate) activity: Arc<ActivityDefinition>,
+    pub(crate) instance: String,
+    /// The shortest time between two heartbeats that are handed on.
+    pub(crate) throttle: Duration,
+    /// The largest details of a heartbeat, in bytes.
+    pub(crate) max_payload: usize,
+}
+
+/// An attempt's name, for a clock that wants to know; most do not.
+impl fmt::Display for About {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "attempt {} of {} in {}", self.number, self.activity.name, self.instance)
+    }
+}
+
+#[derive(Debug)]
+struct State {
+    /// Held while the attempt works, and not while it waits on its context.
+    busy: Option<Busy>,
+    waiting: bool,
+    code: Code,
+    /// It is to end.
+    told: bool,
+    /// Nobody wants to hear of it any more.
+    over: bool,
+    /// Its start, or its last heartbeat.
+    last_sign: Timestamp,
+    latest: Option<Heartbeat>,
+    /// When a heartbeat was last handed on to the loop.
+    handed_on: Option<Timestamp>,
+    is_held_back: bool,
+    /// Held until the clock knows when a heartbeat is handed on that was held back.
+    alarm: Option<Busy>,
+}
+
+/// Where the activity's code is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Code {
+    /// It has not begun.
+    New,
+    /// It may have done something.
+    Begun,
+    /// It never begins.
+    Withdrawn,
+}
+
+impl Host {
+    pub(crate) fn new(about: About, clock: Arc<dyn Clock>, mailbox: Mailbox) -> Self {
+        let state = State {
+            busy: Some(clock.busy(&about)),
+            waiting: false,
+            code: Code::New,
+            told: false,
+            over: false,
+            last_sign: clock.now(),
+            latest: None,
+            handed_on: None,
+            is_held_back: false,
+            alarm: None,
+        };
+        let (told, given_up, held_back) = (Notify::new(), Notify::new(), Notify::new());
+        Host { about, clock, mailbox, state: Mutex::new(state), told, given_up, held_back }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says that the code begins. False when it must not.
+    pub(crate) fn begin(&self) -> bool {
+        let mut state = self.lock();
+        if state.code == Code::New {
+            state.code = Code::Begun;
+        }
+        state.code == Code::Begun
+    }
+
+    /// Keeps the code from beginning. False when it has begun.
+    pub(crate) fn withdraw(&self) -> bool {
+        let mut state = self.lock();
+        if state.code == Code::New {
+            state.code = Code::Withdrawn;
+        }
+        state.code == Code::Withdrawn
+    }
+
+    /// Tells the attempt that it is to end.
+    pub(crate) fn tell(&self) {
+        let mut state = self.lock();
+        state.told = true;
+        if state.waiting {
+            // From here on it has something to do; the clock must not run on before it did.
+            state.busy = Some(self.clock.busy(&self.about));
+        }
+        drop(state);
+        self.told.notify_waiters();
+    }
+
+    /// Tells the attempt that it is to end, and that nobody wants to hear of it any more.
+    pub(crate) fn end(&self) {
+        self.lock().over = true;
+        self.tell();
+    }
+
+    /// Ends the attempt, and what watches over it.
+    pub(crate) fn give_up(&self) {
+        self.end();
+        self.given_up.notify_one();
+    }
+
+    /// Ready when the attempt was given up.
+    pub(crate) async fn given_up(&self) {
+        self.given_up.notified().await;
+    }
+
+    /// Lets the clock go on without this attempt: nobody watches over it any more.
+    pub(crate) fn leave(&self) {
+        self.release();
+        drop(self.lock().alarm.take());
+    }
+
+    /// Lets the clock go on while the attempt waits.
+    fn release(&self) {
+        let _released = self.lock().busy.take();
+    }
+
+    /// When the attempt last gave a sign of life.
+    pub(crate) fn last_sign(&self) -> Timestamp {
+        self.lock().last_sign
+    }
+
+    /// What the attempt reported last.
+    pub(crate) fn heartbeat(&self) -> Option<Heartbeat> {
+        self.lock().latest.clone()
+    }
+
+    /// Hands heartbeats on that had to wait, for as long as it is polled.
+    pub(crate) async fn hand_on(&self) -> std::convert::Infallible {
+        loop {
+            self.held_back.notified().await;
+            let next = self.lock().handed_on.map(|at| at.saturating_add(self.about.throttle));
+            let moment = self.clock.sleep_until(next.unwrap_or(self.clock.now()));
+            drop(self.lock().alarm.take());
+            let _busy = moment.await;
+            let mut state = self.lock();
+            if state.is_held_back {
+                self.send(&mut state);
+            }
+        }
+    }
+
+    /// Takes a heartbeat: hands it on, or keeps it until the throttle allows that.
+    fn take(&self, state: &mut State, details: Payload, at: Timestamp) {
+        state.latest = Some(Heartbeat { details, at });
+        let throttle = self.about.throttle;
+        if state.handed_on.is_none_or(|before| before.saturating_add(throttle) <= at) {
+            self.send(state);
+        } else if !std::mem::replace(&mut state.is_held_back, true) {
+            state.alarm = Some(self.clock.busy(&self.about));
+            self.held_back.notify_one();
+        }
+    }
+
+    fn send(&self, state: &mut State) {
+        state.is_held_back = false;
+        state.handed_on = Some(self.clock.now());
+        let About { call, token, .. } = self.about;
+        if let Some(heartbeat) = state.latest.clone().filter(|_| !state.over) {
+            self.mailbox.send(Message::Heartbeat { call, token, heartbeat });
+        }
+    }
+}
+
+impl AttemptHost for Host {
+    fn cancelled(&self) -> HostFuture<'_> {
+        Box::pin(async move {
+            let told = self.told.notified();
+            tokio::pin!(told);
+            // Listening begins before looking, so nothing is missed in between.
+            told.as_mut().enable();
+            {
+                let mut state = self.lock();
+                if state.told {
+                    return;
+                }
+                state.waiting = true;
+                state.busy = None;
+            }
+            told.await;
+            self.lock().waiting = false;
+        })
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.lock().told
+    }
+
+    fn sleep(&self, time: Duration) -> HostFuture<'_> {
+        Box::pin(async move {
+            let moment = self.clock.sleep_until(self.clock.now().saturating_add(time));
+            self.release();
+            let busy = moment.await;
+            self.lock().busy = Some(busy);
+        })
+    }
+
+    fn heartbeat(&self, details: Option<Payload>) -> Result<(), Failure> {
+        let (now, most) = (self.clock.now(), self.about.max_payload);
+        let size = details.as_ref().map_or(0, Payload::len);
+        let mut state = self.lock();
+        state.last_sign = now;
+        if let Some(details) = details.filter(|_| size <= most && !state.over) {
+            self.take(&mut state, details, now);
+        }
+        if state.told {
+            let message = "the attempt is to end: it was cancelled, it ran out of time, or its \
+                           process stops";
+            return Err(Failure::of_kind(Kind::Cancelled, message));
+        }
+        if size > most {
+            let name = &self.about.activity.name;
+            let message =
+                format!("heartbeat of {name}: the details have {size} bytes, {most} are allowed");
+            return Err(Failure::terminal(message).with_type("PayloadTooLarge"));
+        }
+        Ok(())
+    }
+
+    fn transact(&self, work: UserWork) -> HostFuture<'_, Failure> {
+        Box::pin(async move {
+            let About { call, token, .. } = self.about;
+            let (ask, answer) = Ask::new(call, token, work);
+            self.mailbox.send(Message::Transact(ask));
+            // The engine has it, and may have to wait for the store: time goes on.
+            self.release();
+            let (failure, busy) = answer.await.unwrap_or_else(|_| (Ask::over(), Busy::default()));
+            self.lock().busy = Some(busy);
+            failure
+        })
+    }
+}
