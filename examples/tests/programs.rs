@@ -133,3 +133,25 @@ fn an_import_goes_on_where_it_was() {
     ];
     twice(env!("CARGO_BIN_EXE_heartbeat"), &lines);
 }
+
+#[test]
+fn the_schedules_go_on_when_the_program_is_run_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("cron.db");
+    for started in 1..=2 {
+        let text = run(env!("CARGO_BIN_EXE_cron"), &file);
+        check(
+            &text,
+            &[
+                "polled the mailbox\npolled the mailbox\n7 reports are made up for\n",
+                "the one of now says \"June: nothing happened\"",
+                &format!("nightly: fires, {started} started, 0 missed, 0 skipped, 5 next times"),
+                "poll: paused, ",
+                "nightly/2026-06-01T01:00:00Z ",
+                "nightly/2026-06-07T01:00:00Z ",
+                " polls are deleted",
+            ],
+        );
+        assert_eq!(text.matches("nightly/2026-06-").count(), 7, "{text}");
+    }
+}

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use resurgam_core::Timestamp;
 use resurgam_core::schedule::{
-    BATCH, CheckedSchedule, Overlap, Rule, Schedule, State, decide, time_text,
+    BATCH, CheckedSchedule, Overlap, Rule, Schedule, State, decide, decide_at_most, time_text,
 };
 use serde_json::{Value, json};
 
@@ -580,6 +580,29 @@ fn both_written_forms_say_everything() {
         {"anchor":"2026-01-01T00:00:00Z","every":"90s","id":"poll"}
         {"v":1,"schedule":{"id":"poll","every":"90s","anchor":"2026-01-01T00:00:00Z"}}
     "#]].assert_eq(&text);
+}
+
+#[test]
+fn a_decision_in_pieces_comes_to_the_same() {
+    let now = at("2026-01-01T01:00:30Z");
+    for overlap in [Overlap::Skip, Overlap::BufferOne, Overlap::Allow] {
+        let schedule = minutely().overlap(overlap).catch_up(Duration::from_secs(600));
+        let schedule = schedule.check().unwrap();
+        let mut state = State::new(at("2026-01-01T00:00:30Z"));
+        state.buffered = Some(state.decided).filter(|_| overlap == Overlap::BufferOne);
+        let whole = decide(&schedule, &state, now, false);
+        let (mut started, mut open) = (Vec::new(), false);
+        let wake_at = loop {
+            let piece = decide_at_most(&schedule, &state, now, open, 1);
+            assert!(piece.start.len() <= 1);
+            started.extend(&piece.start);
+            (state, open) = (piece.state, true);
+            if piece.wake_at != Some(now) {
+                break piece.wake_at;
+            }
+        };
+        assert_eq!((started, state, wake_at), (whole.start, whole.state, whole.wake_at));
+    }
 }
 
 #[test]

@@ -9,8 +9,9 @@ use std::time::Duration;
 use resurgam_core::retry::RetryPolicy;
 use resurgam_sdk::{Activity, Constructor, Registry, States, Workflow};
 use resurgam_store::Store;
+use resurgam_store::rows::Status;
 use resurgam_store_sqlite::{Options as SqliteOptions, SqliteStore};
-use resurgam_worker::{Clock, Engine, Error, Options, Result, SystemClock};
+use resurgam_worker::{Clock, Engine, Error, Options, Result, Retention, SystemClock};
 use tokio::task::JoinHandle;
 
 use crate::{Client, Failure, sqlite, submit};
@@ -220,6 +221,28 @@ impl AppBuilder {
     /// How long attempts may go on when the app stops.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.parts.options.grace = grace;
+        self
+    }
+
+    /// How long closed instances stay before they are deleted, with everything of theirs; for ever,
+    /// unless set. [`AppBuilder::retention_of`] says it for one way to close.
+    pub fn retention(mut self, time: Duration) -> Self {
+        self.parts.options.retention = Retention::all(time);
+        self
+    }
+
+    /// How long instances stay that closed in this way.
+    pub fn retention_of(mut self, status: Status, time: Duration) -> Self {
+        let retention = &mut self.parts.options.retention;
+        match status {
+            Status::Completed => retention.completed = Some(time),
+            Status::Failed => retention.failed = Some(time),
+            Status::Cancelled => retention.cancelled = Some(time),
+            Status::Running | Status::Blocked => {
+                let error = format!("retention: what is {} is not closed", status.name());
+                self.parts.note(Err(error));
+            }
+        }
         self
     }
 

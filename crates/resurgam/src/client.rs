@@ -13,7 +13,7 @@ use resurgam_core::retry::RetryPolicy;
 use resurgam_sdk::{Activity, Workflow};
 use resurgam_store::rows::Owner;
 use resurgam_store_sqlite::Options as SqliteOptions;
-use resurgam_worker::{Error, Handle, IfExists, Result, StartOptions, SystemClock};
+use resurgam_worker::{ClosedFilter, Error, Handle, IfExists, Result, StartOptions, SystemClock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinHandle;
@@ -144,6 +144,18 @@ impl Client {
         self.handle.terminate(id, reason).await
     }
 
+    /// Deletes closed instances with everything of theirs, piece by piece so that others can write
+    /// meanwhile, and says how many.
+    pub async fn delete_closed(&self, filter: ClosedFilter) -> Result<u64> {
+        self.handle.delete_closed(filter).await
+    }
+
+    /// Deletes one closed instance with everything of it; an open one is refused. Its id is free
+    /// then, and whoever still waits for it hears that it is gone.
+    pub async fn delete(&self, id: &str) -> Result<()> {
+        self.handle.delete(id).await
+    }
+
     /// The instance of this id, whose result is a `T`.
     pub async fn instance<T: DeserializeOwned>(&self, id: &str) -> Result<Option<Instance<T>>> {
         let row = self.find(id).await?;
@@ -151,11 +163,11 @@ impl Client {
     }
 }
 
-fn millis(time: Duration) -> u64 {
+pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn bad_value(what: String, error: impl fmt::Display) -> Error {
+pub(crate) fn bad_value(what: String, error: impl fmt::Display) -> Error {
     let failure = resurgam_core::Failure::terminal(format!("the value has no JSON form: {error}"));
     Error::failed(&what, failure)
 }

@@ -33,6 +33,7 @@ mod client;
 mod export;
 mod instance;
 mod look;
+mod schedule;
 pub mod sqlite;
 mod submit;
 
@@ -41,6 +42,7 @@ pub use client::{Client, Start};
 pub use instance::Instance;
 pub use look::{Description, PendingCall, WaitsFor};
 pub use resurgam_core::event::{Compensation, ParentClose};
+pub use resurgam_core::schedule::{Overlap, Rule, Schedule};
 pub use resurgam_core::{Failure, FailureLabel, FailureType, Kind, Payload, Timestamp, retry};
 pub use resurgam_macros::{FailureType, activity, workflow};
 pub use resurgam_sdk::{
@@ -50,7 +52,8 @@ pub use resurgam_store::rows::{
     AttemptOutcome, AttemptRow, Heartbeat, InstanceFilter, InstanceRow, Owner, Status,
 };
 pub use resurgam_store_sqlite::{Options as SqliteOptions, SyncMode};
-pub use resurgam_worker::{Error, IfExists, Outcome, Result};
+pub use resurgam_worker::{ClosedFilter, Error, IfExists, Outcome, Result, Retention};
+pub use schedule::{NewSchedule, ScheduleDescription};
 
 /// What most programs need.
 pub mod prelude {

@@ -117,6 +117,7 @@ fn step(run: RunKey, seq: u64, (next_run, next_seq): (RunKey, u64)) -> Step {
         started_at: Timestamp::from_millis(1_700_000_000_000),
         after_cancel: false,
         retry_metadata: None,
+        after_cancel: false,
     });
     let scheduled = EventKind::ActivityScheduled(ActivityScheduled {
         name: "charge".into(),

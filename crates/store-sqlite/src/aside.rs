@@ -3,7 +3,8 @@
 //! A reader that steps over such a row hands it to the writer, which marks it in the column `bad`.
 //! Marked rows are left out where work is looked for, so they cost nothing and hold up nobody; an
 //! operator sees them with the reason. Marks are cleared on opening: what this version cannot read,
-//! another may.
+//! another may. Rows of the inbox are refused instead: they have a column for the reason, and whoever
+//! inserted them looks there.
 
 use resurgam_core::Uid;
 use rusqlite::{Connection, Result, params};
@@ -26,6 +27,8 @@ pub(crate) enum Table {
     Message,
     Task,
     Attempt,
+    Schedule,
+    Inbox,
 }
 
 /// A row to set aside.
@@ -37,7 +40,9 @@ pub(crate) struct SetAside {
 }
 
 impl Table {
-    const ALL: [Table; 4] = [Table::Instance, Table::Message, Table::Task, Table::Attempt];
+    /// Those with a column `bad`.
+    const MARKED: [Table; 5] =
+        [Table::Instance, Table::Message, Table::Task, Table::Attempt, Table::Schedule];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -45,6 +50,24 @@ impl Table {
             Table::Message => "message",
             Table::Task => "task",
             Table::Attempt => "attempt",
+            Table::Schedule => "schedule",
+            Table::Inbox => "inbox",
+        }
+    }
+
+    /// Where the reason goes.
+    const fn reason(self) -> &'static str {
+        match self {
+            Table::Inbox => "error",
+            _ => "bad",
+        }
+    }
+
+    /// The instance that a row belongs to.
+    const fn uid(self) -> &'static str {
+        match self {
+            Table::Schedule | Table::Inbox => "NULL",
+            _ => "uid",
         }
     }
 }
@@ -54,8 +77,8 @@ impl Table {
 pub(crate) fn mark(connection: &Connection, rows: &[SetAside]) -> Result<()> {
     let transaction = connection.unchecked_transaction()?;
     for row in rows {
-        let sql =
-            format!("UPDATE {} SET bad = ?2 WHERE rowid = ?1 AND bad IS NULL", row.table.name());
+        let (table, reason) = (row.table.name(), row.table.reason());
+        let sql = format!("UPDATE {table} SET {reason} = ?2 WHERE rowid = ?1 AND {reason} IS NULL");
         connection.prepare_cached(&sql)?.execute(params![row.rowid, row.why])?;
     }
     transaction.commit()
@@ -64,8 +87,9 @@ pub(crate) fn mark(connection: &Connection, rows: &[SetAside]) -> Result<()> {
 /// The rows that are marked, at most `limit` of each table.
 pub(crate) fn marked(connection: &Connection, limit: u32) -> Result<Vec<BadRow>> {
     let mut found = Vec::new();
-    for table in Table::ALL.map(Table::name) {
-        let sql = format!("SELECT uid, bad FROM {table} WHERE bad IS NOT NULL LIMIT ?1");
+    for table in Table::MARKED {
+        let (uid, table) = (table.uid(), table.name());
+        let sql = format!("SELECT {uid}, bad FROM {table} WHERE bad IS NOT NULL LIMIT ?1");
         let mut statement = connection.prepare_cached(&sql)?;
         let rows = statement.query_map([limit], |row| {
             let uid = row.get::<_, [u8; 16]>(0).ok().map(Uid::from_bytes);
@@ -78,7 +102,7 @@ pub(crate) fn marked(connection: &Connection, limit: u32) -> Result<Vec<BadRow>>
 
 /// Clears all marks, without writing when there are none.
 pub(crate) fn clear(connection: &Connection) -> Result<()> {
-    for table in Table::ALL.map(Table::name) {
+    for table in Table::MARKED.map(Table::name) {
         let marked = format!("SELECT 1 FROM {table} WHERE bad IS NOT NULL LIMIT 1");
         if connection.prepare(&marked)?.exists([])? {
             connection

@@ -8,8 +8,9 @@ use resurgam_store::rows::{
     Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
-    Access, Answer, AttemptTransaction, Commit, Look, Own, Owning, Step, StepResult, Tables,
-    Transacted, Work,
+    Access, Answer, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Inbox, InboxRow,
+    Look, Own, Owning, Retain, ScheduleRecord, Schedules, Step, StepResult, Tables, Transacted,
+    Work,
 };
 use tokio::sync::watch;
 
@@ -113,6 +114,48 @@ impl Work for SqliteStore {
     }
 }
 
+impl Schedules for SqliteStore {
+    fn due_schedules(&self, now: Timestamp, limit: usize) -> Answer<'_, DueSchedules> {
+        self.read(
+            || "look for schedules that are due".to_string(),
+            move |reading| read::due_schedules(reading, now, limit),
+        )
+    }
+
+    fn waiting_schedules(&self, after: &str, limit: usize) -> Answer<'_, Vec<ScheduleRecord>> {
+        let after = after.to_string();
+        self.read(
+            || "look for schedules that wait".to_string(),
+            move |reading| read::waiting_schedules(reading, &after, limit),
+        )
+    }
+
+    fn schedule(&self, id: &str) -> Answer<'_, Option<ScheduleRecord>> {
+        let id = id.to_string();
+        self.read(|| "read a schedule".to_string(), move |reading| read::schedule(reading, &id))
+    }
+
+    fn schedules(&self, after: &str, limit: usize) -> Answer<'_, Vec<ScheduleRecord>> {
+        let after = after.to_string();
+        self.read(
+            || "list schedules".to_string(),
+            move |reading| read::schedules(reading, &after, limit),
+        )
+    }
+}
+
+impl Inbox for SqliteStore {
+    fn inbox(&self, limit: usize) -> Answer<'_, Vec<InboxRow>> {
+        self.read(|| "look into the inbox".to_string(), move |reading| read::inbox(reading, limit))
+    }
+}
+
+impl Retain for SqliteStore {
+    fn delete_closed(&self, wanted: Deletion) -> Answer<'_, Deleted> {
+        Box::pin(self.delete(wanted))
+    }
+}
+
 impl Look for SqliteStore {
     fn find(&self, id: &str) -> Answer<'_, Option<InstanceRow>> {
         let id = id.to_string();
@@ -138,6 +181,13 @@ impl Look for SqliteStore {
         self.read(
             || "look for closed instances".to_string(),
             move |reading| read::closed(reading, &uids),
+        )
+    }
+
+    fn missing(&self, uids: Arc<[Uid]>) -> Answer<'_, Vec<Uid>> {
+        self.read(
+            || "look for instances that are gone".to_string(),
+            move |reading| read::missing(reading, &uids),
         )
     }
 

@@ -7,6 +7,7 @@ use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Timestamp, 
 use resurgam_store::rows::{
     AttemptOutcome, AttemptRow, Claim, Heartbeat, InstanceRow, Message, MessageRow, Status, TaskRow,
 };
+use resurgam_store::{InboxRow, ScheduleRecord, ScheduleRow};
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 use serde::de::DeserializeOwned;
@@ -187,6 +188,49 @@ pub(crate) fn attempt(row: &Row<'_>) -> Decoded<AttemptRow> {
         failure,
         delay_ms: row.get::<_, Option<i64>>(9)?.map(i64::unsigned_abs),
         why: text(row, 10)?.to_string(),
+    })
+}
+
+/// The columns of [`schedule`], in its order.
+pub(crate) const SCHEDULE: &str = "id, workflow, encoding, input, rule, options, state, paused, \
+     next_at, waits, last, error, created_at, revision, \
+     EXISTS (SELECT 1 FROM instance WHERE instance.id = schedule.last AND current = 1 \
+                                      AND closed_at IS NULL)";
+
+/// A schedule from the columns of [`SCHEDULE`].
+pub(crate) fn schedule(row: &Row<'_>) -> Decoded<ScheduleRecord> {
+    Ok(ScheduleRecord {
+        row: ScheduleRow {
+            id: text(row, 0)?.to_string(),
+            workflow: text(row, 1)?.to_string(),
+            input: payload(row, 2)?.ok_or_else(|| "the input is missing".to_string())?,
+            rule: text(row, 4)?.to_string(),
+            options: text(row, 5)?.to_string(),
+            state: text(row, 6)?.to_string(),
+            paused: row.get(7)?,
+            next_at: row.get::<_, Option<i64>>(8)?.map(Timestamp::from_millis),
+            waits: row.get(9)?,
+            last: row.get(10)?,
+            error: row.get(11)?,
+            created_at: timestamp(row, 12)?,
+        },
+        revision: row.get::<_, i64>(13)?.unsigned_abs(),
+        last_open: row.get(14)?,
+    })
+}
+
+/// The columns of [`inbox`], in its order.
+pub(crate) const INBOX: &str = "arrival, id, instance, kind, name, encoding, body";
+
+/// A row of the inbox from the columns of [`INBOX`].
+pub(crate) fn inbox(row: &Row<'_>) -> Decoded<InboxRow> {
+    Ok(InboxRow {
+        arrival: row.get(0)?,
+        id: row.get(1)?,
+        instance: text(row, 2)?.to_string(),
+        kind: text(row, 3)?.to_string(),
+        name: row.get(4)?,
+        body: payload(row, 5)?,
     })
 }
 

@@ -16,7 +16,7 @@
 //!   what the attempt wrote there.
 //! - `open` and `schema` refuse what is not ours or is newer than we are; `process` refuses use
 //!   after a fork; `trouble` says in one table what SQLite's errors mean; `aside` keeps rows that
-//!   cannot be read out of the way.
+//!   cannot be read out of the way; `sweep` deletes closed instances in short pieces.
 //!
 //! The tables are described in `schema.sql` and the migrations beside it, for people too: anybody
 //! may read them with any SQLite tool while the store is open.
@@ -47,6 +47,7 @@ mod read;
 mod reader;
 mod schema;
 mod store;
+mod sweep;
 mod threads;
 mod trouble;
 mod writer;

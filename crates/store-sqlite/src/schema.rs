@@ -39,6 +39,8 @@ const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("families.sql"), min_reader: 3 },
     // A deadline that an older program left behind is compared with the task before it is used.
     Migration { sql: include_str!("deadlines.sql"), min_reader: 3 },
+    // An owner that fires no schedule and leaves the inbox alone must not work on the file.
+    Migration { sql: include_str!("schedules.sql"), min_reader: 5 },
 ];
 
 /// The number of the newest migration that this program knows.

@@ -10,7 +10,8 @@ use std::time::Duration;
 use resurgam_core::UserWork;
 use resurgam_store::rows::Owner;
 use resurgam_store::{
-    Access, Answer, AttemptTransaction, Error, Owning, Result, Step, StepResult, Transacted,
+    Access, Answer, AttemptTransaction, Deleted, Deletion, Error, Owning, Result, Step, StepResult,
+    Transacted,
 };
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
@@ -283,6 +284,12 @@ impl SqliteStore {
                 self.order(|answer| Order::Tables { work, answer }, what).await
             }),
         }
+    }
+
+    /// Deletes closed instances.
+    pub(crate) async fn delete(&self, wanted: Deletion) -> Result<Deleted> {
+        let what = || "delete closed instances".to_string();
+        self.order(|answer| Order::Delete { wanted, answer }, what).await
     }
 
     /// Takes the right to work.

@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use resurgam_core::{Failure, UserWork};
 use resurgam_store::{
-    Access, AttemptTransaction, Error, Ownership, Owning, Result, Step, StepResult, Transacted,
-    not_offered,
+    Access, AttemptTransaction, Deleted, Deletion, Error, Ownership, Owning, Result, Step,
+    StepResult, Transacted, not_offered,
 };
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::oneshot;
@@ -35,6 +35,7 @@ use crate::guest::{self, SqliteWork};
 use crate::owning::{Fence, Place, Taking, owner_of};
 use crate::queue::Queue;
 use crate::reader::ReadJob;
+use crate::sweep;
 use crate::trouble::Attempted;
 
 /// What the writer is asked to do.
@@ -45,6 +46,8 @@ pub(crate) enum Order {
     Transact { attempt: Arc<AttemptTransaction>, answer: oneshot::Sender<Result<Transacted>> },
     /// Run code of the user on their tables.
     Tables { work: UserWork, answer: oneshot::Sender<Result<Changed>> },
+    /// Delete closed instances.
+    Delete { wanted: Deletion, answer: oneshot::Sender<Result<Deleted>> },
     /// Take the right to work.
     Own { node: String, answer: oneshot::Sender<Result<Owning>> },
     /// Commit as a client again.
@@ -211,6 +214,11 @@ impl Writer {
                     self.counters.add(0);
                 }
                 let _ = answer.send(changed);
+                self.look_after_log();
+            }
+            Order::Delete { wanted, answer } => {
+                self.give_way(desk);
+                let _ = answer.send(sweep::delete(&self.connection, &wanted));
                 self.look_after_log();
             }
             Order::Own { node, answer } => {

@@ -148,6 +148,7 @@ async fn a_database_of_format_1_is_brought_up_to_date() {
     old.execute_batch("PRAGMA journal_mode = WAL; PRAGMA application_id = 0x5253474D").unwrap();
     old.execute_batch(include_str!("../src/schema.sql")).unwrap();
     let rows = "INSERT INTO meta VALUES (1, 1, 1, 1, 'none', '0.1.0');
+                INSERT INTO tag (uid, name, value) VALUES (zeroblob(16), 'customer', 'ada');
                 INSERT INTO message (uid, id, due_at, kind, head, encoding, body)
                 VALUES (zeroblob(16), 'paid', 5, 'SignalReceived', '{}', 'json', '1')";
     old.execute_batch(rows).unwrap();
@@ -195,8 +196,18 @@ async fn the_schema_is_complete_and_can_be_read_by_anybody() {
     let tables: Vec<String> =
         tables.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
     let expected = [
-        "attempt", "event", "inbox", "instance", "kv", "message", "meta", "policy", "schedule",
-        "tag", "task",
+        "attempt",
+        "event",
+        "inbox",
+        "inbox_seen",
+        "instance",
+        "kv",
+        "message",
+        "meta",
+        "policy",
+        "schedule",
+        "tag",
+        "task",
     ];
     assert_eq!(tables, expected);
     let mode: String = sql.query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();

@@ -159,3 +159,35 @@ async fn marks(store: &SqliteStore) -> Vec<String> {
     let rows = store.bad_rows(100).await.unwrap();
     rows.into_iter().map(|row| format!("{}: {}", row.table, row.why)).collect()
 }
+
+#[tokio::test]
+async fn a_schedule_that_cannot_be_read_holds_up_no_other() {
+    use resurgam_store::{ScheduleRow, ScheduleWrite, Schedules, Step};
+    let folder = Folder::new();
+    let store = folder.open();
+    for id in ["a", "b", "c"] {
+        let row = ScheduleRow {
+            id: id.to_string(),
+            workflow: "report".to_string(),
+            input: resurgam_core::Payload::null(),
+            rule: String::new(),
+            options: "{}".to_string(),
+            state: String::new(),
+            paused: false,
+            next_at: Some(resurgam_core::Timestamp::EPOCH),
+            waits: true,
+            last: None,
+            error: None,
+            created_at: resurgam_core::Timestamp::EPOCH,
+        };
+        let schedule = Some(ScheduleWrite::Insert(row));
+        write(&store, [Step { schedule, ..Step::default() }]).await;
+    }
+    folder.sql().execute_batch("UPDATE schedule SET encoding = 'zstd' WHERE id = 'b'").unwrap();
+    let due = store.due_schedules(LATER, 10).await.unwrap().due;
+    assert_eq!(due.iter().map(|record| record.row.id.as_str()).collect::<Vec<_>>(), ["a", "c"]);
+    assert_eq!(marks(&store).await, ["schedule: the encoding \"zstd\" is unknown to this version"]);
+    assert_eq!(store.due_schedules(LATER, 2).await.unwrap().due.len(), 2);
+    assert_eq!(store.waiting_schedules("", 10).await.unwrap().len(), 2);
+    assert!(store.schedule("b").await.unwrap_err().is_data());
+}

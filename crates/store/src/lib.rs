@@ -8,13 +8,17 @@
 //! - [`rows`]: what is stored, with the stored forms of engine data.
 //! - [`Step`]: what one step of one run changes, the unit that is refused or taken as a whole.
 //! - [`Own`]: who works on a store. [`Commit`], [`Work`], [`Look`]: writing; what the owner reads
-//!   to work; what people read. [`Tables`]: the user's own tables beside ours. A [`Store`] is all
-//!   of these.
+//!   to work; what people read. [`Tables`]: the user's own tables beside ours. [`Schedules`],
+//!   [`Inbox`], [`Retain`]: what starts by the clock; what others ask for in SQL; deleting what is
+//!   closed. A [`Store`] is all of these.
 
 pub mod conformance;
 mod error;
+mod inbox;
 mod own;
+mod retain;
 pub mod rows;
+mod schedules;
 mod step;
 mod tables;
 
@@ -25,11 +29,14 @@ use std::sync::Arc;
 use resurgam_core::{CallKey, Event, RunKey, Timestamp, Uid};
 
 pub use error::{Error, Result};
+pub use inbox::{Inbox, InboxRow, InboxWrite};
 pub use own::{Own, Ownership, Owning};
+pub use retain::{Deleted, Deletion, INSTANCES, Place, ROWS, Retain, Sweep};
 use rows::{
     AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow,
     PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
+pub use schedules::{DueSchedules, ScheduleRecord, ScheduleRow, ScheduleWrite, Schedules};
 pub use step::{Birth, InstanceWrite, MessageWrite, Step, StepResult, TaskWrite};
 pub use tables::{Access, AttemptTransaction, Tables, Transacted, not_offered};
 
@@ -37,20 +44,27 @@ pub use tables::{Access, AttemptTransaction, Tables, Transacted, not_offered};
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 /// A database that keeps the engine's rows.
-pub trait Store: Own + Commit + Work + Look + Tables + Send + Sync + 'static {}
+pub trait Store:
+    Own + Commit + Work + Look + Tables + Schedules + Inbox + Retain + Send + Sync + 'static
+{
+}
 
-impl<T: Own + Commit + Work + Look + Tables + Send + Sync + 'static> Store for T {}
+impl<T> Store for T where
+    T: Own + Commit + Work + Look + Tables + Schedules + Inbox + Retain + Send + Sync + 'static
+{
+}
 
 /// Writing.
 pub trait Commit {
     /// Writes a batch in one transaction, in order.
     ///
     /// Answers with one result for each step: [`StepResult::Written`], [`StepResult::Duplicate`]
-    /// for a step whose instance id is taken, or [`StepResult::Closed`] for one that needs an open
-    /// instance; of these nothing is written while the rest of the batch is. Any other trouble is
-    /// an error, and then nothing of the batch was written; [`Error::is_transient`] tells whether
-    /// the same batch may succeed later, [`Error::is_fenced`] that another node is the owner by
-    /// now, and otherwise one of its steps is to blame.
+    /// for a step whose instance id is taken, [`StepResult::Closed`] for one that needs an open
+    /// instance, or [`StepResult::Missed`] for one that changes what has changed meanwhile; of
+    /// these nothing is written while the rest of the batch is. Any other trouble is an error, and
+    /// then nothing of the batch was written; [`Error::is_transient`] tells whether the same batch
+    /// may succeed later, [`Error::is_fenced`] that another node is the owner by now, and otherwise
+    /// one of its steps is to blame.
     ///
     /// The batch is shared and not copied: a writing thread reads it while the caller keeps it
     /// for another try.
@@ -105,6 +119,9 @@ pub trait Look {
 
     /// Those of these instances that are closed.
     fn closed(&self, uids: Arc<[Uid]>) -> Answer<'_, Vec<InstanceRow>>;
+
+    /// Those of these instances that are not there, perhaps no longer.
+    fn missing(&self, uids: Arc<[Uid]>) -> Answer<'_, Vec<Uid>>;
 
     /// Instances, the newest first.
     fn list(&self, filter: InstanceFilter) -> Answer<'_, Vec<InstanceRow>>;

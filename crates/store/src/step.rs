@@ -3,9 +3,11 @@
 use resurgam_core::event::Compensation;
 use resurgam_core::{CallKey, Event, Payload, RunKey, Timestamp, Uid};
 
+use crate::inbox::InboxWrite;
 use crate::rows::{
     AttemptRow, InstanceRow, KvRow, Message, MessageRow, PolicyRow, Status, TaskRow,
 };
+use crate::schedules::ScheduleWrite;
 
 /// What one step of one run changes: taken as a whole, or refused as a whole. The parts are
 /// written in the order of the fields.
@@ -27,9 +29,14 @@ pub struct Step {
     pub attempts: Vec<AttemptRow>,
     /// The instance's own data.
     pub kv: Vec<KvRow>,
+    /// A schedule.
+    pub schedule: Option<ScheduleWrite>,
+    /// A row that somebody else has inserted.
+    pub inbox: Option<InboxWrite>,
 }
 
 /// A change of an instance.
+#[allow(clippy::large_enum_variant, reason = "most steps that carry one carry a start")]
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::large_enum_variant, reason = "most steps have none, and none lives for long")]
 pub enum InstanceWrite {
@@ -131,6 +138,8 @@ pub enum StepResult {
     Duplicate,
     /// Nothing of it is written: its instance is not open.
     Closed,
+    /// Nothing of it is written: the schedule, or the row of the inbox, is not what it was.
+    Missed,
 }
 
 impl MessageWrite {
@@ -161,6 +170,8 @@ impl Step {
             + self.births.len() * 2
             + self.attempts.len()
             + self.kv.len()
+            + usize::from(self.schedule.is_some())
+            + usize::from(self.inbox.is_some())
     }
 
     /// About how many bytes of users' values it writes.
@@ -168,6 +179,7 @@ impl Step {
         let events = self.events.iter().map(|(_, event)| event.kind.payload_len());
         let kv = self.kv.iter().map(|row| row.value.len());
         let births = self.births.iter().map(|birth| birth.row.input.len());
-        events.chain(kv).chain(births).sum()
+        let schedule = self.schedule.iter().map(ScheduleWrite::bytes);
+        events.chain(kv).chain(births).chain(schedule).sum()
     }
 }

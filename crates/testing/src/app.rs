@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use resurgam::{
-    Activity, AttemptRow, Client, Constructor, Description, Error, Failure, Instance, Parts,
-    Result, Status, Workflow,
+    Activity, AttemptRow, Client, ClosedFilter, Constructor, Description, Error, Failure, Instance,
+    Parts, Result, Status, Workflow,
 };
 use resurgam_core::Timestamp;
 use resurgam_store::Store;
@@ -164,6 +164,11 @@ impl TestApp {
         self.begin_engine();
     }
 
+    /// Kills the engine and begins none: nobody works until [`TestApp::restart`].
+    pub async fn stop_working(&self) {
+        self.kill().await;
+    }
+
     async fn kill(&self) {
         let before = self.lock().take();
         if let Some(mut before) = before {
@@ -272,6 +277,15 @@ impl TestApp {
         self.wait("cancel", || {
             let client = self.client();
             async move { client.cancel(id, reason).await }
+        })
+        .await
+    }
+
+    /// Deletes closed instances, however many.
+    pub async fn delete_closed(&self, filter: ClosedFilter) -> Result<u64> {
+        self.wait("delete closed instances", || {
+            let (client, filter) = (self.client(), filter.clone());
+            async move { client.delete_closed(filter).await }
         })
         .await
     }

@@ -8,6 +8,7 @@ use resurgam::sqlite::{Setup, rusqlite};
 use resurgam::{Activity, Constructor, Failure, Parts, SqliteOptions, Workflow};
 use resurgam_core::Payload;
 use resurgam_sdk::{ActivityContext, ActivityDefinition};
+use resurgam_store::Store;
 use resurgam_store_sqlite::SqliteStore;
 use resurgam_worker::Options;
 
@@ -134,9 +135,19 @@ impl TestBuilder {
     /// # Panics
     /// When the app makes no sense: that is what the test is to show.
     pub async fn start(self) -> TestApp {
-        let store = SqliteStore::in_memory_with(self.sqlite).expect("an in-memory database");
+        let store = SqliteStore::in_memory_with(self.sqlite.clone());
+        let store = store.expect("an in-memory database");
         self.setup.run(&store).await.expect("tables that can be made");
         TestApp::begin(self.parts, self.counts, Arc::new(store))
+    }
+
+    /// Begins the app on a store, such as a file that somebody else writes to. What others do there
+    /// takes wall time to be heard of, so it is best done before the app begins.
+    ///
+    /// # Panics
+    /// When the app makes no sense: that is what the test is to show.
+    pub fn start_on(self, store: Arc<dyn Store>) -> TestApp {
+        TestApp::begin(self.parts, self.counts, store)
     }
 
     pub(crate) fn into_parts(self) -> (Parts, Counts) {

@@ -9,7 +9,8 @@ use resurgam_store::rows::{
     Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
-    Access, Answer, AttemptTransaction, Commit, Error, Look, Own, Owning, Step, StepResult, Store,
+    Access, Answer, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Error, Inbox,
+    InboxRow, Look, Own, Owning, Retain, ScheduleRecord, Schedules, Step, StepResult, Store,
     Tables, Transacted, Work,
 };
 use tokio::sync::{Notify, watch};
@@ -52,11 +53,17 @@ pub enum StoreCall {
     Closed,
     /// Reading a list of instances.
     List,
+    /// Reading schedules.
+    Schedules,
+    /// Reading what others have inserted.
+    Inbox,
+    /// Deleting closed instances.
+    Delete,
 }
 
 impl StoreCall {
     /// Every call that can be refused.
-    pub const ALL: [StoreCall; 13] = [
+    pub const ALL: [StoreCall; 16] = [
         StoreCall::Commit,
         StoreCall::Transact,
         StoreCall::DueTasks,
@@ -70,6 +77,9 @@ impl StoreCall {
         StoreCall::Messages,
         StoreCall::Closed,
         StoreCall::List,
+        StoreCall::Schedules,
+        StoreCall::Inbox,
+        StoreCall::Delete,
     ];
 }
 
@@ -167,14 +177,14 @@ impl FaultyStore {
 }
 
 impl FaultyStore {
-    /// Counts a commit, and crashes where it is to: nothing is sent before the first poll.
-    fn or_crash<'a, T: Send + 'a>(&'a self, written: Answer<'a, T>) -> Answer<'a, T> {
+    /// A write, or a crash before or after it.
+    fn or_crash<'a, T: Send + 'a>(&'a self, write: Answer<'a, T>) -> Answer<'a, T> {
         let crash = self.faults.count();
         Box::pin(async move {
             if !matches!(crash, Some(Crash::BeforeCommit(_))) {
-                let results = written.await;
+                let written = write.await;
                 if crash.is_none() {
-                    return results;
+                    return written;
                 }
             }
             self.faults.0.crashed.notify_one();
@@ -202,6 +212,39 @@ impl Tables for FaultyStore {
 
     fn on_tables(&self, access: Access, work: UserWork) -> Answer<'_, Result<(), Failure>> {
         self.store.on_tables(access, work)
+    }
+}
+
+impl Retain for FaultyStore {
+    fn delete_closed(&self, wanted: Deletion) -> Answer<'_, Deleted> {
+        if let Some(error) = self.faults.refused(StoreCall::Delete) {
+            return Box::pin(async move { Err(error) });
+        }
+        self.or_crash(self.store.delete_closed(wanted))
+    }
+}
+
+impl Schedules for FaultyStore {
+    fn due_schedules(&self, now: Timestamp, limit: usize) -> Answer<'_, DueSchedules> {
+        self.or_refuse(StoreCall::Schedules, self.store.due_schedules(now, limit))
+    }
+
+    fn waiting_schedules(&self, after: &str, limit: usize) -> Answer<'_, Vec<ScheduleRecord>> {
+        self.or_refuse(StoreCall::Schedules, self.store.waiting_schedules(after, limit))
+    }
+
+    fn schedule(&self, id: &str) -> Answer<'_, Option<ScheduleRecord>> {
+        self.or_refuse(StoreCall::Schedules, self.store.schedule(id))
+    }
+
+    fn schedules(&self, after: &str, limit: usize) -> Answer<'_, Vec<ScheduleRecord>> {
+        self.or_refuse(StoreCall::Schedules, self.store.schedules(after, limit))
+    }
+}
+
+impl Inbox for FaultyStore {
+    fn inbox(&self, limit: usize) -> Answer<'_, Vec<InboxRow>> {
+        self.or_refuse(StoreCall::Inbox, self.store.inbox(limit))
     }
 }
 
@@ -281,6 +324,10 @@ impl Look for FaultyStore {
 
     fn closed(&self, uids: Arc<[Uid]>) -> Answer<'_, Vec<InstanceRow>> {
         self.or_refuse(StoreCall::Closed, self.store.closed(uids))
+    }
+
+    fn missing(&self, uids: Arc<[Uid]>) -> Answer<'_, Vec<Uid>> {
+        self.store.missing(uids)
     }
 
     fn list(&self, filter: InstanceFilter) -> Answer<'_, Vec<InstanceRow>> {

@@ -116,9 +116,15 @@ async fn a_workflow_of_five_activities_is_six_commits() {
 async fn no_refused_store_call_fails_a_workflow() {
     // Reading an instance serves those who wait for one that is closed: the next test. Messages and
     // closed instances are looked for when others have committed, of whom there are none in memory.
-    // And this workflow has no activity with a transaction: those are in transactions.rs.
-    let elsewhere =
-        [StoreCall::Instance, StoreCall::Messages, StoreCall::Closed, StoreCall::Transact];
+    // This workflow has no activity with a transaction: those are in `transactions.rs`. And nothing
+    // is deleted here: that is in `retention.rs`.
+    let elsewhere = [
+        StoreCall::Instance,
+        StoreCall::Messages,
+        StoreCall::Closed,
+        StoreCall::Transact,
+        StoreCall::Delete,
+    ];
     for call in StoreCall::ALL.into_iter().filter(|call| !elsewhere.contains(call)) {
         for times in [1, 10, 100] {
             let app = app().await;

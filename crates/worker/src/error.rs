@@ -20,6 +20,8 @@ enum Kind {
     AlreadyExists,
     Unknown,
     Closed,
+    Open,
+    Overtaken,
     TooLarge,
     Stopped,
     Rejected,
@@ -31,6 +33,24 @@ impl Error {
     pub(crate) fn already_exists(id: &str) -> Self {
         let attempted = format!("start {id}: an instance of this id exists; choose another id");
         Error { kind: Kind::AlreadyExists, attempted }
+    }
+
+    pub(crate) fn exists(what: impl fmt::Display) -> Self {
+        Error { kind: Kind::AlreadyExists, attempted: what.to_string() }
+    }
+
+    pub(crate) fn open(what: impl fmt::Display) -> Self {
+        Error { kind: Kind::Open, attempted: what.to_string() }
+    }
+
+    /// Somebody changed it between reading and writing.
+    pub(crate) fn overtaken() -> Self {
+        let attempted = "somebody else changed it meanwhile; try again".to_string();
+        Error { kind: Kind::Overtaken, attempted }
+    }
+
+    pub(crate) fn is_overtaken(&self) -> bool {
+        matches!(self.kind, Kind::Overtaken)
     }
 
     pub(crate) fn unknown(what: impl fmt::Display) -> Self {
@@ -66,12 +86,12 @@ impl Error {
         Error { attempted: format!("{attempted}: {error}"), kind: Kind::Store(error) }
     }
 
-    /// True when an instance of the id is there already.
+    /// True when an instance or a schedule of the id is there already.
     pub fn is_already_exists(&self) -> bool {
         matches!(self.kind, Kind::AlreadyExists)
     }
 
-    /// True when there is no such instance, workflow or activity.
+    /// True when there is no such instance, schedule, workflow or activity.
     pub fn is_unknown(&self) -> bool {
         matches!(self.kind, Kind::Unknown)
     }
@@ -79,6 +99,11 @@ impl Error {
     /// True when the instance is closed.
     pub fn is_closed(&self) -> bool {
         matches!(self.kind, Kind::Closed)
+    }
+
+    /// True when the instance is open, and only a closed one would do.
+    pub fn is_open(&self) -> bool {
+        matches!(self.kind, Kind::Open)
     }
 
     /// True when a value is larger than allowed.

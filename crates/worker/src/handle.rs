@@ -311,8 +311,13 @@ impl Handle {
         }
     }
 
+    /// The clock.
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
     /// Sends a request at once, and answers when the engine does.
-    fn ask<T: Send + 'static>(
+    pub(crate) fn ask<T: Send + 'static>(
         &self,
         what: &str,
         request: impl FnOnce(Reply<T>) -> Request,

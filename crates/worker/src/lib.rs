@@ -14,10 +14,16 @@ mod error;
 mod handle;
 mod host;
 mod options;
+mod plan;
 mod policy;
+mod retention;
+mod schedules;
 
 pub use clock::{Busy, Clock, Moment, SystemClock};
 pub use engine::Engine;
 pub use error::{Error, Result};
 pub use handle::{Handle, IfExists, Outcome, StartOptions, Started};
 pub use options::Options;
+pub use plan::ScheduledStart;
+pub use retention::{ClosedFilter, Retention};
+pub use schedules::NewSchedule;

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use resurgam_core::retry::RetryPolicy;
 
+use crate::retention::Retention;
+
 /// What can be set about an engine.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -32,6 +34,10 @@ pub struct Options {
     pub max_unread_signals: usize,
     /// How far ahead due times are kept in memory.
     pub horizon: Duration,
+    /// How long closed instances stay.
+    pub retention: Retention,
+    /// How long the ids of rows of the inbox are remembered.
+    pub inbox_memory: Duration,
 }
 
 impl Default for Options {
@@ -49,6 +55,8 @@ impl Default for Options {
             max_open_input: 64 << 20,
             max_unread_signals: 10_000,
             horizon: Duration::from_secs(60),
+            retention: Retention::default(),
+            inbox_memory: Duration::from_secs(7 * 86_400),
         }
     }
 }

@@ -31,6 +31,9 @@ pub struct State {
     /// The nominal time of the last instance that was started. Overlap is judged on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<Timestamp>,
+    /// How many instances were started.
+    #[serde(default)]
+    pub started: u64,
     /// How many firings came while the engine was down for longer than the catch-up window.
     #[serde(default)]
     pub missed: u64,
@@ -42,13 +45,19 @@ pub struct State {
 impl State {
     /// A schedule that begins now: the first firing is the next one.
     pub const fn new(now: Timestamp) -> Self {
-        State { decided: now, buffered: None, last: None, missed: 0, skipped: 0 }
+        State { decided: now, buffered: None, last: None, started: 0, missed: 0, skipped: 0 }
     }
 
     /// Forgets the firings up to now, without counting them: for a schedule that is resumed, or
     /// whose rule was changed.
     pub fn forget_until(self, now: Timestamp) -> Self {
         State { decided: self.decided.max(now), ..self }
+    }
+
+    /// Notes that an instance was started for this nominal time.
+    pub fn start(&mut self, nominal: Timestamp) {
+        self.last = Some(nominal);
+        self.started = self.started.saturating_add(1);
     }
 
     /// The form that is stored: versioned, and read leniently.
@@ -130,6 +139,19 @@ pub fn decide(
     now: Timestamp,
     last_open: bool,
 ) -> Decision {
+    decide_at_most(schedule, state, now, last_open, BATCH)
+}
+
+/// The same, starting at most this many instances, and at least one: what is not started now is
+/// decided by the next call, for which it asks at once. For arguments so large that fewer than
+/// [`BATCH`] fit one commit.
+pub fn decide_at_most(
+    schedule: &CheckedSchedule,
+    state: &State,
+    now: Timestamp,
+    last_open: bool,
+    most: usize,
+) -> Decision {
     let mut decision = Decision::nothing(state);
     if schedule.paused {
         return decision;
@@ -140,7 +162,7 @@ pub fn decide(
         open = true;
     }
     decision.miss(schedule, now);
-    while decision.start.len() < BATCH {
+    while decision.start.len() < most.clamp(1, BATCH) {
         let Some(nominal) = schedule.next(decision.state.decided) else {
             return decision;
         };
@@ -171,7 +193,7 @@ impl Decision {
 
     fn start(&mut self, nominal: Timestamp) {
         self.start.push(nominal);
-        self.state.last = Some(nominal);
+        self.state.start(nominal);
     }
 
     /// Counts what was due before the catch-up window began.

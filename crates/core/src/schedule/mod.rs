@@ -38,7 +38,7 @@ mod rule;
 mod text;
 mod zone;
 
-pub use decide::{BATCH, Decision, State, decide};
+pub use decide::{BATCH, Decision, State, decide, decide_at_most};
 pub use options::{BACKFILL, CATCH_UP, CheckedSchedule, Overlap, Schedule};
 pub use rule::{CheckedRule, Rule, SHORTEST, When};
 pub use text::time_text;

@@ -57,7 +57,8 @@ const STATUS: &str = "
 const CONTINUE: &str = "
     UPDATE instance SET run = ?2, input_encoding = ?3, input = ?4 WHERE uid = ?1";
 
-const TAG: &str = "INSERT INTO tag (uid, name, value) VALUES (?1, ?2, ?3)";
+const TAG: &str = "
+    INSERT INTO tag (uid, name, value, created_at) VALUES (?1, ?2, ?3, ?4)";
 
 impl<'c> Instances<'c> {
     pub(crate) fn prepare(connection: &'c Connection) -> rusqlite::Result<Self> {
@@ -148,7 +149,7 @@ impl<'c> Instances<'c> {
             return Ok(false);
         }
         for (name, value) in &row.tags {
-            let values = params![row.uid.to_bytes(), name, value];
+            let values = params![row.uid.to_bytes(), name, value, row.created_at.as_millis()];
             self.tag.execute(values).attempted(attempted)?;
         }
         Ok(true)

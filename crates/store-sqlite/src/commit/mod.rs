@@ -1,15 +1,18 @@
 //! Writing a batch of steps: one transaction, its statements prepared once.
 //!
-//! One file for each table. The order inside a step is that of its fields, and the instance comes
-//! first: a start whose id is taken is found out before anything of its step is written, so that
-//! refusing one step needs no savepoint and costs the others nothing.
+//! One file for each table. The order inside a step is that of its fields, and what can refuse it
+//! comes first: a schedule that was changed, a row of the inbox that is gone, a start whose id is
+//! taken are found out before anything of the step is written, so that refusing one step needs no
+//! savepoint and costs the others nothing.
 
 mod attempt;
 mod event;
+mod inbox;
 mod instance;
 mod kv;
 mod message;
 mod policy;
+mod schedule;
 mod task;
 mod transact;
 
@@ -35,6 +38,8 @@ pub(crate) struct Statements<'c> {
     messages: message::Messages<'c>,
     attempts: attempt::Attempts<'c>,
     kv: kv::Kv<'c>,
+    schedules: schedule::Schedules<'c>,
+    inbox: inbox::Inbox<'c>,
 }
 
 impl<'c> Statements<'c> {
@@ -52,6 +57,8 @@ impl<'c> Statements<'c> {
             messages: message::Messages::prepare(connection)?,
             attempts: attempt::Attempts::prepare(connection, ledger)?,
             kv: kv::Kv::prepare(connection)?,
+            schedules: schedule::Schedules::prepare(connection)?,
+            inbox: inbox::Inbox::prepare(connection)?,
         })
     }
 
@@ -94,6 +101,16 @@ impl<'c> Statements<'c> {
     }
 
     fn step(&mut self, step: &Step) -> Result<StepResult> {
+        if let Some(write) = &step.schedule
+            && !self.schedules.follows(write)?
+        {
+            return Ok(StepResult::Missed);
+        }
+        if let Some(write) = &step.inbox
+            && !self.inbox.is_new(write)?
+        {
+            return Ok(StepResult::Missed);
+        }
         if let Some(write) = &step.instance {
             let result = self.instances.write(write)?;
             if result != StepResult::Written {
@@ -118,6 +135,12 @@ impl<'c> Statements<'c> {
         }
         for row in &step.kv {
             self.kv.put(row)?;
+        }
+        if let Some(write) = &step.schedule {
+            self.schedules.write(write)?;
+        }
+        if let Some(write) = &step.inbox {
+            self.inbox.write(write)?;
         }
         Ok(StepResult::Written)
     }

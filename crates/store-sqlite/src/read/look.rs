@@ -44,14 +44,36 @@ pub(crate) fn closed(reading: &mut Reading<'_>, uids: &[Uid]) -> Result<Vec<Inst
     Ok(found)
 }
 
-/// Instances, the newest first. Each status is read along its index and the results are merged, so
-/// that a list costs what it shows and not what is stored.
+/// Those of these instances that are not there.
+pub(crate) fn missing(reading: &mut Reading<'_>, uids: &[Uid]) -> Result<Vec<Uid>> {
+    let sql = "SELECT 1 FROM instance WHERE uid = ?1";
+    let mut missing = Vec::new();
+    for uid in uids {
+        let what = || format!("look for instance {uid}");
+        if reading.one(sql, [uid.to_bytes()], |_| Ok(()), what)?.is_none() {
+            missing.push(*uid);
+        }
+    }
+    Ok(missing)
+}
+
+/// Instances, the newest first. A list costs what it shows and not what is stored: a tag or a
+/// schedule narrows most, so its index is the way in; otherwise each status is read along its index
+/// and the results are merged.
 pub(crate) fn list(reading: &mut Reading<'_>, filter: &InstanceFilter) -> Result<Vec<InstanceRow>> {
     let limit = if filter.limit == 0 { LIST } else { filter.limit };
-    let mut found = Vec::new();
-    for status in statuses(filter) {
-        found.extend(newest(reading, filter, status, limit)?);
-    }
+    let statuses: Vec<&str> = statuses(filter).map(Status::name).collect();
+    let mut found = match (&filter.tag, &filter.schedule) {
+        (Some(_), _) => newest(reading, filter, &TAGGED, &statuses, limit)?,
+        (None, Some(_)) => newest(reading, filter, &SCHEDULED, &statuses, limit)?,
+        (None, None) => {
+            let mut found = Vec::new();
+            for status in statuses {
+                found.extend(newest(reading, filter, &OF_STATUS, &[status], limit)?);
+            }
+            found
+        }
+    };
     found.sort_by_key(|(rowid, row)| std::cmp::Reverse((row.created_at, *rowid)));
     found.truncate(limit);
     Ok(found.into_iter().map(|(_, row)| row).collect())
@@ -65,12 +87,42 @@ fn statuses(filter: &InstanceFilter) -> impl Iterator<Item = Status> {
     })
 }
 
+/// How a list is read, so that an index brings it in its order.
+struct WayIn {
+    from: &'static str,
+    condition: &'static str,
+    order: &'static str,
+}
+
+/// The one status is the only entry of the list.
+const OF_STATUS: WayIn = WayIn {
+    from: "instance",
+    condition: "status = json_extract(?1, '$[0]')",
+    order: "created_at DESC, instance.rowid DESC",
+};
+
+/// A plus keeps the database from preferring another index.
+const SCHEDULED: WayIn = WayIn {
+    from: "instance",
+    condition: "schedule = ?3 AND +status IN (SELECT value FROM json_each(?1))",
+    order: "created_at DESC, instance.rowid DESC",
+};
+
+const TAGGED: WayIn = WayIn {
+    from: "(SELECT uid AS tag_uid, created_at AS tagged_at, rowid AS tag_row FROM tag
+            WHERE name = ?5 AND value = ?6) CROSS JOIN instance",
+    condition: "instance.uid = tag_uid AND +status IN (SELECT value FROM json_each(?1))",
+    order: "tagged_at DESC, tag_row DESC",
+};
+
 fn newest(
     reading: &mut Reading<'_>,
     filter: &InstanceFilter,
-    status: Status,
+    way_in: &WayIn,
+    statuses: &[&str],
     limit: usize,
 ) -> Result<Vec<(i64, InstanceRow)>> {
+    let WayIn { from, condition, order } = way_in;
     let retrying = match filter.retrying {
         true => {
             "AND EXISTS (SELECT 1 FROM task WHERE task.uid = instance.uid
@@ -79,16 +131,15 @@ fn newest(
         false => "",
     };
     let sql = format!(
-        "SELECT {INSTANCE}, rowid FROM instance
-         WHERE status = ?1 AND (?2 IS NULL OR workflow = ?2) AND (?3 IS NULL OR schedule = ?3)
-           AND (?4 IS NULL OR compensation = ?4)
-           AND (?5 IS NULL OR EXISTS (SELECT 1 FROM tag WHERE tag.uid = instance.uid
-                                      AND name = ?5 AND value = ?6)) {retrying}
-         ORDER BY created_at DESC, rowid DESC"
+        "SELECT {INSTANCE}, instance.rowid AS rowid FROM {from}
+         WHERE {condition} AND (?2 IS NULL OR workflow = ?2) AND (?3 IS NULL OR +schedule = ?3)
+           AND (?4 IS NULL OR compensation = ?4) AND (?5 IS NULL OR ?6 IS NOT NULL) {retrying}
+         ORDER BY {order}"
     );
     let (tag, value) = filter.tag.clone().unzip();
     let compensation = filter.compensation.map(Compensation::name);
-    let values = params![status.name(), filter.workflow, filter.schedule, compensation, tag, value];
+    let statuses = serde_json::json!(statuses).to_string();
+    let values = params![statuses, filter.workflow, filter.schedule, compensation, tag, value];
     reading.many(Table::Instance, &sql, values, limit, |row| {
         Ok((row.get("rowid")?, decode::instance(row)?))
     })

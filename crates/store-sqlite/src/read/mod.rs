@@ -6,9 +6,11 @@
 //! marks it (see [`SetAside`]).
 
 mod look;
+mod schedules;
 mod work;
 
 pub(crate) use look::*;
+pub(crate) use schedules::*;
 pub(crate) use work::*;
 
 use resurgam_store::{Error, Result};

@@ -5,12 +5,12 @@ use resurgam_store::rows::{
     AttemptRow, DueDeadline, DueMessage, DueTask, InstanceRow, PolicyRow, RunRecord, TaskRecord,
     TaskRow,
 };
-use resurgam_store::{Error, Result};
+use resurgam_store::{Error, InboxRow, Result};
 use rusqlite::{Row, params};
 
 use super::Reading;
 use crate::aside::{SetAside, Table};
-use crate::decode::{self, ATTEMPT, EVENT, INSTANCE, TASK, Unreadable};
+use crate::decode::{self, ATTEMPT, EVENT, INBOX, INSTANCE, TASK, Unreadable};
 use crate::encode::whole;
 use crate::trouble::Attempted;
 
@@ -66,6 +66,16 @@ pub(crate) fn due_messages(
     reading.many(Table::Message, sql, [before.as_millis()], limit, |row| {
         Ok(DueMessage { uid: decode::uid(row, 0)?, due_at: decode::timestamp(row, 1)? })
     })
+}
+
+/// Rows that others have inserted, in the order of their arrival.
+pub(crate) fn inbox(reading: &mut Reading<'_>, limit: usize) -> Result<Vec<InboxRow>> {
+    // Along the index of those without an error: there may be thousands that were refused.
+    let sql = format!(
+        "SELECT {INBOX}, arrival AS rowid FROM inbox INDEXED BY inbox_new
+         WHERE error IS NULL AND arrival >= ?1 ORDER BY arrival"
+    );
+    reading.many(Table::Inbox, &sql, [i64::MIN], limit, decode::inbox)
 }
 
 /// Tasks that another node has claimed. Two ranges of the index around the node's own claims.

@@ -9,7 +9,7 @@ use crate::rows::{
     AttemptOutcome, AttemptRow, Claim, InstanceRow, KvRow, Message, MessageRow, PolicyRow,
     Progress, Status, TaskRow,
 };
-use crate::{Error, InstanceWrite, MessageWrite, Step, StepResult, Store, TaskWrite};
+use crate::{Birth, Error, InstanceWrite, MessageWrite, Step, StepResult, Store, TaskWrite};
 
 /// The policy that every task of the suite names.
 pub(super) const POLICY: &str = "4ce1d1";
@@ -209,6 +209,11 @@ impl Step {
 
     pub(super) fn unpark(mut self, number: u128) -> Self {
         self.messages.push(MessageWrite::Unpark(uid(number)));
+        self
+    }
+
+    pub(super) fn births(mut self, births: impl IntoIterator<Item = Birth>) -> Self {
+        self.births.extend(births);
         self
     }
 

@@ -82,6 +82,61 @@ pub async fn a_list_can_be_narrowed_to_what_is_retrying(store: &dyn Store) {
     assert_eq!(listed(store, blocked).await, [""; 0]);
 }
 
+pub async fn a_list_can_be_narrowed_by_tag(store: &dyn Store) {
+    let tagged = |number: u128, id: &str, tags: &[(&str, &str)]| {
+        let tags = tags.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        start_of(InstanceRow { tags: tags.collect(), ..instance(number, id) })
+    };
+    let steps = [
+        tagged(1, "a", &[("customer", "ada"), ("colour", "red")]),
+        tagged(3, "c", &[("customer", "ada")]),
+        tagged(2, "b", &[("customer", "bob")]),
+        tagged(4, "d", &[("supplier", "ada")]),
+        start(5, "e"),
+    ];
+    write(store, steps).await;
+    write(store, [close(3)]).await;
+    // Among those of one moment, the one that came last.
+    let twin = InstanceRow { created_at: at(3_000), ..instance(6, "f") };
+    let tags = [("customer".to_string(), "ada".to_string())].into();
+    write(store, [start_of(InstanceRow { tags, ..twin })]).await;
+
+    let with = |name: &str, value: &str| InstanceFilter {
+        tag: Some((name.to_string(), value.to_string())),
+        ..InstanceFilter::default()
+    };
+    assert_eq!(listed(store, with("customer", "ada")).await, ["f", "c", "a"]);
+    assert_eq!(listed(store, with("customer", "bob")).await, ["b"]);
+    assert_eq!(listed(store, with("customer", "")).await, [""; 0]);
+    assert_eq!(listed(store, with("Customer", "ada")).await, [""; 0]);
+    let two = InstanceFilter { limit: 2, ..with("customer", "ada") };
+    assert_eq!(listed(store, two).await, ["f", "c"]);
+    let open = InstanceFilter { status: vec![Status::Running], ..with("customer", "ada") };
+    assert_eq!(listed(store, open).await, ["f", "a"]);
+    let other = InstanceFilter { workflow: Some("pay".into()), ..with("customer", "ada") };
+    assert_eq!(listed(store, other).await, [""; 0]);
+    let none = InstanceFilter { schedule: Some("nightly".into()), ..with("customer", "ada") };
+    assert_eq!(listed(store, none).await, [""; 0]);
+}
+
+pub async fn a_list_can_be_narrowed_by_schedule(store: &dyn Store) {
+    let of = |number: u128, id: &str, schedule: &str| {
+        let schedule = Some(schedule.to_string());
+        start_of(InstanceRow { schedule, ..instance(number, id) })
+    };
+    let steps = [of(2, "n/2", "n"), of(1, "n/1", "n"), of(3, "m/3", "m"), start(4, "x")];
+    write(store, steps).await;
+    write(store, [close(1)]).await;
+    let with = |schedule: &str| InstanceFilter {
+        schedule: Some(schedule.to_string()),
+        ..InstanceFilter::default()
+    };
+    assert_eq!(listed(store, with("n")).await, ["n/2", "n/1"]);
+    let closed = InstanceFilter { status: vec![Status::Completed], ..with("n") };
+    assert_eq!(listed(store, closed).await, ["n/1"]);
+    assert_eq!(listed(store, with("o")).await, [""; 0]);
+}
+
 pub async fn the_last_value_of_a_key_counts(store: &dyn Store) {
     write(store, [start(1, "order-1").put(1, "colour", json("\"red\""))]).await;
     write(store, [step().put(1, "colour", json("\"blue\""))]).await;
@@ -115,6 +170,14 @@ pub async fn only_the_closed_ones_of_many_are_told(store: &dyn Store) {
     let rows = store.closed(Arc::new([uid(2)])).await.unwrap();
     assert_eq!(rows, [store.instance(uid(2)).await.unwrap().unwrap()]);
     assert_eq!(store.closed(Arc::new([])).await.unwrap(), []);
+}
+
+pub async fn only_the_missing_ones_of_many_are_told(store: &dyn Store) {
+    write(store, [start(1, "order-1"), start(2, "order-2")]).await;
+    write(store, [close(2)]).await;
+    let told = store.missing((1..=4).map(uid).collect()).await.unwrap();
+    assert_eq!(told, [uid(3), uid(4)]);
+    assert_eq!(store.missing(Arc::new([])).await.unwrap(), []);
 }
 
 async fn closed(store: &dyn Store, numbers: impl Iterator<Item = u128>) -> Vec<(String, Status)> {

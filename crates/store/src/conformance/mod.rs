@@ -28,6 +28,8 @@ pub mod looking;
 pub mod messages;
 pub mod owning;
 pub mod policies;
+pub mod retention;
+pub mod schedules;
 pub mod tasks;
 
 /// Calls a macro with every promise there is: the one list of them.
@@ -104,14 +106,37 @@ macro_rules! conformance_promises {
             looking::a_list_is_bounded,
             looking::a_list_can_be_narrowed_by_status_and_workflow,
             looking::a_list_can_be_narrowed_to_what_is_retrying,
+            looking::a_list_can_be_narrowed_by_tag,
+            looking::a_list_can_be_narrowed_by_schedule,
             looking::the_last_value_of_a_key_counts,
             looking::data_of_instances_is_apart,
             looking::only_the_closed_ones_of_many_are_told,
+            looking::only_the_missing_ones_of_many_are_told,
             owning::one_node_owns_a_store_at_a_time,
             owning::the_right_to_work_ends_when_it_is_dropped,
             owning::everybody_can_tell_who_owns_a_store,
             owning::who_is_no_longer_the_owner_writes_what_a_client_writes,
             owning::an_owner_can_become_another_node,
+            schedules::a_schedule_comes_back_as_it_was,
+            schedules::a_schedule_is_created_once,
+            schedules::a_change_follows_from_what_was_read,
+            schedules::a_schedule_that_was_made_anew_is_another_one,
+            schedules::a_schedule_that_is_gone_cannot_be_deleted,
+            schedules::what_a_schedule_starts_is_refused_with_its_change,
+            schedules::an_id_that_is_taken_starts_nothing_and_refuses_nothing,
+            schedules::due_schedules_come_earliest_first,
+            schedules::the_next_time_is_told_with_what_is_due,
+            schedules::a_paused_schedule_is_never_due,
+            schedules::schedules_that_wait_are_found,
+            schedules::schedules_are_listed_by_id,
+            schedules::a_schedule_knows_whether_its_last_instance_is_open,
+            retention::everything_of_a_closed_instance_goes,
+            retention::an_open_instance_stays,
+            retention::those_that_closed_first_go_first,
+            retention::only_what_is_wanted_goes,
+            retention::a_piece_is_bounded,
+            retention::a_long_history_goes_in_pieces,
+            retention::the_id_of_a_deleted_instance_is_free,
         }
     };
 }
@@ -156,6 +181,8 @@ mod tests {
             ("policies", include_str!("policies.rs")),
             ("looking", include_str!("looking.rs")),
             ("owning", include_str!("owning.rs")),
+            ("schedules", include_str!("schedules.rs")),
+            ("retention", include_str!("retention.rs")),
         ];
         let written: Vec<(&str, &str)> = files
             .into_iter()

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam_core::{CallKey, Timestamp, Uid};
-use resurgam_store::{Step, StepResult, Store, TaskWrite};
+use resurgam_store::{InboxRow, ScheduleRecord, Step, StepResult, Store, TaskWrite};
 use tracing::Instrument;
 
 use super::Engine;
@@ -70,6 +70,20 @@ pub(super) enum Effect {
     NewsStored(Uid),
     /// Claims of a process that died are read on.
     ReadAbandoned,
+    /// A decision about a schedule, made on what was read; the next one can follow.
+    ScheduleDecided(Box<ScheduleRecord>),
+    /// Why a schedule does not fire is noted on it.
+    ScheduleAside(String),
+    /// An instance of a schedule closed.
+    ScheduleMayGoOn(String),
+    /// Schedules that wait are read on, from an id.
+    ReadWaiting(String),
+    /// Schedules have changed.
+    LookAtSchedules,
+    /// A row of the inbox is taken.
+    RowTaken(Box<InboxRow>),
+    /// A row of the inbox for this instance is refused.
+    RowRefused(String),
     /// Somebody gets the answer that it is done.
     Reply(Reply<()>),
     /// Somebody gets the answer that an instance was started.
@@ -98,6 +112,7 @@ impl Effect {
             })),
             Effect::Reply(reply) => reply.send(Err(match refusal {
                 Refusal::Closed => too_late(),
+                Refusal::Missed => Error::overtaken(),
                 refusal => Error::rejected(refusal),
             })),
             _ => {}
@@ -132,6 +147,8 @@ pub(super) enum Fate {
     Duplicate,
     /// Its instance is not open.
     Closed,
+    /// What it changes has changed meanwhile.
+    Missed,
     /// The store does not take it; the text says why.
     Refused(String),
     /// Another node is the owner by now.
@@ -143,6 +160,7 @@ pub(super) enum Fate {
 pub(super) enum Refusal {
     Duplicate,
     Closed,
+    Missed,
     Fenced,
     Other(String),
 }
@@ -152,6 +170,7 @@ impl fmt::Display for Refusal {
         f.write_str(match self {
             Refusal::Duplicate => "its id is taken",
             Refusal::Closed => "the instance is closed",
+            Refusal::Missed => "somebody else changed it meanwhile",
             Refusal::Fenced => "another process works on the store by now; ask again",
             Refusal::Other(text) => text,
         })
@@ -252,6 +271,7 @@ impl Engine {
                 Fate::Written => self.written(pending),
                 Fate::Duplicate => self.refused(pending, &Refusal::Duplicate),
                 Fate::Closed => self.refused(pending, &Refusal::Closed),
+                Fate::Missed => self.refused(pending, &Refusal::Missed),
                 Fate::Refused(error) => self.refused(pending, &Refusal::Other(error)),
                 Fate::Fenced => fenced.push(pending),
             }
@@ -299,10 +319,20 @@ impl Engine {
                 self.load_run(uid);
             }
             Effect::Wake(uid) => self.has_messages(uid),
-            Effect::Finished(uid, outcome) => self.finished(uid, &outcome),
+            Effect::Finished(uid, outcome) => {
+                self.finished(uid, &outcome);
+                self.will_be_deleted(outcome.status());
+            }
             Effect::Blocked(uid) => self.try_blocked_later(uid),
             Effect::NewsStored(uid) => self.news_stored(uid),
             Effect::ReadAbandoned => self.read_abandoned(),
+            Effect::ScheduleDecided(record) => self.schedule_decided(&record.row.id),
+            Effect::ScheduleAside(id) => self.schedule_decided(&id),
+            Effect::ScheduleMayGoOn(id) => self.schedule_may_go_on(id),
+            Effect::ReadWaiting(after) => self.read_waiting_schedules(after),
+            Effect::LookAtSchedules => self.look_at_schedules(),
+            Effect::RowTaken(row) => self.row_taken(&row),
+            Effect::RowRefused(instance) => self.row_routed(&instance),
             Effect::Reply(reply) => reply.send(Ok(())),
             Effect::Started(reply, started) => reply.send(Ok(started)),
         }
@@ -329,6 +359,10 @@ impl Engine {
             was_start |= matches!(effect, Effect::Started(..));
             match effect {
                 Effect::NewsStored(uid) => self.news_stored(uid),
+                Effect::ScheduleDecided(record) => self.schedule_refused(*record, refusal),
+                Effect::ScheduleAside(id) => self.schedule_aside_refused(&id, refusal),
+                Effect::RowTaken(row) => self.row_not_taken(&row, refusal),
+                Effect::RowRefused(instance) => self.row_routed(&instance),
                 effect => effect.fails(refusal),
             }
         }
@@ -470,6 +504,7 @@ fn fate_of(result: &Result<StepResult, resurgam_store::Error>) -> Fate {
         Ok(StepResult::Written) => Fate::Written,
         Ok(StepResult::Duplicate) => Fate::Duplicate,
         Ok(StepResult::Closed) => Fate::Closed,
+        Ok(StepResult::Missed) => Fate::Missed,
         Err(error) => refusal(error),
     }
 }

@@ -84,7 +84,7 @@ impl Engine {
     /// Runs a read beside the loop.
     pub(super) fn read(&self, work: impl Future<Output = Message> + Send + 'static) {
         let busy = self.clock.busy(&"a read");
-        let mailbox: Mailbox = self.mailbox.of_tenure(self.tenure);
+        let mailbox = self.mailbox_of_tenure();
         tokio::spawn(async move {
             mailbox.send(work.await);
             drop(busy);
@@ -94,7 +94,7 @@ impl Engine {
     /// Runs a read beside the loop, later.
     pub(super) fn read_later(&self, work: impl Future<Output = Message> + Send + 'static) {
         let moment = self.clock.sleep_until(self.clock.now().saturating_add(AGAIN));
-        let mailbox = self.mailbox.of_tenure(self.tenure);
+        let mailbox = self.mailbox_of_tenure();
         tokio::spawn(async move {
             let busy = moment.await;
             mailbox.send(work.await);
@@ -135,15 +135,19 @@ impl Engine {
     /// Has a task read whose outcome was lost in this process, as soon as the store answers.
     pub(super) fn read_lost(&self, call: CallKey) {
         let store = self.store.clone();
-        let mailbox = self.mailbox.of_tenure(self.tenure);
         self.read_until_answered(
-            mailbox,
+            self.mailbox_of_tenure(),
             move || {
                 let store = store.clone();
                 async move { load_task(&*store, call).await }
             },
             |task| Some(Message::Abandoned { found: Ok(task.into_iter().collect()) }),
         );
+    }
+
+    /// Where what is read now goes: it is worth nothing when the role has changed meanwhile.
+    pub(super) fn mailbox_of_tenure(&self) -> Mailbox {
+        self.mailbox.of_tenure(self.tenure)
     }
 
     /// Runs a read beside the loop, again and again until the store answers. What the answer says
@@ -367,7 +371,8 @@ impl Engine {
         let record = match loaded {
             Ok(Some(record)) if !record.instance.status.is_closed() => record,
             Ok(record) => {
-                if record.is_some_and(|record| !record.messages.is_empty()) {
+                // One that is gone may have left some too, which came late.
+                if record.is_none_or(|record| !record.messages.is_empty()) {
                     self.park(uid);
                 }
                 return refuse_news(held);

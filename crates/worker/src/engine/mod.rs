@@ -12,6 +12,8 @@
 //! Tasks and timers that are due soon are kept by time (`due.rs`); the rest stays in the store. A
 //! task that is due waits for a slot (`slots.rs`), but not for ever (`deadline.rs`).
 //! Runs and tasks that are not in memory are loaded when something happens to them (`load.rs`).
+//! Schedules fire (`schedule.rs`), rows of the inbox are routed (`inbox.rs`), and what is closed and
+//! old is deleted (`retention.rs`).
 //! Attempts that write to the user's own tables are in `transact.rs`.
 //! All this only the owner of a store does; who that is, and what the others do, is in `own.rs`.
 //!
@@ -21,12 +23,15 @@ mod call;
 mod commit;
 mod deadline;
 mod due;
+mod inbox;
 mod load;
 mod next;
 mod open;
 mod own;
 mod request;
+mod retention;
 mod run;
+mod schedule;
 mod slots;
 mod stop;
 mod story;
@@ -41,12 +46,11 @@ use std::task::Poll;
 
 use resurgam_core::{CallKey, Failure, Payload, Timestamp, Uid};
 use resurgam_sdk::{Registry, States};
-use resurgam_store::Ownership;
-use resurgam_store::Store;
 use resurgam_store::rows::{
     DueDeadline, DueMessage, DueTask, Heartbeat, InstanceRow, MessageRow, PolicyRow, RunRecord,
     TaskRecord,
 };
+use resurgam_store::{DueSchedules, InboxRow, Ownership, ScheduleRecord, Store};
 use tokio::sync::{mpsc, watch};
 
 use crate::clock::{Busy, Clock};
@@ -57,10 +61,13 @@ use call::HotCall;
 use commit::{Fate, Outbox, Pending};
 use deadline::Outages;
 use due::Due;
+use inbox::Routing;
 use load::Tries;
 use own::{Hearing, Role};
 pub(crate) use request::{Reply, Request};
+use retention::Keeper;
 use run::{Asleep, HotRun};
+use schedule::Calendar;
 use slots::{Slot, Slots};
 use stop::Stopping;
 pub(crate) use transact::Ask;
@@ -110,6 +117,9 @@ pub struct Engine {
     /// How often the role has changed: what was read before that is worth nothing.
     tenure: u64,
     early: Early,
+    calendar: Calendar,
+    routing: Routing,
+    keeper: Keeper,
 }
 
 /// What was asked before it was known whether this node works.
@@ -153,11 +163,23 @@ pub(crate) enum Message {
     /// The messages of a run in memory were read.
     MessagesRead { uid: Uid, read: u64, found: resurgam_store::Result<Vec<MessageRow>> },
     /// Which of the instances that somebody waits for are closed was read.
-    Ends { found: resurgam_store::Result<Vec<InstanceRow>> },
+    Ends { found: resurgam_store::Result<(Vec<InstanceRow>, Vec<Uid>)> },
     /// There turned out to be no such instance.
     NoInstance { uid: Uid },
     /// An instance turned out to be closed.
     Finished { uid: Uid, outcome: crate::handle::Outcome },
+    /// Which schedules are due was read.
+    SchedulesDue { found: resurgam_store::Result<DueSchedules> },
+    /// Schedules that wait for something else than the time were read.
+    SchedulesWaiting { found: Vec<ScheduleRecord> },
+    /// A schedule was read whose instance closed.
+    ScheduleRead(Box<ScheduleRecord>),
+    /// What others have inserted was read.
+    InboxRead { found: resurgam_store::Result<Vec<InboxRow>> },
+    /// It was read who has the id that a row of the inbox names.
+    Addressee { row: InboxRow, found: Result<Option<Box<InstanceRow>>, String> },
+    /// Closed instances that are old enough are deleted; when the next one is.
+    Swept { next: resurgam_store::Result<Option<Timestamp>> },
 }
 
 impl Message {
@@ -275,6 +297,9 @@ impl Engine {
             ends_heard: Hearing::default(),
             tenure: 0,
             early: Early::default(),
+            calendar: Calendar::default(),
+            routing: Routing::default(),
+            keeper: Keeper::default(),
         };
         (engine, handle)
     }
@@ -287,6 +312,9 @@ impl Engine {
             self.hear_of_others();
             self.take_messages();
             self.wake_what_is_due();
+            self.wake_schedules();
+            self.wake_inbox();
+            self.wake_retention();
             self.evict();
             self.commit();
             if self.is_done() {
@@ -369,6 +397,12 @@ impl Engine {
             Message::LeftBlocked { found } => self.left_blocked(found),
             Message::NoInstance { uid } => self.no_instance(uid),
             Message::Finished { uid, outcome } => self.finished(uid, &outcome),
+            Message::SchedulesDue { found } => self.schedules_due(found),
+            Message::SchedulesWaiting { found } => self.schedules_waiting(found),
+            Message::ScheduleRead(record) => self.schedule_read(*record),
+            Message::InboxRead { found } => self.inbox_read(found),
+            Message::Addressee { row, found } => self.addressee_found(row, found),
+            Message::Swept { next } => self.swept(next),
         }
     }
 
@@ -412,8 +446,11 @@ impl Engine {
     /// The next time at which something is to be done.
     fn next_due(&self) -> Option<Timestamp> {
         let stop = self.stopping.as_ref().map(|stopping| stopping.until);
-        let due = self.due.next().filter(|_| self.is_owner());
-        due.into_iter().chain(stop).min()
+        // One that stops begins nothing new.
+        let begins = [self.calendar.next(), self.routing.next(), self.keeper.next()];
+        let begins = begins.into_iter().flatten().filter(|_| self.stopping.is_none());
+        let due = self.due.next().into_iter().chain(begins).filter(|_| self.is_owner());
+        due.chain(stop).min()
     }
 }
 

@@ -26,6 +26,8 @@ pub(super) struct About {
     pub(super) priority: i32,
     pub(super) settings: Settings,
     pub(super) chain: Chain,
+    /// The schedule that started it.
+    pub(super) schedule: Option<String>,
     workflow: String,
     version: u32,
     /// The argument, where a run that fails is tried again with it.
@@ -40,6 +42,7 @@ impl About {
             priority: row.priority,
             settings: row.settings.clone(),
             chain: started.chain.clone(),
+            schedule: row.schedule.clone(),
             workflow: row.workflow.clone(),
             version: started.version,
             input: row.settings.retry.as_ref().map(|_| row.input.clone()),

@@ -26,8 +26,11 @@ use resurgam_store::{InstanceWrite, MessageWrite, Ownership, Owning, Result, Ste
 use super::commit::{Effect, Pending, Refusal};
 use super::deadline::Outages;
 use super::due::Due;
+use super::inbox::Routing;
 use super::request::Reply;
+use super::retention::Keeper;
 use super::run::{News, Origin, news_of, put_back};
+use super::schedule::Calendar;
 use super::slots::Slots;
 use super::{Engine, Message, new_node};
 use crate::clock::Clock;
@@ -103,6 +106,9 @@ impl Engine {
                 tracing::info!(node = %self.node, "this node works on the store");
                 self.take_role(Role::Owner(right));
                 self.recover();
+                self.begin_schedules();
+                self.look_into_inbox();
+                self.begin_retention();
             }
             Ok(None) if matches!(self.role, Role::Asking) => self.take_role(Role::Client),
             Ok(None) => {}
@@ -172,6 +178,9 @@ impl Engine {
         self.slots = Slots::new(self.options.slots, self.registry.limits(), queues);
         self.loading.clear();
         self.threads.clear();
+        self.calendar = Calendar::default();
+        self.routing = Routing::default();
+        self.keeper = Keeper::default();
         // Claims of the node that it was count as lost, like those of any other.
         self.node = new_node();
         self.take_role(Role::Asking);
@@ -200,7 +209,11 @@ impl Engine {
     /// Somebody else has committed: looks for what concerns this node.
     fn look(&mut self) {
         match self.role {
-            Role::Owner(_) => self.look_for_messages(),
+            Role::Owner(_) => {
+                self.look_for_messages();
+                self.look_at_schedules();
+                self.look_into_inbox();
+            }
             _ => self.look_for_ends(),
         }
     }
@@ -315,11 +328,13 @@ impl Engine {
         async move { Message::Ends { found: ends(&*store, &*clock, uids).await } }
     }
 
-    /// Those who wait for an instance that is closed get the outcome.
-    pub(super) fn ends_read(&mut self, found: Result<Vec<InstanceRow>>) {
+    /// Those who wait for an instance that is closed get the outcome. One that is missing closed,
+    /// and somebody deleted it before this node looked.
+    pub(super) fn ends_read(&mut self, found: Result<(Vec<InstanceRow>, Vec<Uid>)>) {
         match found {
-            Ok(rows) => {
+            Ok((rows, missing)) => {
                 let again = self.ends_heard.end();
+                missing.into_iter().for_each(|uid| self.no_instance(uid));
                 for row in rows {
                     if let Some(outcome) = Outcome::of(&row) {
                         self.finished(row.uid, &outcome);
@@ -397,14 +412,20 @@ fn fail_news(news: impl IntoIterator<Item = News>) {
     }
 }
 
-/// Those of the instances that are closed. When there are so many that looking takes time, it is
+/// Those of the instances that are closed, and those that are gone. When there are so many that looking takes time, it is
 /// followed by a pause, so that waiting for ten thousand does not keep a core busy.
-async fn ends(store: &dyn Store, clock: &dyn Clock, uids: Arc<[Uid]>) -> Result<Vec<InstanceRow>> {
+async fn ends(
+    store: &dyn Store,
+    clock: &dyn Clock,
+    uids: Arc<[Uid]>,
+) -> Result<(Vec<InstanceRow>, Vec<Uid>)> {
     let began = clock.now();
-    let found = store.closed(uids).await;
+    let closed = store.closed(uids.clone()).await?;
+    let is_closed = |uid: &Uid| closed.iter().any(|row| row.uid == *uid);
+    let missing = store.missing(uids).await?.into_iter().filter(|uid| !is_closed(uid)).collect();
     let took = clock.now().since(began);
     if took > Duration::from_millis(2) {
         drop(clock.sleep_until(clock.now().saturating_add(took * 4)).await);
     }
-    found
+    Ok((closed, missing))
 }

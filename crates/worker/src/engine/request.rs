@@ -27,6 +27,8 @@ pub(crate) enum Request {
     Tell { uid: Uid, run: u32, event: EventKind, reply: Reply<()> },
     /// Answer when an instance is closed.
     Wait { uid: Uid, reply: Reply<Outcome> },
+    /// Write what somebody wants of a schedule; a new one is checked.
+    Schedule { step: Box<Step>, is_new: bool, reply: Reply<()> },
     /// Answer when it is known whether this node works.
     Settle { reply: Reply<()> },
     /// Stop.
@@ -86,6 +88,7 @@ impl Engine {
                     false => self.tell_owner(RunKey { uid, run }, news),
                 }
             }
+            Request::Schedule { step, is_new, reply } => self.write_schedule(*step, is_new, reply),
             Request::Wait { uid, reply } => self.wait_for(uid, reply),
             Request::Settle { reply } => self.settle(reply),
             Request::Stop { reply } => self.stop(reply),
@@ -93,7 +96,7 @@ impl Engine {
     }
 
     /// Why news cannot be taken from a sender.
-    fn refuses(&self, uid: Uid, event: &EventKind) -> Option<Error> {
+    pub(super) fn refuses(&self, uid: Uid, event: &EventKind) -> Option<Error> {
         let EventKind::SignalReceived { name, value, .. } = event else { return None };
         let (size, most) = (value.len(), self.options.max_payload);
         if size > most {

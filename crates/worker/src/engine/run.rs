@@ -456,6 +456,7 @@ impl Engine {
             error: None,
             closed_at: Some(at),
         });
+        draft.effects.extend(run.about.schedule.clone().map(Effect::ScheduleMayGoOn));
         draft.effects.push(Effect::Finished(run.key.uid, outcome));
     }
 
@@ -763,6 +764,6 @@ pub(super) fn now_due(uid: Uid, id: String, body: StoredMessage) -> MessageRow {
 const REPEATABLE: &str = "signal/id/";
 
 /// An id for a signal that came without one.
-fn fresh_signal_id() -> String {
+pub(super) fn fresh_signal_id() -> String {
     format!("signal/{}", uuid::Uuid::now_v7())
 }

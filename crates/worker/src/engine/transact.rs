@@ -183,7 +183,7 @@ impl Engine {
         self.calls.remove(&ask.call);
         match self.runs.get_mut(&run.uid).filter(|hot| hot.key == run) {
             Some(hot) => {
-                hot.calls.remove(&seq);
+                hot.calls.remove(seq);
                 hot.news.extend(news_of(run, message));
                 self.advance(run.uid);
             }

@@ -1,0 +1,390 @@
+//! Rows that anybody inserts with plain SQL start, signal and cancel, once each and in order.
+#![allow(clippy::unwrap_used)]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use resurgam::prelude::*;
+use resurgam::{InstanceFilter, Status};
+use resurgam_store_sqlite::{Options as SqliteOptions, SqliteStore};
+use resurgam_testing::{Crash, StoreCall, TestApp};
+use rusqlite::Connection;
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+
+/// Tells the tests that it was begun.
+#[derive(Clone)]
+struct Told(mpsc::UnboundedSender<u64>);
+
+#[activity]
+async fn tell(ctx: ActivityContext, cents: u64) -> Result<(), Failure> {
+    // Not every test listens.
+    let _nobody = ctx.state::<Told>().0.send(cents);
+    Ok(())
+}
+
+#[workflow]
+async fn fulfil(ctx: WorkflowContext, cents: u64) -> Result<u64, Failure> {
+    ctx.call(tell(cents)).await?;
+    Ok(cents)
+}
+
+/// Collects three words.
+#[workflow]
+async fn collect(ctx: WorkflowContext) -> Result<Vec<String>, Failure> {
+    let mut words = Vec::new();
+    while words.len() < 3 {
+        words.push(ctx.signal("word").await?);
+    }
+    Ok(words)
+}
+
+/// A file, and somebody who speaks SQL.
+struct Ground {
+    folder: TempDir,
+}
+
+impl Ground {
+    /// A file with all its tables.
+    fn new() -> Self {
+        let ground = Ground { folder: TempDir::new().unwrap() };
+        drop(ground.store());
+        ground
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.path().join("orders.db")
+    }
+
+    fn store(&self) -> SqliteStore {
+        SqliteStore::open(self.file(), SqliteOptions::default()).unwrap()
+    }
+
+    fn sql(&self) -> Connection {
+        let sql = Connection::open(self.file()).unwrap();
+        sql.busy_timeout(Duration::from_secs(5)).unwrap();
+        sql
+    }
+
+    /// Inserts rows: id, instance, kind, name, body.
+    fn insert(&self, values: &str) {
+        let sql = format!("INSERT INTO inbox (id, instance, kind, name, body) VALUES {values}");
+        self.sql().execute_batch(&sql).unwrap();
+    }
+
+    /// What is left in the inbox: the place of each row, and why it was refused.
+    fn left(&self) -> Vec<(i64, Option<String>)> {
+        let sql = self.sql();
+        let mut rows = sql.prepare("SELECT arrival, error FROM inbox ORDER BY arrival").unwrap();
+        let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        rows.map(Result::unwrap).collect()
+    }
+
+    /// Why the rows were refused; every one must have been.
+    fn refusals(&self) -> Vec<String> {
+        self.left().into_iter().map(|(_, error)| error.unwrap()).collect()
+    }
+
+    /// An app on the file, in virtual time: it finds what was inserted before it began.
+    fn app(&self) -> TestApp {
+        TestApp::builder()
+            .workflow(fulfil)
+            .workflow(collect)
+            .activity(tell)
+            .state(Told(mpsc::unbounded_channel().0))
+            .start_on(Arc::new(self.store()))
+    }
+}
+
+/// Lets everything that was inserted take effect.
+async fn settle(app: &TestApp) {
+    app.advance(Duration::from_secs(1)).await;
+}
+
+async fn result(app: &TestApp, id: &str) -> String {
+    let row = app.client().find(id).await.unwrap().unwrap();
+    format!(
+        "{} {}",
+        row.status.name(),
+        row.outcome.map(|value| value.to_string()).unwrap_or_default()
+    )
+}
+
+#[tokio::test]
+async fn rows_start_signal_and_cancel_in_their_order() {
+    let ground = Ground::new();
+    ground.insert(
+        "(NULL, 'order-1', 'start', 'fulfil', '{\"cents\":42}'),
+         (NULL, 'words', 'start', 'collect', NULL),
+         (NULL, 'words', 'signal', 'word', '\"one\"'),
+         (NULL, 'ended', 'start', 'collect', '{}'),
+         (NULL, 'words', 'signal', 'word', '\"two\"'),
+         (NULL, 'ended', 'cancel', NULL, '\"enough\"'),
+         (NULL, 'words', 'signal', 'word', '\"three\"')",
+    );
+    let app = ground.app();
+    settle(&app).await;
+    assert_eq!(result(&app, "order-1").await, "completed 42");
+    assert_eq!(result(&app, "words").await, r#"completed ["one","two","three"]"#);
+    let ended = result(&app, "ended").await;
+    assert!(ended.starts_with("cancelled") && ended.contains("enough"), "{ended}");
+    assert_eq!(ground.left(), []);
+}
+
+#[tokio::test]
+async fn a_refused_row_stays_with_the_reason_and_holds_up_no_other() {
+    let ground = Ground::new();
+    ground.insert(
+        "(NULL, 'a', 'dance', NULL, NULL),
+         (NULL, 'a', 'start', NULL, NULL),
+         (NULL, 'a', 'start', 'no_such', '{}'),
+         (NULL, 'a', 'start', 'fulfil', '{\"cents\":\"many\"}'),
+         (NULL, 'a', 'start', 'fulfil', 'hello'),
+         (NULL, '', 'start', 'fulfil', '{\"cents\":1}'),
+         (NULL, 'a', 'signal', 'word', '1'),
+         (NULL, 'a', 'cancel', NULL, NULL),
+         (NULL, 'b', 'start', 'fulfil', '{\"cents\":1}'),
+         (NULL, 'b', 'start', 'fulfil', '{\"cents\":2}'),
+         (NULL, 'c', 'start', 'collect', NULL),
+         (NULL, 'c', 'signal', '', '1'),
+         (NULL, 'c', 'signal', 'word', 'unquoted'),
+         (NULL, 'c', 'cancel', NULL, '{}'),
+         (NULL, CAST(x'ff' AS TEXT), 'start', 'fulfil', '{}')",
+    );
+    let app = ground.app();
+    settle(&app).await;
+    let refusals = ground.refusals();
+    let expected = [
+        "dance a: the kind \"dance\" is unknown; write start, signal or cancel",
+        "start a: the name is missing; give that of the workflow",
+        "start a: workflow no_such is unknown; known are ",
+        "start a: ",
+        "start a: the body is not JSON: ",
+        "start : the instance is empty; give its id",
+        "signal a: there is no instance of this id",
+        "cancel a: there is no instance of this id",
+        "start b: an instance of this id exists",
+        "signal c: the name is missing; give that of the signal",
+        "signal c: the body is not JSON: ",
+        "cancel c: the body of a cancellation is a reason, a JSON string: ",
+        "column 3: ",
+    ];
+    assert_eq!(refusals.len(), expected.len(), "{refusals:#?}");
+    for (refusal, expected) in refusals.iter().zip(expected) {
+        assert!(refusal.starts_with(expected), "{refusal:?} begins not with {expected:?}");
+    }
+    assert_eq!(result(&app, "b").await, "completed 1");
+
+    // Closed by now.
+    ground.insert("(NULL, 'b', 'signal', 'word', '1'), (NULL, 'b', 'cancel', NULL, NULL)");
+    app.restart().await;
+    settle(&app).await;
+    let refusals = ground.refusals();
+    assert_eq!(
+        refusals[13..],
+        ["signal b: the instance is closed", "cancel b: the instance is closed"]
+    );
+
+    // A row that is mended is taken.
+    let mend = "UPDATE inbox SET error = NULL, kind = 'start', name = 'fulfil',
+                body = '{\"cents\":3}' WHERE kind = 'dance'";
+    ground.sql().execute_batch(mend).unwrap();
+    app.restart().await;
+    settle(&app).await;
+    assert_eq!(result(&app, "a").await, "completed 3");
+}
+
+#[tokio::test]
+async fn a_row_that_is_too_large_is_refused() {
+    let ground = Ground::new();
+    let insert =
+        "INSERT INTO inbox (instance, kind, name, body) VALUES ('c', 'signal', 'word', ?1)";
+    let large = format!("\"{}\"", "x".repeat(3 << 20));
+    ground.sql().execute(insert, [large]).unwrap();
+    let app = ground.app();
+    settle(&app).await;
+    let refusal = &ground.refusals()[0];
+    assert!(refusal.contains("bytes, 2097152 are allowed"), "{refusal}");
+}
+
+#[tokio::test]
+async fn a_row_with_an_id_that_was_seen_is_dropped() {
+    let ground = Ground::new();
+    ground.insert(
+        "('1', 'words', 'start', 'collect', NULL),
+         ('1', 'words', 'start', 'collect', NULL),
+         ('2', 'words', 'signal', 'word', '\"one\"'),
+         ('2', 'words', 'signal', 'word', '\"one\"'),
+         (NULL, 'words', 'signal', 'word', '\"two\"')",
+    );
+    let app = ground.app();
+    settle(&app).await;
+    assert_eq!(ground.left(), []);
+    ground.insert(
+        "('2', 'words', 'signal', 'word', '\"one\"'), ('1', 'other', 'start', 'collect', NULL)",
+    );
+    app.restart().await;
+    settle(&app).await;
+    assert_eq!(ground.left(), []);
+    assert!(app.client().find("other").await.unwrap().is_none());
+
+    // Seven days later an id is forgotten when others are taken; the signal is not.
+    app.advance(Duration::from_secs(8 * 86_400)).await;
+    ground.insert("('3', 'else', 'start', 'collect', NULL)");
+    app.restart().await;
+    settle(&app).await;
+    ground.insert(
+        "('2', 'words', 'signal', 'word', '\"one\"'), ('1', 'other', 'start', 'collect', NULL)",
+    );
+    app.restart().await;
+    settle(&app).await;
+    assert_eq!(ground.left(), []);
+    assert!(app.client().find("other").await.unwrap().is_some());
+    ground.insert("(NULL, 'words', 'signal', 'word', '\"three\"')");
+    app.restart().await;
+    settle(&app).await;
+    assert_eq!(result(&app, "words").await, r#"completed ["one","two","three"]"#);
+}
+
+#[tokio::test]
+async fn rows_take_effect_once_with_a_crash_at_every_commit() {
+    let play = |crash: Option<Crash>| async move {
+        let ground = Ground::new();
+        ground.insert(
+            "('1', 'order-1', 'start', 'fulfil', '{\"cents\":42}'),
+             (NULL, 'words', 'start', 'collect', NULL),
+             ('2', 'words', 'signal', 'word', '\"one\"'),
+             (NULL, 'words', 'signal', 'word', '\"two\"'),
+             (NULL, 'words', 'start', 'collect', NULL),
+             (NULL, 'nobody', 'signal', 'word', '\"two\"'),
+             ('2', 'words', 'signal', 'word', '\"one\"'),
+             (NULL, 'words', 'signal', 'word', '\"three\"')",
+        );
+        let app = ground.app();
+        crash.into_iter().for_each(|crash| app.faults().crash(crash));
+        settle(&app).await;
+        // A crash takes its moment.
+        settle(&app).await;
+        assert_eq!(result(&app, "order-1").await, "completed 42", "{crash:?}");
+        let words = result(&app, "words").await;
+        assert_eq!(words, r#"completed ["one","two","three"]"#, "{crash:?}");
+        let refused = ["start words: an instance of this id exists", "signal nobody: there is no"];
+        let refusals = ground.refusals();
+        assert_eq!(refusals.len(), 2, "{crash:?} {refusals:?}");
+        assert_eq!(refusals[0], refused[0], "{crash:?}");
+        assert!(refusals[1].starts_with(refused[1]), "{crash:?}");
+        app.commits()
+    };
+    let commits = play(None).await;
+    assert!(commits > 5);
+    for k in 1..=commits {
+        play(Some(Crash::BeforeCommit(k))).await;
+        play(Some(Crash::AfterCommit(k))).await;
+    }
+}
+
+#[tokio::test]
+async fn a_store_in_trouble_delays_rows_and_loses_none() {
+    let ground = Ground::new();
+    ground.insert("(NULL, 'order-1', 'start', 'fulfil', '{\"cents\":42}')");
+    let app = ground.app();
+    app.faults().refuse(StoreCall::Inbox, 5);
+    app.faults().refuse(StoreCall::Commit, 3);
+    app.advance(Duration::from_secs(10)).await;
+    assert_eq!(result(&app, "order-1").await, "completed 42");
+}
+
+#[tokio::test]
+async fn thousands_of_rows_are_routed_page_by_page() {
+    let ground = Ground::new();
+    let sql = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
+               INSERT INTO inbox (id, instance, kind, name, body)
+               SELECT i, 'order-' || i, 'start', 'fulfil', json_object('cents', i) FROM n";
+    ground.sql().execute_batch(sql).unwrap();
+    let app = ground.app();
+    app.advance(Duration::from_secs(5)).await;
+    assert_eq!(ground.left(), []);
+    let done = InstanceFilter {
+        status: vec![Status::Completed],
+        limit: 10_000,
+        ..InstanceFilter::default()
+    };
+    assert_eq!(app.client().list(done).await.unwrap().len(), 2_000);
+    assert!(app.commits() < 500, "{} commits", app.commits());
+}
+
+/// The examples of the guide.
+fn guide() -> Vec<String> {
+    let text = include_str!("../../../docs/inbox.md");
+    let blocks = text.split("```sql\n").skip(1);
+    blocks.map(|rest| rest.split("```").next().unwrap().to_string()).collect()
+}
+
+#[tokio::test]
+async fn the_examples_of_the_guide_work_in_the_transaction_of_somebody_else() {
+    let ground = Ground::new();
+    let (sender, mut told) = mpsc::unbounded_channel();
+    let app = App::builder()
+        .workflow(fulfil)
+        .workflow(collect)
+        .activity(tell)
+        .state(Told(sender))
+        .sqlite(ground.file())
+        .await
+        .unwrap();
+    let sql = ground.sql();
+    sql.execute_batch("CREATE TABLE customer_order (id TEXT, cents INTEGER)").unwrap();
+    let [order, wishes, refused] = guide().try_into().unwrap();
+
+    // Rolled back: nothing happens, and nobody hears of it.
+    sql.execute_batch(&order.replace("COMMIT", "ROLLBACK").replace("4200", "1")).unwrap();
+    sql.execute_batch(&order).unwrap();
+    assert_eq!(told.recv().await, Some(4200));
+    let run = app.instance::<u64>("order-42").await.unwrap().unwrap();
+    assert_eq!(run.result().await.unwrap(), 4200);
+    let orders: i64 =
+        sql.query_row("SELECT count(*) FROM customer_order", [], |row| row.get(0)).unwrap();
+    assert_eq!(orders, 1);
+
+    // The order is closed by now; a word to somebody who waits comes after these.
+    let run = app.start("words", collect()).await.unwrap();
+    sql.execute_batch(&wishes).unwrap();
+    let words = "INSERT INTO inbox (instance, kind, name, body)
+                 VALUES ('words', 'signal', 'word', '\"a\"'), ('words', 'signal', 'word', '\"b\"'),
+                        ('words', 'signal', 'word', '\"c\"')";
+    sql.execute_batch(words).unwrap();
+    assert_eq!(run.result().await.unwrap(), ["a", "b", "c"]);
+    app.stop().await.unwrap();
+    let refusals = ground.refusals();
+    assert_eq!(
+        refusals,
+        ["signal order-42: the instance is closed", "cancel order-42: the instance is closed"]
+    );
+    sql.prepare(refused.lines().next().unwrap()).unwrap();
+    sql.execute_batch(refused.split_once('\n').unwrap().1).unwrap();
+}
+
+#[tokio::test]
+async fn a_row_is_noticed_within_a_moment() {
+    let ground = Ground::new();
+    let (sender, mut told) = mpsc::unbounded_channel();
+    let app = App::builder()
+        .workflow(fulfil)
+        .activity(tell)
+        .state(Told(sender))
+        .sqlite(ground.file())
+        .await
+        .unwrap();
+    let mut waits = Vec::new();
+    for number in 0..20 {
+        let since = std::time::Instant::now();
+        ground.insert(&format!("(NULL, 'o{number}', 'start', 'fulfil', '{{\"cents\":{number}}}')"));
+        assert_eq!(told.recv().await, Some(number));
+        waits.push(since.elapsed());
+    }
+    waits.sort();
+    // The activity included. A busy machine is forgiven for half of them.
+    assert!(waits[10] < Duration::from_millis(150), "{waits:?}");
+    app.stop().await.unwrap();
+}

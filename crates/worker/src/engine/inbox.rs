@@ -1,0 +1,299 @@
+//! Routing what others have inserted into the inbox with plain SQL.
+//!
+//! Rows are read in order, a page at a time. Each goes in one commit with what it causes: the row
+//! of an instance and the message that begins it, or the message that a signal or a cancellation
+//! is. What follows from these is what follows when a client asks. Rows for one instance are routed
+//! one after another; those for others do not wait for them.
+//!
+//! | the row                                     | what follows                                  |
+//! |---------------------------------------------|-----------------------------------------------|
+//! | makes sense                                 | it goes, with what it causes                  |
+//! | has an id that came before                  | it goes                                       |
+//! | makes no sense, or its instance does not    | it stays, with the reason                     |
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use resurgam_core::{EventKind, Payload, Timestamp, Uid};
+use resurgam_store::rows::{InstanceRow, Message as StoredMessage, MessageRow};
+use resurgam_store::{InboxRow, InboxWrite, InstanceWrite, MessageWrite, Result, Step};
+
+use super::commit::{Effect, Refusal};
+use super::own::Hearing;
+use super::run::{fresh_signal_id, now_due, signal_message, start_message};
+use super::schedule::CannotBegin;
+use super::{Engine, Message};
+
+/// How many rows are read at once.
+const PAGE: usize = 500;
+
+/// The wait before an inbox that could not be read is read again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Rows on their way.
+#[derive(Debug, Default)]
+pub(super) struct Routing {
+    hearing: Hearing,
+    /// When to read again what could not be read.
+    next: Option<Timestamp>,
+    /// By instance: the first is being routed, the others wait for it.
+    lines: HashMap<String, VecDeque<InboxRow>>,
+    /// There may be more rows than were read.
+    more: bool,
+    /// Ids are remembered since the last time that old ones were forgotten.
+    remembers: bool,
+}
+
+impl Routing {
+    pub(super) fn next(&self) -> Option<Timestamp> {
+        self.next
+    }
+}
+
+/// What a row asks for.
+enum Wish {
+    Start { workflow: String, input: Payload },
+    Signal { name: String, value: Payload },
+    Cancel { reason: String },
+}
+
+impl Engine {
+    /// Reads the inbox when it is time to do so again.
+    pub(super) fn wake_inbox(&mut self) {
+        let now = self.clock.now();
+        if self.routing.next.is_some_and(|at| at <= now) {
+            self.look_into_inbox();
+        }
+    }
+
+    /// Reads what others have inserted; while rows are on their way, after them.
+    pub(super) fn look_into_inbox(&mut self) {
+        if !self.is_owner() || self.stopping.is_some() {
+            return;
+        }
+        self.routing.next = None;
+        if !self.routing.lines.is_empty() {
+            self.routing.more = true;
+            return;
+        }
+        if self.routing.hearing.begin(&mut self.outbox.ticks).is_none() {
+            return;
+        }
+        let store = self.store.clone();
+        self.read(async move { Message::InboxRead { found: store.inbox(PAGE).await } });
+    }
+
+    pub(super) fn inbox_read(&mut self, found: Result<Vec<InboxRow>>) {
+        let again = self.routing.hearing.end();
+        if !self.is_owner() {
+            return;
+        }
+        let rows = found.unwrap_or_else(|error| {
+            tracing::warn!("read the inbox, again later: {error}");
+            self.routing.next = Some(self.clock.now().saturating_add(AGAIN));
+            Vec::new()
+        });
+        self.routing.more = again || rows.len() == PAGE;
+        for row in rows {
+            self.routing.lines.entry(row.instance.clone()).or_default().push_back(row);
+        }
+        let instances: Vec<String> = self.routing.lines.keys().cloned().collect();
+        instances.iter().for_each(|instance| self.route_next(instance));
+        if self.routing.lines.is_empty() {
+            self.page_routed();
+        }
+    }
+
+    /// Everything that was read is routed: reads on, and forgets what is old.
+    fn page_routed(&mut self) {
+        if std::mem::take(&mut self.routing.remembers) {
+            let before = self.clock.now().saturating_sub(self.options.inbox_memory);
+            let inbox = Some(InboxWrite::Forget { before });
+            self.outbox.push(Step { inbox, ..Step::default() }, Vec::new());
+        }
+        if std::mem::take(&mut self.routing.more) {
+            self.look_into_inbox();
+        }
+    }
+
+    /// Routes the first row of an instance.
+    fn route_next(&mut self, instance: &str) {
+        let line = self.routing.lines.get(instance);
+        let Some(row) = line.and_then(VecDeque::front).cloned() else { return };
+        match self.wish(&row) {
+            Err(error) => self.refuse_row(&row, &error),
+            Ok(Wish::Start { workflow, input }) => self.route_start(row, &workflow, input),
+            Ok(Wish::Signal { .. } | Wish::Cancel { .. }) => self.find_addressee(row),
+        }
+    }
+
+    /// What a row asks for, or why it makes no sense.
+    fn wish(&self, row: &InboxRow) -> std::result::Result<Wish, String> {
+        if row.instance.is_empty() {
+            return Err("the instance is empty; give its id".to_string());
+        }
+        let name = |of: &str| match row.name.as_deref() {
+            None | Some("") => Err(format!("the name is missing; give that of the {of}")),
+            Some(name) => Ok(name.to_string()),
+        };
+        let (size, most) = (row.body.as_ref().map_or(0, Payload::len), self.options.max_payload);
+        if size > most {
+            return Err(format!("the body has {size} bytes, {most} are allowed"));
+        }
+        let body = || match &row.body {
+            None => Ok(None),
+            Some(body) => match body.decode::<serde_json::Value>() {
+                Ok(_) => Ok(Some(body.clone())),
+                Err(error) => Err(format!("the body is not JSON: {error}")),
+            },
+        };
+        match row.kind.as_str() {
+            "start" => Ok(Wish::Start {
+                workflow: name("workflow")?,
+                input: body()?.unwrap_or_else(|| Payload::from_text("{}")),
+            }),
+            "signal" => Ok(Wish::Signal {
+                name: name("signal")?,
+                value: body()?.unwrap_or_else(Payload::null),
+            }),
+            "cancel" => {
+                let reason = row.body.as_ref().map(Payload::decode::<String>).transpose();
+                let reason = reason.map_err(|error| {
+                    format!("the body of a cancellation is a reason, a JSON string: {error}")
+                })?;
+                let reason = reason.unwrap_or_else(|| "asked for through the inbox".to_string());
+                Ok(Wish::Cancel { reason })
+            }
+            kind => Err(format!("the kind {kind:?} is unknown; write start, signal or cancel")),
+        }
+    }
+
+    fn route_start(&mut self, row: InboxRow, workflow: &str, input: Payload) {
+        match self.cannot_begin(workflow, &input) {
+            Some(CannotBegin::Unknown(error) | CannotBegin::Unreadable(error)) => {
+                return self.refuse_row(&row, &error);
+            }
+            None => {}
+        }
+        let uid = Uid(uuid::Uuid::now_v7().as_u128());
+        let id = row.instance.clone();
+        let instance = InstanceRow::new(uid, id, workflow, input, self.clock.now());
+        let insert = InstanceWrite::Insert { row: instance, replace_closed: false };
+        let start = start_message(uid, Timestamp::EPOCH);
+        self.take_row(row, insert, start);
+    }
+
+    /// A signal or a cancellation is for whoever has the id now.
+    fn find_addressee(&mut self, row: InboxRow) {
+        let (store, id) = (self.store.clone(), row.instance.clone());
+        self.read_until_answered(
+            self.mailbox_of_tenure(),
+            move || {
+                let (store, id) = (store.clone(), id.clone());
+                async move {
+                    match store.find(&id).await {
+                        Err(error) if error.is_data() => Ok(Err(error.to_string())),
+                        found => found.map(Ok),
+                    }
+                }
+            },
+            |found| Some(Message::Addressee { row, found: found.map(|found| found.map(Box::new)) }),
+        );
+    }
+
+    pub(super) fn addressee_found(
+        &mut self,
+        row: InboxRow,
+        found: std::result::Result<Option<Box<InstanceRow>>, String>,
+    ) {
+        if !self.is_owner() {
+            return;
+        }
+        let routed = found.and_then(|found| match found {
+            None => Err("there is no instance of this id".to_string()),
+            Some(instance) if instance.status.is_closed() => Err(closed()),
+            Some(instance) => Ok(instance.uid),
+        });
+        let message = routed.and_then(|uid| Ok((uid, self.message_of(uid, &row)?)));
+        match message {
+            Ok((uid, message)) => self.take_row(row, InstanceWrite::Open { uid }, message),
+            Err(error) => self.refuse_row(&row, &error),
+        }
+    }
+
+    fn message_of(&self, uid: Uid, row: &InboxRow) -> std::result::Result<MessageRow, String> {
+        Ok(match self.wish(row)? {
+            Wish::Cancel { reason } => {
+                now_due(uid, "cancel".to_string(), StoredMessage::Cancel { reason })
+            }
+            Wish::Signal { name, value } => {
+                let event = EventKind::SignalReceived {
+                    name: name.clone(),
+                    value: value.clone(),
+                    id: None,
+                };
+                if let Some(error) = self.refuses(uid, &event) {
+                    return Err(error.to_string());
+                }
+                signal_message(uid, row.id.clone(), fresh_signal_id, name, value)
+            }
+            Wish::Start { .. } => return Err("a start has no addressee".to_string()),
+        })
+    }
+
+    /// One commit: the row goes, and what it causes is there.
+    fn take_row(&mut self, row: InboxRow, write: InstanceWrite, message: MessageRow) {
+        let (at, uid) = (self.clock.now(), message.uid);
+        self.routing.remembers |= row.id.is_some();
+        let step = Step {
+            instance: Some(write),
+            messages: vec![MessageWrite::Insert(message)],
+            inbox: Some(InboxWrite::Take { row: row.clone(), at }),
+            ..Step::default()
+        };
+        self.outbox.push(step, vec![Effect::Wake(uid), Effect::RowTaken(Box::new(row))]);
+    }
+
+    fn refuse_row(&mut self, row: &InboxRow, error: &str) {
+        let error = format!("{} {}: {error}", row.kind, row.instance);
+        tracing::warn!(arrival = row.arrival, "a row of the inbox is refused: {error}");
+        metrics::counter!("resurgam.inbox_refused").increment(1);
+        let inbox = Some(InboxWrite::Refuse { arrival: row.arrival, error });
+        let effects = vec![Effect::RowRefused(row.instance.clone())];
+        self.outbox.push(Step { inbox, ..Step::default() }, effects);
+    }
+
+    pub(super) fn row_taken(&mut self, row: &InboxRow) {
+        metrics::counter!("resurgam.inbox_taken").increment(1);
+        self.row_routed(&row.instance);
+    }
+
+    /// A row is dealt with: the next one of its instance follows.
+    pub(super) fn row_routed(&mut self, instance: &str) {
+        if let Some(line) = self.routing.lines.get_mut(instance) {
+            line.pop_front();
+            if line.is_empty() {
+                self.routing.lines.remove(instance);
+            }
+        }
+        self.route_next(instance);
+        if self.routing.lines.is_empty() {
+            self.page_routed();
+        }
+    }
+
+    /// The store did not take a row with what it causes.
+    pub(super) fn row_not_taken(&mut self, row: &InboxRow, refusal: &Refusal) {
+        match refusal {
+            // It came before, or somebody took it back.
+            Refusal::Missed => self.row_routed(&row.instance),
+            Refusal::Duplicate => self.refuse_row(row, "an instance of this id exists"),
+            Refusal::Closed => self.refuse_row(row, &closed()),
+            refusal => self.refuse_row(row, &refusal.to_string()),
+        }
+    }
+}
+
+fn closed() -> String {
+    "the instance is closed".to_string()
+}

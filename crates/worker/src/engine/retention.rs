@@ -1,0 +1,126 @@
+//! Deleting closed instances in the background, when they have stayed as long as they may.
+//!
+//! The owner sweeps when it begins to work, then when the next instance has stayed long enough:
+//! that time is known from the sweep before, or from the instance that closes first after it. With
+//! nothing to delete, nothing is done.
+
+use std::time::Duration;
+
+use resurgam_core::Timestamp;
+use resurgam_store::rows::Status;
+use resurgam_store::{Store, Sweep};
+use tokio::task::JoinHandle;
+
+use super::{Engine, Message};
+use crate::retention::{Pace, Retention, sweep_all};
+
+/// The wait after a sweep that failed.
+const AGAIN: Duration = Duration::from_secs(60);
+
+/// The shortest and the longest time between two sweeps, while instances close all the time.
+const BETWEEN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// What an engine knows about what is to be deleted.
+#[derive(Debug, Default)]
+pub(super) struct Keeper {
+    next: Option<Timestamp>,
+    sweeping: Option<Sweeping>,
+}
+
+/// A sweep that is under way. It ends with the engine, as in a crash.
+#[derive(Debug)]
+struct Sweeping(JoinHandle<()>);
+
+impl Drop for Sweeping {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Keeper {
+    /// When to sweep next, unless that is being done.
+    pub(super) fn next(&self) -> Option<Timestamp> {
+        self.next.filter(|_| self.sweeping.is_none())
+    }
+
+    fn not_later_than(&mut self, at: Timestamp) {
+        self.next = Some(self.next.map_or(at, |known| known.min(at)));
+    }
+}
+
+impl Engine {
+    /// This node begins to work.
+    pub(super) fn begin_retention(&mut self) {
+        if self.options.retention != Retention::default() {
+            self.keeper.next = Some(self.clock.now());
+        }
+    }
+
+    /// An instance closed, and is to be deleted some day.
+    pub(super) fn will_be_deleted(&mut self, status: Status) {
+        if let Some(stays) = self.options.retention.of(status) {
+            self.keeper.not_later_than(self.clock.now().saturating_add(stays));
+        }
+    }
+
+    /// Sweeps when it is time.
+    pub(super) fn wake_retention(&mut self) {
+        let now = self.clock.now();
+        let due = self.keeper.next().is_some_and(|at| at <= now);
+        if !due || !self.is_owner() || self.stopping.is_some() {
+            return;
+        }
+        self.keeper.next = None;
+        let (store, clock) = (self.store.clone(), self.clock.clone());
+        let (retention, mailbox) = (self.options.retention, self.mailbox.clone());
+        let busy = self.clock.busy(&"a sweep");
+        let sweep = tokio::spawn(async move {
+            let mut pace = Pace::new(&*clock, busy);
+            let next = sweep(&*store, &mut pace, retention, now).await;
+            mailbox.send(Message::Swept { next });
+        });
+        self.keeper.sweeping = Some(Sweeping(sweep));
+    }
+
+    /// Everything that was too old is gone.
+    pub(super) fn swept(&mut self, next: resurgam_store::Result<Option<Timestamp>>) {
+        self.keeper.sweeping = None;
+        let now = self.clock.now();
+        let (shortest, longest) = BETWEEN;
+        match next {
+            Ok(next) => {
+                let stays = self.options.retention.each().into_iter().map(|(_, stays)| stays);
+                let pause = (stays.min().unwrap_or(longest) / 100).clamp(shortest, longest);
+                let soonest = now.saturating_add(pause);
+                next.into_iter().for_each(|at| self.keeper.not_later_than(at));
+                self.keeper.next = self.keeper.next.map(|at| at.max(soonest));
+            }
+            Err(error) => {
+                tracing::warn!("delete closed instances, again later: {error}");
+                self.keeper.next = Some(now.saturating_add(AGAIN));
+            }
+        }
+    }
+}
+
+/// Deletes what has stayed long enough, and answers when the next has.
+async fn sweep(
+    store: &dyn Store,
+    pace: &mut Pace<'_>,
+    retention: Retention,
+    now: Timestamp,
+) -> resurgam_store::Result<Option<Timestamp>> {
+    let mut next: Option<Timestamp> = None;
+    for (status, stays) in retention.each() {
+        // What closed at that very moment has stayed for all of its time.
+        let closed_before = now.saturating_sub(stays).saturating_add(Duration::from_millis(1));
+        let sweep = Sweep { status, closed_before, workflow: None, tag: None, after: None };
+        let (deleted, young) = sweep_all(store, pace, sweep).await?;
+        if deleted > 0 {
+            tracing::info!("{deleted} instances that {} are deleted", status.name());
+        }
+        let due = young.map(|closed_at| closed_at.saturating_add(stays));
+        next = [next, due].into_iter().flatten().min();
+    }
+    Ok(next)
+}

@@ -1,0 +1,162 @@
+//! How long closed instances stay, and deleting them piece by piece.
+//!
+//! A piece is one short transaction; while there is more to delete, a pause follows that is as long
+//! as the piece took, so that whoever writes meanwhile waits for half of the time at most.
+
+use std::time::Duration;
+
+use resurgam_core::Timestamp;
+use resurgam_store::rows::Status;
+use resurgam_store::{Deleted, Deletion, Store, Sweep};
+
+use crate::clock::{Busy, Clock};
+use crate::error::{Error, Result};
+use crate::handle::Handle;
+
+/// How long closed instances stay. For ever, unless set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// Those that completed.
+    pub completed: Option<Duration>,
+    /// Those that failed.
+    pub failed: Option<Duration>,
+    /// Those that were cancelled.
+    pub cancelled: Option<Duration>,
+}
+
+impl Retention {
+    /// The same for all.
+    pub const fn all(time: Duration) -> Self {
+        Retention { completed: Some(time), failed: Some(time), cancelled: Some(time) }
+    }
+
+    /// How long those of a status stay.
+    pub const fn of(&self, status: Status) -> Option<Duration> {
+        match status {
+            Status::Completed => self.completed,
+            Status::Failed => self.failed,
+            Status::Cancelled => self.cancelled,
+            Status::Running | Status::Blocked => None,
+        }
+    }
+
+    /// Each status with a time.
+    pub(crate) fn each(&self) -> Vec<(Status, Duration)> {
+        CLOSED.into_iter().filter_map(|status| Some((status, self.of(status)?))).collect()
+    }
+}
+
+/// Which closed instances to delete.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClosedFilter {
+    /// Only these statuses; empty for every way to close.
+    pub status: Vec<Status>,
+    /// Only those that closed longer ago than this.
+    pub older_than: Option<Duration>,
+    /// Only of this workflow.
+    pub workflow: Option<String>,
+    /// Only those with this tag.
+    pub tag: Option<(String, String)>,
+}
+
+/// The ways to close.
+const CLOSED: [Status; 3] = [Status::Completed, Status::Failed, Status::Cancelled];
+
+/// The shortest and the longest pause between two pieces.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_secs(1));
+
+impl Handle {
+    /// Deletes closed instances with everything of theirs, and says how many.
+    pub async fn delete_closed(&self, filter: ClosedFilter) -> Result<u64> {
+        if let Some(open) = filter.status.iter().find(|status| !status.is_closed()) {
+            let open = open.name();
+            let error = format!("delete closed instances: what is {open} is not closed");
+            return Err(Error::rejected(error));
+        }
+        let everything = Timestamp::from_millis(i64::MAX);
+        let ago = |time| self.now().saturating_sub(time);
+        let closed_before = filter.older_than.map_or(everything, ago);
+        let mut pace = Pace::new(self.clock(), self.busy());
+        let mut deleted = 0;
+        for status in CLOSED {
+            if !filter.status.is_empty() && !filter.status.contains(&status) {
+                continue;
+            }
+            let (workflow, tag) = (filter.workflow.clone(), filter.tag.clone());
+            let sweep = Sweep { status, closed_before, workflow, tag, after: None };
+            let swept = sweep_all(&**self.store(), &mut pace, sweep).await;
+            deleted += swept.map_err(|error| Error::store("delete closed instances", error))?.0;
+        }
+        Ok(deleted)
+    }
+
+    /// Deletes one closed instance with everything of it.
+    pub async fn delete(&self, id: &str) -> Result<()> {
+        let what = format!("delete {id}");
+        let trouble = |error| Error::store(&what, error);
+        let busy = self.busy();
+        let Some(row) = self.store().find(id).await.map_err(trouble)? else {
+            return Err(Error::unknown(format!("{what}: there is no instance of this id")));
+        };
+        if !row.status.is_closed() {
+            let status = row.status.name();
+            let error = format!("{what}: the instance is open ({status}); cancel it first");
+            return Err(Error::open(error));
+        }
+        let mut pace = Pace::new(self.clock(), busy);
+        loop {
+            let piece = self.store().delete_closed(Deletion::One(row.uid));
+            if !pace.piece(piece).await.map_err(trouble)?.more {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Deletes all that is wanted: how many went, and when the first closed that is too young.
+pub(crate) async fn sweep_all(
+    store: &dyn Store,
+    pace: &mut Pace<'_>,
+    mut sweep: Sweep,
+) -> resurgam_store::Result<(u64, Option<Timestamp>)> {
+    let mut deleted = 0;
+    loop {
+        let done = pace.piece(store.delete_closed(Deletion::Many(sweep.clone()))).await?;
+        deleted += done.instances;
+        metrics::counter!("resurgam.instances_deleted").increment(done.instances);
+        if !done.more {
+            return Ok((deleted, done.next));
+        }
+        sweep.after = done.go_on;
+    }
+}
+
+/// One piece after another, with a pause after each that leaves more to do.
+pub(crate) struct Pace<'a> {
+    clock: &'a dyn Clock,
+    busy: Option<Busy>,
+    pause: Option<Duration>,
+}
+
+impl<'a> Pace<'a> {
+    pub(crate) fn new(clock: &'a dyn Clock, busy: Busy) -> Self {
+        Pace { clock, busy: Some(busy), pause: None }
+    }
+
+    async fn piece(
+        &mut self,
+        piece: impl Future<Output = resurgam_store::Result<Deleted>>,
+    ) -> resurgam_store::Result<Deleted> {
+        if let Some(pause) = self.pause {
+            let moment = self.clock.sleep_until(self.clock.now().saturating_add(pause));
+            drop(self.busy.take());
+            self.busy = Some(moment.await);
+        }
+        let began = self.clock.now();
+        let done = piece.await;
+        let (shortest, longest) = PAUSE;
+        let took = self.clock.now().since(began).clamp(shortest, longest);
+        self.pause = done.as_ref().is_ok_and(|done| done.more).then_some(took);
+        done
+    }
+}
