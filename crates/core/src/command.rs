@@ -90,7 +90,7 @@ pub enum CommandKind {
         /// Whether what it did was undone.
         compensation: Option<Compensation>,
         /// What a run that is tried again has of this one.
-        carried: Box<Next>,
+        carried: Box<Carried>,
     },
     /// End the run because it was cancelled.
     EndCancelled {
@@ -104,28 +104,8 @@ pub enum CommandKind {
         /// The argument.
         input: Payload,
         /// What the next run has of this one.
-        carried: Box<Next>,
+        carried: Box<Carried>,
     },
-}
-
-/// What the next run of an instance has of the one before.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Next {
-    /// What stands in its first event.
-    pub carried: Carried,
-    /// Signals that nobody has read, in order of arrival.
-    pub signals: Vec<UnreadSignal>,
-}
-
-/// A signal that nobody has read.
-#[derive(Clone, Debug, PartialEq)]
-pub struct UnreadSignal {
-    /// Its name.
-    pub name: String,
-    /// Its value.
-    pub value: Payload,
-    /// What makes a repeated one the same.
-    pub id: Option<String>,
 }
 
 /// An instance to be started by a workflow.

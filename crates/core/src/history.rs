@@ -57,6 +57,11 @@ pub fn text(events: &[Event], attempts: &[AttemptLine]) -> String {
             EventKind::TimerStarted { fire_at } => {
                 format!("TimerStarted until +{}", Human(fire_at.since(start)))
             }
+            EventKind::RunStarted(started) => {
+                let waits = started.first_turn_at.map(|at| Human(at.since(start)));
+                let waits = waits.map(|at| format!(", first turn at +{at}"));
+                format!("{}{}", line(&event.kind), waits.unwrap_or_default())
+            }
             kind => line(kind),
         };
         let _infallible = writeln!(text, "{} +{at} {line}", event.seq);
@@ -150,6 +155,7 @@ pub fn line(kind: &EventKind) -> String {
         EventKind::RunTimedOut { total } => {
             format!("{name} {}", if *total { "total" } else { "run" })
         }
+        EventKind::LimitPassed { failure } => format!("{name} {}", cut(&failure.to_string())),
         EventKind::KvSet { key, value } => format!("{name} {key} {}", shown(value)),
         EventKind::VersionMarked { change, version } => format!("{name} {change} {version}"),
     }

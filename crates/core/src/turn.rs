@@ -67,6 +67,15 @@ impl Run {
         Run { machine, code, woken: Arc::default(), last: (Seq(0), Timestamp::EPOCH) }
     }
 
+    /// A run with this history whose code cannot be asked any more. It can be terminated, and
+    /// nothing else.
+    pub fn without_code(key: RunKey, events: &[Event]) -> Self {
+        let machine = SharedMachine::new(key);
+        machine.lock().restore(events);
+        let last = events.last().map_or((Seq(0), Timestamp::EPOCH), |last| (last.seq, last.at));
+        Run { machine, code: None, woken: Arc::default(), last }
+    }
+
     /// Takes an input and answers with what the code asks for.
     ///
     /// # Panics
@@ -135,12 +144,6 @@ impl Run {
         }
         rest.extend(asked);
         Ok(rest)
-    }
-
-    /// Ends the run with a failure that its code had no part in.
-    pub fn fail(&mut self, failure: Failure) -> Vec<Command> {
-        self.end(Err(failure));
-        self.machine.lock().take_commands()
     }
 
     /// Destructors of the workflow's values are user code too: a panic there changes nothing.

@@ -6,11 +6,14 @@ use std::sync::Arc;
 use resurgam_core::history::{self, AttemptLine};
 use resurgam_core::retry::{Counters, Limit, RetryPolicy, Timeouts};
 use resurgam_core::{Event, RunKey, Seq, Timestamp, Uid};
-use resurgam_store::rows::{AttemptRow, Heartbeat, InstanceFilter, InstanceRow, TaskRow};
+use resurgam_store::rows::{AttemptRow, Heartbeat, InstanceFilter, InstanceRow, Message, TaskRow};
 use resurgam_worker::{Error, Result};
 use serde::de::DeserializeOwned;
 
 use crate::Client;
+
+/// The key of what an instance tells the world.
+const STATUS: &str = "status";
 
 /// An instance with what it is waiting for.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +22,8 @@ pub struct Description {
     pub instance: InstanceRow,
     /// Its unfinished activity calls.
     pub pending: Vec<PendingCall>,
+    /// The names of the signals that it has not read, in order of arrival.
+    pub unread: Vec<String>,
 }
 
 /// An unfinished activity call, and what an operator wants to know about it.
@@ -118,7 +123,13 @@ impl Client {
             self.pending(task, policy, last)
         };
         let pending = tasks.into_iter().map(pending).collect();
-        Ok(Some(Description { instance, pending }))
+        let messages = store.messages(instance.uid).await;
+        let messages = messages.map_err(|error| Error::store(&what, error))?;
+        let unread = messages.into_iter().filter_map(|row| match row.body {
+            Message::Signal { name, .. } => Some(name),
+            _ => None,
+        });
+        Ok(Some(Description { instance, pending, unread: unread.collect() }))
     }
 
     /// The policies of these tasks that can be read, by their hash. Many tasks share one.
@@ -197,9 +208,65 @@ impl Client {
 
     /// What an instance told the world with `ctx.set_status`.
     pub async fn status<T: DeserializeOwned>(&self, id: &str) -> Result<Option<T>> {
-        let what = || format!("read the status of {id}");
-        let Some(row) = self.find(id).await? else { return Ok(None) };
-        let entry = self.handle().store().kv(row.uid, "status").await;
+        self.value(id, STATUS).await
+    }
+
+    /// An entry of an instance's own data, as `ctx.set` left it.
+    pub async fn value<T: DeserializeOwned>(&self, id: &str, key: &str) -> Result<Option<T>> {
+        match self.find(id).await? {
+            Some(row) => self.value_of(row.uid, id, key).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Waits until an instance tells the world something that is as wanted, and answers with that.
+    /// An error when it closes without having told it.
+    pub async fn wait_for_status<T: DeserializeOwned>(
+        &self,
+        id: &str,
+        is_wanted: impl Fn(&T) -> bool,
+    ) -> Result<T> {
+        self.wait_for_value(id, STATUS, is_wanted).await
+    }
+
+    /// Waits until an entry of an instance's own data is as wanted, and answers with it. An error
+    /// when the instance closes without having set it so.
+    pub async fn wait_for_value<T: DeserializeOwned>(
+        &self,
+        id: &str,
+        key: &str,
+        is_wanted: impl Fn(&T) -> bool,
+    ) -> Result<T> {
+        let what = format!("wait for the {key} of {id}");
+        let row = self.find(id).await?;
+        let uid = row.map(|row| row.uid).ok_or_else(|| Error::no_instance(&what))?;
+        let mut changed = self.handle().watch(uid).await?;
+        loop {
+            changed.borrow_and_update();
+            let busy = self.handle().busy();
+            let row = self.handle().store().instance(uid).await;
+            let row = row.map_err(|error| Error::store(&what, error))?;
+            // Read after the status of the instance: what it said last is not missed.
+            let value = self.value_of(uid, id, key).await?;
+            drop(busy);
+            if let Some(value) = value.filter(|value| is_wanted(value)) {
+                return Ok(value);
+            }
+            if row.is_none_or(|row| row.status.is_closed()) {
+                return Err(Error::ended(&what));
+            }
+            changed.changed().await.map_err(|_| Error::engine_stopped(&what))?;
+        }
+    }
+
+    async fn value_of<T: DeserializeOwned>(
+        &self,
+        uid: Uid,
+        id: &str,
+        key: &str,
+    ) -> Result<Option<T>> {
+        let what = || format!("read the {key} of {id}");
+        let entry = self.handle().store().kv(uid, key).await;
         let entry = entry.map_err(|error| Error::store(what(), error))?;
         let decoded = entry.map(|entry| entry.value.decode()).transpose();
         decoded.map_err(|error| {
@@ -207,11 +274,27 @@ impl Client {
         })
     }
 
+    /// The history of one run of an instance with its attempts, one line each. An instance has
+    /// several runs when it continues as new, or is tried again.
+    pub async fn run_history(&self, id: &str, run: u32) -> Result<Option<String>> {
+        match self.find(id).await? {
+            Some(row) => self.history_of_run(RunKey { uid: row.uid, run }).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
     pub(crate) async fn history_of(&self, uid: Uid) -> Result<String> {
         let what = |error| Error::store(format!("read the history of {uid}"), error);
+        let row = self.handle().store().instance(uid).await.map_err(what)?;
+        match row {
+            Some(row) => self.history_of_run(RunKey { uid, run: row.run }).await,
+            None => Ok(String::new()),
+        }
+    }
+
+    async fn history_of_run(&self, run: RunKey) -> Result<String> {
+        let what = |error| Error::store(format!("read the history of {}", run.uid), error);
         let store = self.handle().store();
-        let Some(row) = store.instance(uid).await.map_err(what)? else { return Ok(String::new()) };
-        let run = RunKey { uid, run: row.run };
         let events = store.history(run).await.map_err(what)?;
         let attempts = store.attempts(run).await.map_err(what)?;
         let lines: Vec<AttemptLine> = attempts.iter().map(line).collect();

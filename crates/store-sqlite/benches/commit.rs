@@ -117,13 +117,12 @@ fn step(run: RunKey, seq: u64, (next_run, next_seq): (RunKey, u64)) -> Step {
         started_at: Timestamp::from_millis(1_700_000_000_000),
         after_cancel: false,
         retry_metadata: None,
-        after_cancel: false,
     });
     let scheduled = EventKind::ActivityScheduled(ActivityScheduled {
         name: "charge".into(),
         input: Payload::from_text(r#"{"order_id":"order-123456","cents":129900,"currency":"EUR"}"#),
-        queue: "default".into(),
         compensates: None,
+        queue: "default".into(),
     });
     let event =
         |seq, kind| Event { seq: Seq(seq), at: Timestamp::from_millis(1_700_000_000_000), kind };

@@ -108,6 +108,13 @@ impl Work for SqliteStore {
         )
     }
 
+    fn due_messages_of(&self, uid: Uid, before: Timestamp) -> Answer<'_, Vec<MessageRow>> {
+        self.read(
+            move || format!("look for messages of {uid} due before {before}"),
+            move |reading| read::due_messages_of(reading, uid, before),
+        )
+    }
+
     fn policy(&self, hash: &str) -> Answer<'_, Option<PolicyRow>> {
         let hash = hash.to_string();
         self.read(|| "read a policy".to_string(), move |reading| read::policy(reading, &hash))
@@ -167,6 +174,14 @@ impl Look for SqliteStore {
         self.read(
             || "look for a request".to_string(),
             move |reading| read::find_request(reading, &request),
+        )
+    }
+
+    fn signalled(&self, id: &str, request_id: &str) -> Answer<'_, bool> {
+        let (id, request) = (id.to_string(), request_id.to_string());
+        self.read(
+            || "look for a signal".to_string(),
+            move |reading| read::signalled(reading, &id, &request),
         )
     }
 

@@ -17,7 +17,17 @@ pub(crate) const APPLICATION_ID: i32 = 0x5253_474D;
 
 /// Our tables.
 pub(crate) const TABLES: &[&str] = &[
-    "attempt", "event", "inbox", "instance", "kv", "message", "meta", "policy", "schedule", "tag",
+    "attempt",
+    "event",
+    "inbox",
+    "inbox_seen",
+    "instance",
+    "kv",
+    "message",
+    "meta",
+    "policy",
+    "schedule",
+    "tag",
     "task",
 ];
 

@@ -60,11 +60,12 @@ pub trait Commit {
     ///
     /// Answers with one result for each step: [`StepResult::Written`], [`StepResult::Duplicate`]
     /// for a step whose instance id is taken, [`StepResult::Closed`] for one that needs an open
-    /// instance, or [`StepResult::Missed`] for one that changes what has changed meanwhile; of
-    /// these nothing is written while the rest of the batch is. Any other trouble is an error, and
-    /// then nothing of the batch was written; [`Error::is_transient`] tells whether the same batch
-    /// may succeed later, [`Error::is_fenced`] that another node is the owner by now, and otherwise
-    /// one of its steps is to blame.
+    /// instance, [`StepResult::Full`] for one that needs room for a signal, or
+    /// [`StepResult::Missed`] for one that changes what has changed meanwhile; of these nothing is
+    /// written while the rest of the batch is. Any other trouble is an error, and then nothing of
+    /// the batch was written; [`Error::is_transient`] tells whether the same batch may succeed
+    /// later, [`Error::is_fenced`] that another node is the owner by now, and otherwise one of its
+    /// steps is to blame.
     ///
     /// The batch is shared and not copied: a writing thread reads it while the caller keeps it
     /// for another try.
@@ -102,6 +103,9 @@ pub trait Work {
     /// unknown. Events that cannot be read are an error that names them.
     fn load_run(&self, uid: Uid) -> Answer<'_, Option<RunRecord>>;
 
+    /// The messages of an instance that are due before this time, in order of their arrival.
+    fn due_messages_of(&self, uid: Uid, before: Timestamp) -> Answer<'_, Vec<MessageRow>>;
+
     /// An interned policy.
     fn policy(&self, hash: &str) -> Answer<'_, Option<PolicyRow>>;
 }
@@ -113,6 +117,10 @@ pub trait Look {
 
     /// The instance that was started with this request id.
     fn find_request(&self, request_id: &str) -> Answer<'_, Option<InstanceRow>>;
+
+    /// True when a signal with this request id was stored for an instance of this id, the current
+    /// one or one before it.
+    fn signalled(&self, id: &str, request_id: &str) -> Answer<'_, bool>;
 
     /// The instance of this uid.
     fn instance(&self, uid: Uid) -> Answer<'_, Option<InstanceRow>>;

@@ -323,6 +323,14 @@ pub struct MessageRow {
     pub body: Message,
 }
 
+impl MessageRow {
+    /// The time of a message that wakes nobody: a signal that nobody waits for.
+    pub const NEVER: Timestamp = Timestamp::from_millis(i64::MAX);
+
+    /// What the id of a signal begins with when its sender gave it one, which follows.
+    pub const REPEATABLE_SIGNAL: &str = "signal/id/";
+}
+
 /// What a message says.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Message {

@@ -21,10 +21,10 @@ pub struct Step {
     pub policies: Vec<PolicyRow>,
     /// Unfinished activity calls.
     pub tasks: Vec<TaskWrite>,
-    /// Messages.
-    pub messages: Vec<MessageWrite>,
     /// Instances that a workflow starts.
     pub births: Vec<Birth>,
+    /// Messages, also to instances that are started by the same step.
+    pub messages: Vec<MessageWrite>,
     /// Rows of the ledger.
     pub attempts: Vec<AttemptRow>,
     /// The instance's own data.
@@ -38,7 +38,7 @@ pub struct Step {
 /// A change of an instance.
 #[allow(clippy::large_enum_variant, reason = "most steps that carry one carry a start")]
 #[derive(Clone, Debug, PartialEq)]
-#[allow(clippy::large_enum_variant, reason = "most steps have none, and none lives for long")]
+#[expect(clippy::large_enum_variant, reason = "most steps have none, and it is not moved")]
 pub enum InstanceWrite {
     /// A new one. The step is a duplicate when its id is held by one that is open, or by a closed
     /// one unless `replace_closed`.
@@ -52,8 +52,10 @@ pub enum InstanceWrite {
     Open {
         /// Which.
         uid: Uid,
+        /// The step is refused also when this many signals wait for the instance.
+        signals_below: Option<usize>,
     },
-    /// The next run begins.
+    /// The next run begins. The instance is running, whatever it was.
     Continue {
         /// The run.
         run: RunKey,
@@ -82,6 +84,8 @@ pub enum InstanceWrite {
 pub struct Birth {
     /// The instance.
     pub row: InstanceRow,
+    /// Whether a closed holder gives up the id.
+    pub replace_closed: bool,
     /// What begins it.
     pub start: MessageRow,
     /// What is stored instead when its id is taken.
@@ -120,6 +124,13 @@ pub enum MessageWrite {
         /// The message.
         id: String,
     },
+    /// One stays and is no longer due; none is fine.
+    Defer {
+        /// The instance.
+        uid: Uid,
+        /// The message.
+        id: String,
+    },
     /// The end of everything that belongs to a run that closes: timers, results.
     DeleteRun(RunKey),
     /// The messages that an instance has not read stay, and no longer wake it: it is closed, or
@@ -140,6 +151,8 @@ pub enum StepResult {
     Closed,
     /// Nothing of it is written: the schedule, or the row of the inbox, is not what it was.
     Missed,
+    /// Nothing of it is written: too many signals wait for its instance.
+    Full,
 }
 
 impl MessageWrite {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use resurgam::{
     Activity, AttemptRow, Client, ClosedFilter, Constructor, Description, Error, Failure, Instance,
-    Parts, Result, Status, Workflow,
+    Parts, Result, Start, Status, Workflow,
 };
 use resurgam_core::Timestamp;
 use resurgam_store::Store;
@@ -224,17 +224,28 @@ impl TestApp {
     /// # Panics
     /// When it cannot be started; [`TestApp::try_start`] tells why instead.
     pub async fn start<W: Workflow>(&self, id: &str, workflow: W) -> TestInstance<W::Output> {
+        self.start_with(id, workflow, |start| start).await
+    }
+
+    /// Starts an instance with options. It is durable when this returns, also when a crash came in
+    /// between.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub async fn start_with<W: Workflow>(
+        &self,
+        id: &str,
+        workflow: W,
+        options: impl Fn(Start<W::Output>) -> Start<W::Output>,
+    ) -> TestInstance<W::Output> {
         let argument = resurgam::Payload::encode(&workflow).expect("an argument with a JSON form");
         let raw: Raw = argument.decode().expect("JSON that was just written");
-        let what = format!("start {id}");
         let request = self.0.requests.fetch_add(1, Ordering::Relaxed);
+        let what = format!("start {id}");
         let started = self.wait(&what, || {
-            let client = self.client();
-            let raw = raw.clone();
-            async move {
-                let request = format!("test-start-{request}");
-                client.start_named::<W::Output>(id, W::NAME, &raw).request_id(request).await
-            }
+            let start = self.client().start_named::<W::Output>(id, W::NAME, &raw);
+            let start = options(start.request_id(format!("test-start-{request}")));
+            async move { start.await }
         });
         match started.await {
             Ok(instance) => TestInstance::new(self.clone(), &instance),
@@ -288,6 +299,35 @@ impl TestApp {
             async move { client.delete_closed(filter).await }
         })
         .await
+    }
+
+    /// Ends an instance at once.
+    pub async fn terminate(&self, id: &str, reason: &str) -> Result<()> {
+        self.wait("terminate", || {
+            let client = self.client();
+            async move { client.terminate(id, reason).await }
+        })
+        .await
+    }
+
+    /// Waits in virtual time until an instance tells the world something that is as wanted.
+    pub async fn wait_for_status<T: DeserializeOwned>(
+        &self,
+        id: &str,
+        is_wanted: impl Fn(&T) -> bool,
+    ) -> Result<T> {
+        self.wait("a status", || {
+            let client = self.client();
+            let is_wanted = &is_wanted;
+            async move { client.wait_for_status(id, is_wanted).await }
+        })
+        .await
+    }
+
+    /// The history of one run of an instance with its attempts, one line each.
+    pub async fn run_history(&self, id: &str, run: u32) -> String {
+        let history = self.client().run_history(id, run).await.expect("a store that answers");
+        history.unwrap_or_else(|| panic!("there is no instance {id}"))
     }
 
     /// The history of an instance with its attempts, one line each.

@@ -57,6 +57,13 @@ impl TestBuilder {
         self
     }
 
+    /// Adds a workflow by its type, for one that was written by hand.
+    pub fn workflow_type<W: Workflow>(mut self) -> Self {
+        let added = self.parts.registry.add_workflow::<W>();
+        self.parts.note(added);
+        self
+    }
+
     /// Adds an activity by the name of its function.
     pub fn activity<Args, F>(self, _constructor: F) -> Self
     where

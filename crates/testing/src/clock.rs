@@ -20,6 +20,9 @@ use tokio::sync::Notify;
 /// The time at which every test begins: the first of January 2026.
 const BEGIN: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 
+/// The time after the end of a test.
+const END: Timestamp = Timestamp::from_millis(i64::MAX);
+
 /// How long work may be under way, on the wall clock, before a test is said to hang.
 const HANG: Duration = Duration::from_secs(5);
 
@@ -160,11 +163,10 @@ impl VirtualClock {
 
     /// Wakes everybody who sleeps, now and later: nobody moves the clock any more.
     pub(crate) fn end(&self) {
-        let end = Timestamp::from_millis(i64::MAX);
         let wakers = {
             let mut state = self.lock();
-            state.now = end;
-            state.wake_until(end)
+            state.now = END;
+            state.wake_until(END)
         };
         wakers.into_iter().for_each(Waker::wake);
     }
@@ -220,8 +222,10 @@ impl Clock for VirtualClock {
         } else {
             state.sleepers.insert((time, id), None);
         }
+        // Those who sleep again and again once the clock has ended let others run in between.
+        let tired = state.now == END;
         drop(state);
-        Box::pin(Sleeping { clock: self.clone(), time, id, done: false })
+        Box::pin(Sleeping { clock: self.clone(), time, id, done: false, tired })
     }
 
     fn busy(&self, what: &dyn fmt::Display) -> Busy {
@@ -253,6 +257,7 @@ struct Sleeping {
     time: Timestamp,
     id: u64,
     done: bool,
+    tired: bool,
 }
 
 impl Future for Sleeping {
@@ -265,6 +270,10 @@ impl Future for Sleeping {
             return Poll::Pending;
         }
         drop(state);
+        if std::mem::take(&mut self.tired) {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         self.done = true;
         Poll::Ready(self.clock.guard(self.id))
     }

@@ -304,6 +304,10 @@ impl Work for FaultyStore {
         self.or_refuse(StoreCall::LoadRun, self.store.load_run(uid))
     }
 
+    fn due_messages_of(&self, uid: Uid, before: Timestamp) -> Answer<'_, Vec<MessageRow>> {
+        self.or_refuse(StoreCall::DueMessages, self.store.due_messages_of(uid, before))
+    }
+
     fn policy(&self, hash: &str) -> Answer<'_, Option<PolicyRow>> {
         self.or_refuse(StoreCall::Policy, self.store.policy(hash))
     }
@@ -316,6 +320,10 @@ impl Look for FaultyStore {
 
     fn find_request(&self, request_id: &str) -> Answer<'_, Option<InstanceRow>> {
         self.store.find_request(request_id)
+    }
+
+    fn signalled(&self, id: &str, request_id: &str) -> Answer<'_, bool> {
+        self.store.signalled(id, request_id)
     }
 
     fn instance(&self, uid: Uid) -> Answer<'_, Option<InstanceRow>> {

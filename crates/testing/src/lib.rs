@@ -55,9 +55,9 @@ use resurgam::ActivityContext;
 /// Never returns, and lets the clock go on: an activity that hangs, also when it is told to end.
 pub async fn never(ctx: &ActivityContext) {
     ctx.cancelled().await;
-    loop {
-        ctx.sleep(Duration::from_secs(3_600)).await;
-    }
+    // Longer than any grace period.
+    ctx.sleep(Duration::from_secs(86_400)).await;
+    std::future::pending::<()>().await;
 }
 
 /// The README's code compiles and runs. It is here because it shows the test kit too.

@@ -4,10 +4,6 @@
 //! How we read it: attempts are rows of the ledger and not `ActivityScheduled` events, backoffs are
 //! due times and not timers, so both are asserted on the printed history. A "total timeout" is
 //! `timeouts.total`. Policies are written in Duroxide's words wherever they can say what is meant.
-//!
-//! Not here: what needs continue-as-new, which is `timeout_fires_activity_completes_after_`,
-//! `activity_succeeds_timeout_fires_after_continue_as_new` and
-//! `multiple_stale_events_across_executions`.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -945,4 +941,111 @@ async fn a_result_that_comes_after_the_timeout_is_refused_and_a_replay_knows_not
         7 +1d RunCompleted "not done within 2s"
     "#]]
     .assert_eq(&told_after_replay(&app, &run).await);
+}
+
+// What comes too late for a run that another one has followed.
+
+/// Returns after five seconds, whether anybody wants it or not.
+#[activity(retry = EVERY_SECOND)]
+async fn slow_and_stubborn(ctx: ActivityContext, round: u32) -> Result<u32, Failure> {
+    ctx.sleep(5 * SECOND).await;
+    Ok(round)
+}
+
+/// Gives up after two seconds, as often as it is told, and waits for ten the last time.
+#[workflow]
+async fn rounds(ctx: WorkflowContext, round: u32, last: u32) -> Result<u32, Failure> {
+    let patience = if round < last { 2 * SECOND } else { 10 * SECOND };
+    match ctx.timeout(patience, ctx.call(slow_and_stubborn(round))).await {
+        Ok(answer) => answer,
+        Err(_) => ctx.continue_as_new(rounds(round + 1, last)),
+    }
+}
+
+/// Is answered in time, and goes on at once; the time it had passes in the next run.
+#[workflow]
+async fn in_time_then_idle(ctx: WorkflowContext, second: bool) -> Result<u32, Failure> {
+    if second {
+        ctx.sleep(60 * SECOND).await?;
+        return Ok(2);
+    }
+    ctx.timeout(20 * SECOND, ctx.call(slow_and_stubborn(1))).await??;
+    ctx.continue_as_new(in_time_then_idle(true))
+}
+
+async fn rounds_app() -> TestApp {
+    TestApp::builder()
+        .workflow(rounds)
+        .workflow(in_time_then_idle)
+        .activity(slow_and_stubborn)
+        .start()
+        .await
+}
+
+// test_timeout_fires_activity_completes_after_continue_as_new
+#[tokio::test]
+async fn a_result_for_the_run_before_is_dropped_and_the_next_run_does_not_hear_of_it() {
+    let app = rounds_app().await;
+    let run = app.start("rounds-1", rounds(1, 2)).await;
+    assert_eq!(run.result().await.unwrap(), 2);
+    expect![[r#"
+        1 +0ms RunStarted rounds {"round":1,"last":2}
+        2 +0ms ActivityScheduled slow_and_stubborn {"round":1}
+        3 +0ms TimerStarted until +2s
+        4 +2s TimerFired #3
+        5 +2s ActivityCancelled #2
+        6 +2s RunContinued by Workflow {"round":2,"last":2}
+    "#]]
+    .assert_eq(&app.run_history("rounds-1", 1).await);
+    expect![[r#"
+        1 +0ms RunStarted rounds {"round":2,"last":2}
+        2 +0ms ActivityScheduled slow_and_stubborn {"round":2}
+        3 +0ms TimerStarted until +10s
+        4 +5s ActivityCompleted #2 2
+        5 +5s TimerCancelled #3
+        6 +5s RunCompleted 2
+    "#]]
+    .assert_eq(&app.run_history("rounds-1", 2).await);
+}
+
+// test_activity_succeeds_timeout_fires_after_continue_as_new
+#[tokio::test]
+async fn a_timer_of_the_run_before_never_fires_in_the_next() {
+    let app = rounds_app().await;
+    let run = app.start("idle-1", in_time_then_idle(false)).await;
+    assert_eq!(run.result().await.unwrap(), 2);
+    expect![[r#"
+        1 +0ms RunStarted in_time_then_idle {"second":false}
+        2 +0ms ActivityScheduled slow_and_stubborn {"round":1}
+        3 +0ms TimerStarted until +20s
+        4 +5s ActivityCompleted #2 1
+        5 +5s TimerCancelled #3
+        6 +5s RunContinued by Workflow {"second":true}
+    "#]]
+    .assert_eq(&app.run_history("idle-1", 1).await);
+    expect![[r#"
+        1 +0ms RunStarted in_time_then_idle {"second":true}
+        2 +0ms TimerStarted until +1m
+        3 +1m TimerFired #2
+        4 +1m RunCompleted 2
+    "#]]
+    .assert_eq(&app.run_history("idle-1", 2).await);
+}
+
+// test_multiple_stale_events_across_executions
+#[tokio::test]
+async fn late_results_of_several_runs_are_all_dropped_also_across_a_restart() {
+    for restart in [false, true] {
+        let app = rounds_app().await;
+        let run = app.start("rounds-1", rounds(1, 3)).await;
+        app.advance(3 * SECOND).await;
+        if restart {
+            app.restart().await;
+        }
+        assert_eq!(run.result().await.unwrap(), 3, "restart: {restart}");
+        let third = app.run_history("rounds-1", 3).await;
+        let events: Vec<&str> = third.lines().filter(|line| !line.starts_with(' ')).collect();
+        assert_eq!(events.len(), 6, "{third}");
+        assert!(events[3].ends_with("ActivityCompleted #2 3"), "{third}");
+    }
 }

@@ -4,6 +4,8 @@
 //! A failing seed is printed, and runs alone with `RESURGAM_SEED=n`; `RESURGAM_SEEDS` says how many
 //! are tried.
 
+#![allow(clippy::unwrap_used)]
+
 #[path = "model/model.rs"]
 mod expectation;
 #[path = "model/program.rs"]

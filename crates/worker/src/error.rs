@@ -23,6 +23,7 @@ enum Kind {
     Open,
     Overtaken,
     TooLarge,
+    Full,
     Stopped,
     Rejected,
     Store(store::Error),
@@ -65,12 +66,37 @@ impl Error {
         Error { kind: Kind::TooLarge, attempted: what.to_string() }
     }
 
+    pub(crate) fn full(most: usize) -> Self {
+        let attempted = format!("{most} are unread already; send it again when some are read");
+        Error { kind: Kind::Full, attempted }
+    }
+
     pub(crate) fn stopped(what: impl fmt::Display) -> Self {
         Error { kind: Kind::Stopped, attempted: format!("{what}: the engine has stopped") }
     }
 
     pub(crate) fn rejected(what: impl fmt::Display) -> Self {
         Error { kind: Kind::Rejected, attempted: what.to_string() }
+    }
+
+    /// The same, with what was attempted.
+    pub(crate) fn within(self, what: &str) -> Self {
+        Error { attempted: format!("{what}: {}", self.attempted), ..self }
+    }
+
+    /// There is no such instance.
+    pub fn no_instance(what: &str) -> Self {
+        Error::unknown(format!("{what}: there is no instance of this id"))
+    }
+
+    /// An instance closed before what was wanted of it.
+    pub fn ended(what: &str) -> Self {
+        Error::closed(format!("{what}: the instance closed before"))
+    }
+
+    /// Nobody is there to answer any more.
+    pub fn engine_stopped(what: &str) -> Self {
+        Error::stopped(what)
     }
 
     /// A result that turned out to be a failure.
@@ -109,6 +135,11 @@ impl Error {
     /// True when a value is larger than allowed.
     pub fn is_too_large(&self) -> bool {
         matches!(self.kind, Kind::TooLarge)
+    }
+
+    /// True when an instance has too many signals that it has not read.
+    pub fn is_full(&self) -> bool {
+        matches!(self.kind, Kind::Full)
     }
 
     /// True when the engine has stopped.

@@ -250,35 +250,44 @@ impl Handle {
         request_id: Option<String>,
     ) -> Result<()> {
         let what = format!("signal {name} to {id}");
-        let (row, busy) = self.open_instance(&what, id).await?;
+        if let Some(request_id) = &request_id {
+            // The instance may be closed by now, or its id another one's: the answer is the first.
+            let _busy = self.busy();
+            let sent = self.store.signalled(id, request_id).await;
+            if sent.map_err(|error| Error::store(&what, error))? {
+                return Ok(());
+            }
+        }
         let event = EventKind::SignalReceived { name: name.to_string(), value, id: request_id };
-        let answer =
-            self.ask(&what, |reply| Request::Tell { uid: row.uid, run: row.run, event, reply });
-        drop(busy);
-        answer.await
+        let sent = self.tell(&what, id, event).await;
+        sent.map_err(|error| if error.is_full() { error.within(&what) } else { error })
     }
 
     /// Asks an open instance to end. The wish is durable when this returns.
     pub async fn cancel(&self, id: &str, reason: &str) -> Result<()> {
-        let what = format!("cancel {id}");
-        let (row, busy) = self.open_instance(&what, id).await?;
         let event = EventKind::CancelRequested { reason: reason.to_string() };
-        let answer =
-            self.ask(&what, |reply| Request::Tell { uid: row.uid, run: row.run, event, reply });
-        drop(busy);
-        answer.await
+        self.tell(&format!("cancel {id}"), id, event).await
     }
 
     /// Ends an open instance at once: its code does not hear of it, and nothing is undone. Durable
     /// when this returns.
     pub async fn terminate(&self, id: &str, reason: &str) -> Result<()> {
-        let what = format!("terminate {id}");
-        let (row, busy) = self.open_instance(&what, id).await?;
         let event = EventKind::TerminateRequested { reason: reason.to_string() };
+        self.tell(&format!("terminate {id}"), id, event).await
+    }
+
+    /// Gives news to an open instance.
+    async fn tell(&self, what: &str, id: &str, event: EventKind) -> Result<()> {
+        let (row, busy) = self.open_instance(what, id).await?;
         let answer =
-            self.ask(&what, |reply| Request::Tell { uid: row.uid, run: row.run, event, reply });
+            self.ask(what, |reply| Request::Tell { uid: row.uid, run: row.run, event, reply });
         drop(busy);
         answer.await
+    }
+
+    /// What changes whenever something of an instance is durable, here or in another process.
+    pub async fn watch(&self, uid: Uid) -> Result<watch::Receiver<()>> {
+        self.ask("look at an instance", |reply| Request::Watch { uid, reply }).await
     }
 
     /// Waits until an instance is closed.

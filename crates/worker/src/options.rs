@@ -26,9 +26,11 @@ pub struct Options {
     pub max_payload: usize,
     /// The longest history, in events.
     pub max_history: u64,
+    /// A history of more events than this is worth a warning.
+    pub long_history: u64,
     /// The most activity calls that a run has open at once.
     pub max_open_calls: usize,
-    /// The most bytes that the arguments of its open calls have together.
+    /// The most bytes that the arguments of those calls have together.
     pub max_open_input: usize,
     /// The most signals of a run that nobody has read.
     pub max_unread_signals: usize,
@@ -51,6 +53,7 @@ impl Default for Options {
             grace: Duration::from_secs(10),
             max_payload: 2 << 20,
             max_history: 50_000,
+            long_history: 10_000,
             max_open_calls: 10_000,
             max_open_input: 64 << 20,
             max_unread_signals: 10_000,

@@ -64,7 +64,7 @@ impl Plan {
             due_at: Timestamp::EPOCH,
             body: Message::Start,
         };
-        Birth { row: instance, start, otherwise: None }
+        Birth { row: instance, start, otherwise: None, replace_closed: false }
     }
 
     /// The row after a decision.

@@ -121,6 +121,11 @@ pub enum EventKind {
         /// True when the whole instance did, with all its runs.
         total: bool,
     },
+    /// Input: the last turn asked for more than a run may have, and ends the run.
+    LimitPassed {
+        /// Which limit.
+        failure: Failure,
+    },
     /// Record: the workflow changed the instance's own data.
     KvSet {
         /// The name of the entry.
@@ -303,6 +308,27 @@ pub struct Carried {
     pub kv: BTreeMap<String, Payload>,
     /// The ids of signals that came before, so that repeated ones stay one.
     pub signal_ids: Vec<String>,
+    /// Signals that it was given and did not read, in order of arrival.
+    pub signals: Vec<UnreadSignal>,
+}
+
+/// A signal that nobody has read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnreadSignal {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: Payload,
+    /// What makes a repeated one the same.
+    pub id: Option<String>,
+}
+
+impl Carried {
+    /// The size of the user's part.
+    fn len(&self) -> usize {
+        let signals = self.signals.iter().map(|signal| signal.value.len());
+        self.kv.values().map(Payload::len).chain(signals).sum()
+    }
 }
 
 /// An activity is to be called.
@@ -412,6 +438,7 @@ impl EventKind {
             EventKind::CancelRequested { .. } => "CancelRequested",
             EventKind::TerminateRequested { .. } => "TerminateRequested",
             EventKind::RunTimedOut { .. } => "RunTimedOut",
+            EventKind::LimitPassed { .. } => "LimitPassed",
             EventKind::KvSet { .. } => "KvSet",
             EventKind::VersionMarked { .. } => "VersionMarked",
             EventKind::StatusSet { .. } => "StatusSet",
@@ -434,6 +461,7 @@ impl EventKind {
                 | EventKind::CancelRequested { .. }
                 | EventKind::TerminateRequested { .. }
                 | EventKind::RunTimedOut { .. }
+                | EventKind::LimitPassed { .. }
                 | EventKind::ChildCompleted { .. }
                 | EventKind::ChildFailed { .. }
         )
@@ -455,7 +483,7 @@ impl EventKind {
     /// The size of the user's part, without encoding anything.
     pub fn payload_len(&self) -> usize {
         match self {
-            EventKind::RunStarted(started) => started.input.len(),
+            EventKind::RunStarted(started) => started.input.len() + started.carried.len(),
             EventKind::ActivityScheduled(call) => call.input.len(),
             EventKind::ActivityCompleted(done) => done.result.len(),
             EventKind::ChildStarted(child) => child.input.len(),
@@ -469,6 +497,7 @@ impl EventKind {
             EventKind::RunContinued(continued) => continued.input.len(),
             EventKind::ActivityFailed(ActivityFailed { failure, .. })
             | EventKind::ChildFailed { failure, .. }
+            | EventKind::LimitPassed { failure }
             | EventKind::RunFailed { failure, .. }
             | EventKind::RunCancelled { failure, .. } => failure.message.len(),
             _ => 0,

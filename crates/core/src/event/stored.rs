@@ -61,6 +61,8 @@ struct Head {
     kv: BTreeMap<String, Box<RawValue>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     signal_ids: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    signals: Vec<HeadSignal>,
     #[serde(skip_serializing_if = "Option::is_none")]
     parent_close: Option<ParentClose>,
     #[serde(skip_serializing_if = "is_false")]
@@ -73,6 +75,15 @@ struct Head {
     failure: Option<Failure>,
     #[serde(skip_serializing_if = "Option::is_none")]
     backoff_ms: Option<u64>,
+}
+
+/// A signal that one run hands to the next.
+#[derive(Serialize, Deserialize)]
+struct HeadSignal {
+    name: String,
+    value: Box<RawValue>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
 }
 
 fn is_false(flag: &bool) -> bool {
@@ -92,6 +103,7 @@ impl EventKind {
                 head.chain = Some(started.chain.clone()).filter(|chain| *chain != Chain::default());
                 head.kv = started.carried.kv.iter().map(|(k, v)| (k.clone(), raw(v))).collect();
                 head.signal_ids.clone_from(&started.carried.signal_ids);
+                head.signals = started.carried.signals.iter().map(HeadSignal::of).collect();
                 Some(started.input.clone())
             }
             EventKind::ActivityScheduled(call) => {
@@ -144,6 +156,7 @@ impl EventKind {
                 head.total = *total;
                 None
             }
+            EventKind::LimitPassed { failure } => Some(encoded(failure)),
             EventKind::CompensationRecorded { activity, name, input } => {
                 head.of = Some(*activity);
                 head.name = Some(name.clone());
@@ -213,6 +226,7 @@ impl EventKind {
                 carried: Carried {
                     kv: head.kv.iter().map(|(k, v)| (k.clone(), unraw(v))).collect(),
                     signal_ids: head.signal_ids,
+                    signals: head.signals.into_iter().map(HeadSignal::into_signal).collect(),
                 },
             }),
             "ActivityScheduled" => EventKind::ActivityScheduled(ActivityScheduled {
@@ -270,6 +284,7 @@ impl EventKind {
                 EventKind::TerminateRequested { reason: head.why.unwrap_or_default() }
             }
             "RunTimedOut" => EventKind::RunTimedOut { total: head.total },
+            "LimitPassed" => EventKind::LimitPassed { failure: decoded(kind, &body()?)? },
             "KvSet" => EventKind::KvSet { key: name()?, value: body()? },
             "VersionMarked" => EventKind::VersionMarked {
                 change: name()?,
@@ -293,6 +308,17 @@ impl EventKind {
             }),
             unknown => return Err(format!("the kind {unknown:?} is unknown to this version")),
         })
+    }
+}
+
+impl HeadSignal {
+    fn of(signal: &UnreadSignal) -> Self {
+        let UnreadSignal { name, value, id } = signal;
+        HeadSignal { name: name.clone(), value: raw(value), id: id.clone() }
+    }
+
+    fn into_signal(self) -> UnreadSignal {
+        UnreadSignal { name: self.name, value: unraw(&self.value), id: self.id }
     }
 }
 

@@ -58,11 +58,13 @@ impl fmt::Debug for Undo {
 pub(super) struct Activity {
     pub(super) wait: Wait<Payload>,
     pub(super) undo: Option<Undo>,
+    /// The size of its arguments.
+    pub(super) input_len: usize,
 }
 
 impl Activity {
-    pub(super) fn scheduled(ask: Ask) -> Self {
-        Activity { wait: Wait::open(ask.shielded), undo: ask.undo }
+    pub(super) fn scheduled(ask: Ask, input_len: usize) -> Self {
+        Activity { wait: Wait::open(ask.shielded), undo: ask.undo, input_len }
     }
 
     pub(super) fn is_open(&self) -> bool {

@@ -5,30 +5,25 @@
 //! | Settling     | the last call that may have taken effect settles | Compensating            |
 //! | Compensating | a compensation completes, or fails for good      | the one before it       |
 //! | Compensating | none is left                          | closed                             |
+//! | any          | the run is cancelled                  | the same, and it closes as cancelled |
 //! | any          | the run is terminated                 | closed, compensation incomplete    |
 //!
 //! Compensations run one after another, the last one recorded first. One that fails for good is in
 //! the history like any other activity; the others still run.
 
 use super::{Ask, Machine};
-use crate::command::{CommandKind, Next};
-use crate::event::{Compensation, ParentClose};
+use crate::command::CommandKind;
+use crate::event::{Carried, Compensation, ParentClose};
 use crate::{Failure, Kind, Payload, Seq};
 
 /// A run that is about to close.
 #[derive(Debug)]
 pub(super) struct Ending {
-    close: Close,
+    /// What it closes with: as cancelled when it is, by then.
+    failure: Failure,
     /// The compensation that is under way.
     running: Option<Seq>,
     compensation: Option<Compensation>,
-}
-
-/// What a run closes with.
-#[derive(Debug)]
-enum Close {
-    Failed(Failure),
-    Cancelled(Failure),
 }
 
 /// The type of the failure that a workflow returns to continue as new.
@@ -43,32 +38,39 @@ impl Machine {
         if self.ending.is_some() {
             return;
         }
-        match (returned, self.continuing.take().filter(|_| continues)) {
+        // One that was cancelled ends, whatever its code would like to begin.
+        let goes_on = continues && self.cancelled.is_none();
+        match (returned, self.continuing.take().filter(|_| goes_on)) {
             (Ok(result), _) => self.close(CommandKind::Complete { result }),
             (Err(_), Some(input)) => {
                 let carried = Box::new(self.carried());
                 self.close(CommandKind::ContinueAsNew { input, carried });
             }
-            (Err(failure), None) => self.begin_ending(failure),
+            (Err(failure), None) => {
+                let cancelled = self.cancelled.clone().filter(|_| continues);
+                self.begin_ending(cancelled.unwrap_or(failure));
+            }
         }
     }
 
     fn begin_ending(&mut self, failure: Failure) {
-        let close = match self.cancelled {
-            Some(_) => Close::Cancelled(failure),
-            None => Close::Failed(failure),
-        };
-        let undoable = self.activities.values().any(|call| call.is_open() && call.undo.is_some());
-        let nothing = self.undo.is_empty() && self.settling.is_empty() && !undoable;
+        let undoes = self.may_have_to_undo();
         // What is only waiting ends with the run; when the run goes on for a while, it ends now.
-        if !nothing {
+        if undoes {
             self.give_up_everything();
         }
-        self.ending = Some(Ending { close, running: None, compensation: None });
+        self.ending = Some(Ending { failure, running: None, compensation: None });
         self.advance_ending();
     }
 
+    /// True when something was done that can be undone, or may have been.
+    fn may_have_to_undo(&self) -> bool {
+        let undoable = |call: &super::Activity| call.is_open() && call.undo.is_some();
+        !self.undo.is_empty() || !self.settling.is_empty() || self.activities.values().any(undoable)
+    }
+
     fn give_up_everything(&mut self) {
+        self.open_input = 0;
         for (seq, activity) in std::mem::take(&mut self.activities) {
             if activity.is_open() {
                 self.give_up_activity(seq, activity.undo);
@@ -96,7 +98,7 @@ impl Machine {
                     Some(Err(_)) => ending.compensation = Some(Compensation::Incomplete),
                 }
                 ending.running = None;
-                self.activities.remove(&seq);
+                self.remove_activity(seq);
             }
             let Some((activity, mut call)) = self.undo.pop() else { return self.close_ending() };
             call.compensates = Some(activity);
@@ -109,23 +111,22 @@ impl Machine {
     }
 
     fn close_ending(&mut self) {
-        let Some(Ending { close, compensation, .. }) = self.ending.take() else { return };
-        match close {
-            Close::Cancelled(failure) => {
-                self.close(CommandKind::EndCancelled { failure, compensation });
-            }
-            Close::Failed(failure) => {
+        let Some(Ending { failure, compensation, .. }) = self.ending.take() else { return };
+        self.close(match self.cancelled {
+            Some(_) => CommandKind::EndCancelled { failure, compensation },
+            None => {
                 let carried = Box::new(self.carried());
-                self.close(CommandKind::Fail { failure, compensation, carried });
+                CommandKind::Fail { failure, compensation, carried }
             }
-        }
+        });
     }
 
     /// Ends the run where it stands.
     pub(crate) fn terminate(&mut self, reason: &str) {
         self.armed = false;
-        let undone = self.undo.is_empty() && self.settling.is_empty() && self.ending.is_none();
-        let compensation = (!undone).then_some(Compensation::Incomplete);
+        let unfinished = self.ending.as_ref().is_some_and(|ending| ending.compensation.is_some());
+        let undoes = unfinished || self.may_have_to_undo();
+        let compensation = undoes.then_some(Compensation::Incomplete);
         let failure = Failure::of_kind(Kind::Cancelled, reason).with_type("Terminated");
         self.ending = None;
         self.close(CommandKind::EndCancelled { failure, compensation });
@@ -150,11 +151,8 @@ impl Machine {
     }
 
     /// What the next run of the instance has of this one.
-    fn carried(&mut self) -> Next {
-        let mut next = Next::default();
-        next.carried.kv = self.kv.clone();
-        next.carried.signal_ids = self.signals.known();
-        next.signals = self.signals.take_unread();
-        next
+    fn carried(&self) -> Carried {
+        let signal_ids = self.signals.known();
+        Carried { kv: self.kv.clone(), signal_ids, signals: self.signals.unread() }
     }
 }

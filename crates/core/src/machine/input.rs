@@ -27,8 +27,12 @@ impl Machine {
             EventKind::RunStarted(started) => {
                 self.seed = started.seed;
                 self.sleeps = started.first_turn_at.is_some();
+                self.instance_began = started.chain.began.unwrap_or(event.at);
                 self.kv.clone_from(&started.carried.kv);
                 self.signals.remember(&started.carried.signal_ids);
+                for signal in started.carried.signals.iter().cloned() {
+                    self.signals.receive(&signal.name, signal.value, signal.id);
+                }
             }
             EventKind::ActivityCompleted(done) => {
                 self.settle_activity(done.activity, Ok(done.result.clone()));
@@ -46,7 +50,10 @@ impl Machine {
             EventKind::ChildFailed { child, failure } => {
                 self.settle_child(*child, Err(failure.clone()));
             }
-            EventKind::TimerFired { timer } if *timer == Seq::FIRST => self.sleeps = false,
+            EventKind::TimerFired { timer } if *timer == Seq::FIRST => {
+                self.sleeps = false;
+                self.began = event.at;
+            }
             EventKind::TimerFired { timer } => {
                 if let Some(timer) = self.timers.get_mut(timer) {
                     timer.settle(Ok(()));
@@ -63,6 +70,7 @@ impl Machine {
             }
             EventKind::TerminateRequested { reason } => return Verdict::Terminate(reason.clone()),
             EventKind::RunTimedOut { total } => return Verdict::End(self.timed_out(*total)),
+            EventKind::LimitPassed { failure } => return Verdict::End(failure.clone()),
             _ => {}
         }
         match self.ending.is_some() || self.sleeps {
@@ -103,7 +111,7 @@ impl Machine {
             EventKind::TimerFired { timer } => {
                 self.timers.get(timer).is_some_and(|timer| timer.is_open())
             }
-            EventKind::CancelRequested { .. } => self.cancelled.is_none() && self.ending.is_none(),
+            EventKind::CancelRequested { .. } => self.cancelled.is_none(),
             EventKind::RunTimedOut { .. } => self.ending.is_none(),
             EventKind::SignalReceived { id: Some(id), .. } => !self.signals.knows(id),
             _ => true,
@@ -124,8 +132,11 @@ impl Machine {
     }
 
     fn timed_out(&self, total: bool) -> Failure {
-        let what = if total { "the instance" } else { "the run" };
-        let after = Human(self.now.since(self.began));
+        let (what, began) = match total {
+            true => ("the instance", self.instance_began),
+            false => ("the run", self.began),
+        };
+        let after = Human(self.now.since(began));
         Failure::of_kind(Kind::Timeout, format!("{what} was not done in time, after {after}"))
             .with_type(if total { "TotalTimeout" } else { "RunTimeout" })
     }

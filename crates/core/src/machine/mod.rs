@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use crate::command::{ActivityCall, ChildCall, Command, CommandKind};
+use crate::command::{ActivityCall, CallOptions, ChildCall, Command, CommandKind};
 use crate::event::ParentClose;
 use crate::{Event, EventKind, Failure, Payload, RunKey, Seq, Timestamp};
 use activity::Activity;
@@ -59,6 +59,8 @@ pub struct Machine {
     seed: u64,
     draws: u64,
     activities: BTreeMap<Seq, Activity>,
+    /// The size of their arguments.
+    open_input: usize,
     /// Calls that were given up and can be undone, until it is known how they ended.
     settling: BTreeMap<Seq, Undo>,
     /// What undoes the calls that completed, in order.
@@ -73,8 +75,10 @@ pub struct Machine {
     /// The last place of the history that is replayed.
     recorded_until: Seq,
     cancelled: Option<Failure>,
-    /// When the first event happened.
+    /// When the run began to work.
     began: Timestamp,
+    /// When the first event of the first run happened.
+    instance_began: Timestamp,
     /// True while the first turn is waited for.
     sleeps: bool,
     /// The argument of the next run, once the code continues as new.
@@ -95,6 +99,7 @@ impl Machine {
             seed: 0,
             draws: 0,
             activities: BTreeMap::new(),
+            open_input: 0,
             settling: BTreeMap::new(),
             undo: Vec::new(),
             timers: BTreeMap::new(),
@@ -106,6 +111,7 @@ impl Machine {
             recorded_until: Seq(0),
             cancelled: None,
             began: Timestamp::EPOCH,
+            instance_began: Timestamp::EPOCH,
             sleeps: false,
             continuing: None,
             ending: None,
@@ -129,8 +135,10 @@ impl Machine {
 
     /// Calls an activity.
     pub fn schedule_activity(&mut self, call: ActivityCall, ask: Ask) -> Seq {
+        let activity = Activity::scheduled(ask, call.input.len());
+        self.open_input += call.input.len();
         let seq = self.command(CommandKind::ScheduleActivity(call));
-        self.activities.insert(seq, Activity::scheduled(ask));
+        self.activities.insert(seq, activity);
         seq
     }
 
@@ -139,9 +147,15 @@ impl Machine {
         let Some(activity) = self.activities.get_mut(&seq) else { return Poll::Pending };
         let outcome = activity.wait.poll(waker);
         if outcome.is_ready() {
-            self.activities.remove(&seq);
+            self.remove_activity(seq);
         }
         outcome
+    }
+
+    fn remove_activity(&mut self, seq: Seq) -> Option<Activity> {
+        let activity = self.activities.remove(&seq)?;
+        self.open_input -= activity.input_len;
+        Some(activity)
     }
 
     /// Forgets an activity call: its future was dropped.
@@ -149,7 +163,7 @@ impl Machine {
         if !self.armed {
             return;
         }
-        if let Some(activity) = self.activities.remove(&seq).filter(Activity::is_open) {
+        if let Some(activity) = self.remove_activity(seq).filter(Activity::is_open) {
             self.give_up_activity(seq, activity.undo);
         }
     }
@@ -297,6 +311,34 @@ impl Machine {
         self.recorded = events.iter().filter_map(version).collect();
     }
 
+    /// Takes from the records what the end of a run needs whose code is not there: its children,
+    /// and whether anything is to be undone.
+    pub(crate) fn restore(&mut self, events: &[Event]) {
+        for event in events {
+            self.now = event.at;
+            self.next_seq = event.seq.next();
+            match &event.kind {
+                EventKind::ChildStarted(child) if child.parent_close != ParentClose::Detached => {
+                    let wait = Wait::open(false);
+                    let child = Child { wait, parent_close: child.parent_close };
+                    self.children.insert(event.seq, child);
+                }
+                EventKind::ChildCompleted { child, .. }
+                | EventKind::ChildFailed { child, .. }
+                | EventKind::ChildCancelRequested { child, .. } => {
+                    self.children.remove(child);
+                }
+                EventKind::CompensationRecorded { activity, name, input } => {
+                    let (name, input, options) =
+                        (name.clone(), input.clone(), CallOptions::default());
+                    let call = ActivityCall { name, input, options, compensates: None };
+                    self.undo.push((*activity, call));
+                }
+                _ => {}
+            }
+        }
+    }
+
     /// Notes when the run began.
     pub(crate) fn begins(&mut self, at: Timestamp) {
         self.began = at;
@@ -313,7 +355,7 @@ impl Machine {
     }
 
     /// The place of the next event.
-    pub(crate) fn next_seq(&self) -> Seq {
+    pub fn next_seq(&self) -> Seq {
         self.next_seq
     }
 
@@ -322,7 +364,12 @@ impl Machine {
         self.activities.values().any(Activity::is_open)
             || self.timers.values().any(Wait::is_open)
             || self.children.values().any(|child| child.wait.is_open())
-            || self.signals.has_waiters()
+            || self.signals.wanted().next().is_some()
+    }
+
+    /// True when a call was given up and the run wants to hear how it ended.
+    pub fn is_settling(&self, call: Seq) -> bool {
+        self.settling.contains_key(&call)
     }
 
     /// Calls that were given up and of which the run wants to hear how they ended.
@@ -336,17 +383,28 @@ impl Machine {
     }
 
     /// True when the run is over.
-    pub(crate) fn is_closed(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Signals that nobody has read.
-    pub fn unread_signals(&self) -> usize {
-        self.signals.unread()
+    /// True when somebody waits for a signal of this name. Others stay where they are until
+    /// somebody does.
+    pub fn wants_signal(&self, name: &str) -> bool {
+        self.signals.wants(name)
+    }
+
+    /// The names of the signals that somebody waits for.
+    pub fn wanted_signals(&self) -> Vec<String> {
+        self.signals.wanted().map(str::to_string).collect()
     }
 
     /// Activity calls without an outcome.
     pub fn open_activities(&self) -> usize {
         self.activities.len()
+    }
+
+    /// The size of their arguments, in bytes.
+    pub fn open_input(&self) -> usize {
+        self.open_input
     }
 }

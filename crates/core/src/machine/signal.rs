@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::task::{Poll, Waker};
 
-use crate::command::UnreadSignal;
+use crate::event::UnreadSignal;
 use crate::{Failure, Payload};
 
 /// How many ids of signals are handed to the next run; the newest, as far as one can tell.
@@ -60,10 +60,12 @@ impl Signals {
         let place = self.next_place;
         self.next_place += 1;
         let line = self.by_name.entry(name.to_string()).or_default();
-        let state = match (line.unread.pop_front(), &self.cancelled) {
-            (Some(signal), _) => State::Given(Ok(signal)),
-            (None, Some(failure)) if !shielded => State::Given(Err(failure.clone())),
-            (None, _) => State::Waiting { waker: None, shielded },
+        let state = match &self.cancelled {
+            Some(failure) if !shielded => State::Given(Err(failure.clone())),
+            _ => match line.unread.pop_front() {
+                Some(signal) => State::Given(Ok(signal)),
+                None => State::Waiting { waker: None, shielded },
+            },
         };
         line.waiters.insert(place, state);
         Waiter { name: name.to_string(), place }
@@ -78,7 +80,7 @@ impl Signals {
         let signal = Signal { arrival: self.arrivals, value, id };
         self.arrivals += 1;
         let line = self.by_name.entry(name.to_string()).or_default();
-        line.give(signal, VecDeque::push_back);
+        line.give(signal);
     }
 
     /// Remembers ids, so that signals that come again are not taken again.
@@ -119,7 +121,7 @@ impl Signals {
     pub(super) fn forget(&mut self, waiter: &Waiter) {
         let Some(line) = self.by_name.get_mut(&waiter.name) else { return };
         if let Some(State::Given(Ok(signal))) = line.waiters.remove(&waiter.place) {
-            line.give(signal, VecDeque::push_front);
+            line.give(signal);
         }
     }
 
@@ -134,29 +136,33 @@ impl Signals {
         }
     }
 
-    pub(super) fn has_waiters(&self) -> bool {
-        let waiting = |state: &State| matches!(state, State::Waiting { .. });
-        self.by_name.values().any(|line| line.waiters.values().any(waiting))
+    /// The names that somebody waits for.
+    pub(super) fn wanted(&self) -> impl Iterator<Item = &str> {
+        let wanted = self.by_name.iter().filter(|(_, line)| line.has_waiters());
+        wanted.map(|(name, _)| name.as_str())
     }
 
-    pub(super) fn unread(&self) -> usize {
-        self.by_name.values().map(|line| line.unread.len()).sum()
+    pub(super) fn wants(&self, name: &str) -> bool {
+        self.by_name.get(name).is_some_and(Line::has_waiters)
     }
 
     /// Every signal that nobody has read, in order of arrival.
-    pub(super) fn take_unread(&mut self) -> Vec<UnreadSignal> {
+    pub(super) fn unread(&self) -> Vec<UnreadSignal> {
         let mut unread = BTreeMap::new();
         for (name, line) in &self.by_name {
             for Signal { arrival, value, id } in line.signals().cloned() {
                 unread.insert(arrival, UnreadSignal { name: name.clone(), value, id });
             }
         }
-        self.by_name.clear();
         unread.into_values().collect()
     }
 }
 
 impl Line {
+    fn has_waiters(&self) -> bool {
+        self.waiters.values().any(|state| matches!(state, State::Waiting { .. }))
+    }
+
     /// The signals that nobody has read, also those that are given and not taken.
     fn signals(&self) -> impl Iterator<Item = &Signal> {
         let given = self.waiters.values().filter_map(|state| match state {
@@ -166,8 +172,8 @@ impl Line {
         given.chain(&self.unread)
     }
 
-    /// Gives a signal to the first who waits, or keeps it.
-    fn give(&mut self, signal: Signal, keep: impl FnOnce(&mut VecDeque<Signal>, Signal)) {
+    /// Gives a signal to the first who waits, or keeps it in its place.
+    fn give(&mut self, signal: Signal) {
         let first = self.waiters.values_mut().find(|state| matches!(state, State::Waiting { .. }));
         match first {
             Some(state) => {
@@ -175,7 +181,10 @@ impl Line {
                 let State::Waiting { waker, .. } = std::mem::replace(state, given) else { return };
                 waker.into_iter().for_each(Waker::wake);
             }
-            None => keep(&mut self.unread, signal),
+            None => {
+                let place = self.unread.partition_point(|other| other.arrival < signal.arrival);
+                self.unread.insert(place, signal);
+            }
         }
     }
 }

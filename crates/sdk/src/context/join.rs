@@ -110,7 +110,12 @@ pub struct Race<F: Future>(Crowd<F>);
 
 impl<F: Future> Race<F> {
     pub(super) fn new(futures: impl Iterator<Item = F>) -> Self {
-        Race(Crowd::new(futures))
+        let crowd = Crowd::new(futures);
+        assert!(
+            !crowd.futures.is_empty(),
+            "ctx.race of nothing would wait for ever: nobody can win it"
+        );
+        Race(crowd)
     }
 }
 

@@ -133,7 +133,10 @@ impl WorkflowContext {
     /// Waits for something, but no longer than this. What is not done by then is dropped, and so
     /// cancelled.
     pub fn timeout<F: IntoFuture>(&self, time: Duration, future: F) -> Timeout<F::IntoFuture> {
-        Timeout::new(self.sleep(time), future.into_future(), time)
+        // The run's cancellation ends what is waited for, which answers for itself; where it does
+        // not, because it is shielded, the time still counts.
+        let sleep = Sleep::new(self.machine.clone(), time, true);
+        Timeout::new(sleep, future.into_future(), time)
     }
 
     /// Waits until all are done, then answers with all values, or with the first failure in the
@@ -147,6 +150,9 @@ impl WorkflowContext {
 
     /// Waits until one is done, and answers with its place and its value. The others are dropped,
     /// and so cancelled.
+    ///
+    /// # Panics
+    /// When there is nothing to wait for; the run is then blocked until the code is mended.
     pub fn race<I>(&self, futures: I) -> Race<<I::Item as IntoFuture>::IntoFuture>
     where
         I: IntoIterator<Item: IntoFuture>,

@@ -79,14 +79,13 @@ impl std::error::Error for Elapsed {}
 pub struct Timeout<F> {
     // In a box, so that it can be dropped, and so cancelled, the moment the time is up.
     future: Option<Pin<Box<F>>>,
-    // Gone once the run was cancelled.
-    sleep: Option<Sleep>,
+    sleep: Sleep,
     time: Duration,
 }
 
 impl<F: Future> Timeout<F> {
     pub(super) fn new(sleep: Sleep, future: F, time: Duration) -> Self {
-        Timeout { future: Some(Box::pin(future)), sleep: Some(sleep), time }
+        Timeout { future: Some(Box::pin(future)), sleep, time }
     }
 }
 
@@ -101,15 +100,9 @@ impl<F: Future> Future for Timeout<F> {
             self.future = None;
             return Poll::Ready(Ok(output));
         }
-        let Some(sleep) = &mut self.sleep else { return Poll::Pending };
-        match Pin::new(sleep).poll(context) {
+        match Pin::new(&mut self.sleep).poll(context) {
             Poll::Pending => Poll::Pending,
-            // The run was cancelled: that ended the inner wait too, which answers for itself.
-            Poll::Ready(Err(_)) => {
-                self.sleep = None;
-                Poll::Pending
-            }
-            Poll::Ready(Ok(())) => {
+            Poll::Ready(_) => {
                 self.future = None;
                 Poll::Ready(Err(Elapsed(self.time)))
             }

@@ -17,6 +17,7 @@ pub(crate) struct Instances<'c> {
     release: Statement<'c>,
     status: Statement<'c>,
     status_of: Statement<'c>,
+    signals: Statement<'c>,
     continues: Statement<'c>,
     tag: Statement<'c>,
 }
@@ -55,7 +56,13 @@ const STATUS: &str = "
     WHERE uid = ?1";
 
 const CONTINUE: &str = "
-    UPDATE instance SET run = ?2, input_encoding = ?3, input = ?4 WHERE uid = ?1";
+    UPDATE instance SET run = ?2, input_encoding = ?3, input = ?4, status = ?5, error = NULL
+    WHERE uid = ?1";
+
+/// Counts no further than it must.
+const SIGNALS: &str = "
+    SELECT count(*) FROM
+        (SELECT 1 FROM message WHERE uid = ?1 AND kind = 'SignalReceived' LIMIT ?2)";
 
 const TAG: &str = "
     INSERT INTO tag (uid, name, value, created_at) VALUES (?1, ?2, ?3, ?4)";
@@ -69,6 +76,7 @@ impl<'c> Instances<'c> {
             release: prepare(connection, RELEASE)?,
             status: prepare(connection, STATUS)?,
             status_of: prepare(connection, STATUS_OF)?,
+            signals: prepare(connection, SIGNALS)?,
             continues: prepare(connection, CONTINUE)?,
             tag: prepare(connection, TAG)?,
         })
@@ -77,7 +85,10 @@ impl<'c> Instances<'c> {
     pub(crate) fn write(&mut self, write: &InstanceWrite) -> Result<StepResult> {
         match write {
             InstanceWrite::Insert { row, replace_closed } => self.insert(row, *replace_closed),
-            InstanceWrite::Open { uid } => self.open(*uid),
+            InstanceWrite::Open { uid, signals_below } => match self.open(*uid)? {
+                StepResult::Written => self.has_room(*uid, *signals_below),
+                refused => Ok(refused),
+            },
             InstanceWrite::Continue { run, input } => self.continues(*run, input),
             InstanceWrite::Status { uid, status, outcome, compensation, error, closed_at } => {
                 let values = params![
@@ -155,21 +166,23 @@ impl<'c> Instances<'c> {
         Ok(true)
     }
 
-    /// The instance that a workflow starts: true when it is new. One that is there already by its
-    /// uid was started by the same command, before a crash.
-    pub(crate) fn birth(&mut self, row: &InstanceRow) -> Result<Born> {
-        if self.try_insert(row)? {
-            return Ok(Born::New);
-        }
+    /// The instance that a workflow starts. One that is there already by its uid was started by the
+    /// same command, before a crash.
+    pub(crate) fn birth(&mut self, row: &InstanceRow, replace_closed: bool) -> Result<Born> {
         let known = self.status_of.exists([row.uid.to_bytes()]);
-        match known.attempted(|| format!("look for instance {:?}", row.id))? {
-            true => Ok(Born::Before),
-            false => Ok(Born::IdTaken),
+        if known.attempted(|| format!("look for instance {:?}", row.id))? {
+            return Ok(Born::Before);
+        }
+        match self.insert(row, replace_closed)? {
+            StepResult::Written => Ok(Born::New),
+            _ => Ok(Born::IdTaken),
         }
     }
 
     fn continues(&mut self, run: RunKey, input: &Payload) -> Result<StepResult> {
-        let values = params![run.uid.to_bytes(), run.run, Payload::ENCODING, input.as_str()];
+        let running = Status::Running.name();
+        let values =
+            params![run.uid.to_bytes(), run.run, Payload::ENCODING, input.as_str(), running];
         let changed = self.continues.execute(values);
         must_be_one(changed, || format!("continue instance {} with run {}", run.uid, run.run))
     }
@@ -185,6 +198,19 @@ impl<'c> Instances<'c> {
             Some(status) if !status.is_some_and(Status::is_closed) => StepResult::Written,
             _ => StepResult::Closed,
         })
+    }
+
+    /// Whether fewer signals than this wait for an instance.
+    fn has_room(&mut self, uid: Uid, below: Option<usize>) -> Result<StepResult> {
+        let Some(most) = below.and_then(|below| i64::try_from(below).ok()) else {
+            return Ok(StepResult::Written);
+        };
+        let values = params![uid.to_bytes(), most];
+        let waiting: i64 = self
+            .signals
+            .query_row(values, |row| row.get(0))
+            .attempted(|| format!("count the signals that wait for instance {uid}"))?;
+        Ok(if waiting < most { StepResult::Written } else { StepResult::Full })
     }
 
     /// The status of the current holder of an id. One that this version does not know counts as

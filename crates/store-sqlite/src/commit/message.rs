@@ -15,6 +15,7 @@ pub(crate) struct Messages<'c> {
     delete: Statement<'c>,
     delete_run: Statement<'c>,
     park: Statement<'c>,
+    defer: Statement<'c>,
     is_open: Statement<'c>,
 }
 
@@ -27,6 +28,8 @@ const DELETE: &str = "DELETE FROM message WHERE uid = ?1 AND id = ?2";
 
 const DELETE_RUN: &str = "DELETE FROM message WHERE uid = ?1 AND run = ?2";
 
+const DEFER: &str = "UPDATE message SET due_at = ?3 WHERE uid = ?1 AND id = ?2";
+
 const IS_OPEN: &str = "SELECT 1 FROM instance WHERE uid = ?1 AND closed_at IS NULL";
 
 const PARK: &str = "UPDATE message SET parked = ?2 WHERE uid = ?1 AND parked <> ?2";
@@ -38,6 +41,7 @@ impl<'c> Messages<'c> {
             delete: prepare(connection, DELETE)?,
             delete_run: prepare(connection, DELETE_RUN)?,
             park: prepare(connection, PARK)?,
+            defer: prepare(connection, DEFER)?,
             is_open: prepare(connection, IS_OPEN)?,
         })
     }
@@ -52,6 +56,12 @@ impl<'c> Messages<'c> {
             MessageWrite::Delete { uid, id } => {
                 let deleted = self.delete.execute(params![uid.to_bytes(), id]);
                 deleted.attempted(|| format!("delete message {id:?} of instance {uid}"))?;
+                Ok(())
+            }
+            MessageWrite::Defer { uid, id } => {
+                let never = MessageRow::NEVER.as_millis();
+                let deferred = self.defer.execute(params![uid.to_bytes(), id, never]);
+                deferred.attempted(|| format!("defer message {id:?} of instance {uid}"))?;
                 Ok(())
             }
             MessageWrite::DeleteRun(run) => self.delete_run(*run),

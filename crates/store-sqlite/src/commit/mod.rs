@@ -124,11 +124,11 @@ impl<'c> Statements<'c> {
             self.policies.insert(policy)?;
         }
         self.tasks.write_all(&step.tasks)?;
-        for message in &step.messages {
-            self.messages.write(message)?;
-        }
         for birth in &step.births {
             self.birth(birth)?;
+        }
+        for message in &step.messages {
+            self.messages.write(message)?;
         }
         for attempt in &step.attempts {
             self.attempts.insert(attempt)?;
@@ -148,7 +148,8 @@ impl<'c> Statements<'c> {
 
 impl Statements<'_> {
     fn birth(&mut self, birth: &Birth) -> Result<()> {
-        match (self.instances.birth(&birth.row)?, &birth.otherwise) {
+        let born = self.instances.birth(&birth.row, birth.replace_closed)?;
+        match (born, &birth.otherwise) {
             (Born::New, _) => self.messages.insert(&birth.start),
             (Born::IdTaken, Some(otherwise)) => self.messages.insert(otherwise),
             (Born::Before | Born::IdTaken, _) => Ok(()),

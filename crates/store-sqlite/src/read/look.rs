@@ -1,7 +1,7 @@
 //! What people and clients read.
 
 use resurgam_core::event::Compensation;
-use resurgam_core::{Event, RunKey, Uid};
+use resurgam_core::{Event, RunKey, Timestamp, Uid};
 use resurgam_store::Result;
 use resurgam_store::rows::{
     AttemptRow, InstanceFilter, InstanceRow, KvRow, MessageRow, Status, TaskRow,
@@ -29,6 +29,20 @@ pub(crate) fn find_request(
 ) -> Result<Option<InstanceRow>> {
     let sql = format!("SELECT {INSTANCE} FROM instance WHERE request_id = ?1");
     reading.one(&sql, [request], decode::instance, || format!("look for request {request:?}"))
+}
+
+/// Whether a signal was stored for an instance of this id: it is read, or still waits.
+pub(crate) fn signalled(reading: &mut Reading<'_>, id: &str, request: &str) -> Result<bool> {
+    let what = || format!("look for signal {request:?} to {id:?}");
+    let read = "SELECT 1 FROM event JOIN instance USING (uid)
+                WHERE kind = 'SignalReceived' AND json_extract(head, '$.id') = ?1
+                  AND instance.id = ?2 LIMIT 1";
+    let waits = "SELECT 1 FROM message JOIN instance USING (uid)
+                 WHERE kind = 'SignalReceived' AND message.id = ?1 AND instance.id = ?2 LIMIT 1";
+    let message = format!("{}{request}", MessageRow::REPEATABLE_SIGNAL);
+    let found = reading.one(waits, [&message, id], |_| Ok(()), what)?;
+    let found = found.or(reading.one(read, [request, id], |_| Ok(()), what)?);
+    Ok(found.is_some())
 }
 
 /// Those of these instances that are closed. Most are not, so their rows are not read. One that
@@ -171,6 +185,20 @@ pub(crate) fn messages(reading: &mut Reading<'_>, uid: Uid) -> Result<Vec<Messag
     let sql =
         format!("SELECT {MESSAGE}, arrival AS rowid FROM message WHERE uid = ?1 ORDER BY arrival");
     reading.many(Table::Message, &sql, [uid.to_bytes()], usize::MAX, decode::message)
+}
+
+/// The messages of an instance that are due, in order of their arrival.
+pub(crate) fn due_messages_of(
+    reading: &mut Reading<'_>,
+    uid: Uid,
+    before: Timestamp,
+) -> Result<Vec<MessageRow>> {
+    let sql = format!(
+        "SELECT {MESSAGE}, arrival AS rowid FROM message
+         WHERE uid = ?1 AND due_at < ?2 ORDER BY arrival"
+    );
+    let values = params![uid.to_bytes(), before.as_millis()];
+    reading.many(Table::Message, &sql, values, usize::MAX, decode::message)
 }
 
 /// One entry of an instance's own data.

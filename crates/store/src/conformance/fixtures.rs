@@ -146,7 +146,10 @@ pub(super) fn set_status(number: u128, status: Status) -> Step {
 
 /// A step that is only written when this instance is open.
 pub(super) fn if_open(number: u128) -> Step {
-    Step { instance: Some(InstanceWrite::Open { uid: uid(number) }), ..Step::default() }
+    Step {
+        instance: Some(InstanceWrite::Open { uid: uid(number), signals_below: None }),
+        ..Step::default()
+    }
 }
 
 pub(super) fn step() -> Step {
@@ -194,6 +197,11 @@ impl Step {
 
     pub(super) fn receive(mut self, uid: Uid, id: &str) -> Self {
         self.messages.push(MessageWrite::Delete { uid, id: id.to_string() });
+        self
+    }
+
+    pub(super) fn defer(mut self, number: u128, id: &str) -> Self {
+        self.messages.push(MessageWrite::Defer { uid: uid(number), id: id.to_string() });
         self
     }
 

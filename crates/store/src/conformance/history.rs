@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use resurgam_core::event::{
-    ActivityCompleted, ActivityFailed, AttemptError, Compensation, RetryMetadata,
+    ActivityCompleted, ActivityFailed, ActivityScheduled, AttemptError, Carried, Chain,
+    ChildStarted, Compensation, Initiator, ParentClose, RetryMetadata, RunContinued, RunStarted,
+    UnreadSignal,
 };
 use resurgam_core::{EventKind, Failure, Payload, RunKey, Seq};
 
@@ -151,20 +153,83 @@ fn every_kind() -> Vec<EventKind> {
             retry_metadata: None,
         }),
         EventKind::ActivityCancelled { activity: Seq(2) },
+        EventKind::ActivityCancelRequested { activity: Seq(2) },
+        EventKind::CompensationRecorded {
+            activity: Seq(2),
+            name: "refund".to_string(),
+            input: json("{\"cents\":7}"),
+        },
+        EventKind::ActivityScheduled(ActivityScheduled {
+            name: "refund".to_string(),
+            input: json("{\"cents\":7}"),
+            queue: "payments".to_string(),
+            compensates: Some(Seq(2)),
+        }),
+        EventKind::ChildStarted(ChildStarted {
+            id: "order-1/7".to_string(),
+            workflow: "deliver".to_string(),
+            input: json("[1]"),
+            parent_close: ParentClose::Terminate,
+        }),
+        EventKind::ChildCompleted { child: Seq(9), result: json("[]") },
+        EventKind::ChildFailed { child: Seq(9), failure: failure.clone() },
+        EventKind::ChildCancelRequested { child: Seq(9), terminate: true },
+        EventKind::ChildCancelRequested { child: Seq(9), terminate: false },
         EventKind::TimerStarted { fire_at: at(i64::MAX) },
         EventKind::TimerFired { timer: Seq(6) },
         EventKind::TimerCancelled { timer: Seq(6) },
         EventKind::SignalReceived {
             name: "paid \"twice\"".to_string(),
             value: Payload::null(),
-            id: None,
+            id: Some("request \"7\"".to_string()),
         },
         EventKind::CancelRequested { reason: "nobody wants it\nany more".to_string() },
+        EventKind::TerminateRequested { reason: "fire".to_string() },
+        EventKind::RunTimedOut { total: true },
+        EventKind::RunTimedOut { total: false },
+        EventKind::LimitPassed { failure: failure.clone() },
+        EventKind::KvSet { key: "colour ü".to_string(), value: json("\"red\"") },
+        EventKind::VersionMarked { change: "check first".to_string(), version: u32::MAX },
         status_set("half way"),
         EventKind::RunCompleted { result: json("[1,2]") },
         EventKind::RunFailed { failure: failure.clone(), compensation: None },
-        EventKind::RunCancelled { failure, compensation: Some(Compensation::Complete) },
+        EventKind::RunCancelled {
+            failure: failure.clone(),
+            compensation: Some(Compensation::Complete),
+        },
+        EventKind::RunContinued(RunContinued {
+            initiator: Initiator::RetryPolicy,
+            input: json("[2]"),
+            failure: Some(failure),
+            backoff_ms: u64::MAX,
+        }),
+        EventKind::RunStarted(next_run()),
     ]
+}
+
+/// The beginning of a run that has everything of the one before.
+fn next_run() -> RunStarted {
+    let unread = |name: &str, id: Option<&str>| UnreadSignal {
+        name: name.to_string(),
+        value: json("{ \"a\":  1 }"),
+        id: id.map(str::to_string),
+    };
+    RunStarted {
+        version: 7,
+        first_turn_at: Some(at(99)),
+        chain: Chain {
+            attempt: 3,
+            began: Some(at(1)),
+            first_attempt: Some(at(2)),
+            previous_delay_ms: Some(200),
+        },
+        carried: Carried {
+            kv: [("ü".to_string(), json("[1, 2]"))].into(),
+            signal_ids: vec!["request-1".to_string()],
+            signals: vec![unread("paid", None), unread("sent", Some("request-2"))],
+        },
+        ..RunStarted::new("fulfil", json("[2]"), 7)
+    }
 }
 
 fn story() -> RetryMetadata {

@@ -1,5 +1,9 @@
 //! An id has one holder at a time, and a uid is one start for ever.
 
+use resurgam_core::RunKey;
+use resurgam_core::command::Settings;
+use resurgam_core::event::{Compensation, ParentClose};
+
 use super::fixtures::*;
 use crate::rows::Status;
 use crate::{InstanceWrite, Step, StepResult, Store};
@@ -14,6 +18,18 @@ pub async fn an_instance_comes_back_as_it_was(store: &dyn Store) {
     row.closed_at = Some(at(-1));
     row.created_at = at(i64::MAX);
     row.run = u32::MAX;
+    row.priority = -7;
+    row.parent = Some(call(9, u64::from(u32::MAX)));
+    row.schedule = Some("nightly".to_string());
+    row.compensation = Some(Compensation::Incomplete);
+    row.tags = [("a", "1"), ("ü", "'%_\"")].map(|(n, v)| (n.to_string(), v.to_string())).into();
+    row.settings = Settings {
+        retry: Some(r#"{"max_attempts":3}"#.to_string()),
+        run_timeout_ms: Some(u64::MAX),
+        total_timeout_ms: Some(0),
+        delay_ms: Some(7),
+        parent_close: Some(ParentClose::Terminate),
+    };
     write(store, [start_of(row.clone())]).await;
     assert_eq!(store.find(&row.id).await.unwrap(), Some(row.clone()));
     assert_eq!(store.instance(row.uid).await.unwrap(), Some(row));
@@ -66,6 +82,15 @@ pub async fn a_refused_request_leaves_the_closed_holder_alone(store: &dyn Store)
     let repeated = requested(2, "order-1", "request-1").replacing_closed();
     assert_eq!(commit(store, [repeated]).await, [StepResult::Duplicate]);
     assert_eq!(store.find("order-1").await.unwrap().unwrap().uid, uid(1));
+}
+
+pub async fn a_request_is_found_also_when_its_instance_gave_up_its_id(store: &dyn Store) {
+    write(store, [requested(1, "order-1", "request-1"), close(1)]).await;
+    write(store, [requested(2, "order-1", "request-2").replacing_closed()]).await;
+    let found = async |request| store.find_request(request).await.unwrap().map(|row| row.uid);
+    assert_eq!(found("request-1").await, Some(uid(1)));
+    assert_eq!(found("request-2").await, Some(uid(2)));
+    assert_eq!(found("request-3").await, None);
 }
 
 pub async fn a_uid_is_used_once(store: &dyn Store) {
@@ -158,6 +183,29 @@ pub async fn an_instance_is_open_until_the_step_of_the_same_batch_that_closes_it
     let (written, closed) = (StepResult::Written, StepResult::Closed);
     assert_eq!(results, [closed, written, written, written, closed]);
     assert_eq!(store.messages(uid(1)).await.unwrap(), [signal(1, "in time", 5)]);
+}
+
+pub async fn the_next_run_begins_with_its_own_argument(store: &dyn Store) {
+    write(store, [start(1, "order-1"), start(2, "order-2")]).await;
+    let second = RunKey { uid: uid(1), run: 2 };
+    let next = InstanceWrite::Continue { run: second, input: json("[2]") };
+    // Also when it was blocked.
+    write(store, [set_status(1, Status::Blocked)]).await;
+    let next = Step { instance: Some(next), ..step() }.event(second, event(1, started()));
+    write(store, [next]).await;
+    let row = store.instance(uid(1)).await.unwrap().unwrap();
+    assert_eq!((row.run, row.input, row.status), (2, json("[2]"), Status::Running));
+    let loaded = store.load_run(uid(1)).await.unwrap().unwrap();
+    assert_eq!((loaded.key(), loaded.events.len()), (second, 1));
+    // The run before is still there to be looked at.
+    assert_eq!(store.history(run(1)).await.unwrap().len(), 1);
+    assert_eq!(store.instance(uid(2)).await.unwrap(), Some(instance(2, "order-2")));
+}
+
+pub async fn only_what_was_started_is_continued(store: &dyn Store) {
+    let next = InstanceWrite::Continue { run: run(1), input: json("[2]") };
+    let error = refused(store, [Step { instance: Some(next), ..step() }]).await;
+    assert!(error.to_string().contains(&uid(1).to_string()), "{error}");
 }
 
 fn requested(number: u128, id: &str, request: &str) -> Step {

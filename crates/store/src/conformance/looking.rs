@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use resurgam_core::event::Compensation;
+
 use super::fixtures::*;
 use crate::rows::{InstanceFilter, InstanceRow, Status};
-use crate::{Step, Store};
+use crate::{InstanceWrite, Step, Store};
 
 pub async fn an_instance_is_found_by_its_id(store: &dyn Store) {
     write(store, [start(1, "order-1"), start(2, "order-2")]).await;
@@ -135,6 +137,49 @@ pub async fn a_list_can_be_narrowed_by_schedule(store: &dyn Store) {
     let closed = InstanceFilter { status: vec![Status::Completed], ..with("n") };
     assert_eq!(listed(store, closed).await, ["n/1"]);
     assert_eq!(listed(store, with("o")).await, [""; 0]);
+}
+
+pub async fn a_list_can_be_narrowed_by_tag_schedule_and_compensation(store: &dyn Store) {
+    let tagged = |number, id: &str, tags: &[(&str, &str)]| {
+        let tags = tags.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        InstanceRow { tags: tags.collect(), ..instance(number, id) }
+    };
+    let nightly = Some("nightly".to_string());
+    let batch = [
+        start_of(tagged(1, "a", &[("city", "Rome"), ("size", "1")])),
+        start_of(tagged(2, "b", &[("city", "Oslo"), ("size", "Rome")])),
+        start_of(InstanceRow { schedule: nightly.clone(), ..tagged(3, "c", &[("city", "Rome")]) }),
+        start_of(InstanceRow { schedule: nightly.clone(), ..instance(4, "d") }),
+        start_of(InstanceRow { schedule: Some("Nightly".to_string()), ..instance(5, "e") }),
+    ];
+    write(store, batch).await;
+    for (number, compensation) in [(1, Compensation::Complete), (2, Compensation::Incomplete)] {
+        let failed = InstanceWrite::Status {
+            uid: uid(number),
+            status: Status::Failed,
+            outcome: Some(json("{}")),
+            compensation: Some(compensation),
+            error: None,
+            closed_at: Some(at(9_000)),
+        };
+        write(store, [Step { instance: Some(failed), ..step() }]).await;
+    }
+    let all = InstanceFilter::default;
+    let tag = |name: &str, value: &str| Some((name.to_string(), value.to_string()));
+    let rome = InstanceFilter { tag: tag("city", "Rome"), ..all() };
+    assert_eq!(listed(store, rome.clone()).await, ["c", "a"]);
+    assert_eq!(listed(store, InstanceFilter { tag: tag("city", "rome"), ..all() }).await, [""; 0]);
+    assert_eq!(listed(store, InstanceFilter { limit: 1, ..rome.clone() }).await, ["c"]);
+    let scheduled = InstanceFilter { schedule: nightly, ..all() };
+    assert_eq!(listed(store, scheduled.clone()).await, ["d", "c"]);
+    let both = InstanceFilter { tag: rome.tag.clone(), ..scheduled };
+    assert_eq!(listed(store, both).await, ["c"]);
+    for (compensation, id) in [(Compensation::Complete, "a"), (Compensation::Incomplete, "b")] {
+        let undone = InstanceFilter { compensation: Some(compensation), ..all() };
+        assert_eq!(listed(store, undone.clone()).await, [id]);
+        let open = InstanceFilter { status: vec![Status::Running], ..undone };
+        assert_eq!(listed(store, open).await, [""; 0]);
+    }
 }
 
 pub async fn the_last_value_of_a_key_counts(store: &dyn Store) {

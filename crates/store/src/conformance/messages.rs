@@ -4,8 +4,8 @@ use resurgam_core::event::{ActivityCompleted, ActivityFailed};
 use resurgam_core::{EventKind, Failure, RunKey, Seq};
 
 use super::fixtures::*;
-use crate::Store;
 use crate::rows::{DueMessage, Message, MessageRow};
+use crate::{InstanceWrite, Step, StepResult, Store};
 
 pub async fn every_kind_of_message_comes_back_as_it_was(store: &dyn Store) {
     let completed = EventKind::ActivityCompleted(ActivityCompleted {
@@ -29,6 +29,16 @@ pub async fn every_kind_of_message_comes_back_as_it_was(store: &dyn Store) {
         Message::Timer { run: u32::MAX, timer: Seq(3) },
         Message::Signal { name: "paid ü".to_string(), value: json("{\"a\": 1}") },
         Message::Cancel { reason: "it's over".to_string() },
+        Message::Terminate { reason: "fire".to_string() },
+        Message::Result { run: 1, event: EventKind::RunTimedOut { total: true } },
+        Message::Result {
+            run: 1,
+            event: EventKind::ChildCompleted { child: Seq(2), result: json("1") },
+        },
+        Message::Result {
+            run: 1,
+            event: EventKind::ChildFailed { child: Seq(2), failure: Failure::new("no") },
+        },
         Message::Result { run: 1, event: completed },
         Message::Result { run: 2, event: failed },
     ];
@@ -152,6 +162,73 @@ pub async fn a_run_is_loaded_with_messages_that_are_not_due(store: &dyn Store) {
     write(store, [start(1, "order-1").send(signal(1, "m", i64::MAX))]).await;
     assert_eq!(store.load_run(uid(1)).await.unwrap().unwrap().messages.len(), 1);
     assert!(store.due_messages(at(1_000_000), 10).await.unwrap().is_empty());
+}
+
+pub async fn a_message_that_is_deferred_stays_and_is_not_due(store: &dyn Store) {
+    let both = start(1, "order-1").send(signal(1, "a", 5)).send(signal(1, "b", 5));
+    write(store, [both, start(2, "order-2").send(signal(2, "a", 5))]).await;
+    write(store, [step().defer(1, "a").defer(1, "unheard of").defer(9, "a")]).await;
+    let due = |number| DueMessage { uid: uid(number), due_at: at(5) };
+    assert_eq!(store.due_messages(at(100), 10).await.unwrap(), [due(1), due(2)]);
+    // It keeps its place, and says that it is not due.
+    let rows = store.messages(uid(1)).await.unwrap();
+    assert_eq!(rows[0], MessageRow { due_at: MessageRow::NEVER, ..signal(1, "a", 5) });
+    assert_eq!(waiting(store, 1).await, ["a", "b"]);
+    assert_eq!(store.due_messages(MessageRow::NEVER, 10).await.unwrap(), [due(1), due(2)]);
+    write(store, [step().receive(uid(1), "a")]).await;
+    assert_eq!(waiting(store, 1).await, ["b"]);
+}
+
+pub async fn the_messages_of_one_instance_that_are_due_are_read_as_they_arrived(store: &dyn Store) {
+    let turn = start(1, "order-1").send(signal(1, "z", 50)).send(signal(1, "y", 100));
+    write(store, [turn, start(2, "order-2").send(signal(2, "b", 50))]).await;
+    write(store, [step().send(signal(1, "x", -7))]).await;
+    let due = async |number, before| store.due_messages_of(uid(number), at(before)).await.unwrap();
+    assert_eq!(due(1, 100).await, [signal(1, "z", 50), signal(1, "x", -7)]);
+    assert_eq!(due(1, 50).await, [signal(1, "x", -7)]);
+    assert_eq!(due(3, 100).await, []);
+}
+
+pub async fn a_signal_finds_room_or_is_refused_alone(store: &dyn Store) {
+    let beside = MessageRow { body: Message::Start, ..signal(1, "start", 5) };
+    write(store, [start(1, "order-1").send(beside), start(2, "order-2")]).await;
+    let tell = |number, id: &str, below| {
+        let open = InstanceWrite::Open { uid: uid(number), signals_below: Some(below) };
+        Step { instance: Some(open), ..step() }.send(signal(number, id, 5))
+    };
+    let (written, full) = (StepResult::Written, StepResult::Full);
+    // Only signals take room, those that are not due too, and each instance has its own.
+    let batch = [tell(1, "a", 2), step().defer(1, "a"), tell(1, "b", 2), tell(1, "c", 2)];
+    assert_eq!(commit(store, batch).await, [written, written, written, full]);
+    assert_eq!(commit(store, [tell(2, "a", 2), tell(2, "b", 0)]).await, [written, full]);
+    write(store, [step().receive(uid(1), "a")]).await;
+    assert_eq!(commit(store, [tell(1, "d", 2)]).await, [written]);
+    assert_eq!(waiting(store, 1).await, ["start", "b", "d"]);
+    assert_eq!(commit(store, [tell(9, "a", 2)]).await, [StepResult::Closed]);
+}
+
+pub async fn a_signal_with_a_request_id_is_remembered_for_its_id(store: &dyn Store) {
+    let named = |number, request: &str| {
+        signal(number, &format!("{}{request}", MessageRow::REPEATABLE_SIGNAL), 5)
+    };
+    let received = |id: Option<&str>| EventKind::SignalReceived {
+        name: "paid".to_string(),
+        value: json("1"),
+        id: id.map(str::to_string),
+    };
+    let turn = start(1, "order-1").send(named(1, "waits")).send(signal(1, "plain", 5));
+    let turn = turn.event(run(1), event(2, received(Some("read"))));
+    write(store, [turn.event(run(1), event(3, received(None))), start(2, "order-2")]).await;
+    for replaced in [false, true] {
+        for request in ["waits", "read"] {
+            assert!(store.signalled("order-1", request).await.unwrap(), "{request} {replaced}");
+            assert!(!store.signalled("order-2", request).await.unwrap(), "{request} {replaced}");
+        }
+        assert!(!store.signalled("order-1", "plain").await.unwrap());
+        if !replaced {
+            write(store, [close(1), start(3, "order-1").replacing_closed()]).await;
+        }
+    }
 }
 
 async fn waiting(store: &dyn Store, number: u128) -> Vec<String> {

@@ -20,6 +20,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 pub mod atomicity;
+pub mod families;
 mod fixtures;
 pub mod history;
 pub mod identity;
@@ -52,6 +53,7 @@ macro_rules! conformance_promises {
             identity::a_replaced_instance_is_still_there_under_its_uid,
             identity::a_repeated_request_is_a_duplicate_under_any_id,
             identity::a_refused_request_leaves_the_closed_holder_alone,
+            identity::a_request_is_found_also_when_its_instance_gave_up_its_id,
             identity::a_uid_is_used_once,
             identity::a_late_message_to_an_earlier_holder_misses,
             identity::a_change_of_status_is_written_whole,
@@ -59,6 +61,14 @@ macro_rules! conformance_promises {
             identity::ids_are_compared_to_the_letter,
             identity::a_step_that_needs_an_open_instance_is_refused_alone,
             identity::an_instance_is_open_until_the_step_of_the_same_batch_that_closes_it,
+            identity::the_next_run_begins_with_its_own_argument,
+            identity::only_what_was_started_is_continued,
+            families::an_instance_is_born_together_with_the_step_that_asks_for_it,
+            families::an_id_that_is_taken_stops_no_step_and_is_told,
+            families::a_birth_takes_over_the_id_of_a_closed_instance_where_it_may,
+            families::an_instance_is_born_once,
+            families::what_a_step_starts_it_can_send_messages_to,
+            families::a_message_to_an_instance_that_is_not_open_is_dropped,
             history::every_kind_of_event_comes_back_as_it_was,
             history::awkward_payloads_come_back_to_the_byte,
             history::events_come_back_in_their_order,
@@ -95,6 +105,10 @@ macro_rules! conformance_promises {
             messages::parking_is_for_the_messages_that_are_there,
             messages::due_messages_come_earliest_first_and_then_as_they_arrived,
             messages::a_run_is_loaded_with_messages_that_are_not_due,
+            messages::a_message_that_is_deferred_stays_and_is_not_due,
+            messages::the_messages_of_one_instance_that_are_due_are_read_as_they_arrived,
+            messages::a_signal_finds_room_or_is_refused_alone,
+            messages::a_signal_with_a_request_id_is_remembered_for_its_id,
             ledger::attempts_come_back_as_they_were,
             ledger::attempts_come_in_the_order_of_their_end,
             ledger::a_ledger_is_bounded_and_keeps_both_ends,
@@ -108,6 +122,7 @@ macro_rules! conformance_promises {
             looking::a_list_can_be_narrowed_to_what_is_retrying,
             looking::a_list_can_be_narrowed_by_tag,
             looking::a_list_can_be_narrowed_by_schedule,
+            looking::a_list_can_be_narrowed_by_tag_schedule_and_compensation,
             looking::the_last_value_of_a_key_counts,
             looking::data_of_instances_is_apart,
             looking::only_the_closed_ones_of_many_are_told,
@@ -174,6 +189,7 @@ mod tests {
         let files = [
             ("atomicity", include_str!("atomicity.rs")),
             ("identity", include_str!("identity.rs")),
+            ("families", include_str!("families.rs")),
             ("history", include_str!("history.rs")),
             ("tasks", include_str!("tasks.rs")),
             ("messages", include_str!("messages.rs")),

@@ -38,7 +38,7 @@ fn birth(number: u128, id: &str) -> Birth {
     let row = InstanceRow { schedule: Some("a".to_string()), ..instance(number, id) };
     let start =
         MessageRow { uid: row.uid, id: "start".to_string(), due_at: at(0), body: Message::Start };
-    Birth { row, start, otherwise: None }
+    Birth { row, start, otherwise: None, replace_closed: false }
 }
 
 async fn revision(store: &dyn Store, id: &str) -> u64 {

@@ -43,11 +43,12 @@ pub(crate) fn run(
     if ended.is_ok() {
         return Ok(Expected { at, ended, cancelled: false, compensation: None });
     }
-    let cancelled = cancel <= at;
-    let mut expected = Expected { at, ended, cancelled, compensation: None };
+    let mut expected = Expected { at, ended, cancelled: false, compensation: None };
     if !undo.is_empty() || settled > at {
         compensate(undo, settled, begins, &mut expected)?;
     }
+    // Also when that was asked for while the rest was undone.
+    expected.cancelled = cancel <= expected.at;
     Ok(expected)
 }
 

@@ -31,6 +31,8 @@ pub(super) struct HotCall {
     /// What its attempt holds from the claim to the end, unless its thread does.
     pub(super) slot: Option<Slot>,
     pub(super) running: Option<Running>,
+    /// The workflow wants to hear no more of it, as soon as that is durable.
+    pub(super) given_up: bool,
 }
 
 impl HotCall {
@@ -40,8 +42,8 @@ impl HotCall {
         instance: String,
         policy: Arc<Resolved>,
     ) -> Self {
-        let (story, slot, running) = (Story::default(), None, None);
-        HotCall { task, input, instance, policy, story, slot, running }
+        let (story, slot, running, given_up) = (Story::default(), None, None, false);
+        HotCall { task, input, instance, policy, story, slot, running, given_up }
     }
 
     /// The record of an attempt that succeeds.
@@ -185,7 +187,7 @@ impl Engine {
         }
         if total_end(&call.task, &call.policy).is_some_and(|end| end <= now) {
             // The store took so long to take the claim.
-            self.take_back(key);
+            self.take_claim_back(key);
             return self.call_ran_out_of_time(key);
         }
         let (Some(activity), Some(claim)) =
@@ -230,14 +232,14 @@ impl Engine {
 
     /// Stores that a claimed attempt never happened.
     fn hand_back(&mut self, key: CallKey) {
-        self.take_back(key);
+        self.take_claim_back(key);
         let Some(call) = self.calls.get(&key) else { return };
         let tasks = vec![TaskWrite::Update(call.task.clone())];
         self.outbox.push(Step { tasks, ..Step::default() }, Vec::new());
     }
 
     /// Takes a claim back whose attempt has not begun. The task waits as it did before.
-    fn take_back(&mut self, key: CallKey) {
+    fn take_claim_back(&mut self, key: CallKey) {
         self.free_slot(key);
         let Some(call) = self.calls.get_mut(&key) else { return };
         call.task.attempt = call.task.attempt.saturating_sub(1);
@@ -282,6 +284,10 @@ impl Engine {
             tracing::debug!(call = %key, "a report was refused: the attempt is over");
             return;
         };
+        if call.given_up {
+            let _nobody_wants_it = call.running.take().and_then(Running::reported);
+            return;
+        }
         let told = call.running.take().and_then(Running::reported);
         call.note(told);
         let stopped = self.stopping.is_some() && !call.task.progress.cancelled;
@@ -334,7 +340,7 @@ impl Engine {
     }
 
     /// Takes a task out of everything it waits in.
-    fn stop_waiting(&mut self, key: CallKey) {
+    pub(super) fn stop_waiting(&mut self, key: CallKey) {
         if let Some(call) = self.calls.get(&key) {
             self.slots.dequeue(&call.task);
             self.due.forget(&call.task);
@@ -350,7 +356,7 @@ impl Engine {
     /// Decides what follows, and writes it down.
     fn attempt_failed(&mut self, key: CallKey, ended: Ended) {
         let now = self.clock.now();
-        let Some(call) = self.calls.get_mut(&key) else { return };
+        let Some(call) = self.calls.get_mut(&key).filter(|call| !call.given_up) else { return };
         let (outcome, failure) = describe(ended);
         let decision = next(call, outcome, &failure, now);
         let mut row = AttemptRow {

@@ -62,6 +62,10 @@ pub(super) enum Effect {
     NextRun(Uid),
     /// An instance may have messages that it does not know of, or begins.
     Wake(Uid),
+    /// An attempt that runs is told that it is to end, and may still report.
+    Tell(CallKey),
+    /// Nobody wants to hear of a call any more.
+    GivenUp(CallKey),
     /// Those who wait for the outcome get it.
     Finished(Uid, Outcome),
     /// A run is blocked, and tried again later.
@@ -91,10 +95,10 @@ pub(super) enum Effect {
 }
 
 impl Effect {
-    /// The call whose task this effect belongs to.
+    /// The call that this effect makes or ends.
     pub(super) fn call(&self) -> Option<CallKey> {
         match self {
-            Effect::Begin(call) | Effect::Waiting(call) => Some(*call),
+            Effect::Begin(call) | Effect::Waiting(call) | Effect::GivenUp(call) => Some(*call),
             _ => None,
         }
     }
@@ -113,6 +117,7 @@ impl Effect {
             Effect::Reply(reply) => reply.send(Err(match refusal {
                 Refusal::Closed => too_late(),
                 Refusal::Missed => Error::overtaken(),
+                Refusal::Full(most) => Error::full(*most),
                 refusal => Error::rejected(refusal),
             })),
             _ => {}
@@ -149,6 +154,8 @@ pub(super) enum Fate {
     Closed,
     /// What it changes has changed meanwhile.
     Missed,
+    /// Too many signals wait for its instance.
+    Full,
     /// The store does not take it; the text says why.
     Refused(String),
     /// Another node is the owner by now.
@@ -161,6 +168,8 @@ pub(super) enum Refusal {
     Duplicate,
     Closed,
     Missed,
+    /// This many signals wait for the instance.
+    Full(usize),
     Fenced,
     Other(String),
 }
@@ -171,6 +180,7 @@ impl fmt::Display for Refusal {
             Refusal::Duplicate => "its id is taken",
             Refusal::Closed => "the instance is closed",
             Refusal::Missed => "somebody else changed it meanwhile",
+            Refusal::Full(_) => "too many signals are unread",
             Refusal::Fenced => "another process works on the store by now; ask again",
             Refusal::Other(text) => text,
         })
@@ -272,6 +282,10 @@ impl Engine {
                 Fate::Duplicate => self.refused(pending, &Refusal::Duplicate),
                 Fate::Closed => self.refused(pending, &Refusal::Closed),
                 Fate::Missed => self.refused(pending, &Refusal::Missed),
+                Fate::Full => {
+                    let most = self.options.max_unread_signals;
+                    self.refused(pending, &Refusal::Full(most));
+                }
                 Fate::Refused(error) => self.refused(pending, &Refusal::Other(error)),
                 Fate::Fenced => fenced.push(pending),
             }
@@ -293,9 +307,15 @@ impl Engine {
     fn happen(&mut self, effect: Effect) {
         match effect {
             Effect::Begin(call) => self.begin_attempt(call),
+            Effect::Tell(call) => {
+                let running = self.calls.get(&call).and_then(|call| call.running.as_ref());
+                running.into_iter().for_each(crate::attempt::Running::tell);
+            }
+            Effect::GivenUp(call) => self.forget_call(call),
             Effect::Waiting(call) => self.task_waits(call),
             Effect::TimerStarted(at, uid) => self.due.add_run(at, uid),
             Effect::Durable(uid) => {
+                self.told_those_who_look(uid);
                 if let Some(run) = self.runs.get_mut(&uid) {
                     run.committing = false;
                     if !run.hearing.is_reading() {
@@ -344,8 +364,10 @@ impl Engine {
         for step in &pending.parts {
             self.outcomes_lost(step);
         }
-        for call in pending.effects.iter().filter_map(Effect::call) {
-            self.forget_call(call);
+        for effect in &pending.effects {
+            if let Some(call) = effect.call() {
+                self.forget_call(call);
+            }
         }
         let text = refusal.to_string();
         let run = pending.effects.iter().find_map(Effect::run);
@@ -505,6 +527,7 @@ fn fate_of(result: &Result<StepResult, resurgam_store::Error>) -> Fate {
         Ok(StepResult::Duplicate) => Fate::Duplicate,
         Ok(StepResult::Closed) => Fate::Closed,
         Ok(StepResult::Missed) => Fate::Missed,
+        Ok(StepResult::Full) => Fate::Full,
         Err(error) => refusal(error),
     }
 }

@@ -19,8 +19,8 @@ use resurgam_store::rows::{InstanceRow, Message as StoredMessage, MessageRow};
 use resurgam_store::{InboxRow, InboxWrite, InstanceWrite, MessageWrite, Result, Step};
 
 use super::commit::{Effect, Refusal};
+use super::message::{end_message, signal_message, start_message};
 use super::own::Hearing;
-use super::run::{fresh_signal_id, now_due, signal_message, start_message};
 use super::schedule::CannotBegin;
 use super::{Engine, Message};
 
@@ -179,7 +179,7 @@ impl Engine {
         let id = row.instance.clone();
         let instance = InstanceRow::new(uid, id, workflow, input, self.clock.now());
         let insert = InstanceWrite::Insert { row: instance, replace_closed: false };
-        let start = start_message(uid, Timestamp::EPOCH);
+        let start = start_message(uid);
         self.take_row(row, insert, start);
     }
 
@@ -216,26 +216,28 @@ impl Engine {
         });
         let message = routed.and_then(|uid| Ok((uid, self.message_of(uid, &row)?)));
         match message {
-            Ok((uid, message)) => self.take_row(row, InstanceWrite::Open { uid }, message),
+            Ok((uid, message)) => {
+                let is_signal = matches!(message.body, StoredMessage::Signal { .. });
+                let signals_below = is_signal.then_some(self.options.max_unread_signals);
+                self.take_row(row, InstanceWrite::Open { uid, signals_below }, message);
+            }
             Err(error) => self.refuse_row(&row, &error),
         }
     }
 
     fn message_of(&self, uid: Uid, row: &InboxRow) -> std::result::Result<MessageRow, String> {
         Ok(match self.wish(row)? {
-            Wish::Cancel { reason } => {
-                now_due(uid, "cancel".to_string(), StoredMessage::Cancel { reason })
-            }
+            Wish::Cancel { reason } => end_message(uid, false, reason),
             Wish::Signal { name, value } => {
                 let event = EventKind::SignalReceived {
                     name: name.clone(),
                     value: value.clone(),
                     id: None,
                 };
-                if let Some(error) = self.refuses(uid, &event) {
+                if let Some(error) = self.refuses(&event) {
                     return Err(error.to_string());
                 }
-                signal_message(uid, row.id.clone(), fresh_signal_id, name, value)
+                signal_message(uid, row.id.clone(), name, value)
             }
             Wish::Start { .. } => return Err("a start has no addressee".to_string()),
         })

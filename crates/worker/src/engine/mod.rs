@@ -4,16 +4,19 @@
 //!
 //! 1. A request starts or wakes a run (`request.rs`), or an attempt ends (`call.rs`): news.
 //! 2. The run takes a turn for each piece of news (`run.rs`); what the turns ask for becomes one
-//!    [`Step`](resurgam_store::Step), with effects that must wait until it is durable.
+//!    [`Step`](resurgam_store::Step), with effects that must wait until it is durable
+//!    (`record.rs`).
 //! 3. The committer (`commit.rs`) takes every step that is ready, writes them in one transaction,
 //!    and hands them back. It never waits to fill a batch.
 //! 4. Then the effects happen: attempts begin, callers get their answer.
 //!
 //! Tasks and timers that are due soon are kept by time (`due.rs`); the rest stays in the store. A
 //! task that is due waits for a slot (`slots.rs`), but not for ever (`deadline.rs`).
-//! Runs and tasks that are not in memory are loaded when something happens to them (`load.rs`).
-//! Schedules fire (`schedule.rs`), rows of the inbox are routed (`inbox.rs`), and what is closed and
-//! old is deleted (`retention.rs`).
+//! Runs and tasks that are not in memory are loaded when something happens to them (`load.rs`,
+//! `revive.rs`).
+//!
+//! Schedules fire (`schedule.rs`), rows of the inbox are routed (`inbox.rs`), and what is closed
+//! and old is deleted (`retention.rs`).
 //! Attempts that write to the user's own tables are in `transact.rs`.
 //! All this only the owner of a store does; who that is, and what the others do, is in `own.rs`.
 //!
@@ -25,17 +28,21 @@ mod deadline;
 mod due;
 mod inbox;
 mod load;
+mod looking;
+mod message;
 mod next;
-mod open;
 mod own;
+mod record;
 mod request;
 mod retention;
+mod revive;
 mod run;
 mod schedule;
 mod slots;
 mod stop;
 mod story;
 mod transact;
+mod unread;
 mod wide;
 
 use std::collections::HashMap;
@@ -62,10 +69,11 @@ use commit::{Fate, Outbox, Pending};
 use deadline::Outages;
 use due::Due;
 use inbox::Routing;
-use load::Tries;
+use looking::Watched;
 use own::{Hearing, Role};
 pub(crate) use request::{Reply, Request};
 use retention::Keeper;
+use revive::Tries;
 use run::{Asleep, HotRun};
 use schedule::Calendar;
 use slots::{Slot, Slots};
@@ -100,6 +108,8 @@ pub struct Engine {
     outages: Outages,
     outbox: Outbox,
     waiters: HashMap<Uid, Vec<Reply<crate::handle::Outcome>>>,
+    /// Instances that somebody looks at.
+    watched: Watched,
     /// Runs that are not in memory and have news, or are being read.
     asleep: HashMap<Uid, Asleep>,
     /// Runs that are blocked.
@@ -288,6 +298,7 @@ impl Engine {
             transactions: Transactions::default(),
             outbox: Outbox::default(),
             waiters: HashMap::new(),
+            watched: Watched::default(),
             asleep: HashMap::new(),
             blocked: HashMap::new(),
             stopping: None,

@@ -6,17 +6,18 @@
 
 use std::time::Duration;
 
-use resurgam_core::command::{Next, Settings, UnreadSignal};
-use resurgam_core::event::{Chain, Compensation, Initiator, RunContinued, RunStarted};
+use resurgam_core::command::Settings;
+use resurgam_core::event::{Carried, Chain, Compensation, Initiator, RunContinued, RunStarted};
 use resurgam_core::retry::{self, Decision, State};
 use resurgam_core::{CallKey, Event, EventKind, Failure, Payload, RunKey, Seq, Timestamp};
-use resurgam_store::rows::{InstanceRow, Message as StoredMessage, MessageRow};
+use resurgam_store::rows::{InstanceRow, MessageRow};
 use resurgam_store::{InstanceWrite, MessageWrite, TaskWrite};
 
 use super::Engine;
 use super::call::millis;
 use super::commit::Effect;
-use super::run::{Draft, HotRun, Origin, signal_message, timer_message};
+use super::message::{deadline_message, timer_message, wake_message};
+use super::run::{Draft, HotRun, Origin};
 
 /// What an engine knows about the instance of a run in memory.
 #[derive(Clone, Debug, Default)]
@@ -25,11 +26,11 @@ pub(super) struct About {
     pub(super) queue: String,
     pub(super) priority: i32,
     pub(super) settings: Settings,
-    pub(super) chain: Chain,
     /// The schedule that started it.
     pub(super) schedule: Option<String>,
     workflow: String,
     version: u32,
+    chain: Chain,
     /// The argument, where a run that fails is tried again with it.
     input: Option<Payload>,
 }
@@ -50,15 +51,16 @@ impl About {
     }
 }
 
-/// The first event of an instance.
+/// The first event of an instance. Its time counts from when it was started, also when that was
+/// elsewhere and a while ago.
 pub(super) fn first_event(row: &InstanceRow, version: u32, now: Timestamp) -> RunStarted {
     let mut started = RunStarted::new(&row.workflow, row.input.clone(), fastrand::u64(..));
-    let delay = row.settings.delay_ms.map(Duration::from_millis);
     started.version = version;
-    started.first_turn_at = delay.map(|delay| now.saturating_add(delay));
     if row.settings != Settings::default() {
-        let begins = started.first_turn_at.unwrap_or(now);
-        started.chain.began = Some(now);
+        let delay = Duration::from_millis(row.settings.delay_ms.unwrap_or(0));
+        let begins = row.created_at.saturating_add(delay);
+        started.first_turn_at = Some(begins).filter(|begins| *begins > now);
+        started.chain.began = Some(row.created_at);
         started.chain.first_attempt = Some(begins);
     }
     started
@@ -74,144 +76,122 @@ pub(super) fn first_messages(
     let begins = started.first_turn_at.unwrap_or(now);
     let began = started.chain.began.unwrap_or(now);
     let wake = started.first_turn_at.map(|at| timer_message(key, Seq::FIRST, at));
-    let end = |from: Timestamp, after: Option<u64>, total| {
-        let due_at = from.saturating_add(Duration::from_millis(after?));
-        let id = format!("deadline/{}/{}", key.run, if total { "total" } else { "run" });
-        let event = EventKind::RunTimedOut { total };
-        let body = StoredMessage::Result { run: key.run, event };
-        Some(MessageRow { uid: key.uid, id, due_at, body })
-    };
-    let run = end(begins, settings.run_timeout_ms, false);
-    let total = end(began, settings.total_timeout_ms, true);
+    let after = |from: Timestamp, ms| from.saturating_add(Duration::from_millis(ms));
+    let run = settings.run_timeout_ms.map(|ms| deadline_message(key, false, after(begins, ms)));
+    let total = settings.total_timeout_ms.map(|ms| deadline_message(key, true, after(began, ms)));
     [wake, run, total].into_iter().flatten().collect()
 }
 
-/// A failed run that is tried again.
-pub(super) struct Again {
-    failure: Failure,
-    delay: Duration,
-    carried: Box<Next>,
+/// The end of a run that another one follows.
+pub(super) struct Handover {
+    continued: RunContinued,
+    chain: Chain,
+    carried: Carried,
 }
 
-impl Engine {
-    /// A run failed: what follows by the policy of its workflow, if anything does.
-    pub(super) fn run_again(
-        &mut self,
+impl Handover {
+    /// A run failed and is tried again.
+    pub(super) fn after_failure(
         run: &HotRun,
-        failure: &Failure,
-        compensation: Option<Compensation>,
-        carried: &Next,
-        at: Timestamp,
-    ) -> Option<Again> {
-        let about = &run.about;
-        let policy = about.settings.retry.as_ref()?;
-        let over = matches!(failure.type_name.as_deref(), Some("TotalTimeout" | "HistoryLimit"));
-        if over || compensation == Some(Compensation::Incomplete) {
-            return None;
-        }
-        let policy = self.policies.parse(policy).ok()?;
-        let Chain { attempt, began, first_attempt, previous_delay_ms } = about.chain;
-        let first_scheduled = began.unwrap_or(at);
-        let state = State {
-            failures: attempt,
-            first_scheduled,
-            first_started: first_attempt,
-            previous_delay: previous_delay_ms.map(Duration::from_millis),
-        };
-        let u = retry::uniform(run.key.uid.0, run.key.run, 0, attempt);
-        let Decision::Retry { delay, .. } = retry::decide(&policy.checked, &state, failure, at, u)
-        else {
-            return None;
-        };
-        let total = about.settings.total_timeout_ms.map(Duration::from_millis);
-        let end = total.map(|total| first_scheduled.saturating_add(total));
-        if end.is_some_and(|end| at.saturating_add(delay) >= end) {
-            return None;
-        }
-        Some(Again { failure: failure.clone(), delay, carried: Box::new(carried.clone()) })
-    }
-
-    /// Writes down that a run failed and is followed by another one.
-    pub(super) fn try_run_again(
-        &mut self,
-        run: &mut HotRun,
-        draft: &mut Draft,
-        seq: Seq,
-        again: Again,
-        at: Timestamp,
-    ) {
-        let Again { failure, delay, carried } = again;
-        let input = run.about.input.clone().unwrap_or_else(Payload::null);
+        failure: Failure,
+        delay: Duration,
+        carried: Carried,
+    ) -> Self {
         let chain = Chain {
             attempt: run.about.chain.attempt.saturating_add(1),
             previous_delay_ms: Some(millis(delay)),
             ..run.about.chain.clone()
         };
-        let first_turn_at = Some(at.saturating_add(delay)).filter(|_| !delay.is_zero());
         let continued = RunContinued {
             initiator: Initiator::RetryPolicy,
-            input,
+            input: run.about.input.clone().unwrap_or_else(Payload::null),
             failure: Some(failure),
             backoff_ms: millis(delay),
         };
-        metrics::counter!("resurgam.run_retries").increment(1);
-        self.next_run(run, draft, seq, continued, chain, first_turn_at, *carried, at);
+        Handover { continued, chain, carried }
     }
 
-    /// Writes down that a run continues as new.
-    pub(super) fn continue_as_new(
-        &mut self,
-        run: &mut HotRun,
-        draft: &mut Draft,
-        seq: Seq,
+    /// A run continues as new. It got so far: attempts, and the time for them, are counted anew.
+    pub(super) fn by_workflow(
+        run: &HotRun,
         input: Payload,
-        carried: Next,
+        carried: Carried,
         at: Timestamp,
-    ) {
-        let continued =
-            RunContinued { initiator: Initiator::Workflow, input, failure: None, backoff_ms: 0 };
-        // A run that got so far begins to count its attempts anew.
-        let chain = Chain { attempt: 1, previous_delay_ms: None, ..run.about.chain.clone() };
-        self.next_run(run, draft, seq, continued, chain, None, carried, at);
+    ) -> Self {
+        let Chain { began, first_attempt, .. } = run.about.chain;
+        let chain = Chain { began, first_attempt: first_attempt.map(|_| at), ..Chain::default() };
+        let initiator = Initiator::Workflow;
+        let continued = RunContinued { initiator, input, failure: None, backoff_ms: 0 };
+        Handover { continued, chain, carried }
+    }
+}
+
+impl Engine {
+    /// A run failed: how long until it is tried again by the policy of its workflow, if it is.
+    pub(super) fn tries_again(
+        &mut self,
+        run: &HotRun,
+        failure: &Failure,
+        compensation: Option<Compensation>,
+        at: Timestamp,
+    ) -> Option<Duration> {
+        let About { settings, chain, .. } = &run.about;
+        let policy = settings.retry.as_ref()?;
+        let over = matches!(failure.type_name.as_deref(), Some("TotalTimeout" | "HistoryLimit"));
+        if over || compensation == Some(Compensation::Incomplete) {
+            return None;
+        }
+        let policy = self.policies.parse(policy).ok()?;
+        let state = State {
+            failures: chain.attempt,
+            first_scheduled: chain.first_attempt.unwrap_or(at),
+            first_started: chain.first_attempt,
+            previous_delay: chain.previous_delay_ms.map(Duration::from_millis),
+        };
+        let u = retry::uniform(run.key.uid.0, run.key.run, 0, chain.attempt);
+        let Decision::Retry { delay, .. } = retry::decide(&policy.checked, &state, failure, at, u)
+        else {
+            return None;
+        };
+        let total = settings.total_timeout_ms.map(Duration::from_millis);
+        let end = total.map(|total| chain.began.unwrap_or(at).saturating_add(total));
+        let fits = end.is_none_or(|end| at.saturating_add(delay) < end);
+        fits.then_some(delay)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the parts of one event")]
-    fn next_run(
+    /// Writes down that a run is over and the next one begins.
+    pub(super) fn next_run(
         &mut self,
         run: &mut HotRun,
         draft: &mut Draft,
-        seq: Seq,
-        continued: RunContinued,
-        chain: Chain,
-        first_turn_at: Option<Timestamp>,
-        carried: Next,
+        handover: Handover,
         at: Timestamp,
     ) {
+        let Handover { continued, chain, carried } = handover;
         let key = RunKey { uid: run.key.uid, run: run.key.run.saturating_add(1) };
-        let Next { carried, signals } = carried;
-        let mut started =
-            RunStarted::new(&run.about.workflow, continued.input.clone(), fastrand::u64(..));
-        // A run that is tried again stays on its version; one that continues takes the newest.
-        started.version = match continued.initiator {
-            Initiator::RetryPolicy => run.about.version,
-            Initiator::Workflow => self.newest_version(&run.about.workflow),
-        };
-        started.first_turn_at = first_turn_at;
-        started.chain = chain;
-        started.carried = carried;
-        self.end_run(run, draft);
         let input = continued.input.clone();
-        let kind = EventKind::RunContinued(continued);
-        draft.step.events.push((run.key, Event { seq, at, kind }));
-        for row in first_messages(key, &run.about.settings, &started, at) {
-            draft.step.messages.push(MessageWrite::Insert(row));
+        let backoff = Some(Duration::from_millis(continued.backoff_ms)).filter(|it| !it.is_zero());
+        let started = RunStarted {
+            // A run that is tried again stays on its version; one that continues takes the newest.
+            version: match continued.initiator {
+                Initiator::RetryPolicy => run.about.version,
+                Initiator::Workflow => self.newest_version(&run.about.workflow),
+            },
+            first_turn_at: backoff.map(|backoff| at.saturating_add(backoff)),
+            chain,
+            carried,
+            ..RunStarted::new(&run.about.workflow, input.clone(), fastrand::u64(..))
+        };
+        metrics::counter!("resurgam.next_runs").increment(1);
+        self.end_run(run, draft);
+        // The command may have been to fail: what follows is what is recorded.
+        if let Some((_, last)) = draft.step.events.last_mut() {
+            last.kind = EventKind::RunContinued(continued);
         }
-        for (place, signal) in signals.into_iter().enumerate() {
-            let UnreadSignal { name, value, id } = signal;
-            let fresh = || format!("signal/carried/{}/{place:05}", key.run);
-            let row = signal_message(key.uid, id, fresh, name, value);
-            draft.step.messages.push(MessageWrite::Insert(row));
-        }
+        let messages = first_messages(key, &run.about.settings, &started, at);
+        // After a crash, nobody else would know that it is to begin.
+        let wake = started.first_turn_at.is_none().then(|| wake_message(key));
+        draft.step.messages.extend(messages.into_iter().chain(wake).map(MessageWrite::Insert));
         let kind = EventKind::RunStarted(started);
         draft.step.events.push((key, Event { seq: Seq::FIRST, at, kind }));
         draft.step.instance = Some(InstanceWrite::Continue { run: key, input });
@@ -231,8 +211,9 @@ impl Engine {
 
     /// Nothing of a run that is over stays open.
     pub(super) fn end_run(&mut self, run: &mut HotRun, draft: &mut Draft) {
-        for seq in run.calls.drain() {
-            self.forget_call(run.key.call(seq));
+        draft.effects.retain(|effect| !matches!(effect, Effect::Begin(_) | Effect::Waiting(_)));
+        for seq in std::mem::take(&mut run.calls) {
+            self.give_up_call(run.key.call(seq), draft);
         }
         draft.closed = true;
         let step = &mut draft.step;
@@ -240,7 +221,6 @@ impl Engine {
         step.tasks.push(TaskWrite::DeleteAll(run.key));
         step.messages.retain(|write| !write.belongs_to(run.key));
         step.messages.push(MessageWrite::DeleteRun(run.key));
-        draft.effects.retain(|effect| !matches!(effect, Effect::Begin(_) | Effect::Waiting(_)));
         run.later.clear();
     }
 

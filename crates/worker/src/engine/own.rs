@@ -19,7 +19,7 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use resurgam_core::{RunKey, Timestamp, Uid};
+use resurgam_core::{RunKey, Uid};
 use resurgam_store::rows::{DueMessage, InstanceRow, Message as StoredMessage, MessageRow};
 use resurgam_store::{InstanceWrite, MessageWrite, Ownership, Owning, Result, Step, Store};
 
@@ -27,9 +27,10 @@ use super::commit::{Effect, Pending, Refusal};
 use super::deadline::Outages;
 use super::due::Due;
 use super::inbox::Routing;
+use super::message::{news_of, put_back, start_message};
 use super::request::Reply;
 use super::retention::Keeper;
-use super::run::{News, Origin, news_of, put_back};
+use super::run::{News, Origin};
 use super::schedule::Calendar;
 use super::slots::Slots;
 use super::{Engine, Message, new_node};
@@ -208,6 +209,7 @@ impl Engine {
 
     /// Somebody else has committed: looks for what concerns this node.
     fn look(&mut self) {
+        self.tell_all_who_look();
         match self.role {
             Role::Owner(_) => {
                 self.look_for_messages();
@@ -264,7 +266,11 @@ impl Engine {
 
     fn messages_of(&self, uid: Uid, read: u64) -> impl Future<Output = Message> + use<> {
         let store = self.store.clone();
-        async move { Message::MessagesRead { uid, read, found: store.messages(uid).await } }
+        let until = self.clock.now().saturating_add(Duration::from_millis(1));
+        async move {
+            let found = store.due_messages_of(uid, until).await;
+            Message::MessagesRead { uid, read, found }
+        }
     }
 
     /// What a run had not heard of becomes news. A read for a run that left memory meanwhile says
@@ -355,8 +361,9 @@ impl Engine {
     pub(super) fn tell_owner(&mut self, key: RunKey, news: News) {
         debug_assert!(matches!(news.origin, Origin::Request));
         let mut effects = Vec::new();
-        let open = InstanceWrite::Open { uid: key.uid };
-        let mut step = Step { instance: Some(open), ..Step::default() };
+        let open = InstanceWrite::Open { uid: key.uid, signals_below: None };
+        let instance = self.needs_room(key.uid, &news).or(Some(open));
+        let mut step = Step { instance, ..Step::default() };
         put_back(key, news, &mut step, &mut effects);
         self.outbox.push(step, effects);
     }
@@ -368,7 +375,7 @@ impl Engine {
         replace_closed: bool,
         started: Effect,
     ) {
-        let start = super::run::start_message(row.uid, Timestamp::EPOCH);
+        let start = start_message(row.uid);
         let step = Step {
             instance: Some(InstanceWrite::Insert { row, replace_closed }),
             messages: vec![MessageWrite::Insert(start)],
@@ -412,8 +419,9 @@ fn fail_news(news: impl IntoIterator<Item = News>) {
     }
 }
 
-/// Those of the instances that are closed, and those that are gone. When there are so many that looking takes time, it is
-/// followed by a pause, so that waiting for ten thousand does not keep a core busy.
+/// Those of the instances that are closed, and those that are gone. When there are so many that
+/// looking takes time, it is followed by a pause, so that waiting for ten thousand does not keep a
+/// core busy.
 async fn ends(
     store: &dyn Store,
     clock: &dyn Clock,

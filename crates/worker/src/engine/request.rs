@@ -3,17 +3,17 @@
 use std::fmt;
 
 use resurgam_core::turn::Blocked;
-use resurgam_core::{EventKind, Payload, RunKey, Uid};
+use resurgam_core::{Event, EventKind, Payload, RunKey, Seq, Uid};
 use resurgam_sdk::WorkflowDefinition;
 use resurgam_store::rows::{InstanceRow, Status};
-use resurgam_store::{InstanceWrite, Step};
-use tokio::sync::oneshot;
+use resurgam_store::{InstanceWrite, MessageWrite, Step};
+use tokio::sync::{oneshot, watch};
 
 use super::commit::Effect;
-use super::load::{begin_code, new_run};
-use super::next::{About, first_event};
+use super::next::{About, first_event, first_messages};
 use super::own::Role;
-use super::run::{Draft, News, Origin};
+use super::revive::{begin_code, new_run};
+use super::run::{Draft, HotRun, News, Origin};
 use super::{Engine, Message};
 use crate::error::{Error, Result};
 use crate::handle::{Outcome, StartOptions, Started};
@@ -25,6 +25,8 @@ pub(crate) enum Request {
     Start { workflow: String, input: Payload, options: StartOptions, reply: Reply<Started> },
     /// Give news to an open instance.
     Tell { uid: Uid, run: u32, event: EventKind, reply: Reply<()> },
+    /// Answer with what changes whenever something of an instance is durable.
+    Watch { uid: Uid, reply: Reply<watch::Receiver<()>> },
     /// Answer when an instance is closed.
     Wait { uid: Uid, reply: Reply<Outcome> },
     /// Write what somebody wants of a schedule; a new one is checked.
@@ -79,7 +81,7 @@ impl Engine {
                 self.start(&workflow, input, options, reply);
             }
             Request::Tell { uid, run, event, reply } => {
-                if let Some(error) = self.refuses(uid, &event) {
+                if let Some(error) = self.refuses(&event) {
                     return reply.send(Err(error));
                 }
                 let news = News { event, origin: Origin::Request, reply: Some(reply) };
@@ -89,6 +91,10 @@ impl Engine {
                 }
             }
             Request::Schedule { step, is_new, reply } => self.write_schedule(*step, is_new, reply),
+            Request::Watch { uid, reply } => {
+                let watch = self.watch(uid);
+                reply.send(Ok(watch));
+            }
             Request::Wait { uid, reply } => self.wait_for(uid, reply),
             Request::Settle { reply } => self.settle(reply),
             Request::Stop { reply } => self.stop(reply),
@@ -96,17 +102,12 @@ impl Engine {
     }
 
     /// Why news cannot be taken from a sender.
-    pub(super) fn refuses(&self, uid: Uid, event: &EventKind) -> Option<Error> {
+    pub(super) fn refuses(&self, event: &EventKind) -> Option<Error> {
         let EventKind::SignalReceived { name, value, .. } = event else { return None };
         let (size, most) = (value.len(), self.options.max_payload);
-        if size > most {
+        (size > most).then(|| {
             let error = format!("signal {name}: the value has {size} bytes, {most} are allowed");
-            return Some(Error::too_large(error));
-        }
-        let (run, most) = (self.runs.get(&uid)?, self.options.max_unread_signals);
-        let unread = run.code.machine().lock().unread_signals() + run.news.len();
-        (unread >= most).then(|| {
-            Error::rejected(format!("signal {name} to {}: {unread} are unread already", run.id))
+            Error::too_large(error)
         })
     }
 
@@ -127,7 +128,8 @@ impl Engine {
             return self.start_again(*uid, id, &options, reply);
         }
         let definition = self.registry.workflow(workflow).cloned();
-        if let Some(error) = self.refuses_start(workflow, definition.is_some(), &input, &id) {
+        let refused = self.refuses_start(workflow, definition.is_some(), &input, &options);
+        if let Some(error) = refused {
             return reply.send(Err(error));
         }
         let replace_closed = options.if_exists.replaces_closed();
@@ -162,16 +164,20 @@ impl Engine {
     /// Why an instance cannot be started. A process that only asks does not know which workflows
     /// there are.
     fn refuses_start(
-        &self,
+        &mut self,
         workflow: &str,
         is_known: bool,
         input: &Payload,
-        id: &str,
+        options: &StartOptions,
     ) -> Option<Error> {
+        let id = &options.id;
         if !is_known && self.options.work {
             let known = self.registry.workflow_names().join(", ");
             let error = format!("start {id}: workflow {workflow} is unknown; known are {known}");
             return Some(Error::unknown(error));
+        }
+        if let Err(error) = self.refuses_settings(&options.settings) {
+            return Some(Error::rejected(format!("start {id}: its retry policy: {error}")));
         }
         let (size, most) = (input.len(), self.options.max_payload);
         (size > most).then(|| {
@@ -184,18 +190,19 @@ impl Engine {
     /// one is durable.
     fn start_again(&mut self, uid: Uid, id: String, options: &StartOptions, reply: Reply<Started>) {
         let run = self.runs.get(&uid);
-        let is_same = |request_id: &Option<String>| {
-            options.if_exists.uses_running()
-                || (request_id.is_some() && *request_id == options.request_id)
+        let is_same = |run: &&HotRun| match &options.request_id {
+            // Another request may have been answered before: the store knows.
+            Some(request) => run.request_id.as_ref() == Some(request),
+            None => options.if_exists.uses_running(),
         };
-        let same = run.filter(|run| is_same(&run.request_id));
-        match same {
-            Some(run) => {
-                let started = Started { id, uid, run: run.key.run };
-                self.outbox.push(Step::default(), vec![Effect::Started(reply, started)]);
-            }
-            None => reply.send(Err(Error::already_exists(&id))),
-        }
+        let answer = match run.filter(is_same) {
+            Some(run) => Effect::Started(reply, Started { id, uid, run: run.key.run }),
+            None => Effect::Reply(Reply::call(move |_: Result<()>| {
+                reply.send(Err(Error::already_exists(&id)));
+            })),
+        };
+        // Whoever asks the store about it finds the first one there.
+        self.outbox.push(Step::default(), vec![answer]);
     }
 
     fn first_turn(
@@ -219,23 +226,24 @@ impl Engine {
                 Ok((draft, closed))
             }
             Err(blocked) => {
-                for call in draft.effects.iter().filter_map(Effect::call) {
-                    self.forget_call(call);
-                }
-                Ok((self.blocked_start(key, &event, &blocked), false))
+                self.take_back(&draft.effects);
+                Ok((self.blocked_start(row, event, &blocked), false))
             }
         }
     }
 
     /// A run whose first turn cannot be taken exists all the same, and is tried again.
-    fn blocked_start(&mut self, key: RunKey, event: &EventKind, blocked: &Blocked) -> Draft {
-        tracing::warn!(instance = %key.uid, "run is blocked: {blocked}");
+    fn blocked_start(&self, row: &InstanceRow, first: EventKind, blocked: &Blocked) -> Draft {
+        tracing::warn!(instance = %row.id, "run is blocked: {blocked}");
+        let (key, at) = (RunKey::first(row.uid), self.clock.now());
         let mut draft = Draft::default();
-        let at = self.clock.now();
-        let event =
-            resurgam_core::Event { seq: resurgam_core::Seq::FIRST, at, kind: event.clone() };
-        draft.step.events.push((key, event));
         draft.error = Some(blocked.to_string());
+        if let EventKind::RunStarted(started) = &first {
+            // Its time runs out all the same.
+            let messages = first_messages(key, &row.settings, started, at);
+            draft.step.messages.extend(messages.into_iter().map(MessageWrite::Insert));
+        }
+        draft.step.events.push((key, Event { seq: Seq::FIRST, at, kind: first }));
         draft
     }
 

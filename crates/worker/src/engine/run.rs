@@ -1,26 +1,22 @@
-//! Runs in memory: taking news, turn by turn, and writing down what the turns ask for.
+//! Runs in memory: taking news, turn by turn. What the turns ask for is written down in
+//! `record.rs`.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
-use resurgam_core::command::{ChildCall, Command, CommandKind, DEFAULT_QUEUE};
-use resurgam_core::event::{ActivityFailed, Compensation, ParentClose};
-use resurgam_core::retry::Reason;
 use resurgam_core::turn::{Blocked, Run};
-use resurgam_core::{CallKey, Event, EventKind, Failure, Payload, RunKey, Seq, Timestamp, Uid};
-use resurgam_store::rows::{
-    AttemptRow, InstanceRow, KvRow, Message as StoredMessage, MessageRow, Status,
-};
-use resurgam_store::{Birth, InstanceWrite, MessageWrite, Step, TaskWrite};
+use resurgam_core::{CallKey, Event, EventKind, Failure, RunKey, Seq, Timestamp, Uid};
+use resurgam_store::rows::{AttemptRow, Message as StoredMessage, MessageRow, Status};
+use resurgam_store::{InstanceWrite, MessageWrite, Step, TaskWrite};
 
 use super::Engine;
 use super::commit::{BYTES, Effect};
-use super::load::Tries;
+use super::message::{news_of, put_back, signal_message, wake_id, wake_message};
 use super::next::{About, first_messages};
-use super::open::OpenCalls;
 use super::own::Hearing;
 use super::request::Reply;
+use super::revive::Tries;
+use super::unread::Unread;
 use crate::error::Error;
-use crate::handle::Outcome;
 
 /// A run in memory.
 #[derive(Debug)]
@@ -32,10 +28,14 @@ pub(super) struct HotRun {
     pub(super) committing: bool,
     /// What it has not taken yet, in order.
     pub(super) news: VecDeque<News>,
+    /// How calls that it gave up have ended: what follows from its own history comes first.
+    pub(super) settled: VecDeque<News>,
     /// Messages that are stored and not due yet, by time and arrival.
     pub(super) later: BTreeMap<(Timestamp, u64), MessageRow>,
     pub(super) arrivals: u64,
-    pub(super) calls: OpenCalls,
+    /// Signals that are stored and that nobody waits for.
+    pub(super) unread: Unread,
+    pub(super) calls: HashSet<Seq>,
     /// What makes a repeated start the same one, until the first is durable.
     pub(super) request_id: Option<String>,
     pub(super) about: About,
@@ -52,13 +52,74 @@ pub(super) struct HotRun {
 }
 
 impl HotRun {
+    /// Keeps a stored message until its time.
+    pub(super) fn remember(&mut self, row: MessageRow) {
+        match row.body {
+            // It was taken notice of before, and nobody waited for it.
+            StoredMessage::Signal { name, value } if row.due_at == MessageRow::NEVER => {
+                self.unread.keep(row.id, name, value);
+            }
+            _ => {
+                self.later.insert((row.due_at, self.arrivals), row);
+                self.arrivals += 1;
+            }
+        }
+    }
+
     /// True when a stored message is known, taken or not.
     pub(super) fn knows(&self, id: &str) -> bool {
         let is = |news: &News| matches!(&news.origin, Origin::Stored { id: known } if known == id);
         self.taken.contains(id)
+            || self.unread.has(id)
             || self.news.iter().any(is)
             || self.later.values().any(|row| row.id == id)
     }
+
+    /// The next thing to take notice of: a signal that somebody waits for by now came before
+    /// everything else.
+    fn next_news(&mut self) -> Option<News> {
+        let mut next = self.settled.pop_front();
+        if next.is_none() && !self.unread.is_empty() && !self.code.is_closed() {
+            next = self.unread.take(&self.code.machine().lock().wanted_signals());
+        }
+        next.or_else(|| self.news.pop_front())
+    }
+
+    /// True when there is anything to take notice of.
+    fn has_news(&self) -> bool {
+        !self.news.is_empty() || !self.settled.is_empty() || self.has_wanted_signals()
+    }
+
+    fn has_wanted_signals(&self) -> bool {
+        !self.unread.is_empty()
+            && !self.code.is_closed()
+            && self.unread.has_any(&self.code.machine().lock().wanted_signals())
+    }
+
+    /// What news is to a run.
+    fn judge(&self, news: &EventKind) -> Worth {
+        let machine = self.code.machine().lock();
+        match news {
+            EventKind::SignalReceived { name, .. } => match machine.expects(news) {
+                false => Worth::Nothing,
+                true if machine.is_closed() || !machine.wants_signal(name) => Worth::Keeping,
+                true => Worth::Turn,
+            },
+            _ if !machine.is_closed() && machine.expects(news) => Worth::Turn,
+            _ => Worth::Nothing,
+        }
+    }
+}
+
+/// What news is to a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Worth {
+    /// It causes a turn.
+    Turn,
+    /// It is a signal, and nobody waits for it yet.
+    Keeping,
+    /// It came too late, or before.
+    Nothing,
 }
 
 /// Something that a run has to take notice of.
@@ -70,6 +131,16 @@ pub(super) struct News {
     pub(super) origin: Origin,
     /// Who waits for it to be durable.
     pub(super) reply: Option<Reply<()>>,
+}
+
+impl News {
+    /// The run that it is for; what somebody asks for is for the current one.
+    pub(super) fn run(&self, current: RunKey) -> RunKey {
+        match &self.origin {
+            Origin::Call { call, .. } => call.run,
+            _ => current,
+        }
+    }
 }
 
 /// Where news came from: what is to be removed when it becomes an event, or to be stored when it
@@ -108,10 +179,13 @@ impl Engine {
     /// Hands news to a run, wherever the run is.
     pub(super) fn deliver(&mut self, key: RunKey, news: News) {
         match self.runs.get_mut(&key.uid) {
-            Some(run) if run.key == key => {
+            // What somebody asks for is for the instance, whichever run it has by now.
+            Some(run) if run.key == key || matches!(news.origin, Origin::Request) => {
                 run.news.push_back(news);
                 self.advance(key.uid);
             }
+            // Only a run that is over waited for it.
+            Some(run) if run.key.run > key.run => {}
             _ => self.keep_news(key, news),
         }
     }
@@ -119,7 +193,7 @@ impl Engine {
     /// Lets a run take its news, unless a step of it is still on the way to the disk.
     pub(super) fn advance(&mut self, uid: Uid) {
         let Some(run) = self.runs.get_mut(&uid) else { return };
-        if run.committing || run.news.is_empty() {
+        if run.committing || !run.has_news() {
             return;
         }
         let Some(mut run) = self.runs.remove(&uid) else { return };
@@ -144,33 +218,75 @@ impl Engine {
     /// One turn for each piece of news, all in one step.
     fn take_news(&mut self, run: &mut HotRun, draft: &mut Draft) -> Result<(), Blocked> {
         self.clock_ticks(run);
-        while draft.step.rows() < STEP_ROWS && draft.step.bytes() < STEP_BYTES {
-            if draft.continues {
-                break;
-            }
-            let Some(news) = run.news.pop_front() else { break };
+        while draft.has_room() && !draft.continues {
+            let Some(news) = run.next_news() else { break };
             if run.code.is_closed() && matches!(news.origin, Origin::Request) {
-                draft.refuse(news);
+                draft.refuse(news, too_late());
                 continue;
             }
-            let expected = !run.code.is_closed() && run.code.machine().lock().expects(&news.event);
-            if let Origin::Stored { id } = &news.origin
-                && !matches!(news.event, EventKind::TimerFired { .. })
-            {
-                run.taken.insert(id.clone());
-            }
-            // Before the turn: should it close the run, this is not part of what is closed.
-            draft.remove_source(run.key.uid, &news, expected);
-            if let Origin::Call { call, .. } = &news.origin {
-                run.calls.remove(call.seq);
-            }
-            if expected && let Err(blocked) = self.take_turn(run, draft, &news.event) {
-                run.news.push_front(news);
-                return Err(blocked);
-            }
-            draft.consume(news);
+            self.take_one(run, draft, news)?;
         }
+        draft.keep_awake(run);
         Ok(())
+    }
+
+    fn take_one(
+        &mut self,
+        run: &mut HotRun,
+        draft: &mut Draft,
+        mut news: News,
+    ) -> Result<(), Blocked> {
+        let worth = run.judge(&news.event);
+        if worth == Worth::Keeping {
+            self.keep_signal(run, draft, news);
+            return Ok(());
+        }
+        if let EventKind::ActivityCompleted(done) = &mut news.event {
+            done.after_cancel = run.code.machine().lock().is_settling(done.activity);
+        }
+        if let Origin::Stored { id } = &news.origin
+            && !matches!(news.event, EventKind::TimerFired { .. })
+        {
+            run.taken.insert(id.clone());
+        }
+        // Before the turn: should it close the run, this is not part of what is closed.
+        draft.remove_source(run.key.uid, &news, worth == Worth::Turn);
+        if let Origin::Call { call, .. } = &news.origin {
+            run.calls.remove(&call.seq);
+        }
+        if worth == Worth::Turn
+            && let Err(blocked) = self.take_turn(run, draft, &news.event)
+        {
+            run.news.push_front(news);
+            return Err(blocked);
+        }
+        draft.consume(news);
+        Ok(())
+    }
+
+    /// A signal that nobody waits for stays where it is, or is stored, and wakes nobody.
+    fn keep_signal(&self, run: &mut HotRun, draft: &mut Draft, news: News) {
+        let EventKind::SignalReceived { name, value, id } = news.event.clone() else { return };
+        let uid = run.key.uid;
+        if let Origin::Stored { id } = &news.origin {
+            let id = id.clone();
+            draft.step.messages.push(MessageWrite::Defer { uid, id: id.clone() });
+            run.unread.keep(id, name, value);
+            return draft.consume(news);
+        }
+        let repeatable = id.is_some();
+        let row = signal_message(uid, id, name.clone(), value.clone());
+        if repeatable && run.knows(&row.id) {
+            return draft.consume(news);
+        }
+        let most = self.options.max_unread_signals;
+        if run.unread.len() >= most {
+            return draft.refuse(news, Error::full(most));
+        }
+        run.unread.keep(row.id.clone(), name, value);
+        let row = MessageRow { due_at: MessageRow::NEVER, ..row };
+        draft.step.messages.push(MessageWrite::Insert(row));
+        draft.consume(news);
     }
 
     /// The first turn of a run, or what it waits for before that.
@@ -189,12 +305,13 @@ impl Engine {
             for row in first_messages(run.key, &run.about.settings, started, now) {
                 draft.keep_message(run, row);
             }
+            draft.keep_awake(run);
         }
         Ok(())
     }
 
     /// One input, one turn.
-    fn take_turn(
+    pub(super) fn take_turn(
         &mut self,
         run: &mut HotRun,
         draft: &mut Draft,
@@ -203,261 +320,53 @@ impl Engine {
         let at = self.clock.now().max(run.code.last_at());
         let event = Event { seq: run.code.next_seq(), at, kind: kind.clone() };
         let _span = tracing::debug_span!("turn", instance = %run.id, input = kind.name()).entered();
-        let mut commands = run.code.turn(&event)?;
+        let before = event.seq.0 - 1;
+        let commands = run.code.turn(&event)?;
         metrics::counter!("resurgam.turns").increment(1);
         draft.step.events.push((run.key, event));
-        if let Some(failure) = self.passed_limit(run, &commands) {
-            commands.extend(run.code.fail(failure));
+        self.record(run, draft, commands, at)?;
+        self.warn_of_length(run, before);
+        match self.passed_limit(run) {
+            Some(failure) => self.take_turn(run, draft, &EventKind::LimitPassed { failure }),
+            None => Ok(()),
         }
-        self.record(run, draft, commands, at)
     }
 
-    /// The limit that a run passes with these commands: it fails with it.
-    pub(super) fn passed_limit(&self, run: &HotRun, commands: &[Command]) -> Option<Failure> {
-        if run.code.is_closed() || run.code.machine().lock().is_ending() {
+    /// Says once that a history grows long.
+    fn warn_of_length(&self, run: &HotRun, before: u64) {
+        let (events, many) = (run.code.next_seq().0 - 1, self.options.long_history);
+        if before <= many && events > many && !run.code.is_closed() {
+            let most = self.options.max_history;
+            tracing::warn!(instance = %run.id,
+                "the history has {events} events, {most} are allowed; continue as new before that \
+                 (ctx.continue_as_new)");
+        }
+    }
+
+    /// The limit that a run has passed: it fails with it.
+    pub(super) fn passed_limit(&self, run: &HotRun) -> Option<Failure> {
+        let machine = run.code.machine().lock();
+        if machine.is_closed() || machine.is_ending() {
             return None;
         }
-        let (events, most) = (run.code.next_seq().0 - 1, self.options.max_history);
+        let (events, most) = (machine.next_seq().0 - 1, self.options.max_history);
         if events > most {
             let message = format!(
                 "the history has {events} events, {most} are allowed; continue as new before that"
             );
             return Some(Failure::terminal(message).with_type("HistoryLimit"));
         }
-        let (open, most) =
-            (run.code.machine().lock().open_activities(), self.options.max_open_calls);
+        let (open, most) = (machine.open_activities(), self.options.max_open_calls);
         if open > most {
             let message = format!("{open} activity calls are open at once, {most} are allowed");
             return Some(Failure::terminal(message).with_type("OpenCallsLimit"));
         }
-        let (bytes, most) = (run.calls.bytes_after(commands), self.options.max_open_input);
-        (bytes > most).then(|| {
+        let (open, most) = (machine.open_input(), self.options.max_open_input);
+        (open > most).then(|| {
             let message =
-                format!("the arguments of open calls have {bytes} bytes, {most} are allowed");
+                format!("the arguments of open calls have {open} bytes, {most} are allowed");
             Failure::terminal(message).with_type("OpenInputLimit")
         })
-    }
-
-    /// Writes down what a turn asks for.
-    pub(super) fn record(
-        &mut self,
-        run: &mut HotRun,
-        draft: &mut Draft,
-        commands: Vec<Command>,
-        at: Timestamp,
-    ) -> Result<(), Blocked> {
-        for Command { seq, mut kind } in commands {
-            let key = run.key.call(seq);
-            self.fill_in(run, seq, &mut kind);
-            let record = kind.record();
-            self.check_size(&record)?;
-            draft.step.events.push((run.key, Event { seq, at, kind: record }));
-            match kind {
-                CommandKind::ScheduleActivity(call) => {
-                    run.calls.insert(seq, call.input.len());
-                    let name = call.name.clone();
-                    self.schedule_call(key, call, run, at, draft).map_err(|error| {
-                        Blocked::Unreadable(format!("the retry policy of {name}: {error}"))
-                    })?;
-                }
-                CommandKind::CancelActivity { activity, settle: false } => {
-                    // One that ended while the run could not take notice has no task any more.
-                    if run.calls.remove(activity) {
-                        self.cancel_call(run.key.call(activity), draft);
-                    }
-                }
-                CommandKind::CancelActivity { activity, settle: true } => {
-                    if run.calls.contains(activity) {
-                        self.settle_call(run, activity, draft);
-                    }
-                }
-                // They are in the history, and in the memory of the run.
-                CommandKind::RecordCompensation { .. } | CommandKind::MarkVersion { .. } => {}
-                CommandKind::StartChild(child) => self.start_child(run, seq, *child, at, draft),
-                CommandKind::CancelChild { child, terminate } => {
-                    end_child(run.key, child, terminate, draft);
-                }
-                CommandKind::StartTimer { fire_at } => {
-                    draft.keep_message(run, timer_message(run.key, seq, fire_at));
-                }
-                CommandKind::CancelTimer { timer } => {
-                    let id = timer_id(run.key, timer);
-                    run.later.retain(|_, row| row.id != id);
-                    let uid = run.key.uid;
-                    draft.step.messages.push(MessageWrite::Delete { uid, id });
-                }
-                CommandKind::SetStatus { value } => {
-                    let uid = run.key.uid;
-                    draft.step.kv.push(KvRow { uid, key: "status".to_string(), value });
-                }
-                CommandKind::SetKv { key, value } => {
-                    draft.step.kv.push(KvRow { uid: run.key.uid, key, value });
-                }
-                CommandKind::Complete { result } => {
-                    self.close(run, draft, Outcome::Completed(result), None, at);
-                }
-                CommandKind::Fail { failure, compensation, carried } => {
-                    match self.run_again(run, &failure, compensation, &carried, at) {
-                        Some(again) => {
-                            draft.step.events.pop();
-                            self.try_run_again(run, draft, seq, again, at);
-                        }
-                        None => {
-                            self.close(run, draft, Outcome::Failed(failure), compensation, at);
-                        }
-                    }
-                }
-                CommandKind::EndCancelled { failure, compensation } => {
-                    self.close(run, draft, Outcome::Cancelled(failure), compensation, at);
-                }
-                CommandKind::ContinueAsNew { input, carried } => {
-                    draft.step.events.pop();
-                    self.continue_as_new(run, draft, seq, input, *carried, at);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// A value that is too large is a mistake of the code: nothing of it is written down.
-    fn check_size(&self, record: &EventKind) -> Result<(), Blocked> {
-        let (size, most) = (record.payload_len(), self.options.max_payload);
-        let what = match record {
-            _ if size <= most => return Ok(()),
-            EventKind::ActivityScheduled(call) => format!("the arguments of {}", call.name),
-            EventKind::ChildStarted(child) => format!("the argument of {}", child.workflow),
-            EventKind::RunContinued(_) => "the argument of the next run".to_string(),
-            EventKind::KvSet { key, .. } => format!("the value of {key:?}"),
-            EventKind::StatusSet { .. } => "the status".to_string(),
-            EventKind::RunCompleted { .. } => "the result of the workflow".to_string(),
-            _ => return Ok(()),
-        };
-        Err(Blocked::Unreadable(format!("{what}: {size} bytes, {most} are allowed")))
-    }
-
-    /// What a command leaves open: a call that names no queue goes to its activity's, or else to
-    /// its instance's; a child without an id is called after its parent. What it says at too great
-    /// length is cut: that ends the run, so no replay compares it with what the code says.
-    fn fill_in(&self, run: &HotRun, seq: Seq, kind: &mut CommandKind) {
-        match kind {
-            CommandKind::ScheduleActivity(call) if call.options.queue.is_none() => {
-                let activity = self.registry.activity(&call.name);
-                let queue = activity.and_then(|activity| activity.options.queue.clone());
-                let own = Some(&run.about.queue).filter(|queue| *queue != DEFAULT_QUEUE);
-                call.options.queue = queue.or_else(|| own.cloned());
-            }
-            CommandKind::Fail { failure, .. } | CommandKind::EndCancelled { failure, .. } => {
-                *failure = std::mem::take(failure).bounded();
-            }
-            CommandKind::StartChild(child) => {
-                let place = match run.key.run {
-                    1 => seq.to_string(),
-                    run => format!("{run}.{seq}"),
-                };
-                child.id.get_or_insert_with(|| format!("{}/{place}", run.id));
-            }
-            _ => {}
-        }
-    }
-
-    /// Starts an instance together with the step that asks for it.
-    fn start_child(
-        &mut self,
-        run: &HotRun,
-        seq: Seq,
-        child: ChildCall,
-        at: Timestamp,
-        draft: &mut Draft,
-    ) {
-        let ChildCall { id, workflow, input, parent_close, mut settings } = child;
-        let uid = Uid::of_child(run.key, seq);
-        let detached = parent_close == ParentClose::Detached;
-        settings.parent_close = Some(parent_close).filter(|_| !detached);
-        let mut row = InstanceRow::new(uid, id.unwrap_or_default(), workflow, input, at);
-        row.queue.clone_from(&run.about.queue);
-        row.priority = run.about.priority;
-        row.parent = (!detached).then(|| run.key.call(seq));
-        row.settings = settings;
-        let taken = Failure::terminal(format!("an instance of the id {:?} exists", row.id))
-            .with_type("AlreadyExists");
-        let refused = EventKind::ChildFailed { child: seq, failure: taken };
-        draft.step.births.push(Birth {
-            start: start_message(uid, Timestamp::EPOCH),
-            otherwise: (!detached).then(|| child_message(run.key.call(seq), refused)),
-            row,
-        });
-        draft.effects.push(Effect::Wake(uid));
-        draft.effects.push(Effect::Wake(run.key.uid));
-    }
-
-    /// The workflow no longer wants a call's result, but wants to hear how it ended.
-    fn settle_call(&mut self, run: &mut HotRun, activity: Seq, draft: &mut Draft) {
-        let key = run.key.call(activity);
-        let transacting = self.transactions.is_under_way(key);
-        let begun = self.calls.get_mut(&key).filter(|call| call.task.claim.is_some());
-        let Some(call) = begun else {
-            // No attempt runs, and those before have failed: it cannot have taken effect.
-            let attempt = self.calls.get(&key).map_or(0, |call| call.task.attempt);
-            run.calls.remove(activity);
-            self.cancel_call(key, draft);
-            return run.news.push_front(cancelled_call(activity, attempt));
-        };
-        call.task.progress.cancelled = true;
-        call.running.iter().for_each(crate::attempt::Running::tell);
-        let of_this_step = draft.step.tasks.iter_mut().find_map(|write| match write {
-            TaskWrite::Insert(row) if row.call == key => Some(row),
-            _ => None,
-        });
-        match of_this_step {
-            Some(row) => row.progress.cancelled = true,
-            // It may be over by now, with a result that this run has not heard of yet.
-            None if transacting => draft.step.tasks.push(TaskWrite::Amend(call.task.clone())),
-            None => draft.step.tasks.push(TaskWrite::Update(call.task.clone())),
-        }
-    }
-
-    /// The workflow no longer wants a call's result.
-    fn cancel_call(&mut self, key: CallKey, draft: &mut Draft) {
-        // A call of this same step is not stored yet: it is taken back.
-        let fresh = |write: &TaskWrite| matches!(write, TaskWrite::Insert(row) if row.call == key);
-        let of_this_step = draft.step.events.first().is_some_and(|(_, first)| key.seq > first.seq);
-        let inserted = if of_this_step { draft.step.tasks.iter().position(fresh) } else { None };
-        match inserted {
-            Some(place) => {
-                draft.step.tasks.remove(place);
-                draft.effects.retain(|effect| !effect.is_about(key));
-            }
-            // It may have ended meanwhile, with an outcome that nobody wants.
-            None => draft.delete_task(key, TaskWrite::Discard),
-        }
-        self.forget_call(key);
-    }
-
-    /// Ends the run: nothing of it stays open.
-    fn close(
-        &mut self,
-        run: &mut HotRun,
-        draft: &mut Draft,
-        outcome: Outcome,
-        compensation: Option<Compensation>,
-        at: Timestamp,
-    ) {
-        self.end_run(run, draft);
-        if let Some(parent) = run.about.parent {
-            let news = child_message(parent, outcome.for_parent(parent.seq));
-            draft.step.messages.push(MessageWrite::InsertIfOpen(news));
-            draft.effects.push(Effect::Wake(parent.run.uid));
-        }
-        draft.step.instance = Some(InstanceWrite::Status {
-            uid: run.key.uid,
-            status: outcome.status(),
-            outcome: Some(outcome.to_payload()),
-            compensation,
-            error: None,
-            closed_at: Some(at),
-        });
-        draft.effects.extend(run.about.schedule.clone().map(Effect::ScheduleMayGoOn));
-        draft.effects.push(Effect::Finished(run.key.uid, outcome));
     }
 
     /// A run that cannot go on: its news is stored, and it is tried again later.
@@ -466,10 +375,9 @@ impl Engine {
         tracing::warn!(instance = %run.id, "run is blocked: {blocked}");
         // What the good turns before it asked for is lost with them: their news comes first again.
         let mut news: VecDeque<News> = draft.consumed;
+        news.append(&mut run.settled);
         news.append(&mut run.news);
-        for call in draft.effects.iter().filter_map(Effect::call) {
-            self.forget_call(call);
-        }
+        self.take_back(&draft.effects);
         let mut step = Step {
             instance: Some(InstanceWrite::Status {
                 uid,
@@ -494,10 +402,36 @@ impl Engine {
         self.outbox.push(step, effects);
     }
 
+    /// A step is not written after all: calls that it makes were never made, and calls that it
+    /// gives up go on.
+    pub(super) fn take_back(&mut self, effects: &[Effect]) {
+        for effect in effects {
+            match effect {
+                Effect::Begin(call) | Effect::Waiting(call) => self.forget_call(*call),
+                Effect::Tell(call) => {
+                    if let Some(call) = self.calls.get_mut(call) {
+                        call.task.progress.cancelled = false;
+                    }
+                }
+                Effect::GivenUp(key) => {
+                    let Some(call) = self.calls.get_mut(key) else { continue };
+                    call.given_up = false;
+                    if call.task.claim.is_none() {
+                        self.task_waits(*key);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
     /// Keeps news for a run that is not in memory, and has the run loaded. News that comes while
     /// the run is being read is held back: stored now, it could be missed by the read. So is what
     /// somebody asks for: the run may be over by now, and then they are to hear of it.
     fn keep_news(&mut self, key: RunKey, news: News) {
+        if matches!(news.event, EventKind::TerminateRequested { .. }) {
+            self.try_blocked_now(key.uid);
+        }
         let loadable = !self.blocked.contains_key(&key.uid) && !self.runs.contains_key(&key.uid);
         let asleep = self.asleep.entry(key.uid).or_default();
         let asked = matches!(news.origin, Origin::Request) && asleep.storing == 0 && loadable;
@@ -513,8 +447,17 @@ impl Engine {
         self.asleep.entry(key.uid).or_default().storing += 1;
         let mut step = Step::default();
         let mut effects = vec![Effect::NewsStored(key.uid)];
+        step.instance = self.needs_room(key.uid, &news);
         put_back(key, news, &mut step, &mut effects);
         self.outbox.push(step, effects);
+    }
+
+    /// Signals are stored for a run that takes no notice of them as long as there is room.
+    pub(super) fn needs_room(&self, uid: Uid, news: &News) -> Option<InstanceWrite> {
+        let is_signal = matches!(news.event, EventKind::SignalReceived { .. });
+        let signals_below = Some(self.options.max_unread_signals);
+        (is_signal && matches!(news.origin, Origin::Request))
+            .then_some(InstanceWrite::Open { uid, signals_below })
     }
 
     /// News of a run that is not in memory is durable: the run is loaded to take it.
@@ -525,17 +468,17 @@ impl Engine {
             return;
         }
         self.asleep.remove(&uid);
-        self.load_run(uid);
+        match self.runs.contains_key(&uid) {
+            true => self.has_messages(uid),
+            false => self.load_run(uid),
+        }
     }
 
     /// Messages of a run whose time has come become news.
     pub(super) fn messages_due(&mut self, uid: Uid, now: Timestamp) {
         let Some(run) = self.runs.get_mut(&uid) else { return };
         while let Some(entry) = run.later.first_entry().filter(|entry| entry.key().0 <= now) {
-            let row = entry.remove();
-            if let Some(news) = news_of(run.key, row) {
-                run.news.push_back(news);
-            }
+            run.news.extend(news_of(run.key, entry.remove()));
         }
         self.advance(uid);
     }
@@ -553,7 +496,7 @@ impl Engine {
         if over == 0 {
             return;
         }
-        let is_idle = |run: &HotRun| !run.committing && run.news.is_empty();
+        let is_idle = |run: &HotRun| !run.committing && !run.has_news();
         let idle = self.runs.iter().filter(|(_, run)| is_idle(run) && !run.hearing.is_reading());
         let mut idle: Vec<(u64, Uid)> = idle.map(|(uid, run)| (run.touched, *uid)).collect();
         idle.sort_unstable();
@@ -584,25 +527,37 @@ pub(super) struct Draft {
 }
 
 impl Draft {
+    /// True when it can take further news.
+    fn has_room(&self) -> bool {
+        self.step.rows() < STEP_ROWS && self.step.bytes() < STEP_BYTES
+    }
+
     /// Stores a message that the run itself is to read later.
-    fn keep_message(&mut self, run: &mut HotRun, row: MessageRow) {
-        run.later.insert((row.due_at, run.arrivals), row.clone());
-        run.arrivals += 1;
+    pub(super) fn keep_message(&mut self, run: &mut HotRun, row: MessageRow) {
+        run.remember(row.clone());
         self.effects.push(Effect::TimerStarted(row.due_at, run.key.uid));
         self.step.messages.push(MessageWrite::Insert(row));
     }
 
-    fn delete_task(&mut self, call: CallKey, write: fn(CallKey) -> TaskWrite) {
+    /// Wakes the run after a crash, when it has something to take that nothing stored tells of.
+    pub(super) fn keep_awake(&mut self, run: &mut HotRun) {
+        let has_more = !run.settled.is_empty() || run.has_wanted_signals();
+        if has_more && !run.code.is_closed() && !run.knows(&wake_id(run.key)) {
+            self.keep_message(run, wake_message(run.key));
+        }
+    }
+
+    pub(super) fn delete_task(&mut self, call: CallKey, write: fn(CallKey) -> TaskWrite) {
         if !self.closed && self.deleted.insert(call) {
             self.step.tasks.push(write(call));
         }
     }
 
-    /// Tells a sender that the run is over, once it is.
-    fn refuse(&mut self, news: News) {
+    /// Tells a sender why not, once that is durable.
+    fn refuse(&mut self, news: News, why: Error) {
         let Some(reply) = news.reply else { return };
         let refused = Reply::call(move |written: crate::error::Result<()>| {
-            reply.send(written.and(Err(too_late())));
+            reply.send(written.and(Err(why)));
         });
         self.effects.push(Effect::Reply(refused));
     }
@@ -640,130 +595,4 @@ pub(super) fn refuse_news(news: impl IntoIterator<Item = News>) {
 
 pub(super) fn too_late() -> Error {
     Error::closed("the instance closed before the news reached it")
-}
-
-/// Stores news that cannot become an event now.
-pub(super) fn put_back(key: RunKey, news: News, step: &mut Step, effects: &mut Vec<Effect>) {
-    let uid = key.uid;
-    match (news.origin, news.event) {
-        // It is still there.
-        (Origin::Stored { .. }, _) => {}
-        (Origin::Call { call, row }, event) => {
-            // A call that was given up has no task any more.
-            step.tasks.push(TaskWrite::Discard(call));
-            step.attempts.extend(row);
-            let id = result_id(key, call.seq);
-            let body = StoredMessage::Result { run: key.run, event };
-            step.messages.push(MessageWrite::Insert(now_due(uid, id, body)));
-        }
-        (Origin::Request, EventKind::SignalReceived { name, value, id }) => {
-            let row = signal_message(uid, id, fresh_signal_id, name, value);
-            step.messages.push(MessageWrite::Insert(row));
-        }
-        (Origin::Request, EventKind::TerminateRequested { reason }) => {
-            let body = StoredMessage::Terminate { reason };
-            step.messages.push(MessageWrite::Insert(now_due(uid, "terminate".to_string(), body)));
-        }
-        (Origin::Request, EventKind::CancelRequested { reason }) => {
-            let body = StoredMessage::Cancel { reason };
-            step.messages.push(MessageWrite::Insert(now_due(uid, "cancel".to_string(), body)));
-        }
-        (Origin::Request | Origin::History, _) => {}
-    }
-    effects.extend(news.reply.map(Effect::Reply));
-}
-
-/// The news in a stored message; `None` when it is for an earlier run.
-pub(super) fn news_of(key: RunKey, row: MessageRow) -> Option<News> {
-    let event = match row.body {
-        StoredMessage::Timer { run, timer } => {
-            (run == key.run).then_some(EventKind::TimerFired { timer })?
-        }
-        StoredMessage::Result { run, event } => (run == key.run).then_some(event)?,
-        StoredMessage::Signal { name, value } => {
-            let id = row.id.strip_prefix(REPEATABLE).map(str::to_string);
-            EventKind::SignalReceived { name, value, id }
-        }
-        StoredMessage::Cancel { reason } => EventKind::CancelRequested { reason },
-        StoredMessage::Terminate { reason } => EventKind::TerminateRequested { reason },
-        // It is taken when the run is read for the first time.
-        StoredMessage::Start => return None,
-    };
-    Some(News { event, origin: Origin::Stored { id: row.id }, reply: None })
-}
-
-/// The message that tells how a call ended.
-pub(super) fn result_id(key: RunKey, call: Seq) -> String {
-    format!("result/{}/{call}", key.run)
-}
-
-pub(super) fn timer_id(key: RunKey, timer: Seq) -> String {
-    format!("timer/{}/{timer}", key.run)
-}
-
-pub(super) fn timer_message(key: RunKey, timer: Seq, due_at: Timestamp) -> MessageRow {
-    let body = StoredMessage::Timer { run: key.run, timer };
-    MessageRow { uid: key.uid, id: timer_id(key, timer), due_at, body }
-}
-
-/// A signal that waits to be read.
-pub(super) fn signal_message(
-    uid: Uid,
-    id: Option<String>,
-    fresh: impl FnOnce() -> String,
-    name: String,
-    value: Payload,
-) -> MessageRow {
-    let id = id.map_or_else(fresh, |id| format!("{REPEATABLE}{id}"));
-    now_due(uid, id, StoredMessage::Signal { name, value })
-}
-
-/// What became of a child, for the run that started it.
-fn child_message(parent: CallKey, event: EventKind) -> MessageRow {
-    let CallKey { run, seq } = parent;
-    let id = format!("child/{}/{seq}", run.run);
-    now_due(run.uid, id, StoredMessage::Result { run: run.run, event })
-}
-
-/// Has a child end.
-fn end_child(parent: RunKey, child: Seq, terminate: bool, draft: &mut Draft) {
-    let uid = Uid::of_child(parent, child);
-    let reason = "the workflow that started it ended it".to_string();
-    let (id, body) = match terminate {
-        true => ("terminate", StoredMessage::Terminate { reason }),
-        false => ("cancel", StoredMessage::Cancel { reason }),
-    };
-    let row = now_due(uid, id.to_string(), body);
-    draft.step.messages.push(MessageWrite::InsertIfOpen(row));
-    draft.effects.push(Effect::Wake(uid));
-}
-
-/// The end of a call that was given up before it took effect.
-pub(super) fn cancelled_call(activity: Seq, attempt: u32) -> News {
-    let event = EventKind::ActivityFailed(ActivityFailed {
-        activity,
-        failure: Failure::of_kind(resurgam_core::Kind::Cancelled, "the workflow gave it up"),
-        attempt,
-        started_at: Timestamp::EPOCH,
-        why: Reason::Cancelled.name().to_string(),
-        retry_metadata: None,
-    });
-    News { event, origin: Origin::History, reply: None }
-}
-
-/// What begins an instance that was started by a process that does not work on it.
-pub(super) fn start_message(uid: Uid, due_at: Timestamp) -> MessageRow {
-    MessageRow { uid, id: "start".to_string(), due_at, body: StoredMessage::Start }
-}
-
-pub(super) fn now_due(uid: Uid, id: String, body: StoredMessage) -> MessageRow {
-    MessageRow { uid, id, due_at: Timestamp::EPOCH, body }
-}
-
-/// What the id of a message begins with when its sender gave the signal an id.
-const REPEATABLE: &str = "signal/id/";
-
-/// An id for a signal that came without one.
-pub(super) fn fresh_signal_id() -> String {
-    format!("signal/{}", uuid::Uuid::now_v7())
 }

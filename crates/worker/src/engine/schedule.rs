@@ -24,9 +24,9 @@ use resurgam_core::{Payload, RunKey, Timestamp, Uid};
 use resurgam_store::{DueSchedules, Result, ScheduleRecord, ScheduleRow, ScheduleWrite, Step};
 
 use super::commit::{BYTES, Effect, Refusal};
-use super::load::begin_code;
 use super::own::Hearing;
 use super::request::Reply;
+use super::revive::begin_code;
 use super::{Engine, Message};
 use crate::error::Error;
 use crate::plan::Plan;

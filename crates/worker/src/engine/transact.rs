@@ -26,7 +26,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::call::{HotCall, fitting};
-use super::run::{news_of, now_due, result_id};
+use super::message::{news_of, now_due, result_id};
 use super::{Engine, Message};
 use crate::clock::{Busy, Clock};
 
@@ -183,7 +183,7 @@ impl Engine {
         self.calls.remove(&ask.call);
         match self.runs.get_mut(&run.uid).filter(|hot| hot.key == run) {
             Some(hot) => {
-                hot.calls.remove(seq);
+                hot.calls.remove(&seq);
                 hot.news.extend(news_of(run, message));
                 self.advance(run.uid);
             }

@@ -12,10 +12,7 @@ use resurgam_store::rows::{Message, Status};
 use resurgam_store::{InstanceWrite, MessageWrite, Step, TaskWrite};
 
 use super::commit::{BYTES, ROWS};
-use super::run::timer_message;
-
-/// The timer that no run has: its message wakes a run and means nothing to it.
-const NO_TIMER: Seq = Seq(0);
+use super::message::{NO_TIMER, timer_message};
 
 /// The step as it is when it fits a transaction, otherwise in parts that do.
 pub(super) fn parts(mut step: Step) -> Vec<Step> {
@@ -24,7 +21,7 @@ pub(super) fn parts(mut step: Step) -> Vec<Step> {
     }
     let Some(run) = step.events.first().map(|(run, _)| *run) else { return vec![step] };
     let mut parts = events_in_parts(&mut step);
-    let places = Places::of(&parts);
+    let places = Places::of(&parts, run);
     for task in step.tasks {
         parts[places.task(&task)].tasks.push(task);
     }
@@ -49,18 +46,30 @@ pub(super) fn parts(mut step: Step) -> Vec<Step> {
 }
 
 fn events_in_parts(step: &mut Step) -> Vec<Step> {
-    let mut parts = vec![Step::default()];
-    let mut bytes = 0;
-    for event in std::mem::take(&mut step.events) {
-        bytes += event.1.kind.payload_len();
-        let full = parts.last().is_some_and(|part| part.events.len() >= ROWS / 2);
-        if full || bytes > BYTES {
-            parts.push(Step::default());
-            bytes = event.1.kind.payload_len();
+    let mut parts = Vec::new();
+    let mut part = Step::default();
+    let (mut rows, mut bytes) = (0, 0);
+    for (run, event) in std::mem::take(&mut step.events) {
+        let (more_rows, more_bytes) = weight(&event.kind);
+        if !part.events.is_empty() && (rows + more_rows > ROWS || bytes + more_bytes > BYTES) {
+            parts.push(std::mem::take(&mut part));
+            (rows, bytes) = (0, 0);
         }
-        parts.last_mut().into_iter().for_each(|part| part.events.push(event.clone()));
+        (rows, bytes) = (rows + more_rows, bytes + more_bytes);
+        part.events.push((run, event));
     }
+    parts.push(part);
     parts
+}
+
+/// About how many rows and bytes are written with an event.
+fn weight(event: &EventKind) -> (usize, usize) {
+    let bytes = event.payload_len();
+    match event {
+        // The instance, and the message that begins it.
+        EventKind::ChildStarted(_) => (3, bytes * 2),
+        _ => (2, bytes),
+    }
 }
 
 /// What the first and the last part say about the instance: it begins with the first, and closes
@@ -97,6 +106,7 @@ fn wake_after_a_crash(run: RunKey, parts: &mut [Step], last: usize) {
 
 /// Which part the event of a call or timer is in.
 struct Places {
+    run: RunKey,
     by_seq: HashMap<Seq, usize>,
     cancelled: HashMap<Seq, usize>,
     children: HashMap<Uid, usize>,
@@ -104,11 +114,12 @@ struct Places {
 }
 
 impl Places {
-    fn of(parts: &[Step]) -> Self {
+    fn of(parts: &[Step], run: RunKey) -> Self {
         let (mut by_seq, mut cancelled) = (HashMap::new(), HashMap::new());
         let mut children = HashMap::new();
         for (place, part) in parts.iter().enumerate() {
-            for (run, event) in &part.events {
+            // The events of the next run, if there are any, are in the last part.
+            for (_, event) in part.events.iter().filter(|(of, _)| *of == run) {
                 by_seq.insert(event.seq, place);
                 match &event.kind {
                     EventKind::ActivityCancelled { activity }
@@ -116,13 +127,13 @@ impl Places {
                         cancelled.insert(*activity, place);
                     }
                     EventKind::ChildStarted(_) => {
-                        children.insert(Uid::of_child(*run, event.seq), place);
+                        children.insert(Uid::of_child(run, event.seq), place);
                     }
                     _ => {}
                 }
             }
         }
-        Places { by_seq, cancelled, children, last: parts.len() - 1 }
+        Places { run, by_seq, cancelled, children, last: parts.len() - 1 }
     }
 
     fn birth(&self, uid: &Uid) -> usize {
@@ -145,10 +156,15 @@ impl Places {
     fn message(&self, write: &MessageWrite) -> usize {
         match write {
             MessageWrite::Insert(row) => match &row.body {
+                Message::Timer { run, .. } | Message::Result { run, .. }
+                    if *run != self.run.run =>
+                {
+                    self.last
+                }
                 Message::Timer { timer, .. } => self.by_seq.get(timer).copied().unwrap_or(0),
                 _ => 0,
             },
-            MessageWrite::Delete { .. } => 0,
+            MessageWrite::Delete { .. } | MessageWrite::Defer { .. } => 0,
             // News for others: what becomes of children, or of this run.
             MessageWrite::InsertIfOpen(_) => self.last,
             MessageWrite::DeleteRun(_) | MessageWrite::Park(_) | MessageWrite::Unpark(_) => {

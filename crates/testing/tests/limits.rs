@@ -1,0 +1,223 @@
+//! The limits as they are unless somebody sets others. What happens beyond small ones is in
+//! `bad_input.rs`; unread signals are in `signals.rs`.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use expect_test::expect;
+use resurgam::prelude::*;
+use resurgam::{Compensation, Status};
+use resurgam_testing::{TestApp, TestBuilder};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Metadata, Subscriber, span};
+
+use common::wrapped;
+
+const SECOND: Duration = Duration::from_secs(1);
+const TWO_MIB: usize = 2 << 20;
+
+#[activity]
+async fn measure(text: String) -> Result<usize, Failure> {
+    Ok(text.len())
+}
+
+#[activity]
+async fn write(length: usize) -> Result<String, Failure> {
+    Ok("x".repeat(length))
+}
+
+#[activity]
+async fn undo() -> Result<(), Failure> {
+    Ok(())
+}
+
+fn app() -> TestBuilder {
+    TestApp::builder().activity(measure).activity(write).activity(undo)
+}
+
+#[tokio::test]
+async fn a_value_may_have_two_mebibytes_and_no_more() {
+    #[workflow]
+    async fn echo(ctx: WorkflowContext, text: String) -> Result<usize, Failure> {
+        let written = ctx.call(write(text.len())).await.map_or(0, |text| text.len());
+        Ok(written + ctx.signal::<String>("text").await?.len())
+    }
+    // Two quotes around a text, and the name of the field around those.
+    let (argument, value) = (TWO_MIB - r#"{"text":""}"#.len(), TWO_MIB - 2);
+    let app = app().workflow(echo).start().await;
+    let run = app.start("echo-1", echo("x".repeat(argument))).await;
+    let too_large = app.try_start("echo-2", echo("x".repeat(argument + 1))).await;
+    assert!(too_large.err().unwrap().is_too_large());
+    assert!(run.signal("text", &"x".repeat(value + 1)).await.unwrap_err().is_too_large());
+    run.signal("text", &"x".repeat(value)).await.unwrap();
+    assert_eq!(run.result().await.unwrap(), argument + value);
+}
+
+#[tokio::test]
+async fn a_history_may_have_fifty_thousand_events_and_no_more() {
+    #[workflow]
+    async fn talk(ctx: WorkflowContext, words: u32) -> Result<(), Failure> {
+        ctx.call(write(1)).compensate_with(|_| undo()).await?;
+        for word in 0..words {
+            ctx.set_status(&word);
+        }
+        ctx.sleep(SECOND).await
+    }
+    let app = app().workflow(talk).start().await;
+    // Beside the words there are four events before and one after.
+    let run = app.start("talk-1", talk(50_000 - 5 - 2)).await;
+    run.result().await.unwrap();
+    let run = app.start("talk-2", talk(50_000 - 4)).await;
+    let failure = run.result().await.unwrap_err();
+    assert_eq!(failure.type_name.as_deref(), Some("HistoryLimit"));
+    // Undoing what was done is not bounded by it.
+    let instance = app.describe("talk-2").await.instance;
+    assert_eq!(
+        (instance.status, instance.compensation),
+        (Status::Failed, Some(Compensation::Complete))
+    );
+}
+
+#[tokio::test]
+async fn a_run_may_have_ten_thousand_open_calls_and_no_more() {
+    #[workflow]
+    async fn fan_out(ctx: WorkflowContext, calls: usize) -> Result<usize, Failure> {
+        Ok(ctx.join_all((0..calls).map(|_| ctx.call(write(1)))).await?.len())
+    }
+    let app = app().workflow(fan_out).start().await;
+    let run = app.start("fan-1", fan_out(10_001)).await;
+    let failure = run.result().await.unwrap_err();
+    assert_eq!(failure.type_name.as_deref(), Some("OpenCallsLimit"));
+    assert_eq!((app.attempts(write), app.describe("fan-1").await.pending.len()), (0, 0));
+    let run = app.start("fan-2", fan_out(10_000)).await;
+    assert_eq!(run.result().await.unwrap(), 10_000);
+}
+
+#[tokio::test]
+async fn the_arguments_of_open_calls_may_have_sixty_four_mebibytes_and_no_more() {
+    #[workflow]
+    async fn carry(ctx: WorkflowContext, calls: usize, rounds: usize) -> Result<usize, Failure> {
+        let text = "x".repeat(TWO_MIB - r#"{"text":""}"#.len());
+        let mut sum = 0;
+        for _ in 0..rounds {
+            let calls = (0..calls).map(|_| ctx.call(measure(text.clone())));
+            sum += ctx.join_all(calls).await?.len();
+        }
+        Ok(sum)
+    }
+    let app = app().workflow(carry).start().await;
+    // What is done does not count.
+    let run = app.start("carry-1", carry(32, 2)).await;
+    assert_eq!(run.result().await.unwrap(), 64);
+    let failure = app.start("carry-2", carry(33, 1)).await.result().await.unwrap_err();
+    assert_eq!(failure.type_name.as_deref(), Some("OpenInputLimit"));
+    expect![[r#"
+        the arguments of open calls have 69206016 bytes, 67108864 are allowed
+    "#]]
+    .assert_eq(&wrapped(&failure.message));
+}
+
+// A warning.
+
+/// Counts the warnings that name a way out.
+#[derive(Clone, Default)]
+struct Warnings(Arc<(AtomicUsize, Mutex<String>)>);
+
+impl Subscriber for Warnings {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= Level::WARN
+    }
+
+    fn new_span(&self, _span: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _span: &span::Id, _values: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _span: &span::Id, _follows: &span::Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut text = Text(String::new());
+        event.record(&mut text);
+        if text.0.contains("continue_as_new") {
+            self.0.0.fetch_add(1, Ordering::Relaxed);
+            *self.0.1.lock().unwrap() = text.0;
+        }
+    }
+
+    fn enter(&self, _span: &span::Id) {}
+
+    fn exit(&self, _span: &span::Id) {}
+}
+
+struct Text(String);
+
+impl Visit for Text {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        if field.name() == "message" {
+            self.0 = format!("{value:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_history_that_grows_long_is_warned_of_once() {
+    #[workflow]
+    async fn for_ever(ctx: WorkflowContext) -> Result<(), Failure> {
+        loop {
+            ctx.sleep(SECOND).await?;
+        }
+    }
+    let warnings = Warnings::default();
+    let _listening = tracing::subscriber::set_default(warnings.clone());
+    let builder = || app().workflow(for_ever).options(|options| options.long_history = 10);
+    let app = builder().start().await;
+    app.start("long-1", for_ever()).await;
+    app.advance(3 * SECOND).await;
+    assert_eq!(warnings.0.0.load(Ordering::Relaxed), 0);
+    app.advance(7 * SECOND).await;
+    app.restart().await;
+    app.advance(7 * SECOND).await;
+    assert_eq!(warnings.0.0.load(Ordering::Relaxed), 1);
+    expect![[r#"
+        the history has 12 events, 50000 are allowed; continue as new before that
+        (ctx.continue_as_new)
+    "#]]
+    .assert_eq(&wrapped(&warnings.0.1.lock().unwrap()));
+}
+
+// Nothing at all.
+
+#[tokio::test]
+async fn waiting_for_all_of_nothing_is_done_at_once() {
+    #[workflow]
+    async fn none(ctx: WorkflowContext) -> Result<usize, Failure> {
+        let nothing: [usize; 0] = [];
+        Ok(ctx.join_all(nothing.map(|length| ctx.call(write(length)))).await?.len())
+    }
+    let app = app().workflow(none).start().await;
+    assert_eq!(app.start("none-1", none()).await.result().await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_race_of_nothing_blocks_its_run_and_says_why() {
+    #[workflow]
+    async fn none(ctx: WorkflowContext) -> Result<usize, Failure> {
+        let nothing: [usize; 0] = [];
+        Ok(ctx.race(nothing.map(|length| ctx.call(write(length)))).await.0)
+    }
+    let app = app().workflow(none).start().await;
+    app.start("none-1", none()).await;
+    app.advance(Duration::ZERO).await;
+    let instance = app.describe("none-1").await.instance;
+    assert_eq!(instance.status, Status::Blocked);
+    expect![[r#"
+        the workflow's code panicked while taking RunStarted at 1: ctx.race of nothing
+        would wait for ever: nobody can win it
+    "#]]
+    .assert_eq(&wrapped(&instance.error.unwrap()));
+}

@@ -1,0 +1,356 @@
+//! Runs that are not in memory: read when something happens to them, and replayed.
+//!
+//! What a crash kept from the disk is asked for again by the replay. A run that cannot be replayed
+//! is *blocked*: it stays as it is, and is tried again in its own time.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use resurgam_core::event::RunStarted;
+use resurgam_core::turn::{Blocked, Run};
+use resurgam_core::{Event, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
+use resurgam_sdk::WorkflowDefinition;
+use resurgam_store::rows::{Message as StoredMessage, MessageRow, RunRecord, Status};
+use resurgam_store::{InstanceWrite, MessageWrite, Result, Step};
+
+use super::commit::Effect;
+use super::load::AGAIN;
+use super::message::{result_id, wake_id};
+use super::next::{About, first_event};
+use super::own::Hearing;
+use super::record::cancelled_call;
+use super::run::{Draft, HotRun, News, refuse_news};
+use super::unread::Unread;
+use super::{Engine, Message};
+
+/// The longest wait before a blocked run is tried again.
+const BLOCKED: Duration = Duration::from_secs(300);
+
+/// How often a blocked run was tried again, and when it is to be tried next.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tries {
+    count: u32,
+    next: Timestamp,
+}
+
+impl Tries {
+    /// The next one is not before it is known when.
+    pub(super) fn after(count: u32) -> Self {
+        Tries { count, next: Timestamp::from_millis(i64::MAX) }
+    }
+}
+
+impl Engine {
+    /// Has a run read that is not in memory. A blocked one is tried again in its own time.
+    pub(super) fn load_run(&mut self, uid: Uid) {
+        let now = self.clock.now();
+        let waits = self.blocked.get(&uid).is_some_and(|tries| tries.next > now);
+        if waits || self.runs.contains_key(&uid) {
+            return;
+        }
+        let asleep = self.asleep.entry(uid).or_default();
+        // What is on its way to the store comes first; then the run is loaded anyway.
+        if asleep.loading || asleep.storing > 0 {
+            return;
+        }
+        asleep.loading = true;
+        let store = self.store.clone();
+        self.read(async move {
+            let loaded = store.load_run(uid).await;
+            Message::RunLoaded { uid, loaded: loaded.map(|record| record.map(Box::new)) }
+        });
+    }
+
+    pub(super) fn run_loaded(&mut self, uid: Uid, loaded: Result<Option<Box<RunRecord>>>) {
+        let held = self.asleep.remove(&uid).map(|asleep| asleep.held).unwrap_or_default();
+        let record = match loaded {
+            Ok(Some(record)) if !record.instance.status.is_closed() => record,
+            Ok(record) => {
+                // One that is gone may have left some too, which came late.
+                if record.is_none_or(|record| !record.messages.is_empty()) {
+                    self.park(uid);
+                }
+                return refuse_news(held);
+            }
+            Err(error) if error.is_data() => {
+                tracing::error!(instance = %uid, "a run cannot be read: {error}");
+                return self.stay_blocked(uid, &error.to_string(), held);
+            }
+            Err(error) => {
+                tracing::warn!(instance = %uid, "read a run, again later: {error}");
+                let at = self.clock.now().saturating_add(AGAIN);
+                self.due.wake_run(at, uid);
+                return self.store_held(uid, held);
+            }
+        };
+        match self.revive(&record) {
+            Ok((run, draft)) => self.revived(&record, run, draft, held),
+            Err(_) if is_terminated(&record, &held) => {
+                let (run, draft) = self.without_code(&record);
+                self.revived(&record, run, draft, held);
+            }
+            Err(error) => {
+                tracing::warn!(instance = %record.instance.id, "run is blocked: {error}");
+                self.stay_blocked(uid, &error.to_string(), held);
+            }
+        }
+    }
+
+    /// Notes why a run cannot go on. Its news is stored; it is tried again later.
+    pub(super) fn stay_blocked(&mut self, uid: Uid, error: &str, held: Vec<News>) {
+        let messages = vec![MessageWrite::Park(uid)];
+        let step = Step { instance: Some(blocked(uid, error)), messages, ..Step::default() };
+        let tries = self.blocked.get(&uid).map_or(0, |tries| tries.count);
+        self.blocked.insert(uid, Tries::after(tries));
+        self.outbox.push(step, vec![Effect::Blocked(uid)]);
+        self.store_held(uid, held);
+    }
+
+    /// Stores news that was held back while a run was read, now that it was not loaded after all.
+    fn store_held(&mut self, uid: Uid, held: Vec<News>) {
+        for news in held {
+            self.store_news(news.run(RunKey::first(uid)), news);
+        }
+    }
+
+    /// Replays a run. What its last turn asked for and a crash kept from the disk is in the draft.
+    fn revive(&mut self, record: &RunRecord) -> std::result::Result<(HotRun, Draft), Blocked> {
+        let row = &record.instance;
+        let started = match record.events.first().map(|event| &event.kind) {
+            Some(EventKind::RunStarted(started)) => started.clone(),
+            _ => first_event(row, self.newest_version(&row.workflow), self.clock.now()),
+        };
+        let workflow = self.version_of(&row.workflow, started.version)?;
+        let key = record.key();
+        let begun = begin_code(key, &workflow, &started.input);
+        let code = begun.map_err(Blocked::Unreadable)?;
+        let mut run = new_run(key, row.id.clone(), code, About::new(row, &started));
+        run.calls = record.tasks.iter().map(|task| task.call.seq).collect();
+        record.messages.iter().for_each(|row| run.remember(row.clone()));
+        let mut draft = Draft::default();
+        let revived = match record.events.is_empty() {
+            true => self.begin_started(&mut run, &mut draft, started),
+            false => self.replay(&mut run, &mut draft, record),
+        };
+        if revived.is_err() {
+            self.take_back(&draft.effects);
+        }
+        revived.map(|()| (run, draft))
+    }
+
+    fn replay(
+        &mut self,
+        run: &mut HotRun,
+        draft: &mut Draft,
+        record: &RunRecord,
+    ) -> std::result::Result<(), Blocked> {
+        let rest = run.code.replay(&record.events)?;
+        draft.receive(run, |row| row.id == wake_id(record.key()));
+        self.settle_what_ended(run, record);
+        let at = record.events.last().map_or(self.clock.now(), |event| event.at);
+        self.record(run, draft, rest, at)?;
+        // A limit that the last turn passed ends the run now, if a crash kept it from that.
+        match self.passed_limit(run) {
+            Some(failure) => self.take_turn(run, draft, &EventKind::LimitPassed { failure }),
+            None => Ok(()),
+        }
+    }
+
+    /// A run that cannot go on, and need not: somebody ends it, and its code is not asked.
+    fn without_code(&self, record: &RunRecord) -> (HotRun, Draft) {
+        let (row, key) = (&record.instance, record.key());
+        let mut draft = Draft::default();
+        let mut events = Cow::Borrowed(&record.events);
+        if events.is_empty() {
+            // It never began. It does now, and ends.
+            let kind = EventKind::RunStarted(first_event(row, 1, self.clock.now()));
+            let first = Event { seq: Seq::FIRST, at: self.clock.now(), kind };
+            draft.step.events.push((key, first.clone()));
+            events = Cow::Owned(vec![first]);
+        }
+        let code = Run::without_code(key, &events);
+        let about = match &events[0].kind {
+            EventKind::RunStarted(started) => About::new(row, started),
+            _ => About::default(),
+        };
+        let mut run = new_run(key, row.id.clone(), code, about);
+        run.calls = record.tasks.iter().map(|task| task.call.seq).collect();
+        record.messages.iter().for_each(|row| run.remember(row.clone()));
+        draft.receive(&mut run, is_start);
+        run.later.retain(|_, row| ends_at_once(row));
+        (run, draft)
+    }
+
+    /// The code of a workflow in the version that a run is on.
+    fn version_of(
+        &self,
+        workflow: &str,
+        version: u32,
+    ) -> std::result::Result<Arc<WorkflowDefinition>, Blocked> {
+        let found = self.registry.workflow_version(workflow, version).cloned();
+        found.ok_or_else(|| {
+            let which = match self.registry.workflow(workflow) {
+                Some(_) => format!("version {version} of workflow {workflow}"),
+                None => format!("workflow {workflow}"),
+            };
+            Blocked::Unreadable(format!("{which} is not registered in this process"))
+        })
+    }
+
+    /// Calls that the run gave up before the crash and that were not running: they have ended.
+    fn settle_what_ended(&self, run: &mut HotRun, record: &RunRecord) {
+        for seq in run.code.machine().lock().settling() {
+            let is_result = |row: &MessageRow| row.id == result_id(run.key, seq);
+            if !run.calls.contains(&seq) && !record.messages.iter().any(is_result) {
+                run.settled.push_back(cancelled_call(seq, 0));
+            }
+        }
+    }
+
+    /// The first turn of a run that was started by a process that does not work on it.
+    fn begin_started(
+        &mut self,
+        run: &mut HotRun,
+        draft: &mut Draft,
+        started: RunStarted,
+    ) -> std::result::Result<(), Blocked> {
+        draft.receive(run, is_start);
+        self.begin_run(run, draft, &EventKind::RunStarted(started))
+    }
+
+    fn revived(&mut self, record: &RunRecord, mut run: HotRun, mut draft: Draft, held: Vec<News>) {
+        let uid = record.instance.uid;
+        run.tries = self.blocked.remove(&uid).map_or(0, |tries| tries.count);
+        if record.instance.status == Status::Blocked {
+            draft.step.messages.push(MessageWrite::Unpark(uid));
+        }
+        if record.instance.status == Status::Blocked && draft.step.instance.is_none() {
+            draft.step.instance = Some(InstanceWrite::Status {
+                uid,
+                status: Status::Running,
+                outcome: None,
+                compensation: None,
+                error: None,
+                closed_at: None,
+            });
+        }
+        if !draft.step.is_empty() {
+            draft.keep_awake(&mut run);
+        }
+        run.committing = !draft.step.is_empty();
+        let closed = run.code.is_closed();
+        self.ids.insert(run.id.clone(), uid);
+        // What is due already is taken below, and must not wake the run again if that blocks it.
+        let now = self.clock.now();
+        for (at, _) in run.later.keys().filter(|(at, _)| *at > now) {
+            self.due.add_run(*at, uid);
+        }
+        self.runs.insert(uid, run);
+        if closed {
+            draft.effects.push(Effect::Closed(uid));
+        }
+        if !draft.step.is_empty() {
+            draft.effects.push(Effect::Durable(uid));
+            self.outbox.push(draft.step, draft.effects);
+        }
+        self.messages_due(uid, now);
+        for news in held {
+            self.deliver(news.run(record.key()), news);
+        }
+    }
+
+    /// A blocked run is tried again at the next occasion.
+    pub(super) fn try_blocked_now(&mut self, uid: Uid) {
+        if let Some(tries) = self.blocked.get_mut(&uid) {
+            tries.next = Timestamp::EPOCH;
+        }
+    }
+
+    /// A blocked run is tried again after a while, each time a longer one: deploying mended code is
+    /// enough, and so is mending the data.
+    pub(super) fn try_blocked_later(&mut self, uid: Uid) {
+        let tries = self.blocked.entry(uid).or_insert(Tries::after(0));
+        let wait = AGAIN.saturating_mul(1 << tries.count.min(12)).min(BLOCKED);
+        tries.count = tries.count.saturating_add(1);
+        tries.next = self.clock.now().saturating_add(wait);
+        self.due.wake_run(tries.next, uid);
+    }
+}
+
+/// True when somebody ends the run at once.
+fn is_terminated(record: &RunRecord, held: &[News]) -> bool {
+    let terminates = |news: &News| matches!(news.event, EventKind::TerminateRequested { .. });
+    record.messages.iter().any(ends_at_once) || held.iter().any(terminates)
+}
+
+fn ends_at_once(row: &MessageRow) -> bool {
+    matches!(row.body, StoredMessage::Terminate { .. })
+}
+
+impl Draft {
+    /// Takes messages of a run that have served their purpose.
+    fn receive(&mut self, run: &mut HotRun, has_served: impl Fn(&MessageRow) -> bool) {
+        run.later.retain(|_, row| {
+            let served = has_served(row);
+            let (uid, id) = (row.uid, row.id.clone());
+            self.step.messages.extend(served.then_some(MessageWrite::Delete { uid, id }));
+            !served
+        });
+    }
+}
+
+fn is_start(row: &MessageRow) -> bool {
+    matches!(row.body, StoredMessage::Start)
+}
+
+fn blocked(uid: Uid, error: &str) -> InstanceWrite {
+    InstanceWrite::Status {
+        uid,
+        status: Status::Blocked,
+        outcome: None,
+        compensation: None,
+        error: Some(error.to_string()),
+        closed_at: None,
+    }
+}
+
+/// The code of a run, before its first turn. The error says why its argument cannot be read.
+pub(super) fn begin_code(
+    key: RunKey,
+    workflow: &WorkflowDefinition,
+    input: &Payload,
+) -> std::result::Result<Run, String> {
+    let mut begun = Ok(());
+    let code = Run::new(key, |machine| {
+        workflow.begin(machine, input).unwrap_or_else(|error| {
+            begun = Err(error);
+            Box::pin(std::future::pending())
+        })
+    });
+    begun.map(|()| code)
+}
+
+/// A run that is not begun yet.
+pub(super) fn new_run(key: RunKey, id: String, code: Run, about: About) -> HotRun {
+    HotRun {
+        key,
+        id,
+        about,
+        code,
+        committing: false,
+        news: VecDeque::new(),
+        settled: VecDeque::new(),
+        later: BTreeMap::new(),
+        arrivals: 0,
+        unread: Unread::default(),
+        calls: HashSet::new(),
+        request_id: None,
+        touched: 0,
+        tries: 0,
+        hearing: Hearing::default(),
+        taken: HashSet::new(),
+        read_again: false,
+    }
+}
