@@ -320,6 +320,29 @@ async fn thousands_of_rows_are_routed_page_by_page() {
     assert!(app.commits() < 500, "{} commits", app.commits());
 }
 
+#[tokio::test]
+async fn a_signal_that_comes_while_its_run_is_being_read_is_not_left_behind() {
+    let ground = Ground::new();
+    let starts = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200)
+                  INSERT INTO inbox (instance, kind, name)
+                  SELECT 'words-' || i, 'start', 'collect' FROM n";
+    ground.sql().execute_batch(starts).unwrap();
+    for word in ["one", "two", "three"] {
+        let signals =
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200)
+                       INSERT INTO inbox (instance, kind, name, body)
+                       SELECT 'words-' || i, 'signal', 'word', json_quote(?1) FROM n";
+        ground.sql().execute(signals, [word]).unwrap();
+    }
+    let app = ground.app();
+    settle(&app).await;
+    assert_eq!(ground.left(), []);
+    for number in 1..=200 {
+        let id = format!("words-{number}");
+        assert_eq!(result(&app, &id).await, r#"completed ["one","two","three"]"#, "{id}");
+    }
+}
+
 /// The examples of the guide.
 fn guide() -> Vec<String> {
     let text = include_str!("../../../docs/inbox.md");

@@ -257,7 +257,13 @@ impl Engine {
         if self.blocked.contains_key(&uid) {
             return self.park(uid);
         }
-        let Some(run) = self.runs.get_mut(&uid) else { return self.load_run(uid) };
+        let Some(run) = self.runs.get_mut(&uid) else {
+            if let Some(asleep) = self.asleep.get_mut(&uid).filter(|asleep| asleep.loading) {
+                asleep.missed = true;
+                return;
+            }
+            return self.load_run(uid);
+        };
         if let Some(read) = run.hearing.begin(&mut self.outbox.ticks) {
             let reading = self.messages_of(uid, read);
             self.read(reading);

@@ -64,7 +64,14 @@ impl Engine {
     }
 
     pub(super) fn run_loaded(&mut self, uid: Uid, loaded: Result<Option<Box<RunRecord>>>) {
-        let held = self.asleep.remove(&uid).map(|asleep| asleep.held).unwrap_or_default();
+        let asleep = self.asleep.remove(&uid).unwrap_or_default();
+        self.take_loaded(uid, loaded, asleep.held);
+        if asleep.missed {
+            self.has_messages(uid);
+        }
+    }
+
+    fn take_loaded(&mut self, uid: Uid, loaded: Result<Option<Box<RunRecord>>>, held: Vec<News>) {
         let record = match loaded {
             Ok(Some(record)) if !record.instance.status.is_closed() => record,
             Ok(record) => {

@@ -164,6 +164,8 @@ pub(super) struct Asleep {
     pub(super) storing: usize,
     /// The run is being read.
     pub(super) loading: bool,
+    /// Messages came while it was being read: the read may have missed them.
+    pub(super) missed: bool,
     /// News that came while it was being read.
     pub(super) held: Vec<News>,
 }
