@@ -97,6 +97,7 @@ impl Handover {
         delay: Duration,
         carried: Carried,
     ) -> Self {
+        metrics::counter!("resurgam.run_retries").increment(1);
         let chain = Chain {
             attempt: run.about.chain.attempt.saturating_add(1),
             previous_delay_ms: Some(millis(delay)),
@@ -182,7 +183,6 @@ impl Engine {
             carried,
             ..RunStarted::new(&run.about.workflow, input.clone(), fastrand::u64(..))
         };
-        metrics::counter!("resurgam.next_runs").increment(1);
         self.end_run(run, draft);
         // The command may have been to fail: what follows is what is recorded.
         if let Some((_, last)) = draft.step.events.last_mut() {
