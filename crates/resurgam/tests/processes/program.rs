@@ -88,9 +88,10 @@ impl Program {
         self.heard.recv_timeout(time).ok()
     }
 
-    /// Gives it a line to read.
+    /// Gives it a line to read. One that has ended reads nothing, and what it said is heard all the
+    /// same.
     pub(crate) fn tell(&mut self, line: &str) {
-        writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
+        let _unless_it_has_ended = writeln!(self.child.stdin.as_mut().unwrap(), "{line}");
     }
 
     /// Tells it something, and waits for the answer.
