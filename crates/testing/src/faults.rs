@@ -106,6 +106,12 @@ impl Faults {
         self.lock().crash = Some(crash);
     }
 
+    /// Lets a crash that has not come yet not come at all: from here on nobody waits who would begin
+    /// the engine anew.
+    pub fn no_crash(&self) {
+        self.lock().crash = None;
+    }
+
     /// Refuses the next calls, this many times.
     pub fn refuse(&self, call: StoreCall, times: u32) {
         self.lock().refusals.insert(call, times);
