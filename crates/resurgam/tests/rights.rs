@@ -11,6 +11,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -77,7 +78,10 @@ fn allow(path: &Path, mode: u32) {
 /// folder where that was built.
 fn said_by_nobody(ground: &Ground, file: &Path) -> Vec<String> {
     let program = ground.folder.path().join("program");
-    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    // Another process makes it: what this one has open to write, a program that another test starts
+    // meanwhile has open too, and then it cannot be run.
+    let this = std::env::current_exe().unwrap();
+    assert!(Command::new("cp").arg(this).arg(&program).status().unwrap().success());
     allow(&program, 0o755);
     let worker = Worker { file: file.to_path_buf(), busy_ms: 100 };
     let mut worker = Program::start_at(&program, &worker, |command| {
