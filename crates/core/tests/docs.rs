@@ -6,10 +6,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::path::PathBuf;
+mod guide;
+
 use std::time::Duration;
 
-use expect_test::expect_file;
+use guide::Guide;
 use resurgam_core::duration::Human;
 use resurgam_core::retry::dialect::Dialect;
 use resurgam_core::retry::schedule::{Spread, spread};
@@ -22,36 +23,18 @@ use serde_json::{Value, json};
 /// How many attempts of a preset are listed before the last one.
 const LISTED: usize = 10;
 
-fn guide() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/retries.md")
-}
-
-fn text() -> String {
-    std::fs::read_to_string(guide()).unwrap()
+fn guide() -> Guide {
+    Guide::named("retries.md")
 }
 
 #[test]
 fn the_tables_of_the_guide_are_made_by_the_code() {
-    let mut made = String::new();
-    let mut kept = true;
-    for line in text().lines() {
-        kept |= line == "<!-- end -->";
-        if kept {
-            made += &format!("{line}\n");
-        }
-        let name = line.strip_prefix("<!-- table: ").and_then(|rest| rest.strip_suffix(" -->"));
-        if let Some(name) = name {
-            made += &format!("\n{}\n", table(name));
-            kept = false;
-        }
-    }
-    assert!(kept, "a table has no end");
-    expect_file![guide()].assert_eq(&made);
+    guide().check_tables(table);
 }
 
 #[test]
 fn every_preset_has_its_table_and_every_lint_its_row() {
-    let text = text();
+    let text = guide().text();
     for (name, _) in preset::ALL {
         assert!(text.contains(&format!("<!-- table: preset {name} -->")), "{name}");
     }
@@ -83,7 +66,7 @@ fn every_example_of_the_guide_is_accepted_by_the_code() {
 
 /// The fenced blocks of the guide: what stands behind the fence, and the text.
 fn examples() -> Vec<(String, String)> {
-    let text = text();
+    let text = guide().text();
     let mut found = Vec::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {

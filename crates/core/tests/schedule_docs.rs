@@ -5,10 +5,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::path::PathBuf;
+mod guide;
+
 use std::time::Duration;
 
-use expect_test::expect_file;
+use guide::Guide;
 use resurgam_core::Timestamp;
 use resurgam_core::duration::Human;
 use resurgam_core::schedule::{
@@ -18,36 +19,18 @@ use resurgam_core::schedule::{
 const OVERLAPS: [(&str, Overlap); 3] =
     [("skip", Overlap::Skip), ("buffer_one", Overlap::BufferOne), ("allow", Overlap::Allow)];
 
-fn guide() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/schedules.md")
-}
-
-fn text() -> String {
-    std::fs::read_to_string(guide()).unwrap()
+fn guide() -> Guide {
+    Guide::named("schedules.md")
 }
 
 #[test]
 fn the_tables_of_the_guide_are_made_by_the_code() {
-    let mut made = String::new();
-    let mut kept = true;
-    for line in text().lines() {
-        kept |= line == "<!-- end -->";
-        if kept {
-            made += &format!("{line}\n");
-        }
-        let name = line.strip_prefix("<!-- table: ").and_then(|rest| rest.strip_suffix(" -->"));
-        if let Some(name) = name {
-            made += &format!("\n{}\n", table(name));
-            kept = false;
-        }
-    }
-    assert!(kept, "a table has no end");
-    expect_file![guide()].assert_eq(&made);
+    guide().check_tables(table);
 }
 
 #[test]
 fn every_example_of_the_guide_is_accepted_by_the_code() {
-    let text = text();
+    let text = guide().text();
     let examples: Vec<&str> =
         text.split("```json\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
     for example in &examples {

@@ -78,8 +78,8 @@ fn allow(path: &Path, mode: u32) {
 /// folder where that was built.
 fn said_by_nobody(ground: &Ground, file: &Path) -> Vec<String> {
     let program = ground.folder.path().join("program");
-    // Another process makes it: what this one has open to write, a program that another test starts
-    // meanwhile has open too, and then it cannot be run.
+    // Another process makes it: what this one has open to write, a program that another test
+    // starts meanwhile has open too, and then it cannot be run.
     let this = std::env::current_exe().unwrap();
     assert!(Command::new("cp").arg(this).arg(&program).status().unwrap().success());
     allow(&program, 0o755);

@@ -106,8 +106,8 @@ impl Faults {
         self.lock().crash = Some(crash);
     }
 
-    /// Lets a crash that has not come yet not come at all: from here on nobody waits who would begin
-    /// the engine anew.
+    /// Lets a crash that has not come yet not come at all: from here on nobody waits who would
+    /// begin the engine anew.
     pub fn no_crash(&self) {
         self.lock().crash = None;
     }
