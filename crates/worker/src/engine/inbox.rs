@@ -23,6 +23,7 @@ use super::message::{end_message, signal_message, start_message};
 use super::own::Hearing;
 use super::schedule::CannotBegin;
 use super::{Engine, Message};
+use crate::plan::new_uid;
 
 /// How many rows are read at once.
 const PAGE: usize = 500;
@@ -175,7 +176,7 @@ impl Engine {
             }
             None => {}
         }
-        let uid = Uid(uuid::Uuid::now_v7().as_u128());
+        let uid = new_uid(&row.instance);
         let id = row.instance.clone();
         let instance = InstanceRow::new(uid, id, workflow, input, self.clock.now());
         let insert = InstanceWrite::Insert { row: instance, replace_closed: false };

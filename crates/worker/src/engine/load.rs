@@ -4,12 +4,11 @@
 //! Reading happens beside the loop and comes back as a message. Trouble with the store means
 //! trying again later, never a decision.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam_core::{CallKey, Timestamp};
 use resurgam_store::rows::{InstanceFilter, InstanceRow, Status, TaskRecord};
-use resurgam_store::{Result, Step, Store};
+use resurgam_store::{Result, Runnable, Step, Store};
 
 use super::call::HotCall;
 use super::commit::Effect;
@@ -191,12 +190,18 @@ impl Engine {
             }
         }
         if self.is_owner() && self.due.begin_scan(now) {
-            let (store, known) = (self.store.clone(), self.registry.activity_names());
-            self.read(async move { Message::Scanned { found: scan(&*store, known).await } });
+            let (store, runnable) = (self.store.clone(), self.runnable());
+            self.read(async move { Message::Scanned { found: scan(&*store, runnable).await } });
         }
         self.fill_slots();
         // Last: what has just got a slot does not wait any more.
         self.deadlines_due(now);
+    }
+
+    /// What can be run here.
+    pub(super) fn runnable(&self) -> Runnable {
+        let activities = Some(self.registry.activity_names());
+        Runnable { activities, queues: self.options.queues.clone() }
     }
 
     /// What is due first is known. What is near is kept, the rest stays in the store.
@@ -321,9 +326,9 @@ impl Engine {
     }
 }
 
-async fn scan(store: &dyn Store, known: Arc<[String]>) -> Result<Scan> {
+async fn scan(store: &dyn Store, runnable: Runnable) -> Result<Scan> {
     let end = Timestamp::from_millis(i64::MAX);
-    let tasks = store.due_tasks(Some(known), end, SCAN).await?;
+    let tasks = store.due_tasks(runnable, end, SCAN).await?;
     let deadlines = store.due_deadlines(end, SCAN).await?;
     let messages = store.due_messages(end, SCAN).await?;
     Ok(Scan { tasks, deadlines, messages })
@@ -342,7 +347,7 @@ pub(super) async fn load_task(store: &dyn Store, key: CallKey) -> Result<Option<
 
 async fn abandoned(store: &dyn Store, node: &str) -> Result<Vec<LoadedTask>> {
     let mut tasks = Vec::new();
-    for task in store.claimed_by_others(node, ABANDONED).await? {
+    for task in store.abandoned(node, ABANDONED).await? {
         tasks.extend(load_task(store, task.call).await?);
     }
     Ok(tasks)

@@ -49,8 +49,8 @@ pub(super) fn news_of(key: RunKey, row: MessageRow) -> Option<News> {
         StoredMessage::Signal { name, value } => return Some(signal_news(row.id, name, value)),
         StoredMessage::Cancel { reason } => EventKind::CancelRequested { reason },
         StoredMessage::Terminate { reason } => EventKind::TerminateRequested { reason },
-        // It is taken when the run is read for the first time.
-        StoredMessage::Start => return None,
+        // It is taken when the run is read for the first time; reports are none of the run's.
+        StoredMessage::Start | StoredMessage::Report { .. } => return None,
     };
     Some(News { event, origin: Origin::Stored { id: row.id }, reply: None })
 }

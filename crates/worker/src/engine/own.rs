@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use resurgam_core::{RunKey, Uid};
 use resurgam_store::rows::{DueMessage, InstanceRow, Message as StoredMessage, MessageRow};
-use resurgam_store::{InstanceWrite, MessageWrite, Ownership, Owning, Result, Step, Store};
+use resurgam_store::{InstanceWrite, MessageWrite, Node, Ownership, Owning, Result, Step, Store};
 
 use super::commit::{Effect, Pending, Refusal};
 use super::deadline::Outages;
@@ -73,7 +73,8 @@ impl Engine {
     pub(super) fn ask_to_own(&self) {
         let (store, clock, mailbox) =
             (self.store.clone(), self.clock.clone(), self.mailbox.clone());
-        let (node, patient) = (self.node.clone(), self.options.work);
+        let node = Node { name: self.node.clone(), queues: self.options.queues.clone() };
+        let patient = self.options.work;
         let mut busy = clock.busy(&"a node that asks to work");
         tokio::spawn(async move {
             if !patient {
@@ -81,7 +82,7 @@ impl Engine {
             }
             let mut told = false;
             while !mailbox.is_closed() {
-                match store.try_own(&node).await {
+                match store.try_own(node.clone()).await {
                     Ok(Owning::Taken(right)) => {
                         return mailbox.send(Message::Role(Ok(Some(right))));
                     }

@@ -17,6 +17,7 @@ use super::run::{Draft, HotRun, News, Origin};
 use super::{Engine, Message};
 use crate::error::{Error, Result};
 use crate::handle::{Outcome, StartOptions, Started};
+use crate::plan::new_uid;
 
 /// Something that is asked of the engine.
 #[derive(Debug)]
@@ -150,7 +151,7 @@ impl Engine {
     }
 
     fn new_instance(&self, workflow: &str, input: Payload, options: StartOptions) -> InstanceRow {
-        let uid = Uid(uuid::Uuid::now_v7().as_u128());
+        let uid = new_uid(&options.id);
         let mut row = InstanceRow::new(uid, options.id, workflow, input, self.clock.now());
         row.queue = options.queue.unwrap_or(row.queue);
         row.request_id = options.request_id;

@@ -4,7 +4,7 @@
 //! is *blocked*: it stays as it is, and is tried again in its own time.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -135,6 +135,7 @@ impl Engine {
         let code = begun.map_err(Blocked::Unreadable)?;
         let mut run = new_run(key, row.id.clone(), code, About::new(row, &started));
         run.calls = record.tasks.iter().map(|task| task.call.seq).collect();
+        run.children = children(key, &record.events);
         record.messages.iter().for_each(|row| run.remember(row.clone()));
         let mut draft = Draft::default();
         let revived = match record.events.is_empty() {
@@ -184,6 +185,7 @@ impl Engine {
         };
         let mut run = new_run(key, row.id.clone(), code, about);
         run.calls = record.tasks.iter().map(|task| task.call.seq).collect();
+        run.children = children(key, &record.events);
         record.messages.iter().for_each(|row| run.remember(row.clone()));
         draft.receive(&mut run, is_start);
         run.later.retain(|_, row| ends_at_once(row));
@@ -286,6 +288,23 @@ impl Engine {
     }
 }
 
+/// The children that a run has started and that have not told how they ended.
+fn children(run: RunKey, events: &[Event]) -> HashMap<Seq, Uid> {
+    let mut children = HashMap::new();
+    for event in events {
+        match &event.kind {
+            EventKind::ChildStarted(child) => {
+                children.insert(event.seq, Uid::of_child(run, event.seq, &child.id));
+            }
+            EventKind::ChildCompleted { child, .. } | EventKind::ChildFailed { child, .. } => {
+                children.remove(child);
+            }
+            _ => {}
+        }
+    }
+    children
+}
+
 /// True when somebody ends the run at once.
 fn is_terminated(record: &RunRecord, held: &[News]) -> bool {
     let terminates = |news: &News| matches!(news.event, EventKind::TerminateRequested { .. });
@@ -353,6 +372,7 @@ pub(super) fn new_run(key: RunKey, id: String, code: Run, about: About) -> HotRu
         arrivals: 0,
         unread: Unread::default(),
         calls: HashSet::new(),
+        children: HashMap::new(),
         request_id: None,
         touched: 0,
         tries: 0,

@@ -1,7 +1,7 @@
 //! Runs in memory: taking news, turn by turn. What the turns ask for is written down in
 //! `record.rs`.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use resurgam_core::turn::{Blocked, Run};
 use resurgam_core::{CallKey, Event, EventKind, Failure, RunKey, Seq, Timestamp, Uid};
@@ -36,6 +36,8 @@ pub(super) struct HotRun {
     /// Signals that are stored and that nobody waits for.
     pub(super) unread: Unread,
     pub(super) calls: HashSet<Seq>,
+    /// The children it has started that have not told how they ended.
+    pub(super) children: HashMap<Seq, Uid>,
     /// What makes a repeated start the same one, until the first is durable.
     pub(super) request_id: Option<String>,
     pub(super) about: About,
@@ -255,6 +257,11 @@ impl Engine {
         draft.remove_source(run.key.uid, &news, worth == Worth::Turn);
         if let Origin::Call { call, .. } = &news.origin {
             run.calls.remove(&call.seq);
+        }
+        if let EventKind::ChildCompleted { child, .. } | EventKind::ChildFailed { child, .. } =
+            &news.event
+        {
+            run.children.remove(child);
         }
         if worth == Worth::Turn
             && let Err(blocked) = self.take_turn(run, draft, &news.event)
