@@ -33,6 +33,14 @@ impl Own for SqliteStore {
         watch::channel(Standing::default()).1
     }
 
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    fn may_begin(&self) -> bool {
+        true
+    }
+
     fn take(&self, shards: Arc<[Shard]>) -> Answer<'_, Vec<Shard>> {
         Box::pin(async move { Ok(shards.to_vec()) })
     }
@@ -119,6 +127,14 @@ impl Work for SqliteStore {
 
     fn claim_shared_call(&self, _: &str, _: CallKey, _: Timestamp) -> Answer<'_, Option<TaskRow>> {
         Box::pin(async { Ok(None) })
+    }
+
+    fn tasks_of(&self, calls: Arc<[CallKey]>) -> Answer<'_, Vec<TaskRow>> {
+        let count = calls.len();
+        self.read(
+            move || format!("look at the tasks of {count} calls"),
+            move |reading| read::tasks_of(reading, &calls),
+        )
     }
 
     fn load_task(&self, call: CallKey) -> Answer<'_, Option<TaskRecord>> {

@@ -128,6 +128,9 @@ pub trait Work {
         now: Timestamp,
     ) -> Answer<'_, Option<TaskRow>>;
 
+    /// Those of these calls that are not finished, in any shard.
+    fn tasks_of(&self, calls: Arc<[CallKey]>) -> Answer<'_, Vec<TaskRow>>;
+
     /// A task with everything an attempt needs, `None` when it is finished.
     fn load_task(&self, call: CallKey) -> Answer<'_, Option<TaskRecord>>;
 

@@ -27,6 +27,13 @@ pub trait Own {
     /// itself; where one node owns everything, never.
     fn standing(&self) -> watch::Receiver<Standing>;
 
+    /// True when many nodes can work at the same time.
+    fn is_shared(&self) -> bool;
+
+    /// False while others may take this node for dead soon: it begins no attempt then. Worked out
+    /// when it is asked, for a process may have been asleep.
+    fn may_begin(&self) -> bool;
+
     /// Takes shards that nobody holds; answers with those that are this node's now. Only from then
     /// on may they be read: the holder before can write nothing any more.
     fn take(&self, shards: Arc<[Shard]>) -> Answer<'_, Vec<Shard>>;
@@ -71,7 +78,7 @@ impl Node {
 }
 
 /// What a node should do, as its store sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     /// Shards that nobody holds and this node should take.
     pub take: Vec<Shard>,
@@ -79,14 +86,8 @@ pub struct Standing {
     pub give: Vec<Shard>,
     /// Changes when a node is gone: what it claimed may be abandoned.
     pub departed: u64,
-    /// False while others may take this node for dead soon: it begins no attempt then.
+    /// What [`Own::may_begin`] said last.
     pub may_begin: bool,
-}
-
-impl Default for Standing {
-    fn default() -> Self {
-        Standing { take: Vec::new(), give: Vec::new(), departed: 0, may_begin: true }
-    }
 }
 
 /// The answer to who wants to work.

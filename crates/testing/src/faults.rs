@@ -266,6 +266,14 @@ impl Own for FaultyStore {
         self.store.standing()
     }
 
+    fn is_shared(&self) -> bool {
+        self.store.is_shared()
+    }
+
+    fn may_begin(&self) -> bool {
+        self.store.may_begin()
+    }
+
     fn take(&self, shards: Arc<[Shard]>) -> Answer<'_, Vec<Shard>> {
         self.store.take(shards)
     }
@@ -336,6 +344,10 @@ impl Work for FaultyStore {
     ) -> Answer<'_, Option<TaskRow>> {
         let claiming = self.store.claim_shared_call(node, call, now);
         self.or_refuse(StoreCall::ClaimShared, claiming)
+    }
+
+    fn tasks_of(&self, calls: Arc<[CallKey]>) -> Answer<'_, Vec<TaskRow>> {
+        self.or_refuse(StoreCall::LoadTask, self.store.tasks_of(calls))
     }
 
     fn load_task(&self, call: CallKey) -> Answer<'_, Option<TaskRecord>> {

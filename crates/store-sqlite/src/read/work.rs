@@ -101,6 +101,17 @@ pub(crate) fn abandoned(
     reading.many(Table::Task, &sql, [node], limit, decode::task)
 }
 
+/// Those of these calls that are not finished.
+pub(crate) fn tasks_of(reading: &mut Reading<'_>, calls: &[CallKey]) -> Result<Vec<TaskRow>> {
+    let sql = format!("SELECT {TASK}, rowid FROM task WHERE uid = ?1 AND run = ?2 AND seq = ?3");
+    let mut found = Vec::new();
+    for call in calls {
+        let key = params![call.run.uid.to_bytes(), call.run.run, whole(call.seq.0)];
+        found.extend(reading.many(Table::Task, &sql, key, 1, decode::task)?);
+    }
+    Ok(found)
+}
+
 /// A task with its input, its instance's id and the ends of its ledger.
 pub(crate) fn load_task(reading: &mut Reading<'_>, call: CallKey) -> Result<Option<TaskRecord>> {
     let sql = format!("SELECT {TASK}, rowid FROM task WHERE uid = ?1 AND run = ?2 AND seq = ?3");

@@ -196,6 +196,18 @@ pub async fn what_other_nodes_claimed_is_abandoned_when_they_are_gone(store: &dy
     assert_eq!(store.abandoned("a new node", 10).await.unwrap().len(), 4);
 }
 
+pub async fn tasks_are_found_by_their_calls(store: &dyn Store) {
+    let claimed = TaskRow { claim: claim("node-a"), ..task(call(1, 2)) };
+    let other = start(2, "order-2").insert(task(call(2, 2)));
+    write(store, [start(1, "order-1").insert(claimed.clone()).insert(task(call(1, 3))), other])
+        .await;
+    let asked = [call(2, 2), call(1, 2), call(1, 9), call(3, 2)];
+    let mut found = store.tasks_of(Arc::new(asked)).await.unwrap();
+    found.sort_by_key(|row| row.call.run.uid == uid(2));
+    assert_eq!(found, [claimed, task(call(2, 2))]);
+    assert_eq!(store.tasks_of(Arc::new([])).await.unwrap(), []);
+}
+
 pub async fn a_loaded_task_has_what_an_attempt_needs(store: &dyn Store) {
     let turn = start(1, "order-1")
         .event(run(1), event(2, scheduled()))

@@ -69,7 +69,7 @@ impl Engine {
 
     /// Reads what others have inserted; while rows are on their way, after them.
     pub(super) fn look_into_inbox(&mut self) {
-        if !self.is_owner() || self.stopping.is_some() {
+        if !self.keeps_house() || self.stopping.is_some() {
             return;
         }
         self.routing.next = None;
@@ -86,7 +86,7 @@ impl Engine {
 
     pub(super) fn inbox_read(&mut self, found: Result<Vec<InboxRow>>) {
         let again = self.routing.hearing.end();
-        if !self.is_owner() {
+        if !self.keeps_house() {
             return;
         }
         let rows = found.unwrap_or_else(|error| {
@@ -207,7 +207,7 @@ impl Engine {
         row: InboxRow,
         found: std::result::Result<Option<Box<InstanceRow>>, String>,
     ) {
-        if !self.is_owner() {
+        if !self.keeps_house() {
             return;
         }
         let routed = found.and_then(|found| match found {

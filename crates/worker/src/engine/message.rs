@@ -15,10 +15,14 @@ pub(super) const NO_TIMER: Seq = Seq(0);
 pub(super) fn put_back(key: RunKey, news: News, step: &mut Step, effects: &mut Vec<Effect>) {
     let uid = key.uid;
     let row = match (news.origin, news.event) {
-        (Origin::Call { call, row }, event) => {
+        (Origin::Call { call, row, report }, event) => {
             // A call that was given up has no task any more.
             step.tasks.push(TaskWrite::Discard(call));
             step.attempts.extend(row);
+            if let Some(id) = report {
+                effects.push(Effect::ReportTaken(uid, id.clone()));
+                step.messages.push(MessageWrite::Delete { uid, id });
+            }
             let body = StoredMessage::Result { run: key.run, event };
             Some(now_due(uid, result_id(key, call.seq), body))
         }

@@ -157,6 +157,11 @@ impl Engine {
         let transacting = self.transactions.is_under_way(key);
         let begun = self.calls.get_mut(&key).filter(|call| call.task.claim.is_some());
         let Some(call) = begun else {
+            if let Some(task) = run.elsewhere.get_mut(&activity) {
+                // Its node tells how it ended, or is found to be gone.
+                task.progress.cancelled = true;
+                return draft.step.tasks.push(TaskWrite::Amend(task.clone()));
+            }
             // No attempt runs, and those before have failed: it cannot have taken effect.
             let attempt = self.calls.get(&key).map_or(0, |call| call.task.attempt);
             run.calls.remove(&activity);

@@ -86,10 +86,7 @@ impl Engine {
                     return reply.send(Err(error));
                 }
                 let news = News { event, origin: Origin::Request, reply: Some(reply) };
-                match self.is_owner() {
-                    true => self.deliver(RunKey { uid, run }, news),
-                    false => self.tell_owner(RunKey { uid, run }, news),
-                }
+                self.deliver(RunKey { uid, run }, news);
             }
             Request::Schedule { step, is_new, reply } => self.write_schedule(*step, is_new, reply),
             Request::Watch { uid, reply } => {
@@ -136,7 +133,7 @@ impl Engine {
         let replace_closed = options.if_exists.replaces_closed();
         let row = self.new_instance(workflow, input, options);
         let started = Started { id: id.clone(), uid: row.uid, run: 1 };
-        let Some(definition) = definition.filter(|_| self.is_owner()) else {
+        let Some(definition) = definition.filter(|_| self.owns(row.uid)) else {
             let started = Effect::Started(reply, started);
             return self.start_for_owner(row, replace_closed, started);
         };

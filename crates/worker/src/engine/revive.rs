@@ -12,7 +12,7 @@ use resurgam_core::event::RunStarted;
 use resurgam_core::turn::{Blocked, Run};
 use resurgam_core::{Event, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
 use resurgam_sdk::WorkflowDefinition;
-use resurgam_store::rows::{Message as StoredMessage, MessageRow, RunRecord, Status};
+use resurgam_store::rows::{Message as StoredMessage, MessageRow, RunRecord, Status, TaskRow};
 use resurgam_store::{InstanceWrite, MessageWrite, Result, Step};
 
 use super::commit::Effect;
@@ -47,7 +47,7 @@ impl Engine {
     pub(super) fn load_run(&mut self, uid: Uid) {
         let now = self.clock.now();
         let waits = self.blocked.get(&uid).is_some_and(|tries| tries.next > now);
-        if waits || self.runs.contains_key(&uid) {
+        if waits || !self.owns(uid) || self.runs.contains_key(&uid) {
             return;
         }
         let asleep = self.asleep.entry(uid).or_default();
@@ -57,7 +57,7 @@ impl Engine {
         }
         asleep.loading = true;
         let store = self.store.clone();
-        self.read(async move {
+        self.read_of(uid, async move {
             let loaded = store.load_run(uid).await;
             Message::RunLoaded { uid, loaded: loaded.map(|record| record.map(Box::new)) }
         });
@@ -135,6 +135,7 @@ impl Engine {
         let code = begun.map_err(Blocked::Unreadable)?;
         let mut run = new_run(key, row.id.clone(), code, About::new(row, &started));
         run.calls = record.tasks.iter().map(|task| task.call.seq).collect();
+        run.elsewhere = self.elsewhere(record);
         run.children = children(key, &record.events);
         record.messages.iter().for_each(|row| run.remember(row.clone()));
         let mut draft = Draft::default();
@@ -166,6 +167,13 @@ impl Engine {
         }
     }
 
+    /// The calls of a run whose attempts were claimed by another node.
+    fn elsewhere(&self, record: &RunRecord) -> HashMap<Seq, TaskRow> {
+        let claimed = record.tasks.iter().filter(|task| task.claim.is_some());
+        let elsewhere = claimed.filter(|task| !self.calls.contains_key(&task.call));
+        elsewhere.map(|task| (task.call.seq, task.clone())).collect()
+    }
+
     /// A run that cannot go on, and need not: somebody ends it, and its code is not asked.
     fn without_code(&self, record: &RunRecord) -> (HotRun, Draft) {
         let (row, key) = (&record.instance, record.key());
@@ -185,6 +193,7 @@ impl Engine {
         };
         let mut run = new_run(key, row.id.clone(), code, about);
         run.calls = record.tasks.iter().map(|task| task.call.seq).collect();
+        run.elsewhere = self.elsewhere(record);
         run.children = children(key, &record.events);
         record.messages.iter().for_each(|row| run.remember(row.clone()));
         draft.receive(&mut run, is_start);
@@ -372,6 +381,7 @@ pub(super) fn new_run(key: RunKey, id: String, code: Run, about: About) -> HotRu
         arrivals: 0,
         unread: Unread::default(),
         calls: HashSet::new(),
+        elsewhere: HashMap::new(),
         children: HashMap::new(),
         request_id: None,
         touched: 0,

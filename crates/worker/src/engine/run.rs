@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use resurgam_core::turn::{Blocked, Run};
 use resurgam_core::{CallKey, Event, EventKind, Failure, RunKey, Seq, Timestamp, Uid};
-use resurgam_store::rows::{AttemptRow, Message as StoredMessage, MessageRow, Status};
+use resurgam_store::rows::{AttemptRow, Message as StoredMessage, MessageRow, Status, TaskRow};
 use resurgam_store::{InstanceWrite, MessageWrite, Step, TaskWrite};
 
 use super::Engine;
@@ -36,6 +36,8 @@ pub(super) struct HotRun {
     /// Signals that are stored and that nobody waits for.
     pub(super) unread: Unread,
     pub(super) calls: HashSet<Seq>,
+    /// Those of them whose attempt was claimed by another node when the run was read.
+    pub(super) elsewhere: HashMap<Seq, TaskRow>,
     /// The children it has started that have not told how they ended.
     pub(super) children: HashMap<Seq, Uid>,
     /// What makes a repeated start the same one, until the first is durable.
@@ -152,7 +154,13 @@ pub(super) enum Origin {
     /// A message in the store.
     Stored { id: String },
     /// An activity call that ended in this process.
-    Call { call: CallKey, row: Option<AttemptRow> },
+    Call {
+        call: CallKey,
+        /// The row of the attempt that ended with it.
+        row: Option<AttemptRow>,
+        /// The message that told of it, when the attempt ran on another node.
+        report: Option<String>,
+    },
     /// A request in this process.
     Request,
     /// The run itself: it follows from its history.
@@ -182,6 +190,9 @@ const STEP_BYTES: usize = BYTES / 4;
 impl Engine {
     /// Hands news to a run, wherever the run is.
     pub(super) fn deliver(&mut self, key: RunKey, news: News) {
+        if !self.owns(key.uid) {
+            return self.pass_on(key, news);
+        }
         match self.runs.get_mut(&key.uid) {
             // What somebody asks for is for the instance, whichever run it has by now.
             Some(run) if run.key == key || matches!(news.origin, Origin::Request) => {
@@ -577,8 +588,12 @@ impl Draft {
             Origin::Stored { id } => {
                 self.step.messages.push(MessageWrite::Delete { uid, id: id.clone() });
             }
-            Origin::Call { call, row } => {
+            Origin::Call { call, row, report } => {
                 self.step.attempts.extend(row.clone());
+                if let Some(id) = report.clone() {
+                    self.effects.push(Effect::ReportTaken(uid, id.clone()));
+                    self.step.messages.push(MessageWrite::Delete { uid, id });
+                }
                 let write = if expected { TaskWrite::Delete } else { TaskWrite::Discard };
                 self.delete_task(*call, write);
             }
