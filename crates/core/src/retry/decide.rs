@@ -87,6 +87,27 @@ pub fn decide(
     decide_matched(policy, policy.first_match(failure), state, failure, now, u)
 }
 
+/// Decides whether a run that failed is followed by another one. A failure that it passes on may be
+/// that of a call which ran out of time, or of workers. That was the end of the call, and is one
+/// failure among others to the run; rules match it as ever.
+pub fn decide_run(
+    policy: &CheckedPolicy,
+    state: &State,
+    failure: &Failure,
+    now: Timestamp,
+    u: f64,
+) -> Decision {
+    let matched = policy.first_match(failure);
+    let mut failure = failure.clone();
+    if matches!(failure.kind, Kind::TotalTimeout | Kind::QueueTimeout | Kind::WorkerLost) {
+        failure.kind = Kind::Error;
+    }
+    match ended_by_itself(&failure) {
+        Some(reason) => Decision::Stop { why: StopWhy::new(reason, state.failures) },
+        None => decide_matched(policy, matched, state, &failure, now, u),
+    }
+}
+
 /// Decides about a failure of which it is known what the rules say.
 pub(crate) fn decide_matched(
     policy: &RetryPolicy,
