@@ -200,12 +200,35 @@ fn within_time(policy: &RetryPolicy, state: &State, now: Timestamp, mut why: Ret
             why.clipped = true;
         }
     }
-    let total = now.since(state.first_scheduled);
-    // An attempt that begins as the total timeout passes would be cut at once.
-    if policy.timeouts.total.is_some_and(|max| total.saturating_add(why.delay) >= max) {
-        return stop(Reason::TotalTimeout, total, why.delay);
+    match passes_total(policy, state.first_scheduled, now, why.delay) {
+        Some(total) => stop(Reason::TotalTimeout, total, why.delay),
+        None => Decision::Retry { delay: why.delay, why },
     }
-    Decision::Retry { delay: why.delay, why }
+}
+
+/// Why a call that would wait this long ends at once, if it does: its total timeout would pass
+/// first. For waits that follow no failure; after a failure [`decide()`] knows.
+pub fn cannot_wait(
+    policy: &CheckedPolicy,
+    state: &State,
+    now: Timestamp,
+    delay: Duration,
+) -> Option<StopWhy> {
+    let elapsed = passes_total(policy, state.first_scheduled, now, delay)?;
+    Some(StopWhy { elapsed, delay, ..StopWhy::new(Reason::TotalTimeout, state.failures) })
+}
+
+/// The time since a call was scheduled, when its total timeout does not let it wait this long. An
+/// attempt that begins as that passes would be cut at once.
+fn passes_total(
+    policy: &RetryPolicy,
+    scheduled: Timestamp,
+    now: Timestamp,
+    delay: Duration,
+) -> Option<Duration> {
+    let elapsed = now.since(scheduled);
+    let passes = |max| elapsed.saturating_add(delay) >= max;
+    policy.timeouts.total.is_some_and(passes).then_some(elapsed)
 }
 
 fn whole_millis(delay: Duration) -> Duration {
