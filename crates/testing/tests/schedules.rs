@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam::prelude::*;
+use resurgam::retry::Jitter;
 use resurgam::{
     InstanceFilter, InstanceRow, Overlap, Rule, ScheduleDescription, Status, Timestamp,
 };
@@ -460,6 +461,10 @@ async fn what_cannot_work_is_refused_where_it_is_asked_for() {
     let error = client.schedule("s", every_minute(), fragile()).await.unwrap_err();
     assert!(error.is_unknown(), "{error}");
     assert!(error.to_string().contains("schedule s: workflow fragile is unknown"), "{error}");
+    let senseless = RetryPolicy::fixed(MINUTE).jitter(Jitter::Proportional(7.0));
+    let error = client.schedule("s", every_minute(), report(0)).retry(&senseless).await;
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("schedule s: its retry policy: ") && error.contains('7'), "{error}");
     assert_eq!(client.schedules().await.unwrap(), []);
 }
 
