@@ -310,6 +310,15 @@ impl Engine {
     /// The process that ran an attempt died.
     pub(super) fn attempt_lost(&mut self, key: CallKey) {
         metrics::counter!("resurgam.lost").increment(1);
+        if let Some(asleep) = self.asleep.get_mut(&key.run.uid) {
+            asleep.outdated |= asleep.loading;
+        }
+        let run = self.runs.get_mut(&key.run.uid).filter(|run| run.key == key.run);
+        if let (Some(run), Some(call)) = (run, self.calls.get_mut(&key)) {
+            run.claimed.remove(&key.seq);
+            // It may have been read before the workflow gave it up.
+            call.task.progress.cancelled |= run.code.machine().lock().is_settling(key.seq);
+        }
         self.attempt_failed(key, Ended::Lost);
     }
 

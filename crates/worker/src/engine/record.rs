@@ -157,6 +157,11 @@ impl Engine {
         let transacting = self.transactions.is_under_way(key);
         let begun = self.calls.get_mut(&key).filter(|call| call.task.claim.is_some());
         let Some(call) = begun else {
+            if let Some(mut task) = run.claimed.get(&activity).cloned() {
+                // Its process died, or so it seems: that is for the one who reads its claims.
+                task.progress.cancelled = true;
+                return draft.step.tasks.push(TaskWrite::Amend(task));
+            }
             // No attempt runs, and those before have failed: it cannot have taken effect.
             let attempt = self.calls.get(&key).map_or(0, |call| call.task.attempt);
             run.calls.remove(&activity);

@@ -4,7 +4,7 @@
 //! is *blocked*: it stays as it is, and is tried again in its own time.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use resurgam_core::event::RunStarted;
 use resurgam_core::turn::{Blocked, Run};
 use resurgam_core::{Event, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
 use resurgam_sdk::WorkflowDefinition;
-use resurgam_store::rows::{Message as StoredMessage, MessageRow, RunRecord, Status};
+use resurgam_store::rows::{Message as StoredMessage, MessageRow, RunRecord, Status, TaskRow};
 use resurgam_store::{InstanceWrite, MessageWrite, Result, Step};
 
 use super::commit::Effect;
@@ -21,7 +21,7 @@ use super::message::{result_id, wake_id};
 use super::next::{About, first_event};
 use super::own::Hearing;
 use super::record::cancelled_call;
-use super::run::{Draft, HotRun, News, refuse_news};
+use super::run::{Asleep, Draft, HotRun, News, refuse_news};
 use super::unread::Unread;
 use super::{Engine, Message};
 
@@ -65,6 +65,11 @@ impl Engine {
 
     pub(super) fn run_loaded(&mut self, uid: Uid, loaded: Result<Option<Box<RunRecord>>>) {
         let asleep = self.asleep.remove(&uid).unwrap_or_default();
+        if asleep.outdated {
+            let Asleep { missed, held, .. } = asleep;
+            self.asleep.insert(uid, Asleep { missed, held, ..Asleep::default() });
+            return self.load_run(uid);
+        }
         self.take_loaded(uid, loaded, asleep.held);
         if asleep.missed {
             self.has_messages(uid);
@@ -135,6 +140,7 @@ impl Engine {
         let code = begun.map_err(Blocked::Unreadable)?;
         let mut run = new_run(key, row.id.clone(), code, About::new(row, &started));
         run.calls = record.tasks.iter().map(|task| task.call.seq).collect();
+        run.claimed = self.claimed_before(record);
         record.messages.iter().for_each(|row| run.remember(row.clone()));
         let mut draft = Draft::default();
         let revived = match record.events.is_empty() {
@@ -204,6 +210,16 @@ impl Engine {
             };
             Blocked::Unreadable(format!("{which} is not registered in this process"))
         })
+    }
+
+    /// Calls with an attempt that this process has not begun, and has not heard of yet.
+    fn claimed_before(&self, record: &RunRecord) -> HashMap<Seq, TaskRow> {
+        let by_others = |task: &&TaskRow| {
+            let claim = task.claim.as_ref().filter(|claim| claim.node != self.node);
+            claim.is_some() && !self.calls.contains_key(&task.call)
+        };
+        let claimed = record.tasks.iter().filter(by_others);
+        claimed.map(|task| (task.call.seq, task.clone())).collect()
     }
 
     /// Calls that the run gave up before the crash and that were not running: they have ended.
@@ -353,6 +369,7 @@ pub(super) fn new_run(key: RunKey, id: String, code: Run, about: About) -> HotRu
         arrivals: 0,
         unread: Unread::default(),
         calls: HashSet::new(),
+        claimed: HashMap::new(),
         request_id: None,
         touched: 0,
         tries: 0,

@@ -1,11 +1,11 @@
 //! Runs in memory: taking news, turn by turn. What the turns ask for is written down in
 //! `record.rs`.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use resurgam_core::turn::{Blocked, Run};
 use resurgam_core::{CallKey, Event, EventKind, Failure, RunKey, Seq, Timestamp, Uid};
-use resurgam_store::rows::{AttemptRow, Message as StoredMessage, MessageRow, Status};
+use resurgam_store::rows::{AttemptRow, Message as StoredMessage, MessageRow, Status, TaskRow};
 use resurgam_store::{InstanceWrite, MessageWrite, Step, TaskWrite};
 
 use super::Engine;
@@ -36,6 +36,8 @@ pub(super) struct HotRun {
     /// Signals that are stored and that nobody waits for.
     pub(super) unread: Unread,
     pub(super) calls: HashSet<Seq>,
+    /// Those of them that a process before this one had claimed, until that is known to be lost.
+    pub(super) claimed: HashMap<Seq, TaskRow>,
     /// What makes a repeated start the same one, until the first is durable.
     pub(super) request_id: Option<String>,
     pub(super) about: About,
@@ -166,6 +168,8 @@ pub(super) struct Asleep {
     pub(super) loading: bool,
     /// Messages came while it was being read: the read may have missed them.
     pub(super) missed: bool,
+    /// An attempt of it turned out to be lost meanwhile: the read may say that it runs.
+    pub(super) outdated: bool,
     /// News that came while it was being read.
     pub(super) held: Vec<News>,
 }
