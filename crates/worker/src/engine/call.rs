@@ -407,6 +407,7 @@ impl Engine {
             }
             Next::Stop(why) => {
                 row.why = why.to_string();
+                let failure = ends_with(call, outcome, failure, why.reason);
                 self.give_up(key, failure, why, Some(row), now);
             }
         }
@@ -443,7 +444,10 @@ impl Engine {
             failure = failure.bounded();
         }
         if let Some(row) = &mut row {
-            row.failure = Some(failure.clone());
+            // What ended the attempt stays, where it is not what ends the call.
+            if row.failure.as_ref().is_some_and(|own| own.kind == failure.kind) {
+                row.failure = Some(failure.clone());
+            }
             call.story.add(row);
         }
         let exhausted =
@@ -528,13 +532,43 @@ fn describe(ended: Ended) -> (AttemptOutcome, Failure) {
     }
 }
 
-/// Counts the attempt and asks the policy.
+/// What a call ends with after an attempt that ended so. When there is no time to wait for the next
+/// one although this one has not failed, the time is what ends it.
+fn ends_with(call: &HotCall, outcome: AttemptOutcome, failure: Failure, reason: Reason) -> Failure {
+    if reason != Reason::TotalTimeout {
+        return failure;
+    }
+    match outcome {
+        AttemptOutcome::Snoozed => total_failure(&call.policy),
+        AttemptOutcome::Lost | AttemptOutcome::Interrupted => {
+            let mut ended = total_failure(&call.policy);
+            ended.cause = Some(failure);
+            ended
+        }
+        _ => failure,
+    }
+}
+
+/// Counts the attempt and asks the policy. A wait that the call has no time for ends it.
 fn next(call: &mut HotCall, outcome: AttemptOutcome, failure: &Failure, now: Timestamp) -> Next {
+    if call.task.progress.cancelled {
+        return Next::Stop(StopWhy::new(Reason::Cancelled, call.task.progress.failures));
+    }
+    match after(call, outcome, failure, now) {
+        Next::Again { delay, why } => {
+            let state = state(&call.task.progress, now);
+            match retry::cannot_wait(&call.policy.checked, &state, now, delay) {
+                Some(why) => Next::Stop(why),
+                None => Next::Again { delay, why },
+            }
+        }
+        stop => stop,
+    }
+}
+
+fn after(call: &mut HotCall, outcome: AttemptOutcome, failure: &Failure, now: Timestamp) -> Next {
     let policy = &call.policy.checked;
     let progress = &mut call.task.progress;
-    if progress.cancelled {
-        return Next::Stop(StopWhy::new(Reason::Cancelled, progress.failures));
-    }
     let decision = match outcome {
         AttemptOutcome::Snoozed => {
             progress.snoozed = progress.snoozed.saturating_add(1);
@@ -554,15 +588,9 @@ fn next(call: &mut HotCall, outcome: AttemptOutcome, failure: &Failure, now: Tim
         _ => {
             progress.failures = progress.failures.saturating_add(1);
             progress.lost_in_a_row = 0;
-            let state = State {
-                failures: progress.failures,
-                first_scheduled: progress.first_scheduled.unwrap_or(now),
-                first_started: progress.first_started,
-                previous_delay: progress.previous_delay_ms.map(Duration::from_millis),
-            };
             let CallKey { run, seq } = call.task.call;
             let u = retry::uniform(run.uid.0, run.run, seq.0, progress.failures);
-            retry::decide(policy, &state, failure, now, u)
+            retry::decide(policy, &state(progress, now), failure, now, u)
         }
     };
     match decision {
@@ -571,6 +599,16 @@ fn next(call: &mut HotCall, outcome: AttemptOutcome, failure: &Failure, now: Tim
             Next::Again { delay, why: why.to_string() }
         }
         Decision::Stop { why } => Next::Stop(why),
+    }
+}
+
+/// What a decision needs to know about a call.
+fn state(progress: &Progress, now: Timestamp) -> State {
+    State {
+        failures: progress.failures,
+        first_scheduled: progress.first_scheduled.unwrap_or(now),
+        first_started: progress.first_started,
+        previous_delay: progress.previous_delay_ms.map(Duration::from_millis),
     }
 }
 

@@ -206,10 +206,15 @@ impl Engine {
         };
         let mut call = HotCall::new(task, input, instance, policy);
         call.story = Story::of(&ledger, call.task.progress.counters());
-        self.calls.insert(key, call);
-        if let Some(run) = self.runs.get_mut(&key.run.uid) {
-            run.elsewhere.remove(&key.seq);
+        if let Some(asleep) = self.asleep.get_mut(&key.run.uid) {
+            asleep.outdated |= asleep.loading && call.task.claim.is_some();
         }
+        if let Some(run) = self.runs.get_mut(&key.run.uid).filter(|run| run.key == key.run) {
+            run.elsewhere.remove(&key.seq);
+            // It may have been read before the workflow gave it up.
+            call.task.progress.cancelled |= run.code.machine().lock().is_settling(key.seq);
+        }
+        self.calls.insert(key, call);
         Some(key)
     }
 

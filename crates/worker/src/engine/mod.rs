@@ -207,7 +207,7 @@ pub(crate) enum Message {
     /// What others have inserted was read.
     InboxRead { found: resurgam_store::Result<Vec<InboxRow>> },
     /// It was read who has the id that a row of the inbox names.
-    Addressee { row: InboxRow, found: Result<Option<Box<InstanceRow>>, String> },
+    Addressee { row: InboxRow, found: Result<inbox::Addressee, String> },
     /// Closed instances that are old enough are deleted; when the next one is.
     Swept { next: resurgam_store::Result<Option<Timestamp>> },
 }

@@ -21,7 +21,7 @@ use super::message::{result_id, wake_id};
 use super::next::{About, first_event};
 use super::own::Hearing;
 use super::record::cancelled_call;
-use super::run::{Draft, HotRun, News, refuse_news};
+use super::run::{Asleep, Draft, HotRun, News, refuse_news};
 use super::unread::Unread;
 use super::{Engine, Message};
 
@@ -65,6 +65,11 @@ impl Engine {
 
     pub(super) fn run_loaded(&mut self, uid: Uid, loaded: Result<Option<Box<RunRecord>>>) {
         let asleep = self.asleep.remove(&uid).unwrap_or_default();
+        if asleep.outdated {
+            let Asleep { missed, held, .. } = asleep;
+            self.asleep.insert(uid, Asleep { missed, held, ..Asleep::default() });
+            return self.load_run(uid);
+        }
         self.take_loaded(uid, loaded, asleep.held);
         if asleep.missed {
             self.has_messages(uid);

@@ -176,6 +176,8 @@ pub(super) struct Asleep {
     pub(super) loading: bool,
     /// Messages came while it was being read: the read may have missed them.
     pub(super) missed: bool,
+    /// An attempt of it turned out to be over meanwhile: the read may say that it runs.
+    pub(super) outdated: bool,
     /// News that came while it was being read.
     pub(super) held: Vec<News>,
 }
