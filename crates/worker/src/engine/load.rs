@@ -12,7 +12,7 @@ use resurgam_store::{Result, Runnable, Step, Store};
 
 use super::call::HotCall;
 use super::commit::Effect;
-use super::run::{News, Origin};
+use super::run::{Asleep, News, Origin};
 use super::slots::{Slot, Ticket};
 use super::story::Story;
 use super::{Engine, LoadedTask, Mailbox, Message, Scan, Stamp};
@@ -355,14 +355,15 @@ impl Engine {
                 self.store_answers();
                 let kept = self.calls.contains_key(&key);
                 let waits = |loaded: &LoadedTask| loaded.record.task.claim.is_none();
-                let storing =
-                    self.asleep.get(&key.run.uid).is_some_and(|asleep| asleep.storing > 0);
-                if !kept && storing {
-                    // It may be about the end of this very call: looks again when it is durable.
-                    let again = self.clock.now().saturating_add(Duration::from_millis(10));
-                    self.due.look_again(again, key);
-                }
-                let over = storing || self.is_over(key);
+                let storing = |asleep: &&mut Asleep| asleep.storing > 0;
+                let over = match self.asleep.get_mut(&key.run.uid).filter(storing) {
+                    // That may be about the end of this very call: looks again when it is durable.
+                    Some(asleep) => {
+                        asleep.calls.extend((!kept).then_some(key));
+                        true
+                    }
+                    None => self.is_over(key),
+                };
                 let loaded = loaded.filter(|loaded| !kept && !over && waits(loaded));
                 if kept || loaded.is_some_and(|loaded| self.keep_call(*loaded).is_some()) {
                     return self.task_waits_with(key, slot);

@@ -180,6 +180,8 @@ pub(super) struct Asleep {
     pub(super) outdated: bool,
     /// News that came while it was being read.
     pub(super) held: Vec<News>,
+    /// Calls to look at when everything is stored.
+    pub(super) calls: Vec<CallKey>,
 }
 
 /// How many rows the turns of one step may come to before it takes no further news. Small, so that
@@ -489,11 +491,13 @@ impl Engine {
         if asleep.storing > 0 {
             return;
         }
+        let calls = std::mem::take(&mut asleep.calls);
         self.asleep.remove(&uid);
         match self.runs.contains_key(&uid) {
             true => self.has_messages(uid),
             false => self.load_run(uid),
         }
+        calls.into_iter().for_each(|key| self.look_at_call(key));
     }
 
     /// Messages of a run whose time has come become news.
