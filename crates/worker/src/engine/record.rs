@@ -68,7 +68,7 @@ impl Engine {
                 }
                 CommandKind::SetStatus { value } => {
                     let uid = run.key.uid;
-                    draft.step.kv.push(KvRow { uid, key: "status".to_string(), value });
+                    draft.step.kv.push(KvRow { uid, key: KvRow::STATUS.to_string(), value });
                 }
                 CommandKind::SetKv { key, value } => {
                     draft.step.kv.push(KvRow { uid: run.key.uid, key, value });
