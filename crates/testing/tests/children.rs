@@ -295,6 +295,27 @@ async fn a_child_whose_policy_makes_no_sense_blocks_its_parent() {
 }
 
 #[tokio::test]
+async fn a_child_with_an_empty_id_blocks_its_parent() {
+    #[workflow]
+    async fn nameless(ctx: WorkflowContext, detached: bool) -> Result<u64, Failure> {
+        if detached {
+            ctx.start_detached("", worker(1));
+        }
+        ctx.child(worker(1)).id("").await
+    }
+    let app = app().workflow(nameless).start().await;
+    for detached in [false, true] {
+        let id = format!("nameless-{detached}");
+        app.start(&id, nameless(detached)).await;
+        app.advance(Duration::ZERO).await;
+        let instance = app.describe(&id).await.instance;
+        expect!["the id of a worker to start: an empty id is not allowed"]
+            .assert_eq(&instance.error.unwrap());
+    }
+    assert!(app.client().find("").await.unwrap().is_none());
+}
+
+#[tokio::test]
 async fn a_child_of_an_unknown_workflow_waits_for_a_process_that_knows_it() {
     let app = TestApp::builder().workflow(team).start().await;
     let run = app.start("team-1", team(vec![1])).await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use expect_test::expect;
 use resurgam::prelude::*;
-use resurgam::retry::Jitter;
+use resurgam::retry::{Jitter, Timeouts};
 use resurgam::{Compensation, InstanceFilter, Outcome, Status};
 use resurgam_testing::{TestApp, TestBuilder};
 
@@ -200,6 +200,7 @@ async fn a_compensation_belongs_to_the_run_and_not_to_the_future() {
 
 #[tokio::test]
 async fn without_a_policy_of_its_own_a_compensation_is_tried_until_it_succeeds() {
+    let total = Timeouts { total: Some(10 * SECOND), ..Timeouts::default() };
     let app = TestApp::builder()
         .workflow(travel)
         .activity(book)
@@ -208,7 +209,8 @@ async fn without_a_policy_of_its_own_a_compensation_is_tried_until_it_succeeds()
             true => Err(Failure::new("closed for lunch")),
             false => Ok(()),
         })
-        .retry(TWICE)
+        // The bounds of the app are for what is done, not for what is undone.
+        .retry(TWICE.max_elapsed(10 * SECOND).timeouts(total))
         .start()
         .await;
     let run = app.start("travel-1", travel(true)).await;

@@ -690,6 +690,47 @@ async fn each_timeout_is_taken_from_the_call_before_the_activity() {
 }
 
 #[tokio::test]
+async fn each_timeout_is_taken_from_the_activity_before_the_app_whoever_gives_the_policy() {
+    const fn within(attempt: Duration) -> Timeouts {
+        Timeouts { attempt: Some(attempt), heartbeat: None, queue: None, total: None }
+    }
+    #[activity(retry = RetryPolicy::once())]
+    async fn plain(ctx: ActivityContext) -> Result<(), Failure> {
+        never(&ctx).await;
+        Ok(())
+    }
+    #[activity(retry = RetryPolicy::once().timeouts(within(20 * SECOND)))]
+    async fn bounded(ctx: ActivityContext) -> Result<(), Failure> {
+        never(&ctx).await;
+        Ok(())
+    }
+    #[workflow]
+    async fn hang(ctx: WorkflowContext) -> Result<Vec<String>, Failure> {
+        let calls = [
+            ctx.call(plain()).await,
+            ctx.call(plain()).retry(RetryPolicy::once()).await,
+            ctx.call(bounded()).await,
+            ctx.call(bounded()).retry(RetryPolicy::once()).await,
+        ];
+        Ok(calls.map(|outcome| outcome.unwrap_err().to_string()).to_vec())
+    }
+    let app = TestApp::builder()
+        .workflow(hang)
+        .activity(plain)
+        .activity(bounded)
+        .retry(STEADY.timeouts(within(MINUTE)))
+        .start()
+        .await;
+    let run = app.start("hang-1", hang()).await;
+    expect![[r#"
+        timeout: not done within 1m
+        timeout: not done within 1m
+        timeout: not done within 20s
+        timeout: not done within 20s"#]]
+    .assert_eq(&run.result().await.unwrap().join("\n"));
+}
+
+#[tokio::test]
 async fn a_total_timeout_ends_a_call_with_its_last_failure_as_the_cause() {
     #[activity(retry = STEADY)]
     async fn fail_then_hang(ctx: ActivityContext) -> Result<u32, Failure> {

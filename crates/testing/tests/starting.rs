@@ -348,3 +348,21 @@ async fn a_status_and_data_are_read_and_waited_for_from_outside() {
     assert!(never.unwrap_err().is_closed());
     run.result().await.unwrap();
 }
+
+#[tokio::test]
+async fn data_that_is_called_status_is_not_the_status() {
+    #[workflow]
+    async fn lamp(ctx: WorkflowContext) -> Result<Option<bool>, Failure> {
+        ctx.set_status("waits");
+        let before = ctx.get::<bool>("status");
+        ctx.set("status", &true);
+        ctx.sleep(MINUTE).await?;
+        Ok(before)
+    }
+    let app = app().workflow(lamp).start().await;
+    let run = app.start("lamp-1", lamp()).await;
+    let client = app.client();
+    assert_eq!(client.status::<String>("lamp-1").await.unwrap().as_deref(), Some("waits"));
+    assert_eq!(client.value::<bool>("lamp-1", "status").await.unwrap(), Some(true));
+    assert_eq!(run.result().await.unwrap(), None);
+}

@@ -51,7 +51,7 @@ impl Engine {
                 // They are in the history, and in the memory of the run.
                 CommandKind::RecordCompensation { .. } | CommandKind::MarkVersion { .. } => {}
                 CommandKind::StartChild(child) => {
-                    self.check_settings(&child)?;
+                    self.check_child(&child)?;
                     start_child(run, seq, *child, at, draft);
                 }
                 CommandKind::CancelChild { child, terminate } => {
@@ -68,7 +68,7 @@ impl Engine {
                 }
                 CommandKind::SetStatus { value } => {
                     let uid = run.key.uid;
-                    draft.step.kv.push(KvRow { uid, key: "status".to_string(), value });
+                    draft.step.kv.push(KvRow { uid, key: KvRow::STATUS.to_string(), value });
                 }
                 CommandKind::SetKv { key, value } => {
                     draft.step.kv.push(KvRow { uid: run.key.uid, key, value });
@@ -116,7 +116,13 @@ impl Engine {
         Err(Blocked::Unreadable(format!("{what}: {size} bytes, {most} are allowed")))
     }
 
-    fn check_settings(&mut self, child: &ChildCall) -> Result<(), Blocked> {
+    /// What no child can be started with is a mistake of the code, too.
+    fn check_child(&mut self, child: &ChildCall) -> Result<(), Blocked> {
+        if child.id.as_deref() == Some("") {
+            let error =
+                format!("the id of a {} to start: an empty id is not allowed", child.workflow);
+            return Err(Blocked::Unreadable(error));
+        }
         self.refuses_settings(&child.settings).map_err(|error| {
             Blocked::Unreadable(format!("the retry policy of {}: {error}", child.workflow))
         })
