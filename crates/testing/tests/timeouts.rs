@@ -2,58 +2,21 @@
 //! alone.
 #![allow(clippy::unwrap_used)]
 
-use std::sync::{Arc, Mutex};
+mod common;
+
+use std::sync::Arc;
 use std::time::Duration;
 
 use expect_test::expect;
 use resurgam::prelude::*;
 use resurgam::retry::{Jitter, Match, Rule};
-use resurgam::{Kind, PendingCall, WaitsFor};
+use resurgam::{Kind, WaitsFor};
 use resurgam_testing::{Crash, StoreCall, TestApp, TestBuilder, never};
 
+use common::attempts::{Log, MINUTE, SECOND, STEADY, log, logging, pending, story};
+
 const MILLISECOND: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
-const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
-
-const STEADY: RetryPolicy = RetryPolicy::fixed(SECOND).jitter(Jitter::None).unlimited();
-
-/// What activities tell the test.
-#[derive(Default)]
-struct Log(Mutex<Vec<String>>);
-
-impl Log {
-    fn add(&self, line: impl Into<String>) {
-        self.0.lock().unwrap().push(line.into());
-    }
-
-    fn text(&self) -> String {
-        self.0.lock().unwrap().join("\n")
-    }
-}
-
-fn log(ctx: &ActivityContext) -> Arc<Log> {
-    ctx.state::<Arc<Log>>().as_ref().clone()
-}
-
-/// An app with a log that the test reads.
-fn logging() -> (TestBuilder, Arc<Log>) {
-    let log = Arc::new(Log::default());
-    (TestApp::builder().state(log.clone()), log)
-}
-
-/// The only call that an instance waits for.
-async fn pending(app: &TestApp, id: &str) -> PendingCall {
-    let description = app.describe(id).await;
-    let [call] = &description.pending[..] else { panic!("{description:?}") };
-    call.clone()
-}
-
-/// The history of a bare activity, without its beginning.
-async fn story(app: &TestApp, id: &str) -> String {
-    let history = app.history(id).await;
-    history.lines().skip(2).map(|line| format!("{line}\n")).collect()
-}
 
 /// Keeps a slot for as long as the call says.
 #[activity]
