@@ -527,7 +527,10 @@ fn next(call: &mut HotCall, outcome: AttemptOutcome, failure: &Failure, now: Tim
     };
     match decision {
         Decision::Retry { delay, why } => {
-            progress.previous_delay_ms = Some(millis(delay));
+            // The policy's next delay follows from its own last one, not from that of a loss.
+            if !why.lost {
+                progress.previous_delay_ms = Some(millis(delay));
+            }
             Next::Again { delay, why: why.to_string() }
         }
         Decision::Stop { why } => Next::Stop(why),
