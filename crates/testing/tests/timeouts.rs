@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use expect_test::expect;
 use resurgam::prelude::*;
-use resurgam::retry::{Jitter, Match, Rule};
+use resurgam::retry::{ClockFrom, Jitter, Match, Rule};
 use resurgam::{Kind, WaitsFor};
 use resurgam_testing::{Crash, StoreCall, TestApp, TestBuilder, never};
 
@@ -341,6 +341,140 @@ async fn the_total_timeout_bounds_the_wait_after_a_lost_attempt() {
     app.restart().await;
     let failure = run.result().await.unwrap_err();
     assert_eq!((failure.kind, failure.attempts), (Kind::TotalTimeout, Some(1)));
+}
+
+#[tokio::test]
+async fn a_snooze_that_would_pass_the_total_timeout_ends_the_call_at_once() {
+    #[activity(retry = STEADY, total_timeout = MINUTE)]
+    async fn sleepy(ctx: ActivityContext, snooze: u64) -> Result<u32, Failure> {
+        match ctx.attempt() {
+            1 => Err(Failure::of_type("GatewayBusy", "try later")),
+            2 => Err(Failure::snooze(Duration::from_secs(snooze))),
+            attempt => Ok(attempt),
+        }
+    }
+    let app = TestApp::builder().activity(sleepy).start().await;
+    let run = app.submit("sleepy-1", sleepy(58)).await.unwrap();
+    assert_eq!(run.result().await.unwrap(), 3);
+    let run = app.submit("sleepy-2", sleepy(59)).await.unwrap();
+    let failure = run.result().await.unwrap_err();
+    assert_eq!((failure.kind, failure.why.as_deref()), (Kind::TotalTimeout, Some("total_timeout")));
+    let cause = failure.cause.as_ref().map(ToString::to_string);
+    assert_eq!(cause.as_deref(), Some("GatewayBusy: try later"));
+    expect![[r#"
+          +0ms sleepy#2 attempt 1 failed: GatewayBusy: try later; again in 1s
+          +1s sleepy#2 attempt 2 snoozed: total_timeout: not done within 1m
+        3 +1s ActivityFailed #2 (attempt 2) total_timeout: total_timeout: not done within 1m
+        4 +1s RunFailed total_timeout: not done within 1m
+    "#]]
+    .assert_eq(&story(&app, "sleepy-2").await);
+}
+
+#[tokio::test]
+async fn when_time_ends_a_call_its_last_failure_is_the_cause_and_not_a_loss() {
+    #[activity(retry = STEADY, total_timeout = MINUTE)]
+    async fn fail_then_hang(ctx: ActivityContext, fails: bool) -> Result<(), Failure> {
+        if ctx.attempt() == 1 && fails {
+            return Err(Failure::of_type("GatewayBusy", "try later"));
+        }
+        never(&ctx).await;
+        Ok(())
+    }
+    let app = TestApp::builder().activity(fail_then_hang).start().await;
+    for (fails, expected) in [
+        (true, "GatewayBusy: try later"),
+        // Where nothing failed, the loss is all that there is to tell.
+        (false, "worker_lost: a graceful stop cut it short"),
+    ] {
+        let run = app.submit(expected, fail_then_hang(fails)).await.unwrap();
+        app.advance(5 * SECOND).await;
+        app.restart().await;
+        app.advance(5 * SECOND).await;
+        app.stop_and_restart().await;
+        let failure = run.result().await.unwrap_err();
+        assert_eq!(failure.kind, Kind::TotalTimeout);
+        let cause = failure.cause.as_ref().map(ToString::to_string);
+        assert_eq!(cause.as_deref(), Some(expected));
+    }
+}
+
+#[tokio::test]
+async fn the_time_a_policy_allows_counts_from_the_call_or_from_its_first_attempt() {
+    const BRIEF: RetryPolicy = STEADY.max_elapsed(MINUTE);
+    #[activity(retry = BRIEF)]
+    async fn from_call() -> Result<(), Failure> {
+        Err(Failure::new("down"))
+    }
+    #[activity(retry = BRIEF.clock_from(ClockFrom::FirstStarted))]
+    async fn from_first_attempt() -> Result<(), Failure> {
+        Err(Failure::new("down"))
+    }
+    let app = one_slot().activity(from_call).activity(from_first_attempt).start().await;
+    app.submit("occupy-1", occupy(50)).await.unwrap();
+    let one = app.submit("one", from_call()).await.unwrap();
+    let other = app.submit("other", from_first_attempt()).await.unwrap();
+    // Both waited for fifty seconds before their first attempt.
+    assert_eq!(one.result().await.unwrap_err().attempts, Some(11));
+    assert_eq!(other.result().await.unwrap_err().attempts, Some(61));
+}
+
+#[tokio::test]
+async fn the_time_a_policy_allows_cuts_no_attempt_that_runs() {
+    #[activity(retry = STEADY.max_elapsed(MINUTE))]
+    async fn slow(ctx: ActivityContext) -> Result<u32, Failure> {
+        ctx.sleep(HOUR).await;
+        Ok(ctx.attempt())
+    }
+    let app = TestApp::builder().activity(slow).start().await;
+    assert_eq!(app.submit("slow-1", slow()).await.unwrap().result().await.unwrap(), 1);
+}
+
+// The timeout of an attempt.
+
+#[tokio::test]
+async fn an_attempt_that_waited_for_its_slot_has_all_of_its_time() {
+    #[activity(retry = RetryPolicy::once(), timeout = 10 * SECOND)]
+    async fn brief(ctx: ActivityContext) -> Result<(), Failure> {
+        ctx.sleep(Duration::from_millis(9_999)).await;
+        Ok(())
+    }
+    let app = one_slot().activity(brief).start().await;
+    app.submit("occupy-1", occupy(60)).await.unwrap();
+    app.submit("brief-1", brief()).await.unwrap().result().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_rule_can_forbid_another_attempt_after_a_timeout() {
+    const RULES: &[Rule] = &[Rule::fail(Match::kinds(&[Kind::Timeout]))];
+    #[activity(retry = STEADY.rules(RULES), timeout = 10 * SECOND)]
+    async fn slow(ctx: ActivityContext) -> Result<(), Failure> {
+        never(&ctx).await;
+        Ok(())
+    }
+    let app = TestApp::builder().activity(slow).start().await;
+    let failure = app.submit("slow-1", slow()).await.unwrap().result().await.unwrap_err();
+    assert_eq!((failure.kind, failure.attempts), (Kind::Timeout, Some(1)));
+    assert_eq!(failure.why.as_deref(), Some("non_retryable"));
+}
+
+#[tokio::test]
+async fn a_timeout_passes_in_memory_also_while_the_store_takes_nothing() {
+    #[activity(retry = STEADY, timeout = 10 * SECOND)]
+    async fn slow_at_first(ctx: ActivityContext) -> Result<u32, Failure> {
+        if ctx.attempt() == 1 {
+            ctx.cancelled().await;
+            log(&ctx).add("told");
+        }
+        Ok(ctx.attempt())
+    }
+    let (app, log) = logging();
+    let app = app.activity(slow_at_first).start().await;
+    let run = app.submit("slow-1", slow_at_first()).await.unwrap();
+    app.faults().refuse(StoreCall::Commit, 100);
+    app.advance(10 * SECOND).await;
+    assert_eq!(log.text(), "told");
+    assert!(app.faults().refusals_left(StoreCall::Commit) > 0);
+    assert_eq!(run.result().await.unwrap(), 2);
 }
 
 // Timers of other attempts.

@@ -379,6 +379,12 @@ impl Engine {
             }
             Next::Stop(why) => {
                 row.why = why.to_string();
+                let ended_by_time = why.reason == Reason::TotalTimeout;
+                let failure = match outcome {
+                    // To snooze is not to fail: the time that is not left for it ends the call.
+                    AttemptOutcome::Snoozed if ended_by_time => total_failure(&call.policy),
+                    _ => failure,
+                };
                 self.give_up(key, failure, why, Some(row), now);
             }
         }
@@ -490,6 +496,7 @@ fn describe(ended: Ended) -> (AttemptOutcome, Failure) {
 
 /// Counts the attempt and asks the policy.
 fn next(call: &mut HotCall, outcome: AttemptOutcome, failure: &Failure, now: Timestamp) -> Next {
+    let total_end = total_end(&call.task, &call.policy);
     let policy = &call.policy.checked;
     let progress = &mut call.task.progress;
     if progress.cancelled {
@@ -500,6 +507,12 @@ fn next(call: &mut HotCall, outcome: AttemptOutcome, failure: &Failure, now: Tim
             progress.snoozed = progress.snoozed.saturating_add(1);
             progress.lost_in_a_row = 0;
             let delay = failure.snooze.unwrap_or_default();
+            if total_end.is_some_and(|end| end <= now.saturating_add(delay)) {
+                let mut why = StopWhy::new(Reason::TotalTimeout, progress.failures);
+                (why.elapsed, why.delay) =
+                    (now.since(progress.first_scheduled.unwrap_or(now)), delay);
+                return Next::Stop(why);
+            }
             return Next::Again { delay, why: "snoozed".to_string() };
         }
         AttemptOutcome::Interrupted if policy.idempotency != retry::Idempotency::AtMostOnce => {
