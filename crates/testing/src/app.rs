@@ -263,14 +263,27 @@ impl TestApp {
         Ok(TestInstance::new(self.clone(), &instance))
     }
 
-    /// Runs one activity durably, without a workflow.
+    /// Runs one activity durably, without a workflow. It is durable when this returns, also when a
+    /// crash came in between.
     pub async fn submit<A: Activity>(
         &self,
         id: &str,
         activity: A,
     ) -> Result<TestInstance<A::Output>> {
-        let instance = self.client().submit(id, activity).await?;
-        Ok(TestInstance::new(self.clone(), &instance))
+        let Ok(call) = resurgam::Payload::encode(&activity) else {
+            // What has no JSON form is refused before anything could crash.
+            let instance = self.client().submit(id, activity).await?;
+            return Ok(TestInstance::new(self.clone(), &instance));
+        };
+        let request = self.0.requests.fetch_add(1, Ordering::Relaxed);
+        let what = format!("submit {id}");
+        let submitted = self.wait(&what, || {
+            let activity: A = call.decode().expect("JSON that was just written");
+            let start = self.client().submit(id, activity);
+            let start = start.request_id(format!("test-submit-{request}"));
+            async move { start.await }
+        });
+        Ok(TestInstance::new(self.clone(), &submitted.await?))
     }
 
     /// Sends a signal.

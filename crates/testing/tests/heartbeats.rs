@@ -2,60 +2,21 @@
 //! means.
 #![allow(clippy::unwrap_used)]
 
-use std::sync::{Arc, Mutex};
+mod common;
+
 use std::time::Duration;
 
 use expect_test::expect;
 use resurgam::prelude::*;
-use resurgam::retry::{Jitter, Match, Rule};
-use resurgam::{AttemptOutcome, Kind, PendingCall};
-use resurgam_testing::{Crash, StoreCall, TestApp, TestBuilder, never};
+use resurgam::retry::{Match, Rule};
+use resurgam::{AttemptOutcome, Kind};
+use resurgam_testing::{Crash, StoreCall, TestApp, never};
 
-const SECOND: Duration = Duration::from_secs(1);
-const MINUTE: Duration = Duration::from_secs(60);
-
-const STEADY: RetryPolicy = RetryPolicy::fixed(SECOND).jitter(Jitter::None).unlimited();
-
-/// What activities tell the test.
-#[derive(Default)]
-struct Log(Mutex<Vec<String>>);
-
-impl Log {
-    fn add(&self, line: impl Into<String>) {
-        self.0.lock().unwrap().push(line.into());
-    }
-
-    fn text(&self) -> String {
-        self.0.lock().unwrap().join("\n")
-    }
-}
-
-fn log(ctx: &ActivityContext) -> Arc<Log> {
-    ctx.state::<Arc<Log>>().as_ref().clone()
-}
-
-/// An app with a log that the test reads.
-fn logging() -> (TestBuilder, Arc<Log>) {
-    let log = Arc::new(Log::default());
-    (TestApp::builder().state(log.clone()), log)
-}
-
-/// The only call that an instance waits for.
-async fn pending(app: &TestApp, id: &str) -> PendingCall {
-    let description = app.describe(id).await;
-    let [call] = &description.pending[..] else { panic!("{description:?}") };
-    call.clone()
-}
+use common::attempts::{MINUTE, SECOND, STEADY, log, logging, pending, story};
 
 /// What the only call of an instance has reported, as far as it is stored.
 async fn reported(app: &TestApp, id: &str) -> Option<String> {
     pending(app, id).await.heartbeat.map(|heartbeat| heartbeat.details.to_string())
-}
-
-/// The history of a bare activity, without its beginning.
-async fn story(app: &TestApp, id: &str) -> String {
-    let history = app.history(id).await;
-    history.lines().skip(2).map(|line| format!("{line}\n")).collect()
 }
 
 /// Counts the seconds, and says so each time. A first attempt fails after as many as it is told.

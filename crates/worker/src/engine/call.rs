@@ -542,7 +542,7 @@ fn ends_with(call: &HotCall, outcome: AttemptOutcome, failure: Failure, reason: 
         AttemptOutcome::Snoozed => total_failure(&call.policy),
         AttemptOutcome::Lost | AttemptOutcome::Interrupted => {
             let mut ended = total_failure(&call.policy);
-            ended.cause = Some(failure);
+            ended.cause = Some(call.story.last_failure().cloned().unwrap_or(failure));
             ended
         }
         _ => failure,
@@ -595,7 +595,10 @@ fn after(call: &mut HotCall, outcome: AttemptOutcome, failure: &Failure, now: Ti
     };
     match decision {
         Decision::Retry { delay, why } => {
-            progress.previous_delay_ms = Some(millis(delay));
+            // The policy's next delay follows from its own last one, not from that of a loss.
+            if !why.lost {
+                progress.previous_delay_ms = Some(millis(delay));
+            }
             Next::Again { delay, why: why.to_string() }
         }
         Decision::Stop { why } => Next::Stop(why),
