@@ -517,6 +517,7 @@ fn next(call: &mut HotCall, outcome: AttemptOutcome, failure: &Failure, now: Tim
         }
         AttemptOutcome::Interrupted if policy.idempotency != retry::Idempotency::AtMostOnce => {
             progress.interrupted = progress.interrupted.saturating_add(1);
+            progress.lost_in_a_row = 0;
             return Next::Again { delay: Duration::ZERO, why: "interrupted by a stop".to_string() };
         }
         AttemptOutcome::Lost | AttemptOutcome::Interrupted => {
