@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use expect_test::expect;
 use resurgam::prelude::*;
-use resurgam::retry::Jitter;
+use resurgam::retry::{Jitter, Timeouts};
 use resurgam::{Compensation, InstanceFilter, Outcome, Status};
 use resurgam_testing::{TestApp, TestBuilder};
 
@@ -231,6 +231,27 @@ async fn without_a_policy_of_its_own_a_compensation_is_tried_until_it_succeeds()
     run.result().await.unwrap_err();
     assert_eq!(app.attempts(give_back), 52);
     assert_eq!(closed(&app, "travel-1").await.1, Some(Compensation::Complete));
+}
+
+#[tokio::test]
+async fn the_time_that_the_apps_policy_allows_does_not_bound_a_compensation() {
+    let hourly = || RetryPolicy::fixed(HOUR).jitter(Jitter::None);
+    let total = Timeouts { total: Some(HOUR / 2), ..Timeouts::default() };
+    for policy in [hourly().max_elapsed(HOUR), hourly().timeouts(total)] {
+        let app = TestApp::builder()
+            .workflow(travel)
+            .activity(book)
+            .activity(pay)
+            .stub(give_back, |_, attempt| match attempt <= 3 {
+                true => Err(Failure::new("closed for lunch")),
+                false => Ok(()),
+            })
+            .retry(policy)
+            .start()
+            .await;
+        app.start("travel-1", travel(true)).await.result().await.unwrap_err();
+        assert_eq!(closed(&app, "travel-1").await.1, Some(Compensation::Complete));
+    }
 }
 
 #[tokio::test]

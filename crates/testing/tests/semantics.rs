@@ -52,8 +52,9 @@ ten losses in a row are borne, the next one ends the call as WorkerLost
     retries.rs an_activity_that_kills_its_process_again_and_again_is_given_up
 a heartbeat begins that row anew
     heartbeats.rs an_attempt_that_reports_and_dies_with_its_process_is_not_given_up
-so does an attempt that ends by itself
+so does an attempt that ends in any other way
     counters.rs an_attempt_that_fails_in_between_begins_the_count_of_lost_ones_anew
+    counters.rs a_graceful_stop_in_between_begins_the_count_of_lost_ones_anew
 how many are borne can be set, and no rule is asked
     counters.rs rules_are_not_asked_about_attempts_that_are_lost
 at most once: a loss ends the call
@@ -493,6 +494,7 @@ by the policy of what undoes
     compensation.rs a_compensation_has_the_policy_of_its_activity
 or without end
     compensation.rs without_a_policy_of_its_own_a_compensation_is_tried_until_it_succeeds
+    compensation.rs the_time_that_the_apps_policy_allows_does_not_bound_a_compensation
 after all open calls have settled
     compensation.rs compensations_wait_until_all_open_calls_have_settled
 one that fails for good is recorded, the others run, and lists show it

@@ -47,8 +47,7 @@ impl Policies {
         let activity = activity.map_or(&none, |activity| &activity.options);
         let own = call.retry.as_deref().or(activity.retry.as_ref());
         let mut policy = match compensates {
-            // What undoes something is tried until it succeeds, unless somebody says otherwise.
-            Some(_) => own.cloned().unwrap_or_else(|| self.default.clone().unlimited()),
+            Some(_) => own.cloned().unwrap_or_else(|| until_it_succeeds(&self.default)),
             None => own.unwrap_or(&self.default).clone(),
         };
         // What the call's own policy says about time comes from the call too.
@@ -108,6 +107,13 @@ impl Policies {
         self.by_hash.insert(hash, resolved.clone());
         Ok(resolved)
     }
+}
+
+/// What undoes something is tried until it succeeds, unless its call or its activity says
+/// otherwise: the app's policy says how, but no number and no time of it ends that.
+fn until_it_succeeds(app: &RetryPolicy) -> RetryPolicy {
+    let timeouts = Timeouts { queue: None, total: None, ..app.timeouts };
+    RetryPolicy { max_elapsed: None, timeouts, ..app.clone().unlimited() }
 }
 
 /// FNV-1a over 128 bits: policies are few and written by the program's own author.
