@@ -175,6 +175,26 @@ async fn a_parent_that_ends_takes_its_children_with_it_as_they_were_told() {
 }
 
 #[tokio::test]
+async fn a_child_is_cancelled_when_its_parent_ends_unless_told_otherwise() {
+    #[workflow]
+    async fn leave_at_once(ctx: WorkflowContext) -> Result<(), Failure> {
+        leave_open(ctx.child(worker(3_600)).id("child")).await;
+        ctx.sleep(SECOND).await
+    }
+    let app = app().workflow(leave_at_once).start().await;
+    app.start("leave-1", leave_at_once()).await.result().await.unwrap();
+    app.advance(SECOND).await;
+    expect![[r#"
+        1 +0ms RunStarted worker {"seconds":3600}
+        2 +0ms TimerStarted until +1h
+        3 +1s CancelRequested the workflow that started it ended it
+        4 +1s TimerCancelled #2
+        5 +1s RunCancelled Cancelled: the workflow that started it ended it
+    "#]]
+    .assert_eq(&app.history("child").await);
+}
+
+#[tokio::test]
 async fn a_child_that_is_dropped_in_the_turn_that_starts_it_is_cancelled_all_the_same() {
     #[workflow]
     async fn fickle(ctx: WorkflowContext) -> Result<(), Failure> {

@@ -275,6 +275,27 @@ async fn an_attempt_that_fails_in_between_begins_the_count_of_lost_ones_anew() {
 }
 
 #[tokio::test]
+async fn a_graceful_stop_in_between_begins_the_count_of_lost_ones_anew() {
+    const ONE: LostWorker = LostWorker { max: 1, ..LostWorker::DEFAULT };
+    #[activity(retry = STEADY.lost_worker(ONE))]
+    async fn long(ctx: ActivityContext) -> Result<u32, Failure> {
+        if ctx.attempt() <= 6 {
+            never(&ctx).await;
+        }
+        Ok(ctx.attempt())
+    }
+    let app = TestApp::builder().activity(long).start().await;
+    let run = app.submit("long-1", long()).await.unwrap();
+    for _ in 0..3 {
+        app.advance(MINUTE).await;
+        app.restart().await;
+        app.advance(MINUTE).await;
+        app.stop_and_restart().await;
+    }
+    assert_eq!(run.result().await.unwrap(), 7);
+}
+
+#[tokio::test]
 async fn a_claim_that_is_lost_before_its_code_began_ends_a_call_that_may_not_be_repeated() {
     const ONCE: RetryPolicy = RetryPolicy::once().idempotency(Idempotency::AtMostOnce);
     #[activity(retry = ONCE)]

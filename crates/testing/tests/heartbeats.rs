@@ -132,6 +132,34 @@ async fn no_crash_around_a_heartbeat_loses_more_than_the_heartbeat() {
 }
 
 #[tokio::test]
+async fn the_last_heartbeat_is_written_with_the_outcome_however_an_attempt_ends() {
+    /// Says two things, of which the throttle lets the first one through, and ends.
+    #[activity(retry = STEADY, timeout = 10 * SECOND)]
+    async fn twice(ctx: ActivityContext, end: String) -> Result<Option<u32>, Failure> {
+        if ctx.attempt() == 2 {
+            return Ok(ctx.last_heartbeat());
+        }
+        ctx.heartbeat(&1)?;
+        ctx.sleep(SECOND).await;
+        ctx.heartbeat(&2)?;
+        match end.as_str() {
+            "fails" => return Err(Failure::new("out of breath")),
+            "asks for more time" => return Err(Failure::snooze(MINUTE)),
+            "panics" => panic!("out of breath"),
+            _ => never(&ctx).await,
+        }
+        Ok(None)
+    }
+    let app = TestApp::builder().activity(twice).start().await;
+    for end in ["fails", "asks for more time", "panics", "runs out of time"] {
+        let run = app.submit(end, twice(end.to_string())).await.unwrap();
+        app.advance(SECOND / 2).await;
+        assert_eq!(reported(&app, end).await.as_deref(), Some("1"), "{end}");
+        assert_eq!(run.result().await.unwrap(), Some(2), "{end}");
+    }
+}
+
+#[tokio::test]
 async fn a_graceful_stop_writes_the_last_heartbeat_down() {
     let app = TestApp::builder()
         .activity(deaf_count)

@@ -923,6 +923,32 @@ async fn the_key_of_a_call_is_the_same_for_all_attempts_and_another_for_every_ca
     assert!(pairs && keys.len() == 4, "{keys:?}");
 }
 
+#[tokio::test]
+async fn the_key_of_a_call_is_the_same_across_restarts() {
+    #[derive(Default)]
+    struct Keys(Mutex<Vec<String>>);
+    #[activity(retry = STEADY)]
+    async fn charge(ctx: ActivityContext) -> Result<(), Failure> {
+        ctx.state::<Arc<Keys>>().0.lock().unwrap().push(ctx.idempotency_key());
+        if ctx.attempt() < 3 {
+            never(&ctx).await;
+        }
+        Ok(())
+    }
+    let keys = Arc::new(Keys::default());
+    let app = TestApp::builder().activity(charge).state(keys.clone()).start().await;
+    let run = app.submit("charge-1", charge()).await.unwrap();
+    app.advance(MINUTE).await;
+    app.restart().await;
+    app.advance(MINUTE).await;
+    app.stop_and_restart().await;
+    run.result().await.unwrap();
+    let mut keys = keys.0.lock().unwrap().clone();
+    assert_eq!(keys.len(), 3);
+    keys.dedup();
+    assert_eq!(keys.len(), 1);
+}
+
 // Who waits.
 
 #[tokio::test]

@@ -366,3 +366,25 @@ async fn data_that_is_called_status_is_not_the_status() {
     assert_eq!(client.value::<bool>("lamp-1", "status").await.unwrap(), Some(true));
     assert_eq!(run.result().await.unwrap(), None);
 }
+
+#[tokio::test]
+async fn an_entry_of_the_data_is_waited_for_from_outside() {
+    #[workflow]
+    async fn progress(ctx: WorkflowContext) -> Result<(), Failure> {
+        for percent in (0..=100_u32).step_by(10) {
+            ctx.set("percent", &percent);
+            ctx.sleep(MINUTE).await?;
+        }
+        Ok(())
+    }
+    let app = app().workflow(progress).start().await;
+    app.start("progress-1", progress()).await;
+    let client = app.client();
+    let half = |percent: &u32| *percent >= 50;
+    let waits =
+        tokio::spawn(async move { client.wait_for_value("progress-1", "percent", half).await });
+    app.advance(5 * MINUTE - SECOND).await;
+    assert!(!waits.is_finished());
+    app.advance(SECOND).await;
+    assert_eq!(waits.await.unwrap().unwrap(), 50);
+}

@@ -47,13 +47,10 @@ impl Policies {
         let none = ActivityOptions::default();
         let activity = activity.map_or(&none, |activity| &activity.options);
         let own = call.retry.as_deref().or(activity.retry.as_ref());
-        let mut default = self.default.clone();
-        if compensates.is_some() {
-            // What undoes something is tried until it succeeds, unless somebody says otherwise.
-            default.max_elapsed = None;
-            default.timeouts.total = None;
-            default = default.unlimited();
-        }
+        let default = match compensates {
+            Some(_) => until_it_succeeds(&self.default),
+            None => self.default.clone(),
+        };
         let mut policy = own.unwrap_or(&default).clone();
         policy.timeouts = timeouts(call, activity, default.timeouts);
         let resolved = self.intern(&policy)?;
@@ -102,7 +99,13 @@ impl Policies {
     }
 }
 
-/// FNV-1a over 128 bits: policies are few and written by the program's own author.
+/// What undoes something is tried until it succeeds, unless its call or its activity says
+/// otherwise: the app's policy says how, but no number and no time of it ends that.
+fn until_it_succeeds(app: &RetryPolicy) -> RetryPolicy {
+    let timeouts = Timeouts { queue: None, total: None, ..app.timeouts };
+    RetryPolicy { max_elapsed: None, timeouts, ..app.clone().unlimited() }
+}
+
 /// Each timeout by itself, from the first that says anything about it: the call, its policy, the
 /// activity, its policy, the app.
 fn timeouts(call: &CallOptions, activity: &ActivityOptions, app: Timeouts) -> Timeouts {
@@ -121,6 +124,7 @@ fn timeouts(call: &CallOptions, activity: &ActivityOptions, app: Timeouts) -> Ti
     }
 }
 
+/// FNV-1a over 128 bits: policies are few and written by the program's own author.
 fn hash(text: &str) -> String {
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
     let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;

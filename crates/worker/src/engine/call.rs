@@ -578,6 +578,7 @@ fn after(call: &mut HotCall, outcome: AttemptOutcome, failure: &Failure, now: Ti
         }
         AttemptOutcome::Interrupted if policy.idempotency != retry::Idempotency::AtMostOnce => {
             progress.interrupted = progress.interrupted.saturating_add(1);
+            progress.lost_in_a_row = 0;
             return Next::Again { delay: Duration::ZERO, why: "interrupted by a stop".to_string() };
         }
         AttemptOutcome::Lost | AttemptOutcome::Interrupted => {
