@@ -22,6 +22,7 @@ mod names;
 mod payload;
 pub mod retry;
 pub mod schedule;
+mod shard;
 mod time;
 pub mod turn;
 mod user_work;
@@ -32,6 +33,7 @@ pub use failure_type::{FailureLabel, FailureType};
 pub use ids::{CallKey, RunKey, Seq, Uid};
 pub use names::Names;
 pub use payload::Payload;
+pub use shard::Shard;
 pub use time::Timestamp;
 pub use user_work::UserWork;
 

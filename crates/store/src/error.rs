@@ -20,6 +20,7 @@ enum Kind {
     Data,
     Unusable,
     Fenced,
+    Rewound,
 }
 
 impl Error {
@@ -42,6 +43,12 @@ impl Error {
     /// Another node is the owner by now; nothing was written, and nothing ever will be.
     pub fn fenced(attempted: impl Into<String>) -> Self {
         Error { kind: Kind::Fenced, attempted: attempted.into(), source: None }
+    }
+
+    /// The database is in an earlier state than it was: somebody restored a backup, or a replica
+    /// took over that lagged behind. Nothing was written, and what was acknowledged may be gone.
+    pub fn rewound(attempted: impl Into<String>) -> Self {
+        Error { kind: Kind::Rewound, attempted: attempted.into(), source: None }
     }
 
     /// Keeps what caused it.
@@ -68,6 +75,11 @@ impl Error {
     /// True when another node is the owner by now.
     pub fn is_fenced(&self) -> bool {
         self.kind == Kind::Fenced
+    }
+
+    /// True when the database went back in time: whatever is held in memory must be read anew.
+    pub fn is_rewound(&self) -> bool {
+        self.kind == Kind::Rewound
     }
 }
 

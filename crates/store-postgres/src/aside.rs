@@ -1,0 +1,157 @@
+//! Rows that cannot be read, and what becomes of them.
+//!
+//! A read that steps over such a row marks it in the column `bad`. Marked rows are left out where
+//! work is looked for, so they cost nothing and hold up nobody; an operator sees them with the
+//! reason. Marks are cleared when a program connects: what this version cannot read, another may.
+//! Columns have types here, so a key can always be read, and the mark finds its row by it.
+
+use resurgam_core::Uid;
+use resurgam_store::Result;
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use crate::decode::{Decoded, Unreadable};
+use crate::encode::prose;
+use crate::pool::Pool;
+use crate::statement::Statement;
+
+/// A row that could not be read, for an operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadRow {
+    /// Its table.
+    pub table: &'static str,
+    /// The instance it belongs to.
+    pub uid: Uid,
+    /// Why it could not be read.
+    pub why: String,
+}
+
+/// A table whose rows can be set aside. Events cannot: a run without one of its events is blocked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Table {
+    Instance,
+    Message,
+    Task,
+    Attempt,
+}
+
+/// A row to set aside: its uid, and its id or its place in the run and in the ledger.
+#[derive(Debug)]
+pub(crate) struct SetAside {
+    table: Table,
+    uid: Uid,
+    id: String,
+    run: i64,
+    seq: i64,
+    attempt: i64,
+    pub(crate) why: String,
+}
+
+impl Table {
+    pub(crate) const ALL: [Table; 4] =
+        [Table::Instance, Table::Message, Table::Task, Table::Attempt];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Table::Instance => "instance",
+            Table::Message => "message",
+            Table::Task => "task",
+            Table::Attempt => "attempt",
+        }
+    }
+
+    /// The rest of the key, beside shard and uid.
+    const fn key(self) -> &'static str {
+        match self {
+            Table::Instance => "",
+            Table::Message => "AND t.id = u.id",
+            Table::Task => "AND t.run = u.run AND t.seq = u.seq",
+            Table::Attempt => "AND t.run = u.run AND t.seq = u.seq AND t.attempt = u.attempt",
+        }
+    }
+}
+
+impl SetAside {
+    /// The row of a table that could not be read. Each query has the key in its first columns.
+    fn new(table: Table, row: &Row, why: String) -> Self {
+        let number = |column| row.try_get::<_, i64>(column).unwrap_or_default();
+        let uid = row.try_get::<_, Uuid>(0).unwrap_or_default();
+        SetAside {
+            table,
+            uid: Uid(uid.as_u128()),
+            id: row.try_get(1).unwrap_or_default(),
+            run: number(1),
+            seq: number(2),
+            attempt: number(4),
+            why,
+        }
+    }
+}
+
+/// The rows that can be read; the others are set aside.
+pub(crate) fn readable<T>(
+    table: Table,
+    rows: &[Row],
+    aside: &mut Vec<SetAside>,
+    decode: impl Fn(&Row) -> Decoded<T>,
+) -> Vec<T> {
+    let keep = |row| match decode(row) {
+        Ok(value) => Some(value),
+        Err(Unreadable(why)) => {
+            aside.push(SetAside::new(table, row, why));
+            None
+        }
+    };
+    rows.iter().filter_map(keep).collect()
+}
+
+/// Marks rows. It is a courtesy: when it fails, the next read steps over the rows again.
+pub(crate) async fn mark(pool: &Pool, aside: Vec<SetAside>) {
+    for table in Table::ALL {
+        let rows = || aside.iter().filter(|row| row.table == table);
+        if rows().next().is_none() {
+            continue;
+        }
+        let sql = format!(
+            "UPDATE @{} t SET bad = u.why
+             FROM unnest($1::smallint[], $2::uuid[], $3::text[], $4::bigint[], $5::bigint[],
+                         $6::bigint[], $7::text[]) AS u(shard, uid, id, run, seq, attempt, why)
+             WHERE t.shard = u.shard AND t.uid = u.uid AND t.bad IS NULL {}",
+            table.name(),
+            table.key()
+        );
+        let mark = Statement::rows("set rows aside", sql)
+            .uids(rows().map(|row| row.uid))
+            .texts(rows().map(|row| &*row.id))
+            .bigs(rows().map(|row| row.run))
+            .bigs(rows().map(|row| row.seq))
+            .bigs(rows().map(|row| row.attempt))
+            .texts(rows().map(|row| prose(&row.why)));
+        if let Err(error) = pool.ask(mark).await {
+            tracing::warn!(%error, "rows that cannot be read could not be marked");
+        }
+    }
+}
+
+/// The rows that are marked, at most `limit` of each table.
+pub(crate) async fn marked(pool: &Pool, limit: u32) -> Result<Vec<BadRow>> {
+    let mut found = Vec::new();
+    for table in Table::ALL.map(Table::name) {
+        let sql = format!("SELECT uid, bad FROM @{table} WHERE bad IS NOT NULL LIMIT $1");
+        let look = Statement::rows("look for rows that were set aside", sql);
+        for row in pool.ask(look.big(i64::from(limit))).await? {
+            let uid = Uid(row.try_get::<_, Uuid>(0).unwrap_or_default().as_u128());
+            found.push(BadRow { table, uid, why: row.try_get(1).unwrap_or_default() });
+        }
+    }
+    Ok(found)
+}
+
+/// Clears all marks. There are indexes over the marks alone, so this costs nothing without any.
+pub(crate) async fn clear(pool: &Pool) -> Result<()> {
+    for table in Table::ALL.map(Table::name) {
+        let sql = format!("UPDATE @{table} SET bad = NULL WHERE bad IS NOT NULL");
+        pool.ask(Statement::rows("clear the marks of unreadable rows", sql)).await?;
+    }
+    Ok(())
+}

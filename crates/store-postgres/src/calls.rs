@@ -1,0 +1,145 @@
+//! The store's promises, each sent to the connection that keeps it.
+
+use std::sync::Arc;
+
+use resurgam_core::{CallKey, Event, RunKey, Timestamp, Uid};
+use resurgam_store::rows::{
+    AttemptRow, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow, Owner,
+    PolicyRow, RunRecord, TaskRecord, TaskRow,
+};
+use resurgam_store::{Answer, Commit, Look, Own, Owning, Step, StepResult, Work};
+use tokio::sync::watch;
+
+use crate::pool::Pool;
+use crate::read;
+use crate::store::PostgresStore;
+use crate::trouble::within;
+
+impl PostgresStore {
+    fn pool(&self) -> &Pool {
+        &self.inner.readers
+    }
+
+    /// Says in which database it was when something goes wrong.
+    fn here<'a, T: 'a>(
+        &'a self,
+        answer: impl Future<Output = resurgam_store::Result<T>> + Send + 'a,
+    ) -> Answer<'a, T> {
+        Box::pin(async move {
+            answer.await.map_err(|error| within(&format!("in {}", self.inner.place), error))
+        })
+    }
+}
+
+impl Commit for PostgresStore {
+    fn commit(&self, batch: Arc<[Step]>) -> Answer<'_, Vec<StepResult>> {
+        Box::pin(self.inner.write(batch))
+    }
+}
+
+impl Own for PostgresStore {
+    fn try_own(&self, node: &str) -> Answer<'_, Owning> {
+        let node = node.to_string();
+        self.here(async move { self.inner.whole.try_own(&self.inner, &node).await })
+    }
+
+    fn disown(&self) -> Answer<'_, ()> {
+        Box::pin(async {
+            self.inner.fence(None);
+            Ok(())
+        })
+    }
+
+    fn owner(&self) -> Answer<'_, Option<Owner>> {
+        self.here(self.inner.whole.owner(&self.inner))
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.inner.changes.told()
+    }
+}
+
+impl Work for PostgresStore {
+    fn due_tasks(
+        &self,
+        known: Option<Arc<[String]>>,
+        before: Timestamp,
+        limit: usize,
+    ) -> Answer<'_, Vec<DueTask>> {
+        self.here(async move {
+            let scope = self.inner.scope();
+            read::due_tasks(self.pool(), &scope, known.as_deref(), before, limit).await
+        })
+    }
+
+    fn due_messages(&self, before: Timestamp, limit: usize) -> Answer<'_, Vec<DueMessage>> {
+        self.here(async move {
+            read::due_messages(self.pool(), &self.inner.scope(), before, limit).await
+        })
+    }
+
+    fn claimed_by_others(&self, node: &str, limit: usize) -> Answer<'_, Vec<TaskRow>> {
+        let node = node.to_string();
+        self.here(async move {
+            read::claimed_by_others(self.pool(), &self.inner.scope(), &node, limit).await
+        })
+    }
+
+    fn load_task(&self, call: CallKey) -> Answer<'_, Option<TaskRecord>> {
+        self.here(read::load_task(self.pool(), call))
+    }
+
+    fn load_run(&self, uid: Uid) -> Answer<'_, Option<RunRecord>> {
+        self.here(read::load_run(self.pool(), uid))
+    }
+
+    fn policy(&self, hash: &str) -> Answer<'_, Option<PolicyRow>> {
+        let hash = hash.to_string();
+        self.here(async move { read::policy(self.pool(), &hash).await })
+    }
+}
+
+impl Look for PostgresStore {
+    fn find(&self, id: &str) -> Answer<'_, Option<InstanceRow>> {
+        let id = id.to_string();
+        self.here(async move { read::find(self.pool(), &id).await })
+    }
+
+    fn find_request(&self, request_id: &str) -> Answer<'_, Option<InstanceRow>> {
+        let request = request_id.to_string();
+        self.here(async move { read::find_request(self.pool(), &request).await })
+    }
+
+    fn instance(&self, uid: Uid) -> Answer<'_, Option<InstanceRow>> {
+        self.here(read::instance(self.pool(), uid))
+    }
+
+    fn closed(&self, uids: Arc<[Uid]>) -> Answer<'_, Vec<InstanceRow>> {
+        self.here(async move { read::closed(self.pool(), &uids).await })
+    }
+
+    fn list(&self, filter: InstanceFilter) -> Answer<'_, Vec<InstanceRow>> {
+        self.here(async move { read::list(self.pool(), &filter).await })
+    }
+
+    fn history(&self, run: RunKey) -> Answer<'_, Vec<Event>> {
+        self.here(read::history(self.pool(), run))
+    }
+
+    fn attempts(&self, run: RunKey) -> Answer<'_, Vec<AttemptRow>> {
+        self.here(read::attempts(self.pool(), run))
+    }
+
+    fn tasks(&self, run: RunKey) -> Answer<'_, Vec<TaskRow>> {
+        self.here(read::tasks(self.pool(), run))
+    }
+
+    fn messages(&self, uid: Uid) -> Answer<'_, Vec<MessageRow>> {
+        self.here(read::messages(self.pool(), uid))
+    }
+
+    fn kv(&self, uid: Uid, key: &str) -> Answer<'_, Option<KvRow>> {
+        let key = key.to_string();
+        self.here(async move { read::kv(self.pool(), uid, &key).await })
+    }
+}

@@ -1,0 +1,174 @@
+//! Hears of the commits of others.
+//!
+//! Polling is the truth: every commit counts up its lane, so one look at the sum of all lanes but
+//! our own tells whether anybody has written. The pause between looks is short after news and grows
+//! to just under half a second. A notification is a hint that comes sooner: after a commit that
+//! concerns others a store says so on a connection of its own, which also listens. Poolers and
+//! distributed servers may lose the hint, and nothing is missed then.
+//!
+//! The hint is not sent by the transaction that commits: PostgreSQL lets only one transaction with
+//! a notification commit at a time. It follows a moment later, one for many commits.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_postgres::{AsyncMessage, Client};
+
+use crate::backoff::Backoff;
+use crate::connect::{Connector, Line};
+use crate::pool::Pool;
+use crate::statement::{Schema, Statement};
+
+/// The pause after news.
+const SOON: Duration = Duration::from_millis(20);
+/// The longest pause: with a beat every 1.2 seconds an idle node makes fewer than three statements
+/// a second.
+const IDLE: Duration = Duration::from_millis(480);
+/// How many commits share a hint: all within this time.
+const TOGETHER: Duration = Duration::from_millis(5);
+
+const LOOK: &str = "SELECT count(*), coalesce(sum(n), 0)::bigint FROM @lane WHERE node <> $1";
+
+/// What tells this store about others, and others about this store.
+#[derive(Debug)]
+pub(crate) struct Changes {
+    told: watch::Sender<u64>,
+    /// A hint came.
+    hinted: Notify,
+    /// Something was committed that others want to hear of.
+    news: Notify,
+}
+
+impl Changes {
+    pub(crate) fn new() -> Self {
+        Changes { told: watch::Sender::new(0), hinted: Notify::new(), news: Notify::new() }
+    }
+
+    /// What changes when somebody else has committed; what was seen by now is not news.
+    pub(crate) fn told(&self) -> watch::Receiver<u64> {
+        self.told.subscribe()
+    }
+
+    /// Lets others know soon.
+    pub(crate) fn tell(&self) {
+        self.news.notify_one();
+    }
+
+    fn changed(&self) {
+        self.told.send_modify(|count| *count += 1);
+    }
+}
+
+/// Looks until the store is gone. Trouble is no news: the next look sees what this one did not.
+pub(crate) async fn look(changes: Arc<Changes>, pool: Arc<Pool>, writer: String) {
+    let (mut pause, mut seen) = (SOON, None);
+    loop {
+        let statement = Statement::rows("look for commits of others", LOOK).text(writer.as_str());
+        let found = pool.ask(statement).await.ok().and_then(|rows| {
+            let row = rows.first()?;
+            Some((row.try_get::<_, i64>(0).ok()?, row.try_get::<_, i64>(1).ok()?))
+        });
+        let news = found.is_some() && seen.is_some() && found != seen;
+        seen = found.or(seen);
+        if news {
+            changes.changed();
+        }
+        pause = if news { SOON } else { (pause * 2).min(IDLE) };
+        tokio::select! {
+            () = sleep(pause) => {}
+            () = changes.hinted.notified() => pause = SOON,
+        }
+    }
+}
+
+/// Listens, and sends hints, on a connection of its own, until the store is gone.
+pub(crate) async fn listen(
+    changes: Arc<Changes>,
+    connector: Connector,
+    schema: Schema,
+    writer: String,
+) {
+    let channel = Channel::new(&schema, writer);
+    let mut backoff = Backoff::default();
+    loop {
+        match connector.line().await {
+            Ok((client, line)) => {
+                backoff = Backoff::default();
+                hear(&changes, &channel, &client, line).await;
+                // Whatever was said meanwhile went unheard.
+                changes.hinted.notify_one();
+            }
+            Err(error) => tracing::debug!(%error, "nobody to listen to"),
+        }
+        backoff.wait().await;
+    }
+}
+
+/// Where hints are sent.
+struct Channel {
+    listen: String,
+    notify: String,
+    writer: String,
+}
+
+impl Channel {
+    fn new(schema: &Schema, writer: String) -> Self {
+        let name = format!("\"resurgam {}\"", schema.name().replace('"', "\"\""));
+        Channel {
+            listen: format!("LISTEN {name}"),
+            // Losing it in a crash loses nothing, so it need not wait for the disk.
+            notify: format!(
+                "BEGIN; SET LOCAL synchronous_commit = off; NOTIFY {name}, '{writer}'; COMMIT"
+            ),
+            writer,
+        }
+    }
+}
+
+/// Drives a connection until it ends.
+async fn hear(changes: &Changes, channel: &Channel, client: &Client, mut line: Line) {
+    let mut speaking = pin!(speak(changes, channel, client));
+    poll_fn(|context| {
+        if speaking.as_mut().poll(context).is_ready() {
+            return Poll::Ready(());
+        }
+        while let Poll::Ready(message) = next(&mut line, context) {
+            match message {
+                Some(Ok(AsyncMessage::Notification(hint))) => {
+                    if hint.payload() != channel.writer {
+                        changes.hinted.notify_one();
+                    }
+                }
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => return Poll::Ready(()),
+            }
+        }
+        Poll::Pending
+    })
+    .await;
+}
+
+fn next(
+    line: &mut Line,
+    context: &mut Context<'_>,
+) -> Poll<Option<Result<AsyncMessage, tokio_postgres::Error>>> {
+    match line {
+        Line::Plain(connection) => connection.poll_message(context),
+        Line::Tls(connection) => connection.poll_message(context),
+    }
+}
+
+/// Begins to listen, then passes on what is to be said; ends when the connection does.
+async fn speak(changes: &Changes, channel: &Channel, client: &Client) {
+    let mut said = client.batch_execute(&channel.listen).await;
+    while said.is_ok() {
+        changes.news.notified().await;
+        sleep_until(Instant::now() + TOGETHER).await;
+        said = client.batch_execute(&channel.notify).await;
+    }
+}

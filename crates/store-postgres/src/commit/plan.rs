@@ -1,0 +1,266 @@
+//! What a batch writes, grouped so that each group is one statement.
+//!
+//! Pure: it knows steps and no database. Whether a step is written at all is decided before it is
+//! added (see `judge`), or hoped for and checked inside the database.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use resurgam_core::event::{Compensation, Stored};
+use resurgam_core::{CallKey, Event, Payload, RunKey, Shard, Timestamp, Uid};
+use resurgam_store::rows::{AttemptRow, InstanceRow, KvRow, MessageRow, Status, TaskRow};
+use resurgam_store::{Birth, InstanceWrite, MessageWrite, Step, TaskWrite};
+
+use super::message;
+use super::waves::Need::{Alone, Shared};
+use super::waves::{Thing, Waves};
+
+/// What a batch writes.
+#[derive(Default)]
+pub(crate) struct Plan<'b> {
+    waves: Waves<'b>,
+    placed: Vec<Wave<'b>>,
+    pub(crate) events: Vec<(RunKey, &'b Event, Stored)>,
+    pub(crate) policies: BTreeMap<&'b str, &'b str>,
+    pub(crate) attempts: Vec<&'b AttemptRow>,
+    pub(crate) kv: BTreeMap<(Uid, &'b str), &'b KvRow>,
+    /// Shards whose owner alone may write what is written there.
+    pub(crate) owned: BTreeSet<Shard>,
+    /// Whether others should hear of it: something starts, ends or is told.
+    pub(crate) news: bool,
+    /// How many rows have an arrival so far.
+    arrivals: i64,
+}
+
+/// What may be written in any order.
+#[derive(Default)]
+pub(crate) struct Wave<'b> {
+    pub(crate) open: BTreeSet<Uid>,
+    pub(crate) statuses: Vec<StatusWrite<'b>>,
+    pub(crate) continued: Vec<(RunKey, &'b Payload)>,
+    pub(crate) released: Vec<&'b str>,
+    pub(crate) started: Vec<(i64, &'b InstanceRow)>,
+    pub(crate) task_inserts: Vec<&'b TaskRow>,
+    pub(crate) task_updates: Vec<&'b TaskRow>,
+    pub(crate) task_deletes: Vec<CallKey>,
+    pub(crate) task_discards: Vec<CallKey>,
+    pub(crate) task_runs: Vec<RunKey>,
+    pub(crate) message_inserts: Vec<NewMessage<'b>>,
+    pub(crate) message_inserts_if_open: Vec<NewMessage<'b>>,
+    pub(crate) message_deletes: Vec<(Uid, &'b str)>,
+    pub(crate) message_runs: Vec<RunKey>,
+    pub(crate) parked: Vec<(Uid, bool)>,
+}
+
+/// A change of status.
+pub(crate) struct StatusWrite<'b> {
+    pub(crate) uid: Uid,
+    pub(crate) status: Status,
+    pub(crate) outcome: Option<&'b Payload>,
+    pub(crate) compensation: Option<Compensation>,
+    pub(crate) error: Option<&'b str>,
+    pub(crate) closed_at: Option<Timestamp>,
+}
+
+/// A message with its place among those of the batch.
+pub(crate) struct NewMessage<'b> {
+    pub(crate) arrival: i64,
+    pub(crate) row: &'b MessageRow,
+    pub(crate) run: Option<u32>,
+    pub(crate) stored: Stored,
+}
+
+/// What becomes of an instance that a workflow starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Born {
+    /// It is written.
+    New,
+    /// It was written before.
+    Before,
+    /// Another one has its id.
+    IdTaken,
+}
+
+impl<'b> Plan<'b> {
+    /// Everything that a batch asks for, when nothing stands in its way.
+    pub(crate) fn hopeful(batch: &'b [Step]) -> Self {
+        let mut plan = Plan::default();
+        for step in batch {
+            let births: Vec<Born> = step.births.iter().map(|_| Born::New).collect();
+            plan.add(step, &births);
+        }
+        plan
+    }
+
+    /// The waves in order.
+    pub(crate) fn waves(&self) -> &[Wave<'b>] {
+        &self.placed
+    }
+
+    /// Adds a step that is written, with what becomes of the instances that it starts.
+    pub(crate) fn add(&mut self, step: &'b Step, births: &[Born]) {
+        if let Some(write) = &step.instance {
+            self.instance(write);
+        }
+        for (run, event) in &step.events {
+            self.owned.insert(run.uid.shard());
+            self.events.push((*run, event, event.kind.to_stored()));
+        }
+        self.policies.extend(step.policies.iter().map(|row| (&*row.hash, &*row.text)));
+        for write in &step.tasks {
+            self.task(write);
+        }
+        for write in &step.messages {
+            self.message(write);
+        }
+        for (birth, born) in step.births.iter().zip(births) {
+            self.birth(birth, *born);
+        }
+        for row in &step.attempts {
+            self.owned.insert(row.call.run.uid.shard());
+            self.attempts.push(row);
+        }
+        for row in &step.kv {
+            self.owned.insert(row.uid.shard());
+            self.kv.insert((row.uid, &row.key), row);
+        }
+    }
+
+    fn instance(&mut self, write: &'b InstanceWrite) {
+        match write {
+            InstanceWrite::Insert { row, replace_closed } => self.start(row, *replace_closed),
+            InstanceWrite::Open { uid } => {
+                let wave = self.waves.place(&[Shared(Thing::Instance(*uid))]);
+                self.wave(wave).open.insert(*uid);
+            }
+            InstanceWrite::Continue { run, input } => {
+                self.owned.insert(run.uid.shard());
+                let wave = self.waves.place(&[Alone(Thing::Instance(run.uid))]);
+                self.wave(wave).continued.push((*run, input));
+            }
+            InstanceWrite::Status { uid, status, outcome, compensation, error, closed_at } => {
+                self.owned.insert(uid.shard());
+                self.news |= status.is_closed();
+                let needs = [Alone(Thing::Instance(*uid)), Shared(Thing::Replacing)];
+                let wave = self.waves.place(&needs);
+                self.wave(wave).statuses.push(StatusWrite {
+                    uid: *uid,
+                    status: *status,
+                    outcome: outcome.as_ref(),
+                    compensation: *compensation,
+                    error: error.as_deref(),
+                    closed_at: *closed_at,
+                });
+            }
+        }
+    }
+
+    fn start(&mut self, row: &'b InstanceRow, replace_closed: bool) {
+        self.news = true;
+        let mut needs = vec![Alone(Thing::Instance(row.uid)), Alone(Thing::Id(&row.id))];
+        needs.extend(row.request_id.as_deref().map(|request| Alone(Thing::Request(request))));
+        needs.extend(replace_closed.then_some(Alone(Thing::Replacing)));
+        let (wave, arrival) = (self.waves.place(&needs), self.arrival());
+        let wave = self.wave(wave);
+        wave.released.extend(replace_closed.then_some(&*row.id));
+        wave.started.push((arrival, row));
+    }
+
+    fn task(&mut self, write: &'b TaskWrite) {
+        let (run, call) = match write {
+            TaskWrite::Insert(row) | TaskWrite::Update(row) => (row.call.run, Some(row.call)),
+            TaskWrite::Delete(call) | TaskWrite::Discard(call) => (call.run, Some(*call)),
+            TaskWrite::DeleteAll(run) => (*run, None),
+        };
+        self.owned.insert(run.uid.shard());
+        let wave = match call {
+            Some(call) => self.waves.place(&[Alone(Thing::Call(call)), Shared(Thing::Tasks(run))]),
+            None => self.waves.place(&[Alone(Thing::Tasks(run))]),
+        };
+        let wave = self.wave(wave);
+        match write {
+            TaskWrite::Insert(row) => wave.task_inserts.push(row),
+            TaskWrite::Update(row) => wave.task_updates.push(row),
+            TaskWrite::Delete(call) => wave.task_deletes.push(*call),
+            TaskWrite::Discard(call) => wave.task_discards.push(*call),
+            TaskWrite::DeleteAll(run) => wave.task_runs.push(*run),
+        }
+    }
+
+    fn message(&mut self, write: &'b MessageWrite) {
+        match write {
+            MessageWrite::Insert(row) => self.tell(row),
+            MessageWrite::InsertIfOpen(row) => self.tell_if_open(row),
+            MessageWrite::Delete { uid, id } => {
+                self.owned.insert(uid.shard());
+                let needs = [Alone(Thing::Message(*uid, id)), Shared(Thing::Messages(*uid))];
+                let wave = self.waves.place(&needs);
+                self.wave(wave).message_deletes.push((*uid, id));
+            }
+            MessageWrite::DeleteRun(run) => {
+                let wave = self.all_messages(run.uid);
+                self.wave(wave).message_runs.push(*run);
+            }
+            MessageWrite::Park(uid) => {
+                let wave = self.all_messages(*uid);
+                self.wave(wave).parked.push((*uid, true));
+            }
+            MessageWrite::Unpark(uid) => {
+                let wave = self.all_messages(*uid);
+                self.wave(wave).parked.push((*uid, false));
+            }
+        }
+    }
+
+    fn all_messages(&mut self, uid: Uid) -> usize {
+        self.owned.insert(uid.shard());
+        self.waves.place(&[Alone(Thing::Messages(uid))])
+    }
+
+    /// The same message twice in one statement is no trouble: the first counts.
+    fn tell(&mut self, row: &'b MessageRow) {
+        let needs = [Shared(Thing::Message(row.uid, &row.id)), Shared(Thing::Messages(row.uid))];
+        let wave = self.waves.place(&needs);
+        let new = self.new_message(row);
+        self.wave(wave).message_inserts.push(new);
+    }
+
+    fn tell_if_open(&mut self, row: &'b MessageRow) {
+        let needs = [
+            Alone(Thing::Message(row.uid, &row.id)),
+            Shared(Thing::Messages(row.uid)),
+            Shared(Thing::Instance(row.uid)),
+        ];
+        let wave = self.waves.place(&needs);
+        let new = self.new_message(row);
+        self.wave(wave).message_inserts_if_open.push(new);
+    }
+
+    fn new_message(&mut self, row: &'b MessageRow) -> NewMessage<'b> {
+        self.news = true;
+        let (run, stored) = message::stored(&row.body);
+        NewMessage { arrival: self.arrival(), row, run, stored }
+    }
+
+    fn birth(&mut self, birth: &'b Birth, born: Born) {
+        match (born, &birth.otherwise) {
+            (Born::New, _) => {
+                self.start(&birth.row, false);
+                self.tell(&birth.start);
+            }
+            (Born::IdTaken, Some(otherwise)) => self.tell(otherwise),
+            (Born::Before | Born::IdTaken, _) => {}
+        }
+    }
+
+    fn arrival(&mut self) -> i64 {
+        self.arrivals += 1;
+        self.arrivals
+    }
+
+    fn wave(&mut self, number: usize) -> &mut Wave<'b> {
+        if self.placed.len() <= number {
+            self.placed.resize_with(number + 1, Wave::default);
+        }
+        &mut self.placed[number]
+    }
+}

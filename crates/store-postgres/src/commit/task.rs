@@ -1,0 +1,95 @@
+//! Tasks: a change must find exactly the row it means, unless it says that it may be gone.
+
+use resurgam_core::CallKey;
+use resurgam_store::rows::TaskRow;
+
+use super::plan::Wave;
+use super::strict;
+use crate::encode::{encoding, progress, text, token, whole};
+use crate::statement::Statement;
+
+/// All columns, as arrays under these numbers.
+const ROWS: &str = "unnest($1::smallint[], $2::uuid[], $3::bigint[], $4::bigint[], $5::text[],
+                $6::text[], $7::text[], $8::integer[], $9::text[], $10::bigint[], $11::bigint[],
+                $12::text[], $13::bigint[], $14::bigint[], $15::text[], $16::text[], $17::text[])";
+
+const COLUMNS: &str = "shard, uid, run, seq, name, queue, lane, priority, policy, attempt, wake_at,
+                claimed_by, token, started_at, progress, encoding, heartbeat";
+
+/// Whatever is written now can be read, so an older mark goes.
+const UPDATE: &str = "
+    UPDATE @task t SET name = u.name, queue = u.queue, lane = u.lane, priority = u.priority,
+                       policy = u.policy, attempt = u.attempt, wake_at = u.wake_at,
+                       claimed_by = u.claimed_by, token = u.token, started_at = u.started_at,
+                       progress = u.progress, encoding = u.encoding, heartbeat = u.heartbeat,
+                       bad = NULL";
+
+const DELETE: &str = "
+    DELETE FROM @task t
+    USING unnest($1::smallint[], $2::uuid[], $3::bigint[], $4::bigint[]) AS u(shard, uid, run, seq)
+    WHERE t.shard = u.shard AND t.uid = u.uid AND t.run = u.run AND t.seq = u.seq";
+
+const DELETE_RUNS: &str = "
+    DELETE FROM @task t USING unnest($1::smallint[], $2::uuid[], $3::bigint[]) AS u(shard, uid, run)
+    WHERE t.shard = u.shard AND t.uid = u.uid AND t.run = u.run";
+
+/// Adds the statements for the tasks of a wave.
+pub(super) fn statements<'p>(wave: &'p Wave<'_>, add: &mut Vec<Statement<'p>>) {
+    if !wave.task_deletes.is_empty() {
+        let delete = Statement::rows("delete tasks", strict(DELETE, 5));
+        let deletes = &wave.task_deletes;
+        add.push(calls(delete, deletes).big(whole(deletes.len() as u64)));
+    }
+    if !wave.task_discards.is_empty() {
+        add.push(calls(Statement::rows("discard tasks", DELETE), &wave.task_discards));
+    }
+    if !wave.task_runs.is_empty() {
+        let runs = || wave.task_runs.iter();
+        let delete = Statement::rows("delete the tasks of runs", DELETE_RUNS);
+        let delete = delete.uids(runs().map(|run| run.uid));
+        add.push(delete.bigs(runs().map(|run| i64::from(run.run))));
+    }
+    if !wave.task_updates.is_empty() {
+        let sql = format!(
+            "{UPDATE} FROM {ROWS} AS u({COLUMNS})
+             WHERE t.shard = u.shard AND t.uid = u.uid AND t.run = u.run AND t.seq = u.seq"
+        );
+        let update = Statement::rows("update tasks", strict(&sql, 18));
+        add.push(rows(update, &wave.task_updates).big(whole(wave.task_updates.len() as u64)));
+    }
+    if !wave.task_inserts.is_empty() {
+        let sql = format!("INSERT INTO @task ({COLUMNS}) SELECT * FROM {ROWS}");
+        add.push(rows(Statement::rows("insert tasks", sql), &wave.task_inserts));
+    }
+}
+
+fn calls<'p>(statement: Statement<'p>, calls: &[CallKey]) -> Statement<'p> {
+    let calls = || calls.iter();
+    statement
+        .uids(calls().map(|call| call.run.uid))
+        .bigs(calls().map(|call| i64::from(call.run.run)))
+        .bigs(calls().map(|call| whole(call.seq.0)))
+}
+
+fn rows<'p>(statement: Statement<'p>, rows: &'p [&TaskRow]) -> Statement<'p> {
+    let rows = || rows.iter();
+    let claim = || rows().map(|row| row.claim.as_ref());
+    let heartbeat = || rows().map(|row| row.heartbeat.as_ref());
+    statement
+        .uids(rows().map(|row| row.call.run.uid))
+        .bigs(rows().map(|row| i64::from(row.call.run.run)))
+        .bigs(rows().map(|row| whole(row.call.seq.0)))
+        .texts(rows().map(|row| &*row.name))
+        .texts(rows().map(|row| &*row.queue))
+        .texts(rows().map(|row| &*row.lane))
+        .ints(rows().map(|row| row.priority))
+        .texts(rows().map(|row| &*row.policy))
+        .bigs(rows().map(|row| i64::from(row.attempt)))
+        .bigs(rows().map(|row| row.wake_at.as_millis()))
+        .maybe_texts(claim().map(|claim| claim.map(|claim| &*claim.node)))
+        .maybe_bigs(claim().map(|claim| claim.map(|claim| token(claim.token))))
+        .maybe_bigs(claim().map(|claim| claim.map(|claim| claim.started_at.as_millis())))
+        .texts(rows().map(|row| progress(&row.progress)))
+        .maybe_texts(heartbeat().map(|heartbeat| heartbeat.map(encoding)))
+        .maybe_texts(heartbeat().map(|heartbeat| heartbeat.map(text)))
+}

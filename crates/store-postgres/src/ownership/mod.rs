@@ -1,0 +1,67 @@
+//! Who works on which shard, and how one that was overtaken is kept from writing.
+//!
+//! A node says that it is alive by raising a number in its own row, its beat. Others watch it: who
+//! has seen a beat stand still for a whole lease, by a clock of their own and while the database
+//! answered, knows that its node is dead and may take its shards. Clocks are never compared, and an
+//! outage of the database kills nobody. Taking a shard raises its epoch. Every commit of an owner
+//! names its epochs and is refused when one of them is no longer the present one, so a node that
+//! was only asleep can write nothing when it wakes.
+//!
+//! - `observe`: pure; who is dead. `spread`: pure; who should have which shards.
+//! - `rows`: the statements. `member`: a node among others, for a loop to drive.
+//! - `whole`: a node that has all shards or none, which is what a worker asks for today.
+
+mod member;
+mod observe;
+mod rows;
+mod spread;
+mod whole;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use resurgam_core::Shard;
+use resurgam_store::{Error, Result};
+
+pub use member::{Member, Moved};
+pub use observe::Observer;
+pub use rows::{NodeRow, View};
+pub use spread::{Moves, spread};
+pub(crate) use whole::Whole;
+
+/// How long a beat must stand still before its node counts as dead.
+pub const LEASE: Duration = Duration::from_secs(10);
+
+/// How often a node beats.
+pub const BEAT: Duration = Duration::from_millis(1_200);
+
+/// What a node must find before it writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fence {
+    node: String,
+    epochs: BTreeMap<Shard, i64>,
+}
+
+impl Fence {
+    pub(crate) fn new(node: &str, epochs: BTreeMap<Shard, i64>) -> Self {
+        Fence { node: node.to_string(), epochs }
+    }
+
+    pub(crate) fn node(&self) -> &str {
+        &self.node
+    }
+
+    /// The shards that are ours as far as we know.
+    pub(crate) fn shards(&self) -> impl Iterator<Item = Shard> {
+        self.epochs.keys().copied()
+    }
+
+    /// The epochs of these shards, unless one is not ours.
+    pub(crate) fn epochs(&self, of: impl Iterator<Item = Shard>) -> Result<Vec<(Shard, i64)>> {
+        of.map(|shard| match self.epochs.get(&shard) {
+            Some(epoch) => Ok((shard, *epoch)),
+            None => Err(Error::fenced(format!("node {} does not own shard {shard}", self.node))),
+        })
+        .collect()
+    }
+}

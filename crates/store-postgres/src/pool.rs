@@ -1,0 +1,96 @@
+//! Connections that read.
+//!
+//! Our own few lines instead of a pool from outside: nothing has to be reset between two uses,
+//! because nothing here leaves anything behind in a session.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use resurgam_store::{Error, Result};
+use tokio::sync::Semaphore;
+use tokio_postgres::{Client, Row};
+
+use crate::connect::Connector;
+use crate::statement::{Schema, Sent, Statement, pipeline};
+use crate::trouble::{Meaning, meaning, translated};
+
+/// A few connections, made when they are needed.
+pub(crate) struct Pool {
+    connector: Connector,
+    schema: Schema,
+    idle: Mutex<Vec<Client>>,
+    permits: Semaphore,
+}
+
+/// Several questions see one state of the database.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL jit = off";
+
+impl Pool {
+    pub(crate) fn new(connector: Connector, schema: Schema, size: usize) -> Self {
+        let (idle, permits) = (Mutex::default(), Semaphore::new(size));
+        Pool { connector, schema, idle, permits }
+    }
+
+    /// Asks one question.
+    pub(crate) async fn ask(&self, statement: Statement<'_>) -> Result<Vec<Row>> {
+        let mut answers = self.ask_all(&[statement]).await?;
+        Ok(answers.pop().unwrap_or_default())
+    }
+
+    /// Asks several questions in one round trip, all of one state of the database. A connection
+    /// that had ended unnoticed is replaced once.
+    pub(crate) async fn ask_all(&self, statements: &[Statement<'_>]) -> Result<Vec<Vec<Row>>> {
+        let closed = || Error::unusable("the store is closed");
+        let _permit = self.permits.acquire().await.map_err(|_| closed())?;
+        let kept = self.idle().pop().filter(|client| !client.is_closed());
+        if let Some(client) = kept {
+            match self.ask_on(client, statements).await {
+                Err(error) if meaning(&error) == Meaning::Lost => {}
+                answered => return answered.map_err(|error| translated(error, what(statements))),
+            }
+        }
+        let connected = self.connector.connect().await;
+        let client = connected.map_err(|error| self.connector.trouble(error))?;
+        let answered = self.ask_on(client, statements).await;
+        answered.map_err(|error| translated(error, what(statements)))
+    }
+
+    /// Later calls are errors, and the connections end.
+    pub(crate) fn close(&self) {
+        self.permits.close();
+        self.idle().clear();
+    }
+
+    async fn ask_on(
+        &self,
+        client: Client,
+        statements: &[Statement<'_>],
+    ) -> std::result::Result<Vec<Vec<Row>>, tokio_postgres::Error> {
+        let alone = statements.len() == 1;
+        let mut sent = Vec::with_capacity(statements.len() + 2);
+        sent.extend((!alone).then_some(Sent::Plain(BEGIN)));
+        sent.extend(statements.iter().map(Sent::Values));
+        sent.extend((!alone).then_some(Sent::Plain("COMMIT")));
+        let answers = pipeline(&client, &self.schema, &sent).await;
+        let complete = answers.len() == sent.len();
+        let mut rows = answers.into_iter().collect::<std::result::Result<Vec<_>, _>>();
+        if complete && !client.is_closed() {
+            self.idle().push(client);
+        }
+        if let (Ok(rows), false) = (&mut rows, alone) {
+            rows.pop();
+            rows.remove(0);
+        }
+        rows
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Client>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn what(statements: &[Statement<'_>]) -> String {
+    match statements.first().map(|statement| statement.part) {
+        Some(crate::statement::Part::Rows(what)) => what.to_string(),
+        _ => "read".to_string(),
+    }
+}

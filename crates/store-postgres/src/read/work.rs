@@ -1,0 +1,266 @@
+//! What the owner reads to do its work.
+
+use resurgam_core::{CallKey, Event, Payload, RunKey, Seq, Shard, Timestamp, Uid};
+use resurgam_store::rows::{
+    AttemptRow, DueMessage, DueTask, InstanceRow, PolicyRow, RunRecord, TaskRecord, TaskRow,
+};
+use resurgam_store::{Error, Result};
+use tokio_postgres::Row;
+
+use super::{many, one, set_aside};
+use crate::aside::{Table, readable};
+use crate::decode::{self, ATTEMPT, EVENT, INSTANCE, MESSAGE, TASK, Unreadable, get};
+use crate::encode::whole;
+use crate::pool::Pool;
+use crate::statement::Statement;
+
+/// How many rows of a call's ledger an attempt is given, from each end.
+const LEDGER_ENDS: i64 = 10;
+
+/// Each shard is read along its index and no further than the limit; only what is left is sorted.
+const DUE_TASKS: &str = "
+    SELECT t.uid, t.run, t.seq, t.wake_at, t.queue, t.name
+    FROM unnest($1::smallint[]) AS s(shard)
+    CROSS JOIN LATERAL (
+        SELECT uid, run, seq, wake_at, queue, name, lane FROM @task
+        WHERE shard = s.shard AND claimed_by IS NULL AND bad IS NULL AND wake_at < $2
+          AND ($3::text[] IS NULL OR name = ANY($3))
+        ORDER BY wake_at, lane LIMIT $4) AS t
+    ORDER BY t.wake_at, t.lane, t.uid, t.seq LIMIT $4";
+
+const DUE_MESSAGES: &str = "
+    SELECT m.uid, m.due_at
+    FROM unnest($1::smallint[]) AS s(shard)
+    CROSS JOIN LATERAL (
+        SELECT uid, due_at, arrival FROM @message
+        WHERE shard = s.shard AND bad IS NULL AND NOT parked AND due_at < $2
+        ORDER BY due_at, arrival LIMIT $3) AS m
+    ORDER BY m.due_at, m.arrival LIMIT $3";
+
+fn shards(shards: &[Shard]) -> impl Iterator<Item = i16> {
+    shards.iter().map(|shard| shard.0.cast_signed())
+}
+
+/// Tasks that wait and are due.
+pub(crate) async fn due_tasks(
+    pool: &Pool,
+    among: &[Shard],
+    known: Option<&[String]>,
+    before: Timestamp,
+    limit: usize,
+) -> Result<Vec<DueTask>> {
+    let due = Statement::rows("look for tasks that are due", DUE_TASKS)
+        .shards(shards(among))
+        .big(before.as_millis())
+        .list(known.map(<[String]>::to_vec))
+        .big(whole(limit as u64));
+    many(pool, Table::Task, due, |row| {
+        Ok(DueTask {
+            call: decode::call(row)?,
+            wake_at: decode::timestamp(row, 3)?,
+            queue: get(row, 4)?,
+            name: get(row, 5)?,
+        })
+    })
+    .await
+}
+
+/// Messages that are due.
+pub(crate) async fn due_messages(
+    pool: &Pool,
+    among: &[Shard],
+    before: Timestamp,
+    limit: usize,
+) -> Result<Vec<DueMessage>> {
+    let due = Statement::rows("look for messages that are due", DUE_MESSAGES)
+        .shards(shards(among))
+        .big(before.as_millis())
+        .big(whole(limit as u64));
+    let rows = pool.ask(due).await?;
+    let read = |row: &Row| {
+        Ok(DueMessage { uid: decode::uid(row, 0)?, due_at: decode::timestamp(row, 1)? })
+    };
+    let found: std::result::Result<Vec<DueMessage>, Unreadable> = rows.iter().map(read).collect();
+    found.map_err(|why| Error::data("look for messages that are due").because(why))
+}
+
+/// Tasks that another node has claimed.
+pub(crate) async fn claimed_by_others(
+    pool: &Pool,
+    among: &[Shard],
+    node: &str,
+    limit: usize,
+) -> Result<Vec<TaskRow>> {
+    let sql = format!(
+        "SELECT {TASK} FROM @task
+         WHERE shard = ANY($1) AND claimed_by IS NOT NULL AND claimed_by <> $2 LIMIT $3"
+    );
+    let claimed = Statement::rows("look for claims of others", sql)
+        .shards(shards(among))
+        .text(node)
+        .big(whole(limit as u64));
+    many(pool, Table::Task, claimed, decode::task).await
+}
+
+/// A task with its input, its instance's id and the ends of its ledger.
+pub(crate) async fn load_task(pool: &Pool, call: CallKey) -> Result<Option<TaskRecord>> {
+    let key = |sql: String| {
+        Statement::rows("load a task", sql)
+            .uid(call.run.uid)
+            .big(i64::from(call.run.run))
+            .big(whole(call.seq.0))
+    };
+    const CALL: &str = "shard = $1 AND uid = $2 AND run = $3 AND seq = $4";
+    let ledger = format!(
+        "SELECT {ATTEMPT} FROM (
+             (SELECT * FROM @attempt WHERE {CALL} ORDER BY place LIMIT {LEDGER_ENDS})
+             UNION
+             (SELECT * FROM @attempt WHERE {CALL} ORDER BY place DESC LIMIT {LEDGER_ENDS})
+         ) AS ends ORDER BY place"
+    );
+    let questions = [
+        key(format!("SELECT {TASK} FROM @task WHERE {CALL}")),
+        key(format!("SELECT encoding, body FROM @event WHERE {CALL}")),
+        Statement::rows("load a task", "SELECT id FROM @instance WHERE shard = $1 AND uid = $2")
+            .uid(call.run.uid),
+        key(ledger),
+    ];
+    let answers = pool.ask_all(&questions).await?;
+    let [tasks, input, instance, ledger] = answers.as_slice() else {
+        return Err(Error::transient(format!("load the task of call {call}: no answer")));
+    };
+    let Some(row) = tasks.first() else { return Ok(None) };
+    let mut bad = Vec::new();
+    let ledger = readable(Table::Attempt, ledger, &mut bad, decode::attempt);
+    let record = complete(call, row, input, instance, ledger);
+    if let Err(error) = &record {
+        // No attempt can be made of it, so it must not be found due again and again.
+        let why = error.to_string();
+        readable(Table::Task, tasks, &mut bad, |_| Err::<(), _>(Unreadable(why.clone())));
+    }
+    set_aside(pool, bad).await;
+    record.map(Some)
+}
+
+fn complete(
+    call: CallKey,
+    task: &Row,
+    input: &[Row],
+    instance: &[Row],
+    ledger: Vec<AttemptRow>,
+) -> Result<TaskRecord> {
+    let unreadable = |what: String| move |why: Unreadable| Error::data(what).because(why);
+    let task = decode::task(task).map_err(unreadable(format!("read the task of call {call}")))?;
+    Ok(TaskRecord {
+        task,
+        input: input_of(call, input)?,
+        instance: one(instance, |row| get(row, 0), || "read the id of an instance".into())?
+            .ok_or_else(|| {
+                Error::data(format!("load the task of call {call}: there is no such instance"))
+            })?,
+        ledger,
+    })
+}
+
+fn input_of(call: CallKey, rows: &[Row]) -> Result<Payload> {
+    let what = || format!("read the input of call {call}");
+    let input = one(rows, |row| decode::payload(row, 0), what)?;
+    input.flatten().ok_or_else(|| Error::data(format!("{}: its event is missing", what())))
+}
+
+/// The current run of an instance, whole.
+pub(crate) async fn load_run(pool: &Pool, uid: Uid) -> Result<Option<RunRecord>> {
+    let key = |sql: String| Statement::rows("load a run", sql).uid(uid);
+    const RUN: &str = "shard = $1 AND uid = $2
+        AND run = (SELECT run FROM @instance WHERE shard = $1 AND uid = $2)";
+    let questions = [
+        key(format!("SELECT {INSTANCE} FROM @instance instance WHERE shard = $1 AND uid = $2")),
+        key(format!("SELECT {EVENT} FROM @event WHERE {RUN} ORDER BY seq")),
+        key(format!(
+            "SELECT {MESSAGE} FROM @message WHERE shard = $1 AND uid = $2 ORDER BY arrival, id"
+        )),
+        key(format!("SELECT {TASK} FROM @task WHERE {RUN} ORDER BY seq")),
+    ];
+    let answers = pool.ask_all(&questions).await?;
+    let [instance, events, messages, tasks] = answers.as_slice() else {
+        return Err(Error::transient(format!("load the run of instance {uid}: no answer")));
+    };
+    let Some(instance) = one(instance, decode::instance, || format!("read instance {uid}"))? else {
+        return Ok(None);
+    };
+    let mut bad = Vec::new();
+    let messages = readable(Table::Message, messages, &mut bad, decode::message);
+    let readable_messages = bad.len();
+    let tasks = readable(Table::Task, tasks, &mut bad, decode::task);
+    let lost_task = bad.get(readable_messages).map(|row| row.why.clone());
+    set_aside(pool, bad).await;
+    let named = format!("instance {:?}, run {}", instance.id, instance.run);
+    let events = in_order(events, &named, Gaps::Refused)?;
+    match lost_task {
+        None => Ok(Some(RunRecord { instance, events, messages, tasks })),
+        Some(why) => Err(Error::data(format!(
+            "read the tasks of {named}: {why}; the row is marked in table task"
+        ))),
+    }
+}
+
+/// The instance of a uid.
+pub(crate) async fn instance(pool: &Pool, uid: Uid) -> Result<Option<InstanceRow>> {
+    let sql = format!("SELECT {INSTANCE} FROM @instance instance WHERE shard = $1 AND uid = $2");
+    let rows = pool.ask(Statement::rows("read an instance", sql).uid(uid)).await?;
+    one(&rows, decode::instance, || format!("read instance {uid}"))
+}
+
+/// Whether a history may have holes: people want to see what is there, a turn needs all of it.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Gaps {
+    Shown,
+    Refused,
+}
+
+/// The events of a run as far as they are there.
+pub(crate) async fn history(pool: &Pool, run: RunKey) -> Result<Vec<Event>> {
+    let sql = format!(
+        "SELECT {EVENT}, (SELECT id FROM @instance WHERE shard = $1 AND uid = $2)
+         FROM @event WHERE shard = $1 AND uid = $2 AND run = $3 ORDER BY seq"
+    );
+    let events = Statement::rows("read a history", sql).uid(run.uid).big(i64::from(run.run));
+    let rows = pool.ask(events).await?;
+    let id = rows.first().and_then(|row| row.try_get::<_, Option<String>>(6).ok().flatten());
+    let id = id.unwrap_or_else(|| run.uid.to_string());
+    in_order(&rows, &format!("instance {id:?}, run {}", run.run), Gaps::Shown)
+}
+
+/// Events from their rows. One that cannot be read blocks its run and is named.
+fn in_order(rows: &[Row], run: &str, gaps: Gaps) -> Result<Vec<Event>> {
+    let what = || format!("read the history of {run}");
+    let mut events: Vec<Event> = Vec::with_capacity(rows.len());
+    for row in rows {
+        let due = events.last().map_or(Seq::FIRST, |last| last.seq.next());
+        let event = decode::event(row).map_err(|why| bad_event(what(), row, why))?;
+        if gaps == Gaps::Refused && event.seq != due {
+            return Err(Error::data(format!(
+                "{}: event {due} is missing; restore a backup",
+                what()
+            )));
+        }
+        events.push(event);
+    }
+    Ok(events)
+}
+
+fn bad_event(what: String, row: &Row, why: Unreadable) -> Error {
+    let place = row.try_get::<_, i64>(0).map_or_else(|_| "?".to_string(), |seq| seq.to_string());
+    Error::data(format!(
+        "{what}: event {place} cannot be read; start a version that knows it, or restore a backup"
+    ))
+    .because(why)
+}
+
+/// An interned policy.
+pub(crate) async fn policy(pool: &Pool, hash: &str) -> Result<Option<PolicyRow>> {
+    let sql = "SELECT hash, text FROM @policy WHERE hash = $1";
+    let rows = pool.ask(Statement::rows("read a policy", sql).text(hash)).await?;
+    let read = |row: &Row| Ok(PolicyRow { hash: get(row, 0)?, text: get(row, 1)? });
+    one(&rows, read, || format!("read policy {hash}"))
+}
