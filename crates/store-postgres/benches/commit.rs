@@ -99,8 +99,8 @@ impl Load {
     fn fresh(&mut self) -> RunKey {
         self.started += 1;
         let noise = self.started.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835) >> 64;
-        let uid = (1_700_000_000_000 + self.started / 20) << 80 | noise << 16;
-        RunKey::first(Uid(uid | self.lane * 64 | noise % 64))
+        let uid = (1_700_000_000_000 + self.started / 20) << 80 | (noise << 16);
+        RunKey::first(Uid(uid | (self.lane * 64) | (noise % 64)))
     }
 
     /// The task of every instance's first call.

@@ -1,5 +1,7 @@
 //! How a database is used.
 
+use std::time::Duration;
+
 /// How a database is used. The defaults are what a person would choose who knows nothing else.
 ///
 /// ```
@@ -15,6 +17,7 @@ pub struct Options {
     pub(crate) readers: usize,
     pub(crate) listen: Listen,
     pub(crate) ledger_rows: u32,
+    pub(crate) lease: Duration,
 }
 
 /// Where hints about the commits of others come from.
@@ -36,6 +39,7 @@ impl Default for Options {
             readers: 2,
             listen: Listen::Here,
             ledger_rows: 1_000,
+            lease: Duration::from_secs(10),
         }
     }
 }
@@ -76,6 +80,14 @@ impl Options {
     /// stay, and the oldest after them go.
     pub fn ledger_rows(mut self, rows: u32) -> Self {
         self.ledger_rows = rows;
+        self
+    }
+
+    /// How long the beat of a node must stand still before others take its shards, the same for all
+    /// nodes of a schema; 10 seconds unless set. Shorter ones move work sooner after a crash, and
+    /// take a node for dead that only paused.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease.max(Duration::from_millis(100));
         self
     }
 }

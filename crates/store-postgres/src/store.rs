@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use resurgam_core::Shard;
 use resurgam_store::{Error, Result, Step, StepResult};
@@ -52,6 +53,7 @@ pub(crate) struct Inner {
     pub(crate) control: Arc<Pool>,
     pub(crate) changes: Arc<Changes>,
     pub(crate) whole: Whole,
+    pub(crate) lease: Duration,
     fence: RwLock<Option<Arc<Fence>>>,
 }
 
@@ -130,7 +132,7 @@ impl PostgresStore {
 impl Inner {
     fn new(connector: Connector, schema: Schema, options: &Options) -> Self {
         let writer = format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..));
-        let shared = Shared::new(connector.clone(), schema.clone(), writer, options.ledger_rows);
+        let shared = Shared::new(connector.clone(), schema.clone(), writer, options);
         let shared = Arc::new(shared);
         let lanes = (0..options.lanes.cast_signed())
             .map(|number| Mutex::new(Lane::new(shared.clone(), number)))
@@ -142,7 +144,8 @@ impl Inner {
             readers: Pool::new(connector.clone(), schema.clone(), options.readers),
             control: Arc::new(Pool::new(connector, schema, 1)),
             changes: Arc::new(Changes::new()),
-            whole: Whole::new(),
+            whole: Whole::new(options.lease),
+            lease: options.lease,
             fence: RwLock::default(),
             shared,
         }

@@ -20,6 +20,7 @@ use super::plan::Plan;
 use super::{look, statements};
 use crate::backoff::Backoff;
 use crate::connect::Connector;
+use crate::options::Options;
 use crate::ownership::Fence;
 use crate::statement::{Part, Schema, Sent, Statement, pipeline, query};
 use crate::trouble::{Attempted, Meaning, meaning, said, translated};
@@ -30,7 +31,8 @@ pub(crate) struct Shared {
     pub(crate) schema: Schema,
     /// The store's own name, which nobody had before.
     pub(crate) writer: String,
-    pub(crate) ledger_rows: u32,
+    ledger_rows: u32,
+    begin: String,
     pub(crate) counters: Counters,
     /// Policies that are known to be stored, so that they are not sent again and again.
     policies: Mutex<HashSet<String>>,
@@ -85,14 +87,19 @@ const IDLE: Duration = Duration::from_secs(24 * 3_600);
 /// How often others may be faster before the caller is told to come again.
 const RACES: usize = 10;
 
-/// Timeouts below half a lease, so that the locks of a frozen process go away before anybody takes
-/// its shards; and an answer only when the disk has it, whatever the server's own setting says.
-const BEGIN: &str = "
-    BEGIN ISOLATION LEVEL READ COMMITTED;
-    SET LOCAL lock_timeout = '4s';
-    SET LOCAL idle_in_transaction_session_timeout = '4s';
-    SET LOCAL synchronous_commit = on;
-    SET LOCAL jit = off";
+/// Begins a transaction. Its timeouts are below half a lease, so that the locks of a frozen process
+/// go away before anybody takes its shards; and it is acknowledged only when the disk has it,
+/// whatever the server's own setting says.
+fn begin(lease: Duration) -> String {
+    let timeout = (lease * 2 / 5).as_millis().max(1);
+    format!(
+        "BEGIN ISOLATION LEVEL READ COMMITTED;
+         SET LOCAL lock_timeout = {timeout};
+         SET LOCAL idle_in_transaction_session_timeout = {timeout};
+         SET LOCAL synchronous_commit = on;
+         SET LOCAL jit = off"
+    )
+}
 
 const NEXT: &str = "
     WITH next AS (UPDATE @lane SET n = n + 1, at = (extract(epoch FROM now()) * 1000)::bigint
@@ -120,13 +127,14 @@ impl Shared {
         connector: Connector,
         schema: Schema,
         writer: String,
-        ledger_rows: u32,
+        options: &Options,
     ) -> Self {
         Shared {
             connector,
             schema,
             writer,
-            ledger_rows,
+            ledger_rows: options.ledger_rows,
+            begin: begin(options.lease),
             counters: Counters::default(),
             policies: Mutex::default(),
             rewinds: AtomicU64::new(0),
@@ -195,7 +203,7 @@ impl Lane {
             let before = self.before(plan, fence)?;
             let statements: Vec<&Statement<'_>> = before.iter().chain(&writes).collect();
             self.doubt = true;
-            let ending = self.transaction(&client, Some(BEGIN), &statements).await;
+            let ending = self.transaction(&client, Some(&self.shared.begin), &statements).await;
             if let Some(fate) = self.ended(client, ending, &mut resent).await? {
                 self.remember(plan, &fate);
                 return Ok(fate);
@@ -250,7 +258,7 @@ impl Lane {
         batch: &[Step],
     ) -> Result<(Client, super::judge::Known)> {
         let questions = look::questions(batch);
-        let mut sent = vec![Sent::Plain(BEGIN)];
+        let mut sent = vec![Sent::Plain(&self.shared.begin)];
         sent.extend(before.iter().chain(&questions).map(Sent::Values));
         let answers = self.shared.send(&client, &sent).await;
         let mut rows = Vec::with_capacity(answers.len());

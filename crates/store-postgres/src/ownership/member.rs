@@ -1,7 +1,7 @@
 //! A node among others: what a loop calls to beat, to watch and to move shards.
 //!
-//! It decides nothing on its own. A loop beats every [`BEAT`](super::BEAT) and looks about as
-//! often; [`look`](Member::look) says what should move, and the loop moves it when it is ready:
+//! It decides nothing on its own. A loop beats as [`beat_every`](super::beat_every) says and looks
+//! about as often; [`look`](Member::look) says what should move, and the loop moves it when it is ready:
 //! taking is at once, and what is given up is first brought to rest.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use resurgam_core::Shard;
 use resurgam_store::Result;
 
-use super::{Fence, LEASE, Moves, Observer, View, rows, spread};
+use super::{Fence, Moves, Observer, View, rows, spread};
 use crate::store::Inner;
 
 /// A node among others.
@@ -46,13 +46,13 @@ impl Member {
     ) -> Result<Member> {
         rows::join(&inner.control, node, queues, build).await?;
         inner.fence(Some(Fence::new(node, BTreeMap::new())));
-        let born = Instant::now();
+        let (born, lease) = (Instant::now(), inner.lease);
         Ok(Member {
             inner,
             node: node.to_string(),
             born,
             beaten: born,
-            observer: Observer::new(LEASE),
+            observer: Observer::new(lease),
             epochs: BTreeMap::new(),
             view: View::default(),
         })
@@ -72,7 +72,7 @@ impl Member {
     /// Whether it may begin an attempt: not when it could not beat for two thirds of a lease, for
     /// others may soon take it for dead.
     pub fn may_begin(&self) -> bool {
-        may_begin(self.beaten.elapsed())
+        may_begin(self.inner.lease, self.beaten.elapsed())
     }
 
     /// The shards that are its own as far as it knows.
@@ -154,8 +154,8 @@ impl Member {
     }
 }
 
-fn may_begin(since_beat: Duration) -> bool {
-    since_beat < LEASE * 2 / 3
+fn may_begin(lease: Duration, since_beat: Duration) -> bool {
+    since_beat < lease * 2 / 3
 }
 
 #[cfg(test)]
@@ -164,8 +164,9 @@ mod tests {
 
     #[test]
     fn a_node_that_could_not_beat_for_two_thirds_of_a_lease_begins_nothing() {
-        assert!(may_begin(Duration::ZERO));
-        assert!(may_begin(Duration::from_secs(6)));
-        assert!(!may_begin(Duration::from_secs(7)));
+        let lease = Duration::from_secs(9);
+        assert!(may_begin(lease, Duration::ZERO));
+        assert!(may_begin(lease, Duration::from_millis(5_999)));
+        assert!(!may_begin(lease, Duration::from_secs(6)));
     }
 }

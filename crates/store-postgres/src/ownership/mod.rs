@@ -29,11 +29,10 @@ pub use rows::{NodeRow, View};
 pub use spread::{Moves, spread};
 pub(crate) use whole::Whole;
 
-/// How long a beat must stand still before its node counts as dead.
-pub const LEASE: Duration = Duration::from_secs(10);
-
-/// How often a node beats.
-pub const BEAT: Duration = Duration::from_millis(1_200);
+/// How often a node with this lease beats, often enough that a few lost beats kill nobody.
+pub fn beat_every(lease: Duration) -> Duration {
+    lease / 8
+}
 
 /// What a node must find before it writes.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,14 +6,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use resurgam_core::Shard;
 use resurgam_store::rows::Owner;
 use resurgam_store::{Ownership, Owning, Result};
 use tokio::sync::Notify;
 
-use super::{BEAT, Fence, LEASE, Observer, View, rows};
+use super::{Fence, Observer, View, beat_every, rows};
 use crate::store::Inner;
 
 /// Who works, as one store sees it.
@@ -49,10 +49,10 @@ impl Leaving {
 }
 
 impl Whole {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(lease: Duration) -> Self {
         Whole {
             born: Instant::now(),
-            observer: Mutex::new(Observer::new(LEASE)),
+            observer: Mutex::new(Observer::new(lease)),
             leaving: Leaving::default(),
             asking: tokio::sync::Mutex::default(),
         }
@@ -82,7 +82,8 @@ impl Whole {
         }
         inner.fence(Some(Fence::new(node, taken.into_iter().collect::<BTreeMap<_, _>>())));
         let proof = Proof { node: node.to_string(), leaving: self.leaving.clone() };
-        tokio::spawn(beat(Arc::downgrade(inner), node.to_string(), self.leaving.clone()));
+        let (every, leaving) = (beat_every(inner.lease), self.leaving.clone());
+        tokio::spawn(beat(Arc::downgrade(inner), node.to_string(), every, leaving));
         Ok(Owning::Taken(Ownership::new(proof)))
     }
 
@@ -115,13 +116,13 @@ impl Whole {
 }
 
 /// Beats until the right is dropped, then leaves.
-async fn beat(inner: Weak<Inner>, node: String, leaving: Leaving) {
+async fn beat(inner: Weak<Inner>, node: String, every: Duration, leaving: Leaving) {
     loop {
         let dropped = leaving.0.1.notified();
         if !leaving.nodes().contains(&node) {
             tokio::select! {
                 () = dropped => {}
-                () = tokio::time::sleep(BEAT) => {}
+                () = tokio::time::sleep(every) => {}
             }
         }
         let Some(inner) = inner.upgrade() else { return };

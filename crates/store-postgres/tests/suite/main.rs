@@ -3,4 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod conformance;
+mod lost;
+mod members;
+mod proxy;
+mod refusals;
+mod sharing;
 mod support;
+mod unreadable;
