@@ -8,8 +8,13 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::pooler;
+
 /// Tells the folder with `initdb` and `postgres`.
 const VARIABLE: &str = "RESURGAM_POSTGRES_BIN";
+
+/// Tells the program of PgBouncer.
+const POOLER: &str = "RESURGAM_PGBOUNCER";
 
 /// Where packages put the programs, with the version in place of the star.
 const PACKAGES: [&str; 5] = [
@@ -38,6 +43,38 @@ pub(crate) fn programs() -> Result<PathBuf, String> {
     }
     install()?;
     installed().ok_or_else(|| advice("it was installed, and initdb and postgres are nowhere"))
+}
+
+/// Where PgBouncer is, installed when it must be.
+pub(crate) fn pooler() -> Result<PathBuf, String> {
+    let find = || {
+        let told = std::env::var_os(POOLER).map(PathBuf::from);
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let on_path = std::env::split_paths(&path).map(|folder| folder.join("pgbouncer"));
+        let places = pooler::PLACES.iter().map(PathBuf::from);
+        told.into_iter().chain(on_path).chain(places).find(|place| place.is_file())
+    };
+    if let Some(program) = find() {
+        return Ok(program);
+    }
+    let advice = format!(
+        "there is no PgBouncer here. Install it (Debian, Ubuntu: apt-get install pgbouncer), or \
+         set {POOLER} to the program"
+    );
+    if !Path::new("/usr/bin/apt-get").exists() {
+        return Err(advice);
+    }
+    // Its package would start it as a service, which this script forbids; the tests start their own.
+    let quietly = "if [ ! -e /usr/sbin/policy-rc.d ]; then \
+                       trap 'rm -f /usr/sbin/policy-rc.d' EXIT && \
+                       printf '#!/bin/sh\\nexit 101\\n' > /usr/sbin/policy-rc.d && \
+                       chmod +x /usr/sbin/policy-rc.d; \
+                   fi";
+    eprintln!("PgBouncer is missing: installing it with apt-get, once");
+    let install = "apt-get install -y --no-install-recommends pgbouncer";
+    run_as_root(&[quietly, "apt-get update", install])
+        .map_err(|why| format!("installing PgBouncer failed ({why}): {advice}"))?;
+    find().ok_or(advice)
 }
 
 fn installed() -> Option<PathBuf> {
@@ -79,7 +116,12 @@ fn install() -> Result<(), String> {
          > /etc/postgresql-common/createcluster.d/resurgam-tests.conf",
         "apt-get install -y --no-install-recommends postgresql",
     ];
-    let script = format!("export DEBIAN_FRONTEND=noninteractive; {}", steps.join(" && "));
+    run_as_root(&steps).map_err(|why| advice(&format!("installing it failed ({why})")))
+}
+
+fn run_as_root(steps: &[&str]) -> Result<(), String> {
+    let steps = steps.join(" && ").replace("apt-get ", "apt-get -o DPkg::Lock::Timeout=300 ");
+    let script = format!("export DEBIAN_FRONTEND=noninteractive; {steps}");
     let mut command = match is_root() {
         true => Command::new("sh"),
         false => {
@@ -91,8 +133,8 @@ fn install() -> Result<(), String> {
     };
     match command.args(["-c", &script]).status() {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(advice(&format!("installing it failed ({status})"))),
-        Err(error) => Err(advice(&format!("installing it failed ({error})"))),
+        Ok(status) => Err(status.to_string()),
+        Err(error) => Err(error.to_string()),
     }
 }
 

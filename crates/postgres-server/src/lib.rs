@@ -15,11 +15,12 @@
 //!
 //! - `find`: where the programs are, and how they get there on Debian and Ubuntu.
 //! - `user`: PostgreSQL refuses to run as root, so root runs it as the user `postgres`.
-//! - `process`: making the folder, starting, stopping and killing.
+//! - `process`: making the folder, starting, stopping and killing. `pooler`: PgBouncer before it.
 
 #![allow(clippy::missing_panics_doc, reason = "a test helper fails the test")]
 
 mod find;
+mod pooler;
 mod process;
 mod user;
 
@@ -29,12 +30,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::OnceCell;
 use tokio_postgres::NoTls;
 
+pub use pooler::Pooler;
 use process::Process;
 
 /// A running server.
 #[derive(Debug)]
 pub struct Server {
     process: Process,
+    pooler: OnceLock<Pooler>,
     template: OnceCell<String>,
     made: AtomicU64,
 }
@@ -70,7 +73,8 @@ impl Server {
     pub fn start() -> Server {
         let started = find::programs().and_then(|programs| Process::start(&programs));
         let process = started.unwrap_or_else(|why| panic!("start a PostgreSQL server: {why}"));
-        Server { process, template: OnceCell::new(), made: AtomicU64::new(0) }
+        let (pooler, template) = (OnceLock::new(), OnceCell::new());
+        Server { process, pooler, template, made: AtomicU64::new(0) }
     }
 
     /// An empty database.
@@ -113,6 +117,18 @@ impl Server {
     pub fn tcp_url(&self, database: &str) -> String {
         let password = PASSWORD.replace(' ', "%20");
         format!("postgres://{ROLE}:{password}@127.0.0.1:{}/{database}", self.port())
+    }
+
+    /// PgBouncer in transaction mode in front of it, started by the first who asks.
+    ///
+    /// # Panics
+    ///
+    /// When there is no PgBouncer and none can be installed; the text says what to install.
+    pub fn pooler(&self) -> &Pooler {
+        self.pooler.get_or_init(|| {
+            let started = Pooler::start(&self.process);
+            started.unwrap_or_else(|why| panic!("start PgBouncer: {why}"))
+        })
     }
 
     /// The port on 127.0.0.1.

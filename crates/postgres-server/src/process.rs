@@ -30,6 +30,7 @@ const START: Duration = Duration::from_secs(120);
 const WATCHER: &str = r#"
 trap '' HUP INT TERM
 cat > /dev/null
+pooler=$(cat "$1/pgbouncer.pid" 2> /dev/null) && kill -QUIT "$pooler" 2> /dev/null
 server=$(head -n 1 "$1/data/postmaster.pid" 2> /dev/null) && kill -QUIT "$server" 2> /dev/null
 for wait in 1 2 3 4 5 6 7 8 9 10; do
     [ -e "$1/data/postmaster.pid" ] || break
@@ -113,8 +114,18 @@ impl Process {
         output(&mut command)
     }
 
+    /// Gives a file to whoever runs the server.
+    pub(crate) fn give(&self, file: &Path) -> Result<(), String> {
+        self.user.give(file).map_err(|error| format!("give {} away: {error}", file.display()))
+    }
+
     fn program(&self, name: &str) -> Command {
-        let mut command = Command::new(self.programs.join(name));
+        self.command(&self.programs.join(name))
+    }
+
+    /// A command that runs as the server's user.
+    pub(crate) fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
         self.user.run(&mut command);
         // Not where the tests stand, which its user may not be allowed to enter.
         command.current_dir(&self.folder).env_remove("PGDATA").stdin(Stdio::null());
@@ -146,14 +157,14 @@ fn watch(user: &User, folder: &Path) -> Result<ChildStdin, String> {
 }
 
 /// A port that is free now. Somebody may take it meanwhile; then the start fails and says so.
-fn free_port() -> Result<u16, String> {
+pub(crate) fn free_port() -> Result<u16, String> {
     let found = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     Ok(found.map_err(|error| format!("find a free port: {error}"))?.port())
 }
 
 /// Runs a program to its end. Its output goes to a file and not to a pipe: a server that it starts
 /// keeps the pipe open for ever.
-fn output(command: &mut Command) -> Result<(), String> {
+pub(crate) fn output(command: &mut Command) -> Result<(), String> {
     let said = tempfile::NamedTempFile::new().map_err(|error| format!("keep output: {error}"))?;
     let file = || said.reopen().map(Stdio::from).unwrap_or_else(|_| Stdio::null());
     let mut child = command

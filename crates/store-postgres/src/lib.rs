@@ -17,7 +17,8 @@
 //! transaction, there are no session locks. A pooler in transaction mode may stand between; give
 //! [`Options::listen_url`] the server itself then.
 //!
-//! The tables are described in `schema.sql`, for people too: anybody may read them while nodes work.
+//! The tables are described in `schema.sql`, for people too: anybody may read them while nodes
+//! work.
 //!
 //! Not here: what an owner does with the rows, and when it takes or gives up a shard. That is the
 //! worker's.

@@ -30,6 +30,11 @@ impl Pool {
         Pool { connector, schema, idle, permits }
     }
 
+    /// Takes in a connection that was made for something else.
+    pub(crate) fn give(&self, client: Client) {
+        self.idle().push(client);
+    }
+
     /// Asks one question.
     pub(crate) async fn ask(&self, statement: Statement<'_>) -> Result<Vec<Row>> {
         let mut answers = self.ask_all(&[statement]).await?;

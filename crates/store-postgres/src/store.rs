@@ -77,8 +77,8 @@ impl PostgresStore {
         let connected = connector.connect().await;
         let client = connected.map_err(|error| connector.trouble(error))?;
         migrate(&client, &connector, &schema).await?;
-        drop(client);
         let inner = Arc::new(Inner::new(connector.clone(), schema.clone(), &options));
+        inner.control.give(client);
         aside::clear(&inner.control).await?;
         let mut first = inner.lanes[0].lock().await;
         first.open().await?;

@@ -2,7 +2,8 @@
 //!
 //! Pure. The database said no to the batch as a whole; here its steps are gone through one by one
 //! with what was read, each seeing what those before it leave behind. A step whose id is taken or
-//! whose instance is closed is left out, and a row that cannot be written is an error that names it.
+//! whose instance is closed is left out, and a row that cannot be written is an error that names
+//! it.
 
 use std::collections::{HashMap, HashSet};
 

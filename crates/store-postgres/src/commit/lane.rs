@@ -158,8 +158,8 @@ impl Lane {
         Lane { shared, number, n: 0, client: None, doubt: false, seen: None, rewinds: 0 }
     }
 
-    /// Writes the whole batch, or nothing of it, and says whether others should hear of it. An owner
-    /// brings the fence that it must be inside.
+    /// Writes the whole batch, or nothing of it, and says whether others should hear of it. An
+    /// owner brings the fence that it must be inside.
     pub(crate) async fn commit(
         &mut self,
         batch: &[Step],

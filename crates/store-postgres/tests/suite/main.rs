@@ -5,6 +5,7 @@
 mod conformance;
 mod lost;
 mod members;
+mod pooled;
 mod proxy;
 mod refusals;
 mod sharing;
