@@ -64,7 +64,7 @@ pub(crate) fn pooler() -> Result<PathBuf, String> {
     if !Path::new("/usr/bin/apt-get").exists() {
         return Err(advice);
     }
-    // Its package would start it as a service, which this script forbids; the tests start their own.
+    // Its package would start it as a service, which this forbids; the tests start their own.
     let quietly = "if [ ! -e /usr/sbin/policy-rc.d ]; then \
                        trap 'rm -f /usr/sbin/policy-rc.d' EXIT && \
                        printf '#!/bin/sh\\nexit 101\\n' > /usr/sbin/policy-rc.d && \

@@ -1,10 +1,16 @@
 //! PgBouncer in transaction mode in front of a server, for tests of what a pooler forgets.
 
 use std::fs;
+use std::net::TcpStream;
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::process::{Process, free_port, output};
 use crate::{ROLE, find};
+
+/// How long it may take to start; it begins to listen only after its program has returned.
+const START: Duration = Duration::from_secs(30);
 
 /// A running pooler. It ends with its server.
 #[derive(Debug)]
@@ -37,6 +43,14 @@ impl Pooler {
         }
         let mut command: Command = process.command(&program);
         output(command.arg("-d").arg(file("pgbouncer.ini")))?;
+        let begun = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            if begun.elapsed() > START {
+                let log = fs::read_to_string(file("pgbouncer.log")).unwrap_or_default();
+                return Err(format!("it does not answer; its log says:\n{log}"));
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
         Ok(Pooler { port })
     }
 

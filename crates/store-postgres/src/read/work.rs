@@ -1,5 +1,7 @@
 //! What the owner reads to do its work.
 
+use std::collections::HashMap;
+
 use resurgam_core::{CallKey, Event, Payload, RunKey, Seq, Shard, Timestamp, Uid};
 use resurgam_store::rows::{
     AttemptRow, DueMessage, DueTask, InstanceRow, PolicyRow, RunRecord, TaskRecord, TaskRow,
@@ -17,7 +19,7 @@ use crate::statement::Statement;
 /// How many rows of a call's ledger an attempt is given, from each end.
 const LEDGER_ENDS: i64 = 10;
 
-/// Each shard is read along its index and no further than the limit; only what is left is sorted.
+/// Each shard is read along its index and no further than its part; only what is left is sorted.
 const DUE_TASKS: &str = "
     SELECT t.uid, t.run, t.seq, t.wake_at, t.queue, t.name
     FROM unnest($1::smallint[]) AS s(shard)
@@ -25,7 +27,7 @@ const DUE_TASKS: &str = "
         SELECT uid, run, seq, wake_at, queue, name, lane FROM @task
         WHERE shard = s.shard AND claimed_by IS NULL AND bad IS NULL AND wake_at < $2
           AND ($3::text[] IS NULL OR name = ANY($3))
-        ORDER BY wake_at, lane LIMIT $4) AS t
+        ORDER BY wake_at, lane LIMIT $5) AS t
     ORDER BY t.wake_at, t.lane, t.uid, t.seq LIMIT $4";
 
 const DUE_MESSAGES: &str = "
@@ -34,7 +36,7 @@ const DUE_MESSAGES: &str = "
     CROSS JOIN LATERAL (
         SELECT uid, due_at, arrival FROM @message
         WHERE shard = s.shard AND bad IS NULL AND NOT parked AND due_at < $2
-        ORDER BY due_at, arrival LIMIT $3) AS m
+        ORDER BY due_at, arrival LIMIT $4) AS m
     ORDER BY m.due_at, m.arrival LIMIT $3";
 
 fn shards(shards: &[Shard]) -> impl Iterator<Item = i16> {
@@ -49,20 +51,47 @@ pub(crate) async fn due_tasks(
     before: Timestamp,
     limit: usize,
 ) -> Result<Vec<DueTask>> {
-    let due = Statement::rows("look for tasks that are due", DUE_TASKS)
-        .shards(shards(among))
-        .big(before.as_millis())
-        .list(known.map(<[String]>::to_vec))
-        .big(whole(limit as u64));
-    many(pool, Table::Task, due, |row| {
-        Ok(DueTask {
-            call: decode::call(row)?,
-            wake_at: decode::timestamp(row, 3)?,
-            queue: get(row, 4)?,
-            name: get(row, 5)?,
-        })
+    let ask = async |part: usize| {
+        let due = Statement::rows("look for tasks that are due", DUE_TASKS)
+            .shards(shards(among))
+            .big(before.as_millis())
+            .list(known.map(<[String]>::to_vec))
+            .big(whole(limit as u64))
+            .big(whole(part as u64));
+        many(pool, Table::Task, due, due_task).await
+    };
+    let part = part(limit, among.len());
+    let found = ask(part).await?;
+    match part < limit && is_cut(part, found.iter().map(|task| task.call.run.uid)) {
+        true => ask(limit).await,
+        false => Ok(found),
+    }
+}
+
+fn due_task(row: &Row) -> decode::Decoded<DueTask> {
+    Ok(DueTask {
+        call: decode::call(row)?,
+        wake_at: decode::timestamp(row, 3)?,
+        queue: get(row, 4)?,
+        name: get(row, 5)?,
     })
-    .await
+}
+
+/// How many rows of each shard are read at first: several times its even share. Reading as many as
+/// are asked for in all would be hundreds of times too many in a long queue.
+fn part(limit: usize, shards: usize) -> usize {
+    limit.min(16 + 4 * limit / shards.max(1))
+}
+
+/// True when all that was read of some shard is among what was found: there may be more of it that
+/// belongs there too.
+fn is_cut(part: usize, found: impl Iterator<Item = Uid>) -> bool {
+    let mut counts = HashMap::new();
+    found.into_iter().any(|uid| {
+        let count = counts.entry(uid.shard()).or_insert(0_usize);
+        *count += 1;
+        *count >= part
+    })
 }
 
 /// Messages that are due.
@@ -72,16 +101,27 @@ pub(crate) async fn due_messages(
     before: Timestamp,
     limit: usize,
 ) -> Result<Vec<DueMessage>> {
-    let due = Statement::rows("look for messages that are due", DUE_MESSAGES)
-        .shards(shards(among))
-        .big(before.as_millis())
-        .big(whole(limit as u64));
-    let rows = pool.ask(due).await?;
-    let read = |row: &Row| {
-        Ok(DueMessage { uid: decode::uid(row, 0)?, due_at: decode::timestamp(row, 1)? })
+    let what = "look for messages that are due";
+    let ask = async |part: usize| {
+        let due = Statement::rows(what, DUE_MESSAGES)
+            .shards(shards(among))
+            .big(before.as_millis())
+            .big(whole(limit as u64))
+            .big(whole(part as u64));
+        let rows = pool.ask(due).await?;
+        let found: decode::Decoded<Vec<DueMessage>> = rows.iter().map(due_message).collect();
+        found.map_err(|why| Error::data(what).because(why))
     };
-    let found: std::result::Result<Vec<DueMessage>, Unreadable> = rows.iter().map(read).collect();
-    found.map_err(|why| Error::data("look for messages that are due").because(why))
+    let part = part(limit, among.len());
+    let found = ask(part).await?;
+    match part < limit && is_cut(part, found.iter().map(|message| message.uid)) {
+        true => ask(limit).await,
+        false => Ok(found),
+    }
+}
+
+fn due_message(row: &Row) -> decode::Decoded<DueMessage> {
+    Ok(DueMessage { uid: decode::uid(row, 0)?, due_at: decode::timestamp(row, 1)? })
 }
 
 /// Tasks that another node has claimed.

@@ -169,6 +169,29 @@ async fn messages_of_many_processes_are_read_in_the_order_of_their_acknowledgeme
 }
 
 #[tokio::test]
+async fn a_crowded_shard_is_read_as_far_as_it_must_be() {
+    let store = open().await;
+    // All in one shard, but for one that is due last.
+    let mut crowded: Vec<u128> =
+        (1..).filter(|number| run(*number).uid.shard().0 == 7).take(60).collect();
+    crowded.push((1..).find(|number| run(*number).uid.shard().0 != 7).unwrap());
+    let steps = crowded.iter().zip(0..).map(|(number, nth)| {
+        let mut step = start(*number);
+        if let [resurgam_store::TaskWrite::Insert(task)] = &mut step.tasks[..] {
+            task.wake_at = resurgam_core::Timestamp::from_millis(nth);
+        }
+        step
+    });
+    write(&store, steps.collect::<Vec<Step>>()).await;
+    let due = store.due_tasks(None, LATER, 50).await.unwrap();
+    let due: Vec<i64> = due.iter().map(|task| task.wake_at.as_millis()).collect();
+    assert_eq!(due, (0..50).collect::<Vec<i64>>());
+    assert_eq!(store.due_tasks(None, LATER, 1_000).await.unwrap().len(), 61);
+    assert_eq!(store.due_messages(LATER, 1_000).await.unwrap().len(), 61);
+    assert_eq!(store.due_messages(LATER, 59).await.unwrap().len(), 59);
+}
+
+#[tokio::test]
 async fn many_programs_that_start_at_once_make_the_schema_once() {
     let database = Server::shared().database().await;
     let url = database.url();
