@@ -24,8 +24,8 @@ mod pooler;
 mod process;
 mod user;
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::OnceCell;
 use tokio_postgres::NoTls;
@@ -39,7 +39,10 @@ pub struct Server {
     process: Process,
     pooler: OnceLock<Pooler>,
     template: OnceCell<String>,
+    strategy: OnceCell<&'static str>,
     made: AtomicU64,
+    /// Databases that nobody needs any more.
+    left: Mutex<Vec<String>>,
 }
 
 /// A database of one test.
@@ -73,8 +76,14 @@ impl Server {
     pub fn start() -> Server {
         let started = find::programs().and_then(|programs| Process::start(&programs));
         let process = started.unwrap_or_else(|why| panic!("start a PostgreSQL server: {why}"));
-        let (pooler, template) = (OnceLock::new(), OnceCell::new());
-        Server { process, pooler, template, made: AtomicU64::new(0) }
+        Server {
+            process,
+            pooler: OnceLock::new(),
+            template: OnceCell::new(),
+            strategy: OnceCell::new(),
+            made: AtomicU64::new(0),
+            left: Mutex::default(),
+        }
     }
 
     /// An empty database.
@@ -91,15 +100,37 @@ impl Server {
         let template = self.template.get_or_init(async || {
             let template = self.create("template0").await;
             prepare(template.url()).await;
-            template.name
+            let name = template.name.clone();
+            // The original outlives its copies.
+            std::mem::forget(template);
+            name
         });
         self.create(template.await).await
     }
 
     async fn create(&self, template: &str) -> Database<'_> {
         let name = format!("test_{}", self.made.fetch_add(1, Ordering::Relaxed));
-        self.run(&format!("CREATE DATABASE {name} TEMPLATE {template}")).await;
+        let left: Vec<String> = self.left().drain(..).collect();
+        for name in left {
+            self.run(&format!("DROP DATABASE {name} WITH (FORCE)")).await;
+        }
+        let strategy = self.strategy.get_or_init(|| self.find_strategy()).await;
+        self.run(&format!("CREATE DATABASE {name} TEMPLATE {template} {strategy}")).await;
         Database { server: self, name }
+    }
+
+    /// Copying files is the fastest way where nothing is synced, and the only one before version
+    /// 15, which does not know the word.
+    async fn find_strategy(&self) -> &'static str {
+        let version = ask(&self.url("postgres"), "SHOW server_version_num").await;
+        match version.parse::<u32>() {
+            Ok(150_000..) => "STRATEGY FILE_COPY",
+            _ => "",
+        }
+    }
+
+    fn left(&self) -> MutexGuard<'_, Vec<String>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs SQL as the superuser in the database `postgres`.
@@ -175,18 +206,29 @@ impl Database<'_> {
 
     /// The single value that a query answers, as text.
     pub async fn ask(&self, sql: &str) -> String {
-        let (client, connection) = tokio_postgres::connect(&self.url(), NoTls).await.expect(sql);
-        let driver = tokio::spawn(connection);
-        let messages = client.simple_query(sql).await.expect(sql);
-        drop(client);
-        // The connection's own end is no news once the answer is here.
-        let _ = driver.await;
-        let row = messages.iter().find_map(|message| match message {
-            tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0),
-            _ => None,
-        });
-        row.unwrap_or_default().to_string()
+        ask(&self.url(), sql).await
     }
+}
+
+/// Dropped later, when somebody makes the next one: here nobody can wait.
+impl Drop for Database<'_> {
+    fn drop(&mut self) {
+        self.server.left().push(std::mem::take(&mut self.name));
+    }
+}
+
+async fn ask(url: &str, sql: &str) -> String {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect(sql);
+    let driver = tokio::spawn(connection);
+    let messages = client.simple_query(sql).await.expect(sql);
+    drop(client);
+    // The connection's own end is no news once the answer is here.
+    let _ = driver.await;
+    let row = messages.iter().find_map(|message| match message {
+        tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0),
+        _ => None,
+    });
+    row.unwrap_or_default().to_string()
 }
 
 async fn run(url: &str, sql: &str) {

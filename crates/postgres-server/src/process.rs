@@ -22,6 +22,9 @@ pub(crate) struct Process {
     alive: ChildStdin,
 }
 
+/// How many kilobytes must be free in memory before it is used.
+const ENOUGH: u64 = 2 << 20;
+
 /// How long the server may take to start; a busy machine takes a while.
 const START: Duration = Duration::from_secs(120);
 
@@ -43,7 +46,7 @@ impl Process {
     /// Makes a folder and starts a server in it.
     pub(crate) fn start(programs: &Path) -> Result<Process, String> {
         let user = User::find()?;
-        let folder = tempfile::Builder::new().prefix("resurgam-pg-").tempdir();
+        let folder = tempfile::Builder::new().prefix("resurgam-pg-").tempdir_in(place());
         // From here on the watcher removes it, which outlives this process.
         let folder = folder.map_err(|error| format!("make a folder: {error}"))?.keep();
         user.give(&folder).map_err(|error| format!("give {} away: {error}", folder.display()))?;
@@ -154,6 +157,20 @@ fn watch(user: &User, folder: &Path) -> Result<ChildStdin, String> {
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     let watcher = command.spawn().map_err(|error| format!("start its watcher: {error}"))?;
     watcher.stdin.ok_or_else(|| "start its watcher: it has no input".to_string())
+}
+
+/// Where folders are made: in memory where there is plenty, for a database for each test is a lot
+/// to write.
+fn place() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    let free = Command::new("df").args(["-Pk", "/dev/shm"]).output().ok().and_then(|output| {
+        let text = String::from_utf8(output.stdout).ok()?;
+        text.lines().nth(1)?.split_whitespace().nth(3)?.parse::<u64>().ok()
+    });
+    match free {
+        Some(kilobytes) if kilobytes > ENOUGH && memory.is_dir() => memory.to_path_buf(),
+        _ => std::env::temp_dir(),
+    }
 }
 
 /// A port that is free now. Somebody may take it meanwhile; then the start fails and says so.
