@@ -167,6 +167,15 @@ impl Server {
         self.process.port()
     }
 
+    /// Offers encryption over TCP with this certificate and its key, both as PEM.
+    pub async fn use_certificate(&self, certificate: &str, key: &str) {
+        let files = [("server.crt", certificate), ("server.key", key)];
+        let written = files.iter().try_for_each(|(name, text)| self.process.write(name, text));
+        written.unwrap_or_else(|why| panic!("offer encryption: {why}"));
+        self.run("ALTER SYSTEM SET ssl = on").await;
+        self.run("SELECT pg_reload_conf()").await;
+    }
+
     /// Stops at once, as if the machine had lost its power, and says nothing to anybody.
     pub fn kill(&self) {
         self.process.stop_immediately();

@@ -117,6 +117,19 @@ impl Process {
         output(&mut command)
     }
 
+    /// Writes a file that only the server may read.
+    pub(crate) fn write(&self, name: &str, text: &str) -> Result<(), String> {
+        let file = self.data().join(name);
+        let failed = |error| format!("write {}: {error}", file.display());
+        fs::write(&file, text).map_err(failed)?;
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        }
+        self.give(&file)
+    }
+
     /// Gives a file to whoever runs the server.
     pub(crate) fn give(&self, file: &Path) -> Result<(), String> {
         self.user.give(file).map_err(|error| format!("give {} away: {error}", file.display()))

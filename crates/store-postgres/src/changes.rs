@@ -26,9 +26,11 @@ use crate::statement::{Schema, Statement};
 
 /// The pause after news.
 const SOON: Duration = Duration::from_millis(20);
-/// The longest pause: with a beat every 1.2 seconds an idle node makes fewer than three statements
+/// The longest pause: with a beat every 1.25 seconds an idle node makes fewer than three statements
 /// a second.
 const IDLE: Duration = Duration::from_millis(480);
+/// The shortest pause, however many hints come.
+const AT_LEAST: Duration = Duration::from_millis(5);
 /// How many commits share a hint: all within this time.
 const TOGETHER: Duration = Duration::from_millis(5);
 
@@ -79,8 +81,9 @@ pub(crate) async fn look(changes: Arc<Changes>, pool: Arc<Pool>, writer: String)
             changes.changed();
         }
         pause = if news { SOON } else { (pause * 2).min(IDLE) };
+        sleep(AT_LEAST).await;
         tokio::select! {
-            () = sleep(pause) => {}
+            () = sleep(pause - AT_LEAST) => {}
             () = changes.hinted.notified() => pause = SOON,
         }
     }

@@ -174,7 +174,7 @@ impl Lane {
             Fate::Refused(..) => self.carefully(batch, fence).await?,
         };
         self.count(batch, &results);
-        Ok((results, plan.news))
+        Ok((results, plan.is_news(fence)))
     }
 
     /// Connects, so that the first commit finds everything ready.

@@ -13,6 +13,7 @@ use resurgam_store::{Birth, InstanceWrite, MessageWrite, Step, TaskWrite};
 use super::message;
 use super::waves::Need::{Alone, Shared};
 use super::waves::{Thing, Waves};
+use crate::ownership::Fence;
 
 /// What a batch writes.
 #[derive(Default)]
@@ -25,8 +26,10 @@ pub(crate) struct Plan<'b> {
     pub(crate) kv: BTreeMap<(Uid, &'b str), &'b KvRow>,
     /// Shards whose owner alone may write what is written there.
     pub(crate) owned: BTreeSet<Shard>,
-    /// Whether others should hear of it: something starts, ends or is told.
-    pub(crate) news: bool,
+    /// Shards in which something starts or is told, which concerns their owner.
+    told: BTreeSet<Shard>,
+    /// Whether an instance ends, which concerns whoever waits for it.
+    ends: bool,
     /// How many rows have an arrival so far.
     arrivals: i64,
 }
@@ -96,6 +99,12 @@ impl<'b> Plan<'b> {
         &self.placed
     }
 
+    /// Whether others should hear of it. What an owner tells its own shards it knows already.
+    pub(crate) fn is_news(&self, fence: Option<&Fence>) -> bool {
+        let is_own = |shard: &Shard| fence.is_some_and(|fence| fence.has(*shard));
+        self.ends || !self.told.iter().all(is_own)
+    }
+
     /// Adds a step that is written, with what becomes of the instances that it starts.
     pub(crate) fn add(&mut self, step: &'b Step, births: &[Born]) {
         if let Some(write) = &step.instance {
@@ -139,7 +148,7 @@ impl<'b> Plan<'b> {
             }
             InstanceWrite::Status { uid, status, outcome, compensation, error, closed_at } => {
                 self.owned.insert(uid.shard());
-                self.news |= status.is_closed();
+                self.ends |= status.is_closed();
                 let needs = [Alone(Thing::Instance(*uid)), Shared(Thing::Replacing)];
                 let wave = self.waves.place(&needs);
                 self.wave(wave).statuses.push(StatusWrite {
@@ -155,7 +164,7 @@ impl<'b> Plan<'b> {
     }
 
     fn start(&mut self, row: &'b InstanceRow, replace_closed: bool) {
-        self.news = true;
+        self.told.insert(row.uid.shard());
         let mut needs = vec![Alone(Thing::Instance(row.uid)), Alone(Thing::Id(&row.id))];
         needs.extend(row.request_id.as_deref().map(|request| Alone(Thing::Request(request))));
         needs.extend(replace_closed.then_some(Alone(Thing::Replacing)));
@@ -236,7 +245,7 @@ impl<'b> Plan<'b> {
     }
 
     fn new_message(&mut self, row: &'b MessageRow) -> NewMessage<'b> {
-        self.news = true;
+        self.told.insert(row.uid.shard());
         let (run, stored) = message::stored(&row.body);
         NewMessage { arrival: self.arrival(), row, run, stored }
     }

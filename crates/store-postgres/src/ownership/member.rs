@@ -1,8 +1,8 @@
 //! A node among others: what a loop calls to beat, to watch and to move shards.
 //!
-//! It decides nothing on its own. A loop beats as [`beat_every`](super::beat_every) says and looks
-//! about as often; [`look`](Member::look) says what should move, and the loop moves it when it is
-//! ready: taking is at once, and what is given up is first brought to rest.
+//! It decides nothing on its own. A loop beats as [`beat_every`](super::beat_every) says;
+//! [`beat`](Member::beat) also says what should move, and the loop moves it when it is ready: taking
+//! is at once, and what is given up is first brought to rest.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,9 +25,11 @@ pub struct Member {
     view: View,
 }
 
-/// What a look found.
+/// What a beat found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
+    /// False when others took this node for dead and removed it: it must join anew.
+    pub alive: bool,
     /// What should be taken and given up.
     pub moves: Moves,
     /// Shards that another node took from us: their runs must be dropped.
@@ -58,15 +60,19 @@ impl Member {
         })
     }
 
-    /// Shows that it is alive; false when others took it for dead and removed it.
-    pub async fn beat(&mut self) -> Result<bool> {
+    /// Shows that it is alive, looks around and says what should move.
+    pub async fn beat(&mut self) -> Result<Moved> {
         // The time before the statement: it is what the others have seen at the latest.
         let now = Instant::now();
-        let alive = rows::beat(&self.inner.control, &self.node).await?;
+        let (alive, view) = rows::beat(&self.inner.control, &self.node).await?;
         if alive {
             self.beaten = now;
         }
-        Ok(alive)
+        let beats = view.nodes.iter().map(|row| (row.node.as_str(), row.beat));
+        self.observer.look(self.born.elapsed(), beats);
+        let moved = self.moved(alive, &view);
+        self.view = view;
+        Ok(moved)
     }
 
     /// Whether it may begin an attempt: not when it could not beat for two thirds of a lease, for
@@ -80,25 +86,7 @@ impl Member {
         self.epochs.keys().copied()
     }
 
-    /// Looks around and says what should move.
-    pub async fn look(&mut self) -> Result<Moved> {
-        let view = rows::look(&self.inner.control).await?;
-        let beats = view.nodes.iter().map(|row| (row.node.as_str(), row.beat));
-        self.observer.look(self.born.elapsed(), beats);
-        let is_dead = |node: &str| node != self.node && self.observer.is_dead(node);
-        let nodes = view.nodes.iter().map(|row| row.node.as_str());
-        let dead: Vec<String> =
-            nodes.clone().filter(|node| is_dead(node)).map(str::to_string).collect();
-        let live: Vec<&str> = nodes.filter(|node| !is_dead(node)).collect();
-        let owners: Vec<(Shard, Option<&str>)> =
-            view.shards.iter().map(|(shard, owner, _)| (*shard, owner.as_deref())).collect();
-        let moves = spread(&self.node, &live, &owners);
-        let lost = self.lost(&view);
-        self.view = view;
-        Ok(Moved { moves, lost, dead })
-    }
-
-    /// Takes shards that were free at the last look; those that it got. Only from here on may they
+    /// Takes shards that were free at the last beat; those that it got. Only from here on may they
     /// be read: the owner before can write nothing any more.
     pub async fn take(&mut self, shards: &[Shard]) -> Result<Vec<Shard>> {
         let wanted: Vec<(Shard, i64)> = self
@@ -132,6 +120,18 @@ impl Member {
         self.epochs.clear();
         self.refence();
         rows::leave(&self.inner.control, &self.node).await
+    }
+
+    fn moved(&mut self, alive: bool, view: &View) -> Moved {
+        let is_dead = |node: &str| node != self.node && self.observer.is_dead(node);
+        let nodes = view.nodes.iter().map(|row| row.node.as_str());
+        let dead: Vec<String> =
+            nodes.clone().filter(|node| is_dead(node)).map(str::to_string).collect();
+        let live: Vec<&str> = nodes.filter(|node| !is_dead(node)).collect();
+        let owners: Vec<(Shard, Option<&str>)> =
+            view.shards.iter().map(|(shard, owner, _)| (*shard, owner.as_deref())).collect();
+        let moves = spread(&self.node, &live, &owners);
+        Moved { alive, moves, lost: self.lost(view), dead }
     }
 
     fn lost(&mut self, view: &View) -> Vec<Shard> {

@@ -55,6 +55,11 @@ impl Fence {
         self.epochs.keys().copied()
     }
 
+    /// Whether a shard is ours as far as we know.
+    pub(crate) fn has(&self, shard: Shard) -> bool {
+        self.epochs.contains_key(&shard)
+    }
+
     /// The epochs of these shards, unless one is not ours.
     pub(crate) fn epochs(&self, of: impl Iterator<Item = Shard>) -> Result<Vec<(Shard, i64)>> {
         of.map(|shard| match self.epochs.get(&shard) {

@@ -49,11 +49,16 @@ const JOIN: &str = "
     VALUES ($1, 0, $2, $3, (extract(epoch FROM now()) * 1000)::bigint, $4, $5)
     ON CONFLICT (node) DO UPDATE SET beat = @node.beat + 1, started_at = excluded.started_at";
 
-const BEAT: &str = "UPDATE @node SET beat = beat + 1 WHERE node = $1 RETURNING beat";
-
-const NODES: &str = "SELECT node, beat, queues, build, pid, program, started_at FROM @node";
-
-const SHARDS: &str = "SELECT shard, owner, epoch FROM @shard ORDER BY shard";
+/// Beats and looks in one statement, for an idle node should hardly be felt: the row without a name
+/// tells whether the beat found its node, and who has which shard; the others are the nodes.
+const LOOK: &str = "
+    WITH beaten AS (UPDATE @node SET beat = beat + 1 WHERE node = $1 RETURNING 1)
+    SELECT NULL::text, (SELECT count(*) FROM beaten), NULL::text[], NULL::text, NULL::bigint,
+           NULL::text, NULL::bigint, array_agg(owner ORDER BY shard), array_agg(epoch ORDER BY shard)
+    FROM @shard
+    UNION ALL
+    SELECT node, beat, queues, build, pid, program, started_at, NULL::text[], NULL::bigint[]
+    FROM @node";
 
 /// Waits for commits of the owner before, in the order in which commits lock, and takes only what
 /// nobody has taken meanwhile.
@@ -90,25 +95,28 @@ pub(super) async fn join(
     pool.ask(join).await.map(drop)
 }
 
-/// Raises a node's beat; false when somebody has removed its row.
-pub(super) async fn beat(pool: &Pool, node: &str) -> Result<bool> {
-    let beat = pool.ask(Statement::rows("beat", BEAT).text(node)).await?;
-    Ok(!beat.is_empty())
+/// Raises a node's beat, and tells who is there and who has what; false when somebody has removed
+/// its row.
+pub(super) async fn beat(pool: &Pool, node: &str) -> Result<(bool, View)> {
+    view(pool.ask(Statement::rows("beat", LOOK).maybe_text(Some(node))).await?)
 }
 
-/// Who is there, and who has what, both at one moment.
+/// Who is there, and who has what.
 pub(super) async fn look(pool: &Pool) -> Result<View> {
+    let look = Statement::rows("look who works on what", LOOK).maybe_text(None::<&str>);
+    Ok(view(pool.ask(look).await?)?.1)
+}
+
+fn view(rows: Vec<Row>) -> Result<(bool, View)> {
     let what = "look who works on what";
-    let questions = [Statement::rows(what, NODES), Statement::rows(what, SHARDS)];
-    let answers = pool.ask_all(&questions).await?;
-    let [nodes, shards] = answers.as_slice() else {
+    let unreadable = |why: Unreadable| Error::data(what).because(why);
+    let is_node = |row: &&Row| row.try_get::<_, Option<&str>>(0).is_ok_and(|node| node.is_some());
+    let Some(shards) = rows.iter().find(|row| !is_node(row)) else {
         return Err(Error::transient(format!("{what}: no answer")));
     };
-    let unreadable = |why: Unreadable| Error::data(what).because(why);
-    Ok(View {
-        nodes: nodes.iter().map(node).collect::<Decoded<_>>().map_err(unreadable)?,
-        shards: shards.iter().map(shard).collect::<Decoded<_>>().map_err(unreadable)?,
-    })
+    let nodes = rows.iter().filter(is_node).map(node).collect::<Decoded<_>>().map_err(unreadable)?;
+    let (beaten, shards) = shards_of(shards).map_err(unreadable)?;
+    Ok((beaten, View { nodes, shards }))
 }
 
 /// Takes shards that are still at these epochs; those that were got, with their new epochs.
@@ -152,6 +160,10 @@ fn node(row: &Row) -> Decoded<NodeRow> {
     })
 }
 
-fn shard(row: &Row) -> Decoded<(Shard, Option<String>, i64)> {
-    Ok((Shard(get::<i16>(row, 0)?.cast_unsigned()), get(row, 1)?, get(row, 2)?))
+fn shards_of(row: &Row) -> Decoded<(bool, Vec<(Shard, Option<String>, i64)>)> {
+    let owners: Option<Vec<Option<String>>> = get(row, 7)?;
+    let epochs: Option<Vec<i64>> = get(row, 8)?;
+    let both = owners.unwrap_or_default().into_iter().zip(epochs.unwrap_or_default());
+    let shards = Shard::all().zip(both).map(|(shard, (owner, epoch))| (shard, owner, epoch));
+    Ok((get::<i64>(row, 1)? == 1, shards.collect()))
 }

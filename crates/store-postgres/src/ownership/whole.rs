@@ -134,12 +134,12 @@ async fn beat(inner: Weak<Inner>, node: String, every: Duration, leaving: Leavin
             return;
         }
         match rows::beat(&inner.control, &node).await {
-            Ok(true) => {}
-            Ok(false) if inner.is_fenced_as(&node) => {
+            Ok((true, _)) => {}
+            Ok((false, _)) if inner.is_fenced_as(&node) => {
                 tracing::warn!(node, "others took this node for dead");
                 return;
             }
-            Ok(false) => return,
+            Ok((false, _)) => return,
             Err(error) => tracing::warn!(%error, "a beat did not get through"),
         }
     }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod conformance;
+mod encrypted;
 mod lost;
 mod members;
 mod pooled;

@@ -28,8 +28,8 @@ impl Node {
 
     /// What a loop does: beat, look, move.
     async fn turn(&mut self) -> Vec<String> {
-        assert!(self.member.beat().await.unwrap());
-        let moved = self.member.look().await.unwrap();
+        let moved = self.member.beat().await.unwrap();
+        assert!(moved.alive);
         self.member.take(&moved.moves.take).await.unwrap();
         self.member.release(&moved.moves.release).await.unwrap();
         moved.dead
@@ -103,7 +103,8 @@ async fn a_node_that_stands_still_for_a_lease_loses_its_shards_and_cannot_write(
     // It wakes up.
     assert!(!b.member.may_begin());
     assert!(b.store.commit([note(number, 3)].into()).await.unwrap_err().is_fenced());
-    assert!(!b.member.beat().await.unwrap());
-    assert_eq!(b.member.look().await.unwrap().lost.len(), 128);
+    let moved = b.member.beat().await.unwrap();
+    assert!(!moved.alive);
+    assert_eq!(moved.lost.len(), 128);
     write(&a.store, [note(number, 3)]).await;
 }
