@@ -89,7 +89,7 @@ impl Process {
         let settings = format!(
             "\nlisten_addresses = '127.0.0.1'\nport = {}\nunix_socket_directories = '{}'\n\
              fsync = off\nmax_connections = 500\nmax_prepared_transactions = 0\n\
-             log_min_messages = warning\nautovacuum_naptime = 10s\n",
+             log_min_messages = warning\nautovacuum = off\n",
             self.port,
             self.folder.display()
         );

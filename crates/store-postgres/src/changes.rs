@@ -26,7 +26,7 @@ use crate::statement::{Schema, Statement};
 
 /// The pause after news.
 const SOON: Duration = Duration::from_millis(20);
-/// The longest pause: with a beat every 1.25 seconds an idle node makes fewer than three statements
+/// The longest pause: with a beat every 1.4 seconds an idle node makes fewer than three statements
 /// a second.
 const IDLE: Duration = Duration::from_millis(480);
 /// The shortest pause, however many hints come.

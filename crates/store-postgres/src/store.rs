@@ -114,8 +114,10 @@ impl PostgresStore {
         Member::join(self.inner.clone(), node, queues, build).await
     }
 
-    /// Ends the connections. Later calls are errors.
+    /// Gives up what is still held by a right to work that was dropped, and ends the connections.
+    /// Later calls are errors.
     pub async fn close(&self) {
+        self.inner.whole.finish(&self.inner).await;
         self.tasks.iter().for_each(JoinHandle::abort);
         self.inner.free.close();
         self.inner.readers.close();

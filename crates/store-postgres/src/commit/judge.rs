@@ -159,3 +159,90 @@ fn must(holds: bool, verb: &str, call: CallKey, why: &str) -> Result<()> {
         false => Err(Error::data(format!("{verb} the task of call {call}: {why}"))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use StepResult::{Closed, Duplicate, Written};
+    use resurgam_core::{Payload, Timestamp};
+    use resurgam_store::MessageWrite;
+    use resurgam_store::rows::{Message, MessageRow, Status};
+
+    use super::*;
+
+    const A: Uid = Uid(1);
+    const B: Uid = Uid(2);
+
+    fn instance(uid: Uid, id: &str) -> InstanceRow {
+        InstanceRow::new(uid, id, "fulfil", Payload::null(), Timestamp::EPOCH)
+    }
+
+    fn start(uid: Uid, id: &str, replace_closed: bool) -> Step {
+        let write = InstanceWrite::Insert { row: instance(uid, id), replace_closed };
+        Step { instance: Some(write), ..Step::default() }
+    }
+
+    fn set(uid: Uid, status: Status) -> Step {
+        let write = InstanceWrite::Status {
+            uid,
+            status,
+            outcome: None,
+            compensation: None,
+            error: None,
+            closed_at: None,
+        };
+        Step { instance: Some(write), ..Step::default() }
+    }
+
+    fn tell(uid: Uid) -> Step {
+        let body = Message::Cancel { reason: String::new() };
+        let row = MessageRow { uid, id: "m".into(), due_at: Timestamp::EPOCH, body };
+        Step {
+            instance: Some(InstanceWrite::Open { uid }),
+            messages: vec![MessageWrite::Insert(row)],
+            ..Step::default()
+        }
+    }
+
+    /// What becomes of a batch when `a` is held by this instance, open or closed.
+    fn check(closed: Option<bool>, batch: &[Step]) -> Vec<StepResult> {
+        let mut known = Known::default();
+        if let Some(closed) = closed {
+            known.holders.insert("a".to_string(), A);
+            known.closed.insert(A, closed);
+        }
+        judge(batch, known).expect("no row is to blame").1
+    }
+
+    #[test]
+    fn a_start_wins_its_id_or_is_a_duplicate() {
+        assert_eq!(check(None, &[start(B, "a", false)]), [Written]);
+        assert_eq!(check(Some(false), &[start(B, "a", false)]), [Duplicate]);
+        assert_eq!(check(Some(false), &[start(B, "a", true)]), [Duplicate]);
+        assert_eq!(check(Some(true), &[start(B, "a", false)]), [Duplicate]);
+        assert_eq!(check(Some(true), &[start(B, "a", true)]), [Written]);
+        let twice = [start(A, "a", false), start(B, "a", true)];
+        assert_eq!(check(None, &twice), [Written, Duplicate]);
+    }
+
+    #[test]
+    fn each_step_sees_what_those_before_it_leave_behind() {
+        let batch =
+            [start(B, "a", true), set(A, Status::Completed), tell(A), start(B, "a", true), tell(B)];
+        assert_eq!(check(Some(false), &batch), [Duplicate, Written, Closed, Written, Written]);
+    }
+
+    #[test]
+    fn a_birth_knows_its_own_start_from_that_of_another() {
+        let body = Message::Start;
+        let start = MessageRow { uid: B, id: "s".into(), due_at: Timestamp::EPOCH, body };
+        let birth =
+            |uid, id: &str| Birth { row: instance(uid, id), start: start.clone(), otherwise: None };
+        let mut known = Known::default();
+        known.holders.insert("a".to_string(), A);
+        known.closed.insert(A, false);
+        assert_eq!(known.birth(&birth(A, "a")), Born::Before);
+        assert_eq!(known.birth(&birth(B, "a")), Born::IdTaken);
+        assert_eq!(known.birth(&birth(B, "b")), Born::New);
+        assert_eq!(known.birth(&birth(B, "b")), Born::Before);
+    }
+}

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use resurgam_core::Shard;
+use resurgam_core::{Shard, Timestamp};
 use resurgam_store::Result;
 
 use super::{Fence, Moves, Observer, View, rows, spread};
@@ -22,12 +22,15 @@ pub struct Member {
     beaten: Instant,
     observer: Observer,
     epochs: BTreeMap<Shard, i64>,
-    view: View,
+    /// Every shard with its epoch, at the last beat.
+    shards: Vec<(Shard, i64)>,
 }
 
 /// What a beat found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moved {
+    /// The time of the database, for whoever wants to follow its clock.
+    pub now: Timestamp,
     /// False when others took this node for dead and removed it: it must join anew.
     pub alive: bool,
     /// What should be taken and given up.
@@ -56,7 +59,7 @@ impl Member {
             beaten: born,
             observer: Observer::new(lease),
             epochs: BTreeMap::new(),
-            view: View::default(),
+            shards: Vec::new(),
         })
     }
 
@@ -71,7 +74,7 @@ impl Member {
         let beats = view.nodes.iter().map(|row| (row.node.as_str(), row.beat));
         self.observer.look(self.born.elapsed(), beats);
         let moved = self.moved(alive, &view);
-        self.view = view;
+        self.shards = view.shards.iter().map(|(shard, _, epoch)| (*shard, *epoch)).collect();
         Ok(moved)
     }
 
@@ -89,13 +92,8 @@ impl Member {
     /// Takes shards that were free at the last beat; those that it got. Only from here on may they
     /// be read: the owner before can write nothing any more.
     pub async fn take(&mut self, shards: &[Shard]) -> Result<Vec<Shard>> {
-        let wanted: Vec<(Shard, i64)> = self
-            .view
-            .shards
-            .iter()
-            .filter(|(shard, ..)| shards.contains(shard))
-            .map(|(shard, _, epoch)| (*shard, *epoch))
-            .collect();
+        let seen = self.shards.iter().copied();
+        let wanted: Vec<(Shard, i64)> = seen.filter(|(shard, _)| shards.contains(shard)).collect();
         let taken = rows::take(&self.inner.control, &self.node, &wanted).await?;
         self.epochs.extend(taken.iter().copied());
         self.refence();
@@ -131,7 +129,7 @@ impl Member {
         let owners: Vec<(Shard, Option<&str>)> =
             view.shards.iter().map(|(shard, owner, _)| (*shard, owner.as_deref())).collect();
         let moves = spread(&self.node, &live, &owners);
-        Moved { alive, moves, lost: self.lost(view), dead }
+        Moved { now: view.now, alive, moves, lost: self.lost(view), dead }
     }
 
     fn lost(&mut self, view: &View) -> Vec<Shard> {

@@ -31,7 +31,7 @@ pub(crate) use whole::Whole;
 
 /// How often a node with this lease beats, often enough that a few lost beats kill nobody.
 pub fn beat_every(lease: Duration) -> Duration {
-    lease / 8
+    lease / 7
 }
 
 /// What a node must find before it writes.

@@ -29,8 +29,10 @@ pub struct NodeRow {
 }
 
 /// Who is there, and who has what.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
+    /// When, by the clock of the database.
+    pub now: Timestamp,
     /// The nodes, dead ones too.
     pub nodes: Vec<NodeRow>,
     /// Every shard with its owner and its epoch.
@@ -54,7 +56,7 @@ const JOIN: &str = "
 const LOOK: &str = "
     WITH beaten AS (UPDATE @node SET beat = beat + 1 WHERE node = $1 RETURNING 1)
     SELECT NULL::text, (SELECT count(*) FROM beaten), NULL::text[], NULL::text, NULL::bigint,
-           NULL::text, NULL::bigint, array_agg(owner ORDER BY shard), array_agg(epoch ORDER BY shard)
+           NULL::text, (extract(epoch FROM clock_timestamp()) * 1000)::bigint, array_agg(owner ORDER BY shard), array_agg(epoch ORDER BY shard)
     FROM @shard
     UNION ALL
     SELECT node, beat, queues, build, pid, program, started_at, NULL::text[], NULL::bigint[]
@@ -114,9 +116,11 @@ fn view(rows: Vec<Row>) -> Result<(bool, View)> {
     let Some(shards) = rows.iter().find(|row| !is_node(row)) else {
         return Err(Error::transient(format!("{what}: no answer")));
     };
-    let nodes = rows.iter().filter(is_node).map(node).collect::<Decoded<_>>().map_err(unreadable)?;
+    let nodes =
+        rows.iter().filter(is_node).map(node).collect::<Decoded<_>>().map_err(unreadable)?;
+    let now = get(shards, 6).map(Timestamp::from_millis).map_err(unreadable)?;
     let (beaten, shards) = shards_of(shards).map_err(unreadable)?;
-    Ok((beaten, View { nodes, shards }))
+    Ok((beaten, View { now, nodes, shards }))
 }
 
 /// Takes shards that are still at these epochs; those that were got, with their new epochs.

@@ -66,8 +66,8 @@ impl Whole {
         if let Some(owner) = self.alive(&view) {
             return Ok(Owning::Held(owner));
         }
-        for dead in view.nodes.iter().map(|row| row.node.as_str()) {
-            rows::leave(&inner.control, dead).await?;
+        for dead in self.dead(&view) {
+            rows::leave(&inner.control, &dead).await?;
         }
         rows::join(&inner.control, node, None, None).await?;
         let wanted: Vec<(Shard, i64)> =
@@ -92,6 +92,21 @@ impl Whole {
         let _asking = self.asking.lock().await;
         self.leave(inner).await?;
         Ok(self.alive(&rows::look(&inner.control).await?))
+    }
+
+    /// Ends what was begun before the store closes: a right that was dropped is given up.
+    pub(crate) async fn finish(&self, inner: &Arc<Inner>) {
+        let _asking = self.asking.lock().await;
+        if let Err(error) = self.leave(inner).await {
+            tracing::warn!(%error, "a node could not leave; others will find it dead");
+        }
+    }
+
+    /// Nodes that are known to be dead. One that has just begun and owns nothing yet is not.
+    fn dead(&self, view: &View) -> Vec<String> {
+        let observer = self.observer.lock().unwrap_or_else(PoisonError::into_inner);
+        let nodes = view.nodes.iter().map(|row| &row.node);
+        nodes.filter(|node| observer.is_dead(node)).cloned().collect()
     }
 
     /// An owner that is not known to be dead. One whose row is gone has left.
@@ -127,11 +142,7 @@ async fn beat(inner: Weak<Inner>, node: String, every: Duration, leaving: Leavin
         }
         let Some(inner) = inner.upgrade() else { return };
         if leaving.nodes().contains(&node) {
-            let _asking = inner.whole.asking.lock().await;
-            if let Err(error) = inner.whole.leave(&inner).await {
-                tracing::warn!(%error, "a node could not leave; others will find it dead");
-            }
-            return;
+            return inner.whole.finish(&inner).await;
         }
         match rows::beat(&inner.control, &node).await {
             Ok((true, _)) => {}
@@ -140,6 +151,8 @@ async fn beat(inner: Weak<Inner>, node: String, every: Duration, leaving: Leavin
                 return;
             }
             Ok((false, _)) => return,
+            // The store is closed.
+            Err(error) if error.is_unusable() => return,
             Err(error) => tracing::warn!(%error, "a beat did not get through"),
         }
     }
