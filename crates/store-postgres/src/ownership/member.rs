@@ -1,8 +1,8 @@
 //! A node among others: what a loop calls to beat, to watch and to move shards.
 //!
 //! It decides nothing on its own. A loop beats as [`beat_every`](super::beat_every) says;
-//! [`beat`](Member::beat) also says what should move, and the loop moves it when it is ready: taking
-//! is at once, and what is given up is first brought to rest.
+//! [`beat`](Member::beat) also says what should move, and the loop moves it when it is ready:
+//! taking is at once, and what is given up is first brought to rest.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -119,7 +119,8 @@ fn view(rows: Vec<Row>) -> Result<(bool, View)> {
     let nodes =
         rows.iter().filter(is_node).map(node).collect::<Decoded<_>>().map_err(unreadable)?;
     let now = get(shards, 6).map(Timestamp::from_millis).map_err(unreadable)?;
-    let (beaten, shards) = shards_of(shards).map_err(unreadable)?;
+    let beaten = get::<i64>(shards, 1).map_err(unreadable)? == 1;
+    let shards = shards_of(shards).map_err(unreadable)?;
     Ok((beaten, View { now, nodes, shards }))
 }
 
@@ -164,10 +165,9 @@ fn node(row: &Row) -> Decoded<NodeRow> {
     })
 }
 
-fn shards_of(row: &Row) -> Decoded<(bool, Vec<(Shard, Option<String>, i64)>)> {
+fn shards_of(row: &Row) -> Decoded<Vec<(Shard, Option<String>, i64)>> {
     let owners: Option<Vec<Option<String>>> = get(row, 7)?;
     let epochs: Option<Vec<i64>> = get(row, 8)?;
     let both = owners.unwrap_or_default().into_iter().zip(epochs.unwrap_or_default());
-    let shards = Shard::all().zip(both).map(|(shard, (owner, epoch))| (shard, owner, epoch));
-    Ok((get::<i64>(row, 1)? == 1, shards.collect()))
+    Ok(Shard::all().zip(both).map(|(shard, (owner, epoch))| (shard, owner, epoch)).collect())
 }
