@@ -166,6 +166,7 @@ fn task(run: RunKey, seq: u64) -> TaskRow {
         policy: "9f86d081884c7d65".into(),
         attempt: 1,
         wake_at: Timestamp::from_millis(1_700_000_000_000),
+        deadline_at: None,
         claim: Some(Claim {
             node: "node-7f9c2ba4".into(),
             token: 0x9e37_79b9_7f4a_7c15,

@@ -1,19 +1,24 @@
 //! The store's promises, each sent to the connection that keeps it.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use resurgam_core::{CallKey, Event, RunKey, Timestamp, Uid};
+use resurgam_core::{CallKey, Event, Failure, RunKey, Timestamp, Uid, UserWork};
 use resurgam_store::rows::{
-    AttemptRow, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow, Owner,
-    PolicyRow, RunRecord, TaskRecord, TaskRow,
+    AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow,
+    Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
-use resurgam_store::{Answer, Commit, Look, Own, Owning, Step, StepResult, Work};
+use resurgam_store::{
+    Access, Answer, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Inbox, InboxRow,
+    Look, Own, Owning, Retain, ScheduleRecord, Schedules, Step, StepResult, Tables, Transacted,
+    Work,
+};
 use tokio::sync::watch;
 
 use crate::pool::Pool;
-use crate::read;
 use crate::store::PostgresStore;
 use crate::trouble::within;
+use crate::{read, sweep};
 
 impl PostgresStore {
     fn pool(&self) -> &Pool {
@@ -45,9 +50,18 @@ impl Own for PostgresStore {
 
     fn disown(&self) -> Answer<'_, ()> {
         Box::pin(async {
-            self.inner.fence(None);
+            self.inner.disown();
             Ok(())
         })
+    }
+
+    /// What is committed is where it is to rest.
+    fn flush(&self) -> Answer<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn is_overtaken(&self) -> bool {
+        self.inner.overtaken.load(Ordering::Relaxed)
     }
 
     fn owner(&self) -> Answer<'_, Option<Owner>> {
@@ -56,6 +70,53 @@ impl Own for PostgresStore {
 
     fn changes(&self) -> watch::Receiver<u64> {
         self.inner.changes.told()
+    }
+}
+
+impl Tables for PostgresStore {
+    fn transact(&self, attempt: Arc<AttemptTransaction>) -> Answer<'_, Transacted> {
+        self.here(async move { self.inner.transact(&attempt).await })
+    }
+
+    fn on_tables(&self, access: Access, work: UserWork) -> Answer<'_, Result<(), Failure>> {
+        self.here(self.inner.on_tables(access, work))
+    }
+}
+
+impl Schedules for PostgresStore {
+    fn due_schedules(&self, now: Timestamp, limit: usize) -> Answer<'_, DueSchedules> {
+        self.here(
+            async move { read::due_schedules(self.pool(), &self.inner.scope(), now, limit).await },
+        )
+    }
+
+    fn waiting_schedules(&self, after: &str, limit: usize) -> Answer<'_, Vec<ScheduleRecord>> {
+        let after = after.to_string();
+        self.here(async move {
+            read::waiting_schedules(self.pool(), &self.inner.scope(), &after, limit).await
+        })
+    }
+
+    fn schedule(&self, id: &str) -> Answer<'_, Option<ScheduleRecord>> {
+        let id = id.to_string();
+        self.here(async move { read::schedule(self.pool(), &id).await })
+    }
+
+    fn schedules(&self, after: &str, limit: usize) -> Answer<'_, Vec<ScheduleRecord>> {
+        let after = after.to_string();
+        self.here(async move { read::schedules(self.pool(), &after, limit).await })
+    }
+}
+
+impl Inbox for PostgresStore {
+    fn inbox(&self, limit: usize) -> Answer<'_, Vec<InboxRow>> {
+        self.here(async move { read::inbox(self.pool(), &self.inner.scope(), limit).await })
+    }
+}
+
+impl Retain for PostgresStore {
+    fn delete_closed(&self, wanted: Deletion) -> Answer<'_, Deleted> {
+        self.here(async move { sweep::delete(self.pool(), &wanted).await })
     }
 }
 
@@ -69,6 +130,12 @@ impl Work for PostgresStore {
         self.here(async move {
             let scope = self.inner.scope();
             read::due_tasks(self.pool(), &scope, known.as_deref(), before, limit).await
+        })
+    }
+
+    fn due_deadlines(&self, before: Timestamp, limit: usize) -> Answer<'_, Vec<DueDeadline>> {
+        self.here(async move {
+            read::due_deadlines(self.pool(), &self.inner.scope(), before, limit).await
         })
     }
 
@@ -93,6 +160,10 @@ impl Work for PostgresStore {
         self.here(read::load_run(self.pool(), uid))
     }
 
+    fn due_messages_of(&self, uid: Uid, before: Timestamp) -> Answer<'_, Vec<MessageRow>> {
+        self.here(read::due_messages_of(self.pool(), uid, before))
+    }
+
     fn policy(&self, hash: &str) -> Answer<'_, Option<PolicyRow>> {
         let hash = hash.to_string();
         self.here(async move { read::policy(self.pool(), &hash).await })
@@ -110,12 +181,21 @@ impl Look for PostgresStore {
         self.here(async move { read::find_request(self.pool(), &request).await })
     }
 
+    fn signalled(&self, id: &str, request_id: &str) -> Answer<'_, bool> {
+        let (id, request) = (id.to_string(), request_id.to_string());
+        self.here(async move { read::signalled(self.pool(), &id, &request).await })
+    }
+
     fn instance(&self, uid: Uid) -> Answer<'_, Option<InstanceRow>> {
         self.here(read::instance(self.pool(), uid))
     }
 
     fn closed(&self, uids: Arc<[Uid]>) -> Answer<'_, Vec<InstanceRow>> {
         self.here(async move { read::closed(self.pool(), &uids).await })
+    }
+
+    fn missing(&self, uids: Arc<[Uid]>) -> Answer<'_, Vec<Uid>> {
+        self.here(async move { read::missing(self.pool(), &uids).await })
     }
 
     fn list(&self, filter: InstanceFilter) -> Answer<'_, Vec<InstanceRow>> {

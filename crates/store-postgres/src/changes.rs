@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until};
-use tokio_postgres::{AsyncMessage, Client};
+use tokio_postgres::{AsyncMessage, Client, Row};
 
 use crate::backoff::Backoff;
 use crate::connect::{Connector, Line};
@@ -34,7 +34,11 @@ const AT_LEAST: Duration = Duration::from_millis(5);
 /// How many commits share a hint: all within this time.
 const TOGETHER: Duration = Duration::from_millis(5);
 
-const LOOK: &str = "SELECT count(*), coalesce(sum(n), 0)::bigint FROM @lane WHERE node <> $1";
+/// Rows of the inbox come from those who have no lane.
+const LOOK: &str = "
+    SELECT count(*), coalesce(sum(n), 0)::bigint,
+           EXISTS (SELECT 1 FROM @inbox WHERE error IS NULL)
+    FROM @lane WHERE node <> $1";
 
 /// What tells this store about others, and others about this store.
 #[derive(Debug)]
@@ -61,8 +65,24 @@ impl Changes {
         self.news.notify_one();
     }
 
-    fn changed(&self) {
+    /// Lets those know who wait for news here.
+    pub(crate) fn changed(&self) {
         self.told.send_modify(|count| *count += 1);
+    }
+}
+
+/// What a look finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Found {
+    lanes: i64,
+    commits: i64,
+    inbox: bool,
+}
+
+impl Found {
+    fn read(row: &Row) -> Option<Found> {
+        let (lanes, commits) = (row.try_get(0).ok()?, row.try_get(1).ok()?);
+        Some(Found { lanes, commits, inbox: row.try_get(2).ok()? })
     }
 }
 
@@ -71,13 +91,11 @@ pub(crate) async fn look(changes: Arc<Changes>, pool: Arc<Pool>, writer: String)
     let (mut pause, mut seen) = (SOON, None);
     loop {
         let statement = Statement::rows("look for commits of others", LOOK).text(writer.as_str());
-        let found = pool.ask(statement).await.ok().and_then(|rows| {
-            let row = rows.first()?;
-            Some((row.try_get::<_, i64>(0).ok()?, row.try_get::<_, i64>(1).ok()?))
-        });
+        let found = pool.ask(statement).await.ok().and_then(|rows| Found::read(rows.first()?));
         let news = found.is_some() && seen.is_some() && found != seen;
         seen = found.or(seen);
-        if news {
+        // A row that lies in the inbox is told of with every look, for as long as it lies there.
+        if news || found.is_some_and(|found| found.inbox) {
             changes.changed();
         }
         pause = if news { SOON } else { (pause * 2).min(IDLE) };

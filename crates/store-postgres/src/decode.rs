@@ -5,8 +5,9 @@ use std::fmt;
 use resurgam_core::event::Compensation;
 use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
 use resurgam_store::rows::{
-    AttemptOutcome, AttemptRow, Claim, InstanceRow, Message, MessageRow, Status, TaskRow,
+    AttemptOutcome, AttemptRow, Claim, Heartbeat, InstanceRow, Message, MessageRow, Status, TaskRow,
 };
+use resurgam_store::{InboxRow, ScheduleRecord, ScheduleRow};
 use serde::de::DeserializeOwned;
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
@@ -57,7 +58,7 @@ pub(crate) fn instance(row: &Row) -> Decoded<InstanceRow> {
         outcome: payload(row, 9)?,
         error: get(row, 11)?,
         created_at: timestamp(row, 12)?,
-        closed_at: get::<Option<i64>>(row, 13)?.map(Timestamp::from_millis),
+        closed_at: maybe_timestamp(row, 13)?,
         priority: get(row, 14)?,
         parent: parent(row)?,
         schedule: get(row, 18)?,
@@ -112,7 +113,8 @@ fn body(event: EventKind, row: &Row) -> Decoded<Message> {
 
 /// The columns of [`task`], in its order.
 pub(crate) const TASK: &str = "uid, run, seq, name, queue, lane, priority, policy, attempt,
-     wake_at, claimed_by, token, started_at, progress, encoding, heartbeat";
+     wake_at, claimed_by, token, started_at, progress, encoding, heartbeat, heartbeat_at,
+     deadline_at";
 
 /// A task from the columns of [`TASK`].
 pub(crate) fn task(row: &Row) -> Decoded<TaskRow> {
@@ -125,10 +127,16 @@ pub(crate) fn task(row: &Row) -> Decoded<TaskRow> {
         policy: get(row, 7)?,
         attempt: count(row, 8)?,
         wake_at: timestamp(row, 9)?,
+        deadline_at: maybe_timestamp(row, 17)?,
         claim: claim(row)?,
         progress: json(get(row, 13)?, "progress")?,
-        heartbeat: payload(row, 14)?,
+        heartbeat: heartbeat(row)?,
     })
+}
+
+fn heartbeat(row: &Row) -> Decoded<Option<Heartbeat>> {
+    let Some(details) = payload(row, 14)? else { return Ok(None) };
+    Ok(Some(Heartbeat { details, at: timestamp(row, 16)? }))
 }
 
 fn claim(row: &Row) -> Decoded<Option<Claim>> {
@@ -159,6 +167,51 @@ pub(crate) fn attempt(row: &Row) -> Decoded<AttemptRow> {
     })
 }
 
+/// The columns of [`schedule`], in its order.
+pub(crate) const SCHEDULE: &str = "id, workflow, encoding, input, rule, options, state, paused,
+     next_at, waits, last, error, created_at, revision,
+     EXISTS (SELECT 1 FROM @instance i
+             WHERE i.id = schedule.last AND i.current AND i.closed_at IS NULL)";
+
+/// A schedule from the columns of [`SCHEDULE`].
+pub(crate) fn schedule(row: &Row) -> Decoded<ScheduleRecord> {
+    let row_of = ScheduleRow {
+        id: get(row, 0)?,
+        workflow: get(row, 1)?,
+        input: payload(row, 2)?.ok_or_else(|| "the input is missing".to_string())?,
+        rule: get(row, 4)?,
+        options: get(row, 5)?,
+        state: get(row, 6)?,
+        paused: get(row, 7)?,
+        next_at: maybe_timestamp(row, 8)?,
+        waits: get(row, 9)?,
+        last: get(row, 10)?,
+        error: get(row, 11)?,
+        created_at: timestamp(row, 12)?,
+    };
+    let revision = get::<i64>(row, 13)?.cast_unsigned();
+    Ok(ScheduleRecord { row: row_of, revision, last_open: get(row, 14)? })
+}
+
+/// The columns of [`inbox`], in its order.
+pub(crate) const INBOX: &str = "arrival, id, instance, kind, name, encoding, body";
+
+/// A row of the inbox from the columns of [`INBOX`]. Whoever inserts one writes plain JSON.
+pub(crate) fn inbox(row: &Row) -> Decoded<InboxRow> {
+    let encoding = get::<&str>(row, 5)?;
+    if encoding != Payload::ENCODING {
+        return Err(Unreadable(format!("the encoding {encoding:?} is not known here")));
+    }
+    Ok(InboxRow {
+        arrival: get(row, 0)?,
+        id: get(row, 1)?,
+        instance: get(row, 2)?,
+        kind: get(row, 3)?,
+        name: get(row, 4)?,
+        body: get::<Option<&str>>(row, 6)?.map(Payload::from_text),
+    })
+}
+
 /// A call from the first three columns.
 pub(crate) fn call(row: &Row) -> Decoded<CallKey> {
     Ok(RunKey { uid: uid(row, 0)?, run: count(row, 1)? }.call(seq(row, 2)?))
@@ -170,6 +223,10 @@ pub(crate) fn uid(row: &Row, column: usize) -> Decoded<Uid> {
 
 pub(crate) fn timestamp(row: &Row, column: usize) -> Decoded<Timestamp> {
     Ok(Timestamp::from_millis(get(row, column)?))
+}
+
+fn maybe_timestamp(row: &Row, column: usize) -> Decoded<Option<Timestamp>> {
+    Ok(get::<Option<i64>>(row, column)?.map(Timestamp::from_millis))
 }
 
 /// A payload from the column of its encoding and the one after it.

@@ -18,6 +18,8 @@ pub struct Options {
     pub(crate) listen: Listen,
     pub(crate) ledger_rows: u32,
     pub(crate) lease: Duration,
+    pub(crate) transactions: u16,
+    pub(crate) transaction_timeout: Duration,
 }
 
 /// Where hints about the commits of others come from.
@@ -40,6 +42,8 @@ impl Default for Options {
             listen: Listen::Here,
             ledger_rows: 1_000,
             lease: Duration::from_secs(10),
+            transactions: 4,
+            transaction_timeout: Duration::from_secs(5),
         }
     }
 }
@@ -80,6 +84,20 @@ impl Options {
     /// stay, and the oldest after them go.
     pub fn ledger_rows(mut self, rows: u32) -> Self {
         self.ledger_rows = rows;
+        self
+    }
+
+    /// How many transactions on the user's own tables run at a time, at least one; 4 unless set.
+    /// Each takes a connection, made when it is first needed; others wait for one.
+    pub fn transactions(mut self, transactions: u16) -> Self {
+        self.transactions = transactions.clamp(1, 1_000);
+        self
+    }
+
+    /// How long the user's code may take in a transaction on their own tables; 5 seconds unless
+    /// set.
+    pub fn transaction_timeout(mut self, timeout: Duration) -> Self {
+        self.transaction_timeout = timeout;
         self
     }
 

@@ -24,6 +24,10 @@ pub(crate) struct Pool {
 /// Several questions see one state of the database.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL jit = off";
 
+/// Several changes that may as well happen twice, and that hold up nobody for long.
+const BEGIN_TO_WRITE: &str =
+    "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL jit = off; SET LOCAL lock_timeout = 2000";
+
 impl Pool {
     pub(crate) fn new(connector: Connector, schema: Schema, size: usize) -> Self {
         let (idle, permits) = (Mutex::default(), Semaphore::new(size));
@@ -44,18 +48,28 @@ impl Pool {
     /// Asks several questions in one round trip, all of one state of the database. A connection
     /// that had ended unnoticed is replaced once.
     pub(crate) async fn ask_all(&self, statements: &[Statement<'_>]) -> Result<Vec<Vec<Row>>> {
+        self.send(BEGIN, statements).await
+    }
+
+    /// Changes several things in one transaction and one round trip. An answer that is lost is an
+    /// error, and then nobody knows: for what may as well happen twice.
+    pub(crate) async fn change(&self, statements: &[Statement<'_>]) -> Result<Vec<Vec<Row>>> {
+        self.send(BEGIN_TO_WRITE, statements).await
+    }
+
+    async fn send(&self, begin: &str, statements: &[Statement<'_>]) -> Result<Vec<Vec<Row>>> {
         let closed = || Error::unusable("the store is closed");
         let _permit = self.permits.acquire().await.map_err(|_| closed())?;
         let kept = self.idle().pop().filter(|client| !client.is_closed());
         if let Some(client) = kept {
-            match self.ask_on(client, statements).await {
+            match self.ask_on(client, begin, statements).await {
                 Err(error) if meaning(&error) == Meaning::Lost => {}
                 answered => return answered.map_err(|error| translated(error, what(statements))),
             }
         }
         let connected = self.connector.connect().await;
         let client = connected.map_err(|error| self.connector.trouble(error))?;
-        let answered = self.ask_on(client, statements).await;
+        let answered = self.ask_on(client, begin, statements).await;
         answered.map_err(|error| translated(error, what(statements)))
     }
 
@@ -68,11 +82,12 @@ impl Pool {
     async fn ask_on(
         &self,
         client: Client,
+        begin: &str,
         statements: &[Statement<'_>],
     ) -> std::result::Result<Vec<Vec<Row>>, tokio_postgres::Error> {
         let alone = statements.len() == 1;
         let mut sent = Vec::with_capacity(statements.len() + 2);
-        sent.extend((!alone).then_some(Sent::Plain(BEGIN)));
+        sent.extend((!alone).then_some(Sent::Plain(begin)));
         sent.extend(statements.iter().map(Sent::Values));
         sent.extend((!alone).then_some(Sent::Plain("COMMIT")));
         let answers = pipeline(&client, &self.schema, &sent).await;

@@ -29,6 +29,7 @@
 --   newer one gets another look:  SELECT uid, bad FROM resurgam.task WHERE bad IS NOT NULL;
 -- * No sequences, triggers, functions or foreign keys: a message may rightly outlive its instance,
 --   and every check costs every step.
+-- * Anybody may read all of it while nodes work. Others than nodes write to `inbox` and nowhere else.
 -- * Text that is compared is in collation "C": no change of a system's locale breaks an index.
 
 -- What this schema is. One row.
@@ -110,12 +111,16 @@ CREATE TABLE @instance (
 
 -- Only the current holder of an id counts; earlier ones keep their rows.
 CREATE UNIQUE INDEX instance_id ON @instance (id) WHERE current;
+CREATE INDEX instance_earlier ON @instance (id) WHERE NOT current;
 CREATE UNIQUE INDEX instance_request ON @instance (request_id) WHERE request_id IS NOT NULL;
 -- Lists are read status by status, the newest first.
 CREATE INDEX instance_status ON @instance (status, created_at, arrival);
 CREATE INDEX instance_parent ON @instance (parent) WHERE parent IS NOT NULL;
 CREATE INDEX instance_compensation ON @instance (compensation) WHERE compensation IS NOT NULL;
-CREATE INDEX instance_schedule ON @instance (schedule, created_at) WHERE schedule IS NOT NULL;
+CREATE INDEX instance_schedule ON @instance (schedule, created_at, arrival)
+    WHERE schedule IS NOT NULL;
+-- What closed when, for deleting it.
+CREATE INDEX instance_closed ON @instance (status, closed_at, arrival) WHERE closed_at IS NOT NULL;
 CREATE INDEX instance_bad ON @instance (shard) WHERE bad IS NOT NULL;
 
 -- What happened. Rows are added and never changed.
@@ -131,6 +136,11 @@ CREATE TABLE @event (
     body     text,               -- the user's part
     PRIMARY KEY (shard, uid, run, seq)
 );
+
+-- A signal that is sent twice with one request id is one signal, also when the first is long read.
+-- A head with NUL in it is out of JSON's reach here, and no reason to refuse the event.
+CREATE INDEX event_signal ON @event (shard, uid, (head::json ->> 'id'))
+    WHERE kind = 'SignalReceived' AND strpos(head, '\u0000') = 0;
 
 -- What wakes a run. A message is an event that has not happened yet, kept in the form of the event
 -- it becomes; it goes in the commit of the turn that reads it.
@@ -156,25 +166,27 @@ CREATE INDEX message_bad ON @message (shard) WHERE bad IS NOT NULL;
 
 -- An activity call that is not finished. Its arguments stay in its ActivityScheduled event.
 CREATE TABLE @task (
-    shard      smallint NOT NULL,
-    uid        uuid     NOT NULL,
-    run        bigint   NOT NULL,
-    seq        bigint   NOT NULL,
-    name       text     NOT NULL,
-    queue      text     NOT NULL,
-    lane       text COLLATE "C" NOT NULL,  -- the dependency it talks to
-    priority   integer  NOT NULL,
-    policy     text     NOT NULL,  -- policy.hash
-    attempt    bigint   NOT NULL,  -- the one that runs or ran last, 0 before the first
-    wake_at    bigint   NOT NULL,
-    claimed_by text COLLATE "C",   -- the node that runs an attempt
-    token      bigint,             -- what that attempt's report must carry
-    started_at bigint,             -- when that attempt began
-    progress   text     NOT NULL,  -- counters for the next decision
-    encoding   text,
-    heartbeat  text,               -- what the activity reported last
-    bad        text,
-    state      text GENERATED ALWAYS AS (
+    shard        smallint NOT NULL,
+    uid          uuid     NOT NULL,
+    run          bigint   NOT NULL,
+    seq          bigint   NOT NULL,
+    name         text     NOT NULL,
+    queue        text     NOT NULL,
+    lane         text COLLATE "C" NOT NULL, -- the dependency it talks to
+    priority     integer  NOT NULL,
+    policy       text     NOT NULL, -- policy.hash
+    attempt      bigint   NOT NULL, -- the one that runs or ran last, 0 before the first
+    wake_at      bigint   NOT NULL,
+    deadline_at  bigint,            -- when it has waited too long; null while an attempt runs
+    claimed_by   text COLLATE "C",  -- the node that runs an attempt
+    token        bigint,            -- what that attempt's report must carry
+    started_at   bigint,            -- when that attempt began
+    progress     text     NOT NULL, -- counters for the next decision
+    encoding     text,
+    heartbeat    text,              -- what the activity reported last
+    heartbeat_at bigint,
+    bad          text,
+    state        text GENERATED ALWAYS AS (
         CASE WHEN bad IS NOT NULL THEN 'bad'
              WHEN claimed_by IS NOT NULL THEN 'running'
              WHEN attempt > 0 THEN 'retrying'
@@ -184,6 +196,9 @@ CREATE TABLE @task (
 
 -- Due work, without touching a row that is being worked on.
 CREATE INDEX task_due ON @task (shard, wake_at, lane) WHERE claimed_by IS NULL AND bad IS NULL;
+-- Few calls have a deadline: the others are not in here and cost nothing.
+CREATE INDEX task_deadline ON @task (shard, deadline_at)
+    WHERE deadline_at IS NOT NULL AND claimed_by IS NULL AND bad IS NULL;
 CREATE INDEX task_claimed ON @task (shard, claimed_by) WHERE claimed_by IS NOT NULL;
 CREATE INDEX task_bad ON @task (shard) WHERE bad IS NOT NULL;
 
@@ -224,49 +239,75 @@ CREATE TABLE @kv (
     PRIMARY KEY (shard, uid, key)
 );
 
--- What people look instances up by.
+-- What people look instances up by. Lists by tag are read the newest first, without looking at what
+-- has another tag; so the times of the instance stand here too.
 CREATE TABLE @tag (
-    shard smallint NOT NULL,
-    uid   uuid     NOT NULL,
-    name  text COLLATE "C" NOT NULL,
-    value text COLLATE "C" NOT NULL,
+    shard      smallint NOT NULL,
+    uid        uuid     NOT NULL,
+    name       text COLLATE "C" NOT NULL,
+    value      text COLLATE "C" NOT NULL,
+    created_at bigint   NOT NULL,
+    arrival    bigint   NOT NULL,
     PRIMARY KEY (shard, uid, name)
 );
 
-CREATE INDEX tag_value ON @tag (name, value);
+CREATE INDEX tag_value ON @tag (name, value, created_at, arrival);
 
--- What starts instances again and again.
+-- What starts instances again and again. Its shard follows from its id as that of an instance does.
 CREATE TABLE @schedule (
     shard      smallint NOT NULL,
     id         text COLLATE "C" NOT NULL,
     workflow   text     NOT NULL,
-    queue      text     NOT NULL,
-    rule       text     NOT NULL,  -- when, as JSON
+    queue      text     NOT NULL,  -- stands in the options too; for people
     encoding   text     NOT NULL,
     input      text     NOT NULL,
-    paused     boolean  NOT NULL DEFAULT false,
-    next_at    bigint,
-    last_at    bigint,
+    rule       text     NOT NULL,  -- when, as JSON
+    options    text     NOT NULL,  -- how its instances are started, as JSON
+    state      text     NOT NULL,  -- what it remembers, as JSON
+    paused     boolean  NOT NULL,
+    next_at    bigint,             -- when it is to be looked at next
+    waits      boolean  NOT NULL,  -- true while it waits for something else than the time
+    last       text COLLATE "C",   -- the id of the instance that it started last
+    error      text,               -- why it does not fire, for people
     created_at bigint   NOT NULL,
-    error      text,
+    revision   bigint   NOT NULL,  -- random, another one with every write; also when it is made anew
+    bad        text,
     PRIMARY KEY (shard, id)
 );
 
-CREATE INDEX schedule_next ON @schedule (shard, next_at) WHERE next_at IS NOT NULL AND NOT paused;
+CREATE INDEX schedule_next ON @schedule (shard, next_at)
+    WHERE next_at IS NOT NULL AND NOT paused AND bad IS NULL;
+CREATE INDEX schedule_waits ON @schedule (id) WHERE waits AND bad IS NULL;
+CREATE INDEX schedule_id ON @schedule (id);
+CREATE INDEX schedule_bad ON @schedule (shard) WHERE bad IS NOT NULL;
 
 -- For everybody who speaks SQL: a row inserted here, in a transaction of their own, starts an
--- instance or signals one. An owner takes rows in order and leaves refused ones with the reason.
+-- instance, signals one or cancels one. Owners take rows in order and leave refused ones with the
+-- reason. Whoever inserts leaves out `arrival`, `shard` and `encoding`.
+--
+-- `shard` spreads the rows over owners: those of one instance have the same, so that they are routed
+-- one after another. It is not the shard of that instance, which SQL cannot compute.
+-- `arrival` is the server's clock in microseconds. Should two rows have the same, whoever reads them
+-- first sets them apart.
 CREATE TABLE @inbox (
     arrival  bigint NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
-    id       text COLLATE "C" NOT NULL,  -- a row that comes twice has the same
-    instance text   NOT NULL,            -- the id of the instance
-    kind     text   NOT NULL,            -- start, signal, cancel
-    name     text,                       -- of the workflow, or of the signal
+    shard    smallint GENERATED ALWAYS AS ((hashtextextended(instance, 0) & 255)::smallint) STORED,
+    id       text COLLATE "C",                 -- a row that comes twice has the same
+    instance text COLLATE "C" NOT NULL,        -- the id of the instance
+    kind     text   NOT NULL,                  -- start, signal, cancel
+    name     text,                             -- of the workflow, or of the signal
     encoding text   NOT NULL DEFAULT 'json',
     body     text,
-    at       bigint,
-    error    text,                       -- why it was refused
-    PRIMARY KEY (id)
+    at       bigint,                           -- for whoever inserts; nobody reads it here
+    error    text                              -- why it was refused
 );
 
 CREATE INDEX inbox_new ON @inbox (arrival) WHERE error IS NULL;
+
+-- The ids of rows that were taken, and when, for as long as they are remembered.
+CREATE TABLE @inbox_seen (
+    id text COLLATE "C" PRIMARY KEY,
+    at bigint NOT NULL
+);
+
+CREATE INDEX inbox_seen_at ON @inbox_seen (at);

@@ -43,6 +43,8 @@ pub(crate) enum Part {
     Lane,
     /// Another node owns a shard.
     Fence,
+    /// The task is not the attempt's any more.
+    Claim,
     /// Anything else; in the words of an error.
     Rows(&'static str),
 }

@@ -1,19 +1,22 @@
 //! The store: a handle on connections that commit, read, listen and watch.
 
 use std::fmt;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use resurgam_core::Shard;
-use resurgam_store::{Error, Result, Step, StepResult};
-use tokio::sync::Mutex;
+use resurgam_core::{Failure, Shard, UserWork};
+use resurgam_store::{
+    Access, AttemptTransaction, Error, Result, Step, StepResult, Transacted, not_offered,
+};
 use tokio::task::JoinHandle;
 
 use crate::aside::{self, BadRow};
 use crate::changes::{self, Changes};
-use crate::commit::lane::{Lane, Shared};
+use crate::commit::lane::Shared;
 use crate::connect::Connector;
+use crate::guest::PostgresWork;
+use crate::lanes::Lanes;
 use crate::migrate::migrate;
 use crate::options::{Listen, Options};
 use crate::ownership::{Fence, Member, Whole};
@@ -45,17 +48,34 @@ pub struct PostgresStore {
 pub(crate) struct Inner {
     pub(crate) place: String,
     shared: Arc<Shared>,
-    lanes: Vec<Mutex<Lane>>,
-    /// Who waits for a lane waits here, in the order of arrival.
-    free: tokio::sync::Semaphore,
+    lanes: Lanes,
+    /// For code of the user, which may take its time.
+    guests: Lanes,
+    transaction_timeout: Duration,
     pub(crate) readers: Pool,
     /// For beats, watching and polling: nobody's long list may hold them up.
     pub(crate) control: Arc<Pool>,
     pub(crate) changes: Arc<Changes>,
     pub(crate) whole: Whole,
     pub(crate) lease: Duration,
-    fence: RwLock<Option<Arc<Fence>>>,
+    standing: RwLock<Standing>,
+    pub(crate) overtaken: AtomicBool,
 }
+
+/// As whom this store commits.
+#[derive(Clone, Default)]
+enum Standing {
+    /// As anybody: whoever opened the store knows what it does.
+    #[default]
+    Anybody,
+    /// As a node, which must be inside of its fence.
+    Node(Arc<Fence>),
+    /// As one that was a node and is none any more.
+    Client,
+}
+
+/// The number of the first lane for code of the user.
+const FIRST_GUEST: i16 = 1_000;
 
 /// What a store has written since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,7 +100,7 @@ impl PostgresStore {
         let inner = Arc::new(Inner::new(connector.clone(), schema.clone(), &options));
         inner.control.give(client);
         aside::clear(&inner.control).await?;
-        let mut first = inner.lanes[0].lock().await;
+        let mut first = inner.lanes.free().await?;
         first.open().await?;
         first.sweep().await?;
         drop(first);
@@ -119,7 +139,8 @@ impl PostgresStore {
     pub async fn close(&self) {
         self.inner.whole.finish(&self.inner).await;
         self.tasks.iter().for_each(JoinHandle::abort);
-        self.inner.free.close();
+        self.inner.lanes.close();
+        self.inner.guests.close();
         self.inner.readers.close();
         self.inner.control.close();
     }
@@ -136,19 +157,18 @@ impl Inner {
         let writer = format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..));
         let shared = Shared::new(connector.clone(), schema.clone(), writer, options);
         let shared = Arc::new(shared);
-        let lanes = (0..options.lanes.cast_signed())
-            .map(|number| Mutex::new(Lane::new(shared.clone(), number)))
-            .collect::<Vec<_>>();
         Inner {
             place: connector.place(),
-            free: tokio::sync::Semaphore::new(lanes.len()),
-            lanes,
+            lanes: Lanes::new(&shared, 0, options.lanes),
+            guests: Lanes::new(&shared, FIRST_GUEST, options.transactions),
+            transaction_timeout: options.transaction_timeout,
             readers: Pool::new(connector.clone(), schema.clone(), options.readers),
             control: Arc::new(Pool::new(connector, schema, 1)),
             changes: Arc::new(Changes::new()),
             whole: Whole::new(options.lease),
             lease: options.lease,
-            fence: RwLock::default(),
+            standing: RwLock::default(),
+            overtaken: AtomicBool::new(false),
             shared,
         }
     }
@@ -178,44 +198,96 @@ impl Inner {
     /// Writes a batch on the first lane that is free.
     pub(crate) async fn write(&self, batch: Arc<[Step]>) -> Result<Vec<StepResult>> {
         let attempted = || format!("commit {} steps in {}", batch.len(), self.place);
-        let closed = |_| Error::unusable("the store is closed");
-        let _permit = self.free.acquire().await.map_err(closed)?;
-        let fence = self.present_fence();
-        let free = self.lanes.iter().find_map(|lane| lane.try_lock().ok());
-        let Some(mut lane) = free else {
-            return Err(Error::transient(format!("{}: no lane is free", attempted())));
+        let in_words = |error| within(&attempted(), error);
+        let fence = match self.standing() {
+            Standing::Anybody => None,
+            Standing::Node(fence) => Some(fence),
+            Standing::Client if batch.iter().any(is_an_owners) => {
+                return Err(in_words(Error::fenced("this node does not work on it any more")));
+            }
+            Standing::Client => None,
         };
+        let mut lane = self.lanes.free().await?;
         let written = lane.commit(&batch, fence.as_deref()).await;
         drop(lane);
-        let (results, news) = written.map_err(|error| within(&attempted(), error))?;
+        let (results, news) = written.map_err(in_words)?;
         if news {
             self.changes.tell();
         }
         Ok(results)
     }
 
-    /// From now on commits are those of a node, or a client's.
-    pub(crate) fn fence(&self, fence: Option<Fence>) {
-        let mut present = self.fence.write().unwrap_or_else(PoisonError::into_inner);
-        *present = fence.map(Arc::new);
+    /// Runs an attempt's code on the user's tables. Only an owner runs attempts, so that of a
+    /// client is one that comes too late.
+    pub(crate) async fn transact(&self, attempt: &AttemptTransaction) -> Result<Transacted> {
+        if !PostgresWork::is(&attempt.work) {
+            return Ok(Transacted::Failed(not_offered()));
+        }
+        let what = || format!("run the transaction of call {}", attempt.call);
+        let Standing::Node(fence) = self.standing() else {
+            return Err(Error::fenced(format!("{}: this node does not own it", what())));
+        };
+        let mut lane = self.guests.free().await?;
+        let ended = lane.transact(attempt, self.transaction_timeout, &fence).await;
+        ended.map_err(|error| within(&what(), error))
+    }
+
+    /// Runs code of the user on their tables, which are everybody's: no fence stands here.
+    pub(crate) async fn on_tables(
+        &self,
+        access: Access,
+        work: UserWork,
+    ) -> Result<std::result::Result<(), Failure>> {
+        if !PostgresWork::is(&work) {
+            return Ok(Err(not_offered()));
+        }
+        let mut lane = self.guests.free().await?;
+        lane.on_tables(access, work, self.transaction_timeout).await
+    }
+
+    /// From now on commits are those of a node.
+    pub(crate) fn fence(&self, fence: Fence) {
+        self.stand(Standing::Node(Arc::new(fence)));
+    }
+
+    /// From now on commits are a client's.
+    pub(crate) fn disown(&self) {
+        self.stand(Standing::Client);
+        self.overtaken.store(false, Ordering::Relaxed);
+    }
+
+    /// Others have taken this node for dead, and whoever waits for news hears of it.
+    pub(crate) fn is_overtaken_by_others(&self) {
+        if !self.overtaken.swap(true, Ordering::Relaxed) {
+            self.changes.changed();
+        }
     }
 
     /// Whether commits are those of this node.
     pub(crate) fn is_fenced_as(&self, node: &str) -> bool {
-        self.present_fence().is_some_and(|fence| fence.node() == node)
+        matches!(self.standing(), Standing::Node(fence) if fence.node() == node)
     }
 
     /// The shards that work is looked for in: an owner's own, or all.
     pub(crate) fn scope(&self) -> Vec<Shard> {
-        match self.present_fence() {
-            Some(fence) => fence.shards().collect(),
-            None => Shard::all().collect(),
+        match self.standing() {
+            Standing::Node(fence) => fence.shards().collect(),
+            Standing::Anybody | Standing::Client => Shard::all().collect(),
         }
     }
 
-    fn present_fence(&self) -> Option<Arc<Fence>> {
-        self.fence.read().unwrap_or_else(PoisonError::into_inner).clone()
+    fn stand(&self, standing: Standing) {
+        *self.standing.write().unwrap_or_else(PoisonError::into_inner) = standing;
     }
+
+    fn standing(&self) -> Standing {
+        self.standing.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// True for a step that only an owner can write; what a client asks for is rows that wake it.
+fn is_an_owners(step: &Step) -> bool {
+    !(step.events.is_empty() && step.tasks.is_empty() && step.attempts.is_empty())
 }
 
 impl Drop for PostgresStore {

@@ -4,7 +4,8 @@ use resurgam_core::event::Compensation;
 use resurgam_core::{Payload, Uid};
 use resurgam_store::rows::InstanceRow;
 
-use super::plan::{StatusWrite, Wave};
+use super::plan::Plan;
+use super::wave::{StatusWrite, Wave};
 use super::{NOW, strict};
 use crate::encode::{encoding, millis, prose, settings, text, whole};
 use crate::statement::Statement;
@@ -30,7 +31,8 @@ const STATUS: &str = "
     WHERE i.shard = u.shard AND i.uid = u.uid";
 
 const CONTINUE: &str = "
-    UPDATE @instance i SET run = u.run, input_encoding = u.encoding, input = u.input
+    UPDATE @instance i SET run = u.run, input_encoding = u.encoding, input = u.input,
+                           status = 'running', error = NULL
     FROM unnest($1::smallint[], $2::uuid[], $3::bigint[], $4::text[], $5::text[])
          AS u(shard, uid, run, encoding, input)
     WHERE i.shard = u.shard AND i.uid = u.uid";
@@ -49,8 +51,33 @@ const ROWS: &str = "unnest($1::smallint[], $2::uuid[], $3::text[], $4::bigint[],
         $18::text[], $19::text[], $20::text[], $21::text[], $22::bigint[], $23::bigint[])";
 
 const TAG: &str = "
-    INSERT INTO @tag (shard, uid, name, value)
-    SELECT * FROM unnest($1::smallint[], $2::uuid[], $3::text[], $4::text[])";
+    INSERT INTO @tag (shard, uid, name, value, created_at, arrival)
+    SELECT shard, uid, name, value, created_at, arrival + ";
+
+const TAG_ROWS: &str = "
+    FROM unnest($1::smallint[], $2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::bigint[])
+         AS u(shard, uid, name, value, created_at, arrival)";
+
+/// Counts no further than it must. Two who send at the same time may both find the last place: the
+/// limit is there to stop a flood, and one more does no harm.
+const ROOM: &str = "
+    SELECT 1 / (count(*) = 0)::int
+    FROM unnest($1::smallint[], $2::uuid[], $3::bigint[]) AS u(shard, uid, below)
+    WHERE u.below <= (SELECT count(*) FROM (
+        SELECT 1 FROM @message m
+        WHERE m.shard = u.shard AND m.uid = u.uid AND m.kind = 'SignalReceived'
+        LIMIT greatest(u.below, 0)) AS waiting)";
+
+/// Adds the statement that looks whether there is room for the signals of a batch.
+pub(super) fn room<'p>(plan: &'p Plan<'_>, add: &mut Vec<Statement<'p>>) {
+    if !plan.room.is_empty() {
+        add.push(
+            Statement::rows("look whether there is room for signals", ROOM)
+                .uids(plan.room.keys().copied())
+                .bigs(plan.room.values().copied()),
+        );
+    }
+}
 
 /// Adds the statements for the instances of a wave. Changes of status come before starts, which may
 /// take over the id of one that has just closed.
@@ -145,13 +172,16 @@ fn outcome(row: &InstanceRow) -> Option<&Payload> {
 }
 
 fn tags<'p>(rows: &'p [(i64, &InstanceRow)], add: &mut Vec<Statement<'p>>) {
-    let tags = || rows.iter().flat_map(|(_, row)| row.tags.iter().map(|tag| (row.uid, tag)));
+    let tags =
+        || rows.iter().flat_map(|(nth, row)| row.tags.iter().map(move |tag| (nth, *row, tag)));
     if tags().next().is_some() {
         add.push(
-            Statement::rows("tag instances", TAG)
-                .uids(tags().map(|(uid, _)| uid))
-                .texts(tags().map(|(_, (name, _))| &**name))
-                .texts(tags().map(|(_, (_, value))| &**value)),
+            Statement::rows("tag instances", format!("{TAG}{NOW}{TAG_ROWS}"))
+                .uids(tags().map(|(_, row, _)| row.uid))
+                .texts(tags().map(|(_, _, (name, _))| &**name))
+                .texts(tags().map(|(_, _, (_, value))| &**value))
+                .bigs(tags().map(|(_, row, _)| row.created_at.as_millis()))
+                .bigs(tags().map(|(nth, ..)| *nth)),
         );
     }
 }

@@ -50,20 +50,20 @@ pub(crate) struct Counters {
 
 /// A connection that commits.
 pub(crate) struct Lane {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     number: i16,
     /// The number of the last batch.
     n: i64,
     client: Option<Client>,
     /// Whether the fate of batch `n + 1` is unknown.
-    doubt: bool,
+    pub(super) doubt: bool,
     /// When the lane last heard of its row; `None` before it has one.
     seen: Option<Instant>,
     rewinds: u64,
 }
 
 /// What became of a transaction.
-enum Ending {
+pub(super) enum Ending {
     Committed,
     /// Nothing was written, and this part was refused.
     Refused(Part, tokio_postgres::Error),
@@ -74,7 +74,7 @@ enum Ending {
 }
 
 /// What became of a plan.
-enum Fate {
+pub(super) enum Fate {
     Written,
     /// The database disagrees with it.
     Refused(Part, tokio_postgres::Error),
@@ -121,6 +121,14 @@ const NEW: &str = "
     VALUES ($1, $2, $3, (extract(epoch FROM now()) * 1000)::bigint)";
 
 const SWEEP: &str = "DELETE FROM @lane WHERE at < (extract(epoch FROM now()) * 1000)::bigint - $1";
+
+impl Counters {
+    /// Counts a transaction that wrote so many rows of ours.
+    pub(super) fn add(&self, rows: u64) {
+        self.transactions.fetch_add(1, Ordering::Relaxed);
+        self.rows.fetch_add(rows, Ordering::Relaxed);
+    }
+}
 
 impl Shared {
     pub(crate) fn new(
@@ -280,7 +288,11 @@ impl Lane {
     }
 
     /// The number and the fence, which come first.
-    fn before(&self, plan: &Plan<'_>, fence: Option<&Fence>) -> Result<Vec<Statement<'static>>> {
+    pub(super) fn before(
+        &self,
+        plan: &Plan<'_>,
+        fence: Option<&Fence>,
+    ) -> Result<Vec<Statement<'static>>> {
         let next = Statement::new(Part::Lane, NEXT).text(self.shared.writer.clone());
         let mut before = vec![next.small(self.number).big(self.n)];
         if let Some(fence) = fence
@@ -298,13 +310,13 @@ impl Lane {
         Ok(before)
     }
 
-    fn writes<'p>(&self, plan: &'p Plan<'_>) -> Vec<Statement<'p>> {
+    pub(super) fn writes<'p>(&self, plan: &'p Plan<'_>) -> Vec<Statement<'p>> {
         let policies = self.shared.policies();
         statements(plan, self.shared.ledger_rows, |hash| policies.contains(hash))
     }
 
     /// Sends statements and `COMMIT` in one go, after `begin`.
-    async fn transaction(
+    pub(super) async fn transaction(
         &self,
         client: &Client,
         begin: Option<&str>,
@@ -333,7 +345,7 @@ impl Lane {
     }
 
     /// What follows from an ending: a fate, an error, or another try.
-    async fn ended(
+    pub(super) async fn ended(
         &mut self,
         client: Client,
         ending: Ending,
@@ -354,7 +366,7 @@ impl Lane {
                         Ok(Some(Fate::Written))
                     }
                     Part::Lane | Part::Fence => Err(self.out_of_place(part, error).await),
-                    Part::Rows(_) => Ok(Some(Fate::Refused(part, error))),
+                    Part::Claim | Part::Rows(_) => Ok(Some(Fate::Refused(part, error))),
                 }
             }
             Ending::Refused(part, error) => {
@@ -380,7 +392,7 @@ impl Lane {
         }
     }
 
-    fn keep(&mut self, client: Client) {
+    pub(super) fn keep(&mut self, client: Client) {
         self.doubt = false;
         self.client = (!client.is_closed()).then_some(client);
     }
@@ -400,7 +412,7 @@ impl Lane {
                 Ok(n) => self.rewound(n),
                 Err(error) => error,
             },
-            Part::Rows(_) => refused(part, error),
+            Part::Claim | Part::Rows(_) => refused(part, error),
         }
     }
 
@@ -438,7 +450,7 @@ impl Lane {
 
     /// A connection whose lane is where we left it, out of our hands until it is given back: who
     /// stops waiting in the middle of a transaction drops it.
-    async fn ready(&mut self) -> Result<Client> {
+    pub(super) async fn ready(&mut self) -> Result<Client> {
         if self.doubt {
             self.client = None;
             self.settle().await?;
@@ -493,7 +505,8 @@ impl Lane {
     fn rewound(&mut self, n: Option<i64>) -> Error {
         let found = n.map_or_else(|| "none".to_string(), |n| n.to_string());
         let error = Error::rewound(format!(
-            "the database went back in time: it knows {found} as the last commit of this lane,              which has made {}; was a backup restored, or did a replica take over that lagged?",
+            "the database went back in time: it knows {found} as the last commit of this lane, \
+             which has made {}; was a backup restored, or did a replica take over that lagged?",
             self.n
         ));
         self.shared.rewinds.fetch_add(1, Ordering::Relaxed);
@@ -531,8 +544,7 @@ impl Lane {
             .filter(|(_, result)| **result == StepResult::Written)
             .map(|(step, _)| step.rows())
             .sum();
-        self.shared.counters.transactions.fetch_add(1, Ordering::Relaxed);
-        self.shared.counters.rows.fetch_add(rows as u64, Ordering::Relaxed);
+        self.shared.counters.add(rows as u64);
     }
 }
 
@@ -541,10 +553,11 @@ fn is_race(error: &tokio_postgres::Error) -> bool {
     matches!(error.code().map(|code| code.code()), Some("22012" | "23505"))
 }
 
-fn refused(part: Part, error: tokio_postgres::Error) -> Error {
+pub(super) fn refused(part: Part, error: tokio_postgres::Error) -> Error {
     let what = match part {
         Part::Lane => "count a commit",
         Part::Fence => "look who owns the shards",
+        Part::Claim => "end the task of an attempt",
         Part::Rows(what) => what,
     };
     translated(error, what.to_string())

@@ -1,11 +1,11 @@
 //! Messages: dropped when they come twice, gone when a turn has read them.
 
-use resurgam_core::EventKind;
 use resurgam_core::event::Stored;
-use resurgam_store::rows::Message;
+use resurgam_core::{EventKind, Uid};
+use resurgam_store::rows::{Message, MessageRow};
 
 use super::NOW;
-use super::plan::{NewMessage, Wave};
+use super::wave::{NewMessage, Wave};
 use crate::encode::{START, encoding, text};
 use crate::statement::Statement;
 
@@ -24,6 +24,11 @@ const DELETE: &str = "
     USING unnest($1::smallint[], $2::uuid[], $3::text[]) AS u(shard, uid, id)
     WHERE m.shard = u.shard AND m.uid = u.uid AND m.id = u.id";
 
+const DEFER: &str = "
+    UPDATE @message m SET due_at = $4
+    FROM unnest($1::smallint[], $2::uuid[], $3::text[]) AS u(shard, uid, id)
+    WHERE m.shard = u.shard AND m.uid = u.uid AND m.id = u.id";
+
 const DELETE_RUNS: &str = "
     DELETE FROM @message m
     USING unnest($1::smallint[], $2::uuid[], $3::bigint[]) AS u(shard, uid, run)
@@ -37,10 +42,11 @@ const PARK: &str = "
 /// Adds the statements for the messages of a wave.
 pub(super) fn statements<'p>(wave: &'p Wave<'_>, add: &mut Vec<Statement<'p>>) {
     if !wave.message_deletes.is_empty() {
-        let deletes = || wave.message_deletes.iter();
-        let delete =
-            Statement::rows("delete messages", DELETE).uids(deletes().map(|(uid, _)| *uid));
-        add.push(delete.texts(deletes().map(|(_, id)| *id)));
+        add.push(named(Statement::rows("delete messages", DELETE), &wave.message_deletes));
+    }
+    if !wave.message_defers.is_empty() {
+        let defer = named(Statement::rows("defer messages", DEFER), &wave.message_defers);
+        add.push(defer.big(MessageRow::NEVER.as_millis()));
     }
     if !wave.message_runs.is_empty() {
         let runs = || wave.message_runs.iter();
@@ -61,8 +67,13 @@ pub(super) fn statements<'p>(wave: &'p Wave<'_>, add: &mut Vec<Statement<'p>>) {
     }
 }
 
+fn named<'p>(statement: Statement<'p>, messages: &'p [(Uid, &str)]) -> Statement<'p> {
+    let messages = || messages.iter();
+    statement.uids(messages().map(|(uid, _)| *uid)).texts(messages().map(|(_, id)| *id))
+}
+
 /// A message arrives after every one of its instance that is still there.
-fn insert<'p>(rows: &'p [NewMessage<'_>], join: &str, lock: &str) -> Statement<'p> {
+pub(super) fn insert<'p>(rows: &'p [NewMessage<'_>], join: &str, lock: &str) -> Statement<'p> {
     let sql = format!(
         "INSERT INTO @message ({COLUMNS})
          SELECT u.shard, u.uid, u.id,

@@ -12,12 +12,15 @@
 //! left with the same checks. They fail only when somebody else was faster meanwhile; then it is
 //! done again.
 //!
-//! - `waves`, `plan`: pure; group the changes of a batch into statements without losing its order.
+//! - `waves`, `wave`, `plan`: pure; group the changes of a batch into statements without losing its
+//!   order.
 //! - one file for each table: the statements.
 //! - `judge`, `look`: the careful way. `lane`: the numbered transaction and lost answers.
+//! - `transact`: attempts that write to the user's own tables.
 
 mod attempt;
 mod event;
+mod inbox;
 mod instance;
 mod judge;
 mod kv;
@@ -26,7 +29,10 @@ mod look;
 mod message;
 mod plan;
 mod policy;
+mod schedule;
 mod task;
+mod transact;
+mod wave;
 mod waves;
 
 use plan::Plan;
@@ -51,11 +57,14 @@ fn statements<'p>(
     known_policy: impl Fn(&str) -> bool,
 ) -> Vec<Statement<'p>> {
     let mut all = Vec::new();
+    instance::room(plan, &mut all);
     event::statements(plan, &mut all);
     for wave in plan.waves() {
         instance::statements(wave, &mut all);
         task::statements(wave, &mut all);
         message::statements(wave, &mut all);
+        schedule::statements(wave, &mut all);
+        inbox::statements(wave, &mut all);
     }
     attempt::statements(plan, ledger_rows, &mut all);
     kv::statements(plan, &mut all);

@@ -3,14 +3,17 @@
 //! Pure: it knows steps and no database. Whether a step is written at all is decided before it is
 //! added (see `judge`), or hoped for and checked inside the database.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use resurgam_core::event::{Compensation, Stored};
-use resurgam_core::{CallKey, Event, Payload, RunKey, Shard, Timestamp, Uid};
-use resurgam_store::rows::{AttemptRow, InstanceRow, KvRow, MessageRow, Status, TaskRow};
-use resurgam_store::{Birth, InstanceWrite, MessageWrite, Step, TaskWrite};
+use resurgam_core::event::Stored;
+use resurgam_core::{Event, RunKey, Shard, Uid};
+use resurgam_store::rows::{AttemptRow, InstanceRow, KvRow, Message, MessageRow};
+use resurgam_store::{
+    Birth, InboxWrite, InstanceWrite, MessageWrite, ScheduleWrite, Step, TaskWrite,
+};
 
 use super::message;
+use super::wave::{NewMessage, StatusWrite, Wave};
 use super::waves::Need::{Alone, Shared};
 use super::waves::{Thing, Waves};
 use crate::ownership::Fence;
@@ -24,6 +27,10 @@ pub(crate) struct Plan<'b> {
     pub(crate) policies: BTreeMap<&'b str, &'b str>,
     pub(crate) attempts: Vec<&'b AttemptRow>,
     pub(crate) kv: BTreeMap<(Uid, &'b str), &'b KvRow>,
+    /// How many signals may wait for an instance before the batch: fewer than this.
+    pub(crate) room: BTreeMap<Uid, i64>,
+    /// How many signals the batch sends to an instance so far.
+    signals: HashMap<Uid, i64>,
     /// Shards whose owner alone may write what is written there.
     pub(crate) owned: BTreeSet<Shard>,
     /// Shards in which something starts or is told, which concerns their owner.
@@ -32,44 +39,6 @@ pub(crate) struct Plan<'b> {
     ends: bool,
     /// How many rows have an arrival so far.
     arrivals: i64,
-}
-
-/// What may be written in any order.
-#[derive(Default)]
-pub(crate) struct Wave<'b> {
-    pub(crate) open: BTreeSet<Uid>,
-    pub(crate) statuses: Vec<StatusWrite<'b>>,
-    pub(crate) continued: Vec<(RunKey, &'b Payload)>,
-    pub(crate) released: Vec<&'b str>,
-    pub(crate) started: Vec<(i64, &'b InstanceRow)>,
-    pub(crate) task_inserts: Vec<&'b TaskRow>,
-    pub(crate) task_updates: Vec<&'b TaskRow>,
-    pub(crate) task_deletes: Vec<CallKey>,
-    pub(crate) task_discards: Vec<CallKey>,
-    pub(crate) task_runs: Vec<RunKey>,
-    pub(crate) message_inserts: Vec<NewMessage<'b>>,
-    pub(crate) message_inserts_if_open: Vec<NewMessage<'b>>,
-    pub(crate) message_deletes: Vec<(Uid, &'b str)>,
-    pub(crate) message_runs: Vec<RunKey>,
-    pub(crate) parked: Vec<(Uid, bool)>,
-}
-
-/// A change of status.
-pub(crate) struct StatusWrite<'b> {
-    pub(crate) uid: Uid,
-    pub(crate) status: Status,
-    pub(crate) outcome: Option<&'b Payload>,
-    pub(crate) compensation: Option<Compensation>,
-    pub(crate) error: Option<&'b str>,
-    pub(crate) closed_at: Option<Timestamp>,
-}
-
-/// A message with its place among those of the batch.
-pub(crate) struct NewMessage<'b> {
-    pub(crate) arrival: i64,
-    pub(crate) row: &'b MessageRow,
-    pub(crate) run: Option<u32>,
-    pub(crate) stored: Stored,
 }
 
 /// What becomes of an instance that a workflow starts.
@@ -88,6 +57,7 @@ impl<'b> Plan<'b> {
     pub(crate) fn hopeful(batch: &'b [Step]) -> Self {
         let mut plan = Plan::default();
         for step in batch {
+            plan.hopes_for_room(step);
             let births: Vec<Born> = step.births.iter().map(|_| Born::New).collect();
             plan.add(step, &births);
         }
@@ -118,11 +88,11 @@ impl<'b> Plan<'b> {
         for write in &step.tasks {
             self.task(write);
         }
-        for write in &step.messages {
-            self.message(write);
-        }
         for (birth, born) in step.births.iter().zip(births) {
             self.birth(birth, *born);
+        }
+        for write in &step.messages {
+            self.message(write);
         }
         for row in &step.attempts {
             self.owned.insert(row.call.run.uid.shard());
@@ -132,18 +102,42 @@ impl<'b> Plan<'b> {
             self.owned.insert(row.uid.shard());
             self.kv.insert((row.uid, &row.key), row);
         }
+        if let Some(write) = &step.schedule {
+            self.schedule(write);
+        }
+        if let Some(write) = &step.inbox {
+            self.inbox(write);
+        }
+    }
+
+    /// Lets a row of the inbox go that was taken before.
+    pub(crate) fn drop_repeated(&mut self, arrival: i64) {
+        let wave = self.waves.place(&[Alone(Thing::Inbox(arrival))]);
+        self.wave(wave).dropped.push(arrival);
+    }
+
+    /// What the steps before this one send takes room from it. That they may also make room is for
+    /// the careful way to see.
+    fn hopes_for_room(&mut self, step: &Step) {
+        if let Some(InstanceWrite::Open { uid, signals_below: Some(below) }) = &step.instance {
+            let sent = self.signals.get(uid).copied().unwrap_or_default();
+            let room = i64::try_from(*below).unwrap_or(i64::MAX).saturating_sub(sent);
+            let least = self.room.entry(*uid).or_insert(room);
+            *least = room.min(*least);
+        }
     }
 
     fn instance(&mut self, write: &'b InstanceWrite) {
         match write {
             InstanceWrite::Insert { row, replace_closed } => self.start(row, *replace_closed),
-            InstanceWrite::Open { uid } => {
+            InstanceWrite::Open { uid, .. } => {
                 let wave = self.waves.place(&[Shared(Thing::Instance(*uid))]);
                 self.wave(wave).open.insert(*uid);
             }
             InstanceWrite::Continue { run, input } => {
                 self.owned.insert(run.uid.shard());
-                let wave = self.waves.place(&[Alone(Thing::Instance(run.uid))]);
+                let needs = [Alone(Thing::Instance(run.uid)), Shared(Thing::Replacing)];
+                let wave = self.waves.place(&needs);
                 self.wave(wave).continued.push((*run, input));
             }
             InstanceWrite::Status { uid, status, outcome, compensation, error, closed_at } => {
@@ -174,9 +168,22 @@ impl<'b> Plan<'b> {
         wave.started.push((arrival, row));
     }
 
+    fn birth(&mut self, birth: &'b Birth, born: Born) {
+        match (born, &birth.otherwise) {
+            (Born::New, _) => {
+                self.start(&birth.row, birth.replace_closed);
+                self.tell(&birth.start);
+            }
+            (Born::IdTaken, Some(otherwise)) => self.tell(otherwise),
+            (Born::Before | Born::IdTaken, _) => {}
+        }
+    }
+
     fn task(&mut self, write: &'b TaskWrite) {
         let (run, call) = match write {
-            TaskWrite::Insert(row) | TaskWrite::Update(row) => (row.call.run, Some(row.call)),
+            TaskWrite::Insert(row) | TaskWrite::Update(row) | TaskWrite::Amend(row) => {
+                (row.call.run, Some(row.call))
+            }
             TaskWrite::Delete(call) | TaskWrite::Discard(call) => (call.run, Some(*call)),
             TaskWrite::DeleteAll(run) => (*run, None),
         };
@@ -189,6 +196,7 @@ impl<'b> Plan<'b> {
         match write {
             TaskWrite::Insert(row) => wave.task_inserts.push(row),
             TaskWrite::Update(row) => wave.task_updates.push(row),
+            TaskWrite::Amend(row) => wave.task_amends.push(row),
             TaskWrite::Delete(call) => wave.task_deletes.push(*call),
             TaskWrite::Discard(call) => wave.task_discards.push(*call),
             TaskWrite::DeleteAll(run) => wave.task_runs.push(*run),
@@ -200,10 +208,12 @@ impl<'b> Plan<'b> {
             MessageWrite::Insert(row) => self.tell(row),
             MessageWrite::InsertIfOpen(row) => self.tell_if_open(row),
             MessageWrite::Delete { uid, id } => {
-                self.owned.insert(uid.shard());
-                let needs = [Alone(Thing::Message(*uid, id)), Shared(Thing::Messages(*uid))];
-                let wave = self.waves.place(&needs);
+                let wave = self.one_message(*uid, id);
                 self.wave(wave).message_deletes.push((*uid, id));
+            }
+            MessageWrite::Defer { uid, id } => {
+                let wave = self.one_message(*uid, id);
+                self.wave(wave).message_defers.push((*uid, id));
             }
             MessageWrite::DeleteRun(run) => {
                 let wave = self.all_messages(run.uid);
@@ -218,6 +228,11 @@ impl<'b> Plan<'b> {
                 self.wave(wave).parked.push((*uid, false));
             }
         }
+    }
+
+    fn one_message(&mut self, uid: Uid, id: &'b str) -> usize {
+        self.owned.insert(uid.shard());
+        self.waves.place(&[Alone(Thing::Message(uid, id)), Shared(Thing::Messages(uid))])
     }
 
     fn all_messages(&mut self, uid: Uid) -> usize {
@@ -246,18 +261,39 @@ impl<'b> Plan<'b> {
 
     fn new_message(&mut self, row: &'b MessageRow) -> NewMessage<'b> {
         self.told.insert(row.uid.shard());
+        if let Message::Signal { .. } = &row.body {
+            *self.signals.entry(row.uid).or_default() += 1;
+        }
         let (run, stored) = message::stored(&row.body);
         NewMessage { arrival: self.arrival(), row, run, stored }
     }
 
-    fn birth(&mut self, birth: &'b Birth, born: Born) {
-        match (born, &birth.otherwise) {
-            (Born::New, _) => {
-                self.start(&birth.row, false);
-                self.tell(&birth.start);
+    fn schedule(&mut self, write: &'b ScheduleWrite) {
+        self.told.insert(Shard::of_id(write.id()));
+        let wave = self.waves.place(&[Alone(Thing::Schedule(write.id()))]);
+        let wave = self.wave(wave);
+        match write {
+            ScheduleWrite::Insert(row) => wave.schedule_inserts.push(row),
+            ScheduleWrite::Update { row, revision } => wave.schedule_updates.push((row, *revision)),
+            ScheduleWrite::Delete { id } => wave.schedule_deletes.push(id),
+        }
+    }
+
+    fn inbox(&mut self, write: &'b InboxWrite) {
+        match write {
+            InboxWrite::Take { row, at } => {
+                let needs = [Alone(Thing::Inbox(row.arrival)), Shared(Thing::Seen)];
+                let wave = self.waves.place(&needs);
+                self.wave(wave).taken.push((row, *at));
             }
-            (Born::IdTaken, Some(otherwise)) => self.tell(otherwise),
-            (Born::Before | Born::IdTaken, _) => {}
+            InboxWrite::Refuse { arrival, error } => {
+                let wave = self.waves.place(&[Alone(Thing::Inbox(*arrival))]);
+                self.wave(wave).refused.push((*arrival, error));
+            }
+            InboxWrite::Forget { before } => {
+                let wave = self.waves.place(&[Alone(Thing::Seen)]);
+                self.wave(wave).forgotten = Some(*before);
+            }
         }
     }
 

@@ -3,18 +3,19 @@
 use resurgam_core::CallKey;
 use resurgam_store::rows::TaskRow;
 
-use super::plan::Wave;
 use super::strict;
-use crate::encode::{encoding, progress, text, token, whole};
+use super::wave::Wave;
+use crate::encode::{encoding, millis, progress, text, token, whole};
 use crate::statement::Statement;
 
 /// All columns, as arrays under these numbers.
 const ROWS: &str = "unnest($1::smallint[], $2::uuid[], $3::bigint[], $4::bigint[], $5::text[],
                 $6::text[], $7::text[], $8::integer[], $9::text[], $10::bigint[], $11::bigint[],
-                $12::text[], $13::bigint[], $14::bigint[], $15::text[], $16::text[], $17::text[])";
+                $12::text[], $13::bigint[], $14::bigint[], $15::text[], $16::text[], $17::text[],
+                $18::bigint[], $19::bigint[])";
 
 const COLUMNS: &str = "shard, uid, run, seq, name, queue, lane, priority, policy, attempt, wake_at,
-                claimed_by, token, started_at, progress, encoding, heartbeat";
+                claimed_by, token, started_at, progress, encoding, heartbeat, heartbeat_at, deadline_at";
 
 /// Whatever is written now can be read, so an older mark goes.
 const UPDATE: &str = "
@@ -22,7 +23,7 @@ const UPDATE: &str = "
                        policy = u.policy, attempt = u.attempt, wake_at = u.wake_at,
                        claimed_by = u.claimed_by, token = u.token, started_at = u.started_at,
                        progress = u.progress, encoding = u.encoding, heartbeat = u.heartbeat,
-                       bad = NULL";
+                       heartbeat_at = u.heartbeat_at, deadline_at = u.deadline_at, bad = NULL";
 
 const DELETE: &str = "
     DELETE FROM @task t
@@ -49,13 +50,18 @@ pub(super) fn statements<'p>(wave: &'p Wave<'_>, add: &mut Vec<Statement<'p>>) {
         let delete = delete.uids(runs().map(|run| run.uid));
         add.push(delete.bigs(runs().map(|run| i64::from(run.run))));
     }
-    if !wave.task_updates.is_empty() {
-        let sql = format!(
+    let update = || {
+        format!(
             "{UPDATE} FROM {ROWS} AS u({COLUMNS})
              WHERE t.shard = u.shard AND t.uid = u.uid AND t.run = u.run AND t.seq = u.seq"
-        );
-        let update = Statement::rows("update tasks", strict(&sql, 18));
+        )
+    };
+    if !wave.task_updates.is_empty() {
+        let update = Statement::rows("update tasks", strict(&update(), 20));
         add.push(rows(update, &wave.task_updates).big(whole(wave.task_updates.len() as u64)));
+    }
+    if !wave.task_amends.is_empty() {
+        add.push(rows(Statement::rows("amend tasks", update()), &wave.task_amends));
     }
     if !wave.task_inserts.is_empty() {
         let sql = format!("INSERT INTO @task ({COLUMNS}) SELECT * FROM {ROWS}");
@@ -90,6 +96,8 @@ fn rows<'p>(statement: Statement<'p>, rows: &'p [&TaskRow]) -> Statement<'p> {
         .maybe_bigs(claim().map(|claim| claim.map(|claim| token(claim.token))))
         .maybe_bigs(claim().map(|claim| claim.map(|claim| claim.started_at.as_millis())))
         .texts(rows().map(|row| progress(&row.progress)))
-        .maybe_texts(heartbeat().map(|heartbeat| heartbeat.map(encoding)))
-        .maybe_texts(heartbeat().map(|heartbeat| heartbeat.map(text)))
+        .maybe_texts(heartbeat().map(|heartbeat| heartbeat.map(|said| encoding(&said.details))))
+        .maybe_texts(heartbeat().map(|heartbeat| heartbeat.map(|said| text(&said.details))))
+        .maybe_bigs(heartbeat().map(|heartbeat| heartbeat.map(|said| said.at.as_millis())))
+        .maybe_bigs(rows().map(|row| millis(row.deadline_at)))
 }

@@ -30,6 +30,12 @@ pub(crate) enum Thing<'b> {
     Message(Uid, &'b str),
     /// All messages of an instance.
     Messages(Uid),
+    /// A schedule.
+    Schedule(&'b str),
+    /// A row of the inbox.
+    Inbox(i64),
+    /// The ids of rows that were taken from the inbox.
+    Seen,
 }
 
 /// How a change needs a thing.

@@ -50,7 +50,7 @@ impl Member {
         build: Option<&str>,
     ) -> Result<Member> {
         rows::join(&inner.control, node, queues, build).await?;
-        inner.fence(Some(Fence::new(node, BTreeMap::new())));
+        inner.fence(Fence::new(node, BTreeMap::new()));
         let (born, lease) = (Instant::now(), inner.lease);
         Ok(Member {
             inner,
@@ -148,7 +148,7 @@ impl Member {
     }
 
     fn refence(&self) {
-        self.inner.fence(Some(Fence::new(&self.node, self.epochs.clone())));
+        self.inner.fence(Fence::new(&self.node, self.epochs.clone()));
     }
 }
 

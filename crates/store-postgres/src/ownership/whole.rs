@@ -5,6 +5,7 @@
 //! does it at once. When the process dies before, others find the beat standing still.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -80,7 +81,8 @@ impl Whole {
             let owner = self.alive(&view).unwrap_or_else(|| unknown(&view));
             return Ok(Owning::Held(owner));
         }
-        inner.fence(Some(Fence::new(node, taken.into_iter().collect::<BTreeMap<_, _>>())));
+        inner.fence(Fence::new(node, taken.into_iter().collect::<BTreeMap<_, _>>()));
+        inner.overtaken.store(false, Ordering::Relaxed);
         let proof = Proof { node: node.to_string(), leaving: self.leaving.clone() };
         let (every, leaving) = (beat_every(inner.lease), self.leaving.clone());
         tokio::spawn(beat(Arc::downgrade(inner), node.to_string(), every, leaving));
@@ -148,7 +150,7 @@ async fn beat(inner: Weak<Inner>, node: String, every: Duration, leaving: Leavin
             Ok((true, _)) => {}
             Ok((false, _)) if inner.is_fenced_as(&node) => {
                 tracing::warn!(node, "others took this node for dead");
-                return;
+                return inner.is_overtaken_by_others();
             }
             Ok((false, _)) => return,
             // The store is closed.

@@ -4,12 +4,17 @@
 //! that very row, and is set aside where it is one of many. What the owner reads names its shards,
 //! and is bounded in each of them before it is put in order.
 
+mod inbox;
 mod look;
+mod schedules;
 mod work;
 
+pub(crate) use inbox::*;
 pub(crate) use look::*;
+pub(crate) use schedules::*;
 pub(crate) use work::*;
 
+use resurgam_core::Shard;
 use resurgam_store::{Error, Result};
 use tokio_postgres::Row;
 
@@ -20,6 +25,11 @@ use crate::statement::Statement;
 
 /// How many unreadable rows one read sets aside; the next read takes more.
 const SET_ASIDE_AT_ONCE: usize = 1_000;
+
+/// Shards as a column.
+fn shards(shards: &[Shard]) -> impl Iterator<Item = i16> {
+    shards.iter().map(|shard| shard.0.cast_signed())
+}
 
 /// One row, or none. `what` names it when it cannot be read.
 fn one<T>(

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use resurgam_core::{CallKey, Event, Payload, RunKey, Seq, Shard, Timestamp, Uid};
 use resurgam_store::rows::{
-    AttemptRow, DueMessage, DueTask, InstanceRow, PolicyRow, RunRecord, TaskRecord, TaskRow,
+    AttemptRow, DueDeadline, DueMessage, DueTask, InstanceRow, PolicyRow, RunRecord, TaskRecord,
+    TaskRow,
 };
 use resurgam_store::{Error, Result};
 use tokio_postgres::Row;
 
-use super::{many, one, set_aside};
+use super::{many, one, set_aside, shards};
 use crate::aside::{Table, readable};
 use crate::decode::{self, ATTEMPT, EVENT, INSTANCE, MESSAGE, TASK, Unreadable, get};
 use crate::encode::whole;
@@ -21,27 +22,33 @@ const LEDGER_ENDS: i64 = 10;
 
 /// Each shard is read along its index and no further than its part; only what is left is sorted.
 const DUE_TASKS: &str = "
-    SELECT t.uid, t.run, t.seq, t.wake_at, t.queue, t.name
+    SELECT t.uid, t.run, t.seq, t.wake_at, t.queue, t.name, t.priority
     FROM unnest($1::smallint[]) AS s(shard)
     CROSS JOIN LATERAL (
-        SELECT uid, run, seq, wake_at, queue, name, lane FROM @task
-        WHERE shard = s.shard AND claimed_by IS NULL AND bad IS NULL AND wake_at < $2
-          AND ($3::text[] IS NULL OR name = ANY($3))
-        ORDER BY wake_at, lane LIMIT $5) AS t
-    ORDER BY t.wake_at, t.lane, t.uid, t.seq LIMIT $4";
+        SELECT uid, run, seq, wake_at, queue, name, priority, lane FROM @task
+        WHERE shard = s.shard AND claimed_by IS NULL AND bad IS NULL AND wake_at < $4
+          AND ($5::text[] IS NULL OR name = ANY($5))
+        ORDER BY wake_at, lane LIMIT $2) AS t
+    ORDER BY t.wake_at, t.lane, t.uid, t.seq LIMIT $3";
+
+const DUE_DEADLINES: &str = "
+    SELECT t.uid, t.run, t.seq, t.deadline_at
+    FROM unnest($1::smallint[]) AS s(shard)
+    CROSS JOIN LATERAL (
+        SELECT uid, run, seq, deadline_at FROM @task
+        WHERE shard = s.shard AND claimed_by IS NULL AND bad IS NULL AND deadline_at IS NOT NULL
+          AND deadline_at < $4
+        ORDER BY deadline_at LIMIT $2) AS t
+    ORDER BY t.deadline_at, t.uid, t.seq LIMIT $3";
 
 const DUE_MESSAGES: &str = "
     SELECT m.uid, m.due_at
     FROM unnest($1::smallint[]) AS s(shard)
     CROSS JOIN LATERAL (
         SELECT uid, due_at, arrival FROM @message
-        WHERE shard = s.shard AND bad IS NULL AND NOT parked AND due_at < $2
-        ORDER BY due_at, arrival LIMIT $4) AS m
+        WHERE shard = s.shard AND bad IS NULL AND NOT parked AND due_at < $4
+        ORDER BY due_at, arrival LIMIT $2) AS m
     ORDER BY m.due_at, m.arrival LIMIT $3";
-
-fn shards(shards: &[Shard]) -> impl Iterator<Item = i16> {
-    shards.iter().map(|shard| shard.0.cast_signed())
-}
 
 /// Tasks that wait and are due.
 pub(crate) async fn due_tasks(
@@ -51,47 +58,36 @@ pub(crate) async fn due_tasks(
     before: Timestamp,
     limit: usize,
 ) -> Result<Vec<DueTask>> {
-    let ask = async |part: usize| {
-        let due = Statement::rows("look for tasks that are due", DUE_TASKS)
-            .shards(shards(among))
-            .big(before.as_millis())
-            .list(known.map(<[String]>::to_vec))
-            .big(whole(limit as u64))
-            .big(whole(part as u64));
-        many(pool, Table::Task, due, due_task).await
+    let due =
+        |due: Statement<'static>| due.big(before.as_millis()).list(known.map(<[String]>::to_vec));
+    let what = "look for tasks that are due";
+    let rows = in_parts(pool, what, DUE_TASKS, among, limit, due).await?;
+    let read = |row: &Row| {
+        Ok(DueTask {
+            call: decode::call(row)?,
+            wake_at: decode::timestamp(row, 3)?,
+            queue: get(row, 4)?,
+            name: get(row, 5)?,
+            priority: get(row, 6)?,
+        })
     };
-    let part = part(limit, among.len());
-    let found = ask(part).await?;
-    match part < limit && is_cut(part, found.iter().map(|task| task.call.run.uid)) {
-        true => ask(limit).await,
-        false => Ok(found),
-    }
+    all(&rows, what, read)
 }
 
-fn due_task(row: &Row) -> decode::Decoded<DueTask> {
-    Ok(DueTask {
-        call: decode::call(row)?,
-        wake_at: decode::timestamp(row, 3)?,
-        queue: get(row, 4)?,
-        name: get(row, 5)?,
-    })
-}
-
-/// How many rows of each shard are read at first: several times its even share. Reading as many as
-/// are asked for in all would be hundreds of times too many in a long queue.
-fn part(limit: usize, shards: usize) -> usize {
-    limit.min(16 + 4 * limit / shards.max(1))
-}
-
-/// True when all that was read of some shard is among what was found: there may be more of it that
-/// belongs there too.
-fn is_cut(part: usize, found: impl Iterator<Item = Uid>) -> bool {
-    let mut counts = HashMap::new();
-    found.into_iter().any(|uid| {
-        let count = counts.entry(uid.shard()).or_insert(0_usize);
-        *count += 1;
-        *count >= part
-    })
+/// Tasks that wait and may have waited too long.
+pub(crate) async fn due_deadlines(
+    pool: &Pool,
+    among: &[Shard],
+    before: Timestamp,
+    limit: usize,
+) -> Result<Vec<DueDeadline>> {
+    let what = "look for tasks that wait in vain";
+    let due = |due: Statement<'static>| due.big(before.as_millis());
+    let rows = in_parts(pool, what, DUE_DEADLINES, among, limit, due).await?;
+    let read = |row: &Row| {
+        Ok(DueDeadline { call: decode::call(row)?, deadline_at: decode::timestamp(row, 3)? })
+    };
+    all(&rows, what, read)
 }
 
 /// Messages that are due.
@@ -102,26 +98,56 @@ pub(crate) async fn due_messages(
     limit: usize,
 ) -> Result<Vec<DueMessage>> {
     let what = "look for messages that are due";
-    let ask = async |part: usize| {
-        let due = Statement::rows(what, DUE_MESSAGES)
-            .shards(shards(among))
-            .big(before.as_millis())
-            .big(whole(limit as u64))
-            .big(whole(part as u64));
-        let rows = pool.ask(due).await?;
-        let found: decode::Decoded<Vec<DueMessage>> = rows.iter().map(due_message).collect();
-        found.map_err(|why| Error::data(what).because(why))
+    let due = |due: Statement<'static>| due.big(before.as_millis());
+    let rows = in_parts(pool, what, DUE_MESSAGES, among, limit, due).await?;
+    let read = |row: &Row| {
+        Ok(DueMessage { uid: decode::uid(row, 0)?, due_at: decode::timestamp(row, 1)? })
     };
-    let part = part(limit, among.len());
+    all(&rows, what, read)
+}
+
+/// Asks every shard for several times its even share: reading as many as are asked for in all would
+/// be hundreds of times too many in a long queue. Where that cuts one of them short, it is asked
+/// again, in full.
+async fn in_parts(
+    pool: &Pool,
+    what: &'static str,
+    sql: &'static str,
+    among: &[Shard],
+    limit: usize,
+    with_values: impl Fn(Statement<'static>) -> Statement<'static>,
+) -> Result<Vec<Row>> {
+    let ask = async |part: usize| {
+        let due = Statement::rows(what, sql)
+            .shards(shards(among))
+            .big(whole(part as u64))
+            .big(whole(limit as u64));
+        pool.ask(with_values(due)).await
+    };
+    let part = limit.min(16 + 4 * limit / among.len().max(1));
     let found = ask(part).await?;
-    match part < limit && is_cut(part, found.iter().map(|message| message.uid)) {
+    match part < limit && is_cut(part, &found) {
         true => ask(limit).await,
         false => Ok(found),
     }
 }
 
-fn due_message(row: &Row) -> decode::Decoded<DueMessage> {
-    Ok(DueMessage { uid: decode::uid(row, 0)?, due_at: decode::timestamp(row, 1)? })
+/// True when all that was read of some shard is among what was found: there may be more of it that
+/// belongs there too.
+fn is_cut(part: usize, found: &[Row]) -> bool {
+    let mut counts = HashMap::new();
+    let uids = found.iter().filter_map(|row| decode::uid(row, 0).ok());
+    uids.into_iter().any(|uid| {
+        let count = counts.entry(uid.shard()).or_insert(0_usize);
+        *count += 1;
+        *count >= part
+    })
+}
+
+/// Rows of which only columns with types are read, so that each of them can be.
+fn all<T>(rows: &[Row], what: &str, read: impl Fn(&Row) -> decode::Decoded<T>) -> Result<Vec<T>> {
+    let found: decode::Decoded<Vec<T>> = rows.iter().map(read).collect();
+    found.map_err(|why| Error::data(what).because(why))
 }
 
 /// Tasks that another node has claimed.

@@ -114,7 +114,7 @@ pub(crate) fn close(number: u128) -> Step {
 pub(crate) fn tell(number: u128, id: &str) -> Step {
     let uid = run(number).uid;
     Step {
-        instance: Some(InstanceWrite::Open { uid }),
+        instance: Some(InstanceWrite::Open { uid, signals_below: None }),
         messages: vec![MessageWrite::Insert(signal(uid, id))],
         ..Step::default()
     }
@@ -130,6 +130,7 @@ pub(crate) fn task(run: RunKey, seq: u64) -> TaskRow {
         policy: "p".into(),
         attempt: 0,
         wake_at: Timestamp::EPOCH,
+        deadline_at: None,
         claim: None,
         progress: Progress::default(),
         heartbeat: None,
