@@ -15,12 +15,12 @@ impl Uid {
         self.0.to_be_bytes()
     }
 
-    /// The uid of the child that a run starts at this place: the same on every replay.
-    pub fn of_child(parent: RunKey, seq: Seq) -> Self {
+    /// The uid of the child with this id that a run starts at this place: the same on every replay.
+    pub fn of_child(parent: RunKey, seq: Seq, id: &str) -> Self {
         let [high, low] = [(parent.uid.0 >> 64) as u64, parent.uid.0 as u64];
         let place = crate::retry::mix(seq.0 ^ (u64::from(parent.run) << 32));
         let half = |part: u64, salt: u64| crate::retry::mix(crate::retry::mix(part ^ salt) ^ place);
-        Uid((u128::from(half(high, 1)) << 64) | u128::from(half(low, 2)))
+        Uid((u128::from(half(high, 1)) << 64) | u128::from(half(low, 2))).placed(id)
     }
 
     /// The uid of sixteen stored bytes.

@@ -83,7 +83,7 @@ impl Client {
 
     /// Starts the firings of a past range now, all at once and both ends included, at most 10,000.
     /// Those that have their instance already are not started again, so that a backfill that was
-    /// interrupted can be repeated. Answers with how many firings the range has.
+    /// interrupted can be repeated. Answers with how many were started.
     pub async fn backfill(&self, id: &str, from: Timestamp, to: Timestamp) -> Result<u64> {
         self.handle().backfill(id, from, to).await
     }

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use resurgam_core::{CallKey, Event, Failure, RunKey, Timestamp, Uid, UserWork};
+use resurgam_core::{CallKey, Event, Failure, RunKey, Shard, Timestamp, Uid, UserWork};
 use resurgam_store::rows::{
     AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow,
     Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
     Access, Answer, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Inbox, InboxRow,
-    Look, Own, Owning, Retain, ScheduleRecord, Schedules, Step, StepResult, Tables, Transacted,
-    Work,
+    Look, Node, Own, Owning, Retain, Runnable, ScheduleRecord, Schedules, Standing, Step,
+    StepResult, Tables, Transacted, Work,
 };
 use tokio::sync::watch;
 
@@ -24,8 +24,29 @@ impl Commit for SqliteStore {
 }
 
 impl Own for SqliteStore {
-    fn try_own(&self, node: &str) -> Answer<'_, Owning> {
-        Box::pin(self.own(node.to_string()))
+    fn try_own(&self, node: Node) -> Answer<'_, Owning> {
+        Box::pin(self.own(node.name))
+    }
+
+    /// One node has everything, and is not asked to share.
+    fn standing(&self) -> watch::Receiver<Standing> {
+        watch::channel(Standing::default()).1
+    }
+
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    fn may_begin(&self) -> bool {
+        true
+    }
+
+    fn take(&self, shards: Arc<[Shard]>) -> Answer<'_, Vec<Shard>> {
+        Box::pin(async move { Ok(shards.to_vec()) })
+    }
+
+    fn release(&self, _: Arc<[Shard]>) -> Answer<'_, ()> {
+        Box::pin(async { Ok(()) })
     }
 
     fn disown(&self) -> Answer<'_, ()> {
@@ -62,13 +83,13 @@ impl Tables for SqliteStore {
 impl Work for SqliteStore {
     fn due_tasks(
         &self,
-        known: Option<Arc<[String]>>,
+        runnable: Runnable,
         before: Timestamp,
         limit: usize,
     ) -> Answer<'_, Vec<DueTask>> {
         self.read(
             move || format!("look for tasks due before {before}"),
-            move |reading| read::due_tasks(reading, known.as_deref(), before, limit),
+            move |reading| read::due_tasks(reading, &runnable, before, limit),
         )
     }
 
@@ -86,11 +107,33 @@ impl Work for SqliteStore {
         )
     }
 
-    fn claimed_by_others(&self, node: &str, limit: usize) -> Answer<'_, Vec<TaskRow>> {
+    fn abandoned(&self, node: &str, limit: usize) -> Answer<'_, Vec<TaskRow>> {
         let node = node.to_string();
         self.read(
             || "look for tasks of other nodes".to_string(),
-            move |reading| read::claimed_by_others(reading, &node, limit),
+            move |reading| read::abandoned(reading, &node, limit),
+        )
+    }
+
+    fn claim_shared(
+        &self,
+        _: &str,
+        _: Runnable,
+        _: Timestamp,
+        _: usize,
+    ) -> Answer<'_, Vec<TaskRow>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn claim_shared_call(&self, _: &str, _: CallKey, _: Timestamp) -> Answer<'_, Option<TaskRow>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    fn tasks_of(&self, calls: Arc<[CallKey]>) -> Answer<'_, Vec<TaskRow>> {
+        let count = calls.len();
+        self.read(
+            move || format!("look at the tasks of {count} calls"),
+            move |reading| read::tasks_of(reading, &calls),
         )
     }
 

@@ -7,7 +7,7 @@ use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Timestamp, 
 use resurgam_store::rows::{
     AttemptOutcome, AttemptRow, Claim, Heartbeat, InstanceRow, Message, MessageRow, Status, TaskRow,
 };
-use resurgam_store::{InboxRow, ScheduleRecord, ScheduleRow};
+use resurgam_store::{InboxRow, Report, ScheduleRecord, ScheduleRow};
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 use serde::de::DeserializeOwned;
@@ -103,6 +103,10 @@ pub(crate) fn message(row: &Row<'_>) -> Decoded<MessageRow> {
     let run = || row.get::<_, u32>(3);
     let body = match text(row, 4)? {
         START => Message::Start,
+        Report::KIND => {
+            let report = Report::from_stored(text(row, 5)?, payload(row, 6)?)?;
+            Message::Report { run: run()?, report: Box::new(report) }
+        }
         kind => body(EventKind::from_stored(kind, text(row, 5)?, payload(row, 6)?)?, run)?,
     };
     Ok(MessageRow {

@@ -421,7 +421,7 @@ impl fmt::Debug for SqliteStore {
 
 #[cfg(test)]
 mod tests {
-    use resurgam_store::{Commit, Look, Own};
+    use resurgam_store::{Commit, Look, Node, Own};
 
     use super::*;
 
@@ -446,7 +446,7 @@ mod tests {
         let commit = store.commit([Step::default()].into()).await.map(|_| ());
         let find = store.find("order-1").await.map(|_| ());
         let owner = store.owner().await.map(|_| ());
-        let own = store.try_own("node-a").await.map(|_| ());
+        let own = store.try_own(Node::new("node-a")).await.map(|_| ());
         let version = store.data_version().await.map(|_| ());
         for answer in [commit, find, owner, own, store.disown().await, version] {
             let error = answer.unwrap_err();

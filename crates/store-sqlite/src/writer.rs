@@ -18,7 +18,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use resurgam_core::{Failure, UserWork};
+use resurgam_core::{Failure, Shard, UserWork};
 use resurgam_store::{
     Access, AttemptTransaction, Deleted, Deletion, Error, Ownership, Owning, Result, Step,
     StepResult, Transacted, not_offered,
@@ -332,7 +332,7 @@ impl Writer {
                     // Without a queue others wait longer, and nothing is wrong.
                     desk.queue = Queue::make(beside).ok();
                 }
-                Ok(Owning::Taken(Ownership::new(proof)))
+                Ok(Owning::Taken(Ownership::new(proof, Shard::all())))
             }
         }
     }

@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use resurgam_store::{Commit, Own, Owning};
+use resurgam_store::{Commit, Node, Own, Owning};
 use resurgam_store_sqlite::{Options, SqliteStore};
 use support::process::{self, Process};
 use support::*;
@@ -177,7 +177,7 @@ async fn somebody() {
     let number = u128::from(std::process::id());
     say(store.commit([start(number)].into()).await.map(|_| "written"));
     say(store.owner().await.map(|owner| if owner.is_some() { "an owner" } else { "no owner" }));
-    say(store.try_own("somebody").await.map(|owning| match owning {
+    say(store.try_own(Node::new("somebody")).await.map(|owning| match owning {
         Owning::Taken(_) => "owns",
         Owning::Held(_) => "held",
     }));

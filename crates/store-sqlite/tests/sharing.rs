@@ -7,7 +7,7 @@ mod support;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use resurgam_store::{Commit, Look, Own, Owning, Step, StepResult};
+use resurgam_store::{Commit, Look, Node, Own, Owning, Step, StepResult};
 use resurgam_store_sqlite::{Options, SqliteStore};
 use support::*;
 
@@ -147,7 +147,7 @@ async fn clients_write_beside_an_owner() {
     write(&client, [start(1)]).await;
     write(&owner, [start(2)]).await;
     assert_eq!(client.owner().await.unwrap().unwrap().node, "node-a");
-    let Owning::Held(holder) = client.try_own("node-b").await.unwrap() else { panic!() };
+    let Owning::Held(holder) = client.try_own(Node::new("node-b")).await.unwrap() else { panic!() };
     assert_eq!(holder.node, "node-a");
     write(&client, [start(3)]).await;
 }
@@ -168,7 +168,7 @@ async fn owning_takes_its_place_among_the_commits() {
         one.commit([start(1)].into()),
         one.disown(),
         one.commit([asked(2)].into()),
-        one.try_own("node-c"),
+        one.try_own(Node::new("node-c")),
     );
     assert!(fenced.unwrap_err().is_fenced());
     disowned.unwrap();
@@ -183,7 +183,7 @@ async fn who_cannot_note_that_it_owns_does_not_own() {
     let store = SqliteStore::open(&folder.path, options).unwrap();
     let other = folder.sql();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let error = store.try_own("node-a").await.unwrap_err();
+    let error = store.try_own(Node::new("node-a")).await.unwrap_err();
     assert!(error.is_transient(), "{error}");
     assert!(error.to_string().contains("orders.db"), "{error}");
     assert_eq!(store.owner().await.unwrap(), None);
@@ -195,10 +195,10 @@ async fn who_cannot_note_that_it_owns_does_not_own() {
 async fn a_right_that_nobody_waited_for_is_free_again() {
     let folder = Folder::new();
     let (one, two) = (folder.open(), folder.open());
-    let mut wish = one.try_own("node-a");
+    let mut wish = one.try_own(Node::new("node-a"));
     let _ = std::future::poll_fn(|ctx| std::task::Poll::Ready(wish.as_mut().poll(ctx))).await;
     drop(wish);
-    let _right = poll(async || match two.try_own("node-b").await.unwrap() {
+    let _right = poll(async || match two.try_own(Node::new("node-b")).await.unwrap() {
         Owning::Taken(right) => Some(right),
         Owning::Held(_) => None,
     })

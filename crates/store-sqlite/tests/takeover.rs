@@ -8,7 +8,7 @@ mod support;
 use std::os::unix::fs::symlink;
 use std::time::{Duration, Instant};
 
-use resurgam_store::{Commit, Look, Own, Owning};
+use resurgam_store::{Commit, Look, Node, Own, Owning};
 use resurgam_store_sqlite::{Options, SqliteStore};
 use support::process::{self, Process};
 use support::*;
@@ -45,7 +45,7 @@ async fn an_owner_that_is_stopped_stays_the_owner() {
     let mut owner = owning_process(&folder);
     owner.signal("STOP");
     for _ in 0..10 {
-        let Owning::Held(holder) = store.try_own("standby").await.unwrap() else {
+        let Owning::Held(holder) = store.try_own(Node::new("standby")).await.unwrap() else {
             panic!("taken from an owner that lives");
         };
         assert_eq!((holder.node.as_str(), holder.pid), ("child", owner.id()));
@@ -116,7 +116,7 @@ async fn the_process_that_owns() {
 }
 
 async fn try_own(store: &SqliteStore) -> Option<resurgam_store::Ownership> {
-    match store.try_own("standby").await.unwrap() {
+    match store.try_own(Node::new("standby")).await.unwrap() {
         Owning::Taken(right) => Some(right),
         Owning::Held(_) => None,
     }

@@ -5,7 +5,7 @@
 mod support;
 
 use resurgam_store::rows::InstanceFilter;
-use resurgam_store::{Look, Work};
+use resurgam_store::{Look, Runnable, Work};
 use resurgam_store_sqlite::SqliteStore;
 use support::*;
 
@@ -47,8 +47,8 @@ async fn an_event_that_cannot_be_read_blocks_its_run_and_is_named() {
 #[tokio::test]
 async fn a_task_with_a_broken_key_is_stepped_over() {
     let (folder, store) = damaged(&format!("UPDATE task SET uid = x'0102' {SECOND}")).await;
-    assert_eq!(store.due_tasks(None, LATER, 10).await.unwrap().len(), 2);
-    assert_eq!(store.due_tasks(None, LATER, 2).await.unwrap().len(), 2);
+    assert_eq!(store.due_tasks(Runnable::default(), LATER, 10).await.unwrap().len(), 2);
+    assert_eq!(store.due_tasks(Runnable::default(), LATER, 2).await.unwrap().len(), 2);
     assert_eq!(marks(&store).await, ["task: the uid has 2 bytes"]);
     let state = "SELECT state FROM task WHERE bad IS NOT NULL";
     let state: String = folder.sql().query_row(state, [], |row| row.get(0)).unwrap();
@@ -59,12 +59,12 @@ async fn a_task_with_a_broken_key_is_stepped_over() {
 async fn a_task_with_a_broken_value_is_an_error_once_and_then_out_of_the_way() {
     let (_folder, store) = damaged(&format!("UPDATE task SET progress = 'x' {SECOND}")).await;
     let call = run(2).call(resurgam_core::Seq(2));
-    assert_eq!(store.due_tasks(None, LATER, 10).await.unwrap().len(), 3);
+    assert_eq!(store.due_tasks(Runnable::default(), LATER, 10).await.unwrap().len(), 3);
     let error = store.load_task(call).await.unwrap_err();
     assert!(error.is_data(), "{error}");
     assert!(error.to_string().contains(&call.to_string()), "{error}");
     assert!(marks(&store).await[0].starts_with("task: the progress: "));
-    assert_eq!(store.due_tasks(None, LATER, 10).await.unwrap().len(), 2);
+    assert_eq!(store.due_tasks(Runnable::default(), LATER, 10).await.unwrap().len(), 2);
     // A turn without one of its tasks would go wrong, so that run waits for an operator.
     assert!(store.load_run(run(2).uid).await.unwrap_err().is_data());
     assert!(store.tasks(run(2)).await.unwrap().is_empty());
@@ -76,7 +76,7 @@ async fn a_task_whose_input_is_lost_is_out_of_the_way_too() {
     let error = store.load_task(run(2).call(resurgam_core::Seq(2))).await.unwrap_err();
     assert!(error.is_data() && error.to_string().contains("its event is missing"), "{error}");
     assert_eq!(marks(&store).await.len(), 1);
-    assert_eq!(store.due_tasks(None, LATER, 10).await.unwrap().len(), 2);
+    assert_eq!(store.due_tasks(Runnable::default(), LATER, 10).await.unwrap().len(), 2);
 }
 
 #[tokio::test]
@@ -86,7 +86,7 @@ async fn a_task_that_is_written_again_is_well_again() {
     let mended = resurgam_store::TaskWrite::Update(task(run(2), 2));
     write(&store, [resurgam_store::Step { tasks: vec![mended], ..Default::default() }]).await;
     assert_eq!(marks(&store).await, [""; 0]);
-    assert_eq!(store.due_tasks(None, LATER, 10).await.unwrap().len(), 3);
+    assert_eq!(store.due_tasks(Runnable::default(), LATER, 10).await.unwrap().len(), 3);
     assert!(store.load_run(run(2).uid).await.unwrap().is_some());
 }
 
@@ -130,7 +130,7 @@ async fn rows_in_memory_are_set_aside_too() {
     write(&store, [start(1), start(2)]).await;
     let damage = format!("UPDATE task SET uid = x'01' {SECOND}");
     store.run_on_writer(&damage).await.unwrap();
-    assert_eq!(store.due_tasks(None, LATER, 10).await.unwrap().len(), 1);
+    assert_eq!(store.due_tasks(Runnable::default(), LATER, 10).await.unwrap().len(), 1);
     assert_eq!(marks(&store).await.len(), 1);
 }
 
@@ -142,9 +142,9 @@ async fn many_unreadable_rows_do_not_hide_the_good_one_behind_them() {
     write(&store, steps).await;
     let damage = "UPDATE task SET uid = CAST(rowid AS BLOB) WHERE rowid < 1500";
     folder.sql().execute_batch(damage).unwrap();
-    assert_eq!(store.due_tasks(None, LATER, 1).await.unwrap().len(), 1);
+    assert_eq!(store.due_tasks(Runnable::default(), LATER, 1).await.unwrap().len(), 1);
     assert_eq!(store.bad_rows(2_000).await.unwrap().len(), 1_000);
-    assert_eq!(store.due_tasks(None, LATER, 1).await.unwrap().len(), 1);
+    assert_eq!(store.due_tasks(Runnable::default(), LATER, 1).await.unwrap().len(), 1);
     assert_eq!(store.bad_rows(2_000).await.unwrap().len(), 1_499);
     assert_eq!(store.bad_rows(3).await.unwrap().len(), 3);
 }

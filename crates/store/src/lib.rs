@@ -7,15 +7,16 @@
 //!
 //! - [`rows`]: what is stored, with the stored forms of engine data.
 //! - [`Step`]: what one step of one run changes, the unit that is refused or taken as a whole.
-//! - [`Own`]: who works on a store. [`Commit`], [`Work`], [`Look`]: writing; what the owner reads
-//!   to work; what people read. [`Tables`]: the user's own tables beside ours. [`Schedules`],
-//!   [`Inbox`], [`Retain`]: what starts by the clock; what others ask for in SQL; deleting what is
-//!   closed. A [`Store`] is all of these.
+//! - [`Own`]: who works on a store, and on which of its shards. [`Commit`], [`Work`], [`Look`]:
+//!   writing; what a node reads to work; what people read. [`Tables`]: the user's own tables beside
+//!   ours. [`Schedules`], [`Inbox`], [`Retain`]: what starts by the clock; what others ask for in
+//!   SQL; deleting what is closed. A [`Store`] is all of these.
 
 pub mod conformance;
 mod error;
 mod inbox;
 mod own;
+mod report;
 mod retain;
 pub mod rows;
 mod schedules;
@@ -30,7 +31,8 @@ use resurgam_core::{CallKey, Event, RunKey, Timestamp, Uid};
 
 pub use error::{Error, Result};
 pub use inbox::{Inbox, InboxRow, InboxWrite};
-pub use own::{Own, Ownership, Owning};
+pub use own::{Node, Own, Ownership, Owning, Standing};
+pub use report::{Report, Reported};
 pub use retain::{Deleted, Deletion, INSTANCES, Place, ROWS, Retain, Sweep};
 use rows::{
     AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow,
@@ -72,15 +74,24 @@ pub trait Commit {
     fn commit(&self, batch: Arc<[Step]>) -> Answer<'_, Vec<StepResult>>;
 }
 
-/// What the owner reads to do its work. Bounded: none of it loads everything.
+/// What can be run here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Runnable {
+    /// The activities that are known; all with `None`.
+    pub activities: Option<Arc<[String]>>,
+    /// The queues that are served; all with `None`.
+    pub queues: Option<Arc<[String]>>,
+}
+
+/// What a node reads to do its work, in the shards that it holds. Bounded: none of it loads
+/// everything.
 pub trait Work {
-    /// Tasks that wait and are due before this time, the earliest first, at most `limit`.
-    ///
-    /// Only tasks of the activities that are `known`, all with `None`: what nobody here can run
-    /// must not stand in front of what somebody can.
+    /// Tasks that wait and are due before this time, the earliest first, at most `limit`; only
+    /// those that can be run here: what nobody here can run must not stand in front of what
+    /// somebody can.
     fn due_tasks(
         &self,
-        known: Option<Arc<[String]>>,
+        runnable: Runnable,
         before: Timestamp,
         limit: usize,
     ) -> Answer<'_, Vec<DueTask>>;
@@ -93,8 +104,32 @@ pub trait Work {
     /// of their arrival, at most `limit`.
     fn due_messages(&self, before: Timestamp, limit: usize) -> Answer<'_, Vec<DueMessage>>;
 
-    /// Tasks that somebody else than `node` has claimed, at most `limit`.
-    fn claimed_by_others(&self, node: &str, limit: usize) -> Answer<'_, Vec<TaskRow>>;
+    /// Tasks that are claimed by a node that is not there any more, at most `limit`. Where one
+    /// node works, that is every other than `node`.
+    fn abandoned(&self, node: &str, limit: usize) -> Answer<'_, Vec<TaskRow>>;
+
+    /// Claims tasks for `node` that wait and are due by now, at most `limit`, and answers with
+    /// them: only those that can be run here, of shards whose holder does not serve their queue.
+    /// Where one node works there are none.
+    fn claim_shared(
+        &self,
+        node: &str,
+        runnable: Runnable,
+        now: Timestamp,
+        limit: usize,
+    ) -> Answer<'_, Vec<TaskRow>>;
+
+    /// Claims such a task by its key, whatever its queue and whether it is due, unless somebody
+    /// has claimed it.
+    fn claim_shared_call(
+        &self,
+        node: &str,
+        call: CallKey,
+        now: Timestamp,
+    ) -> Answer<'_, Option<TaskRow>>;
+
+    /// Those of these calls that are not finished, in any shard.
+    fn tasks_of(&self, calls: Arc<[CallKey]>) -> Answer<'_, Vec<TaskRow>>;
 
     /// A task with everything an attempt needs, `None` when it is finished.
     fn load_task(&self, call: CallKey) -> Answer<'_, Option<TaskRecord>>;

@@ -1,8 +1,14 @@
-//! Who works on a store: one node at a time, everybody else is a client.
+//! Who works on a store, and on what of it.
+//!
+//! Instances belong to shards ([`Shard`]), and a node works on the instances of the shards that it
+//! holds. Some stores know one owner, which holds all shards or none; in others many nodes share
+//! them. Who holds none is a client.
 
 use std::any::Any;
 use std::fmt;
+use std::sync::Arc;
 
+use resurgam_core::Shard;
 use tokio::sync::watch;
 
 use crate::Answer;
@@ -10,14 +16,33 @@ use crate::rows::Owner;
 
 /// Who works on a store, and what others do meanwhile.
 pub trait Own {
-    /// Takes the right to work, unless somebody has it. From then on commits through this store
-    /// are the owner's: they are refused ([`Error::is_fenced`](crate::Error::is_fenced)) once
-    /// another node has taken over, however late they arrive. Nodes are told apart by name, so
-    /// each process gives itself one that nobody had before.
-    fn try_own(&self, node: &str) -> Answer<'_, Owning>;
+    /// Takes the right to work, unless there is room for one node only and somebody has it. From
+    /// then on commits through this store are that node's: steps that only an owner can write, with
+    /// events, tasks or attempts, are refused ([`Error::is_fenced`](crate::Error::is_fenced)) where
+    /// it does not hold the shard, or another node has taken over, however late they arrive. Nodes
+    /// are told apart by name, so each process gives itself one that nobody had before.
+    fn try_own(&self, node: Node) -> Answer<'_, Owning>;
+
+    /// What the node that this store belongs to should do, as the store sees it. It changes by
+    /// itself; where one node owns everything, never.
+    fn standing(&self) -> watch::Receiver<Standing>;
+
+    /// True when many nodes can work at the same time.
+    fn is_shared(&self) -> bool;
+
+    /// False while others may take this node for dead soon: it begins no attempt then. Worked out
+    /// when it is asked, for a process may have been asleep.
+    fn may_begin(&self) -> bool;
+
+    /// Takes shards that nobody holds; answers with those that are this node's now. Only from then
+    /// on may they be read: the holder before can write nothing any more.
+    fn take(&self, shards: Arc<[Shard]>) -> Answer<'_, Vec<Shard>>;
+
+    /// Gives shards up, so that others can take them.
+    fn release(&self, shards: Arc<[Shard]>) -> Answer<'_, ()>;
 
     /// From now on commits through this store are a client's again: steps that only an owner can
-    /// write, with events, tasks or attempts, are refused as of one that was overtaken.
+    /// write are refused as of one that was overtaken.
     fn disown(&self) -> Answer<'_, ()>;
 
     /// Brings everything to the place where it is to rest, when work is over for now: a store that
@@ -28,12 +53,41 @@ pub trait Own {
     /// commit. It says so with [`Own::changes`].
     fn is_overtaken(&self) -> bool;
 
-    /// Who has the right to work now.
+    /// Who has the right to work now; one of them, where many have.
     fn owner(&self) -> Answer<'_, Option<Owner>>;
 
     /// A number that changes when somebody else has committed, or may have. Waiting for it ends
     /// with an error when the store is closed.
     fn changes(&self) -> watch::Receiver<u64>;
+}
+
+/// A node that wants to work.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Node {
+    /// Its name, which nobody had before.
+    pub name: String,
+    /// The queues whose tasks it runs; all with `None`.
+    pub queues: Option<Arc<[String]>>,
+}
+
+impl Node {
+    /// A node that serves all queues.
+    pub fn new(name: impl Into<String>) -> Self {
+        Node { name: name.into(), queues: None }
+    }
+}
+
+/// What a node should do, as its store sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Shards that nobody holds and this node should take.
+    pub take: Vec<Shard>,
+    /// Shards that it holds and another node should have.
+    pub give: Vec<Shard>,
+    /// Changes when a node is gone: what it claimed may be abandoned.
+    pub departed: u64,
+    /// What [`Own::may_begin`] said last.
+    pub may_begin: bool,
 }
 
 /// The answer to who wants to work.
@@ -46,17 +100,26 @@ pub enum Owning {
 }
 
 /// The right to work on a store. It ends when this is dropped, and with the process.
-pub struct Ownership(#[allow(dead_code, reason = "only its drop matters")] Box<dyn Any + Send>);
+pub struct Ownership {
+    #[allow(dead_code, reason = "only its drop matters")]
+    proof: Box<dyn Any + Send>,
+    shards: Vec<Shard>,
+}
 
 impl Ownership {
-    /// Keeps `proof` for as long as the right is held.
-    pub fn new(proof: impl Any + Send) -> Self {
-        Ownership(Box::new(proof))
+    /// Keeps `proof` for as long as the right is held. It begins with these shards.
+    pub fn new(proof: impl Any + Send, shards: impl IntoIterator<Item = Shard>) -> Self {
+        Ownership { proof: Box::new(proof), shards: shards.into_iter().collect() }
+    }
+
+    /// The shards that came with it.
+    pub fn shards(&self) -> &[Shard] {
+        &self.shards
     }
 }
 
 impl fmt::Debug for Ownership {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Ownership")
+        write!(f, "Ownership of {} shards", self.shards.len())
     }
 }

@@ -8,6 +8,8 @@ use resurgam_core::retry::Counters;
 use resurgam_core::{CallKey, Event, Failure, Payload, RunKey, Seq, Timestamp, Uid};
 use serde::{Deserialize, Serialize};
 
+use crate::report::Report;
+
 /// An instance: what a user started. Written when it starts, changes its status and closes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InstanceRow {
@@ -368,6 +370,14 @@ pub enum Message {
         /// `ActivityCompleted`, `ActivityFailed`, `ChildCompleted`, `ChildFailed` or `RunTimedOut`.
         event: resurgam_core::EventKind,
     },
+    /// An attempt of a call says something from another node. It is for who holds the shard, and
+    /// wakes no run.
+    Report {
+        /// The run of the call.
+        run: u32,
+        /// What it says.
+        report: Box<Report>,
+    },
 }
 
 /// The node that works on a store.
@@ -440,6 +450,8 @@ pub struct DueMessage {
     pub uid: Uid,
     /// When it is due.
     pub due_at: Timestamp,
+    /// It is a report, see [`Message::Report`].
+    pub is_report: bool,
 }
 
 /// The current run of an instance with everything a turn needs.

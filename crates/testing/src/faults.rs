@@ -3,15 +3,15 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use resurgam_core::{CallKey, Event, Failure, RunKey, Timestamp, Uid, UserWork};
+use resurgam_core::{CallKey, Event, Failure, RunKey, Shard, Timestamp, Uid, UserWork};
 use resurgam_store::rows::{
     AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow,
     Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
     Access, Answer, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Error, Inbox,
-    InboxRow, Look, Own, Owning, Retain, ScheduleRecord, Schedules, Step, StepResult, Store,
-    Tables, Transacted, Work,
+    InboxRow, Look, Node, Own, Owning, Retain, Runnable, ScheduleRecord, Schedules, Standing, Step,
+    StepResult, Store, Tables, Transacted, Work,
 };
 use tokio::sync::{Notify, watch};
 
@@ -38,7 +38,9 @@ pub enum StoreCall {
     /// Reading what is due: messages.
     DueMessages,
     /// Reading the claims of a process that died.
-    ClaimedByOthers,
+    Abandoned,
+    /// Claiming tasks of shards that another node holds.
+    ClaimShared,
     /// Reading a task.
     LoadTask,
     /// Reading a run.
@@ -63,13 +65,14 @@ pub enum StoreCall {
 
 impl StoreCall {
     /// Every call that can be refused.
-    pub const ALL: [StoreCall; 16] = [
+    pub const ALL: [StoreCall; 17] = [
         StoreCall::Commit,
         StoreCall::Transact,
         StoreCall::DueTasks,
         StoreCall::DueDeadlines,
         StoreCall::DueMessages,
-        StoreCall::ClaimedByOthers,
+        StoreCall::Abandoned,
+        StoreCall::ClaimShared,
         StoreCall::LoadTask,
         StoreCall::LoadRun,
         StoreCall::Policy,
@@ -255,8 +258,28 @@ impl Inbox for FaultyStore {
 }
 
 impl Own for FaultyStore {
-    fn try_own(&self, node: &str) -> Answer<'_, Owning> {
+    fn try_own(&self, node: Node) -> Answer<'_, Owning> {
         self.store.try_own(node)
+    }
+
+    fn standing(&self) -> watch::Receiver<Standing> {
+        self.store.standing()
+    }
+
+    fn is_shared(&self) -> bool {
+        self.store.is_shared()
+    }
+
+    fn may_begin(&self) -> bool {
+        self.store.may_begin()
+    }
+
+    fn take(&self, shards: Arc<[Shard]>) -> Answer<'_, Vec<Shard>> {
+        self.store.take(shards)
+    }
+
+    fn release(&self, shards: Arc<[Shard]>) -> Answer<'_, ()> {
+        self.store.release(shards)
     }
 
     fn disown(&self) -> Answer<'_, ()> {
@@ -283,11 +306,11 @@ impl Own for FaultyStore {
 impl Work for FaultyStore {
     fn due_tasks(
         &self,
-        known: Option<Arc<[String]>>,
+        runnable: Runnable,
         before: Timestamp,
         limit: usize,
     ) -> Answer<'_, Vec<DueTask>> {
-        self.or_refuse(StoreCall::DueTasks, self.store.due_tasks(known, before, limit))
+        self.or_refuse(StoreCall::DueTasks, self.store.due_tasks(runnable, before, limit))
     }
 
     fn due_deadlines(&self, before: Timestamp, limit: usize) -> Answer<'_, Vec<DueDeadline>> {
@@ -298,8 +321,33 @@ impl Work for FaultyStore {
         self.or_refuse(StoreCall::DueMessages, self.store.due_messages(before, limit))
     }
 
-    fn claimed_by_others(&self, node: &str, limit: usize) -> Answer<'_, Vec<TaskRow>> {
-        self.or_refuse(StoreCall::ClaimedByOthers, self.store.claimed_by_others(node, limit))
+    fn abandoned(&self, node: &str, limit: usize) -> Answer<'_, Vec<TaskRow>> {
+        self.or_refuse(StoreCall::Abandoned, self.store.abandoned(node, limit))
+    }
+
+    fn claim_shared(
+        &self,
+        node: &str,
+        runnable: Runnable,
+        now: Timestamp,
+        limit: usize,
+    ) -> Answer<'_, Vec<TaskRow>> {
+        let claiming = self.store.claim_shared(node, runnable, now, limit);
+        self.or_refuse(StoreCall::ClaimShared, claiming)
+    }
+
+    fn claim_shared_call(
+        &self,
+        node: &str,
+        call: CallKey,
+        now: Timestamp,
+    ) -> Answer<'_, Option<TaskRow>> {
+        let claiming = self.store.claim_shared_call(node, call, now);
+        self.or_refuse(StoreCall::ClaimShared, claiming)
+    }
+
+    fn tasks_of(&self, calls: Arc<[CallKey]>) -> Answer<'_, Vec<TaskRow>> {
+        self.or_refuse(StoreCall::LoadTask, self.store.tasks_of(calls))
     }
 
     fn load_task(&self, call: CallKey) -> Answer<'_, Option<TaskRecord>> {

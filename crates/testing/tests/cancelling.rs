@@ -9,7 +9,7 @@ use expect_test::expect;
 use resurgam::prelude::*;
 use resurgam::retry::Jitter;
 use resurgam::{AttemptOutcome, Kind, Outcome, Status};
-use resurgam_testing::{StoreCall, TestApp, TestBuilder};
+use resurgam_testing::{Crash, StoreCall, TestApp, TestBuilder};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -125,6 +125,25 @@ async fn an_attempt_that_is_lost_settles_its_call() {
     let ledger = app.ledger("hold-1").await;
     assert_eq!(ledger.iter().map(|row| row.outcome).collect::<Vec<_>>(), [AttemptOutcome::Lost]);
     assert_eq!((app.attempts(reserve), app.attempts(release)), (1, 0));
+}
+
+#[tokio::test]
+async fn an_attempt_that_died_settles_its_call_when_that_is_known_and_not_before() {
+    for crash in [None, Some(Crash::BeforeCommit(3)), Some(Crash::AfterCommit(3))] {
+        let app = app().start().await;
+        let run = app.start("hold-1", hold(false)).await;
+        app.advance(SECOND).await;
+        // The next process cannot read yet what the one before left behind.
+        app.faults().refuse(StoreCall::Abandoned, 3);
+        crash.into_iter().for_each(|crash| app.faults().crash(crash));
+        app.restart().await;
+        run.cancel("enough").await.unwrap();
+        assert!(matches!(run.outcome().await, Outcome::Cancelled(_)));
+        let ledger = app.ledger("hold-1").await;
+        let outcomes: Vec<_> = ledger.iter().map(|row| row.outcome).collect();
+        assert_eq!(outcomes, [AttemptOutcome::Lost], "{crash:?}");
+        assert_eq!((app.attempts(reserve), app.attempts(release)), (1, 0), "{crash:?}");
+    }
 }
 
 #[tokio::test]

@@ -247,6 +247,38 @@ async fn a_row_with_an_id_that_was_seen_is_dropped() {
     assert_eq!(result(&app, "words").await, r#"completed ["one","two","three"]"#);
 }
 
+/// Counts words for ever.
+#[workflow]
+async fn count(ctx: WorkflowContext, words: u64) -> Result<(), Failure> {
+    for more in 1..=500 {
+        ctx.signal::<String>("word").await?;
+        ctx.set("words", &(words + more));
+    }
+    ctx.continue_as_new(count(words + 500))
+}
+
+#[tokio::test]
+async fn a_signal_that_a_client_sent_before_is_dropped_also_when_its_run_has_forgotten_it() {
+    let ground = Ground::new();
+    let app = TestApp::builder().workflow(count).start_on(Arc::new(ground.store()));
+    app.start("count", count(0)).await;
+    let client = app.client();
+    for number in 0..1_600 {
+        client.signal_once("count", "word", &"a", format!("word-{number}")).await.unwrap();
+    }
+    ground.insert("('word-0', 'count', 'signal', 'word', '\"a\"')");
+    app.restart().await;
+    settle(&app).await;
+    assert_eq!(app.client().value::<u64>("count", "words").await.unwrap(), Some(1_600));
+    // The answer is the first one, whatever became of the instance.
+    app.cancel("count", "enough").await.unwrap();
+    settle(&app).await;
+    ground.insert("('word-1', 'count', 'signal', 'word', '\"a\"')");
+    app.restart().await;
+    settle(&app).await;
+    assert_eq!(ground.left(), []);
+}
+
 #[tokio::test]
 async fn rows_take_effect_once_with_a_crash_at_every_commit() {
     let play = |crash: Option<Crash>| async move {

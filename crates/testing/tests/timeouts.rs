@@ -380,6 +380,56 @@ async fn the_total_timeout_bounds_the_wait_after_a_lost_attempt() {
     assert_eq!((failure.kind, failure.attempts), (Kind::TotalTimeout, Some(1)));
 }
 
+#[tokio::test]
+async fn a_snooze_that_does_not_fit_into_the_total_timeout_ends_the_call_at_once() {
+    #[activity(retry = STEADY, total_timeout = 10 * SECOND)]
+    async fn sleepy(ctx: ActivityContext) -> Result<(), Failure> {
+        Err(match ctx.attempt() {
+            1 => Failure::snooze(2 * SECOND),
+            2 => Failure::new("down"),
+            _ => Failure::snooze(7 * SECOND),
+        })
+    }
+    let app = TestApp::builder().activity(sleepy).start().await;
+    let run = app.submit("sleepy-1", sleepy()).await.unwrap();
+    let failure = run.result().await.unwrap_err();
+    assert_eq!((failure.kind, failure.why.as_deref()), (Kind::TotalTimeout, Some("total_timeout")));
+    assert_eq!(failure.cause.as_ref().unwrap().to_string(), "down");
+    expect![[r#"
+          +0ms sleepy#2 attempt 1 snoozed: snoozed; again in 2s
+          +2s sleepy#2 attempt 2 failed: down; again in 1s
+          +3s sleepy#2 attempt 3 snoozed: snoozed
+        3 +3s ActivityFailed #2 (attempt 3) total_timeout: total_timeout: not done within 10s
+        4 +3s RunFailed total_timeout: not done within 10s
+    "#]]
+    .assert_eq(&story(&app, "sleepy-1").await);
+    let ledger = app.ledger("sleepy-1").await;
+    expect!["total_timeout: 3s have passed and the next wait would be 7s"]
+        .assert_eq(&ledger[2].why);
+}
+
+#[tokio::test]
+async fn a_lost_attempt_whose_successor_has_no_time_ends_the_call_at_once() {
+    #[activity(retry = STEADY, total_timeout = 10 * SECOND)]
+    async fn hang(ctx: ActivityContext) -> Result<(), Failure> {
+        never(&ctx).await;
+        Ok(())
+    }
+    let app = TestApp::builder().activity(hang).start().await;
+    let run = app.submit("hang-1", hang()).await.unwrap();
+    app.advance(10 * SECOND - 50 * MILLISECOND).await;
+    app.restart().await;
+    let failure = run.result().await.unwrap_err();
+    assert_eq!((failure.kind, failure.attempts), (Kind::TotalTimeout, Some(1)));
+    assert_eq!(failure.cause.as_ref().unwrap().kind, Kind::WorkerLost);
+    expect![[r#"
+          +9.95s hang#2 attempt 1 lost: worker_lost: the process that ran it died
+        3 +9.95s ActivityFailed #2 total_timeout: total_timeout: not done within 10s
+        4 +9.95s RunFailed total_timeout: not done within 10s
+    "#]]
+    .assert_eq(&story(&app, "hang-1").await);
+}
+
 // Timers of other attempts.
 
 /// Fails or returns after as many seconds as its attempt is told.

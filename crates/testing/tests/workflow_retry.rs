@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use expect_test::expect;
 use resurgam::prelude::*;
-use resurgam::retry::Jitter;
-use resurgam::{Compensation, Outcome, Status};
+use resurgam::retry::{Idempotency, Jitter, Match, Rule};
+use resurgam::{Compensation, Kind, Outcome, Status};
 use resurgam_core::EventKind;
 use resurgam_core::event::{Initiator, RunContinued};
-use resurgam_testing::{TestApp, TestBuilder};
+use resurgam_testing::{TestApp, TestBuilder, never};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -339,6 +339,79 @@ async fn a_run_that_takes_too_long_is_retried_like_one_that_fails() {
         5 +2m 1s TimerFired #4
         6 +2m 1s RunCompleted 3
     "#]].assert_eq(&histories(&app, "slow-1").await);
+}
+
+/// Ends because its own time is up.
+#[activity(retry = DOUBLING, total_timeout = SECOND)]
+async fn late(ctx: ActivityContext) -> Result<(), Failure> {
+    never(&ctx).await;
+    Ok(())
+}
+
+/// Ends because nobody takes it in time.
+#[activity(retry = DOUBLING, queue_timeout = SECOND, queue = "nobody")]
+async fn untaken() -> Result<(), Failure> {
+    Ok(())
+}
+
+/// Ends because its process died.
+#[activity(retry = RetryPolicy::once().idempotency(Idempotency::AtMostOnce))]
+async fn once(ctx: ActivityContext) -> Result<(), Failure> {
+    never(&ctx).await;
+    Ok(())
+}
+
+#[workflow]
+async fn long(ctx: WorkflowContext) -> Result<(), Failure> {
+    ctx.sleep(HOUR).await
+}
+
+/// Passes on how a call or a child ended, in its first run.
+#[workflow]
+async fn passes_on(ctx: WorkflowContext, what: String) -> Result<u32, Failure> {
+    let runs = ctx.get::<u32>("runs").unwrap_or(0) + 1;
+    ctx.set("runs", &runs);
+    match what.as_str() {
+        _ if runs > 1 => {}
+        "late" => ctx.call(late()).await?,
+        "untaken" => ctx.call(untaken()).await?,
+        "lost" => ctx.call(once()).await?,
+        _ => ctx.child(long()).total_timeout(MINUTE).await?,
+    }
+    Ok(runs)
+}
+
+#[tokio::test]
+async fn a_call_or_child_that_ran_out_of_its_own_time_or_workers_fails_the_run_like_any_other() {
+    let app = TestApp::builder()
+        .workflow(passes_on)
+        .workflow(long)
+        .activity(late)
+        .activity(untaken)
+        .activity(once)
+        .options(|options| options.queue_slots.extend([("nobody".to_string(), 0)]))
+        .start()
+        .await;
+    for what in ["late", "untaken", "lost", "child"] {
+        let workflow = passes_on(what.to_string());
+        let run = app.start_with(what, workflow, |start| start.retry(&DOUBLING)).await;
+        app.advance(SECOND / 2).await;
+        if what == "lost" {
+            app.restart().await;
+        }
+        assert_eq!(run.result().await.unwrap(), 2, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn a_rule_of_a_workflow_matches_the_kinds_that_its_calls_end_with() {
+    const RULES: &[Rule] = &[Rule::fail(Match::kinds(&[Kind::TotalTimeout]))];
+    let app = TestApp::builder().workflow(passes_on).workflow(long).activity(late).start().await;
+    let policy = DOUBLING.rules(RULES);
+    let workflow = passes_on("late".to_string());
+    let run = app.start_with("late", workflow, |start| start.retry(&policy)).await;
+    assert_eq!(run.result().await.unwrap_err().kind, Kind::TotalTimeout);
+    assert_eq!(app.describe("late").await.instance.run, 1);
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! What can be set about an engine. The defaults are written here and nowhere else.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam_core::retry::RetryPolicy;
@@ -18,6 +19,8 @@ pub struct Options {
     pub slots: usize,
     /// How many of them may be attempts of a queue, where it is to have fewer.
     pub queue_slots: BTreeMap<String, usize>,
+    /// The queues whose attempts run in this process; all with `None`.
+    pub queues: Option<Arc<[String]>>,
     /// How many runs are kept in memory while nothing happens to them.
     pub hot_runs: usize,
     /// How long attempts may go on when the engine stops.
@@ -49,6 +52,7 @@ impl Default for Options {
             retry: RetryPolicy::DEFAULT,
             slots: 1_000,
             queue_slots: BTreeMap::new(),
+            queues: None,
             hot_runs: 20_000,
             grace: Duration::from_secs(10),
             max_payload: 2 << 20,

@@ -49,8 +49,8 @@ impl Plan {
 
     /// The instance that a firing starts, with the message that has the owner begin it.
     pub(crate) fn birth(&self, row: &ScheduleRow, nominal: Timestamp, now: Timestamp) -> Birth {
-        let uid = Uid(uuid::Uuid::now_v7().as_u128());
         let id = self.schedule.instance_id(nominal);
+        let uid = new_uid(&id);
         let mut instance = InstanceRow::new(uid, id, &row.workflow, row.input.clone(), now);
         let ScheduledStart { queue, priority, tags, settings } = self.start.clone();
         instance.queue = queue.unwrap_or(instance.queue);
@@ -85,6 +85,11 @@ impl Plan {
             ..row.clone()
         }
     }
+}
+
+/// A uid that nobody had before, for an instance of this id.
+pub(crate) fn new_uid(id: &str) -> Uid {
+    Uid(uuid::Uuid::now_v7().as_u128()).placed(id)
 }
 
 /// The stored form of how instances are started.

@@ -4,10 +4,11 @@
 //! in between; otherwise it begins again. So everybody can change a schedule while the owner fires
 //! it, and neither undoes what the other did.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam_core::schedule::{Schedule, State, decide};
-use resurgam_core::{Payload, Timestamp};
+use resurgam_core::{Payload, Timestamp, Uid};
 use resurgam_store::{Birth, ScheduleRecord, ScheduleRow, ScheduleWrite, Step};
 
 use crate::engine::Request;
@@ -110,21 +111,33 @@ impl Handle {
     }
 
     /// Starts the firings of a range now, both ends included; those that have their instance
-    /// already are not started again. Answers with how many firings the range has.
+    /// already are not started again. Answers with how many were started.
     pub async fn backfill(&self, id: &str, from: Timestamp, to: Timestamp) -> Result<u64> {
         let what = format!("backfill schedule {id}");
         let (record, plan) = self.read_plan(&what, id).await?;
         let times = plan.schedule.backfill(from, to);
         let times = times.map_err(|error| Error::rejected(format!("{what}: {error}")))?;
         let fitting = BACKFILL_BYTES / record.row.input.len().max(1);
+        let mut started = 0;
         for times in times.chunks(fitting.clamp(1, BACKFILL_AT_ONCE)) {
             let now = self.now();
             let births = times.iter().map(|nominal| plan.birth(&record.row, *nominal, now));
-            let step = Box::new(Step { births: births.collect(), ..Step::default() });
+            let births: Vec<Birth> = births.collect();
+            let uids: Arc<[Uid]> = births.iter().map(|birth| birth.row.uid).collect();
+            let step = Box::new(Step { births, ..Step::default() });
             let request = |reply| Request::Schedule { step, is_new: false, reply };
             self.ask(&what, request).await?;
+            started += self.count_born(&what, uids).await?;
         }
-        Ok(times.len() as u64)
+        Ok(started)
+    }
+
+    /// How many of these instances are there: an id that was taken has another uid.
+    async fn count_born(&self, what: &str, uids: Arc<[Uid]>) -> Result<u64> {
+        let _busy = self.busy();
+        let missing = self.store().missing(uids.clone()).await;
+        let missing = missing.map_err(|error| Error::store(what, error))?;
+        Ok((uids.len() - missing.len()) as u64)
     }
 
     /// Deletes a schedule. Its instances go on.

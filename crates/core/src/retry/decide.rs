@@ -87,6 +87,27 @@ pub fn decide(
     decide_matched(policy, policy.first_match(failure), state, failure, now, u)
 }
 
+/// Decides whether a run that failed is followed by another one. A failure that it passes on may be
+/// that of a call which ran out of time, or of workers. That was the end of the call, and is one
+/// failure among others to the run; rules match it as ever.
+pub fn decide_run(
+    policy: &CheckedPolicy,
+    state: &State,
+    failure: &Failure,
+    now: Timestamp,
+    u: f64,
+) -> Decision {
+    let matched = policy.first_match(failure);
+    let mut failure = failure.clone();
+    if matches!(failure.kind, Kind::TotalTimeout | Kind::QueueTimeout | Kind::WorkerLost) {
+        failure.kind = Kind::Error;
+    }
+    match ended_by_itself(&failure) {
+        Some(reason) => Decision::Stop { why: StopWhy::new(reason, state.failures) },
+        None => decide_matched(policy, matched, state, &failure, now, u),
+    }
+}
+
 /// Decides about a failure of which it is known what the rules say.
 pub(crate) fn decide_matched(
     policy: &RetryPolicy,
@@ -179,12 +200,35 @@ fn within_time(policy: &RetryPolicy, state: &State, now: Timestamp, mut why: Ret
             why.clipped = true;
         }
     }
-    let total = now.since(state.first_scheduled);
-    // An attempt that begins as the total timeout passes would be cut at once.
-    if policy.timeouts.total.is_some_and(|max| total.saturating_add(why.delay) >= max) {
-        return stop(Reason::TotalTimeout, total, why.delay);
+    match passes_total(policy, state.first_scheduled, now, why.delay) {
+        Some(total) => stop(Reason::TotalTimeout, total, why.delay),
+        None => Decision::Retry { delay: why.delay, why },
     }
-    Decision::Retry { delay: why.delay, why }
+}
+
+/// Why a call that would wait this long ends at once, if it does: its total timeout would pass
+/// first. For waits that follow no failure; after a failure [`decide()`] knows.
+pub fn cannot_wait(
+    policy: &CheckedPolicy,
+    state: &State,
+    now: Timestamp,
+    delay: Duration,
+) -> Option<StopWhy> {
+    let elapsed = passes_total(policy, state.first_scheduled, now, delay)?;
+    Some(StopWhy { elapsed, delay, ..StopWhy::new(Reason::TotalTimeout, state.failures) })
+}
+
+/// The time since a call was scheduled, when its total timeout does not let it wait this long. An
+/// attempt that begins as that passes would be cut at once.
+fn passes_total(
+    policy: &RetryPolicy,
+    scheduled: Timestamp,
+    now: Timestamp,
+    delay: Duration,
+) -> Option<Duration> {
+    let elapsed = now.since(scheduled);
+    let passes = |max| elapsed.saturating_add(delay) >= max;
+    policy.timeouts.total.is_some_and(passes).then_some(elapsed)
 }
 
 fn whole_millis(delay: Duration) -> Duration {

@@ -3,7 +3,7 @@
 use resurgam_core::event::Stored;
 use resurgam_core::{EventKind, Payload, RunKey, Uid};
 use resurgam_store::rows::{Message, MessageRow};
-use resurgam_store::{MessageWrite, Result};
+use resurgam_store::{MessageWrite, Report, Result};
 use rusqlite::{Connection, Statement, params};
 
 use super::{named, prepare};
@@ -119,6 +119,10 @@ fn stored(message: &Message) -> (Option<u32>, Stored) {
         Message::Cancel { reason } => (None, EventKind::CancelRequested { reason }),
         Message::Terminate { reason } => (None, EventKind::TerminateRequested { reason }),
         Message::Result { run, event } => (Some(run), event),
+        Message::Report { run, report } => {
+            let (head, body) = report.to_stored();
+            return (Some(run), Stored { kind: Report::KIND, head, body });
+        }
     };
     (run, event.to_stored())
 }

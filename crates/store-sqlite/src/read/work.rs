@@ -1,11 +1,13 @@
 //! What the owner reads to do its work.
 
+use std::sync::Arc;
+
 use resurgam_core::{CallKey, Event, Payload, RunKey, Seq, Timestamp, Uid};
 use resurgam_store::rows::{
     AttemptRow, DueDeadline, DueMessage, DueTask, InstanceRow, PolicyRow, RunRecord, TaskRecord,
     TaskRow,
 };
-use resurgam_store::{Error, InboxRow, Result};
+use resurgam_store::{Error, InboxRow, Report, Result, Runnable};
 use rusqlite::{Row, params};
 
 use super::Reading;
@@ -20,16 +22,19 @@ const LEDGER_ENDS: i64 = 10;
 /// Tasks that wait and are due, in the order of their index: nothing is sorted.
 pub(crate) fn due_tasks(
     reading: &mut Reading<'_>,
-    known: Option<&[String]>,
+    runnable: &Runnable,
     before: Timestamp,
     limit: usize,
 ) -> Result<Vec<DueTask>> {
     let sql = "SELECT uid, run, seq, wake_at, queue, name, priority, rowid FROM task
                WHERE claimed_by IS NULL AND bad IS NULL AND wake_at < ?1
                  AND (?2 IS NULL OR name IN (SELECT value FROM json_each(?2)))
+                 AND (?3 IS NULL OR queue IN (SELECT value FROM json_each(?3)))
                ORDER BY wake_at, lane, rowid";
-    let known = known.map(|known| serde_json::json!(known).to_string());
-    reading.many(Table::Task, sql, params![before.as_millis(), known], limit, |row| {
+    let list = |names: &Arc<[String]>| serde_json::json!(&**names).to_string();
+    let names = [&runnable.activities, &runnable.queues].map(|names| names.as_ref().map(list));
+    let values = params![before.as_millis(), names[0], names[1]];
+    reading.many(Table::Task, sql, values, limit, |row| {
         Ok(DueTask {
             call: decode::call(row)?,
             wake_at: decode::timestamp(row, 3)?,
@@ -60,11 +65,15 @@ pub(crate) fn due_messages(
     before: Timestamp,
     limit: usize,
 ) -> Result<Vec<DueMessage>> {
-    let sql = "SELECT uid, due_at, arrival AS rowid FROM message
+    let sql = "SELECT uid, due_at, kind = ?2, arrival AS rowid FROM message
                WHERE bad IS NULL AND parked = 0 AND due_at < ?1
                ORDER BY due_at, arrival";
-    reading.many(Table::Message, sql, [before.as_millis()], limit, |row| {
-        Ok(DueMessage { uid: decode::uid(row, 0)?, due_at: decode::timestamp(row, 1)? })
+    reading.many(Table::Message, sql, params![before.as_millis(), Report::KIND], limit, |row| {
+        Ok(DueMessage {
+            uid: decode::uid(row, 0)?,
+            due_at: decode::timestamp(row, 1)?,
+            is_report: row.get(2)?,
+        })
     })
 }
 
@@ -78,8 +87,9 @@ pub(crate) fn inbox(reading: &mut Reading<'_>, limit: usize) -> Result<Vec<Inbox
     reading.many(Table::Inbox, &sql, [i64::MIN], limit, decode::inbox)
 }
 
-/// Tasks that another node has claimed. Two ranges of the index around the node's own claims.
-pub(crate) fn claimed_by_others(
+/// Tasks that another node has claimed: it is gone, for one works at a time. Two ranges of the
+/// index around the node's own claims.
+pub(crate) fn abandoned(
     reading: &mut Reading<'_>,
     node: &str,
     limit: usize,
@@ -89,6 +99,17 @@ pub(crate) fn claimed_by_others(
          UNION ALL SELECT {TASK}, rowid FROM task WHERE claimed_by > ?1"
     );
     reading.many(Table::Task, &sql, [node], limit, decode::task)
+}
+
+/// Those of these calls that are not finished.
+pub(crate) fn tasks_of(reading: &mut Reading<'_>, calls: &[CallKey]) -> Result<Vec<TaskRow>> {
+    let sql = format!("SELECT {TASK}, rowid FROM task WHERE uid = ?1 AND run = ?2 AND seq = ?3");
+    let mut found = Vec::new();
+    for call in calls {
+        let key = params![call.run.uid.to_bytes(), call.run.run, whole(call.seq.0)];
+        found.extend(reading.many(Table::Task, &sql, key, 1, decode::task)?);
+    }
+    Ok(found)
 }
 
 /// A task with its input, its instance's id and the ends of its ledger.

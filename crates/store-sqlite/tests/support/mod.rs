@@ -12,7 +12,7 @@ use resurgam_core::event::{ActivityScheduled, RunStarted};
 use resurgam_core::{Event, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
 use resurgam_store::rows::{InstanceRow, Message, MessageRow, Progress, TaskRow};
 use resurgam_store::{
-    Commit, InstanceWrite, MessageWrite, Own, Ownership, Owning, Step, StepResult, TaskWrite,
+    Commit, InstanceWrite, MessageWrite, Node, Own, Ownership, Owning, Step, StepResult, TaskWrite,
 };
 use resurgam_store_sqlite::{Options, SqliteStore};
 use rusqlite::Connection;
@@ -141,7 +141,7 @@ pub const LATER: Timestamp = Timestamp::from_millis(1_000_000);
 
 /// Takes the right to work, which must be free.
 pub async fn own(store: &SqliteStore, node: &str) -> Ownership {
-    match store.try_own(node).await.unwrap() {
+    match store.try_own(Node::new(node)).await.unwrap() {
         Owning::Taken(right) => right,
         Owning::Held(owner) => panic!("held by {owner}"),
     }

@@ -4,8 +4,8 @@ use resurgam_core::event::{ActivityCompleted, ActivityFailed};
 use resurgam_core::{EventKind, Failure, RunKey, Seq};
 
 use super::fixtures::*;
-use crate::rows::{DueMessage, Message, MessageRow};
-use crate::{InstanceWrite, Step, StepResult, Store};
+use crate::rows::{DueMessage, Heartbeat, Message, MessageRow};
+use crate::{InstanceWrite, Report, Reported, Step, StepResult, Store};
 
 pub async fn every_kind_of_message_comes_back_as_it_was(store: &dyn Store) {
     let completed = EventKind::ActivityCompleted(ActivityCompleted {
@@ -41,6 +41,8 @@ pub async fn every_kind_of_message_comes_back_as_it_was(store: &dyn Store) {
         },
         Message::Result { run: 1, event: completed },
         Message::Result { run: 2, event: failed },
+        Message::Report { run: 2, report: Box::new(report(Reported::GoesOn)) },
+        Message::Report { run: 2, report: Box::new(report(Reported::Failed(Failure::new("no")))) },
     ];
     let rows: Vec<MessageRow> = (0..)
         .zip(bodies)
@@ -50,6 +52,25 @@ pub async fn every_kind_of_message_comes_back_as_it_was(store: &dyn Store) {
     write(store, [sent]).await;
     assert_eq!(store.messages(uid(1)).await.unwrap(), rows);
     assert_eq!(store.load_run(uid(1)).await.unwrap().unwrap().messages, rows);
+}
+
+/// A message that is no report.
+fn due(number: u128, due_at: i64) -> DueMessage {
+    DueMessage { uid: uid(number), due_at: at(due_at), is_report: false }
+}
+
+/// What an attempt says from another node.
+fn report(outcome: Reported) -> Report {
+    let heartbeat = Some(Heartbeat { details: json("{\"page\": 3}"), at: at(7) });
+    Report { activity: Seq(4), token: u64::MAX, outcome, heartbeat }
+}
+
+pub async fn a_due_message_says_whether_it_is_a_report(store: &dyn Store) {
+    let body = Message::Report { run: 1, report: Box::new(report(Reported::Interrupted)) };
+    let reported = MessageRow { body, ..signal(1, "report", 2) };
+    write(store, [start(1, "order-1").send(signal(1, "a", 1)).send(reported)]).await;
+    let found = store.due_messages(at(1_000), 10).await.unwrap();
+    assert_eq!(found, [due(1, 1), DueMessage { is_report: true, ..due(1, 2) }]);
 }
 
 pub async fn messages_are_read_in_the_order_of_their_arrival(store: &dyn Store) {
@@ -122,7 +143,6 @@ pub async fn parked_messages_stay_and_wake_nobody(store: &dyn Store) {
     write(store, both).await;
     // Said twice it is said once, and an instance without messages has nothing to park.
     write(store, [step().park(1), step().park(1).park(9)]).await;
-    let due = |number, due_at| DueMessage { uid: uid(number), due_at: at(due_at) };
     assert_eq!(store.due_messages(at(100), 10).await.unwrap(), [due(2, 6)]);
     assert_eq!(waiting(store, 1).await, ["a", "timer-1-3"]);
     let loaded = store.load_run(uid(1)).await.unwrap().unwrap().messages;
@@ -138,7 +158,7 @@ pub async fn parking_is_for_the_messages_that_are_there(store: &dyn Store) {
     write(store, [start(1, "order-1").send(signal(1, "early", 5)).park(1)]).await;
     assert_eq!(store.due_messages(at(100), 10).await.unwrap(), []);
     write(store, [step().send(signal(1, "early", 5)).send(signal(1, "late", 7))]).await;
-    let late = DueMessage { uid: uid(1), due_at: at(7) };
+    let late = due(1, 7);
     assert_eq!(store.due_messages(at(100), 10).await.unwrap(), [late]);
     assert_eq!(waiting(store, 1).await, ["early", "late"]);
 }
@@ -150,7 +170,6 @@ pub async fn due_messages_come_earliest_first_and_then_as_they_arrived(store: &d
         start(2, "order-2").send(signal(2, "b", 50)).send(signal(2, "a", -7)),
     ];
     write(store, batch).await;
-    let due = |number, due_at| DueMessage { uid: uid(number), due_at: at(due_at) };
     let all = [due(2, -7), due(1, 50), due(3, 50), due(2, 50)];
     assert_eq!(store.due_messages(at(100), 10).await.unwrap(), all);
     assert_eq!(store.due_messages(at(100), 2).await.unwrap(), all[..2]);
@@ -168,7 +187,7 @@ pub async fn a_message_that_is_deferred_stays_and_is_not_due(store: &dyn Store) 
     let both = start(1, "order-1").send(signal(1, "a", 5)).send(signal(1, "b", 5));
     write(store, [both, start(2, "order-2").send(signal(2, "a", 5))]).await;
     write(store, [step().defer(1, "a").defer(1, "unheard of").defer(9, "a")]).await;
-    let due = |number| DueMessage { uid: uid(number), due_at: at(5) };
+    let due = |number| due(number, 5);
     assert_eq!(store.due_messages(at(100), 10).await.unwrap(), [due(1), due(2)]);
     // It keeps its place, and says that it is not due.
     let rows = store.messages(uid(1)).await.unwrap();

@@ -2,7 +2,7 @@
 
 use super::fixtures::*;
 use crate::rows::Owner;
-use crate::{Ownership, Owning, Step, Store};
+use crate::{Node, Ownership, Owning, Step, Store};
 
 pub async fn one_node_owns_a_store_at_a_time(store: &dyn Store) {
     let first = taken(store, "node-a").await;
@@ -65,14 +65,14 @@ pub async fn an_owner_can_become_another_node(store: &dyn Store) {
 }
 
 async fn taken(store: &dyn Store, node: &str) -> Ownership {
-    match store.try_own(node).await.unwrap() {
+    match store.try_own(Node::new(node)).await.unwrap() {
         Owning::Taken(right) => right,
         Owning::Held(owner) => panic!("held by {owner}"),
     }
 }
 
 async fn held(store: &dyn Store, node: &str) -> Owner {
-    match store.try_own(node).await.unwrap() {
+    match store.try_own(Node::new(node)).await.unwrap() {
         Owning::Taken(_) => panic!("nobody held it"),
         Owning::Held(owner) => owner,
     }

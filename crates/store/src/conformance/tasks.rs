@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::fixtures::*;
 use crate::rows::{Claim, DueDeadline, DueTask, Heartbeat, Progress, TaskRow};
-use crate::{Step, Store, TaskWrite};
+use crate::{Runnable, Step, Store, TaskWrite};
 
 pub async fn a_task_comes_back_as_it_was(store: &dyn Store) {
     let full = full(call(1, 2));
@@ -68,9 +68,22 @@ pub async fn only_tasks_of_known_activities_are_due(store: &dyn Store) {
     let known = due_at(3, 2);
     let names: Arc<[String]> = Arc::new([known.name.clone()]);
     write(store, [start(1, "order-1").insert(unknown).insert(known)]).await;
-    let found = store.due_tasks(Some(names), at(1_000), 1).await.unwrap();
+    let of = |activities| Runnable { activities: Some(activities), queues: None };
+    let found = store.due_tasks(of(names), at(1_000), 1).await.unwrap();
     assert_eq!(found.iter().map(|task| task.call).collect::<Vec<_>>(), [call(1, 3)]);
-    assert_eq!(store.due_tasks(Some(Arc::new([])), at(1_000), 1).await.unwrap(), []);
+    assert_eq!(store.due_tasks(of(Arc::new([])), at(1_000), 1).await.unwrap(), []);
+}
+
+pub async fn only_tasks_of_served_queues_are_due(store: &dyn Store) {
+    let mut elsewhere = due_at(2, 1);
+    elsewhere.queue = "elsewhere".to_string();
+    let here = due_at(3, 2);
+    let queues: Arc<[String]> = Arc::new([here.queue.clone()]);
+    write(store, [start(1, "order-1").insert(elsewhere).insert(here)]).await;
+    let of = |queues| Runnable { activities: None, queues: Some(queues) };
+    let found = store.due_tasks(of(queues), at(1_000), 1).await.unwrap();
+    assert_eq!(found.iter().map(|task| task.call).collect::<Vec<_>>(), [call(1, 3)]);
+    assert_eq!(store.due_tasks(of(Arc::new([])), at(1_000), 1).await.unwrap(), []);
 }
 
 pub async fn a_task_that_is_gone_can_be_discarded(store: &dyn Store) {
@@ -105,7 +118,7 @@ pub async fn due_tasks_come_earliest_first(store: &dyn Store) {
     assert_eq!(due(store, 1_000, 2).await, [(3, -10), (6, 10)]);
     assert_eq!(due(store, 1_000, 0).await, []);
 
-    let first = store.due_tasks(None, at(0), 1).await.unwrap();
+    let first = store.due_tasks(Runnable::default(), at(0), 1).await.unwrap();
     let expected = DueTask {
         call: call(1, 3),
         wake_at: at(-10),
@@ -166,7 +179,7 @@ pub async fn a_task_that_runs_or_is_over_has_no_deadline(store: &dyn Store) {
     assert_eq!(store.due_deadlines(at(1_000), 10).await.unwrap(), []);
 }
 
-pub async fn claims_of_others_are_found(store: &dyn Store) {
+pub async fn what_other_nodes_claimed_is_abandoned_when_they_are_gone(store: &dyn Store) {
     let mut all = start(1, "order-1").insert(task(call(1, 2)));
     for (seq, node) in [(3, "node-b"), (4, "node-a"), (5, "node-c"), (6, "node-b")] {
         let mut row = full(call(1, seq));
@@ -174,13 +187,25 @@ pub async fn claims_of_others_are_found(store: &dyn Store) {
         all = all.insert(row);
     }
     write(store, [all]).await;
-    let found = store.claimed_by_others("node-b", 10).await.unwrap();
+    let found = store.abandoned("node-b", 10).await.unwrap();
     let mut calls: Vec<_> = found.iter().map(|row| row.call).collect();
     calls.sort_unstable();
     assert_eq!(calls, [call(1, 4), call(1, 5)]);
     assert_eq!(found.iter().find(|row| row.call == call(1, 4)).unwrap().progress, progress());
-    assert_eq!(store.claimed_by_others("node-b", 1).await.unwrap().len(), 1);
-    assert_eq!(store.claimed_by_others("a new node", 10).await.unwrap().len(), 4);
+    assert_eq!(store.abandoned("node-b", 1).await.unwrap().len(), 1);
+    assert_eq!(store.abandoned("a new node", 10).await.unwrap().len(), 4);
+}
+
+pub async fn tasks_are_found_by_their_calls(store: &dyn Store) {
+    let claimed = TaskRow { claim: claim("node-a"), ..task(call(1, 2)) };
+    let other = start(2, "order-2").insert(task(call(2, 2)));
+    write(store, [start(1, "order-1").insert(claimed.clone()).insert(task(call(1, 3))), other])
+        .await;
+    let asked = [call(2, 2), call(1, 2), call(1, 9), call(3, 2)];
+    let mut found = store.tasks_of(Arc::new(asked)).await.unwrap();
+    found.sort_by_key(|row| row.call.run.uid == uid(2));
+    assert_eq!(found, [claimed, task(call(2, 2))]);
+    assert_eq!(store.tasks_of(Arc::new([])).await.unwrap(), []);
 }
 
 pub async fn a_loaded_task_has_what_an_attempt_needs(store: &dyn Store) {
@@ -219,7 +244,7 @@ pub async fn a_finished_task_is_not_there(store: &dyn Store) {
 }
 
 async fn due(store: &dyn Store, before: i64, limit: usize) -> Vec<(u64, i64)> {
-    let found = store.due_tasks(None, at(before), limit).await.unwrap();
+    let found = store.due_tasks(Runnable::default(), at(before), limit).await.unwrap();
     found.iter().map(|task| (task.call.seq.0, task.wake_at.as_millis())).collect()
 }
 

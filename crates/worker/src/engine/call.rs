@@ -7,9 +7,8 @@ use resurgam_core::command::ActivityCall;
 use resurgam_core::event::{ActivityCompleted, ActivityFailed};
 use resurgam_core::retry::{self, Decision, Reason, State, StopWhy};
 use resurgam_core::{CallKey, EventKind, Failure, Kind, Payload, Timestamp};
-use resurgam_store::Step;
-use resurgam_store::TaskWrite;
 use resurgam_store::rows::{AttemptOutcome, AttemptRow, Claim, Heartbeat, Progress, TaskRow};
+use resurgam_store::{MessageWrite, Step, TaskWrite};
 
 use super::Engine;
 use super::commit::Effect;
@@ -33,6 +32,8 @@ pub(super) struct HotCall {
     pub(super) running: Option<Running>,
     /// The workflow wants to hear no more of it, as soon as that is durable.
     pub(super) given_up: bool,
+    /// The message that told how its attempt ended on another node.
+    pub(super) report: Option<String>,
 }
 
 impl HotCall {
@@ -42,8 +43,21 @@ impl HotCall {
         instance: String,
         policy: Arc<Resolved>,
     ) -> Self {
-        let (story, slot, running, given_up) = (Story::default(), None, None, false);
-        HotCall { task, input, instance, policy, story, slot, running, given_up }
+        HotCall {
+            task,
+            input,
+            instance,
+            policy,
+            story: Story::default(),
+            slot: None,
+            running: None,
+            given_up: false,
+            report: None,
+        }
+    }
+
+    pub(super) fn is_at_most_once(&self) -> bool {
+        self.policy.checked.idempotency == retry::Idempotency::AtMostOnce
     }
 
     /// The record of an attempt that succeeds.
@@ -66,7 +80,7 @@ impl HotCall {
     }
 
     /// Keeps what an attempt told. One that tells anything does not kill its process.
-    fn note(&mut self, heartbeat: Option<Heartbeat>) {
+    pub(super) fn note(&mut self, heartbeat: Option<Heartbeat>) {
         if let Some(heartbeat) = heartbeat {
             self.task.heartbeat = Some(heartbeat);
             self.task.progress.lost_in_a_row = 0;
@@ -115,7 +129,7 @@ impl Engine {
         if self.outbox.is_new_policy(&policy.row.hash) {
             step.policies.push(policy.row.clone());
         }
-        let can_run = definition.is_some() && self.stopping.is_none();
+        let can_run = definition.is_some() && self.serves(&task.queue) && self.may_begin();
         let slot = if can_run { self.slots.take(&task) } else { None };
         if slot.is_some() {
             self.claim(&mut task, now);
@@ -142,7 +156,7 @@ impl Engine {
 
     /// Claims for every free slot the task that is first in line.
     pub(super) fn fill_slots(&mut self) {
-        if self.stopping.is_some() {
+        if !self.may_begin() {
             return;
         }
         while let Some((key, slot)) = self.slots.next_in_line() {
@@ -175,7 +189,7 @@ impl Engine {
 
     /// The claim is durable: the attempt begins.
     pub(super) fn begin_attempt(&mut self, key: CallKey) {
-        if self.stopping.is_some() {
+        if !self.may_begin() || !self.owns(key.run.uid) {
             return self.hand_back(key);
         }
         let now = self.clock.now();
@@ -230,12 +244,14 @@ impl Engine {
         withdrawn
     }
 
-    /// Stores that a claimed attempt never happened.
-    fn hand_back(&mut self, key: CallKey) {
+    /// Stores that a claimed attempt never happened: its task waits as before.
+    pub(super) fn hand_back(&mut self, key: CallKey) {
         self.take_claim_back(key);
-        let Some(call) = self.calls.get(&key) else { return };
+        let Some(call) = self.calls.get_mut(&key) else { return };
         let tasks = vec![TaskWrite::Update(call.task.clone())];
-        self.outbox.push(Step { tasks, ..Step::default() }, Vec::new());
+        let mut effects = vec![Effect::Waiting(key)];
+        let messages = end_report(key, call.report.take(), &mut effects);
+        self.outbox.push(Step { tasks, messages, ..Step::default() }, effects);
     }
 
     /// Takes a claim back whose attempt has not begun. The task waits as it did before.
@@ -264,6 +280,9 @@ impl Engine {
 
     /// An attempt reports how far it has come: that is stored.
     pub(super) fn attempt_reports(&mut self, key: CallKey, token: u64, heartbeat: Heartbeat) {
+        if self.away_reports(key, token, &heartbeat) {
+            return;
+        }
         let Some(call) = self.calls.get_mut(&key).filter(|call| has_token(call, token)) else {
             return;
         };
@@ -280,6 +299,9 @@ impl Engine {
         result: Result<Payload, Failure>,
     ) {
         let Some(result) = self.transactions.hold(key, token, result) else { return };
+        if self.away_ended(key, token, &result) {
+            return self.fill_slots();
+        }
         let Some(call) = self.calls.get_mut(&key).filter(|call| has_token(call, token)) else {
             tracing::debug!(call = %key, "a report was refused: the attempt is over");
             return;
@@ -291,7 +313,7 @@ impl Engine {
         let told = call.running.take().and_then(Running::reported);
         call.note(told);
         let stopped = self.stopping.is_some() && !call.task.progress.cancelled;
-        let at_most_once = call.policy.checked.idempotency == retry::Idempotency::AtMostOnce;
+        let at_most_once = call.is_at_most_once();
         // Before anything follows: the next call of the same run may want the slot.
         self.free_slot(key);
         let result = result.and_then(|result| fitting(result, self.options.max_payload));
@@ -305,6 +327,11 @@ impl Engine {
             Err(failure) => self.attempt_failed(key, Ended::Failed(failure)),
         }
         self.fill_slots();
+    }
+
+    /// An attempt failed on another node.
+    pub(super) fn attempt_failed_elsewhere(&mut self, key: CallKey, failure: Failure) {
+        self.attempt_failed(key, Ended::Failed(failure.bounded()));
     }
 
     /// The process that ran an attempt died.
@@ -347,10 +374,11 @@ impl Engine {
         }
     }
 
-    fn attempt_succeeded(&mut self, key: CallKey, result: Payload) {
+    pub(super) fn attempt_succeeded(&mut self, key: CallKey, result: Payload) {
         let Some(call) = self.calls.remove(&key) else { return };
         let completed = call.completed(result, self.clock.now());
-        self.call_ended(key, EventKind::ActivityCompleted(completed), None);
+        let origin = Origin::Call { call: key, row: None, report: call.report };
+        self.call_ended(key, EventKind::ActivityCompleted(completed), origin);
     }
 
     /// Decides what follows, and writes it down.
@@ -379,6 +407,7 @@ impl Engine {
             }
             Next::Stop(why) => {
                 row.why = why.to_string();
+                let failure = ends_with(call, outcome, failure, why.reason);
                 self.give_up(key, failure, why, Some(row), now);
             }
         }
@@ -388,12 +417,14 @@ impl Engine {
         metrics::counter!("resurgam.retries").increment(1);
         let Some(call) = self.calls.get_mut(&key) else { return };
         call.waits(now.saturating_add(delay));
+        let mut effects = vec![Effect::Waiting(key)];
         let step = Step {
             tasks: vec![TaskWrite::Update(call.task.clone())],
             attempts: vec![row],
+            messages: end_report(key, call.report.take(), &mut effects),
             ..Step::default()
         };
-        self.outbox.push(step, vec![Effect::Waiting(key)]);
+        self.outbox.push(step, effects);
     }
 
     /// Ends a call that failed, with the row of the attempt that ended with it.
@@ -413,7 +444,10 @@ impl Engine {
             failure = failure.bounded();
         }
         if let Some(row) = &mut row {
-            row.failure = Some(failure.clone());
+            // What ended the attempt stays, where it is not what ends the call.
+            if row.failure.as_ref().is_some_and(|own| own.kind == failure.kind) {
+                row.failure = Some(failure.clone());
+            }
             call.story.add(row);
         }
         let exhausted =
@@ -429,12 +463,11 @@ impl Engine {
             why: why.reason.name().to_string(),
             retry_metadata: call.story.metadata(&call.task, now, exhausted),
         });
-        self.call_ended(key, event, row);
+        self.call_ended(key, event, Origin::Call { call: key, row, report: call.report });
     }
 
     /// A call is over: that is news for its run.
-    fn call_ended(&mut self, key: CallKey, event: EventKind, row: Option<AttemptRow>) {
-        let origin = Origin::Call { call: key, row };
+    fn call_ended(&mut self, key: CallKey, event: EventKind, origin: Origin) {
         self.deliver(key.run, News { event, origin, reply: None });
     }
 
@@ -447,15 +480,26 @@ impl Engine {
     }
 }
 
+/// The report of an attempt goes with what follows it.
+fn end_report(
+    key: CallKey,
+    report: Option<String>,
+    effects: &mut Vec<Effect>,
+) -> Vec<MessageWrite> {
+    let uid = key.run.uid;
+    effects.extend(report.clone().map(|id| Effect::ReportTaken(uid, id)));
+    report.into_iter().map(|id| MessageWrite::Delete { uid, id }).collect()
+}
+
 /// True when the attempt that runs has this token.
-fn has_token(call: &HotCall, token: u64) -> bool {
+pub(super) fn has_token(call: &HotCall, token: u64) -> bool {
     call.task.claim.as_ref().is_some_and(|claim| claim.token == token)
 }
 
 /// True when an attempt that failed after it was told to stop counts as one that the stop cut
 /// short. One that ran out of time did so by itself. Where it must be known for certain how an
 /// attempt ended, only one that says so itself was cut short.
-fn was_interrupted(failure: &Failure, at_most_once: bool) -> bool {
+pub(super) fn was_interrupted(failure: &Failure, at_most_once: bool) -> bool {
     match failure.kind {
         Kind::Cancelled => true,
         Kind::Timeout | Kind::HeartbeatTimeout | Kind::TotalTimeout => false,
@@ -488,13 +532,43 @@ fn describe(ended: Ended) -> (AttemptOutcome, Failure) {
     }
 }
 
-/// Counts the attempt and asks the policy.
+/// What a call ends with after an attempt that ended so. When there is no time to wait for the next
+/// one although this one has not failed, the time is what ends it.
+fn ends_with(call: &HotCall, outcome: AttemptOutcome, failure: Failure, reason: Reason) -> Failure {
+    if reason != Reason::TotalTimeout {
+        return failure;
+    }
+    match outcome {
+        AttemptOutcome::Snoozed => total_failure(&call.policy),
+        AttemptOutcome::Lost | AttemptOutcome::Interrupted => {
+            let mut ended = total_failure(&call.policy);
+            ended.cause = Some(failure);
+            ended
+        }
+        _ => failure,
+    }
+}
+
+/// Counts the attempt and asks the policy. A wait that the call has no time for ends it.
 fn next(call: &mut HotCall, outcome: AttemptOutcome, failure: &Failure, now: Timestamp) -> Next {
+    if call.task.progress.cancelled {
+        return Next::Stop(StopWhy::new(Reason::Cancelled, call.task.progress.failures));
+    }
+    match after(call, outcome, failure, now) {
+        Next::Again { delay, why } => {
+            let state = state(&call.task.progress, now);
+            match retry::cannot_wait(&call.policy.checked, &state, now, delay) {
+                Some(why) => Next::Stop(why),
+                None => Next::Again { delay, why },
+            }
+        }
+        stop => stop,
+    }
+}
+
+fn after(call: &mut HotCall, outcome: AttemptOutcome, failure: &Failure, now: Timestamp) -> Next {
     let policy = &call.policy.checked;
     let progress = &mut call.task.progress;
-    if progress.cancelled {
-        return Next::Stop(StopWhy::new(Reason::Cancelled, progress.failures));
-    }
     let decision = match outcome {
         AttemptOutcome::Snoozed => {
             progress.snoozed = progress.snoozed.saturating_add(1);
@@ -514,15 +588,9 @@ fn next(call: &mut HotCall, outcome: AttemptOutcome, failure: &Failure, now: Tim
         _ => {
             progress.failures = progress.failures.saturating_add(1);
             progress.lost_in_a_row = 0;
-            let state = State {
-                failures: progress.failures,
-                first_scheduled: progress.first_scheduled.unwrap_or(now),
-                first_started: progress.first_started,
-                previous_delay: progress.previous_delay_ms.map(Duration::from_millis),
-            };
             let CallKey { run, seq } = call.task.call;
             let u = retry::uniform(run.uid.0, run.run, seq.0, progress.failures);
-            retry::decide(policy, &state, failure, now, u)
+            retry::decide(policy, &state(progress, now), failure, now, u)
         }
     };
     match decision {
@@ -531,6 +599,16 @@ fn next(call: &mut HotCall, outcome: AttemptOutcome, failure: &Failure, now: Tim
             Next::Again { delay, why: why.to_string() }
         }
         Decision::Stop { why } => Next::Stop(why),
+    }
+}
+
+/// What a decision needs to know about a call.
+fn state(progress: &Progress, now: Timestamp) -> State {
+    State {
+        failures: progress.failures,
+        first_scheduled: progress.first_scheduled.unwrap_or(now),
+        first_started: progress.first_started,
+        previous_delay: progress.previous_delay_ms.map(Duration::from_millis),
     }
 }
 

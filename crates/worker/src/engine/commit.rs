@@ -72,6 +72,12 @@ pub(super) enum Effect {
     Blocked(Uid),
     /// News of a run that is not in memory is stored.
     NewsStored(Uid),
+    /// What another node told about an attempt is gone from the store.
+    ReportTaken(Uid, String),
+    /// What an attempt has to say to the holder of its shard is stored.
+    Reported(Uid),
+    /// Everything that was on its way before this is durable.
+    AtRest,
     /// Claims of a process that died are read on.
     ReadAbandoned,
     /// A decision about a schedule, made on what was read; the next one can follow.
@@ -322,6 +328,9 @@ impl Engine {
                         run.taken.clear();
                     }
                 }
+                if !self.owns(uid) {
+                    return self.let_go(uid);
+                }
                 self.read_again(uid);
                 self.advance(uid);
             }
@@ -345,6 +354,9 @@ impl Engine {
             }
             Effect::Blocked(uid) => self.try_blocked_later(uid),
             Effect::NewsStored(uid) => self.news_stored(uid),
+            Effect::ReportTaken(uid, id) => self.report_taken(uid, id),
+            Effect::Reported(uid) => self.has_reports(uid),
+            Effect::AtRest => self.at_rest(),
             Effect::ReadAbandoned => self.read_abandoned(),
             Effect::ScheduleDecided(record) => self.schedule_decided(&record.row.id),
             Effect::ScheduleAside(id) => self.schedule_decided(&id),
@@ -495,7 +507,9 @@ impl Press {
                     metrics::histogram!("resurgam.commit_ms").record(took.as_secs_f64() * 1e3);
                     return Ok(results);
                 }
-                Err(error) if error.is_data() || error.is_fenced() => return Err(error),
+                Err(error) if error.is_data() || error.is_fenced() || error.is_rewound() => {
+                    return Err(error);
+                }
                 Err(error) if !self.patient => {
                     return Err(with_owner(&*self.store, error).await);
                 }
@@ -533,7 +547,8 @@ fn fate_of(result: &Result<StepResult, resurgam_store::Error>) -> Fate {
 }
 
 fn refusal(error: &resurgam_store::Error) -> Fate {
-    match error.is_fenced() {
+    // A database that went back in time knows nothing of what is in memory.
+    match error.is_fenced() || error.is_rewound() {
         true => Fate::Fenced,
         false => Fate::Refused(error.to_string()),
     }

@@ -112,7 +112,8 @@ impl Engine {
             return;
         }
         let store = self.store.clone();
-        self.read(async move { Message::task_loaded(key, load_task(&*store, key).await) });
+        let uid = key.run.uid;
+        self.read_of(uid, async move { Message::task_loaded(key, load_task(&*store, key).await) });
     }
 
     /// Ends a call that waits if it has waited too long. Otherwise it is looked at again in time.

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use resurgam_core::{CallKey, Timestamp, Uid};
+use resurgam_core::{CallKey, Shard, Timestamp, Uid};
 use resurgam_store::rows::TaskRow;
 
 use super::slots::Ticket;
@@ -123,6 +123,19 @@ impl Due {
         let soon = now.saturating_add(PAGE_WAIT);
         self.next_scan = beyond.map(|at| at.saturating_sub(self.horizon / 2).max(soon));
         self.moves_to(now);
+    }
+
+    /// There may be more in the store than was there when it was read.
+    pub(super) fn rescan(&mut self, now: Timestamp) {
+        self.missed = Some(now);
+        self.next_scan = Some(now);
+    }
+
+    /// Forgets everything of these shards.
+    pub(super) fn drop_of(&mut self, shards: &BTreeSet<Shard>) {
+        self.tasks.retain(|(_, call), _| !shards.contains(&call.run.uid.shard()));
+        self.deadlines.retain(|(_, call)| !shards.contains(&call.run.uid.shard()));
+        self.runs.retain(|(_, uid)| !shards.contains(&uid.shard()));
     }
 
     /// The store could not be read.

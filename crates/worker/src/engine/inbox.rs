@@ -16,13 +16,14 @@ use std::time::Duration;
 
 use resurgam_core::{EventKind, Payload, Timestamp, Uid};
 use resurgam_store::rows::{InstanceRow, Message as StoredMessage, MessageRow};
-use resurgam_store::{InboxRow, InboxWrite, InstanceWrite, MessageWrite, Result, Step};
+use resurgam_store::{InboxRow, InboxWrite, InstanceWrite, MessageWrite, Result, Step, Store};
 
 use super::commit::{Effect, Refusal};
 use super::message::{end_message, signal_message, start_message};
 use super::own::Hearing;
 use super::schedule::CannotBegin;
 use super::{Engine, Message};
+use crate::plan::new_uid;
 
 /// How many rows are read at once.
 const PAGE: usize = 500;
@@ -50,6 +51,16 @@ impl Routing {
     }
 }
 
+/// Who a signal or a cancellation is for.
+#[derive(Debug)]
+pub(crate) enum Addressee {
+    Instance(Box<InstanceRow>),
+    /// There is none of this id.
+    Nobody,
+    /// The signal came before, in whichever way.
+    HasIt,
+}
+
 /// What a row asks for.
 enum Wish {
     Start { workflow: String, input: Payload },
@@ -68,7 +79,7 @@ impl Engine {
 
     /// Reads what others have inserted; while rows are on their way, after them.
     pub(super) fn look_into_inbox(&mut self) {
-        if !self.is_owner() || self.stopping.is_some() {
+        if !self.keeps_house() || self.stopping.is_some() {
             return;
         }
         self.routing.next = None;
@@ -85,7 +96,7 @@ impl Engine {
 
     pub(super) fn inbox_read(&mut self, found: Result<Vec<InboxRow>>) {
         let again = self.routing.hearing.end();
-        if !self.is_owner() {
+        if !self.keeps_house() {
             return;
         }
         let rows = found.unwrap_or_else(|error| {
@@ -175,7 +186,7 @@ impl Engine {
             }
             None => {}
         }
-        let uid = Uid(uuid::Uuid::now_v7().as_u128());
+        let uid = new_uid(&row.instance);
         let id = row.instance.clone();
         let instance = InstanceRow::new(uid, id, workflow, input, self.clock.now());
         let insert = InstanceWrite::Insert { row: instance, replace_closed: false };
@@ -185,42 +196,44 @@ impl Engine {
 
     /// A signal or a cancellation is for whoever has the id now.
     fn find_addressee(&mut self, row: InboxRow) {
-        let (store, id) = (self.store.clone(), row.instance.clone());
+        let (store, wanted) = (self.store.clone(), row.clone());
         self.read_until_answered(
             self.mailbox_of_tenure(),
             move || {
-                let (store, id) = (store.clone(), id.clone());
+                let (store, row) = (store.clone(), wanted.clone());
                 async move {
-                    match store.find(&id).await {
+                    match addressee(&*store, &row).await {
                         Err(error) if error.is_data() => Ok(Err(error.to_string())),
                         found => found.map(Ok),
                     }
                 }
             },
-            |found| Some(Message::Addressee { row, found: found.map(|found| found.map(Box::new)) }),
+            |found| Some(Message::Addressee { row, found }),
         );
     }
 
     pub(super) fn addressee_found(
         &mut self,
         row: InboxRow,
-        found: std::result::Result<Option<Box<InstanceRow>>, String>,
+        found: std::result::Result<Addressee, String>,
     ) {
-        if !self.is_owner() {
+        if !self.keeps_house() {
             return;
         }
         let routed = found.and_then(|found| match found {
-            None => Err("there is no instance of this id".to_string()),
-            Some(instance) if instance.status.is_closed() => Err(closed()),
-            Some(instance) => Ok(instance.uid),
+            Addressee::HasIt => Ok(None),
+            Addressee::Nobody => Err("there is no instance of this id".to_string()),
+            Addressee::Instance(instance) if instance.status.is_closed() => Err(closed()),
+            Addressee::Instance(instance) => Ok(Some(self.message_of(instance.uid, &row)?)),
         });
-        let message = routed.and_then(|uid| Ok((uid, self.message_of(uid, &row)?)));
-        match message {
-            Ok((uid, message)) => {
+        match routed {
+            Ok(Some(message)) => {
                 let is_signal = matches!(message.body, StoredMessage::Signal { .. });
                 let signals_below = is_signal.then_some(self.options.max_unread_signals);
-                self.take_row(row, InstanceWrite::Open { uid, signals_below }, message);
+                let open = InstanceWrite::Open { uid: message.uid, signals_below };
+                self.take_row(row, open, message);
             }
+            Ok(None) => self.drop_row(row),
             Err(error) => self.refuse_row(&row, &error),
         }
     }
@@ -254,6 +267,14 @@ impl Engine {
             ..Step::default()
         };
         self.outbox.push(step, vec![Effect::Wake(uid), Effect::RowTaken(Box::new(row))]);
+    }
+
+    /// What the row asks for was done before: it goes.
+    fn drop_row(&mut self, row: InboxRow) {
+        self.routing.remembers |= row.id.is_some();
+        let inbox = Some(InboxWrite::Take { row: row.clone(), at: self.clock.now() });
+        let effects = vec![Effect::RowTaken(Box::new(row))];
+        self.outbox.push(Step { inbox, ..Step::default() }, effects);
     }
 
     fn refuse_row(&mut self, row: &InboxRow, error: &str) {
@@ -294,6 +315,18 @@ impl Engine {
             refusal => self.refuse_row(row, &refusal.to_string()),
         }
     }
+}
+
+/// Who a row is for. A signal with an id may have been sent before, through the inbox or by a
+/// client, and its instance may be closed by now, or have forgotten it.
+async fn addressee(store: &dyn Store, row: &InboxRow) -> Result<Addressee> {
+    if let Some(id) = row.id.as_ref().filter(|_| row.kind == "signal")
+        && store.signalled(&row.instance, id).await?
+    {
+        return Ok(Addressee::HasIt);
+    }
+    let found = store.find(&row.instance).await?;
+    Ok(found.map_or(Addressee::Nobody, |row| Addressee::Instance(Box::new(row))))
 }
 
 fn closed() -> String {

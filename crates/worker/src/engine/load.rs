@@ -4,18 +4,17 @@
 //! Reading happens beside the loop and comes back as a message. Trouble with the store means
 //! trying again later, never a decision.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use resurgam_core::{CallKey, Timestamp};
+use resurgam_core::{CallKey, Timestamp, Uid};
 use resurgam_store::rows::{InstanceFilter, InstanceRow, Status, TaskRecord};
-use resurgam_store::{Result, Step, Store};
+use resurgam_store::{Result, Runnable, Step, Store};
 
 use super::call::HotCall;
 use super::commit::Effect;
 use super::slots::{Slot, Ticket};
 use super::story::Story;
-use super::{Engine, LoadedTask, Mailbox, Message, Scan};
+use super::{Engine, LoadedTask, Mailbox, Message, Scan, Stamp};
 
 /// How many due things are read at once.
 const SCAN: usize = 10_000;
@@ -42,22 +41,39 @@ impl Engine {
             Err(error) => {
                 tracing::warn!("read blocked runs, again later: {error}");
                 let store = self.store.clone();
-                self.read_later(async move {
+                self.read_later(self.mailbox_of_tenure(), async move {
                     Message::LeftBlocked { found: left_blocked(&*store).await }
                 });
             }
         }
     }
 
-    pub(super) fn read_abandoned(&self) {
+    /// Reads claims of nodes that are gone. One page at a time, each after what follows from the
+    /// one before is durable: a claim is lost once.
+    pub(super) fn read_abandoned(&mut self) {
+        if self.claims_heard.begin(&mut self.outbox.ticks).is_some() {
+            let reading = self.abandoned_claims();
+            self.read(reading);
+        }
+    }
+
+    fn abandoned_claims(&self) -> impl Future<Output = Message> + use<> {
         let (store, node) = (self.store.clone(), self.node.clone());
-        self.read(async move { Message::Abandoned { found: abandoned(&*store, &node).await } });
+        async move { Message::Abandoned { found: abandoned(&*store, &node).await } }
     }
 
     /// Runs a read beside the loop.
     pub(super) fn read(&self, work: impl Future<Output = Message> + Send + 'static) {
+        self.read_for(self.mailbox_of_tenure(), work);
+    }
+
+    /// Runs a read about an instance beside the loop.
+    pub(super) fn read_of(&self, uid: Uid, work: impl Future<Output = Message> + Send + 'static) {
+        self.read_for(self.mailbox_of(uid), work);
+    }
+
+    fn read_for(&self, mailbox: Mailbox, work: impl Future<Output = Message> + Send + 'static) {
         let busy = self.clock.busy(&"a read");
-        let mailbox = self.mailbox_of_tenure();
         tokio::spawn(async move {
             mailbox.send(work.await);
             drop(busy);
@@ -65,9 +81,12 @@ impl Engine {
     }
 
     /// Runs a read beside the loop, later.
-    pub(super) fn read_later(&self, work: impl Future<Output = Message> + Send + 'static) {
+    pub(super) fn read_later(
+        &self,
+        mailbox: Mailbox,
+        work: impl Future<Output = Message> + Send + 'static,
+    ) {
         let moment = self.clock.sleep_until(self.clock.now().saturating_add(AGAIN));
-        let mailbox = self.mailbox_of_tenure();
         tokio::spawn(async move {
             let busy = moment.await;
             mailbox.send(work.await);
@@ -75,22 +94,34 @@ impl Engine {
         });
     }
 
-    /// Attempts that died with their process are recorded, counted apart and tried again.
+    /// Attempts that died with their node are recorded, counted apart and tried again.
     pub(super) fn abandoned(&mut self, found: Result<Vec<LoadedTask>>) {
         let tasks = match found {
             Ok(tasks) => tasks,
             Err(error) => {
                 tracing::warn!("read abandoned claims, again later: {error}");
-                let (store, node) = (self.store.clone(), self.node.clone());
-                return self.read_later(async move {
-                    Message::Abandoned { found: abandoned(&*store, &node).await }
-                });
+                return self.read_later(self.mailbox_of_tenure(), self.abandoned_claims());
             }
         };
+        let again = self.claims_heard.end();
         let full = tasks.len() == ABANDONED;
+        let kept = self.take_abandoned(tasks);
+        // A page of which nothing could be read would only be read again.
+        if again || (full && kept) {
+            // The ones that were read are no longer claimed once what precedes this is durable.
+            self.outbox.push(Step::default(), vec![Effect::ReadAbandoned]);
+        }
+    }
+
+    /// Takes tasks whose attempt is lost. False when there was none.
+    pub(super) fn take_abandoned(&mut self, tasks: impl IntoIterator<Item = LoadedTask>) -> bool {
         let mut kept = false;
         for loaded in tasks {
-            let claimed = loaded.record.task.claim.is_some();
+            let task = &loaded.record.task;
+            if !self.owns(task.call.run.uid) {
+                continue;
+            }
+            let claimed = task.claim.is_some();
             match self.keep_call(loaded) {
                 Some(key) if claimed => self.attempt_lost(key),
                 Some(key) => self.task_waits(key),
@@ -98,29 +129,32 @@ impl Engine {
             }
             kept = true;
         }
-        // A page of which nothing could be read would only be read again.
-        if full && kept {
-            // The ones that were read are no longer claimed once what precedes this is durable.
-            self.outbox.push(Step::default(), vec![Effect::ReadAbandoned]);
-        }
+        kept
     }
 
     /// Has a task read whose outcome was lost in this process, as soon as the store answers.
     pub(super) fn read_lost(&self, call: CallKey) {
         let store = self.store.clone();
         self.read_until_answered(
-            self.mailbox_of_tenure(),
+            self.mailbox_of(call.run.uid),
             move || {
                 let store = store.clone();
                 async move { load_task(&*store, call).await }
             },
-            |task| Some(Message::Abandoned { found: Ok(task.into_iter().collect()) }),
+            |task| Some(Message::OutcomeLost { found: task.map(Box::new) }),
         );
     }
 
     /// Where what is read now goes: it is worth nothing when the role has changed meanwhile.
     pub(super) fn mailbox_of_tenure(&self) -> Mailbox {
-        self.mailbox.of_tenure(self.tenure)
+        self.mailbox.stamped(Stamp { tenure: self.tenure, shard: None })
+    }
+
+    /// Where what is read about an instance goes: it is worth nothing when the shard has changed
+    /// hands meanwhile.
+    pub(super) fn mailbox_of(&self, uid: Uid) -> Mailbox {
+        let shard = Some((uid.shard(), self.shards.tenure(uid.shard())));
+        self.mailbox.stamped(Stamp { tenure: self.tenure, shard })
     }
 
     /// Runs a read beside the loop, again and again until the store answers. What the answer says
@@ -156,7 +190,7 @@ impl Engine {
 
     /// Keeps a task that was read. `None` when its policy cannot be read: it waits, and the log
     /// says why.
-    fn keep_call(&mut self, loaded: LoadedTask) -> Option<CallKey> {
+    pub(super) fn keep_call(&mut self, loaded: LoadedTask) -> Option<CallKey> {
         let LoadedTask { record, policy } = loaded;
         let TaskRecord { task, input, instance, ledger } = record;
         let key = task.call;
@@ -172,6 +206,14 @@ impl Engine {
         };
         let mut call = HotCall::new(task, input, instance, policy);
         call.story = Story::of(&ledger, call.task.progress.counters());
+        if let Some(asleep) = self.asleep.get_mut(&key.run.uid) {
+            asleep.outdated |= asleep.loading && call.task.claim.is_some();
+        }
+        if let Some(run) = self.runs.get_mut(&key.run.uid).filter(|run| run.key == key.run) {
+            run.elsewhere.remove(&key.seq);
+            // It may have been read before the workflow gave it up.
+            call.task.progress.cancelled |= run.code.machine().lock().is_settling(key.seq);
+        }
         self.calls.insert(key, call);
         Some(key)
     }
@@ -191,12 +233,24 @@ impl Engine {
             }
         }
         if self.is_owner() && self.due.begin_scan(now) {
-            let (store, known) = (self.store.clone(), self.registry.activity_names());
-            self.read(async move { Message::Scanned { found: scan(&*store, known).await } });
+            let (store, runnable) = (self.store.clone(), self.runnable());
+            self.read(async move { Message::Scanned { found: scan(&*store, runnable).await } });
         }
         self.fill_slots();
         // Last: what has just got a slot does not wait any more.
         self.deadlines_due(now);
+    }
+
+    /// True when attempts of a queue run here.
+    pub(super) fn serves(&self, queue: &str) -> bool {
+        let queues = self.options.queues.as_ref();
+        queues.is_none_or(|queues| queues.iter().any(|served| served == queue))
+    }
+
+    /// What can be run here.
+    pub(super) fn runnable(&self) -> Runnable {
+        let activities = Some(self.registry.activity_names());
+        Runnable { activities, queues: self.options.queues.clone() }
     }
 
     /// What is due first is known. What is near is kept, the rest stays in the store.
@@ -228,7 +282,9 @@ impl Engine {
         let beyond =
             tasks.chain(deadlines).chain(messages).filter(|at| *at >= until).chain(end).min();
         self.due.scanned(until, beyond, now);
-        for task in scan.tasks.into_iter().filter(|task| task.wake_at < until) {
+        // Some may be of a shard that has changed hands since.
+        let tasks = scan.tasks.into_iter().filter(|task| task.wake_at < until);
+        for task in tasks.filter(|task| self.owns(task.call.run.uid)).collect::<Vec<_>>() {
             let claimed = self.calls.get(&task.call).is_some_and(|call| call.task.claim.is_some());
             if !claimed && self.registry.activity(&task.name).is_some() {
                 let ticket = self.slots.ticket(&task.name, &task.queue, task.priority);
@@ -239,7 +295,10 @@ impl Engine {
             self.due.add_deadline(task.deadline_at, task.call);
         }
         for message in scan.messages.into_iter().filter(|message| message.due_at < until) {
-            self.due.add_run(message.due_at, message.uid);
+            match message.is_report {
+                true => self.has_reports(message.uid),
+                false => self.due.add_run(message.due_at, message.uid),
+            }
         }
     }
 
@@ -248,12 +307,18 @@ impl Engine {
         if self.has_waited_too_long(key) {
             return;
         }
+        if !self.owns(key.run.uid) {
+            return self.forget_call(key);
+        }
         let waits = |call: &&HotCall| call.task.claim.is_none();
         let Some(call) = self.calls.get(&key).filter(waits) else { return };
         let (at, ticket) = (call.task.wake_at, self.slots.ticket_of(&call.task));
         if self.registry.activity(&call.task.name).is_none() {
             tracing::warn!(instance = %call.instance, activity = %call.task.name,
                 "an activity is not registered here; its call waits");
+            self.calls.remove(&key);
+        } else if !self.serves(&call.task.queue) {
+            // Another node serves its queue, some day.
             self.calls.remove(&key);
         } else if at <= self.clock.now() {
             self.task_due(at, key, ticket);
@@ -278,7 +343,8 @@ impl Engine {
             return self.slots.free(another);
         }
         let store = self.store.clone();
-        self.read(async move { Message::task_loaded(key, load_task(&*store, key).await) });
+        let uid = key.run.uid;
+        self.read_of(uid, async move { Message::task_loaded(key, load_task(&*store, key).await) });
     }
 
     pub(super) fn task_loaded(&mut self, key: CallKey, loaded: Result<Option<Box<LoadedTask>>>) {
@@ -297,9 +363,9 @@ impl Engine {
                 tracing::warn!(call = %key, "read a task, again later: {error}");
                 self.outages.begin(self.clock.now());
                 let store = self.store.clone();
-                self.read_later(
-                    async move { Message::task_loaded(key, load_task(&*store, key).await) },
-                );
+                self.read_later(self.mailbox_of(key.run.uid), async move {
+                    Message::task_loaded(key, load_task(&*store, key).await)
+                });
             }
         }
         slot.into_iter().for_each(|slot| self.slots.free(slot));
@@ -321,9 +387,9 @@ impl Engine {
     }
 }
 
-async fn scan(store: &dyn Store, known: Arc<[String]>) -> Result<Scan> {
+async fn scan(store: &dyn Store, runnable: Runnable) -> Result<Scan> {
     let end = Timestamp::from_millis(i64::MAX);
-    let tasks = store.due_tasks(Some(known), end, SCAN).await?;
+    let tasks = store.due_tasks(runnable, end, SCAN).await?;
     let deadlines = store.due_deadlines(end, SCAN).await?;
     let messages = store.due_messages(end, SCAN).await?;
     Ok(Scan { tasks, deadlines, messages })
@@ -342,7 +408,7 @@ pub(super) async fn load_task(store: &dyn Store, key: CallKey) -> Result<Option<
 
 async fn abandoned(store: &dyn Store, node: &str) -> Result<Vec<LoadedTask>> {
     let mut tasks = Vec::new();
-    for task in store.claimed_by_others(node, ABANDONED).await? {
+    for task in store.abandoned(node, ABANDONED).await? {
         tasks.extend(load_task(store, task.call).await?);
     }
     Ok(tasks)

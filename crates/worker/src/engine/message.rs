@@ -15,10 +15,14 @@ pub(super) const NO_TIMER: Seq = Seq(0);
 pub(super) fn put_back(key: RunKey, news: News, step: &mut Step, effects: &mut Vec<Effect>) {
     let uid = key.uid;
     let row = match (news.origin, news.event) {
-        (Origin::Call { call, row }, event) => {
+        (Origin::Call { call, row, report }, event) => {
             // A call that was given up has no task any more.
             step.tasks.push(TaskWrite::Discard(call));
             step.attempts.extend(row);
+            if let Some(id) = report {
+                effects.push(Effect::ReportTaken(uid, id.clone()));
+                step.messages.push(MessageWrite::Delete { uid, id });
+            }
             let body = StoredMessage::Result { run: key.run, event };
             Some(now_due(uid, result_id(key, call.seq), body))
         }
@@ -49,8 +53,8 @@ pub(super) fn news_of(key: RunKey, row: MessageRow) -> Option<News> {
         StoredMessage::Signal { name, value } => return Some(signal_news(row.id, name, value)),
         StoredMessage::Cancel { reason } => EventKind::CancelRequested { reason },
         StoredMessage::Terminate { reason } => EventKind::TerminateRequested { reason },
-        // It is taken when the run is read for the first time.
-        StoredMessage::Start => return None,
+        // It is taken when the run is read for the first time; reports are none of the run's.
+        StoredMessage::Start | StoredMessage::Report { .. } => return None,
     };
     Some(News { event, origin: Origin::Stored { id: row.id }, reply: None })
 }

@@ -18,7 +18,9 @@
 //! Schedules fire (`schedule.rs`), rows of the inbox are routed (`inbox.rs`), and what is closed
 //! and old is deleted (`retention.rs`).
 //! Attempts that write to the user's own tables are in `transact.rs`.
-//! All this only the owner of a store does; who that is, and what the others do, is in `own.rs`.
+//! All this a node does for the shards that it holds (`shards.rs`); whether it works at all, and
+//! what those do who do not, is in `own.rs`. An attempt can outlast that its node holds the shard;
+//! then it reports by message (`report.rs`).
 //!
 //! While a step of a run is not yet durable, the run takes no further turn and stays in memory.
 
@@ -33,11 +35,13 @@ mod message;
 mod next;
 mod own;
 mod record;
+mod report;
 mod request;
 mod retention;
 mod revive;
 mod run;
 mod schedule;
+mod shards;
 mod slots;
 mod stop;
 mod story;
@@ -51,11 +55,11 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
-use resurgam_core::{CallKey, Failure, Payload, Timestamp, Uid};
+use resurgam_core::{CallKey, Failure, Payload, Shard, Timestamp, Uid};
 use resurgam_sdk::{Registry, States};
 use resurgam_store::rows::{
     DueDeadline, DueMessage, DueTask, Heartbeat, InstanceRow, MessageRow, PolicyRow, RunRecord,
-    TaskRecord,
+    TaskRecord, TaskRow,
 };
 use resurgam_store::{DueSchedules, InboxRow, Ownership, ScheduleRecord, Store};
 use tokio::sync::{mpsc, watch};
@@ -71,11 +75,13 @@ use due::Due;
 use inbox::Routing;
 use looking::Watched;
 use own::{Hearing, Role};
+use report::Reports;
 pub(crate) use request::{Reply, Request};
 use retention::Keeper;
 use revive::Tries;
 use run::{Asleep, HotRun};
 use schedule::Calendar;
+use shards::Shards;
 use slots::{Slot, Slots};
 use stop::Stopping;
 pub(crate) use transact::Ask;
@@ -126,6 +132,10 @@ pub struct Engine {
     ends_heard: Hearing,
     /// How often the role has changed: what was read before that is worth nothing.
     tenure: u64,
+    shards: Shards,
+    reports: Reports,
+    /// Claims of nodes that are gone are being read.
+    claims_heard: Hearing,
     early: Early,
     calendar: Calendar,
     routing: Routing,
@@ -160,8 +170,18 @@ pub(crate) enum Message {
     RunLoaded { uid: Uid, loaded: resurgam_store::Result<Option<Box<RunRecord>>> },
     /// What is due soon was read.
     Scanned { found: resurgam_store::Result<Scan> },
-    /// Claims of a process that died were read.
+    /// Claims of nodes that are gone were read.
     Abandoned { found: resurgam_store::Result<Vec<LoadedTask>> },
+    /// A task was read whose outcome was lost in this process.
+    OutcomeLost { found: Option<Box<LoadedTask>> },
+    /// Shards are this node's.
+    Taken(Vec<Shard>),
+    /// Shards are no longer this node's.
+    Released(Arc<[Shard]>),
+    /// Tasks were read whose attempts run here for other nodes.
+    Wanted { found: resurgam_store::Result<Vec<TaskRow>> },
+    /// Reports for an instance were read.
+    ReportsRead { uid: Uid, found: Vec<report::Found> },
     /// Runs that the process before this one left blocked were read.
     LeftBlocked { found: resurgam_store::Result<Vec<InstanceRow>> },
     /// The store said whether this node works.
@@ -187,7 +207,7 @@ pub(crate) enum Message {
     /// What others have inserted was read.
     InboxRead { found: resurgam_store::Result<Vec<InboxRow>> },
     /// It was read who has the id that a row of the inbox names.
-    Addressee { row: InboxRow, found: Result<Option<Box<InstanceRow>>, String> },
+    Addressee { row: InboxRow, found: Result<inbox::Addressee, String> },
     /// Closed instances that are old enough are deleted; when the next one is.
     Swept { next: resurgam_store::Result<Option<Timestamp>> },
 }
@@ -218,8 +238,16 @@ pub(crate) struct Scan {
 pub(crate) struct Envelope {
     message: Message,
     busy: Busy,
-    /// The tenure in which it was read, for what an owner has read.
-    tenure: Option<u64>,
+    /// When it was read, for what is worth nothing in another tenure.
+    stamp: Option<Stamp>,
+}
+
+/// When something was read: how often the role had changed, and the shard of what was read had been
+/// gained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    tenure: u64,
+    shard: Option<(Shard, u64)>,
 }
 
 /// Where messages to the loop go.
@@ -227,27 +255,27 @@ pub(crate) struct Envelope {
 pub(crate) struct Mailbox {
     sender: mpsc::UnboundedSender<Envelope>,
     clock: Arc<dyn Clock>,
-    tenure: Option<u64>,
+    stamp: Option<Stamp>,
 }
 
 impl Mailbox {
     /// A mailbox, and where its messages come out.
     pub(crate) fn new(clock: Arc<dyn Clock>) -> (Self, mpsc::UnboundedReceiver<Envelope>) {
         let (sender, inbox) = mpsc::unbounded_channel();
-        (Mailbox { sender, clock, tenure: None }, inbox)
+        (Mailbox { sender, clock, stamp: None }, inbox)
     }
 
     /// Hands over a message. When the loop is gone, whoever waits for an answer hears of it
     /// because the message is dropped.
     pub(crate) fn send(&self, message: Message) {
         let busy = self.clock.busy(&"a message to the engine");
-        let tenure = self.tenure;
-        let _loop_is_gone = self.sender.send(Envelope { message, busy, tenure });
+        let stamp = self.stamp;
+        let _loop_is_gone = self.sender.send(Envelope { message, busy, stamp });
     }
 
-    /// The same, for what is worth nothing when the role has changed meanwhile.
-    fn of_tenure(&self, tenure: u64) -> Self {
-        Mailbox { tenure: Some(tenure), ..self.clone() }
+    /// The same, for what is worth nothing in another tenure.
+    fn stamped(&self, stamp: Stamp) -> Self {
+        Mailbox { stamp: Some(stamp), ..self.clone() }
     }
 
     /// True when the loop is gone: nobody wants to know anything any more.
@@ -285,6 +313,7 @@ impl Engine {
             policies: Policies::new(options.retry.clone()),
             node: new_node(),
             changes: store.changes(),
+            shards: Shards::new(store.standing()),
             store,
             registry,
             states,
@@ -307,6 +336,8 @@ impl Engine {
             messages_heard: Hearing::default(),
             ends_heard: Hearing::default(),
             tenure: 0,
+            reports: Reports::default(),
+            claims_heard: Hearing::default(),
             early: Early::default(),
             calendar: Calendar::default(),
             routing: Routing::default(),
@@ -321,11 +352,14 @@ impl Engine {
         self.ask_to_own();
         loop {
             self.hear_of_others();
+            self.follow_standing();
             self.take_messages();
             self.wake_what_is_due();
             self.wake_schedules();
             self.wake_inbox();
             self.wake_retention();
+            self.wake_reports();
+            self.settle_shards();
             self.evict();
             self.commit();
             if self.is_done() {
@@ -377,11 +411,17 @@ impl Engine {
 
     /// Takes notice of a message, unless it was read in another tenure.
     fn take(&mut self, envelope: Envelope) -> Busy {
-        let Envelope { message, busy, tenure } = envelope;
-        if tenure.is_none_or(|tenure| tenure == self.tenure) {
+        let Envelope { message, busy, stamp } = envelope;
+        if stamp.is_none_or(|stamp| self.is_present(stamp)) {
             self.take_message(message);
         }
         busy
+    }
+
+    /// True when nothing has changed hands since something was read.
+    fn is_present(&self, stamp: Stamp) -> bool {
+        let of_shard = |(shard, tenure)| self.shards.tenure(shard) == tenure;
+        stamp.tenure == self.tenure && stamp.shard.is_none_or(of_shard)
     }
 
     fn take_message(&mut self, message: Message) {
@@ -405,6 +445,13 @@ impl Engine {
             Message::RunLoaded { uid, loaded } => self.run_loaded(uid, loaded),
             Message::Scanned { found } => self.scanned(found),
             Message::Abandoned { found } => self.abandoned(found),
+            Message::OutcomeLost { found } => {
+                self.take_abandoned(found.into_iter().map(|task| *task));
+            }
+            Message::Taken(shards) => self.taken(&shards),
+            Message::Released(shards) => self.released(&shards),
+            Message::Wanted { found } => self.wanted(found),
+            Message::ReportsRead { uid, found } => self.reports_read(uid, found),
             Message::LeftBlocked { found } => self.left_blocked(found),
             Message::NoInstance { uid } => self.no_instance(uid),
             Message::Finished { uid, outcome } => self.finished(uid, &outcome),
@@ -441,6 +488,7 @@ impl Engine {
             }
             self.changes.mark_changed();
         };
+        let standing = self.shards.changed();
         tokio::select! {
             biased;
             done = committed => {
@@ -451,6 +499,7 @@ impl Engine {
             envelope = self.inbox.recv() => Some(self.take(envelope?)),
             busy = moment => Some(busy),
             () = others => Some(self.clock.busy(&"the engine")),
+            () = standing => Some(self.clock.busy(&"the engine")),
         }
     }
 
@@ -461,7 +510,7 @@ impl Engine {
         let begins = [self.calendar.next(), self.routing.next(), self.keeper.next()];
         let begins = begins.into_iter().flatten().filter(|_| self.stopping.is_none());
         let due = self.due.next().into_iter().chain(begins).filter(|_| self.is_owner());
-        due.chain(stop).min()
+        due.chain(self.reports.next()).chain(stop).min()
     }
 }
 

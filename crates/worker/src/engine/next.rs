@@ -138,8 +138,7 @@ impl Engine {
     ) -> Option<Duration> {
         let About { settings, chain, .. } = &run.about;
         let policy = settings.retry.as_ref()?;
-        let over = matches!(failure.type_name.as_deref(), Some("TotalTimeout" | "HistoryLimit"));
-        if over || compensation == Some(Compensation::Incomplete) {
+        if compensation == Some(Compensation::Incomplete) {
             return None;
         }
         let policy = self.policies.parse(policy).ok()?;
@@ -150,10 +149,8 @@ impl Engine {
             previous_delay: chain.previous_delay_ms.map(Duration::from_millis),
         };
         let u = retry::uniform(run.key.uid.0, run.key.run, 0, chain.attempt);
-        let Decision::Retry { delay, .. } = retry::decide(&policy.checked, &state, failure, at, u)
-        else {
-            return None;
-        };
+        let decision = retry::decide_run(&policy.checked, &state, failure, at, u);
+        let Decision::Retry { delay, .. } = decision else { return None };
         let total = settings.total_timeout_ms.map(Duration::from_millis);
         let end = total.map(|total| chain.began.unwrap_or(at).saturating_add(total));
         let fits = end.is_none_or(|end| at.saturating_add(delay) < end);

@@ -21,13 +21,14 @@ use std::time::Duration;
 
 use resurgam_core::{RunKey, Uid};
 use resurgam_store::rows::{DueMessage, InstanceRow, Message as StoredMessage, MessageRow};
-use resurgam_store::{InstanceWrite, MessageWrite, Ownership, Owning, Result, Step, Store};
+use resurgam_store::{InstanceWrite, MessageWrite, Node, Ownership, Owning, Result, Step, Store};
 
 use super::commit::{Effect, Pending, Refusal};
 use super::deadline::Outages;
 use super::due::Due;
 use super::inbox::Routing;
 use super::message::{news_of, put_back, start_message};
+use super::report::Reports;
 use super::request::Reply;
 use super::retention::Keeper;
 use super::run::{News, Origin};
@@ -73,7 +74,8 @@ impl Engine {
     pub(super) fn ask_to_own(&self) {
         let (store, clock, mailbox) =
             (self.store.clone(), self.clock.clone(), self.mailbox.clone());
-        let (node, patient) = (self.node.clone(), self.options.work);
+        let node = Node { name: self.node.clone(), queues: self.options.queues.clone() };
+        let patient = self.options.work;
         let mut busy = clock.busy(&"a node that asks to work");
         tokio::spawn(async move {
             if !patient {
@@ -81,7 +83,7 @@ impl Engine {
             }
             let mut told = false;
             while !mailbox.is_closed() {
-                match store.try_own(&node).await {
+                match store.try_own(node.clone()).await {
                     Ok(Owning::Taken(right)) => {
                         return mailbox.send(Message::Role(Ok(Some(right))));
                     }
@@ -105,11 +107,10 @@ impl Engine {
         match answer {
             Ok(Some(right)) => {
                 tracing::info!(node = %self.node, "this node works on the store");
+                let shards = right.shards().to_vec();
                 self.take_role(Role::Owner(right));
-                self.recover();
-                self.begin_schedules();
-                self.look_into_inbox();
-                self.begin_retention();
+                self.shards.clear();
+                self.gain(&shards);
             }
             Ok(None) if matches!(self.role, Role::Asking) => self.take_role(Role::Client),
             Ok(None) => {}
@@ -128,6 +129,7 @@ impl Engine {
         self.tenure += 1;
         self.messages_heard = Hearing::default();
         self.ends_heard = Hearing::default();
+        self.claims_heard = Hearing::default();
         self.role = role;
         self.owns.send_replace(self.is_owner());
         // What others have closed meanwhile, nobody in this process has heard of.
@@ -172,6 +174,8 @@ impl Engine {
         self.ids.clear();
         self.calls.clear();
         self.transactions = super::Transactions::default();
+        self.reports = Reports::default();
+        self.shards.clear();
         self.blocked.clear();
         self.due = Due::new(self.options.horizon, self.clock.now());
         self.outages = Outages::default();
@@ -215,6 +219,7 @@ impl Engine {
                 self.look_for_messages();
                 self.look_at_schedules();
                 self.look_into_inbox();
+                self.look_for_ends();
             }
             _ => self.look_for_ends(),
         }
@@ -239,21 +244,29 @@ impl Engine {
         match found {
             Ok(found) => {
                 let again = self.messages_heard.end();
-                let uids: HashSet<Uid> = found.iter().map(|message| message.uid).collect();
-                uids.into_iter().for_each(|uid| self.has_messages(uid));
+                let (reports, others): (Vec<DueMessage>, _) =
+                    found.into_iter().partition(|message| message.is_report);
+                let uids = |found: Vec<DueMessage>| -> HashSet<Uid> {
+                    found.iter().map(|message| message.uid).collect()
+                };
+                uids(reports).into_iter().for_each(|uid| self.has_reports(uid));
+                uids(others).into_iter().for_each(|uid| self.has_messages(uid));
                 if again {
                     self.look_for_messages();
                 }
             }
             Err(error) => {
                 tracing::warn!("look for messages, again later: {error}");
-                self.read_later(self.due_messages());
+                self.read_later(self.mailbox_of_tenure(), self.due_messages());
             }
         }
     }
 
     /// There are messages for an instance that this engine may not know of.
     pub(super) fn has_messages(&mut self, uid: Uid) {
+        if !self.owns(uid) {
+            return;
+        }
         if self.blocked.contains_key(&uid) {
             return self.park(uid);
         }
@@ -266,7 +279,7 @@ impl Engine {
         };
         if let Some(read) = run.hearing.begin(&mut self.outbox.ticks) {
             let reading = self.messages_of(uid, read);
-            self.read(reading);
+            self.read_of(uid, reading);
         }
     }
 
@@ -288,7 +301,7 @@ impl Engine {
             Ok(rows) => rows,
             Err(error) => {
                 tracing::warn!(instance = %uid, "read messages, again later: {error}");
-                return self.read_later(self.messages_of(uid, read));
+                return self.read_later(self.mailbox_of(uid), self.messages_of(uid, read));
             }
         };
         let again = run.hearing.end();
@@ -326,16 +339,18 @@ impl Engine {
         self.outbox.push(step, Vec::new());
     }
 
-    /// Reads which of the instances that somebody waits for are closed.
-    fn look_for_ends(&mut self) {
-        if !self.waiters.is_empty() && self.ends_heard.begin(&mut self.outbox.ticks).is_some() {
+    /// Reads which of the instances that somebody waits for are closed, where others work on them.
+    pub(super) fn look_for_ends(&mut self) {
+        let elsewhere = self.waiters.keys().any(|uid| !self.owns(*uid));
+        if elsewhere && self.ends_heard.begin(&mut self.outbox.ticks).is_some() {
             let reading = self.ends();
             self.read(reading);
         }
     }
 
     fn ends(&self) -> impl Future<Output = Message> + use<> {
-        let uids: Arc<[Uid]> = self.waiters.keys().copied().collect();
+        let uids = self.waiters.keys().copied().filter(|uid| !self.owns(*uid));
+        let uids: Arc<[Uid]> = uids.collect();
         let (store, clock) = (self.store.clone(), self.clock.clone());
         async move { Message::Ends { found: ends(&*store, &*clock, uids).await } }
     }
@@ -358,7 +373,7 @@ impl Engine {
             }
             Err(error) => {
                 tracing::warn!("look for closed instances, again later: {error}");
-                self.read_later(self.ends());
+                self.read_later(self.mailbox_of_tenure(), self.ends());
             }
         }
     }

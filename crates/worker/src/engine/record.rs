@@ -157,6 +157,11 @@ impl Engine {
         let transacting = self.transactions.is_under_way(key);
         let begun = self.calls.get_mut(&key).filter(|call| call.task.claim.is_some());
         let Some(call) = begun else {
+            if let Some(task) = run.elsewhere.get_mut(&activity) {
+                // Its node tells how it ended, or is found to be gone.
+                task.progress.cancelled = true;
+                return draft.step.tasks.push(TaskWrite::Amend(task.clone()));
+            }
             // No attempt runs, and those before have failed: it cannot have taken effect.
             let attempt = self.calls.get(&key).map_or(0, |call| call.task.attempt);
             run.calls.remove(&activity);
@@ -242,12 +247,14 @@ fn child_id(run: &HotRun, seq: Seq) -> String {
 }
 
 /// Starts an instance together with the step that asks for it.
-fn start_child(run: &HotRun, seq: Seq, child: ChildCall, at: Timestamp, draft: &mut Draft) {
+fn start_child(run: &mut HotRun, seq: Seq, child: ChildCall, at: Timestamp, draft: &mut Draft) {
     let ChildCall { id, workflow, input, parent_close, mut settings } = child;
-    let uid = Uid::of_child(run.key, seq);
+    let id = id.unwrap_or_default();
+    let uid = Uid::of_child(run.key, seq, &id);
+    run.children.insert(seq, uid);
     let detached = parent_close == ParentClose::Detached;
     settings.parent_close = Some(parent_close).filter(|_| !detached);
-    let mut row = InstanceRow::new(uid, id.unwrap_or_default(), workflow, input, at);
+    let mut row = InstanceRow::new(uid, id, workflow, input, at);
     row.queue.clone_from(&run.about.queue);
     row.priority = run.about.priority;
     row.parent = (!detached).then(|| run.key.call(seq));
@@ -268,7 +275,7 @@ fn start_child(run: &HotRun, seq: Seq, child: ChildCall, at: Timestamp, draft: &
 
 /// Has a child end.
 fn end_child(run: &HotRun, child: Seq, terminate: bool, draft: &mut Draft) {
-    let uid = Uid::of_child(run.key, child);
+    let Some(uid) = run.children.get(&child).copied() else { return };
     let reason = "the workflow that started it ended it".to_string();
     let row = end_message(uid, terminate, reason);
     draft.step.messages.push(MessageWrite::InsertIfOpen(row));

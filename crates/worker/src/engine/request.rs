@@ -17,6 +17,7 @@ use super::run::{Draft, HotRun, News, Origin};
 use super::{Engine, Message};
 use crate::error::{Error, Result};
 use crate::handle::{Outcome, StartOptions, Started};
+use crate::plan::new_uid;
 
 /// Something that is asked of the engine.
 #[derive(Debug)]
@@ -85,10 +86,7 @@ impl Engine {
                     return reply.send(Err(error));
                 }
                 let news = News { event, origin: Origin::Request, reply: Some(reply) };
-                match self.is_owner() {
-                    true => self.deliver(RunKey { uid, run }, news),
-                    false => self.tell_owner(RunKey { uid, run }, news),
-                }
+                self.deliver(RunKey { uid, run }, news);
             }
             Request::Schedule { step, is_new, reply } => self.write_schedule(*step, is_new, reply),
             Request::Watch { uid, reply } => {
@@ -135,7 +133,7 @@ impl Engine {
         let replace_closed = options.if_exists.replaces_closed();
         let row = self.new_instance(workflow, input, options);
         let started = Started { id: id.clone(), uid: row.uid, run: 1 };
-        let Some(definition) = definition.filter(|_| self.is_owner()) else {
+        let Some(definition) = definition.filter(|_| self.owns(row.uid)) else {
             let started = Effect::Started(reply, started);
             return self.start_for_owner(row, replace_closed, started);
         };
@@ -150,7 +148,7 @@ impl Engine {
     }
 
     fn new_instance(&self, workflow: &str, input: Payload, options: StartOptions) -> InstanceRow {
-        let uid = Uid(uuid::Uuid::now_v7().as_u128());
+        let uid = new_uid(&options.id);
         let mut row = InstanceRow::new(uid, options.id, workflow, input, self.clock.now());
         row.queue = options.queue.unwrap_or(row.queue);
         row.request_id = options.request_id;

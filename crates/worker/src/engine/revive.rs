@@ -4,7 +4,7 @@
 //! is *blocked*: it stays as it is, and is tried again in its own time.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use resurgam_core::event::RunStarted;
 use resurgam_core::turn::{Blocked, Run};
 use resurgam_core::{Event, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
 use resurgam_sdk::WorkflowDefinition;
-use resurgam_store::rows::{Message as StoredMessage, MessageRow, RunRecord, Status};
+use resurgam_store::rows::{Message as StoredMessage, MessageRow, RunRecord, Status, TaskRow};
 use resurgam_store::{InstanceWrite, MessageWrite, Result, Step};
 
 use super::commit::Effect;
@@ -21,7 +21,7 @@ use super::message::{result_id, wake_id};
 use super::next::{About, first_event};
 use super::own::Hearing;
 use super::record::cancelled_call;
-use super::run::{Draft, HotRun, News, refuse_news};
+use super::run::{Asleep, Draft, HotRun, News, refuse_news};
 use super::unread::Unread;
 use super::{Engine, Message};
 
@@ -47,7 +47,7 @@ impl Engine {
     pub(super) fn load_run(&mut self, uid: Uid) {
         let now = self.clock.now();
         let waits = self.blocked.get(&uid).is_some_and(|tries| tries.next > now);
-        if waits || self.runs.contains_key(&uid) {
+        if waits || !self.owns(uid) || self.runs.contains_key(&uid) {
             return;
         }
         let asleep = self.asleep.entry(uid).or_default();
@@ -57,7 +57,7 @@ impl Engine {
         }
         asleep.loading = true;
         let store = self.store.clone();
-        self.read(async move {
+        self.read_of(uid, async move {
             let loaded = store.load_run(uid).await;
             Message::RunLoaded { uid, loaded: loaded.map(|record| record.map(Box::new)) }
         });
@@ -65,6 +65,11 @@ impl Engine {
 
     pub(super) fn run_loaded(&mut self, uid: Uid, loaded: Result<Option<Box<RunRecord>>>) {
         let asleep = self.asleep.remove(&uid).unwrap_or_default();
+        if asleep.outdated {
+            let Asleep { missed, held, .. } = asleep;
+            self.asleep.insert(uid, Asleep { missed, held, ..Asleep::default() });
+            return self.load_run(uid);
+        }
         self.take_loaded(uid, loaded, asleep.held);
         if asleep.missed {
             self.has_messages(uid);
@@ -135,6 +140,8 @@ impl Engine {
         let code = begun.map_err(Blocked::Unreadable)?;
         let mut run = new_run(key, row.id.clone(), code, About::new(row, &started));
         run.calls = record.tasks.iter().map(|task| task.call.seq).collect();
+        run.elsewhere = self.elsewhere(record);
+        run.children = children(key, &record.events);
         record.messages.iter().for_each(|row| run.remember(row.clone()));
         let mut draft = Draft::default();
         let revived = match record.events.is_empty() {
@@ -165,6 +172,13 @@ impl Engine {
         }
     }
 
+    /// The calls of a run whose attempts were claimed by another node.
+    fn elsewhere(&self, record: &RunRecord) -> HashMap<Seq, TaskRow> {
+        let claimed = record.tasks.iter().filter(|task| task.claim.is_some());
+        let elsewhere = claimed.filter(|task| !self.calls.contains_key(&task.call));
+        elsewhere.map(|task| (task.call.seq, task.clone())).collect()
+    }
+
     /// A run that cannot go on, and need not: somebody ends it, and its code is not asked.
     fn without_code(&self, record: &RunRecord) -> (HotRun, Draft) {
         let (row, key) = (&record.instance, record.key());
@@ -184,6 +198,8 @@ impl Engine {
         };
         let mut run = new_run(key, row.id.clone(), code, about);
         run.calls = record.tasks.iter().map(|task| task.call.seq).collect();
+        run.elsewhere = self.elsewhere(record);
+        run.children = children(key, &record.events);
         record.messages.iter().for_each(|row| run.remember(row.clone()));
         draft.receive(&mut run, is_start);
         run.later.retain(|_, row| ends_at_once(row));
@@ -286,6 +302,23 @@ impl Engine {
     }
 }
 
+/// The children that a run has started and that have not told how they ended.
+fn children(run: RunKey, events: &[Event]) -> HashMap<Seq, Uid> {
+    let mut children = HashMap::new();
+    for event in events {
+        match &event.kind {
+            EventKind::ChildStarted(child) => {
+                children.insert(event.seq, Uid::of_child(run, event.seq, &child.id));
+            }
+            EventKind::ChildCompleted { child, .. } | EventKind::ChildFailed { child, .. } => {
+                children.remove(child);
+            }
+            _ => {}
+        }
+    }
+    children
+}
+
 /// True when somebody ends the run at once.
 fn is_terminated(record: &RunRecord, held: &[News]) -> bool {
     let terminates = |news: &News| matches!(news.event, EventKind::TerminateRequested { .. });
@@ -353,6 +386,8 @@ pub(super) fn new_run(key: RunKey, id: String, code: Run, about: About) -> HotRu
         arrivals: 0,
         unread: Unread::default(),
         calls: HashSet::new(),
+        elsewhere: HashMap::new(),
+        children: HashMap::new(),
         request_id: None,
         touched: 0,
         tries: 0,

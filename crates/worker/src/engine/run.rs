@@ -1,11 +1,11 @@
 //! Runs in memory: taking news, turn by turn. What the turns ask for is written down in
 //! `record.rs`.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use resurgam_core::turn::{Blocked, Run};
 use resurgam_core::{CallKey, Event, EventKind, Failure, RunKey, Seq, Timestamp, Uid};
-use resurgam_store::rows::{AttemptRow, Message as StoredMessage, MessageRow, Status};
+use resurgam_store::rows::{AttemptRow, Message as StoredMessage, MessageRow, Status, TaskRow};
 use resurgam_store::{InstanceWrite, MessageWrite, Step, TaskWrite};
 
 use super::Engine;
@@ -36,6 +36,10 @@ pub(super) struct HotRun {
     /// Signals that are stored and that nobody waits for.
     pub(super) unread: Unread,
     pub(super) calls: HashSet<Seq>,
+    /// Those of them whose attempt was claimed by another node when the run was read.
+    pub(super) elsewhere: HashMap<Seq, TaskRow>,
+    /// The children it has started that have not told how they ended.
+    pub(super) children: HashMap<Seq, Uid>,
     /// What makes a repeated start the same one, until the first is durable.
     pub(super) request_id: Option<String>,
     pub(super) about: About,
@@ -150,7 +154,13 @@ pub(super) enum Origin {
     /// A message in the store.
     Stored { id: String },
     /// An activity call that ended in this process.
-    Call { call: CallKey, row: Option<AttemptRow> },
+    Call {
+        call: CallKey,
+        /// The row of the attempt that ended with it.
+        row: Option<AttemptRow>,
+        /// The message that told of it, when the attempt ran on another node.
+        report: Option<String>,
+    },
     /// A request in this process.
     Request,
     /// The run itself: it follows from its history.
@@ -166,6 +176,8 @@ pub(super) struct Asleep {
     pub(super) loading: bool,
     /// Messages came while it was being read: the read may have missed them.
     pub(super) missed: bool,
+    /// An attempt of it turned out to be over meanwhile: the read may say that it runs.
+    pub(super) outdated: bool,
     /// News that came while it was being read.
     pub(super) held: Vec<News>,
 }
@@ -180,6 +192,9 @@ const STEP_BYTES: usize = BYTES / 4;
 impl Engine {
     /// Hands news to a run, wherever the run is.
     pub(super) fn deliver(&mut self, key: RunKey, news: News) {
+        if !self.owns(key.uid) {
+            return self.pass_on(key, news);
+        }
         match self.runs.get_mut(&key.uid) {
             // What somebody asks for is for the instance, whichever run it has by now.
             Some(run) if run.key == key || matches!(news.origin, Origin::Request) => {
@@ -255,6 +270,11 @@ impl Engine {
         draft.remove_source(run.key.uid, &news, worth == Worth::Turn);
         if let Origin::Call { call, .. } = &news.origin {
             run.calls.remove(&call.seq);
+        }
+        if let EventKind::ChildCompleted { child, .. } | EventKind::ChildFailed { child, .. } =
+            &news.event
+        {
+            run.children.remove(child);
         }
         if worth == Worth::Turn
             && let Err(blocked) = self.take_turn(run, draft, &news.event)
@@ -570,8 +590,12 @@ impl Draft {
             Origin::Stored { id } => {
                 self.step.messages.push(MessageWrite::Delete { uid, id: id.clone() });
             }
-            Origin::Call { call, row } => {
+            Origin::Call { call, row, report } => {
                 self.step.attempts.extend(row.clone());
+                if let Some(id) = report.clone() {
+                    self.effects.push(Effect::ReportTaken(uid, id.clone()));
+                    self.step.messages.push(MessageWrite::Delete { uid, id });
+                }
                 let write = if expected { TaskWrite::Delete } else { TaskWrite::Discard };
                 self.delete_task(*call, write);
             }

@@ -286,8 +286,12 @@ impl Engine {
 
     /// Why a schedule cannot be created. A process that only asks does not know which workflows
     /// there are.
-    fn refuses_schedule(&self, row: &ScheduleRow) -> Option<Error> {
+    fn refuses_schedule(&mut self, row: &ScheduleRow) -> Option<Error> {
         let what = format!("schedule {}", row.id);
+        let plan = Plan::read(row);
+        if let Err(error) = plan.and_then(|plan| self.refuses_settings(&plan.start.settings)) {
+            return Some(Error::rejected(format!("{what}: its retry policy: {error}")));
+        }
         let (size, most) = (row.input.len(), self.options.max_payload);
         if size > most {
             let error = format!("{what}: the argument has {size} bytes, {most} are allowed");

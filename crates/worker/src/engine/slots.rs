@@ -11,7 +11,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use resurgam_core::{CallKey, Timestamp};
+use resurgam_core::{CallKey, Shard, Timestamp};
 use resurgam_store::rows::TaskRow;
 
 /// How many attempts run at once, and who waits.
@@ -102,6 +102,14 @@ impl Slots {
     pub(super) fn dequeue(&mut self, task: &TaskRow) {
         let ticket = self.ticket_of(task);
         self.leave(ticket.needs, ticket.place(task.wake_at, task.call));
+    }
+
+    /// Takes all tasks of these shards out of their lines.
+    pub(super) fn drop_of(&mut self, shards: &BTreeSet<Shard>) {
+        self.lines.retain(|_, line| {
+            line.retain(|(_, _, call)| !shards.contains(&call.run.uid.shard()));
+            !line.is_empty()
+        });
     }
 
     /// Gives a slot to the task that is first in line, if there is both.

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use resurgam_core::{CallKey, Timestamp};
+use resurgam_core::{CallKey, Shard, Timestamp};
 
 use super::Engine;
 use super::request::Reply;
@@ -32,6 +32,11 @@ impl Engine {
         for call in self.calls.values() {
             call.running.iter().for_each(crate::attempt::Running::tell);
         }
+        self.reports.tell_all();
+        if self.store.is_shared() {
+            // Others take over at once; attempts that run have their grace period all the same.
+            self.leave(Shard::all().collect());
+        }
     }
 
     /// True when the engine was told to stop and everything is on the disk, or nothing more can be.
@@ -43,7 +48,9 @@ impl Engine {
         let running: Vec<CallKey> = self.calls.iter().filter_map(claimed).collect();
         // Outcomes that wait for a run to be read are on their way too.
         let held = self.asleep.values().any(|asleep| !asleep.held.is_empty());
-        if running.is_empty() && self.outbox.is_empty() && !held {
+        let away = self.reports.calls().next().is_some();
+        let leaving = away || self.shards.is_leaving();
+        if running.is_empty() && self.outbox.is_empty() && !held && !leaving {
             return self.stopped(None);
         }
         if is_late && interrupted {
@@ -53,6 +60,7 @@ impl Engine {
         }
         if is_late {
             self.interrupt(running);
+            self.interrupt_away();
             self.commit();
         }
         false

@@ -25,7 +25,7 @@ use resurgam_store::{AttemptTransaction, Transacted};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::call::{HotCall, fitting};
+use super::call::{HotCall, fitting, has_token};
 use super::message::{news_of, now_due, result_id};
 use super::{Engine, Message};
 use crate::clock::{Busy, Clock};
@@ -116,10 +116,8 @@ impl Engine {
     /// An attempt asks for a transaction.
     pub(super) fn transact(&mut self, ask: Ask) {
         let key = (ask.call, ask.token);
-        let claimed = |call: &&HotCall| {
-            call.task.claim.as_ref().is_some_and(|claim| claim.token == ask.token)
-        };
-        let Some(call) = self.calls.get(&ask.call).filter(claimed) else {
+        let here = self.calls.get(&ask.call).filter(|call| has_token(call, ask.token));
+        let Some(call) = here.or_else(|| self.reports.get(ask.call, ask.token)) else {
             return ask.fails(lost_claim(), &*self.clock);
         };
         if self.transactions.0.contains_key(&key) {
@@ -181,6 +179,8 @@ impl Engine {
         let CallKey { run, seq } = ask.call;
         self.free_slot(ask.call);
         self.calls.remove(&ask.call);
+        let away = self.reports.remove(ask.call).and_then(|mut call| call.slot.take());
+        away.into_iter().for_each(|slot| self.slots.free(slot));
         match self.runs.get_mut(&run.uid).filter(|hot| hot.key == run) {
             Some(hot) => {
                 hot.calls.remove(&seq);

@@ -126,8 +126,8 @@ impl Places {
                     | EventKind::ActivityCancelRequested { activity } => {
                         cancelled.insert(*activity, place);
                     }
-                    EventKind::ChildStarted(_) => {
-                        children.insert(Uid::of_child(run, event.seq), place);
+                    EventKind::ChildStarted(child) => {
+                        children.insert(Uid::of_child(run, event.seq, &child.id), place);
                     }
                     _ => {}
                 }

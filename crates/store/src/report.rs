@@ -1,0 +1,155 @@
+//! Reports: what an attempt says that runs on another node than the one that holds its shard.
+//!
+//! Only the holder of a shard writes its tasks and decides what follows. So the node that runs the
+//! attempt leaves a message, and names the token of its claim: a report of an attempt that is over
+//! by then changes nothing.
+
+use resurgam_core::{Failure, Payload, Seq, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::rows::Heartbeat;
+
+/// What an attempt reports from another node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// The call.
+    pub activity: Seq,
+    /// What the claim was made with.
+    pub token: u64,
+    /// How it ended.
+    pub outcome: Reported,
+    /// What it said last while it ran; a success has no use for it.
+    pub heartbeat: Option<Heartbeat>,
+}
+
+/// How an attempt ended, as its node tells it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reported {
+    /// With a result.
+    Completed(Payload),
+    /// Without.
+    Failed(Failure),
+    /// A graceful stop of the node cut it short.
+    Interrupted,
+    /// The node claimed it and its code never began.
+    NeverBegan,
+    /// It goes on, and has a heartbeat to tell.
+    GoesOn,
+}
+
+/// The stored form of a report, apart from the user's value. Additive: unknown fields are ignored.
+#[derive(Debug, Serialize, Deserialize)]
+struct Head {
+    v: u32,
+    activity: Seq,
+    token: u64,
+    outcome: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    failure: Option<Failure>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    heartbeat_at: Option<i64>,
+}
+
+impl Report {
+    /// The kind of message that it is, as it is stored.
+    pub const KIND: &'static str = "Report";
+
+    /// The id of its message: a report that comes twice has the same.
+    pub fn id(&self, run: u32) -> String {
+        let Report { activity, token, .. } = self;
+        match (&self.outcome, &self.heartbeat) {
+            (Reported::GoesOn, Some(told)) => {
+                format!("report/{run}/{activity}/{token:016x}/{}", told.at.as_millis())
+            }
+            _ => format!("report/{run}/{activity}/{token:016x}"),
+        }
+    }
+
+    /// The engine's part as text, and the user's value.
+    pub fn to_stored(&self) -> (String, Option<Payload>) {
+        let told = self.heartbeat.as_ref();
+        let (outcome, failure, body) = match &self.outcome {
+            Reported::Completed(result) => ("completed", None, Some(result)),
+            Reported::Failed(failure) => ("failed", Some(failure.clone()), None),
+            Reported::Interrupted => ("interrupted", None, None),
+            Reported::NeverBegan => ("never-began", None, None),
+            Reported::GoesOn => ("goes-on", None, None),
+        };
+        let told = told.filter(|_| body.is_none());
+        let head = Head {
+            v: 1,
+            activity: self.activity,
+            token: self.token,
+            outcome: outcome.to_string(),
+            failure,
+            heartbeat_at: told.map(|told| told.at.as_millis()),
+        };
+        let text = serde_json::to_string(&head).expect("a report holds nothing that JSON cannot");
+        (text, body.or(told.map(|told| &told.details)).cloned())
+    }
+
+    /// Reads what [`Report::to_stored`] wrote.
+    pub fn from_stored(head: &str, body: Option<Payload>) -> Result<Self, String> {
+        let head: Head = serde_json::from_str(head).map_err(|error| format!("report: {error}"))?;
+        let told =
+            |details: Payload, at: i64| Heartbeat { details, at: Timestamp::from_millis(at) };
+        let heartbeat = body.clone().zip(head.heartbeat_at).map(|(details, at)| told(details, at));
+        let outcome = match head.outcome.as_str() {
+            "completed" => Reported::Completed(body.ok_or("report: the result is missing")?),
+            "failed" => Reported::Failed(head.failure.ok_or("report: the failure is missing")?),
+            "interrupted" => Reported::Interrupted,
+            "never-began" => Reported::NeverBegan,
+            "goes-on" => Reported::GoesOn,
+            other => return Err(format!("report: the outcome {other:?} is unknown")),
+        };
+        Ok(Report { activity: head.activity, token: head.token, outcome, heartbeat })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_stored_is_read_back() {
+        let told = Heartbeat { details: Payload::from_text("7"), at: Timestamp::from_millis(12) };
+        let outcomes = [
+            (Reported::Completed(Payload::from_text("[1]")), None),
+            (Reported::Failed(Failure::retryable("down")), Some(told.clone())),
+            (Reported::Failed(Failure::retryable("down")), None),
+            (Reported::Interrupted, Some(told.clone())),
+            (Reported::NeverBegan, None),
+            (Reported::GoesOn, Some(told)),
+        ];
+        for (outcome, heartbeat) in outcomes {
+            let report = Report { activity: Seq(3), token: u64::MAX, outcome, heartbeat };
+            let (head, body) = report.to_stored();
+            assert_eq!(Report::from_stored(&head, body), Ok(report));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_says_why() {
+        let head =
+            |outcome: &str| format!(r#"{{"v":1,"activity":3,"token":1,"outcome":"{outcome}"}}"#);
+        let read = |head: &str| Report::from_stored(head, None).unwrap_err();
+        assert_eq!(read(&head("completed")), "report: the result is missing");
+        assert_eq!(read(&head("failed")), "report: the failure is missing");
+        assert_eq!(read(&head("lost")), "report: the outcome \"lost\" is unknown");
+        assert!(read("{}").starts_with("report: missing field"), "{}", read("{}"));
+    }
+
+    #[test]
+    fn a_report_that_comes_twice_has_the_same_id_and_heartbeats_have_their_own() {
+        let report = |outcome, at| Report {
+            activity: Seq(3),
+            token: 1,
+            outcome,
+            heartbeat: Some(Heartbeat { details: Payload::null(), at: Timestamp::from_millis(at) }),
+        };
+        let id = |outcome, at| report(outcome, at).id(2);
+        assert_eq!(id(Reported::Interrupted, 5), "report/2/3/0000000000000001");
+        assert_eq!(id(Reported::Interrupted, 6), id(Reported::Interrupted, 5));
+        assert_ne!(id(Reported::GoesOn, 6), id(Reported::GoesOn, 5));
+    }
+}

@@ -1,0 +1,326 @@
+//! Attempts that run here while another node holds their shard, and reports of those elsewhere.
+//!
+//! Only the holder of a shard writes its tasks and decides what follows an attempt. The node that
+//! runs it leaves a message with the token of its claim:
+//!
+//! | what happens here                       | what is stored                                     |
+//! |-----------------------------------------|----------------------------------------------------|
+//! | the attempt ends                        | how, for the holder to decide                      |
+//! | it tells how far it has come            | that; the holder keeps it on the task              |
+//! | this node stops before its code began   | that it never began                                |
+//!
+//! | what a holder finds                     | what follows                                       |
+//! |-----------------------------------------|----------------------------------------------------|
+//! | a report with the token of the claim    | what follows the end of an attempt here            |
+//! | another token, or no task               | the report goes: the attempt was over before       |
+//!
+//! An attempt that runs elsewhere is lost when its node is gone, and not before. Whether a call is
+//! still wanted is asked every second as long as such attempts run.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+use std::time::Duration;
+
+use resurgam_core::{CallKey, Failure, Payload, RunKey, Timestamp, Uid};
+use resurgam_store::rows::{Heartbeat, Message as StoredMessage, MessageRow, TaskRow};
+use resurgam_store::{MessageWrite, Report, Reported, Result, Step, Store, TaskWrite};
+
+use super::call::{HotCall, fitting, has_token, was_interrupted};
+use super::commit::Effect;
+use super::load::load_task;
+use super::own::Hearing;
+use super::{Engine, LoadedTask, Message};
+use crate::attempt::Running;
+
+/// How often it is asked whether calls are still wanted whose attempts run here.
+const WANTED: Duration = Duration::from_secs(1);
+
+/// Attempts whose shard is another node's, and reports of such attempts.
+#[derive(Debug, Default)]
+pub(super) struct Reports {
+    /// Attempts that run here.
+    away: HashMap<CallKey, HotCall>,
+    /// When to ask next whether they are wanted.
+    ask_at: Option<Timestamp>,
+    /// Reports of instances that are being read.
+    heard: HashMap<Uid, Hearing>,
+    /// Reports that were taken, and whether they are gone from the store: a read that began before
+    /// that may still find them.
+    taken: HashMap<(Uid, String), bool>,
+}
+
+impl Reports {
+    /// When to ask next whether attempts are wanted that run for other nodes.
+    pub(super) fn next(&self) -> Option<Timestamp> {
+        self.ask_at
+    }
+
+    /// The calls whose attempts run for other nodes.
+    pub(super) fn calls(&self) -> impl Iterator<Item = &CallKey> {
+        self.away.keys()
+    }
+
+    /// An attempt that runs for another node.
+    pub(super) fn get(&self, key: CallKey, token: u64) -> Option<&HotCall> {
+        self.away.get(&key).filter(|call| has_token(call, token))
+    }
+
+    pub(super) fn remove(&mut self, key: CallKey) -> Option<HotCall> {
+        self.away.remove(&key)
+    }
+
+    /// Reports of a shard that goes are the next holder's.
+    pub(super) fn forget(&mut self, goes: impl Fn(Uid) -> bool) {
+        self.heard.retain(|uid, _| !goes(*uid));
+        self.taken.retain(|(uid, _), _| !goes(*uid));
+    }
+
+    /// Tells all of them that they are to end.
+    pub(super) fn tell_all(&self) {
+        let running = self.away.values().filter_map(|call| call.running.as_ref());
+        running.for_each(Running::tell);
+    }
+}
+
+/// A report with the task that it is about.
+#[derive(Debug)]
+pub(crate) struct Found {
+    row: MessageRow,
+    task: Option<LoadedTask>,
+}
+
+impl Engine {
+    /// The shard of a call goes: one that waits is forgotten, one that runs goes on.
+    pub(super) fn send_away(&mut self, key: CallKey) {
+        let Some(call) = self.calls.get(&key) else { return };
+        if call.given_up || call.task.claim.is_none() {
+            return self.forget_call(key);
+        }
+        // A claim that is not durable yet is handed back when it is.
+        if call.running.is_some() {
+            self.away(key);
+        }
+    }
+
+    fn away(&mut self, key: CallKey) {
+        let Some(call) = self.calls.remove(&key) else { return };
+        self.keep_away(call);
+    }
+
+    /// An attempt runs here, and its shard is another node's.
+    pub(super) fn keep_away(&mut self, call: HotCall) {
+        self.reports.away.insert(call.task.call, call);
+        let ask_at = self.clock.now().saturating_add(WANTED);
+        self.reports.ask_at.get_or_insert(ask_at);
+    }
+
+    /// An attempt ended that ran for another node. False when there is none of this token.
+    pub(super) fn away_ended(
+        &mut self,
+        key: CallKey,
+        token: u64,
+        result: &std::result::Result<Payload, Failure>,
+    ) -> bool {
+        if self.reports.get(key, token).is_none() {
+            return false;
+        }
+        let Some(mut call) = self.reports.away.remove(&key) else { return false };
+        let heartbeat = call.running.take().and_then(Running::reported);
+        let stopped = self.stopping.is_some() && !call.task.progress.cancelled;
+        let fitting = |result| fitting(result, self.options.max_payload);
+        let outcome = match result.clone().and_then(fitting).map_err(Failure::bounded) {
+            Ok(result) => Reported::Completed(result),
+            Err(failure) if stopped && was_interrupted(&failure, call.is_at_most_once()) => {
+                Reported::Interrupted
+            }
+            Err(failure) => Reported::Failed(failure),
+        };
+        self.report(&mut call, outcome, heartbeat);
+        true
+    }
+
+    /// An attempt tells how far it has come. False when none of this token runs for another node.
+    pub(super) fn away_reports(&mut self, key: CallKey, token: u64, told: &Heartbeat) -> bool {
+        if self.reports.get(key, token).is_none() {
+            return false;
+        }
+        let report = Report {
+            activity: key.seq,
+            token,
+            outcome: Reported::GoesOn,
+            heartbeat: Some(told.clone()),
+        };
+        self.send_report(key.run, report);
+        true
+    }
+
+    /// This node stops: an attempt that runs for another one is cut short.
+    pub(super) fn interrupt_away(&mut self) {
+        for (_, mut call) in std::mem::take(&mut self.reports.away) {
+            let running = call.running.take();
+            match running.as_ref().is_some_and(Running::withdraw) {
+                true => self.report(&mut call, Reported::NeverBegan, None),
+                false => {
+                    let heartbeat = running.and_then(Running::cut);
+                    self.report(&mut call, Reported::Interrupted, heartbeat);
+                }
+            }
+        }
+    }
+
+    fn report(&mut self, call: &mut HotCall, outcome: Reported, heartbeat: Option<Heartbeat>) {
+        call.slot.take().into_iter().for_each(|slot| self.slots.free(slot));
+        let CallKey { run, seq } = call.task.call;
+        let Some(claim) = &call.task.claim else { return };
+        let report = Report { activity: seq, token: claim.token, outcome, heartbeat };
+        self.send_report(run, report);
+    }
+
+    /// Stores a report for the holder of its shard. Nobody wants it when the instance is closed.
+    fn send_report(&mut self, run: RunKey, report: Report) {
+        let (id, report) = (report.id(run.run), Box::new(report));
+        let body = StoredMessage::Report { run: run.run, report };
+        let row = MessageRow { uid: run.uid, id, due_at: Timestamp::EPOCH, body };
+        let messages = vec![MessageWrite::InsertIfOpen(row)];
+        let step = Step { messages, ..Step::default() };
+        self.outbox.push(step, vec![Effect::Reported(run.uid)]);
+    }
+
+    /// Asks whether the calls are still wanted whose attempts run for other nodes.
+    pub(super) fn wake_reports(&mut self) {
+        let now = self.clock.now();
+        if self.reports.ask_at.is_none_or(|at| at > now) {
+            return;
+        }
+        self.reports.ask_at = None;
+        if self.reports.away.is_empty() {
+            return;
+        }
+        let calls: Arc<[CallKey]> = self.reports.away.keys().copied().collect();
+        let store = self.store.clone();
+        self.read(async move { Message::Wanted { found: store.tasks_of(calls).await } });
+    }
+
+    /// Attempts are told when nobody wants their result any more.
+    pub(super) fn wanted(&mut self, found: Result<Vec<TaskRow>>) {
+        let ask_at = self.clock.now().saturating_add(WANTED);
+        self.reports.ask_at = Some(ask_at).filter(|_| !self.reports.away.is_empty());
+        let rows = match found {
+            Ok(rows) => rows,
+            Err(error) => return tracing::warn!("ask whether calls are wanted: {error}"),
+        };
+        let rows: HashMap<CallKey, TaskRow> = rows.into_iter().map(|row| (row.call, row)).collect();
+        let mut over = Vec::new();
+        for (key, call) in &mut self.reports.away {
+            let row = rows.get(key).filter(|row| row.claim == call.task.claim);
+            match row {
+                Some(row) if row.progress.cancelled => {
+                    call.task.progress.cancelled = true;
+                    call.running.iter().for_each(Running::tell);
+                }
+                Some(_) => {}
+                None => over.push(*key),
+            }
+        }
+        for mut call in
+            over.iter().filter_map(|key| self.reports.away.remove(key)).collect::<Vec<_>>()
+        {
+            call.slot.take().into_iter().for_each(|slot| self.slots.free(slot));
+            call.running.take().into_iter().for_each(Running::give_up);
+        }
+        self.fill_slots();
+    }
+
+    /// There are reports for an instance.
+    pub(super) fn has_reports(&mut self, uid: Uid) {
+        if !self.owns(uid) {
+            return;
+        }
+        let hearing = self.reports.heard.entry(uid).or_default();
+        if hearing.begin(&mut self.outbox.ticks).is_some() {
+            self.read_reports(uid);
+        }
+    }
+
+    fn read_reports(&self, uid: Uid) {
+        let store = self.store.clone();
+        let until = self.clock.now().saturating_add(Duration::from_millis(1));
+        self.read_until_answered(
+            self.mailbox_of(uid),
+            move || {
+                let store = store.clone();
+                async move { reports(&*store, uid, until).await }
+            },
+            move |found| Some(Message::ReportsRead { uid, found }),
+        );
+    }
+
+    pub(super) fn reports_read(&mut self, uid: Uid, found: Vec<Found>) {
+        for Found { row, task } in found {
+            if let Entry::Vacant(place) = self.reports.taken.entry((uid, row.id.clone())) {
+                place.insert(false);
+                self.take_report(row, task);
+            }
+        }
+        self.reports.taken.retain(|(of, _), gone| *of != uid || !*gone);
+        match self.reports.heard.get_mut(&uid).is_some_and(Hearing::end) {
+            true => self.has_reports(uid),
+            false => drop(self.reports.heard.remove(&uid)),
+        }
+    }
+
+    /// An attempt elsewhere has something to say.
+    fn take_report(&mut self, row: MessageRow, task: Option<LoadedTask>) {
+        let StoredMessage::Report { run, report } = row.body else { return };
+        let Report { activity, token, outcome, heartbeat } = *report;
+        let key = RunKey { uid: row.uid, run }.call(activity);
+        let is_its = |task: &LoadedTask| {
+            task.record.task.claim.as_ref().is_some_and(|claim| claim.token == token)
+        };
+        let kept = task.filter(is_its).and_then(|task| self.keep_call(task));
+        let Some(call) = kept.and_then(|key| self.calls.get_mut(&key)) else {
+            let step = Step { messages: vec![delete(row.uid, &row.id)], ..Step::default() };
+            return self.outbox.push(step, vec![Effect::ReportTaken(row.uid, row.id)]);
+        };
+        call.report = Some(row.id.clone());
+        call.note(heartbeat);
+        match outcome {
+            Reported::Completed(result) => self.attempt_succeeded(key, result),
+            Reported::Failed(failure) => self.attempt_failed_elsewhere(key, failure),
+            Reported::Interrupted => self.attempt_interrupted(key),
+            Reported::NeverBegan => self.hand_back(key),
+            Reported::GoesOn => {
+                let tasks = vec![TaskWrite::Amend(call.task.clone())];
+                let messages = vec![delete(row.uid, &row.id)];
+                self.calls.remove(&key);
+                let step = Step { tasks, messages, ..Step::default() };
+                self.outbox.push(step, vec![Effect::ReportTaken(row.uid, row.id)]);
+            }
+        }
+    }
+
+    /// A report is gone from the store.
+    pub(super) fn report_taken(&mut self, uid: Uid, id: String) {
+        match self.reports.heard.contains_key(&uid) {
+            true => drop(self.reports.taken.insert((uid, id), true)),
+            false => drop(self.reports.taken.remove(&(uid, id))),
+        }
+    }
+}
+
+/// The end of a report.
+pub(super) fn delete(uid: Uid, id: &str) -> MessageWrite {
+    MessageWrite::Delete { uid, id: id.to_string() }
+}
+
+/// The reports for an instance, with the tasks that they are about.
+async fn reports(store: &dyn Store, uid: Uid, until: Timestamp) -> Result<Vec<Found>> {
+    let mut found = Vec::new();
+    for row in store.due_messages_of(uid, until).await? {
+        let StoredMessage::Report { run, report } = &row.body else { continue };
+        let key = RunKey { uid, run: *run }.call(report.activity);
+        found.push(Found { task: load_task(store, key).await?, row });
+    }
+    Ok(found)
+}
