@@ -14,7 +14,7 @@ use resurgam_core::event::{ActivityCompleted, ActivityScheduled};
 use resurgam_core::{Event, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
 use resurgam_postgres_server::Server;
 use resurgam_store::rows::{Claim, Progress, TaskRow};
-use resurgam_store::{Commit, Own, Owning, Step, TaskWrite};
+use resurgam_store::{Commit, Node, Own, Owning, Step, TaskWrite};
 use resurgam_store_postgres::{Options, PostgresStore};
 
 /// How long each size is measured, about.
@@ -44,7 +44,8 @@ async fn measure(lanes: u16, size: usize) {
     };
     let store = PostgresStore::connect(&url, Options::default().lanes(lanes)).await;
     let store = Arc::new(store.expect("a database for the bench"));
-    let Ok(Owning::Taken(_right)) = store.try_own(&format!("bench-{lanes}-{size}")).await else {
+    let Ok(Owning::Taken(_right)) = store.try_own(Node::new(format!("bench-{lanes}-{size}"))).await
+    else {
         panic!("somebody works on the database of the bench");
     };
     let loads: Vec<Load> = (0..lanes).map(|lane| Load::new(u128::from(lane))).collect();

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use resurgam_core::{CallKey, Event, Failure, RunKey, Timestamp, Uid, UserWork};
+use resurgam_core::{CallKey, Event, Failure, RunKey, Shard, Timestamp, Uid, UserWork};
 use resurgam_store::rows::{
     AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow,
     Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
     Access, Answer, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Inbox, InboxRow,
-    Look, Own, Owning, Retain, ScheduleRecord, Schedules, Step, StepResult, Tables, Transacted,
-    Work,
+    Look, Node, Own, Owning, Retain, Runnable, ScheduleRecord, Schedules, Standing, Step,
+    StepResult, Tables, Transacted, Work,
 };
 use tokio::sync::watch;
 
@@ -43,9 +43,28 @@ impl Commit for PostgresStore {
 }
 
 impl Own for PostgresStore {
-    fn try_own(&self, node: &str) -> Answer<'_, Owning> {
-        let node = node.to_string();
-        self.here(async move { self.inner.whole.try_own(&self.inner, &node).await })
+    fn try_own(&self, node: Node) -> Answer<'_, Owning> {
+        self.here(self.inner.member.join(&self.inner, node))
+    }
+
+    fn standing(&self) -> watch::Receiver<Standing> {
+        self.inner.member.standing()
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn may_begin(&self) -> bool {
+        self.inner.member.may_begin()
+    }
+
+    fn take(&self, shards: Arc<[Shard]>) -> Answer<'_, Vec<Shard>> {
+        self.here(async move { self.inner.member.take(&self.inner, &shards).await })
+    }
+
+    fn release(&self, shards: Arc<[Shard]>) -> Answer<'_, ()> {
+        self.here(async move { self.inner.member.release(&self.inner, &shards).await })
     }
 
     fn disown(&self) -> Answer<'_, ()> {
@@ -65,7 +84,7 @@ impl Own for PostgresStore {
     }
 
     fn owner(&self) -> Answer<'_, Option<Owner>> {
-        self.here(self.inner.whole.owner(&self.inner))
+        self.here(self.inner.member.owner(&self.inner))
     }
 
     fn changes(&self) -> watch::Receiver<u64> {
@@ -123,13 +142,12 @@ impl Retain for PostgresStore {
 impl Work for PostgresStore {
     fn due_tasks(
         &self,
-        known: Option<Arc<[String]>>,
+        runnable: Runnable,
         before: Timestamp,
         limit: usize,
     ) -> Answer<'_, Vec<DueTask>> {
         self.here(async move {
-            let scope = self.inner.scope();
-            read::due_tasks(self.pool(), &scope, known.as_deref(), before, limit).await
+            read::due_tasks(self.pool(), &self.inner.scope(), &runnable, before, limit).await
         })
     }
 
@@ -145,11 +163,39 @@ impl Work for PostgresStore {
         })
     }
 
-    fn claimed_by_others(&self, node: &str, limit: usize) -> Answer<'_, Vec<TaskRow>> {
+    fn abandoned(&self, node: &str, limit: usize) -> Answer<'_, Vec<TaskRow>> {
+        let node = node.to_string();
+        self.here(
+            async move { read::abandoned(self.pool(), &self.inner.scope(), &node, limit).await },
+        )
+    }
+
+    fn claim_shared(
+        &self,
+        node: &str,
+        runnable: Runnable,
+        now: Timestamp,
+        limit: usize,
+    ) -> Answer<'_, Vec<TaskRow>> {
         let node = node.to_string();
         self.here(async move {
-            read::claimed_by_others(self.pool(), &self.inner.scope(), &node, limit).await
+            let calls = read::shared_tasks(self.pool(), &node, &runnable, now, limit).await?;
+            self.inner.claim_shared(&node, &calls, now).await
         })
+    }
+
+    fn claim_shared_call(
+        &self,
+        node: &str,
+        call: CallKey,
+        now: Timestamp,
+    ) -> Answer<'_, Option<TaskRow>> {
+        let node = node.to_string();
+        self.here(async move { Ok(self.inner.claim_shared(&node, &[call], now).await?.pop()) })
+    }
+
+    fn tasks_of(&self, calls: Arc<[CallKey]>) -> Answer<'_, Vec<TaskRow>> {
+        self.here(async move { read::tasks_of(self.pool(), &calls).await })
     }
 
     fn load_task(&self, call: CallKey) -> Answer<'_, Option<TaskRecord>> {

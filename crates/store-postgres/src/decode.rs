@@ -7,7 +7,7 @@ use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Timestamp, 
 use resurgam_store::rows::{
     AttemptOutcome, AttemptRow, Claim, Heartbeat, InstanceRow, Message, MessageRow, Status, TaskRow,
 };
-use resurgam_store::{InboxRow, ScheduleRecord, ScheduleRow};
+use resurgam_store::{InboxRow, Report, ScheduleRecord, ScheduleRow};
 use serde::de::DeserializeOwned;
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
@@ -91,6 +91,10 @@ pub(crate) const MESSAGE: &str = "uid, id, due_at, run, kind, head, encoding, bo
 pub(crate) fn message(row: &Row) -> Decoded<MessageRow> {
     let body = match get::<&str>(row, 4)? {
         START => Message::Start,
+        Report::KIND => {
+            let report = Report::from_stored(get(row, 5)?, payload(row, 6)?)?;
+            Message::Report { run: count(row, 3)?, report: Box::new(report) }
+        }
         kind => body(EventKind::from_stored(kind, get(row, 5)?, payload(row, 6)?)?, row)?,
     };
     Ok(MessageRow { uid: uid(row, 0)?, id: get(row, 1)?, due_at: timestamp(row, 2)?, body })

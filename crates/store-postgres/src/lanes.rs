@@ -43,6 +43,10 @@ impl Lanes {
     pub(crate) fn close(&self) {
         self.free.close();
     }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.free.is_closed()
+    }
 }
 
 impl Deref for Taken<'_> {

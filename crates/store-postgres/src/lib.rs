@@ -35,7 +35,7 @@ mod guest;
 mod lanes;
 mod migrate;
 mod options;
-pub mod ownership;
+mod ownership;
 mod pool;
 mod read;
 mod statement;

@@ -4,6 +4,7 @@
 //! because nothing here leaves anything behind in a session.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use resurgam_store::{Error, Result};
 use tokio::sync::Semaphore;
@@ -17,6 +18,7 @@ use crate::trouble::{Meaning, meaning, translated};
 pub(crate) struct Pool {
     connector: Connector,
     schema: Schema,
+    begin_to_write: String,
     idle: Mutex<Vec<Client>>,
     permits: Semaphore,
 }
@@ -24,14 +26,20 @@ pub(crate) struct Pool {
 /// Several questions see one state of the database.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL jit = off";
 
-/// Several changes that may as well happen twice, and that hold up nobody for long.
-const BEGIN_TO_WRITE: &str =
-    "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL jit = off; SET LOCAL lock_timeout = 2000";
+/// Changes that may as well happen twice, and that hold up nobody for long.
+fn begin_to_write(lease: Duration) -> String {
+    let timeout = (lease / 5).as_millis().max(1);
+    format!(
+        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL jit = off;
+         SET LOCAL lock_timeout = {timeout};
+         SET LOCAL idle_in_transaction_session_timeout = {timeout}"
+    )
+}
 
 impl Pool {
-    pub(crate) fn new(connector: Connector, schema: Schema, size: usize) -> Self {
+    pub(crate) fn new(connector: Connector, schema: Schema, lease: Duration, size: usize) -> Self {
         let (idle, permits) = (Mutex::default(), Semaphore::new(size));
-        Pool { connector, schema, idle, permits }
+        Pool { connector, schema, begin_to_write: begin_to_write(lease), idle, permits }
     }
 
     /// Takes in a connection that was made for something else.
@@ -48,16 +56,21 @@ impl Pool {
     /// Asks several questions in one round trip, all of one state of the database. A connection
     /// that had ended unnoticed is replaced once.
     pub(crate) async fn ask_all(&self, statements: &[Statement<'_>]) -> Result<Vec<Vec<Row>>> {
-        self.send(BEGIN, statements).await
+        let begin = (statements.len() > 1).then_some(BEGIN);
+        self.send(begin, statements).await
     }
 
-    /// Changes several things in one transaction and one round trip. An answer that is lost is an
-    /// error, and then nobody knows: for what may as well happen twice.
+    /// Changes something in one transaction and one round trip. An answer that is lost is an error,
+    /// and then nobody knows: for what may as well happen twice.
     pub(crate) async fn change(&self, statements: &[Statement<'_>]) -> Result<Vec<Vec<Row>>> {
-        self.send(BEGIN_TO_WRITE, statements).await
+        self.send(Some(&self.begin_to_write), statements).await
     }
 
-    async fn send(&self, begin: &str, statements: &[Statement<'_>]) -> Result<Vec<Vec<Row>>> {
+    async fn send(
+        &self,
+        begin: Option<&str>,
+        statements: &[Statement<'_>],
+    ) -> Result<Vec<Vec<Row>>> {
         let closed = || Error::unusable("the store is closed");
         let _permit = self.permits.acquire().await.map_err(|_| closed())?;
         let kept = self.idle().pop().filter(|client| !client.is_closed());
@@ -82,21 +95,20 @@ impl Pool {
     async fn ask_on(
         &self,
         client: Client,
-        begin: &str,
+        begin: Option<&str>,
         statements: &[Statement<'_>],
     ) -> std::result::Result<Vec<Vec<Row>>, tokio_postgres::Error> {
-        let alone = statements.len() == 1;
         let mut sent = Vec::with_capacity(statements.len() + 2);
-        sent.extend((!alone).then_some(Sent::Plain(begin)));
+        sent.extend(begin.map(Sent::Plain));
         sent.extend(statements.iter().map(Sent::Values));
-        sent.extend((!alone).then_some(Sent::Plain("COMMIT")));
+        sent.extend(begin.map(|_| Sent::Plain("COMMIT")));
         let answers = pipeline(&client, &self.schema, &sent).await;
         let complete = answers.len() == sent.len();
         let mut rows = answers.into_iter().collect::<std::result::Result<Vec<_>, _>>();
         if complete && !client.is_closed() {
             self.idle().push(client);
         }
-        if let (Ok(rows), false) = (&mut rows, alone) {
+        if let (Ok(rows), Some(_)) = (&mut rows, begin) {
             rows.pop();
             rows.remove(0);
         }

@@ -47,7 +47,7 @@ CREATE TABLE @meta (
 CREATE TABLE @node (
     node       text COLLATE "C" PRIMARY KEY,
     beat       bigint NOT NULL,
-    queues     text[],             -- the queues it serves, null for all
+    queues     text[] COLLATE "C", -- the queues it serves, null for all
     build      text,
     started_at bigint NOT NULL,
     pid        bigint NOT NULL,
@@ -171,7 +171,7 @@ CREATE TABLE @task (
     run          bigint   NOT NULL,
     seq          bigint   NOT NULL,
     name         text     NOT NULL,
-    queue        text     NOT NULL,
+    queue        text COLLATE "C" NOT NULL,
     lane         text COLLATE "C" NOT NULL, -- the dependency it talks to
     priority     integer  NOT NULL,
     policy       text     NOT NULL, -- policy.hash
@@ -194,8 +194,9 @@ CREATE TABLE @task (
     PRIMARY KEY (shard, uid, run, seq)
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 
--- Due work, without touching a row that is being worked on.
+-- Due work, without touching a row that is being worked on: of all queues, and of some.
 CREATE INDEX task_due ON @task (shard, wake_at, lane) WHERE claimed_by IS NULL AND bad IS NULL;
+CREATE INDEX task_queue ON @task (shard, queue, wake_at) WHERE claimed_by IS NULL AND bad IS NULL;
 -- Few calls have a deadline: the others are not in here and cost nothing.
 CREATE INDEX task_deadline ON @task (shard, deadline_at)
     WHERE deadline_at IS NOT NULL AND claimed_by IS NULL AND bad IS NULL;

@@ -7,12 +7,15 @@
 use std::borrow::Cow;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use resurgam_core::Uid;
+use resurgam_core::{CallKey, Uid};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row};
 use uuid::Uuid;
+
+use crate::encode::whole;
 
 /// The name of our schema, ready to stand in front of a table's.
 #[derive(Clone, Debug)]
@@ -78,6 +81,13 @@ impl<'b> Statement<'b> {
         self.with(shards, Type::INT2_ARRAY).with(uids, Type::UUID_ARRAY)
     }
 
+    /// Four columns: the shards of these calls, and what names them there.
+    pub(crate) fn calls(self, calls: impl Iterator<Item = CallKey> + Clone) -> Self {
+        self.uids(calls.clone().map(|call| call.run.uid))
+            .bigs(calls.clone().map(|call| i64::from(call.run.run)))
+            .bigs(calls.map(|call| whole(call.seq.0)))
+    }
+
     /// Uids without their shards.
     pub(crate) fn only_uids(self, uids: impl Iterator<Item = Option<Uid>>) -> Self {
         let uids: Vec<Option<Uuid>> = uids.map(|uid| uid.map(uuid)).collect();
@@ -117,9 +127,9 @@ impl<'b> Statement<'b> {
         self.with(texts, Type::TEXT_ARRAY)
     }
 
-    /// A list of texts, or none.
-    pub(crate) fn list(self, texts: Option<Vec<String>>) -> Self {
-        self.with(texts, Type::TEXT_ARRAY)
+    /// Names; none for all.
+    pub(crate) fn names(self, names: &Option<Arc<[String]>>) -> Self {
+        self.with(names.as_ref().map(|names| names.to_vec()), Type::TEXT_ARRAY)
     }
 
     /// One uid after its shard.

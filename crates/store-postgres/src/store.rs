@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use resurgam_core::{Failure, Shard, UserWork};
+use resurgam_core::{CallKey, Failure, Shard, Timestamp, UserWork};
+use resurgam_store::rows::TaskRow;
 use resurgam_store::{
     Access, AttemptTransaction, Error, Result, Step, StepResult, Transacted, not_offered,
 };
@@ -19,7 +20,7 @@ use crate::guest::PostgresWork;
 use crate::lanes::Lanes;
 use crate::migrate::migrate;
 use crate::options::{Listen, Options};
-use crate::ownership::{Fence, Member, Whole};
+use crate::ownership::{Fence, Member};
 use crate::pool::Pool;
 use crate::statement::Schema;
 use crate::trouble::within;
@@ -56,15 +57,14 @@ pub(crate) struct Inner {
     /// For beats, watching and polling: nobody's long list may hold them up.
     pub(crate) control: Arc<Pool>,
     pub(crate) changes: Arc<Changes>,
-    pub(crate) whole: Whole,
-    pub(crate) lease: Duration,
-    standing: RwLock<Standing>,
+    pub(crate) member: Member,
+    right: RwLock<Right>,
     pub(crate) overtaken: AtomicBool,
 }
 
 /// As whom this store commits.
 #[derive(Clone, Default)]
-enum Standing {
+enum Right {
     /// As anybody: whoever opened the store knows what it does.
     #[default]
     Anybody,
@@ -73,6 +73,9 @@ enum Standing {
     /// As one that was a node and is none any more.
     Client,
 }
+
+/// One connection beats, another one looks for commits of others: neither waits for the other.
+const CONTROL: usize = 2;
 
 /// The number of the first lane for code of the user.
 const FIRST_GUEST: i16 = 1_000;
@@ -123,21 +126,10 @@ impl PostgresStore {
         aside::marked(&self.inner.readers, limit).await
     }
 
-    /// Joins the nodes that share the work, as one that serves these queues or all. From then on
-    /// commits through this store are that node's, and refused where it does not own the shard.
-    pub async fn join(
-        &self,
-        node: &str,
-        queues: Option<Vec<String>>,
-        build: Option<&str>,
-    ) -> Result<Member> {
-        Member::join(self.inner.clone(), node, queues, build).await
-    }
-
     /// Gives up what is still held by a right to work that was dropped, and ends the connections.
     /// Later calls are errors.
     pub async fn close(&self) {
-        self.inner.whole.finish(&self.inner).await;
+        self.inner.member.finish(&self.inner).await;
         self.tasks.iter().for_each(JoinHandle::abort);
         self.inner.lanes.close();
         self.inner.guests.close();
@@ -162,12 +154,11 @@ impl Inner {
             lanes: Lanes::new(&shared, 0, options.lanes),
             guests: Lanes::new(&shared, FIRST_GUEST, options.transactions),
             transaction_timeout: options.transaction_timeout,
-            readers: Pool::new(connector.clone(), schema.clone(), options.readers),
-            control: Arc::new(Pool::new(connector, schema, 1)),
+            readers: Pool::new(connector.clone(), schema.clone(), options.lease, options.readers),
+            control: Arc::new(Pool::new(connector, schema, options.lease, CONTROL)),
             changes: Arc::new(Changes::new()),
-            whole: Whole::new(options.lease),
-            lease: options.lease,
-            standing: RwLock::default(),
+            member: Member::new(options.lease),
+            right: RwLock::default(),
             overtaken: AtomicBool::new(false),
             shared,
         }
@@ -199,13 +190,13 @@ impl Inner {
     pub(crate) async fn write(&self, batch: Arc<[Step]>) -> Result<Vec<StepResult>> {
         let attempted = || format!("commit {} steps in {}", batch.len(), self.place);
         let in_words = |error| within(&attempted(), error);
-        let fence = match self.standing() {
-            Standing::Anybody => None,
-            Standing::Node(fence) => Some(fence),
-            Standing::Client if batch.iter().any(is_an_owners) => {
+        let fence = match self.right() {
+            Right::Anybody => None,
+            Right::Node(fence) => Some(fence),
+            Right::Client if batch.iter().any(is_an_owners) => {
                 return Err(in_words(Error::fenced("this node does not work on it any more")));
             }
-            Standing::Client => None,
+            Right::Client => None,
         };
         let mut lane = self.lanes.free().await?;
         let written = lane.commit(&batch, fence.as_deref()).await;
@@ -217,19 +208,37 @@ impl Inner {
         Ok(results)
     }
 
-    /// Runs an attempt's code on the user's tables. Only an owner runs attempts, so that of a
-    /// client is one that comes too late.
+    /// Runs an attempt's code on the user's tables. Only nodes run attempts, so that of a client is
+    /// one that comes too late.
     pub(crate) async fn transact(&self, attempt: &AttemptTransaction) -> Result<Transacted> {
         if !PostgresWork::is(&attempt.work) {
             return Ok(Transacted::Failed(not_offered()));
         }
         let what = || format!("run the transaction of call {}", attempt.call);
-        let Standing::Node(fence) = self.standing() else {
-            return Err(Error::fenced(format!("{}: this node does not own it", what())));
+        let Some(fence) = self.node() else {
+            return Err(Error::fenced(format!("{}: this node does not work any more", what())));
         };
         let mut lane = self.guests.free().await?;
-        let ended = lane.transact(attempt, self.transaction_timeout, &fence).await;
+        let ended = lane.transact(attempt, self.transaction_timeout, fence.node()).await;
+        drop(lane);
+        if !fence.has(attempt.call.run.uid.shard()) && matches!(ended, Ok(Transacted::Done(_))) {
+            self.changes.tell();
+        }
         ended.map_err(|error| within(&what(), error))
+    }
+
+    /// Claims tasks of shards whose holder does not serve their queue.
+    pub(crate) async fn claim_shared(
+        &self,
+        node: &str,
+        calls: &[CallKey],
+        now: Timestamp,
+    ) -> Result<Vec<TaskRow>> {
+        if calls.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut lane = self.lanes.free().await?;
+        lane.claim_shared(node, calls, now).await
     }
 
     /// Runs code of the user on their tables, which are everybody's: no fence stands here.
@@ -247,12 +256,12 @@ impl Inner {
 
     /// From now on commits are those of a node.
     pub(crate) fn fence(&self, fence: Fence) {
-        self.stand(Standing::Node(Arc::new(fence)));
+        self.stand(Right::Node(Arc::new(fence)));
     }
 
     /// From now on commits are a client's.
     pub(crate) fn disown(&self) {
-        self.stand(Standing::Client);
+        self.stand(Right::Client);
         self.overtaken.store(false, Ordering::Relaxed);
     }
 
@@ -263,25 +272,33 @@ impl Inner {
         }
     }
 
-    /// Whether commits are those of this node.
-    pub(crate) fn is_fenced_as(&self, node: &str) -> bool {
-        matches!(self.standing(), Standing::Node(fence) if fence.node() == node)
+    /// The node as which this store commits.
+    pub(crate) fn node(&self) -> Option<Arc<Fence>> {
+        match self.right() {
+            Right::Node(fence) => Some(fence),
+            Right::Anybody | Right::Client => None,
+        }
+    }
+
+    /// True when the store is closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lanes.is_closed()
     }
 
     /// The shards that work is looked for in: an owner's own, or all.
     pub(crate) fn scope(&self) -> Vec<Shard> {
-        match self.standing() {
-            Standing::Node(fence) => fence.shards().collect(),
-            Standing::Anybody | Standing::Client => Shard::all().collect(),
+        match self.right() {
+            Right::Node(fence) => fence.shards().collect(),
+            Right::Anybody | Right::Client => Shard::all().collect(),
         }
     }
 
-    fn stand(&self, standing: Standing) {
-        *self.standing.write().unwrap_or_else(PoisonError::into_inner) = standing;
+    fn stand(&self, right: Right) {
+        *self.right.write().unwrap_or_else(PoisonError::into_inner) = right;
     }
 
-    fn standing(&self) -> Standing {
-        self.standing.read().unwrap_or_else(PoisonError::into_inner).clone()
+    fn right(&self) -> Right {
+        self.right.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

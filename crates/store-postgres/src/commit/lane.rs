@@ -114,6 +114,11 @@ const FENCE: &str = "
         WHERE s.owner = $3 AND s.epoch = u.epoch
         ORDER BY s.shard FOR SHARE OF s) AS held";
 
+/// Makes whoever removes the node wait for this commit. Its beats go on meanwhile.
+const ALIVE: &str = "
+    SELECT 1 / (count(*) = 1)::int FROM (
+        SELECT 1 FROM @node WHERE node = $1 FOR KEY SHARE) AS alive";
+
 const NUMBER: &str = "SELECT n FROM @lane WHERE node = $1 AND lane = $2";
 
 const NEW: &str = "
@@ -233,8 +238,7 @@ impl Lane {
             let (plan, results) = match judge(batch, known) {
                 Ok(judged) => judged,
                 Err(error) => {
-                    let _ = client.batch_execute("ROLLBACK").await;
-                    self.client = Some(client);
+                    self.roll_back(Some(client)).await;
                     return Err(error);
                 }
             };
@@ -266,14 +270,26 @@ impl Lane {
         batch: &[Step],
     ) -> Result<(Client, super::judge::Known)> {
         let questions = look::questions(batch);
+        let (client, rows) = self.ask_inside(client, before, &questions).await?;
+        let known = look::known(rows);
+        Ok((client, known.attempted(|| "look before a commit".into())?))
+    }
+
+    /// Begins a transaction and asks in it, after its number and its fence. What is wrong drops the
+    /// connection, which ends the transaction.
+    pub(super) async fn ask_inside(
+        &mut self,
+        client: Client,
+        before: &[Statement<'_>],
+        questions: &[Statement<'_>],
+    ) -> Result<(Client, Vec<Vec<Row>>)> {
         let mut sent = vec![Sent::Plain(&self.shared.begin)];
-        sent.extend(before.iter().chain(&questions).map(Sent::Values));
+        sent.extend(before.iter().chain(questions).map(Sent::Values));
         let answers = self.shared.send(&client, &sent).await;
         let mut rows = Vec::with_capacity(answers.len());
         for (place, answer) in answers.into_iter().enumerate() {
             match answer {
                 Ok(answer) => rows.push(answer),
-                // Dropping the connection ends the transaction.
                 Err(error) => match place.checked_sub(1).and_then(|place| before.get(place)) {
                     Some(statement) if meaning(&error) == Meaning::Data => {
                         drop(client);
@@ -283,8 +299,7 @@ impl Lane {
                 },
             }
         }
-        let known = look::known(rows.split_off(1 + before.len()));
-        Ok((client, known.attempted(|| "look before a commit".into())?))
+        Ok((client, rows.split_off(1 + before.len())))
     }
 
     /// The number and the fence, which come first.
@@ -406,7 +421,9 @@ impl Lane {
     /// The number or the fence was refused.
     async fn out_of_place(&mut self, part: Part, error: tokio_postgres::Error) -> Error {
         match part {
-            Part::Fence => Error::fenced("another node owns a shard of it by now"),
+            Part::Fence => Error::fenced(
+                "another node owns a shard of it by now, or this one was taken for dead",
+            ),
             Part::Lane => match self.read_number().await {
                 Ok(Some(n)) if n == self.n => refused(part, error),
                 Ok(n) => self.rewound(n),
@@ -548,6 +565,11 @@ impl Lane {
     }
 }
 
+/// The fence of what a node may do in any shard, for as long as it is alive.
+pub(super) fn alive(node: &str) -> Statement<'static> {
+    Statement::new(Part::Fence, ALIVE).text(node.to_string())
+}
+
 /// True when somebody else may have written what was still free a moment ago.
 fn is_race(error: &tokio_postgres::Error) -> bool {
     matches!(error.code().map(|code| code.code()), Some("22012" | "23505"))
@@ -556,7 +578,7 @@ fn is_race(error: &tokio_postgres::Error) -> bool {
 pub(super) fn refused(part: Part, error: tokio_postgres::Error) -> Error {
     let what = match part {
         Part::Lane => "count a commit",
-        Part::Fence => "look who owns the shards",
+        Part::Fence => "look who owns what",
         Part::Claim => "end the task of an attempt",
         Part::Rows(what) => what,
     };

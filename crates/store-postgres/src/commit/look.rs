@@ -68,11 +68,11 @@ pub(super) fn questions(batch: &[Step]) -> [Statement<'_>; 10] {
         Statement::rows("look for holders of ids", HOLDERS).texts(ids.into_iter()),
         Statement::rows("look for requests", REQUESTS).texts(requests.into_iter()),
         Statement::rows("look for instances", INSTANCES).uids(uids.iter().copied()),
-        places(Statement::rows("look for tasks", TASKS), &tasks),
-        places(Statement::rows("look for events", EVENTS), &events),
+        Statement::rows("look for tasks", TASKS).calls(tasks.iter().copied()),
+        Statement::rows("look for events", EVENTS).calls(events.iter().copied()),
         Statement::rows("count signals", SIGNALS)
             .uids(room.keys().copied())
-            .bigs(room.values().copied()),
+            .bigs(room.values().map(|most| most.saturating_add(whole(messages.len() as u64)))),
         Statement::rows("look for messages", MESSAGES)
             .uids(messages.iter().map(|(uid, _)| *uid))
             .texts(messages.into_iter().map(|(_, id)| id)),
@@ -134,7 +134,8 @@ struct Asked<'b> {
     uids: BTreeSet<Uid>,
     tasks: BTreeSet<CallKey>,
     events: BTreeSet<CallKey>,
-    /// Instances that need room for a signal, and how many signals are as good as any number.
+    /// Instances that need room for a signal, and how many are as good as any number, beside
+    /// those that the batch itself takes away.
     room: BTreeMap<Uid, i64>,
     messages: BTreeSet<(Uid, &'b str)>,
     schedules: BTreeSet<&'b str>,
@@ -196,13 +197,6 @@ impl<'b> Asked<'b> {
             }
         }
     }
-}
-
-fn places<'s>(statement: Statement<'s>, calls: &BTreeSet<CallKey>) -> Statement<'s> {
-    statement
-        .uids(calls.iter().map(|call| call.run.uid))
-        .bigs(calls.iter().map(|call| i64::from(call.run.run)))
-        .bigs(calls.iter().map(|call| whole(call.seq.0)))
 }
 
 /// A status that this version does not know counts as open: a newer one may have reason to keep it.

@@ -2,6 +2,7 @@
 
 use resurgam_core::event::Stored;
 use resurgam_core::{EventKind, Uid};
+use resurgam_store::Report;
 use resurgam_store::rows::{Message, MessageRow};
 
 use super::NOW;
@@ -111,6 +112,10 @@ pub(super) fn stored(message: &Message) -> (Option<u32>, Stored) {
         Message::Cancel { reason } => (None, EventKind::CancelRequested { reason }),
         Message::Terminate { reason } => (None, EventKind::TerminateRequested { reason }),
         Message::Result { run, event } => (Some(run), event),
+        Message::Report { run, report } => {
+            let (head, body) = report.to_stored();
+            return (Some(run), Stored { kind: Report::KIND, head, body });
+        }
     };
     (run, event.to_stored())
 }

@@ -16,7 +16,8 @@
 //!   order.
 //! - one file for each table: the statements.
 //! - `judge`, `look`: the careful way. `lane`: the numbered transaction and lost answers.
-//! - `transact`: attempts that write to the user's own tables.
+//! - `transact`: attempts that write to the user's own tables. `shared`: claims of tasks that the
+//!   owner of a shard leaves to others.
 
 mod attempt;
 mod event;
@@ -30,6 +31,7 @@ mod message;
 mod plan;
 mod policy;
 mod schedule;
+mod shared;
 mod task;
 mod transact;
 mod wave;

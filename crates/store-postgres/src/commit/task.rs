@@ -1,6 +1,5 @@
 //! Tasks: a change must find exactly the row it means, unless it says that it may be gone.
 
-use resurgam_core::CallKey;
 use resurgam_store::rows::TaskRow;
 
 use super::strict;
@@ -39,10 +38,11 @@ pub(super) fn statements<'p>(wave: &'p Wave<'_>, add: &mut Vec<Statement<'p>>) {
     if !wave.task_deletes.is_empty() {
         let delete = Statement::rows("delete tasks", strict(DELETE, 5));
         let deletes = &wave.task_deletes;
-        add.push(calls(delete, deletes).big(whole(deletes.len() as u64)));
+        add.push(delete.calls(deletes.iter().copied()).big(whole(deletes.len() as u64)));
     }
     if !wave.task_discards.is_empty() {
-        add.push(calls(Statement::rows("discard tasks", DELETE), &wave.task_discards));
+        let discard = Statement::rows("discard tasks", DELETE);
+        add.push(discard.calls(wave.task_discards.iter().copied()));
     }
     if !wave.task_runs.is_empty() {
         let runs = || wave.task_runs.iter();
@@ -50,18 +50,11 @@ pub(super) fn statements<'p>(wave: &'p Wave<'_>, add: &mut Vec<Statement<'p>>) {
         let delete = delete.uids(runs().map(|run| run.uid));
         add.push(delete.bigs(runs().map(|run| i64::from(run.run))));
     }
-    let update = || {
-        format!(
-            "{UPDATE} FROM {ROWS} AS u({COLUMNS})
-             WHERE t.shard = u.shard AND t.uid = u.uid AND t.run = u.run AND t.seq = u.seq"
-        )
-    };
     if !wave.task_updates.is_empty() {
-        let update = Statement::rows("update tasks", strict(&update(), 20));
-        add.push(rows(update, &wave.task_updates).big(whole(wave.task_updates.len() as u64)));
+        add.push(update(&wave.task_updates));
     }
     if !wave.task_amends.is_empty() {
-        add.push(rows(Statement::rows("amend tasks", update()), &wave.task_amends));
+        add.push(rows(Statement::rows("amend tasks", update_sql()), &wave.task_amends));
     }
     if !wave.task_inserts.is_empty() {
         let sql = format!("INSERT INTO @task ({COLUMNS}) SELECT * FROM {ROWS}");
@@ -69,12 +62,17 @@ pub(super) fn statements<'p>(wave: &'p Wave<'_>, add: &mut Vec<Statement<'p>>) {
     }
 }
 
-fn calls<'p>(statement: Statement<'p>, calls: &[CallKey]) -> Statement<'p> {
-    let calls = || calls.iter();
-    statement
-        .uids(calls().map(|call| call.run.uid))
-        .bigs(calls().map(|call| i64::from(call.run.run)))
-        .bigs(calls().map(|call| whole(call.seq.0)))
+/// Changes tasks that must all be there.
+pub(super) fn update<'p>(tasks: &'p [&TaskRow]) -> Statement<'p> {
+    let update = Statement::rows("update tasks", strict(&update_sql(), 20));
+    rows(update, tasks).big(whole(tasks.len() as u64))
+}
+
+fn update_sql() -> String {
+    format!(
+        "{UPDATE} FROM {ROWS} AS u({COLUMNS})
+         WHERE t.shard = u.shard AND t.uid = u.uid AND t.run = u.run AND t.seq = u.seq"
+    )
 }
 
 fn rows<'p>(statement: Statement<'p>, rows: &'p [&TaskRow]) -> Statement<'p> {

@@ -6,6 +6,9 @@
 //! after it, when the task is deleted: that decides. Number, fence, task, result and `COMMIT`
 //! travel in one go, as with every commit, so a lost answer is resolved in the same way and a crash
 //! at any instant leaves the user's writes and the result, or neither.
+//!
+//! The claim is the node's, whoever holds the shard by now, so the fence here is that the node is
+//! alive: who removes it waits for this commit, and its claims are lost only after that.
 
 use std::slice;
 use std::time::Duration;
@@ -15,12 +18,11 @@ use resurgam_store::rows::MessageRow;
 use resurgam_store::{Access, AttemptTransaction, Error, MessageWrite, Result, Step, Transacted};
 use tokio_postgres::Client;
 
-use super::lane::{Ending, Fate, Lane, refused};
+use super::lane::{Ending, Fate, Lane, alive, refused};
 use super::plan::Plan;
 use super::strict;
 use crate::encode::{token, whole};
 use crate::guest::{self, Ended, Visit};
-use crate::ownership::Fence;
 use crate::statement::{Part, Statement};
 use crate::trouble::{Meaning, meaning};
 
@@ -39,7 +41,7 @@ impl Lane {
         &mut self,
         attempt: &AttemptTransaction,
         limit: Duration,
-        fence: &Fence,
+        node: &str,
     ) -> Result<Transacted> {
         let condition = claim(Statement::rows("look for a claim", IS_CLAIMED), attempt);
         let work = attempt.work.clone();
@@ -56,7 +58,7 @@ impl Lane {
                 return Ok(Transacted::Failed(failure));
             }
         };
-        self.end(client, attempt, message, fence).await
+        self.end(client, attempt, message, node).await
     }
 
     /// Runs code of the user on their tables.
@@ -76,7 +78,7 @@ impl Lane {
             self.roll_back(client).await;
             return Ok(Ok(()));
         }
-        Ok(match self.commit_visit(client, &Plan::default(), None, Vec::new()).await? {
+        Ok(match self.commit_visit(client, &Plan::default(), Vec::new()).await? {
             Fate::Written => {
                 self.shared.counters.add(0);
                 Ok(())
@@ -105,14 +107,13 @@ impl Lane {
         client: Option<Client>,
         attempt: &AttemptTransaction,
         message: MessageRow,
-        fence: &Fence,
+        node: &str,
     ) -> Result<Transacted> {
         let stored = MessageWrite::Insert(message.clone());
         let step = Step { messages: vec![stored], ..Step::default() };
-        let mut plan = Plan::hopeful(slice::from_ref(&step));
-        plan.owned.insert(attempt.call.run.uid.shard());
+        let plan = Plan::hopeful(slice::from_ref(&step));
         let end = claim(Statement::new(Part::Claim, strict(END, 6)), attempt).big(1);
-        match self.commit_visit(client, &plan, Some(fence), vec![end]).await? {
+        match self.commit_visit(client, &plan, vec![alive(node), end]).await? {
             Fate::Written => {
                 self.shared.counters.add(ROWS);
                 Ok(Transacted::Done(Box::new(message)))
@@ -130,18 +131,11 @@ impl Lane {
         &mut self,
         client: Option<Client>,
         plan: &Plan<'_>,
-        fence: Option<&Fence>,
         first: Vec<Statement<'_>>,
     ) -> Result<Fate> {
         let lost = || Error::transient("the connection ended before the transaction was committed");
         let client = client.ok_or_else(lost)?;
-        let before = match self.before(plan, fence) {
-            Ok(before) => before,
-            Err(fenced) => {
-                self.roll_back(Some(client)).await;
-                return Err(fenced);
-            }
-        };
+        let before = self.before(plan, None)?;
         let writes = self.writes(plan);
         let statements: Vec<&Statement<'_>> = before.iter().chain(&first).chain(&writes).collect();
         self.doubt = true;
@@ -156,7 +150,7 @@ impl Lane {
     }
 
     /// Ends a transaction without a trace. A connection that cannot do that is dropped, which does.
-    async fn roll_back(&mut self, client: Option<Client>) {
+    pub(super) async fn roll_back(&mut self, client: Option<Client>) {
         if let Some(client) = client
             && client.batch_execute("ROLLBACK").await.is_ok()
         {

@@ -2,37 +2,29 @@
 //!
 //! A node says that it is alive by raising a number in its own row, its beat. Others watch it: who
 //! has seen a beat stand still for a whole lease, by a clock of their own and while the database
-//! answered, knows that its node is dead and may take its shards. Clocks are never compared, and an
-//! outage of the database kills nobody. Taking a shard raises its epoch. Every commit of an owner
-//! names its epochs and is refused when one of them is no longer the present one, so a node that
-//! was only asleep can write nothing when it wakes.
+//! answered, knows that its node is dead and removes it, and its shards are free. Clocks are never
+//! compared, and an outage of the database kills nobody. Taking a shard raises its epoch. Every
+//! commit of an owner names its epochs and is refused when one of them is no longer the present
+//! one, so a node that was only asleep can write nothing when it wakes.
+//!
+//! A store beats, watches and works out who should have what by itself, in real time. Moving a
+//! shard is the engine's: what is to be given up must first be brought to rest there.
 //!
 //! - `observe`: pure; who is dead. `spread`: pure; who should have which shards.
-//! - `rows`: the statements. `member`: a node among others, for a loop to drive.
-//! - `whole`: a node that has all shards or none, which is what a worker asks for today.
+//! - `rows`: the statements. `member`: the node of a store. `life`: its beat.
 
+mod life;
 mod member;
 mod observe;
 mod rows;
 mod spread;
-mod whole;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use resurgam_core::Shard;
 use resurgam_store::{Error, Result};
 
-pub use member::{Member, Moved};
-pub use observe::Observer;
-pub use rows::{NodeRow, View};
-pub use spread::{Moves, spread};
-pub(crate) use whole::Whole;
-
-/// How often a node with this lease beats, often enough that a few lost beats kill nobody.
-pub fn beat_every(lease: Duration) -> Duration {
-    lease / 7
-}
+pub(crate) use member::Member;
 
 /// What a node must find before it writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,5 +59,19 @@ impl Fence {
             None => Err(Error::fenced(format!("node {} does not own shard {shard}", self.node))),
         })
         .collect()
+    }
+
+    /// The same node with more shards.
+    fn with(&self, taken: impl IntoIterator<Item = (Shard, i64)>) -> Self {
+        let mut fence = self.clone();
+        fence.epochs.extend(taken);
+        fence
+    }
+
+    /// The same node without some shards.
+    fn without(&self, shards: &[Shard]) -> Self {
+        let mut fence = self.clone();
+        fence.epochs.retain(|shard, _| !shards.contains(shard));
+        fence
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// What one node has seen of the others.
 #[derive(Clone, Debug)]
-pub struct Observer {
+pub(super) struct Observer {
     lease: Duration,
     last: Option<Duration>,
     seen: HashMap<String, Seen>,
@@ -23,12 +23,16 @@ struct Seen {
 
 impl Observer {
     /// An observer that has seen nothing yet.
-    pub fn new(lease: Duration) -> Self {
+    pub(super) fn new(lease: Duration) -> Self {
         Observer { lease, last: None, seen: HashMap::new() }
     }
 
     /// Takes note of all beats as the database tells them at this time.
-    pub fn look<'n>(&mut self, now: Duration, beats: impl IntoIterator<Item = (&'n str, i64)>) {
+    pub(super) fn look<'n>(
+        &mut self,
+        now: Duration,
+        beats: impl IntoIterator<Item = (&'n str, i64)>,
+    ) {
         let since = self.last.map_or(Duration::ZERO, |last| now.saturating_sub(last));
         // A third of a lease leaves room for a slow answer, and not for an outage.
         let watched = if since <= self.lease / 3 { Some(since) } else { None };
@@ -45,7 +49,7 @@ impl Observer {
     }
 
     /// True when this node's beat stood still for a whole lease.
-    pub fn is_dead(&self, node: &str) -> bool {
+    pub(super) fn is_dead(&self, node: &str) -> bool {
         self.seen.get(node).is_some_and(|seen| seen.still >= self.lease)
     }
 }

@@ -9,15 +9,15 @@ use resurgam_core::Shard;
 
 /// What a node should do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Moves {
+pub(super) struct Moves {
     /// Shards to take, which are free.
-    pub take: Vec<Shard>,
+    pub(super) take: Vec<Shard>,
     /// Shards to give up, of which it has too many.
-    pub release: Vec<Shard>,
+    pub(super) release: Vec<Shard>,
 }
 
 /// What `me` should do. `live` are the nodes that are alive, with `me` among them.
-pub fn spread(me: &str, live: &[&str], owners: &[(Shard, Option<&str>)]) -> Moves {
+pub(super) fn spread(me: &str, live: &[&str], owners: &[(Shard, Option<&str>)]) -> Moves {
     let mut nodes: Vec<&str> = live.to_vec();
     nodes.sort_unstable();
     nodes.dedup();

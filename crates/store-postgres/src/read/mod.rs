@@ -7,11 +7,13 @@
 mod inbox;
 mod look;
 mod schedules;
+mod shared;
 mod work;
 
 pub(crate) use inbox::*;
 pub(crate) use look::*;
 pub(crate) use schedules::*;
+pub(crate) use shared::*;
 pub(crate) use work::*;
 
 use resurgam_core::Shard;

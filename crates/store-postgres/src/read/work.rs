@@ -7,7 +7,7 @@ use resurgam_store::rows::{
     AttemptRow, DueDeadline, DueMessage, DueTask, InstanceRow, PolicyRow, RunRecord, TaskRecord,
     TaskRow,
 };
-use resurgam_store::{Error, Result};
+use resurgam_store::{Error, Report, Result, Runnable};
 use tokio_postgres::Row;
 
 use super::{many, one, set_aside, shards};
@@ -27,8 +27,20 @@ const DUE_TASKS: &str = "
     CROSS JOIN LATERAL (
         SELECT uid, run, seq, wake_at, queue, name, priority, lane FROM @task
         WHERE shard = s.shard AND claimed_by IS NULL AND bad IS NULL AND wake_at < $4
-          AND ($5::text[] IS NULL OR name = ANY($5))
+          AND ($5::text[] IS NULL OR name = ANY($5)) AND $6::text[] IS NULL
         ORDER BY wake_at, lane LIMIT $2) AS t
+    ORDER BY t.wake_at, t.lane, t.uid, t.seq LIMIT $3";
+
+/// The same, of some queues: what is in others is not even looked at.
+const DUE_TASKS_OF: &str = "
+    SELECT t.uid, t.run, t.seq, t.wake_at, t.queue, t.name, t.priority
+    FROM unnest($1::smallint[]) AS s(shard)
+    CROSS JOIN unnest($6::text[]) AS q(queue)
+    CROSS JOIN LATERAL (
+        SELECT uid, run, seq, wake_at, queue, name, priority, lane FROM @task
+        WHERE shard = s.shard AND queue = q.queue AND claimed_by IS NULL AND bad IS NULL
+          AND wake_at < $4 AND ($5::text[] IS NULL OR name = ANY($5))
+        ORDER BY wake_at LIMIT $2) AS t
     ORDER BY t.wake_at, t.lane, t.uid, t.seq LIMIT $3";
 
 const DUE_DEADLINES: &str = "
@@ -42,10 +54,10 @@ const DUE_DEADLINES: &str = "
     ORDER BY t.deadline_at, t.uid, t.seq LIMIT $3";
 
 const DUE_MESSAGES: &str = "
-    SELECT m.uid, m.due_at
+    SELECT m.uid, m.due_at, m.kind = $5
     FROM unnest($1::smallint[]) AS s(shard)
     CROSS JOIN LATERAL (
-        SELECT uid, due_at, arrival FROM @message
+        SELECT uid, due_at, arrival, kind FROM @message
         WHERE shard = s.shard AND bad IS NULL AND NOT parked AND due_at < $4
         ORDER BY due_at, arrival LIMIT $2) AS m
     ORDER BY m.due_at, m.arrival LIMIT $3";
@@ -54,14 +66,16 @@ const DUE_MESSAGES: &str = "
 pub(crate) async fn due_tasks(
     pool: &Pool,
     among: &[Shard],
-    known: Option<&[String]>,
+    runnable: &Runnable,
     before: Timestamp,
     limit: usize,
 ) -> Result<Vec<DueTask>> {
-    let due =
-        |due: Statement<'static>| due.big(before.as_millis()).list(known.map(<[String]>::to_vec));
+    let due = |due: Statement<'static>| {
+        due.big(before.as_millis()).names(&runnable.activities).names(&runnable.queues)
+    };
     let what = "look for tasks that are due";
-    let rows = in_parts(pool, what, DUE_TASKS, among, limit, due).await?;
+    let sql = if runnable.queues.is_some() { DUE_TASKS_OF } else { DUE_TASKS };
+    let rows = in_parts(pool, what, sql, among, limit, due).await?;
     let read = |row: &Row| {
         Ok(DueTask {
             call: decode::call(row)?,
@@ -98,10 +112,11 @@ pub(crate) async fn due_messages(
     limit: usize,
 ) -> Result<Vec<DueMessage>> {
     let what = "look for messages that are due";
-    let due = |due: Statement<'static>| due.big(before.as_millis());
+    let due = |due: Statement<'static>| due.big(before.as_millis()).text(Report::KIND);
     let rows = in_parts(pool, what, DUE_MESSAGES, among, limit, due).await?;
     let read = |row: &Row| {
-        Ok(DueMessage { uid: decode::uid(row, 0)?, due_at: decode::timestamp(row, 1)? })
+        let (uid, due_at) = (decode::uid(row, 0)?, decode::timestamp(row, 1)?);
+        Ok(DueMessage { uid, due_at, is_report: get(row, 2)? })
     };
     all(&rows, what, read)
 }
@@ -150,8 +165,9 @@ fn all<T>(rows: &[Row], what: &str, read: impl Fn(&Row) -> decode::Decoded<T>) -
     found.map_err(|why| Error::data(what).because(why))
 }
 
-/// Tasks that another node has claimed.
-pub(crate) async fn claimed_by_others(
+/// Tasks that are claimed by a node that is not there any more. What the asking node has claimed is
+/// never among them.
+pub(crate) async fn abandoned(
     pool: &Pool,
     among: &[Shard],
     node: &str,
@@ -159,13 +175,29 @@ pub(crate) async fn claimed_by_others(
 ) -> Result<Vec<TaskRow>> {
     let sql = format!(
         "SELECT {TASK} FROM @task
-         WHERE shard = ANY($1) AND claimed_by IS NOT NULL AND claimed_by <> $2 LIMIT $3"
+         WHERE shard = ANY($1) AND claimed_by IS NOT NULL AND claimed_by <> $2
+           AND NOT EXISTS (SELECT 1 FROM @node n WHERE n.node = claimed_by) LIMIT $3"
     );
-    let claimed = Statement::rows("look for claims of others", sql)
+    let claimed = Statement::rows("look for claims of nodes that are gone", sql)
         .shards(shards(among))
         .text(node)
         .big(whole(limit as u64));
     many(pool, Table::Task, claimed, decode::task).await
+}
+
+/// Those of these calls that are not finished.
+pub(crate) async fn tasks_of(pool: &Pool, calls: &[CallKey]) -> Result<Vec<TaskRow>> {
+    if calls.is_empty() {
+        return Ok(Vec::new());
+    }
+    let sql = format!(
+        "SELECT {TASK} FROM @task
+         JOIN unnest($1::smallint[], $2::uuid[], $3::bigint[], $4::bigint[])
+              AS u(of_shard, of_uid, of_run, of_seq)
+           ON shard = of_shard AND uid = of_uid AND run = of_run AND seq = of_seq"
+    );
+    let tasks = Statement::rows("look at the tasks of calls", sql).calls(calls.iter().copied());
+    many(pool, Table::Task, tasks, decode::task).await
 }
 
 /// A task with its input, its instance's id and the ends of its ledger.

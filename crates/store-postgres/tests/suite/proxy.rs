@@ -7,6 +7,7 @@ use std::time::Duration;
 use resurgam_postgres_server::{Database, ROLE};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixStream, tcp, unix};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// What happens to a connection that commits.
@@ -27,6 +28,7 @@ pub(crate) struct Proxy {
     pub(crate) url: String,
     /// What happens to each of the coming commits, four bits each, the next one lowest.
     plan: Arc<AtomicU64>,
+    frozen: watch::Sender<bool>,
     _serving: Serving,
 }
 
@@ -48,15 +50,26 @@ impl Proxy {
         let socket =
             format!("{}/.s.PGSQL.{}", folder.replace("%2F", "/"), database.server().port());
         let plan = Arc::new(AtomicU64::new(0));
-        let plans = plan.clone();
+        let (frozen, plans) = (watch::Sender::new(false), plan.clone());
+        let thawed = frozen.subscribe();
         let serving = tokio::spawn(async move {
             loop {
                 let (client, _) = listener.accept().await.unwrap();
                 let server = UnixStream::connect(&socket).await.unwrap();
-                tokio::spawn(serve(client, server, plans.clone()));
+                tokio::spawn(serve(client, server, plans.clone(), thawed.clone()));
             }
         });
-        Proxy { url, plan, _serving: Serving(serving) }
+        Proxy { url, plan, frozen, _serving: Serving(serving) }
+    }
+
+    /// Nothing gets through any more, and nobody hears why.
+    pub(crate) fn freeze(&self) {
+        self.frozen.send_replace(true);
+    }
+
+    /// Everything gets through again, what was sent meanwhile too.
+    pub(crate) fn thaw(&self) {
+        self.frozen.send_replace(false);
     }
 
     /// Says what happens to the coming commits, in order.
@@ -90,14 +103,20 @@ fn next(plan: &AtomicU64) -> Cut {
 /// The message with which a transaction ends.
 const COMMIT: &[u8] = b"Q\0\0\0\x0bCOMMIT\0";
 
-async fn serve(client: TcpStream, server: UnixStream, plan: Arc<AtomicU64>) -> Option<()> {
+async fn serve(
+    client: TcpStream,
+    server: UnixStream,
+    plan: Arc<AtomicU64>,
+    mut frozen: watch::Receiver<bool>,
+) -> Option<()> {
     let (mut from_client, to_client) = client.into_split();
     let (from_server, mut to_server) = server.into_split();
     let mute = Arc::new(AtomicBool::new(false));
-    let back = tokio::spawn(answer(from_server, to_client, mute.clone()));
+    let back = tokio::spawn(answer(from_server, to_client, mute.clone(), frozen.clone()));
     let mut bytes = vec![0; 1 << 20];
     loop {
         let count = from_client.read(&mut bytes).await.ok().filter(|count| *count > 0)?;
+        frozen.wait_for(|frozen| !frozen).await.ok()?;
         let sent = &bytes[..count];
         let at = sent.windows(COMMIT.len()).position(|window| window == COMMIT);
         match at.map(|at| (next(&plan), at)) {
@@ -125,9 +144,17 @@ async fn serve(client: TcpStream, server: UnixStream, plan: Arc<AtomicU64>) -> O
 }
 
 /// Passes answers on. When it is muted it does not, and ends when the server has committed.
-async fn answer(mut from: unix::OwnedReadHalf, mut to: tcp::OwnedWriteHalf, mute: Arc<AtomicBool>) {
+async fn answer(
+    mut from: unix::OwnedReadHalf,
+    mut to: tcp::OwnedWriteHalf,
+    mute: Arc<AtomicBool>,
+    mut frozen: watch::Receiver<bool>,
+) {
     let mut bytes = vec![0; 1 << 16];
     while let Ok(count @ 1..) = from.read(&mut bytes).await {
+        if frozen.wait_for(|frozen| !frozen).await.is_err() {
+            return;
+        }
         let answer = &bytes[..count];
         let done = answer.windows(7).any(|window| window == b"COMMIT\0");
         match mute.load(Ordering::SeqCst) {

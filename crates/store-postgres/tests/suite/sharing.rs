@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use resurgam_postgres_server::Server;
-use resurgam_store::{Commit, Look, MessageWrite, Own, Owning, Step, StepResult, Work};
+use resurgam_store::{Commit, Look, MessageWrite, Own, Runnable, Step, StepResult, Work};
 use resurgam_store_postgres::PostgresStore;
 
 use crate::support::*;
@@ -56,46 +56,6 @@ async fn a_takeover_waits_for_a_commit_that_is_under_way() {
         sql.batch_execute("COMMIT").await.unwrap();
     });
     written.unwrap();
-    drop(right);
-}
-
-#[tokio::test]
-async fn another_process_is_a_client_until_the_owner_stops() {
-    let first = open().await;
-    let second = connect(&first.database).await;
-    let right = own(&first, "node-a").await;
-    assert!(matches!(second.try_own("node-b").await.unwrap(), Owning::Held(_)));
-    assert_eq!(second.owner().await.unwrap().unwrap().node, "node-a");
-    write(&second, [start(1)]).await;
-    drop(right);
-    let _right = poll(async || match second.try_own("node-b").await.unwrap() {
-        Owning::Taken(right) => Some(right),
-        Owning::Held(_) => None,
-    })
-    .await;
-    assert_eq!(first.owner().await.unwrap().unwrap().node, "node-b");
-}
-
-#[tokio::test]
-async fn an_owner_whose_beat_stands_still_is_overtaken_after_a_lease() {
-    let database = database().await;
-    let lease = Duration::from_millis(400);
-    let open = async || PostgresStore::connect(&database.url(), few().lease(lease)).await.unwrap();
-    let (first, second) = (open().await, open().await);
-    let right = own(&first, "node-a").await;
-    // It beats, so nobody takes it for dead.
-    let since = Instant::now();
-    while since.elapsed() < lease * 2 {
-        assert!(matches!(second.try_own("node-b").await.unwrap(), Owning::Held(_)));
-        tokio::time::sleep(lease / 10).await;
-    }
-    // Its process stands still.
-    first.close().await;
-    let _right = poll(async || match second.try_own("node-b").await.unwrap() {
-        Owning::Taken(right) => Some(right),
-        Owning::Held(_) => None,
-    })
-    .await;
     drop(right);
 }
 
@@ -183,10 +143,10 @@ async fn a_crowded_shard_is_read_as_far_as_it_must_be() {
         step
     });
     write(&store, steps.collect::<Vec<Step>>()).await;
-    let due = store.due_tasks(None, LATER, 50).await.unwrap();
+    let due = store.due_tasks(Runnable::default(), LATER, 50).await.unwrap();
     let due: Vec<i64> = due.iter().map(|task| task.wake_at.as_millis()).collect();
     assert_eq!(due, (0..50).collect::<Vec<i64>>());
-    assert_eq!(store.due_tasks(None, LATER, 1_000).await.unwrap().len(), 61);
+    assert_eq!(store.due_tasks(Runnable::default(), LATER, 1_000).await.unwrap().len(), 61);
     assert_eq!(store.due_messages(LATER, 1_000).await.unwrap().len(), 61);
     assert_eq!(store.due_messages(LATER, 59).await.unwrap().len(), 59);
 }

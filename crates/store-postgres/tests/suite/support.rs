@@ -9,7 +9,7 @@ use resurgam_core::{Event, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
 use resurgam_postgres_server::{Database, Server};
 use resurgam_store::rows::{InstanceRow, Message, MessageRow, Progress, Status, TaskRow};
 use resurgam_store::{
-    Commit, InstanceWrite, MessageWrite, Own, Ownership, Owning, Step, StepResult, TaskWrite,
+    Commit, InstanceWrite, MessageWrite, Node, Own, Ownership, Owning, Step, StepResult, TaskWrite,
 };
 use resurgam_store_postgres::{Options, PostgresStore};
 
@@ -153,7 +153,7 @@ pub(crate) const LATER: Timestamp = Timestamp::from_millis(1_000_000);
 
 /// Takes the right to work, which must be free.
 pub(crate) async fn own(store: &PostgresStore, node: &str) -> Ownership {
-    match store.try_own(node).await.unwrap() {
+    match store.try_own(Node::new(node)).await.unwrap() {
         Owning::Taken(right) => right,
         Owning::Held(owner) => panic!("held by {owner}"),
     }

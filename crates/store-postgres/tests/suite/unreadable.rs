@@ -2,7 +2,7 @@
 
 use resurgam_core::Seq;
 use resurgam_store::rows::InstanceFilter;
-use resurgam_store::{Look, MessageWrite, Step, TaskWrite, Work};
+use resurgam_store::{Look, MessageWrite, Runnable, Step, TaskWrite, Work};
 use resurgam_store_postgres::PostgresStore;
 
 use crate::support::*;
@@ -47,13 +47,13 @@ async fn an_event_that_cannot_be_read_blocks_its_run_and_is_named() {
 async fn a_task_with_a_broken_value_is_an_error_once_and_then_out_of_the_way() {
     let store = damaged("UPDATE resurgam.task SET progress = 'x' WHERE").await;
     let call = run(2).call(Seq(2));
-    assert_eq!(store.due_tasks(None, LATER, 10).await.unwrap().len(), 3);
+    assert_eq!(store.due_tasks(Runnable::default(), LATER, 10).await.unwrap().len(), 3);
     let error = store.load_task(call).await.unwrap_err();
     assert!(error.is_data(), "{error}");
     assert!(error.to_string().contains(&call.to_string()), "{error}");
     assert!(marks(&store).await[0].contains("the progress: "));
     assert_eq!(store.database.ask("SELECT state FROM resurgam.task WHERE bad <> ''").await, "bad");
-    assert_eq!(store.due_tasks(None, LATER, 10).await.unwrap().len(), 2);
+    assert_eq!(store.due_tasks(Runnable::default(), LATER, 10).await.unwrap().len(), 2);
     // A turn without one of its tasks would go wrong, so that run waits for an operator.
     assert!(store.load_run(run(2).uid).await.unwrap_err().is_data());
     assert!(store.tasks(run(2)).await.unwrap().is_empty());
@@ -62,7 +62,7 @@ async fn a_task_with_a_broken_value_is_an_error_once_and_then_out_of_the_way() {
     let mended = vec![TaskWrite::Update(task(run(2), 2))];
     write(&store, [Step { tasks: mended, ..Step::default() }]).await;
     assert_eq!(marks(&store).await, [""; 0]);
-    assert_eq!(store.due_tasks(None, LATER, 10).await.unwrap().len(), 3);
+    assert_eq!(store.due_tasks(Runnable::default(), LATER, 10).await.unwrap().len(), 3);
     assert!(store.load_run(run(2).uid).await.unwrap().is_some());
 }
 
@@ -72,7 +72,7 @@ async fn a_task_whose_input_is_lost_is_out_of_the_way_too() {
     let error = store.load_task(run(2).call(Seq(2))).await.unwrap_err();
     assert!(error.is_data() && error.to_string().contains("its event is missing"), "{error}");
     assert_eq!(marks(&store).await.len(), 1);
-    assert_eq!(store.due_tasks(None, LATER, 10).await.unwrap().len(), 2);
+    assert_eq!(store.due_tasks(Runnable::default(), LATER, 10).await.unwrap().len(), 2);
 }
 
 #[tokio::test]
