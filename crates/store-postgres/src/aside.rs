@@ -1,0 +1,200 @@
+//! Rows that cannot be read, and what becomes of them.
+//!
+//! A read that steps over such a row marks it in the column `bad`. Marked rows are left out where
+//! work is looked for, so they cost nothing and hold up nobody; an operator sees them with the
+//! reason. Marks are cleared when a program connects: what this version cannot read, another may.
+//! Rows of the inbox are refused instead: they have a column for the reason, and whoever inserted
+//! them looks there. Columns have types here, so a key can always be read, and the mark finds its
+//! row by it.
+
+use resurgam_core::{Shard, Uid};
+use resurgam_store::Result;
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use crate::decode::{Decoded, Unreadable};
+use crate::encode::prose;
+use crate::pool::Pool;
+use crate::statement::{Statement, shard_of};
+
+/// A row that could not be read, for an operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadRow {
+    /// Its table.
+    pub table: &'static str,
+    /// The instance it belongs to, when it belongs to one.
+    pub uid: Option<Uid>,
+    /// Why it could not be read.
+    pub why: String,
+}
+
+/// A table whose rows can be set aside. Events cannot: a run without one of its events is blocked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Table {
+    Instance,
+    Message,
+    Task,
+    Attempt,
+    Schedule,
+    Inbox,
+}
+
+/// A row to set aside, by the columns of its key; those that its table has not are of no meaning.
+#[derive(Debug)]
+pub(crate) struct SetAside {
+    table: Table,
+    shard: i16,
+    uid: Uid,
+    id: String,
+    run: i64,
+    seq: i64,
+    attempt: i64,
+    arrival: i64,
+    pub(crate) why: String,
+}
+
+impl Table {
+    const ALL: [Table; 6] = [
+        Table::Instance,
+        Table::Message,
+        Table::Task,
+        Table::Attempt,
+        Table::Schedule,
+        Table::Inbox,
+    ];
+
+    /// Those with a column `bad`.
+    const MARKED: [Table; 5] =
+        [Table::Instance, Table::Message, Table::Task, Table::Attempt, Table::Schedule];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Table::Instance => "instance",
+            Table::Message => "message",
+            Table::Task => "task",
+            Table::Attempt => "attempt",
+            Table::Schedule => "schedule",
+            Table::Inbox => "inbox",
+        }
+    }
+
+    /// What finds a row.
+    const fn key(self) -> &'static str {
+        match self {
+            Table::Instance => "t.shard = u.shard AND t.uid = u.uid",
+            Table::Message => "t.shard = u.shard AND t.uid = u.uid AND t.id = u.id",
+            Table::Task => {
+                "t.shard = u.shard AND t.uid = u.uid AND t.run = u.run AND t.seq = u.seq"
+            }
+            Table::Attempt => {
+                "t.shard = u.shard AND t.uid = u.uid AND t.run = u.run AND t.seq = u.seq
+                 AND t.attempt = u.attempt"
+            }
+            Table::Schedule => "t.shard = u.shard AND t.id = u.id",
+            Table::Inbox => "t.arrival = u.arrival",
+        }
+    }
+
+    /// Where the reason goes.
+    const fn reason(self) -> &'static str {
+        match self {
+            Table::Inbox => "error",
+            _ => "bad",
+        }
+    }
+
+    /// The instance that a row belongs to.
+    const fn uid(self) -> &'static str {
+        match self {
+            Table::Schedule | Table::Inbox => "NULL::uuid",
+            _ => "uid",
+        }
+    }
+}
+
+impl SetAside {
+    /// The row of a table that could not be read. Each query has the key in its first columns.
+    fn new(table: Table, row: &Row, why: String) -> Self {
+        let number = |column| row.try_get::<_, i64>(column).unwrap_or_default();
+        let text = |column| row.try_get::<_, String>(column).unwrap_or_default();
+        let uid = Uid(row.try_get::<_, Uuid>(0).unwrap_or_default().as_u128());
+        let (id, shard) = match table {
+            Table::Schedule => (text(0), Shard::of_id(&text(0)).0.cast_signed()),
+            _ => (text(1), shard_of(uid)),
+        };
+        let (run, seq, attempt, arrival) = (number(1), number(2), number(4), number(0));
+        SetAside { table, shard, uid, id, run, seq, attempt, arrival, why }
+    }
+}
+
+/// The rows that can be read; the others are set aside.
+pub(crate) fn readable<T>(
+    table: Table,
+    rows: &[Row],
+    aside: &mut Vec<SetAside>,
+    decode: impl Fn(&Row) -> Decoded<T>,
+) -> Vec<T> {
+    let keep = |row| match decode(row) {
+        Ok(value) => Some(value),
+        Err(Unreadable(why)) => {
+            aside.push(SetAside::new(table, row, why));
+            None
+        }
+    };
+    rows.iter().filter_map(keep).collect()
+}
+
+/// Marks rows. It is a courtesy: when it fails, the next read steps over the rows again.
+pub(crate) async fn mark(pool: &Pool, aside: Vec<SetAside>) {
+    for table in Table::ALL {
+        let rows = || aside.iter().filter(|row| row.table == table);
+        if rows().next().is_none() {
+            continue;
+        }
+        let (name, reason, key) = (table.name(), table.reason(), table.key());
+        let sql = format!(
+            "UPDATE @{name} t SET {reason} = u.why
+             FROM unnest($1::smallint[], $2::uuid[], $3::text[], $4::bigint[], $5::bigint[],
+                         $6::bigint[], $7::bigint[], $8::text[])
+                  AS u(shard, uid, id, run, seq, attempt, arrival, why)
+             WHERE {key} AND t.{reason} IS NULL"
+        );
+        let mark = Statement::rows("set rows aside", sql)
+            .shards(rows().map(|row| row.shard))
+            .only_uids(rows().map(|row| Some(row.uid)))
+            .texts(rows().map(|row| &*row.id))
+            .bigs(rows().map(|row| row.run))
+            .bigs(rows().map(|row| row.seq))
+            .bigs(rows().map(|row| row.attempt))
+            .bigs(rows().map(|row| row.arrival))
+            .texts(rows().map(|row| prose(&row.why)));
+        if let Err(error) = pool.ask(mark).await {
+            tracing::warn!(%error, "rows that cannot be read could not be marked");
+        }
+    }
+}
+
+/// The rows that are marked, at most `limit` of each table.
+pub(crate) async fn marked(pool: &Pool, limit: u32) -> Result<Vec<BadRow>> {
+    let mut found = Vec::new();
+    for table in Table::MARKED {
+        let (uid, table) = (table.uid(), table.name());
+        let sql = format!("SELECT {uid}, bad FROM @{table} WHERE bad IS NOT NULL LIMIT $1");
+        let look = Statement::rows("look for rows that were set aside", sql);
+        for row in pool.ask(look.big(i64::from(limit))).await? {
+            let uid = row.try_get::<_, Option<Uuid>>(0).unwrap_or_default();
+            let uid = uid.map(|uid| Uid(uid.as_u128()));
+            found.push(BadRow { table, uid, why: row.try_get(1).unwrap_or_default() });
+        }
+    }
+    Ok(found)
+}
+
+/// Clears all marks. There are indexes over the marks alone, so this costs nothing without any.
+pub(crate) async fn clear(pool: &Pool) -> Result<()> {
+    for table in Table::MARKED.map(Table::name) {
+        let sql = format!("UPDATE @{table} SET bad = NULL WHERE bad IS NOT NULL");
+        pool.ask(Statement::rows("clear the marks of unreadable rows", sql)).await?;
+    }
+    Ok(())
+}

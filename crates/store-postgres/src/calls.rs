@@ -1,0 +1,271 @@
+//! The store's promises, each sent to the connection that keeps it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use resurgam_core::{CallKey, Event, Failure, RunKey, Shard, Timestamp, Uid, UserWork};
+use resurgam_store::rows::{
+    AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow,
+    Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
+};
+use resurgam_store::{
+    Access, Answer, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Inbox, InboxRow,
+    Look, Node, Own, Owning, Retain, Runnable, ScheduleRecord, Schedules, Standing, Step,
+    StepResult, Tables, Transacted, Work,
+};
+use tokio::sync::watch;
+
+use crate::pool::Pool;
+use crate::store::PostgresStore;
+use crate::trouble::within;
+use crate::{read, sweep};
+
+impl PostgresStore {
+    fn pool(&self) -> &Pool {
+        &self.inner.readers
+    }
+
+    /// Says in which database it was when something goes wrong.
+    fn here<'a, T: 'a>(
+        &'a self,
+        answer: impl Future<Output = resurgam_store::Result<T>> + Send + 'a,
+    ) -> Answer<'a, T> {
+        Box::pin(async move {
+            answer.await.map_err(|error| within(&format!("in {}", self.inner.place), error))
+        })
+    }
+}
+
+impl Commit for PostgresStore {
+    fn commit(&self, batch: Arc<[Step]>) -> Answer<'_, Vec<StepResult>> {
+        Box::pin(self.inner.write(batch))
+    }
+}
+
+impl Own for PostgresStore {
+    fn try_own(&self, node: Node) -> Answer<'_, Owning> {
+        self.here(self.inner.member.join(&self.inner, node))
+    }
+
+    fn standing(&self) -> watch::Receiver<Standing> {
+        self.inner.member.standing()
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn may_begin(&self) -> bool {
+        self.inner.member.may_begin()
+    }
+
+    fn take(&self, shards: Arc<[Shard]>) -> Answer<'_, Vec<Shard>> {
+        self.here(async move { self.inner.member.take(&self.inner, &shards).await })
+    }
+
+    fn release(&self, shards: Arc<[Shard]>) -> Answer<'_, ()> {
+        self.here(async move { self.inner.member.release(&self.inner, &shards).await })
+    }
+
+    fn disown(&self) -> Answer<'_, ()> {
+        Box::pin(async {
+            self.inner.disown();
+            Ok(())
+        })
+    }
+
+    /// What is committed is where it is to rest.
+    fn flush(&self) -> Answer<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn is_overtaken(&self) -> bool {
+        self.inner.overtaken.load(Ordering::Relaxed)
+    }
+
+    fn owner(&self) -> Answer<'_, Option<Owner>> {
+        self.here(self.inner.member.owner(&self.inner))
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.inner.changes.told()
+    }
+}
+
+impl Tables for PostgresStore {
+    fn transact(&self, attempt: Arc<AttemptTransaction>) -> Answer<'_, Transacted> {
+        self.here(async move { self.inner.transact(&attempt).await })
+    }
+
+    fn on_tables(&self, access: Access, work: UserWork) -> Answer<'_, Result<(), Failure>> {
+        self.here(self.inner.on_tables(access, work))
+    }
+}
+
+impl Schedules for PostgresStore {
+    fn due_schedules(&self, now: Timestamp, limit: usize) -> Answer<'_, DueSchedules> {
+        self.here(
+            async move { read::due_schedules(self.pool(), &self.inner.scope(), now, limit).await },
+        )
+    }
+
+    fn waiting_schedules(&self, after: &str, limit: usize) -> Answer<'_, Vec<ScheduleRecord>> {
+        let after = after.to_string();
+        self.here(async move {
+            read::waiting_schedules(self.pool(), &self.inner.scope(), &after, limit).await
+        })
+    }
+
+    fn schedule(&self, id: &str) -> Answer<'_, Option<ScheduleRecord>> {
+        let id = id.to_string();
+        self.here(async move { read::schedule(self.pool(), &id).await })
+    }
+
+    fn schedules(&self, after: &str, limit: usize) -> Answer<'_, Vec<ScheduleRecord>> {
+        let after = after.to_string();
+        self.here(async move { read::schedules(self.pool(), &after, limit).await })
+    }
+}
+
+impl Inbox for PostgresStore {
+    fn inbox(&self, limit: usize) -> Answer<'_, Vec<InboxRow>> {
+        self.here(async move { read::inbox(self.pool(), &self.inner.scope(), limit).await })
+    }
+}
+
+impl Retain for PostgresStore {
+    fn delete_closed(&self, wanted: Deletion) -> Answer<'_, Deleted> {
+        self.here(async move { sweep::delete(self.pool(), &wanted).await })
+    }
+}
+
+impl Work for PostgresStore {
+    fn due_tasks(
+        &self,
+        runnable: Runnable,
+        before: Timestamp,
+        limit: usize,
+    ) -> Answer<'_, Vec<DueTask>> {
+        self.here(async move {
+            read::due_tasks(self.pool(), &self.inner.scope(), &runnable, before, limit).await
+        })
+    }
+
+    fn due_deadlines(&self, before: Timestamp, limit: usize) -> Answer<'_, Vec<DueDeadline>> {
+        self.here(async move {
+            read::due_deadlines(self.pool(), &self.inner.scope(), before, limit).await
+        })
+    }
+
+    fn due_messages(&self, before: Timestamp, limit: usize) -> Answer<'_, Vec<DueMessage>> {
+        self.here(async move {
+            read::due_messages(self.pool(), &self.inner.scope(), before, limit).await
+        })
+    }
+
+    fn abandoned(&self, node: &str, limit: usize) -> Answer<'_, Vec<TaskRow>> {
+        let node = node.to_string();
+        self.here(
+            async move { read::abandoned(self.pool(), &self.inner.scope(), &node, limit).await },
+        )
+    }
+
+    fn claim_shared(
+        &self,
+        node: &str,
+        runnable: Runnable,
+        now: Timestamp,
+        limit: usize,
+    ) -> Answer<'_, Vec<TaskRow>> {
+        let node = node.to_string();
+        self.here(async move {
+            let calls = read::shared_tasks(self.pool(), &node, &runnable, now, limit).await?;
+            self.inner.claim_shared(&node, &calls, now).await
+        })
+    }
+
+    fn claim_shared_call(
+        &self,
+        node: &str,
+        call: CallKey,
+        now: Timestamp,
+    ) -> Answer<'_, Option<TaskRow>> {
+        let node = node.to_string();
+        self.here(async move { Ok(self.inner.claim_shared(&node, &[call], now).await?.pop()) })
+    }
+
+    fn tasks_of(&self, calls: Arc<[CallKey]>) -> Answer<'_, Vec<TaskRow>> {
+        self.here(async move { read::tasks_of(self.pool(), &calls).await })
+    }
+
+    fn load_task(&self, call: CallKey) -> Answer<'_, Option<TaskRecord>> {
+        self.here(read::load_task(self.pool(), call))
+    }
+
+    fn load_run(&self, uid: Uid) -> Answer<'_, Option<RunRecord>> {
+        self.here(read::load_run(self.pool(), uid))
+    }
+
+    fn due_messages_of(&self, uid: Uid, before: Timestamp) -> Answer<'_, Vec<MessageRow>> {
+        self.here(read::due_messages_of(self.pool(), uid, before))
+    }
+
+    fn policy(&self, hash: &str) -> Answer<'_, Option<PolicyRow>> {
+        let hash = hash.to_string();
+        self.here(async move { read::policy(self.pool(), &hash).await })
+    }
+}
+
+impl Look for PostgresStore {
+    fn find(&self, id: &str) -> Answer<'_, Option<InstanceRow>> {
+        let id = id.to_string();
+        self.here(async move { read::find(self.pool(), &id).await })
+    }
+
+    fn find_request(&self, request_id: &str) -> Answer<'_, Option<InstanceRow>> {
+        let request = request_id.to_string();
+        self.here(async move { read::find_request(self.pool(), &request).await })
+    }
+
+    fn signalled(&self, id: &str, request_id: &str) -> Answer<'_, bool> {
+        let (id, request) = (id.to_string(), request_id.to_string());
+        self.here(async move { read::signalled(self.pool(), &id, &request).await })
+    }
+
+    fn instance(&self, uid: Uid) -> Answer<'_, Option<InstanceRow>> {
+        self.here(read::instance(self.pool(), uid))
+    }
+
+    fn closed(&self, uids: Arc<[Uid]>) -> Answer<'_, Vec<InstanceRow>> {
+        self.here(async move { read::closed(self.pool(), &uids).await })
+    }
+
+    fn missing(&self, uids: Arc<[Uid]>) -> Answer<'_, Vec<Uid>> {
+        self.here(async move { read::missing(self.pool(), &uids).await })
+    }
+
+    fn list(&self, filter: InstanceFilter) -> Answer<'_, Vec<InstanceRow>> {
+        self.here(async move { read::list(self.pool(), &filter).await })
+    }
+
+    fn history(&self, run: RunKey) -> Answer<'_, Vec<Event>> {
+        self.here(read::history(self.pool(), run))
+    }
+
+    fn attempts(&self, run: RunKey) -> Answer<'_, Vec<AttemptRow>> {
+        self.here(read::attempts(self.pool(), run))
+    }
+
+    fn tasks(&self, run: RunKey) -> Answer<'_, Vec<TaskRow>> {
+        self.here(read::tasks(self.pool(), run))
+    }
+
+    fn messages(&self, uid: Uid) -> Answer<'_, Vec<MessageRow>> {
+        self.here(read::messages(self.pool(), uid))
+    }
+
+    fn kv(&self, uid: Uid, key: &str) -> Answer<'_, Option<KvRow>> {
+        let key = key.to_string();
+        self.here(async move { read::kv(self.pool(), uid, &key).await })
+    }
+}

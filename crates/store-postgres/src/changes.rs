@@ -1,0 +1,261 @@
+//! Hears of the commits of others.
+//!
+//! Polling is the truth: every commit counts up its lane, so one look at the sum of all lanes but
+//! our own tells whether anybody has written. The pause between looks is short after news and grows
+//! to just under half a second. A notification is a hint that comes sooner: after a commit that
+//! concerns others a store says so on a connection of its own, which also listens. Poolers and
+//! distributed servers may lose the hint, and nothing is missed then.
+//!
+//! Both also tell when nodes come and go and shards are given up, so that whoever should have them
+//! takes them at once.
+//!
+//! The hint is not sent by the transaction that commits: PostgreSQL lets only one transaction with
+//! a notification commit at a time. It follows a moment later, one for many commits.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_postgres::{AsyncMessage, Client, Row};
+
+use crate::backoff::Backoff;
+use crate::connect::{Connector, Line};
+use crate::pool::Pool;
+use crate::statement::{Schema, Statement};
+
+/// The pause after news.
+const SOON: Duration = Duration::from_millis(20);
+/// The longest pause: with a beat every 1.4 seconds an idle node makes fewer than three statements
+/// a second.
+const IDLE: Duration = Duration::from_millis(480);
+/// The shortest pause, however many hints come.
+const AT_LEAST: Duration = Duration::from_millis(5);
+/// How many commits share a hint: all within this time.
+const TOGETHER: Duration = Duration::from_millis(5);
+
+/// Rows of the inbox come from those who have no lane.
+const LOOK: &str = "
+    SELECT count(*), coalesce(sum(n), 0)::bigint,
+           EXISTS (SELECT 1 FROM @inbox WHERE error IS NULL),
+           (SELECT count(*) FROM @node),
+           (SELECT count(*) FROM @shard WHERE owner IS NULL)
+    FROM @lane WHERE node <> $1";
+
+/// What tells this store about others, and others about this store.
+#[derive(Debug)]
+pub(crate) struct Changes {
+    told: watch::Sender<u64>,
+    /// A hint came.
+    hinted: Notify,
+    /// Something was committed that others want to hear of.
+    news: Notify,
+    /// Among it, that nodes or shards have moved.
+    moved: AtomicBool,
+    /// Others have moved nodes or shards.
+    moves: Notify,
+}
+
+impl Changes {
+    pub(crate) fn new() -> Self {
+        Changes {
+            told: watch::Sender::new(0),
+            hinted: Notify::new(),
+            news: Notify::new(),
+            moved: AtomicBool::new(false),
+            moves: Notify::new(),
+        }
+    }
+
+    /// What changes when somebody else has committed; what was seen by now is not news.
+    pub(crate) fn told(&self) -> watch::Receiver<u64> {
+        self.told.subscribe()
+    }
+
+    /// Lets others know soon.
+    pub(crate) fn tell(&self) {
+        self.news.notify_one();
+    }
+
+    /// Lets others know soon that nodes or shards have moved.
+    pub(crate) fn tell_moves(&self) {
+        self.moved.store(true, Ordering::Relaxed);
+        self.news.notify_one();
+    }
+
+    /// Ready when others have moved nodes or shards, or may have.
+    pub(crate) async fn moves(&self) {
+        self.moves.notified().await;
+    }
+
+    /// Lets the node here look who has what.
+    pub(crate) fn look_at_moves(&self) {
+        self.moves.notify_one();
+    }
+
+    /// Lets those know who wait for news here.
+    pub(crate) fn changed(&self) {
+        self.told.send_modify(|count| *count += 1);
+    }
+}
+
+/// What a look finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Found {
+    lanes: i64,
+    numbers: i64,
+    inbox: bool,
+    nodes: i64,
+    free: i64,
+}
+
+impl Found {
+    fn read(row: &Row) -> Option<Found> {
+        Some(Found {
+            lanes: row.try_get(0).ok()?,
+            numbers: row.try_get(1).ok()?,
+            inbox: row.try_get(2).ok()?,
+            nodes: row.try_get(3).ok()?,
+            free: row.try_get(4).ok()?,
+        })
+    }
+
+    /// What changes when somebody commits.
+    fn commits(&self) -> (i64, i64, bool) {
+        (self.lanes, self.numbers, self.inbox)
+    }
+
+    /// What changes when nodes come and go, and shards are given up and taken.
+    fn moves(&self) -> (i64, i64) {
+        (self.nodes, self.free)
+    }
+}
+
+/// Looks until the store is gone. Trouble is no news: the next look sees what this one did not.
+pub(crate) async fn look(changes: Arc<Changes>, pool: Arc<Pool>, writer: String) {
+    let (mut pause, mut seen): (Duration, Option<Found>) = (SOON, None);
+    loop {
+        let statement = Statement::rows("look for commits of others", LOOK).text(writer.as_str());
+        let found = pool.ask(statement).await.ok().and_then(|rows| Found::read(rows.first()?));
+        let both = found.zip(seen);
+        let news = both.is_some_and(|(found, seen)| found.commits() != seen.commits());
+        if both.is_some_and(|(found, seen)| found.moves() != seen.moves()) {
+            changes.look_at_moves();
+        }
+        seen = found.or(seen);
+        // A row that lies in the inbox is told of with every look, for as long as it lies there.
+        if news || found.is_some_and(|found| found.inbox) {
+            changes.changed();
+        }
+        pause = if news { SOON } else { (pause * 2).min(IDLE) };
+        sleep(AT_LEAST).await;
+        tokio::select! {
+            () = sleep(pause - AT_LEAST) => {}
+            () = changes.hinted.notified() => pause = SOON,
+        }
+    }
+}
+
+/// Listens, and sends hints, on a connection of its own, until the store is gone.
+pub(crate) async fn listen(
+    changes: Arc<Changes>,
+    connector: Connector,
+    schema: Schema,
+    writer: String,
+) {
+    let channel = Channel::new(&schema, writer);
+    let mut backoff = Backoff::default();
+    loop {
+        match connector.line().await {
+            Ok((client, line)) => {
+                backoff = Backoff::default();
+                hear(&changes, &channel, &client, line).await;
+                // Whatever was said meanwhile went unheard.
+                changes.hinted.notify_one();
+            }
+            Err(error) => tracing::debug!(%error, "nobody to listen to"),
+        }
+        backoff.wait().await;
+    }
+}
+
+/// Where hints are sent.
+struct Channel {
+    name: String,
+    writer: String,
+}
+
+/// What a hint says beside who sends it.
+const COMMITS: &str = "commits";
+const MOVES: &str = "moves";
+
+impl Channel {
+    fn new(schema: &Schema, writer: String) -> Self {
+        let name = format!("\"resurgam {}\"", schema.name().replace('"', "\"\""));
+        Channel { name, writer }
+    }
+
+    fn listen(&self) -> String {
+        format!("LISTEN {}", self.name)
+    }
+
+    /// Losing it in a crash loses nothing, so it need not wait for the disk.
+    fn notify(&self, what: &str) -> String {
+        let Channel { name, writer } = self;
+        format!(
+            "BEGIN; SET LOCAL synchronous_commit = off; NOTIFY {name}, '{writer} {what}'; COMMIT"
+        )
+    }
+}
+
+/// Drives a connection until it ends.
+async fn hear(changes: &Changes, channel: &Channel, client: &Client, mut line: Line) {
+    let mut speaking = pin!(speak(changes, channel, client));
+    poll_fn(|context| {
+        if speaking.as_mut().poll(context).is_ready() {
+            return Poll::Ready(());
+        }
+        while let Poll::Ready(message) = next(&mut line, context) {
+            match message {
+                Some(Ok(AsyncMessage::Notification(hint))) => {
+                    let (writer, what) = hint.payload().split_once(' ').unwrap_or_default();
+                    if writer != channel.writer {
+                        changes.hinted.notify_one();
+                        if what == MOVES {
+                            changes.look_at_moves();
+                        }
+                    }
+                }
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => return Poll::Ready(()),
+            }
+        }
+        Poll::Pending
+    })
+    .await;
+}
+
+fn next(
+    line: &mut Line,
+    context: &mut Context<'_>,
+) -> Poll<Option<Result<AsyncMessage, tokio_postgres::Error>>> {
+    match line {
+        Line::Plain(connection) => connection.poll_message(context),
+        Line::Tls(connection) => connection.poll_message(context),
+    }
+}
+
+/// Begins to listen, then passes on what is to be said; ends when the connection does.
+async fn speak(changes: &Changes, channel: &Channel, client: &Client) {
+    let mut said = client.batch_execute(&channel.listen()).await;
+    while said.is_ok() {
+        changes.news.notified().await;
+        sleep_until(Instant::now() + TOGETHER).await;
+        let moved = changes.moved.swap(false, Ordering::Relaxed);
+        said = client.batch_execute(&channel.notify(if moved { MOVES } else { COMMITS })).await;
+    }
+}

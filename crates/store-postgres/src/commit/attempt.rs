@@ -1,0 +1,64 @@
+//! The ledger: one row for each attempt that did not succeed at once, bounded for each call.
+//!
+//! Each row knows its place in the ledger of its call, so that neither adding one nor dropping the
+//! oldest ever counts rows: the ten-thousandth retry costs what the tenth did.
+
+use super::plan::Plan;
+use crate::encode::{prose, whole};
+use crate::statement::Statement;
+
+/// How many rows at the beginning of a call's ledger always stay: how trouble began is worth more
+/// than its middle.
+const FIRST: i64 = 10;
+
+/// Adds rows and drops what lies between the first ones and the last ones.
+const INSERT: &str = "
+    WITH new AS (
+        INSERT INTO @attempt (shard, uid, run, seq, place, name, attempt, outcome, started_at,
+                              ended_at, failure, delay_ms, why)
+        SELECT u.shard, u.uid, u.run, u.seq,
+               coalesce((SELECT max(a.place) FROM @attempt a WHERE a.shard = u.shard
+                         AND a.uid = u.uid AND a.run = u.run AND a.seq = u.seq), 0)
+               + row_number() OVER (PARTITION BY u.uid, u.run, u.seq ORDER BY u.nth),
+               u.name, u.attempt, u.outcome, u.started_at, u.ended_at, u.failure, u.delay_ms, u.why
+        FROM unnest($1::smallint[], $2::uuid[], $3::bigint[], $4::bigint[], $5::text[],
+                    $6::bigint[], $7::text[], $8::bigint[], $9::bigint[], $10::text[],
+                    $11::bigint[], $12::text[])
+             WITH ORDINALITY AS u(shard, uid, run, seq, name, attempt, outcome, started_at,
+                                  ended_at, failure, delay_ms, why, nth)
+        RETURNING shard, uid, run, seq, place),
+    last AS (SELECT shard, uid, run, seq, max(place) AS place FROM new
+             GROUP BY shard, uid, run, seq HAVING max(place) > $13::bigint)
+    DELETE FROM @attempt a USING last
+    WHERE a.shard = last.shard AND a.uid = last.uid AND a.run = last.run AND a.seq = last.seq
+      AND a.place > $14::bigint AND a.place <= last.place - $13::bigint + $14::bigint";
+
+/// Adds the statement for the ledger rows of a batch. `limit` is how many a call may have.
+pub(super) fn statements<'p>(plan: &'p Plan<'_>, limit: u32, add: &mut Vec<Statement<'p>>) {
+    let rows = || plan.attempts.iter();
+    if plan.attempts.is_empty() {
+        return;
+    }
+    let failure = |row: &&resurgam_store::rows::AttemptRow| {
+        let json = |failure| {
+            serde_json::to_string(failure).expect("a failure holds nothing that JSON cannot")
+        };
+        row.failure.as_ref().map(json)
+    };
+    add.push(
+        Statement::rows("add attempts to the ledger", INSERT)
+            .uids(rows().map(|row| row.call.run.uid))
+            .bigs(rows().map(|row| i64::from(row.call.run.run)))
+            .bigs(rows().map(|row| whole(row.call.seq.0)))
+            .texts(rows().map(|row| &*row.name))
+            .bigs(rows().map(|row| i64::from(row.attempt)))
+            .texts(rows().map(|row| row.outcome.name()))
+            .bigs(rows().map(|row| row.started_at.as_millis()))
+            .bigs(rows().map(|row| row.ended_at.as_millis()))
+            .maybe_texts(rows().map(failure))
+            .maybe_bigs(rows().map(|row| row.delay_ms.map(whole)))
+            .texts(rows().map(|row| prose(&row.why)))
+            .big(i64::from(limit).max(FIRST + 1))
+            .big(FIRST),
+    );
+}

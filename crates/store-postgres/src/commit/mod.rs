@@ -1,0 +1,75 @@
+//! Writing a batch of steps: one transaction in one round trip.
+//!
+//! `BEGIN`, the number of the batch, the fence, the statements and `COMMIT` are sent in one go and
+//! answered in one go. Everything that must hold is checked inside the database: where a count is
+//! short, a division by zero takes the transaction down, and the `COMMIT` that follows is a
+//! rollback. So the way of nearly every batch costs **one** round trip, however long it is.
+//!
+//! The plan behind that is hopeful: every id is free, every instance is open, every task is there.
+//! When the database disagrees nothing was written, and the batch goes the careful way, which costs
+//! **two** round trips more: look at everything the batch depends on, let `judge` decide step by
+//! step in memory what is a duplicate, what is closed and which row is to blame, then write what is
+//! left with the same checks. They fail only when somebody else was faster meanwhile; then it is
+//! done again.
+//!
+//! - `waves`, `wave`, `plan`: pure; group the changes of a batch into statements without losing its
+//!   order.
+//! - one file for each table: the statements.
+//! - `judge`, `look`: the careful way. `lane`: the numbered transaction and lost answers.
+//! - `transact`: attempts that write to the user's own tables. `shared`: claims of tasks that the
+//!   owner of a shard leaves to others.
+
+mod attempt;
+mod event;
+mod inbox;
+mod instance;
+mod judge;
+mod kv;
+pub(crate) mod lane;
+mod look;
+mod message;
+mod plan;
+mod policy;
+mod schedule;
+mod shared;
+mod task;
+mod transact;
+mod wave;
+mod waves;
+
+use plan::Plan;
+
+use crate::statement::Statement;
+
+/// The server's clock in microseconds, the same for all statements of a transaction.
+const NOW: &str = "(extract(epoch FROM now()) * 1000000)::bigint";
+
+/// A statement that must touch as many rows as its parameter of this number says.
+fn strict(sql: &str, parameter: u8) -> String {
+    format!(
+        "WITH done AS ({sql} RETURNING 1)
+         SELECT 1 / (count(*) = ${parameter}::bigint)::int FROM done"
+    )
+}
+
+/// The statements of a plan in the order in which they must be sent.
+fn statements<'p>(
+    plan: &'p Plan<'_>,
+    ledger_rows: u32,
+    known_policy: impl Fn(&str) -> bool,
+) -> Vec<Statement<'p>> {
+    let mut all = Vec::new();
+    instance::room(plan, &mut all);
+    event::statements(plan, &mut all);
+    for wave in plan.waves() {
+        instance::statements(wave, &mut all);
+        task::statements(wave, &mut all);
+        message::statements(wave, &mut all);
+        schedule::statements(wave, &mut all);
+        inbox::statements(wave, &mut all);
+    }
+    attempt::statements(plan, ledger_rows, &mut all);
+    kv::statements(plan, &mut all);
+    policy::statements(plan, known_policy, &mut all);
+    all
+}

@@ -1,0 +1,311 @@
+//! What a batch writes, grouped so that each group is one statement.
+//!
+//! Pure: it knows steps and no database. Whether a step is written at all is decided before it is
+//! added (see `judge`), or hoped for and checked inside the database.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use resurgam_core::event::Stored;
+use resurgam_core::{Event, RunKey, Shard, Uid};
+use resurgam_store::rows::{AttemptRow, InstanceRow, KvRow, Message, MessageRow};
+use resurgam_store::{
+    Birth, InboxWrite, InstanceWrite, MessageWrite, ScheduleWrite, Step, TaskWrite,
+};
+
+use super::message;
+use super::wave::{NewMessage, StatusWrite, Wave};
+use super::waves::Need::{Alone, Shared};
+use super::waves::{Thing, Waves};
+use crate::ownership::Fence;
+
+/// What a batch writes.
+#[derive(Default)]
+pub(crate) struct Plan<'b> {
+    waves: Waves<'b>,
+    placed: Vec<Wave<'b>>,
+    pub(crate) events: Vec<(RunKey, &'b Event, Stored)>,
+    pub(crate) policies: BTreeMap<&'b str, &'b str>,
+    pub(crate) attempts: Vec<&'b AttemptRow>,
+    pub(crate) kv: BTreeMap<(Uid, &'b str), &'b KvRow>,
+    /// How many signals may wait for an instance before the batch: fewer than this.
+    pub(crate) room: BTreeMap<Uid, i64>,
+    /// How many signals the batch sends to an instance so far.
+    signals: HashMap<Uid, i64>,
+    /// Shards whose owner alone may write what is written there.
+    pub(crate) owned: BTreeSet<Shard>,
+    /// Shards in which something starts or is told, which concerns their owner.
+    told: BTreeSet<Shard>,
+    /// Whether an instance ends, which concerns whoever waits for it.
+    ends: bool,
+    /// How many rows have an arrival so far.
+    arrivals: i64,
+}
+
+/// What becomes of an instance that a workflow starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Born {
+    /// It is written.
+    New,
+    /// It was written before.
+    Before,
+    /// Another one has its id.
+    IdTaken,
+}
+
+impl<'b> Plan<'b> {
+    /// Everything that a batch asks for, when nothing stands in its way.
+    pub(crate) fn hopeful(batch: &'b [Step]) -> Self {
+        let mut plan = Plan::default();
+        for step in batch {
+            plan.hopes_for_room(step);
+            let births: Vec<Born> = step.births.iter().map(|_| Born::New).collect();
+            plan.add(step, &births);
+        }
+        plan
+    }
+
+    /// The waves in order.
+    pub(crate) fn waves(&self) -> &[Wave<'b>] {
+        &self.placed
+    }
+
+    /// Whether others should hear of it. What an owner tells its own shards it knows already.
+    pub(crate) fn is_news(&self, fence: Option<&Fence>) -> bool {
+        let is_own = |shard: &Shard| fence.is_some_and(|fence| fence.has(*shard));
+        self.ends || !self.told.iter().all(is_own)
+    }
+
+    /// Adds a step that is written, with what becomes of the instances that it starts.
+    pub(crate) fn add(&mut self, step: &'b Step, births: &[Born]) {
+        if let Some(write) = &step.instance {
+            self.instance(write);
+        }
+        for (run, event) in &step.events {
+            self.owned.insert(run.uid.shard());
+            self.events.push((*run, event, event.kind.to_stored()));
+        }
+        self.policies.extend(step.policies.iter().map(|row| (&*row.hash, &*row.text)));
+        for write in &step.tasks {
+            self.task(write);
+        }
+        for (birth, born) in step.births.iter().zip(births) {
+            self.birth(birth, *born);
+        }
+        for write in &step.messages {
+            self.message(write);
+        }
+        for row in &step.attempts {
+            self.owned.insert(row.call.run.uid.shard());
+            self.attempts.push(row);
+        }
+        for row in &step.kv {
+            self.owned.insert(row.uid.shard());
+            self.kv.insert((row.uid, &row.key), row);
+        }
+        if let Some(write) = &step.schedule {
+            self.schedule(write);
+        }
+        if let Some(write) = &step.inbox {
+            self.inbox(write);
+        }
+    }
+
+    /// Lets a row of the inbox go that was taken before.
+    pub(crate) fn drop_repeated(&mut self, arrival: i64) {
+        let wave = self.waves.place(&[Alone(Thing::Inbox(arrival))]);
+        self.wave(wave).dropped.push(arrival);
+    }
+
+    /// What the steps before this one send takes room from it. That they may also make room is for
+    /// the careful way to see.
+    fn hopes_for_room(&mut self, step: &Step) {
+        if let Some(InstanceWrite::Open { uid, signals_below: Some(below) }) = &step.instance {
+            let sent = self.signals.get(uid).copied().unwrap_or_default();
+            let room = i64::try_from(*below).unwrap_or(i64::MAX).saturating_sub(sent);
+            let least = self.room.entry(*uid).or_insert(room);
+            *least = room.min(*least);
+        }
+    }
+
+    fn instance(&mut self, write: &'b InstanceWrite) {
+        match write {
+            InstanceWrite::Insert { row, replace_closed } => self.start(row, *replace_closed),
+            InstanceWrite::Open { uid, .. } => {
+                let wave = self.waves.place(&[Shared(Thing::Instance(*uid))]);
+                self.wave(wave).open.insert(*uid);
+            }
+            InstanceWrite::Continue { run, input } => {
+                self.owned.insert(run.uid.shard());
+                let needs = [Alone(Thing::Instance(run.uid)), Shared(Thing::Replacing)];
+                let wave = self.waves.place(&needs);
+                self.wave(wave).continued.push((*run, input));
+            }
+            InstanceWrite::Status { uid, status, outcome, compensation, error, closed_at } => {
+                self.owned.insert(uid.shard());
+                self.ends |= status.is_closed();
+                let needs = [Alone(Thing::Instance(*uid)), Shared(Thing::Replacing)];
+                let wave = self.waves.place(&needs);
+                self.wave(wave).statuses.push(StatusWrite {
+                    uid: *uid,
+                    status: *status,
+                    outcome: outcome.as_ref(),
+                    compensation: *compensation,
+                    error: error.as_deref(),
+                    closed_at: *closed_at,
+                });
+            }
+        }
+    }
+
+    fn start(&mut self, row: &'b InstanceRow, replace_closed: bool) {
+        self.told.insert(row.uid.shard());
+        let mut needs = vec![Alone(Thing::Instance(row.uid)), Alone(Thing::Id(&row.id))];
+        needs.extend(row.request_id.as_deref().map(|request| Alone(Thing::Request(request))));
+        needs.extend(replace_closed.then_some(Alone(Thing::Replacing)));
+        let (wave, arrival) = (self.waves.place(&needs), self.arrival());
+        let wave = self.wave(wave);
+        wave.released.extend(replace_closed.then_some(&*row.id));
+        wave.started.push((arrival, row));
+    }
+
+    fn birth(&mut self, birth: &'b Birth, born: Born) {
+        match (born, &birth.otherwise) {
+            (Born::New, _) => {
+                self.start(&birth.row, birth.replace_closed);
+                self.tell(&birth.start);
+            }
+            (Born::IdTaken, Some(otherwise)) => self.tell(otherwise),
+            (Born::Before | Born::IdTaken, _) => {}
+        }
+    }
+
+    fn task(&mut self, write: &'b TaskWrite) {
+        let (run, call) = match write {
+            TaskWrite::Insert(row) | TaskWrite::Update(row) | TaskWrite::Amend(row) => {
+                (row.call.run, Some(row.call))
+            }
+            TaskWrite::Delete(call) | TaskWrite::Discard(call) => (call.run, Some(*call)),
+            TaskWrite::DeleteAll(run) => (*run, None),
+        };
+        self.owned.insert(run.uid.shard());
+        let wave = match call {
+            Some(call) => self.waves.place(&[Alone(Thing::Call(call)), Shared(Thing::Tasks(run))]),
+            None => self.waves.place(&[Alone(Thing::Tasks(run))]),
+        };
+        let wave = self.wave(wave);
+        match write {
+            TaskWrite::Insert(row) => wave.task_inserts.push(row),
+            TaskWrite::Update(row) => wave.task_updates.push(row),
+            TaskWrite::Amend(row) => wave.task_amends.push(row),
+            TaskWrite::Delete(call) => wave.task_deletes.push(*call),
+            TaskWrite::Discard(call) => wave.task_discards.push(*call),
+            TaskWrite::DeleteAll(run) => wave.task_runs.push(*run),
+        }
+    }
+
+    fn message(&mut self, write: &'b MessageWrite) {
+        match write {
+            MessageWrite::Insert(row) => self.tell(row),
+            MessageWrite::InsertIfOpen(row) => self.tell_if_open(row),
+            MessageWrite::Delete { uid, id } => {
+                let wave = self.one_message(*uid, id);
+                self.wave(wave).message_deletes.push((*uid, id));
+            }
+            MessageWrite::Defer { uid, id } => {
+                let wave = self.one_message(*uid, id);
+                self.wave(wave).message_defers.push((*uid, id));
+            }
+            MessageWrite::DeleteRun(run) => {
+                let wave = self.all_messages(run.uid);
+                self.wave(wave).message_runs.push(*run);
+            }
+            MessageWrite::Park(uid) => {
+                let wave = self.all_messages(*uid);
+                self.wave(wave).parked.push((*uid, true));
+            }
+            MessageWrite::Unpark(uid) => {
+                let wave = self.all_messages(*uid);
+                self.wave(wave).parked.push((*uid, false));
+            }
+        }
+    }
+
+    fn one_message(&mut self, uid: Uid, id: &'b str) -> usize {
+        self.owned.insert(uid.shard());
+        self.waves.place(&[Alone(Thing::Message(uid, id)), Shared(Thing::Messages(uid))])
+    }
+
+    fn all_messages(&mut self, uid: Uid) -> usize {
+        self.owned.insert(uid.shard());
+        self.waves.place(&[Alone(Thing::Messages(uid))])
+    }
+
+    /// The same message twice in one statement is no trouble: the first counts.
+    fn tell(&mut self, row: &'b MessageRow) {
+        let needs = [Shared(Thing::Message(row.uid, &row.id)), Shared(Thing::Messages(row.uid))];
+        let wave = self.waves.place(&needs);
+        let new = self.new_message(row);
+        self.wave(wave).message_inserts.push(new);
+    }
+
+    fn tell_if_open(&mut self, row: &'b MessageRow) {
+        let needs = [
+            Alone(Thing::Message(row.uid, &row.id)),
+            Shared(Thing::Messages(row.uid)),
+            Shared(Thing::Instance(row.uid)),
+        ];
+        let wave = self.waves.place(&needs);
+        let new = self.new_message(row);
+        self.wave(wave).message_inserts_if_open.push(new);
+    }
+
+    fn new_message(&mut self, row: &'b MessageRow) -> NewMessage<'b> {
+        self.told.insert(row.uid.shard());
+        if let Message::Signal { .. } = &row.body {
+            *self.signals.entry(row.uid).or_default() += 1;
+        }
+        let (run, stored) = message::stored(&row.body);
+        NewMessage { arrival: self.arrival(), row, run, stored }
+    }
+
+    fn schedule(&mut self, write: &'b ScheduleWrite) {
+        self.told.insert(Shard::of_id(write.id()));
+        let wave = self.waves.place(&[Alone(Thing::Schedule(write.id()))]);
+        let wave = self.wave(wave);
+        match write {
+            ScheduleWrite::Insert(row) => wave.schedule_inserts.push(row),
+            ScheduleWrite::Update { row, revision } => wave.schedule_updates.push((row, *revision)),
+            ScheduleWrite::Delete { id } => wave.schedule_deletes.push(id),
+        }
+    }
+
+    fn inbox(&mut self, write: &'b InboxWrite) {
+        match write {
+            InboxWrite::Take { row, at } => {
+                let needs = [Alone(Thing::Inbox(row.arrival)), Shared(Thing::Seen)];
+                let wave = self.waves.place(&needs);
+                self.wave(wave).taken.push((row, *at));
+            }
+            InboxWrite::Refuse { arrival, error } => {
+                let wave = self.waves.place(&[Alone(Thing::Inbox(*arrival))]);
+                self.wave(wave).refused.push((*arrival, error));
+            }
+            InboxWrite::Forget { before } => {
+                let wave = self.waves.place(&[Alone(Thing::Seen)]);
+                self.wave(wave).forgotten = Some(*before);
+            }
+        }
+    }
+
+    fn arrival(&mut self) -> i64 {
+        self.arrivals += 1;
+        self.arrivals
+    }
+
+    fn wave(&mut self, number: usize) -> &mut Wave<'b> {
+        if self.placed.len() <= number {
+            self.placed.resize_with(number + 1, Wave::default);
+        }
+        &mut self.placed[number]
+    }
+}

@@ -1,0 +1,71 @@
+//! Claims of tasks whose shard another node holds, which does not serve their queue.
+//!
+//! It is the one change of a task that somebody else than the holder makes. While it is made the
+//! shard cannot change hands, so that no holder that serves the queue claims the same task; who
+//! wants the same one skips it. As with every commit the answer may be lost, and the number of the
+//! lane says then whether the claims are there: one that nobody knows of would never be run.
+
+use resurgam_core::{CallKey, Timestamp};
+use resurgam_store::rows::{Claim, TaskRow};
+use resurgam_store::{Error, Result};
+
+use super::lane::{Fate, Lane, alive, refused};
+use super::plan::Plan;
+use super::task;
+use crate::decode::{self, TASK};
+use crate::statement::Statement;
+
+const FREE: &str = "
+    JOIN unnest($1::smallint[], $2::uuid[], $3::bigint[], $4::bigint[]) AS u(shard, uid, run, seq)
+      ON t.shard = u.shard AND t.uid = u.uid AND t.run = u.run AND t.seq = u.seq
+    JOIN @shard s ON s.shard = t.shard
+    JOIN @node n ON n.node = s.owner
+    WHERE t.claimed_by IS NULL AND t.bad IS NULL AND n.node <> $5
+      AND n.queues IS NOT NULL AND NOT t.queue = ANY(n.queues)
+    ORDER BY t.priority DESC, t.wake_at, t.uid, t.seq
+    FOR SHARE OF s FOR UPDATE OF t SKIP LOCKED";
+
+impl Lane {
+    /// Claims those of these tasks that are still free, for a node that is alive.
+    pub(crate) async fn claim_shared(
+        &mut self,
+        node: &str,
+        calls: &[CallKey],
+        now: Timestamp,
+    ) -> Result<Vec<TaskRow>> {
+        let client = self.ready().await?;
+        let mut before = self.before(&Plan::default(), None)?;
+        before.push(alive(node));
+        let sql = format!("SELECT {TASK} FROM (SELECT t.* FROM @task t {FREE}) AS free");
+        let free = Statement::rows("lock tasks", sql).calls(calls.iter().copied()).text(node);
+        let (client, rows) = self.ask_inside(client, &before, &[free]).await?;
+        // One that cannot be read is left for the holder, which sets it aside.
+        let free = rows.iter().flatten().filter_map(|row| decode::task(row).ok());
+        let claimed: Vec<TaskRow> = free.map(|task| claim(task, node, now)).collect();
+        if claimed.is_empty() {
+            self.roll_back(Some(client)).await;
+            return Ok(Vec::new());
+        }
+        self.doubt = true;
+        let rows: Vec<&TaskRow> = claimed.iter().collect();
+        let ending = self.transaction(&client, None, &[&task::update(&rows)]).await;
+        match self.ended(client, ending, &mut false).await? {
+            Some(Fate::Written) => {
+                self.shared.counters.add(claimed.len() as u64);
+                Ok(claimed)
+            }
+            Some(Fate::Refused(part, error)) => Err(refused(part, error)),
+            None => Err(Error::transient("claim tasks: the connection ended before the commit")),
+        }
+    }
+}
+
+/// The next attempt of a task is a node's.
+fn claim(mut task: TaskRow, node: &str, now: Timestamp) -> TaskRow {
+    task.attempt = task.attempt.saturating_add(1);
+    task.progress.first_started.get_or_insert(now);
+    task.deadline_at = None;
+    let token = fastrand::u64(1..);
+    task.claim = Some(Claim { node: node.to_string(), token, started_at: now });
+    task
+}

@@ -1,0 +1,101 @@
+//! Tasks: a change must find exactly the row it means, unless it says that it may be gone.
+
+use resurgam_store::rows::TaskRow;
+
+use super::strict;
+use super::wave::Wave;
+use crate::encode::{encoding, millis, progress, text, token, whole};
+use crate::statement::Statement;
+
+/// All columns, as arrays under these numbers.
+const ROWS: &str = "unnest($1::smallint[], $2::uuid[], $3::bigint[], $4::bigint[], $5::text[],
+                $6::text[], $7::text[], $8::integer[], $9::text[], $10::bigint[], $11::bigint[],
+                $12::text[], $13::bigint[], $14::bigint[], $15::text[], $16::text[], $17::text[],
+                $18::bigint[], $19::bigint[])";
+
+const COLUMNS: &str = "shard, uid, run, seq, name, queue, lane, priority, policy, attempt, wake_at,
+                claimed_by, token, started_at, progress, encoding, heartbeat, heartbeat_at, deadline_at";
+
+/// Whatever is written now can be read, so an older mark goes.
+const UPDATE: &str = "
+    UPDATE @task t SET name = u.name, queue = u.queue, lane = u.lane, priority = u.priority,
+                       policy = u.policy, attempt = u.attempt, wake_at = u.wake_at,
+                       claimed_by = u.claimed_by, token = u.token, started_at = u.started_at,
+                       progress = u.progress, encoding = u.encoding, heartbeat = u.heartbeat,
+                       heartbeat_at = u.heartbeat_at, deadline_at = u.deadline_at, bad = NULL";
+
+const DELETE: &str = "
+    DELETE FROM @task t
+    USING unnest($1::smallint[], $2::uuid[], $3::bigint[], $4::bigint[]) AS u(shard, uid, run, seq)
+    WHERE t.shard = u.shard AND t.uid = u.uid AND t.run = u.run AND t.seq = u.seq";
+
+const DELETE_RUNS: &str = "
+    DELETE FROM @task t USING unnest($1::smallint[], $2::uuid[], $3::bigint[]) AS u(shard, uid, run)
+    WHERE t.shard = u.shard AND t.uid = u.uid AND t.run = u.run";
+
+/// Adds the statements for the tasks of a wave.
+pub(super) fn statements<'p>(wave: &'p Wave<'_>, add: &mut Vec<Statement<'p>>) {
+    if !wave.task_deletes.is_empty() {
+        let delete = Statement::rows("delete tasks", strict(DELETE, 5));
+        let deletes = &wave.task_deletes;
+        add.push(delete.calls(deletes.iter().copied()).big(whole(deletes.len() as u64)));
+    }
+    if !wave.task_discards.is_empty() {
+        let discard = Statement::rows("discard tasks", DELETE);
+        add.push(discard.calls(wave.task_discards.iter().copied()));
+    }
+    if !wave.task_runs.is_empty() {
+        let runs = || wave.task_runs.iter();
+        let delete = Statement::rows("delete the tasks of runs", DELETE_RUNS);
+        let delete = delete.uids(runs().map(|run| run.uid));
+        add.push(delete.bigs(runs().map(|run| i64::from(run.run))));
+    }
+    if !wave.task_updates.is_empty() {
+        add.push(update(&wave.task_updates));
+    }
+    if !wave.task_amends.is_empty() {
+        add.push(rows(Statement::rows("amend tasks", update_sql()), &wave.task_amends));
+    }
+    if !wave.task_inserts.is_empty() {
+        let sql = format!("INSERT INTO @task ({COLUMNS}) SELECT * FROM {ROWS}");
+        add.push(rows(Statement::rows("insert tasks", sql), &wave.task_inserts));
+    }
+}
+
+/// Changes tasks that must all be there.
+pub(super) fn update<'p>(tasks: &'p [&TaskRow]) -> Statement<'p> {
+    let update = Statement::rows("update tasks", strict(&update_sql(), 20));
+    rows(update, tasks).big(whole(tasks.len() as u64))
+}
+
+fn update_sql() -> String {
+    format!(
+        "{UPDATE} FROM {ROWS} AS u({COLUMNS})
+         WHERE t.shard = u.shard AND t.uid = u.uid AND t.run = u.run AND t.seq = u.seq"
+    )
+}
+
+fn rows<'p>(statement: Statement<'p>, rows: &'p [&TaskRow]) -> Statement<'p> {
+    let rows = || rows.iter();
+    let claim = || rows().map(|row| row.claim.as_ref());
+    let heartbeat = || rows().map(|row| row.heartbeat.as_ref());
+    statement
+        .uids(rows().map(|row| row.call.run.uid))
+        .bigs(rows().map(|row| i64::from(row.call.run.run)))
+        .bigs(rows().map(|row| whole(row.call.seq.0)))
+        .texts(rows().map(|row| &*row.name))
+        .texts(rows().map(|row| &*row.queue))
+        .texts(rows().map(|row| &*row.lane))
+        .ints(rows().map(|row| row.priority))
+        .texts(rows().map(|row| &*row.policy))
+        .bigs(rows().map(|row| i64::from(row.attempt)))
+        .bigs(rows().map(|row| row.wake_at.as_millis()))
+        .maybe_texts(claim().map(|claim| claim.map(|claim| &*claim.node)))
+        .maybe_bigs(claim().map(|claim| claim.map(|claim| token(claim.token))))
+        .maybe_bigs(claim().map(|claim| claim.map(|claim| claim.started_at.as_millis())))
+        .texts(rows().map(|row| progress(&row.progress)))
+        .maybe_texts(heartbeat().map(|heartbeat| heartbeat.map(|said| encoding(&said.details))))
+        .maybe_texts(heartbeat().map(|heartbeat| heartbeat.map(|said| text(&said.details))))
+        .maybe_bigs(heartbeat().map(|heartbeat| heartbeat.map(|said| said.at.as_millis())))
+        .maybe_bigs(rows().map(|row| millis(row.deadline_at)))
+}

@@ -1,0 +1,49 @@
+//! Resurgam on PostgreSQL, for workflows that many processes work on.
+//!
+//! [`PostgresStore`] keeps the promises of [`resurgam_store`]. How it works:
+//!
+//! - A batch is one transaction in one round trip (`commit/`, a file for each table), on one of a
+//!   few connections, the lanes. Batches of a lane are numbered, so that a lost answer is resolved
+//!   and not guessed.
+//! - Other connections read (`pool`, `read/`), one round trip for each read.
+//! - Instances belong to shards and shards to nodes: `ownership` says who is alive and who has
+//!   what. Every commit of an owner is refused once another node has taken the shard.
+//! - `changes` hears of the commits of others: by polling, and sooner by notifications.
+//! - `connect`, `connect/tls` and `migrate` refuse what is not ours, too old or newer than we are;
+//!   `trouble` says in one table what PostgreSQL's errors mean; `aside` keeps rows that cannot be
+//!   read out of the way.
+//!
+//! Nothing is left behind in a session: statements have no names, settings end with their
+//! transaction, there are no session locks. A pooler in transaction mode may stand between; give
+//! [`Options::listen_url`] the server itself then.
+//!
+//! The tables are described in `schema.sql`, for people too: anybody may read them while nodes
+//! work.
+//!
+//! Not here: what an owner does with the rows, and when it takes or gives up a shard. That is the
+//! worker's.
+
+mod aside;
+mod backoff;
+mod calls;
+mod changes;
+mod commit;
+mod connect;
+mod decode;
+mod encode;
+mod guest;
+mod lanes;
+mod migrate;
+mod options;
+mod ownership;
+mod pool;
+mod read;
+mod statement;
+mod store;
+mod sweep;
+mod trouble;
+
+pub use aside::BadRow;
+pub use guest::PostgresWork;
+pub use options::Options;
+pub use store::{Commits, PostgresStore};

@@ -1,0 +1,73 @@
+//! The beat of a node: it shows that it is alive for as long as its right is held, then it leaves.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::member::Beat;
+use crate::store::Inner;
+
+/// How often a node looks while shards should move, when nobody tells it.
+const MOVING: Duration = Duration::from_millis(100);
+
+/// How often a node with this lease beats, often enough that a few lost beats kill nobody.
+fn beat_every(lease: Duration) -> Duration {
+    lease / 7
+}
+
+/// How long one beat may take: then the next one gets another connection.
+fn longest_beat(lease: Duration) -> Duration {
+    lease / 4
+}
+
+/// Beats until the node leaves, or is no node any more.
+pub(super) async fn live(store: Weak<Inner>, node: String) {
+    loop {
+        let Some(inner) = store.upgrade() else { return };
+        let (changes, pause) = (inner.changes.clone(), pause(&inner));
+        // Nothing of the store is held meanwhile, so that dropping it ends this.
+        drop(inner);
+        tokio::select! {
+            () = changes.moves() => {}
+            () = sleep(pause) => {}
+        }
+        let Some(inner) = store.upgrade() else { return };
+        if !beat(&inner, &node).await {
+            return;
+        }
+    }
+}
+
+fn pause(inner: &Inner) -> Duration {
+    let every = beat_every(inner.member.lease);
+    let every = if inner.member.is_moving() { MOVING.min(every) } else { every };
+    let until = inner.member.may_begin_until().map(Instant::from_std);
+    let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+    left.filter(|left| !left.is_zero()).map_or(every, |left| left.min(every))
+}
+
+/// One beat. False when it was the last.
+async fn beat(inner: &Arc<Inner>, node: &str) -> bool {
+    let member = &inner.member;
+    let by = Instant::now() + longest_beat(member.lease);
+    // Not past the time at which nothing may begin any more: that must be said in time, also when
+    // nobody answers.
+    let until = member.may_begin_until().map(Instant::from_std);
+    let by = until.filter(|until| *until > Instant::now()).map_or(by, |until| until.min(by));
+    member.say_may_begin();
+    let beaten = timeout_at(by, member.beat(inner, node)).await;
+    member.say_may_begin();
+    match beaten {
+        Ok(Ok(Beat::Alive)) => return true,
+        Ok(Ok(Beat::Over)) => return false,
+        Ok(Ok(Beat::Overtaken)) => {
+            tracing::warn!(node, "others took this node for dead, or have shards of it");
+            inner.is_overtaken_by_others();
+            return false;
+        }
+        Ok(Err(error)) => tracing::warn!(%error, "a beat did not get through"),
+        Err(_) => tracing::warn!(node, "a beat was not answered"),
+    }
+    !inner.is_closed()
+}

@@ -1,0 +1,172 @@
+//! The statements about nodes and shards. Each is one statement and one transaction. Those that
+//! wait for commits of others do not wait long: they are tried again.
+
+use resurgam_core::{Shard, Timestamp};
+use resurgam_store::rows::Owner;
+use resurgam_store::{Error, Node, Result};
+use tokio_postgres::Row;
+
+use crate::decode::{Decoded, Unreadable, get};
+use crate::pool::Pool;
+use crate::statement::Statement;
+
+/// A node that works.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct NodeRow {
+    /// Its name, which nobody had before.
+    pub(super) node: String,
+    /// What it raises to show that it is alive.
+    pub(super) beat: i64,
+    /// The id of its process.
+    pub(super) pid: u32,
+    /// The name of its program.
+    pub(super) program: String,
+    /// Since when, by the clock of the database.
+    pub(super) started_at: Timestamp,
+}
+
+/// Who is there, and who has what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct View {
+    /// The nodes, dead ones too.
+    pub(super) nodes: Vec<NodeRow>,
+    /// Every shard with its owner and its epoch.
+    pub(super) shards: Vec<(Shard, Option<String>, i64)>,
+}
+
+impl From<&NodeRow> for Owner {
+    fn from(row: &NodeRow) -> Owner {
+        let NodeRow { node, pid, program, started_at, .. } = row.clone();
+        Owner { node, pid, program, since: started_at }
+    }
+}
+
+const JOIN: &str = "
+    INSERT INTO @node (node, beat, queues, started_at, pid, program)
+    VALUES ($1, 0, $2, (extract(epoch FROM now()) * 1000)::bigint, $3, $4)
+    ON CONFLICT (node) DO UPDATE SET beat = @node.beat + 1, started_at = excluded.started_at";
+
+/// Beats and looks in one statement, for an idle node should hardly be felt: the row without a name
+/// tells whether the beat found its node, and who has which shard; the others are the nodes.
+const LOOK: &str = "
+    WITH beaten AS (UPDATE @node SET beat = beat + 1 WHERE node = $1 RETURNING 1)
+    SELECT NULL::text, (SELECT count(*) FROM beaten), NULL::bigint, NULL::text, NULL::bigint,
+           array_agg(owner ORDER BY shard), array_agg(epoch ORDER BY shard)
+    FROM @shard
+    UNION ALL
+    SELECT node, beat, pid, program, started_at, NULL::text[], NULL::bigint[] FROM @node";
+
+/// Waits for commits of the owner before, in the order in which commits lock. What somebody has
+/// taken meanwhile is theirs, and who was taken for dead takes nothing. What is the node's own may
+/// be taken once more: the answer of the first time may have been lost.
+const TAKE: &str = "
+    WITH free AS (
+        SELECT s.shard FROM @shard s
+        WHERE s.shard = ANY($2)
+          AND (s.owner IS NULL OR s.owner = $1
+               OR NOT EXISTS (SELECT 1 FROM @node n WHERE n.node = s.owner))
+          AND EXISTS (SELECT 1 FROM @node n WHERE n.node = $1)
+        ORDER BY s.shard FOR UPDATE OF s)
+    UPDATE @shard s SET owner = $1, epoch = s.epoch + 1 FROM free WHERE s.shard = free.shard
+    RETURNING s.shard, s.epoch";
+
+const RELEASE: &str = "UPDATE @shard SET owner = NULL WHERE owner = $1 AND shard = ANY($2)";
+
+const LEAVE: &str = "
+    WITH released AS (UPDATE @shard SET owner = NULL WHERE owner = $1)
+    DELETE FROM @node WHERE node = $1";
+
+/// Only when it has not moved since it was seen to stand still.
+const BURY: &str = "
+    WITH dead AS (
+        DELETE FROM @node n USING unnest($1::text[], $2::bigint[]) AS u(node, beat)
+        WHERE n.node = u.node AND n.beat = u.beat RETURNING n.node)
+    UPDATE @shard s SET owner = NULL FROM dead WHERE s.owner = dead.node";
+
+/// Writes the row of a node that begins to work.
+pub(super) async fn join(pool: &Pool, node: &Node) -> Result<()> {
+    let program = std::env::args().next().unwrap_or_default();
+    let program = program.rsplit(['/', '\\']).next().unwrap_or_default().to_string();
+    let join = Statement::rows("register a node", JOIN)
+        .text(node.name.as_str())
+        .names(&node.queues)
+        .big(i64::from(std::process::id()))
+        .text(program);
+    pool.ask(join).await.map(drop)
+}
+
+/// Raises a node's beat, and tells who is there and who has what; false when somebody has removed
+/// its row.
+pub(super) async fn beat(pool: &Pool, node: &str) -> Result<(bool, View)> {
+    view(&pool.ask(Statement::rows("beat", LOOK).maybe_text(Some(node))).await?)
+}
+
+/// Who is there, and who has what.
+pub(super) async fn look(pool: &Pool) -> Result<View> {
+    let look = Statement::rows("look who works on what", LOOK).maybe_text(None::<&str>);
+    Ok(view(&pool.ask(look).await?)?.1)
+}
+
+fn view(rows: &[Row]) -> Result<(bool, View)> {
+    let what = "look who works on what";
+    let unreadable = |why: Unreadable| Error::data(what).because(why);
+    let is_node = |row: &&Row| row.try_get::<_, Option<&str>>(0).is_ok_and(|node| node.is_some());
+    let Some(shards) = rows.iter().find(|row| !is_node(row)) else {
+        return Err(Error::transient(format!("{what}: no answer")));
+    };
+    let nodes =
+        rows.iter().filter(is_node).map(node).collect::<Decoded<_>>().map_err(unreadable)?;
+    let beaten = get::<i64>(shards, 1).map_err(unreadable)? == 1;
+    let shards = shards_of(shards).map_err(unreadable)?;
+    Ok((beaten, View { nodes, shards }))
+}
+
+/// Takes shards that are free; those that were got, with their new epochs.
+pub(super) async fn take(pool: &Pool, node: &str, shards: &[Shard]) -> Result<Vec<(Shard, i64)>> {
+    let take = Statement::rows("take shards", TAKE).text(node).shards(numbers(shards));
+    let rows = pool.change(&[take]).await?.pop().unwrap_or_default();
+    let taken = |row: &Row| Ok((Shard(get::<i16>(row, 0)?.cast_unsigned()), get(row, 1)?));
+    let taken: Decoded<Vec<(Shard, i64)>> = rows.iter().map(taken).collect();
+    taken.map_err(|why| Error::data("take shards").because(why))
+}
+
+/// Gives shards up, so that anybody may take them at once.
+pub(super) async fn release(pool: &Pool, node: &str, shards: &[Shard]) -> Result<()> {
+    let release = Statement::rows("release shards", RELEASE).text(node).shards(numbers(shards));
+    pool.change(&[release]).await.map(drop)
+}
+
+/// Removes a node that stops, and gives up everything it had.
+pub(super) async fn leave(pool: &Pool, node: &str) -> Result<()> {
+    let leave = Statement::rows("release all shards of a node", LEAVE).text(node);
+    pool.change(&[leave]).await.map(drop)
+}
+
+/// Removes nodes that are dead, and gives up everything they had.
+pub(super) async fn bury(pool: &Pool, dead: &[&NodeRow]) -> Result<()> {
+    let bury = Statement::rows("remove nodes that are dead", BURY)
+        .texts(dead.iter().map(|row| row.node.as_str()))
+        .bigs(dead.iter().map(|row| row.beat));
+    pool.change(&[bury]).await.map(drop)
+}
+
+fn numbers(shards: &[Shard]) -> impl Iterator<Item = i16> {
+    shards.iter().map(|shard| shard.0.cast_signed())
+}
+
+fn node(row: &Row) -> Decoded<NodeRow> {
+    Ok(NodeRow {
+        node: get(row, 0)?,
+        beat: get(row, 1)?,
+        pid: u32::try_from(get::<i64>(row, 2)?).unwrap_or_default(),
+        program: get(row, 3)?,
+        started_at: Timestamp::from_millis(get(row, 4)?),
+    })
+}
+
+fn shards_of(row: &Row) -> Decoded<Vec<(Shard, Option<String>, i64)>> {
+    let owners: Option<Vec<Option<String>>> = get(row, 5)?;
+    let epochs: Option<Vec<i64>> = get(row, 6)?;
+    let both = owners.unwrap_or_default().into_iter().zip(epochs.unwrap_or_default());
+    Ok(Shard::all().zip(both).map(|(shard, (owner, epoch))| (shard, owner, epoch)).collect())
+}

@@ -1,0 +1,120 @@
+//! Who should have which shards: everybody as many as everybody else.
+//!
+//! Pure. Every node decides for itself, from the same rows, what it takes and what it gives up. It
+//! takes only what is free and gives up only what it has too much of, so no two nodes ever argue
+//! about a shard, and one that changes its owner does so for a reason. When two nodes see different
+//! rows, both may reach for the same free shard; the epoch lets one of them have it.
+
+use resurgam_core::Shard;
+
+/// What a node should do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Moves {
+    /// Shards to take, which are free.
+    pub(super) take: Vec<Shard>,
+    /// Shards to give up, of which it has too many.
+    pub(super) release: Vec<Shard>,
+}
+
+/// What `me` should do. `live` are the nodes that are alive, with `me` among them.
+pub(super) fn spread(me: &str, live: &[&str], owners: &[(Shard, Option<&str>)]) -> Moves {
+    let mut nodes: Vec<&str> = live.to_vec();
+    nodes.sort_unstable();
+    nodes.dedup();
+    let Some(rank) = nodes.iter().position(|node| *node == me) else { return Moves::default() };
+    let share = owners.len() / nodes.len() + usize::from(rank < owners.len() % nodes.len());
+
+    let of_me = |owner: &Option<&str>| *owner == Some(me);
+    let mine: Vec<Shard> =
+        owners.iter().filter(|(_, owner)| of_me(owner)).map(|(shard, _)| *shard).collect();
+    if mine.len() > share {
+        return Moves { release: mine[share..].to_vec(), take: Vec::new() };
+    }
+    let is_free = |owner: &Option<&str>| owner.is_none_or(|owner| !nodes.contains(&owner));
+    let mut free: Vec<Shard> =
+        owners.iter().filter(|(_, owner)| is_free(owner)).map(|(shard, _)| *shard).collect();
+    if !free.is_empty() {
+        // Everybody begins somewhere else, so that few reach for the same one.
+        let begin = rank * free.len() / nodes.len();
+        free.rotate_left(begin);
+    }
+    free.truncate(share - mine.len());
+    Moves { take: free, release: Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// A deployment in which every node moves in turn until nobody moves any more.
+    struct Deployment {
+        owners: Vec<Option<&'static str>>,
+        moved: usize,
+    }
+
+    impl Deployment {
+        fn new() -> Self {
+            Deployment { owners: vec![None; 256], moved: 0 }
+        }
+
+        /// The live nodes settle; how many shards each has, and how many changed hands.
+        fn settle(&mut self, live: &[&'static str]) -> (BTreeMap<&'static str, usize>, usize) {
+            self.moved = 0;
+            for _ in 0..4 {
+                live.iter().for_each(|node| self.turn(node, live));
+            }
+            let mut counts = BTreeMap::new();
+            for owner in self.owners.iter().flatten() {
+                *counts.entry(*owner).or_default() += 1;
+            }
+            (counts, self.moved)
+        }
+
+        fn turn(&mut self, me: &'static str, live: &[&'static str]) {
+            let owners: Vec<(Shard, Option<&str>)> =
+                Shard::all().zip(self.owners.iter().copied()).collect();
+            let moves = spread(me, live, &owners);
+            for shard in moves.release {
+                self.owners[usize::from(shard.0)] = None;
+            }
+            for shard in moves.take {
+                self.owners[usize::from(shard.0)] = Some(me);
+                self.moved += 1;
+            }
+        }
+    }
+
+    #[test]
+    fn shards_are_spread_evenly_while_nodes_join_leave_and_die() {
+        let mut all = Deployment::new();
+        assert_eq!(all.settle(&["a"]), (BTreeMap::from([("a", 256)]), 256));
+        assert_eq!(all.settle(&["a"]).1, 0);
+        // Only what the new one gets moves.
+        let two = BTreeMap::from([("a", 128), ("b", 128)]);
+        assert_eq!(all.settle(&["a", "b"]), (two.clone(), 128));
+        let three = BTreeMap::from([("a", 86), ("b", 85), ("c", 85)]);
+        assert_eq!(all.settle(&["c", "a", "b"]), (three, 85));
+        // One dies: its shards move, and one more for the even share.
+        let (counts, moved) = all.settle(&["b", "c"]);
+        assert_eq!(counts, BTreeMap::from([("b", 128), ("c", 128)]));
+        assert_eq!(moved, 86);
+        // Another name, another order, nothing to do.
+        assert_eq!(all.settle(&["c", "b"]).1, 0);
+    }
+
+    #[test]
+    fn more_nodes_than_shards_is_fine_and_some_have_none() {
+        let owners = [(Shard(0), Some("a")), (Shard(1), None)];
+        let live = ["a", "b", "c"];
+        assert_eq!(spread("a", &live, &owners), Moves::default());
+        assert_eq!(spread("b", &live, &owners).take, [Shard(1)]);
+        assert_eq!(spread("c", &live, &owners), Moves::default());
+    }
+
+    #[test]
+    fn a_node_that_is_not_among_the_living_does_nothing() {
+        assert_eq!(spread("x", &["a"], &[(Shard(0), None)]), Moves::default());
+    }
+}

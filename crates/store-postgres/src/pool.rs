@@ -1,0 +1,128 @@
+//! Connections that read.
+//!
+//! Our own few lines instead of a pool from outside: nothing has to be reset between two uses,
+//! because nothing here leaves anything behind in a session.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use resurgam_store::{Error, Result};
+use tokio::sync::Semaphore;
+use tokio_postgres::{Client, Row};
+
+use crate::connect::Connector;
+use crate::statement::{Schema, Sent, Statement, pipeline};
+use crate::trouble::{Meaning, meaning, translated};
+
+/// A few connections, made when they are needed.
+pub(crate) struct Pool {
+    connector: Connector,
+    schema: Schema,
+    begin_to_write: String,
+    idle: Mutex<Vec<Client>>,
+    permits: Semaphore,
+}
+
+/// Several questions see one state of the database.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL jit = off";
+
+/// Changes that may as well happen twice, and that hold up nobody for long.
+fn begin_to_write(lease: Duration) -> String {
+    let timeout = (lease / 5).as_millis().max(1);
+    format!(
+        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL jit = off;
+         SET LOCAL lock_timeout = {timeout};
+         SET LOCAL idle_in_transaction_session_timeout = {timeout}"
+    )
+}
+
+impl Pool {
+    pub(crate) fn new(connector: Connector, schema: Schema, lease: Duration, size: usize) -> Self {
+        let (idle, permits) = (Mutex::default(), Semaphore::new(size));
+        Pool { connector, schema, begin_to_write: begin_to_write(lease), idle, permits }
+    }
+
+    /// Takes in a connection that was made for something else.
+    pub(crate) fn give(&self, client: Client) {
+        self.idle().push(client);
+    }
+
+    /// Asks one question.
+    pub(crate) async fn ask(&self, statement: Statement<'_>) -> Result<Vec<Row>> {
+        let mut answers = self.ask_all(&[statement]).await?;
+        Ok(answers.pop().unwrap_or_default())
+    }
+
+    /// Asks several questions in one round trip, all of one state of the database. A connection
+    /// that had ended unnoticed is replaced once.
+    pub(crate) async fn ask_all(&self, statements: &[Statement<'_>]) -> Result<Vec<Vec<Row>>> {
+        let begin = (statements.len() > 1).then_some(BEGIN);
+        self.send(begin, statements).await
+    }
+
+    /// Changes something in one transaction and one round trip. An answer that is lost is an error,
+    /// and then nobody knows: for what may as well happen twice.
+    pub(crate) async fn change(&self, statements: &[Statement<'_>]) -> Result<Vec<Vec<Row>>> {
+        self.send(Some(&self.begin_to_write), statements).await
+    }
+
+    async fn send(
+        &self,
+        begin: Option<&str>,
+        statements: &[Statement<'_>],
+    ) -> Result<Vec<Vec<Row>>> {
+        let closed = || Error::unusable("the store is closed");
+        let _permit = self.permits.acquire().await.map_err(|_| closed())?;
+        let kept = self.idle().pop().filter(|client| !client.is_closed());
+        if let Some(client) = kept {
+            match self.ask_on(client, begin, statements).await {
+                Err(error) if meaning(&error) == Meaning::Lost => {}
+                answered => return answered.map_err(|error| translated(error, what(statements))),
+            }
+        }
+        let connected = self.connector.connect().await;
+        let client = connected.map_err(|error| self.connector.trouble(error))?;
+        let answered = self.ask_on(client, begin, statements).await;
+        answered.map_err(|error| translated(error, what(statements)))
+    }
+
+    /// Later calls are errors, and the connections end.
+    pub(crate) fn close(&self) {
+        self.permits.close();
+        self.idle().clear();
+    }
+
+    async fn ask_on(
+        &self,
+        client: Client,
+        begin: Option<&str>,
+        statements: &[Statement<'_>],
+    ) -> std::result::Result<Vec<Vec<Row>>, tokio_postgres::Error> {
+        let mut sent = Vec::with_capacity(statements.len() + 2);
+        sent.extend(begin.map(Sent::Plain));
+        sent.extend(statements.iter().map(Sent::Values));
+        sent.extend(begin.map(|_| Sent::Plain("COMMIT")));
+        let answers = pipeline(&client, &self.schema, &sent).await;
+        let complete = answers.len() == sent.len();
+        let mut rows = answers.into_iter().collect::<std::result::Result<Vec<_>, _>>();
+        if complete && !client.is_closed() {
+            self.idle().push(client);
+        }
+        if let (Ok(rows), Some(_)) = (&mut rows, begin) {
+            rows.pop();
+            rows.remove(0);
+        }
+        rows
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Client>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn what(statements: &[Statement<'_>]) -> String {
+    match statements.first().map(|statement| statement.part) {
+        Some(crate::statement::Part::Rows(what)) => what.to_string(),
+        _ => "read".to_string(),
+    }
+}

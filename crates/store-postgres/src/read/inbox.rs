@@ -1,0 +1,51 @@
+//! Rows that others have inserted.
+
+use resurgam_core::Shard;
+use resurgam_store::{InboxRow, Result};
+use tokio_postgres::Row;
+
+use super::{many, shards};
+use crate::aside::Table;
+use crate::decode::{self, INBOX, get};
+use crate::encode::whole;
+use crate::pool::Pool;
+use crate::statement::Statement;
+
+/// How often rows are set apart before they are left for the next read.
+const TIMES: usize = 5;
+
+/// In the order of the table, which is the one in which a statement inserts them.
+const SET_APART: &str = "
+    WITH place AS (
+        SELECT ctid AS row, row_number() OVER (PARTITION BY arrival ORDER BY ctid) - 1 AS nth
+        FROM @inbox WHERE error IS NULL AND arrival = ANY($1))
+    UPDATE @inbox i SET arrival = i.arrival + place.nth FROM place
+    WHERE i.ctid = place.row AND place.nth > 0";
+
+/// Whether another row arrived at the same time, for whoever it is.
+const TIED: &str = "EXISTS (SELECT 1 FROM @inbox o WHERE o.error IS NULL
+                             AND o.arrival = i.arrival AND o.ctid <> i.ctid)";
+
+/// Rows that nobody has taken or refused, in the order of their arrival. The time of arrival tells
+/// them apart from here on, so those of one microsecond get times of their own first.
+pub(crate) async fn inbox(pool: &Pool, among: &[Shard], limit: usize) -> Result<Vec<InboxRow>> {
+    let sql = format!(
+        "SELECT {INBOX}, {TIED} FROM @inbox i WHERE error IS NULL AND shard = ANY($1)
+         ORDER BY arrival, ctid LIMIT $2"
+    );
+    let mut found = Vec::new();
+    for _ in 0..TIMES {
+        let look = Statement::rows("look into the inbox", sql.clone()).shards(shards(among));
+        let read = |row: &Row| Ok((decode::inbox(row)?, get::<bool>(row, 7)?));
+        found = many(pool, Table::Inbox, look.big(whole(limit as u64)), read).await?;
+        let tied: Vec<i64> =
+            found.iter().filter(|(_, tied)| *tied).map(|(row, _)| row.arrival).collect();
+        if tied.is_empty() {
+            break;
+        }
+        let apart = Statement::rows("set rows of the inbox apart", SET_APART);
+        pool.ask(apart.bigs(tied.into_iter())).await?;
+    }
+    // Those behind a row that is still tied wait with it, for the order's sake.
+    Ok(found.into_iter().take_while(|(_, tied)| !tied).map(|(row, _)| row).collect())
+}

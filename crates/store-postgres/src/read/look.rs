@@ -1,0 +1,200 @@
+//! What people and clients read.
+
+use resurgam_core::event::Compensation;
+use resurgam_core::{RunKey, Timestamp, Uid};
+use resurgam_store::Result;
+use resurgam_store::rows::{
+    AttemptRow, InstanceFilter, InstanceRow, KvRow, MessageRow, Status, TaskRow,
+};
+use tokio_postgres::Row;
+
+use super::{many, one};
+use crate::aside::Table;
+use crate::decode::{self, ATTEMPT, INSTANCE, MESSAGE, TASK};
+use crate::encode::whole;
+use crate::pool::Pool;
+use crate::statement::Statement;
+
+/// How many instances are listed when nobody says.
+const LIST: usize = 100;
+
+/// The current instance of an id.
+pub(crate) async fn find(pool: &Pool, id: &str) -> Result<Option<InstanceRow>> {
+    let sql = format!("SELECT {INSTANCE} FROM @instance instance WHERE id = $1 AND current");
+    let rows = pool.ask(Statement::rows("find an instance", sql).text(id)).await?;
+    one(&rows, decode::instance, || format!("read instance {id:?}"))
+}
+
+/// The instance that was started with a request id.
+pub(crate) async fn find_request(pool: &Pool, request: &str) -> Result<Option<InstanceRow>> {
+    let sql = format!("SELECT {INSTANCE} FROM @instance instance WHERE request_id = $1");
+    let rows = pool.ask(Statement::rows("look for a request", sql).text(request)).await?;
+    one(&rows, decode::instance, || format!("look for request {request:?}"))
+}
+
+/// Those of these instances that are closed. One that cannot be read is set aside: whoever waits
+/// for another one must still hear of it.
+pub(crate) async fn closed(pool: &Pool, uids: &[Uid]) -> Result<Vec<InstanceRow>> {
+    if uids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let sql = format!(
+        "SELECT {INSTANCE} FROM @instance instance
+         JOIN unnest($1::smallint[], $2::uuid[]) AS u(shard, uid)
+           ON instance.shard = u.shard AND instance.uid = u.uid
+         WHERE closed_at IS NOT NULL"
+    );
+    let closed = Statement::rows("look for closed instances", sql).uids(uids.iter().copied());
+    many(pool, Table::Instance, closed, decode::instance).await
+}
+
+/// Those of these instances that are not there.
+pub(crate) async fn missing(pool: &Pool, uids: &[Uid]) -> Result<Vec<Uid>> {
+    if uids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let sql = "SELECT u.uid FROM unnest($1::smallint[], $2::uuid[])
+                                 WITH ORDINALITY AS u(shard, uid, nth)
+               WHERE NOT EXISTS (SELECT 1 FROM @instance i
+                                 WHERE i.shard = u.shard AND i.uid = u.uid)
+               ORDER BY u.nth";
+    let what = "look for instances that are gone";
+    let rows = pool.ask(Statement::rows(what, sql).uids(uids.iter().copied())).await?;
+    let found: decode::Decoded<Vec<Uid>> = rows.iter().map(|row| decode::uid(row, 0)).collect();
+    found.map_err(|why| resurgam_store::Error::data(what).because(why))
+}
+
+/// Whether a signal was stored for an instance of this id: it is read, or still waits. In the words
+/// of the index over signals.
+pub(crate) async fn signalled(pool: &Pool, id: &str, request: &str) -> Result<bool> {
+    let sql = "
+        WITH holder AS (
+            SELECT shard, uid FROM @instance WHERE id = $1 AND current
+            UNION ALL
+            SELECT shard, uid FROM @instance WHERE id = $1 AND NOT current)
+        SELECT EXISTS (
+            SELECT 1 FROM holder h JOIN @message m ON m.shard = h.shard AND m.uid = h.uid
+            WHERE m.id = $2 AND m.kind = 'SignalReceived')
+        OR EXISTS (
+            SELECT 1 FROM holder h JOIN @event e ON e.shard = h.shard AND e.uid = h.uid
+            WHERE e.kind = 'SignalReceived' AND strpos(e.head, '\\u0000') = 0
+              AND (e.head::json ->> 'id') = $3)";
+    let look = Statement::rows("look for a signal", sql)
+        .text(id)
+        .text(format!("{}{request}", MessageRow::REPEATABLE_SIGNAL))
+        .text(request);
+    let rows = pool.ask(look).await?;
+    let what = || format!("look for signal {request:?} to {id:?}");
+    Ok(one(&rows, |row| decode::get(row, 0), what)?.unwrap_or_default())
+}
+
+/// Instances, the newest first. A list costs what it shows and not what is stored: a tag or a
+/// schedule narrows most, so its index is the way in; otherwise each status is read along its index
+/// and the results are merged.
+pub(crate) async fn list(pool: &Pool, filter: &InstanceFilter) -> Result<Vec<InstanceRow>> {
+    let limit = if filter.limit == 0 { LIST } else { filter.limit };
+    let (tag, value) = filter.tag.clone().unzip();
+    let list = Statement::rows("list instances", newest(filter))
+        .texts(statuses(filter).map(Status::name))
+        .maybe_text(filter.workflow.as_deref())
+        .maybe_text(filter.schedule.as_deref())
+        .maybe_text(filter.compensation.map(Compensation::name))
+        .maybe_text(tag)
+        .maybe_text(value)
+        .big(whole(limit as u64));
+    many(pool, Table::Instance, list, decode::instance).await
+}
+
+fn newest(filter: &InstanceFilter) -> String {
+    let retrying = match filter.retrying {
+        true => {
+            "AND EXISTS (SELECT 1 FROM @task t WHERE t.shard = i.shard AND t.uid = i.uid
+                         AND t.claimed_by IS NULL AND t.attempt > 0)"
+        }
+        false => "",
+    };
+    let narrowed = format!(
+        "i.bad IS NULL AND ($2::text IS NULL OR i.workflow = $2)
+         AND ($3::text IS NULL OR i.schedule = $3) AND ($4::text IS NULL OR i.compensation = $4)
+         AND ($5::text IS NULL OR $6::text IS NOT NULL) {retrying}"
+    );
+    let rows = match (&filter.tag, &filter.schedule) {
+        (Some(_), _) => format!(
+            "SELECT i.* FROM @tag g JOIN @instance i ON i.shard = g.shard AND i.uid = g.uid
+             WHERE g.name = $5 AND g.value = $6 AND i.status = ANY($1) AND {narrowed}
+             ORDER BY g.created_at DESC, g.arrival DESC LIMIT $7"
+        ),
+        (None, Some(_)) => format!(
+            "SELECT * FROM @instance i WHERE i.status = ANY($1) AND {narrowed}
+             ORDER BY i.created_at DESC, i.arrival DESC LIMIT $7"
+        ),
+        (None, None) => format!(
+            "SELECT i.* FROM unnest($1::text[]) AS s(wanted) CROSS JOIN LATERAL (
+                 SELECT * FROM @instance i WHERE i.status = s.wanted AND {narrowed}
+                 ORDER BY i.created_at DESC, i.arrival DESC LIMIT $7) AS i"
+        ),
+    };
+    format!(
+        "SELECT {INSTANCE} FROM ({rows}) AS instance
+         ORDER BY created_at DESC, arrival DESC LIMIT $7"
+    )
+}
+
+/// Which statuses to read. Only what is open has activities that wait.
+fn statuses(filter: &InstanceFilter) -> impl Iterator<Item = Status> {
+    Status::ALL.into_iter().filter(|status| {
+        let wanted = filter.status.is_empty() || filter.status.contains(status);
+        wanted && !(filter.retrying && status.is_closed())
+    })
+}
+
+/// The ledger of a run. Those of one moment come call by call.
+pub(crate) async fn attempts(pool: &Pool, run: RunKey) -> Result<Vec<AttemptRow>> {
+    let sql = format!(
+        "SELECT {ATTEMPT} FROM @attempt WHERE shard = $1 AND uid = $2 AND run = $3
+         ORDER BY ended_at, seq, place"
+    );
+    let rows = Statement::rows("read a ledger", sql).uid(run.uid).big(i64::from(run.run));
+    many(pool, Table::Attempt, rows, decode::attempt).await
+}
+
+/// The unfinished calls of a run.
+pub(crate) async fn tasks(pool: &Pool, run: RunKey) -> Result<Vec<TaskRow>> {
+    let sql =
+        format!("SELECT {TASK} FROM @task WHERE shard = $1 AND uid = $2 AND run = $3 ORDER BY seq");
+    let rows = Statement::rows("read the tasks of a run", sql);
+    many(pool, Table::Task, rows.uid(run.uid).big(i64::from(run.run)), decode::task).await
+}
+
+/// The messages of an instance in order of their arrival.
+pub(crate) async fn messages(pool: &Pool, uid: Uid) -> Result<Vec<MessageRow>> {
+    let sql = format!(
+        "SELECT {MESSAGE} FROM @message WHERE shard = $1 AND uid = $2 ORDER BY arrival, id"
+    );
+    let rows = Statement::rows("read the messages of an instance", sql).uid(uid);
+    many(pool, Table::Message, rows, decode::message).await
+}
+
+/// The messages of an instance that are due, in order of their arrival.
+pub(crate) async fn due_messages_of(
+    pool: &Pool,
+    uid: Uid,
+    before: Timestamp,
+) -> Result<Vec<MessageRow>> {
+    let sql = format!(
+        "SELECT {MESSAGE} FROM @message WHERE shard = $1 AND uid = $2 AND due_at < $3
+         ORDER BY arrival, id"
+    );
+    let due = Statement::rows("read the messages of an instance that are due", sql);
+    many(pool, Table::Message, due.uid(uid).big(before.as_millis()), decode::message).await
+}
+
+/// One entry of an instance's own data.
+pub(crate) async fn kv(pool: &Pool, uid: Uid, key: &str) -> Result<Option<KvRow>> {
+    let sql = "SELECT encoding, value FROM @kv WHERE shard = $1 AND uid = $2 AND key = $3";
+    let rows =
+        pool.ask(Statement::rows("read data of an instance", sql).uid(uid).text(key)).await?;
+    let what = || format!("read {key:?} of instance {uid}");
+    let value = one(&rows, |row: &Row| decode::payload(row, 0), what)?.flatten();
+    Ok(value.map(|value| KvRow { uid, key: key.to_string(), value }))
+}

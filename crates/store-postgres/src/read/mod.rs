@@ -1,0 +1,65 @@
+//! Reading: what the owner needs to work, and what people want to see.
+//!
+//! Every read is one round trip. A row that cannot be read is an error where somebody asked for
+//! that very row, and is set aside where it is one of many. What the owner reads names its shards,
+//! and is bounded in each of them before it is put in order.
+
+mod inbox;
+mod look;
+mod schedules;
+mod shared;
+mod work;
+
+pub(crate) use inbox::*;
+pub(crate) use look::*;
+pub(crate) use schedules::*;
+pub(crate) use shared::*;
+pub(crate) use work::*;
+
+use resurgam_core::Shard;
+use resurgam_store::{Error, Result};
+use tokio_postgres::Row;
+
+use crate::aside::{self, SetAside, Table, readable};
+use crate::decode::Decoded;
+use crate::pool::Pool;
+use crate::statement::Statement;
+
+/// How many unreadable rows one read sets aside; the next read takes more.
+const SET_ASIDE_AT_ONCE: usize = 1_000;
+
+/// Shards as a column.
+fn shards(shards: &[Shard]) -> impl Iterator<Item = i16> {
+    shards.iter().map(|shard| shard.0.cast_signed())
+}
+
+/// One row, or none. `what` names it when it cannot be read.
+fn one<T>(
+    rows: &[Row],
+    decode: impl FnOnce(&Row) -> Decoded<T>,
+    what: impl FnOnce() -> String,
+) -> Result<Option<T>> {
+    let found = rows.first().map(decode).transpose();
+    found.map_err(|why| Error::data(what()).because(why))
+}
+
+/// The rows that can be read. The others are marked.
+async fn many<T>(
+    pool: &Pool,
+    table: Table,
+    statement: Statement<'_>,
+    decode: impl Fn(&Row) -> Decoded<T>,
+) -> Result<Vec<T>> {
+    let rows = pool.ask(statement).await?;
+    let mut bad = Vec::new();
+    let found = readable(table, &rows, &mut bad, decode);
+    set_aside(pool, bad).await;
+    Ok(found)
+}
+
+async fn set_aside(pool: &Pool, mut rows: Vec<SetAside>) {
+    rows.truncate(SET_ASIDE_AT_ONCE);
+    if !rows.is_empty() {
+        aside::mark(pool, rows).await;
+    }
+}

@@ -1,0 +1,59 @@
+//! Tasks that the holder of a shard leaves to others: it does not serve their queue.
+//!
+//! Which queues a shard has tasks in is found by hopping along the index from one to the next. So
+//! nobody looks at the tasks that the holder runs itself, however many wait there.
+
+use resurgam_core::{CallKey, Timestamp};
+use resurgam_store::{Error, Result, Runnable};
+
+use crate::decode::{self, Decoded};
+use crate::encode::whole;
+use crate::pool::Pool;
+use crate::statement::Statement;
+
+const SHARED: &str = "
+    WITH RECURSIVE elsewhere AS (
+        SELECT s.shard, n.queues FROM @shard s JOIN @node n ON n.node = s.owner
+        WHERE n.node <> $1 AND n.queues IS NOT NULL),
+    waiting AS (
+        SELECT e.shard, e.queues, (
+            SELECT t.queue FROM @task t
+            WHERE t.shard = e.shard AND t.claimed_by IS NULL AND t.bad IS NULL
+            ORDER BY t.queue LIMIT 1) AS queue
+        FROM elsewhere e
+        UNION ALL
+        SELECT w.shard, w.queues, (
+            SELECT t.queue FROM @task t
+            WHERE t.shard = w.shard AND t.queue > w.queue AND t.claimed_by IS NULL
+              AND t.bad IS NULL
+            ORDER BY t.queue LIMIT 1)
+        FROM waiting w WHERE w.queue IS NOT NULL)
+    SELECT t.uid, t.run, t.seq FROM waiting w
+    CROSS JOIN LATERAL (
+        SELECT uid, run, seq, wake_at, priority FROM @task
+        WHERE shard = w.shard AND queue = w.queue AND claimed_by IS NULL AND bad IS NULL
+          AND wake_at <= $2 AND ($4::text[] IS NULL OR name = ANY($4))
+        ORDER BY wake_at LIMIT $3) AS t
+    WHERE w.queue IS NOT NULL AND NOT w.queue = ANY(w.queues)
+      AND ($5::text[] IS NULL OR w.queue = ANY($5))
+    ORDER BY t.priority DESC, t.wake_at, t.uid, t.seq LIMIT $3";
+
+/// Calls that wait and are due, and that the holder of their shard leaves to others.
+pub(crate) async fn shared_tasks(
+    pool: &Pool,
+    node: &str,
+    runnable: &Runnable,
+    now: Timestamp,
+    limit: usize,
+) -> Result<Vec<CallKey>> {
+    let what = "look for tasks that others leave";
+    let look = Statement::rows(what, SHARED)
+        .text(node)
+        .big(now.as_millis())
+        .big(whole(limit as u64))
+        .names(&runnable.activities)
+        .names(&runnable.queues);
+    let rows = pool.ask(look).await?;
+    let found: Decoded<Vec<CallKey>> = rows.iter().map(decode::call).collect();
+    found.map_err(|why| Error::data(what).because(why))
+}

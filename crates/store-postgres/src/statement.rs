@@ -1,0 +1,248 @@
+//! A statement with its values, and how many of them travel in one go.
+//!
+//! Statements are unnamed and typed by us, so that the server keeps nothing of them and a pooler in
+//! transaction mode may stand between. `@` in the text stands for the schema's name. Values are
+//! columns: one array for each, which the server turns into rows with `unnest`.
+
+use std::borrow::Cow;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use resurgam_core::{CallKey, Uid};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Error, Row};
+use uuid::Uuid;
+
+use crate::encode::whole;
+
+/// The name of our schema, ready to stand in front of a table's.
+#[derive(Clone, Debug)]
+pub(crate) struct Schema {
+    name: String,
+    prefix: String,
+}
+
+impl Schema {
+    pub(crate) fn new(name: &str) -> Self {
+        Schema { name: name.to_string(), prefix: format!("\"{}\".", name.replace('"', "\"\"")) }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A text of ours as SQL.
+    pub(crate) fn sql(&self, text: &str) -> String {
+        text.replace('@', &self.prefix)
+    }
+}
+
+/// What a refused statement means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The number of the batch is not the one the lane expects.
+    Lane,
+    /// Another node owns a shard.
+    Fence,
+    /// The task is not the attempt's any more.
+    Claim,
+    /// Anything else; in the words of an error.
+    Rows(&'static str),
+}
+
+/// A statement with its values.
+pub(crate) struct Statement<'b> {
+    pub(crate) part: Part,
+    pub(crate) text: Cow<'static, str>,
+    values: Vec<(Box<dyn ToSql + Send + Sync + 'b>, Type)>,
+}
+
+impl<'b> Statement<'b> {
+    pub(crate) fn new(part: Part, text: impl Into<Cow<'static, str>>) -> Self {
+        Statement { part, text: text.into(), values: Vec::new() }
+    }
+
+    /// A statement that writes or reads rows.
+    pub(crate) fn rows(what: &'static str, text: impl Into<Cow<'static, str>>) -> Self {
+        Statement::new(Part::Rows(what), text)
+    }
+
+    fn with(mut self, value: impl ToSql + Send + Sync + 'b, kind: Type) -> Self {
+        self.values.push((Box::new(value), kind));
+        self
+    }
+
+    /// Two columns: the shards of these instances, and their uids.
+    pub(crate) fn uids(self, uids: impl Iterator<Item = Uid> + Clone) -> Self {
+        let shards: Vec<i16> = uids.clone().map(shard_of).collect();
+        let uids: Vec<Uuid> = uids.map(uuid).collect();
+        self.with(shards, Type::INT2_ARRAY).with(uids, Type::UUID_ARRAY)
+    }
+
+    /// Four columns: the shards of these calls, and what names them there.
+    pub(crate) fn calls(self, calls: impl Iterator<Item = CallKey> + Clone) -> Self {
+        self.uids(calls.clone().map(|call| call.run.uid))
+            .bigs(calls.clone().map(|call| i64::from(call.run.run)))
+            .bigs(calls.map(|call| whole(call.seq.0)))
+    }
+
+    /// Uids without their shards.
+    pub(crate) fn only_uids(self, uids: impl Iterator<Item = Option<Uid>>) -> Self {
+        let uids: Vec<Option<Uuid>> = uids.map(|uid| uid.map(uuid)).collect();
+        self.with(uids, Type::UUID_ARRAY)
+    }
+
+    pub(crate) fn shards(self, shards: impl Iterator<Item = i16>) -> Self {
+        self.with(shards.collect::<Vec<i16>>(), Type::INT2_ARRAY)
+    }
+
+    pub(crate) fn bigs(self, numbers: impl Iterator<Item = i64>) -> Self {
+        self.with(numbers.collect::<Vec<i64>>(), Type::INT8_ARRAY)
+    }
+
+    pub(crate) fn maybe_bigs(self, numbers: impl Iterator<Item = Option<i64>>) -> Self {
+        self.with(numbers.collect::<Vec<Option<i64>>>(), Type::INT8_ARRAY)
+    }
+
+    pub(crate) fn ints(self, numbers: impl Iterator<Item = i32>) -> Self {
+        self.with(numbers.collect::<Vec<i32>>(), Type::INT4_ARRAY)
+    }
+
+    pub(crate) fn flags(self, flags: impl Iterator<Item = bool>) -> Self {
+        self.with(flags.collect::<Vec<bool>>(), Type::BOOL_ARRAY)
+    }
+
+    pub(crate) fn texts<T: Into<Cow<'b, str>>>(self, texts: impl Iterator<Item = T>) -> Self {
+        let texts: Vec<Cow<'b, str>> = texts.map(Into::into).collect();
+        self.with(texts, Type::TEXT_ARRAY)
+    }
+
+    pub(crate) fn maybe_texts<T: Into<Cow<'b, str>>>(
+        self,
+        texts: impl Iterator<Item = Option<T>>,
+    ) -> Self {
+        let texts: Vec<Option<Cow<'b, str>>> = texts.map(|text| text.map(Into::into)).collect();
+        self.with(texts, Type::TEXT_ARRAY)
+    }
+
+    /// Names; none for all.
+    pub(crate) fn names(self, names: &Option<Arc<[String]>>) -> Self {
+        self.with(names.as_ref().map(|names| names.to_vec()), Type::TEXT_ARRAY)
+    }
+
+    /// One uid after its shard.
+    pub(crate) fn uid(self, uid: Uid) -> Self {
+        self.with(shard_of(uid), Type::INT2).with(uuid(uid), Type::UUID)
+    }
+
+    pub(crate) fn small(self, number: i16) -> Self {
+        self.with(number, Type::INT2)
+    }
+
+    pub(crate) fn big(self, number: i64) -> Self {
+        self.with(number, Type::INT8)
+    }
+
+    pub(crate) fn text(self, text: impl Into<Cow<'b, str>>) -> Self {
+        self.with(text.into(), Type::TEXT)
+    }
+
+    pub(crate) fn maybe_text(self, text: Option<impl Into<Cow<'b, str>>>) -> Self {
+        self.with(text.map(Into::into), Type::TEXT)
+    }
+}
+
+/// A uid as PostgreSQL's type.
+pub(crate) fn uuid(uid: Uid) -> Uuid {
+    Uuid::from_u128(uid.0)
+}
+
+/// The column that leads every key.
+pub(crate) fn shard_of(uid: Uid) -> i16 {
+    uid.shard().0.cast_signed()
+}
+
+/// What travels in a pipeline.
+pub(crate) enum Sent<'s> {
+    /// SQL without values.
+    Plain(&'s str),
+    /// A statement.
+    Values(&'s Statement<'s>),
+}
+
+/// Sends everything at once and waits for all the answers: one round trip, whatever its length.
+/// Answers come in the order of what was sent. What cannot be sent ends the pipeline there, with
+/// fewer answers than there were statements: a `COMMIT` must never follow a gap.
+pub(crate) async fn pipeline(
+    client: &Client,
+    schema: &Schema,
+    sent: &[Sent<'_>],
+) -> Vec<Result<Vec<Row>, Error>> {
+    let mut waiting: Vec<Waiting<'_>> = Vec::with_capacity(sent.len());
+    let mut rest = sent.iter();
+    poll_fn(|context| {
+        // The first poll of each sends it, so this sends in order and awaits nothing before the
+        // last one is on its way.
+        while let Some(next) = rest.next() {
+            let mut next = Waiting { asked: ask(client, schema, next), answer: None };
+            next.look(context);
+            if matches!(next.answer, Some(Err(_))) {
+                rest = [].iter();
+            }
+            waiting.push(next);
+        }
+        let unanswered = waiting.iter_mut().map(|one| one.look(context)).filter(|here| !here);
+        match unanswered.count() {
+            0 => Poll::Ready(()),
+            _ => Poll::Pending,
+        }
+    })
+    .await;
+    waiting.into_iter().filter_map(|one| one.answer).collect()
+}
+
+/// A statement that was sent.
+struct Waiting<'s> {
+    asked: Asked<'s>,
+    answer: Option<Result<Vec<Row>, Error>>,
+}
+
+impl Waiting<'_> {
+    /// True when the answer is here.
+    fn look(&mut self, context: &mut Context<'_>) -> bool {
+        if self.answer.is_none()
+            && let Poll::Ready(answer) = self.asked.as_mut().poll(context)
+        {
+            self.answer = Some(answer);
+        }
+        self.answer.is_some()
+    }
+}
+
+type Asked<'s> = Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>> + Send + 's>>;
+
+fn ask<'s>(client: &'s Client, schema: &'s Schema, sent: &'s Sent<'s>) -> Asked<'s> {
+    match sent {
+        Sent::Plain(sql) => Box::pin(async move {
+            client.batch_execute(sql).await?;
+            Ok(Vec::new())
+        }),
+        Sent::Values(statement) => Box::pin(query(client, schema, statement)),
+    }
+}
+
+/// Sends one statement and waits for its rows.
+pub(crate) async fn query(
+    client: &Client,
+    schema: &Schema,
+    statement: &Statement<'_>,
+) -> Result<Vec<Row>, Error> {
+    let values: Vec<(&(dyn ToSql + Sync), Type)> = statement
+        .values
+        .iter()
+        .map(|(value, kind)| (&**value as &(dyn ToSql + Sync), kind.clone()))
+        .collect();
+    client.query_typed(&schema.sql(&statement.text), &values).await
+}

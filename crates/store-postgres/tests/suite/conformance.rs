@@ -1,0 +1,9 @@
+//! The promises of every store.
+
+use crate::support::{Open, open};
+
+async fn fresh() -> Open {
+    open().await
+}
+
+resurgam_store::conformance_tests!(fresh);

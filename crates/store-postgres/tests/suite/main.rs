@@ -1,0 +1,14 @@
+//! The tests that need a server, in one program so that they share one.
+
+#![allow(clippy::unwrap_used)]
+
+mod conformance;
+mod encrypted;
+mod lost;
+mod members;
+mod pooled;
+mod proxy;
+mod refusals;
+mod sharing;
+mod support;
+mod unreadable;

@@ -1,0 +1,135 @@
+//! What people run into when they connect, and what they are told.
+
+use resurgam_postgres_server::Server;
+use resurgam_store::Error;
+use resurgam_store_postgres::PostgresStore;
+
+use crate::support::*;
+
+async fn refused(url: &str) -> Error {
+    let connected = PostgresStore::connect(url, few()).await;
+    connected.map(|_| "it was opened").unwrap_err()
+}
+
+fn says(error: &Error, words: &[&str]) {
+    for word in words {
+        assert!(error.to_string().contains(word), "{word:?} is not in: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_url_that_cannot_be_read_is_answered_with_one_that_can() {
+    for url in ["mysql://localhost", "postgres://localhost:port", "postgres://h/d?colour=red"] {
+        let error = refused(url).await;
+        assert!(error.is_unusable(), "{error}");
+        says(&error, &["postgres://user:password@host:5432/database"]);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_answer_may_answer_later() {
+    let error = refused("postgres://somebody@127.0.0.1:1/orders").await;
+    assert!(error.is_transient(), "{error}");
+    says(&error, &["orders at 127.0.0.1:1", "check that the server runs"]);
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_named_and_never_shown() {
+    let url = database().await.tcp_url().replace("a%20test", "s3cret");
+    let error = refused(&url).await;
+    assert!(error.is_unusable(), "{error}");
+    says(&error, &["the password is wrong", "28P01"]);
+    assert!(!error.to_string().contains("s3cret"), "{error}");
+    let error = refused(&url.replace(":s3cret", "")).await;
+    assert!(error.is_unusable(), "{error}");
+    says(&error, &["asks for a password"]);
+}
+
+#[tokio::test]
+async fn a_right_password_opens_the_same_database() {
+    let database = database().await;
+    PostgresStore::connect(&database.tcp_url(), few()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_database_that_is_not_there_is_named() {
+    let url = Server::shared().url("nowhere");
+    let error = refused(&url).await;
+    assert!(error.is_unusable(), "{error}");
+    says(&error, &["nowhere at", "there is no such database", "createdb"]);
+}
+
+#[tokio::test]
+async fn who_may_not_make_a_schema_is_told_who_can() {
+    let database = Server::shared().database().await;
+    database.run("CREATE ROLE guest LOGIN").await;
+    let url = database.url().replace("resurgam@", "guest@");
+    let error = refused(&url).await;
+    assert!(error.is_unusable(), "{error}");
+    says(&error, &["make schema resurgam", "CREATE SCHEMA", "GRANT CREATE ON DATABASE"]);
+
+    // Somebody else makes it.
+    let store = connect(&database).await;
+    let error = refused(&url).await;
+    assert!(error.is_unusable(), "{error}");
+    says(&error, &["may not read it", "GRANT USAGE ON SCHEMA"]);
+    database
+        .run(
+            "GRANT USAGE ON SCHEMA resurgam TO guest;
+             GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA resurgam TO guest",
+        )
+        .await;
+    let guest = PostgresStore::connect(&url, few()).await.unwrap();
+    write(&guest, [start(1)]).await;
+    drop(store);
+}
+
+#[tokio::test]
+async fn the_tables_of_another_program_are_left_alone() {
+    let database = Server::shared().database().await;
+    database.run("CREATE SCHEMA resurgam; CREATE TABLE resurgam.meta (format int)").await;
+    let error = refused(&database.url()).await;
+    assert!(error.is_unusable(), "{error}");
+    says(&error, &["tables of another program", "name another schema"]);
+    assert_eq!(
+        database.ask("SELECT count(*) FROM pg_tables WHERE schemaname = 'resurgam'").await,
+        "1"
+    );
+    let elsewhere = few().schema("orders");
+    PostgresStore::connect(&database.url(), elsewhere).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_newer_format_is_refused_with_both_versions() {
+    let database = database().await;
+    let newer = "UPDATE resurgam.meta SET format = 99, min_reader = 98, made_by = '9.9.9'";
+    database.run(newer).await;
+    let error = refused(&database.url()).await;
+    assert!(error.is_unusable(), "{error}");
+    says(&error, &["made by Resurgam 9.9.9", "format 99", "format 98", "newer"]);
+    // One that only added can be used.
+    database.run("UPDATE resurgam.meta SET min_reader = 1").await;
+    connect(&database).await;
+}
+
+#[tokio::test]
+async fn another_way_to_spread_instances_is_refused() {
+    let database = database().await;
+    database.run("UPDATE resurgam.meta SET hash = 'md5'").await;
+    let error = refused(&database.url()).await;
+    assert!(error.is_unusable(), "{error}");
+    says(&error, &["256 shards by \"md5\"", "fnv1a"]);
+}
+
+#[tokio::test]
+async fn a_closed_store_says_so() {
+    use resurgam_store::{Commit, Look};
+    let store = open().await;
+    store.close().await;
+    let find = store.find("order-1").await.map(|_| ()).unwrap_err();
+    let commit = store.commit([start(1)].into()).await.map(|_| ()).unwrap_err();
+    for error in [find, commit] {
+        assert!(error.is_unusable(), "{error}");
+        says(&error, &["the store is closed"]);
+    }
+}
