@@ -1,5 +1,6 @@
 //! An app under test.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,6 +35,8 @@ struct Inner {
     store: Arc<dyn Store>,
     current: Mutex<Option<Current>>,
     requests: AtomicU64,
+    /// What the store needs.
+    _kept: Box<dyn Any + Send + Sync>,
 }
 
 impl Drop for Inner {
@@ -78,14 +81,19 @@ impl TestApp {
         TestBuilder::default()
     }
 
-    pub(crate) fn begin(parts: Parts, counts: Counts, store: Arc<dyn Store>) -> Self {
+    pub(crate) fn begin(
+        parts: Parts,
+        counts: Counts,
+        store: Arc<dyn Store>,
+        kept: Box<dyn Any + Send + Sync>,
+    ) -> Self {
         let recipe = Mutex::new(Recipe::new(parts, counts));
         let clock = VirtualClock::new();
         let faults = Faults::default();
         let store = Arc::new(FaultyStore::new(store, faults.clone()));
         let current = Mutex::new(None);
         let requests = AtomicU64::new(0);
-        let inner = Inner { recipe, clock, faults, store, current, requests };
+        let inner = Inner { recipe, clock, faults, store, current, requests, _kept: kept };
         let app = TestApp(Arc::new(inner));
         app.begin_engine();
         app

@@ -9,10 +9,9 @@ use resurgam::{Activity, Constructor, Failure, Parts, SqliteOptions, Workflow};
 use resurgam_core::Payload;
 use resurgam_sdk::{ActivityContext, ActivityDefinition};
 use resurgam_store::Store;
-use resurgam_store_sqlite::SqliteStore;
 use resurgam_worker::Options;
 
-use crate::TestApp;
+use crate::{TestApp, database};
 
 /// How often each activity was attempted.
 #[derive(Clone, Debug, Default)]
@@ -142,10 +141,8 @@ impl TestBuilder {
     /// # Panics
     /// When the app makes no sense: that is what the test is to show.
     pub async fn start(self) -> TestApp {
-        let store = SqliteStore::in_memory_with(self.sqlite.clone());
-        let store = store.expect("an in-memory database");
-        self.setup.run(&store).await.expect("tables that can be made");
-        TestApp::begin(self.parts, self.counts, Arc::new(store))
+        let (store, kept) = database::fresh(self.sqlite, self.setup).await;
+        TestApp::begin(self.parts, self.counts, store, kept)
     }
 
     /// Begins the app on a store, such as a file that somebody else writes to. What others do there
@@ -154,7 +151,7 @@ impl TestBuilder {
     /// # Panics
     /// When the app makes no sense: that is what the test is to show.
     pub fn start_on(self, store: Arc<dyn Store>) -> TestApp {
-        TestApp::begin(self.parts, self.counts, store)
+        TestApp::begin(self.parts, self.counts, store, Box::new(()))
     }
 
     pub(crate) fn into_parts(self) -> (Parts, Counts) {
