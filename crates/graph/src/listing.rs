@@ -53,6 +53,8 @@ pub struct StateRow {
 pub struct Attempt {
     /// The call, by the place of its event.
     pub call: Seq,
+    /// Which attempt of the call it was, from 1.
+    pub number: u32,
     /// How it ended.
     pub ended: Ended,
     /// When.
@@ -149,11 +151,18 @@ fn settle(
 
 /// The attempts of a state: the states before it, and how often it was tried.
 struct Tries {
-    /// When each of them was created and was to run, and what went wrong.
-    failed: Vec<(Timestamp, Timestamp, Option<String>)>,
+    failed: Vec<Failed>,
     retry_count: u32,
     /// When the last one was created and was to run.
     last: Option<(Timestamp, Timestamp)>,
+}
+
+/// A failure that was followed by another attempt.
+struct Failed {
+    retry_count: u32,
+    created_at: Timestamp,
+    due: Timestamp,
+    error: Option<String>,
 }
 
 impl Tries {
@@ -162,32 +171,34 @@ impl Tries {
     }
 
     fn of(state: &State, attempts: &[&Attempt], due: Timestamp) -> Self {
-        let mut failed = Vec::new();
-        let (mut created_at, mut due) = (state.created_at, due);
+        let (mut failed, mut uncounted) = (Vec::new(), 0);
+        let (mut created_at, mut due, mut retry_count) = (state.created_at, due, 0);
         for attempt in attempts {
             let Some(delay_ms) = attempt.delay_ms else { continue };
             let next = attempt.ended_at.saturating_add(Duration::from_millis(delay_ms));
             match attempt.ended {
                 Ended::Failed => {
-                    failed.push((created_at, due, attempt.failure.as_ref().map(text_of)));
-                    (created_at, due) = (attempt.ended_at, next);
+                    let error = attempt.failure.as_ref().map(text_of);
+                    // By its number and not by counting: the middle of a long ledger is dropped.
+                    retry_count = attempt.number.saturating_sub(uncounted + 1);
+                    failed.push(Failed { retry_count, created_at, due, error });
+                    (created_at, due, retry_count) = (attempt.ended_at, next, retry_count + 1);
                 }
-                Ended::Snoozed => due = next,
-                Ended::Uncounted => {}
+                Ended::Snoozed => (due, uncounted) = (next, uncounted + 1),
+                Ended::Uncounted => uncounted += 1,
             }
         }
-        let retry_count = u32::try_from(failed.len()).unwrap_or(u32::MAX);
         Tries { failed, retry_count, last: Some((created_at, due)) }
     }
 
     /// The rows of a state: one for each failure that was followed by another attempt, and its own.
     fn rows(self, book: &Book, state: &State) -> Vec<StateRow> {
         let step = &book.plan.nodes[state.node];
-        let row = |retry_count: usize, created_at: Timestamp, due: Timestamp| StateRow {
+        let row = |retry_count: u32, created_at: Timestamp, due: Timestamp| StateRow {
             identifier: step.identifier.clone(),
             node: step.node_name.clone(),
             state: Status::RetryCreated,
-            retry_count: u32::try_from(retry_count).unwrap_or(u32::MAX),
+            retry_count,
             inputs: (*state.inputs).clone(),
             outputs: None,
             error: None,
@@ -195,15 +206,15 @@ impl Tries {
             enqueue_after_ms: due.as_millis(),
         };
         let mut rows = Vec::with_capacity(self.failed.len() + 1);
-        for (count, (created_at, due, error)) in self.failed.into_iter().enumerate() {
-            rows.push(StateRow { error, ..row(count, created_at, due) });
+        for Failed { retry_count, created_at, due, error } in self.failed {
+            rows.push(StateRow { error, ..row(retry_count, created_at, due) });
         }
         let (created_at, due) = self.last.unwrap_or((state.created_at, state.created_at));
         rows.push(StateRow {
             state: state.status,
             outputs: state.outputs.clone(),
             error: state.error.clone(),
-            ..row(self.retry_count as usize, created_at, due)
+            ..row(self.retry_count, created_at, due)
         });
         rows
     }

@@ -73,6 +73,19 @@ async fn jitter_stays_within_its_bounds_and_below_the_cap() {
 }
 
 #[tokio::test]
+async fn retries_are_counted_right_although_the_ledger_keeps_only_some() {
+    let app = app().action("A", fails("down")).start().await;
+    let mut template = graph(&[node("a", &[])]);
+    template["retry_policy"] = json!({"max_retries": 1_500, "strategy": "FIXED"});
+    let listing = run(&app, &template).await;
+    let last = listing.states.last().unwrap();
+    assert_eq!((last.retry_count, last.state), (1_500, Status::Errored));
+    let counts: Vec<u32> = listing.states.iter().map(|row| row.retry_count).collect();
+    assert!(counts.is_sorted() && counts[..10] == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    assert!((990..1_500).contains(&counts.len()), "{}", counts.len());
+}
+
+#[tokio::test]
 async fn one_retry_and_two_failures_fail_the_run() {
     let app = app().action("A", |_, attempt| Err(Failure::new(format!("try {attempt}"))));
     let app = app.start().await;

@@ -245,6 +245,16 @@ async fn a_uniting_node_without_inputs_fails_its_target() {
 }
 
 #[tokio::test]
+async fn a_uniting_node_without_inputs_keeps_no_other_one_from_uniting() {
+    let app = echo(&["R", "A", "V"]).await;
+    let mut unites = uniting("u", "r", "ALL_SUCCESS", &[]);
+    unites["inputs"] = json!({"x": "${{ r.outputs.nothing }}"});
+    let other = uniting("v", "r", "ALL_SUCCESS", &[]);
+    let listing = run(&app, &graph(&[node("r", &["a"]), node("a", &["u"]), unites, other])).await;
+    assert_eq!(lines(&listing), ["r NEXT_CREATED_ERROR 0", "a SUCCESS 0", "v SUCCESS 0"]);
+}
+
+#[tokio::test]
 async fn what_is_collected_is_in_the_order_of_the_fan_out_and_not_of_the_results() {
     let app = app()
         .action("R", |_, _| Ok(json!({})))

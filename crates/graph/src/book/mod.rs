@@ -79,6 +79,8 @@ pub(crate) struct State {
     /// What it was created by; for a node that unites, the state of its target.
     parent: Option<StateId>,
     children: Vec<StateId>,
+    /// True once it has outputs and its children were created.
+    followed: bool,
     scope: Option<Scope>,
     /// How far everything below it is, for each node that unites on it.
     pending: Vec<Pending>,
@@ -180,6 +182,7 @@ impl Book {
             match self.children_of(id) {
                 Ok(children) => {
                     self.state_mut(id).status = Status::Success;
+                    self.state_mut(id).followed = true;
                     for (node, inputs) in children {
                         self.create(node, Some(id), inputs, now);
                     }
@@ -251,6 +254,7 @@ impl Book {
             fanned: Vec::new(),
             parent,
             children: Vec::new(),
+            followed: false,
             scope,
             pending,
         });

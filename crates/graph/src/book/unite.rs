@@ -74,14 +74,14 @@ impl Book {
 
     /// Creates what unites on a state and waits for nothing any more.
     fn create_uniting(&mut self, target: StateId, now: Timestamp) {
+        if !self.state(target).followed {
+            return;
+        }
         let count = self.plan.nodes[self.state(target).node].uniting.len();
         for place in 0..count {
-            // Asked each time: the one before may have been created, or have failed to be.
-            if self.state(target).status != Status::Success {
-                return;
-            }
             let node = self.plan.nodes[self.state(target).node].uniting[place];
             let takes_all_done = self.plan.nodes[node].takes_all_done;
+            // Asked each time: the one before may have been created, and be waited for.
             let pending = &mut self.state_mut(target).pending[place];
             let ready = pending.open == 0 && (takes_all_done || pending.all_success);
             if pending.created || !ready {

@@ -89,6 +89,7 @@ pub(crate) async fn listing_of(app: &TestApp, id: &str) -> Listing {
         .into_iter()
         .map(|row| Attempt {
             call: row.call.seq,
+            number: row.attempt,
             ended: match row.outcome {
                 AttemptOutcome::Failed => Ended::Failed,
                 AttemptOutcome::Snoozed => Ended::Snoozed,
