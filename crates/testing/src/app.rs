@@ -246,12 +246,35 @@ impl TestApp {
         workflow: W,
         options: impl Fn(Start<W::Output>) -> Start<W::Output>,
     ) -> TestInstance<W::Output> {
-        let argument = resurgam::Payload::encode(&workflow).expect("an argument with a JSON form");
+        self.start_as(id, W::NAME, &workflow, options).await
+    }
+
+    /// Starts an instance of a workflow that is known by its name only.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub async fn start_named<T: DeserializeOwned + Send + 'static>(
+        &self,
+        id: &str,
+        workflow: &str,
+        argument: &impl Serialize,
+    ) -> TestInstance<T> {
+        self.start_as(id, workflow, argument, |start| start).await
+    }
+
+    async fn start_as<T: DeserializeOwned + Send + 'static>(
+        &self,
+        id: &str,
+        workflow: &str,
+        argument: &impl Serialize,
+        options: impl Fn(Start<T>) -> Start<T>,
+    ) -> TestInstance<T> {
+        let argument = resurgam::Payload::encode(argument).expect("an argument with a JSON form");
         let raw: Raw = argument.decode().expect("JSON that was just written");
         let request = self.0.requests.fetch_add(1, Ordering::Relaxed);
         let what = format!("start {id}");
         let started = self.wait(&what, || {
-            let start = self.client().start_named::<W::Output>(id, W::NAME, &raw);
+            let start = self.client().start_named::<T>(id, workflow, &raw);
             let start = options(start.request_id(format!("test-start-{request}")));
             async move { start.await }
         });
@@ -374,7 +397,12 @@ impl TestApp {
         F: Constructor<Args>,
         F::Built: Activity,
     {
-        self.recipe().counts.of(<F::Built as Activity>::NAME)
+        self.attempts_of(<F::Built as Activity>::NAME)
+    }
+
+    /// How often an activity that is known by its name only was attempted.
+    pub fn attempts_of(&self, activity: &str) -> u32 {
+        self.recipe().counts.of(activity)
     }
 
     /// How many commits were made.
