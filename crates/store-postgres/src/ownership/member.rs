@@ -184,6 +184,7 @@ impl Member {
         // The time before the statement: it is what the others have seen at the latest.
         let now = Instant::now();
         let (alive, view) = rows::beat(&inner.control, node).await?;
+        inner.clock.heard(now, view.now);
         if !alive || !holds(&fence, &view) {
             return Ok(Beat::Overtaken);
         }
