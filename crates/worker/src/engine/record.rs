@@ -62,7 +62,7 @@ impl Engine {
                 }
                 CommandKind::CancelTimer { timer } => {
                     let id = timer_id(run.key, timer);
-                    run.later.retain(|_, row| row.id != id);
+                    run.later.remove(&id);
                     let uid = run.key.uid;
                     draft.step.messages.push(MessageWrite::Delete { uid, id });
                 }
