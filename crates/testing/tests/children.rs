@@ -195,6 +195,26 @@ async fn a_child_is_cancelled_when_its_parent_ends_unless_told_otherwise() {
 }
 
 #[tokio::test]
+async fn a_child_that_is_blocked_is_terminated_with_its_parent_at_once() {
+    #[workflow]
+    async fn broken(ctx: WorkflowContext) -> Result<(), Failure> {
+        ctx.sleep(SECOND).await?;
+        panic!("a mistake of the code");
+    }
+    #[workflow]
+    async fn strict(ctx: WorkflowContext) -> Result<(), Failure> {
+        ctx.child(broken()).id("broken-1").parent_close(ParentClose::Terminate).await
+    }
+    let app = app().workflow(broken).workflow(strict).start().await;
+    app.start("strict-1", strict()).await;
+    app.advance(HOUR).await;
+    assert_eq!(app.describe("broken-1").await.instance.status, Status::Blocked);
+    app.terminate("strict-1", "enough").await.unwrap();
+    app.advance(Duration::ZERO).await;
+    assert_eq!(app.describe("broken-1").await.instance.status, Status::Cancelled);
+}
+
+#[tokio::test]
 async fn a_child_that_is_dropped_in_the_turn_that_starts_it_is_cancelled_all_the_same() {
     #[workflow]
     async fn fickle(ctx: WorkflowContext) -> Result<(), Failure> {

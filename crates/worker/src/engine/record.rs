@@ -62,7 +62,7 @@ impl Engine {
                 }
                 CommandKind::CancelTimer { timer } => {
                     let id = timer_id(run.key, timer);
-                    run.later.retain(|_, row| row.id != id);
+                    run.later.remove(&id);
                     let uid = run.key.uid;
                     draft.step.messages.push(MessageWrite::Delete { uid, id });
                 }
@@ -285,7 +285,7 @@ fn end_child(run: &HotRun, child: Seq, terminate: bool, draft: &mut Draft) {
     let reason = "the workflow that started it ended it".to_string();
     let row = end_message(uid, terminate, reason);
     draft.step.messages.push(MessageWrite::InsertIfOpen(row));
-    draft.effects.push(Effect::Wake(uid));
+    draft.effects.push(if terminate { Effect::WakeToEnd(uid) } else { Effect::Wake(uid) });
 }
 
 /// The end of a call that was given up before it took effect.
