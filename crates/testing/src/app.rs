@@ -238,12 +238,36 @@ impl TestApp {
         workflow: W,
         options: impl Fn(Start<W::Output>) -> Start<W::Output>,
     ) -> TestInstance<W::Output> {
-        let argument = resurgam::Payload::encode(&workflow).expect("an argument with a JSON form");
+        self.start_raw(id, W::NAME, &workflow, options).await
+    }
+
+    /// Starts an instance of a workflow by its name. It is durable when this returns, also when a
+    /// crash came in between.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub async fn start_named<T: DeserializeOwned + Send + 'static>(
+        &self,
+        id: &str,
+        workflow: &str,
+        argument: &impl Serialize,
+    ) -> TestInstance<T> {
+        self.start_raw(id, workflow, argument, |start| start).await
+    }
+
+    async fn start_raw<T: DeserializeOwned + Send + 'static>(
+        &self,
+        id: &str,
+        workflow: &str,
+        argument: &impl Serialize,
+        options: impl Fn(Start<T>) -> Start<T>,
+    ) -> TestInstance<T> {
+        let argument = resurgam::Payload::encode(argument).expect("an argument with a JSON form");
         let raw: Raw = argument.decode().expect("JSON that was just written");
         let request = self.0.requests.fetch_add(1, Ordering::Relaxed);
         let what = format!("start {id}");
         let started = self.wait(&what, || {
-            let start = self.client().start_named::<W::Output>(id, W::NAME, &raw);
+            let start = self.client().start_named::<T>(id, workflow, &raw);
             let start = options(start.request_id(format!("test-start-{request}")));
             async move { start.await }
         });
@@ -354,6 +378,11 @@ impl TestApp {
         F::Built: Activity,
     {
         self.recipe().counts.of(<F::Built as Activity>::NAME)
+    }
+
+    /// How often the activity of this name was attempted.
+    pub fn attempts_of(&self, name: &str) -> u32 {
+        self.recipe().counts.of(name)
     }
 
     /// How many commits were made.

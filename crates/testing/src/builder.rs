@@ -7,7 +7,7 @@ use resurgam::retry::RetryPolicy;
 use resurgam::sqlite::{Setup, rusqlite};
 use resurgam::{Activity, Constructor, Failure, Parts, SqliteOptions, Workflow};
 use resurgam_core::Payload;
-use resurgam_sdk::{ActivityContext, ActivityDefinition};
+use resurgam_sdk::{ActivityContext, ActivityDefinition, WorkflowDefinition};
 use resurgam_store::Store;
 use resurgam_store_sqlite::SqliteStore;
 use resurgam_worker::Options;
@@ -64,13 +64,54 @@ impl TestBuilder {
         self
     }
 
+    /// Adds a workflow that is known at run time only.
+    pub fn workflow_definition(mut self, definition: WorkflowDefinition) -> Self {
+        let added = self.parts.registry.add_workflow_definition(definition);
+        self.parts.note(added);
+        self
+    }
+
+    /// Adds an activity that is known at run time only.
+    pub fn activity_definition(self, definition: ActivityDefinition) -> Self {
+        self.define(definition, &[])
+    }
+
+    /// Adds an activity by a plain name: it gets its arguments as JSON and the number of the
+    /// attempt.
+    ///
+    /// ```
+    /// use resurgam_testing::TestApp;
+    /// use serde_json::json;
+    ///
+    /// let app = TestApp::builder().action("double", |args, _attempt| {
+    ///     Ok(json!(args["x"].as_i64().unwrap_or(0) * 2))
+    /// });
+    /// ```
+    pub fn action(
+        self,
+        name: &str,
+        answer: impl Fn(serde_json::Value, u32) -> std::result::Result<serde_json::Value, Failure>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        let answer = Arc::new(answer);
+        self.activity_definition(ActivityDefinition::new(name, move |ctx, input| {
+            let answer = answer.clone();
+            Box::pin(async move {
+                let output = answer(input.decode()?, ctx.attempt())?;
+                Ok(Payload::encode(&output)?)
+            })
+        }))
+    }
+
     /// Adds an activity by the name of its function.
     pub fn activity<Args, F>(self, _constructor: F) -> Self
     where
         F: Constructor<Args>,
         F::Built: Activity,
     {
-        self.define::<F::Built>(ActivityDefinition::of::<F::Built>())
+        self.define(ActivityDefinition::of::<F::Built>(), <F::Built as Activity>::ALIASES)
     }
 
     /// Adds an activity whose attempts are answered by `stub`: it gets the call and the number of
@@ -95,7 +136,7 @@ impl TestBuilder {
         };
         let mut definition = ActivityDefinition::new(<F::Built as Activity>::NAME, run);
         definition.options = <F::Built as Activity>::options();
-        self.define::<F::Built>(definition)
+        self.define(definition, <F::Built as Activity>::ALIASES)
     }
 
     /// Runs the code of every attempt twice, as a crash at the wrong moment would.
@@ -162,24 +203,25 @@ impl TestBuilder {
     }
 
     /// Adds an activity whose attempts are counted.
-    fn define<A: Activity>(mut self, definition: ActivityDefinition) -> Self {
+    fn define(mut self, definition: ActivityDefinition, aliases: &[&str]) -> Self {
+        let name = definition.name.clone();
         let (inner, counts, twice) = (Arc::new(definition), self.counts.clone(), self.twice);
         let (options, blocking) = (inner.options.clone(), inner.blocking);
         let run = move |ctx: ActivityContext, input: Payload| -> Attempt {
             let (inner, counts) = (inner.clone(), counts.clone());
             Box::pin(async move {
-                counts.add(A::NAME);
+                counts.add(&inner.name);
                 if twice {
-                    counts.add(A::NAME);
+                    counts.add(&inner.name);
                     let _answer_that_nobody_hears = inner.run(ctx.clone(), input.clone()).await;
                 }
                 inner.run(ctx, input).await
             })
         };
-        let mut counted = ActivityDefinition::new(A::NAME, run);
+        let mut counted = ActivityDefinition::new(name, run);
         counted.options = options;
         counted.blocking = blocking;
-        let added = self.parts.registry.add_activity_definition(counted, A::ALIASES);
+        let added = self.parts.registry.add_activity_definition(counted, aliases);
         self.parts.note(added);
         self
     }
