@@ -561,7 +561,7 @@ fn an_empty_program_is_one_only_in_waymark() {
 #[test]
 fn very_deep_nesting_is_an_error_and_not_a_crash() {
     let deep = |open: &str, close: &str| {
-        let text = format!("{}1{}", open.repeat(100_000), close.repeat(100_000));
+        let text = format!("{}1{}", open.repeat(20_000), close.repeat(20_000));
         let text = format!("fn main(input: [], output: []):\n    return {text}\n");
         Program::read("a.rap", &text, None).unwrap_err().iter().next().unwrap().message
     };

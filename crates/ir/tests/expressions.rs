@@ -3,6 +3,7 @@
 
 mod support;
 
+use serde_json::{Value as Json, json};
 use support::{builder, main_of, returned, start, value};
 
 async fn check(cases: &[(&str, &str)]) {
@@ -76,7 +77,7 @@ async fn what_python_raises_is_raised_and_can_be_caught() {
         let lines = format!(
             "try:\n    x = {expression}\nexcept {type_name} as e:\n    return [e.type, e.message]\nreturn 0"
         );
-        let expected = serde_json::json!([type_name, message]).to_string();
+        let expected = json!([type_name, message]).to_string();
         assert_eq!(returned(&lines).await, expected, "{expression}");
         let failed = value(expression).await;
         assert_eq!(failed, format!("{type_name}: {message}"), "{expression}");
@@ -143,10 +144,10 @@ async fn comparisons_chain_and_or_gives_an_operand() {
 
 #[tokio::test]
 async fn what_is_short_cut_is_not_called() {
-    let app = builder().action("boom", |_, _| Ok(serde_json::json!(1))).start().await;
+    let app = builder().action("boom", |_, _| Ok(json!(1))).start().await;
     let lines = "a = True or @boom()\nb = False and @boom()\nc = 1 > 2 > @boom()\nreturn [a, b, c]";
-    let result = start(&app, &main_of(lines), serde_json::json!({})).await.result().await;
-    assert_eq!(result.unwrap(), serde_json::json!([true, false, false]));
+    let result = start(&app, &main_of(lines), json!({})).await.result().await;
+    assert_eq!(result.unwrap(), json!([true, false, false]));
     assert_eq!(app.attempts_of("boom"), 0);
 }
 
@@ -154,4 +155,26 @@ async fn what_is_short_cut_is_not_called() {
 async fn a_value_without_a_form_in_json_is_refused_where_it_leaves_the_program() {
     assert_eq!(value("1e308 * 10").await, "ValueError: inf has no form in JSON");
     assert_eq!(value("1e308 * 10 > 1e308").await, "true");
+}
+
+/// What Python makes of random expressions was recorded by `tests/python/make.py`.
+#[tokio::test]
+async fn random_expressions_come_to_what_python_makes_of_them() {
+    let cases: Vec<Json> = serde_json::from_str(include_str!("python/expressions.json")).unwrap();
+    let mut lines = "out = []\n".to_string();
+    for case in &cases {
+        let expression = case["expression"].as_str().unwrap();
+        lines += &format!("try:\n    x = {expression}\n    out = out + [[x]]\n");
+        lines += "except Exception as e:\n    out = out + [e.type]\n";
+    }
+    let results: Vec<Json> =
+        serde_json::from_str(&returned(&(lines + "return out")).await).unwrap();
+    for (case, result) in cases.iter().zip(&results) {
+        let expected = match case.get("raises") {
+            Some(type_name) => type_name.clone(),
+            None => json!([case["value"]]),
+        };
+        assert_eq!(*result, expected, "{}", case["expression"]);
+    }
+    assert_eq!(results.len(), cases.len());
 }

@@ -61,7 +61,10 @@ fn repeat(value: &Value, times: &Value) -> Result<Value, Failure> {
         }
     };
     let times = usize::try_from(times).unwrap_or(0);
-    if value.extent().size.max(1).saturating_mul(times as u64) > LARGEST {
+    if !value.is_true() {
+        return Ok(value.clone());
+    }
+    if value.extent().size.saturating_mul(times as u64) > LARGEST {
         return Err(too_large());
     }
     match value {
