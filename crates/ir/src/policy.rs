@@ -27,6 +27,21 @@ pub(crate) fn call_options(action: &Action, dialect: Dialect) -> Result<CallOpti
     Ok(CallOptions { retry: Some(Box::new(policy)), timeout, ..CallOptions::default() })
 }
 
+/// The place of a retry bracket that changes nothing, because others say as much. One that says
+/// `retry: 0` is there for its readers.
+pub(crate) fn idle_bracket(action: &Action, dialect: Dialect) -> Option<usize> {
+    let whole = call_options(action, dialect).ok()?.retry;
+    (0..action.policies.len()).rev().find(|place| {
+        let mut rest = action.clone();
+        let removed = rest.policies.remove(*place);
+        let retries = matches!(
+            removed.bracket,
+            Bracket::Retry { retries: 1.., .. } | Bracket::TimeoutRetry { retries: 1.., .. }
+        );
+        retries && call_options(&rest, dialect).is_ok_and(|options| options.retry == whole)
+    })
+}
+
 /// A failure need not say what it descends from. So a bracket for one of Python's types also names
 /// those below it, and one for `Exception` is one for everything.
 fn with_hierarchy(bracket: &Bracket) -> Bracket {

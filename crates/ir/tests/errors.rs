@@ -308,6 +308,15 @@ fn policies_that_mean_nothing_or_cannot_be_honoured() {
         "@f() [timeout: 0]",
         expect!["2:10 timeout: 0 leaves no time (leave it out, or write a time above 0)"],
     );
+    short(
+        "@f() [A -> retry: 3, backoff: 1s] [A -> retry: 2]",
+        expect!["2:39 this bracket changes nothing (the others say as much; leave it out)"],
+    );
+    short(
+        "@f() [retry: 3] [retry: 3]",
+        expect!["2:21 this bracket changes nothing (the others say as much; leave it out)"],
+    );
+    short("@f() [A -> retry: 3] [retry: 2]", expect!["nothing is wrong"]);
     short("@f() [retry]", expect![[r#"2:16 expected ":", found "]""#]]);
     short(
         "@f() [A -> retry: 3, max_elapsed: 1h] [B -> retry: 2]",

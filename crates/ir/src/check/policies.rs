@@ -3,7 +3,7 @@
 use super::{Check, SLEEP};
 use crate::ast::{Action, CallRef, Function};
 use crate::errors::Problem;
-use crate::policy::call_options;
+use crate::policy::{call_options, idle_bracket};
 
 impl Check<'_> {
     pub(super) fn policies(&mut self, function: &Function) {
@@ -24,7 +24,11 @@ fn problem(action: &Action, dialect: crate::Dialect) -> Option<Problem> {
         let problem = Problem::new(whole, "a policy of @sleep changes nothing");
         return Some(problem.hint("waiting cannot fail; leave the bracket out"));
     }
-    let what = call_options(action, dialect).err()?;
+    let Err(what) = call_options(action, dialect) else {
+        let idle = action.policies.get(idle_bracket(action, dialect)?)?;
+        let problem = Problem::new(idle.span, "this bracket changes nothing");
+        return Some(problem.hint("the others say as much; leave it out"));
+    };
     let (message, hint) = match what.split_once("; ") {
         Some((message, hint)) => (message.to_string(), Some(hint.to_string())),
         None => (what, None),

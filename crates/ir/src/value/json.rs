@@ -15,11 +15,26 @@ const BEYOND: &str = "an integer does not fit into 64 bits";
 impl Value {
     /// Reads what an action answered.
     pub(crate) fn from_payload(payload: &Payload, what: &str) -> Result<Self, Failure> {
-        payload.decode().map_err(|error: serde_json::Error| {
-            let text = error.to_string();
-            let type_name = if text.starts_with(BEYOND) { "OverflowError" } else { "ValueError" };
-            raised(type_name, format!("read the result of {what}: {text}"))
+        Value::from_text(payload.as_str()).map_err(|error| {
+            let type_name = if error.starts_with(BEYOND) { "OverflowError" } else { "ValueError" };
+            raised(type_name, format!("read the result of {what}: {error}"))
         })
+    }
+
+    /// Reads JSON. The keys of objects stay in their order, and an integer beyond 64 bits is an
+    /// error: as a float it would be another number.
+    ///
+    /// ```
+    /// use resurgam_ir::Value;
+    ///
+    /// assert!(Value::from_text(r#"{"cents": 4200}"#).is_ok());
+    /// assert!(Value::from_text("36893488147419103232").is_err());
+    /// ```
+    pub fn from_text(text: &str) -> Result<Self, String> {
+        match wide_integer(text) {
+            Some(integer) => Err(format!("{BEYOND}: {integer}")),
+            None => serde_json::from_str(text).map_err(|error| error.to_string()),
+        }
     }
 
     /// Writes it for an action or as a result.
@@ -31,6 +46,32 @@ impl Value {
     pub fn from_json(json: &serde_json::Value) -> Result<Self, String> {
         serde_json::from_value(json.clone()).map_err(|error| error.to_string())
     }
+}
+
+/// An integer in a JSON text that has no room in 64 bits.
+fn wide_integer(text: &str) -> Option<&str> {
+    let bytes = text.as_bytes();
+    let (mut at, mut quoted) = (0, false);
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' if quoted => at += 1,
+            b'"' => quoted = !quoted,
+            b'-' | b'0'..=b'9' if !quoted => {
+                let start = at;
+                let is_number = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
+                at += bytes[at..].iter().take_while(|byte| is_number(byte)).count();
+                let number = &text[start..at];
+                let whole = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+                if whole && number.len() > 18 && number.parse::<i64>().is_err() {
+                    return Some(number);
+                }
+                continue;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    None
 }
 
 impl Serialize for Value {
