@@ -97,7 +97,8 @@ impl Member {
         rows::join(&inner.control, &node).await?;
         let beaten = Instant::now();
         let (_, view) = rows::beat(&inner.control, &node.name).await?;
-        inner.fence(Fence::new(&node.name, BTreeMap::new()));
+        let fence = Fence::new(&node.name, BTreeMap::new());
+        inner.fence(fence.leaving_tasks(node.queues.is_some()));
         inner.overtaken.store(false, Ordering::Relaxed);
         *self.present() = Some(Present {
             node: node.name.clone(),
@@ -106,7 +107,10 @@ impl Member {
         });
         let moves = self.judge(&view, &node.name, &BTreeSet::new());
         let shards = self.take_now(inner, &node.name, &moves.take).await?;
-        self.stand(|standing| (standing.take, standing.give) = (Vec::new(), Vec::new()));
+        self.stand(|standing| {
+            (standing.take, standing.give) = (Vec::new(), Vec::new());
+            standing.others_leave_tasks = view.leaves_tasks;
+        });
         inner.changes.tell_moves();
         tokio::spawn(life::live(Arc::downgrade(inner), node.name));
         Ok(Owning::Taken(Ownership::new(proof, shards)))
@@ -194,6 +198,7 @@ impl Member {
         self.stand(|standing| {
             standing.departed += u64::from(departed);
             (standing.take, standing.give, standing.may_begin) = (take, give, true);
+            standing.others_leave_tasks = view.leaves_tasks;
         });
         self.bury(inner, &view, node).await?;
         Ok(Beat::Alive)
@@ -360,6 +365,7 @@ mod tests {
         let fence = Fence::new("a", BTreeMap::from([(Shard(0), 7)]));
         let view = |owner: Option<&str>, epoch| View {
             now: resurgam_core::Timestamp::EPOCH,
+            leaves_tasks: false,
             nodes: Vec::new(),
             shards: vec![(Shard(0), owner.map(str::to_string), epoch), (Shard(1), None, 1)],
         };
