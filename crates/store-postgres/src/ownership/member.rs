@@ -107,9 +107,11 @@ impl Member {
         });
         let moves = self.judge(&view, &node.name, &BTreeSet::new());
         let shards = self.take_now(inner, &node.name, &moves.take).await?;
+        let others_work = self.others_work(&view, &node.name);
         self.stand(|standing| {
             (standing.take, standing.give) = (Vec::new(), Vec::new());
             standing.others_leave_tasks = view.leaves_tasks;
+            standing.others_work = others_work;
         });
         inner.changes.tell_moves();
         tokio::spawn(life::live(Arc::downgrade(inner), node.name));
@@ -195,13 +197,20 @@ impl Member {
         let departed = self.is_alive(node, now, &view);
         let held: BTreeSet<Shard> = fence.shards().collect();
         let Moves { take, release: give } = self.judge(&view, node, &held);
+        let others_work = self.others_work(&view, node);
         self.stand(|standing| {
             standing.departed += u64::from(departed);
             (standing.take, standing.give, standing.may_begin) = (take, give, true);
             standing.others_leave_tasks = view.leaves_tasks;
+            standing.others_work = others_work;
         });
         self.bury(inner, &view, node).await?;
         Ok(Beat::Alive)
+    }
+
+    /// True when there are nodes beside this one that are not known to be dead.
+    fn others_work(&self, view: &View, node: &str) -> bool {
+        view.nodes.iter().any(|row| row.node != node && !self.is_dead(&row.node))
     }
 
     /// Says that the node may not begin attempts, if that is so.

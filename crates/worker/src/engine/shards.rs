@@ -72,6 +72,11 @@ impl Shards {
         !self.leaving.is_empty()
     }
 
+    /// True when others could take over what this node gives up.
+    pub(super) fn others_work(&self) -> bool {
+        self.standing.borrow().others_work
+    }
+
     /// True when some node leaves tasks to others.
     pub(super) fn others_leave_tasks(&self) -> bool {
         self.standing.borrow().others_leave_tasks
