@@ -40,6 +40,10 @@ impl Commit for PostgresStore {
     fn commit(&self, batch: Arc<[Step]>) -> Answer<'_, Vec<StepResult>> {
         Box::pin(self.inner.write(batch))
     }
+
+    fn lanes(&self) -> usize {
+        self.inner.lanes.count()
+    }
 }
 
 impl Own for PostgresStore {

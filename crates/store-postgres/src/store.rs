@@ -50,7 +50,7 @@ pub struct PostgresStore {
 pub(crate) struct Inner {
     pub(crate) place: String,
     shared: Arc<Shared>,
-    lanes: Lanes,
+    pub(crate) lanes: Lanes,
     /// For code of the user, which may take its time.
     guests: Lanes,
     transaction_timeout: Duration,

@@ -21,6 +21,11 @@ impl Commit for SqliteStore {
     fn commit(&self, batch: Arc<[Step]>) -> Answer<'_, Vec<StepResult>> {
         Box::pin(self.write(batch))
     }
+
+    /// There is one writer.
+    fn lanes(&self) -> usize {
+        1
+    }
 }
 
 impl Own for SqliteStore {

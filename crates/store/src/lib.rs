@@ -72,6 +72,10 @@ pub trait Commit {
     /// The batch is shared and not copied: a writing thread reads it while the caller keeps it
     /// for another try.
     fn commit(&self, batch: Arc<[Step]>) -> Answer<'_, Vec<StepResult>>;
+
+    /// How many batches it takes at a time, at least one: more do not wait for each other when they
+    /// write different shards.
+    fn lanes(&self) -> usize;
 }
 
 /// What can be run here.

@@ -209,6 +209,11 @@ impl Commit for FaultyStore {
         }
         self.or_crash(self.store.commit(batch))
     }
+
+    /// One after another, so that the k-th is the same one in every run.
+    fn lanes(&self) -> usize {
+        1
+    }
 }
 
 impl Tables for FaultyStore {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use resurgam_core::{CallKey, Timestamp, Uid};
 use resurgam_store::rows::{InstanceFilter, InstanceRow, Status, TaskRecord};
-use resurgam_store::{Result, Runnable, Step, Store};
+use resurgam_store::{Result, Runnable, Store};
 
 use super::call::HotCall;
 use super::commit::Effect;
@@ -110,7 +110,7 @@ impl Engine {
         // A page of which nothing could be read would only be read again.
         if again || (full && kept) {
             // The ones that were read are no longer claimed once what precedes this is durable.
-            self.outbox.push(Step::default(), vec![Effect::ReadAbandoned]);
+            self.outbox.after_all(Effect::ReadAbandoned);
         }
     }
 

@@ -6,8 +6,8 @@
 //! 2. The run takes a turn for each piece of news (`run.rs`); what the turns ask for becomes one
 //!    [`Step`](resurgam_store::Step), with effects that must wait until it is durable
 //!    (`record.rs`).
-//! 3. The committer (`commit.rs`) takes every step that is ready, writes them in one transaction,
-//!    and hands them back. It never waits to fill a batch.
+//! 3. The committer (`commit.rs`) takes every step that is ready (`outbox.rs`), writes them in one
+//!    transaction, and hands them back. It never waits to fill a batch.
 //! 4. Then the effects happen: attempts begin, callers get their answer.
 //!
 //! Tasks and timers that are due soon are kept by time (`due.rs`); the rest stays in the store. A
@@ -35,6 +35,7 @@ mod load;
 mod looking;
 mod message;
 mod next;
+mod outbox;
 mod own;
 mod record;
 mod report;
@@ -72,11 +73,12 @@ use crate::handle::Handle;
 use crate::options::Options;
 use crate::policy::Policies;
 use call::HotCall;
-use commit::{Fate, Outbox, Pending};
+
 use deadline::Outages;
 use due::Due;
 use inbox::Routing;
 use looking::Watched;
+use outbox::{Done, Outbox};
 use own::{Hearing, Role};
 use report::Reports;
 pub(crate) use request::{Reply, Request};
@@ -323,6 +325,7 @@ impl Engine {
             node: new_node(),
             changes: store.changes(),
             shards: Shards::new(store.standing()),
+            outbox: Outbox::new(store.lanes()),
             store,
             registry,
             states,
@@ -334,7 +337,6 @@ impl Engine {
             ids: HashMap::new(),
             calls: HashMap::new(),
             transactions: Transactions::default(),
-            outbox: Outbox::default(),
             waiters: HashMap::new(),
             watched: Watched::default(),
             asleep: HashMap::new(),
@@ -392,22 +394,18 @@ impl Engine {
 
     /// A batch is durable: the next one is on its way before the effects of this one happen, so
     /// that the disk does not wait for them.
-    async fn batch_done(&mut self, done: Vec<(Pending, Fate)>) {
-        let since = self.outbox.landed();
+    async fn batch_done(&mut self, (since, done): (Timestamp, Done)) {
         self.commit();
         let next = self.poll_commit().await;
         self.committed(done, since);
-        if let Some(done) = next {
-            let since = self.outbox.landed();
+        if let Some((since, done)) = next {
             self.committed(done, since);
         }
     }
 
-    /// Lets the batch that is on its way get on, without waiting for it: nothing is sent to the
-    /// store before the first look.
-    async fn poll_commit(&mut self) -> Option<Vec<(Pending, Fate)>> {
-        let (_, commit) = self.outbox.in_flight.as_mut()?;
-        match poll_fn(|context| Poll::Ready(commit.as_mut().poll(context))).await {
+    /// Lets the batches that are on their way get on, without waiting for them.
+    async fn poll_commit(&mut self) -> Option<(Timestamp, Done)> {
+        match poll_fn(|context| Poll::Ready(self.outbox.poll(context))).await {
             Poll::Ready(done) => Some(done),
             Poll::Pending => None,
         }
@@ -488,12 +486,7 @@ impl Engine {
                 None => std::future::pending().await,
             }
         };
-        let committed = async {
-            match &mut self.outbox.in_flight {
-                Some((_, commit)) => commit.as_mut().await,
-                None => std::future::pending().await,
-            }
-        };
+        let committed = poll_fn(|context| self.outbox.poll(context));
         let others = async {
             // A store in memory is nobody else's: nothing is ever heard of others there.
             if self.changes.changed().await.is_err() {

@@ -15,7 +15,7 @@
 //! committed. Then the owner reads the messages that are due, and a client whether what it waits
 //! for is closed.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -158,7 +158,7 @@ impl Engine {
     /// Another node works on the store by now: everything in memory is worth nothing.
     pub(super) fn step_down(&mut self, fenced: Vec<Pending>) {
         let was_owner = self.is_owner();
-        let ready = if was_owner { self.outbox.take_ready() } else { VecDeque::new() };
+        let ready = if was_owner { self.outbox.take_ready() } else { Vec::new() };
         for effect in fenced.into_iter().chain(ready).flat_map(|pending| pending.effects) {
             effect.fails(&Refusal::Fenced);
         }

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use resurgam_core::{CallKey, Shard, Uid};
-use resurgam_store::{Standing, Step};
+use resurgam_store::Standing;
 use tokio::sync::watch;
 
 use super::commit::Effect;
@@ -243,7 +243,7 @@ impl Engine {
             return;
         }
         self.shards.settling = true;
-        self.outbox.push(Step::default(), vec![Effect::AtRest]);
+        self.outbox.after_all(Effect::AtRest);
     }
 
     fn has_let_go(&self) -> bool {
@@ -256,7 +256,7 @@ impl Engine {
     /// Everything that was on its way is durable: the shards that leave are released.
     pub(super) fn at_rest(&mut self) {
         self.shards.settling = false;
-        if !self.has_let_go() {
+        if self.shards.leaving.is_empty() || !self.has_let_go() {
             return self.settle_shards();
         }
         self.shards.settling = true;
