@@ -1,11 +1,12 @@
 //! One connection that commits, and what it does when an answer is lost.
 //!
-//! Batches of a lane are numbered. Each transaction first raises the lane's number in the database,
-//! from the one that is expected. When the connection ends before the answer comes, the number says
-//! whether the batch is in, and the same number keeps it from getting in twice: should the server
-//! still be busy with the first one, the second waits for it and then finds the number raised.
+//! Batches of a lane are numbered. Each transaction first raises the lane's number in the database
+//! by one, from the one that is expected. When the connection ends before the answer comes, another
+//! one raises it by two from the same number: should the server still be busy with the batch, this
+//! waits for it. Then the number says whether the batch is in, and should it not be, it can never
+//! get in any more, however much of it still lies in a buffer somewhere.
 //!
-//! A number that is neither the last nor the next means that the database went back in time.
+//! A number that is none of these means that the database went back in time.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -120,6 +121,10 @@ const ALIVE: &str = "
         SELECT 1 FROM @node WHERE node = $1 FOR KEY SHARE) AS alive";
 
 const NUMBER: &str = "SELECT n FROM @lane WHERE node = $1 AND lane = $2";
+
+/// Decides about a batch whose fate is unknown: it is in, or it never will be.
+const FORESTALL: &str = "
+    UPDATE @lane SET n = n + 2 WHERE node = $1 AND lane = $2 AND n = $3";
 
 const NEW: &str = "
     INSERT INTO @lane (node, lane, n, at)
@@ -375,11 +380,6 @@ impl Lane {
             Ending::Refused(part, error) if meaning(&error) == Meaning::Data => {
                 self.keep(client);
                 match part {
-                    Part::Lane if *resent && self.read_number().await? == Some(self.n + 1) => {
-                        // The one whose answer was lost got in after all.
-                        self.counted();
-                        Ok(Some(Fate::Written))
-                    }
                     Part::Lane | Part::Fence => Err(self.out_of_place(part, error).await),
                     Part::Claim | Part::Rows(_) => Ok(Some(Fate::Refused(part, error))),
                 }
@@ -444,12 +444,13 @@ impl Lane {
                 }
                 Ok(client) => {
                     self.client = Some(client);
-                    match self.read_number().await {
+                    match self.forestall().await {
                         Ok(Some(n)) if n == self.n + 1 => {
                             self.counted();
                             return Ok(true);
                         }
-                        Ok(Some(n)) if n == self.n => {
+                        Ok(Some(n)) if n == self.n + 2 => {
+                            self.n = n;
                             self.doubt = false;
                             return Ok(false);
                         }
@@ -492,17 +493,34 @@ impl Lane {
     }
 
     /// The lane's number in the database; none without its row.
-    async fn read_number(&mut self) -> Result<Option<i64>> {
+    async fn read_number(&self) -> Result<Option<i64>> {
         let number = Statement::rows("read the lane", NUMBER)
             .text(self.shared.writer.as_str())
             .small(self.number);
-        let Some(client) = &self.client else {
-            return Err(Error::transient("read the lane: there is no connection"));
+        self.ask_number(&[number]).await
+    }
+
+    /// Sees to it that a batch whose fate is unknown is in or never will be; the number after that.
+    async fn forestall(&self) -> Result<Option<i64>> {
+        let of_lane = |what, sql| {
+            Statement::rows(what, sql).text(self.shared.writer.as_str()).small(self.number)
         };
-        let rows = query(client, &self.shared.schema, &number).await;
-        let rows = rows.attempted(|| "read the lane".into())?;
-        let n = rows.first().map(|row| row.try_get(0)).transpose();
-        n.attempted(|| "read the lane".into())
+        let forestall = of_lane("forestall a batch", FORESTALL).big(self.n);
+        self.ask_number(&[forestall, of_lane("read the lane", NUMBER)]).await
+    }
+
+    /// Asks in one round trip; the last answer is the number.
+    async fn ask_number(&self, statements: &[Statement<'_>]) -> Result<Option<i64>> {
+        let what = || "read the lane".to_string();
+        let Some(client) = &self.client else {
+            return Err(Error::transient(format!("{}: there is no connection", what())));
+        };
+        let sent: Vec<Sent<'_>> = statements.iter().map(Sent::Values).collect();
+        let mut last = Vec::new();
+        for answer in pipeline(client, &self.shared.schema, &sent).await {
+            last = answer.attempted(what)?;
+        }
+        last.first().map(|row| row.try_get(0)).transpose().attempted(what)
     }
 
     async fn make_row(&mut self) -> Result<()> {

@@ -53,7 +53,7 @@ pub(crate) async fn shared_tasks(
         .big(whole(limit as u64))
         .names(&runnable.activities)
         .names(&runnable.queues);
-    let rows = pool.ask(look).await?;
+    let rows = pool.ask_widely(look).await?;
     let found: Decoded<Vec<CallKey>> = rows.iter().map(decode::call).collect();
     found.map_err(|why| Error::data(what).because(why))
 }
