@@ -85,6 +85,8 @@ pub(crate) async fn open(file: &Path, options: SqliteOptions) -> Result<SqliteSt
 pub struct AppBuilder {
     parts: Parts,
     sqlite: SqliteOptions,
+    #[cfg(feature = "postgres")]
+    pub(crate) postgres: crate::PostgresOptions,
     setup: sqlite::Setup,
 }
 
@@ -204,6 +206,20 @@ impl AppBuilder {
         self
     }
 
+    /// The queues whose attempts run in this process; all, unless set. On PostgreSQL, attempts of
+    /// the others run in processes that serve them.
+    ///
+    /// ```
+    /// use resurgam::prelude::*;
+    ///
+    /// let app = App::builder().queues(["default", "reports"]);
+    /// # let _ = app;
+    /// ```
+    pub fn queues(mut self, queues: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.parts.options.queues = Some(queues.into_iter().map(Into::into).collect());
+        self
+    }
+
     /// How many of them may be attempts of this queue, so that one queue leaves room for the
     /// others. With 0, its attempts do not run in this process.
     ///
@@ -280,9 +296,13 @@ impl AppBuilder {
     }
 
     /// Begins to work on a store.
-    pub fn on(mut self, store: Arc<dyn Store>) -> Result<App> {
+    pub fn on(self, store: Arc<dyn Store>) -> Result<App> {
+        self.on_with(store, Arc::new(SystemClock::new()))
+    }
+
+    pub(crate) fn on_with(mut self, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Result<App> {
         self.parts.note(self.setup.is_done());
-        let (engine, client) = self.parts.engine(store, Arc::new(SystemClock::new()))?;
+        let (engine, client) = self.parts.engine(store, clock)?;
         Ok(App { client, engine: tokio::spawn(engine.run()) })
     }
 }

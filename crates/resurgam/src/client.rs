@@ -11,9 +11,12 @@ use std::time::Duration;
 use resurgam_core::Payload;
 use resurgam_core::retry::RetryPolicy;
 use resurgam_sdk::{Activity, Workflow};
+use resurgam_store::Store;
 use resurgam_store::rows::Owner;
 use resurgam_store_sqlite::Options as SqliteOptions;
-use resurgam_worker::{ClosedFilter, Error, Handle, IfExists, Result, StartOptions, SystemClock};
+use resurgam_worker::{
+    Clock, ClosedFilter, Error, Handle, IfExists, Result, StartOptions, SystemClock,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinHandle;
@@ -49,9 +52,14 @@ impl Client {
     pub async fn sqlite(file: impl AsRef<Path>) -> Result<Self> {
         let options = SqliteOptions::default().create(false);
         let store = crate::app::open(file.as_ref(), options).await?;
+        Client::on(Arc::new(store), Arc::new(SystemClock::new()))
+    }
+
+    /// A client on a store, without an app.
+    pub(crate) fn on(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Result<Self> {
         let mut parts = Parts::default();
         parts.options.work = false;
-        let (engine, mut client) = parts.engine(Arc::new(store), Arc::new(SystemClock::new()))?;
+        let (engine, mut client) = parts.engine(store, clock)?;
         client._own = Some(Arc::new(Messenger(tokio::spawn(engine.run()))));
         Ok(client)
     }

@@ -33,6 +33,8 @@ mod client;
 mod export;
 mod instance;
 mod look;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 mod schedule;
 pub mod sqlite;
 mod submit;
@@ -51,6 +53,8 @@ pub use resurgam_sdk::{
 pub use resurgam_store::rows::{
     AttemptOutcome, AttemptRow, Heartbeat, InstanceFilter, InstanceRow, Owner, Status,
 };
+#[cfg(feature = "postgres")]
+pub use resurgam_store_postgres::Options as PostgresOptions;
 pub use resurgam_store_sqlite::{Options as SqliteOptions, SyncMode};
 pub use resurgam_worker::{ClosedFilter, Error, IfExists, Outcome, Result, Retention};
 pub use schedule::{NewSchedule, ScheduleDescription};

@@ -6,14 +6,13 @@ use std::sync::Arc;
 use resurgam_core::history::{self, AttemptLine};
 use resurgam_core::retry::{Counters, Limit, RetryPolicy, Timeouts};
 use resurgam_core::{Event, RunKey, Seq, Timestamp, Uid};
-use resurgam_store::rows::{AttemptRow, Heartbeat, InstanceFilter, InstanceRow, Message, TaskRow};
+use resurgam_store::rows::{
+    AttemptRow, Heartbeat, InstanceFilter, InstanceRow, KvRow, Message, TaskRow,
+};
 use resurgam_worker::{Error, Result};
 use serde::de::DeserializeOwned;
 
 use crate::Client;
-
-/// The key of what an instance tells the world.
-const STATUS: &str = "status";
 
 /// An instance with what it is waiting for.
 #[derive(Clone, Debug, PartialEq)]
@@ -208,7 +207,7 @@ impl Client {
 
     /// What an instance told the world with `ctx.set_status`.
     pub async fn status<T: DeserializeOwned>(&self, id: &str) -> Result<Option<T>> {
-        self.value(id, STATUS).await
+        self.value(id, KvRow::STATUS).await
     }
 
     /// An entry of an instance's own data, as `ctx.set` left it.
@@ -226,7 +225,7 @@ impl Client {
         id: &str,
         is_wanted: impl Fn(&T) -> bool,
     ) -> Result<T> {
-        self.wait_for_value(id, STATUS, is_wanted).await
+        self.wait_for_value(id, KvRow::STATUS, is_wanted).await
     }
 
     /// Waits until an entry of an instance's own data is as wanted, and answers with it. An error

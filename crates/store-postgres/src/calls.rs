@@ -59,6 +59,10 @@ impl Own for PostgresStore {
         self.inner.member.may_begin()
     }
 
+    fn now(&self) -> Option<Timestamp> {
+        self.inner.clock.now()
+    }
+
     fn take(&self, shards: Arc<[Shard]>) -> Answer<'_, Vec<Shard>> {
         self.here(async move { self.inner.member.take(&self.inner, &shards).await })
     }

@@ -27,6 +27,7 @@ mod aside;
 mod backoff;
 mod calls;
 mod changes;
+mod clock;
 mod commit;
 mod connect;
 mod decode;

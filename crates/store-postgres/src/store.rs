@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 
 use crate::aside::{self, BadRow};
 use crate::changes::{self, Changes, Found};
+use crate::clock::Clock;
 use crate::commit::lane::Shared;
 use crate::connect::Connector;
 use crate::guest::PostgresWork;
@@ -58,6 +59,7 @@ pub(crate) struct Inner {
     pub(crate) control: Arc<Pool>,
     pub(crate) changes: Arc<Changes>,
     pub(crate) member: Member,
+    pub(crate) clock: Clock,
     right: RwLock<Right>,
     pub(crate) overtaken: AtomicBool,
 }
@@ -102,6 +104,7 @@ impl PostgresStore {
         migrate(&client, &connector, &schema).await?;
         let inner = Arc::new(Inner::new(connector.clone(), schema.clone(), &options));
         inner.control.give(client);
+        inner.clock.ask(&inner.control).await?;
         aside::clear(&inner.control).await?;
         let mut first = inner.lanes.free().await?;
         first.open().await?;
@@ -159,6 +162,7 @@ impl Inner {
             control: Arc::new(Pool::new(connector, schema, options.lease, CONTROL)),
             changes: Arc::new(Changes::new()),
             member: Member::new(options.lease),
+            clock: Clock::default(),
             right: RwLock::default(),
             overtaken: AtomicBool::new(false),
             shared,

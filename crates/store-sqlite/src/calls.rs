@@ -41,6 +41,10 @@ impl Own for SqliteStore {
         true
     }
 
+    fn now(&self) -> Option<Timestamp> {
+        None
+    }
+
     fn take(&self, shards: Arc<[Shard]>) -> Answer<'_, Vec<Shard>> {
         Box::pin(async move { Ok(shards.to_vec()) })
     }

@@ -104,8 +104,9 @@ pub trait Work {
     /// of their arrival, at most `limit`.
     fn due_messages(&self, before: Timestamp, limit: usize) -> Answer<'_, Vec<DueMessage>>;
 
-    /// Tasks that are claimed by a node that is not there any more, at most `limit`. Where one
-    /// node works, that is every other than `node`.
+    /// Tasks that are claimed by a node that is not there any more and has not told how their
+    /// attempt ended ([`Report`]), at most `limit`. Where one node works, that is every other than
+    /// `node`.
     fn abandoned(&self, node: &str, limit: usize) -> Answer<'_, Vec<TaskRow>>;
 
     /// Claims tasks for `node` that wait and are due by now, at most `limit`, and answers with

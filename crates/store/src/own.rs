@@ -8,7 +8,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use resurgam_core::Shard;
+use resurgam_core::{Shard, Timestamp};
 use tokio::sync::watch;
 
 use crate::Answer;
@@ -33,6 +33,11 @@ pub trait Own {
     /// False while others may take this node for dead soon: it begins no attempt then. Worked out
     /// when it is asked, for a process may have been asleep.
     fn may_begin(&self) -> bool;
+
+    /// The time by the store's own clock, for nodes that are to agree on it; `None` where one node
+    /// works, or when it was never asked for. Never an answer of the moment: worked out from the
+    /// last one.
+    fn now(&self) -> Option<Timestamp>;
 
     /// Takes shards that nobody holds; answers with those that are this node's now. Only from then
     /// on may they be read: the holder before can write nothing any more.

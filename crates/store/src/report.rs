@@ -16,6 +16,8 @@ pub struct Report {
     pub activity: Seq,
     /// What the claim was made with.
     pub token: u64,
+    /// When it said so.
+    pub at: Timestamp,
     /// How it ended.
     pub outcome: Reported,
     /// What it said last while it ran; a success has no use for it.
@@ -43,6 +45,7 @@ struct Head {
     v: u32,
     activity: Seq,
     token: u64,
+    at: i64,
     outcome: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     failure: Option<Failure>,
@@ -80,6 +83,7 @@ impl Report {
             v: 1,
             activity: self.activity,
             token: self.token,
+            at: self.at.as_millis(),
             outcome: outcome.to_string(),
             failure,
             heartbeat_at: told.map(|told| told.at.as_millis()),
@@ -102,7 +106,8 @@ impl Report {
             "goes-on" => Reported::GoesOn,
             other => return Err(format!("report: the outcome {other:?} is unknown")),
         };
-        Ok(Report { activity: head.activity, token: head.token, outcome, heartbeat })
+        let at = Timestamp::from_millis(head.at);
+        Ok(Report { activity: head.activity, token: head.token, at, outcome, heartbeat })
     }
 }
 
@@ -122,7 +127,8 @@ mod tests {
             (Reported::GoesOn, Some(told)),
         ];
         for (outcome, heartbeat) in outcomes {
-            let report = Report { activity: Seq(3), token: u64::MAX, outcome, heartbeat };
+            let at = Timestamp::from_millis(13);
+            let report = Report { activity: Seq(3), token: u64::MAX, at, outcome, heartbeat };
             let (head, body) = report.to_stored();
             assert_eq!(Report::from_stored(&head, body), Ok(report));
         }
@@ -130,8 +136,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_says_why() {
-        let head =
-            |outcome: &str| format!(r#"{{"v":1,"activity":3,"token":1,"outcome":"{outcome}"}}"#);
+        let head = |outcome: &str| {
+            format!(r#"{{"v":1,"activity":3,"token":1,"at":5,"outcome":"{outcome}"}}"#)
+        };
         let read = |head: &str| Report::from_stored(head, None).unwrap_err();
         assert_eq!(read(&head("completed")), "report: the result is missing");
         assert_eq!(read(&head("failed")), "report: the failure is missing");
@@ -144,6 +151,7 @@ mod tests {
         let report = |outcome, at| Report {
             activity: Seq(3),
             token: 1,
+            at: Timestamp::EPOCH,
             outcome,
             heartbeat: Some(Heartbeat { details: Payload::null(), at: Timestamp::from_millis(at) }),
         };

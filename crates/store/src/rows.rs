@@ -419,6 +419,11 @@ pub struct KvRow {
     pub value: Payload,
 }
 
+impl KvRow {
+    /// The entry that holds the status. An entry that a workflow calls `status` is another one.
+    pub const STATUS: &str = "resurgam.status";
+}
+
 /// A task that waits, without what an attempt needs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DueTask {

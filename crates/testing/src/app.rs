@@ -1,5 +1,6 @@
 //! An app under test.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,6 +35,8 @@ struct Inner {
     store: Arc<dyn Store>,
     current: Mutex<Option<Current>>,
     requests: AtomicU64,
+    /// What the store needs.
+    _kept: Box<dyn Any + Send + Sync>,
 }
 
 impl Drop for Inner {
@@ -78,14 +81,19 @@ impl TestApp {
         TestBuilder::default()
     }
 
-    pub(crate) fn begin(parts: Parts, counts: Counts, store: Arc<dyn Store>) -> Self {
+    pub(crate) fn begin(
+        parts: Parts,
+        counts: Counts,
+        store: Arc<dyn Store>,
+        kept: Box<dyn Any + Send + Sync>,
+    ) -> Self {
         let recipe = Mutex::new(Recipe::new(parts, counts));
         let clock = VirtualClock::new();
         let faults = Faults::default();
         let store = Arc::new(FaultyStore::new(store, faults.clone()));
         let current = Mutex::new(None);
         let requests = AtomicU64::new(0);
-        let inner = Inner { recipe, clock, faults, store, current, requests };
+        let inner = Inner { recipe, clock, faults, store, current, requests, _kept: kept };
         let app = TestApp(Arc::new(inner));
         app.begin_engine();
         app
@@ -238,12 +246,35 @@ impl TestApp {
         workflow: W,
         options: impl Fn(Start<W::Output>) -> Start<W::Output>,
     ) -> TestInstance<W::Output> {
-        let argument = resurgam::Payload::encode(&workflow).expect("an argument with a JSON form");
+        self.start_as(id, W::NAME, &workflow, options).await
+    }
+
+    /// Starts an instance of a workflow that is known by its name only.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub async fn start_named<T: DeserializeOwned + Send + 'static>(
+        &self,
+        id: &str,
+        workflow: &str,
+        argument: &impl Serialize,
+    ) -> TestInstance<T> {
+        self.start_as(id, workflow, argument, |start| start).await
+    }
+
+    async fn start_as<T: DeserializeOwned + Send + 'static>(
+        &self,
+        id: &str,
+        workflow: &str,
+        argument: &impl Serialize,
+        options: impl Fn(Start<T>) -> Start<T>,
+    ) -> TestInstance<T> {
+        let argument = resurgam::Payload::encode(argument).expect("an argument with a JSON form");
         let raw: Raw = argument.decode().expect("JSON that was just written");
         let request = self.0.requests.fetch_add(1, Ordering::Relaxed);
         let what = format!("start {id}");
         let started = self.wait(&what, || {
-            let start = self.client().start_named::<W::Output>(id, W::NAME, &raw);
+            let start = self.client().start_named::<T>(id, workflow, &raw);
             let start = options(start.request_id(format!("test-start-{request}")));
             async move { start.await }
         });
@@ -263,14 +294,27 @@ impl TestApp {
         Ok(TestInstance::new(self.clone(), &instance))
     }
 
-    /// Runs one activity durably, without a workflow.
+    /// Runs one activity durably, without a workflow. It is durable when this returns, also when a
+    /// crash came in between.
     pub async fn submit<A: Activity>(
         &self,
         id: &str,
         activity: A,
     ) -> Result<TestInstance<A::Output>> {
-        let instance = self.client().submit(id, activity).await?;
-        Ok(TestInstance::new(self.clone(), &instance))
+        let Ok(call) = resurgam::Payload::encode(&activity) else {
+            // What has no JSON form is refused before anything could crash.
+            let instance = self.client().submit(id, activity).await?;
+            return Ok(TestInstance::new(self.clone(), &instance));
+        };
+        let request = self.0.requests.fetch_add(1, Ordering::Relaxed);
+        let what = format!("submit {id}");
+        let submitted = self.wait(&what, || {
+            let activity: A = call.decode().expect("JSON that was just written");
+            let start = self.client().submit(id, activity);
+            let start = start.request_id(format!("test-submit-{request}"));
+            async move { start.await }
+        });
+        Ok(TestInstance::new(self.clone(), &submitted.await?))
     }
 
     /// Sends a signal.
@@ -353,7 +397,12 @@ impl TestApp {
         F: Constructor<Args>,
         F::Built: Activity,
     {
-        self.recipe().counts.of(<F::Built as Activity>::NAME)
+        self.attempts_of(<F::Built as Activity>::NAME)
+    }
+
+    /// How often an activity that is known by its name only was attempted.
+    pub fn attempts_of(&self, activity: &str) -> u32 {
+        self.recipe().counts.of(activity)
     }
 
     /// How many commits were made.

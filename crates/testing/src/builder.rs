@@ -7,12 +7,12 @@ use resurgam::retry::RetryPolicy;
 use resurgam::sqlite::{Setup, rusqlite};
 use resurgam::{Activity, Constructor, Failure, Parts, SqliteOptions, Workflow};
 use resurgam_core::Payload;
-use resurgam_sdk::{ActivityContext, ActivityDefinition};
+use resurgam_sdk::{ActivityContext, ActivityDefinition, WorkflowDefinition};
 use resurgam_store::Store;
-use resurgam_store_sqlite::SqliteStore;
 use resurgam_worker::Options;
+use serde_json::Value;
 
-use crate::TestApp;
+use crate::{TestApp, database};
 
 /// How often each activity was attempted.
 #[derive(Clone, Debug, Default)]
@@ -64,13 +64,42 @@ impl TestBuilder {
         self
     }
 
+    /// Adds a workflow that is known at run time only: a program as text, a graph.
+    pub fn workflow_definition(mut self, definition: WorkflowDefinition) -> Self {
+        let added = self.parts.registry.add_workflow_definition(definition);
+        self.parts.note(added);
+        self
+    }
+
     /// Adds an activity by the name of its function.
     pub fn activity<Args, F>(self, _constructor: F) -> Self
     where
         F: Constructor<Args>,
         F::Built: Activity,
     {
-        self.define::<F::Built>(ActivityDefinition::of::<F::Built>())
+        self.define(ActivityDefinition::of::<F::Built>(), <F::Built as Activity>::ALIASES)
+    }
+
+    /// Adds an activity that is known at run time only.
+    pub fn activity_definition(self, definition: ActivityDefinition) -> Self {
+        self.define(definition, &[])
+    }
+
+    /// Adds an activity that is known by its name only, as the workflows of files call them: it
+    /// gets its arguments as JSON and the number of the attempt.
+    pub fn action<S>(self, name: &str, action: S) -> Self
+    where
+        S: Fn(Value, u32) -> std::result::Result<Value, Failure> + Send + Sync + 'static,
+    {
+        let action = Arc::new(action);
+        let run = move |ctx: ActivityContext, input: Payload| -> Attempt {
+            let action = action.clone();
+            Box::pin(async move {
+                let output = action(input.decode().map_err(Failure::from)?, ctx.attempt())?;
+                Ok(Payload::encode(&output)?)
+            })
+        };
+        self.define(ActivityDefinition::new(name, run), &[])
     }
 
     /// Adds an activity whose attempts are answered by `stub`: it gets the call and the number of
@@ -95,7 +124,7 @@ impl TestBuilder {
         };
         let mut definition = ActivityDefinition::new(<F::Built as Activity>::NAME, run);
         definition.options = <F::Built as Activity>::options();
-        self.define::<F::Built>(definition)
+        self.define(definition, <F::Built as Activity>::ALIASES)
     }
 
     /// Runs the code of every attempt twice, as a crash at the wrong moment would.
@@ -142,10 +171,8 @@ impl TestBuilder {
     /// # Panics
     /// When the app makes no sense: that is what the test is to show.
     pub async fn start(self) -> TestApp {
-        let store = SqliteStore::in_memory_with(self.sqlite.clone());
-        let store = store.expect("an in-memory database");
-        self.setup.run(&store).await.expect("tables that can be made");
-        TestApp::begin(self.parts, self.counts, Arc::new(store))
+        let (store, kept) = database::fresh(self.sqlite, self.setup).await;
+        TestApp::begin(self.parts, self.counts, store, kept)
     }
 
     /// Begins the app on a store, such as a file that somebody else writes to. What others do there
@@ -154,7 +181,7 @@ impl TestBuilder {
     /// # Panics
     /// When the app makes no sense: that is what the test is to show.
     pub fn start_on(self, store: Arc<dyn Store>) -> TestApp {
-        TestApp::begin(self.parts, self.counts, store)
+        TestApp::begin(self.parts, self.counts, store, Box::new(()))
     }
 
     pub(crate) fn into_parts(self) -> (Parts, Counts) {
@@ -162,24 +189,24 @@ impl TestBuilder {
     }
 
     /// Adds an activity whose attempts are counted.
-    fn define<A: Activity>(mut self, definition: ActivityDefinition) -> Self {
+    fn define(mut self, definition: ActivityDefinition, aliases: &[&str]) -> Self {
         let (inner, counts, twice) = (Arc::new(definition), self.counts.clone(), self.twice);
-        let (options, blocking) = (inner.options.clone(), inner.blocking);
+        let (name, options, blocking) = (inner.name.clone(), inner.options.clone(), inner.blocking);
         let run = move |ctx: ActivityContext, input: Payload| -> Attempt {
             let (inner, counts) = (inner.clone(), counts.clone());
             Box::pin(async move {
-                counts.add(A::NAME);
+                counts.add(&inner.name);
                 if twice {
-                    counts.add(A::NAME);
+                    counts.add(&inner.name);
                     let _answer_that_nobody_hears = inner.run(ctx.clone(), input.clone()).await;
                 }
                 inner.run(ctx, input).await
             })
         };
-        let mut counted = ActivityDefinition::new(A::NAME, run);
+        let mut counted = ActivityDefinition::new(name, run);
         counted.options = options;
         counted.blocking = blocking;
-        let added = self.parts.registry.add_activity_definition(counted, A::ALIASES);
+        let added = self.parts.registry.add_activity_definition(counted, aliases);
         self.parts.note(added);
         self
     }

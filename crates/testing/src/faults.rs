@@ -274,6 +274,10 @@ impl Own for FaultyStore {
         self.store.may_begin()
     }
 
+    fn now(&self) -> Option<Timestamp> {
+        self.store.now()
+    }
+
     fn take(&self, shards: Arc<[Shard]>) -> Answer<'_, Vec<Shard>> {
         self.store.take(shards)
     }

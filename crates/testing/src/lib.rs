@@ -39,6 +39,7 @@
 mod app;
 mod builder;
 mod clock;
+mod database;
 mod faults;
 mod replay;
 

@@ -1,6 +1,8 @@
 //! Cancelling: of a call, of a run, and ending one at once.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -11,7 +13,8 @@ use resurgam::retry::Jitter;
 use resurgam::{AttemptOutcome, Kind, Outcome, Status};
 use resurgam_testing::{Crash, StoreCall, TestApp, TestBuilder};
 
-const SECOND: Duration = Duration::from_secs(1);
+use common::attempts::{Log, SECOND, log, logging};
+
 const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Reserves something, in ten seconds, and does not listen.
@@ -239,6 +242,50 @@ async fn a_call_without_compensation_is_given_up_at_once_and_its_late_result_cha
     app.advance(HOUR).await;
     assert_eq!(run.history().await, history);
     assert_eq!(app.describe("wait-1").await.pending, []);
+}
+
+#[tokio::test]
+async fn an_attempt_whose_call_was_given_up_is_told_and_dropped_after_the_grace_period() {
+    /// Says when it is dropped.
+    struct Dropped(Arc<Log>);
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.add("gone");
+        }
+    }
+    #[activity]
+    async fn deaf(ctx: ActivityContext) -> Result<(), Failure> {
+        let _dropped = Dropped(log(&ctx));
+        ctx.cancelled().await;
+        log(&ctx).add("told");
+        ctx.sleep(HOUR).await;
+        Ok(())
+    }
+    #[workflow]
+    async fn give_up(ctx: WorkflowContext) -> Result<(), Failure> {
+        let _late = ctx.timeout(SECOND, ctx.call(deaf())).await;
+        ctx.sleep(HOUR).await
+    }
+    let (app, log) = logging();
+    let app = app.workflow(give_up).activity(deaf).options(|options| options.grace = 3 * SECOND);
+    let app = app.start().await;
+    app.start("give-up-1", give_up()).await;
+    app.advance(Duration::from_millis(3_999)).await;
+    assert_eq!(log.text(), "told");
+    app.advance(Duration::from_millis(1)).await;
+    assert_eq!(log.text(), "told\ngone");
+}
+
+#[tokio::test]
+async fn a_call_that_can_be_undone_is_waited_for_longer_than_the_grace_period() {
+    let app = app().options(|options| options.grace = SECOND).start().await;
+    let run = app.start("hold-1", hold(false)).await;
+    app.advance(SECOND).await;
+    run.cancel("enough").await.unwrap();
+    app.advance(8 * SECOND).await;
+    assert_eq!(app.describe("hold-1").await.instance.status, Status::Running);
+    assert!(matches!(run.outcome().await, Outcome::Cancelled(_)));
+    assert!(run.history().await.contains("+10s ActivityCompleted #2 after cancel 7\n"));
 }
 
 // A run.

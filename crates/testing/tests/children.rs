@@ -175,6 +175,46 @@ async fn a_parent_that_ends_takes_its_children_with_it_as_they_were_told() {
 }
 
 #[tokio::test]
+async fn a_child_is_cancelled_when_its_parent_ends_unless_told_otherwise() {
+    #[workflow]
+    async fn leave_at_once(ctx: WorkflowContext) -> Result<(), Failure> {
+        leave_open(ctx.child(worker(3_600)).id("child")).await;
+        ctx.sleep(SECOND).await
+    }
+    let app = app().workflow(leave_at_once).start().await;
+    app.start("leave-1", leave_at_once()).await.result().await.unwrap();
+    app.advance(SECOND).await;
+    expect![[r#"
+        1 +0ms RunStarted worker {"seconds":3600}
+        2 +0ms TimerStarted until +1h
+        3 +1s CancelRequested the workflow that started it ended it
+        4 +1s TimerCancelled #2
+        5 +1s RunCancelled Cancelled: the workflow that started it ended it
+    "#]]
+    .assert_eq(&app.history("child").await);
+}
+
+#[tokio::test]
+async fn a_child_that_is_blocked_is_terminated_with_its_parent_at_once() {
+    #[workflow]
+    async fn broken(ctx: WorkflowContext) -> Result<(), Failure> {
+        ctx.sleep(SECOND).await?;
+        panic!("a mistake of the code");
+    }
+    #[workflow]
+    async fn strict(ctx: WorkflowContext) -> Result<(), Failure> {
+        ctx.child(broken()).id("broken-1").parent_close(ParentClose::Terminate).await
+    }
+    let app = app().workflow(broken).workflow(strict).start().await;
+    app.start("strict-1", strict()).await;
+    app.advance(HOUR).await;
+    assert_eq!(app.describe("broken-1").await.instance.status, Status::Blocked);
+    app.terminate("strict-1", "enough").await.unwrap();
+    app.advance(Duration::ZERO).await;
+    assert_eq!(app.describe("broken-1").await.instance.status, Status::Cancelled);
+}
+
+#[tokio::test]
 async fn a_child_that_is_dropped_in_the_turn_that_starts_it_is_cancelled_all_the_same() {
     #[workflow]
     async fn fickle(ctx: WorkflowContext) -> Result<(), Failure> {
@@ -292,6 +332,27 @@ async fn a_child_whose_policy_makes_no_sense_blocks_its_parent() {
         "the retry policy of worker: backoff.multiplier: null is not a finite number greater than 0"
     ]
     .assert_eq(&instance.error.unwrap());
+}
+
+#[tokio::test]
+async fn a_child_with_an_empty_id_blocks_its_parent() {
+    #[workflow]
+    async fn nameless(ctx: WorkflowContext, detached: bool) -> Result<u64, Failure> {
+        if detached {
+            ctx.start_detached("", worker(1));
+        }
+        ctx.child(worker(1)).id("").await
+    }
+    let app = app().workflow(nameless).start().await;
+    for detached in [false, true] {
+        let id = format!("nameless-{detached}");
+        app.start(&id, nameless(detached)).await;
+        app.advance(Duration::ZERO).await;
+        let instance = app.describe(&id).await.instance;
+        expect!["the id of a worker to start: an empty id is not allowed"]
+            .assert_eq(&instance.error.unwrap());
+    }
+    assert!(app.client().find("").await.unwrap().is_none());
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use expect_test::expect;
 use resurgam::prelude::*;
-use resurgam::retry::Jitter;
+use resurgam::retry::{Jitter, Timeouts};
 use resurgam::{Compensation, InstanceFilter, Outcome, Status};
 use resurgam_testing::{TestApp, TestBuilder};
 
@@ -169,6 +169,22 @@ async fn what_undoes_a_call_is_recorded_with_its_completion_and_cannot_change_un
 }
 
 #[tokio::test]
+async fn what_undoes_a_call_is_written_in_the_commit_that_completes_it() {
+    let app = app().start().await;
+    let run = app.start("travel-1", travel(false)).await;
+    app.advance(SECOND).await;
+    assert_eq!(app.commits(), 2);
+    expect![[r#"
+        1 +0ms RunStarted travel {"pays":false}
+        2 +0ms ActivityScheduled book {"what":"train"}
+        3 +1s ActivityCompleted #2 "train-1"
+        4 +1s CompensationRecorded #2 give_back {"booking":"train-1"}
+        5 +1s ActivityScheduled book {"what":"hotel"}
+    "#]]
+    .assert_eq(&run.history().await);
+}
+
+#[tokio::test]
 async fn a_compensation_belongs_to_the_run_and_not_to_the_future() {
     #[workflow]
     async fn forget(ctx: WorkflowContext) -> Result<(), Failure> {
@@ -200,6 +216,7 @@ async fn a_compensation_belongs_to_the_run_and_not_to_the_future() {
 
 #[tokio::test]
 async fn without_a_policy_of_its_own_a_compensation_is_tried_until_it_succeeds() {
+    let total = Timeouts { total: Some(10 * SECOND), ..Timeouts::default() };
     let app = TestApp::builder()
         .workflow(travel)
         .activity(book)
@@ -208,13 +225,53 @@ async fn without_a_policy_of_its_own_a_compensation_is_tried_until_it_succeeds()
             true => Err(Failure::new("closed for lunch")),
             false => Ok(()),
         })
-        .retry(TWICE)
+        // The bounds of the app are for what is done, not for what is undone.
+        .retry(TWICE.max_elapsed(10 * SECOND).timeouts(total))
         .start()
         .await;
     let run = app.start("travel-1", travel(true)).await;
     run.result().await.unwrap_err();
     assert_eq!(app.attempts(give_back), 52);
     assert_eq!(closed(&app, "travel-1").await.1, Some(Compensation::Complete));
+}
+
+#[tokio::test]
+async fn the_time_that_the_apps_policy_allows_does_not_bound_a_compensation() {
+    let hourly = || RetryPolicy::fixed(HOUR).jitter(Jitter::None);
+    let total = Timeouts { total: Some(HOUR / 2), ..Timeouts::default() };
+    for policy in [hourly().max_elapsed(HOUR), hourly().timeouts(total)] {
+        let app = TestApp::builder()
+            .workflow(travel)
+            .activity(book)
+            .activity(pay)
+            .stub(give_back, |_, attempt| match attempt <= 3 {
+                true => Err(Failure::new("closed for lunch")),
+                false => Ok(()),
+            })
+            .retry(policy)
+            .start()
+            .await;
+        app.start("travel-1", travel(true)).await.result().await.unwrap_err();
+        assert_eq!(closed(&app, "travel-1").await.1, Some(Compensation::Complete));
+    }
+}
+
+#[tokio::test]
+async fn a_compensation_has_the_policy_of_its_activity() {
+    #[activity(retry = TWICE)]
+    async fn plead(booking: String) -> Result<(), Failure> {
+        Err(Failure::new(format!("no refund for {booking}")))
+    }
+    #[workflow]
+    async fn travel_hopefully(ctx: WorkflowContext) -> Result<(), Failure> {
+        let call = ctx.call(book("train".into())).compensate_with(|train| plead(train.clone()));
+        call.await?;
+        ctx.call(pay()).await
+    }
+    let app = app().workflow(travel_hopefully).activity(plead).start().await;
+    app.start("travel-1", travel_hopefully()).await.result().await.unwrap_err();
+    assert_eq!(app.attempts(plead), 2);
+    assert_eq!(closed(&app, "travel-1").await.1, Some(Compensation::Incomplete));
 }
 
 #[workflow]

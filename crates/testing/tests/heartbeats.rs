@@ -2,60 +2,21 @@
 //! means.
 #![allow(clippy::unwrap_used)]
 
-use std::sync::{Arc, Mutex};
+mod common;
+
 use std::time::Duration;
 
 use expect_test::expect;
 use resurgam::prelude::*;
-use resurgam::retry::{Jitter, Match, Rule};
-use resurgam::{AttemptOutcome, Kind, PendingCall};
-use resurgam_testing::{Crash, StoreCall, TestApp, TestBuilder, never};
+use resurgam::retry::{Match, Rule};
+use resurgam::{AttemptOutcome, Kind};
+use resurgam_testing::{Crash, StoreCall, TestApp, never};
 
-const SECOND: Duration = Duration::from_secs(1);
-const MINUTE: Duration = Duration::from_secs(60);
-
-const STEADY: RetryPolicy = RetryPolicy::fixed(SECOND).jitter(Jitter::None).unlimited();
-
-/// What activities tell the test.
-#[derive(Default)]
-struct Log(Mutex<Vec<String>>);
-
-impl Log {
-    fn add(&self, line: impl Into<String>) {
-        self.0.lock().unwrap().push(line.into());
-    }
-
-    fn text(&self) -> String {
-        self.0.lock().unwrap().join("\n")
-    }
-}
-
-fn log(ctx: &ActivityContext) -> Arc<Log> {
-    ctx.state::<Arc<Log>>().as_ref().clone()
-}
-
-/// An app with a log that the test reads.
-fn logging() -> (TestBuilder, Arc<Log>) {
-    let log = Arc::new(Log::default());
-    (TestApp::builder().state(log.clone()), log)
-}
-
-/// The only call that an instance waits for.
-async fn pending(app: &TestApp, id: &str) -> PendingCall {
-    let description = app.describe(id).await;
-    let [call] = &description.pending[..] else { panic!("{description:?}") };
-    call.clone()
-}
+use common::attempts::{MINUTE, SECOND, STEADY, log, logging, pending, story};
 
 /// What the only call of an instance has reported, as far as it is stored.
 async fn reported(app: &TestApp, id: &str) -> Option<String> {
     pending(app, id).await.heartbeat.map(|heartbeat| heartbeat.details.to_string())
-}
-
-/// The history of a bare activity, without its beginning.
-async fn story(app: &TestApp, id: &str) -> String {
-    let history = app.history(id).await;
-    history.lines().skip(2).map(|line| format!("{line}\n")).collect()
 }
 
 /// Counts the seconds, and says so each time. A first attempt fails after as many as it is told.
@@ -167,6 +128,34 @@ async fn no_crash_around_a_heartbeat_loses_more_than_the_heartbeat() {
         assert_eq!(run.result().await.unwrap(), expected, "{crash:?}");
         let ledger = app.ledger("count-1").await;
         assert_eq!((ledger.len(), ledger[0].outcome), (1, AttemptOutcome::Lost), "{crash:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_last_heartbeat_is_written_with_the_outcome_however_an_attempt_ends() {
+    /// Says two things, of which the throttle lets the first one through, and ends.
+    #[activity(retry = STEADY, timeout = 10 * SECOND)]
+    async fn twice(ctx: ActivityContext, end: String) -> Result<Option<u32>, Failure> {
+        if ctx.attempt() == 2 {
+            return Ok(ctx.last_heartbeat());
+        }
+        ctx.heartbeat(&1)?;
+        ctx.sleep(SECOND).await;
+        ctx.heartbeat(&2)?;
+        match end.as_str() {
+            "fails" => return Err(Failure::new("out of breath")),
+            "asks for more time" => return Err(Failure::snooze(MINUTE)),
+            "panics" => panic!("out of breath"),
+            _ => never(&ctx).await,
+        }
+        Ok(None)
+    }
+    let app = TestApp::builder().activity(twice).start().await;
+    for end in ["fails", "asks for more time", "panics", "runs out of time"] {
+        let run = app.submit(end, twice(end.to_string())).await.unwrap();
+        app.advance(SECOND / 2).await;
+        assert_eq!(reported(&app, end).await.as_deref(), Some("1"), "{end}");
+        assert_eq!(run.result().await.unwrap(), Some(2), "{end}");
     }
 }
 

@@ -4,8 +4,8 @@
 
 mod common;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::cell::RefCell;
+use std::sync::Once;
 use std::time::Duration;
 
 use expect_test::expect;
@@ -123,9 +123,24 @@ async fn the_arguments_of_open_calls_may_have_sixty_four_mebibytes_and_no_more()
 
 // A warning.
 
-/// Counts the warnings that name a way out.
-#[derive(Clone, Default)]
-struct Warnings(Arc<(AtomicUsize, Mutex<String>)>);
+/// Hears the warnings of every thread from the first test that asks for them on. One that belongs
+/// to a single thread would not do: whether a line of code is listened to is decided once for all
+/// of them, by whichever comes there first.
+struct Warnings;
+
+thread_local! {
+    /// The warnings of this test that name a way out: its engine runs on the test's own thread.
+    static WARNED: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+fn listen_for_warnings() {
+    static LISTENING: Once = Once::new();
+    LISTENING.call_once(|| tracing::subscriber::set_global_default(Warnings).unwrap());
+}
+
+fn warned() -> Vec<String> {
+    WARNED.with_borrow(Clone::clone)
+}
 
 impl Subscriber for Warnings {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
@@ -144,8 +159,7 @@ impl Subscriber for Warnings {
         let mut text = Text(String::new());
         event.record(&mut text);
         if text.0.contains("continue_as_new") {
-            self.0.0.fetch_add(1, Ordering::Relaxed);
-            *self.0.1.lock().unwrap() = text.0;
+            WARNED.with_borrow_mut(|warned| warned.push(text.0));
         }
     }
 
@@ -172,22 +186,41 @@ async fn a_history_that_grows_long_is_warned_of_once() {
             ctx.sleep(SECOND).await?;
         }
     }
-    let warnings = Warnings::default();
-    let _listening = tracing::subscriber::set_default(warnings.clone());
+    listen_for_warnings();
     let builder = || app().workflow(for_ever).options(|options| options.long_history = 10);
     let app = builder().start().await;
     app.start("long-1", for_ever()).await;
     app.advance(3 * SECOND).await;
-    assert_eq!(warnings.0.0.load(Ordering::Relaxed), 0);
+    assert_eq!(warned(), [""; 0]);
     app.advance(7 * SECOND).await;
     app.restart().await;
     app.advance(7 * SECOND).await;
-    assert_eq!(warnings.0.0.load(Ordering::Relaxed), 1);
+    let warned = warned();
+    assert_eq!(warned.len(), 1);
     expect![[r#"
         the history has 12 events, 50000 are allowed; continue as new before that
         (ctx.continue_as_new)
     "#]]
-    .assert_eq(&wrapped(&warnings.0.1.lock().unwrap()));
+    .assert_eq(&wrapped(&warned[0]));
+}
+
+#[tokio::test]
+async fn a_history_of_more_than_ten_thousand_events_is_warned_of() {
+    #[workflow]
+    async fn talk(ctx: WorkflowContext, words: u32) -> Result<(), Failure> {
+        for word in 0..words {
+            ctx.set_status(&word);
+        }
+        ctx.sleep(SECOND).await
+    }
+    listen_for_warnings();
+    let app = app().workflow(talk).start().await;
+    // Beside the words there are two events before and two after.
+    for (words, expected) in [(10_000 - 4, 0), (10_000 - 1, 1)] {
+        let run = app.start(&format!("talk-{words}"), talk(words)).await;
+        run.result().await.unwrap();
+        assert_eq!(warned().len(), expected, "{words} words");
+    }
 }
 
 // Nothing at all.

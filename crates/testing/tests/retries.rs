@@ -690,6 +690,47 @@ async fn each_timeout_is_taken_from_the_call_before_the_activity() {
 }
 
 #[tokio::test]
+async fn each_timeout_is_taken_from_the_activity_before_the_app_whoever_gives_the_policy() {
+    const fn within(attempt: Duration) -> Timeouts {
+        Timeouts { attempt: Some(attempt), heartbeat: None, queue: None, total: None }
+    }
+    #[activity(retry = RetryPolicy::once())]
+    async fn plain(ctx: ActivityContext) -> Result<(), Failure> {
+        never(&ctx).await;
+        Ok(())
+    }
+    #[activity(retry = RetryPolicy::once().timeouts(within(20 * SECOND)))]
+    async fn bounded(ctx: ActivityContext) -> Result<(), Failure> {
+        never(&ctx).await;
+        Ok(())
+    }
+    #[workflow]
+    async fn hang(ctx: WorkflowContext) -> Result<Vec<String>, Failure> {
+        let calls = [
+            ctx.call(plain()).await,
+            ctx.call(plain()).retry(RetryPolicy::once()).await,
+            ctx.call(bounded()).await,
+            ctx.call(bounded()).retry(RetryPolicy::once()).await,
+        ];
+        Ok(calls.map(|outcome| outcome.unwrap_err().to_string()).to_vec())
+    }
+    let app = TestApp::builder()
+        .workflow(hang)
+        .activity(plain)
+        .activity(bounded)
+        .retry(STEADY.timeouts(within(MINUTE)))
+        .start()
+        .await;
+    let run = app.start("hang-1", hang()).await;
+    expect![[r#"
+        timeout: not done within 1m
+        timeout: not done within 1m
+        timeout: not done within 20s
+        timeout: not done within 20s"#]]
+    .assert_eq(&run.result().await.unwrap().join("\n"));
+}
+
+#[tokio::test]
 async fn a_total_timeout_ends_a_call_with_its_last_failure_as_the_cause() {
     #[activity(retry = STEADY)]
     async fn fail_then_hang(ctx: ActivityContext) -> Result<u32, Failure> {
@@ -880,6 +921,32 @@ async fn the_key_of_a_call_is_the_same_for_all_attempts_and_another_for_every_ca
     let pairs = keys.chunks(2).all(|pair| pair[0] == pair[1]);
     keys.dedup();
     assert!(pairs && keys.len() == 4, "{keys:?}");
+}
+
+#[tokio::test]
+async fn the_key_of_a_call_is_the_same_across_restarts() {
+    #[derive(Default)]
+    struct Keys(Mutex<Vec<String>>);
+    #[activity(retry = STEADY)]
+    async fn charge(ctx: ActivityContext) -> Result<(), Failure> {
+        ctx.state::<Arc<Keys>>().0.lock().unwrap().push(ctx.idempotency_key());
+        if ctx.attempt() < 3 {
+            never(&ctx).await;
+        }
+        Ok(())
+    }
+    let keys = Arc::new(Keys::default());
+    let app = TestApp::builder().activity(charge).state(keys.clone()).start().await;
+    let run = app.submit("charge-1", charge()).await.unwrap();
+    app.advance(MINUTE).await;
+    app.restart().await;
+    app.advance(MINUTE).await;
+    app.stop_and_restart().await;
+    run.result().await.unwrap();
+    let mut keys = keys.0.lock().unwrap().clone();
+    assert_eq!(keys.len(), 3);
+    keys.dedup();
+    assert_eq!(keys.len(), 1);
 }
 
 // Who waits.

@@ -148,6 +148,25 @@ async fn overlap_is_judged_on_the_last_instance() {
 }
 
 #[tokio::test]
+async fn a_schedule_skips_what_overlaps_unless_told_otherwise() {
+    let app = app().await;
+    app.client().schedule("s", every_minute(), report(150)).await.unwrap();
+    app.advance(MINUTE * 6).await;
+    assert_eq!(fired(&app, "s").await, minutes([1, 4]));
+    assert_eq!(described(&app, "s").await.skipped, 4);
+}
+
+#[tokio::test]
+async fn a_schedule_by_interval_fires_at_even_distances() {
+    let app = app().await;
+    app.client().schedule("s", Rule::every(MINUTE * 7), report(0)).await.unwrap();
+    app.advance(HOUR).await;
+    let times: Vec<_> = rows(&app, "s").await.iter().map(|row| row.created_at).collect();
+    assert!((8..=9).contains(&times.len()), "{times:?}");
+    assert!(times.windows(2).all(|pair| pair[1].since(pair[0]) == MINUTE * 7), "{times:?}");
+}
+
+#[tokio::test]
 async fn a_buffered_firing_starts_when_the_last_instance_closes() {
     let app = app().await;
     let schedule = app.client().schedule("s", every_minute(), report(90));

@@ -271,6 +271,17 @@ async fn a_signal_that_loses_the_race_with_the_close_is_refused_or_stays_visible
 }
 
 #[tokio::test]
+async fn a_signal_that_was_stored_in_time_and_lost_the_race_with_the_close_stays_unread() {
+    let app = app().start().await;
+    let run = app.start_with("listen-1", listen(1), |start| start.delay(HOUR)).await;
+    // Both are taken while the instance is open, and it closes with the first.
+    run.signal("number", &1).await.unwrap();
+    run.signal("number", &2).await.unwrap();
+    assert_eq!(run.result().await.unwrap(), [1]);
+    assert_eq!(app.describe("listen-1").await.unread, ["number"]);
+}
+
+#[tokio::test]
 async fn signals_of_a_cancelled_run_stay_unread() {
     let app = app().start().await;
     let run = app.start("listen-1", sleep_then_listen(1)).await;

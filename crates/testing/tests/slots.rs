@@ -2,6 +2,7 @@
 //! have not begun.
 #![allow(clippy::unwrap_used)]
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -201,6 +202,79 @@ async fn a_call_that_waits_for_a_slot_uses_nothing_up() {
     let ledger = app.ledger("fan-1").await;
     assert_eq!((ledger.len(), ledger[0].outcome), (1, AttemptOutcome::Lost));
     assert_eq!(app.attempts(free), 101);
+}
+
+#[tokio::test]
+async fn a_node_runs_a_thousand_attempts_at_once_unless_set() {
+    let board = Arc::new(Board::default());
+    let app = TestApp::builder().workflow(fan_out).activity(free).activity(rare);
+    let app = app.state(board.clone()).start().await;
+    let run = app.start("fan-1", fan_out(names(&[("free", 1_200)]))).await;
+    run.result().await.unwrap();
+    assert_eq!(board.most(), 1_000);
+}
+
+#[tokio::test]
+async fn a_call_that_waits_for_its_activity_or_its_queue_holds_no_slot_of_the_node() {
+    let (app, board) = app(4);
+    let app = app.options(|options| {
+        options.queue_slots.insert("slow".to_string(), 1);
+    });
+    let app = app.start().await;
+    let run = app.start("fan-1", fan_out(names(&[("rare", 10), ("slow", 10), ("free", 1)]))).await;
+    app.advance(SECOND).await;
+    assert_eq!(["rare", "slow", "free"].map(|name| board.count(name)), [2, 1, 1]);
+    run.result().await.unwrap();
+}
+
+#[tokio::test]
+async fn calls_that_wait_for_a_slot_or_for_their_time_hold_no_task_of_the_runtime() {
+    #[activity(retry = RetryPolicy::fixed(60 * MINUTE).jitter(Jitter::None))]
+    async fn fail_once(ctx: ActivityContext) -> Result<(), Failure> {
+        match ctx.attempt() {
+            1 => Err(Failure::new("down")),
+            _ => Ok(()),
+        }
+    }
+    #[workflow]
+    async fn fail_a_lot(ctx: WorkflowContext) -> Result<(), Failure> {
+        ctx.join_all((0..2_000).map(|_| ctx.call(fail_once()))).await.map(drop)
+    }
+    let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let (app, board) = app(10);
+    let app = app.workflow(fail_a_lot).activity(fail_once).start().await;
+    let failed = app.start("fail-1", fail_a_lot()).await;
+    app.advance(MINUTE).await;
+    // Two thousand wait for their time; the others, but for ten of them, for a slot.
+    let before = alive();
+    let fanned = app.start("fan-1", fan_out(names(&[("free", 2_000)]))).await;
+    app.advance(SECOND).await;
+    assert_eq!(board.count("free"), 10);
+    assert!(before < 50 && alive() < 70, "{before}, then {}", alive());
+    fanned.result().await.unwrap();
+    failed.result().await.unwrap();
+}
+
+#[tokio::test]
+async fn plain_functions_run_beside_each_other_on_threads_of_their_own() {
+    static INSIDE: AtomicU32 = AtomicU32::new(0);
+    /// Returns when another one has begun too.
+    #[activity]
+    fn meet() -> Result<bool, Failure> {
+        INSIDE.fetch_add(1, Ordering::SeqCst);
+        let began = std::time::Instant::now();
+        while INSIDE.load(Ordering::SeqCst) < 2 && began.elapsed() < 4 * SECOND {
+            std::thread::yield_now();
+        }
+        Ok(INSIDE.load(Ordering::SeqCst) == 2)
+    }
+    #[workflow]
+    async fn meet_each_other(ctx: WorkflowContext) -> Result<Vec<bool>, Failure> {
+        ctx.join_all([ctx.call(meet()), ctx.call(meet())]).await
+    }
+    let app = TestApp::builder().workflow(meet_each_other).activity(meet).start().await;
+    let run = app.start("meet-1", meet_each_other()).await;
+    assert_eq!(run.result().await.unwrap(), [true, true]);
 }
 
 // Stopping.

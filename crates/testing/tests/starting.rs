@@ -348,3 +348,43 @@ async fn a_status_and_data_are_read_and_waited_for_from_outside() {
     assert!(never.unwrap_err().is_closed());
     run.result().await.unwrap();
 }
+
+#[tokio::test]
+async fn data_that_is_called_status_is_not_the_status() {
+    #[workflow]
+    async fn lamp(ctx: WorkflowContext) -> Result<Option<bool>, Failure> {
+        ctx.set_status("waits");
+        let before = ctx.get::<bool>("status");
+        ctx.set("status", &true);
+        ctx.sleep(MINUTE).await?;
+        Ok(before)
+    }
+    let app = app().workflow(lamp).start().await;
+    let run = app.start("lamp-1", lamp()).await;
+    let client = app.client();
+    assert_eq!(client.status::<String>("lamp-1").await.unwrap().as_deref(), Some("waits"));
+    assert_eq!(client.value::<bool>("lamp-1", "status").await.unwrap(), Some(true));
+    assert_eq!(run.result().await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn an_entry_of_the_data_is_waited_for_from_outside() {
+    #[workflow]
+    async fn progress(ctx: WorkflowContext) -> Result<(), Failure> {
+        for percent in (0..=100_u32).step_by(10) {
+            ctx.set("percent", &percent);
+            ctx.sleep(MINUTE).await?;
+        }
+        Ok(())
+    }
+    let app = app().workflow(progress).start().await;
+    app.start("progress-1", progress()).await;
+    let client = app.client();
+    let half = |percent: &u32| *percent >= 50;
+    let waits =
+        tokio::spawn(async move { client.wait_for_value("progress-1", "percent", half).await });
+    app.advance(5 * MINUTE - SECOND).await;
+    assert!(!waits.is_finished());
+    app.advance(SECOND).await;
+    assert_eq!(waits.await.unwrap().unwrap(), 50);
+}

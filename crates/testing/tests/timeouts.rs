@@ -2,58 +2,21 @@
 //! alone.
 #![allow(clippy::unwrap_used)]
 
-use std::sync::{Arc, Mutex};
+mod common;
+
+use std::sync::Arc;
 use std::time::Duration;
 
 use expect_test::expect;
 use resurgam::prelude::*;
-use resurgam::retry::{Jitter, Match, Rule};
-use resurgam::{Kind, PendingCall, WaitsFor};
+use resurgam::retry::{ClockFrom, Jitter, Match, Rule};
+use resurgam::{Kind, WaitsFor};
 use resurgam_testing::{Crash, StoreCall, TestApp, TestBuilder, never};
 
+use common::attempts::{Log, MINUTE, SECOND, STEADY, log, logging, pending, story};
+
 const MILLISECOND: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
-const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
-
-const STEADY: RetryPolicy = RetryPolicy::fixed(SECOND).jitter(Jitter::None).unlimited();
-
-/// What activities tell the test.
-#[derive(Default)]
-struct Log(Mutex<Vec<String>>);
-
-impl Log {
-    fn add(&self, line: impl Into<String>) {
-        self.0.lock().unwrap().push(line.into());
-    }
-
-    fn text(&self) -> String {
-        self.0.lock().unwrap().join("\n")
-    }
-}
-
-fn log(ctx: &ActivityContext) -> Arc<Log> {
-    ctx.state::<Arc<Log>>().as_ref().clone()
-}
-
-/// An app with a log that the test reads.
-fn logging() -> (TestBuilder, Arc<Log>) {
-    let log = Arc::new(Log::default());
-    (TestApp::builder().state(log.clone()), log)
-}
-
-/// The only call that an instance waits for.
-async fn pending(app: &TestApp, id: &str) -> PendingCall {
-    let description = app.describe(id).await;
-    let [call] = &description.pending[..] else { panic!("{description:?}") };
-    call.clone()
-}
-
-/// The history of a bare activity, without its beginning.
-async fn story(app: &TestApp, id: &str) -> String {
-    let history = app.history(id).await;
-    history.lines().skip(2).map(|line| format!("{line}\n")).collect()
-}
 
 /// Keeps a slot for as long as the call says.
 #[activity]
@@ -428,6 +391,113 @@ async fn a_lost_attempt_whose_successor_has_no_time_ends_the_call_at_once() {
         4 +9.95s RunFailed total_timeout: not done within 10s
     "#]]
     .assert_eq(&story(&app, "hang-1").await);
+}
+
+#[tokio::test]
+async fn when_time_ends_a_call_its_last_failure_is_the_cause_and_not_a_loss() {
+    #[activity(retry = STEADY, total_timeout = MINUTE)]
+    async fn fail_then_hang(ctx: ActivityContext, fails: bool) -> Result<(), Failure> {
+        if ctx.attempt() == 1 && fails {
+            return Err(Failure::of_type("GatewayBusy", "try later"));
+        }
+        never(&ctx).await;
+        Ok(())
+    }
+    let app = TestApp::builder().activity(fail_then_hang).start().await;
+    for (fails, expected) in [
+        (true, "GatewayBusy: try later"),
+        // Where nothing failed, the loss is all that there is to tell.
+        (false, "worker_lost: a graceful stop cut it short"),
+    ] {
+        let run = app.submit(expected, fail_then_hang(fails)).await.unwrap();
+        app.advance(5 * SECOND).await;
+        app.restart().await;
+        app.advance(5 * SECOND).await;
+        app.stop_and_restart().await;
+        let failure = run.result().await.unwrap_err();
+        assert_eq!(failure.kind, Kind::TotalTimeout);
+        let cause = failure.cause.as_ref().map(ToString::to_string);
+        assert_eq!(cause.as_deref(), Some(expected));
+    }
+}
+
+#[tokio::test]
+async fn the_time_a_policy_allows_counts_from_the_call_or_from_its_first_attempt() {
+    const BRIEF: RetryPolicy = STEADY.max_elapsed(MINUTE);
+    #[activity(retry = BRIEF)]
+    async fn from_call() -> Result<(), Failure> {
+        Err(Failure::new("down"))
+    }
+    #[activity(retry = BRIEF.clock_from(ClockFrom::FirstStarted))]
+    async fn from_first_attempt() -> Result<(), Failure> {
+        Err(Failure::new("down"))
+    }
+    let app = one_slot().activity(from_call).activity(from_first_attempt).start().await;
+    app.submit("occupy-1", occupy(50)).await.unwrap();
+    let one = app.submit("one", from_call()).await.unwrap();
+    let other = app.submit("other", from_first_attempt()).await.unwrap();
+    // Both waited for fifty seconds before their first attempt.
+    assert_eq!(one.result().await.unwrap_err().attempts, Some(11));
+    assert_eq!(other.result().await.unwrap_err().attempts, Some(61));
+}
+
+#[tokio::test]
+async fn the_time_a_policy_allows_cuts_no_attempt_that_runs() {
+    #[activity(retry = STEADY.max_elapsed(MINUTE))]
+    async fn slow(ctx: ActivityContext) -> Result<u32, Failure> {
+        ctx.sleep(HOUR).await;
+        Ok(ctx.attempt())
+    }
+    let app = TestApp::builder().activity(slow).start().await;
+    assert_eq!(app.submit("slow-1", slow()).await.unwrap().result().await.unwrap(), 1);
+}
+
+// The timeout of an attempt.
+
+#[tokio::test]
+async fn an_attempt_that_waited_for_its_slot_has_all_of_its_time() {
+    #[activity(retry = RetryPolicy::once(), timeout = 10 * SECOND)]
+    async fn brief(ctx: ActivityContext) -> Result<(), Failure> {
+        ctx.sleep(Duration::from_millis(9_999)).await;
+        Ok(())
+    }
+    let app = one_slot().activity(brief).start().await;
+    app.submit("occupy-1", occupy(60)).await.unwrap();
+    app.submit("brief-1", brief()).await.unwrap().result().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_rule_can_forbid_another_attempt_after_a_timeout() {
+    const RULES: &[Rule] = &[Rule::fail(Match::kinds(&[Kind::Timeout]))];
+    #[activity(retry = STEADY.rules(RULES), timeout = 10 * SECOND)]
+    async fn slow(ctx: ActivityContext) -> Result<(), Failure> {
+        never(&ctx).await;
+        Ok(())
+    }
+    let app = TestApp::builder().activity(slow).start().await;
+    let failure = app.submit("slow-1", slow()).await.unwrap().result().await.unwrap_err();
+    assert_eq!((failure.kind, failure.attempts), (Kind::Timeout, Some(1)));
+    assert_eq!(failure.why.as_deref(), Some("non_retryable"));
+}
+
+#[tokio::test]
+async fn a_timeout_passes_in_memory_also_while_the_store_takes_nothing() {
+    #[activity(retry = STEADY, timeout = 10 * SECOND)]
+    async fn slow_at_first(ctx: ActivityContext) -> Result<u32, Failure> {
+        if ctx.attempt() == 1 {
+            ctx.cancelled().await;
+            log(&ctx).add("told");
+        }
+        Ok(ctx.attempt())
+    }
+    let (app, log) = logging();
+    let app = app.activity(slow_at_first).start().await;
+    let run = app.submit("slow-1", slow_at_first()).await.unwrap();
+    app.faults().refuse(StoreCall::Commit, 100);
+    app.advance(10 * SECOND).await;
+    assert_eq!(log.text(), "told");
+    assert!(app.faults().refusals_left(StoreCall::Commit) > 0);
+    assert_eq!(run.result().await.unwrap(), 2);
 }
 
 // Timers of other attempts.

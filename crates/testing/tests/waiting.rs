@@ -14,6 +14,7 @@ use expect_test::expect;
 use resurgam::prelude::*;
 use resurgam::retry::Jitter;
 use resurgam::{Kind, Outcome, Status};
+use resurgam_core::RunKey;
 use resurgam_testing::{TestApp, TestBuilder, never};
 
 use common::wrapped;
@@ -132,6 +133,24 @@ async fn a_timeout_cancels_what_it_gave_up_and_its_timer_when_it_is_not_needed()
         12 +21s RunCompleted "Ok(Ok(1)), Err(Elapsed(10s)), Err(Elapsed(10s))"
     "#]]
     .assert_eq(&run.history().await);
+}
+
+#[tokio::test]
+async fn a_timer_that_is_dropped_is_gone_from_the_store() {
+    #[workflow]
+    async fn change_of_mind(ctx: WorkflowContext) -> Result<(), Failure> {
+        let _late = ctx.timeout(SECOND, ctx.sleep(DAY)).await;
+        ctx.signal("end").await
+    }
+    let app = app().workflow(change_of_mind).start().await;
+    let run = app.start("change-1", change_of_mind()).await;
+    let uid = app.describe("change-1").await.instance.uid;
+    let timers = async || app.client().handle().store().messages(uid).await.unwrap().len();
+    assert_eq!(timers().await, 2);
+    app.advance(SECOND).await;
+    assert_eq!(timers().await, 0);
+    run.signal("end", &()).await.unwrap();
+    run.result().await.unwrap();
 }
 
 #[tokio::test]
@@ -637,6 +656,39 @@ async fn what_a_run_leaves_open_ends_with_it() {
     assert_eq!(app.describe("leave-1").await.pending, []);
     app.advance(2 * DAY).await;
     assert_eq!((run.history().await, app.commits()), (history, commits));
+}
+
+#[tokio::test]
+async fn what_a_run_leaves_open_ends_in_the_commit_that_closes_it() {
+    static TOLD: AtomicU32 = AtomicU32::new(0);
+    #[activity]
+    async fn listen(ctx: ActivityContext) -> Result<u32, Failure> {
+        ctx.cancelled().await;
+        Ok(TOLD.fetch_add(1, Ordering::Relaxed))
+    }
+    #[workflow]
+    async fn leave(ctx: WorkflowContext) -> Result<(), Failure> {
+        let call = Box::leak(Box::new(Box::pin(ctx.call(listen()).into_future())));
+        let sleep = Box::leak(Box::new(Box::pin(ctx.sleep(DAY))));
+        poll_fn(|context| {
+            let polled = call.as_mut().poll(context).is_ready();
+            Poll::Ready(polled || sleep.as_mut().poll(context).is_ready())
+        })
+        .await;
+        ctx.sleep(SECOND).await
+    }
+    let app = TestApp::builder().workflow(leave).activity(listen).start().await;
+    let run = app.start("leave-1", leave()).await;
+    let (description, store) =
+        (app.describe("leave-1").await, app.client().handle().store().clone());
+    let key = RunKey { uid: description.instance.uid, run: 1 };
+    assert_eq!((description.pending.len(), app.commits()), (1, 1));
+    assert_eq!(store.messages(key.uid).await.unwrap().len(), 2);
+    run.result().await.unwrap();
+    assert_eq!((store.tasks(key).await.unwrap(), app.commits()), (Vec::new(), 2));
+    assert_eq!(store.messages(key.uid).await.unwrap(), []);
+    app.advance(SECOND).await;
+    assert_eq!((TOLD.load(Ordering::Relaxed), app.commits()), (1, 2));
 }
 
 // What cannot go on.

@@ -8,9 +8,11 @@ use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use resurgam_core::Timestamp;
+use resurgam_store::Store;
 
 /// Where time comes from.
 pub trait Clock: Send + Sync + fmt::Debug + 'static {
@@ -83,5 +85,43 @@ impl Clock for SystemClock {
 
     fn busy(&self, _what: &dyn fmt::Display) -> Busy {
         Busy::default()
+    }
+}
+
+/// The time as a store tells it, so that many nodes agree on when something is due. Until the store
+/// has told it, and where it tells none, the system's.
+pub struct StoreClock {
+    store: Arc<dyn Store>,
+    system: SystemClock,
+}
+
+impl StoreClock {
+    /// A clock that follows a store.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        StoreClock { store, system: SystemClock::new() }
+    }
+}
+
+impl Clock for StoreClock {
+    fn now(&self) -> Timestamp {
+        self.store.now().unwrap_or_else(|| self.system.now())
+    }
+
+    fn sleep_until(&self, time: Timestamp) -> Moment {
+        let wait = time.since(self.now());
+        Box::pin(async move {
+            tokio::time::sleep(wait).await;
+            Busy::default()
+        })
+    }
+
+    fn busy(&self, _what: &dyn fmt::Display) -> Busy {
+        Busy::default()
+    }
+}
+
+impl fmt::Debug for StoreClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StoreClock at {}", self.now())
     }
 }

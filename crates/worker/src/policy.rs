@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use resurgam_core::command::{ActivityCall, CallOptions};
 use resurgam_core::retry::{CheckedPolicy, RetryPolicy, Timeouts};
@@ -46,24 +47,12 @@ impl Policies {
         let none = ActivityOptions::default();
         let activity = activity.map_or(&none, |activity| &activity.options);
         let own = call.retry.as_deref().or(activity.retry.as_ref());
-        let mut policy = match compensates {
-            // What undoes something is tried until it succeeds, unless somebody says otherwise.
-            Some(_) => own.cloned().unwrap_or_else(|| self.default.clone().unlimited()),
-            None => own.unwrap_or(&self.default).clone(),
+        let default = match compensates {
+            Some(_) => until_it_succeeds(&self.default),
+            None => self.default.clone(),
         };
-        // What the call's own policy says about time comes from the call too.
-        let own = call.retry.as_ref().map_or_else(Timeouts::default, |policy| policy.timeouts);
-        let timeouts = &mut policy.timeouts;
-        timeouts.attempt = call.timeout.or(own.attempt).or(activity.timeout).or(timeouts.attempt);
-        timeouts.heartbeat = call
-            .heartbeat_timeout
-            .or(own.heartbeat)
-            .or(activity.heartbeat_timeout)
-            .or(timeouts.heartbeat);
-        timeouts.queue =
-            call.queue_timeout.or(own.queue).or(activity.queue_timeout).or(timeouts.queue);
-        timeouts.total =
-            call.total_timeout.or(own.total).or(activity.total_timeout).or(timeouts.total);
+        let mut policy = own.unwrap_or(&default).clone();
+        policy.timeouts = timeouts(call, activity, default.timeouts);
         let resolved = self.intern(&policy)?;
         if plain {
             self.by_activity.insert(name.to_string(), resolved.clone());
@@ -107,6 +96,31 @@ impl Policies {
         let resolved = Arc::new(Resolved { checked, row });
         self.by_hash.insert(hash, resolved.clone());
         Ok(resolved)
+    }
+}
+
+/// What undoes something is tried until it succeeds, unless its call or its activity says
+/// otherwise: the app's policy says how, but no number and no time of it ends that.
+fn until_it_succeeds(app: &RetryPolicy) -> RetryPolicy {
+    let timeouts = Timeouts { queue: None, total: None, ..app.timeouts };
+    RetryPolicy { max_elapsed: None, timeouts, ..app.clone().unlimited() }
+}
+
+/// Each timeout by itself, from the first that says anything about it: the call, its policy, the
+/// activity, its policy, the app.
+fn timeouts(call: &CallOptions, activity: &ActivityOptions, app: Timeouts) -> Timeouts {
+    let within =
+        |policy: Option<&RetryPolicy>| policy.map_or(Timeouts::default(), |it| it.timeouts);
+    let of_call = within(call.retry.as_deref());
+    let of_activity = within(activity.retry.as_ref());
+    let first = |one: Option<Duration>, of: fn(&Timeouts) -> Option<Duration>, two| {
+        one.or(of(&of_call)).or(two).or(of(&of_activity)).or(of(&app))
+    };
+    Timeouts {
+        attempt: first(call.timeout, |it| it.attempt, activity.timeout),
+        heartbeat: first(call.heartbeat_timeout, |it| it.heartbeat, activity.heartbeat_timeout),
+        queue: first(call.queue_timeout, |it| it.queue, activity.queue_timeout),
+        total: first(call.total_timeout, |it| it.total, activity.total_timeout),
     }
 }
 

@@ -455,7 +455,7 @@ impl Call<'_> {
         for (place, row) in self.rows.iter().enumerate() {
             match row.outcome {
                 AttemptOutcome::Failed => (failures, lost_in_a_row) = (failures + 1, 0),
-                AttemptOutcome::Snoozed => lost_in_a_row = 0,
+                AttemptOutcome::Snoozed | AttemptOutcome::Interrupted => lost_in_a_row = 0,
                 AttemptOutcome::Lost => lost_in_a_row += 1,
                 _ => {}
             }

@@ -1,19 +1,31 @@
-//! `ctx.join_all(..)` and `ctx.race(..)`.
+//! `ctx.join_all(..)`, `ctx.race(..)`, and [`Crowd`], which both are made of.
 //!
 //! Only futures that were woken are polled: ten thousand results are ten thousand polls, not a
 //! hundred million. The order of polling follows the order of waking, which follows the history.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Futures of which only the woken ones are polled.
-struct Crowd<F> {
+/// Futures of which only the woken ones are polled. More can be added while others are waited for.
+///
+/// ```ignore
+/// let mut open = Crowd::new();
+/// open.push(ctx.call(fetch(first)).into_future());
+/// while let Some((_place, page)) = open.next().await {
+///     for link in page?.links {
+///         open.push(ctx.call(fetch(link)).into_future());
+///     }
+/// }
+/// ```
+pub struct Crowd<F> {
     futures: Vec<Option<Pin<Box<F>>>>,
     wakers: Vec<Waker>,
     woken: Arc<WokenList>,
+    open: usize,
 }
 
 /// The places of the futures that were woken, in order.
@@ -26,13 +38,36 @@ struct Member {
 }
 
 impl<F: Future> Crowd<F> {
-    fn new(futures: impl Iterator<Item = F>) -> Self {
-        let woken = Arc::new(WokenList::default());
-        let futures: Vec<_> = futures.map(|future| Some(Box::pin(future))).collect();
-        let member = |place| Waker::from(Arc::new(Member { place, list: woken.clone() }));
-        let wakers = (0..futures.len()).map(member).collect();
-        woken.lock().0.extend(0..futures.len());
-        Crowd { futures, wakers, woken }
+    /// Nobody yet.
+    pub fn new() -> Self {
+        let (futures, wakers, woken) = (Vec::new(), Vec::new(), Arc::default());
+        Crowd { futures, wakers, woken, open: 0 }
+    }
+
+    /// Adds a future, and answers with its place: how many were added before it. It is polled for
+    /// the first time by [`Crowd::next`], those that were added earlier first.
+    pub fn push(&mut self, future: F) -> usize {
+        let place = self.futures.len();
+        self.futures.push(Some(Box::pin(future)));
+        self.wakers.push(Waker::from(Arc::new(Member { place, list: self.woken.clone() })));
+        self.woken.lock().0.push_back(place);
+        self.open += 1;
+        place
+    }
+
+    /// How many are not done yet.
+    pub fn open(&self) -> usize {
+        self.open
+    }
+
+    /// Waits until one is done, and answers with its place and its value; `None` when nobody is
+    /// left.
+    pub async fn next(&mut self) -> Option<(usize, F::Output)> {
+        std::future::poll_fn(|context| match self.poll_next(context) {
+            None if self.open > 0 => Poll::Pending,
+            done => Poll::Ready(done),
+        })
+        .await
     }
 
     /// The next future that is done, as long as there is one.
@@ -44,9 +79,32 @@ impl<F: Future> Crowd<F> {
             let Some(future) = &mut self.futures[place] else { continue };
             if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
                 self.futures[place] = None;
+                self.open -= 1;
                 return Some((place, output));
             }
         }
+    }
+}
+
+impl<F: Future> Default for Crowd<F> {
+    fn default() -> Self {
+        Crowd::new()
+    }
+}
+
+impl<F: Future> FromIterator<F> for Crowd<F> {
+    fn from_iter<I: IntoIterator<Item = F>>(futures: I) -> Self {
+        let mut crowd = Crowd::new();
+        for future in futures {
+            crowd.push(future);
+        }
+        crowd
+    }
+}
+
+impl<F> fmt::Debug for Crowd<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Crowd of {}", self.open)
     }
 }
 
@@ -72,14 +130,13 @@ impl Wake for Member {
 pub struct JoinAll<F: Future> {
     crowd: Crowd<F>,
     outputs: Vec<Option<F::Output>>,
-    open: usize,
 }
 
 impl<F: Future> JoinAll<F> {
     pub(super) fn new(futures: impl Iterator<Item = F>) -> Self {
-        let crowd = Crowd::new(futures);
-        let open = crowd.futures.len();
-        JoinAll { crowd, outputs: (0..open).map(|_| None).collect(), open }
+        let crowd: Crowd<F> = futures.collect();
+        let outputs = (0..crowd.open).map(|_| None).collect();
+        JoinAll { crowd, outputs }
     }
 }
 
@@ -95,9 +152,8 @@ where
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         while let Some((place, output)) = self.crowd.poll_next(context) {
             self.outputs[place] = Some(output);
-            self.open -= 1;
         }
-        if self.open > 0 {
+        if self.crowd.open > 0 {
             return Poll::Pending;
         }
         Poll::Ready(std::mem::take(&mut self.outputs).into_iter().flatten().collect())
@@ -110,11 +166,8 @@ pub struct Race<F: Future>(Crowd<F>);
 
 impl<F: Future> Race<F> {
     pub(super) fn new(futures: impl Iterator<Item = F>) -> Self {
-        let crowd = Crowd::new(futures);
-        assert!(
-            !crowd.futures.is_empty(),
-            "ctx.race of nothing would wait for ever: nobody can win it"
-        );
+        let crowd: Crowd<F> = futures.collect();
+        assert!(crowd.open > 0, "ctx.race of nothing would wait for ever: nobody can win it");
         Race(crowd)
     }
 }

@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use crate::{Activity, Workflow};
 pub use call::{Call, CallFuture, call_by_name};
 pub use child::{Child, ChildFuture};
-pub use join::{JoinAll, Race};
+pub use join::{Crowd, JoinAll, Race};
 pub use signal::SignalFuture;
 pub use sleep::{Elapsed, Sleep, Timeout};
 

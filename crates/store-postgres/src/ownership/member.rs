@@ -184,6 +184,7 @@ impl Member {
         // The time before the statement: it is what the others have seen at the latest.
         let now = Instant::now();
         let (alive, view) = rows::beat(&inner.control, node).await?;
+        inner.clock.heard(now, view.now);
         if !alive || !holds(&fence, &view) {
             return Ok(Beat::Overtaken);
         }
@@ -358,6 +359,7 @@ mod tests {
     fn a_node_knows_when_a_shard_is_not_its_own_any_more() {
         let fence = Fence::new("a", BTreeMap::from([(Shard(0), 7)]));
         let view = |owner: Option<&str>, epoch| View {
+            now: resurgam_core::Timestamp::EPOCH,
             nodes: Vec::new(),
             shards: vec![(Shard(0), owner.map(str::to_string), epoch), (Shard(1), None, 1)],
         };

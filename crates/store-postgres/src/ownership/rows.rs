@@ -28,6 +28,8 @@ pub(super) struct NodeRow {
 /// Who is there, and who has what.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct View {
+    /// When, by the clock of the database.
+    pub(super) now: Timestamp,
     /// The nodes, dead ones too.
     pub(super) nodes: Vec<NodeRow>,
     /// Every shard with its owner and its epoch.
@@ -47,10 +49,12 @@ const JOIN: &str = "
     ON CONFLICT (node) DO UPDATE SET beat = @node.beat + 1, started_at = excluded.started_at";
 
 /// Beats and looks in one statement, for an idle node should hardly be felt: the row without a name
-/// tells whether the beat found its node, and who has which shard; the others are the nodes.
+/// tells whether the beat found its node, what time it is, and who has which shard; the others are
+/// the nodes.
 const LOOK: &str = "
     WITH beaten AS (UPDATE @node SET beat = beat + 1 WHERE node = $1 RETURNING 1)
-    SELECT NULL::text, (SELECT count(*) FROM beaten), NULL::bigint, NULL::text, NULL::bigint,
+    SELECT NULL::text, (SELECT count(*) FROM beaten), NULL::bigint, NULL::text,
+           (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
            array_agg(owner ORDER BY shard), array_agg(epoch ORDER BY shard)
     FROM @shard
     UNION ALL
@@ -117,8 +121,9 @@ fn view(rows: &[Row]) -> Result<(bool, View)> {
     let nodes =
         rows.iter().filter(is_node).map(node).collect::<Decoded<_>>().map_err(unreadable)?;
     let beaten = get::<i64>(shards, 1).map_err(unreadable)? == 1;
+    let now = Timestamp::from_millis(get::<i64>(shards, 4).map_err(unreadable)?);
     let shards = shards_of(shards).map_err(unreadable)?;
-    Ok((beaten, View { nodes, shards }))
+    Ok((beaten, View { now, nodes, shards }))
 }
 
 /// Takes shards that are free; those that were got, with their new epochs.

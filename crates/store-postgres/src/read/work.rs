@@ -174,9 +174,13 @@ pub(crate) async fn abandoned(
     limit: usize,
 ) -> Result<Vec<TaskRow>> {
     let sql = format!(
-        "SELECT {TASK} FROM @task
+        "SELECT {TASK} FROM @task t
          WHERE shard = ANY($1) AND claimed_by IS NOT NULL AND claimed_by <> $2
-           AND NOT EXISTS (SELECT 1 FROM @node n WHERE n.node = claimed_by) LIMIT $3"
+           AND NOT EXISTS (SELECT 1 FROM @node n WHERE n.node = claimed_by)
+           AND NOT EXISTS (
+             SELECT 1 FROM @message m WHERE m.shard = t.shard AND m.uid = t.uid AND m.id =
+               'report/' || t.run || '/' || t.seq || '/' || lpad(to_hex(t.token), 16, '0'))
+         LIMIT $3"
     );
     let claimed = Statement::rows("look for claims of nodes that are gone", sql)
         .shards(shards(among))

@@ -94,9 +94,11 @@ pub(crate) fn abandoned(
     node: &str,
     limit: usize,
 ) -> Result<Vec<TaskRow>> {
+    let unreported = "NOT EXISTS (SELECT 1 FROM message m WHERE m.uid = task.uid
+        AND m.id = printf('report/%d/%d/%016x', task.run, task.seq, task.token))";
     let sql = format!(
-        "SELECT {TASK}, rowid FROM task WHERE claimed_by < ?1
-         UNION ALL SELECT {TASK}, rowid FROM task WHERE claimed_by > ?1"
+        "SELECT {TASK}, rowid FROM task WHERE claimed_by < ?1 AND {unreported}
+         UNION ALL SELECT {TASK}, rowid FROM task WHERE claimed_by > ?1 AND {unreported}"
     );
     reading.many(Table::Task, &sql, [node], limit, decode::task)
 }

@@ -62,7 +62,7 @@ fn due(number: u128, due_at: i64) -> DueMessage {
 /// What an attempt says from another node.
 fn report(outcome: Reported) -> Report {
     let heartbeat = Some(Heartbeat { details: json("{\"page\": 3}"), at: at(7) });
-    Report { activity: Seq(4), token: u64::MAX, outcome, heartbeat }
+    Report { activity: Seq(4), token: u64::MAX, at: at(8), outcome, heartbeat }
 }
 
 pub async fn a_due_message_says_whether_it_is_a_report(store: &dyn Store) {

@@ -93,6 +93,7 @@ macro_rules! conformance_promises {
             tasks::deadlines_of_waiting_tasks_come_earliest_first,
             tasks::a_task_that_runs_or_is_over_has_no_deadline,
             tasks::what_other_nodes_claimed_is_abandoned_when_they_are_gone,
+            tasks::a_claim_whose_end_was_reported_is_not_abandoned,
             tasks::tasks_are_found_by_their_calls,
             tasks::a_loaded_task_has_what_an_attempt_needs,
             tasks::a_loaded_task_brings_both_ends_of_its_ledger,

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use super::fixtures::*;
-use crate::rows::{Claim, DueDeadline, DueTask, Heartbeat, Progress, TaskRow};
-use crate::{Runnable, Step, Store, TaskWrite};
+use resurgam_core::Seq;
+
+use crate::rows::{Claim, DueDeadline, DueTask, Heartbeat, Message, MessageRow, Progress, TaskRow};
+use crate::{Report, Reported, Runnable, Step, Store, TaskWrite};
 
 pub async fn a_task_comes_back_as_it_was(store: &dyn Store) {
     let full = full(call(1, 2));
@@ -194,6 +196,25 @@ pub async fn what_other_nodes_claimed_is_abandoned_when_they_are_gone(store: &dy
     assert_eq!(found.iter().find(|row| row.call == call(1, 4)).unwrap().progress, progress());
     assert_eq!(store.abandoned("node-b", 1).await.unwrap().len(), 1);
     assert_eq!(store.abandoned("a new node", 10).await.unwrap().len(), 4);
+}
+
+pub async fn a_claim_whose_end_was_reported_is_not_abandoned(store: &dyn Store) {
+    let mut all = start(1, "order-1");
+    for (seq, token) in [(2, 7), (3, u64::MAX), (4, 9)] {
+        let claim = claim("node-a").map(|claim| Claim { token, ..claim });
+        all = all.insert(TaskRow { claim, ..task(call(1, seq)) });
+    }
+    // The last is of another attempt.
+    for (seq, token) in [(2, 7), (3, u64::MAX), (4, 8)] {
+        let (activity, outcome) = (Seq(seq), Reported::Interrupted);
+        let report = Report { activity, token, at: at(5), outcome, heartbeat: None };
+        let (id, report) = (report.id(1), Box::new(report));
+        let body = Message::Report { run: 1, report };
+        all = all.send(MessageRow { uid: uid(1), id, due_at: at(0), body });
+    }
+    write(store, [all]).await;
+    let found = store.abandoned("node-b", 10).await.unwrap();
+    assert_eq!(found.iter().map(|row| row.call).collect::<Vec<_>>(), [call(1, 4)]);
 }
 
 pub async fn tasks_are_found_by_their_calls(store: &dyn Store) {

@@ -1,5 +1,10 @@
 //! What several files of tests need.
 
+// No file of tests needs all of it.
+#![allow(dead_code)]
+
+pub(crate) mod attempts;
+
 /// A long sentence in lines that fit a page, to be compared.
 pub(crate) fn wrapped(text: &str) -> String {
     let mut lines = String::new();

@@ -89,7 +89,7 @@ impl HotCall {
 }
 
 /// How an attempt ended without success.
-enum Ended {
+pub(super) enum Ended {
     Failed(Failure),
     Lost,
     Interrupted,
@@ -197,7 +197,7 @@ impl Engine {
         if call.task.progress.cancelled {
             // The workflow gave it up before it began.
             self.free_slot(key);
-            return self.attempt_failed(key, Ended::Cancelled);
+            return self.attempt_failed(key, Ended::Cancelled, now);
         }
         if total_end(&call.task, &call.policy).is_some_and(|end| end <= now) {
             // The store took so long to take the claim.
@@ -322,22 +322,17 @@ impl Engine {
             // It was told to stop and did: that is not its failure, unless the policy wants to know
             // for certain how it ended.
             Err(failure) if stopped && was_interrupted(&failure, at_most_once) => {
-                self.attempt_failed(key, Ended::Interrupted);
+                self.attempt_failed(key, Ended::Interrupted, self.clock.now());
             }
-            Err(failure) => self.attempt_failed(key, Ended::Failed(failure)),
+            Err(failure) => self.attempt_failed(key, Ended::Failed(failure), self.clock.now()),
         }
         self.fill_slots();
-    }
-
-    /// An attempt failed on another node.
-    pub(super) fn attempt_failed_elsewhere(&mut self, key: CallKey, failure: Failure) {
-        self.attempt_failed(key, Ended::Failed(failure.bounded()));
     }
 
     /// The process that ran an attempt died.
     pub(super) fn attempt_lost(&mut self, key: CallKey) {
         metrics::counter!("resurgam.lost").increment(1);
-        self.attempt_failed(key, Ended::Lost);
+        self.attempt_failed(key, Ended::Lost, self.clock.now());
     }
 
     /// A graceful stop cut an attempt short.
@@ -345,7 +340,7 @@ impl Engine {
         let Some(call) = self.calls.get_mut(&key) else { return };
         let told = call.running.take().and_then(Running::cut);
         call.note(told);
-        self.attempt_failed(key, Ended::Interrupted);
+        self.attempt_failed(key, Ended::Interrupted, self.clock.now());
     }
 
     /// Nobody took an attempt in time: it counts as one that failed.
@@ -353,7 +348,7 @@ impl Engine {
         let Some(call) = self.calls.get_mut(&key) else { return };
         call.task.attempt = call.task.attempt.saturating_add(1);
         self.stop_waiting(key);
-        self.attempt_failed(key, Ended::Failed(failure));
+        self.attempt_failed(key, Ended::Failed(failure), self.clock.now());
     }
 
     /// A call that waits has run out of time. No attempt ends with it, so it leaves no row.
@@ -381,9 +376,8 @@ impl Engine {
         self.call_ended(key, EventKind::ActivityCompleted(completed), origin);
     }
 
-    /// Decides what follows, and writes it down.
-    fn attempt_failed(&mut self, key: CallKey, ended: Ended) {
-        let now = self.clock.now();
+    /// Decides what follows an attempt that ended at this time, and writes it down.
+    pub(super) fn attempt_failed(&mut self, key: CallKey, ended: Ended, now: Timestamp) {
         let Some(call) = self.calls.get_mut(&key).filter(|call| !call.given_up) else { return };
         let (outcome, failure) = describe(ended);
         let decision = next(call, outcome, &failure, now);
@@ -542,7 +536,7 @@ fn ends_with(call: &HotCall, outcome: AttemptOutcome, failure: Failure, reason: 
         AttemptOutcome::Snoozed => total_failure(&call.policy),
         AttemptOutcome::Lost | AttemptOutcome::Interrupted => {
             let mut ended = total_failure(&call.policy);
-            ended.cause = Some(failure);
+            ended.cause = Some(call.story.last_failure().cloned().unwrap_or(failure));
             ended
         }
         _ => failure,
@@ -578,6 +572,7 @@ fn after(call: &mut HotCall, outcome: AttemptOutcome, failure: &Failure, now: Ti
         }
         AttemptOutcome::Interrupted if policy.idempotency != retry::Idempotency::AtMostOnce => {
             progress.interrupted = progress.interrupted.saturating_add(1);
+            progress.lost_in_a_row = 0;
             return Next::Again { delay: Duration::ZERO, why: "interrupted by a stop".to_string() };
         }
         AttemptOutcome::Lost | AttemptOutcome::Interrupted => {
@@ -595,7 +590,10 @@ fn after(call: &mut HotCall, outcome: AttemptOutcome, failure: &Failure, now: Ti
     };
     match decision {
         Decision::Retry { delay, why } => {
-            progress.previous_delay_ms = Some(millis(delay));
+            // The policy's next delay follows from its own last one, not from that of a loss.
+            if !why.lost {
+                progress.previous_delay_ms = Some(millis(delay));
+            }
             Next::Again { delay, why: why.to_string() }
         }
         Decision::Stop { why } => Next::Stop(why),

@@ -62,6 +62,8 @@ pub(super) enum Effect {
     NextRun(Uid),
     /// An instance may have messages that it does not know of, or begins.
     Wake(Uid),
+    /// The same for one that is to end at once: one that is blocked does not wait for its next try.
+    WakeToEnd(Uid),
     /// An attempt that runs is told that it is to end, and may still report.
     Tell(CallKey),
     /// Nobody wants to hear of a call any more.
@@ -348,6 +350,13 @@ impl Engine {
                 self.load_run(uid);
             }
             Effect::Wake(uid) => self.has_messages(uid),
+            Effect::WakeToEnd(uid) => {
+                self.try_blocked_now(uid);
+                match self.blocked.contains_key(&uid) {
+                    true => self.load_run(uid),
+                    false => self.has_messages(uid),
+                }
+            }
             Effect::Finished(uid, outcome) => {
                 self.finished(uid, &outcome);
                 self.will_be_deleted(outcome.status());

@@ -101,12 +101,12 @@ impl Engine {
     /// Looks at the calls whose deadline has come.
     pub(super) fn deadlines_due(&mut self, now: Timestamp) {
         for call in self.due.due_deadlines(now) {
-            self.look_at_deadline(call);
+            self.look_at_call(call);
         }
     }
 
-    /// Ends a call that has waited too long, wherever it is.
-    fn look_at_deadline(&mut self, key: CallKey) {
+    /// Ends a call that has waited too long, wherever it is. Otherwise it waits on.
+    pub(super) fn look_at_call(&mut self, key: CallKey) {
         if self.calls.contains_key(&key) {
             self.has_waited_too_long(key);
             return;
@@ -171,7 +171,7 @@ impl Engine {
 
     fn look_at_held(&mut self) {
         for call in std::mem::take(&mut self.outages.held) {
-            self.look_at_deadline(call);
+            self.look_at_call(call);
         }
     }
 }

@@ -127,8 +127,10 @@ impl Due {
 
     /// There may be more in the store than was there when it was read.
     pub(super) fn rescan(&mut self, now: Timestamp) {
-        self.missed = Some(now);
-        self.next_scan = Some(now);
+        match self.scanning {
+            true => self.missed = Some(now),
+            false => self.next_scan = Some(now),
+        }
     }
 
     /// Forgets everything of these shards.

@@ -12,6 +12,7 @@ use resurgam_store::{Result, Runnable, Step, Store};
 
 use super::call::HotCall;
 use super::commit::Effect;
+use super::run::{Asleep, News, Origin};
 use super::slots::{Slot, Ticket};
 use super::story::Story;
 use super::{Engine, LoadedTask, Mailbox, Message, Scan, Stamp};
@@ -354,7 +355,16 @@ impl Engine {
                 self.store_answers();
                 let kept = self.calls.contains_key(&key);
                 let waits = |loaded: &LoadedTask| loaded.record.task.claim.is_none();
-                let loaded = loaded.filter(|loaded| !kept && waits(loaded));
+                let storing = |asleep: &&mut Asleep| asleep.storing > 0;
+                let over = match self.asleep.get_mut(&key.run.uid).filter(storing) {
+                    // That may be about the end of this very call: looks again when it is durable.
+                    Some(asleep) => {
+                        asleep.calls.extend((!kept).then_some(key));
+                        true
+                    }
+                    None => self.is_over(key),
+                };
+                let loaded = loaded.filter(|loaded| !kept && !over && waits(loaded));
                 if kept || loaded.is_some_and(|loaded| self.keep_call(*loaded).is_some()) {
                     return self.task_waits_with(key, slot);
                 }
@@ -369,6 +379,19 @@ impl Engine {
             }
         }
         slot.into_iter().for_each(|slot| self.slots.free(slot));
+    }
+
+    /// True when a call has ended, or was given up, and that may not be durable yet: what was read
+    /// of its task is out of date.
+    fn is_over(&self, key: CallKey) -> bool {
+        let is_its_end =
+            |news: &News| matches!(&news.origin, Origin::Call { call, .. } if *call == key);
+        let uid = key.run.uid;
+        match (self.runs.get(&uid).filter(|run| run.key == key.run), self.asleep.get(&uid)) {
+            (Some(run), _) => !run.calls.contains(&key.seq) || run.news.iter().any(is_its_end),
+            (None, Some(asleep)) => asleep.held.iter().any(is_its_end),
+            (None, None) => false,
+        }
     }
 
     /// A task was read, perhaps because there is a slot for it.

@@ -29,6 +29,7 @@ mod commit;
 mod deadline;
 mod due;
 mod inbox;
+mod later;
 mod load;
 mod looking;
 mod message;

@@ -51,7 +51,7 @@ impl Engine {
                 // They are in the history, and in the memory of the run.
                 CommandKind::RecordCompensation { .. } | CommandKind::MarkVersion { .. } => {}
                 CommandKind::StartChild(child) => {
-                    self.check_settings(&child)?;
+                    self.check_child(&child)?;
                     start_child(run, seq, *child, at, draft);
                 }
                 CommandKind::CancelChild { child, terminate } => {
@@ -62,13 +62,13 @@ impl Engine {
                 }
                 CommandKind::CancelTimer { timer } => {
                     let id = timer_id(run.key, timer);
-                    run.later.retain(|_, row| row.id != id);
+                    run.later.remove(&id);
                     let uid = run.key.uid;
                     draft.step.messages.push(MessageWrite::Delete { uid, id });
                 }
                 CommandKind::SetStatus { value } => {
                     let uid = run.key.uid;
-                    draft.step.kv.push(KvRow { uid, key: "status".to_string(), value });
+                    draft.step.kv.push(KvRow { uid, key: KvRow::STATUS.to_string(), value });
                 }
                 CommandKind::SetKv { key, value } => {
                     draft.step.kv.push(KvRow { uid: run.key.uid, key, value });
@@ -116,7 +116,13 @@ impl Engine {
         Err(Blocked::Unreadable(format!("{what}: {size} bytes, {most} are allowed")))
     }
 
-    fn check_settings(&mut self, child: &ChildCall) -> Result<(), Blocked> {
+    /// What no child can be started with is a mistake of the code, too.
+    fn check_child(&mut self, child: &ChildCall) -> Result<(), Blocked> {
+        if child.id.as_deref() == Some("") {
+            let error =
+                format!("the id of a {} to start: an empty id is not allowed", child.workflow);
+            return Err(Blocked::Unreadable(error));
+        }
         self.refuses_settings(&child.settings).map_err(|error| {
             Blocked::Unreadable(format!("the retry policy of {}: {error}", child.workflow))
         })
@@ -279,7 +285,7 @@ fn end_child(run: &HotRun, child: Seq, terminate: bool, draft: &mut Draft) {
     let reason = "the workflow that started it ended it".to_string();
     let row = end_message(uid, terminate, reason);
     draft.step.messages.push(MessageWrite::InsertIfOpen(row));
-    draft.effects.push(Effect::Wake(uid));
+    draft.effects.push(if terminate { Effect::WakeToEnd(uid) } else { Effect::Wake(uid) });
 }
 
 /// The end of a call that was given up before it took effect.

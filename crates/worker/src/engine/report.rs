@@ -26,7 +26,7 @@ use resurgam_core::{CallKey, Failure, Payload, RunKey, Timestamp, Uid};
 use resurgam_store::rows::{Heartbeat, Message as StoredMessage, MessageRow, TaskRow};
 use resurgam_store::{MessageWrite, Report, Reported, Result, Step, Store, TaskWrite};
 
-use super::call::{HotCall, fitting, has_token, was_interrupted};
+use super::call::{Ended, HotCall, fitting, has_token, was_interrupted};
 use super::commit::Effect;
 use super::load::load_task;
 use super::own::Hearing;
@@ -148,6 +148,7 @@ impl Engine {
         let report = Report {
             activity: key.seq,
             token,
+            at: told.at,
             outcome: Reported::GoesOn,
             heartbeat: Some(told.clone()),
         };
@@ -173,7 +174,8 @@ impl Engine {
         call.slot.take().into_iter().for_each(|slot| self.slots.free(slot));
         let CallKey { run, seq } = call.task.call;
         let Some(claim) = &call.task.claim else { return };
-        let report = Report { activity: seq, token: claim.token, outcome, heartbeat };
+        let at = self.clock.now();
+        let report = Report { activity: seq, token: claim.token, at, outcome, heartbeat };
         self.send_report(run, report);
     }
 
@@ -273,7 +275,7 @@ impl Engine {
     /// An attempt elsewhere has something to say.
     fn take_report(&mut self, row: MessageRow, task: Option<LoadedTask>) {
         let StoredMessage::Report { run, report } = row.body else { return };
-        let Report { activity, token, outcome, heartbeat } = *report;
+        let Report { activity, token, at, outcome, heartbeat } = *report;
         let key = RunKey { uid: row.uid, run }.call(activity);
         let is_its = |task: &LoadedTask| {
             task.record.task.claim.as_ref().is_some_and(|claim| claim.token == token)
@@ -287,8 +289,8 @@ impl Engine {
         call.note(heartbeat);
         match outcome {
             Reported::Completed(result) => self.attempt_succeeded(key, result),
-            Reported::Failed(failure) => self.attempt_failed_elsewhere(key, failure),
-            Reported::Interrupted => self.attempt_interrupted(key),
+            Reported::Failed(failure) => self.attempt_failed(key, Ended::Failed(failure), at),
+            Reported::Interrupted => self.attempt_failed(key, Ended::Interrupted, at),
             Reported::NeverBegan => self.hand_back(key),
             Reported::GoesOn => {
                 let tasks = vec![TaskWrite::Amend(call.task.clone())];

@@ -4,7 +4,7 @@
 //! is *blocked*: it stays as it is, and is tried again in its own time.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use resurgam_store::rows::{Message as StoredMessage, MessageRow, RunRecord, Stat
 use resurgam_store::{InstanceWrite, MessageWrite, Result, Step};
 
 use super::commit::Effect;
+use super::later::Later;
 use super::load::AGAIN;
 use super::message::{result_id, wake_id};
 use super::next::{About, first_event};
@@ -202,7 +203,7 @@ impl Engine {
         run.children = children(key, &record.events);
         record.messages.iter().for_each(|row| run.remember(row.clone()));
         draft.receive(&mut run, is_start);
-        run.later.retain(|_, row| ends_at_once(row));
+        drop(run.later.take(|row| !ends_at_once(row)));
         (run, draft)
     }
 
@@ -267,8 +268,8 @@ impl Engine {
         self.ids.insert(run.id.clone(), uid);
         // What is due already is taken below, and must not wake the run again if that blocks it.
         let now = self.clock.now();
-        for (at, _) in run.later.keys().filter(|(at, _)| *at > now) {
-            self.due.add_run(*at, uid);
+        for at in run.later.times_after(now) {
+            self.due.add_run(at, uid);
         }
         self.runs.insert(uid, run);
         if closed {
@@ -332,12 +333,9 @@ fn ends_at_once(row: &MessageRow) -> bool {
 impl Draft {
     /// Takes messages of a run that have served their purpose.
     fn receive(&mut self, run: &mut HotRun, has_served: impl Fn(&MessageRow) -> bool) {
-        run.later.retain(|_, row| {
-            let served = has_served(row);
-            let (uid, id) = (row.uid, row.id.clone());
-            self.step.messages.extend(served.then_some(MessageWrite::Delete { uid, id }));
-            !served
-        });
+        let served = run.later.take(has_served).into_iter();
+        let delete = |MessageRow { uid, id, .. }| MessageWrite::Delete { uid, id };
+        self.step.messages.extend(served.map(delete));
     }
 }
 
@@ -382,8 +380,7 @@ pub(super) fn new_run(key: RunKey, id: String, code: Run, about: About) -> HotRu
         committing: false,
         news: VecDeque::new(),
         settled: VecDeque::new(),
-        later: BTreeMap::new(),
-        arrivals: 0,
+        later: Later::default(),
         unread: Unread::default(),
         calls: HashSet::new(),
         elsewhere: HashMap::new(),

@@ -1,7 +1,7 @@
 //! Runs in memory: taking news, turn by turn. What the turns ask for is written down in
 //! `record.rs`.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use resurgam_core::turn::{Blocked, Run};
 use resurgam_core::{CallKey, Event, EventKind, Failure, RunKey, Seq, Timestamp, Uid};
@@ -10,6 +10,7 @@ use resurgam_store::{InstanceWrite, MessageWrite, Step, TaskWrite};
 
 use super::Engine;
 use super::commit::{BYTES, Effect};
+use super::later::Later;
 use super::message::{news_of, put_back, signal_message, wake_id, wake_message};
 use super::next::{About, first_messages};
 use super::own::Hearing;
@@ -30,9 +31,8 @@ pub(super) struct HotRun {
     pub(super) news: VecDeque<News>,
     /// How calls that it gave up have ended: what follows from its own history comes first.
     pub(super) settled: VecDeque<News>,
-    /// Messages that are stored and not due yet, by time and arrival.
-    pub(super) later: BTreeMap<(Timestamp, u64), MessageRow>,
-    pub(super) arrivals: u64,
+    /// Messages that are stored and not due yet.
+    pub(super) later: Later,
     /// Signals that are stored and that nobody waits for.
     pub(super) unread: Unread,
     pub(super) calls: HashSet<Seq>,
@@ -63,10 +63,7 @@ impl HotRun {
             StoredMessage::Signal { name, value } if row.due_at == MessageRow::NEVER => {
                 self.unread.keep(row.id, name, value);
             }
-            _ => {
-                self.later.insert((row.due_at, self.arrivals), row);
-                self.arrivals += 1;
-            }
+            _ => self.later.keep(row),
         }
     }
 
@@ -76,7 +73,7 @@ impl HotRun {
         self.taken.contains(id)
             || self.unread.has(id)
             || self.news.iter().any(is)
-            || self.later.values().any(|row| row.id == id)
+            || self.later.has(id)
     }
 
     /// The next thing to take notice of: a signal that somebody waits for by now came before
@@ -180,6 +177,8 @@ pub(super) struct Asleep {
     pub(super) outdated: bool,
     /// News that came while it was being read.
     pub(super) held: Vec<News>,
+    /// Calls to look at when everything is stored.
+    pub(super) calls: Vec<CallKey>,
 }
 
 /// How many rows the turns of one step may come to before it takes no further news. Small, so that
@@ -489,18 +488,20 @@ impl Engine {
         if asleep.storing > 0 {
             return;
         }
+        let calls = std::mem::take(&mut asleep.calls);
         self.asleep.remove(&uid);
         match self.runs.contains_key(&uid) {
             true => self.has_messages(uid),
             false => self.load_run(uid),
         }
+        calls.into_iter().for_each(|key| self.look_at_call(key));
     }
 
     /// Messages of a run whose time has come become news.
     pub(super) fn messages_due(&mut self, uid: Uid, now: Timestamp) {
         let Some(run) = self.runs.get_mut(&uid) else { return };
-        while let Some(entry) = run.later.first_entry().filter(|entry| entry.key().0 <= now) {
-            run.news.extend(news_of(run.key, entry.remove()));
+        while let Some(row) = run.later.pop_due(now) {
+            run.news.extend(news_of(run.key, row));
         }
         self.advance(uid);
     }

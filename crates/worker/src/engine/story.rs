@@ -18,8 +18,9 @@ pub(super) struct Story {
     first: Vec<AttemptError>,
     last: VecDeque<AttemptError>,
     left_out: u32,
-    /// The last one, whole.
+    /// The last one, whole. A loss or an interruption stands here only as long as nothing failed.
     failure: Option<Failure>,
+    has_failed: bool,
 }
 
 impl Story {
@@ -36,7 +37,10 @@ impl Story {
     /// Adds an attempt. One that asked to be run later did not fail.
     pub(super) fn add(&mut self, row: &AttemptRow) {
         let Some(error) = error_of(row) else { return };
-        self.failure.clone_from(&row.failure);
+        if row.outcome == AttemptOutcome::Failed || !self.has_failed {
+            self.failure.clone_from(&row.failure);
+        }
+        self.has_failed |= row.outcome == AttemptOutcome::Failed;
         if self.first.len() < KEPT {
             return self.first.push(error);
         }
