@@ -187,6 +187,27 @@ async fn a_row_that_cannot_be_read_is_refused_and_holds_up_nobody() {
 }
 
 #[tokio::test]
+async fn who_may_insert_and_nothing_else_can_ask_for_work() {
+    let store = open().await;
+    let role = format!("shop_{}", store.database.name());
+    let rights = format!(
+        "CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA resurgam TO {role};
+         GRANT INSERT ON resurgam.inbox TO {role}"
+    );
+    store.database.run(&rights).await;
+    let url = store.database.url().replace("resurgam@", &format!("{role}@"));
+    let (sql, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let order = "BEGIN; INSERT INTO resurgam.inbox (id, instance, kind, name, body)
+                        VALUES ('7', 'order-7', 'start', 'fulfil', '{}');
+                 NOTIFY \"resurgam resurgam\"; COMMIT";
+    sql.batch_execute(order).await.unwrap();
+    assert_eq!(only(&store).await.instance, "order-7");
+    assert!(sql.batch_execute("SELECT * FROM resurgam.instance").await.is_err());
+    store.database.run(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
+}
+
+#[tokio::test]
 async fn nodes_share_the_rows_and_those_of_one_instance_are_one_nodes() {
     let first = open().await;
     let second = connect(&first.database).await;
