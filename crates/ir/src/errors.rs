@@ -18,11 +18,11 @@ const SHOWN: usize = 160;
 ///
 /// All spans are equal: two trees are the same when they say the same, wherever it stands.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Span {
+pub(crate) struct Span {
     /// Where it begins.
-    pub start: u32,
+    pub(crate) start: u32,
     /// Where it ends.
-    pub end: u32,
+    pub(crate) end: u32,
 }
 
 impl PartialEq for Span {

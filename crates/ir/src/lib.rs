@@ -25,7 +25,7 @@ mod properties;
 mod value;
 
 pub use dialect::Dialect;
-pub use errors::{Error, Errors, Span};
+pub use errors::{Error, Errors};
 pub use interpret::workflow;
 pub use program::{ActionUse, Program, ProgramInput, format};
 pub use value::{Dict, List, Value};

@@ -45,7 +45,7 @@ fn a_dialect_is_guessed_from_what_only_one_of_them_has() {
 #[test]
 fn what_one_of_them_refuses_is_read_in_both() {
     reads("# a comment\nx = 1  # another");
-    reads("@f() [(A, B) -> retry: 3] [A, B -> retry: 2]");
+    reads("@f() [(A, B) -> retry: 3] [C, D -> retry: 2]");
     reads(
         "input = 1\noutput = 2\nretry = 3\nbackoff = 4\ntimeout = 5\nspread = 6\nparallel = 7\nsleep = 8\nas = 9\n\
            @f(timeout=timeout, input=input, spread=spread, for=1)\nx = [sleep, parallel, output, retry, backoff, as]",

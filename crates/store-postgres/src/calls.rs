@@ -180,11 +180,12 @@ impl Work for PostgresStore {
         runnable: Runnable,
         now: Timestamp,
         limit: usize,
-    ) -> Answer<'_, Vec<TaskRow>> {
+    ) -> Answer<'_, (Vec<TaskRow>, Option<Timestamp>)> {
         let node = node.to_string();
         self.here(async move {
-            let calls = read::shared_tasks(self.pool(), &node, &runnable, now, limit).await?;
-            self.inner.claim_shared(&node, &calls, now).await
+            let (calls, next) =
+                read::shared_tasks(self.pool(), &node, &runnable, now, limit).await?;
+            Ok((self.inner.claim_shared(&node, &calls, now).await?, next))
         })
     }
 

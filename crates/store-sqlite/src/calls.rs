@@ -125,8 +125,8 @@ impl Work for SqliteStore {
         _: Runnable,
         _: Timestamp,
         _: usize,
-    ) -> Answer<'_, Vec<TaskRow>> {
-        Box::pin(async { Ok(Vec::new()) })
+    ) -> Answer<'_, (Vec<TaskRow>, Option<Timestamp>)> {
+        Box::pin(async { Ok((Vec::new(), None)) })
     }
 
     fn claim_shared_call(&self, _: &str, _: CallKey, _: Timestamp) -> Answer<'_, Option<TaskRow>> {

@@ -110,15 +110,15 @@ pub trait Work {
     fn abandoned(&self, node: &str, limit: usize) -> Answer<'_, Vec<TaskRow>>;
 
     /// Claims tasks for `node` that wait and are due by now, at most `limit`, and answers with
-    /// them: only those that can be run here, of shards whose holder does not serve their queue.
-    /// Where one node works there are none.
+    /// them, and with when the next one is due: only those that can be run here, of shards whose
+    /// holder does not serve their queue. Where one node works there are none.
     fn claim_shared(
         &self,
         node: &str,
         runnable: Runnable,
         now: Timestamp,
         limit: usize,
-    ) -> Answer<'_, Vec<TaskRow>>;
+    ) -> Answer<'_, (Vec<TaskRow>, Option<Timestamp>)>;
 
     /// Claims such a task by its key, whatever its queue and whether it is due, unless somebody
     /// has claimed it.

@@ -335,7 +335,7 @@ impl Work for FaultyStore {
         runnable: Runnable,
         now: Timestamp,
         limit: usize,
-    ) -> Answer<'_, Vec<TaskRow>> {
+    ) -> Answer<'_, (Vec<TaskRow>, Option<Timestamp>)> {
         let claiming = self.store.claim_shared(node, runnable, now, limit);
         self.or_refuse(StoreCall::ClaimShared, claiming)
     }

@@ -52,7 +52,7 @@ impl Ground {
     }
 
     async fn claim(&self, runnable: Runnable, limit: usize) -> Vec<u64> {
-        let claimed = self.other.claim_shared("other", runnable, LATER, limit).await.unwrap();
+        let (claimed, _) = self.other.claim_shared("other", runnable, LATER, limit).await.unwrap();
         claimed.iter().map(|task| task.call.seq.0).collect()
     }
 }
@@ -78,7 +78,9 @@ async fn a_task_that_its_holder_leaves_is_claimed_by_who_serves_its_queue() {
         activities: Some(names(&["charge"])),
         queues: Some(names(&["there", "elsewhere"])),
     };
-    let claimed = ground.other.claim_shared("other", runnable.clone(), LATER, 10).await.unwrap();
+    let claiming = ground.other.claim_shared("other", runnable.clone(), LATER, 10);
+    let (claimed, next) = claiming.await.unwrap();
+    assert_eq!(next, Some(Timestamp::from_millis(i64::MAX)));
     let [claimed] = &claimed[..] else { panic!("{claimed:?}") };
     let claim = claimed.claim.clone().unwrap();
     assert_eq!((claim.node.as_str(), claim.started_at), ("other", LATER));
@@ -145,7 +147,7 @@ async fn of_many_who_want_the_same_tasks_each_gets_others() {
             ground.other.claim_shared("other", all(), LATER, 10),
             third.claim_shared("third", all(), LATER, 10)
         );
-        let both = [one.unwrap(), two.unwrap()].concat();
+        let both = [one.unwrap().0, two.unwrap().0].concat();
         assert!(both.iter().all(|task| claimed.insert(task.call)), "claimed twice");
     }
     // What somebody skipped is still there for the next.
@@ -177,7 +179,7 @@ async fn cut(database: &Database<'_>, cut: crate::proxy::Cut) -> (Vec<TaskRow>, 
     assert!(proxy.is_done());
     drop(right);
     let error = claimed.as_ref().err().map(resurgam_store::Error::is_transient);
-    (claimed.unwrap_or_default(), error.unwrap_or_default())
+    (claimed.unwrap_or_default().0, error.unwrap_or_default())
 }
 
 #[tokio::test]

@@ -76,6 +76,8 @@ pub(super) enum Effect {
     NewsStored(Uid),
     /// What another node told about an attempt is gone from the store.
     ReportTaken(Uid, String),
+    /// A call was given up that another node may run.
+    SettleShared(CallKey),
     /// What an attempt has to say to the holder of its shard is stored.
     Reported(Uid),
     /// Everything that was on its way before this is durable.
@@ -364,6 +366,7 @@ impl Engine {
             Effect::Blocked(uid) => self.try_blocked_later(uid),
             Effect::NewsStored(uid) => self.news_stored(uid),
             Effect::ReportTaken(uid, id) => self.report_taken(uid, id),
+            Effect::SettleShared(call) => self.settle_shared(call),
             Effect::Reported(uid) => self.has_reports(uid),
             Effect::AtRest => self.at_rest(),
             Effect::ReadAbandoned => self.read_abandoned(),

@@ -20,7 +20,8 @@
 //! Attempts that write to the user's own tables are in `transact.rs`.
 //! All this a node does for the shards that it holds (`shards.rs`); whether it works at all, and
 //! what those do who do not, is in `own.rs`. An attempt can outlast that its node holds the shard;
-//! then it reports by message (`report.rs`).
+//! then it reports by message (`report.rs`). So do those of queues that a holder does not serve
+//! (`shared.rs`).
 //!
 //! While a step of a run is not yet durable, the run takes no further turn and stays in memory.
 
@@ -43,6 +44,7 @@ mod revive;
 mod run;
 mod schedule;
 mod shards;
+mod shared;
 mod slots;
 mod stop;
 mod story;
@@ -83,6 +85,7 @@ use revive::Tries;
 use run::{Asleep, HotRun};
 use schedule::Calendar;
 use shards::Shards;
+use shared::Leftovers;
 use slots::{Slot, Slots};
 use stop::Stopping;
 pub(crate) use transact::Ask;
@@ -135,6 +138,7 @@ pub struct Engine {
     tenure: u64,
     shards: Shards,
     reports: Reports,
+    leftovers: Leftovers,
     /// Claims of nodes that are gone are being read.
     claims_heard: Hearing,
     early: Early,
@@ -181,6 +185,10 @@ pub(crate) enum Message {
     Released(Arc<[Shard]>),
     /// Tasks were read whose attempts run here for other nodes.
     Wanted { found: resurgam_store::Result<Vec<TaskRow>> },
+    /// Tasks that others leave were claimed.
+    SharedClaimed { claimed: resurgam_store::Result<shared::Claimed> },
+    /// It is known whether a call runs elsewhere that is given up.
+    SharedSettled { settled: shared::Settled },
     /// Reports for an instance were read.
     ReportsRead { uid: Uid, found: Vec<report::Found> },
     /// Runs that the process before this one left blocked were read.
@@ -338,6 +346,7 @@ impl Engine {
             ends_heard: Hearing::default(),
             tenure: 0,
             reports: Reports::default(),
+            leftovers: Leftovers::default(),
             claims_heard: Hearing::default(),
             early: Early::default(),
             calendar: Calendar::default(),
@@ -360,6 +369,7 @@ impl Engine {
             self.wake_inbox();
             self.wake_retention();
             self.wake_reports();
+            self.wake_shared();
             self.settle_shards();
             self.evict();
             self.commit();
@@ -452,6 +462,8 @@ impl Engine {
             Message::Taken(shards) => self.taken(&shards),
             Message::Released(shards) => self.released(&shards),
             Message::Wanted { found } => self.wanted(found),
+            Message::SharedClaimed { claimed } => self.shared_claimed(claimed),
+            Message::SharedSettled { settled } => self.shared_settled(settled),
             Message::ReportsRead { uid, found } => self.reports_read(uid, found),
             Message::LeftBlocked { found } => self.left_blocked(found),
             Message::NoInstance { uid } => self.no_instance(uid),
@@ -508,7 +520,8 @@ impl Engine {
     fn next_due(&self) -> Option<Timestamp> {
         let stop = self.stopping.as_ref().map(|stopping| stopping.until);
         // One that stops begins nothing new.
-        let begins = [self.calendar.next(), self.routing.next(), self.keeper.next()];
+        let begins =
+            [self.calendar.next(), self.routing.next(), self.keeper.next(), self.leftovers.next()];
         let begins = begins.into_iter().flatten().filter(|_| self.stopping.is_none());
         let due = self.due.next().into_iter().chain(begins).filter(|_| self.is_owner());
         due.chain(self.reports.next()).chain(stop).min()

@@ -33,6 +33,7 @@ use super::request::Reply;
 use super::retention::Keeper;
 use super::run::{News, Origin};
 use super::schedule::Calendar;
+use super::shared::Leftovers;
 use super::slots::Slots;
 use super::{Engine, Message, new_node};
 use crate::clock::Clock;
@@ -175,6 +176,7 @@ impl Engine {
         self.calls.clear();
         self.transactions = super::Transactions::default();
         self.reports = Reports::default();
+        self.leftovers = Leftovers::default();
         self.shards.clear();
         self.blocked.clear();
         self.due = Due::new(self.options.horizon, self.clock.now());
@@ -220,6 +222,7 @@ impl Engine {
                 self.look_at_schedules();
                 self.look_into_inbox();
                 self.look_for_ends();
+                self.look_for_shared();
             }
             _ => self.look_for_ends(),
         }

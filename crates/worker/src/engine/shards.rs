@@ -72,6 +72,16 @@ impl Shards {
         !self.leaving.is_empty()
     }
 
+    /// True when others could take over what this node gives up.
+    pub(super) fn others_work(&self) -> bool {
+        self.standing.borrow().others_work
+    }
+
+    /// True when some node leaves tasks to others.
+    pub(super) fn others_leave_tasks(&self) -> bool {
+        self.standing.borrow().others_leave_tasks
+    }
+
     /// Ready when the store wants something else of this node.
     pub(super) async fn changed(&mut self) {
         // A store with one owner never wants anything.
@@ -113,6 +123,7 @@ impl Engine {
             self.leave(give);
         }
         self.fill_slots();
+        self.look_for_shared();
     }
 
     fn take_shards(&mut self, shards: Vec<Shard>) {
