@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use resurgam_postgres_server::Server;
-use resurgam_store::{Commit, Look, MessageWrite, Own, Runnable, Step, StepResult, Work};
+use resurgam_store::{
+    Commit, Deletion, Look, MessageWrite, Own, Retain, Runnable, Step, StepResult, Work,
+};
 use resurgam_store_postgres::PostgresStore;
 
 use crate::support::*;
@@ -149,6 +151,39 @@ async fn a_crowded_shard_is_read_as_far_as_it_must_be() {
     assert_eq!(store.due_tasks(Runnable::default(), LATER, 1_000).await.unwrap().len(), 61);
     assert_eq!(store.due_messages(LATER, 1_000).await.unwrap().len(), 61);
     assert_eq!(store.due_messages(LATER, 59).await.unwrap().len(), 59);
+}
+
+#[tokio::test]
+async fn two_who_delete_what_is_closed_delete_all_of_it_and_nothing_twice() {
+    let first = open().await;
+    let second = connect(&first.database).await;
+    let closed = (1..=300).flat_map(|number| [start(number), close(number)]);
+    write(&first, closed.collect::<Vec<Step>>()).await;
+    write(&first, [start(301)]).await;
+    let sweep = resurgam_store::Sweep {
+        status: resurgam_store::rows::Status::Completed,
+        closed_before: LATER,
+        workflow: None,
+        tag: None,
+        after: None,
+    };
+    let delete = async |store: &PostgresStore| {
+        let (mut instances, mut left) = (0, true);
+        while left {
+            match store.delete_closed(Deletion::Many(sweep.clone())).await {
+                Ok(done) => (instances, left) = (instances + done.instances, done.more),
+                Err(error) => assert!(error.is_transient(), "{error}"),
+            }
+        }
+        instances
+    };
+    let (one, two) = tokio::join!(delete(&first), delete(&second));
+    assert_eq!(one + two, 300);
+    let rows = "SELECT (SELECT count(*) FROM resurgam.instance) || ' '
+                    || (SELECT count(*) FROM resurgam.event) || ' '
+                    || (SELECT count(*) FROM resurgam.message) || ' '
+                    || (SELECT count(*) FROM resurgam.task)";
+    assert_eq!(first.database.ask(rows).await, "1 2 1 1");
 }
 
 #[tokio::test]
