@@ -20,7 +20,8 @@ const FREE: &str = "
       ON t.shard = u.shard AND t.uid = u.uid AND t.run = u.run AND t.seq = u.seq
     JOIN @shard s ON s.shard = t.shard
     JOIN @node n ON n.node = s.owner
-    WHERE t.claimed_by IS NULL AND t.bad IS NULL AND n.queues IS NOT NULL AND NOT t.queue = ANY(n.queues)
+    WHERE t.claimed_by IS NULL AND t.bad IS NULL
+      AND n.queues IS NOT NULL AND NOT t.queue = ANY(n.queues)
     ORDER BY t.priority DESC, t.wake_at, t.uid, t.seq
     FOR SHARE OF s FOR UPDATE OF t SKIP LOCKED";
 

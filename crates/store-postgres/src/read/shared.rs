@@ -39,8 +39,8 @@ const SHARED: &str = "
     ORDER BY t.wake_at > $2, CASE WHEN t.wake_at > $2 THEN 0 ELSE t.priority END DESC,
              t.wake_at, t.uid, t.seq LIMIT $3";
 
-/// Calls that wait, and that the holder of their shard leaves to others: those that are due, and when
-/// the first of the rest is.
+/// Calls that wait, and that the holder of their shard leaves to others: those that are due, and
+/// when the first of the rest is.
 pub(crate) async fn shared_tasks(
     pool: &Pool,
     node: &str,
@@ -55,7 +55,7 @@ pub(crate) async fn shared_tasks(
         .big(whole(limit as u64))
         .names(&runnable.activities)
         .names(&runnable.queues);
-    let rows = pool.ask(look).await?;
+    let rows = pool.ask_widely(look).await?;
     let found = |row| Ok((decode::call(row)?, Timestamp::from_millis(get(row, 3)?)));
     let found: Decoded<Vec<(CallKey, Timestamp)>> = rows.iter().map(found).collect();
     let found = found.map_err(|why| Error::data(what).because(why))?;
