@@ -79,4 +79,8 @@ pub mod __private {
 mod guides {
     #[doc = include_str!("../../../docs/sharing.md")]
     struct Sharing;
+
+    #[cfg(feature = "postgres")]
+    #[doc = include_str!("../../../docs/postgres.md")]
+    struct Postgres;
 }
