@@ -207,8 +207,8 @@ impl Step {
         *self == Step::default()
     }
 
-    /// The shard of the instance that it is about; of the first one that it starts, when it is about
-    /// none.
+    /// The shard of the instance that it is about; of the first one that it starts, when it is
+    /// about none.
     pub fn shard(&self) -> Option<Shard> {
         let instance = self.instance.as_ref().map(InstanceWrite::uid);
         let event = self.events.first().map(|(run, _)| run.uid);
