@@ -16,9 +16,8 @@ fuzz_target!(|text: &str| {
         assert!(problem.message.contains("(column "), "{}", problem.message);
         return;
     }
-    let imported = Dialect::RappelIr
-        .import(&json!({ "brackets": text }))
-        .expect("brackets that parse are a policy");
+    // Brackets that can be read may still contradict each other.
+    let Ok(imported) = Dialect::RappelIr.import(&json!({ "brackets": text })) else { return };
     let exported = Dialect::RappelIr.export(&imported.policy);
     let again = Dialect::RappelIr.import(&exported.config).expect("what we write we read");
     let rewritten = Dialect::RappelIr.export(&again.policy);

@@ -6,12 +6,12 @@
 use std::time::Duration;
 
 use expect_test::{Expect, expect};
-use resurgam_core::retry::dialect::Dialect;
+use resurgam_core::retry::dialect::{CatchAll, Dialect, bracket_policy, parse_brackets};
 use resurgam_core::retry::{
-    Backoff, ClockFrom, DeadlineRule, Exhausted, Idempotency, Jitter, Limit, LostWorker, Match,
-    RetryPolicy, Rule, ServerDelay, Timeouts, Verdict,
+    Backoff, CEILING, ClockFrom, DeadlineRule, Decision, Exhausted, Idempotency, Jitter, Limit,
+    LostWorker, Match, RetryPolicy, Rule, ServerDelay, State, Timeouts, Verdict, decide,
 };
-use resurgam_core::{Failure, Kind};
+use resurgam_core::{Failure, Kind, Timestamp};
 use serde_json::{Value, json};
 
 const PLAIN: RetryPolicy = RetryPolicy::exponential(Duration::from_secs(1)).jitter(Jitter::None);
@@ -419,4 +419,51 @@ fn a_dialect_is_found_by_its_name() {
         assert_eq!(Dialect::named(dialect.name()), Some(dialect));
     }
     assert_eq!(Dialect::named("temporal"), None);
+}
+
+#[test]
+fn brackets_with_their_own_caps_and_jitter_do_not_inherit_those_of_others() {
+    let text = "[A -> retry: 5, backoff: 1s, multiplier: 3, max_delay: 9s, jitter: full] \
+                [B -> retry: 5, backoff: 2s linear] [retry: 1, backoff: 4s, max_delay: 8s]";
+    let policy = Dialect::RappelIr.import(&json!({ "brackets": text })).unwrap().policy;
+    assert_eq!((policy.max_delay, policy.jitter), (Some(Duration::from_secs(8)), Jitter::None));
+    let [a, b] = &policy.rules[..] else { panic!("{:?}", policy.rules) };
+    let tripling = Backoff::Exponential { initial: Duration::from_secs(1), multiplier: 3.0 };
+    assert_eq!(a.backoff, Some(tripling));
+    assert_eq!((a.max_delay, a.jitter), (Some(Duration::from_secs(9)), Some(Jitter::Full)));
+    assert_eq!((b.max_delay, b.jitter), (Some(CEILING), None));
+}
+
+#[test]
+fn the_shortest_of_several_timeouts_holds_and_zero_bounds_nothing() {
+    let text = "[timeout: 2m] [timeout: 30] [timeout: 0]";
+    let policy = Dialect::RappelIr.import(&json!({ "brackets": text })).unwrap().policy;
+    assert_eq!(policy.timeouts.attempt, Some(Duration::from_secs(30)));
+}
+
+#[test]
+fn brackets_that_disagree_about_the_whole_call_are_refused() {
+    let import = |text: &str| Dialect::RappelIr.import(&json!({ "brackets": text }));
+    let agree = "[A -> retry: 3, max_elapsed: 1h] [retry: 1, max_elapsed: 1h] [timeout: 5]";
+    assert_eq!(import(agree).unwrap().policy.max_elapsed, Some(Duration::from_secs(3600)));
+    let disagree = import("[A -> retry: 3, max_elapsed: 1h] [retry: 1]").unwrap_err();
+    assert_eq!(
+        disagree.to_string(),
+        "max_elapsed: it bounds the whole call; write the same in every retry bracket"
+    );
+}
+
+#[test]
+fn a_bracket_for_everything_spares_timeouts_in_waymark_unless_they_are_named() {
+    let timeout = Failure::of_kind(Kind::Timeout, "too slow");
+    let retries = |text: &str, covers: CatchAll| {
+        let policy = bracket_policy(&parse_brackets(text).unwrap(), covers).unwrap();
+        let policy = policy.check().unwrap();
+        let state = State::after(1, Timestamp::EPOCH);
+        matches!(decide(&policy, &state, &timeout, Timestamp::EPOCH, 0.5), Decision::Retry { .. })
+    };
+    assert!(retries("[retry: 3]", CatchAll::Everything));
+    assert!(!retries("[retry: 3]", CatchAll::AllButTimeouts));
+    assert!(retries("[retry: 3] [ActionTimeout -> retry: 1]", CatchAll::AllButTimeouts));
+    assert!(retries("[retry: 3] [timeout_retry: 1]", CatchAll::AllButTimeouts));
 }

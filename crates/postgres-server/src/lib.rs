@@ -138,6 +138,11 @@ impl Server {
         run(&self.url("postgres"), sql).await;
     }
 
+    /// The single value that a query answers in the database `postgres`, as text.
+    pub async fn ask(&self, sql: &str) -> String {
+        ask(&self.url("postgres"), sql).await
+    }
+
     /// Where a database is on the socket, which asks for no password.
     pub fn url(&self, database: &str) -> String {
         let folder = self.process.folder().display().to_string().replace('/', "%2F");

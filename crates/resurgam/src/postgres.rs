@@ -64,8 +64,8 @@ pub trait TransactionExt {
     ///   with a failure that says so.
     /// - When `work` returns a failure or panics, nothing was written. The failure comes back here
     ///   and is to be returned, so that the policy decides what follows.
-    /// - `work` may be run more than once, for example when the connection was lost: it must have no
-    ///   effect but through the transaction. A database in trouble is waited for and costs no
+    /// - `work` may be run more than once, for example when the connection was lost: it must have
+    ///   no effect but through the transaction. A database in trouble is waited for and costs no
     ///   attempt.
     /// - An attempt that lost its claim, because it was cancelled or took too long, is refused
     ///   before `work` runs.

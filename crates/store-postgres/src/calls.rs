@@ -40,6 +40,10 @@ impl Commit for PostgresStore {
     fn commit(&self, batch: Arc<[Step]>) -> Answer<'_, Vec<StepResult>> {
         Box::pin(self.inner.write(batch))
     }
+
+    fn lanes(&self) -> usize {
+        self.inner.lanes.count()
+    }
 }
 
 impl Own for PostgresStore {
@@ -78,9 +82,13 @@ impl Own for PostgresStore {
         })
     }
 
-    /// What is committed is where it is to rest.
+    /// What is committed is where it is to rest. A node whose right was dropped has left after
+    /// this, so that others share its part among them at once, also when the process ends next.
     fn flush(&self) -> Answer<'_, ()> {
-        Box::pin(async { Ok(()) })
+        Box::pin(async {
+            self.inner.member.finish(&self.inner).await;
+            Ok(())
+        })
     }
 
     fn is_overtaken(&self) -> bool {
@@ -180,11 +188,12 @@ impl Work for PostgresStore {
         runnable: Runnable,
         now: Timestamp,
         limit: usize,
-    ) -> Answer<'_, Vec<TaskRow>> {
+    ) -> Answer<'_, (Vec<TaskRow>, Option<Timestamp>)> {
         let node = node.to_string();
         self.here(async move {
-            let calls = read::shared_tasks(self.pool(), &node, &runnable, now, limit).await?;
-            self.inner.claim_shared(&node, &calls, now).await
+            let (calls, next) =
+                read::shared_tasks(self.pool(), &node, &runnable, now, limit).await?;
+            Ok((self.inner.claim_shared(&node, &calls, now).await?, next))
         })
     }
 

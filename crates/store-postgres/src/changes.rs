@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use resurgam_store::{Error, Result};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_postgres::{AsyncMessage, Client, Row};
@@ -105,7 +106,7 @@ impl Changes {
 
 /// What a look finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Found {
+pub(crate) struct Found {
     lanes: i64,
     numbers: i64,
     inbox: bool,
@@ -135,20 +136,32 @@ impl Found {
     }
 }
 
+/// One look. The first is made before anybody can ask for news, so that all that is committed after
+/// that is news.
+pub(crate) async fn look(pool: &Pool, writer: &str) -> Result<Found> {
+    let what = "look for commits of others";
+    let rows = pool.ask(Statement::rows(what, LOOK).text(writer)).await?;
+    let found = rows.first().and_then(Found::read);
+    found.ok_or_else(|| Error::transient(format!("{what}: no answer")))
+}
+
 /// Looks until the store is gone. Trouble is no news: the next look sees what this one did not.
-pub(crate) async fn look(changes: Arc<Changes>, pool: Arc<Pool>, writer: String) {
-    let (mut pause, mut seen): (Duration, Option<Found>) = (SOON, None);
+pub(crate) async fn keep_looking(
+    changes: Arc<Changes>,
+    pool: Arc<Pool>,
+    writer: String,
+    mut seen: Found,
+) {
+    let mut pause = SOON;
     loop {
-        let statement = Statement::rows("look for commits of others", LOOK).text(writer.as_str());
-        let found = pool.ask(statement).await.ok().and_then(|rows| Found::read(rows.first()?));
-        let both = found.zip(seen);
-        let news = both.is_some_and(|(found, seen)| found.commits() != seen.commits());
-        if both.is_some_and(|(found, seen)| found.moves() != seen.moves()) {
+        let found = look(&pool, &writer).await.unwrap_or(seen);
+        let news = found.commits() != seen.commits();
+        if found.moves() != seen.moves() {
             changes.look_at_moves();
         }
-        seen = found.or(seen);
+        seen = found;
         // A row that lies in the inbox is told of with every look, for as long as it lies there.
-        if news || found.is_some_and(|found| found.inbox) {
+        if news || found.inbox {
             changes.changed();
         }
         pause = if news { SOON } else { (pause * 2).min(IDLE) };
@@ -242,7 +255,7 @@ async fn hear(changes: &Changes, channel: &Channel, client: &Client, mut line: L
 fn next(
     line: &mut Line,
     context: &mut Context<'_>,
-) -> Poll<Option<Result<AsyncMessage, tokio_postgres::Error>>> {
+) -> Poll<Option<std::result::Result<AsyncMessage, tokio_postgres::Error>>> {
     match line {
         Line::Plain(connection) => connection.poll_message(context),
         Line::Tls(connection) => connection.poll_message(context),

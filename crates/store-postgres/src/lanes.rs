@@ -30,6 +30,11 @@ impl Lanes {
         Lanes { free: Semaphore::new(lanes.len()), lanes }
     }
 
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.lanes.len()
+    }
+
     /// Waits for a lane.
     pub(crate) async fn free(&self) -> Result<Taken<'_>> {
         let closed = |_| Error::unusable("the store is closed");

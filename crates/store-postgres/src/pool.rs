@@ -53,36 +53,44 @@ impl Pool {
         Ok(answers.pop().unwrap_or_default())
     }
 
+    /// Asks one question that the server might take for a large one. Compiling its plan would take
+    /// the server longer than any of ours takes, so that is forbidden, for which there must be a
+    /// transaction; it is one round trip all the same.
+    pub(crate) async fn ask_widely(&self, statement: Statement<'_>) -> Result<Vec<Row>> {
+        let mut answers = self.send(Some((BEGIN, "ROLLBACK")), &[statement]).await?;
+        Ok(answers.pop().unwrap_or_default())
+    }
+
     /// Asks several questions in one round trip, all of one state of the database. A connection
     /// that had ended unnoticed is replaced once.
     pub(crate) async fn ask_all(&self, statements: &[Statement<'_>]) -> Result<Vec<Vec<Row>>> {
-        let begin = (statements.len() > 1).then_some(BEGIN);
-        self.send(begin, statements).await
+        let around = (statements.len() > 1).then_some((BEGIN, "ROLLBACK"));
+        self.send(around, statements).await
     }
 
     /// Changes something in one transaction and one round trip. An answer that is lost is an error,
     /// and then nobody knows: for what may as well happen twice.
     pub(crate) async fn change(&self, statements: &[Statement<'_>]) -> Result<Vec<Vec<Row>>> {
-        self.send(Some(&self.begin_to_write), statements).await
+        self.send(Some((&self.begin_to_write, "COMMIT")), statements).await
     }
 
     async fn send(
         &self,
-        begin: Option<&str>,
+        around: Option<(&str, &str)>,
         statements: &[Statement<'_>],
     ) -> Result<Vec<Vec<Row>>> {
         let closed = || Error::unusable("the store is closed");
         let _permit = self.permits.acquire().await.map_err(|_| closed())?;
         let kept = self.idle().pop().filter(|client| !client.is_closed());
         if let Some(client) = kept {
-            match self.ask_on(client, begin, statements).await {
+            match self.ask_on(client, around, statements).await {
                 Err(error) if meaning(&error) == Meaning::Lost => {}
                 answered => return answered.map_err(|error| translated(error, what(statements))),
             }
         }
         let connected = self.connector.connect().await;
         let client = connected.map_err(|error| self.connector.trouble(error))?;
-        let answered = self.ask_on(client, begin, statements).await;
+        let answered = self.ask_on(client, around, statements).await;
         answered.map_err(|error| translated(error, what(statements)))
     }
 
@@ -95,20 +103,20 @@ impl Pool {
     async fn ask_on(
         &self,
         client: Client,
-        begin: Option<&str>,
+        around: Option<(&str, &str)>,
         statements: &[Statement<'_>],
     ) -> std::result::Result<Vec<Vec<Row>>, tokio_postgres::Error> {
         let mut sent = Vec::with_capacity(statements.len() + 2);
-        sent.extend(begin.map(Sent::Plain));
+        sent.extend(around.map(|(begin, _)| Sent::Plain(begin)));
         sent.extend(statements.iter().map(Sent::Values));
-        sent.extend(begin.map(|_| Sent::Plain("COMMIT")));
+        sent.extend(around.map(|(_, end)| Sent::Plain(end)));
         let answers = pipeline(&client, &self.schema, &sent).await;
         let complete = answers.len() == sent.len();
         let mut rows = answers.into_iter().collect::<std::result::Result<Vec<_>, _>>();
         if complete && !client.is_closed() {
             self.idle().push(client);
         }
-        if let (Ok(rows), Some(_)) = (&mut rows, begin) {
+        if let (Ok(rows), Some(_)) = (&mut rows, around) {
             rows.pop();
             rows.remove(0);
         }

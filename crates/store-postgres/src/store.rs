@@ -13,7 +13,7 @@ use resurgam_store::{
 use tokio::task::JoinHandle;
 
 use crate::aside::{self, BadRow};
-use crate::changes::{self, Changes};
+use crate::changes::{self, Changes, Found};
 use crate::clock::Clock;
 use crate::commit::lane::Shared;
 use crate::connect::Connector;
@@ -50,7 +50,7 @@ pub struct PostgresStore {
 pub(crate) struct Inner {
     pub(crate) place: String,
     shared: Arc<Shared>,
-    lanes: Lanes,
+    pub(crate) lanes: Lanes,
     /// For code of the user, which may take its time.
     guests: Lanes,
     transaction_timeout: Duration,
@@ -110,7 +110,8 @@ impl PostgresStore {
         first.open().await?;
         first.sweep().await?;
         drop(first);
-        let tasks = inner.start(connector, schema, &options.listen)?;
+        let seen = changes::look(&inner.control, &inner.shared.writer).await?;
+        let tasks = inner.start(connector, schema, &options.listen, seen)?;
         Ok(PostgresStore { inner, tasks })
     }
 
@@ -174,9 +175,10 @@ impl Inner {
         connector: Connector,
         schema: Schema,
         listen: &Listen,
+        seen: Found,
     ) -> Result<Vec<JoinHandle<()>>> {
-        let (changes, writer) = (&self.changes, &self.shared.writer);
-        let looks = changes::look(changes.clone(), self.control.clone(), writer.clone());
+        let (changes, writer, pool) = (&self.changes, &self.shared.writer, &self.control);
+        let looks = changes::keep_looking(changes.clone(), pool.clone(), writer.clone(), seen);
         let mut tasks = vec![tokio::spawn(looks)];
         let connector = match listen {
             Listen::Here => Some(connector),

@@ -115,7 +115,7 @@ async fn candidates(pool: &Pool, sweep: &Sweep) -> Result<Vec<Candidate>> {
         let place = Place { closed_at: decode::timestamp(row, 1)?, row: get(row, 2)? };
         Ok(Candidate { place, uid: decode::uid(row, 0)?, wanted: get(row, 3)? })
     };
-    let rows = pool.ask(look).await?;
+    let rows = pool.ask_widely(look).await?;
     let found: Decoded<Vec<Candidate>> = rows.iter().map(read).collect();
     found.map_err(|why| Error::data(WHAT).because(why))
 }
@@ -140,7 +140,8 @@ async fn counts(pool: &Pool, uids: &[Uid]) -> Result<Vec<u64>> {
         ROWS + 1
     );
     let mut counts = vec![0; uids.len()];
-    for row in pool.ask(Statement::rows(WHAT, sql).uids(uids.iter().copied())).await? {
+    let count = Statement::rows(WHAT, sql).uids(uids.iter().copied());
+    for row in pool.ask_widely(count).await? {
         let unreadable = |why: decode::Unreadable| Error::data(WHAT).because(why);
         let (nth, count): (i64, i64) =
             (get(&row, 0).map_err(unreadable)?, get(&row, 1).map_err(unreadable)?);

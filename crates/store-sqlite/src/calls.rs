@@ -21,6 +21,11 @@ impl Commit for SqliteStore {
     fn commit(&self, batch: Arc<[Step]>) -> Answer<'_, Vec<StepResult>> {
         Box::pin(self.write(batch))
     }
+
+    /// There is one writer.
+    fn lanes(&self) -> usize {
+        1
+    }
 }
 
 impl Own for SqliteStore {
@@ -125,8 +130,8 @@ impl Work for SqliteStore {
         _: Runnable,
         _: Timestamp,
         _: usize,
-    ) -> Answer<'_, Vec<TaskRow>> {
-        Box::pin(async { Ok(Vec::new()) })
+    ) -> Answer<'_, (Vec<TaskRow>, Option<Timestamp>)> {
+        Box::pin(async { Ok((Vec::new(), None)) })
     }
 
     fn claim_shared_call(&self, _: &str, _: CallKey, _: Timestamp) -> Answer<'_, Option<TaskRow>> {

@@ -72,6 +72,10 @@ pub trait Commit {
     /// The batch is shared and not copied: a writing thread reads it while the caller keeps it
     /// for another try.
     fn commit(&self, batch: Arc<[Step]>) -> Answer<'_, Vec<StepResult>>;
+
+    /// How many batches it takes at a time, at least one: more do not wait for each other when they
+    /// write different shards.
+    fn lanes(&self) -> usize;
 }
 
 /// What can be run here.
@@ -110,15 +114,15 @@ pub trait Work {
     fn abandoned(&self, node: &str, limit: usize) -> Answer<'_, Vec<TaskRow>>;
 
     /// Claims tasks for `node` that wait and are due by now, at most `limit`, and answers with
-    /// them: only those that can be run here, of shards whose holder does not serve their queue.
-    /// Where one node works there are none.
+    /// them, and with when the next one is due: only those that can be run here, of shards whose
+    /// holder does not serve their queue. Where one node works there are none.
     fn claim_shared(
         &self,
         node: &str,
         runnable: Runnable,
         now: Timestamp,
         limit: usize,
-    ) -> Answer<'_, Vec<TaskRow>>;
+    ) -> Answer<'_, (Vec<TaskRow>, Option<Timestamp>)>;
 
     /// Claims such a task by its key, whatever its queue and whether it is due, unless somebody
     /// has claimed it.

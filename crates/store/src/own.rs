@@ -91,6 +91,10 @@ pub struct Standing {
     pub give: Vec<Shard>,
     /// Changes when a node is gone: what it claimed may be abandoned.
     pub departed: u64,
+    /// There are other nodes that could take over what this one gives up.
+    pub others_work: bool,
+    /// Some node serves chosen queues only, and leaves the tasks of others to who serves them.
+    pub others_leave_tasks: bool,
     /// What [`Own::may_begin`] said last.
     pub may_begin: bool,
 }

@@ -1,7 +1,7 @@
 //! What one step of one run changes.
 
 use resurgam_core::event::Compensation;
-use resurgam_core::{CallKey, Event, Payload, RunKey, Timestamp, Uid};
+use resurgam_core::{CallKey, Event, Payload, RunKey, Shard, Timestamp, Uid};
 
 use crate::inbox::InboxWrite;
 use crate::rows::{
@@ -155,7 +155,41 @@ pub enum StepResult {
     Full,
 }
 
+impl InstanceWrite {
+    /// The instance.
+    pub fn uid(&self) -> Uid {
+        match self {
+            InstanceWrite::Insert { row, .. } => row.uid,
+            InstanceWrite::Continue { run, .. } => run.uid,
+            InstanceWrite::Open { uid, .. } | InstanceWrite::Status { uid, .. } => *uid,
+        }
+    }
+}
+
+impl TaskWrite {
+    /// The instance.
+    pub fn uid(&self) -> Uid {
+        match self {
+            TaskWrite::Insert(row) | TaskWrite::Update(row) | TaskWrite::Amend(row) => {
+                row.call.run.uid
+            }
+            TaskWrite::Delete(call) | TaskWrite::Discard(call) => call.run.uid,
+            TaskWrite::DeleteAll(run) => run.uid,
+        }
+    }
+}
+
 impl MessageWrite {
+    /// The instance that it is for.
+    pub fn uid(&self) -> Uid {
+        match self {
+            MessageWrite::Insert(row) | MessageWrite::InsertIfOpen(row) => row.uid,
+            MessageWrite::Delete { uid, .. } | MessageWrite::Defer { uid, .. } => *uid,
+            MessageWrite::DeleteRun(run) => run.uid,
+            MessageWrite::Park(uid) | MessageWrite::Unpark(uid) => *uid,
+        }
+    }
+
     /// True when it stores something that this run alone waits for.
     pub fn belongs_to(&self, run: RunKey) -> bool {
         let MessageWrite::Insert(row) = self else { return false };
@@ -171,6 +205,20 @@ impl Step {
     /// True when it changes nothing.
     pub fn is_empty(&self) -> bool {
         *self == Step::default()
+    }
+
+    /// The shard of the instance that it is about; of the first one that it starts, when it is about
+    /// none.
+    pub fn shard(&self) -> Option<Shard> {
+        let instance = self.instance.as_ref().map(InstanceWrite::uid);
+        let event = self.events.first().map(|(run, _)| run.uid);
+        let task = self.tasks.first().map(TaskWrite::uid);
+        let message = self.messages.first().map(MessageWrite::uid);
+        let attempt = self.attempts.first().map(|row| row.call.run.uid);
+        let kv = self.kv.first().map(|row| row.uid);
+        let birth = self.births.first().map(|birth| birth.row.uid);
+        let uid = instance.or(event).or(task).or(attempt).or(kv).or(message).or(birth);
+        uid.map(Uid::shard)
     }
 
     /// How many rows it writes.

@@ -209,6 +209,11 @@ impl Commit for FaultyStore {
         }
         self.or_crash(self.store.commit(batch))
     }
+
+    /// One after another, so that the k-th is the same one in every run.
+    fn lanes(&self) -> usize {
+        1
+    }
 }
 
 impl Tables for FaultyStore {
@@ -335,7 +340,7 @@ impl Work for FaultyStore {
         runnable: Runnable,
         now: Timestamp,
         limit: usize,
-    ) -> Answer<'_, Vec<TaskRow>> {
+    ) -> Answer<'_, (Vec<TaskRow>, Option<Timestamp>)> {
         let claiming = self.store.claim_shared(node, runnable, now, limit);
         self.or_refuse(StoreCall::ClaimShared, claiming)
     }

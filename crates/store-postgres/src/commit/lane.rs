@@ -1,11 +1,7 @@
-//! One connection that commits, and what it does when an answer is lost.
+//! One connection that commits, a batch at a time.
 //!
-//! Batches of a lane are numbered. Each transaction first raises the lane's number in the database,
-//! from the one that is expected. When the connection ends before the answer comes, the number says
-//! whether the batch is in, and the same number keeps it from getting in twice: should the server
-//! still be busy with the first one, the second waits for it and then finds the number raised.
-//!
-//! A number that is neither the last nor the next means that the database went back in time.
+//! Batches of a lane are numbered: each transaction first raises the lane's number in the database
+//! by one, from the one that is expected. What follows from a lost answer is in `doubt`.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,11 +14,10 @@ use tokio_postgres::{Client, Row};
 use super::judge::judge;
 use super::plan::Plan;
 use super::{look, statements};
-use crate::backoff::Backoff;
 use crate::connect::Connector;
 use crate::options::Options;
 use crate::ownership::Fence;
-use crate::statement::{Part, Schema, Sent, Statement, pipeline, query};
+use crate::statement::{Part, Schema, Sent, Statement, pipeline};
 use crate::trouble::{Attempted, Meaning, meaning, said, translated};
 
 /// What all lanes of a store share.
@@ -37,7 +32,7 @@ pub(crate) struct Shared {
     /// Policies that are known to be stored, so that they are not sent again and again.
     policies: Mutex<HashSet<String>>,
     /// How often the database was found to have gone back in time.
-    rewinds: AtomicU64,
+    pub(super) rewinds: AtomicU64,
 }
 
 /// What was done since the store was opened.
@@ -51,15 +46,15 @@ pub(crate) struct Counters {
 /// A connection that commits.
 pub(crate) struct Lane {
     pub(super) shared: Arc<Shared>,
-    number: i16,
+    pub(super) number: i16,
     /// The number of the last batch.
-    n: i64,
-    client: Option<Client>,
+    pub(super) n: i64,
+    pub(super) client: Option<Client>,
     /// Whether the fate of batch `n + 1` is unknown.
     pub(super) doubt: bool,
     /// When the lane last heard of its row; `None` before it has one.
-    seen: Option<Instant>,
-    rewinds: u64,
+    pub(super) seen: Option<Instant>,
+    pub(super) rewinds: u64,
 }
 
 /// What became of a transaction.
@@ -80,10 +75,6 @@ pub(super) enum Fate {
     Refused(Part, tokio_postgres::Error),
 }
 
-/// Rows of writers that have not committed for so long are removed.
-const ABANDONED: Duration = Duration::from_secs(7 * 24 * 3_600);
-/// A lane that was idle for so long expects that its row may be gone.
-const IDLE: Duration = Duration::from_secs(24 * 3_600);
 /// How often others may be faster before the caller is told to come again.
 const RACES: usize = 10;
 
@@ -119,14 +110,6 @@ const ALIVE: &str = "
     SELECT 1 / (count(*) = 1)::int FROM (
         SELECT 1 FROM @node WHERE node = $1 FOR KEY SHARE) AS alive";
 
-const NUMBER: &str = "SELECT n FROM @lane WHERE node = $1 AND lane = $2";
-
-const NEW: &str = "
-    INSERT INTO @lane (node, lane, n, at)
-    VALUES ($1, $2, $3, (extract(epoch FROM now()) * 1000)::bigint)";
-
-const SWEEP: &str = "DELETE FROM @lane WHERE at < (extract(epoch FROM now()) * 1000)::bigint - $1";
-
 impl Counters {
     /// Counts a transaction that wrote so many rows of ours.
     pub(super) fn add(&self, rows: u64) {
@@ -154,7 +137,7 @@ impl Shared {
         }
     }
 
-    fn policies(&self) -> MutexGuard<'_, HashSet<String>> {
+    pub(super) fn policies(&self) -> MutexGuard<'_, HashSet<String>> {
         self.policies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -188,23 +171,6 @@ impl Lane {
         };
         self.count(batch, &results);
         Ok((results, plan.is_news(fence)))
-    }
-
-    /// Connects, so that the first commit finds everything ready.
-    pub(crate) async fn open(&mut self) -> Result<()> {
-        let client = self.ready().await?;
-        self.client = Some(client);
-        Ok(())
-    }
-
-    /// Removes the rows of writers that went away long ago.
-    pub(crate) async fn sweep(&mut self) -> Result<()> {
-        let client = self.ready().await?;
-        let age = i64::try_from(ABANDONED.as_millis()).unwrap_or(i64::MAX);
-        let sweep = Statement::rows("remove abandoned lanes", SWEEP).big(age);
-        let swept = query(&client, &self.shared.schema, &sweep).await;
-        self.client = Some(client);
-        swept.attempted(|| "remove abandoned lanes".into()).map(drop)
     }
 
     /// One round trip: all in one, with every hope checked by the database.
@@ -375,11 +341,6 @@ impl Lane {
             Ending::Refused(part, error) if meaning(&error) == Meaning::Data => {
                 self.keep(client);
                 match part {
-                    Part::Lane if *resent && self.read_number().await? == Some(self.n + 1) => {
-                        // The one whose answer was lost got in after all.
-                        self.counted();
-                        Ok(Some(Fate::Written))
-                    }
                     Part::Lane | Part::Fence => Err(self.out_of_place(part, error).await),
                     Part::Claim | Part::Rows(_) => Ok(Some(Fate::Refused(part, error))),
                 }
@@ -412,135 +373,10 @@ impl Lane {
         self.client = (!client.is_closed()).then_some(client);
     }
 
-    fn counted(&mut self) {
+    pub(super) fn counted(&mut self) {
         self.n += 1;
         self.doubt = false;
         self.seen = Some(Instant::now());
-    }
-
-    /// The number or the fence was refused.
-    async fn out_of_place(&mut self, part: Part, error: tokio_postgres::Error) -> Error {
-        match part {
-            Part::Fence => Error::fenced(
-                "another node owns a shard of it by now, or this one was taken for dead",
-            ),
-            Part::Lane => match self.read_number().await {
-                Ok(Some(n)) if n == self.n => refused(part, error),
-                Ok(n) => self.rewound(n),
-                Err(error) => error,
-            },
-            Part::Claim | Part::Rows(_) => refused(part, error),
-        }
-    }
-
-    /// Finds out whether the batch whose answer was lost is in. Waits for the database as long as
-    /// it takes: whoever asked must not be told something that may be wrong.
-    async fn settle(&mut self) -> Result<bool> {
-        let mut backoff = Backoff::default();
-        loop {
-            match self.shared.connector.connect().await {
-                Err(error) => {
-                    tracing::warn!(error = said(&error), "the database does not answer");
-                }
-                Ok(client) => {
-                    self.client = Some(client);
-                    match self.read_number().await {
-                        Ok(Some(n)) if n == self.n + 1 => {
-                            self.counted();
-                            return Ok(true);
-                        }
-                        Ok(Some(n)) if n == self.n => {
-                            self.doubt = false;
-                            return Ok(false);
-                        }
-                        Ok(n) => return Err(self.rewound(n)),
-                        Err(error) => {
-                            self.client = None;
-                            tracing::warn!(%error, "the fate of a commit is still unknown");
-                        }
-                    }
-                }
-            }
-            backoff.wait().await;
-        }
-    }
-
-    /// A connection whose lane is where we left it, out of our hands until it is given back: who
-    /// stops waiting in the middle of a transaction drops it.
-    pub(super) async fn ready(&mut self) -> Result<Client> {
-        if self.doubt {
-            self.client = None;
-            self.settle().await?;
-        }
-        if let Some(client) = self.client.take_if(|client| !client.is_closed()) {
-            return Ok(client);
-        }
-        let connected = self.shared.connector.connect().await;
-        self.client = Some(connected.map_err(|error| self.shared.connector.trouble(error))?);
-        let n = self.read_number().await?;
-        if n == Some(self.n) && self.seen.is_some() {
-            self.seen = Some(Instant::now());
-        } else if self.seen.is_none_or(|seen| n.is_none() && seen.elapsed() > IDLE) {
-            self.make_row().await?;
-        } else if self.rewinds < self.shared.rewinds.load(Ordering::Relaxed) {
-            // Another lane has told already, and everything in memory was read anew since.
-            self.adopt(n);
-        } else {
-            return Err(self.rewound(n));
-        }
-        self.client.take().ok_or_else(|| Error::transient("the connection went away"))
-    }
-
-    /// The lane's number in the database; none without its row.
-    async fn read_number(&mut self) -> Result<Option<i64>> {
-        let number = Statement::rows("read the lane", NUMBER)
-            .text(self.shared.writer.as_str())
-            .small(self.number);
-        let Some(client) = &self.client else {
-            return Err(Error::transient("read the lane: there is no connection"));
-        };
-        let rows = query(client, &self.shared.schema, &number).await;
-        let rows = rows.attempted(|| "read the lane".into())?;
-        let n = rows.first().map(|row| row.try_get(0)).transpose();
-        n.attempted(|| "read the lane".into())
-    }
-
-    async fn make_row(&mut self) -> Result<()> {
-        let new = Statement::rows("make the lane", NEW)
-            .text(self.shared.writer.as_str())
-            .small(self.number)
-            .big(self.n);
-        if let Some(client) = &self.client {
-            let made = query(client, &self.shared.schema, &new).await;
-            made.attempted(|| "make the lane".into())?;
-        }
-        self.seen = Some(Instant::now());
-        Ok(())
-    }
-
-    /// The database is not where this lane left it.
-    fn rewound(&mut self, n: Option<i64>) -> Error {
-        let found = n.map_or_else(|| "none".to_string(), |n| n.to_string());
-        let error = Error::rewound(format!(
-            "the database went back in time: it knows {found} as the last commit of this lane, \
-             which has made {}; was a backup restored, or did a replica take over that lagged?",
-            self.n
-        ));
-        self.shared.rewinds.fetch_add(1, Ordering::Relaxed);
-        self.shared.policies().clear();
-        self.adopt(n);
-        error
-    }
-
-    /// Goes on from where the database is.
-    fn adopt(&mut self, n: Option<i64>) {
-        self.rewinds = self.shared.rewinds.load(Ordering::Relaxed);
-        self.doubt = false;
-        match n {
-            Some(n) => (self.n, self.seen) = (n, Some(Instant::now())),
-            // Without a row the next use makes one.
-            None => (self.n, self.seen, self.client) = (0, None, None),
-        }
     }
 
     fn remember(&self, plan: &Plan<'_>, fate: &Fate) {

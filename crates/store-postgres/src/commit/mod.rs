@@ -15,11 +15,12 @@
 //! - `waves`, `wave`, `plan`: pure; group the changes of a batch into statements without losing its
 //!   order.
 //! - one file for each table: the statements.
-//! - `judge`, `look`: the careful way. `lane`: the numbered transaction and lost answers.
+//! - `judge`, `look`: the careful way. `lane`: the numbered transaction. `doubt`: lost answers.
 //! - `transact`: attempts that write to the user's own tables. `shared`: claims of tasks that the
 //!   owner of a shard leaves to others.
 
 mod attempt;
+mod doubt;
 mod event;
 mod inbox;
 mod instance;

@@ -35,6 +35,8 @@ pub(crate) struct Plan<'b> {
     pub(crate) owned: BTreeSet<Shard>,
     /// Shards in which something starts or is told, which concerns their owner.
     told: BTreeSet<Shard>,
+    /// A task waits from now on.
+    waits: bool,
     /// Whether an instance ends, which concerns whoever waits for it.
     ends: bool,
     /// How many rows have an arrival so far.
@@ -72,7 +74,8 @@ impl<'b> Plan<'b> {
     /// Whether others should hear of it. What an owner tells its own shards it knows already.
     pub(crate) fn is_news(&self, fence: Option<&Fence>) -> bool {
         let is_own = |shard: &Shard| fence.is_some_and(|fence| fence.has(*shard));
-        self.ends || !self.told.iter().all(is_own)
+        let leaves = self.waits && fence.is_some_and(Fence::leaves_tasks);
+        self.ends || leaves || !self.told.iter().all(is_own)
     }
 
     /// Adds a step that is written, with what becomes of the instances that it starts.
@@ -188,6 +191,8 @@ impl<'b> Plan<'b> {
             TaskWrite::DeleteAll(run) => (*run, None),
         };
         self.owned.insert(run.uid.shard());
+        self.waits |= matches!(write,
+            TaskWrite::Insert(row) | TaskWrite::Update(row) if row.claim.is_none());
         let wave = match call {
             Some(call) => self.waves.place(&[Alone(Thing::Call(call)), Shared(Thing::Tasks(run))]),
             None => self.waves.place(&[Alone(Thing::Tasks(run))]),

@@ -20,7 +20,7 @@ const FREE: &str = "
       ON t.shard = u.shard AND t.uid = u.uid AND t.run = u.run AND t.seq = u.seq
     JOIN @shard s ON s.shard = t.shard
     JOIN @node n ON n.node = s.owner
-    WHERE t.claimed_by IS NULL AND t.bad IS NULL AND n.node <> $5
+    WHERE t.claimed_by IS NULL AND t.bad IS NULL
       AND n.queues IS NOT NULL AND NOT t.queue = ANY(n.queues)
     ORDER BY t.priority DESC, t.wake_at, t.uid, t.seq
     FOR SHARE OF s FOR UPDATE OF t SKIP LOCKED";
@@ -37,7 +37,7 @@ impl Lane {
         let mut before = self.before(&Plan::default(), None)?;
         before.push(alive(node));
         let sql = format!("SELECT {TASK} FROM (SELECT t.* FROM @task t {FREE}) AS free");
-        let free = Statement::rows("lock tasks", sql).calls(calls.iter().copied()).text(node);
+        let free = Statement::rows("lock tasks", sql).calls(calls.iter().copied());
         let (client, rows) = self.ask_inside(client, &before, &[free]).await?;
         // One that cannot be read is left for the holder, which sets it aside.
         let free = rows.iter().flatten().filter_map(|row| decode::task(row).ok());

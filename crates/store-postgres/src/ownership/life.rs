@@ -1,9 +1,10 @@
 //! The beat of a node: it shows that it is alive for as long as its right is held, then it leaves.
 
+use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::member::Beat;
 use crate::store::Inner;
@@ -50,13 +51,16 @@ fn pause(inner: &Inner) -> Duration {
 /// One beat. False when it was the last.
 async fn beat(inner: &Arc<Inner>, node: &str) -> bool {
     let member = &inner.member;
-    let by = Instant::now() + longest_beat(member.lease);
-    // Not past the time at which nothing may begin any more: that must be said in time, also when
-    // nobody answers.
-    let until = member.may_begin_until().map(Instant::from_std);
-    let by = until.filter(|until| *until > Instant::now()).map_or(by, |until| until.min(by));
-    member.say_may_begin();
-    let beaten = timeout_at(by, member.beat(inner, node)).await;
+    let mut beating = pin!(timeout(longest_beat(member.lease), member.beat(inner, node)));
+    // That nothing may begin any more must be said in time, also when nobody answers.
+    let until = member.may_begin_until().map_or_else(Instant::now, Instant::from_std);
+    let beaten = match timeout_at(until, &mut beating).await {
+        Ok(beaten) => beaten,
+        Err(_) => {
+            member.say_may_begin();
+            beating.await
+        }
+    };
     member.say_may_begin();
     match beaten {
         Ok(Ok(Beat::Alive)) => return true,

@@ -97,7 +97,8 @@ impl Member {
         rows::join(&inner.control, &node).await?;
         let beaten = Instant::now();
         let (_, view) = rows::beat(&inner.control, &node.name).await?;
-        inner.fence(Fence::new(&node.name, BTreeMap::new()));
+        let fence = Fence::new(&node.name, BTreeMap::new());
+        inner.fence(fence.leaving_tasks(node.queues.is_some()));
         inner.overtaken.store(false, Ordering::Relaxed);
         *self.present() = Some(Present {
             node: node.name.clone(),
@@ -106,7 +107,12 @@ impl Member {
         });
         let moves = self.judge(&view, &node.name, &BTreeSet::new());
         let shards = self.take_now(inner, &node.name, &moves.take).await?;
-        self.stand(|standing| (standing.take, standing.give) = (Vec::new(), Vec::new()));
+        let others_work = self.others_work(&view, &node.name);
+        self.stand(|standing| {
+            (standing.take, standing.give) = (Vec::new(), Vec::new());
+            standing.others_leave_tasks = view.leaves_tasks;
+            standing.others_work = others_work;
+        });
         inner.changes.tell_moves();
         tokio::spawn(life::live(Arc::downgrade(inner), node.name));
         Ok(Owning::Taken(Ownership::new(proof, shards)))
@@ -191,12 +197,20 @@ impl Member {
         let departed = self.is_alive(node, now, &view);
         let held: BTreeSet<Shard> = fence.shards().collect();
         let Moves { take, release: give } = self.judge(&view, node, &held);
+        let others_work = self.others_work(&view, node);
         self.stand(|standing| {
             standing.departed += u64::from(departed);
             (standing.take, standing.give, standing.may_begin) = (take, give, true);
+            standing.others_leave_tasks = view.leaves_tasks;
+            standing.others_work = others_work;
         });
         self.bury(inner, &view, node).await?;
         Ok(Beat::Alive)
+    }
+
+    /// True when there are nodes beside this one that are not known to be dead.
+    fn others_work(&self, view: &View, node: &str) -> bool {
+        view.nodes.iter().any(|row| row.node != node && !self.is_dead(&row.node))
     }
 
     /// Says that the node may not begin attempts, if that is so.
@@ -360,6 +374,7 @@ mod tests {
         let fence = Fence::new("a", BTreeMap::from([(Shard(0), 7)]));
         let view = |owner: Option<&str>, epoch| View {
             now: resurgam_core::Timestamp::EPOCH,
+            leaves_tasks: false,
             nodes: Vec::new(),
             shards: vec![(Shard(0), owner.map(str::to_string), epoch), (Shard(1), None, 1)],
         };

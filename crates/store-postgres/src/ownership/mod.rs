@@ -31,11 +31,23 @@ pub(crate) use member::Member;
 pub(crate) struct Fence {
     node: String,
     epochs: BTreeMap<Shard, i64>,
+    /// It serves chosen queues only.
+    leaves_tasks: bool,
 }
 
 impl Fence {
     pub(crate) fn new(node: &str, epochs: BTreeMap<Shard, i64>) -> Self {
-        Fence { node: node.to_string(), epochs }
+        Fence { node: node.to_string(), epochs, leaves_tasks: false }
+    }
+
+    /// The same for a node that leaves tasks to others, or not.
+    fn leaving_tasks(self, leaves_tasks: bool) -> Self {
+        Fence { leaves_tasks, ..self }
+    }
+
+    /// Whether others should hear of tasks that wait.
+    pub(crate) fn leaves_tasks(&self) -> bool {
+        self.leaves_tasks
     }
 
     pub(crate) fn node(&self) -> &str {

@@ -30,6 +30,8 @@ pub(super) struct NodeRow {
 pub(super) struct View {
     /// When, by the clock of the database.
     pub(super) now: Timestamp,
+    /// Some node serves chosen queues only.
+    pub(super) leaves_tasks: bool,
     /// The nodes, dead ones too.
     pub(super) nodes: Vec<NodeRow>,
     /// Every shard with its owner and its epoch.
@@ -49,11 +51,12 @@ const JOIN: &str = "
     ON CONFLICT (node) DO UPDATE SET beat = @node.beat + 1, started_at = excluded.started_at";
 
 /// Beats and looks in one statement, for an idle node should hardly be felt: the row without a name
-/// tells whether the beat found its node, what time it is, and who has which shard; the others are
-/// the nodes.
+/// tells whether the beat found its node, what time it is, whether some node serves chosen queues
+/// only, and who has which shard; the others are the nodes.
 const LOOK: &str = "
     WITH beaten AS (UPDATE @node SET beat = beat + 1 WHERE node = $1 RETURNING 1)
-    SELECT NULL::text, (SELECT count(*) FROM beaten), NULL::bigint, NULL::text,
+    SELECT NULL::text, (SELECT count(*) FROM beaten),
+           (SELECT count(*) FROM @node WHERE queues IS NOT NULL), NULL::text,
            (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
            array_agg(owner ORDER BY shard), array_agg(epoch ORDER BY shard)
     FROM @shard
@@ -122,8 +125,9 @@ fn view(rows: &[Row]) -> Result<(bool, View)> {
         rows.iter().filter(is_node).map(node).collect::<Decoded<_>>().map_err(unreadable)?;
     let beaten = get::<i64>(shards, 1).map_err(unreadable)? == 1;
     let now = Timestamp::from_millis(get::<i64>(shards, 4).map_err(unreadable)?);
+    let leaves_tasks = get::<i64>(shards, 2).map_err(unreadable)? > 0;
     let shards = shards_of(shards).map_err(unreadable)?;
-    Ok((beaten, View { now, nodes, shards }))
+    Ok((beaten, View { now, leaves_tasks, nodes, shards }))
 }
 
 /// Takes shards that are free; those that were got, with their new epochs.

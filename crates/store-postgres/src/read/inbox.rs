@@ -14,13 +14,16 @@ use crate::statement::Statement;
 /// How often rows are set apart before they are left for the next read.
 const TIMES: usize = 5;
 
-/// In the order of the table, which is the one in which a statement inserts them.
+/// Each row gets the first time that is free after the one before it, in the order of their times
+/// and then of the table, which is the one in which a statement inserts them.
 const SET_APART: &str = "
-    WITH place AS (
-        SELECT ctid AS row, row_number() OVER (PARTITION BY arrival ORDER BY ctid) - 1 AS nth
-        FROM @inbox WHERE error IS NULL AND arrival = ANY($1))
-    UPDATE @inbox i SET arrival = i.arrival + place.nth FROM place
-    WHERE i.ctid = place.row AND place.nth > 0";
+    WITH nth AS (
+        SELECT ctid, arrival, row_number() OVER (ORDER BY arrival, ctid) AS nth
+        FROM @inbox WHERE error IS NULL AND arrival >= $1 ORDER BY arrival, ctid LIMIT 10000),
+    place AS (
+        SELECT ctid AS row, max(arrival - nth) OVER (ORDER BY nth) + nth AS arrival FROM nth)
+    UPDATE @inbox i SET arrival = place.arrival FROM place
+    WHERE i.ctid = place.row AND i.arrival <> place.arrival";
 
 /// Whether another row arrived at the same time, for whoever it is.
 const TIED: &str = "EXISTS (SELECT 1 FROM @inbox o WHERE o.error IS NULL
@@ -38,13 +41,9 @@ pub(crate) async fn inbox(pool: &Pool, among: &[Shard], limit: usize) -> Result<
         let look = Statement::rows("look into the inbox", sql.clone()).shards(shards(among));
         let read = |row: &Row| Ok((decode::inbox(row)?, get::<bool>(row, 7)?));
         found = many(pool, Table::Inbox, look.big(whole(limit as u64)), read).await?;
-        let tied: Vec<i64> =
-            found.iter().filter(|(_, tied)| *tied).map(|(row, _)| row.arrival).collect();
-        if tied.is_empty() {
-            break;
-        }
-        let apart = Statement::rows("set rows of the inbox apart", SET_APART);
-        pool.ask(apart.bigs(tied.into_iter())).await?;
+        let Some((first, _)) = found.iter().find(|(_, tied)| *tied) else { break };
+        let apart = Statement::rows("set rows of the inbox apart", SET_APART).big(first.arrival);
+        pool.ask(apart).await?;
     }
     // Those behind a row that is still tied wait with it, for the order's sake.
     Ok(found.into_iter().take_while(|(_, tied)| !tied).map(|(row, _)| row).collect())

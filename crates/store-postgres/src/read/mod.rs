@@ -50,7 +50,7 @@ async fn many<T>(
     statement: Statement<'_>,
     decode: impl Fn(&Row) -> Decoded<T>,
 ) -> Result<Vec<T>> {
-    let rows = pool.ask(statement).await?;
+    let rows = pool.ask_widely(statement).await?;
     let mut bad = Vec::new();
     let found = readable(table, &rows, &mut bad, decode);
     set_aside(pool, bad).await;

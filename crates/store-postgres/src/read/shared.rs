@@ -6,7 +6,7 @@
 use resurgam_core::{CallKey, Timestamp};
 use resurgam_store::{Error, Result, Runnable};
 
-use crate::decode::{self, Decoded};
+use crate::decode::{self, Decoded, get};
 use crate::encode::whole;
 use crate::pool::Pool;
 use crate::statement::Statement;
@@ -28,24 +28,26 @@ const SHARED: &str = "
               AND t.bad IS NULL
             ORDER BY t.queue LIMIT 1)
         FROM waiting w WHERE w.queue IS NOT NULL)
-    SELECT t.uid, t.run, t.seq FROM waiting w
+    SELECT t.uid, t.run, t.seq, t.wake_at FROM waiting w
     CROSS JOIN LATERAL (
         SELECT uid, run, seq, wake_at, priority FROM @task
         WHERE shard = w.shard AND queue = w.queue AND claimed_by IS NULL AND bad IS NULL
-          AND wake_at <= $2 AND ($4::text[] IS NULL OR name = ANY($4))
+          AND ($4::text[] IS NULL OR name = ANY($4))
         ORDER BY wake_at LIMIT $3) AS t
     WHERE w.queue IS NOT NULL AND NOT w.queue = ANY(w.queues)
       AND ($5::text[] IS NULL OR w.queue = ANY($5))
-    ORDER BY t.priority DESC, t.wake_at, t.uid, t.seq LIMIT $3";
+    ORDER BY t.wake_at > $2, CASE WHEN t.wake_at > $2 THEN 0 ELSE t.priority END DESC,
+             t.wake_at, t.uid, t.seq LIMIT $3";
 
-/// Calls that wait and are due, and that the holder of their shard leaves to others.
+/// Calls that wait, and that the holder of their shard leaves to others: those that are due, and
+/// when the first of the rest is.
 pub(crate) async fn shared_tasks(
     pool: &Pool,
     node: &str,
     runnable: &Runnable,
     now: Timestamp,
     limit: usize,
-) -> Result<Vec<CallKey>> {
+) -> Result<(Vec<CallKey>, Option<Timestamp>)> {
     let what = "look for tasks that others leave";
     let look = Statement::rows(what, SHARED)
         .text(node)
@@ -53,7 +55,11 @@ pub(crate) async fn shared_tasks(
         .big(whole(limit as u64))
         .names(&runnable.activities)
         .names(&runnable.queues);
-    let rows = pool.ask(look).await?;
-    let found: Decoded<Vec<CallKey>> = rows.iter().map(decode::call).collect();
-    found.map_err(|why| Error::data(what).because(why))
+    let rows = pool.ask_widely(look).await?;
+    let found = |row| Ok((decode::call(row)?, Timestamp::from_millis(get(row, 3)?)));
+    let found: Decoded<Vec<(CallKey, Timestamp)>> = rows.iter().map(found).collect();
+    let found = found.map_err(|why| Error::data(what).because(why))?;
+    let next = found.iter().map(|(_, wake_at)| *wake_at).filter(|at| *at > now).min();
+    let due = found.into_iter().filter(|(_, wake_at)| *wake_at <= now).map(|(call, _)| call);
+    Ok((due.collect(), next))
 }

@@ -137,7 +137,7 @@ async fn in_parts(
             .shards(shards(among))
             .big(whole(part as u64))
             .big(whole(limit as u64));
-        pool.ask(with_values(due)).await
+        pool.ask_widely(with_values(due)).await
     };
     let part = limit.min(16 + 4 * limit / among.len().max(1));
     let found = ask(part).await?;

@@ -4,11 +4,14 @@
 
 mod conformance;
 mod encrypted;
+mod inbox;
 mod lost;
 mod members;
 mod pooled;
 mod proxy;
 mod refusals;
+mod shared;
 mod sharing;
 mod support;
+mod transact;
 mod unreadable;

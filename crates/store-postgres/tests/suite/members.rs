@@ -113,6 +113,19 @@ async fn what_is_given_up_is_with_the_next_node_within_tens_of_milliseconds() {
 }
 
 #[tokio::test]
+async fn a_node_that_stops_has_left_when_everything_is_at_rest() {
+    let database = database().await;
+    let mut a = Worker::join(&database, "a").await;
+    // What an engine does that stops, before its process ends.
+    a.store.release(Shard::all().collect()).await.unwrap();
+    drop(a.right.take());
+    a.store.flush().await.unwrap();
+    assert_eq!(database.ask("SELECT count(*) FROM resurgam.node").await, "0");
+    let b = Worker::join(&database, "b").await;
+    assert_eq!(b.count(), 256);
+}
+
+#[tokio::test]
 async fn without_notifications_shards_move_by_looking() {
     let database = database().await;
     let options = || few().lease(Duration::from_secs(60)).without_listening();

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use resurgam_postgres_server::Server;
-use resurgam_store::{Commit, Look, MessageWrite, Own, Runnable, Step, StepResult, Work};
+use resurgam_store::{
+    Commit, Deletion, Look, MessageWrite, Own, Retain, Runnable, Step, StepResult, Work,
+};
 use resurgam_store_postgres::PostgresStore;
 
 use crate::support::*;
@@ -152,6 +154,39 @@ async fn a_crowded_shard_is_read_as_far_as_it_must_be() {
 }
 
 #[tokio::test]
+async fn two_who_delete_what_is_closed_delete_all_of_it_and_nothing_twice() {
+    let first = open().await;
+    let second = connect(&first.database).await;
+    let closed = (1..=300).flat_map(|number| [start(number), close(number)]);
+    write(&first, closed.collect::<Vec<Step>>()).await;
+    write(&first, [start(301)]).await;
+    let sweep = resurgam_store::Sweep {
+        status: resurgam_store::rows::Status::Completed,
+        closed_before: LATER,
+        workflow: None,
+        tag: None,
+        after: None,
+    };
+    let delete = async |store: &PostgresStore| {
+        let (mut instances, mut left) = (0, true);
+        while left {
+            match store.delete_closed(Deletion::Many(sweep.clone())).await {
+                Ok(done) => (instances, left) = (instances + done.instances, done.more),
+                Err(error) => assert!(error.is_transient(), "{error}"),
+            }
+        }
+        instances
+    };
+    let (one, two) = tokio::join!(delete(&first), delete(&second));
+    assert_eq!(one + two, 300);
+    let rows = "SELECT (SELECT count(*) FROM resurgam.instance) || ' '
+                    || (SELECT count(*) FROM resurgam.event) || ' '
+                    || (SELECT count(*) FROM resurgam.message) || ' '
+                    || (SELECT count(*) FROM resurgam.task)";
+    assert_eq!(first.database.ask(rows).await, "1 2 1 1");
+}
+
+#[tokio::test]
 async fn many_programs_that_start_at_once_make_the_schema_once() {
     let database = Server::shared().database().await;
     let url = database.url();
@@ -177,35 +212,62 @@ async fn a_batch_is_one_round_trip_and_one_with_a_duplicate_is_three() {
 }
 
 #[tokio::test]
-async fn the_commits_of_others_are_heard_of() {
+async fn the_commits_of_others_are_heard_of_at_once_and_seen_within_half_a_second() {
     let listening = open().await;
     let database = &listening.database;
     let options = few().without_listening();
     let polling = PostgresStore::connect(&database.url(), options).await.unwrap();
     let writer = connect(database).await;
-    // Until everybody listens and has looked once.
-    tokio::time::sleep(Duration::from_millis(1_000)).await;
-    let (mut heard, mut seen) = (listening.changes(), polling.changes());
     let mut own = writer.changes();
-    let begin = Instant::now();
-    write(&writer, [start(1)]).await;
-    let (heard, seen) = tokio::join!(
-        async {
-            heard.changed().await.unwrap();
-            begin.elapsed()
-        },
-        async {
-            seen.changed().await.unwrap();
-            begin.elapsed()
-        }
-    );
+    let (mut heard, mut seen) = (Vec::new(), Vec::new());
+    for number in 1..=4 {
+        // Until everybody listens and looks rarely.
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        let (mut hears, mut sees) = (listening.changes(), polling.changes());
+        let begin = Instant::now();
+        write(&writer, [start(number)]).await;
+        let (hear, see) = tokio::join!(
+            async {
+                hears.changed().await.unwrap();
+                begin.elapsed()
+            },
+            async {
+                sees.changed().await.unwrap();
+                begin.elapsed()
+            }
+        );
+        heard.push(hear);
+        seen.push(see);
+    }
     println!("heard after {heard:?}, seen after {seen:?}");
-    // On a machine that others use too, these are far above what it takes.
-    assert!(heard < Duration::from_millis(400), "heard after {heard:?}");
-    assert!(seen < Duration::from_millis(1_500), "seen after {seen:?}");
+    // The best of them: others use this machine too.
+    assert!(heard.iter().min() < Some(&Duration::from_millis(50)), "heard after {heard:?}");
+    assert!(seen.iter().min() < Some(&Duration::from_millis(500)), "seen after {seen:?}");
     // One's own commits are no news.
-    let waited = tokio::time::timeout(Duration::from_millis(600), own.changed()).await;
-    assert!(waited.is_err());
+    assert!(!own.has_changed().unwrap());
+    own.mark_unchanged();
+}
+
+#[tokio::test]
+async fn a_node_that_has_nothing_to_do_makes_few_statements() {
+    let store = open().await;
+    let _right = own(&store, "node-a").await;
+    let count = async || {
+        let sql = format!(
+            "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = '{}'",
+            store.database.name()
+        );
+        store.database.server().ask(&sql).await.parse::<u64>().unwrap()
+    };
+    // The server counts them with up to a second's delay.
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    let (before, begin) = (count().await, Instant::now());
+    tokio::time::sleep(Duration::from_millis(4_500)).await;
+    let (after, seconds) = (count().await, begin.elapsed().as_secs_f64());
+    let rate = (after - before) as f64 / seconds;
+    println!("{rate:.1} transactions a second");
+    // About three: the server counts late, so some of them may be of before.
+    assert!(after > before && rate < 5.0, "{rate} transactions a second");
 }
 
 /// All futures at once.

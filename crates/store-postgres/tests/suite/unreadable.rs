@@ -2,7 +2,9 @@
 
 use resurgam_core::Seq;
 use resurgam_store::rows::InstanceFilter;
-use resurgam_store::{Look, MessageWrite, Runnable, Step, TaskWrite, Work};
+use resurgam_store::{
+    Look, MessageWrite, Runnable, ScheduleWrite, Schedules, Step, TaskWrite, Work,
+};
 use resurgam_store_postgres::PostgresStore;
 
 use crate::support::*;
@@ -101,4 +103,43 @@ async fn an_instance_that_cannot_be_read_is_left_out_of_lists() {
     assert_eq!(marks(&store).await, ["instance: the encoding \"x\" is unknown to this version"]);
     let error = store.find("order-2").await.unwrap_err();
     assert!(error.is_data() && error.to_string().contains("order-2"), "{error}");
+}
+
+#[tokio::test]
+async fn a_schedule_that_cannot_be_read_is_set_aside_and_the_others_fire() {
+    let store = open().await;
+    let row = |id: &str| resurgam_store::ScheduleRow {
+        id: id.into(),
+        workflow: "report".into(),
+        input: resurgam_core::Payload::null(),
+        rule: "{}".into(),
+        options: r#"{"queue":"reports"}"#.into(),
+        state: "{}".into(),
+        paused: false,
+        next_at: Some(resurgam_core::Timestamp::EPOCH),
+        waits: false,
+        last: None,
+        error: None,
+        created_at: resurgam_core::Timestamp::EPOCH,
+    };
+    let insert = |id| Step { schedule: Some(ScheduleWrite::Insert(row(id))), ..Step::default() };
+    write(&store, [insert("a"), insert("b")]).await;
+    let queue = "SELECT string_agg(queue, ' ') FROM resurgam.schedule";
+    assert_eq!(store.database.ask(queue).await, "reports reports");
+    store.database.run("UPDATE resurgam.schedule SET encoding = 'x' WHERE id = 'a'").await;
+    let due = async || store.due_schedules(LATER, 10).await.unwrap().due;
+    let ids = |due: Vec<resurgam_store::ScheduleRecord>| {
+        due.into_iter().map(|record| record.row.id).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(due().await), ["b"]);
+    assert_eq!(marks(&store).await, ["schedule: the encoding \"x\" is unknown to this version"]);
+    let error = store.schedule("a").await.unwrap_err();
+    assert!(error.is_data() && error.to_string().contains("\"a\""), "{error}");
+    // One that is written again is well again.
+    let revision = "SELECT revision FROM resurgam.schedule WHERE id = 'a'";
+    let revision = store.database.ask(revision).await.parse().unwrap();
+    let mended = ScheduleWrite::Update { row: row("a"), revision };
+    write(&store, [Step { schedule: Some(mended), ..Step::default() }]).await;
+    assert_eq!(ids(due().await), ["a", "b"]);
+    assert_eq!(marks(&store).await, [""; 0]);
 }

@@ -204,6 +204,15 @@ impl Engine {
             self.take_claim_back(key);
             return self.call_ran_out_of_time(key);
         }
+        if let Some(mut call) = self.calls.remove(&key) {
+            self.run_attempt(&mut call);
+            self.calls.insert(key, call);
+        }
+    }
+
+    /// Runs the attempt that a call is claimed for.
+    pub(super) fn run_attempt(&mut self, call: &mut HotCall) {
+        let now = self.clock.now();
         let (Some(activity), Some(claim)) =
             (self.registry.activity(&call.task.name), &call.task.claim)
         else {
@@ -217,7 +226,7 @@ impl Engine {
             self.threads.extend(call.slot.take().map(|slot| (claim.token, slot)));
         }
         let spec = attempt::Spec {
-            call: key,
+            call: call.task.call,
             token: claim.token,
             number: call.task.attempt,
             instance: call.instance.clone(),

@@ -14,11 +14,8 @@
 //! Storage trouble never decides the fate of a run: it waits. A client decides about nothing, so
 //! its requests are not tried again here: whoever asked hears of the trouble.
 
-use std::collections::{HashSet, VecDeque};
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use resurgam_core::{CallKey, Timestamp, Uid};
@@ -26,9 +23,9 @@ use resurgam_store::{InboxRow, ScheduleRecord, Step, StepResult, Store, TaskWrit
 use tracing::Instrument;
 
 use super::Engine;
+use super::outbox::Done;
 use super::request::Reply;
 use super::run::{News, Origin, refuse_news, too_late};
-use super::wide;
 use crate::clock::{Busy, Clock};
 use crate::error::Error;
 use crate::handle::{Outcome, Started};
@@ -76,10 +73,14 @@ pub(super) enum Effect {
     NewsStored(Uid),
     /// What another node told about an attempt is gone from the store.
     ReportTaken(Uid, String),
+    /// A call was given up that another node may run.
+    SettleShared(CallKey),
     /// What an attempt has to say to the holder of its shard is stored.
     Reported(Uid),
     /// Everything that was on its way before this is durable.
     AtRest,
+    /// What happens when the last part of it does.
+    Part(Arc<Mutex<Effect>>),
     /// Claims of a process that died are read on.
     ReadAbandoned,
     /// A decision about a schedule, made on what was read; the next one can follow.
@@ -150,10 +151,10 @@ impl Effect {
 pub(super) struct Pending {
     /// Usually one; a wide turn comes in several parts, written one after another. Empty while
     /// they are with the store.
-    parts: Vec<Step>,
+    pub(super) parts: Vec<Step>,
     pub(super) effects: Vec<Effect>,
     /// The policies in it.
-    policies: Vec<String>,
+    pub(super) policies: Vec<String>,
 }
 
 /// What became of it.
@@ -203,94 +204,26 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// A batch that is with the store.
-type InFlight = Pin<Box<dyn Future<Output = Vec<(Pending, Fate)>> + Send>>;
-
-/// Steps on their way to the disk.
-#[derive(Default)]
-pub(super) struct Outbox {
-    ready: VecDeque<Pending>,
-    /// The batch that is with the store, and since when.
-    pub(super) in_flight: Option<(Timestamp, InFlight)>,
-    /// Policies that are in the store.
-    stored: HashSet<String>,
-    /// Counts what happens, for choosing what to evict.
-    pub(super) ticks: u64,
-}
-
-impl Outbox {
-    /// Hands over a step.
-    pub(super) fn push(&mut self, step: Step, effects: Vec<Effect>) {
-        let policies = step.policies.iter().map(|policy| policy.hash.clone()).collect();
-        self.ready.push_back(Pending { parts: wide::parts(step), effects, policies });
-    }
-
-    /// True when this policy is not known to be in the store.
-    pub(super) fn is_new_policy(&self, hash: &str) -> bool {
-        !self.stored.contains(hash)
-    }
-
-    /// Everything that is not with the store yet.
-    pub(super) fn take_ready(&mut self) -> VecDeque<Pending> {
-        std::mem::take(&mut self.ready)
-    }
-
-    /// Since when a batch is with the store, when one is.
-    pub(super) fn in_flight_since(&self) -> Option<Timestamp> {
-        self.in_flight.as_ref().map(|(since, _)| *since)
-    }
-
-    /// The batch that was with the store is done. Answers with when it went there.
-    pub(super) fn landed(&mut self) -> Option<Timestamp> {
-        self.in_flight.take().map(|(since, _)| since)
-    }
-
-    /// True when nothing is on its way.
-    pub(super) fn is_empty(&self) -> bool {
-        self.ready.is_empty() && self.in_flight.is_none()
-    }
-
-    /// As many steps as fit one transaction, at least one.
-    fn batch(&mut self) -> Vec<Pending> {
-        let (mut rows, mut bytes) = (0, 0);
-        let mut batch: Vec<Pending> = Vec::new();
-        while let Some(next) = self.ready.front() {
-            rows += next.parts.iter().map(Step::rows).sum::<usize>();
-            bytes += next.parts.iter().map(Step::bytes).sum::<usize>();
-            let wide = next.parts.len() > 1;
-            if !batch.is_empty() && (wide || rows > ROWS || bytes > BYTES) {
-                break;
-            }
-            batch.extend(self.ready.pop_front());
-            if wide {
-                break;
-            }
-        }
-        batch
-    }
-}
-
 impl Engine {
-    /// Sends what is ready to the disk, unless a batch is on its way already.
+    /// Sends what is ready to the disk, on every lane that has no batch on its way.
     pub(super) fn commit(&mut self) {
-        if self.outbox.in_flight.is_some() || self.outbox.ready.is_empty() {
-            return;
+        while let Some((lane, batch)) = self.outbox.next_batch() {
+            let rows: usize = batch.iter().flat_map(|pending| &pending.parts).map(Step::rows).sum();
+            metrics::histogram!("resurgam.commit_steps").record(batch.len() as f64);
+            metrics::histogram!("resurgam.commit_rows").record(rows as f64);
+            let span = tracing::debug_span!("commit", steps = batch.len(), rows);
+            // Busy from now on, and not only once the future is polled.
+            let busy = Some(self.clock.busy(&"a commit"));
+            let patient = self.is_owner();
+            let (store, clock) = (self.store.clone(), self.clock.clone());
+            let press = Press { store, clock, patient, busy };
+            let commit = Box::pin(press.write(batch).instrument(span));
+            self.outbox.sent(lane, self.clock.now(), commit);
         }
-        let batch = self.outbox.batch();
-        let rows: usize = batch.iter().flat_map(|pending| &pending.parts).map(Step::rows).sum();
-        metrics::histogram!("resurgam.commit_steps").record(batch.len() as f64);
-        metrics::histogram!("resurgam.commit_rows").record(rows as f64);
-        let span = tracing::debug_span!("commit", steps = batch.len(), rows);
-        // Busy from now on, and not only once the future is polled.
-        let busy = Some(self.clock.busy(&"a commit"));
-        let patient = self.is_owner();
-        let press = Press { store: self.store.clone(), clock: self.clock.clone(), patient, busy };
-        let commit = Box::pin(press.write(batch).instrument(span));
-        self.outbox.in_flight = Some((self.clock.now(), commit));
     }
 
     /// A batch is done that was with the store since then: its effects happen.
-    pub(super) fn committed(&mut self, done: Vec<(Pending, Fate)>, since: Option<Timestamp>) {
+    pub(super) fn committed(&mut self, done: Done, since: Timestamp) {
         let mut fenced = Vec::new();
         for (pending, fate) in done {
             match fate {
@@ -311,11 +244,11 @@ impl Engine {
             return self.step_down(fenced);
         }
         self.fill_slots();
-        since.into_iter().for_each(|since| self.store_took(since));
+        self.store_took(since);
     }
 
     fn written(&mut self, pending: Pending) {
-        self.outbox.stored.extend(pending.policies);
+        self.outbox.knows_policies(pending.policies);
         for effect in pending.effects {
             self.happen(effect);
         }
@@ -373,8 +306,14 @@ impl Engine {
             Effect::Blocked(uid) => self.try_blocked_later(uid),
             Effect::NewsStored(uid) => self.news_stored(uid),
             Effect::ReportTaken(uid, id) => self.report_taken(uid, id),
+            Effect::SettleShared(call) => self.settle_shared(call),
             Effect::Reported(uid) => self.has_reports(uid),
             Effect::AtRest => self.at_rest(),
+            Effect::Part(parts) => {
+                if let Some(effect) = Arc::into_inner(parts) {
+                    self.happen(effect.into_inner().unwrap_or_else(PoisonError::into_inner));
+                }
+            }
             Effect::ReadAbandoned => self.read_abandoned(),
             Effect::ScheduleDecided(record) => self.schedule_decided(&record.row.id),
             Effect::ScheduleAside(id) => self.schedule_decided(&id),
@@ -570,11 +509,5 @@ fn refusal(error: &resurgam_store::Error) -> Fate {
         _ if error.is_fenced() || error.is_rewound() => Fate::Fenced,
         _ if error.is_transient() => Fate::Trouble(error.to_string()),
         _ => Fate::Refused(error.to_string()),
-    }
-}
-
-impl fmt::Debug for Outbox {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} steps ready", self.ready.len())
     }
 }

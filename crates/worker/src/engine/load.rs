@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use resurgam_core::{CallKey, Timestamp, Uid};
 use resurgam_store::rows::{InstanceFilter, InstanceRow, Status, TaskRecord};
-use resurgam_store::{Result, Runnable, Step, Store};
+use resurgam_store::{Result, Runnable, Store};
 
 use super::call::HotCall;
 use super::commit::Effect;
@@ -110,7 +110,7 @@ impl Engine {
         // A page of which nothing could be read would only be read again.
         if again || (full && kept) {
             // The ones that were read are no longer claimed once what precedes this is durable.
-            self.outbox.push(Step::default(), vec![Effect::ReadAbandoned]);
+            self.outbox.after_all(Effect::ReadAbandoned);
         }
     }
 
@@ -192,9 +192,24 @@ impl Engine {
     /// Keeps a task that was read. `None` when its policy cannot be read: it waits, and the log
     /// says why.
     pub(super) fn keep_call(&mut self, loaded: LoadedTask) -> Option<CallKey> {
+        let mut call = self.hot_call(loaded)?;
+        let key = call.task.call;
+        if let Some(asleep) = self.asleep.get_mut(&key.run.uid) {
+            asleep.outdated |= asleep.loading && call.task.claim.is_some();
+        }
+        if let Some(run) = self.runs.get_mut(&key.run.uid).filter(|run| run.key == key.run) {
+            run.elsewhere.remove(&key.seq);
+            // It may have been read before the workflow gave it up.
+            call.task.progress.cancelled |= run.code.machine().lock().is_settling(key.seq);
+        }
+        self.calls.insert(key, call);
+        Some(key)
+    }
+
+    /// A task that was read, as it is in memory.
+    pub(super) fn hot_call(&mut self, loaded: LoadedTask) -> Option<HotCall> {
         let LoadedTask { record, policy } = loaded;
         let TaskRecord { task, input, instance, ledger } = record;
-        let key = task.call;
         let known = self.policies.known(&task.policy);
         let read = || policy.ok_or_else(|| format!("policy {} is missing", task.policy));
         let policy = match known.map_or_else(|| read().and_then(|row| self.policies.read(&row)), Ok)
@@ -207,16 +222,7 @@ impl Engine {
         };
         let mut call = HotCall::new(task, input, instance, policy);
         call.story = Story::of(&ledger, call.task.progress.counters());
-        if let Some(asleep) = self.asleep.get_mut(&key.run.uid) {
-            asleep.outdated |= asleep.loading && call.task.claim.is_some();
-        }
-        if let Some(run) = self.runs.get_mut(&key.run.uid).filter(|run| run.key == key.run) {
-            run.elsewhere.remove(&key.seq);
-            // It may have been read before the workflow gave it up.
-            call.task.progress.cancelled |= run.code.machine().lock().is_settling(key.seq);
-        }
-        self.calls.insert(key, call);
-        Some(key)
+        Some(call)
     }
 
     /// Wakes tasks and runs whose time has come, and reads further ahead when it is time.

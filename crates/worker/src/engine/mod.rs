@@ -6,8 +6,8 @@
 //! 2. The run takes a turn for each piece of news (`run.rs`); what the turns ask for becomes one
 //!    [`Step`](resurgam_store::Step), with effects that must wait until it is durable
 //!    (`record.rs`).
-//! 3. The committer (`commit.rs`) takes every step that is ready, writes them in one transaction,
-//!    and hands them back. It never waits to fill a batch.
+//! 3. The committer (`commit.rs`) takes every step that is ready (`outbox.rs`), writes them in one
+//!    transaction, and hands them back. It never waits to fill a batch.
 //! 4. Then the effects happen: attempts begin, callers get their answer.
 //!
 //! Tasks and timers that are due soon are kept by time (`due.rs`); the rest stays in the store. A
@@ -20,7 +20,8 @@
 //! Attempts that write to the user's own tables are in `transact.rs`.
 //! All this a node does for the shards that it holds (`shards.rs`); whether it works at all, and
 //! what those do who do not, is in `own.rs`. An attempt can outlast that its node holds the shard;
-//! then it reports by message (`report.rs`).
+//! then it reports by message (`report.rs`). So do those of queues that a holder does not serve
+//! (`shared.rs`).
 //!
 //! While a step of a run is not yet durable, the run takes no further turn and stays in memory.
 
@@ -34,6 +35,7 @@ mod load;
 mod looking;
 mod message;
 mod next;
+mod outbox;
 mod own;
 mod record;
 mod report;
@@ -43,6 +45,7 @@ mod revive;
 mod run;
 mod schedule;
 mod shards;
+mod shared;
 mod slots;
 mod stop;
 mod story;
@@ -70,11 +73,12 @@ use crate::handle::Handle;
 use crate::options::Options;
 use crate::policy::Policies;
 use call::HotCall;
-use commit::{Fate, Outbox, Pending};
+
 use deadline::Outages;
 use due::Due;
 use inbox::Routing;
 use looking::Watched;
+use outbox::{Done, Outbox};
 use own::{Hearing, Role};
 use report::Reports;
 pub(crate) use request::{Reply, Request};
@@ -83,6 +87,7 @@ use revive::Tries;
 use run::{Asleep, HotRun};
 use schedule::Calendar;
 use shards::Shards;
+use shared::Leftovers;
 use slots::{Slot, Slots};
 use stop::Stopping;
 pub(crate) use transact::Ask;
@@ -135,6 +140,7 @@ pub struct Engine {
     tenure: u64,
     shards: Shards,
     reports: Reports,
+    leftovers: Leftovers,
     /// Claims of nodes that are gone are being read.
     claims_heard: Hearing,
     early: Early,
@@ -181,6 +187,10 @@ pub(crate) enum Message {
     Released(Arc<[Shard]>),
     /// Tasks were read whose attempts run here for other nodes.
     Wanted { found: resurgam_store::Result<Vec<TaskRow>> },
+    /// Tasks that others leave were claimed.
+    SharedClaimed { claimed: resurgam_store::Result<shared::Claimed> },
+    /// It is known whether a call runs elsewhere that is given up.
+    SharedSettled { settled: shared::Settled },
     /// Reports for an instance were read.
     ReportsRead { uid: Uid, found: Vec<report::Found> },
     /// Runs that the process before this one left blocked were read.
@@ -315,6 +325,7 @@ impl Engine {
             node: new_node(),
             changes: store.changes(),
             shards: Shards::new(store.standing()),
+            outbox: Outbox::new(store.lanes()),
             store,
             registry,
             states,
@@ -326,7 +337,6 @@ impl Engine {
             ids: HashMap::new(),
             calls: HashMap::new(),
             transactions: Transactions::default(),
-            outbox: Outbox::default(),
             waiters: HashMap::new(),
             watched: Watched::default(),
             asleep: HashMap::new(),
@@ -338,6 +348,7 @@ impl Engine {
             ends_heard: Hearing::default(),
             tenure: 0,
             reports: Reports::default(),
+            leftovers: Leftovers::default(),
             claims_heard: Hearing::default(),
             early: Early::default(),
             calendar: Calendar::default(),
@@ -360,6 +371,7 @@ impl Engine {
             self.wake_inbox();
             self.wake_retention();
             self.wake_reports();
+            self.wake_shared();
             self.settle_shards();
             self.evict();
             self.commit();
@@ -382,22 +394,18 @@ impl Engine {
 
     /// A batch is durable: the next one is on its way before the effects of this one happen, so
     /// that the disk does not wait for them.
-    async fn batch_done(&mut self, done: Vec<(Pending, Fate)>) {
-        let since = self.outbox.landed();
+    async fn batch_done(&mut self, (since, done): (Timestamp, Done)) {
         self.commit();
         let next = self.poll_commit().await;
         self.committed(done, since);
-        if let Some(done) = next {
-            let since = self.outbox.landed();
+        if let Some((since, done)) = next {
             self.committed(done, since);
         }
     }
 
-    /// Lets the batch that is on its way get on, without waiting for it: nothing is sent to the
-    /// store before the first look.
-    async fn poll_commit(&mut self) -> Option<Vec<(Pending, Fate)>> {
-        let (_, commit) = self.outbox.in_flight.as_mut()?;
-        match poll_fn(|context| Poll::Ready(commit.as_mut().poll(context))).await {
+    /// Lets the batches that are on their way get on, without waiting for them.
+    async fn poll_commit(&mut self) -> Option<(Timestamp, Done)> {
+        match poll_fn(|context| Poll::Ready(self.outbox.poll(context))).await {
             Poll::Ready(done) => Some(done),
             Poll::Pending => None,
         }
@@ -452,6 +460,8 @@ impl Engine {
             Message::Taken(shards) => self.taken(&shards),
             Message::Released(shards) => self.released(&shards),
             Message::Wanted { found } => self.wanted(found),
+            Message::SharedClaimed { claimed } => self.shared_claimed(claimed),
+            Message::SharedSettled { settled } => self.shared_settled(settled),
             Message::ReportsRead { uid, found } => self.reports_read(uid, found),
             Message::LeftBlocked { found } => self.left_blocked(found),
             Message::NoInstance { uid } => self.no_instance(uid),
@@ -476,12 +486,7 @@ impl Engine {
                 None => std::future::pending().await,
             }
         };
-        let committed = async {
-            match &mut self.outbox.in_flight {
-                Some((_, commit)) => commit.as_mut().await,
-                None => std::future::pending().await,
-            }
-        };
+        let committed = poll_fn(|context| self.outbox.poll(context));
         let others = async {
             // A store in memory is nobody else's: nothing is ever heard of others there.
             if self.changes.changed().await.is_err() {
@@ -508,7 +513,8 @@ impl Engine {
     fn next_due(&self) -> Option<Timestamp> {
         let stop = self.stopping.as_ref().map(|stopping| stopping.until);
         // One that stops begins nothing new.
-        let begins = [self.calendar.next(), self.routing.next(), self.keeper.next()];
+        let begins =
+            [self.calendar.next(), self.routing.next(), self.keeper.next(), self.leftovers.next()];
         let begins = begins.into_iter().flatten().filter(|_| self.stopping.is_none());
         let due = self.due.next().into_iter().chain(begins).filter(|_| self.is_owner());
         due.chain(self.reports.next()).chain(stop).min()

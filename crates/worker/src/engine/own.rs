@@ -15,7 +15,7 @@
 //! committed. Then the owner reads the messages that are due, and a client whether what it waits
 //! for is closed.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +33,7 @@ use super::request::Reply;
 use super::retention::Keeper;
 use super::run::{News, Origin};
 use super::schedule::Calendar;
+use super::shared::Leftovers;
 use super::slots::Slots;
 use super::{Engine, Message, new_node};
 use crate::clock::Clock;
@@ -160,7 +161,7 @@ impl Engine {
     /// Another node works on the store by now: everything in memory is worth nothing.
     pub(super) fn step_down(&mut self, fenced: Vec<Pending>) {
         let was_owner = self.is_owner();
-        let ready = if was_owner { self.outbox.take_ready() } else { VecDeque::new() };
+        let ready = if was_owner { self.outbox.take_ready() } else { Vec::new() };
         for effect in fenced.into_iter().chain(ready).flat_map(|pending| pending.effects) {
             effect.fails(&Refusal::Fenced);
         }
@@ -178,6 +179,7 @@ impl Engine {
         self.calls.clear();
         self.transactions = super::Transactions::default();
         self.reports = Reports::default();
+        self.leftovers = Leftovers::default();
         self.shards.clear();
         self.blocked.clear();
         self.due = Due::new(self.options.horizon, self.clock.now());
@@ -223,6 +225,7 @@ impl Engine {
                 self.look_at_schedules();
                 self.look_into_inbox();
                 self.look_for_ends();
+                self.look_for_shared();
             }
             _ => self.look_for_ends(),
         }

@@ -32,6 +32,9 @@ impl Engine {
             match kind {
                 CommandKind::ScheduleActivity(call) => {
                     run.calls.insert(seq);
+                    if !self.serves(call.queue()) {
+                        run.shared.insert(seq);
+                    }
                     let (key, name) = (run.key.call(seq), call.name.clone());
                     self.schedule_call(key, call, run, at, draft).map_err(|error| {
                         Blocked::Unreadable(format!("the retry policy of {name}: {error}"))
@@ -167,6 +170,9 @@ impl Engine {
                 // Its node tells how it ended, or is found to be gone.
                 task.progress.cancelled = true;
                 return draft.step.tasks.push(TaskWrite::Amend(task.clone()));
+            }
+            if run.shared.contains(&activity) {
+                return draft.effects.push(Effect::SettleShared(key));
             }
             // No attempt runs, and those before have failed: it cannot have taken effect.
             let attempt = self.calls.get(&key).map_or(0, |call| call.task.attempt);

@@ -137,6 +137,7 @@ impl Engine {
             Err(failure) => Reported::Failed(failure),
         };
         self.report(&mut call, outcome, heartbeat);
+        self.slot_for_shared();
         true
     }
 
@@ -170,7 +171,13 @@ impl Engine {
         }
     }
 
-    fn report(&mut self, call: &mut HotCall, outcome: Reported, heartbeat: Option<Heartbeat>) {
+    /// Stores how an attempt ended that ran for another node.
+    pub(super) fn report(
+        &mut self,
+        call: &mut HotCall,
+        outcome: Reported,
+        heartbeat: Option<Heartbeat>,
+    ) {
         call.slot.take().into_iter().for_each(|slot| self.slots.free(slot));
         let CallKey { run, seq } = call.task.call;
         let Some(claim) = &call.task.claim else { return };

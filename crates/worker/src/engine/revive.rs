@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use resurgam_core::event::RunStarted;
 use resurgam_core::turn::{Blocked, Run};
-use resurgam_core::{Event, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
+use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
 use resurgam_sdk::WorkflowDefinition;
 use resurgam_store::rows::{Message as StoredMessage, MessageRow, RunRecord, Status, TaskRow};
 use resurgam_store::{InstanceWrite, MessageWrite, Result, Step};
@@ -142,6 +142,7 @@ impl Engine {
         let mut run = new_run(key, row.id.clone(), code, About::new(row, &started));
         run.calls = record.tasks.iter().map(|task| task.call.seq).collect();
         run.elsewhere = self.elsewhere(record);
+        run.shared = self.shared_calls(record);
         run.children = children(key, &record.events);
         record.messages.iter().for_each(|row| run.remember(row.clone()));
         let mut draft = Draft::default();
@@ -173,6 +174,12 @@ impl Engine {
         }
     }
 
+    /// The calls of a run whose queue is not served here, and that nobody had claimed.
+    fn shared_calls(&self, record: &RunRecord) -> HashSet<Seq> {
+        let waiting = record.tasks.iter().filter(|task| task.claim.is_none());
+        waiting.filter(|task| !self.serves(&task.queue)).map(|task| task.call.seq).collect()
+    }
+
     /// The calls of a run whose attempts were claimed by another node.
     fn elsewhere(&self, record: &RunRecord) -> HashMap<Seq, TaskRow> {
         let claimed = record.tasks.iter().filter(|task| task.claim.is_some());
@@ -200,6 +207,7 @@ impl Engine {
         let mut run = new_run(key, row.id.clone(), code, about);
         run.calls = record.tasks.iter().map(|task| task.call.seq).collect();
         run.elsewhere = self.elsewhere(record);
+        run.shared = self.shared_calls(record);
         run.children = children(key, &record.events);
         record.messages.iter().for_each(|row| run.remember(row.clone()));
         draft.receive(&mut run, is_start);
@@ -231,6 +239,15 @@ impl Engine {
                 run.settled.push_back(cancelled_call(seq, 0));
             }
         }
+    }
+
+    /// So have those that nobody has taken; whether somebody has is to be found out.
+    fn settle_what_is_shared(&mut self, uid: Uid) {
+        let Some(run) = self.runs.get(&uid) else { return };
+        let settling = run.code.machine().lock().settling();
+        let shared = settling.into_iter().filter(|seq| run.shared.contains(seq));
+        let calls: Vec<CallKey> = shared.map(|seq| run.key.call(seq)).collect();
+        calls.into_iter().for_each(|key| self.settle_shared(key));
     }
 
     /// The first turn of a run that was started by a process that does not work on it.
@@ -279,6 +296,7 @@ impl Engine {
             draft.effects.push(Effect::Durable(uid));
             self.outbox.push(draft.step, draft.effects);
         }
+        self.settle_what_is_shared(uid);
         self.messages_due(uid, now);
         for news in held {
             self.deliver(news.run(record.key()), news);
@@ -384,6 +402,7 @@ pub(super) fn new_run(key: RunKey, id: String, code: Run, about: About) -> HotRu
         unread: Unread::default(),
         calls: HashSet::new(),
         elsewhere: HashMap::new(),
+        shared: HashSet::new(),
         children: HashMap::new(),
         request_id: None,
         touched: 0,

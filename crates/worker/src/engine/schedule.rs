@@ -131,7 +131,7 @@ impl Engine {
         let last = found.last().filter(|_| found.len() == PAGE).map(|record| record.row.id.clone());
         found.into_iter().for_each(|record| self.decide_schedule(record));
         if let Some(after) = last {
-            self.outbox.push(Step::default(), vec![Effect::ReadWaiting(after)]);
+            self.outbox.after_all(Effect::ReadWaiting(after));
         }
     }
 

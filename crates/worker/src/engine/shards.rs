@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use resurgam_core::{CallKey, Shard, Uid};
-use resurgam_store::{Standing, Step};
+use resurgam_store::Standing;
 use tokio::sync::watch;
 
 use super::commit::Effect;
@@ -72,6 +72,16 @@ impl Shards {
         !self.leaving.is_empty()
     }
 
+    /// True when others could take over what this node gives up.
+    pub(super) fn others_work(&self) -> bool {
+        self.standing.borrow().others_work
+    }
+
+    /// True when some node leaves tasks to others.
+    pub(super) fn others_leave_tasks(&self) -> bool {
+        self.standing.borrow().others_leave_tasks
+    }
+
     /// Ready when the store wants something else of this node.
     pub(super) async fn changed(&mut self) {
         // A store with one owner never wants anything.
@@ -113,6 +123,7 @@ impl Engine {
             self.leave(give);
         }
         self.fill_slots();
+        self.look_for_shared();
     }
 
     fn take_shards(&mut self, shards: Vec<Shard>) {
@@ -232,7 +243,7 @@ impl Engine {
             return;
         }
         self.shards.settling = true;
-        self.outbox.push(Step::default(), vec![Effect::AtRest]);
+        self.outbox.after_all(Effect::AtRest);
     }
 
     fn has_let_go(&self) -> bool {
@@ -245,7 +256,7 @@ impl Engine {
     /// Everything that was on its way is durable: the shards that leave are released.
     pub(super) fn at_rest(&mut self) {
         self.shards.settling = false;
-        if !self.has_let_go() {
+        if self.shards.leaving.is_empty() || !self.has_let_go() {
             return self.settle_shards();
         }
         self.shards.settling = true;

@@ -93,6 +93,20 @@ impl Slots {
         (is_first && self.has_room(ticket.needs)).then(|| self.take_of(ticket.needs))
     }
 
+    /// Takes a slot for a task that is claimed already, unless there is none.
+    pub(super) fn take_now(&mut self, task: &TaskRow) -> Option<Slot> {
+        let needs = self.ticket_of(task).needs;
+        self.has_room(needs).then(|| self.take_of(needs))
+    }
+
+    /// How many slots are free, those aside that somebody waits for.
+    pub(super) fn free_now(&self) -> usize {
+        match self.first() {
+            Some(_) => 0,
+            None => self.free,
+        }
+    }
+
     /// Puts a task in line that is due since then.
     pub(super) fn enqueue(&mut self, ticket: Ticket, at: Timestamp, call: CallKey) {
         self.lines.entry(ticket.needs).or_default().insert(ticket.place(at, call));

@@ -33,8 +33,8 @@ impl Engine {
             call.running.iter().for_each(crate::attempt::Running::tell);
         }
         self.reports.tell_all();
-        if self.store.is_shared() {
-            // Others take over at once; attempts that run have their grace period all the same.
+        if self.store.is_shared() && self.shards.others_work() {
+            // They take over at once; attempts that run have their grace period all the same.
             self.leave(Shard::all().collect());
         }
     }

@@ -6,16 +6,18 @@
 //! [(A, B) -> retry: 3]   [A, B -> retry: 3]     several
 //! [timeout: 2m]                                 of one attempt
 //! ```
-//! Ours on top: `ms`, `d` and decimals in durations, `backoff: 10s linear` and
-//! `[timeout_retry: 2, backoff: 5s]` for attempts that timed out.
+//! Ours on top: `ms`, `d` and decimals in durations, `backoff: 10s linear`, `multiplier: 1.5`,
+//! `max_delay: 5m`, `jitter: full`, `max_elapsed: 1h`, and `[timeout_retry: 2, backoff: 5s]` for
+//! attempts that timed out. What would change nothing is refused.
 
 use std::time::Duration;
 
 use crate::config::{Problem, nearest};
 use crate::duration;
+use crate::retry::policy::Jitter;
 
 /// One bracket.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Bracket {
     /// Tries failures again.
     Retry {
@@ -23,27 +25,58 @@ pub enum Bracket {
         types: Vec<String>,
         /// How often after the first attempt.
         retries: u32,
-        /// The first delay.
-        backoff: Option<Growth>,
+        /// How long between two attempts.
+        wait: Wait,
     },
     /// Tries attempts that timed out again.
     TimeoutRetry {
         /// How often after the first attempt.
         retries: u32,
-        /// The first delay.
-        backoff: Option<Growth>,
+        /// How long between two attempts.
+        wait: Wait,
     },
-    /// Bounds one attempt.
+    /// Bounds one attempt. Zero bounds nothing, and is only accepted beside one that does.
     Timeout(Duration),
 }
 
+/// The delays of a bracket.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Wait {
+    /// The first delay; none at all without it.
+    pub backoff: Option<Growth>,
+    /// Bound on one delay.
+    pub max_delay: Option<Duration>,
+    /// How a delay is spread.
+    pub jitter: Option<Jitter>,
+    /// Bound on the time since the call was scheduled.
+    pub max_elapsed: Option<Duration>,
+}
+
 /// The first delay and how it grows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Growth {
     /// The first delay.
     pub base: Duration,
-    /// Growing by the base each time; doubling otherwise.
+    /// Growing by the base each time; multiplied otherwise.
     pub linear: bool,
+    /// What a delay is multiplied by to get the next.
+    pub multiplier: f64,
+}
+
+impl Growth {
+    /// Delays that double, as Rappel's do.
+    pub const fn doubling(base: Duration) -> Self {
+        Growth { base, linear: false, multiplier: 2.0 }
+    }
+}
+
+/// A bracket that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadBracket {
+    /// Where, in bytes from the beginning of the text.
+    pub at: usize,
+    /// What is wrong.
+    pub message: String,
 }
 
 /// Reads a row of brackets.
@@ -52,20 +85,56 @@ pub struct Growth {
 /// use resurgam_core::retry::dialect::parse_brackets;
 ///
 /// assert_eq!(parse_brackets("[retry: 3, backoff: 60] [timeout: 2m]").unwrap().len(), 2);
-/// let error = parse_brackets("[retry: 3, jitter: 1]").unwrap_err();
-/// assert_eq!(
-///     error.message,
-///     r#"unknown field "jitter"; known are "retry", "backoff" (column 12)"#
-/// );
+/// let error = parse_brackets("[retry: 3, jiter: full]").unwrap_err();
+/// assert_eq!(error.message, r#"unknown field "jiter"; did you mean "jitter"? (column 12)"#);
 /// ```
 pub fn parse_brackets(text: &str) -> Result<Vec<Bracket>, Problem> {
+    let problem = |bad: BadBracket| {
+        let column = text[..bad.at].chars().count() + 1;
+        Problem::new("brackets", format!("{} (column {column})", bad.message))
+    };
     let mut parser = Parser { text, at: 0 };
     let mut brackets = Vec::new();
+    let mut zero = None;
     while !parser.is_done() {
-        brackets.push(parser.bracket()?);
+        let start = parser.at;
+        let bracket = parser.bracket().map_err(problem)?;
+        if bracket == Bracket::Timeout(Duration::ZERO) {
+            zero.get_or_insert(start);
+        }
+        brackets.push(bracket);
     }
-    Ok(brackets)
+    match zero {
+        Some(at) if !is_bounded(&brackets) => {
+            Err(problem(BadBracket { at, message: NO_TIME.to_string() }))
+        }
+        _ => Ok(brackets),
+    }
 }
+
+/// Reads one bracket: what `text` holds, and nothing behind it. A timeout of zero is left to the
+/// caller, who knows the brackets beside it; see [`is_bounded`].
+///
+/// ```
+/// use resurgam_core::retry::dialect::parse_bracket;
+///
+/// assert_eq!(parse_bracket("[retry: 3, backoff: 5x]").unwrap_err().at, 20);
+/// ```
+pub fn parse_bracket(text: &str) -> Result<Bracket, BadBracket> {
+    let mut parser = Parser { text, at: 0 };
+    let bracket = parser.bracket()?;
+    if !parser.is_done() {
+        return parser.problem(parser.at, "expected the end of the bracket");
+    }
+    Ok(bracket)
+}
+
+/// True when one of the brackets bounds an attempt.
+pub fn is_bounded(brackets: &[Bracket]) -> bool {
+    brackets.iter().any(|bracket| matches!(bracket, Bracket::Timeout(time) if !time.is_zero()))
+}
+
+const NO_TIME: &str = "timeout: 0 leaves no time";
 
 /// More retries than this would not fit once the first attempt is counted.
 const MOST_RETRIES: u32 = u32::MAX - 1;
@@ -79,25 +148,71 @@ struct Parser<'a> {
 struct Given {
     retry: Option<u32>,
     timeout_retry: Option<u32>,
-    backoff: Option<Growth>,
     timeout: Option<Duration>,
+    backoff: Option<(Duration, bool)>,
+    multiplier: Option<f64>,
+    max_delay: Option<Duration>,
+    jitter: Option<Jitter>,
+    max_elapsed: Option<Duration>,
+}
+
+impl Given {
+    /// The first field that says something about delays.
+    fn about_delays(&self) -> Option<&'static str> {
+        let fields = [
+            (self.backoff.is_some(), "backoff"),
+            (self.multiplier.is_some(), "multiplier"),
+            (self.max_delay.is_some(), "max_delay"),
+            (self.jitter.is_some(), "jitter"),
+            (self.max_elapsed.is_some(), "max_elapsed"),
+        ];
+        fields.into_iter().find(|(given, _)| *given).map(|(_, name)| name)
+    }
+
+    /// The delays, or why they make no sense.
+    fn wait(&self) -> Result<Wait, String> {
+        let Given { max_delay, jitter, max_elapsed, .. } = *self;
+        let Some((base, linear)) = self.backoff else {
+            let needy = [
+                (self.multiplier.is_some(), "multiplier"),
+                (max_delay.is_some(), "max_delay"),
+                (jitter.is_some(), "jitter"),
+            ];
+            return match needy.into_iter().find(|(given, _)| *given) {
+                Some((_, name)) => {
+                    Err(format!("{name}: changes nothing without a backoff; write backoff: 1s"))
+                }
+                None => Ok(Wait { max_elapsed, ..Wait::default() }),
+            };
+        };
+        if linear && self.multiplier.is_some() {
+            return Err("multiplier: a linear backoff adds, it does not multiply".to_string());
+        }
+        if jitter == Some(Jitter::Decorrelated) && base.is_zero() {
+            return Err("jitter: decorrelated needs a backoff above 0".to_string());
+        }
+        let multiplier = self.multiplier.unwrap_or(2.0);
+        let backoff = Some(Growth { base, linear, multiplier });
+        Ok(Wait { backoff, max_delay, jitter, max_elapsed })
+    }
 }
 
 impl<'a> Parser<'a> {
-    fn bracket(&mut self) -> Result<Bracket, Problem> {
+    fn bracket(&mut self) -> Result<Bracket, BadBracket> {
         let start = self.next_place();
         self.expect("[")?;
         let types = self.types()?;
         let given = self.fields(&types)?;
         self.expect("]")?;
         match given {
-            Given { timeout: Some(_), retry: None, timeout_retry: None, .. }
-                if given.backoff.is_some() =>
-            {
-                self.problem(start, "backoff: a bracket with a timeout has no backoff")
-            }
             Given { timeout: Some(timeout), retry: None, timeout_retry: None, .. } => {
-                Ok(Bracket::Timeout(timeout))
+                match given.about_delays() {
+                    None => Ok(Bracket::Timeout(timeout)),
+                    Some(name) => {
+                        let what = format!("{name}: a bracket with a timeout has no {name}");
+                        self.problem(start, &what)
+                    }
+                }
             }
             Given { timeout: Some(_), .. } => {
                 self.problem(start, "timeout: write it in a bracket of its own, [timeout: 2m]")
@@ -105,11 +220,13 @@ impl<'a> Parser<'a> {
             Given { retry: Some(_), timeout_retry: Some(_), .. } => {
                 self.problem(start, "timeout_retry: write it in a bracket of its own")
             }
-            Given { timeout_retry: Some(retries), backoff, .. } => {
-                Ok(Bracket::TimeoutRetry { retries, backoff })
+            Given { timeout_retry: Some(retries), .. } => {
+                let wait = given.wait().or_else(|what| self.problem(start, &what))?;
+                Ok(Bracket::TimeoutRetry { retries, wait })
             }
-            Given { retry: Some(retries), backoff, .. } => {
-                Ok(Bracket::Retry { types, retries, backoff })
+            Given { retry: Some(retries), .. } => {
+                let wait = given.wait().or_else(|what| self.problem(start, &what))?;
+                Ok(Bracket::Retry { types, retries, wait })
             }
             Given { .. } => self
                 .problem(start, "retry: missing, so the bracket changes nothing; write [retry: 3]"),
@@ -117,7 +234,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `A, B ->` or `(A, B) ->`, or nothing when the bracket begins with a field.
-    fn types(&mut self) -> Result<Vec<String>, Problem> {
+    fn types(&mut self) -> Result<Vec<String>, BadBracket> {
         let start = self.at;
         let grouped = self.eat("(");
         let mut types = Vec::new();
@@ -144,7 +261,7 @@ impl<'a> Parser<'a> {
         Ok(Vec::new())
     }
 
-    fn fields(&mut self, types: &[String]) -> Result<Given, Problem> {
+    fn fields(&mut self, types: &[String]) -> Result<Given, BadBracket> {
         let mut given = Given::default();
         loop {
             let place = self.next_place();
@@ -163,15 +280,13 @@ impl<'a> Parser<'a> {
                 "timeout_retry" => given.timeout_retry = Some(self.retries(name)?),
                 "backoff" => {
                     let base = self.duration(name)?;
-                    given.backoff = Some(Growth { base, linear: self.eat_word("linear") });
+                    given.backoff = Some((base, self.eat_word("linear")));
                 }
-                _ => {
-                    let timeout = self.duration(name)?;
-                    if timeout.is_zero() {
-                        return self.problem(place, "timeout: 0 leaves no time");
-                    }
-                    given.timeout = Some(timeout);
-                }
+                "multiplier" => given.multiplier = Some(self.multiplier()?),
+                "max_delay" => given.max_delay = Some(self.some_time(name, "every delay 0")?),
+                "max_elapsed" => given.max_elapsed = Some(self.some_time(name, "no retries")?),
+                "jitter" => given.jitter = Some(self.jitter()?),
+                _ => given.timeout = Some(self.duration(name)?),
             }
             if !self.eat(",") {
                 return Ok(given);
@@ -179,7 +294,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn retries(&mut self, field: &str) -> Result<u32, Problem> {
+    fn retries(&mut self, field: &str) -> Result<u32, BadBracket> {
         let place = self.next_place();
         let value = self.value();
         match value.parse::<u32>() {
@@ -191,7 +306,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn duration(&mut self, field: &str) -> Result<Duration, Problem> {
+    fn duration(&mut self, field: &str) -> Result<Duration, BadBracket> {
         let place = self.next_place();
         let value = self.value();
         let bare = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit() || b == b'.');
@@ -200,10 +315,58 @@ impl<'a> Parser<'a> {
         read.or_else(|what| self.problem(place, &format!("{field}: {} {what}", shown(value))))
     }
 
-    fn unknown<T>(&self, place: usize, name: &str) -> Result<T, Problem> {
+    /// A duration above zero; zero would mean `nothing`.
+    fn some_time(&mut self, field: &str, nothing: &str) -> Result<Duration, BadBracket> {
+        let place = self.next_place();
+        let time = self.duration(field)?;
+        if time.is_zero() {
+            return self.problem(place, &format!("{field}: 0 allows {nothing}; leave it out"));
+        }
+        Ok(time)
+    }
+
+    fn multiplier(&mut self) -> Result<f64, BadBracket> {
+        let place = self.next_place();
+        let value = self.value();
+        match value.parse::<f64>() {
+            Ok(factor) if factor.is_finite() && factor > 0.0 => Ok(factor),
+            _ => {
+                let what = "is not a finite number greater than 0";
+                self.problem(place, &format!("multiplier: {} {what}", shown(value)))
+            }
+        }
+    }
+
+    /// A word, or a share such as `20%`. A bare number could be a share or a percentage.
+    fn jitter(&mut self) -> Result<Jitter, BadBracket> {
+        let place = self.next_place();
+        let value = self.value();
+        if let Some((_, jitter)) = JITTERS.iter().find(|(word, _)| *word == value) {
+            return Ok(*jitter);
+        }
+        let percent = value.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
+        match percent {
+            Some(percent) if (0.0..=100.0).contains(&percent) => {
+                Ok(Jitter::Proportional(percent / 100.0))
+            }
+            Some(_) => {
+                self.problem(place, &format!("jitter: {} is not from 0% to 100%", shown(value)))
+            }
+            None => {
+                let near = nearest(value, JITTERS.iter().map(|(word, _)| *word));
+                let advice = match near {
+                    Some(near) => format!("did you mean \"{near}\"?"),
+                    None => "use none, full, equal, decorrelated or a share such as 20%".into(),
+                };
+                self.problem(place, &format!("jitter: {} is unknown; {advice}", shown(value)))
+            }
+        }
+    }
+
+    fn unknown<T>(&self, place: usize, name: &str) -> Result<T, BadBracket> {
         let advice = match nearest(name, KNOWN.into_iter()) {
             Some(near) => format!("did you mean \"{near}\"?"),
-            None => "known are \"retry\", \"backoff\"".to_string(),
+            None => "known are \"retry\", \"backoff\", \"timeout\"".to_string(),
         };
         self.problem(place, &format!("unknown field {}; {advice}", shown(name)))
     }
@@ -240,7 +403,7 @@ impl<'a> Parser<'a> {
         &rest[..end]
     }
 
-    fn expect(&mut self, token: &str) -> Result<(), Problem> {
+    fn expect(&mut self, token: &str) -> Result<(), BadBracket> {
         if self.eat(token) {
             return Ok(());
         }
@@ -276,13 +439,28 @@ impl<'a> Parser<'a> {
         self.at += rest.len() - rest.trim_start().len();
     }
 
-    fn problem<T>(&self, place: usize, message: &str) -> Result<T, Problem> {
-        let column = self.text[..place].chars().count() + 1;
-        Err(Problem::new("brackets", format!("{message} (column {column})")))
+    fn problem<T>(&self, place: usize, message: &str) -> Result<T, BadBracket> {
+        Err(BadBracket { at: place, message: message.to_string() })
     }
 }
 
-const KNOWN: [&str; 4] = ["retry", "backoff", "timeout", "timeout_retry"];
+const KNOWN: [&str; 8] = [
+    "retry",
+    "backoff",
+    "timeout",
+    "timeout_retry",
+    "multiplier",
+    "max_delay",
+    "jitter",
+    "max_elapsed",
+];
+
+const JITTERS: [(&str, Jitter); 4] = [
+    ("none", Jitter::None),
+    ("full", Jitter::Full),
+    ("equal", Jitter::Equal),
+    ("decorrelated", Jitter::Decorrelated),
+];
 
 fn shown(text: &str) -> String {
     let short: String = text.chars().take(40).collect();
@@ -293,8 +471,9 @@ fn shown(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn seconds(base: u64) -> Option<Growth> {
-        Some(Growth { base: Duration::from_secs(base), linear: false })
+    fn seconds(base: u64) -> Wait {
+        let backoff = Some(Growth::doubling(Duration::from_secs(base)));
+        Wait { backoff, ..Wait::default() }
     }
 
     #[test]
@@ -302,7 +481,7 @@ mod tests {
         let expected = Ok(vec![Bracket::Retry {
             types: vec!["ValueError".into(), "KeyError".into()],
             retries: 3,
-            backoff: seconds(30),
+            wait: seconds(30),
         }]);
         assert_eq!(parse_brackets("[(ValueError, KeyError) -> retry: 3, backoff: 30s]"), expected);
         assert_eq!(parse_brackets("[ValueError, KeyError -> retry: 3, backoff: 30]"), expected);
@@ -311,8 +490,30 @@ mod tests {
     #[test]
     fn fields_come_in_any_order_over_several_lines_and_the_last_one_wins() {
         let text = "[\n  backoff: 1m,\n  retry: 1, retry: 2\n]";
-        let expected = Bracket::Retry { types: vec![], retries: 2, backoff: seconds(60) };
+        let expected = Bracket::Retry { types: vec![], retries: 2, wait: seconds(60) };
         assert_eq!(parse_brackets(text), Ok(vec![expected]));
+    }
+
+    #[test]
+    fn delays_can_be_capped_spread_and_bounded() {
+        let text =
+            "[retry: 9, backoff: 1s, multiplier: 1.5, max_delay: 1m, jitter: 20%, max_elapsed: 1h]";
+        let growth = Growth { multiplier: 1.5, ..Growth::doubling(Duration::from_secs(1)) };
+        let wait = Wait {
+            backoff: Some(growth),
+            max_delay: Some(Duration::from_secs(60)),
+            jitter: Some(Jitter::Proportional(0.2)),
+            max_elapsed: Some(Duration::from_secs(3600)),
+        };
+        let expected = Bracket::Retry { types: vec![], retries: 9, wait };
+        assert_eq!(parse_brackets(text), Ok(vec![expected]));
+    }
+
+    #[test]
+    fn a_timeout_of_zero_is_accepted_beside_one_that_bounds() {
+        let expected =
+            vec![Bracket::Timeout(Duration::ZERO), Bracket::Timeout(Duration::from_secs(5))];
+        assert_eq!(parse_brackets("[timeout: 0] [timeout: 5]"), Ok(expected));
     }
 
     #[test]
@@ -347,7 +548,35 @@ mod tests {
             ("[retyr: 3]", r#"unknown field "retyr"; did you mean "retry"? (column 2)"#),
             ("[retry: 3", r#"expected "]", the text ends (column 10)"#),
             ("retry: 3", r#"expected "[", found "r" (column 1)"#),
-            ("[timeout: 0]", "timeout: 0 leaves no time (column 2)"),
+            ("[timeout: 0]", "timeout: 0 leaves no time (column 1)"),
+            (
+                "[retry: 3, backoff: 1s, jitter: 1]",
+                r#"jitter: "1" is unknown; use none, full, equal, decorrelated or a share such as 20% (column 33)"#,
+            ),
+            (
+                "[retry: 3, backoff: 1s, jitter: ful]",
+                r#"jitter: "ful" is unknown; did you mean "full"? (column 33)"#,
+            ),
+            (
+                "[retry: 3, backoff: 1s, jitter: 120%]",
+                r#"jitter: "120%" is not from 0% to 100% (column 33)"#,
+            ),
+            (
+                "[retry: 3, max_delay: 5s]",
+                "max_delay: changes nothing without a backoff; write backoff: 1s (column 1)",
+            ),
+            (
+                "[retry: 3, backoff: 1s linear, multiplier: 3]",
+                "multiplier: a linear backoff adds, it does not multiply (column 1)",
+            ),
+            (
+                "[retry: 3, backoff: 1s, multiplier: 0]",
+                r#"multiplier: "0" is not a finite number greater than 0 (column 37)"#,
+            ),
+            (
+                "[retry: 3, max_elapsed: 0]",
+                "max_elapsed: 0 allows no retries; leave it out (column 25)",
+            ),
             ("[retry 3]", r#"expected ":", found "3" (column 8)"#),
         ] {
             assert_eq!(parse_brackets(text).unwrap_err().message, message, "{text}");

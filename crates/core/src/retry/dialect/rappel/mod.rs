@@ -13,12 +13,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::Losses;
-use crate::config::{At, Problems};
+use crate::config::{At, Problem, Problems};
 use crate::duration::{Text, as_seconds};
 use crate::retry::policy::*;
 use crate::{Kind, Names};
-pub use brackets::parse_brackets;
-use brackets::{Bracket, Growth};
+pub use brackets::{BadBracket, Bracket, Growth, Wait, is_bounded, parse_bracket, parse_brackets};
 
 /// What Rappel calls an attempt that ran too long.
 const TIMEOUT: &str = "ActionTimeout";
@@ -30,23 +29,72 @@ pub(super) fn import_ir(at: &At<'_>) -> Result<RetryPolicy, Problems> {
     let mut fields = at.fields("an object with brackets")?;
     let brackets = fields.require("brackets", |at| Ok(parse_brackets(at.text()?)?));
     fields.finish()?;
-    Ok(from_brackets(&brackets.unwrap_or_default()))
+    Ok(bracket_policy(&brackets.unwrap_or_default(), CatchAll::Everything)?)
+}
+
+/// What a bracket without types covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CatchAll {
+    /// Every failure, attempts that timed out included: Rappel.
+    Everything,
+    /// Attempts that timed out only where `ActionTimeout` is named: Waymark.
+    AllButTimeouts,
 }
 
 /// How often and how fast one kind of failure is tried again.
 #[derive(Clone, Copy, PartialEq)]
 struct Retries {
     retries: u32,
-    backoff: Option<Growth>,
+    wait: Wait,
 }
 
-fn from_brackets(brackets: &[Bracket]) -> RetryPolicy {
+/// No retries at all.
+const NEVER: Retries = Retries {
+    retries: 0,
+    wait: Wait { backoff: None, max_delay: None, jitter: None, max_elapsed: None },
+};
+
+/// The policy that a row of brackets describes.
+///
+/// ```
+/// use resurgam_core::retry::dialect::{CatchAll, bracket_policy, parse_brackets};
+///
+/// let brackets = parse_brackets("[retry: 3, backoff: 60]")?;
+/// let policy = bracket_policy(&brackets, CatchAll::Everything)?;
+/// assert_eq!(policy.max_attempts.to_string(), "4");
+/// # Ok::<(), resurgam_core::config::Problem>(())
+/// ```
+pub fn bracket_policy(brackets: &[Bracket], covers: CatchAll) -> Result<RetryPolicy, Problem> {
     let catch_all = catch_all(brackets);
+    let cases = cases(brackets, catch_all);
+    let general = catch_all.or(cases.first().map(|(_, retries)| *retries)).unwrap_or(NEVER);
+    let mut policy = RetryPolicy::with_backoff(series(general.wait.backoff));
+    policy.max_delay = general.wait.max_delay;
+    policy.jitter = general.wait.jitter.unwrap_or(Jitter::None);
+    policy.max_attempts = attempts(general.retries);
+    policy.max_elapsed = max_elapsed(brackets)?;
+    policy.timeouts.attempt = shortest_timeout(brackets);
+    if catch_all.is_none() && !cases.is_empty() {
+        policy.otherwise = Verdict::Fail;
+    }
+    let spares_timeouts = covers == CatchAll::AllButTimeouts && catch_all.is_some();
+    let named = cases.iter().any(|(on, _)| *on == timeouts());
+    let mut rules: Vec<Rule> =
+        cases.into_iter().map(|(on, retries)| rule(on, retries, general)).collect();
+    if spares_timeouts && !named {
+        rules.push(Rule::fail(timeouts()));
+    }
+    policy.rules = rules.into();
+    Ok(policy)
+}
+
+/// What is said about failures of a type or a kind, in the order of their first bracket.
+fn cases(brackets: &[Bracket], catch_all: Option<Retries>) -> Vec<(Match, Retries)> {
     let mut cases: Vec<(Match, Retries)> = Vec::new();
     for bracket in brackets {
         match bracket {
-            Bracket::TimeoutRetry { retries, backoff } => {
-                cases.push((timeouts(), Retries { retries: *retries, backoff: *backoff }));
+            Bracket::TimeoutRetry { retries, wait } => {
+                cases.push((timeouts(), Retries { retries: *retries, wait: *wait }));
             }
             Bracket::Retry { types, .. } => {
                 for name in types {
@@ -59,26 +107,36 @@ fn from_brackets(brackets: &[Bracket]) -> RetryPolicy {
             Bracket::Timeout(_) => {}
         }
     }
-    let general = catch_all.or(cases.first().map(|(_, retries)| *retries));
-    let general = general.unwrap_or(Retries { retries: 0, backoff: None });
-    let mut policy = RetryPolicy::with_backoff(series(general.backoff)).jitter(Jitter::None);
-    policy.max_attempts = attempts(general.retries);
-    if catch_all.is_none() && !cases.is_empty() {
-        policy.otherwise = Verdict::Fail;
+    cases
+}
+
+/// The bound on the whole call. A policy has one, so brackets that disagree cannot be honoured.
+fn max_elapsed(brackets: &[Bracket]) -> Result<Option<Duration>, Problem> {
+    let mut bounds = brackets.iter().filter_map(|bracket| match bracket {
+        Bracket::Retry { wait, .. } | Bracket::TimeoutRetry { wait, .. } => Some(wait.max_elapsed),
+        Bracket::Timeout(_) => None,
+    });
+    let first = bounds.next().flatten();
+    if bounds.all(|other| other == first) {
+        return Ok(first);
     }
-    policy.rules = cases.into_iter().map(|(on, retries)| rule(on, retries, general)).collect();
-    policy.timeouts.attempt = brackets.iter().rev().find_map(|bracket| match bracket {
-        Bracket::Timeout(timeout) => Some(*timeout),
+    let what = "max_elapsed: it bounds the whole call; write the same in every retry bracket";
+    Err(Problem::new("brackets", what))
+}
+
+fn shortest_timeout(brackets: &[Bracket]) -> Option<Duration> {
+    let timeouts = brackets.iter().filter_map(|bracket| match bracket {
+        Bracket::Timeout(time) if !time.is_zero() => Some(*time),
         _ => None,
     });
-    policy
+    timeouts.min()
 }
 
 /// The brackets without types, taken together.
 fn catch_all(brackets: &[Bracket]) -> Option<Retries> {
     let mut all = brackets.iter().filter_map(|bracket| match bracket {
-        Bracket::Retry { types, retries, backoff } if types.is_empty() => {
-            Some(Retries { retries: *retries, backoff: *backoff })
+        Bracket::Retry { types, retries, wait } if types.is_empty() => {
+            Some(Retries { retries: *retries, wait: *wait })
         }
         _ => None,
     });
@@ -89,23 +147,31 @@ fn catch_all(brackets: &[Bracket]) -> Option<Retries> {
 /// The brackets that match one type, taken together. Timeouts get a limit of their own.
 fn for_type(brackets: &[Bracket], name: &str, catch_all: Option<Retries>) -> Retries {
     let mut named = brackets.iter().filter_map(|bracket| match bracket {
-        Bracket::Retry { types, retries, backoff } if types.iter().any(|t| t == name) => {
-            Some(Retries { retries: *retries, backoff: *backoff })
+        Bracket::Retry { types, retries, wait } if types.iter().any(|t| t == name) => {
+            Some(Retries { retries: *retries, wait: *wait })
         }
         _ => None,
     });
-    let first = named.next().unwrap_or(Retries { retries: 0, backoff: None });
+    let first = named.next().unwrap_or(NEVER);
     let others = catch_all.filter(|_| name != TIMEOUT).into_iter().chain(named);
     others.fold(first, |sum, next| Retries { retries: sum.retries.max(next.retries), ..sum })
 }
 
+/// What a rule leaves out, the policy says, so a bracket that differs from it says everything.
 fn rule(on: Match, retries: Retries, general: Retries) -> Rule {
     let mut rule = Rule::retry(on);
     if retries.retries != general.retries {
         rule.max_attempts = Some(attempts(retries.retries));
     }
-    if retries.backoff != general.backoff {
-        rule.backoff = Some(series(retries.backoff));
+    let (wait, usual) = (retries.wait, general.wait);
+    if wait.backoff != usual.backoff {
+        rule.backoff = Some(series(wait.backoff));
+    }
+    if wait.max_delay != usual.max_delay {
+        rule.max_delay = Some(wait.max_delay.unwrap_or(CEILING));
+    }
+    if wait.jitter.unwrap_or(Jitter::None) != usual.jitter.unwrap_or(Jitter::None) {
+        rule.jitter = Some(wait.jitter.unwrap_or(Jitter::None));
     }
     rule
 }
@@ -128,8 +194,10 @@ fn attempts(retries: u32) -> Limit {
 fn series(growth: Option<Growth>) -> Backoff {
     match growth {
         None => Backoff::None,
-        Some(Growth { base, linear: true }) => Backoff::Linear { initial: base, increment: None },
-        Some(Growth { base, linear: false }) => Backoff::exponential(base),
+        Some(Growth { base, linear: true, .. }) => {
+            Backoff::Linear { initial: base, increment: None }
+        }
+        Some(Growth { base, multiplier, .. }) => Backoff::Exponential { initial: base, multiplier },
     }
 }
 
@@ -147,7 +215,7 @@ pub(super) fn import_py(at: &At<'_>) -> Result<RetryPolicy, Problems> {
         if timeout.is_zero() { at.refuse("leaves no time; leave it out") } else { Ok(timeout) }
     });
     fields.finish()?;
-    let growth = base.filter(|base| !base.is_zero()).map(|base| Growth { base, linear: false });
+    let growth = base.filter(|base| !base.is_zero()).map(Growth::doubling);
     let mut policy =
         RetryPolicy::with_backoff(series(growth)).max_attempts(PY_ATTEMPTS).jitter(Jitter::None);
     policy.max_attempts = max_attempts.flatten().unwrap_or(policy.max_attempts);
@@ -255,7 +323,7 @@ fn bracket(types: &str, limit: Limit, backoff: &Backoff, lost: &mut Losses) -> S
     };
     let arrow = if types.is_empty() { String::new() } else { format!("{types} -> ") };
     let growth = match growth(backoff, lost) {
-        Some(Growth { base, linear }) => {
+        Some(Growth { base, linear, .. }) => {
             let linear = if linear { " linear" } else { "" };
             format!(", backoff: {}{linear}", Text(base))
         }
@@ -269,17 +337,17 @@ fn growth(backoff: &Backoff, lost: &mut Losses) -> Option<Growth> {
         Backoff::None => None,
         Backoff::Exponential { initial, multiplier } => {
             lost.add_if(*multiplier != 2.0, "backoff.multiplier: Rappel's delays double");
-            Some(Growth { base: *initial, linear: false })
+            Some(Growth::doubling(*initial))
         }
         Backoff::Linear { initial, increment } => {
             let other = increment.is_some_and(|increment| increment != *initial);
             lost.add_if(other, "backoff.increment: a linear backoff adds its base each time");
-            Some(Growth { base: *initial, linear: true })
+            Some(Growth { linear: true, ..Growth::doubling(*initial) })
         }
         Backoff::Fixed { delay } if delay.is_zero() => None,
         other => {
             lost.add("backoff: Rappel's delays double");
-            other.initial().map(|base| Growth { base, linear: false })
+            other.initial().map(Growth::doubling)
         }
     }
 }
@@ -304,7 +372,7 @@ pub(super) fn export_py(policy: &RetryPolicy, lost: &mut Losses) -> Value {
     let nothing = policy.otherwise == Verdict::Fail && types.is_empty();
     lost.add_if(nothing, "otherwise: an empty list of types means all of them");
     let base = match growth(&policy.backoff, lost) {
-        Some(Growth { linear: true, base }) => {
+        Some(Growth { linear: true, base, .. }) => {
             lost.add("backoff: the Python API's delays double");
             base
         }

@@ -1,0 +1,62 @@
+//! From the brackets of an action to what its call asks for.
+
+use resurgam_core::command::CallOptions;
+use resurgam_core::retry::dialect::{Bracket, CatchAll, bracket_policy};
+
+use crate::Dialect;
+use crate::ast::Action;
+use crate::hierarchy::{EXCEPTION, descendants};
+
+/// What the call of an action asks for. Without a retry bracket it is tried once, whatever the
+/// default policy says. The error says what cannot be honoured.
+pub(crate) fn call_options(action: &Action, dialect: Dialect) -> Result<CallOptions, String> {
+    let covers = match dialect {
+        Dialect::Rappel => CatchAll::Everything,
+        Dialect::Waymark => CatchAll::AllButTimeouts,
+    };
+    let brackets: Vec<Bracket> =
+        action.policies.iter().map(|policy| with_hierarchy(&policy.bracket)).collect();
+    let policy = bracket_policy(&brackets, covers).map_err(|problem| problem.to_string())?;
+    // In the words that stand in the brackets.
+    let words = |problem: String| problem.replace("timeouts.attempt", "timeout");
+    let checked = policy.check().map_err(|problems| words(problems.to_string()))?;
+    if let Some(unsupported) = checked.unsupported().first() {
+        return Err(unsupported.clone());
+    }
+    let timeout = policy.timeouts.attempt;
+    Ok(CallOptions { retry: Some(Box::new(policy)), timeout, ..CallOptions::default() })
+}
+
+/// The place of a retry bracket that changes nothing, because others say as much. One that says
+/// `retry: 0` is there for its readers.
+pub(crate) fn idle_bracket(action: &Action, dialect: Dialect) -> Option<usize> {
+    let whole = call_options(action, dialect).ok()?.retry;
+    (0..action.policies.len()).rev().find(|place| {
+        let mut rest = action.clone();
+        let removed = rest.policies.remove(*place);
+        let retries = matches!(
+            removed.bracket,
+            Bracket::Retry { retries: 1.., .. } | Bracket::TimeoutRetry { retries: 1.., .. }
+        );
+        retries && call_options(&rest, dialect).is_ok_and(|options| options.retry == whole)
+    })
+}
+
+/// A failure need not say what it descends from. So a bracket for one of Python's types also names
+/// those below it, and one for `Exception` is one for everything.
+fn with_hierarchy(bracket: &Bracket) -> Bracket {
+    let Bracket::Retry { types, retries, wait } = bracket else { return bracket.clone() };
+    let mut named: Vec<String> = Vec::new();
+    for name in types {
+        if name == EXCEPTION {
+            return Bracket::Retry { types: Vec::new(), retries: *retries, wait: *wait };
+        }
+        let below = descendants(name).into_iter().map(str::to_string);
+        for name in std::iter::once(name.clone()).chain(below) {
+            if !named.contains(&name) {
+                named.push(name);
+            }
+        }
+    }
+    Bracket::Retry { types: named, retries: *retries, wait: *wait }
+}

@@ -1,0 +1,210 @@
+//! Tasks of queues that the holder of their shard does not serve: nodes that do serve them claim
+//! them, run them and report (`report.rs`).
+//!
+//! The holder keeps such tasks out of memory. Others look for them when somebody has committed,
+//! when a slot is free again, and when the next one is due that they know of; none of this happens
+//! while every node serves every queue. Two nodes never get the same task: the store sees to that.
+//!
+//! Only the holder can end a call that nobody has taken. To be sure that nobody does in that very
+//! moment, it claims the task first.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use resurgam_core::{CallKey, Timestamp};
+use resurgam_store::rows::TaskRow;
+use resurgam_store::{Reported, Result, Step, Store, TaskWrite};
+
+use super::load::{AGAIN, load_task};
+use super::record::cancelled_call;
+use super::run::{News, Origin};
+use super::{Engine, LoadedTask, Message};
+
+/// The most tasks that are claimed at once.
+const AT_ONCE: usize = 100;
+
+/// What a node knows about tasks that others leave to it.
+#[derive(Debug, Default)]
+pub(super) struct Leftovers {
+    /// When the next one is due that is known of.
+    next: Option<Timestamp>,
+    looking: bool,
+    /// There may be more by now than are being looked for.
+    again: bool,
+    /// There were more than there were slots.
+    hungry: bool,
+}
+
+impl Leftovers {
+    /// When to look again.
+    pub(super) fn next(&self) -> Option<Timestamp> {
+        self.next.filter(|_| !self.looking)
+    }
+}
+
+/// Tasks that this node has claimed, and when the next one is due.
+#[derive(Debug)]
+pub(crate) struct Claimed {
+    tasks: Vec<LoadedTask>,
+    next: Option<Timestamp>,
+    asked: usize,
+}
+
+/// What became of a call that nobody wants any more and that may run elsewhere.
+#[derive(Debug)]
+pub(crate) enum Settled {
+    /// Nobody had claimed it, and nobody can any more.
+    Ours(Box<TaskRow>),
+    /// It runs.
+    Runs(Box<TaskRow>),
+}
+
+impl Engine {
+    /// Looks for tasks that others leave, when it is time.
+    pub(super) fn wake_shared(&mut self) {
+        let now = self.clock.now();
+        if self.leftovers.next().is_some_and(|at| at <= now) {
+            self.look_for_shared();
+        }
+    }
+
+    /// A slot is free again: there may be a task for it.
+    pub(super) fn slot_for_shared(&mut self) {
+        if self.leftovers.hungry {
+            self.look_for_shared();
+        }
+    }
+
+    /// Claims tasks that others leave, as many as there are slots.
+    pub(super) fn look_for_shared(&mut self) {
+        if !self.is_owner() || !self.shards.others_leave_tasks() || !self.may_begin() {
+            return;
+        }
+        if self.leftovers.looking {
+            self.leftovers.again = true;
+            return;
+        }
+        let limit = self.slots.free_now().min(AT_ONCE);
+        self.leftovers.hungry = limit == 0;
+        if limit == 0 {
+            return;
+        }
+        (self.leftovers.looking, self.leftovers.next) = (true, None);
+        let (store, node, runnable) = (self.store.clone(), self.node.clone(), self.runnable());
+        let (clock, now) = (self.clock.clone(), self.clock.now());
+        self.read(async move {
+            let claimed = store.claim_shared(&node, runnable, now, limit).await;
+            let claimed = match claimed {
+                Ok((rows, next)) => {
+                    let tasks = load_all(&*store, &*clock, rows).await;
+                    Ok(Claimed { tasks, next, asked: limit })
+                }
+                Err(error) => Err(error),
+            };
+            Message::SharedClaimed { claimed }
+        });
+    }
+
+    /// Tasks that others left are this node's: their attempts begin.
+    pub(super) fn shared_claimed(&mut self, claimed: Result<Claimed>) {
+        self.leftovers.looking = false;
+        let Claimed { tasks, next, asked } = match claimed {
+            Ok(claimed) => claimed,
+            Err(error) => {
+                tracing::warn!("claim tasks that others leave, again later: {error}");
+                self.leftovers.next = Some(self.clock.now().saturating_add(AGAIN));
+                return;
+            }
+        };
+        self.leftovers.next = next;
+        let full = tasks.len() == asked;
+        tasks.into_iter().for_each(|task| self.begin_shared(task));
+        if full || std::mem::take(&mut self.leftovers.again) {
+            self.look_for_shared();
+        }
+    }
+
+    fn begin_shared(&mut self, loaded: LoadedTask) {
+        let Some(mut call) = self.hot_call(loaded) else { return };
+        match self.slots.take_now(&call.task).filter(|_| self.may_begin()) {
+            Some(slot) if self.registry.activity(&call.task.name).is_some() => {
+                call.slot = Some(slot);
+                self.run_attempt(&mut call);
+                self.keep_away(call);
+            }
+            slot => {
+                slot.into_iter().for_each(|slot| self.slots.free(slot));
+                self.report(&mut call, Reported::NeverBegan, None);
+            }
+        }
+    }
+
+    /// The workflow gave up a call that another node may run, and wants to hear how it ended.
+    pub(super) fn settle_shared(&mut self, key: CallKey) {
+        let (store, node, now) = (self.store.clone(), self.node.clone(), self.clock.now());
+        self.read_until_answered(
+            self.mailbox_of(key.run.uid),
+            move || {
+                let (store, node) = (store.clone(), node.clone());
+                async move { settled(&*store, &node, key, now).await }
+            },
+            move |settled| settled.map(|settled| Message::SharedSettled { settled }),
+        );
+    }
+
+    pub(super) fn shared_settled(&mut self, settled: Settled) {
+        match settled {
+            Settled::Ours(task) => {
+                let key = task.call;
+                let News { event, .. } = cancelled_call(key.seq, task.attempt.saturating_sub(1));
+                let origin = Origin::Call { call: key, row: None, report: None };
+                self.deliver(key.run, News { event, origin, reply: None });
+            }
+            // Its node asks whether it is still wanted, and is told; then it reports.
+            Settled::Runs(mut task) => {
+                task.progress.cancelled = true;
+                let tasks = vec![TaskWrite::Amend(*task)];
+                self.outbox.push(Step { tasks, ..Step::default() }, Vec::new());
+            }
+        }
+    }
+}
+
+/// Reads tasks that are claimed: that cannot be put off, for nobody else would run them.
+async fn load_all(
+    store: &dyn Store,
+    clock: &dyn crate::clock::Clock,
+    rows: Vec<TaskRow>,
+) -> Vec<LoadedTask> {
+    let mut tasks = Vec::with_capacity(rows.len());
+    for row in rows {
+        loop {
+            match load_task(store, row.call).await {
+                Ok(task) => break tasks.extend(task),
+                Err(error) if error.is_data() => {
+                    tracing::error!(call = %row.call, "a task cannot be read: {error}");
+                    break;
+                }
+                Err(error) => tracing::warn!(call = %row.call, "read a task, again: {error}"),
+            }
+            let again = clock.now().saturating_add(Duration::from_millis(100));
+            drop(clock.sleep_until(again).await);
+        }
+    }
+    tasks
+}
+
+/// Claims a call so that nobody else can, or finds that somebody has; `None` when it is over.
+async fn settled(
+    store: &dyn Store,
+    node: &str,
+    key: CallKey,
+    now: Timestamp,
+) -> Result<Option<Settled>> {
+    if let Some(task) = store.claim_shared_call(node, key, now).await? {
+        return Ok(Some(Settled::Ours(Box::new(task))));
+    }
+    let found = store.tasks_of(Arc::new([key])).await?.pop();
+    let runs = found.filter(|task| task.claim.is_some());
+    Ok(runs.map(|task| Settled::Runs(Box::new(task))))
+}
