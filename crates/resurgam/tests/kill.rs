@@ -135,7 +135,7 @@ async fn work(worker: Worker) {
     journal.write(What::Process);
     let _ears = program::ears();
     let mut told_to_stop = signal(SignalKind::terminate()).unwrap();
-    let world = World { journal, seed: worker.seed };
+    let world = World::new(journal, worker.seed);
     let app = workload::app(&worker, world).await.unwrap();
     program::say("works");
     tokio::select! {

@@ -107,7 +107,7 @@ async fn work(file: PathBuf, journal: Journal) {
         .workflow(asked)
         .activity(tick)
         .activity(double)
-        .state(World { journal, seed: 0 })
+        .state(World::new(journal, 0))
         .grace(Duration::ZERO)
         .sqlite(file)
         .await

@@ -134,7 +134,7 @@ async fn work(worker: Worker) {
         .activity(doubtful)
         .activity(queued)
         .activity(endless)
-        .state(World { journal, seed: 0 })
+        .state(World::new(journal, 0))
         .slots(worker.slots)
         .grace(Duration::from_millis(worker.grace_ms))
         .sqlite(&worker.file)

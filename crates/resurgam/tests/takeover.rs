@@ -49,8 +49,7 @@ async fn work(worker: Worker) {
     let _ears = program::ears();
     let mut told_to_stop = signal(SignalKind::terminate()).unwrap();
     let journal = || Journal::open(&worker.journal, worker.process);
-    let app =
-        workload::app(&worker, World { journal: journal(), seed: worker.seed }).await.unwrap();
+    let app = workload::app(&worker, World::new(journal(), worker.seed)).await.unwrap();
     program::say("opened");
     tokio::select! {
         owner = app.until_owner() => {

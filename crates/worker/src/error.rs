@@ -26,6 +26,7 @@ enum Kind {
     Full,
     Stopped,
     Rejected,
+    Transient,
     Store(store::Error),
     Failed(Box<Failure>),
 }
@@ -77,6 +78,11 @@ impl Error {
 
     pub(crate) fn rejected(what: impl fmt::Display) -> Self {
         Error { kind: Kind::Rejected, attempted: what.to_string() }
+    }
+
+    /// It may work when it is asked for again.
+    pub(crate) fn transient(what: impl fmt::Display) -> Self {
+        Error { kind: Kind::Transient, attempted: what.to_string() }
     }
 
     /// The same, with what was attempted.
@@ -145,6 +151,17 @@ impl Error {
     /// True when the engine has stopped.
     pub fn is_stopped(&self) -> bool {
         matches!(self.kind, Kind::Stopped)
+    }
+
+    /// True when the store is in trouble that may pass, a server that restarts for example: asking
+    /// again later may help. A start or a signal may have happened all the same, so repeat it with
+    /// its request id.
+    pub fn is_transient(&self) -> bool {
+        match &self.kind {
+            Kind::Transient => true,
+            Kind::Store(error) => error.is_transient(),
+            _ => false,
+        }
     }
 
     /// The failure of the workflow, where that is what the result was.

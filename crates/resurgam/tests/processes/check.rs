@@ -19,6 +19,7 @@ use resurgam_store_sqlite::{Options, SqliteStore};
 
 use super::Ground;
 use super::journal::{self, Ending, Entry, What};
+use super::past::{CLOCKS_MS, Past};
 use super::program;
 use super::workload::{self, Report, SNOOZE};
 
@@ -42,8 +43,11 @@ struct Witness {
     entries: Vec<Entry>,
     /// When each process was first seen at work, and how it ended.
     processes: BTreeMap<u32, (i64, Fate)>,
-    begins: HashMap<(String, u32), Vec<Seen>>,
+    /// The attempts of each call.
+    begins: HashMap<String, BTreeMap<u32, Vec<Seen>>>,
     ends: HashMap<(String, u32), Ending>,
+    /// What was done to nodes that work at the same time; otherwise one process works at a time.
+    past: Option<Past>,
 }
 
 /// Where and when an attempt was seen.
@@ -54,20 +58,22 @@ struct Seen {
 }
 
 impl Witness {
-    fn read(ground: &Ground, fates: &[Fate]) -> Self {
+    fn read(ground: &Ground, fates: &[Fate], past: Option<Past>) -> Self {
         let entries = journal::read(&ground.journal());
         let mut witness = Witness {
             processes: BTreeMap::new(),
             begins: HashMap::new(),
             ends: HashMap::new(),
             entries: Vec::new(),
+            past,
         };
         for Entry { at, process, what } in entries.iter().cloned() {
             match what {
                 What::Process | What::Works => witness.works(process, at, fates),
                 What::Begin { key, attempt, .. } => {
                     witness.works(process, at, fates);
-                    witness.begins.entry((key, attempt)).or_default().push(Seen { at, process });
+                    let attempts = witness.begins.entry(key).or_default();
+                    attempts.entry(attempt).or_default().push(Seen { at, process });
                 }
                 What::End { key, attempt, ending } => {
                     witness.ends.insert((key, attempt), ending);
@@ -95,8 +101,29 @@ impl Witness {
         self.processes[&process].1
     }
 
+    /// When something must have happened that was due at a time, and happened at another.
+    fn latest(&self, due: i64, at: i64) -> i64 {
+        match &self.past {
+            Some(past) => past.latest(due, SLACK_MS),
+            None => due.max(self.process_at(at).1) + SLACK_MS,
+        }
+    }
+
+    /// How far the clocks may be apart by which two times were taken.
+    fn apart(&self) -> i64 {
+        self.past.as_ref().map_or(0, |_| CLOCKS_MS)
+    }
+
+    /// True when an attempt may be lost that is found to be so at this time.
+    fn explains_loss(&self, seen: Seen, found: i64) -> bool {
+        match &self.past {
+            Some(past) => past.explains_loss(seen.process, seen.at, found),
+            None => self.fate(seen.process) != Fate::Stopped,
+        }
+    }
+
     fn begun(&self, call: CallKey, attempt: u32) -> Option<Seen> {
-        self.begins.get(&(call.to_string(), attempt)).map(|seen| seen[0])
+        Some(self.begins.get(&call.to_string())?.get(&attempt)?[0])
     }
 
     fn ended(&self, call: CallKey, attempt: u32) -> Option<Ending> {
@@ -116,7 +143,31 @@ struct Tally {
 
 /// Checks everything that was recorded and seen, when all processes have ended.
 pub(crate) fn check(ground: Ground, seed: u64, fates: &[Fate]) {
-    match program::runtime().block_on(compare(&ground, fates)) {
+    let witness = Witness::read(&ground, fates, None);
+    let compared = program::runtime().block_on(async {
+        let store = SqliteStore::open(ground.file(), Options::default()).unwrap();
+        let compared = compare(&witness, &store).await;
+        store.close().await;
+        compared
+    });
+    tell(compared, ground, seed, fates);
+}
+
+/// The same for nodes that worked at the same time, to which all this was done.
+pub(crate) async fn check_nodes(
+    ground: Ground,
+    store: &dyn Look,
+    seed: u64,
+    fates: &[Fate],
+    past: Past,
+) {
+    let witness = Witness::read(&ground, fates, Some(past));
+    let compared = compare(&witness, store).await;
+    tell(compared, ground, seed, fates);
+}
+
+fn tell(compared: Result<Tally, Wrong>, ground: Ground, seed: u64, fates: &[Fate]) {
+    match compared {
         Ok(tally) => println!("{} processes: {tally:?}", fates.len()),
         Err(wrong) => {
             // What there is to look at stays.
@@ -126,20 +177,18 @@ pub(crate) fn check(ground: Ground, seed: u64, fates: &[Fate]) {
     }
 }
 
-async fn compare(ground: &Ground, fates: &[Fate]) -> Result<Tally, Wrong> {
-    let witness = Witness::read(ground, fates);
-    let store = SqliteStore::open(ground.file(), Options::default()).unwrap();
+async fn compare(witness: &Witness, store: &dyn Look) -> Result<Tally, Wrong> {
     let everything = InstanceFilter { limit: 1_000_000, ..InstanceFilter::default() };
     let rows = store.list(everything).await.unwrap();
     let mut wrong = Wrong::default();
     let mut tally = Tally { instances: rows.len(), ..Tally::default() };
-    wrong.extend(none_is_lost(&witness, &rows));
-    wrong.extend(none_began_twice(&witness));
+    wrong.extend(none_is_lost(witness, &rows));
+    wrong.extend(none_began_twice(witness));
     let mut known = HashSet::new();
     for row in &rows {
         let run = RunKey { uid: row.uid, run: row.run };
         let story = Story {
-            witness: &witness,
+            witness,
             row,
             run,
             events: store.history(run).await.unwrap(),
@@ -155,10 +204,9 @@ async fn compare(ground: &Ground, fates: &[Fate]) -> Result<Tally, Wrong> {
         wrong.expect(open == 0, || format!("{}: {open} tasks and messages are left", row.id));
         wrong.tell_the_story(before, &story);
     }
-    wrong.expect(witness.begins.keys().all(|(key, _)| known.contains(key)), || {
+    wrong.expect(witness.begins.keys().all(|key| known.contains(key)), || {
         "an attempt of an unknown call began".to_string()
     });
-    store.close().await;
     if wrong.what.is_empty() { Ok(tally) } else { Err(wrong) }
 }
 
@@ -211,8 +259,10 @@ fn none_is_lost(witness: &Witness, rows: &[InstanceRow]) -> Wrong {
 
 fn none_began_twice(witness: &Witness) -> Wrong {
     let mut wrong = Wrong::default();
-    for ((key, attempt), seen) in &witness.begins {
-        wrong.expect(seen.len() == 1, || format!("attempt {attempt} of {key} began: {seen:?}"));
+    for (key, attempts) in &witness.begins {
+        for (attempt, seen) in attempts {
+            wrong.expect(seen.len() == 1, || format!("attempt {attempt} of {key} began: {seen:?}"));
+        }
     }
     wrong
 }
@@ -320,7 +370,7 @@ impl Story<'_> {
                 EventKind::TimerFired { timer: fired } if fired == timer => {
                     ends += 1;
                     let at = event.at.as_millis();
-                    let latest = due.max(self.witness.process_at(at).1) + SLACK_MS;
+                    let latest = self.witness.latest(due, at);
                     wrong.expect(due <= at && at <= latest, || {
                         format!("{}: timer {timer} was due at {due} and fired at {at}", self.row.id)
                     });
@@ -415,14 +465,9 @@ impl Call<'_> {
 
     /// The attempts that the world outside saw, in order.
     fn begun(&self) -> Vec<(u32, Seen)> {
-        let key = self.key.to_string();
-        let all = self.story.witness.begins.iter();
-        let mut begun: Vec<_> = all
-            .filter(|((call, _), _)| *call == key)
-            .map(|((_, attempt), seen)| (*attempt, seen[0]))
-            .collect();
-        begun.sort_by_key(|(attempt, _)| *attempt);
-        begun
+        let attempts = self.story.witness.begins.get(&self.key.to_string());
+        let attempts = attempts.into_iter().flatten();
+        attempts.map(|(attempt, seen)| (*attempt, seen[0])).collect()
     }
 
     /// What a row says happened did happen.
@@ -436,7 +481,10 @@ impl Call<'_> {
             AttemptOutcome::Failed => ended == Some(Ending::Failed),
             AttemptOutcome::Snoozed => ended == Some(Ending::Snoozed),
             // Its process may have died between the claim and the first line of the code.
-            AttemptOutcome::Lost => fate.is_none_or(|fate| fate != Fate::Stopped),
+            AttemptOutcome::Lost => {
+                let found = row.ended_at.as_millis();
+                begun.is_none_or(|seen| witness.explains_loss(seen, found))
+            }
             // So may the stop have come, after the attempt was handed to the executor.
             AttemptOutcome::Interrupted => fate.is_none_or(|fate| fate != Fate::Killed),
             AttemptOutcome::Cancelled => false,
@@ -515,6 +563,7 @@ impl Call<'_> {
                 });
                 (*attempt, *metadata, *why == Reason::MaxAttempts.name())
             }
+            End::Cancelled if self.story.witness.past.is_some() => return wrong,
             End::Cancelled => {
                 // No process that came later began it again.
                 let (process, _) = self.story.witness.process_at(self.ended.as_millis());
@@ -565,33 +614,55 @@ impl Call<'_> {
         let (Some(one), Some(other)) = (one, other) else { return one == other };
         let total_duration_ms = one.total_duration_ms;
         let same = *one == RetryMetadata { total_duration_ms, ..other.clone() };
-        same && total_duration_ms <= other.total_duration_ms
+        let apart = self.story.witness.apart().cast_unsigned();
+        same && total_duration_ms <= other.total_duration_ms + apart
     }
 
     /// Each attempt began when the one before said it would, and not much later: a crash neither
     /// shortens a wait nor begins it anew.
     fn check_times(&self) -> Wrong {
         let mut wrong = Wrong::default();
+        let witness = self.story.witness;
+        let apart = witness.apart();
         let mut due = self.scheduled.as_millis();
         let rows = self.rows.iter().map(|row| Some(*row)).chain([None]);
         for (attempt, row) in (1..).zip(rows) {
             if let Some(row) = row {
                 let claimed = row.started_at.as_millis();
-                wrong.expect(claimed >= due, || {
+                wrong.expect(claimed >= due - apart, || {
                     format!("{}: attempt {attempt} due at {due} claimed at {claimed}", self.key)
                 });
             }
-            if let Some(Seen { at, process }) = self.story.witness.begun(self.key, attempt) {
-                let latest = due.max(self.story.witness.processes[&process].0) + SLACK_MS;
-                wrong.expect(due - ROUNDING_MS <= at && at <= latest, || {
+            if let Some(Seen { at, process }) = witness.begun(self.key, attempt) {
+                let latest = match &witness.past {
+                    Some(past) => past.latest(due, SLACK_MS),
+                    None => due.max(witness.processes[&process].0) + SLACK_MS,
+                };
+                wrong.expect(due - apart - ROUNDING_MS <= at && at <= latest, || {
                     format!("{}: attempt {attempt} due at {due} began at {at}", self.key)
                 });
+                wrong.extend(self.check_not_after_the_end(attempt, at));
             }
             if let Some(row) = row {
                 let delay = i64::try_from(row.delay_ms.unwrap_or(0)).unwrap();
                 due = row.ended_at.as_millis() + delay;
             }
         }
+        wrong
+    }
+
+    /// Nothing begins when the end of the call is recorded, also not in a process that had slept
+    /// meanwhile. What is cancelled at the very moment at which it begins may still do so.
+    fn check_not_after_the_end(&self, attempt: u32, at: i64) -> Wrong {
+        let mut wrong = Wrong::default();
+        let apart = match self.end {
+            End::Cancelled => SLACK_MS,
+            _ => self.story.witness.apart() + ROUNDING_MS,
+        };
+        let ended = self.ended.as_millis();
+        wrong.expect(at <= ended + apart, || {
+            format!("{}: ended at {ended}, and attempt {attempt} began at {at}", self.key)
+        });
         wrong
     }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
 
+use resurgam::AppBuilder;
 use resurgam::prelude::*;
 use resurgam::retry::{Idempotency, LostWorker};
 use serde::{Deserialize, Serialize};
@@ -55,6 +56,7 @@ impl Worker {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Errand {
     Journey,
+    Trip,
     Vigil,
 }
 
@@ -63,6 +65,15 @@ pub(crate) enum Errand {
 pub(crate) struct World {
     pub(crate) journal: Journal,
     pub(crate) seed: u64,
+    /// Now and then an attempt takes up to this much longer.
+    pub(crate) lingers: Duration,
+}
+
+impl World {
+    /// Where attempts are short.
+    pub(crate) fn new(journal: Journal, seed: u64) -> Self {
+        World { journal, seed, lingers: Duration::ZERO }
+    }
 }
 
 const fn lost(max: u32) -> LostWorker {
@@ -176,16 +187,19 @@ impl Plan {
     /// Depends on nothing but the seed and what identifies the attempt.
     fn of(ctx: &ActivityContext, number: u32) -> Self {
         let mut hasher = DefaultHasher::new();
-        let seed = ctx.state::<World>().seed;
+        let World { seed, lingers, .. } = *ctx.state::<World>();
         (seed, ctx.instance(), ctx.activity(), number, ctx.attempt()).hash(&mut hasher);
         let mut random = fastrand::Rng::with_seed(hasher.finish());
-        let work = Duration::from_micros(random.u64(0..8_000));
+        let mut work = Duration::from_micros(random.u64(0..8_000));
         let ending = match random.u32(0..100) {
             0..40 => Ending::Failed,
             // A snooze is an attempt too, which `once` may not have a second of.
             40..47 if ctx.activity() != "once" => Ending::Snoozed,
             _ => Ending::Succeeded,
         };
+        if !lingers.is_zero() && random.u32(0..50) == 0 {
+            work += lingers.mul_f64(random.f64());
+        }
         Plan { work, ending }
     }
 }
@@ -216,6 +230,15 @@ pub(crate) async fn journey(ctx: WorkflowContext, width: u32) -> Result<Report, 
     Ok(Report { calls, signal })
 }
 
+/// A short one, of which there can be many.
+#[workflow]
+pub(crate) async fn trip(ctx: WorkflowContext) -> Result<Report, Failure> {
+    let flaky = settled(ctx.call(flaky(0)).await);
+    let signal = ctx.signal("go").await?;
+    let fragile = settled(ctx.call(fragile(0)).await);
+    Ok(Report { calls: vec![flaky, fragile], signal })
+}
+
 /// Waits in every way there is: a backoff after a failure, one after a lost attempt, a timer.
 #[workflow]
 pub(crate) async fn vigil(ctx: WorkflowContext) -> Result<Report, Failure> {
@@ -242,10 +265,11 @@ pub(crate) fn settled(outcome: Result<u32, Failure>) -> String {
     }
 }
 
-/// An app with all of this.
-pub(crate) async fn app(worker: &Worker, world: World) -> resurgam::Result<App> {
+/// An app with all of this, on no store yet.
+pub(crate) fn builder(world: World) -> AppBuilder {
     App::builder()
         .workflow(journey)
+        .workflow(trip)
         .workflow(vigil)
         .activity(flaky)
         .activity(fragile)
@@ -253,6 +277,11 @@ pub(crate) async fn app(worker: &Worker, world: World) -> resurgam::Result<App> 
         .activity(plain)
         .activity(patient)
         .state(world)
+}
+
+/// An app with all of this on a file.
+pub(crate) async fn app(worker: &Worker, world: World) -> resurgam::Result<App> {
+    builder(world)
         .slots(worker.slots)
         .grace(Duration::from_millis(worker.grace_ms))
         .options(|options| options.hot_runs = worker.hot_runs)

@@ -121,12 +121,16 @@ impl Effect {
         match self {
             Effect::Started(reply, started) => reply.send(Err(match refusal {
                 Refusal::Duplicate => Error::already_exists(&started.id),
+                Refusal::Fenced | Refusal::Trouble(_) => {
+                    Error::transient(format!("start {}: {refusal}", started.id))
+                }
                 refusal => Error::rejected(format!("start {}: {refusal}", started.id)),
             })),
             Effect::Reply(reply) => reply.send(Err(match refusal {
                 Refusal::Closed => too_late(),
                 Refusal::Missed => Error::overtaken(),
                 Refusal::Full(most) => Error::full(*most),
+                Refusal::Fenced | Refusal::Trouble(_) => Error::transient(refusal),
                 refusal => Error::rejected(refusal),
             })),
             _ => {}
@@ -167,6 +171,8 @@ pub(super) enum Fate {
     Full,
     /// The store does not take it; the text says why.
     Refused(String),
+    /// The store is in trouble that may pass, and whoever asked is told so.
+    Trouble(String),
     /// Another node is the owner by now.
     Fenced,
 }
@@ -180,6 +186,8 @@ pub(super) enum Refusal {
     /// This many signals wait for the instance.
     Full(usize),
     Fenced,
+    /// The store is in trouble that may pass.
+    Trouble(String),
     Other(String),
 }
 
@@ -191,7 +199,7 @@ impl fmt::Display for Refusal {
             Refusal::Missed => "somebody else changed it meanwhile",
             Refusal::Full(_) => "too many signals are unread",
             Refusal::Fenced => "another process works on the store by now; ask again",
-            Refusal::Other(text) => text,
+            Refusal::Trouble(text) | Refusal::Other(text) => text,
         })
     }
 }
@@ -228,6 +236,7 @@ impl Engine {
                     self.refused(pending, &Refusal::Full(most));
                 }
                 Fate::Refused(error) => self.refused(pending, &Refusal::Other(error)),
+                Fate::Trouble(error) => self.refused(pending, &Refusal::Trouble(error)),
                 Fate::Fenced => fenced.push(pending),
             }
         }
@@ -496,8 +505,9 @@ fn fate_of(result: &Result<StepResult, resurgam_store::Error>) -> Fate {
 
 fn refusal(error: &resurgam_store::Error) -> Fate {
     // A database that went back in time knows nothing of what is in memory.
-    match error.is_fenced() || error.is_rewound() {
-        true => Fate::Fenced,
-        false => Fate::Refused(error.to_string()),
+    match error {
+        _ if error.is_fenced() || error.is_rewound() => Fate::Fenced,
+        _ if error.is_transient() => Fate::Trouble(error.to_string()),
+        _ => Fate::Refused(error.to_string()),
     }
 }

@@ -143,7 +143,10 @@ impl Engine {
             tracing::warn!("ask to work, again soon: {error}");
         }
         for reply in std::mem::take(&mut self.early.settled) {
-            reply.send(Err(Error::rejected(error)));
+            reply.send(Err(match error.is_transient() {
+                true => Error::transient(error),
+                false => Error::rejected(error),
+            }));
         }
     }
 
@@ -439,7 +442,7 @@ impl Hearing {
 /// What was asked of an owner that is none any more: whoever asked hears of it.
 fn fail_news(news: impl IntoIterator<Item = News>) {
     for reply in news.into_iter().filter_map(|news| news.reply) {
-        reply.send(Err(Error::rejected(Refusal::Fenced)));
+        reply.send(Err(Error::transient(Refusal::Fenced)));
     }
 }
 

@@ -1,0 +1,172 @@
+//! Nodes that are killed, paused, stopped and started at random, on a server that is restarted:
+//! nothing is lost and nothing is done twice.
+//!
+//! The test is a client that starts thousands of workflows and sends each the signal it waits for,
+//! while another thread does the damage. In the end history, ledger and a journal outside are
+//! compared, see `processes/check.rs`.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use resurgam::Client;
+use resurgam_postgres_server::Server;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::deployment::{Deployment, Listen, Node};
+use crate::processes::journal::{Journal, What};
+use crate::processes::{program, seed, workload};
+
+/// How many workflows are open at a time.
+const OPEN: usize = 500;
+
+/// How many nodes there are, most of the time.
+const NODES: usize = 3;
+
+/// Nobody waits longer than this for all workflows to end.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+#[test]
+fn three_nodes_that_are_killed_paused_and_restarted_with_their_server_lose_and_repeat_nothing() {
+    survive(workflows(10_000), |_, node| node);
+}
+
+#[test]
+fn so_it_is_behind_a_pooler_that_keeps_no_sessions() {
+    survive(workflows(2_000), |server, node| {
+        let name = node.url.rsplit('/').next().unwrap();
+        let listen = Listen::At(node.url.clone());
+        Node { url: server.pooler().url(name), listen, ..node }
+    });
+}
+
+/// A number of workflows, unless `RESURGAM_WORKFLOWS` names another.
+fn workflows(usually: u32) -> u32 {
+    std::env::var("RESURGAM_WORKFLOWS").map_or(usually, |number| number.parse().unwrap())
+}
+
+fn survive(workflows: u32, change: fn(&Server, Node) -> Node) {
+    let seed = seed();
+    println!("RESURGAM_SEED={seed}");
+    let server = Server::start();
+    let runtime = program::runtime();
+    let database = runtime.block_on(async {
+        // As it is everywhere but in tests: thousands of rows come and go here.
+        server.run("ALTER SYSTEM SET autovacuum = on").await;
+        server.run("ALTER SYSTEM SET autovacuum_naptime = 5").await;
+        server.run("SELECT pg_reload_conf()").await;
+        server.database().await
+    });
+    let mut deployment = Deployment::new(&database.url(), seed, |node| {
+        change(&server, Node { lingers_ms: 1_500, ..node })
+    });
+    for _ in 0..NODES {
+        deployment.start_and_wait();
+    }
+    let began = Instant::now();
+    let client = runtime.block_on(deployment.client());
+    let journal = deployment.journal();
+    let driving = runtime.spawn(drive(client, journal, workflows, seed));
+    let mut chaos = Chaos { random: fastrand::Rng::with_seed(seed), done: [0; 4], wakes: None };
+    while !driving.is_finished() && began.elapsed() < PATIENCE {
+        chaos.act(&mut deployment, &server);
+    }
+    let took = began.elapsed();
+    println!("{workflows} workflows in {took:?}; kills, stops, pauses, outages: {:?}", chaos.done);
+    if driving.is_finished() {
+        runtime.block_on(driving).unwrap();
+    }
+    runtime.block_on(deployment.end(&database));
+    println!("compared after {:?}", began.elapsed() - took);
+}
+
+/// Starts so many workflows, a few at a time, and waits until all have ended.
+async fn drive(client: Client, journal: Journal, workflows: u32, seed: u64) {
+    let (journal, room) = (Arc::new(journal), Arc::new(Semaphore::new(OPEN)));
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut open = JoinSet::new();
+    for number in 0..workflows {
+        let permit = room.clone().acquire_owned().await.unwrap();
+        let (client, journal) = (client.clone(), journal.clone());
+        let pause = Duration::from_millis(random.u64(0..80));
+        open.spawn(async move {
+            drive_one(&client, &journal, number, pause).await;
+            drop(permit);
+        });
+    }
+    open.join_all().await;
+}
+
+/// One workflow: started, sent its signal, sooner or later, and waited for.
+async fn drive_one(client: &Client, journal: &Journal, number: u32, pause: Duration) {
+    let id = format!("{number}");
+    journal.write(What::Starting { id: id.clone() });
+    let instance = until_answered(|| {
+        let start = match number % 20 {
+            0 => client.start(&id, workload::journey(4)),
+            _ => client.start(&id, workload::trip()),
+        };
+        start.request_id(&id).into_future()
+    });
+    let instance = instance.await;
+    journal.write(What::Started { id: id.clone() });
+    tokio::time::sleep(pause).await;
+    until_answered(|| client.signal_once(&id, "go", &id, format!("go-{id}"))).await;
+    until_answered(|| instance.result()).await;
+}
+
+/// Asks again for as long as the database is gone. Whoever asks is told of that, and decides.
+async fn until_answered<T, F: Future<Output = resurgam::Result<T>>>(ask: impl Fn() -> F) -> T {
+    loop {
+        match ask().await {
+            Ok(answer) => return answer,
+            Err(error) => assert!(error.is_transient(), "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Damage, at random.
+struct Chaos {
+    random: fastrand::Rng,
+    /// How many nodes were killed, stopped, paused; how often the server was.
+    done: [u32; 4],
+    /// Which node stands still, and when it is to go on.
+    wakes: Option<(u32, Instant)>,
+}
+
+impl Chaos {
+    fn act(&mut self, deployment: &mut Deployment, server: &Server) {
+        thread::sleep(Duration::from_millis(self.random.u64(50..400)));
+        if let Some((node, _)) = self.wakes.take_if(|(_, at)| *at <= Instant::now()) {
+            deployment.wake(node);
+        }
+        while deployment.nodes().len() < NODES {
+            deployment.start();
+        }
+        let Some(node) = self.random.choice(deployment.awake()) else { return };
+        let lease = deployment.node.lease();
+        match self.random.u32(0..100) {
+            0..10 => {
+                self.done[0] += 1;
+                deployment.kill(node);
+            }
+            10..17 => {
+                self.done[1] += 1;
+                deployment.stop(node);
+            }
+            17..27 if self.wakes.is_none() => {
+                self.done[2] += 1;
+                let time = lease.mul_f64(2.5 * self.random.f64());
+                deployment.pause(node);
+                self.wakes = Some((node, Instant::now() + time));
+            }
+            27..30 => {
+                self.done[3] += 1;
+                deployment.outage(server, lease.mul_f64(1.5 * self.random.f64()));
+            }
+            _ => {}
+        }
+    }
+}
