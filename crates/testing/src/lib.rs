@@ -53,6 +53,11 @@ use std::time::Duration;
 
 use resurgam::ActivityContext;
 
+/// True where these sources are built for PostgreSQL, which is slower than memory: tests that try
+/// thousands of cases try fewer there.
+#[doc(hidden)]
+pub const ON_POSTGRES: bool = cfg!(feature = "postgres");
+
 /// Never returns, and lets the clock go on: an activity that hangs, also when it is told to end.
 pub async fn never(ctx: &ActivityContext) {
     ctx.cancelled().await;

@@ -16,11 +16,12 @@ use std::time::Duration;
 use expectation::{Begins as Expect, Expected, Tie};
 use program::{Begins, Maker, Stmt, script, work};
 use resurgam::{Failure, Status};
-use resurgam_testing::{Crash, TestApp};
+use resurgam_testing::{Crash, ON_POSTGRES, TestApp};
 
 const A_YEAR: Duration = Duration::from_secs(365 * 86_400);
 
 fn seeds(usual: u64) -> Vec<u64> {
+    let usual = if ON_POSTGRES { usual / 20 } else { usual };
     let number = |name| std::env::var(name).ok().map(|text: String| text.parse().unwrap());
     match number("RESURGAM_SEED") {
         Some(seed) => vec![seed],

@@ -265,8 +265,8 @@ impl Engine {
         );
     }
 
-    /// Reports of a shard that leaves meanwhile are the next holder's. What was taken of them and is
-    /// on its way to the disk is forgotten by then, and would be taken twice.
+    /// Reports of a shard that leaves meanwhile are the next holder's. What was taken of them and
+    /// is on its way to the disk is forgotten by then, and would be taken twice.
     pub(super) fn reports_read(&mut self, uid: Uid, found: Vec<Found>) {
         if !self.owns(uid) {
             return;
