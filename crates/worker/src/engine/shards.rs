@@ -59,12 +59,17 @@ impl Shards {
         };
     }
 
-    fn owns(&self, shard: Shard) -> bool {
+    pub(super) fn owns(&self, shard: Shard) -> bool {
         self.held.contains(&shard) && !self.leaving.contains(&shard)
     }
 
     pub(super) fn tenure(&self, shard: Shard) -> u64 {
         self.tenures[usize::from(shard.0)]
+    }
+
+    /// How often each was gained, in their order.
+    pub(super) fn tenures(&self) -> Vec<u64> {
+        self.tenures.clone()
     }
 
     /// True when everything that is held is to be given up.
