@@ -23,6 +23,7 @@ use tokio::sync::watch;
 use super::commit::Effect;
 use super::run::{News, Origin};
 use super::{Engine, Message};
+use crate::attempt::Gate;
 
 /// The shards that this node works on.
 #[derive(Debug)]
@@ -111,6 +112,13 @@ impl Engine {
     /// True when attempts may begin: not while others may take this node for dead.
     pub(super) fn may_begin(&self) -> bool {
         self.stopping.is_none() && self.store.may_begin()
+    }
+
+    /// What keeps attempts from beginning that were let begin a moment too early.
+    pub(super) fn gate(&self) -> Gate {
+        let store = self.store.clone();
+        let is_open = Arc::new(move || store.may_begin());
+        Gate { is_open, standing: self.shards.standing.clone() }
     }
 
     /// Does what the store wants of this node.
