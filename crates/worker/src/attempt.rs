@@ -19,7 +19,9 @@ use resurgam_core::duration::Human;
 use resurgam_core::turn::panic_message;
 use resurgam_core::{CallKey, Failure, Kind, Payload};
 use resurgam_sdk::{ActivityContext, ActivityDefinition, Attempt, States};
+use resurgam_store::Standing;
 use resurgam_store::rows::Heartbeat;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tracing::Instrument;
 
@@ -29,6 +31,9 @@ use crate::host::{About, Host};
 
 /// The shortest time between two heartbeats that are stored, where no timeout says otherwise.
 const THROTTLE: Duration = Duration::from_secs(30);
+
+/// How often a thread looks whether its function may begin, where it may not.
+const GATE: Duration = Duration::from_millis(20);
 
 /// What an attempt needs.
 pub(crate) struct Spec {
@@ -43,6 +48,38 @@ pub(crate) struct Spec {
     pub(crate) max_payload: usize,
     pub(crate) grace: Duration,
     pub(crate) states: States,
+    pub(crate) gate: Gate,
+}
+
+/// What keeps code from beginning while others may take this node for dead. The engine has asked
+/// before it let an attempt begin; but a process can be put to sleep just then, and must not go on
+/// where it stood when it wakes up and somebody else has done the work.
+#[derive(Clone)]
+pub(crate) struct Gate {
+    pub(crate) is_open: Arc<dyn Fn() -> bool + Send + Sync>,
+    /// Changes when it opens.
+    pub(crate) standing: watch::Receiver<Standing>,
+}
+
+impl Gate {
+    async fn opens(&mut self) {
+        loop {
+            self.standing.borrow_and_update();
+            if (self.is_open)() {
+                return;
+            }
+            if self.standing.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Waits on a thread of its own.
+    fn wait(&self, host: &Host) {
+        while !(self.is_open)() && !host.is_over() {
+            std::thread::sleep(GATE);
+        }
+    }
 }
 
 /// What an attempt must not take longer than.
@@ -206,7 +243,8 @@ fn too_silent<'a>(
 
 /// The activity's code, with panics turned into failures.
 async fn caught(spec: Spec, host: Arc<Host>, mailbox: Mailbox) -> Result<Payload, Failure> {
-    let Spec { call, token, number, instance, activity, input, last_heartbeat, states, .. } = spec;
+    let Spec { call, token, number, instance, activity, input, last_heartbeat, .. } = spec;
+    let (states, mut gate) = (spec.states, spec.gate);
     let name = activity.name.clone();
     let context = ActivityContext::new(Attempt {
         call,
@@ -219,6 +257,7 @@ async fn caught(spec: Spec, host: Arc<Host>, mailbox: Mailbox) -> Result<Payload
     });
     if activity.blocking {
         let work = move || {
+            gate.wait(&host);
             let result = match host.begin() {
                 true => poll_once(activity.run(context, input)),
                 false => Err(Failure::of_kind(Kind::Cancelled, "it never began")),
@@ -229,6 +268,7 @@ async fn caught(spec: Spec, host: Arc<Host>, mailbox: Mailbox) -> Result<Payload
         let result = tokio::task::spawn_blocking(work).await;
         return result.unwrap_or_else(|error| Err(panicked(&error.to_string())));
     }
+    gate.opens().await;
     let mut code: Option<Pin<Box<dyn Future<Output = _> + Send>>> = None;
     let mut parts = Some((context, input));
     poll_fn(move |cx| {
@@ -273,6 +313,11 @@ mod tests {
 
     /// An attempt that has begun as far as the engine is concerned, and whether its code has.
     fn begun(blocking: bool) -> (Running, Arc<AtomicBool>) {
+        let standing = watch::Sender::new(Standing::default()).subscribe();
+        begun_behind(Gate { is_open: Arc::new(|| true), standing }, blocking)
+    }
+
+    fn begun_behind(gate: Gate, blocking: bool) -> (Running, Arc<AtomicBool>) {
         let ran = Arc::new(AtomicBool::new(false));
         let note = ran.clone();
         let mut activity = ActivityDefinition::new("note", move |_, _| {
@@ -292,6 +337,7 @@ mod tests {
             max_payload: 100,
             grace: Duration::ZERO,
             states: States::default(),
+            gate,
         };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let (mailbox, _inbox) = Mailbox::new(clock.clone());
@@ -311,6 +357,36 @@ mod tests {
             assert!(running.withdraw());
             let_others_run().await;
             assert!(running.withdraw() && !ran.load(Ordering::SeqCst));
+        }
+    }
+
+    #[tokio::test]
+    async fn code_waits_while_others_may_take_its_node_for_dead() {
+        let (open, standing) = (Arc::new(AtomicBool::new(false)), watch::Sender::default());
+        let is_open = open.clone();
+        let gate = Gate {
+            is_open: Arc::new(move || is_open.load(Ordering::SeqCst)),
+            standing: standing.subscribe(),
+        };
+        let (running, ran) = begun_behind(gate.clone(), false);
+        let_others_run().await;
+        assert!(!ran.load(Ordering::SeqCst));
+        open.store(true, Ordering::SeqCst);
+        standing.send_replace(Standing { may_begin: true, ..Standing::default() });
+        let_others_run().await;
+        assert!(ran.load(Ordering::SeqCst) && !running.withdraw());
+    }
+
+    #[tokio::test]
+    async fn code_that_nobody_wants_any_more_does_not_begin() {
+        for blocking in [false, true] {
+            let standing = watch::Sender::new(Standing::default()).subscribe();
+            let gate = Gate { is_open: Arc::new(|| false), standing };
+            let (running, ran) = begun_behind(gate, blocking);
+            let host = running.host.clone();
+            drop(running);
+            let_others_run().await;
+            assert!(!host.begin() && !ran.load(Ordering::SeqCst));
         }
     }
 

@@ -103,13 +103,20 @@ impl Host {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says that the code begins. False when it must not.
+    /// Says that the code begins. False when it must not: it was withdrawn, or nobody wants to hear
+    /// of it any more.
     pub(crate) fn begin(&self) -> bool {
         let mut state = self.lock();
         if state.code == Code::New {
-            state.code = Code::Begun;
+            state.code = if state.over { Code::Withdrawn } else { Code::Begun };
         }
         state.code == Code::Begun
+    }
+
+    /// True when nobody wants to hear of the attempt any more.
+    pub(crate) fn is_over(&self) -> bool {
+        let state = self.lock();
+        state.over || state.code == Code::Withdrawn
     }
 
     /// Keeps the code from beginning. False when it has begun.

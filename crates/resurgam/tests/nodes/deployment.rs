@@ -123,6 +123,11 @@ impl Deployment {
         Journal::open(&self.node.journal, 0)
     }
 
+    /// So that whoever reads the story of an instance sees it.
+    fn note(&self, what: String) {
+        self.journal().write(What::Damage { what });
+    }
+
     /// Starts a node, and does not wait until it works.
     pub(crate) fn start(&mut self) -> u32 {
         let process = u32::try_from(self.fates.len()).unwrap();
@@ -151,6 +156,7 @@ impl Deployment {
     }
 
     pub(crate) fn kill(&mut self, process: u32) {
+        self.note(format!("kill {process}"));
         self.past.ends(process, now_ms());
         self.nodes.remove(&process).unwrap().kill();
         self.paused.remove(&process);
@@ -158,6 +164,7 @@ impl Deployment {
 
     /// Tells a node to stop, and waits until it has.
     pub(crate) fn stop(&mut self, process: u32) {
+        self.note(format!("stop {process}"));
         self.past.ends(process, now_ms());
         let mut program = self.nodes.remove(&process).unwrap();
         program.signal(Signal::TERM);
@@ -168,12 +175,14 @@ impl Deployment {
     }
 
     pub(crate) fn pause(&mut self, process: u32) {
+        self.note(format!("pause {process}"));
         self.nodes[&process].signal(Signal::STOP);
         self.paused.insert(process, now_ms());
     }
 
     pub(crate) fn wake(&mut self, process: u32) {
         if let Some(since) = self.paused.remove(&process) {
+            self.note(format!("wake {process}"));
             self.past.paused(process, since, now_ms());
             self.nodes[&process].signal(Signal::CONT);
         }
@@ -182,9 +191,11 @@ impl Deployment {
     /// The server does not answer for a while.
     pub(crate) fn outage(&mut self, server: &Server, time: Duration) {
         let from = now_ms();
+        self.note("the server is killed".to_string());
         server.kill();
         std::thread::sleep(time);
         server.start_again();
+        self.note("the server answers again".to_string());
         self.past.outage(from, now_ms());
     }
 

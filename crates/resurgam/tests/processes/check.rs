@@ -405,7 +405,7 @@ impl Story<'_> {
         let lived = times().min().unwrap_or(0) - 200..times().max().unwrap_or(0);
         let about = |entry: &&Entry| match &entry.what {
             What::Begin { key, .. } | What::End { key, .. } => key.starts_with(&uid),
-            What::Process => lived.contains(&entry.at),
+            What::Process | What::Damage { .. } => lived.contains(&entry.at),
             _ => false,
         };
         for entry in self.witness.entries.iter().filter(about) {

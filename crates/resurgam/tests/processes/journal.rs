@@ -36,6 +36,8 @@ pub(crate) enum What {
     Starting { id: String },
     /// It was told that an instance is started.
     Started { id: String },
+    /// The test did something to a process, or to the server.
+    Damage { what: String },
     /// An attempt began.
     Begin { key: String, activity: String, attempt: u32 },
     /// An attempt is about to return.

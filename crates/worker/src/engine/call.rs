@@ -237,6 +237,7 @@ impl Engine {
             max_payload: self.options.max_payload,
             grace: self.options.grace,
             states: self.states.clone(),
+            gate: self.gate(),
         };
         call.running = Some(attempt::begin(spec, self.clock.clone(), self.mailbox.clone()));
     }

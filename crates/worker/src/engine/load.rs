@@ -4,6 +4,7 @@
 //! Reading happens beside the loop and comes back as a message. Trouble with the store means
 //! trying again later, never a decision.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use resurgam_core::{CallKey, Timestamp, Uid};
@@ -12,7 +13,9 @@ use resurgam_store::{Result, Runnable, Store};
 
 use super::call::HotCall;
 use super::commit::Effect;
+use super::own::Hearing;
 use super::run::{Asleep, News, Origin};
+use super::shards::Shards;
 use super::slots::{Slot, Ticket};
 use super::story::Story;
 use super::{Engine, LoadedTask, Mailbox, Message, Scan, Stamp};
@@ -25,6 +28,26 @@ const ABANDONED: usize = 1_000;
 
 /// The wait before something that could not be read is read again.
 pub(super) const AGAIN: Duration = Duration::from_secs(1);
+
+/// Claims of nodes that are gone, while they are read. That takes a while when there are many, and
+/// what happened meanwhile the read does not know of.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    heard: Hearing,
+    /// How often each shard was gained when the read began.
+    tenures: Vec<u64>,
+    /// Calls of which more is known than the read can tell.
+    changed: HashSet<CallKey>,
+}
+
+impl Claims {
+    /// True when what was read of a call may be out of date.
+    fn is_outdated(&self, shards: &Shards, call: CallKey) -> bool {
+        let shard = call.run.uid.shard();
+        let tenure = self.tenures.get(usize::from(shard.0));
+        tenure != Some(&shards.tenure(shard)) || self.changed.contains(&call)
+    }
+}
 
 impl Engine {
     /// What the process before this one left behind: claims that nobody works on any more, and
@@ -52,9 +75,10 @@ impl Engine {
     /// Reads claims of nodes that are gone. One page at a time, each after what follows from the
     /// one before is durable: a claim is lost once.
     pub(super) fn read_abandoned(&mut self) {
-        if self.claims_heard.begin(&mut self.outbox.ticks).is_some() {
-            let reading = self.abandoned_claims();
-            self.read(reading);
+        if self.claims.heard.begin(&mut self.outbox.ticks).is_some() {
+            self.read(self.abandoned_claims());
+            self.claims.tenures = self.shards.tenures();
+            self.claims.changed.clear();
         }
     }
 
@@ -104,8 +128,11 @@ impl Engine {
                 return self.read_later(self.mailbox_of_tenure(), self.abandoned_claims());
             }
         };
-        let again = self.claims_heard.end();
+        let again = self.claims.heard.end();
         let full = tasks.len() == ABANDONED;
+        let (claims, shards) = (&self.claims, &self.shards);
+        let is_present = |task: &LoadedTask| !claims.is_outdated(shards, task.record.task.call);
+        let tasks: Vec<LoadedTask> = tasks.into_iter().filter(is_present).collect();
         let kept = self.take_abandoned(tasks);
         // A page of which nothing could be read would only be read again.
         if again || (full && kept) {
@@ -119,7 +146,8 @@ impl Engine {
         let mut kept = false;
         for loaded in tasks {
             let task = &loaded.record.task;
-            if !self.owns(task.call.run.uid) {
+            // What is in memory is known better here.
+            if !self.owns(task.call.run.uid) || self.calls.contains_key(&task.call) {
                 continue;
             }
             let claimed = task.claim.is_some();
@@ -203,6 +231,9 @@ impl Engine {
             call.task.progress.cancelled |= run.code.machine().lock().is_settling(key.seq);
         }
         self.calls.insert(key, call);
+        if self.claims.heard.is_reading() {
+            self.claims.changed.insert(key);
+        }
         Some(key)
     }
 
@@ -438,7 +469,8 @@ pub(super) async fn load_task(store: &dyn Store, key: CallKey) -> Result<Option<
 async fn abandoned(store: &dyn Store, node: &str) -> Result<Vec<LoadedTask>> {
     let mut tasks = Vec::new();
     for task in store.abandoned(node, ABANDONED).await? {
-        tasks.extend(load_task(store, task.call).await?);
+        let loaded = load_task(store, task.call).await?;
+        tasks.extend(loaded.filter(|loaded| loaded.record.task.claim == task.claim));
     }
     Ok(tasks)
 }

@@ -142,7 +142,7 @@ pub struct Engine {
     reports: Reports,
     leftovers: Leftovers,
     /// Claims of nodes that are gone are being read.
-    claims_heard: Hearing,
+    claims: load::Claims,
     early: Early,
     calendar: Calendar,
     routing: Routing,
@@ -349,7 +349,7 @@ impl Engine {
             tenure: 0,
             reports: Reports::default(),
             leftovers: Leftovers::default(),
-            claims_heard: Hearing::default(),
+            claims: load::Claims::default(),
             early: Early::default(),
             calendar: Calendar::default(),
             routing: Routing::default(),
@@ -427,9 +427,11 @@ impl Engine {
         busy
     }
 
-    /// True when nothing has changed hands since something was read.
+    /// True when nothing has changed hands since something was read, nor is about to: what leaves is
+    /// brought to rest, and must not be woken by a read that began before.
     fn is_present(&self, stamp: Stamp) -> bool {
-        let of_shard = |(shard, tenure)| self.shards.tenure(shard) == tenure;
+        let of_shard =
+            |(shard, tenure)| self.shards.owns(shard) && self.shards.tenure(shard) == tenure;
         stamp.tenure == self.tenure && stamp.shard.is_none_or(of_shard)
     }
 

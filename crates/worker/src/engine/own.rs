@@ -27,6 +27,7 @@ use super::commit::{Effect, Pending, Refusal};
 use super::deadline::Outages;
 use super::due::Due;
 use super::inbox::Routing;
+use super::load::Claims;
 use super::message::{news_of, put_back, start_message};
 use super::report::Reports;
 use super::request::Reply;
@@ -130,7 +131,7 @@ impl Engine {
         self.tenure += 1;
         self.messages_heard = Hearing::default();
         self.ends_heard = Hearing::default();
-        self.claims_heard = Hearing::default();
+        self.claims = Claims::default();
         self.role = role;
         self.owns.send_replace(self.is_owner());
         // What others have closed meanwhile, nobody in this process has heard of.

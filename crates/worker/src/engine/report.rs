@@ -187,7 +187,7 @@ impl Engine {
     }
 
     /// Stores a report for the holder of its shard. Nobody wants it when the instance is closed.
-    fn send_report(&mut self, run: RunKey, report: Report) {
+    pub(super) fn send_report(&mut self, run: RunKey, report: Report) {
         let (id, report) = (report.id(run.run), Box::new(report));
         let body = StoredMessage::Report { run: run.run, report };
         let row = MessageRow { uid: run.uid, id, due_at: Timestamp::EPOCH, body };
@@ -265,12 +265,7 @@ impl Engine {
         );
     }
 
-    /// Reports of a shard that leaves meanwhile are the next holder's. What was taken of them and
-    /// is on its way to the disk is forgotten by then, and would be taken twice.
     pub(super) fn reports_read(&mut self, uid: Uid, found: Vec<Found>) {
-        if !self.owns(uid) {
-            return;
-        }
         for Found { row, task } in found {
             if let Entry::Vacant(place) = self.reports.taken.entry((uid, row.id.clone())) {
                 place.insert(false);

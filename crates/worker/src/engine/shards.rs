@@ -23,6 +23,7 @@ use tokio::sync::watch;
 use super::commit::Effect;
 use super::run::{News, Origin};
 use super::{Engine, Message};
+use crate::attempt::Gate;
 
 /// The shards that this node works on.
 #[derive(Debug)]
@@ -59,12 +60,17 @@ impl Shards {
         };
     }
 
-    fn owns(&self, shard: Shard) -> bool {
+    pub(super) fn owns(&self, shard: Shard) -> bool {
         self.held.contains(&shard) && !self.leaving.contains(&shard)
     }
 
     pub(super) fn tenure(&self, shard: Shard) -> u64 {
         self.tenures[usize::from(shard.0)]
+    }
+
+    /// How often each was gained, in their order.
+    pub(super) fn tenures(&self) -> Vec<u64> {
+        self.tenures.clone()
     }
 
     /// True when everything that is held is to be given up.
@@ -106,6 +112,13 @@ impl Engine {
     /// True when attempts may begin: not while others may take this node for dead.
     pub(super) fn may_begin(&self) -> bool {
         self.stopping.is_none() && self.store.may_begin()
+    }
+
+    /// What keeps attempts from beginning that were let begin a moment too early.
+    pub(super) fn gate(&self) -> Gate {
+        let store = self.store.clone();
+        let is_open = Arc::new(move || store.may_begin());
+        Gate { is_open, standing: self.shards.standing.clone() }
     }
 
     /// Does what the store wants of this node.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use resurgam_core::{CallKey, Timestamp};
 use resurgam_store::rows::TaskRow;
-use resurgam_store::{Reported, Result, Step, Store, TaskWrite};
+use resurgam_store::{Report, Reported, Result, Step, Store, TaskWrite};
 
 use super::load::{AGAIN, load_task};
 use super::record::cancelled_call;
@@ -143,7 +143,7 @@ impl Engine {
     pub(super) fn settle_shared(&mut self, key: CallKey) {
         let (store, node, now) = (self.store.clone(), self.node.clone(), self.clock.now());
         self.read_until_answered(
-            self.mailbox_of(key.run.uid),
+            self.mailbox_of_tenure(),
             move || {
                 let (store, node) = (store.clone(), node.clone());
                 async move { settled(&*store, &node, key, now).await }
@@ -154,6 +154,7 @@ impl Engine {
 
     pub(super) fn shared_settled(&mut self, settled: Settled) {
         match settled {
+            Settled::Ours(task) if !self.owns(task.call.run.uid) => self.return_claim(*task),
             Settled::Ours(task) => {
                 let key = task.call;
                 let News { event, .. } = cancelled_call(key.seq, task.attempt.saturating_sub(1));
@@ -161,12 +162,22 @@ impl Engine {
                 self.deliver(key.run, News { event, origin, reply: None });
             }
             // Its node asks whether it is still wanted, and is told; then it reports.
-            Settled::Runs(mut task) => {
+            Settled::Runs(mut task) if self.owns(task.call.run.uid) => {
                 task.progress.cancelled = true;
                 let tasks = vec![TaskWrite::Amend(*task)];
                 self.outbox.push(Step { tasks, ..Step::default() }, Vec::new());
             }
+            Settled::Runs(_) => {}
         }
+    }
+
+    /// The shard of a call went while the call was claimed: whoever holds it now settles it.
+    fn return_claim(&mut self, task: TaskRow) {
+        let Some(claim) = task.claim else { return };
+        let (activity, at) = (task.call.seq, self.clock.now());
+        let outcome = Reported::NeverBegan;
+        let report = Report { activity, token: claim.token, at, outcome, heartbeat: None };
+        self.send_report(task.call.run, report);
     }
 }
 
