@@ -181,6 +181,11 @@ impl Server {
         self.run("SELECT pg_reload_conf()").await;
     }
 
+    /// What the server has logged.
+    pub fn log(&self) -> String {
+        self.process.log_text()
+    }
+
     /// Stops at once, as if the machine had lost its power, and says nothing to anybody.
     pub fn kill(&self) {
         self.process.stop_immediately();
