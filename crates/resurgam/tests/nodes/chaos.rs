@@ -38,7 +38,7 @@ fn so_it_is_behind_a_pooler_that_keeps_no_sessions() {
     survive(workflows(2_000), |server, node| {
         let name = node.url.rsplit('/').next().unwrap();
         let listen = Listen::At(node.url.clone());
-        Node { url: server.pooler().url(name), listen, ..node }
+        Node { url: server.pooler_of(20).url(name), listen, ..node }
     });
 }
 
@@ -167,8 +167,6 @@ impl Chaos {
         }
         let Some(node) = self.random.choice(deployment.awake()) else { return };
         let lease = deployment.node.lease();
-            return;
-        }
         match self.random.u32(0..100) {
             0..10 => {
                 self.done[0] += 1;
