@@ -155,14 +155,24 @@ impl Server {
         format!("postgres://{ROLE}:{password}@127.0.0.1:{}/{database}", self.port())
     }
 
-    /// PgBouncer in transaction mode in front of it, started by the first who asks.
+    /// PgBouncer in transaction mode in front of it, with few connections for all, started by the
+    /// first who asks.
     ///
     /// # Panics
     ///
     /// When there is no PgBouncer and none can be installed; the text says what to install.
     pub fn pooler(&self) -> &Pooler {
+        self.pooler_of(3)
+    }
+
+    /// The same with so many connections, for several processes at once.
+    ///
+    /// # Panics
+    ///
+    /// When there is no PgBouncer and none can be installed; the text says what to install.
+    pub fn pooler_of(&self, connections: u32) -> &Pooler {
         self.pooler.get_or_init(|| {
-            let started = Pooler::start(&self.process);
+            let started = Pooler::start(&self.process, connections);
             started.unwrap_or_else(|why| panic!("start PgBouncer: {why}"))
         })
     }
@@ -179,6 +189,11 @@ impl Server {
         written.unwrap_or_else(|why| panic!("offer encryption: {why}"));
         self.run("ALTER SYSTEM SET ssl = on").await;
         self.run("SELECT pg_reload_conf()").await;
+    }
+
+    /// What the server has logged.
+    pub fn log(&self) -> String {
+        self.process.log_text()
     }
 
     /// Stops at once, as if the machine had lost its power, and says nothing to anybody.

@@ -19,7 +19,7 @@ pub struct Pooler {
 }
 
 impl Pooler {
-    pub(crate) fn start(process: &Process) -> Result<Pooler, String> {
+    pub(crate) fn start(process: &Process, connections: u32) -> Result<Pooler, String> {
         let program = find::pooler()?;
         let port = free_port()?;
         let file = |name: &str| process.folder().join(name);
@@ -27,7 +27,7 @@ impl Pooler {
             "[databases]\n* = host={folder} port={server} user={ROLE}\n\
              [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n\
              auth_type = trust\nauth_file = {users}\npool_mode = transaction\n\
-             max_client_conn = 1000\ndefault_pool_size = 3\nserver_idle_timeout = 5\n\
+             max_client_conn = 1000\ndefault_pool_size = {connections}\nserver_idle_timeout = 5\n\
              logfile = {log}\npidfile = {pid}\n",
             folder = process.folder().display(),
             server = process.port(),

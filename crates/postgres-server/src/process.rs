@@ -151,6 +151,11 @@ impl Process {
         command
     }
 
+    /// What the server has logged.
+    pub(crate) fn log_text(&self) -> String {
+        fs::read_to_string(self.log()).unwrap_or_default()
+    }
+
     fn data(&self) -> PathBuf {
         self.folder.join("data")
     }

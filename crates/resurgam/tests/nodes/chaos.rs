@@ -11,15 +11,16 @@ use std::time::{Duration, Instant};
 
 use resurgam::Client;
 use resurgam_postgres_server::Server;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio_postgres::NoTls;
 
+use crate::alone;
 use crate::deployment::{Deployment, Listen, Node};
 use crate::processes::journal::{Journal, What};
 use crate::processes::{program, seed, workload};
 
 /// How many workflows are open at a time.
-const OPEN: usize = 500;
+const OPEN: u32 = 500;
 
 /// How many nodes there are, most of the time.
 const NODES: usize = 3;
@@ -37,7 +38,7 @@ fn so_it_is_behind_a_pooler_that_keeps_no_sessions() {
     survive(workflows(2_000), |server, node| {
         let name = node.url.rsplit('/').next().unwrap();
         let listen = Listen::At(node.url.clone());
-        Node { url: server.pooler().url(name), listen, ..node }
+        Node { url: server.pooler_of(20).url(name), listen, ..node }
     });
 }
 
@@ -47,6 +48,7 @@ fn workflows(usually: u32) -> u32 {
 }
 
 fn survive(workflows: u32, change: fn(&Server, Node) -> Node) {
+    let _alone = alone();
     let seed = seed();
     println!("RESURGAM_SEED={seed}");
     let server = Server::start();
@@ -67,7 +69,7 @@ fn survive(workflows: u32, change: fn(&Server, Node) -> Node) {
     let began = Instant::now();
     let client = runtime.block_on(deployment.client());
     let journal = deployment.journal();
-    let driving = runtime.spawn(drive(client, journal, workflows, seed));
+    let driving = runtime.spawn(drive(client, journal, database.url(), workflows, seed));
     let mut chaos = Chaos { random: fastrand::Rng::with_seed(seed), done: [0; 4], wakes: None };
     while !driving.is_finished() && began.elapsed() < PATIENCE {
         chaos.act(&mut deployment, &server);
@@ -82,38 +84,56 @@ fn survive(workflows: u32, change: fn(&Server, Node) -> Node) {
 }
 
 /// Starts so many workflows, a few at a time, and waits until all have ended.
-async fn drive(client: Client, journal: Journal, workflows: u32, seed: u64) {
-    let (journal, room) = (Arc::new(journal), Arc::new(Semaphore::new(OPEN)));
+async fn drive(client: Client, journal: Journal, url: String, workflows: u32, seed: u64) {
+    let journal = Arc::new(journal);
     let mut random = fastrand::Rng::with_seed(seed);
-    let mut open = JoinSet::new();
-    for number in 0..workflows {
-        let permit = room.clone().acquire_owned().await.unwrap();
-        let (client, journal) = (client.clone(), journal.clone());
-        let pause = Duration::from_millis(random.u64(0..80));
-        open.spawn(async move {
-            drive_one(&client, &journal, number, pause).await;
-            drop(permit);
-        });
+    let (mut started, mut driving) = (0, JoinSet::new());
+    loop {
+        let (there, open) = count(&url).await.unwrap_or((0, OPEN));
+        if started == workflows && there == workflows && open == 0 {
+            break;
+        }
+        // Those that are about to be there count as well.
+        let room = OPEN.saturating_sub(open + started.saturating_sub(there));
+        for number in started..workflows.min(started + room) {
+            let (client, journal) = (client.clone(), journal.clone());
+            let pause = Duration::from_millis(random.u64(0..80));
+            driving.spawn(async move { drive_one(&client, &journal, number, pause).await });
+            started += 1;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    open.join_all().await;
+    driving.join_all().await;
 }
 
-/// One workflow: started, sent its signal, sooner or later, and waited for.
+/// How many workflows there are, and how many of them are open. Waiting for the result of each
+/// would keep the machine busy with other things than what is tested here.
+async fn count(url: &str) -> Result<(u32, u32), tokio_postgres::Error> {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
+    tokio::spawn(connection);
+    let sql = "SELECT count(*), count(*) FILTER (WHERE closed_at IS NULL) FROM resurgam.instance";
+    let row = client.query_one(sql, &[]).await?;
+    let number = |place| u32::try_from(row.get::<_, i64>(place)).unwrap();
+    Ok((number(0), number(1)))
+}
+
+/// One workflow: started, sent its signal, sooner or later, and now and then waited for.
 async fn drive_one(client: &Client, journal: &Journal, number: u32, pause: Duration) {
-    let id = format!("{number}");
+    let (id, waits) = (format!("{number}"), number % 2 == 0);
     journal.write(What::Starting { id: id.clone() });
-    let instance = until_answered(|| {
-        let start = match number % 20 {
-            0 => client.start(&id, workload::journey(4)),
-            _ => client.start(&id, workload::trip()),
-        };
-        start.request_id(&id).into_future()
-    });
-    let instance = instance.await;
+    let start = || match number % 20 {
+        0 => client.start(&id, workload::journey(4)),
+        _ => client.start(&id, workload::trip(waits)),
+    };
+    let instance = until_answered(|| start().request_id(&id).into_future()).await;
     journal.write(What::Started { id: id.clone() });
     tokio::time::sleep(pause).await;
-    until_answered(|| client.signal_once(&id, "go", &id, format!("go-{id}"))).await;
-    until_answered(|| instance.result()).await;
+    if waits {
+        until_answered(|| client.signal_once(&id, "go", &id, format!("go-{id}"))).await;
+    }
+    if number % 20 == 0 {
+        until_answered(|| instance.result()).await;
+    }
 }
 
 /// Asks again for as long as the database is gone. Whoever asks is told of that, and decides.

@@ -210,6 +210,9 @@ impl Deployment {
         self.nodes().into_iter().for_each(|node| self.stop(node));
         let store = PostgresStore::connect(&database.url(), self.node.options()).await.unwrap();
         let Deployment { ground, node, past, fates, .. } = self;
-        check_nodes(ground, &store, node.seed, &fates, past).await;
+        let left = "SELECT (SELECT count(*) FROM resurgam.task) +
+                    (SELECT count(*) FROM resurgam.message WHERE kind <> 'signal')";
+        let may_be_left = database.ask(left).await != "0";
+        check_nodes(ground, &store, node.seed, &fates, past, may_be_left).await;
     }
 }

@@ -18,9 +18,20 @@ mod processes;
 mod chaos;
 mod deployment;
 mod errands;
+mod hearing;
 mod moving;
+mod refusals;
+mod stage;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use processes::program;
+
+/// One test at a time: leases are short here, and time is measured.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 #[test]
 #[ignore = "other tests start it as a process"]

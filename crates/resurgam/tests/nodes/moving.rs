@@ -4,28 +4,20 @@
 //! do; what happens by the lapse of a lease is kept apart from what happens at once by a lease that
 //! is longer than the test.
 
-use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use resurgam::{Client, Instance};
-use resurgam_postgres_server::{Database, Server};
-use tokio::runtime::Runtime;
-
-use crate::deployment::{Deployment, Node};
-use crate::errands::{staying, ticking};
-use crate::processes::journal::{self, Entry, What};
-use crate::processes::program::PATIENCE;
-use crate::processes::{now_ms, program};
-
-/// How many instances there are: every node of three works on some.
-const INSTANCES: u32 = 40;
+use crate::alone;
+use crate::deployment::Node;
+use crate::processes::now_ms;
+use crate::stage::{Begun, INSTANCES, Stage, begins};
 
 /// Longer than any test: nothing happens because of it.
 const LONG_MS: u64 = 60_000;
 
 #[test]
 fn after_a_node_was_killed_its_work_goes_on_within_two_leases() {
+    let _alone = alone();
     let mut stage = Stage::new(|node| node);
     stage.start(3);
     let _ticking = stage.ticking();
@@ -43,6 +35,7 @@ fn after_a_node_was_killed_its_work_goes_on_within_two_leases() {
 
 #[test]
 fn a_node_that_stops_hands_over_at_once_and_one_that_joins_gets_its_share() {
+    let _alone = alone();
     let mut stage = Stage::new(|node| Node { lease_ms: LONG_MS, ..node });
     stage.start(2);
     let _ticking = stage.ticking();
@@ -63,6 +56,7 @@ fn a_node_that_stops_hands_over_at_once_and_one_that_joins_gets_its_share() {
 
 #[test]
 fn attempts_go_on_while_their_shard_moves_away_and_back() {
+    let _alone = alone();
     let mut stage = Stage::new(|node| Node { lease_ms: LONG_MS, grace_ms: 0, ..node });
     let first = stage.start(1);
     // Some end while another node has their shard, some when it is here again.
@@ -73,7 +67,7 @@ fn attempts_go_on_while_their_shard_moves_away_and_back() {
     assert!(moved > 100, "{moved} shards moved");
     stage.results(short);
     stage.deployment.stop(second);
-    assert_eq!(stage.shards_of_last_node(), 256);
+    stage.wait_for(|stage| stage.shards_of_last_node() == 256);
     stage.results(long);
     let begins = begins(&stage.deployment);
     assert_eq!(begins.len(), 2 * INSTANCES as usize, "none began twice");
@@ -83,6 +77,7 @@ fn attempts_go_on_while_their_shard_moves_away_and_back() {
 
 #[test]
 fn a_node_that_slept_longer_than_its_lease_writes_nothing_when_it_wakes_and_then_works_again() {
+    let _alone = alone();
     let mut stage = Stage::new(|node| node);
     let sleeper = stage.start(1);
     let staying = stage.staying("stay", 2_000);
@@ -112,6 +107,7 @@ fn a_node_that_slept_longer_than_its_lease_writes_nothing_when_it_wakes_and_then
 
 #[test]
 fn an_outage_longer_than_a_lease_moves_no_shard_and_loses_no_attempt() {
+    let _alone = alone();
     let mut stage = Stage::new(|node| node);
     stage.start(3);
     let owners =
@@ -120,7 +116,7 @@ fn an_outage_longer_than_a_lease_moves_no_shard_and_loses_no_attempt() {
     stage.until(|begins| (begins.len() == INSTANCES as usize).then_some(()));
     let before = stage.ask(owners);
     let since = Instant::now();
-    stage.deployment.outage(&stage.server, 3 * stage.deployment.node.lease());
+    stage.deployment.outage(stage.server, 3 * stage.deployment.node.lease());
     println!("an outage of {:?}", since.elapsed());
     stage.results(staying);
     println!("all results after {:?}", since.elapsed());
@@ -129,147 +125,4 @@ fn an_outage_longer_than_a_lease_moves_no_shard_and_loses_no_attempt() {
     assert_eq!(stage.ask(owners), before);
     assert_eq!(stage.ask("SELECT count(*) FROM resurgam.attempt"), "0");
     assert_eq!(begins(&stage.deployment).len(), INSTANCES as usize);
-}
-
-/// Nodes on a server of their own, and a client.
-struct Stage {
-    runtime: Runtime,
-    server: &'static Server,
-    database: Database<'static>,
-    deployment: Deployment,
-    client: Client,
-}
-
-impl Stage {
-    fn new(change: impl FnOnce(Node) -> Node) -> Self {
-        let runtime = program::runtime();
-        // It lives as long as the tests do.
-        let server: &'static Server = Box::leak(Box::new(Server::start()));
-        let database = runtime.block_on(server.database());
-        let deployment = Deployment::new(&database.url(), 0, change);
-        let client = runtime.block_on(deployment.client());
-        Stage { runtime, server, database, deployment, client }
-    }
-
-    /// Starts nodes, waits until the shards are shared by all, and tells the last one.
-    fn start(&mut self, count: usize) -> u32 {
-        let last = (0..count).map(|_| self.deployment.start_and_wait()).last().unwrap();
-        let share = 256 / self.deployment.awake().len() as i64;
-        self.wait_for(|stage| stage.shards_of_last_node() >= share);
-        last
-    }
-
-    /// How many shards the node has that started last.
-    fn shards_of_last_node(&self) -> i64 {
-        let of_last = "SELECT count(*) FROM resurgam.shard WHERE owner = \
-                       (SELECT node FROM resurgam.node ORDER BY started_at DESC LIMIT 1)";
-        self.ask(of_last).parse().unwrap()
-    }
-
-    fn ask(&self, sql: &str) -> String {
-        self.runtime.block_on(self.database.ask(sql))
-    }
-
-    /// Instances that are seen at work all the time.
-    fn ticking(&self) -> Vec<Instance<u32>> {
-        self.instances("tick", |id| self.client.start(id, ticking()))
-    }
-
-    /// Instances with an attempt that takes so long.
-    fn staying(&self, name: &str, millis: u64) -> Vec<Instance<u32>> {
-        self.instances(name, |id| self.client.start(id, staying(millis)))
-    }
-
-    fn instances(
-        &self,
-        name: &str,
-        start: impl Fn(String) -> resurgam::Start<u32>,
-    ) -> Vec<Instance<u32>> {
-        self.runtime.block_on(async {
-            let mut instances = Vec::new();
-            for number in 0..INSTANCES {
-                instances.push(start(format!("{name}-{number}")).await.unwrap());
-            }
-            instances
-        })
-    }
-
-    /// All of them complete with their first attempt.
-    fn results(&self, instances: Vec<Instance<u32>>) {
-        for instance in instances {
-            assert_eq!(self.runtime.block_on(instance.result()).unwrap(), 1, "{}", instance.id());
-        }
-    }
-
-    /// Waits until the attempts that were seen to begin say something.
-    fn until<T>(&self, mut says: impl FnMut(&[Begun]) -> Option<T>) -> T {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            match says(&begins(&self.deployment)) {
-                Some(said) => return said,
-                None => assert!(Instant::now() < end, "it was waited for in vain"),
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    fn wait_for(&self, mut holds: impl FnMut(&Self) -> bool) {
-        self.until(|_| holds(self).then_some(()));
-    }
-
-    /// Waits until every call was seen at work after this time; where and when that was first.
-    fn begins_of_all_after(&self, since: i64) -> BTreeMap<String, Begun> {
-        self.until(|begins| {
-            let mut first = BTreeMap::new();
-            for begun in begins.iter().filter(|begun| begun.at > since) {
-                first.entry(begun.key.clone()).or_insert_with(|| begun.clone());
-            }
-            (first.len() == INSTANCES as usize).then_some(first)
-        })
-    }
-
-    /// How long it took after this time until all work of a node went on elsewhere.
-    fn takeover(&self, node: u32, since: i64) -> Duration {
-        let last_before: BTreeMap<String, u32> = begins(&self.deployment)
-            .into_iter()
-            .filter(|begun| begun.at <= since)
-            .map(|begun| (begun.key, begun.process))
-            .collect();
-        let elsewhere = self.until(|begins| {
-            let mut first: BTreeMap<String, i64> = BTreeMap::new();
-            for begun in begins.iter().filter(|begun| begun.at > since && begun.process != node) {
-                first.entry(begun.key.clone()).or_insert(begun.at);
-            }
-            (first.len() == INSTANCES as usize).then_some(first)
-        });
-        let of_node = elsewhere.iter().filter(|(key, _)| last_before[*key] == node);
-        let millis = of_node.map(|(_, at)| at - since).max().expect("the node had work");
-        Duration::from_millis(millis.cast_unsigned())
-    }
-}
-
-/// An attempt that began.
-#[derive(Clone, Debug)]
-struct Begun {
-    at: i64,
-    process: u32,
-    key: String,
-    activity: String,
-    attempt: u32,
-}
-
-impl Begun {
-    fn is_tick_of(&self, process: u32) -> bool {
-        self.activity == "tick" && self.process == process
-    }
-}
-
-fn begins(deployment: &Deployment) -> Vec<Begun> {
-    let begun = |Entry { at, process, what }| match what {
-        What::Begin { key, activity, attempt } => {
-            Some(Begun { at, process, key, activity, attempt })
-        }
-        _ => None,
-    };
-    journal::read(&deployment.ground.journal()).into_iter().filter_map(begun).collect()
 }

@@ -55,7 +55,7 @@ async fn start(client: &Client, worker: &Worker, journal: &Journal, id: &str) {
     journal.write(What::Starting { id: id.to_string() });
     let start = match worker.errand {
         Errand::Journey => client.start(id, workload::journey(worker.width)),
-        Errand::Trip => client.start(id, workload::trip()),
+        Errand::Trip => client.start(id, workload::trip(true)),
         Errand::Vigil => client.start(id, workload::vigil()),
     };
     start.request_id(id).await.unwrap();

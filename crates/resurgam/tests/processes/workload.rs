@@ -230,11 +230,11 @@ pub(crate) async fn journey(ctx: WorkflowContext, width: u32) -> Result<Report, 
     Ok(Report { calls, signal })
 }
 
-/// A short one, of which there can be many.
+/// A short one, of which there can be many. Some wait for a signal.
 #[workflow]
-pub(crate) async fn trip(ctx: WorkflowContext) -> Result<Report, Failure> {
+pub(crate) async fn trip(ctx: WorkflowContext, waits: bool) -> Result<Report, Failure> {
     let flaky = settled(ctx.call(flaky(0)).await);
-    let signal = ctx.signal("go").await?;
+    let signal = if waits { ctx.signal("go").await? } else { String::new() };
     let fragile = settled(ctx.call(fragile(0)).await);
     Ok(Report { calls: vec![flaky, fragile], signal })
 }
