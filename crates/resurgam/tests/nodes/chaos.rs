@@ -178,13 +178,13 @@ impl Chaos {
             }
             17..27 if self.wakes.is_none() => {
                 self.done[2] += 1;
-                let time = lease.mul_f64(2.5 * self.random.f64());
+                let time = lease * self.random.u32(0..25) / 10;
                 deployment.pause(node);
                 self.wakes = Some((node, Instant::now() + time));
             }
             27..30 => {
                 self.done[3] += 1;
-                deployment.outage(server, lease.mul_f64(1.5 * self.random.f64()));
+                deployment.outage(server, lease * self.random.u32(0..15) / 10);
             }
             _ => {}
         }
