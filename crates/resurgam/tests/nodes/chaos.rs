@@ -95,11 +95,11 @@ async fn drive(client: Client, journal: Journal, url: String, workflows: u32, se
         }
         // Those that are about to be there count as well.
         let room = OPEN.saturating_sub(open + started.saturating_sub(there));
-        for number in started..workflows.min(started + room) {
+        let next = workflows.min(started + room);
+        for number in std::mem::replace(&mut started, next)..next {
             let (client, journal) = (client.clone(), journal.clone());
             let pause = Duration::from_millis(random.u64(0..80));
             driving.spawn(async move { drive_one(&client, &journal, number, pause).await });
-            started += 1;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -119,7 +119,7 @@ async fn count(url: &str) -> Result<(u32, u32), tokio_postgres::Error> {
 
 /// One workflow: started, sent its signal, sooner or later, and now and then waited for.
 async fn drive_one(client: &Client, journal: &Journal, number: u32, pause: Duration) {
-    let (id, waits) = (format!("{number}"), number % 2 == 0);
+    let (id, waits) = (format!("{number}"), number.is_multiple_of(2));
     journal.write(What::Starting { id: id.clone() });
     let start = || match number % 20 {
         0 => client.start(&id, workload::journey(4)),
@@ -131,7 +131,7 @@ async fn drive_one(client: &Client, journal: &Journal, number: u32, pause: Durat
     if waits {
         until_answered(|| client.signal_once(&id, "go", &id, format!("go-{id}"))).await;
     }
-    if number % 20 == 0 {
+    if number.is_multiple_of(20) {
         until_answered(|| instance.result()).await;
     }
 }
@@ -178,13 +178,13 @@ impl Chaos {
             }
             17..27 if self.wakes.is_none() => {
                 self.done[2] += 1;
-                let time = lease * self.random.u32(0..25) / 10;
+                let time = lease * self.random.u32(0..250) / 100;
                 deployment.pause(node);
                 self.wakes = Some((node, Instant::now() + time));
             }
             27..30 => {
                 self.done[3] += 1;
-                deployment.outage(server, lease * self.random.u32(0..15) / 10);
+                deployment.outage(server, lease * self.random.u32(0..150) / 100);
             }
             _ => {}
         }
