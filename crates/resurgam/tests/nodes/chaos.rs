@@ -168,21 +168,21 @@ impl Chaos {
         let Some(node) = self.random.choice(deployment.awake()) else { return };
         let lease = deployment.node.lease();
         match self.random.u32(0..100) {
-            0..10 => {
+            0..7 => {
                 self.done[0] += 1;
                 deployment.kill(node);
             }
-            10..17 => {
+            7..12 => {
                 self.done[1] += 1;
                 deployment.stop(node);
             }
-            17..27 if self.wakes.is_none() => {
+            12..19 if self.wakes.is_none() => {
                 self.done[2] += 1;
                 let time = lease * self.random.u32(0..250) / 100;
                 deployment.pause(node);
                 self.wakes = Some((node, Instant::now() + time));
             }
-            27..30 => {
+            19..21 => {
                 self.done[3] += 1;
                 deployment.outage(server, lease * self.random.u32(0..150) / 100);
             }

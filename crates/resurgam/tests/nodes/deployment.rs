@@ -17,7 +17,7 @@ use crate::processes::journal::{Journal, What};
 use crate::processes::past::Past;
 use crate::processes::program::{self, Program};
 use crate::processes::workload::World;
-use crate::processes::{Ground, now_ms};
+use crate::processes::{Ground, log, now_ms};
 
 /// What a node is told.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -77,6 +77,7 @@ pub(crate) async fn work(node: Node) {
     let mut told_to_stop = signal(SignalKind::terminate()).unwrap();
     let journal = || Journal::open(&node.journal, node.process);
     journal().write(What::Process);
+    log::begin(&node.journal, node.process);
     let lingers = Duration::from_millis(node.lingers_ms);
     let app = loop {
         let world = World { lingers, ..World::new(journal(), node.seed) };
@@ -189,14 +190,12 @@ impl Deployment {
     }
 
     /// The server does not answer for a while.
-    pub(crate) fn outage(&mut self, server: &Server, time: Duration) {
-        let from = now_ms();
+    pub(crate) fn outage(&self, server: &Server, time: Duration) {
         self.note("the server is killed".to_string());
         server.kill();
         std::thread::sleep(time);
         server.start_again();
         self.note("the server answers again".to_string());
-        self.past.outage(from, now_ms());
     }
 
     /// Stops all nodes, and compares what they recorded with what was seen.
