@@ -33,6 +33,8 @@ pub(crate) struct Node {
     pub(crate) seed: u64,
     pub(crate) lingers_ms: u64,
     pub(crate) grace_ms: u64,
+    /// The queues it serves, where it does not serve all.
+    pub(crate) queues: Option<Vec<String>>,
 }
 
 /// Where a node listens for hints.
@@ -54,6 +56,7 @@ impl Node {
             seed,
             lingers_ms: 0,
             grace_ms: 20,
+            queues: None,
         }
     }
 
@@ -81,9 +84,12 @@ pub(crate) async fn work(node: Node) {
     let lingers = Duration::from_millis(node.lingers_ms);
     let app = loop {
         let world = World { lingers, ..World::new(journal(), node.seed) };
-        let app = errands::app(world)
+        let mut app = errands::app(world)
             .grace(Duration::from_millis(node.grace_ms))
             .postgres_options(node.options());
+        if let Some(queues) = &node.queues {
+            app = app.queues(queues.clone());
+        }
         match app.postgres(&node.url).await {
             Ok(app) => break app,
             // The server is gone just now: whoever starts an app decides how long to ask.
