@@ -156,8 +156,8 @@ pub(crate) fn check(ground: Ground, seed: u64, fates: &[Fate]) {
     tell(compared, ground, seed, fates);
 }
 
-/// The same for nodes that worked at the same time, to which all this was done. Whether any rows are
-/// left that would wake a run can be asked at once there, for all instances.
+/// The same for nodes that worked at the same time, to which all this was done. Whether any rows
+/// are left that would wake a run can be asked at once there, for all instances.
 pub(crate) async fn check_nodes(
     ground: Ground,
     store: &dyn Look,

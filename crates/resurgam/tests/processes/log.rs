@@ -1,4 +1,4 @@
-//! What the engine says, in a file beside the journal: whoever looks at a failed test wants to know.
+//! What the engine says, in a file beside the journal, for whoever looks at a failed test.
 
 use std::fmt::{Debug, Write as _};
 use std::fs::{File, OpenOptions};

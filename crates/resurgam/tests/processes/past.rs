@@ -1,8 +1,8 @@
 //! What was done to several nodes on one database, and what that explains.
 //!
-//! Nodes work at the same time, so how one of them ended says little about when. Here every kill and
-//! every pause has its time: an attempt is lost through one of them or not at all. That the server
-//! did not answer for a while explains nothing: nobody dies of it.
+//! Nodes work at the same time, so how one of them ended says little about when. Here every kill
+//! and every pause has its time: an attempt is lost through one of them or not at all. That the
+//! server did not answer for a while explains nothing: nobody dies of it.
 
 use std::time::Duration;
 
