@@ -14,7 +14,7 @@ use resurgam_store::{Result, Runnable, Store};
 use super::call::HotCall;
 use super::commit::Effect;
 use super::own::Hearing;
-use super::run::{Asleep, News, Origin};
+use super::run::{News, Origin};
 use super::shards::Shards;
 use super::slots::{Slot, Ticket};
 use super::story::Story;
@@ -38,6 +38,15 @@ pub(super) struct Claims {
     tenures: Vec<u64>,
     /// Calls of which more is known than the read can tell.
     changed: HashSet<CallKey>,
+}
+
+/// A task while it is read, once however many ask for it.
+#[derive(Debug, Default)]
+pub(super) struct TaskRead {
+    /// Held for it until it is here.
+    pub(super) slot: Option<Slot>,
+    /// More is known of the call than the read can tell.
+    outdated: bool,
 }
 
 impl Claims {
@@ -231,10 +240,18 @@ impl Engine {
             call.task.progress.cancelled |= run.code.machine().lock().is_settling(key.seq);
         }
         self.calls.insert(key, call);
+        self.call_changes(key);
+        Some(key)
+    }
+
+    /// Whatever is being read of a call is out of date.
+    pub(super) fn call_changes(&mut self, key: CallKey) {
+        if let Some(read) = self.loading.get_mut(&key) {
+            read.outdated = true;
+        }
         if self.claims.heard.is_reading() {
             self.claims.changed.insert(key);
         }
-        Some(key)
     }
 
     /// A task that was read, as it is in memory.
@@ -375,34 +392,30 @@ impl Engine {
         }
     }
 
-    /// A task that is not in memory has got a slot, which it holds while it is read.
-    pub(super) fn load_for_slot(&mut self, key: CallKey, slot: Slot) {
-        if let Some(another) = self.loading.insert(key, slot) {
-            return self.slots.free(another);
+    /// Has a task read that is not in memory, perhaps because there is a slot for it, which is held
+    /// meanwhile.
+    pub(super) fn read_task(&mut self, key: CallKey, slot: Option<Slot>) {
+        if !self.loading.contains_key(&key) {
+            // What is not durable yet is not in the answer.
+            let outdated = self.is_storing(key.run.uid) || self.is_over(key);
+            self.loading.insert(key, TaskRead { slot: None, outdated });
+            let store = self.store.clone();
+            self.read_of(key.run.uid, async move {
+                Message::task_loaded(key, load_task(&*store, key).await)
+            });
         }
-        let store = self.store.clone();
-        let uid = key.run.uid;
-        self.read_of(uid, async move { Message::task_loaded(key, load_task(&*store, key).await) });
+        let read = self.loading.entry(key).or_default();
+        if let Some(another) = slot.and_then(|slot| read.slot.replace(slot)) {
+            self.slots.free(another);
+        }
     }
 
     pub(super) fn task_loaded(&mut self, key: CallKey, loaded: Result<Option<Box<LoadedTask>>>) {
-        let slot = self.loading.remove(&key);
+        let TaskRead { slot, outdated } = self.loading.remove(&key).unwrap_or_default();
         match loaded {
             Ok(loaded) => {
                 self.store_answers();
-                let kept = self.calls.contains_key(&key);
-                let waits = |loaded: &LoadedTask| loaded.record.task.claim.is_none();
-                let storing = |asleep: &&mut Asleep| asleep.storing > 0;
-                let over = match self.asleep.get_mut(&key.run.uid).filter(storing) {
-                    // That may be about the end of this very call: looks again when it is durable.
-                    Some(asleep) => {
-                        asleep.calls.extend((!kept).then_some(key));
-                        true
-                    }
-                    None => self.is_over(key),
-                };
-                let loaded = loaded.filter(|loaded| !kept && !over && waits(loaded));
-                if kept || loaded.is_some_and(|loaded| self.keep_call(*loaded).is_some()) {
+                if self.keep_loaded(key, loaded, outdated) {
                     return self.task_waits_with(key, slot);
                 }
             }
@@ -410,12 +423,45 @@ impl Engine {
                 tracing::warn!(call = %key, "read a task, again later: {error}");
                 self.outages.begin(self.clock.now());
                 let store = self.store.clone();
+                self.loading.insert(key, TaskRead { slot: None, outdated });
                 self.read_later(self.mailbox_of(key.run.uid), async move {
                     Message::task_loaded(key, load_task(&*store, key).await)
                 });
             }
         }
         slot.into_iter().for_each(|slot| self.slots.free(slot));
+    }
+
+    /// Keeps a task that was read, unless more is known of it. True when it is in memory.
+    fn keep_loaded(
+        &mut self,
+        key: CallKey,
+        loaded: Option<Box<LoadedTask>>,
+        outdated: bool,
+    ) -> bool {
+        if self.calls.contains_key(&key) {
+            return true;
+        }
+        if let Some(asleep) = self.asleep.get_mut(&key.run.uid).filter(|asleep| asleep.storing > 0)
+        {
+            // That may be about the end of this very call: looks again when it is durable.
+            asleep.calls.push(key);
+            return false;
+        }
+        if self.is_over(key) {
+            return false;
+        }
+        if outdated {
+            self.read_task(key, None);
+            return false;
+        }
+        let waits = |loaded: &LoadedTask| loaded.record.task.claim.is_none();
+        let waiting = loaded.filter(|loaded| waits(loaded));
+        waiting.is_some_and(|loaded| self.keep_call(*loaded).is_some())
+    }
+
+    fn is_storing(&self, uid: Uid) -> bool {
+        self.asleep.get(&uid).is_some_and(|asleep| asleep.storing > 0)
     }
 
     /// True when a call has ended, or was given up, and that may not be durable yet: what was read

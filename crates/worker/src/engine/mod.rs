@@ -113,8 +113,8 @@ pub struct Engine {
     transactions: Transactions,
     due: Due,
     slots: Slots,
-    /// The slots of tasks that are being read.
-    loading: HashMap<CallKey, Slot>,
+    /// The tasks that are being read.
+    loading: HashMap<CallKey, load::TaskRead>,
     /// The slots of plain functions that have not returned, by the token of their attempt.
     threads: HashMap<u64, Slot>,
     outages: Outages,
