@@ -215,6 +215,10 @@ impl Work for PostgresStore {
         self.here(read::load_task(self.pool(), call))
     }
 
+    fn load_tasks(&self, calls: Arc<[CallKey]>) -> Answer<'_, Vec<TaskRecord>> {
+        self.here(async move { read::load_tasks(self.pool(), &calls).await })
+    }
+
     fn load_run(&self, uid: Uid) -> Answer<'_, Option<RunRecord>> {
         self.here(read::load_run(self.pool(), uid))
     }

@@ -153,6 +153,14 @@ impl Work for SqliteStore {
         )
     }
 
+    fn load_tasks(&self, calls: Arc<[CallKey]>) -> Answer<'_, Vec<TaskRecord>> {
+        let count = calls.len();
+        self.read(
+            move || format!("load the tasks of {count} calls"),
+            move |reading| read::load_tasks(reading, &calls),
+        )
+    }
+
     fn load_run(&self, uid: Uid) -> Answer<'_, Option<RunRecord>> {
         self.read(
             move || format!("load the run of instance {uid}"),

@@ -363,6 +363,10 @@ impl Work for FaultyStore {
         self.or_refuse(StoreCall::LoadTask, self.store.load_task(call))
     }
 
+    fn load_tasks(&self, calls: Arc<[CallKey]>) -> Answer<'_, Vec<TaskRecord>> {
+        self.or_refuse(StoreCall::LoadTask, self.store.load_tasks(calls))
+    }
+
     fn load_run(&self, uid: Uid) -> Answer<'_, Option<RunRecord>> {
         self.or_refuse(StoreCall::LoadRun, self.store.load_run(uid))
     }

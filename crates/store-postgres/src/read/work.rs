@@ -1,8 +1,8 @@
 //! What the owner reads to do its work.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
-use resurgam_core::{CallKey, Event, Payload, RunKey, Seq, Shard, Timestamp, Uid};
+use resurgam_core::{CallKey, Event, RunKey, Seq, Shard, Timestamp, Uid};
 use resurgam_store::rows::{
     AttemptRow, DueDeadline, DueMessage, DueTask, InstanceRow, PolicyRow, RunRecord, TaskRecord,
     TaskRow,
@@ -11,7 +11,7 @@ use resurgam_store::{Error, Report, Result, Runnable};
 use tokio_postgres::Row;
 
 use super::{many, one, set_aside, shards};
-use crate::aside::{Table, readable};
+use crate::aside::{SetAside, Table, readable};
 use crate::decode::{self, ATTEMPT, EVENT, INSTANCE, MESSAGE, TASK, Unreadable, get};
 use crate::encode::whole;
 use crate::pool::Pool;
@@ -206,68 +206,105 @@ pub(crate) async fn tasks_of(pool: &Pool, calls: &[CallKey]) -> Result<Vec<TaskR
 
 /// A task with its input, its instance's id and the ends of its ledger.
 pub(crate) async fn load_task(pool: &Pool, call: CallKey) -> Result<Option<TaskRecord>> {
-    let key = |sql: String| {
-        Statement::rows("load a task", sql)
-            .uid(call.run.uid)
-            .big(i64::from(call.run.run))
-            .big(whole(call.seq.0))
+    read_tasks(pool, &[call]).await?.pop().transpose()
+}
+
+/// The same of many calls. One that cannot be read is set aside.
+pub(crate) async fn load_tasks(pool: &Pool, calls: &[CallKey]) -> Result<Vec<TaskRecord>> {
+    Ok(read_tasks(pool, calls).await?.into_iter().filter_map(Result::ok).collect())
+}
+
+async fn read_tasks(pool: &Pool, calls: &[CallKey]) -> Result<Vec<Result<TaskRecord>>> {
+    let answers = pool.ask_all(&task_questions(calls)).await?;
+    let [tasks, inputs, instances, ledger] = answers.as_slice() else {
+        return Err(Error::transient("load tasks: no answer"));
     };
-    const CALL: &str = "shard = $1 AND uid = $2 AND run = $3 AND seq = $4";
-    let ledger = format!(
-        "SELECT {ATTEMPT} FROM (
-             (SELECT * FROM @attempt WHERE {CALL} ORDER BY place LIMIT {LEDGER_ENDS})
-             UNION
-             (SELECT * FROM @attempt WHERE {CALL} ORDER BY place DESC LIMIT {LEDGER_ENDS})
-         ) AS ends ORDER BY place"
-    );
-    let questions = [
-        key(format!("SELECT {TASK} FROM @task WHERE {CALL}")),
-        key(format!("SELECT encoding, body FROM @event WHERE {CALL}")),
-        Statement::rows("load a task", "SELECT id FROM @instance WHERE shard = $1 AND uid = $2")
-            .uid(call.run.uid),
-        key(ledger),
-    ];
-    let answers = pool.ask_all(&questions).await?;
-    let [tasks, input, instance, ledger] = answers.as_slice() else {
-        return Err(Error::transient(format!("load the task of call {call}: no answer")));
-    };
-    let Some(row) = tasks.first() else { return Ok(None) };
     let mut bad = Vec::new();
-    let ledger = readable(Table::Attempt, ledger, &mut bad, decode::attempt);
-    let record = complete(call, row, input, instance, ledger);
-    if let Err(error) = &record {
-        // No attempt can be made of it, so it must not be found due again and again.
-        let why = error.to_string();
-        readable(Table::Task, tasks, &mut bad, |_| Err::<(), _>(Unreadable(why.clone())));
+    let mut about = About::of(inputs, instances);
+    for row in readable(Table::Attempt, ledger, &mut bad, decode::attempt) {
+        about.ledgers.entry(row.call).or_default().push(row);
+    }
+    let mut found = Vec::with_capacity(tasks.len());
+    for row in tasks {
+        let record = about.complete(row);
+        if let Err(error) = &record {
+            // No attempt can be made of it, so it must not be found due again and again.
+            bad.push(SetAside::new(Table::Task, row, error.to_string()));
+        }
+        found.push(record);
     }
     set_aside(pool, bad).await;
-    record.map(Some)
+    Ok(found)
 }
 
-fn complete(
-    call: CallKey,
-    task: &Row,
-    input: &[Row],
-    instance: &[Row],
-    ledger: Vec<AttemptRow>,
-) -> Result<TaskRecord> {
-    let unreadable = |what: String| move |why: Unreadable| Error::data(what).because(why);
-    let task = decode::task(task).map_err(unreadable(format!("read the task of call {call}")))?;
-    Ok(TaskRecord {
-        task,
-        input: input_of(call, input)?,
-        instance: one(instance, |row| get(row, 0), || "read the id of an instance".into())?
-            .ok_or_else(|| {
-                Error::data(format!("load the task of call {call}: there is no such instance"))
-            })?,
-        ledger,
-    })
+/// Each call is looked up by its key, whatever the server believes about its tables.
+fn task_questions(calls: &[CallKey]) -> [Statement<'static>; 4] {
+    const CALLS: &str = "unnest($1::smallint[], $2::uuid[], $3::bigint[], $4::bigint[])
+        AS u(of_shard, of_uid, of_run, of_seq)";
+    const CALL: &str = "shard = of_shard AND uid = of_uid AND run = of_run AND seq = of_seq";
+    let of = |columns: &str, rows: String| {
+        let sql = format!("SELECT {columns} FROM {CALLS} CROSS JOIN LATERAL ({rows}) AS found");
+        Statement::rows("load tasks", sql).calls(calls.iter().copied())
+    };
+    let uids: BTreeSet<Uid> = calls.iter().map(|call| call.run.uid).collect();
+    let instances = "SELECT uid, id FROM unnest($1::smallint[], $2::uuid[]) AS u(of_shard, of_uid)
+        CROSS JOIN LATERAL
+            (SELECT uid, id FROM @instance WHERE shard = of_shard AND uid = of_uid LIMIT 1) AS i";
+    [
+        of(TASK, format!("SELECT * FROM @task WHERE {CALL} LIMIT 1")),
+        of("uid, run, seq, encoding, body", format!("SELECT * FROM @event WHERE {CALL} LIMIT 1")),
+        Statement::rows("load tasks", instances).uids(uids.iter().copied()),
+        of(
+            &format!("{ATTEMPT}, place"),
+            format!(
+                "(SELECT * FROM @attempt WHERE {CALL} ORDER BY place LIMIT {LEDGER_ENDS})
+                 UNION
+                 (SELECT * FROM @attempt WHERE {CALL} ORDER BY place DESC LIMIT {LEDGER_ENDS})
+                 ORDER BY place"
+            ),
+        ),
+    ]
 }
 
-fn input_of(call: CallKey, rows: &[Row]) -> Result<Payload> {
-    let what = || format!("read the input of call {call}");
-    let input = one(rows, |row| decode::payload(row, 0), what)?;
-    input.flatten().ok_or_else(|| Error::data(format!("{}: its event is missing", what())))
+/// What is to be known of tasks beside their rows.
+struct About<'a> {
+    inputs: HashMap<CallKey, &'a Row>,
+    instances: HashMap<Uid, &'a Row>,
+    ledgers: HashMap<CallKey, Vec<AttemptRow>>,
+}
+
+impl<'a> About<'a> {
+    fn of(inputs: &'a [Row], instances: &'a [Row]) -> Self {
+        let call = |row: &'a Row| Some((decode::call(row).ok()?, row));
+        let instance = |row: &'a Row| Some((decode::uid(row, 0).ok()?, row));
+        About {
+            inputs: inputs.iter().filter_map(call).collect(),
+            instances: instances.iter().filter_map(instance).collect(),
+            ledgers: HashMap::new(),
+        }
+    }
+
+    fn complete(&mut self, row: &Row) -> Result<TaskRecord> {
+        let unreadable = |what: String| move |why: Unreadable| Error::data(what).because(why);
+        let call = decode::call(row).map_err(unreadable("read the key of a task".to_string()))?;
+        let task =
+            decode::task(row).map_err(unreadable(format!("read the task of call {call}")))?;
+        let Some(instance) = self.instances.get(&call.run.uid) else {
+            let why = "there is no such instance";
+            return Err(Error::data(format!("load the task of call {call}: {why}")));
+        };
+        let instance = get(instance, 1).map_err(unreadable("read the id of an instance".into()))?;
+        let what = format!("read the input of call {call}");
+        let input = self.inputs.get(&call).map(|row| decode::payload(row, 3)).transpose();
+        let input = input.map_err(unreadable(what.clone()))?.flatten();
+        let input = input.ok_or_else(|| Error::data(format!("{what}: its event is missing")))?;
+        Ok(TaskRecord {
+            task,
+            input,
+            instance,
+            ledger: self.ledgers.remove(&call).unwrap_or_default(),
+        })
+    }
 }
 
 /// The current run of an instance, whole.

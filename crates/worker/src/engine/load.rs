@@ -4,11 +4,11 @@
 //! Reading happens beside the loop and comes back as a message. Trouble with the store means
 //! trying again later, never a decision.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use resurgam_core::{CallKey, Timestamp, Uid};
-use resurgam_store::rows::{InstanceFilter, InstanceRow, Status, TaskRecord};
+use resurgam_store::rows::{Claim, InstanceFilter, InstanceRow, PolicyRow, Status, TaskRecord};
 use resurgam_store::{Result, Runnable, Store};
 
 use super::call::HotCall;
@@ -512,11 +512,23 @@ pub(super) async fn load_task(store: &dyn Store, key: CallKey) -> Result<Option<
     Ok(Some(LoadedTask { record, policy }))
 }
 
+/// Each policy is read once: there may be thousands of claims and few policies.
 async fn abandoned(store: &dyn Store, node: &str) -> Result<Vec<LoadedTask>> {
+    let claimed = store.abandoned(node, ABANDONED).await?;
+    let claims: HashMap<CallKey, Option<Claim>> =
+        claimed.into_iter().map(|task| (task.call, task.claim)).collect();
+    let mut policies: HashMap<String, Option<PolicyRow>> = HashMap::new();
     let mut tasks = Vec::new();
-    for task in store.abandoned(node, ABANDONED).await? {
-        let loaded = load_task(store, task.call).await?;
-        tasks.extend(loaded.filter(|loaded| loaded.record.task.claim == task.claim));
+    for record in store.load_tasks(claims.keys().copied().collect()).await? {
+        if claims.get(&record.task.call) != Some(&record.task.claim) {
+            continue;
+        }
+        let hash = &record.task.policy;
+        if !policies.contains_key(hash) {
+            policies.insert(hash.clone(), store.policy(hash).await?);
+        }
+        let policy = policies.get(hash).cloned().flatten();
+        tasks.push(LoadedTask { record, policy });
     }
     Ok(tasks)
 }
