@@ -149,6 +149,7 @@ pub(crate) fn load_tasks(reading: &mut Reading<'_>, calls: &[CallKey]) -> Result
 fn complete(reading: &mut Reading<'_>, task: TaskRow) -> Result<TaskRecord> {
     Ok(TaskRecord {
         input: input(reading, task.call)?,
+        policy: policy(reading, &task.policy)?,
         instance: instance_id(reading, task.call.run.uid)?,
         ledger: ledger_ends(reading, task.call)?,
         task,

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use resurgam_core::{CallKey, Timestamp, Uid};
-use resurgam_store::rows::{Claim, InstanceFilter, InstanceRow, PolicyRow, Status, TaskRecord};
+use resurgam_store::rows::{Claim, InstanceFilter, InstanceRow, Status, TaskRecord};
 use resurgam_store::{Result, Runnable, Store};
 
 use super::call::HotCall;
@@ -18,7 +18,7 @@ use super::run::{News, Origin};
 use super::shards::Shards;
 use super::slots::{Slot, Ticket};
 use super::story::Story;
-use super::{Engine, LoadedTask, Mailbox, Message, Scan, Stamp};
+use super::{Engine, Mailbox, Message, Scan, Stamp};
 
 /// How many due things are read at once.
 const SCAN: usize = 10_000;
@@ -129,7 +129,7 @@ impl Engine {
     }
 
     /// Attempts that died with their node are recorded, counted apart and tried again.
-    pub(super) fn abandoned(&mut self, found: Result<Vec<LoadedTask>>) {
+    pub(super) fn abandoned(&mut self, found: Result<Vec<TaskRecord>>) {
         let tasks = match found {
             Ok(tasks) => tasks,
             Err(error) => {
@@ -140,8 +140,8 @@ impl Engine {
         let again = self.claims.heard.end();
         let full = tasks.len() == ABANDONED;
         let (claims, shards) = (&self.claims, &self.shards);
-        let is_present = |task: &LoadedTask| !claims.is_outdated(shards, task.record.task.call);
-        let tasks: Vec<LoadedTask> = tasks.into_iter().filter(is_present).collect();
+        let is_present = |task: &TaskRecord| !claims.is_outdated(shards, task.task.call);
+        let tasks: Vec<TaskRecord> = tasks.into_iter().filter(is_present).collect();
         let kept = self.take_abandoned(tasks);
         // A page of which nothing could be read would only be read again.
         if again || (full && kept) {
@@ -151,10 +151,10 @@ impl Engine {
     }
 
     /// Takes tasks whose attempt is lost. False when there was none.
-    pub(super) fn take_abandoned(&mut self, tasks: impl IntoIterator<Item = LoadedTask>) -> bool {
+    pub(super) fn take_abandoned(&mut self, tasks: impl IntoIterator<Item = TaskRecord>) -> bool {
         let mut kept = false;
         for loaded in tasks {
-            let task = &loaded.record.task;
+            let task = &loaded.task;
             // What is in memory is known better here.
             if !self.owns(task.call.run.uid) || self.calls.contains_key(&task.call) {
                 continue;
@@ -177,7 +177,7 @@ impl Engine {
             self.mailbox_of(call.run.uid),
             move || {
                 let store = store.clone();
-                async move { load_task(&*store, call).await }
+                async move { store.load_task(call).await }
             },
             |task| Some(Message::OutcomeLost { found: task.map(Box::new) }),
         );
@@ -228,7 +228,7 @@ impl Engine {
 
     /// Keeps a task that was read. `None` when its policy cannot be read: it waits, and the log
     /// says why.
-    pub(super) fn keep_call(&mut self, loaded: LoadedTask) -> Option<CallKey> {
+    pub(super) fn keep_call(&mut self, loaded: TaskRecord) -> Option<CallKey> {
         let mut call = self.hot_call(loaded)?;
         let key = call.task.call;
         if let Some(asleep) = self.asleep.get_mut(&key.run.uid) {
@@ -255,9 +255,8 @@ impl Engine {
     }
 
     /// A task that was read, as it is in memory.
-    pub(super) fn hot_call(&mut self, loaded: LoadedTask) -> Option<HotCall> {
-        let LoadedTask { record, policy } = loaded;
-        let TaskRecord { task, input, instance, ledger } = record;
+    pub(super) fn hot_call(&mut self, loaded: TaskRecord) -> Option<HotCall> {
+        let TaskRecord { task, input, policy, instance, ledger } = loaded;
         let known = self.policies.known(&task.policy);
         let read = || policy.ok_or_else(|| format!("policy {} is missing", task.policy));
         let policy = match known.map_or_else(|| read().and_then(|row| self.policies.read(&row)), Ok)
@@ -401,7 +400,7 @@ impl Engine {
             self.loading.insert(key, TaskRead { slot: None, outdated });
             let store = self.store.clone();
             self.read_of(key.run.uid, async move {
-                Message::task_loaded(key, load_task(&*store, key).await)
+                Message::task_loaded(key, store.load_task(key).await)
             });
         }
         let read = self.loading.entry(key).or_default();
@@ -410,7 +409,7 @@ impl Engine {
         }
     }
 
-    pub(super) fn task_loaded(&mut self, key: CallKey, loaded: Result<Option<Box<LoadedTask>>>) {
+    pub(super) fn task_loaded(&mut self, key: CallKey, loaded: Result<Option<Box<TaskRecord>>>) {
         let TaskRead { slot, outdated } = self.loading.remove(&key).unwrap_or_default();
         match loaded {
             Ok(loaded) => {
@@ -425,7 +424,7 @@ impl Engine {
                 let store = self.store.clone();
                 self.loading.insert(key, TaskRead { slot: None, outdated });
                 self.read_later(self.mailbox_of(key.run.uid), async move {
-                    Message::task_loaded(key, load_task(&*store, key).await)
+                    Message::task_loaded(key, store.load_task(key).await)
                 });
             }
         }
@@ -436,7 +435,7 @@ impl Engine {
     fn keep_loaded(
         &mut self,
         key: CallKey,
-        loaded: Option<Box<LoadedTask>>,
+        loaded: Option<Box<TaskRecord>>,
         outdated: bool,
     ) -> bool {
         if self.calls.contains_key(&key) {
@@ -455,7 +454,7 @@ impl Engine {
             self.read_task(key, None);
             return false;
         }
-        let waits = |loaded: &LoadedTask| loaded.record.task.claim.is_none();
+        let waits = |loaded: &TaskRecord| loaded.task.claim.is_none();
         let waiting = loaded.filter(|loaded| waits(loaded));
         waiting.is_some_and(|loaded| self.keep_call(*loaded).is_some())
     }
@@ -506,29 +505,11 @@ async fn left_blocked(store: &dyn Store) -> Result<Vec<InstanceRow>> {
     store.list(InstanceFilter { status, limit: SCAN, ..InstanceFilter::default() }).await
 }
 
-pub(super) async fn load_task(store: &dyn Store, key: CallKey) -> Result<Option<LoadedTask>> {
-    let Some(record) = store.load_task(key).await? else { return Ok(None) };
-    let policy = store.policy(&record.task.policy).await?;
-    Ok(Some(LoadedTask { record, policy }))
-}
-
-/// Each policy is read once: there may be thousands of claims and few policies.
-async fn abandoned(store: &dyn Store, node: &str) -> Result<Vec<LoadedTask>> {
+async fn abandoned(store: &dyn Store, node: &str) -> Result<Vec<TaskRecord>> {
     let claimed = store.abandoned(node, ABANDONED).await?;
     let claims: HashMap<CallKey, Option<Claim>> =
         claimed.into_iter().map(|task| (task.call, task.claim)).collect();
-    let mut policies: HashMap<String, Option<PolicyRow>> = HashMap::new();
-    let mut tasks = Vec::new();
-    for record in store.load_tasks(claims.keys().copied().collect()).await? {
-        if claims.get(&record.task.call) != Some(&record.task.claim) {
-            continue;
-        }
-        let hash = &record.task.policy;
-        if !policies.contains_key(hash) {
-            policies.insert(hash.clone(), store.policy(hash).await?);
-        }
-        let policy = policies.get(hash).cloned().flatten();
-        tasks.push(LoadedTask { record, policy });
-    }
+    let mut tasks = store.load_tasks(claims.keys().copied().collect()).await?;
+    tasks.retain(|record| claims.get(&record.task.call) == Some(&record.task.claim));
     Ok(tasks)
 }

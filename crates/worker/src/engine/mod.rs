@@ -62,8 +62,8 @@ use std::task::Poll;
 use resurgam_core::{CallKey, Failure, Payload, Shard, Timestamp, Uid};
 use resurgam_sdk::{Registry, States};
 use resurgam_store::rows::{
-    DueDeadline, DueMessage, DueTask, Heartbeat, InstanceRow, MessageRow, PolicyRow, RunRecord,
-    TaskRecord, TaskRow,
+    DueDeadline, DueMessage, DueTask, Heartbeat, InstanceRow, MessageRow, RunRecord, TaskRecord,
+    TaskRow,
 };
 use resurgam_store::{DueSchedules, InboxRow, Ownership, ScheduleRecord, Store};
 use tokio::sync::{mpsc, watch};
@@ -172,15 +172,15 @@ pub(crate) enum Message {
     /// A plain function returned, whatever has become of its attempt.
     ThreadFree { token: u64 },
     /// A task that is due was read.
-    TaskLoaded { call: CallKey, loaded: resurgam_store::Result<Option<Box<LoadedTask>>> },
+    TaskLoaded { call: CallKey, loaded: resurgam_store::Result<Option<Box<TaskRecord>>> },
     /// A run that has news was read.
     RunLoaded { uid: Uid, loaded: resurgam_store::Result<Option<Box<RunRecord>>> },
     /// What is due soon was read.
     Scanned { found: resurgam_store::Result<Scan> },
     /// Claims of nodes that are gone were read.
-    Abandoned { found: resurgam_store::Result<Vec<LoadedTask>> },
+    Abandoned { found: resurgam_store::Result<Vec<TaskRecord>> },
     /// A task was read whose outcome was lost in this process.
-    OutcomeLost { found: Option<Box<LoadedTask>> },
+    OutcomeLost { found: Option<Box<TaskRecord>> },
     /// Shards are this node's.
     Taken(Vec<Shard>),
     /// Shards are no longer this node's.
@@ -224,16 +224,9 @@ pub(crate) enum Message {
 }
 
 impl Message {
-    fn task_loaded(call: CallKey, loaded: resurgam_store::Result<Option<LoadedTask>>) -> Self {
+    fn task_loaded(call: CallKey, loaded: resurgam_store::Result<Option<TaskRecord>>) -> Self {
         Message::TaskLoaded { call, loaded: loaded.map(|task| task.map(Box::new)) }
     }
-}
-
-/// A task with its policy.
-#[derive(Debug)]
-pub(crate) struct LoadedTask {
-    pub(crate) record: TaskRecord,
-    pub(crate) policy: Option<PolicyRow>,
 }
 
 /// What is due soon.
