@@ -5,11 +5,12 @@
 //! trying again later, never a decision.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Display;
 use std::time::Duration;
 
 use resurgam_core::{CallKey, Timestamp, Uid};
 use resurgam_store::rows::{Claim, InstanceFilter, InstanceRow, Status, TaskRecord};
-use resurgam_store::{Result, Runnable, Store};
+use resurgam_store::{Error, Result, Runnable, Store};
 
 use super::call::HotCall;
 use super::commit::Effect;
@@ -25,6 +26,9 @@ const SCAN: usize = 10_000;
 
 /// How many abandoned claims are read at once.
 const ABANDONED: usize = 1_000;
+
+/// How often people are told of the same trouble with the store. Thousands may meet it at once.
+const TELL: Duration = Duration::from_secs(10);
 
 /// The wait before something that could not be read is read again.
 pub(super) const AGAIN: Duration = Duration::from_secs(1);
@@ -391,6 +395,17 @@ impl Engine {
         }
     }
 
+    /// Tells people that something could not be read, now and then.
+    pub(super) fn tell(&mut self, what: &'static str, of: &dyn Display, error: &Error) {
+        let now = self.clock.now();
+        let told = self.told.get(what).is_some_and(|at| now.since(*at) < TELL);
+        if told {
+            return tracing::debug!("{what} of {of}, again later: {error}");
+        }
+        self.told.insert(what, now);
+        tracing::warn!("{what} of {of}, and perhaps others, again later: {error}");
+    }
+
     /// Has a task read that is not in memory, perhaps because there is a slot for it, which is held
     /// meanwhile.
     pub(super) fn read_task(&mut self, key: CallKey, slot: Option<Slot>) {
@@ -419,7 +434,7 @@ impl Engine {
                 }
             }
             Err(error) => {
-                tracing::warn!(call = %key, "read a task, again later: {error}");
+                self.tell("read the task", &key, &error);
                 self.outages.begin(self.clock.now());
                 let store = self.store.clone();
                 self.loading.insert(key, TaskRead { slot: None, outdated });

@@ -118,6 +118,8 @@ pub struct Engine {
     /// The slots of plain functions that have not returned, by the token of their attempt.
     threads: HashMap<u64, Slot>,
     outages: Outages,
+    /// When each kind of trouble with the store was last told.
+    told: HashMap<&'static str, Timestamp>,
     outbox: Outbox,
     waiters: HashMap<Uid, Vec<Reply<crate::handle::Outcome>>>,
     /// Instances that somebody looks at.
@@ -314,6 +316,7 @@ impl Engine {
             loading: HashMap::new(),
             threads: HashMap::new(),
             outages: Outages::default(),
+            told: HashMap::new(),
             policies: Policies::new(options.retry.clone()),
             node: new_node(),
             changes: store.changes(),
