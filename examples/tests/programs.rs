@@ -138,12 +138,15 @@ fn an_import_goes_on_where_it_was() {
 fn the_schedules_go_on_when_the_program_is_run_again() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("cron.db");
-    for started in 1..=2 {
+    // What was made up for once is there already.
+    for (started, made_up_for) in [(1, 7), (2, 0)] {
         let text = run(env!("CARGO_BIN_EXE_cron"), &file);
         check(
             &text,
             &[
-                "polled the mailbox\npolled the mailbox\n7 reports are made up for\n",
+                &format!(
+                    "polled the mailbox\npolled the mailbox\n{made_up_for} reports are made up for\n"
+                ),
                 "the one of now says \"June: nothing happened\"",
                 &format!("nightly: fires, {started} started, 0 missed, 0 skipped, 5 next times"),
                 "poll: paused, ",

@@ -23,11 +23,13 @@ impl Pooler {
         let program = find::pooler()?;
         let port = free_port()?;
         let file = |name: &str| process.folder().join(name);
+        // A server that was restarted is looked for sooner than after the usual 15 seconds.
         let settings = format!(
             "[databases]\n* = host={folder} port={server} user={ROLE}\n\
              [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n\
              auth_type = trust\nauth_file = {users}\npool_mode = transaction\n\
              max_client_conn = 1000\ndefault_pool_size = {connections}\nserver_idle_timeout = 5\n\
+             server_login_retry = 1\n\
              logfile = {log}\npidfile = {pid}\n",
             folder = process.folder().display(),
             server = process.port(),

@@ -49,8 +49,12 @@ mod outcomes;
 mod records;
 #[path = "../../testing/tests/resolution.rs"]
 mod resolution;
+#[path = "../../testing/tests/retention.rs"]
+mod retention;
 #[path = "../../testing/tests/retries.rs"]
 mod retries;
+#[path = "../../testing/tests/schedules.rs"]
+mod schedules;
 #[path = "../../testing/tests/signals.rs"]
 mod signals;
 #[path = "../../testing/tests/slots.rs"]

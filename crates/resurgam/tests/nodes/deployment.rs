@@ -17,7 +17,7 @@ use crate::processes::journal::{Journal, What};
 use crate::processes::past::Past;
 use crate::processes::program::{self, Program};
 use crate::processes::workload::World;
-use crate::processes::{Ground, now_ms};
+use crate::processes::{Ground, log, now_ms};
 
 /// What a node is told.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -33,6 +33,8 @@ pub(crate) struct Node {
     pub(crate) seed: u64,
     pub(crate) lingers_ms: u64,
     pub(crate) grace_ms: u64,
+    /// The queues it serves, where it does not serve all.
+    pub(crate) queues: Option<Vec<String>>,
 }
 
 /// Where a node listens for hints.
@@ -54,6 +56,7 @@ impl Node {
             seed,
             lingers_ms: 0,
             grace_ms: 20,
+            queues: None,
         }
     }
 
@@ -77,12 +80,16 @@ pub(crate) async fn work(node: Node) {
     let mut told_to_stop = signal(SignalKind::terminate()).unwrap();
     let journal = || Journal::open(&node.journal, node.process);
     journal().write(What::Process);
+    log::begin(&node.journal, node.process);
     let lingers = Duration::from_millis(node.lingers_ms);
     let app = loop {
         let world = World { lingers, ..World::new(journal(), node.seed) };
-        let app = errands::app(world)
+        let mut app = errands::app(world)
             .grace(Duration::from_millis(node.grace_ms))
             .postgres_options(node.options());
+        if let Some(queues) = &node.queues {
+            app = app.queues(queues.clone());
+        }
         match app.postgres(&node.url).await {
             Ok(app) => break app,
             // The server is gone just now: whoever starts an app decides how long to ask.
@@ -189,14 +196,12 @@ impl Deployment {
     }
 
     /// The server does not answer for a while.
-    pub(crate) fn outage(&mut self, server: &Server, time: Duration) {
-        let from = now_ms();
+    pub(crate) fn outage(&self, server: &Server, time: Duration) {
         self.note("the server is killed".to_string());
         server.kill();
         std::thread::sleep(time);
         server.start_again();
         self.note("the server answers again".to_string());
-        self.past.outage(from, now_ms());
     }
 
     /// Stops all nodes, and compares what they recorded with what was seen.

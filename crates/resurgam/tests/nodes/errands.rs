@@ -25,6 +25,9 @@ const SOON: LostWorker = LostWorker {
     max_delay: Duration::from_millis(3),
 };
 
+/// A queue that not every node serves.
+pub(crate) const QUEUE: &str = "elsewhere";
+
 #[activity(retry = TICKING)]
 async fn tick(ctx: ActivityContext) -> Result<u32, Failure> {
     begin(&ctx);
@@ -50,6 +53,12 @@ pub(crate) async fn staying(ctx: WorkflowContext, millis: u64) -> Result<u32, Fa
     ctx.call(stay(millis)).await
 }
 
+/// The same, in a queue that not every node serves.
+#[workflow]
+pub(crate) async fn staying_elsewhere(ctx: WorkflowContext, millis: u64) -> Result<u32, Failure> {
+    ctx.call(stay(millis)).queue(QUEUE).await
+}
+
 /// Attempts once it has heard the signal `go`.
 #[workflow]
 pub(crate) async fn awaiting(ctx: WorkflowContext) -> Result<u32, Failure> {
@@ -62,6 +71,7 @@ pub(crate) fn app(world: World) -> AppBuilder {
     builder(world)
         .workflow(ticking)
         .workflow(staying)
+        .workflow(staying_elsewhere)
         .workflow(awaiting)
         .activity(tick)
         .activity(stay)

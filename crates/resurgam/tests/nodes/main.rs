@@ -5,6 +5,7 @@
 //!   restarted, directly and behind PgBouncer.
 //! - `moving`: how soon work goes on after a node dies, stops or joins, and what survives that.
 //! - `hearing`: how soon a node hears of what others want, and how little it asks when idle.
+//! - `queues`: attempts of queues that not every node serves.
 //! - `refusals`: what an app says at its start when the database is not one that it can use.
 //!
 //! `RESURGAM_SEED` repeats the failures of attempts and the choice of what is done to whom, as far
@@ -20,6 +21,7 @@ mod deployment;
 mod errands;
 mod hearing;
 mod moving;
+mod queues;
 mod refusals;
 mod stage;
 

@@ -9,7 +9,7 @@ use resurgam_postgres_server::Server;
 
 /// What an app says that begins on this URL, and whether asking again may help.
 async fn refused(url: &str) -> (String, bool) {
-    let error = App::builder().postgres(url).await.err().expect("it begins");
+    let error = App::builder().postgres(url).await.expect_err("it begins");
     (error.to_string(), error.is_transient())
 }
 

@@ -10,7 +10,7 @@ use resurgam_postgres_server::{Database, Server};
 use tokio::runtime::Runtime;
 
 use crate::deployment::{Deployment, Node};
-use crate::errands::{staying, ticking};
+use crate::errands::{staying, staying_elsewhere, ticking};
 use crate::processes::journal::{self, Entry, What};
 use crate::processes::program::{self, PATIENCE};
 
@@ -81,7 +81,12 @@ impl Stage {
         self.instances(name, |id| self.client().start(id, staying(millis)))
     }
 
-    pub(crate) fn instances(
+    /// The same in a queue that not every node serves.
+    pub(crate) fn staying_elsewhere(&self, name: &str, millis: u64) -> Vec<Instance<u32>> {
+        self.instances(name, |id| self.client().start(id, staying_elsewhere(millis)))
+    }
+
+    fn instances(
         &self,
         name: &str,
         start: impl Fn(String) -> resurgam::Start<u32>,

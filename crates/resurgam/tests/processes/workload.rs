@@ -198,7 +198,7 @@ impl Plan {
             _ => Ending::Succeeded,
         };
         if !lingers.is_zero() && random.u32(0..50) == 0 {
-            work += lingers.mul_f64(random.f64());
+            work += lingers * random.u32(0..100) / 100;
         }
         Plan { work, ending }
     }

@@ -9,11 +9,12 @@ use resurgam_core::retry::{self, Decision, Reason, State, StopWhy};
 use resurgam_core::{CallKey, EventKind, Failure, Kind, Payload, Timestamp};
 use resurgam_sdk::ActivityDefinition;
 use resurgam_store::rows::{AttemptOutcome, AttemptRow, Claim, Heartbeat, Progress, TaskRow};
-use resurgam_store::{MessageWrite, Step, TaskWrite};
+use resurgam_store::{Step, TaskWrite};
 
 use super::Engine;
 use super::commit::Effect;
 use super::deadline::{deadline, total_end, total_failure};
+use super::report::end_report;
 use super::run::{Draft, HotRun, News, Origin};
 use super::slots::Slot;
 use super::story::Story;
@@ -267,9 +268,10 @@ impl Engine {
         self.take_claim_back(key);
         let Some(call) = self.calls.get_mut(&key) else { return };
         let tasks = vec![TaskWrite::Update(call.task.clone())];
-        let mut effects = vec![Effect::Waiting(key)];
-        let messages = end_report(key, call.report.take(), &mut effects);
-        self.outbox.push(Step { tasks, messages, ..Step::default() }, effects);
+        let (mut step, mut effects) =
+            (Step { tasks, ..Step::default() }, vec![Effect::Waiting(key)]);
+        end_report(key.run.uid, call.report.take(), &mut step, &mut effects);
+        self.outbox.push(step, effects);
     }
 
     /// Takes a claim back whose attempt has not begun. The task waits as it did before.
@@ -430,12 +432,12 @@ impl Engine {
         let Some(call) = self.calls.get_mut(&key) else { return };
         call.waits(now.saturating_add(delay));
         let mut effects = vec![Effect::Waiting(key)];
-        let step = Step {
+        let mut step = Step {
             tasks: vec![TaskWrite::Update(call.task.clone())],
             attempts: vec![row],
-            messages: end_report(key, call.report.take(), &mut effects),
             ..Step::default()
         };
+        end_report(key.run.uid, call.report.take(), &mut step, &mut effects);
         self.outbox.push(step, effects);
     }
 
@@ -490,17 +492,6 @@ impl Engine {
         let Some(call) = self.calls.remove(&key) else { return };
         call.running.into_iter().for_each(Running::give_up);
     }
-}
-
-/// The report of an attempt goes with what follows it.
-fn end_report(
-    key: CallKey,
-    report: Option<String>,
-    effects: &mut Vec<Effect>,
-) -> Vec<MessageWrite> {
-    let uid = key.run.uid;
-    effects.extend(report.clone().map(|id| Effect::ReportTaken(uid, id)));
-    report.into_iter().map(|id| MessageWrite::Delete { uid, id }).collect()
 }
 
 /// True when the attempt that runs has this token.

@@ -5,6 +5,7 @@ use resurgam_store::rows::{Message as StoredMessage, MessageRow};
 use resurgam_store::{MessageWrite, Step, TaskWrite};
 
 use super::commit::Effect;
+use super::report::end_report;
 use super::run::{News, Origin};
 use super::unread::signal_news;
 
@@ -19,10 +20,7 @@ pub(super) fn put_back(key: RunKey, news: News, step: &mut Step, effects: &mut V
             // A call that was given up has no task any more.
             step.tasks.push(TaskWrite::Discard(call));
             step.attempts.extend(row);
-            if let Some(id) = report {
-                effects.push(Effect::ReportTaken(uid, id.clone()));
-                step.messages.push(MessageWrite::Delete { uid, id });
-            }
+            end_report(uid, report, step, effects);
             let body = StoredMessage::Result { run: key.run, event };
             Some(now_due(uid, result_id(key, call.seq), body))
         }

@@ -427,8 +427,8 @@ impl Engine {
         busy
     }
 
-    /// True when nothing has changed hands since something was read, nor is about to: what leaves is
-    /// brought to rest, and must not be woken by a read that began before.
+    /// True when nothing has changed hands since something was read, nor is about to: what leaves
+    /// is brought to rest, and must not be woken by a read that began before.
     fn is_present(&self, stamp: Stamp) -> bool {
         let of_shard =
             |(shard, tenure)| self.shards.owns(shard) && self.shards.tenure(shard) == tenure;

@@ -289,8 +289,7 @@ impl Engine {
         };
         let kept = task.filter(is_its).and_then(|task| self.keep_call(task));
         let Some(call) = kept.and_then(|key| self.calls.get_mut(&key)) else {
-            let step = Step { messages: vec![delete(row.uid, &row.id)], ..Step::default() };
-            return self.outbox.push(step, vec![Effect::ReportTaken(row.uid, row.id)]);
+            return self.push_report_end(row.uid, row.id, Vec::new());
         };
         call.report = Some(row.id.clone());
         call.note(heartbeat);
@@ -301,12 +300,17 @@ impl Engine {
             Reported::NeverBegan => self.hand_back(key),
             Reported::GoesOn => {
                 let tasks = vec![TaskWrite::Amend(call.task.clone())];
-                let messages = vec![delete(row.uid, &row.id)];
                 self.calls.remove(&key);
-                let step = Step { tasks, messages, ..Step::default() };
-                self.outbox.push(step, vec![Effect::ReportTaken(row.uid, row.id)]);
+                self.push_report_end(row.uid, row.id, tasks);
             }
         }
+    }
+
+    /// A report goes, with what it changes about tasks and nothing else.
+    fn push_report_end(&mut self, uid: Uid, id: String, tasks: Vec<TaskWrite>) {
+        let (mut step, mut effects) = (Step { tasks, ..Step::default() }, Vec::new());
+        end_report(uid, Some(id), &mut step, &mut effects);
+        self.outbox.push(step, effects);
     }
 
     /// A report is gone from the store.
@@ -318,9 +322,17 @@ impl Engine {
     }
 }
 
-/// The end of a report.
-pub(super) fn delete(uid: Uid, id: &str) -> MessageWrite {
-    MessageWrite::Delete { uid, id: id.to_string() }
+/// A report goes with what follows it.
+pub(super) fn end_report(
+    uid: Uid,
+    report: Option<String>,
+    step: &mut Step,
+    effects: &mut Vec<Effect>,
+) {
+    if let Some(id) = report {
+        step.messages.push(MessageWrite::Delete { uid, id: id.clone() });
+        effects.push(Effect::ReportTaken(uid, id));
+    }
 }
 
 /// The reports for an instance, with the tasks that they are about.

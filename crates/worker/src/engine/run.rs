@@ -14,6 +14,7 @@ use super::later::Later;
 use super::message::{news_of, put_back, signal_message, wake_id, wake_message};
 use super::next::{About, first_messages};
 use super::own::Hearing;
+use super::report::end_report;
 use super::request::Reply;
 use super::revive::Tries;
 use super::unread::Unread;
@@ -595,10 +596,7 @@ impl Draft {
             }
             Origin::Call { call, row, report } => {
                 self.step.attempts.extend(row.clone());
-                if let Some(id) = report.clone() {
-                    self.effects.push(Effect::ReportTaken(uid, id.clone()));
-                    self.step.messages.push(MessageWrite::Delete { uid, id });
-                }
+                end_report(uid, report.clone(), &mut self.step, &mut self.effects);
                 let write = if expected { TaskWrite::Delete } else { TaskWrite::Discard };
                 self.delete_task(*call, write);
             }
