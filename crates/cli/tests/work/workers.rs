@@ -121,6 +121,7 @@ fn metrics_are_served_on_this_machine_in_the_form_of_openmetrics() {
     place.write("go", "");
     let worker = worker(&place, &["--metrics", "0"]);
     until("it serves", || worker.said().contains("metrics at http://127.0.0.1:"));
+    until("it works", || worker.said().contains("working on"));
     let said = worker.said();
     let address = said.split("http://").nth(1).unwrap().split('/').next().unwrap().to_string();
     assert_eq!(place.run(&["run", "two.rap"]).code, Some(0));
