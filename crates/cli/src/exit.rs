@@ -5,10 +5,12 @@ use std::process::ExitCode;
 /// The exit codes, in words for the help text.
 pub(crate) const HELP: &str = "\
 Exit codes:
-  0  done
-  1  something unexpected failed, such as reading or writing a file
-  2  the input or the command line is not acceptable
-  3  convert: the target dialect cannot say everything";
+  0    done
+  1    the instance failed or was cancelled, or something unexpected went wrong
+  2    the input or the command line is not acceptable
+  3    policy convert: the target dialect cannot say everything
+  4    the instance is blocked
+  130  interrupted; the instance stays and can be continued";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -16,7 +18,7 @@ pub(crate) enum Exit {
     Unexpected = 1,
     BadInput = 2,
     Lossy = 3,
-    /// Only the demo ends so, and its own help says it.
+    Blocked = 4,
     Stopped = 130,
 }
 

@@ -1,17 +1,33 @@
 //! The `resurgam` command line: arguments in, text and an exit code out.
 
+#[cfg(unix)]
+mod actions;
+#[cfg(unix)]
+mod database;
 mod demo;
 mod exit;
+#[cfg(unix)]
+mod form;
+mod manual;
+mod output;
 mod policy;
+#[cfg(unix)]
+mod program;
+mod signals;
 mod style;
+mod terminal;
+#[cfg(unix)]
+mod trouble;
+#[cfg(unix)]
+mod work;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use exit::Exit;
-use policy::Output;
+use output::Output;
 
 /// Durable execution: workflows that survive crashes, and retries that are understood
 #[derive(Debug, Parser)]
@@ -23,17 +39,30 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    // Actions are process groups, so these are for Unix.
+    #[cfg(unix)]
+    #[command(flatten)]
+    Work(work::Command),
     #[command(name = "demo")]
     Demo(demo::Args),
     /// Evaluate, explain, convert and check retry policies
     #[command(subcommand, after_help = exit::HELP)]
     Policy(policy::Command),
+    #[command(flatten)]
+    Manual(manual::Command),
 }
 
 fn main() -> ExitCode {
+    #[cfg(unix)]
+    actions::launch::be_hidden();
     let ended = match Cli::parse().command {
+        #[cfg(unix)]
+        Command::Work(command) => work::run(command).and_then(|output| print(&output)),
         Command::Demo(args) => demo::run(&args).or_else(unless_unread),
         Command::Policy(command) => policy::run(command).and_then(|output| print(&output)),
+        Command::Manual(command) => {
+            manual::run(command, &mut Cli::command()).and_then(|output| print(&output))
+        }
     };
     match ended {
         Ok(exit) => exit.into(),

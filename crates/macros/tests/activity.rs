@@ -344,6 +344,7 @@ fn context() -> ActivityContext {
         instance: "order-42".to_string(),
         activity: "charge".to_string(),
         number: 3,
+        deadline: None,
         states,
         last_heartbeat: None,
         host: Arc::new(Nowhere),

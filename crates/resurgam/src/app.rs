@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam_core::retry::RetryPolicy;
-use resurgam_sdk::{Activity, Constructor, Registry, States, Workflow};
+use resurgam_sdk::{
+    Activity, ActivitySource, Constructor, Registry, States, Workflow, WorkflowDefinition,
+};
 use resurgam_store::Store;
 use resurgam_store::rows::Status;
 use resurgam_store_sqlite::{Options as SqliteOptions, SqliteStore};
@@ -184,6 +186,21 @@ impl AppBuilder {
     pub fn activity_type<A: Activity>(mut self) -> Self {
         let added = self.parts.registry.add_activity::<A>();
         self.parts.note(added);
+        self
+    }
+
+    /// Has activities that are not registered looked for in a place where they come and go, see
+    /// [`ActivitySource`]. When something has come there, tell the engine with
+    /// [`Client::activities_changed`].
+    pub fn activities_in(mut self, source: Arc<dyn ActivitySource>) -> Self {
+        self.parts.registry.find_activities_in(source);
+        self
+    }
+
+    /// Has instances of all workflows that are not registered run by this one, which finds in its
+    /// argument what to do: an interpreter.
+    pub fn any_workflow(mut self, definition: WorkflowDefinition) -> Self {
+        self.parts.registry.run_any_workflow_by(definition);
         self
     }
 

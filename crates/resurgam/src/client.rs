@@ -84,6 +84,13 @@ impl Client {
         &self.handle
     }
 
+    /// Says that activities have come that were not there before, see
+    /// [`AppBuilder::activities_in`](crate::AppBuilder::activities_in): calls that wait for them
+    /// are looked for.
+    pub fn activities_changed(&self) {
+        self.handle.activities_changed();
+    }
+
     /// Starts an instance of a workflow. It is durable when awaiting this returns.
     pub fn start<W: Workflow>(&self, id: impl Into<String>, workflow: W) -> Start<W::Output> {
         self.start_named(id, W::NAME, &workflow)

@@ -48,7 +48,8 @@ pub use resurgam_core::schedule::{Overlap, Rule, Schedule};
 pub use resurgam_core::{Failure, FailureLabel, FailureType, Kind, Payload, Timestamp, retry};
 pub use resurgam_macros::{FailureType, activity, workflow};
 pub use resurgam_sdk::{
-    Activity, ActivityContext, Constructor, Elapsed, Terminal, Typed, Workflow, WorkflowContext,
+    Activity, ActivityContext, ActivityDefinition, ActivitySource, Constructor, Elapsed, Terminal,
+    Typed, Workflow, WorkflowContext, WorkflowDefinition,
 };
 pub use resurgam_store::rows::{
     AttemptOutcome, AttemptRow, Heartbeat, InstanceFilter, InstanceRow, Owner, Status,

@@ -75,7 +75,8 @@ pub enum WaitsFor {
     Backoff,
     /// All slots are taken, or nobody works on the store.
     Slot,
-    /// The activity is not registered in the process that was asked.
+    /// The activity is not registered in the process that was asked; where that one only asks
+    /// itself, in the process that works.
     Unregistered,
 }
 
@@ -156,9 +157,7 @@ impl Client {
         let timeouts = policy.as_ref().map(|policy| policy.timeouts).unwrap_or_default();
         let waits_for = match started_at {
             Some(_) => None,
-            None if self.handle().registry().activity(&task.name).is_none() => {
-                Some(WaitsFor::Unregistered)
-            }
+            None if self.is_unregistered(&task) => Some(WaitsFor::Unregistered),
             None if task.wake_at > self.handle().now() => Some(WaitsFor::Backoff),
             None => Some(WaitsFor::Slot),
         };
@@ -178,6 +177,14 @@ impl Client {
             last,
             activity: task.name,
             queue: task.queue,
+        }
+    }
+
+    /// A process that only asks knows no activities: it has what the one that works wrote down.
+    fn is_unregistered(&self, task: &TaskRow) -> bool {
+        match self.handle().works() {
+            true => self.handle().registry().activity(&task.name).is_none(),
+            false => task.progress.unregistered,
         }
     }
 

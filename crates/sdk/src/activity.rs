@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam_core::retry::RetryPolicy;
-use resurgam_core::{CallKey, Failure, Payload, UserWork};
+use resurgam_core::{CallKey, Failure, Payload, Timestamp, UserWork};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -112,6 +112,8 @@ pub struct Attempt {
     pub activity: String,
     /// Which attempt, counting everything that began.
     pub number: u32,
+    /// When it is cut short, if a timeout does that.
+    pub deadline: Option<Timestamp>,
     /// What an attempt before this one reported last.
     pub last_heartbeat: Option<Payload>,
     /// Values that the app shares with its activities.
@@ -167,6 +169,12 @@ impl ActivityContext {
     /// The activity's name.
     pub fn activity(&self) -> &str {
         &self.0.activity
+    }
+
+    /// When a timeout cuts this attempt short; `None` when none does. A heartbeat timeout is not
+    /// told: it moves.
+    pub fn deadline(&self) -> Option<Timestamp> {
+        self.0.deadline
     }
 
     /// The same for all attempts of this call, another one for every other call. Hand it to

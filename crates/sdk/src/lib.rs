@@ -27,7 +27,7 @@ pub use context::{
     Call, CallFuture, Child, ChildFuture, Crowd, Elapsed, JoinAll, Race, SignalFuture, Sleep,
     Timeout, WorkflowContext, call_by_name,
 };
-pub use registry::{ActivityDefinition, Error, Registry, WorkflowDefinition};
+pub use registry::{ActivityDefinition, ActivitySource, Error, Registry, WorkflowDefinition};
 pub use state::States;
 pub use terminal::Terminal;
 pub use typed::Typed;

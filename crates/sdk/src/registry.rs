@@ -20,6 +20,23 @@ pub struct Registry {
     activities: HashMap<String, Arc<ActivityDefinition>>,
     /// Every workflow in all its versions.
     workflows: HashMap<String, BTreeMap<u32, Arc<WorkflowDefinition>>>,
+    /// Where activities are found that are not registered.
+    source: Option<Arc<dyn ActivitySource>>,
+    /// What runs instances of workflows that are not registered.
+    any_workflow: Option<Arc<WorkflowDefinition>>,
+}
+
+/// Activities that come and go while the program runs, such as executables in a folder.
+///
+/// A call of an activity that is not there waits, as a call of one that is not registered does.
+/// When something has come, the engine is to be told, so that it looks for what waits.
+pub trait ActivitySource: fmt::Debug + Send + Sync {
+    /// The activity of this name, if it is there now. The engine asks for every call, on its own
+    /// thread: this must not wait for anything.
+    fn find(&self, name: &str) -> Option<Arc<ActivityDefinition>>;
+
+    /// The names of all that are there now.
+    fn names(&self) -> Vec<String>;
 }
 
 type AttemptFuture = Pin<Box<dyn Future<Output = Result<Payload, Failure>> + Send>>;
@@ -122,19 +139,37 @@ impl Registry {
         }
     }
 
+    /// Has activities that are not registered looked for here.
+    pub fn find_activities_in(&mut self, source: Arc<dyn ActivitySource>) {
+        self.source = Some(source);
+    }
+
+    /// Has instances of all workflows that are not registered run by this one. It is for
+    /// interpreters: what is to be done is in the argument, and the name is for people.
+    pub fn run_any_workflow_by(&mut self, definition: WorkflowDefinition) {
+        self.any_workflow = Some(Arc::new(definition));
+    }
+
     /// The activity of this name.
-    pub fn activity(&self, name: &str) -> Option<&Arc<ActivityDefinition>> {
-        self.activities.get(name)
+    pub fn activity(&self, name: &str) -> Option<Arc<ActivityDefinition>> {
+        let found = || self.source.as_ref()?.find(name);
+        self.activities.get(name).cloned().or_else(found)
     }
 
     /// The newest version of the workflow of this name.
     pub fn workflow(&self, name: &str) -> Option<&Arc<WorkflowDefinition>> {
-        self.workflows.get(name)?.last_key_value().map(|(_, newest)| newest)
+        match self.workflows.get(name) {
+            Some(versions) => versions.last_key_value().map(|(_, newest)| newest),
+            None => self.any_workflow.as_ref(),
+        }
     }
 
     /// The workflow of this name in this version.
     pub fn workflow_version(&self, name: &str, version: u32) -> Option<&Arc<WorkflowDefinition>> {
-        self.workflows.get(name)?.get(&version)
+        match self.workflows.get(name) {
+            Some(versions) => versions.get(&version),
+            None => self.any_workflow.as_ref().filter(|any| any.version == version),
+        }
     }
 
     /// The activities that bound how many of their attempts run at once.
@@ -145,9 +180,10 @@ impl Registry {
         self.activities.iter().filter_map(limit).collect()
     }
 
-    /// The names of all activities.
+    /// The names of all activities, also of those that are there now and were not registered.
     pub fn activity_names(&self) -> Arc<[String]> {
-        self.activities.keys().cloned().collect()
+        let found = self.source.iter().flat_map(|source| source.names());
+        self.activities.keys().cloned().chain(found).collect()
     }
 
     /// The names of all workflows, sorted; without those that we add ourselves.

@@ -220,6 +220,9 @@ pub struct Progress {
     /// True when the workflow gave the call up and waits to hear how it ended.
     #[serde(skip_serializing_if = "is_false")]
     pub cancelled: bool,
+    /// True when the process that last looked for its activity did not find it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub unregistered: bool,
 }
 
 fn is_false(flag: &bool) -> bool {

@@ -35,6 +35,8 @@ mod engine;
 mod failures;
 #[path = "../../testing/tests/first.rs"]
 mod first;
+#[path = "../../testing/tests/found_later.rs"]
+mod found_later;
 #[path = "../../testing/tests/heartbeats.rs"]
 mod heartbeats;
 #[path = "../../testing/tests/limits.rs"]

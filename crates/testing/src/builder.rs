@@ -7,7 +7,7 @@ use resurgam::retry::RetryPolicy;
 use resurgam::sqlite::{Setup, rusqlite};
 use resurgam::{Activity, Constructor, Failure, Parts, SqliteOptions, Workflow};
 use resurgam_core::Payload;
-use resurgam_sdk::{ActivityContext, ActivityDefinition, WorkflowDefinition};
+use resurgam_sdk::{ActivityContext, ActivityDefinition, ActivitySource, WorkflowDefinition};
 use resurgam_store::Store;
 use resurgam_worker::Options;
 use serde_json::Value;
@@ -68,6 +68,19 @@ impl TestBuilder {
     pub fn workflow_definition(mut self, definition: WorkflowDefinition) -> Self {
         let added = self.parts.registry.add_workflow_definition(definition);
         self.parts.note(added);
+        self
+    }
+
+    /// Has instances of all workflows that are not registered run by this one.
+    pub fn any_workflow(mut self, definition: WorkflowDefinition) -> Self {
+        self.parts.registry.run_any_workflow_by(definition);
+        self
+    }
+
+    /// Has activities that are not registered looked for in a place where they come and go. Their
+    /// attempts are not counted.
+    pub fn activities_in(mut self, source: Arc<dyn ActivitySource>) -> Self {
+        self.parts.registry.find_activities_in(source);
         self
     }
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use resurgam_core::duration::Human;
 use resurgam_core::turn::panic_message;
-use resurgam_core::{CallKey, Failure, Kind, Payload};
+use resurgam_core::{CallKey, Failure, Kind, Payload, Timestamp};
 use resurgam_sdk::{ActivityContext, ActivityDefinition, Attempt, States};
 use resurgam_store::Standing;
 use resurgam_store::rows::Heartbeat;
@@ -178,7 +178,8 @@ async fn run(spec: Spec, host: Arc<Host>, clock: Arc<dyn Clock>, mailbox: Mailbo
     let Spec { call, token, limits, grace, .. } = spec;
     let too_long = too_long(limits.time, &*clock);
     let too_silent = too_silent(limits.silence, &host, &*clock);
-    let mut code = Box::pin(caught(spec, host.clone(), mailbox.clone()));
+    let deadline = limits.time.map(|limit| clock.now().saturating_add(limit.left));
+    let mut code = Box::pin(caught(spec, deadline, host.clone(), mailbox.clone()));
     let report = |result| mailbox.send(Message::AttemptEnded { call, token, result });
     // What is done, or said, at the last moment is in time: the code comes first.
     let (failure, busy) = tokio::select! {
@@ -242,7 +243,12 @@ fn too_silent<'a>(
 }
 
 /// The activity's code, with panics turned into failures.
-async fn caught(spec: Spec, host: Arc<Host>, mailbox: Mailbox) -> Result<Payload, Failure> {
+async fn caught(
+    spec: Spec,
+    deadline: Option<Timestamp>,
+    host: Arc<Host>,
+    mailbox: Mailbox,
+) -> Result<Payload, Failure> {
     let Spec { call, token, number, instance, activity, input, last_heartbeat, .. } = spec;
     let (states, mut gate) = (spec.states, spec.gate);
     let name = activity.name.clone();
@@ -251,6 +257,7 @@ async fn caught(spec: Spec, host: Arc<Host>, mailbox: Mailbox) -> Result<Payload
         instance,
         activity: name,
         number,
+        deadline,
         last_heartbeat,
         states,
         host: host.clone(),

@@ -191,6 +191,11 @@ impl Handle {
         &self.registry
     }
 
+    /// Says that there may be activities now that were not there before.
+    pub fn activities_changed(&self) {
+        self.mailbox.send(Message::Request(Request::LookForWork));
+    }
+
     /// The time.
     pub fn now(&self) -> Timestamp {
         self.clock.now()

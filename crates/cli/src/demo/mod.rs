@@ -14,7 +14,6 @@ mod records;
 mod report;
 mod screen;
 mod shop;
-mod signals;
 mod trouble;
 mod view;
 
@@ -25,6 +24,7 @@ use std::time::{Duration, Instant};
 use resurgam::{Client, InstanceRow, Owner};
 
 use crate::exit::Exit;
+use crate::signals::Signals;
 use crate::style;
 use audit::Audit;
 use batch::Work;
@@ -33,7 +33,6 @@ use journal::Journal;
 use report::{Activity, Orders, Report, Tally, count};
 use screen::Screen;
 use shop::Shop;
-use signals::Signals;
 use trouble::Trouble;
 use view::View;
 

@@ -2,7 +2,6 @@
 //! happens where nobody could redraw, or nothing.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use super::order::MAX_ATTEMPTS;
 use super::report;
 use super::view::{Open, View};
 use crate::style::{FAINT, GOOD, STRONG, WARNING};
+use crate::terminal::{Part, painted, redrawn, size};
 
 /// The width of the bar.
 const BAR: usize = 20;
@@ -36,9 +36,6 @@ pub(super) struct Told {
     attempts: HashMap<u64, u32>,
     done: bool,
 }
-
-/// A part of a line in its colour.
-type Part = (Style, String);
 
 impl Screen {
     /// The screen that suits standard output.
@@ -66,7 +63,7 @@ impl Screen {
         match self {
             Screen::Silent => Ok(()),
             Screen::Live { since, drawn } => {
-                let lines = live(view, view.now.since(*since), size());
+                let lines = live(view, view.now.since(*since), size(io::stdout()));
                 let text = redrawn(*drawn, &lines);
                 *drawn = lines.len();
                 print(&text)
@@ -89,31 +86,6 @@ fn print(text: &str) -> io::Result<()> {
     let mut stdout = anstream::stdout().lock();
     stdout.write_all(text.as_bytes())?;
     stdout.flush()
-}
-
-/// Lines in place of those drawn before. Each is wiped behind its end and not before it is written,
-/// so that nothing flickers.
-fn redrawn(before: usize, lines: &[String]) -> String {
-    let mut text = String::new();
-    if before > 0 {
-        let _infallible = write!(text, "\x1b[{before}A\r");
-    }
-    for line in lines {
-        let _infallible = writeln!(text, "{line}\x1b[K");
-    }
-    text + "\x1b[J"
-}
-
-/// Columns and lines of the terminal.
-fn size() -> (usize, usize) {
-    #[cfg(unix)]
-    if let Ok(size) = rustix::termios::tcgetwinsize(io::stdout())
-        && size.ws_col > 0
-        && size.ws_row > 0
-    {
-        return (size.ws_col.into(), size.ws_row.into());
-    }
-    (80, 24)
 }
 
 /// The bar, a line for each order at work, as many as fit, and how many others there are.
@@ -194,18 +166,6 @@ fn trouble(row: &AttemptRow) -> String {
         (_, Some(failure)) => failure.to_string(),
         (outcome, None) => outcome.name().to_string(),
     }
-}
-
-/// A line that fits the terminal: one that wraps could not be redrawn.
-fn painted(parts: &[Part], width: usize) -> String {
-    let mut left = width.saturating_sub(1);
-    let mut text = String::new();
-    for (style, part) in parts {
-        let cut: String = part.chars().filter(|c| !c.is_control()).take(left).collect();
-        left -= cut.chars().count();
-        let _infallible = write!(text, "{style}{cut}{style:#}");
-    }
-    text
 }
 
 /// A line for each attempt that failed and each order that ended since the last look, by time.
@@ -323,11 +283,5 @@ mod tests {
             assert!(lines.len() < size.1.max(5), "{size:?}: {}", lines.len());
             assert!(lines.iter().all(|line| line.chars().count() < size.0.max(2)), "{lines:?}");
         }
-    }
-
-    #[test]
-    fn what_is_redrawn_covers_what_was_drawn() {
-        assert_eq!(redrawn(0, &["a".to_string()]), "a\x1b[K\n\x1b[J");
-        assert_eq!(redrawn(1, &[]), "\x1b[1A\r\x1b[J");
     }
 }

@@ -6,10 +6,10 @@ use resurgam_core::retry::dialect::Dialect;
 use resurgam_core::retry::lint::{self, Lint};
 use serde::Serialize;
 
-use super::Output;
 use super::complaint::{Complaint, Refusal, printable};
 use super::source::Loaded;
 use crate::exit::Exit;
+use crate::output::Output;
 use crate::style::{ERROR, GOOD, WARNING};
 
 /// What `--json` answers, for accepted and refused policies alike.

@@ -7,10 +7,10 @@ use resurgam_core::retry::dialect::{Dialect, Exported};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::Output;
 use super::complaint::printable;
 use super::source::Loaded;
 use crate::exit::Exit;
+use crate::output::Output;
 use crate::style::WARNING;
 
 /// A configuration as it is printed. Our own form keeps the order of its fields, the most

@@ -5,11 +5,11 @@
 
 mod answer;
 mod check;
-mod complaint;
+pub(crate) mod complaint;
 mod convert;
 mod eval;
 mod explain;
-mod locate;
+pub(crate) mod locate;
 mod outlook;
 mod source;
 mod svg;
@@ -27,6 +27,7 @@ use resurgam_core::retry::dialect::Dialect;
 use resurgam_core::retry::json_schema;
 
 use crate::exit::{self, Exit};
+use crate::output::Output;
 use complaint::Refusal;
 use source::Loaded;
 
@@ -99,25 +100,7 @@ pub(crate) struct Input {
     from: Dialect,
 }
 
-/// What a command prints and how it ends.
-#[derive(Debug)]
-pub(crate) struct Output {
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-    pub(crate) exit: Exit,
-}
-
 impl Output {
-    /// Text on standard output, all is well.
-    fn done(stdout: String) -> Self {
-        Output { stdout, stderr: String::new(), exit: Exit::Done }
-    }
-
-    /// One JSON value on standard output.
-    fn json(value: String, exit: Exit) -> Self {
-        Output { stdout: value + "\n", stderr: String::new(), exit }
-    }
-
     /// A refusal for people, or as one JSON value.
     fn refused(refusal: &Refusal, json: bool) -> serde_json::Result<Self> {
         if json {

@@ -186,7 +186,7 @@ fn help_and_version_are_there_and_the_exit_codes_are_documented() {
     for arguments in ["--help", "eval --help", "explain --help", "convert --help", "check --help"] {
         let ran = run(arguments);
         assert_eq!(ran.code, 0, "{arguments}");
-        assert!(ran.stdout.contains("Exit codes:\n  0  done\n"), "{arguments}: {}", ran.stdout);
+        assert!(ran.stdout.contains("Exit codes:\n  0    done\n"), "{arguments}: {}", ran.stdout);
     }
     let version =
         std::process::Command::new(env!("CARGO_BIN_EXE_resurgam")).arg("--version").output();

@@ -330,5 +330,6 @@ fn progress() -> Progress {
         first_started: Some(at(i64::MIN)),
         previous_delay_ms: Some(u64::MAX),
         cancelled: true,
+        unregistered: true,
     }
 }

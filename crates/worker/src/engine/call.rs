@@ -7,6 +7,7 @@ use resurgam_core::command::ActivityCall;
 use resurgam_core::event::{ActivityCompleted, ActivityFailed};
 use resurgam_core::retry::{self, Decision, Reason, State, StopWhy};
 use resurgam_core::{CallKey, EventKind, Failure, Kind, Payload, Timestamp};
+use resurgam_sdk::ActivityDefinition;
 use resurgam_store::rows::{AttemptOutcome, AttemptRow, Claim, Heartbeat, Progress, TaskRow};
 use resurgam_store::{Step, TaskWrite};
 
@@ -110,7 +111,7 @@ impl Engine {
         draft: &mut Draft,
     ) -> Result<(), String> {
         let (step, effects) = (&mut draft.step, &mut draft.effects);
-        let definition = self.registry.activity(&call.name).cloned();
+        let definition = self.registry.activity(&call.name);
         let policy = self.policies.resolve(definition.as_deref(), &call)?;
         let queue = call.queue().to_string();
         let mut task = TaskRow {
@@ -124,7 +125,12 @@ impl Engine {
             wake_at: now,
             deadline_at: None,
             claim: None,
-            progress: Progress { v: 1, first_scheduled: Some(now), ..Progress::default() },
+            progress: Progress {
+                v: 1,
+                first_scheduled: Some(now),
+                unregistered: definition.is_none(),
+                ..Progress::default()
+            },
             heartbeat: None,
         };
         if self.outbox.is_new_policy(&policy.row.hash) {
@@ -150,6 +156,7 @@ impl Engine {
     fn claim(&self, task: &mut TaskRow, now: Timestamp) {
         task.attempt = task.attempt.saturating_add(1);
         task.progress.first_started.get_or_insert(now);
+        task.progress.unregistered = false;
         task.deadline_at = None;
         task.claim =
             Some(Claim { node: self.node.clone(), token: fastrand::u64(1..), started_at: now });
@@ -205,20 +212,21 @@ impl Engine {
             self.take_claim_back(key);
             return self.call_ran_out_of_time(key);
         }
+        let Some(activity) = self.registry.activity(&call.task.name) else {
+            // It was there when the attempt was claimed, and may come again.
+            call.task.progress.unregistered = true;
+            return self.hand_back(key);
+        };
         if let Some(mut call) = self.calls.remove(&key) {
-            self.run_attempt(&mut call);
+            self.run_attempt(&mut call, activity);
             self.calls.insert(key, call);
         }
     }
 
     /// Runs the attempt that a call is claimed for.
-    pub(super) fn run_attempt(&mut self, call: &mut HotCall) {
+    pub(super) fn run_attempt(&mut self, call: &mut HotCall, activity: Arc<ActivityDefinition>) {
         let now = self.clock.now();
-        let (Some(activity), Some(claim)) =
-            (self.registry.activity(&call.task.name), &call.task.claim)
-        else {
-            return;
-        };
+        let Some(claim) = &call.task.claim else { return };
         metrics::counter!("resurgam.attempts").increment(1);
         tracing::debug!(instance = %call.instance, activity = %call.task.name,
             attempt = call.task.attempt, "attempt begins");
@@ -231,7 +239,7 @@ impl Engine {
             token: claim.token,
             number: call.task.attempt,
             instance: call.instance.clone(),
-            activity: activity.clone(),
+            activity,
             input: call.input.clone(),
             last_heartbeat: call.task.heartbeat.as_ref().map(|told| told.details.clone()),
             limits: limits(call, now),

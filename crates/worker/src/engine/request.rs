@@ -32,6 +32,8 @@ pub(crate) enum Request {
     Wait { uid: Uid, reply: Reply<Outcome> },
     /// Write what somebody wants of a schedule; a new one is checked.
     Schedule { step: Box<Step>, is_new: bool, reply: Reply<()> },
+    /// Look for tasks that can be run now and could not before.
+    LookForWork,
     /// Answer when it is known whether this node works.
     Settle { reply: Reply<()> },
     /// Stop.
@@ -94,6 +96,10 @@ impl Engine {
                 reply.send(Ok(watch));
             }
             Request::Wait { uid, reply } => self.wait_for(uid, reply),
+            Request::LookForWork => {
+                self.due.rescan(self.clock.now());
+                self.look_for_shared();
+            }
             Request::Settle { reply } => self.settle(reply),
             Request::Stop { reply } => self.stop(reply),
         }

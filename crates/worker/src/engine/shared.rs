@@ -126,13 +126,15 @@ impl Engine {
 
     fn begin_shared(&mut self, loaded: TaskRecord) {
         let Some(mut call) = self.hot_call(loaded) else { return };
-        match self.slots.take_now(&call.task).filter(|_| self.may_begin()) {
-            Some(slot) if self.registry.activity(&call.task.name).is_some() => {
+        let activity = self.registry.activity(&call.task.name);
+        let slot = self.slots.take_now(&call.task).filter(|_| self.may_begin());
+        match (slot, activity) {
+            (Some(slot), Some(activity)) => {
                 call.slot = Some(slot);
-                self.run_attempt(&mut call);
+                self.run_attempt(&mut call, activity);
                 self.keep_away(call);
             }
-            slot => {
+            (slot, _) => {
                 slot.into_iter().for_each(|slot| self.slots.free(slot));
                 self.report(&mut call, Reported::NeverBegan, None);
             }

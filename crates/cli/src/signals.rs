@@ -1,41 +1,41 @@
-//! Ctrl-C and SIGTERM: the wish that the demo ends.
+//! Ctrl-C and SIGTERM: the wish that this process ends.
 
 use std::io;
 
 /// Listens from the moment it is made, so that no signal is missed.
 #[cfg(unix)]
 #[derive(Debug)]
-pub(super) struct Signals {
+pub(crate) struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
 }
 
 #[cfg(unix)]
 impl Signals {
-    pub(super) fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         let interrupt = signal(SignalKind::interrupt())?;
         Ok(Signals { interrupt, terminate: signal(SignalKind::terminate())? })
     }
 
-    /// Ready when somebody wants the demo to end.
-    pub(super) async fn wait(&mut self) {
+    /// Ready when somebody wants us to end.
+    pub(crate) async fn wait(&mut self) {
         tokio::select! { _ = self.interrupt.recv() => {}, _ = self.terminate.recv() => {} }
     }
 }
 
 #[cfg(not(unix))]
 #[derive(Debug)]
-pub(super) struct Signals;
+pub(crate) struct Signals;
 
 #[cfg(not(unix))]
 impl Signals {
-    pub(super) fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         Ok(Signals)
     }
 
-    /// Ready when somebody wants the demo to end.
-    pub(super) async fn wait(&mut self) {
+    /// Ready when somebody wants us to end.
+    pub(crate) async fn wait(&mut self) {
         if tokio::signal::ctrl_c().await.is_err() {
             // Nobody can be heard, so nobody wants it.
             std::future::pending::<()>().await;

@@ -1,0 +1,19 @@
+//! Executables as activities: `@charge(order=1)` is the file `charge` in a folder.
+//!
+//! The arguments go in as one JSON object on standard input, the result is what comes out, and the
+//! contract in full is in `docs/command-line.md`. The way of an attempt: [`folder`] finds the file,
+//! [`attempt`] runs it, [`process`] is the process group that it runs in, [`heartbeat`] hears its
+//! signs of life, [`output`] keeps what it prints within bounds, and [`answer`] says what became of
+//! it, which is all that can be decided without a process. [`launch`] sees to it that no action
+//! outlives us.
+
+mod answer;
+mod attempt;
+mod folder;
+mod heartbeat;
+pub(crate) mod launch;
+mod output;
+mod process;
+
+pub(crate) use attempt::{Drain, GRACE, Runner};
+pub(crate) use folder::Folder;

@@ -1,0 +1,162 @@
+//! `--db`: which database, and how it is opened.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use resurgam::{App, AppBuilder, Client};
+
+use crate::trouble::{Mistake, Trouble};
+
+/// The environment variable that says which database. Actions do not get it.
+pub(crate) const DB_VARIABLE: &str = "RESURGAM_DB";
+
+/// The option that all commands with a database have.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct DbArgs {
+    /// The database: sqlite:FILE or postgres://USER@HOST/NAME
+    #[arg(
+        long,
+        value_name = "URL",
+        env = DB_VARIABLE,
+        hide_env_values = true,
+        default_value = "sqlite:resurgam.db"
+    )]
+    db: String,
+}
+
+/// A database.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Database {
+    Sqlite(PathBuf),
+    /// Its address, which may hold a password.
+    Postgres(String),
+}
+
+impl DbArgs {
+    pub(crate) fn database(&self) -> Result<Database, Trouble> {
+        Database::parse(&self.db)
+    }
+
+    /// A client of whoever works on the database, now or later. The database must be there.
+    pub(crate) async fn client(&self) -> Result<Client, Trouble> {
+        self.database()?.client().await
+    }
+}
+
+impl Database {
+    fn parse(text: &str) -> Result<Self, Trouble> {
+        let refused = |message: &str, hint: String| {
+            Err(Trouble::Refused(vec![Mistake::new(message).hint(hint)]))
+        };
+        match text.split_once(':') {
+            Some(("sqlite", "")) => refused("--db: sqlite: names no file", forms()),
+            Some(("sqlite", file)) => Ok(Database::Sqlite(PathBuf::from(file))),
+            Some(("postgres" | "postgresql", _)) => Ok(Database::Postgres(text.to_string())),
+            // What it is might be a secret; what it begins with is none.
+            Some((scheme, _)) if !scheme.contains(['/', '\\', '.']) => {
+                refused(&format!("--db: {scheme}: is no kind of database that we know"), forms())
+            }
+            _ => refused("--db: the kind of database is missing", format!("{}", Written(text))),
+        }
+    }
+
+    /// Begins to work on the database, which is made when it is not there.
+    pub(crate) async fn app(&self, builder: AppBuilder) -> Result<App, Trouble> {
+        Ok(match self {
+            Database::Sqlite(file) => builder.sqlite(file).await?,
+            Database::Postgres(url) => builder.postgres(url).await?,
+        })
+    }
+
+    /// A client, which works on nothing itself.
+    pub(crate) async fn client(&self) -> Result<Client, Trouble> {
+        Ok(match self {
+            Database::Sqlite(file) if !file.exists() => {
+                let message = format!("there is no database {}", file.display());
+                let hint = "`resurgam run`, `start` and `worker` make one; --db names another";
+                return Err(Trouble::Refused(vec![Mistake::new(message).hint(hint)]));
+            }
+            Database::Sqlite(file) => Client::sqlite(file).await?,
+            Database::Postgres(url) => Client::postgres(url).await?,
+        })
+    }
+
+    /// A client, for which a database is made when there is none.
+    pub(crate) async fn new_client(&self) -> Result<Client, Trouble> {
+        match self {
+            Database::Sqlite(file) if !file.exists() => {
+                let app = self.app(App::builder().options(|options| options.work = false)).await?;
+                app.stop().await?;
+            }
+            _ => {}
+        }
+        self.client().await
+    }
+}
+
+fn forms() -> String {
+    "write sqlite:FILE or postgres://USER@HOST/NAME".to_string()
+}
+
+/// How a file name is to be written.
+struct Written<'a>(&'a str);
+
+impl fmt::Display for Written<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.contains("://") {
+            true => f.write_str(&forms()),
+            false => write!(f, "write sqlite:{}", self.0),
+        }
+    }
+}
+
+/// Where it is, without what must not be told.
+impl fmt::Display for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Database::Sqlite(file) => write!(f, "{}", file.display()),
+            Database::Postgres(url) => {
+                let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+                let rest = rest.split(['?', '#']).next().unwrap_or_default();
+                write!(f, "postgres://{}", rest.rsplit_once('@').map_or(rest, |(_, host)| host))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(text: &str) -> String {
+        let output = Database::parse(text).unwrap_err().output(false);
+        anstream::adapter::strip_str(&output.stderr).to_string()
+    }
+
+    #[test]
+    fn a_database_is_a_file_or_a_server() {
+        assert_eq!(Database::parse("sqlite:a.db").unwrap(), Database::Sqlite("a.db".into()));
+        let url = "postgresql://ada:hunter2@db.example.com:5432/orders?sslmode=require";
+        let server = Database::parse(url).unwrap();
+        assert_eq!(server, Database::Postgres(url.to_string()));
+        assert_eq!(server.to_string(), "postgres://db.example.com:5432/orders");
+    }
+
+    #[test]
+    fn what_is_no_database_is_refused_with_how_to_write_one() {
+        let forms = "write sqlite:FILE or postgres://USER@HOST/NAME";
+        assert_eq!(
+            refusal("a.db"),
+            "error: --db: the kind of database is missing; write sqlite:a.db\n"
+        );
+        assert_eq!(refusal("sqlite:"), format!("error: --db: sqlite: names no file; {forms}\n"));
+        let mysql = refusal("mysql://ada:hunter2@host/x");
+        assert!(mysql.contains("mysql: is no kind") && !mysql.contains("hunter2"), "{mysql}");
+    }
+}

@@ -1,0 +1,203 @@
+//! A file that can be run: a program as text, or a graph as JSON.
+
+mod difference;
+mod input;
+mod interpret;
+
+use std::path::{Path, PathBuf};
+
+use resurgam_core::config::{Problem, Problems};
+use resurgam_graph::Template;
+use resurgam_ir::{Dialect, Program};
+
+pub(crate) use difference::difference;
+pub(crate) use input::{Argument, InputArgs, key};
+pub(crate) use interpret::{Kind, any_workflow};
+
+use crate::actions::Folder;
+use crate::policy::locate;
+use crate::trouble::{Mistake, Trouble};
+
+/// The file, as all commands take it that read one.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct FileArgs {
+    /// A program (.rap) or a graph (JSON with nodes)
+    pub(crate) file: PathBuf,
+    /// The dialect of a program: rappel or waymark; guessed unless given
+    #[arg(long, value_name = "DIALECT", value_parser = dialect)]
+    pub(crate) dialect: Option<Dialect>,
+}
+
+fn dialect(name: &str) -> Result<Dialect, String> {
+    Dialect::named(name).ok_or_else(|| "write rappel or waymark".to_string())
+}
+
+/// A file that was read and makes sense.
+#[derive(Debug)]
+pub(crate) struct Source {
+    /// Its name, as it was given.
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+    text: String,
+    pub(crate) content: Content,
+}
+
+#[derive(Debug)]
+pub(crate) enum Content {
+    Program(Box<Program>),
+    Graph(Box<Template>),
+}
+
+impl FileArgs {
+    /// Reads the file. The error has everything that is wrong with it.
+    pub(crate) fn read(&self) -> Result<Source, Trouble> {
+        let name = self.file.display().to_string();
+        let text = read_text(&self.file)?;
+        let content = match is_graph(&self.file, &text) {
+            true => Content::Graph(Box::new(graph(&name, &text)?)),
+            false => Content::Program(Box::new(program(&name, &text, self.dialect)?)),
+        };
+        Ok(Source { name, path: self.file.clone(), text, content })
+    }
+}
+
+/// The text of a file.
+pub(crate) fn read_text(file: &Path) -> Result<String, Trouble> {
+    std::fs::read_to_string(file).map_err(|error| {
+        let name = file.display().to_string();
+        Trouble::Refused(vec![Mistake::new(format!("read the file: {error}")).in_file(&name)])
+    })
+}
+
+/// A `.rap` file is a program; JSON with nodes is a graph, and so is what wants to be JSON.
+fn is_graph(file: &Path, text: &str) -> bool {
+    let extension = file.extension().and_then(|extension| extension.to_str());
+    match extension {
+        Some("rap") => false,
+        Some("json") => true,
+        _ => serde_json::from_str(text).is_ok_and(|value| Template::is_meant(&value)),
+    }
+}
+
+fn program(name: &str, text: &str, dialect: Option<Dialect>) -> Result<Program, Trouble> {
+    Program::read(name, text, dialect).map_err(|errors| program_errors(&errors))
+}
+
+/// The errors of a program.
+pub(crate) fn program_errors(errors: &resurgam_ir::Errors) -> Trouble {
+    let mistake = |error: resurgam_ir::Error| Mistake {
+        text: Some(format!("{error}\n")),
+        file: Some(error.file),
+        line: Some(error.line),
+        column: Some(error.column),
+        source: Some(error.source),
+        message: error.message,
+        hint: error.hint,
+        path: None,
+    };
+    Trouble::Refused(errors.iter().map(mistake).collect())
+}
+
+/// Reads a graph.
+pub(crate) fn graph(name: &str, text: &str) -> Result<Template, Trouble> {
+    if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(text) {
+        let start: usize =
+            text.split_inclusive('\n').take(error.line().max(1) - 1).map(str::len).sum();
+        let place = start + error.column().saturating_sub(1);
+        let mut mistake = Mistake::new(format!("this is not JSON: {error}")).in_file(name);
+        mistake.path = Some(String::new());
+        return Err(Trouble::Refused(vec![mistake.at(text, &(place..place + 1))]));
+    }
+    Template::parse(text).map_err(|problems| refused(name, text, problems.iter()))
+}
+
+/// Problems of a graph, with their places in the file.
+fn refused<'a>(name: &str, text: &str, problems: impl Iterator<Item = &'a Problem>) -> Trouble {
+    let places = locate::json(text).root;
+    let mistake = |problem: &Problem| {
+        let mut mistake = Mistake::new(&problem.message).in_file(name);
+        mistake.path = Some(problem.path.clone());
+        mistake.at(text, places.find(&problem.path))
+    };
+    Trouble::Refused(problems.map(mistake).collect())
+}
+
+/// Problems of what a graph is started with, which is not in the file.
+fn refused_start(problems: &Problems) -> Trouble {
+    let mistake = |problem: &Problem| Mistake {
+        path: Some(problem.path.clone()),
+        ..Mistake::new(match problem.path.as_str() {
+            "" => problem.message.clone(),
+            path => format!("{path}: {}", problem.message),
+        })
+    };
+    Trouble::Refused(problems.iter().map(mistake).collect())
+}
+
+impl Source {
+    /// The name of the workflow: the file's, without its ending.
+    pub(crate) fn workflow(&self) -> String {
+        let stem = self.path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        stem.filter(|stem| !stem.is_empty()).unwrap_or_else(|| "program".to_string())
+    }
+
+    /// What is odd about the file, for people.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        match &self.content {
+            Content::Program(_) => Vec::new(),
+            Content::Graph(template) => warnings(template.warnings()),
+        }
+    }
+
+    /// The actions that it calls that are not there, each with its place.
+    pub(crate) fn missing_actions(&self, folder: Option<&Folder>) -> Result<(), Trouble> {
+        let lacks = |name: &str| match folder {
+            Some(folder) => folder.lacks(name),
+            None => Some("there is no folder of actions".to_string()),
+        };
+        let mistakes: Vec<Mistake> = match &self.content {
+            Content::Program(program) => {
+                let actions = program.actions().into_iter();
+                actions
+                    .filter_map(|action| self.missing_action(&action, lacks(&action.name)?))
+                    .collect()
+            }
+            Content::Graph(template) => {
+                let places = locate::json(&self.text).root;
+                let nodes = template.graph().nodes.iter().enumerate();
+                let missing = nodes.filter_map(|(i, node)| {
+                    let path = format!("nodes[{i}].node_name");
+                    let message =
+                        format!("node {} cannot run: {}", node.node_name, lacks(&node.node_name)?);
+                    let mut mistake = Mistake::new(message).in_file(&self.name);
+                    mistake.path = Some(path.clone());
+                    Some(mistake.hint(HOW).at(&self.text, places.find(&path)))
+                });
+                missing.collect()
+            }
+        };
+        if mistakes.is_empty() { Ok(()) } else { Err(Trouble::Refused(mistakes)) }
+    }
+
+    fn missing_action(&self, action: &resurgam_ir::ActionUse, lacks: String) -> Option<Mistake> {
+        let message = format!("action @{} cannot run: {lacks}", action.name);
+        let start: usize =
+            self.text.split_inclusive('\n').take(action.line.max(1) - 1).map(str::len).sum();
+        let line = &self.text[start.min(self.text.len())..];
+        let before: usize = line.chars().take(action.column - 1).map(char::len_utf8).sum();
+        let place = start + before..start + before + action.name.len();
+        Some(Mistake::new(message).in_file(&self.name).hint(HOW).at(&self.text, &place))
+    }
+}
+
+/// What to do about a missing action.
+const HOW: &str = "--actions names the folder, --wait-for-actions waits for it to come";
+
+/// Warnings as lines.
+pub(crate) fn warnings(problems: &[Problem]) -> Vec<String> {
+    let line = |problem: &Problem| match problem.path.as_str() {
+        "" => problem.message.clone(),
+        path => format!("{path}: {}", problem.message),
+    };
+    problems.iter().map(line).collect()
+}

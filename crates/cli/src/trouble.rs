@@ -1,0 +1,153 @@
+//! Why a command did not do what was asked, for people and for programs.
+//!
+//! What somebody has to change is refused, with every mistake at once and its place where there is
+//! one; everything else has failed.
+
+use std::io;
+use std::ops::Range;
+
+use serde::Serialize;
+
+use crate::exit::Exit;
+use crate::form::{Form, line};
+use crate::output::Output;
+use crate::policy::complaint::{Complaint, printable};
+use crate::style;
+
+/// Why a command did not do what was asked.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// Somebody has to change the input: exit code 2.
+    Refused(Vec<Mistake>),
+    /// Something else went wrong: exit code 1.
+    Failed(String),
+}
+
+/// One thing that is wrong with the input. Without a place, it is about the command line.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Mistake {
+    pub(crate) file: Option<String>,
+    pub(crate) line: Option<usize>,
+    pub(crate) column: Option<usize>,
+    /// The line of the file.
+    pub(crate) source: Option<String>,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+    /// The way to the value, in a graph.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) path: Option<String>,
+    /// The same for people, where that takes more than a sentence.
+    #[serde(skip)]
+    pub(crate) text: Option<String>,
+}
+
+impl Mistake {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Mistake { message: message.into(), ..Mistake::default() }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub(crate) fn in_file(mut self, file: &str) -> Self {
+        self.file = Some(file.to_string());
+        self
+    }
+
+    /// The same with a place in the text of the file.
+    pub(crate) fn at(mut self, text: &str, span: &Range<usize>) -> Self {
+        let file = self.file.clone().unwrap_or_default();
+        let message = match &self.hint {
+            Some(hint) => format!("{}; {hint}", self.message),
+            None => self.message.clone(),
+        };
+        let complaint = Complaint::new(&file, message).at(text, span);
+        (self.line, self.column) = (complaint.spot.line, complaint.spot.column);
+        let line = self.line.and_then(|line| text.lines().nth(line - 1));
+        self.source = line.map(str::to_string);
+        self.text = Some(complaint.to_text());
+        self
+    }
+
+    fn to_text(&self) -> String {
+        if let Some(text) = &self.text {
+            return text.clone();
+        }
+        let file = self.file.as_ref().map(|file| format!("{}: ", printable(file)));
+        let hint = self.hint.as_ref().map(|hint| format!("; {}", printable(hint)));
+        format!(
+            "{0}error:{0:#} {1}{2}{3}\n",
+            style::ERROR,
+            file.unwrap_or_default(),
+            printable(&self.message),
+            hint.unwrap_or_default()
+        )
+    }
+}
+
+impl Trouble {
+    /// One mistake on the command line.
+    pub(crate) fn refused(message: impl Into<String>) -> Self {
+        Trouble::Refused(vec![Mistake::new(message)])
+    }
+
+    /// What is printed about it.
+    pub(crate) fn output(self, json: bool) -> Output {
+        let (mistakes, exit) = match self {
+            Trouble::Refused(mistakes) => (mistakes, Exit::BadInput),
+            Trouble::Failed(message) => (vec![Mistake::new(message)], Exit::Unexpected),
+        };
+        if json {
+            return Output::json(line(&Form::default().with("errors", mistakes)), exit);
+        }
+        let text: Vec<String> = mistakes.iter().map(Mistake::to_text).collect();
+        Output { stdout: String::new(), stderr: text.join("\n"), exit }
+    }
+}
+
+/// What the engine refuses is for the caller to change; what the store refuses is not.
+impl From<resurgam::Error> for Trouble {
+    fn from(error: resurgam::Error) -> Self {
+        let refused = error.is_unknown()
+            || error.is_closed()
+            || error.is_already_exists()
+            || error.is_too_large()
+            || error.is_full();
+        match refused {
+            true => Trouble::refused(error.to_string()),
+            false => Trouble::Failed(error.to_string()),
+        }
+    }
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Trouble::Failed(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistake_is_one_json_value_with_all_its_fields_for_programs() {
+        let mistake = Mistake::new("wrong").in_file("a.json").at("{\n  1", &(4..5));
+        let output = Trouble::Refused(vec![mistake]).output(true);
+        assert_eq!(
+            output.stdout,
+            "{\"errors\":[{\"file\":\"a.json\",\"line\":2,\"column\":3,\"source\":\"  1\",\
+             \"message\":\"wrong\",\"hint\":null}]}\n"
+        );
+        assert_eq!((output.exit, output.stderr.as_str()), (Exit::BadInput, ""));
+    }
+
+    #[test]
+    fn what_failed_is_told_from_what_was_refused() {
+        let failed = Trouble::Failed("the disk is full".to_string()).output(false);
+        let text = anstream::adapter::strip_str(&failed.stderr).to_string();
+        assert_eq!((failed.exit, text.as_str()), (Exit::Unexpected, "error: the disk is full\n"));
+    }
+}

@@ -1,0 +1,89 @@
+//! `resurgam list`: instances, the newest first.
+
+use comfy_table::{Table, presets};
+use resurgam::{Client, InstanceFilter, InstanceRow, Status, Timestamp};
+use resurgam_core::duration::Human;
+
+use super::forms;
+use crate::database::DbArgs;
+use crate::exit::Exit;
+use crate::form::{Form, line};
+use crate::output::Output;
+use crate::policy::complaint::printable;
+use crate::trouble::Trouble;
+
+/// List instances, the newest first
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Only of this status: running, completed, failed, cancelled or blocked; more than once for
+    /// several
+    #[arg(long, value_name = "STATUS", value_parser = status)]
+    status: Vec<Status>,
+    /// Only of this workflow: the file's name without its ending
+    #[arg(long, value_name = "NAME")]
+    workflow: Option<String>,
+    /// Only those with an action that waits to be tried again
+    #[arg(long)]
+    retrying: bool,
+    /// At most this many
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    limit: u32,
+    #[command(flatten)]
+    db: DbArgs,
+    /// Print one JSON value
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+fn status(name: &str) -> Result<Status, String> {
+    Status::named(name)
+        .ok_or_else(|| "write running, completed, failed, cancelled or blocked".to_string())
+}
+
+impl Args {
+    pub(super) async fn run(self) -> Result<Output, Trouble> {
+        let client = self.db.client().await?;
+        let filter = InstanceFilter {
+            status: self.status,
+            workflow: self.workflow,
+            retrying: self.retrying,
+            limit: self.limit as usize,
+            ..InstanceFilter::default()
+        };
+        let rows = client.list(filter).await?;
+        Ok(match self.json {
+            true => {
+                let list: Vec<Form> = rows.iter().map(forms::instance).collect();
+                Output::json(line(&list), Exit::Done)
+            }
+            false => Output::done(text(&client, &rows)),
+        })
+    }
+}
+
+fn text(client: &Client, rows: &[InstanceRow]) -> String {
+    if rows.is_empty() {
+        return "no instances\n".to_string();
+    }
+    let now = client.handle().now();
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["ID", "WORKFLOW", "STATUS", "AGE", ""]);
+    for row in rows {
+        let note = row.error.as_deref().unwrap_or_default();
+        table.add_row([
+            printable(&row.id),
+            printable(&row.workflow),
+            row.status.name().to_string(),
+            age(row.created_at, now),
+            printable(note),
+        ]);
+    }
+    table.to_string() + "\n"
+}
+
+/// How long ago, as people say it.
+pub(super) fn age(at: Timestamp, now: Timestamp) -> String {
+    let seconds = now.since(at).as_secs();
+    Human(std::time::Duration::from_secs(seconds)).to_string()
+}

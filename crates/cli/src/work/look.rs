@@ -1,0 +1,215 @@
+//! `resurgam show`, `history` and `attempts`: one instance.
+
+use std::fmt::Write as _;
+
+use resurgam::{AttemptRow, Client, Description, Error, PendingCall, Status, Timestamp, WaitsFor};
+use resurgam_core::Event;
+
+use super::screen::{number, tenths, trouble};
+use super::{forms, list};
+use crate::database::DbArgs;
+use crate::exit::Exit;
+use crate::form::{Form, line};
+use crate::output::Output;
+use crate::policy::complaint::printable;
+use crate::style::{FAINT, STRONG, WARNING};
+use crate::trouble::Trouble;
+
+/// Show an instance and what it waits for
+#[derive(Debug, clap::Args)]
+pub(crate) struct ShowArgs {
+    #[command(flatten)]
+    of: Of,
+    /// Print one JSON value
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// Print the history of an instance
+///
+/// For people, with the attempts that did not succeed between the events. As JSON the events only,
+/// unless --attempts is given.
+#[derive(Debug, clap::Args)]
+pub(crate) struct HistoryArgs {
+    #[command(flatten)]
+    of: Of,
+    /// With the attempts that did not succeed, by time; their `seq` is null
+    #[arg(long)]
+    attempts: bool,
+    /// Print one JSON value
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// Print the attempts of an instance that did not succeed
+#[derive(Debug, clap::Args)]
+pub(crate) struct AttemptsArgs {
+    #[command(flatten)]
+    of: Of,
+    /// Print one JSON value
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct Of {
+    /// The instance
+    id: String,
+    #[command(flatten)]
+    db: DbArgs,
+}
+
+impl Of {
+    /// The instance, which must be there.
+    async fn describe(&self) -> Result<(Client, Description), Trouble> {
+        let client = self.db.client().await?;
+        let found = client.describe(&self.id).await?;
+        let found = found.ok_or_else(|| Error::no_instance(&format!("look at {}", self.id)))?;
+        Ok((client, found))
+    }
+}
+
+impl ShowArgs {
+    pub(super) async fn run(self) -> Result<Output, Trouble> {
+        let (client, found) = self.of.describe().await?;
+        let Description { instance, pending, unread } = &found;
+        if self.json {
+            let form = forms::described(instance, pending, unread);
+            return Ok(Output::json(line(&form), Exit::Done));
+        }
+        Ok(Output::done(shown(&found, client.handle().now(), client.owner().await?.is_some())))
+    }
+}
+
+fn shown(found: &Description, now: Timestamp, has_worker: bool) -> String {
+    let Description { instance, pending, unread } = found;
+    let mut out = String::new();
+    let mut tell = |name: &str, value: &str| {
+        let _infallible = writeln!(out, "{FAINT}{name:<10}{FAINT:#} {}", printable(value));
+    };
+    tell("id", &instance.id);
+    tell("workflow", &instance.workflow);
+    tell("status", instance.status.name());
+    if let Some(error) = &instance.error {
+        tell("error", error);
+    }
+    tell("started", &format!("{} ago", list::age(instance.created_at, now)));
+    if let Some(closed) = instance.closed_at {
+        let took = tenths(closed.since(instance.created_at));
+        tell("closed", &format!("{} ago, after {took}", list::age(closed, now)));
+    }
+    tell("input", &forms::input(instance).to_string());
+    if let Some(outcome) = &instance.outcome {
+        let name = if instance.status == Status::Completed { "result" } else { "failure" };
+        tell(name, outcome.as_str());
+    }
+    if !unread.is_empty() {
+        tell("unread", &unread.join(", "));
+    }
+    if !pending.is_empty() && !has_worker {
+        tell("worker", "none: nobody works on the database");
+    }
+    for call in pending {
+        out.push_str(&pending_call(call, now));
+    }
+    out
+}
+
+/// A call that is not finished: what it does, why it waits, what went wrong last.
+fn pending_call(call: &PendingCall, now: Timestamp) -> String {
+    let name = printable(&call.activity);
+    let state = match (call.next_due, call.waits_for) {
+        (None, _) => {
+            let time = tenths(now.since(call.started_at.unwrap_or(now)));
+            format!("{} runs, for {time}", number(call, call.attempt))
+        }
+        (_, Some(WaitsFor::Unregistered)) => {
+            format!("waits for its executable: the worker has no action {name}")
+        }
+        (Some(due), _) if due <= now => {
+            let late = tenths(now.since(due));
+            format!("{} is due since {late}, and waits for a slot", number(call, call.attempt + 1))
+        }
+        (Some(due), _) => {
+            let wait = tenths(due.since(now));
+            format!("{} is due in {wait}", number(call, call.attempt + 1))
+        }
+    };
+    let mut out = format!("\n{STRONG}{name}{STRONG:#} #{}: {state}\n", call.seq);
+    if let Some(row) = &call.last {
+        let ago = list::age(row.ended_at, now);
+        let (what, why) = (printable(&trouble(row)), printable(&row.why));
+        let _infallible = writeln!(
+            out,
+            "  {WARNING}attempt {}{WARNING:#}, {ago} ago: {what} ({why})",
+            row.attempt
+        );
+    }
+    if let Some(told) = &call.heartbeat {
+        let ago = list::age(told.at, now);
+        let details = printable(told.details.as_str());
+        let _infallible = writeln!(out, "  heartbeat, {ago} ago: {details}");
+    }
+    out
+}
+
+impl HistoryArgs {
+    pub(super) async fn run(self) -> Result<Output, Trouble> {
+        let (client, found) = self.of.describe().await?;
+        let id = &found.instance.id;
+        if !self.json {
+            let text = client.history(id).await?.unwrap_or_default();
+            let lines = text.lines().map(|line| printable(line) + "\n");
+            return Ok(Output::done(lines.collect()));
+        }
+        let events = client.events(id).await?;
+        let attempts = match self.attempts {
+            true => client.attempts(id).await?,
+            false => Vec::new(),
+        };
+        Ok(Output::json(line(&merged(&events, &attempts)), Exit::Done))
+    }
+}
+
+/// Events with the attempts that ended before them, each after the event that scheduled its call.
+fn merged(events: &[Event], attempts: &[AttemptRow]) -> Vec<Form> {
+    let mut attempts = attempts.iter().peekable();
+    let mut list = Vec::new();
+    for event in events {
+        let before = |row: &&AttemptRow| row.ended_at <= event.at && event.seq > row.call.seq;
+        while let Some(row) = attempts.next_if(before) {
+            list.push(forms::attempt_in_history(row));
+        }
+        list.push(forms::event(event));
+    }
+    list.extend(attempts.map(forms::attempt_in_history));
+    list
+}
+
+impl AttemptsArgs {
+    pub(super) async fn run(self) -> Result<Output, Trouble> {
+        let (client, found) = self.of.describe().await?;
+        let rows = client.attempts(&found.instance.id).await?;
+        if self.json {
+            let list: Vec<Form> = rows.iter().map(forms::attempt).collect();
+            return Ok(Output::json(line(&list), Exit::Done));
+        }
+        let since = found.instance.created_at;
+        Ok(Output::done(rows.iter().map(|row| attempt_line(row, since)).collect()))
+    }
+}
+
+fn attempt_line(row: &AttemptRow, since: Timestamp) -> String {
+    let at = tenths(row.ended_at.since(since));
+    let next = row
+        .delay_ms
+        .map(|delay| format!("; again in {}", tenths(std::time::Duration::from_millis(delay))));
+    let (name, what) = (printable(&row.name), printable(&trouble(row)));
+    let AttemptRow { call, attempt, outcome, why, .. } = row;
+    let (outcome, next) = (outcome.name(), next.unwrap_or_default());
+    format!(
+        "+{at} {name}#{} attempt {attempt} {outcome}: {what}{next} ({})\n",
+        call.seq,
+        printable(why)
+    )
+}

@@ -1,0 +1,121 @@
+//! The commands that run files and look at what runs: arguments in, [`Output`] out.
+//!
+//! Everything happens on one thread: the work is done by other processes, and the kernel ends those
+//! with the thread that started them (see `actions/process.rs`).
+
+mod ended;
+mod files;
+mod forms;
+mod list;
+mod look;
+mod metrics;
+mod node;
+mod run;
+mod screen;
+mod tell;
+mod wait;
+mod watch;
+mod worker;
+
+use std::io;
+
+use clap::Subcommand;
+
+use crate::exit;
+use crate::output::Output;
+use crate::trouble::Trouble;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    #[command(after_help = exit::HELP)]
+    Run(run::RunArgs),
+    #[command(after_help = exit::HELP)]
+    Start(run::StartArgs),
+    #[command(after_help = exit::HELP)]
+    Worker(worker::Args),
+    #[command(after_help = exit::HELP)]
+    Signal(tell::SignalArgs),
+    #[command(after_help = exit::HELP)]
+    Cancel(tell::CancelArgs),
+    #[command(after_help = exit::HELP)]
+    List(list::Args),
+    #[command(after_help = exit::HELP)]
+    Show(look::ShowArgs),
+    #[command(after_help = exit::HELP)]
+    History(look::HistoryArgs),
+    #[command(after_help = exit::HELP)]
+    Attempts(look::AttemptsArgs),
+    #[command(after_help = exit::HELP)]
+    Watch(watch::Args),
+    #[command(after_help = exit::HELP)]
+    Fmt(files::FmtArgs),
+    #[command(after_help = exit::HELP)]
+    Check(files::CheckArgs),
+    /// Check graphs
+    #[command(subcommand, after_help = exit::HELP)]
+    Graph(files::GraphCommand),
+    /// Keys for the secrets of graphs
+    #[command(subcommand, after_help = exit::HELP)]
+    Secrets(files::SecretsCommand),
+}
+
+/// Runs a command. The error is one of setting up this process.
+pub(crate) fn run(command: Command) -> io::Result<Output> {
+    let json = command.json();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let ended = runtime.block_on(command.run());
+    // What is still being read in the background is nobody's concern any more.
+    runtime.shutdown_background();
+    Ok(ended.unwrap_or_else(|trouble| trouble.output(json)))
+}
+
+impl Command {
+    async fn run(self) -> Result<Output, Trouble> {
+        match self {
+            Command::Run(args) => args.run().await,
+            Command::Start(args) => args.run().await,
+            Command::Worker(args) => args.run().await,
+            Command::Signal(args) => args.run().await,
+            Command::Cancel(args) => args.run().await,
+            Command::List(args) => args.run().await,
+            Command::Show(args) => args.run().await,
+            Command::History(args) => args.run().await,
+            Command::Attempts(args) => args.run().await,
+            Command::Watch(args) => args.run().await,
+            Command::Fmt(args) => args.run(),
+            Command::Check(args) => args.run(),
+            Command::Graph(command) => command.run(),
+            Command::Secrets(command) => Ok(command.run()),
+        }
+    }
+
+    /// Whether standard output is for a program.
+    fn json(&self) -> bool {
+        match self {
+            Command::Run(args) => args.json,
+            Command::Start(args) => args.json,
+            Command::Worker(args) => args.json,
+            Command::Signal(args) => args.json,
+            Command::Cancel(args) => args.json,
+            Command::List(args) => args.json,
+            Command::Show(args) => args.json,
+            Command::History(args) => args.json,
+            Command::Attempts(args) => args.json,
+            Command::Watch(args) => args.json,
+            Command::Fmt(args) => args.json,
+            Command::Check(args) => args.json,
+            Command::Graph(files::GraphCommand::Check(args)) => args.json,
+            Command::Secrets(files::SecretsCommand::NewKey { json }) => *json,
+        }
+    }
+}
+
+/// Warnings for people. They never go to standard output.
+fn warn(lines: &[String]) {
+    use std::io::Write;
+    for line in lines {
+        let line = crate::policy::complaint::printable(line);
+        // Nobody reads standard error: then nobody wants to know.
+        let _ = writeln!(anstream::stderr(), "{0}warning:{0:#} {line}", crate::style::WARNING);
+    }
+}

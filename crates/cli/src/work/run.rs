@@ -1,0 +1,243 @@
+//! `resurgam run` and `resurgam start`: from a file to an instance.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use resurgam::{Client, InstanceRow};
+use resurgam_core::Payload;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::ended::{self, Ended};
+use super::node::{self, NodeArgs, Settings};
+use super::screen::Screen;
+use super::{wait, warn};
+use crate::database::{Database, DbArgs};
+use crate::exit::Exit;
+use crate::form::{Form, line};
+use crate::output::Output;
+use crate::program::{self, Argument, FileArgs, InputArgs, Source};
+use crate::signals::Signals;
+use crate::trouble::{Mistake, Trouble};
+
+/// How often is asked who works on a server.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Run a program or a graph and wait for its result
+///
+/// The result is printed as JSON. With the id of an instance that is there, the instance is
+/// continued if it was started from the same program with the same input. Where another process
+/// works on the database, this one waits for it, and takes over when it dies.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    what: WhatArgs,
+    /// The folder of the actions; `actions` beside the file unless given
+    #[arg(long, value_name = "DIR")]
+    actions: Option<PathBuf>,
+    /// Wait for actions that are not there yet, in place of refusing the file
+    #[arg(long)]
+    wait_for_actions: bool,
+    #[command(flatten)]
+    node: NodeArgs,
+    #[command(flatten)]
+    db: DbArgs,
+    /// Print one JSON value
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// Start a program or a graph and leave the work to a worker
+#[derive(Debug, clap::Args)]
+pub(crate) struct StartArgs {
+    #[command(flatten)]
+    what: WhatArgs,
+    #[command(flatten)]
+    db: DbArgs,
+    /// Print one JSON value
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// What is to be started.
+#[derive(Debug, clap::Args)]
+struct WhatArgs {
+    #[command(flatten)]
+    file: FileArgs,
+    #[command(flatten)]
+    input: InputArgs,
+    /// The id of the instance; made up unless given
+    #[arg(long, value_name = "ID")]
+    id: Option<String>,
+    /// The queue of its actions
+    #[arg(long, value_name = "QUEUE")]
+    queue: Option<String>,
+}
+
+/// An instance that can be started.
+struct Wanted {
+    id: String,
+    workflow: String,
+    argument: Payload,
+    queue: Option<String>,
+}
+
+impl WhatArgs {
+    /// Reads and checks everything that can be checked before anything is stored.
+    fn read(&self) -> Result<(Source, Wanted), Trouble> {
+        if self.id.as_deref() == Some("") {
+            return Err(Trouble::refused("--id: an empty id is not allowed"));
+        }
+        let source = self.file.read()?;
+        let Argument { payload, warnings } = self.input.argument(&source)?;
+        warn(&source.warnings());
+        warn(&warnings);
+        let workflow = source.workflow();
+        let id = self.id.clone().unwrap_or_else(|| made_up(&workflow));
+        let wanted = Wanted { id, workflow, argument: payload, queue: self.queue.clone() };
+        Ok((source, wanted))
+    }
+}
+
+/// An id that nobody has: the name of the workflow with something random.
+fn made_up(workflow: &str) -> String {
+    let random = uuid::Uuid::new_v4().simple().to_string();
+    format!("{workflow}-{}", &random[..12])
+}
+
+impl Wanted {
+    /// Starts it. The error is that of a taken id, too.
+    async fn start(&self, client: &Client) -> resurgam::Result<()> {
+        // As it stands, and not taken apart and put together again.
+        let argument: Box<RawValue> = self.argument.decode().expect("we have encoded it ourselves");
+        let start = client.start_named::<Value>(&self.id, &self.workflow, &argument);
+        let start = match &self.queue {
+            Some(queue) => start.queue(queue),
+            None => start,
+        };
+        start.await.map(drop)
+    }
+
+    /// Starts it, or finds the one that was started so before. True when it was there.
+    async fn start_or_attach(&self, client: &Client) -> Result<bool, Trouble> {
+        match self.start(client).await {
+            Ok(()) => Ok(false),
+            Err(error) if error.is_already_exists() => match client.find(&self.id).await? {
+                Some(row) => self.is_same(&row).map(|()| true),
+                // It was deleted in between.
+                None => Err(error.into()),
+            },
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn is_same(&self, row: &InstanceRow) -> Result<(), Trouble> {
+        let different = match row.workflow == self.workflow {
+            true => program::difference(&row.input, &self.argument, program::key()?.as_ref()),
+            false => Some(format!("it is an instance of {}, not {}", row.workflow, self.workflow)),
+        };
+        match different {
+            None => Ok(()),
+            Some(what) => {
+                let message = format!("{} cannot be continued with this file: {what}", self.id);
+                let hint = "choose another --id to start a new instance";
+                Err(Trouble::Refused(vec![Mistake::new(message).hint(hint)]))
+            }
+        }
+    }
+}
+
+impl StartArgs {
+    pub(super) async fn run(self) -> Result<Output, Trouble> {
+        let (_, wanted) = self.what.read()?;
+        let client = self.db.database()?.new_client().await?;
+        wanted.start(&client).await?;
+        let Wanted { id, workflow, .. } = wanted;
+        match self.json {
+            true => {
+                let started = Form::default().with("id", &id).with("workflow", &workflow);
+                Ok(Output::json(line(&started.with("status", "running")), Exit::Done))
+            }
+            false => Ok(Output::done(format!("{id}\n"))),
+        }
+    }
+}
+
+impl RunArgs {
+    pub(super) async fn run(self) -> Result<Output, Trouble> {
+        let mut signals = Signals::new()?;
+        let (source, wanted) = self.what.read()?;
+        let database = self.db.database()?;
+        let folder = node::folder_of(self.actions.as_ref(), &source.path)?;
+        if !self.wait_for_actions {
+            source.missing_actions(folder.as_deref())?;
+        }
+        let screen = Screen::new(self.json);
+        if let Some(client) = busy_server(&database).await? {
+            // Others do the work, with actions of their own.
+            tokio::select! {
+                ended = self.follow(&client, &wanted, &screen, &mut signals) => {
+                    return ended::output(&client, &wanted.id, ended?, self.json).await;
+                }
+                () = abandoned(&client) => screen.clear(),
+            }
+        }
+        let settings = Settings { queues: Vec::new(), drain: Duration::ZERO };
+        let node = self.node.begin(&database, folder, settings).await?;
+        let ended = self.follow(node.client(), &wanted, &screen, &mut signals).await;
+        let output = match ended {
+            Ok(Ended::Interrupted) => Ok(None),
+            Ok(ended) => ended::output(node.client(), &wanted.id, ended, self.json).await.map(Some),
+            Err(trouble) => Err(trouble),
+        };
+        let client = node.client().clone();
+        tokio::select! {
+            stopped = node.stop() => stopped?,
+            () = signals.wait() => {}
+        }
+        match output? {
+            Some(output) => Ok(output),
+            None => ended::output(&client, &wanted.id, Ended::Interrupted, self.json).await,
+        }
+    }
+
+    /// Starts or continues the instance and waits for it.
+    async fn follow(
+        &self,
+        client: &Client,
+        wanted: &Wanted,
+        screen: &Screen,
+        signals: &mut Signals,
+    ) -> Result<Ended, Trouble> {
+        let there = wanted.start_or_attach(client).await?;
+        let owner = client.owner().await?.filter(|_| !client.is_owner());
+        let verb = if there { "continues" } else { "started" };
+        let elsewhere = owner.map(|owner| format!("; {owner} works on it"));
+        screen.say(&format!("{} {verb}{}\n", wanted.id, elsewhere.unwrap_or_default()));
+        wait::until_closed(client, &wanted.id, screen, signals).await
+    }
+}
+
+/// Waits until nobody works on a server any more. Who died is told from who is slow by a lease.
+async fn abandoned(client: &Client) {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        // A database in trouble says nothing about who works.
+        if let Ok(None) = client.owner().await {
+            return;
+        }
+    }
+}
+
+/// A client of a server on which others work. On a file the one who waits is also the one who takes
+/// over at once.
+async fn busy_server(database: &Database) -> Result<Option<Client>, Trouble> {
+    match database {
+        Database::Sqlite(_) => Ok(None),
+        Database::Postgres(_) => {
+            let client = database.client().await?;
+            let is_busy = client.owner().await?.is_some();
+            Ok(is_busy.then_some(client))
+        }
+    }
+}

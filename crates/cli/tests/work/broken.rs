@@ -1,0 +1,123 @@
+//! Files that make no sense: every error with its place, exit code 2, nothing stored.
+
+use serde_json::json;
+
+use crate::support::Place;
+
+const PROGRAM: &str =
+    "fn main(input: [n], output: [r]):\n    x = @f(n=m)\n    retrun x\n    return g(x)\n";
+
+const GRAPH: &str = r#"{
+  "secrets": {},
+  "nodes": [
+    {"node_name": "", "namespace": "d", "identifier": "a", "inputs": {}, "next_nodes": ["b"]},
+    {"node_name": "B", "namespace": "d", "identifier": "b", "inputs": {"x": "${{ c.outputs.y }}"}}
+  ]
+}
+"#;
+
+#[test]
+fn every_error_of_a_program_has_its_place_as_text_and_as_json() {
+    let place = Place::new();
+    place.write("bad.rap", PROGRAM);
+    for command in [&["run", "bad.rap"][..], &["start", "bad.rap"], &["check", "bad.rap"]] {
+        let text = place.run(command);
+        assert_eq!((text.code, text.stdout.as_str()), (Some(2), ""), "{text:?}");
+        assert!(text.stderr.contains("bad.rap:3:"), "{}", text.stderr);
+        let form = place.run(&[command, &["--json"]].concat());
+        assert_eq!(form.stderr, "");
+        let form = form.json_with(2);
+        let errors = form["errors"].as_array().unwrap();
+        assert_eq!(form.as_object().unwrap().len(), 1);
+        for error in errors {
+            let keys: Vec<&String> = error.as_object().unwrap().keys().collect();
+            assert_eq!(keys, ["column", "file", "hint", "line", "message", "source"]);
+            assert_eq!(error["file"], "bad.rap");
+            assert!(error["line"].as_u64().unwrap() > 0 && error["column"].as_u64().unwrap() > 0);
+        }
+        assert!(errors.iter().any(|error| error["line"] == 3), "{errors:?}");
+    }
+    assert!(!place.path("test.db").exists());
+}
+
+#[test]
+fn every_error_of_a_graph_has_its_place_and_its_path() {
+    let place = Place::new();
+    place.write("bad.json", GRAPH);
+    for command in
+        [&["run", "bad.json"][..], &["check", "bad.json"], &["graph", "check", "bad.json"]]
+    {
+        let text = place.run(command);
+        assert_eq!(text.code, Some(2));
+        assert!(text.stderr.contains("bad.json:4:6"), "{}", text.stderr);
+        let form = place.run(&[command, &["--json"]].concat()).json_with(2);
+        let errors = form["errors"].as_array().unwrap();
+        let first = &errors[0];
+        assert_eq!(first["path"], "nodes[0].node_name");
+        assert_eq!(first["message"], "Node name cannot be empty");
+        assert_eq!((&first["line"], &first["column"]), (&json!(4), &json!(6)));
+        assert!(errors.len() > 1, "{errors:?}");
+    }
+    place.write("no.json", "{\n  \"nodes\": [,\n}");
+    let form = place.run(&["run", "no.json", "--json"]).json_with(2);
+    assert_eq!(form["errors"][0]["line"], 2);
+    assert!(!place.path("test.db").exists());
+}
+
+#[test]
+fn a_graph_whose_nodes_are_not_there_is_refused_with_their_places() {
+    let place = Place::new();
+    place.action("Fetch", "echo '{}'");
+    place.write(
+        "g.json",
+        r#"{"secrets": {}, "nodes": [
+            {"node_name": "Fecth", "namespace": "d", "identifier": "a", "inputs": {}}]}"#,
+    );
+    let form = place.run(&["run", "g.json", "--json"]).json_with(2);
+    let error = &form["errors"][0];
+    assert_eq!((&error["path"], &error["line"]), (&json!("nodes[0].node_name"), &json!(2)));
+    assert!(error["message"].as_str().unwrap().ends_with("did you mean \"Fetch\"?"), "{error}");
+    let outside = place.run(&["run", "g.json", "--json", "--actions", "nowhere"]).json_with(2);
+    assert!(outside["errors"][0]["message"].as_str().unwrap().starts_with("--actions nowhere: "));
+}
+
+#[test]
+fn what_is_not_there_and_what_is_no_database_is_refused() {
+    let place = Place::new();
+    let missing = place.run(&["run", "none.rap", "--json"]).json_with(2);
+    assert_eq!(missing["errors"][0]["file"], "none.rap");
+    let none = place.run(&["list", "--json"]).json_with(2);
+    assert_eq!(none["errors"][0]["message"], "there is no database test.db");
+    let scheme = place.run(&["list", "--json", "--db", "test.db"]).json_with(2);
+    assert_eq!(scheme["errors"][0]["hint"], "write sqlite:test.db");
+    place.write("one.rap", "fn main(input: [], output: []):\n    return 1\n");
+    assert_eq!(place.json(&["run", "one.rap", "--id", "a"])["result"], json!(1));
+    for command in [
+        &["show", "b"][..],
+        &["history", "b"],
+        &["attempts", "b"],
+        &["cancel", "b"],
+        &["signal", "b", "go"],
+        &["watch", "b"],
+    ] {
+        let ended = place.run(&[command, &["--json"]].concat()).json_with(2);
+        let message = ended["errors"][0]["message"].as_str().unwrap();
+        assert!(message.ends_with("there is no instance of this id"), "{message}");
+    }
+    let closed = place.run(&["cancel", "a", "--json"]).json_with(2);
+    assert_eq!(closed["errors"][0]["message"], "cancel a: the instance is closed (completed)");
+}
+
+#[test]
+fn a_layout_is_checked_and_mended() {
+    let place = Place::new();
+    place.write("a.rap", "fn main(input:[],output:[x]):\n  return  1 # one\n");
+    let check = place.run(&["fmt", "--check", "a.rap"]);
+    assert_eq!((check.code, check.stdout.as_str()), (Some(1), "a.rap\n"));
+    assert_eq!(place.json(&["fmt", "a.rap"]), json!({"changed": ["a.rap"]}));
+    assert_eq!(place.text("a.rap"), "fn main(input: [], output: [x]):\n    return 1  # one\n");
+    assert_eq!(place.run(&["fmt", "--check", "a.rap"]).code, Some(0));
+    place.write("b.rap", PROGRAM);
+    assert_eq!(place.run(&["fmt", "b.rap"]).code, Some(2));
+    assert_eq!(place.text("b.rap"), PROGRAM);
+}
