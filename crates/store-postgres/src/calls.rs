@@ -237,14 +237,14 @@ impl Work for PostgresStore {
             Ok(self.inner.messages.ask((uid, before), read).await?.unwrap_or_default())
         })
     }
+}
 
+impl Look for PostgresStore {
     fn policy(&self, hash: &str) -> Answer<'_, Option<PolicyRow>> {
         let hash = hash.to_string();
         self.here(async move { read::policy(self.pool(), &hash).await })
     }
-}
 
-impl Look for PostgresStore {
     fn find(&self, id: &str) -> Answer<'_, Option<InstanceRow>> {
         let id = id.to_string();
         self.here(async move { read::find(self.pool(), &id).await })

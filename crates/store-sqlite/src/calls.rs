@@ -174,11 +174,6 @@ impl Work for SqliteStore {
             move |reading| read::due_messages_of(reading, uid, before),
         )
     }
-
-    fn policy(&self, hash: &str) -> Answer<'_, Option<PolicyRow>> {
-        let hash = hash.to_string();
-        self.read(|| "read a policy".to_string(), move |reading| read::policy(reading, &hash))
-    }
 }
 
 impl Schedules for SqliteStore {
@@ -224,6 +219,11 @@ impl Retain for SqliteStore {
 }
 
 impl Look for SqliteStore {
+    fn policy(&self, hash: &str) -> Answer<'_, Option<PolicyRow>> {
+        let hash = hash.to_string();
+        self.read(|| "read a policy".to_string(), move |reading| read::policy(reading, &hash))
+    }
+
     fn find(&self, id: &str) -> Answer<'_, Option<InstanceRow>> {
         let id = id.to_string();
         self.read(|| "find an instance".to_string(), move |reading| read::find(reading, &id))

@@ -148,13 +148,13 @@ pub trait Work {
 
     /// The messages of an instance that are due before this time, in order of their arrival.
     fn due_messages_of(&self, uid: Uid, before: Timestamp) -> Answer<'_, Vec<MessageRow>>;
-
-    /// An interned policy.
-    fn policy(&self, hash: &str) -> Answer<'_, Option<PolicyRow>>;
 }
 
 /// What people and clients read.
 pub trait Look {
+    /// An interned policy.
+    fn policy(&self, hash: &str) -> Answer<'_, Option<PolicyRow>>;
+
     /// The current instance of this id.
     fn find(&self, id: &str) -> Answer<'_, Option<InstanceRow>>;
 
