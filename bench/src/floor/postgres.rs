@@ -1,5 +1,5 @@
-//! The rows of a chain, written by tokio-postgres: a batch is one transaction in one round trip, its
-//! statements prepared, the rows as columns.
+//! The rows of a chain, written by tokio-postgres: a batch is one transaction in one round trip, with
+//! its statements prepared and the rows as columns.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

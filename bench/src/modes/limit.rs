@@ -1,7 +1,7 @@
 //! The rows of `chain` written by the bare database: the limit on this machine.
 //!
 //! First `chain` runs on the store, watched: every batch is kept. Then the same batches are written
-//! twice more, each time into a database of its own. `store_steps_per_s`: through the store, without
+//! twice more, each into a database of its own. `store_steps_per_s`: through the store, without
 //! an engine. `floor_steps_per_s`: by rusqlite or tokio-postgres, with the same tables, settings,
 //! batches and rows, the values ready before the clock starts, and nothing looked at or looked up.
 

@@ -1,7 +1,7 @@
 //! The dbos crate on PostgreSQL.
 //!
 //! What is the same as ours: embedded in the process, a workflow is an async function, every result
-//! of a step is committed before the workflow goes on. What differs: its attempts are not on record,
+//! of a step is committed before the workflow goes on. What differs: its attempts are not recorded,
 //! so that a crash gives a step its whole budget again, and a workflow belongs to the process that
 //! started it until that process starts again.
 //!
