@@ -1,4 +1,4 @@
-//! The rows of a chain, written by tokio-postgres: a batch is one transaction in one round trip, with
+//! The rows of a chain, written by tokio-postgres: a batch is one transaction in one round trip,
 //! its statements prepared and the rows as columns.
 
 use std::sync::Arc;
