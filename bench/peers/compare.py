@@ -23,9 +23,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 OURS = HERE.parent.parent / "target/release/resurgam-bench"
 PEERS = HERE / "target/release"
 
-# The best settings of Duroxide that were found (1, 2, 4, 8 and 16 workers, 1, 10 and 100 ms): it
-# looks for work every millisecond, and has four workers of each kind under load. Eight are a little
-# faster for a hundred workflows, and of two thousand some then fail with "database is locked".
+# The best settings of Duroxide that were seen to finish; no thorough search. It looks for work every
+# millisecond. More than four workers of each kind were faster with a hundred workflows, and with two
+# thousand some workflows then fail with "database is locked".
 BEST_UNDER_LOAD = ["--poll-ms", "1", "--workers", "4"]
 BEST_ALONE = ["--poll-ms", "1", "--workers", "2"]
 
