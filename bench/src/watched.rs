@@ -144,14 +144,15 @@ impl Work for Watched {
         claim_shared_call(node: &str, call: CallKey, now: Timestamp) -> Option<TaskRow>;
         tasks_of(calls: Arc<[CallKey]>) -> Vec<TaskRow>;
         load_task(call: CallKey) -> Option<TaskRecord>;
+        load_tasks(calls: Arc<[CallKey]>) -> Vec<TaskRecord>;
         load_run(uid: Uid) -> Option<RunRecord>;
         due_messages_of(uid: Uid, before: Timestamp) -> Vec<MessageRow>;
-        policy(hash: &str) -> Option<PolicyRow>;
     }
 }
 
 impl Look for Watched {
     passed_on! {
+        policy(hash: &str) -> Option<PolicyRow>;
         find(id: &str) -> Option<InstanceRow>;
         find_request(request_id: &str) -> Option<InstanceRow>;
         signalled(id: &str, request_id: &str) -> bool;
