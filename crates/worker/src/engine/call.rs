@@ -184,6 +184,11 @@ impl Engine {
         let Some(mut task) = waiting.map(|call| call.task.clone()) else {
             return self.slots.free(slot);
         };
+        if self.registry.activity(&task.name).is_none() {
+            // It went while the task waited.
+            self.slots.free(slot);
+            return self.task_waits(key);
+        }
         self.due.forget(&task);
         self.claim(&mut task, now);
         let step = Step { tasks: vec![TaskWrite::Update(task.clone())], ..Step::default() };
