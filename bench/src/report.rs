@@ -3,10 +3,16 @@
 use std::fmt;
 use std::time::Duration;
 
-use resurgam_store_sqlite::Commits;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::usage;
+
+/// What was written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Commits {
+    pub(crate) transactions: u64,
+    pub(crate) rows: u64,
+}
 
 /// Figures in the order in which they were added.
 #[derive(Debug, Default)]
@@ -34,6 +40,14 @@ impl Report {
     /// Adds a time.
     pub(crate) fn millis(self, name: &'static str, time: Duration) -> Self {
         self.number(name, time.as_secs_f64() * 1e3)
+    }
+
+    /// Adds a time, where there is one.
+    pub(crate) fn maybe_millis(self, name: &'static str, time: Option<Duration>) -> Self {
+        match time {
+            Some(time) => self.millis(name, time),
+            None => self,
+        }
     }
 
     /// Adds how often something happened in a second.
@@ -81,8 +95,8 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, figure) in &self.0 {
             match figure {
-                Figure::Count(count) => writeln!(f, "{name:>16} {count}")?,
-                Figure::Number(number) => writeln!(f, "{name:>16} {number}")?,
+                Figure::Count(count) => writeln!(f, "{name:>18} {count}")?,
+                Figure::Number(number) => writeln!(f, "{name:>18} {number}")?,
             }
         }
         Ok(())

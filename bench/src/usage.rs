@@ -22,8 +22,17 @@ pub(crate) fn cpu() -> Duration {
 
 /// The most memory that was resident at once, in MiB.
 pub(crate) fn peak_rss_mb() -> f64 {
+    status_mb("VmHWM:")
+}
+
+/// The memory that is resident now and no copy of a file, in MiB.
+pub(crate) fn anonymous_mb() -> f64 {
+    status_mb("RssAnon:")
+}
+
+fn status_mb(name: &str) -> f64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kilobytes = peak.and_then(|text| text.trim().trim_end_matches(" kB").parse::<f64>().ok());
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let kilobytes = line.and_then(|text| text.trim().trim_end_matches(" kB").parse::<f64>().ok());
     kilobytes.unwrap_or_default() / 1024.0
 }

@@ -1,4 +1,4 @@
-//! The workflow that is measured: activities that do nothing, one after another.
+//! The workflows that are measured: activities that do nothing, one after another.
 
 use resurgam::prelude::*;
 
@@ -14,6 +14,26 @@ pub(crate) async fn chain(ctx: WorkflowContext, activities: u64) -> Result<u64, 
     let mut last = 0;
     for number in 1..=activities {
         last = ctx.call(tick(number)).await?;
+    }
+    Ok(last)
+}
+
+/// Gives back what it is given.
+#[activity]
+pub(crate) async fn carry(number: u64, ballast: String) -> Result<(u64, String), Failure> {
+    Ok((number, ballast))
+}
+
+/// The same as `chain` with something to carry, there and back.
+#[workflow]
+pub(crate) async fn heavy_chain(
+    ctx: WorkflowContext,
+    activities: u64,
+    ballast: String,
+) -> Result<u64, Failure> {
+    let mut last = 0;
+    for number in 1..=activities {
+        (last, _) = ctx.call(carry(number, ballast.clone())).await?;
     }
     Ok(last)
 }

@@ -5,60 +5,103 @@
 
 use std::time::{Duration, Instant};
 
-use resurgam::{App, Client};
+use resurgam::{App, AppBuilder, Client};
 use tokio::task::JoinSet;
 
 use crate::Result;
 use crate::bed::Bed;
-use crate::report::{Report, percentile};
+use crate::report::{Commits, Report, percentile};
 use crate::usage;
-use crate::work::{chain, tick};
+use crate::work::{carry, chain, heavy_chain, tick};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// How many workflows.
-    #[arg(long, default_value_t = 2_000)]
-    instances: u64,
-    /// How many activities each of them calls, one after another.
-    #[arg(long, default_value_t = 5)]
-    activities: u64,
+    #[command(flatten)]
+    size: Size,
     #[command(flatten)]
     bed: Bed,
 }
 
-pub(crate) async fn run(arguments: Arguments) -> Result<()> {
-    let Arguments { instances, activities, bed } = arguments;
-    let opened = bed.open(App::builder().workflow(chain).activity(tick))?;
+/// How much is done.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct Size {
+    /// How many workflows.
+    #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..))]
+    instances: u64,
+    /// How many activities each of them calls, one after another.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
+    activities: u64,
+    /// How many bytes every activity is given, and gives back, beside a number.
+    #[arg(long, default_value_t = 0)]
+    payload: usize,
+}
 
+/// What came of it.
+pub(crate) struct Done {
+    pub(crate) took: Duration,
+    cpu: Duration,
+    times: Vec<Duration>,
+}
+
+impl Size {
+    /// How many steps that is.
+    pub(crate) fn steps(self) -> u64 {
+        self.instances * self.activities
+    }
+}
+
+pub(crate) async fn run(arguments: Arguments) -> Result<()> {
+    let Arguments { size, bed } = arguments;
+    let place = bed.place()?;
+    let opened = place.open(builder()).await?;
+    let done = all(&opened.app, size).await?;
+    let report = done.report(size, opened.commits());
+    opened.close().await?;
+    bed.print(&place, "chain", &report).await?;
+    place.remove().await
+}
+
+/// The app that runs them.
+pub(crate) fn builder() -> AppBuilder {
+    App::builder().workflow(chain).activity(tick).workflow(heavy_chain).activity(carry)
+}
+
+/// All of them, from the first start to the last result.
+pub(crate) async fn all(client: &Client, size: Size) -> Result<Done> {
     let (began, cpu) = (Instant::now(), usage::cpu());
     let mut running = JoinSet::new();
-    for number in 0..instances {
-        running.spawn(one(opened.app.clone(), number, activities));
+    for number in 0..size.instances {
+        running.spawn(one(client.clone(), number, size));
     }
     let mut times = Vec::new();
     while let Some(time) = running.join_next().await {
         times.push(time??);
     }
-    let (took, cpu) = (began.elapsed(), usage::cpu().saturating_sub(cpu));
-
-    let steps = instances * activities;
-    let report = Report::default()
-        .rate("workflows_per_s", instances, took)
-        .rate("steps_per_s", steps, took)
-        .millis("p50_ms", percentile(&mut times, 0.5))
-        .millis("p99_ms", percentile(&mut times, 0.99))
-        .cost(steps, cpu, opened.commits());
-    opened.close().await?;
-    bed.print(&report)
+    Ok(Done { took: began.elapsed(), cpu: usage::cpu().saturating_sub(cpu), times })
 }
 
 /// One workflow from its start to its result.
-async fn one(client: Client, number: u64, activities: u64) -> Result<Duration> {
-    let began = Instant::now();
-    let instance = client.start(format!("chain-{number}"), chain(activities)).await?;
+async fn one(client: Client, number: u64, size: Size) -> Result<Duration> {
+    let (began, Size { activities, payload, .. }) = (Instant::now(), size);
+    let id = format!("chain-{number}");
+    let instance = match payload {
+        0 => client.start(id, chain(activities)).await?,
+        _ => client.start(id, heavy_chain(activities, "x".repeat(payload))).await?,
+    };
     let last = instance.result().await?;
     match last == activities {
         true => Ok(began.elapsed()),
         false => Err(format!("chain-{number} made {last} of {activities} calls").into()),
+    }
+}
+
+impl Done {
+    fn report(mut self, size: Size, commits: Commits) -> Report {
+        Report::default()
+            .rate("workflows_per_s", size.instances, self.took)
+            .rate("steps_per_s", size.steps(), self.took)
+            .millis("p50_ms", percentile(&mut self.times, 0.5))
+            .millis("p99_ms", percentile(&mut self.times, 0.99))
+            .cost(size.steps(), self.cpu, commits)
     }
 }

@@ -13,14 +13,14 @@ use crate::bed::Bed;
 use crate::report::Report;
 use crate::usage;
 
-/// How many steps are averaged at each end.
-const ENDS: usize = 1_000;
-
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// How many activities the workflow calls, one after another.
-    #[arg(long, default_value_t = 10_000)]
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(4..))]
     activities: u64,
+    /// How many of them are averaged at each end.
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(2..))]
+    ends: u64,
     #[command(flatten)]
     bed: Bed,
 }
@@ -54,16 +54,18 @@ async fn long(ctx: WorkflowContext, activities: u64) -> Result<(), Failure> {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> crate::Result<()> {
-    let Arguments { activities, bed } = arguments;
+    let Arguments { activities, ends, bed } = arguments;
     let calls = Calls::default();
-    let opened = bed.open(App::builder().workflow(long).activity(note).state(calls.clone()))?;
+    let place = bed.place()?;
+    let builder = App::builder().workflow(long).activity(note).state(calls.clone());
+    let opened = place.open(builder.options(|options| options.max_history = u64::MAX)).await?;
 
     let (began, cpu) = (Instant::now(), usage::cpu());
     opened.app.start("growth", long(activities)).await?.result().await?;
     let (took, cpu) = (began.elapsed(), usage::cpu().saturating_sub(cpu));
 
     let calls = calls.take();
-    let ends = ENDS.min(calls.len() / 2);
+    let ends = usize::try_from(ends)?.min(calls.len() / 2);
     let (first, last) = (mean_step(&calls[..ends]), mean_step(&calls[calls.len() - ends..]));
     let report = Report::default()
         .millis("first_step_ms", first)
@@ -72,7 +74,8 @@ pub(crate) async fn run(arguments: Arguments) -> crate::Result<()> {
         .rate("steps_per_s", activities, took)
         .cost(activities, cpu, opened.commits());
     opened.close().await?;
-    bed.print(&report)
+    bed.print(&place, "growth", &report).await?;
+    place.remove().await
 }
 
 /// The mean time from one call to the next.

@@ -1,6 +1,7 @@
 //! One workflow at a time: what a caller waits for when nobody else is there.
 //!
-//! Nothing is shared here: a workflow of K activities pays for K + 1 commits, each alone.
+//! Nothing is shared here: a workflow of K activities pays for K + 1 commits, each alone. Beside it
+//! stands what the disk under a SQLite file takes for one write that is to last.
 
 use std::time::{Duration, Instant};
 
@@ -15,10 +16,10 @@ use crate::work::{chain, tick};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// How many activities a workflow calls, one after another.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     activities: u64,
     /// How many workflows, one after another.
-    #[arg(long, default_value_t = 200)]
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
     reps: u64,
     #[command(flatten)]
     bed: Bed,
@@ -26,7 +27,9 @@ pub(crate) struct Arguments {
 
 pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     let Arguments { activities, reps, bed } = arguments;
-    let opened = bed.open(App::builder().workflow(chain).activity(tick))?;
+    let place = bed.place()?;
+    let fsync = place.fsync()?;
+    let opened = place.open(App::builder().workflow(chain).activity(tick)).await?;
 
     let cpu = usage::cpu();
     let (mut starts, mut results) = (Vec::new(), Vec::new());
@@ -45,8 +48,10 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
         .millis("start_p50_ms", percentile(&mut starts, 0.5))
         .millis("p50_ms", percentile(&mut results, 0.5))
         .millis("p99_ms", percentile(&mut results, 0.99))
+        .maybe_millis("fsync_ms", fsync)
         .number("step_ms", total.as_secs_f64() * 1e3 / steps as f64)
         .cost(steps, cpu, opened.commits());
     opened.close().await?;
-    bed.print(&report)
+    bed.print(&place, "latency", &report).await?;
+    place.remove().await
 }

@@ -1,5 +1,10 @@
 //! What is measured, one file each.
 
 pub(crate) mod chain;
+pub(crate) mod fanout;
 pub(crate) mod growth;
+pub(crate) mod idle;
 pub(crate) mod latency;
+pub(crate) mod limit;
+pub(crate) mod replay;
+pub(crate) mod retries;

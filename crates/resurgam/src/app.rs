@@ -13,7 +13,7 @@ use resurgam_sdk::{
 use resurgam_store::Store;
 use resurgam_store::rows::Status;
 use resurgam_store_sqlite::{Options as SqliteOptions, SqliteStore};
-use resurgam_worker::{Clock, Engine, Error, Options, Result, Retention, SystemClock};
+use resurgam_worker::{Clock, Engine, Error, Options, Result, Retention, StoreClock};
 use tokio::task::JoinHandle;
 
 use crate::{Client, Failure, sqlite, submit};
@@ -312,13 +312,10 @@ impl AppBuilder {
         Ok(app)
     }
 
-    /// Begins to work on a store.
-    pub fn on(self, store: Arc<dyn Store>) -> Result<App> {
-        self.on_with(store, Arc::new(SystemClock::new()))
-    }
-
-    pub(crate) fn on_with(mut self, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Result<App> {
+    /// Begins to work on a store, by its clock where it has one that its nodes agree on.
+    pub fn on(mut self, store: Arc<dyn Store>) -> Result<App> {
         self.parts.note(self.setup.is_done());
+        let clock = Arc::new(StoreClock::new(store.clone()));
         let (engine, client) = self.parts.engine(store, clock)?;
         Ok(App { client, engine: tokio::spawn(engine.run()) })
     }

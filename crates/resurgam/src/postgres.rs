@@ -104,8 +104,7 @@ impl AppBuilder {
     /// schema of their own when they are not there.
     pub async fn postgres(self, url: &str) -> Result<App> {
         let store = Arc::new(PostgresStore::connect(url, self.postgres.clone()).await?);
-        let clock = Arc::new(StoreClock::new(store.clone()));
-        let app = self.on_with(store, clock)?;
+        let app = self.on(store)?;
         app.handle().settled().await?;
         Ok(app)
     }

@@ -114,7 +114,7 @@ impl Table {
 
 impl SetAside {
     /// The row of a table that could not be read. Each query has the key in its first columns.
-    fn new(table: Table, row: &Row, why: String) -> Self {
+    pub(crate) fn new(table: Table, row: &Row, why: String) -> Self {
         let number = |column| row.try_get::<_, i64>(column).unwrap_or_default();
         let text = |column| row.try_get::<_, String>(column).unwrap_or_default();
         let uid = Uid(row.try_get::<_, Uuid>(0).unwrap_or_default().as_u128());

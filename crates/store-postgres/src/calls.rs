@@ -212,24 +212,39 @@ impl Work for PostgresStore {
     }
 
     fn load_task(&self, call: CallKey) -> Answer<'_, Option<TaskRecord>> {
-        self.here(read::load_task(self.pool(), call))
+        let read =
+            move |calls: Vec<CallKey>| async move { read::load_tasks(self.pool(), &calls).await };
+        self.here(self.inner.tasks.ask(call, read))
+    }
+
+    fn load_tasks(&self, calls: Arc<[CallKey]>) -> Answer<'_, Vec<TaskRecord>> {
+        self.here(async move {
+            let found = read::load_tasks(self.pool(), &calls).await?;
+            Ok(found.into_values().filter_map(Result::ok).collect())
+        })
     }
 
     fn load_run(&self, uid: Uid) -> Answer<'_, Option<RunRecord>> {
-        self.here(read::load_run(self.pool(), uid))
+        let read = move |uids: Vec<Uid>| async move { read::load_runs(self.pool(), &uids).await };
+        self.here(self.inner.runs.ask(uid, read))
     }
 
     fn due_messages_of(&self, uid: Uid, before: Timestamp) -> Answer<'_, Vec<MessageRow>> {
-        self.here(read::due_messages_of(self.pool(), uid, before))
-    }
-
-    fn policy(&self, hash: &str) -> Answer<'_, Option<PolicyRow>> {
-        let hash = hash.to_string();
-        self.here(async move { read::policy(self.pool(), &hash).await })
+        let read = move |asked: Vec<(Uid, Timestamp)>| async move {
+            read::due_messages_of(self.pool(), &asked).await
+        };
+        self.here(async move {
+            Ok(self.inner.messages.ask((uid, before), read).await?.unwrap_or_default())
+        })
     }
 }
 
 impl Look for PostgresStore {
+    fn policy(&self, hash: &str) -> Answer<'_, Option<PolicyRow>> {
+        let hash = hash.to_string();
+        self.here(async move { read::policy(self.pool(), &hash).await })
+    }
+
     fn find(&self, id: &str) -> Answer<'_, Option<InstanceRow>> {
         let id = id.to_string();
         self.here(async move { read::find(self.pool(), &id).await })

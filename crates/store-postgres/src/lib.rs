@@ -32,6 +32,7 @@ mod commit;
 mod connect;
 mod decode;
 mod encode;
+mod gather;
 mod guest;
 mod lanes;
 mod migrate;

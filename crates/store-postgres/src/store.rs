@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use resurgam_core::{CallKey, Failure, Shard, Timestamp, UserWork};
-use resurgam_store::rows::TaskRow;
+use resurgam_core::{CallKey, Failure, Shard, Timestamp, Uid, UserWork};
+use resurgam_store::rows::{MessageRow, RunRecord, TaskRecord, TaskRow};
 use resurgam_store::{
     Access, AttemptTransaction, Error, Result, Step, StepResult, Transacted, not_offered,
 };
@@ -17,6 +17,7 @@ use crate::changes::{self, Changes, Found};
 use crate::clock::Clock;
 use crate::commit::lane::Shared;
 use crate::connect::Connector;
+use crate::gather::Gather;
 use crate::guest::PostgresWork;
 use crate::lanes::Lanes;
 use crate::migrate::migrate;
@@ -55,6 +56,9 @@ pub(crate) struct Inner {
     guests: Lanes,
     transaction_timeout: Duration,
     pub(crate) readers: Pool,
+    pub(crate) runs: Gather<Uid, RunRecord>,
+    pub(crate) tasks: Gather<CallKey, TaskRecord>,
+    pub(crate) messages: Gather<(Uid, Timestamp), Vec<MessageRow>>,
     /// For beats, watching and polling: nobody's long list may hold them up.
     pub(crate) control: Arc<Pool>,
     pub(crate) changes: Arc<Changes>,
@@ -159,6 +163,9 @@ impl Inner {
             guests: Lanes::new(&shared, FIRST_GUEST, options.transactions),
             transaction_timeout: options.transaction_timeout,
             readers: Pool::new(connector.clone(), schema.clone(), options.lease, options.readers),
+            runs: Gather::default(),
+            tasks: Gather::default(),
+            messages: Gather::default(),
             control: Arc::new(Pool::new(connector, schema, options.lease, CONTROL)),
             changes: Arc::new(Changes::new()),
             member: Member::new(options.lease),

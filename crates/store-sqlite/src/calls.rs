@@ -153,6 +153,14 @@ impl Work for SqliteStore {
         )
     }
 
+    fn load_tasks(&self, calls: Arc<[CallKey]>) -> Answer<'_, Vec<TaskRecord>> {
+        let count = calls.len();
+        self.read(
+            move || format!("load the tasks of {count} calls"),
+            move |reading| read::load_tasks(reading, &calls),
+        )
+    }
+
     fn load_run(&self, uid: Uid) -> Answer<'_, Option<RunRecord>> {
         self.read(
             move || format!("load the run of instance {uid}"),
@@ -165,11 +173,6 @@ impl Work for SqliteStore {
             move || format!("look for messages of {uid} due before {before}"),
             move |reading| read::due_messages_of(reading, uid, before),
         )
-    }
-
-    fn policy(&self, hash: &str) -> Answer<'_, Option<PolicyRow>> {
-        let hash = hash.to_string();
-        self.read(|| "read a policy".to_string(), move |reading| read::policy(reading, &hash))
     }
 }
 
@@ -216,6 +219,11 @@ impl Retain for SqliteStore {
 }
 
 impl Look for SqliteStore {
+    fn policy(&self, hash: &str) -> Answer<'_, Option<PolicyRow>> {
+        let hash = hash.to_string();
+        self.read(|| "read a policy".to_string(), move |reading| read::policy(reading, &hash))
+    }
+
     fn find(&self, id: &str) -> Answer<'_, Option<InstanceRow>> {
         let id = id.to_string();
         self.read(|| "find an instance".to_string(), move |reading| read::find(reading, &id))

@@ -24,6 +24,12 @@ enum Kind {
 }
 
 impl Error {
+    /// The same trouble, told to somebody else who waited for the same answer.
+    pub fn to_another(&self) -> Self {
+        let source = self.source.as_ref().map(|source| source.to_string().into());
+        Error { kind: self.kind, attempted: self.attempted.clone(), source }
+    }
+
     /// The same call may succeed later: connection, disk, lock.
     pub fn transient(attempted: impl Into<String>) -> Self {
         Error { kind: Kind::Transient, attempted: attempted.into(), source: None }

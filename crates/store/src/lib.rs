@@ -139,19 +139,22 @@ pub trait Work {
     /// A task with everything an attempt needs, `None` when it is finished.
     fn load_task(&self, call: CallKey) -> Answer<'_, Option<TaskRecord>>;
 
+    /// The same of many calls at once. What cannot be read is set aside and left out.
+    fn load_tasks(&self, calls: Arc<[CallKey]>) -> Answer<'_, Vec<TaskRecord>>;
+
     /// The current run of an instance with everything a turn needs, `None` when the uid is
     /// unknown. Events that cannot be read are an error that names them.
     fn load_run(&self, uid: Uid) -> Answer<'_, Option<RunRecord>>;
 
     /// The messages of an instance that are due before this time, in order of their arrival.
     fn due_messages_of(&self, uid: Uid, before: Timestamp) -> Answer<'_, Vec<MessageRow>>;
-
-    /// An interned policy.
-    fn policy(&self, hash: &str) -> Answer<'_, Option<PolicyRow>>;
 }
 
 /// What people and clients read.
 pub trait Look {
+    /// An interned policy.
+    fn policy(&self, hash: &str) -> Answer<'_, Option<PolicyRow>>;
+
     /// The current instance of this id.
     fn find(&self, id: &str) -> Answer<'_, Option<InstanceRow>>;
 

@@ -244,6 +244,8 @@ pub struct TaskRecord {
     pub task: TaskRow,
     /// The arguments, from its event.
     pub input: Payload,
+    /// Its policy, `None` when it is missing.
+    pub policy: Option<PolicyRow>,
     /// The workflow instance's id, for people.
     pub instance: String,
     /// Its ledger so far, bounded: the first ten and the last ten rows in order.

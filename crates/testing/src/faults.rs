@@ -45,8 +45,6 @@ pub enum StoreCall {
     LoadTask,
     /// Reading a run.
     LoadRun,
-    /// Reading a policy.
-    Policy,
     /// Reading an instance by its uid.
     Instance,
     /// Reading the messages of an instance.
@@ -65,7 +63,7 @@ pub enum StoreCall {
 
 impl StoreCall {
     /// Every call that can be refused.
-    pub const ALL: [StoreCall; 17] = [
+    pub const ALL: [StoreCall; 16] = [
         StoreCall::Commit,
         StoreCall::Transact,
         StoreCall::DueTasks,
@@ -75,7 +73,6 @@ impl StoreCall {
         StoreCall::ClaimShared,
         StoreCall::LoadTask,
         StoreCall::LoadRun,
-        StoreCall::Policy,
         StoreCall::Instance,
         StoreCall::Messages,
         StoreCall::Closed,
@@ -363,6 +360,10 @@ impl Work for FaultyStore {
         self.or_refuse(StoreCall::LoadTask, self.store.load_task(call))
     }
 
+    fn load_tasks(&self, calls: Arc<[CallKey]>) -> Answer<'_, Vec<TaskRecord>> {
+        self.or_refuse(StoreCall::LoadTask, self.store.load_tasks(calls))
+    }
+
     fn load_run(&self, uid: Uid) -> Answer<'_, Option<RunRecord>> {
         self.or_refuse(StoreCall::LoadRun, self.store.load_run(uid))
     }
@@ -370,13 +371,13 @@ impl Work for FaultyStore {
     fn due_messages_of(&self, uid: Uid, before: Timestamp) -> Answer<'_, Vec<MessageRow>> {
         self.or_refuse(StoreCall::DueMessages, self.store.due_messages_of(uid, before))
     }
-
-    fn policy(&self, hash: &str) -> Answer<'_, Option<PolicyRow>> {
-        self.or_refuse(StoreCall::Policy, self.store.policy(hash))
-    }
 }
 
 impl Look for FaultyStore {
+    fn policy(&self, hash: &str) -> Answer<'_, Option<PolicyRow>> {
+        self.store.policy(hash)
+    }
+
     fn find(&self, id: &str) -> Answer<'_, Option<InstanceRow>> {
         self.store.find(id)
     }

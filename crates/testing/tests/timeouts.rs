@@ -173,7 +173,8 @@ async fn a_crash_around_a_queue_timeout_changes_nothing_about_it() {
         let crash = crash(app.commits() + 1);
         app.faults().crash(crash);
         assert_eq!(run.result().await.unwrap_err().kind, Kind::QueueTimeout, "{crash:?}");
-        assert_eq!(app.ledger("urgent-1").await.len(), 1, "{crash:?}");
+        let ledger = app.ledger("urgent-1").await;
+        assert_eq!(ledger.len(), 1, "{crash:?} {ledger:#?} {:#?}", app.ledger("occupy-1").await);
         assert_eq!(app.attempts(urgent), 0, "{crash:?}");
     }
 }

@@ -46,6 +46,8 @@ struct Witness {
     /// The attempts of each call.
     begins: HashMap<String, BTreeMap<u32, Vec<Seen>>>,
     ends: HashMap<(String, u32), Ending>,
+    /// When the test did something to a node or to the server.
+    damage: Vec<i64>,
     /// What was done to nodes that work at the same time; otherwise one process works at a time.
     past: Option<Past>,
 }
@@ -65,6 +67,7 @@ impl Witness {
             begins: HashMap::new(),
             ends: HashMap::new(),
             entries: Vec::new(),
+            damage: Vec::new(),
             past,
         };
         for Entry { at, process, what } in entries.iter().cloned() {
@@ -78,7 +81,8 @@ impl Witness {
                 What::End { key, attempt, ending } => {
                     witness.ends.insert((key, attempt), ending);
                 }
-                _ => {}
+                What::Damage { .. } => witness.damage.push(at),
+                What::Starting { .. } | What::Started { .. } => {}
             }
         }
         Witness { entries, ..witness }
@@ -123,6 +127,12 @@ impl Witness {
         }
     }
 
+    /// How long after it was due, and after the last damage before it, something began.
+    fn recovery(&self, due: i64, began: i64) -> i64 {
+        let before = self.damage.iter().rev().find(|at| **at <= began);
+        began - before.map_or(due, |damage| due.max(*damage))
+    }
+
     fn begun(&self, call: CallKey, attempt: u32) -> Option<Seen> {
         Some(self.begins.get(&call.to_string())?.get(&attempt)?[0])
     }
@@ -141,6 +151,8 @@ struct Tally {
     attempts: usize,
     /// How long after it was due the most belated retry began.
     late_ms: i64,
+    /// The same, counted from the last damage before it.
+    recovery_ms: i64,
     outcomes: BTreeMap<&'static str, usize>,
 }
 
@@ -207,6 +219,10 @@ async fn compare(witness: &Witness, store: &dyn Look, may_be_left: bool) -> Resu
     }
     wrong.expect(witness.begins.keys().all(|key| known.contains(key)), || {
         "an attempt of an unknown call began".to_string()
+    });
+    let patience = witness.past.as_ref().map_or(i64::MAX, Past::patience);
+    wrong.expect(tally.recovery_ms <= patience, || {
+        format!("a retry began only {} ms after the last damage", tally.recovery_ms)
     });
     if wrong.what.is_empty() { Ok(tally) } else { Err(wrong) }
 }
@@ -696,8 +712,10 @@ impl Call<'_> {
         tally.attempts += self.begun().len();
         for row in self.rows.iter().filter(|row| row.delay_ms.is_some()) {
             let due = row.ended_at.as_millis() + row.delay_ms.unwrap_or(0).cast_signed();
-            let next = self.story.witness.begun(self.key, row.attempt + 1);
-            tally.late_ms = tally.late_ms.max(next.map_or(0, |seen| seen.at - due));
+            let witness = self.story.witness;
+            let Some(next) = witness.begun(self.key, row.attempt + 1) else { continue };
+            tally.late_ms = tally.late_ms.max(next.at - due);
+            tally.recovery_ms = tally.recovery_ms.max(witness.recovery(due, next.at));
         }
         for row in &self.rows {
             *tally.outcomes.entry(row.outcome.name()).or_default() += 1;

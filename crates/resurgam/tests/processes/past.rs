@@ -29,6 +29,11 @@ impl Past {
         Past { lease, troubles: Vec::new() }
     }
 
+    /// Within which time, in milliseconds, everything goes on after damage: two leases.
+    pub(crate) fn patience(&self) -> i64 {
+        2 * i64::try_from(self.lease.as_millis()).unwrap()
+    }
+
     /// A process ends, in any way.
     pub(crate) fn ends(&mut self, process: u32, at: i64) {
         self.troubles.push(Trouble { process, from: at, until: i64::MAX });

@@ -12,6 +12,7 @@ use super::{many, one};
 use crate::aside::Table;
 use crate::decode::{self, ATTEMPT, INSTANCE, MESSAGE, TASK};
 use crate::encode::whole;
+use crate::gather::Answers;
 use crate::pool::Pool;
 use crate::statement::Statement;
 
@@ -175,18 +176,33 @@ pub(crate) async fn messages(pool: &Pool, uid: Uid) -> Result<Vec<MessageRow>> {
     many(pool, Table::Message, rows, decode::message).await
 }
 
-/// The messages of an instance that are due, in order of their arrival.
+/// The messages of instances that are due before a time each, in order of their arrival.
 pub(crate) async fn due_messages_of(
     pool: &Pool,
-    uid: Uid,
-    before: Timestamp,
-) -> Result<Vec<MessageRow>> {
+    asked: &[(Uid, Timestamp)],
+) -> Result<Answers<(Uid, Timestamp), Vec<MessageRow>>> {
     let sql = format!(
-        "SELECT {MESSAGE} FROM @message WHERE shard = $1 AND uid = $2 AND due_at < $3
+        "SELECT {MESSAGE}, before
+         FROM unnest($1::smallint[], $2::uuid[], $3::bigint[]) AS u(of_shard, of_uid, before)
+         CROSS JOIN LATERAL (
+             SELECT * FROM @message
+             WHERE shard = of_shard AND uid = of_uid AND due_at < before OFFSET 0) AS due
          ORDER BY arrival, id"
     );
-    let due = Statement::rows("read the messages of an instance that are due", sql);
-    many(pool, Table::Message, due.uid(uid).big(before.as_millis()), decode::message).await
+    let due = Statement::rows("read the messages of instances that are due", sql)
+        .uids(asked.iter().map(|(uid, _)| *uid))
+        .bigs(asked.iter().map(|(_, before)| before.as_millis()));
+    let with_key = |row: &Row| {
+        let message = decode::message(row)?;
+        Ok(((message.uid, decode::timestamp(row, 8)?), message))
+    };
+    let mut found: Answers<(Uid, Timestamp), Vec<MessageRow>> = Answers::new();
+    for (key, message) in many(pool, Table::Message, due, with_key).await? {
+        if let Ok(messages) = found.entry(key).or_insert_with(|| Ok(Vec::new())) {
+            messages.push(message);
+        }
+    }
+    Ok(found)
 }
 
 /// One entry of an instance's own data.

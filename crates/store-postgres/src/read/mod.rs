@@ -6,14 +6,18 @@
 
 mod inbox;
 mod look;
+mod runs;
 mod schedules;
 mod shared;
+mod tasks;
 mod work;
 
 pub(crate) use inbox::*;
 pub(crate) use look::*;
+pub(crate) use runs::*;
 pub(crate) use schedules::*;
 pub(crate) use shared::*;
+pub(crate) use tasks::*;
 pub(crate) use work::*;
 
 use resurgam_core::Shard;

@@ -2,23 +2,17 @@
 
 use std::collections::HashMap;
 
-use resurgam_core::{CallKey, Event, Payload, RunKey, Seq, Shard, Timestamp, Uid};
-use resurgam_store::rows::{
-    AttemptRow, DueDeadline, DueMessage, DueTask, InstanceRow, PolicyRow, RunRecord, TaskRecord,
-    TaskRow,
-};
+use resurgam_core::{CallKey, Shard, Timestamp, Uid};
+use resurgam_store::rows::{DueDeadline, DueMessage, DueTask, InstanceRow, PolicyRow, TaskRow};
 use resurgam_store::{Error, Report, Result, Runnable};
 use tokio_postgres::Row;
 
-use super::{many, one, set_aside, shards};
-use crate::aside::{Table, readable};
-use crate::decode::{self, ATTEMPT, EVENT, INSTANCE, MESSAGE, TASK, Unreadable, get};
+use super::{many, one, shards};
+use crate::aside::Table;
+use crate::decode::{self, Decoded, INSTANCE, TASK, get};
 use crate::encode::whole;
 use crate::pool::Pool;
 use crate::statement::Statement;
-
-/// How many rows of a call's ledger an attempt is given, from each end.
-const LEDGER_ENDS: i64 = 10;
 
 /// Each shard is read along its index and no further than its part; only what is left is sorted.
 const DUE_TASKS: &str = "
@@ -204,108 +198,6 @@ pub(crate) async fn tasks_of(pool: &Pool, calls: &[CallKey]) -> Result<Vec<TaskR
     many(pool, Table::Task, tasks, decode::task).await
 }
 
-/// A task with its input, its instance's id and the ends of its ledger.
-pub(crate) async fn load_task(pool: &Pool, call: CallKey) -> Result<Option<TaskRecord>> {
-    let key = |sql: String| {
-        Statement::rows("load a task", sql)
-            .uid(call.run.uid)
-            .big(i64::from(call.run.run))
-            .big(whole(call.seq.0))
-    };
-    const CALL: &str = "shard = $1 AND uid = $2 AND run = $3 AND seq = $4";
-    let ledger = format!(
-        "SELECT {ATTEMPT} FROM (
-             (SELECT * FROM @attempt WHERE {CALL} ORDER BY place LIMIT {LEDGER_ENDS})
-             UNION
-             (SELECT * FROM @attempt WHERE {CALL} ORDER BY place DESC LIMIT {LEDGER_ENDS})
-         ) AS ends ORDER BY place"
-    );
-    let questions = [
-        key(format!("SELECT {TASK} FROM @task WHERE {CALL}")),
-        key(format!("SELECT encoding, body FROM @event WHERE {CALL}")),
-        Statement::rows("load a task", "SELECT id FROM @instance WHERE shard = $1 AND uid = $2")
-            .uid(call.run.uid),
-        key(ledger),
-    ];
-    let answers = pool.ask_all(&questions).await?;
-    let [tasks, input, instance, ledger] = answers.as_slice() else {
-        return Err(Error::transient(format!("load the task of call {call}: no answer")));
-    };
-    let Some(row) = tasks.first() else { return Ok(None) };
-    let mut bad = Vec::new();
-    let ledger = readable(Table::Attempt, ledger, &mut bad, decode::attempt);
-    let record = complete(call, row, input, instance, ledger);
-    if let Err(error) = &record {
-        // No attempt can be made of it, so it must not be found due again and again.
-        let why = error.to_string();
-        readable(Table::Task, tasks, &mut bad, |_| Err::<(), _>(Unreadable(why.clone())));
-    }
-    set_aside(pool, bad).await;
-    record.map(Some)
-}
-
-fn complete(
-    call: CallKey,
-    task: &Row,
-    input: &[Row],
-    instance: &[Row],
-    ledger: Vec<AttemptRow>,
-) -> Result<TaskRecord> {
-    let unreadable = |what: String| move |why: Unreadable| Error::data(what).because(why);
-    let task = decode::task(task).map_err(unreadable(format!("read the task of call {call}")))?;
-    Ok(TaskRecord {
-        task,
-        input: input_of(call, input)?,
-        instance: one(instance, |row| get(row, 0), || "read the id of an instance".into())?
-            .ok_or_else(|| {
-                Error::data(format!("load the task of call {call}: there is no such instance"))
-            })?,
-        ledger,
-    })
-}
-
-fn input_of(call: CallKey, rows: &[Row]) -> Result<Payload> {
-    let what = || format!("read the input of call {call}");
-    let input = one(rows, |row| decode::payload(row, 0), what)?;
-    input.flatten().ok_or_else(|| Error::data(format!("{}: its event is missing", what())))
-}
-
-/// The current run of an instance, whole.
-pub(crate) async fn load_run(pool: &Pool, uid: Uid) -> Result<Option<RunRecord>> {
-    let key = |sql: String| Statement::rows("load a run", sql).uid(uid);
-    const RUN: &str = "shard = $1 AND uid = $2
-        AND run = (SELECT run FROM @instance WHERE shard = $1 AND uid = $2)";
-    let questions = [
-        key(format!("SELECT {INSTANCE} FROM @instance instance WHERE shard = $1 AND uid = $2")),
-        key(format!("SELECT {EVENT} FROM @event WHERE {RUN} ORDER BY seq")),
-        key(format!(
-            "SELECT {MESSAGE} FROM @message WHERE shard = $1 AND uid = $2 ORDER BY arrival, id"
-        )),
-        key(format!("SELECT {TASK} FROM @task WHERE {RUN} ORDER BY seq")),
-    ];
-    let answers = pool.ask_all(&questions).await?;
-    let [instance, events, messages, tasks] = answers.as_slice() else {
-        return Err(Error::transient(format!("load the run of instance {uid}: no answer")));
-    };
-    let Some(instance) = one(instance, decode::instance, || format!("read instance {uid}"))? else {
-        return Ok(None);
-    };
-    let mut bad = Vec::new();
-    let messages = readable(Table::Message, messages, &mut bad, decode::message);
-    let readable_messages = bad.len();
-    let tasks = readable(Table::Task, tasks, &mut bad, decode::task);
-    let lost_task = bad.get(readable_messages).map(|row| row.why.clone());
-    set_aside(pool, bad).await;
-    let named = format!("instance {:?}, run {}", instance.id, instance.run);
-    let events = in_order(events, &named, Gaps::Refused)?;
-    match lost_task {
-        None => Ok(Some(RunRecord { instance, events, messages, tasks })),
-        Some(why) => Err(Error::data(format!(
-            "read the tasks of {named}: {why}; the row is marked in table task"
-        ))),
-    }
-}
-
 /// The instance of a uid.
 pub(crate) async fn instance(pool: &Pool, uid: Uid) -> Result<Option<InstanceRow>> {
     let sql = format!("SELECT {INSTANCE} FROM @instance instance WHERE shard = $1 AND uid = $2");
@@ -313,56 +205,13 @@ pub(crate) async fn instance(pool: &Pool, uid: Uid) -> Result<Option<InstanceRow
     one(&rows, decode::instance, || format!("read instance {uid}"))
 }
 
-/// Whether a history may have holes: people want to see what is there, a turn needs all of it.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Gaps {
-    Shown,
-    Refused,
-}
-
-/// The events of a run as far as they are there.
-pub(crate) async fn history(pool: &Pool, run: RunKey) -> Result<Vec<Event>> {
-    let sql = format!(
-        "SELECT {EVENT}, (SELECT id FROM @instance WHERE shard = $1 AND uid = $2)
-         FROM @event WHERE shard = $1 AND uid = $2 AND run = $3 ORDER BY seq"
-    );
-    let events = Statement::rows("read a history", sql).uid(run.uid).big(i64::from(run.run));
-    let rows = pool.ask(events).await?;
-    let id = rows.first().and_then(|row| row.try_get::<_, Option<String>>(6).ok().flatten());
-    let id = id.unwrap_or_else(|| run.uid.to_string());
-    in_order(&rows, &format!("instance {id:?}, run {}", run.run), Gaps::Shown)
-}
-
-/// Events from their rows. One that cannot be read blocks its run and is named.
-fn in_order(rows: &[Row], run: &str, gaps: Gaps) -> Result<Vec<Event>> {
-    let what = || format!("read the history of {run}");
-    let mut events: Vec<Event> = Vec::with_capacity(rows.len());
-    for row in rows {
-        let due = events.last().map_or(Seq::FIRST, |last| last.seq.next());
-        let event = decode::event(row).map_err(|why| bad_event(what(), row, why))?;
-        if gaps == Gaps::Refused && event.seq != due {
-            return Err(Error::data(format!(
-                "{}: event {due} is missing; restore a backup",
-                what()
-            )));
-        }
-        events.push(event);
-    }
-    Ok(events)
-}
-
-fn bad_event(what: String, row: &Row, why: Unreadable) -> Error {
-    let place = row.try_get::<_, i64>(0).map_or_else(|_| "?".to_string(), |seq| seq.to_string());
-    Error::data(format!(
-        "{what}: event {place} cannot be read; start a version that knows it, or restore a backup"
-    ))
-    .because(why)
-}
-
 /// An interned policy.
 pub(crate) async fn policy(pool: &Pool, hash: &str) -> Result<Option<PolicyRow>> {
     let sql = "SELECT hash, text FROM @policy WHERE hash = $1";
     let rows = pool.ask(Statement::rows("read a policy", sql).text(hash)).await?;
-    let read = |row: &Row| Ok(PolicyRow { hash: get(row, 0)?, text: get(row, 1)? });
-    one(&rows, read, || format!("read policy {hash}"))
+    one(&rows, policy_of, || format!("read policy {hash}"))
+}
+
+pub(super) fn policy_of(row: &Row) -> Decoded<PolicyRow> {
+    Ok(PolicyRow { hash: get(row, 0)?, text: get(row, 1)? })
 }

@@ -133,9 +133,23 @@ pub(crate) fn load_task(reading: &mut Reading<'_>, call: CallKey) -> Result<Opti
     record.map(Some)
 }
 
+/// The same of many calls. One that cannot be read is set aside.
+pub(crate) fn load_tasks(reading: &mut Reading<'_>, calls: &[CallKey]) -> Result<Vec<TaskRecord>> {
+    let mut found = Vec::new();
+    for call in calls {
+        match load_task(reading, *call) {
+            Ok(task) => found.extend(task),
+            Err(error) if error.is_data() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
+}
+
 fn complete(reading: &mut Reading<'_>, task: TaskRow) -> Result<TaskRecord> {
     Ok(TaskRecord {
         input: input(reading, task.call)?,
+        policy: policy(reading, &task.policy)?,
         instance: instance_id(reading, task.call.run.uid)?,
         ledger: ledger_ends(reading, task.call)?,
         task,

@@ -95,6 +95,7 @@ macro_rules! conformance_promises {
             tasks::what_other_nodes_claimed_is_abandoned_when_they_are_gone,
             tasks::a_claim_whose_end_was_reported_is_not_abandoned,
             tasks::tasks_are_found_by_their_calls,
+            tasks::many_tasks_are_loaded_at_once_each_with_its_own,
             tasks::a_loaded_task_has_what_an_attempt_needs,
             tasks::a_loaded_task_brings_both_ends_of_its_ledger,
             tasks::a_finished_task_is_not_there,

@@ -255,6 +255,33 @@ pub async fn a_loaded_task_brings_both_ends_of_its_ledger(store: &dyn Store) {
     }
 }
 
+pub async fn many_tasks_are_loaded_at_once_each_with_its_own(store: &dyn Store) {
+    let mut steps = Vec::new();
+    for number in 1..=30 {
+        let (first, second) = (call(number, 2), call(number, 3));
+        let mut turn = start(number, &format!("order-{number}"));
+        for call in [first, second] {
+            turn = turn.event(run(number), event(call.seq.0, scheduled())).insert(full(call));
+        }
+        for attempt in 1..=number as u32 {
+            turn = turn.attempt(failed_attempt(first, attempt));
+        }
+        steps.push(turn);
+    }
+    write(store, steps).await;
+    let single = [call(7, 2), call(7, 3), call(8, 2), call(30, 2), call(1, 3)];
+    let absent = [call(7, 4), call(99, 2)];
+    let mut expected = Vec::new();
+    for call in single {
+        expected.push(store.load_task(call).await.unwrap().unwrap());
+    }
+    let mut found = store.load_tasks([single.as_slice(), &absent].concat().into()).await.unwrap();
+    found.sort_by_key(|record| record.task.call);
+    expected.sort_by_key(|record| record.task.call);
+    assert_eq!(found, expected);
+    assert_eq!(store.load_tasks([].into()).await.unwrap(), []);
+}
+
 pub async fn a_finished_task_is_not_there(store: &dyn Store) {
     let turn = start(1, "order-1").event(run(1), event(2, scheduled())).insert(task(call(1, 2)));
     write(store, [turn]).await;

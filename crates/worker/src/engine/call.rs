@@ -171,7 +171,7 @@ impl Engine {
         while let Some((key, slot)) = self.slots.next_in_line() {
             match self.calls.contains_key(&key) {
                 true => self.claim_next(key, slot),
-                false => self.load_for_slot(key, slot),
+                false => self.read_task(key, Some(slot)),
             }
         }
     }
@@ -493,6 +493,7 @@ impl Engine {
 
     /// The workflow gave a call up, or is over.
     pub(super) fn forget_call(&mut self, key: CallKey) {
+        self.call_changes(key);
         self.stop_waiting(key);
         self.free_slot(key);
         let Some(call) = self.calls.remove(&key) else { return };

@@ -22,8 +22,8 @@ use resurgam_core::{CallKey, Failure, Kind, Timestamp};
 use resurgam_store::rows::TaskRow;
 
 use super::call::HotCall;
-use super::load::load_task;
-use super::{Engine, Message};
+
+use super::Engine;
 use crate::attempt::Limit;
 use crate::policy::Resolved;
 
@@ -111,9 +111,7 @@ impl Engine {
             self.has_waited_too_long(key);
             return;
         }
-        let store = self.store.clone();
-        let uid = key.run.uid;
-        self.read_of(uid, async move { Message::task_loaded(key, load_task(&*store, key).await) });
+        self.read_task(key, None);
     }
 
     /// Ends a call that waits if it has waited too long. Otherwise it is looked at again in time.
@@ -137,7 +135,7 @@ impl Engine {
             return false;
         };
         let since = [self.outbox.in_flight_since(), self.outages.since];
-        if since.into_iter().flatten().any(|since| since <= end) {
+        if since.into_iter().flatten().any(|since| since < end) {
             // Whether the store can be reached is not known before it answers.
             self.outages.held.push(key);
             return false;

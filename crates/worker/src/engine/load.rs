@@ -4,21 +4,22 @@
 //! Reading happens beside the loop and comes back as a message. Trouble with the store means
 //! trying again later, never a decision.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::fmt::Display;
 use std::time::Duration;
 
 use resurgam_core::{CallKey, Timestamp, Uid};
-use resurgam_store::rows::{DueTask, InstanceFilter, InstanceRow, Status, TaskRecord};
-use resurgam_store::{Result, Runnable, Step, Store, TaskWrite};
+use resurgam_store::rows::{Claim, DueTask, InstanceFilter, InstanceRow, Status, TaskRecord};
+use resurgam_store::{Error, Result, Runnable, Step, Store, TaskWrite};
 
 use super::call::HotCall;
 use super::commit::Effect;
 use super::own::Hearing;
-use super::run::{Asleep, News, Origin};
+use super::run::{News, Origin};
 use super::shards::Shards;
 use super::slots::{Slot, Ticket};
 use super::story::Story;
-use super::{Engine, LoadedTask, Mailbox, Message, Scan, Stamp};
+use super::{Engine, Mailbox, Message, Scan, Stamp};
 
 /// How many due things are read at once.
 const SCAN: usize = 10_000;
@@ -28,6 +29,9 @@ const ABANDONED: usize = 1_000;
 
 /// How many of the tasks that wait are looked at for those whose activities are not there.
 const GONE: usize = 1_000;
+
+/// How often people are told of the same trouble with the store. Thousands may meet it at once.
+const TELL: Duration = Duration::from_secs(10);
 
 /// The wait before something that could not be read is read again.
 pub(super) const AGAIN: Duration = Duration::from_secs(1);
@@ -41,6 +45,15 @@ pub(super) struct Claims {
     tenures: Vec<u64>,
     /// Calls of which more is known than the read can tell.
     changed: HashSet<CallKey>,
+}
+
+/// A task while it is read, once however many ask for it.
+#[derive(Debug, Default)]
+pub(super) struct TaskRead {
+    /// Held for it until it is here.
+    pub(super) slot: Option<Slot>,
+    /// More is known of the call than the read can tell.
+    outdated: bool,
 }
 
 impl Claims {
@@ -123,7 +136,7 @@ impl Engine {
     }
 
     /// Attempts that died with their node are recorded, counted apart and tried again.
-    pub(super) fn abandoned(&mut self, found: Result<Vec<LoadedTask>>) {
+    pub(super) fn abandoned(&mut self, found: Result<Vec<TaskRecord>>) {
         let tasks = match found {
             Ok(tasks) => tasks,
             Err(error) => {
@@ -134,8 +147,8 @@ impl Engine {
         let again = self.claims.heard.end();
         let full = tasks.len() == ABANDONED;
         let (claims, shards) = (&self.claims, &self.shards);
-        let is_present = |task: &LoadedTask| !claims.is_outdated(shards, task.record.task.call);
-        let tasks: Vec<LoadedTask> = tasks.into_iter().filter(is_present).collect();
+        let is_present = |task: &TaskRecord| !claims.is_outdated(shards, task.task.call);
+        let tasks: Vec<TaskRecord> = tasks.into_iter().filter(is_present).collect();
         let kept = self.take_abandoned(tasks);
         // A page of which nothing could be read would only be read again.
         if again || (full && kept) {
@@ -145,10 +158,10 @@ impl Engine {
     }
 
     /// Takes tasks whose attempt is lost. False when there was none.
-    pub(super) fn take_abandoned(&mut self, tasks: impl IntoIterator<Item = LoadedTask>) -> bool {
+    pub(super) fn take_abandoned(&mut self, tasks: impl IntoIterator<Item = TaskRecord>) -> bool {
         let mut kept = false;
         for loaded in tasks {
-            let task = &loaded.record.task;
+            let task = &loaded.task;
             // What is in memory is known better here.
             if !self.owns(task.call.run.uid) || self.calls.contains_key(&task.call) {
                 continue;
@@ -171,7 +184,7 @@ impl Engine {
             self.mailbox_of(call.run.uid),
             move || {
                 let store = store.clone();
-                async move { load_task(&*store, call).await }
+                async move { store.load_task(call).await }
             },
             |task| Some(Message::OutcomeLost { found: task.map(Box::new) }),
         );
@@ -222,7 +235,7 @@ impl Engine {
 
     /// Keeps a task that was read. `None` when its policy cannot be read: it waits, and the log
     /// says why.
-    pub(super) fn keep_call(&mut self, loaded: LoadedTask) -> Option<CallKey> {
+    pub(super) fn keep_call(&mut self, loaded: TaskRecord) -> Option<CallKey> {
         let mut call = self.hot_call(loaded)?;
         let key = call.task.call;
         if let Some(asleep) = self.asleep.get_mut(&key.run.uid) {
@@ -234,16 +247,23 @@ impl Engine {
             call.task.progress.cancelled |= run.code.machine().lock().is_settling(key.seq);
         }
         self.calls.insert(key, call);
-        if self.claims.heard.is_reading() {
-            self.claims.changed.insert(key);
-        }
+        self.call_changes(key);
         Some(key)
     }
 
+    /// Whatever is being read of a call is out of date.
+    pub(super) fn call_changes(&mut self, key: CallKey) {
+        if let Some(read) = self.loading.get_mut(&key) {
+            read.outdated = true;
+        }
+        if self.claims.heard.is_reading() {
+            self.claims.changed.insert(key);
+        }
+    }
+
     /// A task that was read, as it is in memory.
-    pub(super) fn hot_call(&mut self, loaded: LoadedTask) -> Option<HotCall> {
-        let LoadedTask { record, policy } = loaded;
-        let TaskRecord { task, input, instance, ledger } = record;
+    pub(super) fn hot_call(&mut self, loaded: TaskRecord) -> Option<HotCall> {
+        let TaskRecord { task, input, policy, instance, ledger } = loaded;
         let known = self.policies.known(&task.policy);
         let read = || policy.ok_or_else(|| format!("policy {} is missing", task.policy));
         let policy = match known.map_or_else(|| read().and_then(|row| self.policies.read(&row)), Ok)
@@ -405,7 +425,7 @@ impl Engine {
             } else {
                 let store = self.store.clone();
                 self.read_of(key.run.uid, async move {
-                    Message::task_loaded(key, load_task(&*store, key).await)
+                    Message::task_loaded(key, store.load_task(key).await)
                 });
             }
         }
@@ -421,47 +441,87 @@ impl Engine {
         }
     }
 
-    /// A task that is not in memory has got a slot, which it holds while it is read.
-    pub(super) fn load_for_slot(&mut self, key: CallKey, slot: Slot) {
-        if let Some(another) = self.loading.insert(key, slot) {
-            return self.slots.free(another);
+    /// Tells people that something could not be read, now and then.
+    pub(super) fn tell(&mut self, what: &'static str, of: &dyn Display, error: &Error) {
+        let now = self.clock.now();
+        let told = self.told.get(what).is_some_and(|at| now.since(*at) < TELL);
+        if told {
+            return tracing::debug!("{what} of {of}, again later: {error}");
         }
-        let store = self.store.clone();
-        let uid = key.run.uid;
-        self.read_of(uid, async move { Message::task_loaded(key, load_task(&*store, key).await) });
+        self.told.insert(what, now);
+        tracing::warn!("{what} of {of}, and perhaps others, again later: {error}");
     }
 
-    pub(super) fn task_loaded(&mut self, key: CallKey, loaded: Result<Option<Box<LoadedTask>>>) {
-        let slot = self.loading.remove(&key);
+    /// Has a task read that is not in memory, perhaps because there is a slot for it, which is held
+    /// meanwhile.
+    pub(super) fn read_task(&mut self, key: CallKey, slot: Option<Slot>) {
+        if !self.loading.contains_key(&key) {
+            // What is not durable yet is not in the answer.
+            let outdated = self.is_storing(key.run.uid) || self.is_over(key);
+            self.loading.insert(key, TaskRead { slot: None, outdated });
+            let store = self.store.clone();
+            self.read_of(key.run.uid, async move {
+                Message::task_loaded(key, store.load_task(key).await)
+            });
+        }
+        let read = self.loading.entry(key).or_default();
+        if let Some(another) = slot.and_then(|slot| read.slot.replace(slot)) {
+            self.slots.free(another);
+        }
+    }
+
+    pub(super) fn task_loaded(&mut self, key: CallKey, loaded: Result<Option<Box<TaskRecord>>>) {
+        let TaskRead { slot, outdated } = self.loading.remove(&key).unwrap_or_default();
         match loaded {
             Ok(loaded) => {
                 self.store_answers();
-                let kept = self.calls.contains_key(&key);
-                let waits = |loaded: &LoadedTask| loaded.record.task.claim.is_none();
-                let storing = |asleep: &&mut Asleep| asleep.storing > 0;
-                let over = match self.asleep.get_mut(&key.run.uid).filter(storing) {
-                    // That may be about the end of this very call: looks again when it is durable.
-                    Some(asleep) => {
-                        asleep.calls.extend((!kept).then_some(key));
-                        true
-                    }
-                    None => self.is_over(key),
-                };
-                let loaded = loaded.filter(|loaded| !kept && !over && waits(loaded));
-                if kept || loaded.is_some_and(|loaded| self.keep_call(*loaded).is_some()) {
+                if self.keep_loaded(key, loaded, outdated) {
                     return self.task_waits_with(key, slot);
                 }
             }
             Err(error) => {
-                tracing::warn!(call = %key, "read a task, again later: {error}");
+                self.tell("read the task", &key, &error);
                 self.outages.begin(self.clock.now());
                 let store = self.store.clone();
+                self.loading.insert(key, TaskRead { slot: None, outdated });
                 self.read_later(self.mailbox_of(key.run.uid), async move {
-                    Message::task_loaded(key, load_task(&*store, key).await)
+                    Message::task_loaded(key, store.load_task(key).await)
                 });
             }
         }
         slot.into_iter().for_each(|slot| self.slots.free(slot));
+    }
+
+    /// Keeps a task that was read, unless more is known of it. True when it is in memory.
+    fn keep_loaded(
+        &mut self,
+        key: CallKey,
+        loaded: Option<Box<TaskRecord>>,
+        outdated: bool,
+    ) -> bool {
+        if self.calls.contains_key(&key) {
+            return true;
+        }
+        if let Some(asleep) = self.asleep.get_mut(&key.run.uid).filter(|asleep| asleep.storing > 0)
+        {
+            // That may be about the end of this very call: looks again when it is durable.
+            asleep.calls.push(key);
+            return false;
+        }
+        if self.is_over(key) {
+            return false;
+        }
+        if outdated {
+            self.read_task(key, None);
+            return false;
+        }
+        let waits = |loaded: &TaskRecord| loaded.task.claim.is_none();
+        let waiting = loaded.filter(|loaded| waits(loaded));
+        waiting.is_some_and(|loaded| self.keep_call(*loaded).is_some())
+    }
+
+    fn is_storing(&self, uid: Uid) -> bool {
+        self.asleep.get(&uid).is_some_and(|asleep| asleep.storing > 0)
     }
 
     /// True when a call has ended, or was given up, and that may not be durable yet: what was read
@@ -506,17 +566,11 @@ async fn left_blocked(store: &dyn Store) -> Result<Vec<InstanceRow>> {
     store.list(InstanceFilter { status, limit: SCAN, ..InstanceFilter::default() }).await
 }
 
-pub(super) async fn load_task(store: &dyn Store, key: CallKey) -> Result<Option<LoadedTask>> {
-    let Some(record) = store.load_task(key).await? else { return Ok(None) };
-    let policy = store.policy(&record.task.policy).await?;
-    Ok(Some(LoadedTask { record, policy }))
-}
-
-async fn abandoned(store: &dyn Store, node: &str) -> Result<Vec<LoadedTask>> {
-    let mut tasks = Vec::new();
-    for task in store.abandoned(node, ABANDONED).await? {
-        let loaded = load_task(store, task.call).await?;
-        tasks.extend(loaded.filter(|loaded| loaded.record.task.claim == task.claim));
-    }
+async fn abandoned(store: &dyn Store, node: &str) -> Result<Vec<TaskRecord>> {
+    let claimed = store.abandoned(node, ABANDONED).await?;
+    let claims: HashMap<CallKey, Option<Claim>> =
+        claimed.into_iter().map(|task| (task.call, task.claim)).collect();
+    let mut tasks = store.load_tasks(claims.keys().copied().collect()).await?;
+    tasks.retain(|record| claims.get(&record.task.call) == Some(&record.task.claim));
     Ok(tasks)
 }

@@ -62,8 +62,8 @@ use std::task::Poll;
 use resurgam_core::{CallKey, Failure, Payload, Shard, Timestamp, Uid};
 use resurgam_sdk::{Registry, States};
 use resurgam_store::rows::{
-    DueDeadline, DueMessage, DueTask, Heartbeat, InstanceRow, MessageRow, PolicyRow, RunRecord,
-    TaskRecord, TaskRow,
+    DueDeadline, DueMessage, DueTask, Heartbeat, InstanceRow, MessageRow, RunRecord, TaskRecord,
+    TaskRow,
 };
 use resurgam_store::{DueSchedules, InboxRow, Ownership, ScheduleRecord, Store};
 use tokio::sync::{mpsc, watch};
@@ -113,11 +113,13 @@ pub struct Engine {
     transactions: Transactions,
     due: Due,
     slots: Slots,
-    /// The slots of tasks that are being read.
-    loading: HashMap<CallKey, Slot>,
+    /// The tasks that are being read.
+    loading: HashMap<CallKey, load::TaskRead>,
     /// The slots of plain functions that have not returned, by the token of their attempt.
     threads: HashMap<u64, Slot>,
     outages: Outages,
+    /// When each kind of trouble with the store was last told.
+    told: HashMap<&'static str, Timestamp>,
     outbox: Outbox,
     waiters: HashMap<Uid, Vec<Reply<crate::handle::Outcome>>>,
     /// Instances that somebody looks at.
@@ -172,7 +174,7 @@ pub(crate) enum Message {
     /// A plain function returned, whatever has become of its attempt.
     ThreadFree { token: u64 },
     /// A task that is due was read.
-    TaskLoaded { call: CallKey, loaded: resurgam_store::Result<Option<Box<LoadedTask>>> },
+    TaskLoaded { call: CallKey, loaded: resurgam_store::Result<Option<Box<TaskRecord>>> },
     /// A run that has news was read.
     RunLoaded { uid: Uid, loaded: resurgam_store::Result<Option<Box<RunRecord>>> },
     /// What is due soon was read.
@@ -180,9 +182,9 @@ pub(crate) enum Message {
     /// Tasks that wait were read, whoever can run them.
     Waiting { found: resurgam_store::Result<Vec<DueTask>> },
     /// Claims of nodes that are gone were read.
-    Abandoned { found: resurgam_store::Result<Vec<LoadedTask>> },
+    Abandoned { found: resurgam_store::Result<Vec<TaskRecord>> },
     /// A task was read whose outcome was lost in this process.
-    OutcomeLost { found: Option<Box<LoadedTask>> },
+    OutcomeLost { found: Option<Box<TaskRecord>> },
     /// Shards are this node's.
     Taken(Vec<Shard>),
     /// Shards are no longer this node's.
@@ -226,16 +228,9 @@ pub(crate) enum Message {
 }
 
 impl Message {
-    fn task_loaded(call: CallKey, loaded: resurgam_store::Result<Option<LoadedTask>>) -> Self {
+    fn task_loaded(call: CallKey, loaded: resurgam_store::Result<Option<TaskRecord>>) -> Self {
         Message::TaskLoaded { call, loaded: loaded.map(|task| task.map(Box::new)) }
     }
-}
-
-/// A task with its policy.
-#[derive(Debug)]
-pub(crate) struct LoadedTask {
-    pub(crate) record: TaskRecord,
-    pub(crate) policy: Option<PolicyRow>,
 }
 
 /// What is due soon.
@@ -323,6 +318,7 @@ impl Engine {
             loading: HashMap::new(),
             threads: HashMap::new(),
             outages: Outages::default(),
+            told: HashMap::new(),
             policies: Policies::new(options.retry.clone()),
             node: new_node(),
             changes: store.changes(),

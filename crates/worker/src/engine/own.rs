@@ -307,7 +307,7 @@ impl Engine {
         let rows = match found {
             Ok(rows) => rows,
             Err(error) => {
-                tracing::warn!(instance = %uid, "read messages, again later: {error}");
+                self.tell("read messages", &uid, &error);
                 return self.read_later(self.mailbox_of(uid), self.messages_of(uid, read));
             }
         };

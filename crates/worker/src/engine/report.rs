@@ -23,14 +23,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam_core::{CallKey, Failure, Payload, RunKey, Timestamp, Uid};
-use resurgam_store::rows::{Heartbeat, Message as StoredMessage, MessageRow, TaskRow};
+use resurgam_store::rows::{Heartbeat, Message as StoredMessage, MessageRow, TaskRecord, TaskRow};
 use resurgam_store::{MessageWrite, Report, Reported, Result, Step, Store, TaskWrite};
 
 use super::call::{Ended, HotCall, fitting, has_token, was_interrupted};
 use super::commit::Effect;
-use super::load::load_task;
 use super::own::Hearing;
-use super::{Engine, LoadedTask, Message};
+use super::{Engine, Message};
 use crate::attempt::Running;
 
 /// How often it is asked whether calls are still wanted whose attempts run here.
@@ -87,7 +86,7 @@ impl Reports {
 #[derive(Debug)]
 pub(crate) struct Found {
     row: MessageRow,
-    task: Option<LoadedTask>,
+    task: Option<TaskRecord>,
 }
 
 impl Engine {
@@ -280,13 +279,12 @@ impl Engine {
     }
 
     /// An attempt elsewhere has something to say.
-    fn take_report(&mut self, row: MessageRow, task: Option<LoadedTask>) {
+    fn take_report(&mut self, row: MessageRow, task: Option<TaskRecord>) {
         let StoredMessage::Report { run, report } = row.body else { return };
         let Report { activity, token, at, outcome, heartbeat } = *report;
         let key = RunKey { uid: row.uid, run }.call(activity);
-        let is_its = |task: &LoadedTask| {
-            task.record.task.claim.as_ref().is_some_and(|claim| claim.token == token)
-        };
+        let is_its =
+            |task: &TaskRecord| task.task.claim.as_ref().is_some_and(|claim| claim.token == token);
         let kept = task.filter(is_its).and_then(|task| self.keep_call(task));
         let Some(call) = kept.and_then(|key| self.calls.get_mut(&key)) else {
             return self.push_report_end(row.uid, row.id, Vec::new());
@@ -337,11 +335,16 @@ pub(super) fn end_report(
 
 /// The reports for an instance, with the tasks that they are about.
 async fn reports(store: &dyn Store, uid: Uid, until: Timestamp) -> Result<Vec<Found>> {
-    let mut found = Vec::new();
+    let mut reports = Vec::new();
     for row in store.due_messages_of(uid, until).await? {
         let StoredMessage::Report { run, report } = &row.body else { continue };
-        let key = RunKey { uid, run: *run }.call(report.activity);
-        found.push(Found { task: load_task(store, key).await?, row });
+        reports.push((RunKey { uid, run: *run }.call(report.activity), row));
     }
-    Ok(found)
+    let calls = reports.iter().map(|(key, _)| *key).collect();
+    let tasks = store.load_tasks(calls).await?;
+    let tasks: HashMap<CallKey, TaskRecord> =
+        tasks.into_iter().map(|task| (task.task.call, task)).collect();
+    // There may be several about one call.
+    let with_task = |(key, row)| Found { task: tasks.get(&key).cloned(), row };
+    Ok(reports.into_iter().map(with_task).collect())
 }

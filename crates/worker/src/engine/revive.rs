@@ -92,7 +92,7 @@ impl Engine {
                 return self.stay_blocked(uid, &error.to_string(), held);
             }
             Err(error) => {
-                tracing::warn!(instance = %uid, "read a run, again later: {error}");
+                self.tell("read the run", &uid, &error);
                 let at = self.clock.now().saturating_add(AGAIN);
                 self.due.wake_run(at, uid);
                 return self.store_held(uid, held);

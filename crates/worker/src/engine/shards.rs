@@ -211,7 +211,8 @@ impl Engine {
         asleep.into_iter().for_each(|uid| self.let_sleep(uid));
         let loading = |key: &CallKey| self.shards.leaving.contains(&key.run.uid.shard());
         let loading: Vec<CallKey> = self.loading.keys().copied().filter(loading).collect();
-        for slot in loading.iter().filter_map(|key| self.loading.remove(key)).collect::<Vec<_>>() {
+        let reads = loading.iter().filter_map(|key| self.loading.remove(key));
+        for slot in reads.filter_map(|read| read.slot).collect::<Vec<_>>() {
             self.slots.free(slot);
         }
         self.settle_shards();

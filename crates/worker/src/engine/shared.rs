@@ -12,13 +12,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam_core::{CallKey, Timestamp};
-use resurgam_store::rows::TaskRow;
+use resurgam_store::rows::{TaskRecord, TaskRow};
 use resurgam_store::{Report, Reported, Result, Step, Store, TaskWrite};
 
-use super::load::{AGAIN, load_task};
+use super::load::AGAIN;
 use super::record::cancelled_call;
 use super::run::{News, Origin};
-use super::{Engine, LoadedTask, Message};
+use super::{Engine, Message};
 
 /// The most tasks that are claimed at once.
 const AT_ONCE: usize = 100;
@@ -45,7 +45,7 @@ impl Leftovers {
 /// Tasks that this node has claimed, and when the next one is due.
 #[derive(Debug)]
 pub(crate) struct Claimed {
-    tasks: Vec<LoadedTask>,
+    tasks: Vec<TaskRecord>,
     next: Option<Timestamp>,
     asked: usize,
 }
@@ -124,7 +124,7 @@ impl Engine {
         }
     }
 
-    fn begin_shared(&mut self, loaded: LoadedTask) {
+    fn begin_shared(&mut self, loaded: TaskRecord) {
         let Some(mut call) = self.hot_call(loaded) else { return };
         let activity = self.registry.activity(&call.task.name);
         let slot = self.slots.take_now(&call.task).filter(|_| self.may_begin());
@@ -188,23 +188,16 @@ async fn load_all(
     store: &dyn Store,
     clock: &dyn crate::clock::Clock,
     rows: Vec<TaskRow>,
-) -> Vec<LoadedTask> {
-    let mut tasks = Vec::with_capacity(rows.len());
-    for row in rows {
-        loop {
-            match load_task(store, row.call).await {
-                Ok(task) => break tasks.extend(task),
-                Err(error) if error.is_data() => {
-                    tracing::error!(call = %row.call, "a task cannot be read: {error}");
-                    break;
-                }
-                Err(error) => tracing::warn!(call = %row.call, "read a task, again: {error}"),
-            }
-            let again = clock.now().saturating_add(Duration::from_millis(100));
-            drop(clock.sleep_until(again).await);
+) -> Vec<TaskRecord> {
+    let calls: Arc<[CallKey]> = rows.iter().map(|row| row.call).collect();
+    loop {
+        match store.load_tasks(calls.clone()).await {
+            Ok(tasks) => return tasks,
+            Err(error) => tracing::warn!("read tasks, again: {error}"),
         }
+        let again = clock.now().saturating_add(Duration::from_millis(100));
+        drop(clock.sleep_until(again).await);
     }
-    tasks
 }
 
 /// Claims a call so that nobody else can, or finds that somebody has; `None` when it is over.

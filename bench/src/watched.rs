@@ -1,0 +1,196 @@
+//! A store with somebody who watches: how often it is asked, and what it is given to write.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use resurgam_core::{CallKey, Event, Failure, RunKey, Shard, Timestamp, Uid, UserWork};
+use resurgam_store::rows::{
+    AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow,
+    Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
+};
+use resurgam_store::{
+    Access, Answer, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Inbox, InboxRow,
+    Look, Node, Own, Owning, Retain, Runnable, ScheduleRecord, Schedules, Standing, Step,
+    StepResult, Store, Tables, Transacted, Work,
+};
+use tokio::sync::watch;
+
+/// A store that is watched.
+pub(crate) struct Watched {
+    store: Arc<dyn Store>,
+    calls: AtomicU64,
+    seen: Mutex<Seen>,
+}
+
+/// A batch that was written.
+#[derive(Clone, Debug)]
+pub(crate) struct Batch {
+    pub(crate) steps: Arc<[Step]>,
+    /// The batches before it that were not yet written when it was sent, by their places.
+    pub(crate) beside: Vec<usize>,
+}
+
+#[derive(Default)]
+struct Seen {
+    batches: Vec<Batch>,
+    under_way: Vec<usize>,
+}
+
+impl Watched {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Arc<Self> {
+        Arc::new(Watched { store, calls: AtomicU64::new(0), seen: Mutex::default() })
+    }
+
+    /// How often the store was asked for something that touches tables.
+    pub(crate) fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    /// Everything that was written so far, in the order in which it was sent.
+    pub(crate) fn batches(&self) -> Vec<Batch> {
+        self.seen().batches.clone()
+    }
+
+    fn asked(&self) -> &dyn Store {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        &*self.store
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sent(&self, steps: &Arc<[Step]>) -> usize {
+        let mut seen = self.seen();
+        let (place, beside) = (seen.batches.len(), seen.under_way.clone());
+        seen.batches.push(Batch { steps: steps.clone(), beside });
+        seen.under_way.push(place);
+        place
+    }
+
+    fn written(&self, batch: usize) {
+        self.seen().under_way.retain(|place| *place != batch);
+    }
+}
+
+impl Commit for Watched {
+    fn commit(&self, batch: Arc<[Step]>) -> Answer<'_, Vec<StepResult>> {
+        let place = self.sent(&batch);
+        let written = self.asked().commit(batch);
+        Box::pin(async move {
+            let results = written.await;
+            self.written(place);
+            results
+        })
+    }
+
+    fn lanes(&self) -> usize {
+        self.store.lanes()
+    }
+}
+
+/// Asks the store itself, and counts.
+macro_rules! passed_on {
+    ($($name:ident($($value:ident: $kind:ty),*) -> $answer:ty;)*) => {
+        $(fn $name(&self, $($value: $kind),*) -> Answer<'_, $answer> {
+            self.asked().$name($($value),*)
+        })*
+    };
+}
+
+impl Own for Watched {
+    passed_on! {
+        try_own(node: Node) -> Owning;
+        take(shards: Arc<[Shard]>) -> Vec<Shard>;
+        release(shards: Arc<[Shard]>) -> ();
+        disown() -> ();
+        flush() -> ();
+        owner() -> Option<Owner>;
+    }
+
+    fn standing(&self) -> watch::Receiver<Standing> {
+        self.store.standing()
+    }
+
+    fn is_shared(&self) -> bool {
+        self.store.is_shared()
+    }
+
+    fn may_begin(&self) -> bool {
+        self.store.may_begin()
+    }
+
+    fn now(&self) -> Option<Timestamp> {
+        self.store.now()
+    }
+
+    fn is_overtaken(&self) -> bool {
+        self.store.is_overtaken()
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.store.changes()
+    }
+}
+
+impl Work for Watched {
+    passed_on! {
+        due_tasks(runnable: Runnable, before: Timestamp, limit: usize) -> Vec<DueTask>;
+        due_deadlines(before: Timestamp, limit: usize) -> Vec<DueDeadline>;
+        due_messages(before: Timestamp, limit: usize) -> Vec<DueMessage>;
+        abandoned(node: &str, limit: usize) -> Vec<TaskRow>;
+        claim_shared(node: &str, runnable: Runnable, now: Timestamp, limit: usize)
+            -> (Vec<TaskRow>, Option<Timestamp>);
+        claim_shared_call(node: &str, call: CallKey, now: Timestamp) -> Option<TaskRow>;
+        tasks_of(calls: Arc<[CallKey]>) -> Vec<TaskRow>;
+        load_task(call: CallKey) -> Option<TaskRecord>;
+        load_run(uid: Uid) -> Option<RunRecord>;
+        due_messages_of(uid: Uid, before: Timestamp) -> Vec<MessageRow>;
+        policy(hash: &str) -> Option<PolicyRow>;
+    }
+}
+
+impl Look for Watched {
+    passed_on! {
+        find(id: &str) -> Option<InstanceRow>;
+        find_request(request_id: &str) -> Option<InstanceRow>;
+        signalled(id: &str, request_id: &str) -> bool;
+        instance(uid: Uid) -> Option<InstanceRow>;
+        closed(uids: Arc<[Uid]>) -> Vec<InstanceRow>;
+        missing(uids: Arc<[Uid]>) -> Vec<Uid>;
+        list(filter: InstanceFilter) -> Vec<InstanceRow>;
+        history(run: RunKey) -> Vec<Event>;
+        attempts(run: RunKey) -> Vec<AttemptRow>;
+        tasks(run: RunKey) -> Vec<TaskRow>;
+        messages(uid: Uid) -> Vec<MessageRow>;
+        kv(uid: Uid, key: &str) -> Option<KvRow>;
+    }
+}
+
+impl Tables for Watched {
+    passed_on! {
+        transact(attempt: Arc<AttemptTransaction>) -> Transacted;
+        on_tables(access: Access, work: UserWork) -> Result<(), Failure>;
+    }
+}
+
+impl Schedules for Watched {
+    passed_on! {
+        due_schedules(now: Timestamp, limit: usize) -> DueSchedules;
+        waiting_schedules(after: &str, limit: usize) -> Vec<ScheduleRecord>;
+        schedule(id: &str) -> Option<ScheduleRecord>;
+        schedules(after: &str, limit: usize) -> Vec<ScheduleRecord>;
+    }
+}
+
+impl Inbox for Watched {
+    passed_on! {
+        inbox(limit: usize) -> Vec<InboxRow>;
+    }
+}
+
+impl Retain for Watched {
+    passed_on! {
+        delete_closed(wanted: Deletion) -> Deleted;
+    }
+}
