@@ -10,6 +10,9 @@ use crate::trouble::{Mistake, Trouble};
 /// The environment variable that says which database. Actions do not get it.
 pub(crate) const DB_VARIABLE: &str = "RESURGAM_DB";
 
+/// The database unless one is named.
+const USUAL: &str = "sqlite:resurgam.db";
+
 /// The option that all commands with a database have.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct DbArgs {
@@ -19,7 +22,7 @@ pub(crate) struct DbArgs {
         value_name = "URL",
         env = DB_VARIABLE,
         hide_env_values = true,
-        default_value = "sqlite:resurgam.db"
+        default_value = USUAL
     )]
     db: String,
 }
@@ -34,7 +37,9 @@ pub(crate) enum Database {
 
 impl DbArgs {
     pub(crate) fn database(&self) -> Result<Database, Trouble> {
-        Database::parse(&self.db)
+        // A variable that is set to nothing is as good as not set.
+        let url = if self.db.is_empty() { USUAL } else { &self.db };
+        Database::parse(url)
     }
 
     /// A client of whoever works on the database, now or later. The database must be there.

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::exit::Exit;
 use crate::form::{Form, line};
 use crate::output::Output;
-use crate::policy::complaint::{Complaint, printable};
+use crate::policy::complaint::{Complaint, Lines, printable};
 use crate::style;
 
 /// Why a command did not do what was asked.
@@ -29,7 +29,7 @@ pub(crate) struct Mistake {
     pub(crate) file: Option<String>,
     pub(crate) line: Option<usize>,
     pub(crate) column: Option<usize>,
-    /// The line of the file.
+    /// The line of the file, or the part of a very long one around the place.
     pub(crate) source: Option<String>,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
@@ -57,16 +57,20 @@ impl Mistake {
     }
 
     /// The same with a place in the text of the file.
-    pub(crate) fn at(mut self, text: &str, span: &Range<usize>) -> Self {
+    pub(crate) fn at(self, text: &str, span: &Range<usize>) -> Self {
+        self.within(&Lines::of(text), span)
+    }
+
+    /// The same where there are many mistakes in a text.
+    pub(crate) fn within(mut self, lines: &Lines<'_>, span: &Range<usize>) -> Self {
         let file = self.file.clone().unwrap_or_default();
         let message = match &self.hint {
             Some(hint) => format!("{}; {hint}", self.message),
             None => self.message.clone(),
         };
-        let complaint = Complaint::new(&file, message).at(text, span);
+        let complaint = Complaint::new(&file, message).within(lines, span);
         (self.line, self.column) = (complaint.spot.line, complaint.spot.column);
-        let line = self.line.and_then(|line| text.lines().nth(line - 1));
-        self.source = line.map(str::to_string);
+        self.source = Some(lines.source(span.start));
         self.text = Some(complaint.to_text());
         self
     }
@@ -91,6 +95,14 @@ impl Trouble {
     /// One mistake on the command line.
     pub(crate) fn refused(message: impl Into<String>) -> Self {
         Trouble::Refused(vec![Mistake::new(message)])
+    }
+
+    /// What went wrong, for somebody who goes on all the same.
+    pub(crate) fn messages(&self) -> Vec<String> {
+        match self {
+            Trouble::Refused(mistakes) => mistakes.iter().map(|one| one.message.clone()).collect(),
+            Trouble::Failed(message) => vec![message.clone()],
+        }
     }
 
     /// What is printed about it.

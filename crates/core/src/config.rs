@@ -349,12 +349,15 @@ pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&
     if lower.len() > 64 {
         return None;
     }
+    let is_near = |distance: usize, name: &str| distance * 3 <= name.chars().count().max(3);
+    // As many letters as one has more than the other have to be typed at least.
+    let known = known.filter(|name| is_near(name.chars().count().abs_diff(lower.len()), name));
     let distances = known.map(|name| {
         let letters: Vec<char> = name.to_lowercase().chars().collect();
         (edits(&lower, &letters), name)
     });
     let (distance, name) = distances.min_by_key(|(distance, _)| *distance)?;
-    (distance * 3 <= name.chars().count().max(3)).then_some(name)
+    is_near(distance, name).then_some(name)
 }
 
 /// How many letters must be put in, left out, changed or swapped with their neighbour to get from

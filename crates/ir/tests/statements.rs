@@ -205,10 +205,41 @@ fn ten_thousand_lines_are_read_and_checked_at_once() {
         text += "    if x == 1 and a < b <= 3:\n        y = [x, a, {\"k\": b}]\n    else:\n        y = x + a * b\n    for i in y:\n        z = i\n    return y\n";
     }
     assert!(text.lines().count() >= 10_000);
+    is_quick(&text, 0);
+}
+
+#[test]
+fn one_long_function_is_checked_as_quickly_as_many_short_ones() {
+    for (kind, lines) in [
+        ("conditions", "    x{n} = x{m} or {n}\n"),
+        ("branches", "    if x{m}:\n        x{n} = 1\n"),
+        ("loops", "    for y in [1]:\n        x{n} = x{m}\n"),
+        ("handlers", "    try:\n        x{n} = @f(a=x{m})\n    except E:\n        x{n} = 1\n"),
+    ] {
+        let mut text = "fn main(input: [x0], output: []):\n".to_string();
+        for n in 1..10_000 / lines.lines().count() {
+            let (n, m) = (n.to_string(), (n - 1).to_string());
+            text += &lines.replace("{n}", &n).replace("{m}", &m);
+        }
+        println!("{kind}");
+        is_quick(&text, 0);
+    }
+}
+
+#[test]
+fn a_mistake_in_each_of_ten_thousand_lines_is_told_at_once() {
+    let lines: String = (0..10_000).map(|n| format!("    x{n} = nope{n} + f{n}(a=1)\n")).collect();
+    // The first thousand are told, and how many more there are.
+    is_quick(&format!("fn main(input: [], output: []):\n{lines}"), 1_000);
+}
+
+/// Reads a text with this many errors.
+fn is_quick(text: &str, errors: usize) {
     // The best of three: other tests run beside this one, without optimisation.
     let took = (0..3).map(|_| {
         let began = Instant::now();
-        Program::read("big.rap", &text, None).unwrap();
+        let read = Program::read("big.rap", text, None);
+        assert_eq!(read.err().map_or(0, |errors| errors.iter().count()), errors);
         began.elapsed()
     });
     let best = took.min().unwrap();

@@ -184,7 +184,8 @@ impl Client {
     fn is_unregistered(&self, task: &TaskRow) -> bool {
         match self.handle().works() {
             true => self.handle().registry().activity(&task.name).is_none(),
-            false => task.progress.unregistered,
+            // Before its time nobody has looked, and it may have come.
+            false => task.progress.unregistered && task.wake_at <= self.handle().now(),
         }
     }
 

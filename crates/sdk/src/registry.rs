@@ -144,6 +144,11 @@ impl Registry {
         self.source = Some(source);
     }
 
+    /// True when activities come and go.
+    pub fn finds_activities(&self) -> bool {
+        self.source.is_some()
+    }
+
     /// Has instances of all workflows that are not registered run by this one. It is for
     /// interpreters: what is to be done is in the argument, and the name is for people.
     pub fn run_any_workflow_by(&mut self, definition: WorkflowDefinition) {

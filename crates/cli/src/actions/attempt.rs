@@ -379,6 +379,25 @@ mod tests {
         assert_eq!(bench.run("exec <&-; echo 7", &input).await.unwrap(), json!(7));
     }
 
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn who_leaves_the_group_and_keeps_the_pipes_holds_nothing_up() {
+        let bench = Bench::new();
+        // It writes down its own id, so that the test can end it.
+        let daemon = format!(
+            "setsid sh -c 'echo $$ > {0}/daemon; exec sleep 1000' & echo 7; echo said >&2",
+            bench.folder.path().display()
+        );
+        let input = json!({});
+        let run = bench.run(&daemon, &input);
+        let result = tokio::time::timeout(Duration::from_secs(30), run).await;
+        assert_eq!(result.unwrap().unwrap(), json!(7));
+        let pid = bench.until("daemon").await;
+        assert!(is_alive(&pid));
+        let pid = rustix::process::Pid::from_raw(pid.parse().unwrap()).unwrap();
+        rustix::process::kill_process(pid, Signal::KILL).unwrap();
+    }
+
     #[tokio::test]
     async fn an_action_knows_which_attempt_it_is_and_not_where_the_database_is() {
         let mut bench = Bench::new();

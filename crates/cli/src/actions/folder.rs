@@ -49,15 +49,15 @@ impl Folder {
         &self.runner
     }
 
-    /// Looks at the folder again. True when there is something that was not there before.
+    /// Looks at the folder again. True when something has come or gone.
     pub(crate) fn look(&self) -> io::Result<bool> {
         let listed = list(&self.path)?;
         let mut found = self.found.write().unwrap_or_else(PoisonError::into_inner);
         let mut before = std::mem::take(&mut found.actions);
-        let mut is_new = false;
+        let mut has_changed = false;
         for (name, file) in listed.actions {
             let known = before.remove(&name).filter(|(known, _)| *known == file);
-            is_new |= known.is_none();
+            has_changed |= known.is_none();
             let action = known.unwrap_or_else(|| {
                 let definition = definition(name.clone(), file.clone(), self.runner.clone());
                 (file, Arc::new(definition))
@@ -65,7 +65,7 @@ impl Folder {
             found.actions.insert(name, action);
         }
         found.others = listed.others;
-        Ok(is_new)
+        Ok(has_changed || !before.is_empty())
     }
 
     /// Why there is no action of this name, `None` when there is one.
@@ -217,7 +217,7 @@ mod tests {
         assert!(found.look().unwrap());
         assert!(found.find("charge").is_some() && !found.look().unwrap());
         fs::remove_file(folder.path().join("charge")).unwrap();
-        assert!(!found.look().unwrap());
+        assert!(found.look().unwrap());
         assert!(found.find("charge").is_none());
     }
 }

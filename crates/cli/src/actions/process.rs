@@ -73,39 +73,52 @@ impl Process {
 
     /// Hands over the input and waits for the end.
     pub(super) async fn finish(&mut self, input: &[u8]) -> io::Result<Result<Ended, TooMuch>> {
-        let (stdin, stdout, stderr) =
-            (self.child.stdin.take(), self.child.stdout.take(), self.child.stderr.take());
-        let mut printed = Box::pin(read(stdin, input, stdout, stderr));
-        let status = tokio::select! {
+        let pipes = (self.child.stdin.take(), self.child.stdout.take(), self.child.stderr.take());
+        let mut printed = Printed::default();
+        let mut reading = Box::pin(read(pipes, input, &mut printed));
+        let (status, read) = tokio::select! {
             biased;
-            status = self.child.wait() => status?,
-            printed = &mut printed => return match printed? {
+            status = self.child.wait() => (status?, last_lines(self.group.id, &mut reading).await?),
+            read = &mut reading => match read? {
                 // It has closed its pipes, and goes on.
-                Ok(printed) => Ok(Ok(ended(self.child.wait().await?, printed))),
-                Err(TooMuch) => Ok(Err(TooMuch)),
+                Ok(()) => (self.child.wait().await?, Ok(())),
+                Err(TooMuch) => return Ok(Err(TooMuch)),
             },
         };
-        let printed = tokio::select! {
-            printed = &mut printed => printed?,
-            () = tokio::time::sleep(LAST_LINES) => {
-                // Children of the action hold the pipes.
-                self.group.id.signal(Signal::KILL);
-                printed.await?
-            }
-        };
-        Ok(printed.map(|printed| ended(status, printed)))
+        drop(reading);
+        Ok(read.map(|()| ended(status, printed)))
     }
 }
 
-type Printed = (Vec<u8>, Vec<u8>);
+/// Reads on after an action has ended, while somebody holds its pipes: for a moment.
+async fn last_lines(
+    group: GroupId,
+    reading: &mut (impl Future<Output = io::Result<Result<(), TooMuch>>> + Unpin),
+) -> io::Result<Result<(), TooMuch>> {
+    if let Ok(read) = tokio::time::timeout(LAST_LINES, &mut *reading).await {
+        return read;
+    }
+    // Children of the action hold the pipes.
+    group.signal(Signal::KILL);
+    // Who has left the group, as daemons do, may hold them for ever and is not waited for.
+    tokio::time::timeout(LAST_LINES, reading).await.unwrap_or(Ok(Ok(())))
+}
 
-/// Writes the input and reads what is printed, until both pipes are closed.
+/// What a process has printed so far.
+#[derive(Debug, Default)]
+struct Printed {
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+}
+
+type Pipes = (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>);
+
+/// Writes the input and reads what is printed, until all pipes are closed.
 async fn read(
-    stdin: Option<ChildStdin>,
+    (stdin, stdout, stderr): Pipes,
     input: &[u8],
-    stdout: Option<ChildStdout>,
-    stderr: Option<ChildStderr>,
-) -> io::Result<Result<Printed, TooMuch>> {
+    printed: &mut Printed,
+) -> io::Result<Result<(), TooMuch>> {
     let write = async {
         if let Some(mut stdin) = stdin {
             // An action need not read what it does not want to know.
@@ -113,31 +126,37 @@ async fn read(
         }
         Ok(())
     };
-    let stdout = async {
+    let head = async {
         match stdout {
-            Some(stdout) => match output::head(stdout, output::STDOUT).await {
-                // Ends the others at once.
-                Ok(Err(TooMuch)) => Err(None),
-                Ok(Ok(printed)) => Ok(printed),
-                Err(error) => Err(Some(error)),
-            },
-            None => Ok(Vec::new()),
+            Some(stdout) => {
+                match output::head(stdout, output::STDOUT, &mut printed.stdout).await {
+                    // Ends the others at once.
+                    Ok(Err(TooMuch)) => Err(None),
+                    Ok(Ok(())) => Ok(()),
+                    Err(error) => Err(Some(error)),
+                }
+            }
+            None => Ok(()),
         }
     };
-    let stderr = async {
+    let tail = async {
         match stderr {
-            Some(stderr) => output::tail(stderr, output::STDERR).await.map_err(Some),
-            None => Ok(Vec::new()),
+            Some(stderr) => {
+                output::tail(stderr, output::STDERR, &mut printed.stderr).await.map_err(Some)
+            }
+            None => Ok(()),
         }
     };
-    match tokio::try_join!(write, stdout, stderr) {
-        Ok(((), stdout, stderr)) => Ok(Ok((stdout, stderr))),
+    match tokio::try_join!(write, head, tail) {
+        Ok(_) => Ok(Ok(())),
         Err(None) => Ok(Err(TooMuch)),
         Err(Some(error)) => Err(error),
     }
 }
 
-fn ended(status: ExitStatus, (stdout, stderr): Printed) -> Ended {
+fn ended(status: ExitStatus, printed: Printed) -> Ended {
+    let Printed { stdout, mut stderr } = printed;
+    output::cut(&mut stderr, output::STDERR);
     let exit = match (status.code(), status.signal()) {
         (Some(code), _) => Exit::Code(code),
         (None, signal) => Exit::Signal(signal.unwrap_or(0)),

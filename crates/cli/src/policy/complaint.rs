@@ -41,6 +41,54 @@ pub(crate) struct Spot {
     pub(crate) column: Option<usize>,
 }
 
+/// A text whose lines are found without counting them again each time.
+#[derive(Debug)]
+pub(crate) struct Lines<'a> {
+    text: &'a str,
+    starts: Vec<usize>,
+}
+
+impl<'a> Lines<'a> {
+    pub(crate) fn of(text: &'a str) -> Self {
+        let newlines = text.match_indices('\n').map(|(at, _)| at + 1);
+        Lines { text, starts: std::iter::once(0).chain(newlines).collect() }
+    }
+
+    /// The number of the line around a place, from 1, and where it begins.
+    fn around(&self, place: usize) -> (usize, usize) {
+        let number = self.starts.partition_point(|start| *start <= place);
+        (number, self.starts[number - 1])
+    }
+
+    /// The place of a line and a column, both from 1, in bytes.
+    pub(crate) fn place(&self, line: usize, column: usize) -> usize {
+        let start = self.starts.get(line.saturating_sub(1)).copied().unwrap_or(self.text.len());
+        let before = self.text[start..].chars().take(column.saturating_sub(1));
+        start + before.map(char::len_utf8).sum::<usize>()
+    }
+
+    /// The line around a place; of a very long one the part around it, as thousands of mistakes
+    /// in one line would repeat it thousands of times.
+    pub(crate) fn source(&self, place: usize) -> String {
+        let place = boundary(self.text, place);
+        let (_, start) = self.around(place);
+        let line = self.text[start..].lines().next().unwrap_or_default();
+        let at = (place - start).min(line.len());
+        let from = if line.len() > SOURCE { before(line, at, SOURCE / 2) } else { line };
+        from.chars().take(SOURCE).collect()
+    }
+}
+
+/// The rest of a line from this many characters before a byte of it.
+fn before(line: &str, at: usize, characters: usize) -> &str {
+    let mut starts = line[..at].char_indices().rev().map(|(start, _)| start);
+    let start = match characters.checked_sub(1) {
+        Some(last) => starts.nth(last).unwrap_or(0),
+        None => at,
+    };
+    &line[start..]
+}
+
 /// The part of a line that is shown, and what is marked in it; counted in characters.
 #[derive(Clone, Debug, PartialEq)]
 struct Excerpt {
@@ -57,6 +105,9 @@ pub(crate) struct Refusal {
 
 /// The most characters of a line that are shown.
 const WIDTH: usize = 100;
+
+/// The most characters of a line that programs are told.
+const SOURCE: usize = 200;
 
 /// How much of a longer line is shown before what is marked.
 const BEFORE: usize = 30;
@@ -80,18 +131,21 @@ impl Complaint {
     }
 
     /// The same with the place in the file's text.
-    pub(crate) fn at(mut self, text: &str, span: &Range<usize>) -> Self {
+    pub(crate) fn at(self, text: &str, span: &Range<usize>) -> Self {
+        self.within(&Lines::of(text), span)
+    }
+
+    /// The same where there are many complaints about a text.
+    pub(crate) fn within(mut self, lines: &Lines<'_>, span: &Range<usize>) -> Self {
+        let text = lines.text;
         let start = boundary(text, span.start);
-        let line_start = text[..start].rfind('\n').map_or(0, |newline| newline + 1);
+        let (number, line_start) = lines.around(start);
         let line = text[line_start..].lines().next().unwrap_or_default();
         let before = text[line_start..start].chars().count();
         let marked = text[start..boundary(text, span.end.max(start))].lines().next();
         let marked = marked.unwrap_or_default().chars().count().max(1);
-        self.spot = Spot {
-            line: Some(text[..line_start].bytes().filter(|byte| *byte == b'\n').count() + 1),
-            column: Some(before + 1),
-        };
-        self.excerpt = Some(Excerpt::of(line, before..before + marked));
+        self.spot = Spot { line: Some(number), column: Some(before + 1) };
+        self.excerpt = Some(Excerpt::of(line, start - line_start, before..before + marked));
         self
     }
 
@@ -115,15 +169,15 @@ impl Complaint {
 }
 
 impl Excerpt {
-    /// A line, or the part of a long one around what is marked.
-    fn of(line: &str, mark: Range<usize>) -> Self {
+    /// A line, or the part of a long one around what is marked, which begins at this byte.
+    fn of(line: &str, at: usize, mark: Range<usize>) -> Self {
         const CUT: &str = "...";
         let length = line.chars().count();
         let from = if length > WIDTH { mark.start.saturating_sub(BEFORE) } else { 0 };
         let shown = length.saturating_sub(from).min(WIDTH);
         let lead = if from > 0 { CUT } else { "" };
         let tail = if from + shown < length { CUT } else { "" };
-        let part: String = line.chars().skip(from).take(shown).collect();
+        let part: String = before(line, at, mark.start - from).chars().take(shown).collect();
         let start = lead.len() + mark.start - from;
         let end = (start + mark.len()).min(lead.len() + shown).max(start + 1);
         Excerpt { text: format!("{lead}{}{tail}", printable(&part)), mark: start..end }

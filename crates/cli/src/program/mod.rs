@@ -4,6 +4,8 @@ mod difference;
 mod input;
 mod interpret;
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use resurgam_core::config::{Problem, Problems};
@@ -15,6 +17,7 @@ pub(crate) use input::{Argument, InputArgs, key};
 pub(crate) use interpret::{Kind, any_workflow};
 
 use crate::actions::Folder;
+use crate::policy::complaint::Lines;
 use crate::policy::locate;
 use crate::trouble::{Mistake, Trouble};
 
@@ -31,6 +34,10 @@ pub(crate) struct FileArgs {
 fn dialect(name: &str) -> Result<Dialect, String> {
     Dialect::named(name).ok_or_else(|| "write rappel or waymark".to_string())
 }
+
+/// The largest file that is read: far more than fits into an instance, and less than a device or a
+/// mistaken name could bring.
+const LARGEST: u64 = 64 << 20;
 
 /// A file that was read and makes sense.
 #[derive(Debug)]
@@ -63,9 +70,29 @@ impl FileArgs {
 
 /// The text of a file.
 pub(crate) fn read_text(file: &Path) -> Result<String, Trouble> {
-    std::fs::read_to_string(file).map_err(|error| {
-        let name = file.display().to_string();
-        Trouble::Refused(vec![Mistake::new(format!("read the file: {error}")).in_file(&name)])
+    let name = file.display().to_string();
+    let refused = |message: String| Trouble::Refused(vec![Mistake::new(message).in_file(&name)]);
+    let opened = File::open(file).map_err(|error| refused(format!("read the file: {error}")))?;
+    text_of(opened, &name)
+}
+
+/// The text of whatever can be read.
+pub(crate) fn text_of(from: impl Read, name: &str) -> Result<String, Trouble> {
+    let refused = |mistake: Mistake| Trouble::Refused(vec![mistake.in_file(name)]);
+    let mut bytes = Vec::new();
+    from.take(LARGEST + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| refused(Mistake::new(format!("read the file: {error}"))))?;
+    if bytes.len() as u64 > LARGEST {
+        let message = format!("the file is larger than {} MiB", LARGEST >> 20);
+        return Err(refused(Mistake::new(message)));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let start = error.utf8_error().valid_up_to();
+        // Shown as people see it, up to the place and beyond.
+        let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
+        let mistake = Mistake::new("this is not UTF-8").in_file(name);
+        Trouble::Refused(vec![mistake.at(&text, &(start..start + 1))])
     })
 }
 
@@ -100,24 +127,28 @@ pub(crate) fn program_errors(errors: &resurgam_ir::Errors) -> Trouble {
 
 /// Reads a graph.
 pub(crate) fn graph(name: &str, text: &str) -> Result<Template, Trouble> {
-    if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(text) {
-        let start: usize =
-            text.split_inclusive('\n').take(error.line().max(1) - 1).map(str::len).sum();
-        let place = start + error.column().saturating_sub(1);
-        let mut mistake = Mistake::new(format!("this is not JSON: {error}")).in_file(name);
-        mistake.path = Some(String::new());
-        return Err(Trouble::Refused(vec![mistake.at(text, &(place..place + 1))]));
-    }
-    Template::parse(text).map_err(|problems| refused(name, text, problems.iter()))
+    // As a value: only so is a text refused that is nested deeper than anybody could walk.
+    let value: serde_json::Value =
+        serde_json::from_str(text).map_err(|error| not_json(name, text, &error))?;
+    Template::from_value(&value).map_err(|problems| refused(name, text, problems.iter()))
+}
+
+fn not_json(name: &str, text: &str, error: &serde_json::Error) -> Trouble {
+    let lines = Lines::of(text);
+    // It counts bytes.
+    let place = lines.place(error.line(), 1) + error.column().saturating_sub(1);
+    let mut mistake = Mistake::new(format!("this is not JSON: {error}")).in_file(name);
+    mistake.path = Some(String::new());
+    Trouble::Refused(vec![mistake.within(&lines, &(place..place + 1))])
 }
 
 /// Problems of a graph, with their places in the file.
 fn refused<'a>(name: &str, text: &str, problems: impl Iterator<Item = &'a Problem>) -> Trouble {
-    let places = locate::json(text).root;
+    let (places, lines) = (locate::json(text).root, Lines::of(text));
     let mistake = |problem: &Problem| {
         let mut mistake = Mistake::new(&problem.message).in_file(name);
         mistake.path = Some(problem.path.clone());
-        mistake.at(text, places.find(&problem.path))
+        mistake.within(&lines, places.find(&problem.path))
     };
     Trouble::Refused(problems.map(mistake).collect())
 }
@@ -157,13 +188,19 @@ impl Source {
         };
         let mistakes: Vec<Mistake> = match &self.content {
             Content::Program(program) => {
+                let lines = Lines::of(&self.text);
                 let actions = program.actions().into_iter();
-                actions
-                    .filter_map(|action| self.missing_action(&action, lacks(&action.name)?))
-                    .collect()
+                let missing = actions.filter_map(|action| {
+                    let message =
+                        format!("action @{} cannot run: {}", action.name, lacks(&action.name)?);
+                    let start = lines.place(action.line, action.column);
+                    let mistake = Mistake::new(message).in_file(&self.name).hint(HOW);
+                    Some(mistake.within(&lines, &(start..start + action.name.len())))
+                });
+                missing.collect()
             }
             Content::Graph(template) => {
-                let places = locate::json(&self.text).root;
+                let (places, lines) = (locate::json(&self.text).root, Lines::of(&self.text));
                 let nodes = template.graph().nodes.iter().enumerate();
                 let missing = nodes.filter_map(|(i, node)| {
                     let path = format!("nodes[{i}].node_name");
@@ -171,22 +208,12 @@ impl Source {
                         format!("node {} cannot run: {}", node.node_name, lacks(&node.node_name)?);
                     let mut mistake = Mistake::new(message).in_file(&self.name);
                     mistake.path = Some(path.clone());
-                    Some(mistake.hint(HOW).at(&self.text, places.find(&path)))
+                    Some(mistake.hint(HOW).within(&lines, places.find(&path)))
                 });
                 missing.collect()
             }
         };
         if mistakes.is_empty() { Ok(()) } else { Err(Trouble::Refused(mistakes)) }
-    }
-
-    fn missing_action(&self, action: &resurgam_ir::ActionUse, lacks: String) -> Option<Mistake> {
-        let message = format!("action @{} cannot run: {lacks}", action.name);
-        let start: usize =
-            self.text.split_inclusive('\n').take(action.line.max(1) - 1).map(str::len).sum();
-        let line = &self.text[start.min(self.text.len())..];
-        let before: usize = line.chars().take(action.column - 1).map(char::len_utf8).sum();
-        let place = start + before..start + before + action.name.len();
-        Some(Mistake::new(message).in_file(&self.name).hint(HOW).at(&self.text, &place))
     }
 }
 

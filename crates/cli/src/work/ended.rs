@@ -30,6 +30,9 @@ pub(super) async fn output(
     json: bool,
 ) -> Result<Output, Trouble> {
     let row = client.find(id).await?;
+    if row.is_none() && matches!(ended, Ended::Interrupted) {
+        return Ok(not_begun(id, json));
+    }
     let graph = row.as_ref().is_some_and(|row| Kind::of(&row.input) == Ok(Kind::Graph));
     let form = match row.filter(|_| graph) {
         Some(row) => Some(graph_form(client, &row, &ended).await?),
@@ -50,6 +53,12 @@ pub(super) async fn output(
     };
     let stderr = if json { String::new() } else { text(id, &ended) };
     Ok(Output { stdout, stderr, exit })
+}
+
+/// Somebody wanted us to end before the instance was there.
+pub(super) fn not_begun(id: &str, json: bool) -> Output {
+    let message = format!("interrupted before {id} was stored; run the same again to start it");
+    Output { exit: Exit::Stopped, ..Trouble::Failed(message).output(json) }
 }
 
 /// `{"id","status","result"|"failure"}`

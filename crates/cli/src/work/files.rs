@@ -1,6 +1,5 @@
 //! `resurgam fmt`, `check`, `graph check` and `secrets`: what needs no database.
 
-use std::io::Read;
 use std::path::PathBuf;
 
 use clap::Subcommand;
@@ -64,11 +63,7 @@ impl FmtArgs {
         let is_stdin = file.as_os_str() == "-";
         let name = if is_stdin { "standard input".to_string() } else { file.display().to_string() };
         let text = match is_stdin {
-            true => {
-                let mut text = String::new();
-                std::io::stdin().read_to_string(&mut text)?;
-                text
-            }
+            true => program::text_of(std::io::stdin().lock(), &name)?,
             false => program::read_text(file)?,
         };
         let formatted = resurgam_ir::format(&name, &text, self.dialect)

@@ -95,15 +95,15 @@ pub(super) fn attempt(row: &AttemptRow) -> Form {
     Form::default().with("activity", &row.name).with("seq", row.call.seq).and(outcome(row))
 }
 
-/// An attempt of the ledger among the events of a history. The place of its call has the name that
-/// it has in the events about it.
+/// An attempt of the ledger among the events of a history. Those have numbers of their own, so the
+/// place of its call is told by another name.
 pub(super) fn attempt_in_history(row: &AttemptRow) -> Form {
     Form::default()
         .with("seq", ())
         .with("kind", "Attempt")
         .with("at_ms", row.ended_at)
-        .with("activity", row.call.seq)
-        .with("name", &row.name)
+        .with("activity", &row.name)
+        .with("call", row.call.seq)
         .and(outcome(row))
 }
 

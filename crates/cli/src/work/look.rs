@@ -110,25 +110,31 @@ fn shown(found: &Description, now: Timestamp, has_worker: bool) -> String {
         tell("worker", "none: nobody works on the database");
     }
     for call in pending {
-        out.push_str(&pending_call(call, now));
+        out.push_str(&pending_call(call, now, has_worker));
     }
     out
 }
 
 /// A call that is not finished: what it does, why it waits, what went wrong last.
-fn pending_call(call: &PendingCall, now: Timestamp) -> String {
+fn pending_call(call: &PendingCall, now: Timestamp, has_worker: bool) -> String {
     let name = printable(&call.activity);
     let state = match (call.next_due, call.waits_for) {
         (None, _) => {
             let time = tenths(now.since(call.started_at.unwrap_or(now)));
-            format!("{} runs, for {time}", number(call, call.attempt))
+            let attempt = number(call, call.attempt);
+            match has_worker {
+                true => format!("{attempt} runs, for {time}"),
+                false => format!("{attempt} began {time} ago, and its worker is gone"),
+            }
         }
-        (_, Some(WaitsFor::Unregistered)) => {
+        (_, Some(WaitsFor::Unregistered)) if has_worker => {
             format!("waits for its executable: the worker has no action {name}")
         }
         (Some(due), _) if due <= now => {
             let late = tenths(now.since(due));
-            format!("{} is due since {late}, and waits for a slot", number(call, call.attempt + 1))
+            let what = if has_worker { "slot" } else { "worker" };
+            let attempt = number(call, call.attempt + 1);
+            format!("{attempt} is due since {late}, and waits for a {what}")
         }
         (Some(due), _) => {
             let wait = tenths(due.since(now));

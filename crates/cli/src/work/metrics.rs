@@ -106,10 +106,17 @@ fn openmetrics(page: &str) -> String {
             let rest = line.strip_prefix(name)?;
             rest.starts_with([' ', '{']).then(|| format!("{name}_total{rest}"))
         });
-        out.push_str(sample.as_deref().unwrap_or(line));
+        let line = sample.as_deref().unwrap_or(line);
+        out.push_str(&canonical(line));
         out.push('\n');
     }
     out + "# EOF\n"
+}
+
+/// Whole numbers in labels that are numbers have a point.
+fn canonical(line: &str) -> String {
+    line.replace("{quantile=\"0\"}", "{quantile=\"0.0\"}")
+        .replace("{quantile=\"1\"}", "{quantile=\"1.0\"}")
 }
 
 #[cfg(test)]
@@ -132,6 +139,14 @@ mod tests {
             openmetrics(page),
             "# TYPE a counter\na_total 1\na_total{x=\"y\"} 2\n# TYPE a_b gauge\na_b 3\n# EOF\n"
         );
+    }
+
+    #[test]
+    fn the_least_and_the_most_of_a_summary_are_written_as_readers_compare_them() {
+        let page = "# TYPE a summary\na{quantile=\"0\"} 1\na{quantile=\"0.5\"} 1\na{quantile=\"1\"} 2\n\
+                    a_sum 3\na_count 2\n";
+        let canonical = page.replace("\"0\"", "\"0.0\"").replace("\"1\"", "\"1.0\"");
+        assert_eq!(openmetrics(page), canonical + "# EOF\n");
     }
 
     #[test]

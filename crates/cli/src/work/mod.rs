@@ -7,6 +7,7 @@ mod ended;
 mod files;
 mod forms;
 mod list;
+mod log;
 mod look;
 mod metrics;
 mod node;

@@ -16,6 +16,7 @@ use crate::database::{Database, DbArgs};
 use crate::exit::Exit;
 use crate::form::{Form, line};
 use crate::output::Output;
+use crate::policy::complaint::printable;
 use crate::program::{self, Argument, FileArgs, InputArgs, Source};
 use crate::signals::Signals;
 use crate::trouble::{Mistake, Trouble};
@@ -165,7 +166,6 @@ impl StartArgs {
 
 impl RunArgs {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
-        let mut signals = Signals::new()?;
         let (source, wanted) = self.what.read()?;
         let database = self.db.database()?;
         let folder = node::folder_of(self.actions.as_ref(), &source.path)?;
@@ -173,7 +173,11 @@ impl RunArgs {
             source.missing_actions(folder.as_deref())?;
         }
         let screen = Screen::new(self.json);
-        if let Some(client) = busy_server(&database).await? {
+        screen.log();
+        let busy = busy_server(&database).await?;
+        // Not before: up to here there is nothing that could not just be ended.
+        let mut signals = Signals::new()?;
+        if let Some(client) = busy {
             // Others do the work, with actions of their own.
             tokio::select! {
                 ended = self.follow(&client, &wanted, &screen, &mut signals) => {
@@ -183,7 +187,10 @@ impl RunArgs {
             }
         }
         let settings = Settings { queues: Vec::new(), drain: Duration::ZERO };
-        let node = self.node.begin(&database, folder, settings).await?;
+        let node = tokio::select! {
+            node = self.node.begin(&database, folder, settings) => node?,
+            () = signals.wait() => return Ok(ended::not_begun(&wanted.id, self.json)),
+        };
         let ended = self.follow(node.client(), &wanted, &screen, &mut signals).await;
         let output = match ended {
             Ok(Ended::Interrupted) => Ok(None),
@@ -191,13 +198,19 @@ impl RunArgs {
             Err(trouble) => Err(trouble),
         };
         let client = node.client().clone();
-        tokio::select! {
-            stopped = node.stop() => stopped?,
-            () = signals.wait() => {}
-        }
+        let stopped = tokio::select! {
+            stopped = node.stop() => stopped,
+            () = signals.wait() => Ok(()),
+        };
         match output? {
-            Some(output) => Ok(output),
-            None => ended::output(&client, &wanted.id, Ended::Interrupted, self.json).await,
+            Some(output) => stopped.map(|()| output),
+            None => {
+                // What became of the attempts is for the next process to find out.
+                if let Err(trouble) = stopped {
+                    warn(&trouble.messages());
+                }
+                ended::output(&client, &wanted.id, Ended::Interrupted, self.json).await
+            }
         }
     }
 
@@ -209,11 +222,16 @@ impl RunArgs {
         screen: &Screen,
         signals: &mut Signals,
     ) -> Result<Ended, Trouble> {
-        let there = wanted.start_or_attach(client).await?;
+        let there = tokio::select! {
+            there = wanted.start_or_attach(client) => there?,
+            // A database that takes nothing may do so for long.
+            () = signals.wait() => return Ok(Ended::Interrupted),
+        };
         let owner = client.owner().await?.filter(|_| !client.is_owner());
         let verb = if there { "continues" } else { "started" };
         let elsewhere = owner.map(|owner| format!("; {owner} works on it"));
-        screen.say(&format!("{} {verb}{}\n", wanted.id, elsewhere.unwrap_or_default()));
+        let id = printable(&wanted.id);
+        screen.say(&format!("{id} {verb}{}\n", elsewhere.unwrap_or_default()));
         wait::until_closed(client, &wanted.id, screen, signals).await
     }
 }

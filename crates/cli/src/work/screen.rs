@@ -1,8 +1,9 @@
 //! How an instance goes, on the terminal of standard error: what runs, which attempt of how many,
 //! and when the next one is due. Standard output is for the result.
 
-use std::cell::Cell;
 use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anstyle::Style;
@@ -10,6 +11,7 @@ use resurgam::retry::Limit;
 use resurgam::{AttemptOutcome, AttemptRow, Description, PendingCall, Timestamp, WaitsFor};
 use resurgam_core::duration::Human;
 
+use super::log;
 use crate::style::{FAINT, GOOD, STRONG, WARNING};
 use crate::terminal::{Part, painted, redrawn, size};
 
@@ -20,7 +22,7 @@ const OTHER_LINES: usize = 3;
 #[derive(Debug)]
 pub(super) struct Screen {
     /// How many lines were drawn; `None` where nobody could redraw them.
-    drawn: Option<Cell<usize>>,
+    drawn: Option<Arc<AtomicUsize>>,
     silent: bool,
 }
 
@@ -29,12 +31,18 @@ impl Screen {
     pub(super) fn new(json: bool) -> Self {
         let colours = anstream::stderr().current_choice() != anstream::ColorChoice::Never;
         let live = colours && io::stderr().is_terminal();
-        Screen { drawn: live.then(Cell::default), silent: json && !live }
+        Screen { drawn: live.then(Arc::default), silent: json && !live }
     }
 
     /// True when somebody sees what is drawn.
     pub(super) fn is_live(&self) -> bool {
         self.drawn.is_some()
+    }
+
+    /// Warnings are told from now on, above what is drawn: a full disk, for example, which is
+    /// waited for.
+    pub(super) fn log(&self) {
+        log::begin("warn", self.drawn.clone());
     }
 
     /// Says a sentence to people, if there are any.
@@ -52,7 +60,7 @@ impl Screen {
     /// Draws lines in place of those drawn before.
     pub(super) fn draw(&self, lines: &[String]) {
         if let Some(drawn) = &self.drawn {
-            print(&redrawn(drawn.replace(lines.len()), lines));
+            print(&redrawn(drawn.swap(lines.len(), Ordering::Relaxed), lines));
         }
     }
 

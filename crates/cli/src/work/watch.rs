@@ -11,6 +11,7 @@ use crate::database::DbArgs;
 use crate::exit::Exit;
 use crate::form::line;
 use crate::output::Output;
+use crate::policy::complaint::printable;
 use crate::signals::Signals;
 use crate::terminal;
 use crate::trouble::Trouble;
@@ -102,7 +103,8 @@ async fn open(client: &Client) -> Result<Vec<InstanceRow>, Trouble> {
 async fn lines(client: &Client, open: &[InstanceRow]) -> Result<Vec<String>, Trouble> {
     let (width, height) = terminal::size(std::io::stderr());
     let now = client.handle().now();
-    let mut lines = vec![format!("{} open", open.len())];
+    let head = (anstyle::Style::new(), format!("{} open", open.len()));
+    let mut lines = vec![terminal::painted(&[head], width)];
     for row in open.iter().take(height.saturating_sub(3).max(1)) {
         let pending = client.describe(&row.id).await?.map(|found| found.pending);
         let call = pending.unwrap_or_default().into_iter().max_by_key(|call| call.attempt);
@@ -141,7 +143,7 @@ async fn tell_ends(
         .collect();
     for id in ended {
         if let Some(row) = client.find(&id).await? {
-            screen.say(&format!("{id} {}\n", row.status.name()));
+            screen.say(&format!("{} {}\n", printable(&id), row.status.name()));
             known.insert(id, row);
         }
     }

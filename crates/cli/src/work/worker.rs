@@ -8,8 +8,8 @@ use resurgam::Client;
 use resurgam_core::duration;
 use serde_json::json;
 
-use super::metrics;
 use super::node::{self, NodeArgs, Settings};
+use super::{log, metrics};
 use crate::database::{Database, DbArgs};
 use crate::exit::Exit;
 use crate::output::Output;
@@ -46,8 +46,7 @@ pub(crate) struct Args {
 
 impl Args {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
-        log();
-        let mut signals = Signals::new()?;
+        log::begin("info", None);
         let database = self.db.database()?;
         let folder = node::folder(&self.actions)?;
         if let Some(address) = self.metrics {
@@ -58,6 +57,8 @@ impl Args {
         }
         let settings = Settings { queues: self.queue.clone(), drain: self.drain };
         let node = self.node.begin(&database, Some(folder), settings).await?;
+        // Not before: up to here there is nothing that could not just be ended.
+        let mut signals = Signals::new()?;
         let announced = tokio::spawn(announce(node.client().clone(), database.clone()));
         signals.wait().await;
         announced.abort();
@@ -89,13 +90,4 @@ async fn announce(client: Client, database: Database) {
     if client.until_owner().await.is_ok() {
         tracing::info!("working on {database}");
     }
-}
-
-/// What happens goes to standard error; `RESURGAM_LOG` says how much of it.
-fn log() {
-    use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_env("RESURGAM_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    let terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
-    log.with_ansi(terminal).with_writer(std::io::stderr).init();
 }

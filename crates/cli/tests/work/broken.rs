@@ -1,5 +1,7 @@
 //! Files that make no sense: every error with its place, exit code 2, nothing stored.
 
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 
 use crate::support::Place;
@@ -120,4 +122,64 @@ fn a_layout_is_checked_and_mended() {
     place.write("b.rap", PROGRAM);
     assert_eq!(place.run(&["fmt", "b.rap"]).code, Some(2));
     assert_eq!(place.text("b.rap"), PROGRAM);
+}
+
+#[test]
+fn files_that_nobody_could_have_meant_are_refused_with_the_place_where_they_go_wrong() {
+    let place = Place::new();
+    let deep = |open: &str, close: &str| open.repeat(100_000) + &close.repeat(100_000);
+    place.write("deep.json", &format!("{{\n\"nodes\": {}}}", deep("[", "]")));
+    place.write(
+        "deep.rap",
+        &format!("fn main(input: [], output: []):\n    return {}\n", deep("(", ")")),
+    );
+    std::fs::write(place.path("bytes.rap"), b"# ok\n# \xc3\xa4\xff\n").unwrap();
+    std::fs::write(place.path("bytes.json"), b"{\n  \"\xff\n").unwrap();
+    place.write("nul.rap", "fn main(input: [], output: []):\n    return 1\0\n");
+    for (file, line) in
+        [("deep.json", 2), ("deep.rap", 2), ("bytes.rap", 2), ("bytes.json", 2), ("nul.rap", 2)]
+    {
+        for command in ["check", "run", "start"] {
+            let refused = place.run(&[command, file, "--json"]).json_with(2);
+            assert_eq!(refused["errors"][0]["line"], json!(line), "{file}: {refused}");
+        }
+    }
+    let bytes = place.run(&["check", "bytes.rap", "--json"]).json();
+    assert_eq!(bytes["errors"][0]["column"], json!(4));
+    for file in ["/dev/zero", "actions"] {
+        let refused = place.run(&["check", file, "--json"]).json_with(2);
+        assert_eq!(refused["errors"][0]["file"], json!(file));
+    }
+    assert!(!place.path("test.db").exists());
+}
+
+#[test]
+fn thousands_of_mistakes_in_a_graph_are_all_told_with_their_places_and_at_once() {
+    let place = Place::new();
+    let node = |n: usize| {
+        format!(
+            "{{\"node_name\": \"N\", \"namespace\": \"d\", \"identifier\": \"n{n}\",\n\
+             \"inputs\": {{\"a\": {n}}}, \"next_nodes\": [\"n{}\"]}}",
+            n + 1
+        )
+    };
+    let nodes: Vec<String> = (0..5_000).map(node).collect();
+    let graph = format!("{{\"secrets\": {{}}, \"nodes\": [\n{}]}}", nodes.join(",\n"));
+    place.write("lines.json", &graph);
+    place.write("line.json", &graph.replace('\n', ""));
+    for (file, one_line) in [("lines.json", false), ("line.json", true)] {
+        let since = Instant::now();
+        let ended = place.run(&["check", file, "--json"]);
+        // Tenths of a second when it is optimized; this catches a square.
+        assert!(since.elapsed() < Duration::from_secs(20), "{file}: {:?}", since.elapsed());
+        assert!(ended.stdout.len() < 5 << 20, "{file}: {} bytes", ended.stdout.len());
+        let refused = ended.json_with(2);
+        let errors = refused["errors"].as_array().unwrap();
+        for n in [0, 77, 4_999] {
+            let message = json!(format!("Input {n} is not a string"));
+            let told = errors.iter().find(|error| error["message"] == message).unwrap();
+            assert_eq!(told["line"], json!(if one_line { 1 } else { 2 * n + 3 }), "{told}");
+            assert!(told["source"].as_str().unwrap().contains(&format!("\"a\": {n}}}")), "{told}");
+        }
+    }
 }

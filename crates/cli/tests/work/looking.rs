@@ -63,7 +63,11 @@ fn the_documented_forms_are_what_is_printed() {
     let merged = place.json(&["history", "a", "--attempts"]);
     assert_eq!(merged.as_array().unwrap().len(), 5);
     let attempt = events(&merged, "Attempt")[0];
-    assert_eq!((&attempt["seq"], &attempt["activity"]), (&Value::Null, &json!(2)));
+    assert_eq!((&attempt["seq"], &attempt["call"]), (&Value::Null, &json!(2)));
+    let row = &place.json(&["attempts", "a"])[0];
+    for field in ["activity", "attempt", "outcome", "started_at_ms", "failure", "delay_ms", "why"] {
+        assert_eq!(attempt[field], row[field], "{field}");
+    }
 
     let show = place.json(&["show", "b"]);
     assert_eq!(show["failure"]["type"], "Bad");

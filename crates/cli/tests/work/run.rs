@@ -206,3 +206,31 @@ fn an_instance_whose_program_no_longer_fits_its_history_is_blocked_and_ends_with
     assert_eq!((text.code, text.stdout.as_str()), (Some(4), ""));
     assert!(text.stderr.contains("b is blocked"), "{}", text.stderr);
 }
+
+#[test]
+fn a_run_whose_database_takes_nothing_says_so_and_can_be_interrupted() {
+    let place = place("echo > began; while [ ! -e go ]; do sleep 0.02; done; echo 7");
+    let args = ["run", "one.rap", "--input", r#"{"n": 1}"#, "--id", "i"];
+    let run = place.begin(&args);
+    until("the action runs", || place.path("began").exists());
+    let busy = rusqlite::Connection::open(place.path("test.db")).unwrap();
+    busy.execute_batch("BEGIN IMMEDIATE").unwrap();
+    place.write("go", "");
+    until("it says so", || run.said().contains("database is locked"));
+    run.signal(Signal::INT);
+    // Once would do; a second one does not wait for what could be written last.
+    until("the second one comes by itself", || {
+        run.signal(Signal::INT);
+        run.said().contains("i stays")
+    });
+    assert_eq!(run.end().code, Some(130));
+    drop(busy);
+    assert_eq!(place.run(&args).stdout, "7\n");
+}
+
+#[test]
+fn a_database_that_is_set_to_nothing_is_the_usual_one() {
+    let place = place("echo 7").on("");
+    assert_eq!(place.run(&["run", "one.rap", "--input", r#"{"n": 1}"#]).code, Some(0));
+    assert!(place.path("resurgam.db").exists());
+}

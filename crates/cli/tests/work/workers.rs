@@ -139,3 +139,28 @@ fn metrics_are_served_on_this_machine_in_the_form_of_openmetrics() {
     );
     assert!(page.ends_with("# EOF\n"), "{page}");
 }
+
+#[test]
+fn an_executable_that_goes_between_two_attempts_is_waited_for_and_show_says_so() {
+    let place = Place::new();
+    let program =
+        "fn main(input: [], output: [r]):\n    return @f() [retry: 9, backoff: 1s linear]\n";
+    place.write("f.rap", program);
+    place.action("f", "echo >> began; exit 1");
+    let shown = || place.run(&["show", "g"]).stdout;
+    let first = worker(&place, &[]);
+    until("it works", || first.said().contains("working on"));
+    place.json(&["start", "f.rap", "--id", "g"]);
+    until("it has failed", || !place.json(&["attempts", "g"]).as_array().unwrap().is_empty());
+    std::fs::remove_file(place.path("actions/f")).unwrap();
+    until("it is missed", || shown().contains("the worker has no action f"));
+    first.kill();
+    assert!(shown().contains("and waits for a worker"), "{}", shown());
+    // A worker that never saw the executable knows as well.
+    let _second = worker(&place, &[]);
+    until("it is missed again", || shown().contains("the worker has no action f"));
+    let began = place.text("began").lines().count();
+    place.action("f", "echo >> began; echo 7");
+    assert_eq!(place.run(&["watch", "g", "--json"]).json_with(0)["result"], json!(7));
+    assert_eq!(place.text("began").lines().count(), began + 1);
+}

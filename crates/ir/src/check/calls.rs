@@ -30,7 +30,8 @@ impl<'a> Check<'a> {
             let message =
                 format!("function '{name}' is not defined in workflow '{}'", caller.name.text);
             let known = self.functions.keys().copied();
-            let near = near(name, known.chain(BUILTINS.iter().map(|(known, ..)| *known)));
+            let known = BUILTINS.iter().map(|(known, ..)| *known).chain(known);
+            let near = near(name, known, self.problems.len());
             let hint =
                 did_you_mean(near).or_else(|| Some(format!("an action is called as @{name}")));
             self.report(Problem::new(call.name.span, message).maybe_hint(hint));
@@ -79,7 +80,7 @@ impl<'a> Check<'a> {
                 }
                 (None, Some(unknown)) => {
                     let message = format!("function '{name}' has no input '{}'", unknown.text);
-                    let near = near(&unknown.text, inputs.iter().copied());
+                    let near = near(&unknown.text, inputs.iter().copied(), self.problems.len());
                     self.report(Problem::new(span, message).maybe_hint(did_you_mean(near)));
                 }
                 (None, None) => {

@@ -58,10 +58,23 @@ impl Check<'_> {
     }
 }
 
-/// The known name that was probably meant. Names of one letter are like each other by chance.
-fn near<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+/// How many problems of a program get a hint of what was meant, and among how many names it is
+/// looked for: a file that is not a program at all is refused quickly too.
+const HINTS: usize = 100;
+const NAMES: usize = 1_000;
+
+/// The known name that was probably meant, where that many problems were found before. Names of one
+/// letter are like each other by chance.
+fn near<'a>(
+    word: &str,
+    known: impl Iterator<Item = &'a str>,
+    found_before: usize,
+) -> Option<&'a str> {
     let long = |name: &str| name.chars().nth(1).is_some();
-    nearest(word, known.filter(|name| long(name))).filter(|_| long(word))
+    if found_before >= HINTS || !long(word) {
+        return None;
+    }
+    nearest(word, known.filter(|name| long(name)).take(NAMES))
 }
 
 fn did_you_mean(near: Option<&str>) -> Option<String> {

@@ -10,19 +10,38 @@ use super::{BUILTINS, Check, near};
 use crate::ast::{Block, Expr, ExprKind, Function, Handler, Source, Statement, StatementKind};
 use crate::errors::{Problem, Span};
 
-/// What may be assigned at a place.
-#[derive(Clone, Default)]
-struct Known<'a> {
+/// What may be assigned at a place. Inner places add to what is known around them, and do not copy
+/// it: a long program has as many of them as lines.
+#[derive(Default)]
+struct Known<'a, 'k> {
     names: HashSet<&'a str>,
     /// What the loops around this place assign in earlier rounds.
     earlier: HashSet<&'a str>,
+    around: Option<&'k Known<'a, 'k>>,
+    /// The first round of a loop need not come by here: what earlier ones assign is known.
+    depends: bool,
 }
 
-impl<'a> Known<'a> {
+impl<'a> Known<'a, '_> {
     /// The same at a place that the first round of a loop need not come by.
-    fn depending(&self) -> Known<'a> {
-        let names = self.names.union(&self.earlier).copied().collect();
-        Known { names, earlier: HashSet::new() }
+    fn depending(&self) -> Known<'a, '_> {
+        Known { depends: true, ..self.inside() }
+    }
+
+    /// The same, for what is known only further in.
+    fn inside(&self) -> Known<'a, '_> {
+        Known { around: Some(self), ..Known::default() }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        let around =
+            |around: &Known<'a, '_>| around.has(name) || (self.depends && around.has_earlier(name));
+        self.names.contains(name) || self.around.is_some_and(around)
+    }
+
+    fn has_earlier(&self, name: &str) -> bool {
+        let around = self.around.filter(|_| !self.depends);
+        self.earlier.contains(name) || around.is_some_and(|around| around.has_earlier(name))
     }
 }
 
@@ -56,7 +75,7 @@ impl<'a> Check<'a> {
 
 impl<'a> Walk<'a, '_> {
     /// Answers whether the end of the block is reached.
-    fn block(&mut self, block: &'a Block, known: &mut Known<'a>) -> bool {
+    fn block(&mut self, block: &'a Block, known: &mut Known<'a, '_>) -> bool {
         let mut goes_on = true;
         for statement in &block.statements {
             goes_on &= self.statement(statement, known);
@@ -64,7 +83,7 @@ impl<'a> Walk<'a, '_> {
         goes_on
     }
 
-    fn statement(&mut self, statement: &'a Statement, known: &mut Known<'a>) -> bool {
+    fn statement(&mut self, statement: &'a Statement, known: &mut Known<'a, '_>) -> bool {
         match &statement.kind {
             StatementKind::Assign { value, .. } => self.source(value, known),
             StatementKind::Evaluate(value) => self.source(value, known),
@@ -94,7 +113,7 @@ impl<'a> Walk<'a, '_> {
     }
 
     /// The body of a loop.
-    fn round(&mut self, statement: &'a Statement, body: &'a Block, known: &mut Known<'a>) {
+    fn round(&mut self, statement: &'a Statement, body: &'a Block, known: &mut Known<'a, '_>) {
         let mut inside = known.depending();
         inside.names.extend(statement.binds().into_iter().map(|name| name.text.as_str()));
         inside.earlier.extend(bound(body));
@@ -102,7 +121,7 @@ impl<'a> Walk<'a, '_> {
         known.names.extend(bound(body));
     }
 
-    fn branches(&mut self, statement: &'a Statement, known: &mut Known<'a>) -> bool {
+    fn branches(&mut self, statement: &'a Statement, known: &mut Known<'a, '_>) -> bool {
         let StatementKind::If { branches, otherwise } = &statement.kind else { return true };
         let mut after: Vec<&str> = Vec::new();
         let mut goes_on = otherwise.is_none();
@@ -122,8 +141,13 @@ impl<'a> Walk<'a, '_> {
         goes_on
     }
 
-    fn attempt(&mut self, body: &'a Block, handlers: &'a [Handler], known: &mut Known<'a>) -> bool {
-        let mut goes_on = self.block(body, &mut known.clone());
+    fn attempt(
+        &mut self,
+        body: &'a Block,
+        handlers: &'a [Handler],
+        known: &mut Known<'a, '_>,
+    ) -> bool {
+        let mut goes_on = self.block(body, &mut known.inside());
         let mut after = bound(body);
         for handler in handlers {
             let mut inside = known.depending();
@@ -137,7 +161,7 @@ impl<'a> Walk<'a, '_> {
         goes_on
     }
 
-    fn source(&mut self, source: &'a Source, known: &Known<'a>) {
+    fn source(&mut self, source: &'a Source, known: &Known<'a, '_>) {
         match source {
             Source::Expr(expr) => self.expr(expr, known),
             Source::Parallel(calls) => {
@@ -156,7 +180,7 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
-    fn expr(&mut self, expr: &'a Expr, known: &Known<'a>) {
+    fn expr(&mut self, expr: &'a Expr, known: &Known<'a, '_>) {
         match &expr.kind {
             ExprKind::Name(name) => self.name(name, expr.span, known),
             ExprKind::And(terms) | ExprKind::Or(terms) => {
@@ -168,8 +192,8 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
-    fn name(&mut self, name: &'a str, span: Span, known: &Known<'a>) {
-        if known.names.contains(name) || !self.reported.insert(name) {
+    fn name(&mut self, name: &'a str, span: Span, known: &Known<'a, '_>) {
+        if known.has(name) || !self.reported.insert(name) {
             return;
         }
         let function = &self.function.name.text;
@@ -179,7 +203,10 @@ impl<'a> Walk<'a, '_> {
             "true" => Some("True"),
             "false" => Some("False"),
             "null" | "nil" | "none" => Some("None"),
-            _ => near(name, self.all.iter().copied().filter(|known| *known != name)),
+            _ => {
+                let others = self.all.iter().copied().filter(|known| *known != name);
+                near(name, others, self.problems.len())
+            }
         };
         let hint = match word {
             Some(word) => Some(format!("did you mean `{word}`?")),

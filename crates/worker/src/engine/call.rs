@@ -114,6 +114,7 @@ impl Engine {
         let definition = self.registry.activity(&call.name);
         let policy = self.policies.resolve(definition.as_deref(), &call)?;
         let queue = call.queue().to_string();
+        let unregistered = definition.is_none() && self.serves(&queue);
         let mut task = TaskRow {
             call: key,
             lane: call.name.clone(),
@@ -128,7 +129,7 @@ impl Engine {
             progress: Progress {
                 v: 1,
                 first_scheduled: Some(now),
-                unregistered: definition.is_none(),
+                unregistered,
                 ..Progress::default()
             },
             heartbeat: None,
@@ -183,6 +184,11 @@ impl Engine {
         let Some(mut task) = waiting.map(|call| call.task.clone()) else {
             return self.slots.free(slot);
         };
+        if self.registry.activity(&task.name).is_none() {
+            // It went while the task waited.
+            self.slots.free(slot);
+            return self.task_waits(key);
+        }
         self.due.forget(&task);
         self.claim(&mut task, now);
         let step = Step { tasks: vec![TaskWrite::Update(task.clone())], ..Step::default() };

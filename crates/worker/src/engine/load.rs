@@ -9,8 +9,8 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use resurgam_core::{CallKey, Timestamp, Uid};
-use resurgam_store::rows::{Claim, InstanceFilter, InstanceRow, Status, TaskRecord};
-use resurgam_store::{Error, Result, Runnable, Store};
+use resurgam_store::rows::{Claim, DueTask, InstanceFilter, InstanceRow, Status, TaskRecord};
+use resurgam_store::{Error, Result, Runnable, Step, Store, TaskWrite};
 
 use super::call::HotCall;
 use super::commit::Effect;
@@ -26,6 +26,9 @@ const SCAN: usize = 10_000;
 
 /// How many abandoned claims are read at once.
 const ABANDONED: usize = 1_000;
+
+/// How many of the tasks that wait are looked at for those whose activities are not there.
+const GONE: usize = 1_000;
 
 /// How often people are told of the same trouble with the store. Thousands may meet it at once.
 const TELL: Duration = Duration::from_secs(10);
@@ -371,17 +374,60 @@ impl Engine {
         let waits = |call: &&HotCall| call.task.claim.is_none();
         let Some(call) = self.calls.get(&key).filter(waits) else { return };
         let (at, ticket) = (call.task.wake_at, self.slots.ticket_of(&call.task));
-        if self.registry.activity(&call.task.name).is_none() {
-            tracing::warn!(instance = %call.instance, activity = %call.task.name,
-                "an activity is not registered here; its call waits");
-            self.calls.remove(&key);
-        } else if !self.serves(&call.task.queue) {
+        if !self.serves(&call.task.queue) {
             // Another node serves its queue, some day.
             self.calls.remove(&key);
+        } else if self.registry.activity(&call.task.name).is_none() {
+            self.waits_for_activity(key);
         } else if at <= self.clock.now() {
             self.task_due(at, key, ticket);
         } else if !self.due.add_task(at, key, ticket) {
             self.calls.remove(&key);
+        }
+    }
+
+    /// A task waits until its activity is there. That is written down, once, for those who look at
+    /// it from elsewhere and cannot know.
+    fn waits_for_activity(&mut self, key: CallKey) {
+        let Some(call) = self.calls.get_mut(&key) else { return };
+        if !call.task.progress.unregistered {
+            call.task.progress.unregistered = true;
+            let tasks = vec![TaskWrite::Update(call.task.clone())];
+            let step = Step { tasks, ..Step::default() };
+            return self.outbox.push(step, vec![Effect::Waiting(key)]);
+        }
+        tracing::warn!(instance = %call.instance, activity = %call.task.name,
+            "an activity is not registered here; its call waits");
+        self.calls.remove(&key);
+    }
+
+    /// Looks for tasks whose activities have gone since they were scheduled, so that they say why
+    /// they wait. Only where activities come and go.
+    pub(super) fn look_for_gone(&self) {
+        if !self.is_owner() || !self.registry.finds_activities() {
+            return;
+        }
+        let (store, end) = (self.store.clone(), Timestamp::from_millis(i64::MAX));
+        let all = Runnable { activities: None, queues: self.options.queues.clone() };
+        self.read(async move { Message::Waiting { found: store.due_tasks(all, end, GONE).await } });
+    }
+
+    /// Tasks wait, perhaps some whose activities are not there.
+    pub(super) fn waiting_read(&mut self, found: Result<Vec<DueTask>>) {
+        // Nothing depends on it but what people see.
+        for task in found.unwrap_or_default() {
+            let key = task.call;
+            if self.registry.activity(&task.name).is_some() || !self.owns(key.run.uid) {
+                continue;
+            }
+            if self.calls.contains_key(&key) {
+                self.task_waits(key);
+            } else {
+                let store = self.store.clone();
+                self.read_of(key.run.uid, async move {
+                    Message::task_loaded(key, store.load_task(key).await)
+                });
+            }
         }
     }
 

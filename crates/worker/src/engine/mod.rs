@@ -179,6 +179,8 @@ pub(crate) enum Message {
     RunLoaded { uid: Uid, loaded: resurgam_store::Result<Option<Box<RunRecord>>> },
     /// What is due soon was read.
     Scanned { found: resurgam_store::Result<Scan> },
+    /// Tasks that wait were read, whoever can run them.
+    Waiting { found: resurgam_store::Result<Vec<DueTask>> },
     /// Claims of nodes that are gone were read.
     Abandoned { found: resurgam_store::Result<Vec<TaskRecord>> },
     /// A task was read whose outcome was lost in this process.
@@ -451,6 +453,7 @@ impl Engine {
             Message::TaskLoaded { call, loaded } => self.task_loaded(call, loaded),
             Message::RunLoaded { uid, loaded } => self.run_loaded(uid, loaded),
             Message::Scanned { found } => self.scanned(found),
+            Message::Waiting { found } => self.waiting_read(found),
             Message::Abandoned { found } => self.abandoned(found),
             Message::OutcomeLost { found } => {
                 self.take_abandoned(found.into_iter().map(|task| *task));

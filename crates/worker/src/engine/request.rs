@@ -99,6 +99,7 @@ impl Engine {
             Request::LookForWork => {
                 self.due.rescan(self.clock.now());
                 self.look_for_shared();
+                self.look_for_gone();
             }
             Request::Settle { reply } => self.settle(reply),
             Request::Stop { reply } => self.stop(reply),

@@ -180,6 +180,7 @@ impl Engine {
             self.shards.leaving.remove(shard);
         }
         self.due.rescan(self.clock.now());
+        self.look_for_gone();
         self.recover();
         self.begin_schedules();
         self.look_into_inbox();
