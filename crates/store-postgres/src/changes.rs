@@ -9,6 +9,11 @@
 //! Both also tell when nodes come and go and shards are given up, so that whoever should have them
 //! takes them at once.
 //!
+//! A store that is to hear at the address at which it commits first hears itself: what it says on
+//! one connection must reach another that stands still. That happens only where each connection has
+//! a session of its own, and then the lanes may prepare their statements. A pooler in transaction
+//! mode has nobody to pass it on to.
+//!
 //! The hint is not sent by the transaction that commits: PostgreSQL lets only one transaction with
 //! a notification commit at a time. It follows a moment later, one for many commits.
 
@@ -59,11 +64,17 @@ pub(crate) struct Changes {
     moved: AtomicBool,
     /// Others have moved nodes or shards.
     moves: Notify,
+    /// The store has heard itself.
+    heard: Notify,
+    /// Connections made here have sessions of their own.
+    sessions: Arc<AtomicBool>,
 }
 
 impl Changes {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(sessions: Arc<AtomicBool>) -> Self {
         Changes {
+            heard: Notify::new(),
+            sessions,
             told: watch::Sender::new(0),
             hinted: Notify::new(),
             news: Notify::new(),
@@ -173,12 +184,14 @@ pub(crate) async fn keep_looking(
     }
 }
 
-/// Listens, and sends hints, on a connection of its own, until the store is gone.
+/// Listens, and sends hints, on a connection of its own, until the store is gone. With a speaker it
+/// finds out whether connections have sessions of their own.
 pub(crate) async fn listen(
     changes: Arc<Changes>,
     connector: Connector,
     schema: Schema,
     writer: String,
+    speaker: Option<Arc<Pool>>,
 ) {
     let channel = Channel::new(&schema, writer);
     let mut backoff = Backoff::default();
@@ -186,7 +199,8 @@ pub(crate) async fn listen(
         match connector.line().await {
             Ok((client, line)) => {
                 backoff = Backoff::default();
-                hear(&changes, &channel, &client, line).await;
+                hear(&changes, &channel, &client, line, speaker.as_deref()).await;
+                changes.sessions.store(false, Ordering::Relaxed);
                 // Whatever was said meanwhile went unheard.
                 changes.hinted.notify_one();
             }
@@ -205,6 +219,10 @@ struct Channel {
 /// What a hint says beside who sends it.
 const COMMITS: &str = "commits";
 const MOVES: &str = "moves";
+const SELF: &str = "self";
+
+/// How long a store waits to hear itself.
+const SELF_HEARD: Duration = Duration::from_secs(2);
 
 impl Channel {
     fn new(schema: &Schema, writer: String) -> Self {
@@ -216,18 +234,23 @@ impl Channel {
         format!("LISTEN {}", self.name)
     }
 
-    /// Losing it in a crash loses nothing, so it need not wait for the disk.
+    /// A transaction up to its `COMMIT`. Losing it in a crash loses nothing, so it need not wait for
+    /// the disk.
     fn notify(&self, what: &str) -> String {
         let Channel { name, writer } = self;
-        format!(
-            "BEGIN; SET LOCAL synchronous_commit = off; NOTIFY {name}, '{writer} {what}'; COMMIT"
-        )
+        format!("BEGIN; SET LOCAL synchronous_commit = off; NOTIFY {name}, '{writer} {what}'")
     }
 }
 
 /// Drives a connection until it ends.
-async fn hear(changes: &Changes, channel: &Channel, client: &Client, mut line: Line) {
-    let mut speaking = pin!(speak(changes, channel, client));
+async fn hear(
+    changes: &Changes,
+    channel: &Channel,
+    client: &Client,
+    mut line: Line,
+    speaker: Option<&Pool>,
+) {
+    let mut speaking = pin!(speak(changes, channel, client, speaker));
     poll_fn(|context| {
         if speaking.as_mut().poll(context).is_ready() {
             return Poll::Ready(());
@@ -236,6 +259,9 @@ async fn hear(changes: &Changes, channel: &Channel, client: &Client, mut line: L
             match message {
                 Some(Ok(AsyncMessage::Notification(hint))) => {
                     let (writer, what) = hint.payload().split_once(' ').unwrap_or_default();
+                    if writer == channel.writer && what == SELF {
+                        changes.heard.notify_one();
+                    }
                     if writer != channel.writer {
                         changes.hinted.notify_one();
                         if what == MOVES {
@@ -263,12 +289,28 @@ fn next(
 }
 
 /// Begins to listen, then passes on what is to be said; ends when the connection does.
-async fn speak(changes: &Changes, channel: &Channel, client: &Client) {
+async fn speak(changes: &Changes, channel: &Channel, client: &Client, speaker: Option<&Pool>) {
     let mut said = client.batch_execute(&channel.listen()).await;
+    if let Some(speaker) = speaker
+        && said.is_ok()
+        && hears_itself(changes, channel, speaker).await
+    {
+        changes.sessions.store(true, Ordering::Relaxed);
+    }
     while said.is_ok() {
         changes.news.notified().await;
         sleep_until(Instant::now() + TOGETHER).await;
         let moved = changes.moved.swap(false, Ordering::Relaxed);
-        said = client.batch_execute(&channel.notify(if moved { MOVES } else { COMMITS })).await;
+        let notify = channel.notify(if moved { MOVES } else { COMMITS });
+        said = client.batch_execute(&format!("{notify}; COMMIT")).await;
     }
+}
+
+/// True when what is said on another connection comes here, where nothing is said meanwhile.
+async fn hears_itself(changes: &Changes, channel: &Channel, speaker: &Pool) -> bool {
+    if let Err(error) = speaker.tell(&channel.notify(SELF)).await {
+        tracing::debug!(%error, "nobody to speak to");
+        return false;
+    }
+    tokio::time::timeout(SELF_HEARD, changes.heard.notified()).await.is_ok()
 }

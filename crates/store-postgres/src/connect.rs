@@ -12,6 +12,8 @@ use resurgam_store::{Error, Result};
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::tls::{MakeTlsConnect, NoTlsStream};
 use tokio_postgres::{Client, Config, Connection, NoTls, Socket};
+
+use crate::session::Session;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::trouble::{self, Meaning, meaning, said};
@@ -68,7 +70,7 @@ impl Connector {
     }
 
     /// Connects, and lets the connection be driven beside the caller.
-    pub(crate) async fn connect(&self) -> std::result::Result<Client, tokio_postgres::Error> {
+    pub(crate) async fn connect(&self) -> std::result::Result<Session, tokio_postgres::Error> {
         let (client, line) = self.line().await?;
         tokio::spawn(async move {
             // Whoever waits for an answer hears of the end of the connection there.
@@ -77,7 +79,7 @@ impl Connector {
                 Line::Tls(connection) => connection.await,
             };
         });
-        Ok(client)
+        Ok(Session::new(client))
     }
 
     /// Connects, and leaves driving the connection to the caller.

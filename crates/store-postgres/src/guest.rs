@@ -22,8 +22,9 @@ use resurgam_core::{Failure, Kind, Payload, UserWork};
 use resurgam_store::{Access, Error, Result};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tokio_postgres::{Client, IsolationLevel, Transaction};
+use tokio_postgres::{IsolationLevel, Transaction};
 
+use crate::session::{Known, Session};
 use crate::statement::{Schema, Sent, Statement, pipeline};
 use crate::trouble::{Attempted, translated};
 
@@ -111,10 +112,10 @@ pub(crate) enum Ended {
 /// Runs code of the user in a transaction. The connection comes back with the answer; it is gone
 /// when whoever asked is. An error is trouble of the database, and the code may be run again.
 pub(crate) async fn visit(
-    client: Client,
+    client: Session,
     schema: &Schema,
     visit: Visit,
-) -> (Option<Client>, Result<Ended>) {
+) -> (Option<Session>, Result<Ended>) {
     let (mut answer, answered) = oneshot::channel();
     let (schema, runtime) = (schema.clone(), Handle::current());
     tokio::task::spawn_blocking(move || {
@@ -139,17 +140,17 @@ pub(crate) async fn visit(
 }
 
 async fn inside(
-    mut client: Client,
+    mut client: Session,
     schema: &Schema,
     visit: &Visit,
-) -> (Option<Client>, Result<Ended>) {
+) -> (Option<Session>, Result<Ended>) {
     let ended = stay(&mut client, schema, visit).await;
     let usable = !client.is_closed() && !matches!(&ended, Err(error) if error.is_transient());
     (usable.then_some(client), ended)
 }
 
 /// Everything from the beginning of the transaction to the end of the code.
-async fn stay(client: &mut Client, schema: &Schema, visit: &Visit) -> Result<Ended> {
+async fn stay(client: &mut Session, schema: &Schema, visit: &Visit) -> Result<Ended> {
     let what = || "run the user's code".to_string();
     let level = match visit.access {
         Access::Read => IsolationLevel::RepeatableRead,
@@ -203,7 +204,8 @@ async fn prepare(
     );
     let mut sent = vec![Sent::Plain(&settings)];
     sent.extend(visit.condition.as_ref().map(Sent::Values));
-    let mut answers = pipeline(transaction.client(), schema, &sent).await.into_iter();
+    let mut answers =
+        pipeline(transaction.client(), &Known::new(), schema, &sent).await.into_iter();
     let what = || "begin a transaction on the user's tables".to_string();
     let mut next = || answers.next().unwrap_or_else(|| Ok(Vec::new())).attempted(what);
     next()?;

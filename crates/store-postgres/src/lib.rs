@@ -40,6 +40,7 @@ mod options;
 mod ownership;
 mod pool;
 mod read;
+mod session;
 mod statement;
 mod store;
 mod sweep;

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use resurgam_store::{Error, Result};
 use tokio::sync::Semaphore;
-use tokio_postgres::{Client, Row};
+use tokio_postgres::Row;
 
 use crate::connect::Connector;
+use crate::session::Session;
 use crate::statement::{Schema, Sent, Statement, pipeline};
 use crate::trouble::{Meaning, meaning, translated};
 
@@ -19,7 +20,7 @@ pub(crate) struct Pool {
     connector: Connector,
     schema: Schema,
     begin_to_write: String,
-    idle: Mutex<Vec<Client>>,
+    idle: Mutex<Vec<Session>>,
     permits: Semaphore,
 }
 
@@ -43,7 +44,7 @@ impl Pool {
     }
 
     /// Takes in a connection that was made for something else.
-    pub(crate) fn give(&self, client: Client) {
+    pub(crate) fn give(&self, client: Session) {
         self.idle().push(client);
     }
 
@@ -74,6 +75,11 @@ impl Pool {
         self.send(Some((&self.begin_to_write, "COMMIT")), statements).await
     }
 
+    /// Commits a transaction that answers nothing.
+    pub(crate) async fn tell(&self, transaction: &str) -> Result<()> {
+        self.send(Some((transaction, "COMMIT")), &[]).await.map(drop)
+    }
+
     async fn send(
         &self,
         around: Option<(&str, &str)>,
@@ -102,7 +108,7 @@ impl Pool {
 
     async fn ask_on(
         &self,
-        client: Client,
+        client: Session,
         around: Option<(&str, &str)>,
         statements: &[Statement<'_>],
     ) -> std::result::Result<Vec<Vec<Row>>, tokio_postgres::Error> {
@@ -110,7 +116,7 @@ impl Pool {
         sent.extend(around.map(|(begin, _)| Sent::Plain(begin)));
         sent.extend(statements.iter().map(Sent::Values));
         sent.extend(around.map(|(_, end)| Sent::Plain(end)));
-        let answers = pipeline(&client, &self.schema, &sent).await;
+        let answers = pipeline(&client, client.known(), &self.schema, &sent).await;
         let complete = answers.len() == sent.len();
         let mut rows = answers.into_iter().collect::<std::result::Result<Vec<_>, _>>();
         if complete && !client.is_closed() {
@@ -123,7 +129,7 @@ impl Pool {
         rows
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Client>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<Session>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -13,6 +13,8 @@ use std::task::{Context, Poll};
 use resurgam_core::{CallKey, Uid};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row};
+
+use crate::session::Known;
 use uuid::Uuid;
 
 use crate::encode::whole;
@@ -127,6 +129,11 @@ impl<'b> Statement<'b> {
         self.with(texts, Type::TEXT_ARRAY)
     }
 
+    /// The types of its values.
+    pub(crate) fn types(&self) -> Vec<Type> {
+        self.values.iter().map(|(_, kind)| kind.clone()).collect()
+    }
+
     /// Names; none for all.
     pub(crate) fn names(self, names: &Option<Arc<[String]>>) -> Self {
         self.with(names.as_ref().map(|names| names.to_vec()), Type::TEXT_ARRAY)
@@ -177,6 +184,7 @@ pub(crate) enum Sent<'s> {
 /// fewer answers than there were statements: a `COMMIT` must never follow a gap.
 pub(crate) async fn pipeline(
     client: &Client,
+    known: &Known,
     schema: &Schema,
     sent: &[Sent<'_>],
 ) -> Vec<Result<Vec<Row>, Error>> {
@@ -186,7 +194,7 @@ pub(crate) async fn pipeline(
         // The first poll of each sends it, so this sends in order and awaits nothing before the
         // last one is on its way.
         while let Some(next) = rest.next() {
-            let mut next = Waiting { asked: ask(client, schema, next), answer: None };
+            let mut next = Waiting { asked: ask(client, known, schema, next), answer: None };
             next.look(context);
             if matches!(next.answer, Some(Err(_))) {
                 rest = [].iter();
@@ -223,14 +231,33 @@ impl Waiting<'_> {
 
 type Asked<'s> = Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>> + Send + 's>>;
 
-fn ask<'s>(client: &'s Client, schema: &'s Schema, sent: &'s Sent<'s>) -> Asked<'s> {
+fn ask<'s>(
+    client: &'s Client,
+    known: &'s Known,
+    schema: &'s Schema,
+    sent: &'s Sent<'s>,
+) -> Asked<'s> {
     match sent {
         Sent::Plain(sql) => Box::pin(async move {
             client.batch_execute(sql).await?;
             Ok(Vec::new())
         }),
-        Sent::Values(statement) => Box::pin(query(client, schema, statement)),
+        Sent::Values(statement) => match known.get(&statement.text) {
+            Some(prepared) => Box::pin(execute(client, prepared, statement)),
+            None => Box::pin(query(client, schema, statement)),
+        },
     }
+}
+
+/// Has a prepared statement carried out and waits for its rows.
+async fn execute(
+    client: &Client,
+    prepared: &tokio_postgres::Statement,
+    statement: &Statement<'_>,
+) -> Result<Vec<Row>, Error> {
+    let values: Vec<&(dyn ToSql + Sync)> =
+        statement.values.iter().map(|(value, _)| &**value as &(dyn ToSql + Sync)).collect();
+    client.query(prepared, &values).await
 }
 
 /// Sends one statement and waits for its rows.

@@ -167,7 +167,7 @@ impl Inner {
             tasks: Gather::default(),
             messages: Gather::default(),
             control: Arc::new(Pool::new(connector, schema, options.lease, CONTROL)),
-            changes: Arc::new(Changes::new()),
+            changes: Arc::new(Changes::new(shared.sessions())),
             member: Member::new(options.lease),
             clock: Clock::default(),
             right: RwLock::default(),
@@ -187,13 +187,15 @@ impl Inner {
         let (changes, writer, pool) = (&self.changes, &self.shared.writer, &self.control);
         let looks = changes::keep_looking(changes.clone(), pool.clone(), writer.clone(), seen);
         let mut tasks = vec![tokio::spawn(looks)];
-        let connector = match listen {
-            Listen::Here => Some(connector),
-            Listen::At(url) => Some(Connector::new(url)?),
+        let listening = match listen {
+            Listen::Here => Some((connector, Some(pool.clone()))),
+            // There is a reason for another address: most likely a pooler.
+            Listen::At(url) => Some((Connector::new(url)?, None)),
             Listen::Nowhere => None,
         };
-        if let Some(connector) = connector {
-            let listens = changes::listen(changes.clone(), connector, schema, writer.clone());
+        if let Some((connector, speaker)) = listening {
+            let writer = writer.clone();
+            let listens = changes::listen(changes.clone(), connector, schema, writer, speaker);
             tasks.push(tokio::spawn(listens));
         }
         Ok(tasks)

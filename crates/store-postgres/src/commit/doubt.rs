@@ -15,10 +15,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use resurgam_store::{Error, Result};
-use tokio_postgres::Client;
 
 use super::lane::{Lane, refused};
 use crate::backoff::Backoff;
+use crate::session::Session;
 use crate::statement::{Part, Sent, Statement, pipeline, query};
 use crate::trouble::{Attempted, said};
 
@@ -110,7 +110,7 @@ impl Lane {
 
     /// A connection whose lane is where we left it, out of our hands until it is given back: who
     /// stops waiting in the middle of a transaction drops it.
-    pub(super) async fn ready(&mut self) -> Result<Client> {
+    pub(super) async fn ready(&mut self) -> Result<Session> {
         if self.doubt {
             self.client = None;
             self.settle().await?;
@@ -159,7 +159,7 @@ impl Lane {
         };
         let sent: Vec<Sent<'_>> = statements.iter().map(Sent::Values).collect();
         let mut last = Vec::new();
-        for answer in pipeline(client, &self.shared.schema, &sent).await {
+        for answer in pipeline(client, client.known(), &self.shared.schema, &sent).await {
             last = answer.attempted(what)?;
         }
         last.first().map(|row| row.try_get(0)).transpose().attempted(what)

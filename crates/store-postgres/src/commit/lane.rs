@@ -4,12 +4,12 @@
 //! by one, from the one that is expected. What follows from a lost answer is in `doubt`.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use resurgam_store::{Error, Result, Step, StepResult};
-use tokio_postgres::{Client, Row};
+use tokio_postgres::Row;
 
 use super::judge::judge;
 use super::plan::Plan;
@@ -17,6 +17,7 @@ use super::{look, statements};
 use crate::connect::Connector;
 use crate::options::Options;
 use crate::ownership::Fence;
+use crate::session::Session;
 use crate::statement::{Part, Schema, Sent, Statement, pipeline};
 use crate::trouble::{Attempted, Meaning, meaning, said, translated};
 
@@ -28,6 +29,10 @@ pub(crate) struct Shared {
     pub(crate) writer: String,
     ledger_rows: u32,
     begin: String,
+    /// What a session is told once, where it is ours alone.
+    settings: String,
+    /// Whether connections have sessions of their own.
+    sessions: Arc<AtomicBool>,
     pub(crate) counters: Counters,
     /// Policies that are known to be stored, so that they are not sent again and again.
     policies: Mutex<HashSet<String>>,
@@ -49,7 +54,7 @@ pub(crate) struct Lane {
     pub(super) number: i16,
     /// The number of the last batch.
     pub(super) n: i64,
-    pub(super) client: Option<Client>,
+    pub(super) client: Option<Session>,
     /// Whether the fate of batch `n + 1` is unknown.
     pub(super) doubt: bool,
     /// When the lane last heard of its row; `None` before it has one.
@@ -82,14 +87,35 @@ const RACES: usize = 10;
 /// go away before anybody takes its shards; and it is acknowledged only when the disk has it,
 /// whatever the server's own setting says.
 fn begin(lease: Duration) -> String {
-    let timeout = (lease * 2 / 5).as_millis().max(1);
+    let timeout = timeout(lease);
     format!(
-        "BEGIN ISOLATION LEVEL READ COMMITTED;
+        "{BEGIN};
          SET LOCAL lock_timeout = {timeout};
          SET LOCAL idle_in_transaction_session_timeout = {timeout};
          SET LOCAL synchronous_commit = on;
          SET LOCAL jit = off"
     )
+}
+
+/// The same for a whole session. Every statement of ours finds its rows by their keys, also when it
+/// was planned while the tables were empty.
+fn settings(lease: Duration) -> String {
+    let timeout = timeout(lease);
+    format!(
+        "SET lock_timeout = {timeout};
+         SET idle_in_transaction_session_timeout = {timeout};
+         SET synchronous_commit = on;
+         SET jit = off;
+         SET enable_seqscan = off;
+         SET enable_hashjoin = off;
+         SET enable_mergejoin = off"
+    )
+}
+
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+
+fn timeout(lease: Duration) -> u128 {
+    (lease * 2 / 5).as_millis().max(1)
 }
 
 const NEXT: &str = "
@@ -131,6 +157,8 @@ impl Shared {
             writer,
             ledger_rows: options.ledger_rows,
             begin: begin(options.lease),
+            settings: settings(options.lease),
+            sessions: Arc::default(),
             counters: Counters::default(),
             policies: Mutex::default(),
             rewinds: AtomicU64::new(0),
@@ -141,9 +169,28 @@ impl Shared {
         self.policies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn send(&self, client: &Client, sent: &[Sent<'_>]) -> Vec<Answered> {
+    /// Whether connections have sessions of their own, as it turns out.
+    pub(crate) fn sessions(&self) -> Arc<AtomicBool> {
+        self.sessions.clone()
+    }
+
+    /// Gets a connection ready for these statements, and says how to begin on it.
+    async fn begin_on(&self, client: &mut Session, statements: &[&Statement<'_>]) -> &str {
+        if self.sessions.load(Ordering::Relaxed) {
+            client.settle(&self.settings).await;
+        }
+        match client.is_settled() {
+            true => {
+                client.prepare(&self.schema, statements).await;
+                BEGIN
+            }
+            false => &self.begin,
+        }
+    }
+
+    async fn send(&self, client: &Session, sent: &[Sent<'_>]) -> Vec<Answered> {
         self.counters.round_trips.fetch_add(1, Ordering::Relaxed);
-        pipeline(client, &self.schema, sent).await
+        pipeline(client, client.known(), &self.schema, sent).await
     }
 }
 
@@ -178,11 +225,12 @@ impl Lane {
         let writes = self.writes(plan);
         let mut resent = false;
         loop {
-            let client = self.ready().await?;
+            let mut client = self.ready().await?;
             let before = self.before(plan, fence)?;
             let statements: Vec<&Statement<'_>> = before.iter().chain(&writes).collect();
+            let begin = self.shared.begin_on(&mut client, &statements).await;
             self.doubt = true;
-            let ending = self.transaction(&client, Some(&self.shared.begin), &statements).await;
+            let ending = self.transaction(&client, Some(begin), &statements).await;
             if let Some(fate) = self.ended(client, ending, &mut resent).await? {
                 self.remember(plan, &fate);
                 return Ok(fate);
@@ -231,10 +279,10 @@ impl Lane {
     /// Begins the transaction and reads what the batch depends on.
     async fn look(
         &mut self,
-        client: Client,
+        client: Session,
         before: &[Statement<'_>],
         batch: &[Step],
-    ) -> Result<(Client, super::judge::Known)> {
+    ) -> Result<(Session, super::judge::Known)> {
         let questions = look::questions(batch);
         let (client, rows) = self.ask_inside(client, before, &questions).await?;
         let known = look::known(rows);
@@ -245,10 +293,10 @@ impl Lane {
     /// connection, which ends the transaction.
     pub(super) async fn ask_inside(
         &mut self,
-        client: Client,
+        client: Session,
         before: &[Statement<'_>],
         questions: &[Statement<'_>],
-    ) -> Result<(Client, Vec<Vec<Row>>)> {
+    ) -> Result<(Session, Vec<Vec<Row>>)> {
         let mut sent = vec![Sent::Plain(&self.shared.begin)];
         sent.extend(before.iter().chain(questions).map(Sent::Values));
         let answers = self.shared.send(&client, &sent).await;
@@ -299,7 +347,7 @@ impl Lane {
     /// Sends statements and `COMMIT` in one go, after `begin`.
     pub(super) async fn transaction(
         &self,
-        client: &Client,
+        client: &Session,
         begin: Option<&str>,
         statements: &[&Statement<'_>],
     ) -> Ending {
@@ -328,7 +376,7 @@ impl Lane {
     /// What follows from an ending: a fate, an error, or another try.
     pub(super) async fn ended(
         &mut self,
-        client: Client,
+        client: Session,
         ending: Ending,
         resent: &mut bool,
     ) -> Result<Option<Fate>> {
@@ -368,7 +416,7 @@ impl Lane {
         }
     }
 
-    pub(super) fn keep(&mut self, client: Client) {
+    pub(super) fn keep(&mut self, client: Session) {
         self.doubt = false;
         self.client = (!client.is_closed()).then_some(client);
     }

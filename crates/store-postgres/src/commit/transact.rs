@@ -16,13 +16,13 @@ use std::time::Duration;
 use resurgam_core::{CallKey, Failure, UserWork};
 use resurgam_store::rows::MessageRow;
 use resurgam_store::{Access, AttemptTransaction, Error, MessageWrite, Result, Step, Transacted};
-use tokio_postgres::Client;
 
 use super::lane::{Ending, Fate, Lane, alive, refused};
 use super::plan::Plan;
 use super::strict;
 use crate::encode::{token, whole};
 use crate::guest::{self, Ended, Visit};
+use crate::session::Session;
 use crate::statement::{Part, Statement};
 use crate::trouble::{Meaning, meaning};
 
@@ -89,7 +89,7 @@ impl Lane {
 
     /// Lets code of the user in. The connection is out of our hands when its transaction is open,
     /// and kept otherwise.
-    async fn visit(&mut self, visit: Visit) -> Result<(Option<Client>, Ended)> {
+    async fn visit(&mut self, visit: Visit) -> Result<(Option<Session>, Ended)> {
         let client = self.ready().await?;
         let (client, ended) = guest::visit(client, &self.shared.schema, visit).await;
         match ended {
@@ -104,7 +104,7 @@ impl Lane {
     /// Ends the attempt's task and stores its result.
     async fn end(
         &mut self,
-        client: Option<Client>,
+        client: Option<Session>,
         attempt: &AttemptTransaction,
         message: MessageRow,
         node: &str,
@@ -129,7 +129,7 @@ impl Lane {
     /// Commits what the user's code has written, and this beside it.
     async fn commit_visit(
         &mut self,
-        client: Option<Client>,
+        client: Option<Session>,
         plan: &Plan<'_>,
         first: Vec<Statement<'_>>,
     ) -> Result<Fate> {
@@ -150,7 +150,7 @@ impl Lane {
     }
 
     /// Ends a transaction without a trace. A connection that cannot do that is dropped, which does.
-    pub(super) async fn roll_back(&mut self, client: Option<Client>) {
+    pub(super) async fn roll_back(&mut self, client: Option<Session>) {
         if let Some(client) = client
             && client.batch_execute("ROLLBACK").await.is_ok()
         {

@@ -8,6 +8,7 @@ mod inbox;
 mod lost;
 mod members;
 mod pooled;
+mod prepared;
 mod proxy;
 mod refusals;
 mod shared;
