@@ -14,7 +14,7 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use resurgam_core::duration::Human;
 use resurgam_core::turn::panic_message;
@@ -164,7 +164,12 @@ async fn stay(client: &mut Session, schema: &Schema, visit: &Visit) -> Result<En
         transaction.rollback().await.attempted(what)?;
         return Ok(Ended::Refused);
     }
-    match run(&transaction, visit).await {
+    let Some(ended) = run(&transaction, visit).await else {
+        // A connection that cannot roll back is gone, and the transaction with it.
+        let _gone = transaction.rollback().await;
+        return Ok(Ended::Failed(late(visit.limit)));
+    };
+    match ended {
         Ok(result) => match is_open(&transaction, schema, &mark).await {
             Ok(true) => {
                 // Its drop would roll back what is still to be committed.
@@ -194,12 +199,14 @@ async fn prepare(
     visit: &Visit,
     mark: &str,
 ) -> Result<bool> {
+    // The server's limits come after ours, which knows what to say.
     let limit = visit.limit.as_millis().clamp(1, i32::MAX as u128 - 1_000);
     let settings = format!(
         "SET LOCAL {MARK} = '{mark}';
-         SET LOCAL statement_timeout = {limit};
+         SET LOCAL statement_timeout = {};
          SET LOCAL idle_in_transaction_session_timeout = {};
          SET LOCAL synchronous_commit = on",
+        limit + 100,
         limit + 1_000
     );
     let mut sent = vec![Sent::Plain(&settings)];
@@ -227,16 +234,18 @@ async fn is_open(
     rows.first().map_or(Ok(false), |row| row.try_get(0))
 }
 
-async fn run(transaction: &Transaction<'_>, visit: &Visit) -> Outcome {
+/// Runs the code; nothing when its time is up. Code that blocks its thread cannot be cut and comes
+/// back with whatever the server did meanwhile: it is late all the same, and is not run again as if
+/// the database were at fault.
+async fn run(transaction: &Transaction<'_>, visit: &Visit) -> Option<Outcome> {
     let work: Arc<PostgresWork> = match visit.work.clone().downcast() {
         Ok(work) => work,
-        Err(_) => return Err(resurgam_store::not_offered()),
+        Err(_) => return Some(Err(resurgam_store::not_offered())),
     };
+    let began = Instant::now();
     let ended = tokio::time::timeout(visit.limit, work.0.run(transaction)).await;
-    match ended {
-        Ok(ended) => ended.map_err(told),
-        Err(_) => Err(late(visit.limit)),
-    }
+    let in_time = ended.ok().filter(|_| began.elapsed() < visit.limit);
+    in_time.map(|ended| ended.map_err(told))
 }
 
 /// The driver's own text is "db error" and no more; what the server said is behind it.

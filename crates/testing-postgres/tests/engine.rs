@@ -1,7 +1,7 @@
 //! The tests of the engine, on PostgreSQL. Each file is the one that runs on SQLite too.
 //!
-//! Not here: what is about SQLite alone (`transactions.rs`, `inbox.rs`, whose statements are its
-//! own), lists of tests (`peers.rs`, `semantics.rs`), and recorded histories, which know no store.
+//! Not here: lists of tests (`peers.rs`, `semantics.rs`), and recorded histories, which know no
+//! store.
 
 #![allow(clippy::unwrap_used, clippy::duplicate_mod)]
 
@@ -39,6 +39,8 @@ mod first;
 mod found_later;
 #[path = "../../testing/tests/heartbeats.rs"]
 mod heartbeats;
+#[path = "../../testing/tests/inbox.rs"]
+mod inbox;
 #[path = "../../testing/tests/limits.rs"]
 mod limits;
 #[path = "../../testing/tests/model.rs"]
@@ -63,6 +65,8 @@ mod slots;
 mod starting;
 #[path = "../../testing/tests/timeouts.rs"]
 mod timeouts;
+#[path = "../../testing/tests/transactions.rs"]
+mod transactions;
 #[path = "../../testing/tests/versions.rs"]
 mod versions;
 #[path = "../../testing/tests/waiting.rs"]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use resurgam::retry::RetryPolicy;
-use resurgam::sqlite::{Setup, rusqlite};
+use resurgam::sqlite::rusqlite;
 use resurgam::{Activity, Constructor, Failure, Parts, SqliteOptions, Workflow};
 use resurgam_core::Payload;
 use resurgam_sdk::{ActivityContext, ActivityDefinition, ActivitySource, WorkflowDefinition};
@@ -40,8 +40,7 @@ impl Counts {
 #[derive(Debug, Default)]
 pub struct TestBuilder {
     parts: Parts,
-    setup: Setup,
-    sqlite: SqliteOptions,
+    database: database::Settings,
     counts: Counts,
     twice: bool,
 }
@@ -169,13 +168,20 @@ impl TestBuilder {
         mut self,
         setup: impl Fn(&rusqlite::Transaction<'_>) -> Result<(), Failure> + Send + 'static,
     ) -> Self {
-        self.setup.add(setup);
+        self.database.setup.add(setup);
         self
     }
 
     /// How the database is used, as far as that is not about files.
     pub fn sqlite_options(mut self, options: SqliteOptions) -> Self {
-        self.sqlite = options;
+        self.database.sqlite = options;
+        self
+    }
+
+    /// How the database is used where these sources are built for PostgreSQL.
+    #[cfg(feature = "postgres")]
+    pub fn postgres_options(mut self, options: resurgam::PostgresOptions) -> Self {
+        self.database.postgres = options;
         self
     }
 
@@ -184,7 +190,7 @@ impl TestBuilder {
     /// # Panics
     /// When the app makes no sense: that is what the test is to show.
     pub async fn start(self) -> TestApp {
-        let (store, kept) = database::fresh(self.sqlite, self.setup).await;
+        let (store, kept) = self.database.fresh().await;
         TestApp::begin(self.parts, self.counts, store, kept)
     }
 

@@ -46,6 +46,8 @@ mod replay;
 pub use app::{TestApp, TestInstance};
 pub use builder::TestBuilder;
 pub use clock::VirtualClock;
+#[cfg(feature = "postgres")]
+pub use database::postgres_database;
 pub use faults::{Crash, Faults, StoreCall};
 pub use replay::{ReplayError, Replayer, assert_replays, replay};
 

@@ -1,17 +1,17 @@
 //! Rows that anybody inserts with plain SQL start, signal and cancel, once each and in order.
 #![allow(clippy::unwrap_used)]
 
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
+use ground::{Ground, ORDER, UNREADABLE};
 use resurgam::prelude::*;
 use resurgam::{InstanceFilter, Status};
-use resurgam_store_sqlite::{Options as SqliteOptions, SqliteStore};
 use resurgam_testing::{Crash, StoreCall, TestApp};
-use rusqlite::Connection;
-use tempfile::TempDir;
 use tokio::sync::mpsc;
+
+#[cfg_attr(not(feature = "postgres"), path = "common/ground_sqlite.rs")]
+#[cfg_attr(feature = "postgres", path = "common/ground_postgres.rs")]
+mod ground;
 
 /// Tells the tests that it was begun.
 #[derive(Clone)]
@@ -40,61 +40,22 @@ async fn collect(ctx: WorkflowContext) -> Result<Vec<String>, Failure> {
     Ok(words)
 }
 
-/// A file, and somebody who speaks SQL.
-struct Ground {
-    folder: TempDir,
+/// Why the rows were refused; every one must have been.
+async fn reasons(ground: &Ground) -> Vec<String> {
+    ground.left().await.into_iter().map(Option::unwrap).collect()
 }
 
-impl Ground {
-    /// A file with all its tables.
-    fn new() -> Self {
-        let ground = Ground { folder: TempDir::new().unwrap() };
-        drop(ground.store());
-        ground
-    }
+/// An app in virtual time: it finds what was inserted before it began.
+async fn start(ground: &Ground) -> TestApp {
+    let builder = TestApp::builder().workflow(fulfil).workflow(collect).activity(tell);
+    ground.start(builder.state(Told(mpsc::unbounded_channel().0))).await
+}
 
-    fn file(&self) -> PathBuf {
-        self.folder.path().join("orders.db")
-    }
-
-    fn store(&self) -> SqliteStore {
-        SqliteStore::open(self.file(), SqliteOptions::default()).unwrap()
-    }
-
-    fn sql(&self) -> Connection {
-        let sql = Connection::open(self.file()).unwrap();
-        sql.busy_timeout(Duration::from_secs(5)).unwrap();
-        sql
-    }
-
-    /// Inserts rows: id, instance, kind, name, body.
-    fn insert(&self, values: &str) {
-        let sql = format!("INSERT INTO inbox (id, instance, kind, name, body) VALUES {values}");
-        self.sql().execute_batch(&sql).unwrap();
-    }
-
-    /// What is left in the inbox: the place of each row, and why it was refused.
-    fn left(&self) -> Vec<(i64, Option<String>)> {
-        let sql = self.sql();
-        let mut rows = sql.prepare("SELECT arrival, error FROM inbox ORDER BY arrival").unwrap();
-        let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
-        rows.map(Result::unwrap).collect()
-    }
-
-    /// Why the rows were refused; every one must have been.
-    fn refusals(&self) -> Vec<String> {
-        self.left().into_iter().map(|(_, error)| error.unwrap()).collect()
-    }
-
-    /// An app on the file, in virtual time: it finds what was inserted before it began.
-    fn app(&self) -> TestApp {
-        TestApp::builder()
-            .workflow(fulfil)
-            .workflow(collect)
-            .activity(tell)
-            .state(Told(mpsc::unbounded_channel().0))
-            .start_on(Arc::new(self.store()))
-    }
+/// An app as people have it, in wall time, and what it tells.
+async fn begin(ground: &Ground) -> (App, mpsc::UnboundedReceiver<u64>) {
+    let (sender, told) = mpsc::unbounded_channel();
+    let builder = App::builder().workflow(fulfil).workflow(collect).activity(tell);
+    (ground.begin(builder.state(Told(sender))).await, told)
 }
 
 /// Lets everything that was inserted take effect.
@@ -113,30 +74,33 @@ async fn result(app: &TestApp, id: &str) -> String {
 
 #[tokio::test]
 async fn rows_start_signal_and_cancel_in_their_order() {
-    let ground = Ground::new();
-    ground.insert(
-        "(NULL, 'order-1', 'start', 'fulfil', '{\"cents\":42}'),
+    let ground = Ground::new().await;
+    ground
+        .insert(
+            "(NULL, 'order-1', 'start', 'fulfil', '{\"cents\":42}'),
          (NULL, 'words', 'start', 'collect', NULL),
          (NULL, 'words', 'signal', 'word', '\"one\"'),
          (NULL, 'ended', 'start', 'collect', '{}'),
          (NULL, 'words', 'signal', 'word', '\"two\"'),
          (NULL, 'ended', 'cancel', NULL, '\"enough\"'),
          (NULL, 'words', 'signal', 'word', '\"three\"')",
-    );
-    let app = ground.app();
+        )
+        .await;
+    let app = start(&ground).await;
     settle(&app).await;
     assert_eq!(result(&app, "order-1").await, "completed 42");
     assert_eq!(result(&app, "words").await, r#"completed ["one","two","three"]"#);
     let ended = result(&app, "ended").await;
     assert!(ended.starts_with("cancelled") && ended.contains("enough"), "{ended}");
-    assert_eq!(ground.left(), []);
+    assert_eq!(ground.left().await, []);
 }
 
 #[tokio::test]
 async fn a_refused_row_stays_with_the_reason_and_holds_up_no_other() {
-    let ground = Ground::new();
-    ground.insert(
-        "(NULL, 'a', 'dance', NULL, NULL),
+    let ground = Ground::new().await;
+    ground
+        .insert(
+            "(NULL, 'a', 'dance', NULL, NULL),
          (NULL, 'a', 'start', NULL, NULL),
          (NULL, 'a', 'start', 'no_such', '{}'),
          (NULL, 'a', 'start', 'fulfil', '{\"cents\":\"many\"}'),
@@ -149,12 +113,13 @@ async fn a_refused_row_stays_with_the_reason_and_holds_up_no_other() {
          (NULL, 'c', 'start', 'collect', NULL),
          (NULL, 'c', 'signal', '', '1'),
          (NULL, 'c', 'signal', 'word', 'unquoted'),
-         (NULL, 'c', 'cancel', NULL, '{}'),
-         (NULL, CAST(x'ff' AS TEXT), 'start', 'fulfil', '{}')",
-    );
-    let app = ground.app();
+         (NULL, 'c', 'cancel', NULL, '{}')",
+        )
+        .await;
+    ground.insert(UNREADABLE.0).await;
+    let app = start(&ground).await;
     settle(&app).await;
-    let refusals = ground.refusals();
+    let refusals = reasons(&ground).await;
     let expected = [
         "dance a: the kind \"dance\" is unknown; write start, signal or cancel",
         "start a: the name is missing; give that of the workflow",
@@ -168,7 +133,7 @@ async fn a_refused_row_stays_with_the_reason_and_holds_up_no_other() {
         "signal c: the name is missing; give that of the signal",
         "signal c: the body is not JSON: ",
         "cancel c: the body of a cancellation is a reason, a JSON string: ",
-        "column 3: ",
+        UNREADABLE.1,
     ];
     assert_eq!(refusals.len(), expected.len(), "{refusals:#?}");
     for (refusal, expected) in refusals.iter().zip(expected) {
@@ -177,10 +142,10 @@ async fn a_refused_row_stays_with_the_reason_and_holds_up_no_other() {
     assert_eq!(result(&app, "b").await, "completed 1");
 
     // Closed by now.
-    ground.insert("(NULL, 'b', 'signal', 'word', '1'), (NULL, 'b', 'cancel', NULL, NULL)");
+    ground.insert("(NULL, 'b', 'signal', 'word', '1'), (NULL, 'b', 'cancel', NULL, NULL)").await;
     app.restart().await;
     settle(&app).await;
-    let refusals = ground.refusals();
+    let refusals = reasons(&ground).await;
     assert_eq!(
         refusals[13..],
         ["signal b: the instance is closed", "cancel b: the instance is closed"]
@@ -189,7 +154,7 @@ async fn a_refused_row_stays_with_the_reason_and_holds_up_no_other() {
     // A row that is mended is taken.
     let mend = "UPDATE inbox SET error = NULL, kind = 'start', name = 'fulfil',
                 body = '{\"cents\":3}' WHERE kind = 'dance'";
-    ground.sql().execute_batch(mend).unwrap();
+    ground.run(mend).await;
     app.restart().await;
     settle(&app).await;
     assert_eq!(result(&app, "a").await, "completed 3");
@@ -197,51 +162,55 @@ async fn a_refused_row_stays_with_the_reason_and_holds_up_no_other() {
 
 #[tokio::test]
 async fn a_row_that_is_too_large_is_refused() {
-    let ground = Ground::new();
-    let insert =
-        "INSERT INTO inbox (instance, kind, name, body) VALUES ('c', 'signal', 'word', ?1)";
-    let large = format!("\"{}\"", "x".repeat(3 << 20));
-    ground.sql().execute(insert, [large]).unwrap();
-    let app = ground.app();
+    let ground = Ground::new().await;
+    let large = "x".repeat(3 << 20);
+    ground.insert(&format!("(NULL, 'c', 'signal', 'word', '\"{large}\"')")).await;
+    let app = start(&ground).await;
     settle(&app).await;
-    let refusal = &ground.refusals()[0];
+    let refusal = &reasons(&ground).await[0];
     assert!(refusal.contains("bytes, 2097152 are allowed"), "{refusal}");
 }
 
 #[tokio::test]
 async fn a_row_with_an_id_that_was_seen_is_dropped() {
-    let ground = Ground::new();
-    ground.insert(
-        "('1', 'words', 'start', 'collect', NULL),
+    let ground = Ground::new().await;
+    ground
+        .insert(
+            "('1', 'words', 'start', 'collect', NULL),
          ('1', 'words', 'start', 'collect', NULL),
          ('2', 'words', 'signal', 'word', '\"one\"'),
          ('2', 'words', 'signal', 'word', '\"one\"'),
          (NULL, 'words', 'signal', 'word', '\"two\"')",
-    );
-    let app = ground.app();
+        )
+        .await;
+    let app = start(&ground).await;
     settle(&app).await;
-    assert_eq!(ground.left(), []);
-    ground.insert(
-        "('2', 'words', 'signal', 'word', '\"one\"'), ('1', 'other', 'start', 'collect', NULL)",
-    );
+    assert_eq!(ground.left().await, []);
+    ground
+        .insert(
+            "('2', 'words', 'signal', 'word', '\"one\"'), ('1', 'other', 'start', 'collect', NULL)",
+        )
+        .await;
     app.restart().await;
     settle(&app).await;
-    assert_eq!(ground.left(), []);
+    assert_eq!(ground.left().await, []);
     assert!(app.client().find("other").await.unwrap().is_none());
 
     // Seven days later an id is forgotten when others are taken; the signal is not.
     app.advance(Duration::from_secs(8 * 86_400)).await;
-    ground.insert("('3', 'else', 'start', 'collect', NULL)");
+    ground.insert("('3', 'else', 'start', 'collect', NULL)").await;
     app.restart().await;
     settle(&app).await;
-    ground.insert(
-        "('2', 'words', 'signal', 'word', '\"one\"'), ('1', 'other', 'start', 'collect', NULL)",
-    );
+    ground
+        .insert(
+            "('2', 'words', 'signal', 'word', '\"one\"'), ('1', 'other', 'start', 'collect', NULL)",
+        )
+        .await;
     app.restart().await;
     settle(&app).await;
-    assert_eq!(ground.left(), []);
+    assert_eq!(ground.left().await, []);
     assert!(app.client().find("other").await.unwrap().is_some());
-    ground.insert("(NULL, 'words', 'signal', 'word', '\"three\"')");
+    ground.insert("(NULL, 'words', 'signal', 'word', '\"three\"')").await;
     app.restart().await;
     settle(&app).await;
     assert_eq!(result(&app, "words").await, r#"completed ["one","two","three"]"#);
@@ -259,32 +228,33 @@ async fn count(ctx: WorkflowContext, words: u64) -> Result<(), Failure> {
 
 #[tokio::test]
 async fn a_signal_that_a_client_sent_before_is_dropped_also_when_its_run_has_forgotten_it() {
-    let ground = Ground::new();
-    let app = TestApp::builder().workflow(count).start_on(Arc::new(ground.store()));
+    let ground = Ground::new().await;
+    let app = ground.start(TestApp::builder().workflow(count)).await;
     app.start("count", count(0)).await;
     let client = app.client();
     for number in 0..1_600 {
         client.signal_once("count", "word", &"a", format!("word-{number}")).await.unwrap();
     }
-    ground.insert("('word-0', 'count', 'signal', 'word', '\"a\"')");
+    ground.insert("('word-0', 'count', 'signal', 'word', '\"a\"')").await;
     app.restart().await;
     settle(&app).await;
     assert_eq!(app.client().value::<u64>("count", "words").await.unwrap(), Some(1_600));
     // The answer is the first one, whatever became of the instance.
     app.cancel("count", "enough").await.unwrap();
     settle(&app).await;
-    ground.insert("('word-1', 'count', 'signal', 'word', '\"a\"')");
+    ground.insert("('word-1', 'count', 'signal', 'word', '\"a\"')").await;
     app.restart().await;
     settle(&app).await;
-    assert_eq!(ground.left(), []);
+    assert_eq!(ground.left().await, []);
 }
 
 #[tokio::test]
 async fn rows_take_effect_once_with_a_crash_at_every_commit() {
     let play = |crash: Option<Crash>| async move {
-        let ground = Ground::new();
-        ground.insert(
-            "('1', 'order-1', 'start', 'fulfil', '{\"cents\":42}'),
+        let ground = Ground::new().await;
+        ground
+            .insert(
+                "('1', 'order-1', 'start', 'fulfil', '{\"cents\":42}'),
              (NULL, 'words', 'start', 'collect', NULL),
              ('2', 'words', 'signal', 'word', '\"one\"'),
              (NULL, 'words', 'signal', 'word', '\"two\"'),
@@ -292,15 +262,16 @@ async fn rows_take_effect_once_with_a_crash_at_every_commit() {
              (NULL, 'nobody', 'signal', 'word', '\"two\"'),
              ('2', 'words', 'signal', 'word', '\"one\"'),
              (NULL, 'words', 'signal', 'word', '\"three\"')",
-        );
-        let app = ground.app();
+            )
+            .await;
+        let app = start(&ground).await;
         crash.into_iter().for_each(|crash| app.faults().crash(crash));
         // A crash takes its moment, and so does hearing of a file.
         for _ in 0..100 {
             settle(&app).await;
             let open = InstanceFilter { status: vec![Status::Running], ..Default::default() };
             let is_idle = app.client().list(open).await.unwrap().is_empty();
-            if is_idle && ground.left().len() == 2 {
+            if is_idle && ground.left().await.len() == 2 {
                 break;
             }
         }
@@ -308,7 +279,7 @@ async fn rows_take_effect_once_with_a_crash_at_every_commit() {
         let words = result(&app, "words").await;
         assert_eq!(words, r#"completed ["one","two","three"]"#, "{crash:?}");
         let refused = ["start words: an instance of this id exists", "signal nobody: there is no"];
-        let refusals = ground.refusals();
+        let refusals = reasons(&ground).await;
         assert_eq!(refusals.len(), 2, "{crash:?} {refusals:?}");
         assert_eq!(refusals[0], refused[0], "{crash:?}");
         assert!(refusals[1].starts_with(refused[1]), "{crash:?}");
@@ -324,9 +295,9 @@ async fn rows_take_effect_once_with_a_crash_at_every_commit() {
 
 #[tokio::test]
 async fn a_store_in_trouble_delays_rows_and_loses_none() {
-    let ground = Ground::new();
-    ground.insert("(NULL, 'order-1', 'start', 'fulfil', '{\"cents\":42}')");
-    let app = ground.app();
+    let ground = Ground::new().await;
+    ground.insert("(NULL, 'order-1', 'start', 'fulfil', '{\"cents\":42}')").await;
+    let app = start(&ground).await;
     app.faults().refuse(StoreCall::Inbox, 5);
     app.faults().refuse(StoreCall::Commit, 3);
     app.advance(Duration::from_secs(10)).await;
@@ -335,14 +306,12 @@ async fn a_store_in_trouble_delays_rows_and_loses_none() {
 
 #[tokio::test]
 async fn thousands_of_rows_are_routed_page_by_page() {
-    let ground = Ground::new();
-    let sql = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
-               INSERT INTO inbox (id, instance, kind, name, body)
-               SELECT i, 'order-' || i, 'start', 'fulfil', json_object('cents', i) FROM n";
-    ground.sql().execute_batch(sql).unwrap();
-    let app = ground.app();
+    let ground = Ground::new().await;
+    let order = |i| format!("('{i}', 'order-{i}', 'start', 'fulfil', '{{\"cents\":{i}}}')");
+    ground.insert(&(1..=2_000).map(order).collect::<Vec<_>>().join(",")).await;
+    let app = start(&ground).await;
     app.advance(Duration::from_secs(5)).await;
-    assert_eq!(ground.left(), []);
+    assert_eq!(ground.left().await, []);
     let done = InstanceFilter {
         status: vec![Status::Completed],
         limit: 10_000,
@@ -354,21 +323,16 @@ async fn thousands_of_rows_are_routed_page_by_page() {
 
 #[tokio::test]
 async fn a_signal_that_comes_while_its_run_is_being_read_is_not_left_behind() {
-    let ground = Ground::new();
-    let starts = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200)
-                  INSERT INTO inbox (instance, kind, name)
-                  SELECT 'words-' || i, 'start', 'collect' FROM n";
-    ground.sql().execute_batch(starts).unwrap();
+    let ground = Ground::new().await;
+    let start_of = |i| format!("(NULL, 'words-{i}', 'start', 'collect', NULL)");
+    ground.insert(&(1..=200).map(start_of).collect::<Vec<_>>().join(",")).await;
     for word in ["one", "two", "three"] {
-        let signals =
-            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200)
-                       INSERT INTO inbox (instance, kind, name, body)
-                       SELECT 'words-' || i, 'signal', 'word', json_quote(?1) FROM n";
-        ground.sql().execute(signals, [word]).unwrap();
+        let signal = |i| format!("(NULL, 'words-{i}', 'signal', 'word', '\"{word}\"')");
+        ground.insert(&(1..=200).map(signal).collect::<Vec<_>>().join(",")).await;
     }
-    let app = ground.app();
+    let app = start(&ground).await;
     settle(&app).await;
-    assert_eq!(ground.left(), []);
+    assert_eq!(ground.left().await, []);
     for number in 1..=200 {
         let id = format!("words-{number}");
         assert_eq!(result(&app, &id).await, r#"completed ["one","two","three"]"#, "{id}");
@@ -384,63 +348,48 @@ fn guide() -> Vec<String> {
 
 #[tokio::test]
 async fn the_examples_of_the_guide_work_in_the_transaction_of_somebody_else() {
-    let ground = Ground::new();
-    let (sender, mut told) = mpsc::unbounded_channel();
-    let app = App::builder()
-        .workflow(fulfil)
-        .workflow(collect)
-        .activity(tell)
-        .state(Told(sender))
-        .sqlite(ground.file())
-        .await
-        .unwrap();
-    let sql = ground.sql();
-    sql.execute_batch("CREATE TABLE customer_order (id TEXT, cents INTEGER)").unwrap();
-    let [order, wishes, refused, _on_postgres] = guide().try_into().unwrap();
+    let ground = Ground::new().await;
+    let (app, mut told) = begin(&ground).await;
+    ground.run("CREATE TABLE customer_order (id TEXT, cents INTEGER)").await;
+    let guide = guide();
+    assert_eq!(guide.len(), 4);
+    let (order, wishes, refused) = (&guide[ORDER], &guide[1], &guide[2]);
 
     // Rolled back: nothing happens, and nobody hears of it.
-    sql.execute_batch(&order.replace("COMMIT", "ROLLBACK").replace("4200", "1")).unwrap();
-    sql.execute_batch(&order).unwrap();
+    ground.run(&order.replace("COMMIT", "ROLLBACK").replace("4200", "1")).await;
+    ground.run(order).await;
     assert_eq!(told.recv().await, Some(4200));
     let run = app.instance::<u64>("order-42").await.unwrap().unwrap();
     assert_eq!(run.result().await.unwrap(), 4200);
-    let orders: i64 =
-        sql.query_row("SELECT count(*) FROM customer_order", [], |row| row.get(0)).unwrap();
-    assert_eq!(orders, 1);
+    assert_eq!(ground.number("SELECT count(*) FROM customer_order").await, 1);
 
     // The order is closed by now; a word to somebody who waits comes after these.
     let run = app.start("words", collect()).await.unwrap();
-    sql.execute_batch(&wishes).unwrap();
-    let words = "INSERT INTO inbox (instance, kind, name, body)
-                 VALUES ('words', 'signal', 'word', '\"a\"'), ('words', 'signal', 'word', '\"b\"'),
-                        ('words', 'signal', 'word', '\"c\"')";
-    sql.execute_batch(words).unwrap();
+    ground.run(wishes).await;
+    ground
+        .insert(
+            "(NULL, 'words', 'signal', 'word', '\"a\"'), (NULL, 'words', 'signal', 'word', '\"b\"'),
+             (NULL, 'words', 'signal', 'word', '\"c\"')",
+        )
+        .await;
     assert_eq!(run.result().await.unwrap(), ["a", "b", "c"]);
     app.stop().await.unwrap();
-    let refusals = ground.refusals();
     assert_eq!(
-        refusals,
+        reasons(&ground).await,
         ["signal order-42: the instance is closed", "cancel order-42: the instance is closed"]
     );
-    sql.prepare(refused.lines().next().unwrap()).unwrap();
-    sql.execute_batch(refused.split_once('\n').unwrap().1).unwrap();
+    ground.run(refused).await;
 }
 
 #[tokio::test]
 async fn a_row_is_noticed_within_a_moment() {
-    let ground = Ground::new();
-    let (sender, mut told) = mpsc::unbounded_channel();
-    let app = App::builder()
-        .workflow(fulfil)
-        .activity(tell)
-        .state(Told(sender))
-        .sqlite(ground.file())
-        .await
-        .unwrap();
+    let ground = Ground::new().await;
+    let (app, mut told) = begin(&ground).await;
     let mut waits = Vec::new();
     for number in 0..20 {
+        let row = format!("(NULL, 'o{number}', 'start', 'fulfil', '{{\"cents\":{number}}}')");
         let since = std::time::Instant::now();
-        ground.insert(&format!("(NULL, 'o{number}', 'start', 'fulfil', '{{\"cents\":{number}}}')"));
+        ground.insert(&row).await;
         assert_eq!(told.recv().await, Some(number));
         waits.push(since.elapsed());
     }

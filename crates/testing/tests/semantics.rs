@@ -331,7 +331,7 @@ its time is bounded
 it does not end the transaction itself
     store-sqlite/tests/transact.rs the_transaction_is_not_the_guests_to_control
 and does not see the engine's tables
-    transactions.rs what_is_not_allowed_ends_the_call_and_names_the_table
+    transactions.rs what_is_not_allowed_ends_the_call_and_is_named
     store-sqlite/tests/transact.rs our_tables_are_not_the_guests
 an attempt that failed leaves nothing behind
     transactions.rs failures_and_panics_leave_nothing_behind_and_are_retried_by_policy

@@ -373,9 +373,38 @@ async fn code_that_takes_too_long_is_cut() {
         tx.execute("SELECT pg_sleep(60)", &[]).await?;
         Ok(1)
     });
-    let failure = failed(computes.await);
-    let said = failure.kind == Kind::Timeout || failure.message.contains("statement timeout");
-    assert!(said, "{failure}");
+    assert_eq!(failed(computes.await).kind, Kind::Timeout);
+    assert_eq!(ground.state().await, UNTOUCHED);
+    done(ground.transact(pay).await);
+}
+
+/// It cannot be cut, so it is late when it comes back, whatever it comes back with.
+#[tokio::test]
+async fn code_that_blocks_its_thread_for_too_long_is_late_and_not_run_again() {
+    let ground = Ground::with(few().transaction_timeout(Duration::from_millis(200))).await;
+    let quiet = ground.transact(async |tx| {
+        let left = pay(tx).await?;
+        std::thread::sleep(Duration::from_millis(400));
+        Ok(left)
+    });
+    assert_eq!(failed(quiet.await).kind, Kind::Timeout);
+    // By then the server has ended the connection.
+    let ended = ground.transact(async |tx| {
+        let left = pay(tx).await?;
+        std::thread::sleep(Duration::from_millis(1_600));
+        Ok(left)
+    });
+    assert_eq!(failed(ended.await).kind, Kind::Timeout);
+    // By then the server has ended the statement.
+    let cut = ground.transact(async |tx| {
+        let look_away = async {
+            tokio::task::yield_now().await;
+            std::thread::sleep(Duration::from_millis(600));
+        };
+        let (computed, ()) = tokio::join!(tx.execute("SELECT pg_sleep(60)", &[]), look_away);
+        Ok(i64::try_from(computed?)?)
+    });
+    assert_eq!(failed(cut.await).kind, Kind::Timeout);
     assert_eq!(ground.state().await, UNTOUCHED);
     done(ground.transact(pay).await);
 }
