@@ -1,7 +1,7 @@
 //! A statement with its values, and how many of them travel in one go.
 //!
-//! Statements are unnamed and typed by us, so that the server keeps nothing of them and a pooler in
-//! transaction mode may stand between. `@` in the text stands for the schema's name. Values are
+//! Statements are typed by us, and unnamed unless a session is known to be ours alone (`session`), so
+//! that the server keeps nothing of them and a pooler in transaction mode may stand between. `@` in the text stands for the schema's name. Values are
 //! columns: one array for each, which the server turns into rows with `unnest`.
 
 use std::borrow::Cow;
