@@ -234,8 +234,8 @@ impl Channel {
         format!("LISTEN {}", self.name)
     }
 
-    /// A transaction up to its `COMMIT`. Losing it in a crash loses nothing, so it need not wait for
-    /// the disk.
+    /// A transaction up to its `COMMIT`. Losing it in a crash loses nothing, so it need not wait
+    /// for the disk.
     fn notify(&self, what: &str) -> String {
         let Channel { name, writer } = self;
         format!("BEGIN; SET LOCAL synchronous_commit = off; NOTIFY {name}, '{writer} {what}'")

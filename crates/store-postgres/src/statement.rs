@@ -1,8 +1,9 @@
 //! A statement with its values, and how many of them travel in one go.
 //!
-//! Statements are typed by us, and unnamed unless a session is known to be ours alone (`session`), so
-//! that the server keeps nothing of them and a pooler in transaction mode may stand between. `@` in the text stands for the schema's name. Values are
-//! columns: one array for each, which the server turns into rows with `unnest`.
+//! Statements are typed by us, and unnamed unless a session is known to be ours alone (`session`),
+//! so that the server keeps nothing of them and a pooler in transaction mode may stand between. `@`
+//! in the text stands for the schema's name. Values are columns: one array for each, which the
+//! server turns into rows with `unnest`.
 
 use std::borrow::Cow;
 use std::future::{Future, poll_fn};
