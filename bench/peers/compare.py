@@ -30,6 +30,10 @@ BEST_UNDER_LOAD = ["--poll-ms", "1", "--workers", "4"]
 BEST_ALONE = ["--poll-ms", "1", "--workers", "2"]
 
 
+# The peers bound attempts by workers or not at all. Ours has a slot for each workflow of `chain`.
+SLOTS = ["--slots", "4000"]
+
+
 class Failed(Exception):
     """A program ended with an error, as a peer does that loses a workflow."""
 
@@ -64,7 +68,8 @@ def on_sqlite(arguments):
         promise = f"synchronous={sync.upper()}"
 
         def ours(mode, sync=sync):
-            return lambda: run_ours(mode, f"sqlite:{fresh(arguments.folder)}", ["--sync", sync])
+            settings = ["--sync", sync, *slots(mode)]
+            return lambda: run_ours(mode, f"sqlite:{fresh(arguments.folder)}", settings)
 
         def theirs(mode, settings, sync=sync):
             file = lambda: ["--file", str(fresh(arguments.folder)), "--sync", sync]
@@ -131,7 +136,7 @@ def on_postgres(arguments):
                 "peer": f"dbos 0.5, {label}",
                 "figure": figure,
                 "unit": unit,
-                "ours": lambda mode=mode: run_ours(mode, arguments.postgres, []),
+                "ours": lambda mode=mode: run_ours(mode, arguments.postgres, slots(mode)),
                 "theirs": lambda mode=mode, settings=settings: run_dbos(
                     mode, arguments.postgres, settings
                 ),
@@ -178,6 +183,10 @@ def print_table(rows):
 
 def digits(number):
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+
+
+def slots(mode):
+    return SLOTS if mode[0] == "chain" else []
 
 
 def run_ours(mode, store, settings):

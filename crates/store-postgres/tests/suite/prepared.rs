@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use resurgam_postgres_server::Server;
-use resurgam_store_postgres::{Options, PostgresStore};
+use resurgam_store_postgres::PostgresStore;
 
-use crate::support::{database, few, note, poll, start, write};
+use crate::support::{Open, database, few, note, poll, start, write};
 
 /// How many statements of this schema the server carried out that were prepared before.
 fn prepared(schema: &str) -> usize {
@@ -16,12 +16,13 @@ fn prepared(schema: &str) -> usize {
 }
 
 /// A store whose statements the server writes down.
-async fn watched(schema: &str, through: impl FnOnce(&str) -> String) -> PostgresStore {
+async fn watched(schema: &str, through: impl FnOnce(&str) -> String) -> Open {
     let database = database().await;
     let name = database.name();
     database.run(&format!("ALTER DATABASE {name} SET log_statement = 'all'")).await;
-    let options: Options = few().schema(schema);
-    PostgresStore::connect(&through(name), options).await.unwrap()
+    let options = few().schema(schema);
+    let store = PostgresStore::connect(&through(name), options).await.unwrap();
+    Open { store, database }
 }
 
 #[tokio::test]
