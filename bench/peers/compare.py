@@ -43,7 +43,7 @@ def main():
     arguments.folder.mkdir(parents=True, exist_ok=True)
     rows = []
     for row in list(on_sqlite(arguments)) + list(on_postgres(arguments)):
-        if arguments.only and arguments.only not in row["name"]:
+        if arguments.only and arguments.only not in f"{row['name']}, {row['peer']}":
             continue
         print(f"{row['name']}: {row['peer']}", file=sys.stderr)
         rows.append(measured(row, arguments.rounds))
@@ -57,7 +57,7 @@ def read_arguments():
     parser.add_argument("--postgres", help="the URL of a database")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--instances", type=int, default=2000, help="of chain")
-    parser.add_argument("--only", help="rows whose name has this in it")
+    parser.add_argument("--only", help="rows whose name and peer have this in them")
     return parser.parse_args()
 
 

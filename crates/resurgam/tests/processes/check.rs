@@ -666,12 +666,12 @@ impl Call<'_> {
                     format!("{}: attempt {attempt} due at {due} claimed at {claimed}", self.key)
                 });
             }
-            if let Some(Seen { at, process }) = witness.begun(self.key, attempt) {
+            if let Some(seen @ Seen { at, process }) = witness.begun(self.key, attempt) {
                 let latest = witness.latest(due, witness.processes[&process].0);
                 wrong.expect(due - apart - ROUNDING_MS <= at && at <= latest, || {
                     format!("{}: attempt {attempt} due at {due} began at {at}", self.key)
                 });
-                wrong.extend(self.check_not_after_the_end(attempt, at));
+                wrong.extend(self.check_not_after_the_end(attempt, seen));
             }
             if let Some(row) = row {
                 let delay = i64::try_from(row.delay_ms.unwrap_or(0)).unwrap();
@@ -683,8 +683,10 @@ impl Call<'_> {
 
     /// Nothing begins when the end of the call is recorded, also not in a process that had slept
     /// meanwhile. What is cancelled at the very moment at which it begins may still do so.
-    fn check_not_after_the_end(&self, attempt: u32, at: i64) -> Wrong {
+    fn check_not_after_the_end(&self, attempt: u32, seen: Seen) -> Wrong {
         let mut wrong = Wrong::default();
+        let past = self.story.witness.past.as_ref();
+        let at = past.map_or(seen.at, |past| past.looked(seen.process, seen.at));
         let apart = match self.end {
             End::Cancelled => SLACK_MS,
             _ => self.story.witness.apart() + ROUNDING_MS,

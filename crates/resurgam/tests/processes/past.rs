@@ -10,6 +10,9 @@ use std::time::Duration;
 /// every beat, some time between the question and the answer.
 pub(crate) const CLOCKS_MS: i64 = 250;
 
+/// How long after it woke up a process may go on with what it was stopped in.
+const WAKING_MS: i64 = 20;
+
 /// The troubles of a deployment.
 #[derive(Clone, Debug)]
 pub(crate) struct Past {
@@ -42,6 +45,17 @@ impl Past {
     /// A process stood still between these times.
     pub(crate) fn paused(&mut self, process: u32, from: i64, until: i64) {
         self.troubles.push(Trouble { process, from, until });
+    }
+
+    /// When a process last looked whether it may begin what it began at a time: one that was stopped
+    /// in between begins it as it wakes up, and cannot know.
+    pub(crate) fn looked(&self, process: u32, began: i64) -> i64 {
+        let wakes = |trouble: &&Trouble| {
+            trouble.process == process
+                && (trouble.until..=trouble.until + WAKING_MS).contains(&began)
+        };
+        let pause = self.troubles.iter().filter(|trouble| trouble.until < i64::MAX).find(wakes);
+        pause.map_or(began, |trouble| trouble.from)
     }
 
     /// True when an attempt that began in a process at a time may be found to be lost at another:

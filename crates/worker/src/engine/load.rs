@@ -9,7 +9,9 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use resurgam_core::{CallKey, Timestamp, Uid};
-use resurgam_store::rows::{Claim, DueTask, InstanceFilter, InstanceRow, Status, TaskRecord};
+use resurgam_store::rows::{
+    Claim, DueTask, InstanceFilter, InstanceRow, Status, TaskRecord, TaskRow,
+};
 use resurgam_store::{Error, Result, Runnable, Step, Store, TaskWrite};
 
 use super::call::HotCall;
@@ -45,7 +47,13 @@ pub(super) struct Claims {
     tenures: Vec<u64>,
     /// Calls of which more is known than the read can tell.
     changed: HashSet<CallKey>,
+    /// The claims that were found to be lost, by their tokens, and when: until that is durable a
+    /// read finds them again, and each is lost once.
+    lost: HashMap<(CallKey, u64), Timestamp>,
 }
+
+/// How long a claim is remembered that was lost: far longer than a read takes.
+const REMEMBERED: Duration = Duration::from_secs(600);
 
 /// A task while it is read, once however many ask for it.
 #[derive(Debug, Default)]
@@ -62,6 +70,16 @@ impl Claims {
         let shard = call.run.uid.shard();
         let tenure = self.tenures.get(usize::from(shard.0));
         tenure != Some(&shards.tenure(shard)) || self.changed.contains(&call)
+    }
+
+    /// True when a claim was found to be lost before.
+    fn has_lost(&self, task: &TaskRow) -> bool {
+        task.claim.as_ref().is_some_and(|claim| self.lost.contains_key(&(task.call, claim.token)))
+    }
+
+    /// What was not durable when a shard went is for its next holder to find.
+    pub(super) fn forget(&mut self, goes: impl Fn(Uid) -> bool) {
+        self.lost.retain(|(call, _), _| !goes(call.run.uid));
     }
 }
 
@@ -159,6 +177,8 @@ impl Engine {
 
     /// Takes tasks whose attempt is lost. False when there was none.
     pub(super) fn take_abandoned(&mut self, tasks: impl IntoIterator<Item = TaskRecord>) -> bool {
+        let now = self.clock.now();
+        self.claims.lost.retain(|_, at| now.since(*at) < REMEMBERED);
         let mut kept = false;
         for loaded in tasks {
             let task = &loaded.task;
@@ -166,11 +186,17 @@ impl Engine {
             if !self.owns(task.call.run.uid) || self.calls.contains_key(&task.call) {
                 continue;
             }
-            let claimed = task.claim.is_some();
-            match self.keep_call(loaded) {
-                Some(key) if claimed => self.attempt_lost(key),
-                Some(key) => self.task_waits(key),
-                None => continue,
+            if self.claims.has_lost(task) {
+                continue;
+            }
+            let token = task.claim.as_ref().map(|claim| claim.token);
+            match (self.keep_call(loaded), token) {
+                (Some(key), Some(token)) => {
+                    self.claims.lost.insert((key, token), now);
+                    self.attempt_lost(key);
+                }
+                (Some(key), None) => self.task_waits(key),
+                (None, _) => continue,
             }
             kept = true;
         }

@@ -204,6 +204,7 @@ impl Engine {
         let asleep: Vec<Uid> = self.asleep.keys().copied().filter(|uid| goes(*uid)).collect();
         self.blocked.retain(|uid, _| !goes(*uid));
         self.reports.forget(goes);
+        self.claims.forget(goes);
         self.due.drop_of(&self.shards.leaving);
         self.slots.drop_of(&self.shards.leaving);
         calls.into_iter().for_each(|key| self.send_away(key));
