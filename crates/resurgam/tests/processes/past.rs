@@ -47,8 +47,8 @@ impl Past {
         self.troubles.push(Trouble { process, from, until });
     }
 
-    /// When a process last looked whether it may begin what it began at a time: one that was stopped
-    /// in between begins it as it wakes up, and cannot know.
+    /// When a process last looked whether it may begin what it began at a time: one that was
+    /// stopped in between begins it as it wakes up, and cannot know.
     pub(crate) fn looked(&self, process: u32, began: i64) -> i64 {
         let wakes = |trouble: &&Trouble| {
             trouble.process == process
