@@ -155,8 +155,10 @@ fn refused<'a>(name: &str, text: &str, problems: impl Iterator<Item = &'a Proble
 
 /// Problems of what a graph is started with, which is not in the file.
 fn refused_start(problems: &Problems) -> Trouble {
+    let give_store = "give them with --store and a JSON object".to_string();
     let mistake = |problem: &Problem| Mistake {
         path: Some(problem.path.clone()),
+        hint: (problem.path == "store").then(|| give_store.clone()),
         ..Mistake::new(match problem.path.as_str() {
             "" => problem.message.clone(),
             path => format!("{path}: {}", problem.message),

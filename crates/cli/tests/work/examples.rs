@@ -68,6 +68,14 @@ fn the_job_is_waited_for() {
 }
 
 #[test]
+fn a_graph_that_lacks_a_value_of_its_store_says_how_to_give_it() {
+    let refused = run(&Place::new(), "graph/report.json", &[]).json_with(2);
+    let error = &refused["errors"][0];
+    assert_eq!(error["message"], "store: Missing store keys: {'day'}");
+    assert_eq!(error["hint"], "give them with --store and a JSON object");
+}
+
+#[test]
 fn the_graph_of_sales_fans_out_and_unites() {
     let place = Place::new();
     let store = r#"{"day": "2026-11-19"}"#;
