@@ -42,14 +42,16 @@ async fn a_takeover_waits_for_a_commit_that_is_under_way() {
         tokio_postgres::connect(&first.database.url(), tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(connection);
     let right = own(&first, "node-a").await;
-    // Holds up the commit after its fence.
-    sql.batch_execute("BEGIN; LOCK resurgam.kv IN EXCLUSIVE MODE").await.unwrap();
     let kv = resurgam_store::rows::KvRow {
         uid: run(1).uid,
         key: "colour".into(),
         value: resurgam_core::Payload::null(),
     };
-    let held_up = first.commit([Step { kv: vec![kv], ..Step::default() }].into());
+    let step = Step { kv: vec![kv], ..Step::default() };
+    write(&first, [step.clone()]).await;
+    // Holds up the commit after its fence: at the row, which nobody looks at before.
+    sql.batch_execute("BEGIN; SELECT 1 FROM resurgam.kv FOR UPDATE").await.unwrap();
+    let held_up = first.commit([step].into());
     let take = "UPDATE resurgam.shard SET owner = 'node-b', epoch = epoch + 1";
     let (written, ()) = tokio::join!(held_up, async {
         tokio::time::sleep(Duration::from_millis(100)).await;
