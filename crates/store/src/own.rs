@@ -95,6 +95,8 @@ pub struct Standing {
     pub others_work: bool,
     /// Some node serves chosen queues only, and leaves the tasks of others to who serves them.
     pub others_leave_tasks: bool,
+    /// Changes when a shard is taken while that is so: what its new holder leaves may wait there.
+    pub hands: i64,
     /// What [`Own::may_begin`] said last.
     pub may_begin: bool,
 }

@@ -90,7 +90,6 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "now and then a task is not found by the node that serves its queue: to be understood"]
 async fn tasks_of_a_queue_that_the_holder_does_not_serve_run_where_it_is_served() {
     let (database, log) = (Server::shared().database().await, Log::default());
     let office = node(&database, "office", &["default"], &log).await;

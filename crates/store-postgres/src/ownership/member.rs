@@ -110,7 +110,7 @@ impl Member {
         let others_work = self.others_work(&view, &node.name);
         self.stand(|standing| {
             (standing.take, standing.give) = (Vec::new(), Vec::new());
-            standing.others_leave_tasks = view.leaves_tasks;
+            (standing.others_leave_tasks, standing.hands) = (view.leaves_tasks, view.hands());
             standing.others_work = others_work;
         });
         inner.changes.tell_moves();
@@ -201,7 +201,7 @@ impl Member {
         self.stand(|standing| {
             standing.departed += u64::from(departed);
             (standing.take, standing.give, standing.may_begin) = (take, give, true);
-            standing.others_leave_tasks = view.leaves_tasks;
+            (standing.others_leave_tasks, standing.hands) = (view.leaves_tasks, view.hands());
             standing.others_work = others_work;
         });
         self.bury(inner, &view, node).await?;

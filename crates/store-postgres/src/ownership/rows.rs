@@ -38,6 +38,14 @@ pub(super) struct View {
     pub(super) shards: Vec<(Shard, Option<String>, i64)>,
 }
 
+impl View {
+    /// How often shards were taken, where some node leaves tasks to others.
+    pub(super) fn hands(&self) -> i64 {
+        let taken = self.shards.iter().map(|(_, _, epoch)| epoch);
+        if self.leaves_tasks { taken.sum() } else { 0 }
+    }
+}
+
 impl From<&NodeRow> for Owner {
     fn from(row: &NodeRow) -> Owner {
         let NodeRow { node, pid, program, started_at, .. } = row.clone();
