@@ -106,6 +106,7 @@ fn settings(lease: Duration) -> String {
          SET idle_in_transaction_session_timeout = {timeout};
          SET synchronous_commit = on;
          SET jit = off;
+         SET plan_cache_mode = force_generic_plan;
          SET enable_seqscan = off;
          SET enable_hashjoin = off;
          SET enable_mergejoin = off"
