@@ -44,6 +44,7 @@ mod session;
 mod statement;
 mod store;
 mod sweep;
+mod together;
 mod trouble;
 
 pub use aside::BadRow;

@@ -5,16 +5,18 @@
 //! transaction mode the next transaction may be another server's, so there nothing is prepared; how
 //! that is told apart is in `changes`.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
+use std::slice;
 
+use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Statement as Prepared};
 
-use crate::statement::{Schema, Statement};
+use crate::statement::{Schema, Shape, Statement, shapes};
+use crate::together;
 
-/// The statements that are prepared on a connection, by their texts.
-pub(crate) type Known = HashMap<Cow<'static, str>, Prepared>;
+/// The statements that are prepared on a connection, by what they are made of.
+pub(crate) type Known = HashMap<Vec<Shape>, Prepared>;
 
 /// How many statements a session remembers: more than we have.
 const MOST: usize = 200;
@@ -47,14 +49,33 @@ impl Session {
     /// sent.
     pub(crate) async fn prepare(&mut self, schema: &Schema, statements: &[&Statement<'_>]) {
         for statement in statements {
-            if self.known.contains_key(&statement.text) || self.known.len() >= MOST {
-                continue;
-            }
-            let sql = schema.sql(&statement.text);
-            if let Ok(prepared) = self.client.prepare_typed(&sql, &statement.types()).await {
-                self.known.insert(statement.text.clone(), prepared);
-            }
+            self.prepare_together(schema, slice::from_ref(statement)).await;
         }
+    }
+
+    /// Prepares one statement that does what all of these do, and says whether it is there.
+    pub(crate) async fn prepare_together(
+        &mut self,
+        schema: &Schema,
+        statements: &[&Statement<'_>],
+    ) -> bool {
+        let shapes = shapes(statements);
+        if self.known.contains_key(&shapes) {
+            return true;
+        }
+        if self.known.len() >= MOST {
+            return false;
+        }
+        let sql = match statements {
+            [one] => schema.sql(&one.alone()),
+            several => schema.sql(&together::text(several)),
+        };
+        let types: Vec<Type> = statements.iter().flat_map(|one| one.types()).collect();
+        let prepared = self.client.prepare_typed(&sql, &types).await;
+        prepared.is_ok_and(|prepared| {
+            self.known.insert(shapes, prepared);
+            true
+        })
     }
 
     /// What is prepared.

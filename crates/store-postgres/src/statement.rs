@@ -3,11 +3,12 @@
 //! Statements are typed by us, and unnamed unless a session is known to be ours alone (`session`),
 //! so that the server keeps nothing of them and a pooler in transaction mode may stand between. `@`
 //! in the text stands for the schema's name. Values are columns: one array for each, which the
-//! server turns into rows with `unnest`.
+//! server turns into rows with `unnest`. How many statements become one is in `whole`.
 
 use std::borrow::Cow;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::slice;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -55,21 +56,89 @@ pub(crate) enum Part {
     Rows(&'static str),
 }
 
+/// A statement without its values.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Shape {
+    pub(crate) form: Form,
+    /// What it is made from, as in `WITH`; often nothing.
+    pub(crate) with: &'static str,
+    pub(crate) text: Cow<'static, str>,
+}
+
+/// What a statement does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Form {
+    /// It reads or writes rows.
+    Rows,
+    /// It writes as many rows as its last value says, or fails.
+    Exactly,
+    /// It fails where something does not hold.
+    Check,
+}
+
 /// A statement with its values.
 pub(crate) struct Statement<'b> {
     pub(crate) part: Part,
-    pub(crate) text: Cow<'static, str>,
+    pub(crate) shape: Shape,
+    /// Whether it must see what those before it have written, or waited for.
+    pub(crate) follows: bool,
     values: Vec<(Box<dyn ToSql + Send + Sync + 'b>, Type)>,
 }
 
 impl<'b> Statement<'b> {
     pub(crate) fn new(part: Part, text: impl Into<Cow<'static, str>>) -> Self {
-        Statement { part, text: text.into(), values: Vec::new() }
+        let shape = Shape { form: Form::Rows, with: "", text: text.into() };
+        Statement { part, shape, follows: false, values: Vec::new() }
+    }
+
+    /// A statement that fails with a division by zero where something does not hold.
+    pub(crate) fn check(part: Part, text: impl Into<Cow<'static, str>>) -> Self {
+        Statement::new(part, text).form(Form::Check)
     }
 
     /// A statement that writes or reads rows.
     pub(crate) fn rows(what: &'static str, text: impl Into<Cow<'static, str>>) -> Self {
         Statement::new(Part::Rows(what), text)
+    }
+
+    /// The queries by name that it is made from.
+    pub(crate) fn made_from(mut self, with: &'static str) -> Self {
+        self.shape.with = with;
+        self
+    }
+
+    /// It must see what the statements before it have written, or waited for.
+    pub(crate) fn following(mut self) -> Self {
+        self.follows = true;
+        self
+    }
+
+    /// It must write as many rows as this. Comes after all other values.
+    pub(crate) fn exactly(self, rows: usize) -> Self {
+        self.big(whole(rows as u64)).form(Form::Exactly)
+    }
+
+    fn form(mut self, form: Form) -> Self {
+        self.shape.form = form;
+        self
+    }
+
+    /// Its text when it is sent by itself.
+    pub(crate) fn alone(&self) -> Cow<'_, str> {
+        let Shape { form, with, text } = &self.shape;
+        match form {
+            Form::Exactly => Cow::Owned(format!(
+                "WITH done AS ({text} RETURNING 1) SELECT {} FROM done",
+                is_count(self.values.len())
+            )),
+            _ if with.is_empty() => Cow::Borrowed(text),
+            _ => Cow::Owned(format!("WITH {with} {text}")),
+        }
+    }
+
+    /// Its values, in the order of their numbers.
+    pub(crate) fn values(&self) -> impl ExactSizeIterator<Item = &(dyn ToSql + Sync)> {
+        self.values.iter().map(|(value, _)| &**value as &(dyn ToSql + Sync))
     }
 
     fn with(mut self, value: impl ToSql + Send + Sync + 'b, kind: Type) -> Self {
@@ -162,6 +231,11 @@ impl<'b> Statement<'b> {
     }
 }
 
+/// An expression that fails unless there are as many rows as the value of this number says.
+pub(crate) fn is_count(value: usize) -> String {
+    format!("1 / (count(*) = ${value}::bigint)::int")
+}
+
 /// A uid as PostgreSQL's type.
 pub(crate) fn uuid(uid: Uid) -> Uuid {
     Uuid::from_u128(uid.0)
@@ -178,6 +252,18 @@ pub(crate) enum Sent<'s> {
     Plain(&'s str),
     /// A statement.
     Values(&'s Statement<'s>),
+    /// Several that are prepared as one.
+    Together(&'s [&'s Statement<'s>]),
+}
+
+impl Sent<'_> {
+    /// What it means when it is refused.
+    pub(crate) fn part(&self) -> Part {
+        match self {
+            Sent::Values(statement) => statement.part,
+            Sent::Plain(_) | Sent::Together(_) => Part::Rows("commit"),
+        }
+    }
 }
 
 /// Sends everything at once and waits for all the answers: one round trip, whatever its length.
@@ -243,21 +329,30 @@ fn ask<'s>(
             client.batch_execute(sql).await?;
             Ok(Vec::new())
         }),
-        Sent::Values(statement) => match known.get(&statement.text) {
-            Some(prepared) => Box::pin(execute(client, prepared, statement)),
+        Sent::Values(statement) => match known.get(slice::from_ref(&statement.shape)) {
+            Some(prepared) => Box::pin(execute(client, prepared, slice::from_ref(statement))),
             None => Box::pin(query(client, schema, statement)),
+        },
+        Sent::Together(statements) => match known.get(&shapes(statements)) {
+            Some(prepared) => Box::pin(execute(client, prepared, statements)),
+            None => unreachable!("statements that travel together were prepared"),
         },
     }
 }
 
-/// Has a prepared statement carried out and waits for its rows.
+/// What several statements are, without their values.
+pub(crate) fn shapes(statements: &[&Statement<'_>]) -> Vec<Shape> {
+    statements.iter().map(|statement| statement.shape.clone()).collect()
+}
+
+/// Has what is prepared carried out with the values of these, and waits for its rows.
 async fn execute(
     client: &Client,
     prepared: &tokio_postgres::Statement,
-    statement: &Statement<'_>,
+    statements: &[&Statement<'_>],
 ) -> Result<Vec<Row>, Error> {
     let values: Vec<&(dyn ToSql + Sync)> =
-        statement.values.iter().map(|(value, _)| &**value as &(dyn ToSql + Sync)).collect();
+        statements.iter().flat_map(|statement| statement.values()).collect();
     client.query(prepared, &values).await
 }
 
@@ -272,5 +367,5 @@ pub(crate) async fn query(
         .iter()
         .map(|(value, kind)| (&**value as &(dyn ToSql + Sync), kind.clone()))
         .collect();
-    client.query_typed(&schema.sql(&statement.text), &values).await
+    client.query_typed(&schema.sql(&statement.alone()), &values).await
 }

@@ -11,9 +11,9 @@ use crate::statement::Statement;
 /// than its middle.
 const FIRST: i64 = 10;
 
-/// Adds rows and drops what lies between the first ones and the last ones.
-const INSERT: &str = "
-    WITH new AS (
+/// Adds rows.
+const ADDED: &str = "
+    new AS (
         INSERT INTO @attempt (shard, uid, run, seq, place, name, attempt, outcome, started_at,
                               ended_at, failure, delay_ms, why)
         SELECT u.shard, u.uid, u.run, u.seq,
@@ -28,7 +28,10 @@ const INSERT: &str = "
                                   ended_at, failure, delay_ms, why, nth)
         RETURNING shard, uid, run, seq, place),
     last AS (SELECT shard, uid, run, seq, max(place) AS place FROM new
-             GROUP BY shard, uid, run, seq HAVING max(place) > $13::bigint)
+             GROUP BY shard, uid, run, seq HAVING max(place) > $13::bigint)";
+
+/// Drops what lies between the first ones and the last ones.
+const DROP: &str = "
     DELETE FROM @attempt a USING last
     WHERE a.shard = last.shard AND a.uid = last.uid AND a.run = last.run AND a.seq = last.seq
       AND a.place > $14::bigint AND a.place <= last.place - $13::bigint + $14::bigint";
@@ -46,7 +49,8 @@ pub(super) fn statements<'p>(plan: &'p Plan<'_>, limit: u32, add: &mut Vec<State
         row.failure.as_ref().map(json)
     };
     add.push(
-        Statement::rows("add attempts to the ledger", INSERT)
+        Statement::rows("add attempts to the ledger", DROP)
+            .made_from(ADDED)
             .uids(rows().map(|row| row.call.run.uid))
             .bigs(rows().map(|row| i64::from(row.call.run.run)))
             .bigs(rows().map(|row| whole(row.call.seq.0)))

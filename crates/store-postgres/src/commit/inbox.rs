@@ -2,9 +2,8 @@
 
 use resurgam_core::Payload;
 
-use super::strict;
 use super::wave::Wave;
-use crate::encode::{prose, whole};
+use crate::encode::prose;
 use crate::statement::Statement;
 
 /// Somebody may have changed a row since it was read; then it is another one.
@@ -57,24 +56,24 @@ pub(super) fn statements<'p>(wave: &'p Wave<'_>, add: &mut Vec<Statement<'p>>) {
 fn take<'p>(wave: &'p Wave<'_>, add: &mut Vec<Statement<'p>>) {
     let rows = || wave.taken.iter().map(|(row, _)| *row);
     add.push(
-        Statement::rows("take rows of the inbox", strict(TAKE, 7))
+        Statement::rows("take rows of the inbox", TAKE)
             .bigs(rows().map(|row| row.arrival))
             .maybe_texts(rows().map(|row| row.id.as_deref()))
             .texts(rows().map(|row| &*row.instance))
             .texts(rows().map(|row| &*row.kind))
             .maybe_texts(rows().map(|row| row.name.as_deref()))
             .maybe_texts(rows().map(|row| row.body.as_ref().map(Payload::as_str)))
-            .big(whole(wave.taken.len() as u64)),
+            .exactly(wave.taken.len()),
     );
     let named = || {
         wave.taken.iter().filter_map(|(row, at)| row.id.as_deref().map(|id| (id, at.as_millis())))
     };
     if named().next().is_some() {
         add.push(
-            Statement::rows("remember ids of the inbox", strict(REMEMBER, 3))
+            Statement::rows("remember ids of the inbox", REMEMBER)
                 .texts(named().map(|(id, _)| id))
                 .bigs(named().map(|(_, at)| at))
-                .big(whole(named().count() as u64)),
+                .exactly(named().count()),
         );
     }
 }

@@ -1,25 +1,32 @@
 //! Instances: a start that wins its id or is refused, and changes of status.
 
+use std::sync::LazyLock;
+
 use resurgam_core::event::Compensation;
 use resurgam_core::{Payload, Uid};
 use resurgam_store::rows::InstanceRow;
 
+use super::NOW;
 use super::plan::Plan;
 use super::wave::{StatusWrite, Wave};
-use super::{NOW, strict};
 use crate::encode::{encoding, millis, prose, settings, text, whole};
-use crate::statement::Statement;
+use crate::statement::{Part, Statement, is_count};
 
 /// The statuses in which nothing further happens.
 pub(super) const CLOSED: &str = "('completed', 'failed', 'cancelled')";
 
 /// Waits for a commit that closes one of them, and makes one wait that is about to.
-const OPEN: &str = "
-    SELECT 1 / (count(*) = $3::bigint)::int FROM (
-        SELECT 1 FROM @instance i
-        JOIN unnest($1::smallint[], $2::uuid[]) AS u(shard, uid)
-          ON i.shard = u.shard AND i.uid = u.uid
-        WHERE i.status NOT IN ";
+static OPEN: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT {} FROM (
+            SELECT 1 FROM @instance i
+            JOIN unnest($1::smallint[], $2::uuid[]) AS u(shard, uid)
+              ON i.shard = u.shard AND i.uid = u.uid
+            WHERE i.status NOT IN {CLOSED}
+            ORDER BY i.shard, i.uid FOR SHARE OF i) AS open",
+        is_count(3)
+    )
+});
 
 const STATUS: &str = "
     UPDATE @instance i SET status = u.status, outcome_encoding = u.outcome_encoding,
@@ -50,6 +57,18 @@ const ROWS: &str = "unnest($1::smallint[], $2::uuid[], $3::text[], $4::bigint[],
         $12::bigint[], $13::bigint[], $14::text[], $15::text[], $16::text[], $17::text[],
         $18::text[], $19::text[], $20::text[], $21::text[], $22::bigint[], $23::bigint[])";
 
+/// Every unique index may refuse a start: the uid's, the id's and the request id's.
+static INSERT: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "INSERT INTO @instance ({COLUMNS})
+         SELECT shard, uid, id, {NOW} + arrival, workflow, status, run, priority, queue, request_id,
+                parent, parent_run, parent_seq, schedule, settings, input_encoding, input,
+                outcome_encoding, outcome, compensation, error, created_at, closed_at
+         FROM {ROWS} AS u({COLUMNS})
+         ON CONFLICT DO NOTHING"
+    )
+});
+
 const TAG: &str = "
     INSERT INTO @tag (shard, uid, name, value, created_at, arrival)
     SELECT shard, uid, name, value, created_at, arrival + ";
@@ -72,7 +91,7 @@ const ROOM: &str = "
 pub(super) fn room<'p>(plan: &'p Plan<'_>, add: &mut Vec<Statement<'p>>) {
     if !plan.room.is_empty() {
         add.push(
-            Statement::rows("look whether there is room for signals", ROOM)
+            Statement::check(Part::Rows("look whether there is room for signals"), ROOM)
                 .uids(plan.room.keys().copied())
                 .bigs(plan.room.values().copied()),
         );
@@ -91,12 +110,12 @@ pub(super) fn statements<'p>(wave: &'p Wave<'_>, add: &mut Vec<Statement<'p>>) {
     if !wave.continued.is_empty() {
         let runs = || wave.continued.iter();
         add.push(
-            Statement::rows("continue instances", strict(CONTINUE, 6))
+            Statement::rows("continue instances", CONTINUE)
                 .uids(runs().map(|(run, _)| run.uid))
                 .bigs(runs().map(|(run, _)| i64::from(run.run)))
                 .texts(runs().map(|(_, input)| encoding(input)))
                 .texts(runs().map(|(_, input)| text(input)))
-                .big(whole(wave.continued.len() as u64)),
+                .exactly(wave.continued.len()),
         );
     }
     if !wave.released.is_empty() {
@@ -104,20 +123,22 @@ pub(super) fn statements<'p>(wave: &'p Wave<'_>, add: &mut Vec<Statement<'p>>) {
         add.push(release.texts(wave.released.iter().copied()));
     }
     if !wave.started.is_empty() {
-        add.push(insert(&wave.started));
+        let insert = insert(&wave.started);
+        add.push(if wave.released.is_empty() { insert } else { insert.following() });
         tags(&wave.started, add);
     }
 }
 
 fn open<'p>(uids: impl ExactSizeIterator<Item = Uid> + Clone) -> Statement<'p> {
     let expected = whole(uids.len() as u64);
-    let sql = format!("{OPEN}{CLOSED} ORDER BY i.shard, i.uid FOR SHARE OF i) AS open");
-    Statement::rows("look whether instances are open", sql).uids(uids).big(expected)
+    Statement::check(Part::Rows("look whether instances are open"), OPEN.as_str())
+        .uids(uids)
+        .big(expected)
 }
 
 fn statuses<'p>(writes: &'p [StatusWrite<'_>]) -> Statement<'p> {
     let writes = || writes.iter();
-    Statement::rows("change the status of instances", strict(STATUS, 9))
+    Statement::rows("change the status of instances", STATUS)
         .uids(writes().map(|write| write.uid))
         .texts(writes().map(|write| write.status.name()))
         .maybe_texts(writes().map(|write| write.outcome.map(encoding)))
@@ -125,23 +146,13 @@ fn statuses<'p>(writes: &'p [StatusWrite<'_>]) -> Statement<'p> {
         .maybe_texts(writes().map(|write| write.error.map(prose)))
         .maybe_bigs(writes().map(|write| millis(write.closed_at)))
         .maybe_texts(writes().map(|write| write.compensation.map(Compensation::name)))
-        .big(whole(writes().len() as u64))
+        .exactly(writes().len())
 }
 
-/// Every unique index may refuse a start: the uid's, the id's and the request id's.
 fn insert<'p>(rows: &'p [(i64, &InstanceRow)]) -> Statement<'p> {
-    let sql = format!(
-        "INSERT INTO @instance ({COLUMNS})
-         SELECT shard, uid, id, {NOW} + arrival, workflow, status, run, priority, queue, request_id,
-                parent, parent_run, parent_seq, schedule, settings, input_encoding, input,
-                outcome_encoding, outcome, compensation, error, created_at, closed_at
-         FROM {ROWS} AS u({COLUMNS})
-         ON CONFLICT DO NOTHING"
-    );
-    let expected = whole(rows.len() as u64);
     let places = rows;
     let rows = || places.iter().map(|(_, row)| *row);
-    Statement::rows("insert instances", strict(&sql, 24))
+    Statement::rows("insert instances", INSERT.as_str())
         .uids(rows().map(|row| row.uid))
         .texts(rows().map(|row| &*row.id))
         .bigs(places.iter().map(|(arrival, _)| *arrival))
@@ -164,7 +175,7 @@ fn insert<'p>(rows: &'p [(i64, &InstanceRow)]) -> Statement<'p> {
         .maybe_texts(rows().map(|row| row.error.as_deref().map(prose)))
         .bigs(rows().map(|row| row.created_at.as_millis()))
         .maybe_bigs(rows().map(|row| millis(row.closed_at)))
-        .big(expected)
+        .exactly(rows().len())
 }
 
 fn outcome(row: &InstanceRow) -> Option<&Payload> {

@@ -19,6 +19,7 @@ use crate::options::Options;
 use crate::ownership::Fence;
 use crate::session::Session;
 use crate::statement::{Part, Schema, Sent, Statement, pipeline};
+use crate::together::pieces;
 use crate::trouble::{Attempted, Meaning, meaning, said, translated};
 
 /// What all lanes of a store share.
@@ -73,6 +74,14 @@ pub(super) enum Ending {
     NotSent(tokio_postgres::Error),
 }
 
+/// How the statements of a commit are sent.
+enum Way<'s> {
+    /// As few as may be.
+    Together,
+    /// One by one, after this.
+    Apart(&'s str),
+}
+
 /// What became of a plan.
 pub(super) enum Fate {
     Written,
@@ -97,8 +106,8 @@ fn begin(lease: Duration) -> String {
     )
 }
 
-/// The same for a whole session. Every statement of ours finds its rows by their keys, also when it
-/// was planned while the tables were empty.
+/// The same for a whole session. A statement is planned once, and every statement of ours finds its
+/// rows by their keys, also when it was planned while the tables were empty.
 fn settings(lease: Duration) -> String {
     let timeout = timeout(lease);
     format!(
@@ -106,6 +115,7 @@ fn settings(lease: Duration) -> String {
          SET idle_in_transaction_session_timeout = {timeout};
          SET synchronous_commit = on;
          SET jit = off;
+         SET default_transaction_isolation = 'read committed';
          SET plan_cache_mode = force_generic_plan;
          SET enable_seqscan = off;
          SET enable_hashjoin = off;
@@ -120,9 +130,8 @@ fn timeout(lease: Duration) -> u128 {
 }
 
 const NEXT: &str = "
-    WITH next AS (UPDATE @lane SET n = n + 1, at = (extract(epoch FROM now()) * 1000)::bigint
-                  WHERE node = $1 AND lane = $2 AND n = $3 RETURNING 1)
-    SELECT 1 / (count(*) = 1)::int FROM next";
+    UPDATE @lane SET n = n + 1, at = (extract(epoch FROM now()) * 1000)::bigint
+    WHERE node = $1 AND lane = $2 AND n = $3";
 
 /// Locks the rows, so that whoever takes a shard over waits for this commit, and reads after it.
 const FENCE: &str = "
@@ -175,18 +184,28 @@ impl Shared {
         self.sessions.clone()
     }
 
-    /// Gets a connection ready for these statements, and says how to begin on it.
-    async fn begin_on(&self, client: &mut Session, statements: &[&Statement<'_>]) -> &str {
+    /// Gets a connection ready for these statements, and says which way they go.
+    async fn way(&self, client: &mut Session, statements: &[&Statement<'_>]) -> Way<'_> {
         if self.sessions.load(Ordering::Relaxed) {
             client.settle(&self.settings).await;
         }
-        match client.is_settled() {
-            true => {
-                client.prepare(&self.schema, statements).await;
-                BEGIN
-            }
-            false => &self.begin,
+        if !client.is_settled() {
+            return Way::Apart(&self.begin);
         }
+        if self.prepare(client, &pieces(statements)).await {
+            return Way::Together;
+        }
+        client.prepare(&self.schema, statements).await;
+        Way::Apart(BEGIN)
+    }
+
+    async fn prepare(&self, client: &mut Session, pieces: &[&[&Statement<'_>]]) -> bool {
+        for piece in pieces {
+            if !client.prepare_together(&self.schema, piece).await {
+                return false;
+            }
+        }
+        true
     }
 
     async fn send(&self, client: &Session, sent: &[Sent<'_>]) -> Vec<Answered> {
@@ -229,9 +248,12 @@ impl Lane {
             let mut client = self.ready().await?;
             let before = self.before(plan, fence)?;
             let statements: Vec<&Statement<'_>> = before.iter().chain(&writes).collect();
-            let begin = self.shared.begin_on(&mut client, &statements).await;
+            let way = self.shared.way(&mut client, &statements).await;
             self.doubt = true;
-            let ending = self.transaction(&client, Some(begin), &statements).await;
+            let ending = match way {
+                Way::Together => self.together(&client, &pieces(&statements)).await,
+                Way::Apart(begin) => self.transaction(&client, Some(begin), &statements).await,
+            };
             if let Some(fate) = self.ended(client, ending, &mut resent).await? {
                 self.remember(plan, &fate);
                 return Ok(fate);
@@ -307,7 +329,7 @@ impl Lane {
                 Ok(answer) => rows.push(answer),
                 Err(error) => match place.checked_sub(1).and_then(|place| before.get(place)) {
                     Some(statement) if meaning(&error) == Meaning::Data => {
-                        drop(client);
+                        self.roll_back(Some(client)).await;
                         return Err(self.out_of_place(statement.part, error).await);
                     }
                     _ => return Err(translated(error, "look before a commit".into())),
@@ -324,13 +346,13 @@ impl Lane {
         fence: Option<&Fence>,
     ) -> Result<Vec<Statement<'static>>> {
         let next = Statement::new(Part::Lane, NEXT).text(self.shared.writer.clone());
-        let mut before = vec![next.small(self.number).big(self.n)];
+        let mut before = vec![next.small(self.number).big(self.n).exactly(1)];
         if let Some(fence) = fence
             && !plan.owned.is_empty()
         {
             let epochs = fence.epochs(plan.owned.iter().copied())?;
             before.push(
-                Statement::new(Part::Fence, FENCE)
+                Statement::check(Part::Fence, FENCE)
                     .shards(epochs.iter().map(|(shard, _)| shard.0.cast_signed()))
                     .bigs(epochs.iter().map(|(_, epoch)| *epoch))
                     .text(fence.node().to_string())
@@ -345,6 +367,16 @@ impl Lane {
         statements(plan, self.shared.ledger_rows, |hash| policies.contains(hash))
     }
 
+    /// Sends statements piece by piece. A single one is a transaction by itself.
+    async fn together(&self, client: &Session, pieces: &[&[&Statement<'_>]]) -> Ending {
+        let mut sent: Vec<Sent<'_>> = pieces.iter().map(|piece| Sent::Together(piece)).collect();
+        if sent.len() > 1 {
+            sent.insert(0, Sent::Plain(BEGIN));
+            sent.push(Sent::Plain("COMMIT"));
+        }
+        self.sent(client, &sent).await
+    }
+
     /// Sends statements and `COMMIT` in one go, after `begin`.
     pub(super) async fn transaction(
         &self,
@@ -353,10 +385,14 @@ impl Lane {
         statements: &[&Statement<'_>],
     ) -> Ending {
         let mut sent: Vec<Sent<'_>> = begin.into_iter().map(Sent::Plain).collect();
-        let first = sent.len();
         sent.extend(statements.iter().map(|statement| Sent::Values(statement)));
         sent.push(Sent::Plain("COMMIT"));
-        let answers = self.shared.send(client, &sent).await;
+        self.sent(client, &sent).await
+    }
+
+    /// Sends what ends with a commit.
+    async fn sent(&self, client: &Session, sent: &[Sent<'_>]) -> Ending {
+        let answers = self.shared.send(client, sent).await;
         let complete = answers.len() == sent.len();
         let trouble = answers
             .into_iter()
@@ -366,11 +402,7 @@ impl Lane {
             None => Ending::Committed,
             Some((_, error)) if !complete => Ending::NotSent(error),
             Some((_, error)) if meaning(&error) == Meaning::Lost => Ending::Lost(error),
-            Some((place, error)) => {
-                let statement = place.checked_sub(first).and_then(|place| statements.get(place));
-                let part = statement.map_or(Part::Rows("commit"), |statement| statement.part);
-                Ending::Refused(part, error)
-            }
+            Some((place, error)) => Ending::Refused(sent[place].part(), error),
         }
     }
 
@@ -452,7 +484,7 @@ impl Lane {
 
 /// The fence of what a node may do in any shard, for as long as it is alive.
 pub(super) fn alive(node: &str) -> Statement<'static> {
-    Statement::new(Part::Fence, ALIVE).text(node.to_string())
+    Statement::check(Part::Fence, ALIVE).text(node.to_string())
 }
 
 /// True when somebody else may have written what was still free a moment ago.

@@ -40,7 +40,8 @@ const PARK: &str = "
     FROM unnest($1::smallint[], $2::uuid[], $3::boolean[]) AS u(shard, uid, parked)
     WHERE m.shard = u.shard AND m.uid = u.uid AND m.parked <> u.parked";
 
-/// Adds the statements for the messages of a wave.
+/// Adds the statements for the messages of a wave. Those that are about all messages of an instance
+/// must find what came while its own row was waited for.
 pub(super) fn statements<'p>(wave: &'p Wave<'_>, add: &mut Vec<Statement<'p>>) {
     if !wave.message_deletes.is_empty() {
         add.push(named(Statement::rows("delete messages", DELETE), &wave.message_deletes));
@@ -53,7 +54,7 @@ pub(super) fn statements<'p>(wave: &'p Wave<'_>, add: &mut Vec<Statement<'p>>) {
         let runs = || wave.message_runs.iter();
         let delete = Statement::rows("delete the messages of runs", DELETE_RUNS);
         let delete = delete.uids(runs().map(|run| run.uid));
-        add.push(delete.bigs(runs().map(|run| i64::from(run.run))));
+        add.push(delete.bigs(runs().map(|run| i64::from(run.run))).following());
     }
     if !wave.message_inserts.is_empty() {
         add.push(insert(&wave.message_inserts, "", ""));
@@ -64,7 +65,7 @@ pub(super) fn statements<'p>(wave: &'p Wave<'_>, add: &mut Vec<Statement<'p>>) {
     if !wave.parked.is_empty() {
         let parked = || wave.parked.iter();
         let park = Statement::rows("park messages", PARK).uids(parked().map(|(uid, _)| *uid));
-        add.push(park.flags(parked().map(|(_, parked)| *parked)));
+        add.push(park.flags(parked().map(|(_, parked)| *parked)).following());
     }
 }
 

@@ -1,9 +1,10 @@
 //! Writing a batch of steps: one transaction in one round trip.
 //!
 //! `BEGIN`, the number of the batch, the fence, the statements and `COMMIT` are sent in one go and
-//! answered in one go. Everything that must hold is checked inside the database: where a count is
-//! short, a division by zero takes the transaction down, and the `COMMIT` that follows is a
-//! rollback. So the way of nearly every batch costs **one** round trip, however long it is.
+//! answered in one go; where a session is ours alone they are even one statement (`together`).
+//! Everything that must hold is checked inside the database: where a count is short, a division by
+//! zero takes the transaction down, and the `COMMIT` that follows is a rollback. So the way of
+//! nearly every batch costs **one** round trip, however long it is.
 //!
 //! The plan behind that is hopeful: every id is free, every instance is open, every task is there.
 //! When the database disagrees nothing was written, and the batch goes the careful way, which costs
@@ -45,14 +46,6 @@ use crate::statement::Statement;
 /// The server's clock in microseconds, the same for all statements of a transaction.
 const NOW: &str = "(extract(epoch FROM now()) * 1000000)::bigint";
 
-/// A statement that must touch as many rows as its parameter of this number says.
-fn strict(sql: &str, parameter: u8) -> String {
-    format!(
-        "WITH done AS ({sql} RETURNING 1)
-         SELECT 1 / (count(*) = ${parameter}::bigint)::int FROM done"
-    )
-}
-
 /// The statements of a plan in the order in which they must be sent.
 fn statements<'p>(
     plan: &'p Plan<'_>,
@@ -63,11 +56,15 @@ fn statements<'p>(
     instance::room(plan, &mut all);
     event::statements(plan, &mut all);
     for wave in plan.waves() {
+        let first = all.len();
         instance::statements(wave, &mut all);
         task::statements(wave, &mut all);
         message::statements(wave, &mut all);
         schedule::statements(wave, &mut all);
         inbox::statements(wave, &mut all);
+        if let Some(statement) = all.get_mut(first) {
+            statement.follows = first > 0;
+        }
     }
     attempt::statements(plan, ledger_rows, &mut all);
     kv::statements(plan, &mut all);

@@ -3,7 +3,6 @@
 use resurgam_core::Shard;
 use resurgam_store::ScheduleRow;
 
-use super::strict;
 use super::wave::Wave;
 use crate::encode::{encoding, millis, prose, text, whole};
 use crate::statement::Statement;
@@ -40,8 +39,8 @@ pub(super) fn statements<'p>(wave: &'p Wave<'_>, add: &mut Vec<Statement<'p>>) {
             "INSERT INTO @schedule ({COLUMNS}) SELECT * FROM {ROWS} ON CONFLICT DO NOTHING"
         );
         let inserts = || wave.schedule_inserts.iter().copied();
-        let insert = Statement::rows("insert schedules", strict(&sql, 17));
-        add.push(rows(insert, inserts()).big(whole(inserts().len() as u64)));
+        let insert = Statement::rows("insert schedules", sql);
+        add.push(rows(insert, inserts()).exactly(inserts().len()));
     }
     if !wave.schedule_updates.is_empty() {
         let sql = format!(
@@ -49,17 +48,17 @@ pub(super) fn statements<'p>(wave: &'p Wave<'_>, add: &mut Vec<Statement<'p>>) {
              WHERE s.shard = u.shard AND s.id = u.id AND s.revision = u.follows"
         );
         let updates = || wave.schedule_updates.iter();
-        let update = Statement::rows("update schedules", strict(&sql, 18));
+        let update = Statement::rows("update schedules", sql);
         add.push(
             rows(update, updates().map(|(row, _)| *row))
                 .bigs(updates().map(|(_, revision)| whole(*revision)))
-                .big(whole(updates().len() as u64)),
+                .exactly(updates().len()),
         );
     }
     if !wave.schedule_deletes.is_empty() {
         let ids = || wave.schedule_deletes.iter().copied();
-        let delete = Statement::rows("delete schedules", strict(DELETE, 3));
-        add.push(named(delete, ids()).big(whole(ids().len() as u64)));
+        let delete = Statement::rows("delete schedules", DELETE);
+        add.push(named(delete, ids()).exactly(ids().len()));
     }
 }
 

@@ -1,8 +1,9 @@
 //! Tasks: a change must find exactly the row it means, unless it says that it may be gone.
 
+use std::sync::LazyLock;
+
 use resurgam_store::rows::TaskRow;
 
-use super::strict;
 use super::wave::Wave;
 use crate::encode::{encoding, millis, progress, text, token, whole};
 use crate::statement::Statement;
@@ -16,13 +17,21 @@ const ROWS: &str = "unnest($1::smallint[], $2::uuid[], $3::bigint[], $4::bigint[
 const COLUMNS: &str = "shard, uid, run, seq, name, queue, lane, priority, policy, attempt, wake_at,
                 claimed_by, token, started_at, progress, encoding, heartbeat, heartbeat_at, deadline_at";
 
+static INSERT: LazyLock<String> =
+    LazyLock::new(|| format!("INSERT INTO @task ({COLUMNS}) SELECT * FROM {ROWS}"));
+
 /// Whatever is written now can be read, so an older mark goes.
-const UPDATE: &str = "
-    UPDATE @task t SET name = u.name, queue = u.queue, lane = u.lane, priority = u.priority,
-                       policy = u.policy, attempt = u.attempt, wake_at = u.wake_at,
-                       claimed_by = u.claimed_by, token = u.token, started_at = u.started_at,
-                       progress = u.progress, encoding = u.encoding, heartbeat = u.heartbeat,
-                       heartbeat_at = u.heartbeat_at, deadline_at = u.deadline_at, bad = NULL";
+static UPDATE: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "UPDATE @task t SET name = u.name, queue = u.queue, lane = u.lane, priority = u.priority,
+                            policy = u.policy, attempt = u.attempt, wake_at = u.wake_at,
+                            claimed_by = u.claimed_by, token = u.token, started_at = u.started_at,
+                            progress = u.progress, encoding = u.encoding, heartbeat = u.heartbeat,
+                            heartbeat_at = u.heartbeat_at, deadline_at = u.deadline_at, bad = NULL
+         FROM {ROWS} AS u({COLUMNS})
+         WHERE t.shard = u.shard AND t.uid = u.uid AND t.run = u.run AND t.seq = u.seq"
+    )
+});
 
 const DELETE: &str = "
     DELETE FROM @task t
@@ -36,9 +45,9 @@ const DELETE_RUNS: &str = "
 /// Adds the statements for the tasks of a wave.
 pub(super) fn statements<'p>(wave: &'p Wave<'_>, add: &mut Vec<Statement<'p>>) {
     if !wave.task_deletes.is_empty() {
-        let delete = Statement::rows("delete tasks", strict(DELETE, 5));
+        let delete = Statement::rows("delete tasks", DELETE);
         let deletes = &wave.task_deletes;
-        add.push(delete.calls(deletes.iter().copied()).big(whole(deletes.len() as u64)));
+        add.push(delete.calls(deletes.iter().copied()).exactly(deletes.len()));
     }
     if !wave.task_discards.is_empty() {
         let discard = Statement::rows("discard tasks", DELETE);
@@ -54,25 +63,16 @@ pub(super) fn statements<'p>(wave: &'p Wave<'_>, add: &mut Vec<Statement<'p>>) {
         add.push(update(&wave.task_updates));
     }
     if !wave.task_amends.is_empty() {
-        add.push(rows(Statement::rows("amend tasks", update_sql()), &wave.task_amends));
+        add.push(rows(Statement::rows("amend tasks", UPDATE.as_str()), &wave.task_amends));
     }
     if !wave.task_inserts.is_empty() {
-        let sql = format!("INSERT INTO @task ({COLUMNS}) SELECT * FROM {ROWS}");
-        add.push(rows(Statement::rows("insert tasks", sql), &wave.task_inserts));
+        add.push(rows(Statement::rows("insert tasks", INSERT.as_str()), &wave.task_inserts));
     }
 }
 
 /// Changes tasks that must all be there.
 pub(super) fn update<'p>(tasks: &'p [&TaskRow]) -> Statement<'p> {
-    let update = Statement::rows("update tasks", strict(&update_sql(), 20));
-    rows(update, tasks).big(whole(tasks.len() as u64))
-}
-
-fn update_sql() -> String {
-    format!(
-        "{UPDATE} FROM {ROWS} AS u({COLUMNS})
-         WHERE t.shard = u.shard AND t.uid = u.uid AND t.run = u.run AND t.seq = u.seq"
-    )
+    rows(Statement::rows("update tasks", UPDATE.as_str()), tasks).exactly(tasks.len())
 }
 
 fn rows<'p>(statement: Statement<'p>, rows: &'p [&TaskRow]) -> Statement<'p> {

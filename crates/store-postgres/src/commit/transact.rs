@@ -19,7 +19,6 @@ use resurgam_store::{Access, AttemptTransaction, Error, MessageWrite, Result, St
 
 use super::lane::{Ending, Fate, Lane, alive, refused};
 use super::plan::Plan;
-use super::strict;
 use crate::encode::{token, whole};
 use crate::guest::{self, Ended, Visit};
 use crate::session::Session;
@@ -112,7 +111,7 @@ impl Lane {
         let stored = MessageWrite::Insert(message.clone());
         let step = Step { messages: vec![stored], ..Step::default() };
         let plan = Plan::hopeful(slice::from_ref(&step));
-        let end = claim(Statement::new(Part::Claim, strict(END, 6)), attempt).big(1);
+        let end = claim(Statement::new(Part::Claim, END), attempt).exactly(1);
         match self.commit_visit(client, &plan, vec![alive(node), end]).await? {
             Fate::Written => {
                 self.shared.counters.add(ROWS);
