@@ -1,6 +1,7 @@
 //! Figures by name, for people or as one JSON object.
 
 use std::fmt;
+use std::ops::Sub;
 use std::time::Duration;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -12,6 +13,17 @@ use crate::usage;
 pub(crate) struct Commits {
     pub(crate) transactions: u64,
     pub(crate) rows: u64,
+}
+
+impl Sub for Commits {
+    type Output = Commits;
+
+    fn sub(self, before: Commits) -> Commits {
+        Commits {
+            transactions: self.transactions - before.transactions,
+            rows: self.rows - before.rows,
+        }
+    }
 }
 
 /// Figures in the order in which they were added.

@@ -18,6 +18,10 @@ use crate::work::{carry, chain, heavy_chain, tick};
 pub(crate) struct Arguments {
     #[command(flatten)]
     size: Size,
+    /// How many workflows of the same kind are run first, which do not count: fresh memory and the
+    /// first use of everything cost more than the work itself.
+    #[arg(long, default_value_t = 0)]
+    warm: u64,
     #[command(flatten)]
     bed: Bed,
 }
@@ -51,11 +55,13 @@ impl Size {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<()> {
-    let Arguments { size, bed } = arguments;
+    let Arguments { size, warm, bed } = arguments;
     let place = bed.place()?;
     let opened = place.open(builder()).await?;
-    let done = all(&opened.app, size).await?;
-    let report = done.report(size, opened.commits());
+    all(&opened.app, "warm", Size { instances: warm, ..size }).await?;
+    let before = opened.commits();
+    let done = all(&opened.app, "chain", size).await?;
+    let report = done.report(size, opened.commits() - before);
     opened.close().await?;
     bed.print(&place, "chain", &report).await?;
     place.remove().await
@@ -67,11 +73,11 @@ pub(crate) fn builder() -> AppBuilder {
 }
 
 /// All of them, from the first start to the last result.
-pub(crate) async fn all(client: &Client, size: Size) -> Result<Done> {
+pub(crate) async fn all(client: &Client, name: &'static str, size: Size) -> Result<Done> {
     let (began, cpu) = (Instant::now(), usage::cpu());
     let mut running = JoinSet::new();
     for number in 0..size.instances {
-        running.spawn(one(client.clone(), number, size));
+        running.spawn(one(client.clone(), format!("{name}-{number}"), size));
     }
     let mut times = Vec::new();
     while let Some(time) = running.join_next().await {
@@ -81,17 +87,16 @@ pub(crate) async fn all(client: &Client, size: Size) -> Result<Done> {
 }
 
 /// One workflow from its start to its result.
-async fn one(client: Client, number: u64, size: Size) -> Result<Duration> {
+async fn one(client: Client, id: String, size: Size) -> Result<Duration> {
     let (began, Size { activities, payload, .. }) = (Instant::now(), size);
-    let id = format!("chain-{number}");
     let instance = match payload {
-        0 => client.start(id, chain(activities)).await?,
-        _ => client.start(id, heavy_chain(activities, "x".repeat(payload))).await?,
+        0 => client.start(&*id, chain(activities)).await?,
+        _ => client.start(&*id, heavy_chain(activities, "x".repeat(payload))).await?,
     };
     let last = instance.result().await?;
     match last == activities {
         true => Ok(began.elapsed()),
-        false => Err(format!("chain-{number} made {last} of {activities} calls").into()),
+        false => Err(format!("{id} made {last} of {activities} calls").into()),
     }
 }
 

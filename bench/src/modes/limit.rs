@@ -48,7 +48,7 @@ async fn by_engine(place: &Place, size: Size) -> Result<(Duration, Vec<Batch>)> 
     let store = place.store().await?;
     let watched = Watched::new(store.shared());
     let app = place.app(chain::builder(), watched.clone()).await?;
-    let done = chain::all(&app, size).await?;
+    let done = chain::all(&app, "chain", size).await?;
     let batches = watched.batches();
     app.stop().await?;
     store.close().await;

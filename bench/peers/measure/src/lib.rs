@@ -45,6 +45,9 @@ pub enum Mode {
         /// How many activities each of them calls.
         #[arg(long, default_value_t = 5)]
         activities: u64,
+        /// How many are run first, which do not count.
+        #[arg(long, default_value_t = 0)]
+        warm: u64,
     },
     /// One workflow at a time.
     Latency {
@@ -77,7 +80,10 @@ pub fn called() {
 /// Measures a peer and prints the figures.
 pub async fn run<P: Peer>(peer: &P, mode: Mode) -> Result<(), Error> {
     let figures = match mode {
-        Mode::Chain { instances, activities } => chain(peer, instances, activities).await?,
+        Mode::Chain { instances, activities, warm } => {
+            chain(peer, "warm", warm, activities).await?;
+            chain(peer, "chain", instances, activities).await?
+        }
         Mode::Latency { activities, reps } => latency(peer, activities, reps).await?,
         Mode::Growth { activities, ends } => growth(peer, activities, ends).await?,
     };
@@ -87,6 +93,7 @@ pub async fn run<P: Peer>(peer: &P, mode: Mode) -> Result<(), Error> {
 
 async fn chain<P: Peer>(
     peer: &P,
+    name: &'static str,
     instances: u64,
     activities: u64,
 ) -> Result<serde_json::Value, Error> {
@@ -95,7 +102,7 @@ async fn chain<P: Peer>(
         .map(|number| {
             let peer = peer.clone();
             tokio::spawn(async move {
-                let started = peer.start(format!("chain-{number}"), activities).await?;
+                let started = peer.start(format!("{name}-{number}"), activities).await?;
                 match P::MANY_MAY_WAIT {
                     true => check(peer.result(started).await?, activities).map(|()| None),
                     false => Ok(Some(started)),

@@ -55,7 +55,7 @@ fn statements<'p>(
     let mut all = Vec::new();
     instance::room(plan, &mut all);
     event::statements(plan, &mut all);
-    for wave in plan.waves() {
+    for (number, wave) in plan.waves().iter().enumerate() {
         let first = all.len();
         instance::statements(wave, &mut all);
         task::statements(wave, &mut all);
@@ -63,7 +63,7 @@ fn statements<'p>(
         schedule::statements(wave, &mut all);
         inbox::statements(wave, &mut all);
         if let Some(statement) = all.get_mut(first) {
-            statement.follows = first > 0;
+            statement.follows |= number > 0;
         }
     }
     attempt::statements(plan, ledger_rows, &mut all);
