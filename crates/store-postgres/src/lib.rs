@@ -32,6 +32,7 @@ mod commit;
 mod connect;
 mod decode;
 mod encode;
+mod few;
 mod gather;
 mod guest;
 mod lanes;

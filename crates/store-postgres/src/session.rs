@@ -66,10 +66,7 @@ impl Session {
         if self.known.len() >= MOST {
             return false;
         }
-        let sql = match statements {
-            [one] => schema.sql(&one.alone()),
-            several => schema.sql(&together::text(several)),
-        };
+        let sql = schema.sql(&together::text(statements));
         let types: Vec<Type> = statements.iter().flat_map(|one| one.types()).collect();
         let prepared = self.client.prepare_typed(&sql, &types).await;
         prepared.is_ok_and(|prepared| {

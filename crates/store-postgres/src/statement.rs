@@ -3,7 +3,8 @@
 //! Statements are typed by us, and unnamed unless a session is known to be ours alone (`session`),
 //! so that the server keeps nothing of them and a pooler in transaction mode may stand between. `@`
 //! in the text stands for the schema's name. Values are columns: one array for each, which the
-//! server turns into rows with `unnest`. How many statements become one is in `whole`.
+//! server turns into rows with `unnest`; how that is done for a few of them is in `few`, and how
+//! many statements become one in `together`.
 
 use std::borrow::Cow;
 use std::future::{Future, poll_fn};
@@ -20,6 +21,7 @@ use crate::session::Known;
 use uuid::Uuid;
 
 use crate::encode::whole;
+use crate::few;
 
 /// The name of our schema, ready to stand in front of a table's.
 #[derive(Clone, Debug)]
@@ -63,6 +65,18 @@ pub(crate) struct Shape {
     /// What it is made from, as in `WITH`; often nothing.
     pub(crate) with: &'static str,
     pub(crate) text: Cow<'static, str>,
+    /// How many rows its columns have, when they are few; otherwise 0.
+    few: usize,
+}
+
+impl Shape {
+    /// Its text for as many rows as there are.
+    pub(crate) fn sql(&self) -> Cow<'_, str> {
+        match self.few {
+            0 => Cow::Borrowed(&self.text),
+            rows => Cow::Owned(few::listed(&self.text, rows)),
+        }
+    }
 }
 
 /// What a statement does.
@@ -87,7 +101,7 @@ pub(crate) struct Statement<'b> {
 
 impl<'b> Statement<'b> {
     pub(crate) fn new(part: Part, text: impl Into<Cow<'static, str>>) -> Self {
-        let shape = Shape { form: Form::Rows, with: "", text: text.into() };
+        let shape = Shape { form: Form::Rows, with: "", text: text.into(), few: 0 };
         Statement { part, shape, follows: false, values: Vec::new() }
     }
 
@@ -123,9 +137,9 @@ impl<'b> Statement<'b> {
         self
     }
 
-    /// Its text when it is sent by itself.
+    /// Its text when it is sent by itself, for any number of rows.
     pub(crate) fn alone(&self) -> Cow<'_, str> {
-        let Shape { form, with, text } = &self.shape;
+        let Shape { form, with, text, .. } = &self.shape;
         match form {
             Form::Exactly => Cow::Owned(format!(
                 "WITH done AS ({text} RETURNING 1) SELECT {} FROM done",
@@ -141,6 +155,15 @@ impl<'b> Statement<'b> {
         self.values.iter().map(|(value, _)| &**value as &(dyn ToSql + Sync))
     }
 
+    /// One value for each row.
+    fn column<T>(mut self, values: Vec<T>, kind: Type) -> Self
+    where
+        Vec<T>: ToSql + Send + Sync + 'b,
+    {
+        self.shape.few = if values.len() <= few::MOST { values.len() } else { 0 };
+        self.with(values, kind)
+    }
+
     fn with(mut self, value: impl ToSql + Send + Sync + 'b, kind: Type) -> Self {
         self.values.push((Box::new(value), kind));
         self
@@ -150,7 +173,7 @@ impl<'b> Statement<'b> {
     pub(crate) fn uids(self, uids: impl Iterator<Item = Uid> + Clone) -> Self {
         let shards: Vec<i16> = uids.clone().map(shard_of).collect();
         let uids: Vec<Uuid> = uids.map(uuid).collect();
-        self.with(shards, Type::INT2_ARRAY).with(uids, Type::UUID_ARRAY)
+        self.column(shards, Type::INT2_ARRAY).column(uids, Type::UUID_ARRAY)
     }
 
     /// Four columns: the shards of these calls, and what names them there.
@@ -163,32 +186,32 @@ impl<'b> Statement<'b> {
     /// Uids without their shards.
     pub(crate) fn only_uids(self, uids: impl Iterator<Item = Option<Uid>>) -> Self {
         let uids: Vec<Option<Uuid>> = uids.map(|uid| uid.map(uuid)).collect();
-        self.with(uids, Type::UUID_ARRAY)
+        self.column(uids, Type::UUID_ARRAY)
     }
 
     pub(crate) fn shards(self, shards: impl Iterator<Item = i16>) -> Self {
-        self.with(shards.collect::<Vec<i16>>(), Type::INT2_ARRAY)
+        self.column(shards.collect::<Vec<i16>>(), Type::INT2_ARRAY)
     }
 
     pub(crate) fn bigs(self, numbers: impl Iterator<Item = i64>) -> Self {
-        self.with(numbers.collect::<Vec<i64>>(), Type::INT8_ARRAY)
+        self.column(numbers.collect::<Vec<i64>>(), Type::INT8_ARRAY)
     }
 
     pub(crate) fn maybe_bigs(self, numbers: impl Iterator<Item = Option<i64>>) -> Self {
-        self.with(numbers.collect::<Vec<Option<i64>>>(), Type::INT8_ARRAY)
+        self.column(numbers.collect::<Vec<Option<i64>>>(), Type::INT8_ARRAY)
     }
 
     pub(crate) fn ints(self, numbers: impl Iterator<Item = i32>) -> Self {
-        self.with(numbers.collect::<Vec<i32>>(), Type::INT4_ARRAY)
+        self.column(numbers.collect::<Vec<i32>>(), Type::INT4_ARRAY)
     }
 
     pub(crate) fn flags(self, flags: impl Iterator<Item = bool>) -> Self {
-        self.with(flags.collect::<Vec<bool>>(), Type::BOOL_ARRAY)
+        self.column(flags.collect::<Vec<bool>>(), Type::BOOL_ARRAY)
     }
 
     pub(crate) fn texts<T: Into<Cow<'b, str>>>(self, texts: impl Iterator<Item = T>) -> Self {
         let texts: Vec<Cow<'b, str>> = texts.map(Into::into).collect();
-        self.with(texts, Type::TEXT_ARRAY)
+        self.column(texts, Type::TEXT_ARRAY)
     }
 
     pub(crate) fn maybe_texts<T: Into<Cow<'b, str>>>(
@@ -196,7 +219,7 @@ impl<'b> Statement<'b> {
         texts: impl Iterator<Item = Option<T>>,
     ) -> Self {
         let texts: Vec<Option<Cow<'b, str>>> = texts.map(|text| text.map(Into::into)).collect();
-        self.with(texts, Type::TEXT_ARRAY)
+        self.column(texts, Type::TEXT_ARRAY)
     }
 
     /// The types of its values.

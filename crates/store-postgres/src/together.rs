@@ -17,7 +17,7 @@ pub(crate) fn text(statements: &[&Statement<'_>]) -> String {
     let mut values = 0;
     for (place, statement) in statements.iter().enumerate() {
         let shape = &statement.shape;
-        let text = renumbered(&shape.text, values);
+        let text = renumbered(&shape.sql(), values);
         if !shape.with.is_empty() {
             queries.push(renumbered(shape.with, values));
         }
