@@ -1,8 +1,8 @@
 //! A few rows without `unnest`.
 //!
-//! For each array the server sets up a store for thousands of rows, and a task has nineteen of them.
-//! That pays for a large batch and takes longer than all the rest for a small one, whose values are
-//! therefore picked out of their arrays one by one.
+//! For each array the server sets up a store for thousands of rows, and a task has nineteen of
+//! them. That pays for a large batch and takes longer than all the rest for a small one, whose
+//! values are therefore picked out of their arrays one by one.
 
 /// More rows than this are many. Each number makes statements of its own, which are prepared and
 /// planned for themselves: so it is what one step of one workflow writes.
