@@ -22,7 +22,7 @@ fn left(folder: &Folder) -> Vec<(String, Option<String>)> {
 }
 
 fn take(row: InboxRow, at: i64) -> Step {
-    let inbox = Some(InboxWrite::Take { row, at: Timestamp::from_millis(at) });
+    let inbox = Some(InboxWrite::Take { row, at: Timestamp::from_millis(at) }.into());
     Step { inbox, ..Step::default() }
 }
 
@@ -112,7 +112,7 @@ async fn a_row_that_came_before_is_dropped_for_as_long_as_its_id_is_remembered()
     assert_eq!(store.find("order-2").await.unwrap(), None);
 
     let forget = |before| Step {
-        inbox: Some(InboxWrite::Forget { before: Timestamp::from_millis(before) }),
+        inbox: Some(InboxWrite::Forget { before: Timestamp::from_millis(before) }.into()),
         ..Step::default()
     };
     write(&store, [forget(1_000)]).await;
@@ -131,7 +131,7 @@ async fn a_refused_row_stays_with_the_reason_and_is_not_read_again() {
     insert(&folder, "('7', 'order-1', 'dance', NULL, NULL)");
     let arrival = only(&store).await.arrival;
     let error = "nobody dances".to_string();
-    let inbox = Some(InboxWrite::Refuse { arrival, error: error.clone() });
+    let inbox = Some(InboxWrite::Refuse { arrival, error: error.clone() }.into());
     write(&store, [Step { inbox, ..Step::default() }]).await;
     assert_eq!(store.inbox(10).await.unwrap(), []);
     assert_eq!(left(&folder), [("order-1".to_string(), Some(error))]);

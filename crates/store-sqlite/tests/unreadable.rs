@@ -180,7 +180,7 @@ async fn a_schedule_that_cannot_be_read_holds_up_no_other() {
             error: None,
             created_at: resurgam_core::Timestamp::EPOCH,
         };
-        let schedule = Some(ScheduleWrite::Insert(row));
+        let schedule = Some(ScheduleWrite::Insert(row).into());
         write(&store, [Step { schedule, ..Step::default() }]).await;
     }
     folder.sql().execute_batch("UPDATE schedule SET encoding = 'zstd' WHERE id = 'b'").unwrap();

@@ -30,21 +30,19 @@ pub struct Step {
     /// The instance's own data.
     pub kv: Vec<KvRow>,
     /// A schedule.
-    pub schedule: Option<ScheduleWrite>,
+    pub schedule: Option<Box<ScheduleWrite>>,
     /// A row that somebody else has inserted.
-    pub inbox: Option<InboxWrite>,
+    pub inbox: Option<Box<InboxWrite>>,
 }
 
 /// A change of an instance.
-#[allow(clippy::large_enum_variant, reason = "most steps that carry one carry a start")]
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "most steps have none, and it is not moved")]
 pub enum InstanceWrite {
     /// A new one. The step is a duplicate when its id is held by one that is open, or by a closed
     /// one unless `replace_closed`.
     Insert {
         /// The row.
-        row: InstanceRow,
+        row: Box<InstanceRow>,
         /// Whether a closed holder gives up the id.
         replace_closed: bool,
     },
@@ -240,7 +238,7 @@ impl Step {
         let events = self.events.iter().map(|(_, event)| event.kind.payload_len());
         let kv = self.kv.iter().map(|row| row.value.len());
         let births = self.births.iter().map(|birth| birth.row.input.len());
-        let schedule = self.schedule.iter().map(ScheduleWrite::bytes);
+        let schedule = self.schedule.iter().map(|write| write.bytes());
         events.chain(kv).chain(births).chain(schedule).sum()
     }
 }

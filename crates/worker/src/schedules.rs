@@ -59,7 +59,7 @@ impl Handle {
                 }
             };
             let Some(write) = write else { return Ok(()) };
-            let step = Box::new(Step { schedule: Some(write), ..Step::default() });
+            let step = Box::new(Step { schedule: Some(write.into()), ..Step::default() });
             let request = |reply| Request::Schedule { step, is_new: true, reply };
             let asked = self.ask(&what, request);
             drop(busy);
@@ -144,7 +144,7 @@ impl Handle {
     pub async fn delete_schedule(&self, id: &str) -> Result<()> {
         let what = format!("delete schedule {id}");
         let write = ScheduleWrite::Delete { id: id.to_string() };
-        let step = Box::new(Step { schedule: Some(write), ..Step::default() });
+        let step = Box::new(Step { schedule: Some(write.into()), ..Step::default() });
         let request = |reply| Request::Schedule { step, is_new: false, reply };
         match self.ask(&what, request).await {
             Err(error) if error.is_overtaken() => Err(no_schedule(&what)),
@@ -189,7 +189,7 @@ impl Handle {
             let (record, plan) = self.read_plan(&what, id).await?;
             let Some((row, births)) = change(&record, &plan, self.now()) else { return Ok(()) };
             let write = ScheduleWrite::Update { row, revision: record.revision };
-            let step = Box::new(Step { schedule: Some(write), births, ..Step::default() });
+            let step = Box::new(Step { schedule: Some(write.into()), births, ..Step::default() });
             let request = |reply| Request::Schedule { step, is_new: false, reply };
             let asked = self.ask(&what, request);
             drop(busy);

@@ -132,7 +132,7 @@ impl Template {
         task.progress.previous_delay_ms = Some(delay_ms);
         Step {
             instance: Some(InstanceWrite::Insert {
-                row: InstanceRow { uid, id, input, ..self.instance.clone() },
+                row: InstanceRow { uid, id, input, ..self.instance.clone() }.into(),
                 replace_closed: false,
             }),
             events,

@@ -65,10 +65,10 @@ pub(crate) fn judge(batch: &[Step], mut known: Known) -> Result<(Plan<'_>, Vec<S
             known.tasks(step)?;
             let births: Vec<Born> = step.births.iter().map(|birth| known.birth(birth)).collect();
             known.messages(step);
-            known.schedule(step.schedule.as_ref());
-            known.inbox(step.inbox.as_ref());
+            known.schedule(step.schedule.as_deref());
+            known.inbox(step.inbox.as_deref());
             plan.add(step, &births);
-        } else if let Some(arrival) = known.repeated(step.inbox.as_ref()) {
+        } else if let Some(arrival) = known.repeated(step.inbox.as_deref()) {
             plan.drop_repeated(arrival);
         }
     }
@@ -78,7 +78,7 @@ pub(crate) fn judge(batch: &[Step], mut known: Known) -> Result<(Plan<'_>, Vec<S
 impl Known {
     /// Whether a schedule or a row of the inbox is not what it was.
     fn refusal(&self, step: &Step) -> Option<StepResult> {
-        let follows = match &step.schedule {
+        let follows = match step.schedule.as_deref() {
             None => true,
             Some(ScheduleWrite::Insert(row)) => !self.schedules.contains_key(&row.id),
             Some(ScheduleWrite::Update { row, revision }) => {
@@ -86,7 +86,7 @@ impl Known {
             }
             Some(ScheduleWrite::Delete { id }) => self.schedules.contains_key(id),
         };
-        let is_new = match &step.inbox {
+        let is_new = match step.inbox.as_deref() {
             Some(InboxWrite::Take { row, .. }) => self.is_there(row) && !self.is_seen(row),
             Some(InboxWrite::Refuse { .. } | InboxWrite::Forget { .. }) | None => true,
         };
@@ -306,7 +306,7 @@ mod tests {
     }
 
     fn start(uid: Uid, id: &str, replace_closed: bool) -> Step {
-        let write = InstanceWrite::Insert { row: instance(uid, id), replace_closed };
+        let write = InstanceWrite::Insert { row: instance(uid, id).into(), replace_closed };
         Step { instance: Some(write), ..Step::default() }
     }
 
@@ -423,7 +423,7 @@ mod tests {
             error: None,
             created_at: Timestamp::EPOCH,
         };
-        let step = |write| Step { schedule: Some(write), ..Step::default() };
+        let step = |write| Step { schedule: Some(Box::new(write)), ..Step::default() };
         let insert = || step(ScheduleWrite::Insert(row()));
         let update = |revision| step(ScheduleWrite::Update { row: row(), revision });
         let delete = || step(ScheduleWrite::Delete { id: "nightly".into() });
@@ -449,7 +449,7 @@ mod tests {
             body: None,
         };
         let take = |row| Step {
-            inbox: Some(InboxWrite::Take { row, at: Timestamp::EPOCH }),
+            inbox: Some(InboxWrite::Take { row, at: Timestamp::EPOCH }.into()),
             ..Step::default()
         };
         let there = [row(1, None), row(2, Some("x")), row(3, Some("x")), row(4, Some("y"))];

@@ -146,7 +146,7 @@ struct Asked<'b> {
 impl<'b> Asked<'b> {
     fn about(&mut self, step: &'b Step) {
         let started = match &step.instance {
-            Some(InstanceWrite::Insert { row, .. }) => Some(row),
+            Some(InstanceWrite::Insert { row, .. }) => Some(&**row),
             _ => None,
         };
         for row in started.into_iter().chain(step.births.iter().map(|birth| &birth.row)) {
@@ -176,8 +176,8 @@ impl<'b> Asked<'b> {
             TaskWrite::Delete(call) => Some(*call),
             TaskWrite::Amend(_) | TaskWrite::Discard(_) | TaskWrite::DeleteAll(_) => None,
         }));
-        self.schedules.extend(step.schedule.as_ref().map(ScheduleWrite::id));
-        if let Some(InboxWrite::Take { row, .. }) = &step.inbox {
+        self.schedules.extend(step.schedule.as_deref().map(ScheduleWrite::id));
+        if let Some(InboxWrite::Take { row, .. }) = step.inbox.as_deref() {
             self.inbox.insert(row.arrival);
             self.seen.extend(row.id.as_deref());
         }

@@ -105,10 +105,10 @@ impl<'b> Plan<'b> {
             self.owned.insert(row.uid.shard());
             self.kv.insert((row.uid, &row.key), row);
         }
-        if let Some(write) = &step.schedule {
+        if let Some(write) = step.schedule.as_deref() {
             self.schedule(write);
         }
-        if let Some(write) = &step.inbox {
+        if let Some(write) = step.inbox.as_deref() {
             self.inbox(write);
         }
     }

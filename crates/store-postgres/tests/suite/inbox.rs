@@ -25,7 +25,7 @@ async fn left(open: &Open) -> String {
 }
 
 fn take(row: InboxRow, at: i64) -> Step {
-    let inbox = Some(InboxWrite::Take { row, at: Timestamp::from_millis(at) });
+    let inbox = Some(InboxWrite::Take { row, at: Timestamp::from_millis(at) }.into());
     Step { inbox, ..Step::default() }
 }
 
@@ -79,7 +79,7 @@ async fn rows_of_one_moment_are_told_apart_and_keep_their_order() {
     assert_eq!(instances, inserted);
     // One that is refused refuses no other.
     let refuse = InboxWrite::Refuse { arrival: arrivals[7], error: "no".into() };
-    write(&store, [Step { inbox: Some(refuse), ..Step::default() }]).await;
+    write(&store, [Step { inbox: Some(refuse.into()), ..Step::default() }]).await;
     let refused = "SELECT count(*) FROM resurgam.inbox WHERE error IS NOT NULL";
     assert_eq!(store.database.ask(refused).await, "1");
 }
@@ -147,7 +147,7 @@ async fn a_row_that_came_before_is_dropped_for_as_long_as_its_id_is_remembered()
     assert_eq!(store.find("order-2").await.unwrap(), None);
 
     let forget = |before| Step {
-        inbox: Some(InboxWrite::Forget { before: Timestamp::from_millis(before) }),
+        inbox: Some(InboxWrite::Forget { before: Timestamp::from_millis(before) }.into()),
         ..Step::default()
     };
     write(&store, [forget(1_000)]).await;
@@ -164,7 +164,7 @@ async fn a_refused_row_stays_with_the_reason_and_is_not_read_again() {
     let store = open().await;
     insert(&store, "('7', 'order-1', 'dance', NULL, NULL)").await;
     let arrival = only(&store).await.arrival;
-    let inbox = Some(InboxWrite::Refuse { arrival, error: "nobody dances".into() });
+    let inbox = Some(InboxWrite::Refuse { arrival, error: "nobody dances".into() }.into());
     write(&store, [Step { inbox, ..Step::default() }]).await;
     assert_eq!(store.inbox(10).await.unwrap(), []);
     assert_eq!(left(&store).await, "order-1 nobody dances");

@@ -61,7 +61,10 @@ pub(crate) fn run(number: u128) -> RunKey {
 pub(crate) fn start(number: u128) -> Step {
     let run = run(number);
     Step {
-        instance: Some(InstanceWrite::Insert { row: instance(number), replace_closed: false }),
+        instance: Some(InstanceWrite::Insert {
+            row: instance(number).into(),
+            replace_closed: false,
+        }),
         events: vec![(run, started()), (run, scheduled(2))],
         tasks: vec![TaskWrite::Insert(task(run, 2))],
         messages: vec![MessageWrite::Insert(signal(run.uid, "paid"))],

@@ -122,7 +122,8 @@ async fn a_schedule_that_cannot_be_read_is_set_aside_and_the_others_fire() {
         error: None,
         created_at: resurgam_core::Timestamp::EPOCH,
     };
-    let insert = |id| Step { schedule: Some(ScheduleWrite::Insert(row(id))), ..Step::default() };
+    let insert =
+        |id| Step { schedule: Some(ScheduleWrite::Insert(row(id)).into()), ..Step::default() };
     write(&store, [insert("a"), insert("b")]).await;
     let queue = "SELECT string_agg(queue, ' ') FROM resurgam.schedule";
     assert_eq!(store.database.ask(queue).await, "reports reports");
@@ -139,7 +140,7 @@ async fn a_schedule_that_cannot_be_read_is_set_aside_and_the_others_fire() {
     let revision = "SELECT revision FROM resurgam.schedule WHERE id = 'a'";
     let revision = store.database.ask(revision).await.parse().unwrap();
     let mended = ScheduleWrite::Update { row: row("a"), revision };
-    write(&store, [Step { schedule: Some(mended), ..Step::default() }]).await;
+    write(&store, [Step { schedule: Some(mended.into()), ..Step::default() }]).await;
     assert_eq!(ids(due().await), ["a", "b"]);
     assert_eq!(marks(&store).await, [""; 0]);
 }

@@ -136,10 +136,10 @@ impl<'c> Statements<'c> {
         for row in &step.kv {
             self.kv.put(row)?;
         }
-        if let Some(write) = &step.schedule {
+        if let Some(write) = step.schedule.as_deref() {
             self.schedules.write(write)?;
         }
-        if let Some(write) = &step.inbox {
+        if let Some(write) = step.inbox.as_deref() {
             self.inbox.write(write)?;
         }
         Ok(StepResult::Written)

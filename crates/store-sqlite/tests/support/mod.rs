@@ -72,7 +72,10 @@ pub fn run(number: u128) -> RunKey {
 pub fn start(number: u128) -> Step {
     let run = run(number);
     Step {
-        instance: Some(InstanceWrite::Insert { row: instance(number), replace_closed: false }),
+        instance: Some(InstanceWrite::Insert {
+            row: instance(number).into(),
+            replace_closed: false,
+        }),
         events: vec![(run, started()), (run, scheduled(2))],
         tasks: vec![TaskWrite::Insert(task(run, 2))],
         messages: vec![MessageWrite::Insert(signal(run.uid, "paid"))],

@@ -121,7 +121,7 @@ pub(super) fn start(number: u128, id: &str) -> Step {
 /// A step that starts this instance and writes its first event.
 pub(super) fn start_of(row: InstanceRow) -> Step {
     let run = RunKey { uid: row.uid, run: row.run };
-    let insert = InstanceWrite::Insert { row, replace_closed: false };
+    let insert = InstanceWrite::Insert { row: Box::new(row), replace_closed: false };
     Step { instance: Some(insert), ..Step::default() }.event(run, event(1, started()))
 }
 

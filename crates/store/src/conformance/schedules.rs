@@ -23,15 +23,15 @@ fn row(number: i64, id: &str) -> ScheduleRow {
 }
 
 fn insert(row: ScheduleRow) -> Step {
-    Step { schedule: Some(ScheduleWrite::Insert(row)), ..Step::default() }
+    Step { schedule: Some(ScheduleWrite::Insert(row).into()), ..Step::default() }
 }
 
 fn update(row: ScheduleRow, revision: u64) -> Step {
-    Step { schedule: Some(ScheduleWrite::Update { row, revision }), ..Step::default() }
+    Step { schedule: Some(ScheduleWrite::Update { row, revision }.into()), ..Step::default() }
 }
 
 fn delete(id: &str) -> Step {
-    Step { schedule: Some(ScheduleWrite::Delete { id: id.to_string() }), ..Step::default() }
+    Step { schedule: Some(ScheduleWrite::Delete { id: id.to_string() }.into()), ..Step::default() }
 }
 
 fn birth(number: u128, id: &str) -> Birth {

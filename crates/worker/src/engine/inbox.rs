@@ -119,7 +119,7 @@ impl Engine {
     fn page_routed(&mut self) {
         if std::mem::take(&mut self.routing.remembers) {
             let before = self.clock.now().saturating_sub(self.options.inbox_memory);
-            let inbox = Some(InboxWrite::Forget { before });
+            let inbox = Some(InboxWrite::Forget { before }.into());
             self.outbox.push(Step { inbox, ..Step::default() }, Vec::new());
         }
         if std::mem::take(&mut self.routing.more) {
@@ -189,7 +189,7 @@ impl Engine {
         let uid = new_uid(&row.instance);
         let id = row.instance.clone();
         let instance = InstanceRow::new(uid, id, workflow, input, self.clock.now());
-        let insert = InstanceWrite::Insert { row: instance, replace_closed: false };
+        let insert = InstanceWrite::Insert { row: instance.into(), replace_closed: false };
         let start = start_message(uid);
         self.take_row(row, insert, start);
     }
@@ -263,7 +263,7 @@ impl Engine {
         let step = Step {
             instance: Some(write),
             messages: vec![MessageWrite::Insert(message)],
-            inbox: Some(InboxWrite::Take { row: row.clone(), at }),
+            inbox: Some(InboxWrite::Take { row: row.clone(), at }.into()),
             ..Step::default()
         };
         self.outbox.push(step, vec![Effect::Wake(uid), Effect::RowTaken(Box::new(row))]);
@@ -272,7 +272,7 @@ impl Engine {
     /// What the row asks for was done before: it goes.
     fn drop_row(&mut self, row: InboxRow) {
         self.routing.remembers |= row.id.is_some();
-        let inbox = Some(InboxWrite::Take { row: row.clone(), at: self.clock.now() });
+        let inbox = Some(InboxWrite::Take { row: row.clone(), at: self.clock.now() }.into());
         let effects = vec![Effect::RowTaken(Box::new(row))];
         self.outbox.push(Step { inbox, ..Step::default() }, effects);
     }
@@ -281,7 +281,7 @@ impl Engine {
         let error = format!("{} {}: {error}", row.kind, row.instance);
         tracing::warn!(arrival = row.arrival, "a row of the inbox is refused: {error}");
         metrics::counter!("resurgam.inbox_refused").increment(1);
-        let inbox = Some(InboxWrite::Refuse { arrival: row.arrival, error });
+        let inbox = Some(InboxWrite::Refuse { arrival: row.arrival, error }.into());
         let effects = vec![Effect::RowRefused(row.instance.clone())];
         self.outbox.push(Step { inbox, ..Step::default() }, effects);
     }

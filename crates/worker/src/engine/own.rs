@@ -405,7 +405,7 @@ impl Engine {
     ) {
         let start = start_message(row.uid);
         let step = Step {
-            instance: Some(InstanceWrite::Insert { row, replace_closed }),
+            instance: Some(InstanceWrite::Insert { row: row.into(), replace_closed }),
             messages: vec![MessageWrite::Insert(start)],
             ..Step::default()
         };

@@ -286,7 +286,10 @@ impl Engine {
             row.status = Status::Blocked;
             row.error = Some(error);
         }
-        let step = Step { instance: Some(InstanceWrite::Insert { row, replace_closed }), ..step };
+        let step = Step {
+            instance: Some(InstanceWrite::Insert { row: row.into(), replace_closed }),
+            ..step
+        };
         effects.insert(0, Effect::Started(reply, started));
         if closed {
             effects.push(Effect::Closed(uid));

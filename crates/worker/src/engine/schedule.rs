@@ -208,7 +208,7 @@ impl Engine {
         let births: Vec<_> = start.map(|nominal| plan.birth(&record.row, *nominal, now)).collect();
         let mut effects: Vec<Effect> =
             births.iter().map(|birth| Effect::Wake(birth.row.uid)).collect();
-        let schedule = Some(ScheduleWrite::Update { row, revision: record.revision });
+        let schedule = Some(ScheduleWrite::Update { row, revision: record.revision }.into());
         self.calendar.deciding.insert(record.row.id.clone());
         effects.push(Effect::ScheduleDecided(Box::new(record)));
         self.outbox.push(Step { schedule, births, ..Step::default() }, effects);
@@ -228,7 +228,7 @@ impl Engine {
         let row = ScheduleRow { error: Some(error.to_string()), next_at, waits: true, ..row };
         let effects = vec![Effect::ScheduleAside(row.id.clone())];
         self.calendar.deciding.insert(row.id.clone());
-        let schedule = Some(ScheduleWrite::Update { row, revision });
+        let schedule = Some(ScheduleWrite::Update { row, revision }.into());
         self.outbox.push(Step { schedule, ..Step::default() }, effects);
     }
 
@@ -266,7 +266,7 @@ impl Engine {
 
     /// Writes what somebody wants of a schedule.
     pub(super) fn write_schedule(&mut self, step: Step, is_new: bool, reply: Reply<()>) {
-        let refused = match &step.schedule {
+        let refused = match step.schedule.as_deref() {
             Some(ScheduleWrite::Insert(row) | ScheduleWrite::Update { row, .. }) if is_new => {
                 self.refuses_schedule(row)
             }
