@@ -110,13 +110,12 @@ def on_postgres(arguments):
     if not arguments.postgres:
         return
     promise = "synchronous_commit=on"
+    chain = ["chain", "--instances", str(arguments.instances), "--activities", "5"]
+    # Ours is done before its process has warmed up: so also after as many that do not count.
+    warm = [*chain, "--warm", str(arguments.instances)]
     modes = (
-        (
-            f"chain {arguments.instances} x 5",
-            ["chain", "--instances", str(arguments.instances), "--activities", "5"],
-            "steps_per_s",
-            "steps/s",
-        ),
+        (f"chain {arguments.instances} x 5", chain, "steps_per_s", "steps/s"),
+        (f"chain {arguments.instances} x 5, warm", warm, "steps_per_s", "steps/s"),
         ("latency, 1 activity", ["latency", "--activities", "1"], "p50_ms", "ms"),
         ("latency, 5 activities", ["latency", "--activities", "5"], "p50_ms", "ms"),
         (
