@@ -63,3 +63,8 @@ pub const MAX_NODES: usize = 20_000;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/graph.md")]
 struct Guide;
+
+/// So is that of the page for people who come from Exosphere.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/coming-from/exosphere.md")]
+struct ComingFromExosphere;

@@ -34,3 +34,8 @@ pub use value::{Dict, List, Value};
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/ir.md")]
 struct Guide;
+
+/// So is that of the page for people who come from Rappel.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/coming-from/rappel.md")]
+struct ComingFromRappel;

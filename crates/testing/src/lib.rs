@@ -92,3 +92,16 @@ struct Activities;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/testing.md")]
 struct Testing;
+
+/// So does that of the pages for people who come from elsewhere.
+#[cfg(doctest)]
+mod coming_from {
+    #[doc = include_str!("../../../docs/coming-from/edda.md")]
+    struct Edda;
+
+    #[doc = include_str!("../../../docs/coming-from/duroxide.md")]
+    struct Duroxide;
+
+    #[doc = include_str!("../../../docs/coming-from/cadence.md")]
+    struct Cadence;
+}
