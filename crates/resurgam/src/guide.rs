@@ -43,4 +43,16 @@ guides! {
     ir "ir.md";
     graph "graph.md";
     performance "performance.md";
+    comparison "comparison.md";
+}
+
+/// For people who come from another system: their code and ours, side by side.
+pub mod coming_from {
+    guides! {
+        edda "coming-from/edda.md";
+        duroxide "coming-from/duroxide.md";
+        rappel "coming-from/rappel.md";
+        cadence "coming-from/cadence.md";
+        exosphere "coming-from/exosphere.md";
+    }
 }
