@@ -65,13 +65,15 @@ fn texts(guide: &str) -> Vec<String> {
 
 /// The lines of a text with `_` in place of times and numbers, those that are then alike once.
 fn outline(text: &str) -> Vec<String> {
-    let is_number =
-        |word: &str| word.trim_start_matches('+').starts_with(|c: char| c.is_ascii_digit());
-    let word = |word| if is_number(word) { "_" } else { word };
-    let line = |line: &str| line.split_whitespace().map(word).collect::<Vec<&str>>().join(" ");
+    let line = |line: &str| line.split_whitespace().map(plain).collect::<Vec<&str>>().join(" ");
     let mut lines: Vec<String> = text.lines().map(line).collect();
     lines.dedup();
     lines
+}
+
+fn plain(word: &str) -> &str {
+    let is_number = word.trim_start_matches('+').starts_with(|c: char| c.is_ascii_digit());
+    if is_number { "_" } else { word }
 }
 
 /// What a guide shows behind this command, and what the command prints in this folder.
@@ -110,8 +112,8 @@ async fn the_guides_show_what_is_printed_about_an_instance() {
     assert_eq!(shown[..printed.len()], printed);
 
     // The histories of the others are the same, but for the attempts that failed.
-    let plain = |line: &String| line.replace(" (attempt _", "");
-    let steps: Vec<String> = shown.iter().map(plain).collect();
+    let at_once = |line: &String| line.replace(" (attempt _", "");
+    let steps: Vec<String> = shown.iter().map(at_once).collect();
     for name in ["ada", "eve"] {
         let histories = texts("getting-started.md");
         let history = histories.iter().find(|text| text.starts_with(&format!("welcome-{name}")));

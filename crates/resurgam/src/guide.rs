@@ -6,9 +6,9 @@
 #![doc = include_str!("../docs/README.md")]
 
 // A link from one guide to another has a label that is the file it leads to, such as
-// `[retries][retries.md]`. The file itself defines the label at its end, for whoever reads the file.
-// `links.md` defines it for these pages, and comes first because the first definition holds. So the
-// line that a failing example is reported at counts from the top of `links.md`.
+// `[retries][retries.md]`. The file defines the label at its end, for whoever reads the file.
+// `links.md` defines it for these pages, and comes first because the first definition holds. So
+// the line that a failing example is reported at counts from the top of `links.md`.
 
 macro_rules! guides {
     ($($(#[$when:meta])* $name:ident $file:literal;)*) => {$(
