@@ -6,7 +6,7 @@
 #![doc = include_str!("../docs/README.md")]
 
 // A link from one guide to another has a label that is the file it leads to, such as
-// `[retries][retries.md]`. The file itself defines the label at its end, for whoever reads the file.
+// `[retries][retries.md]`. The file itself defines the label at its end, for its readers.
 // `links.md` defines it for these pages, and comes first because the first definition holds. So the
 // line that a failing example is reported at counts from the top of `links.md`.
 
