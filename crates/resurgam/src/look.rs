@@ -39,7 +39,7 @@ use crate::Client;
 /// # let file = folder.path().join("app.db");
 /// let app = App::builder().workflow(import).activity(fetch).sqlite(&file).await?;
 /// app.start("import-1", import()).await?;
-/// let status: String = app.wait_for_status("import-1", |status: &String| status == "fetches").await?;
+/// let status: String = app.wait_for_status("import-1", |s: &String| s == "fetches").await?;
 /// let source: String = app.wait_for_value("import-1", "source", |_: &String| true).await?;
 /// assert_eq!((status.as_str(), source.as_str()), ("fetches", "ftp"));
 /// assert_eq!(app.status::<String>("import-1").await?, Some(status));

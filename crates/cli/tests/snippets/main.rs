@@ -2,20 +2,21 @@
 //!
 //! What a block is stands behind its fence:
 //!
-//! | behind the fence | what is done with it |
-//! | --- | --- |
-//! | `rust`, nothing | its page is included as documentation somewhere, so it is a doc test; `ignore` is for others' code only |
-//! | `json`, `json WORD`, `toml` | read as a policy (WORD is a dialect), a graph, a schedule, or the dependencies of a program |
-//! | `rap` | checked as a program; statements alone are parsed |
-//! | `sql`, `sql postgres` | run on a database of that kind |
-//! | `sh` | its commands are parsed; with `#!` it is a script, and its grammar is checked |
-//! | `console` | its commands are parsed, and run where their files are in the page or their output is shown; then that is compared |
-//! | `python` | its grammar is checked |
-//! | `text` | what something prints: `<!-- from: NAME -->` above it names the test that makes it |
+//! - `rust`, or nothing: its page is included as documentation somewhere, so it is a doc test.
+//!   `ignore` is for the code of others only.
+//! - `json`, `json WORD`, `toml`: read as a policy (WORD is a dialect), a graph, a schedule, or the
+//!   dependencies of a program.
+//! - `rap`: checked as a program; statements alone are parsed.
+//! - `sql`, `sql postgres`: run on a database of that kind.
+//! - `sh`: its commands are parsed. With `#!` it is a script, and its grammar is checked.
+//! - `console`: its commands are parsed, and run where their files are in the page or their output
+//!   is shown; that is compared.
+//! - `python`: its grammar is checked.
+//! - `text`: what something prints. `<!-- from: NAME -->` above it names the test that makes it.
 //!
 //! `<!-- theirs: SYSTEM -->` above a block says that it is code of another system, which is not
-//! looked at. A paragraph before a block that ends with a colon and names a file, `` `order.rap`: ``,
-//! gives the block that name.
+//! looked at. A paragraph before a block that ends with a colon and names a file in backticks gives
+//! the block that name.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
