@@ -13,6 +13,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 /// What kind of trouble ended an attempt.
+///
+/// ```
+/// use resurgam_core::{Failure, Kind};
+///
+/// let failure = Failure::of_kind(Kind::Timeout, "not done within 5s");
+/// assert_eq!(failure.kind.name(), "timeout");
+/// assert_eq!(failure.to_string(), "timeout: not done within 5s");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -84,6 +92,36 @@ impl Kind {
 ///
 /// It is one pointer wide, so that `Result<T, Failure>` costs nothing; its fields are those of
 /// [`FailureRecord`].
+///
+/// What an activity can say, and what its workflow reads:
+///
+/// ```
+/// use resurgam_core::{Failure, Kind};
+/// use std::time::Duration;
+///
+/// // The policy decides, by the type and the code if rules name them.
+/// let plain = Failure::new("no answer");
+/// assert_eq!((plain.retryable, plain.is_terminal()), (None, false));
+/// let typed = Failure::of_type("Overloaded", "come back later").with_code("503");
+/// assert!(typed.has_type("Overloaded", false));
+///
+/// // The failure decides.
+/// assert_eq!(Failure::retryable("a lock was taken").retryable, Some(true));
+/// assert!(Failure::new("no such account").into_terminal().is_terminal());
+/// assert!(Failure::prune().is_pruned());
+///
+/// // It has a wish.
+/// let busy = Failure::retry_after(Duration::from_secs(30), "429");
+/// assert_eq!((busy.kind, busy.retry_after), (Kind::Throttled, Some(Duration::from_secs(30))));
+/// assert_eq!(Failure::snooze(Duration::from_secs(5)).snooze, Some(Duration::from_secs(5)));
+///
+/// // It brings data, and what caused it.
+/// let declined = Failure::terminal("declined")
+///     .with_details(serde_json::json!({"limit": 100}))
+///     .caused_by(Failure::of_type("BankError", "51"));
+/// assert_eq!(declined.details.as_ref().unwrap()["limit"], 100);
+/// assert_eq!(declined.cause.as_ref().unwrap().to_string(), "BankError: 51");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Failure(Box<FailureRecord>);

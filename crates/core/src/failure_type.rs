@@ -96,6 +96,15 @@ pub trait FailureType: Error + Serialize + DeserializeOwned + 'static {
 }
 
 /// What rules know a failure by.
+///
+/// ```
+/// use resurgam_core::FailureLabel;
+/// use std::time::Duration;
+///
+/// // Tried again whatever the rules say, and not before three seconds have passed.
+/// let busy = FailureLabel::new("Busy").retryable().retry_after(Duration::from_secs(3));
+/// assert_ne!(busy, FailureLabel::new("Busy").terminal());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailureLabel {
     type_name: &'static str,

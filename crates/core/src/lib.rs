@@ -36,13 +36,3 @@ pub use payload::Payload;
 pub use shard::Shard;
 pub use time::Timestamp;
 pub use user_work::UserWork;
-
-/// The guide's code compiles and runs.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/retries.md")]
-struct Guide;
-
-/// So does that of the guide to schedules.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/schedules.md")]
-struct ScheduleGuide;

@@ -14,6 +14,8 @@ use serde::de::DeserializeOwned;
 /// let payload = Payload::encode(&("order-42", 7)).unwrap();
 /// assert_eq!(payload.as_str(), r#"["order-42",7]"#);
 /// assert_eq!(payload.decode::<(String, u8)>().unwrap(), ("order-42".to_string(), 7));
+/// assert_eq!((payload.len(), payload.is_empty()), (14, false));
+/// assert_eq!(Payload::null(), Payload::from_text("null"));
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Payload(Arc<str>);

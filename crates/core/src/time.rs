@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 ///
 /// let start = Timestamp::from_millis(1_000);
 /// let due = start.saturating_add(Duration::from_secs(2));
+/// assert_eq!((due.as_millis(), due.saturating_sub(Duration::from_secs(2))), (3_000, start));
 /// assert_eq!(due.since(start), Duration::from_secs(2));
 /// assert_eq!(start.since(due), Duration::ZERO); // a clock that went back counts as no time
 /// ```

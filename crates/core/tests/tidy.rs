@@ -16,6 +16,10 @@ fn files(ending: &str) -> Vec<(String, String)> {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            // A link leads to another file of ours.
+            if path.is_symlink() {
+                continue;
+            }
             if path.is_dir() && !name.starts_with('.') && name != "target" && name != "ui" {
                 folders.push(path);
             } else if name.ends_with(ending) {
@@ -84,14 +88,27 @@ fn the_first_two_commands_of_the_readme_are_one_line_each() {
     }
 }
 
+/// Where the links of a page lead: those in its text, and those that it defines below.
+fn links(text: &str) -> Vec<&str> {
+    let in_text = text.split("](").skip(1).filter_map(|link| link.split(')').next());
+    let below = definitions(text).into_iter().map(|(_label, target)| target);
+    in_text.chain(below).collect()
+}
+
+/// The lines `[label]: target` of a page.
+fn definitions(text: &str) -> Vec<(&str, &str)> {
+    let lines = text.lines().filter_map(|line| line.strip_prefix('['));
+    lines.filter_map(|line| line.split_once("]: ")).collect()
+}
+
 #[test]
 fn every_link_of_a_page_leads_somewhere() {
     let mut dead = Vec::new();
     for (path, text) in files(".md") {
         let folder = root().join(&path).parent().unwrap().to_path_buf();
-        for link in text.split("](").skip(1) {
-            let target = link.split(')').next().unwrap().split('#').next().unwrap();
-            let local = !target.is_empty() && !target.contains("://");
+        for link in links(&text) {
+            let target = link.split('#').next().unwrap();
+            let local = !target.is_empty() && !target.contains(':');
             if local && !folder.join(target).exists() {
                 dead.push(format!("{path}: {target}"));
             }
@@ -100,9 +117,41 @@ fn every_link_of_a_page_leads_somewhere() {
     assert_eq!(dead, Vec::<String>::new());
 }
 
+/// A guide is read as a file and as a page of the crate's documentation, where `retries.md` is
+/// nowhere. So its links have labels, which the documentation defines in its own way.
+#[test]
+fn a_guide_leads_to_others_by_labels_that_the_documentation_knows() {
+    let read = |file: &str| fs::read_to_string(root().join(file)).unwrap();
+    let names = read("crates/resurgam/src/guide.rs");
+    let named = names.split('"').filter(|name| name.ends_with(".md") && !name.starts_with(".."));
+    let guides: Vec<&str> = named.filter(|name| *name != "links.md").chain(["README.md"]).collect();
+    let known = read("crates/resurgam/src/links.md") + &read("docs/pictures/inline.md");
+    let known: Vec<&str> = definitions(&known).into_iter().map(|(label, _)| label).collect();
+    let mut wrong = Vec::new();
+    for guide in &guides {
+        let text = read(&format!("docs/{guide}"));
+        let inside = |link: &&str| !link.starts_with('#') && !link.contains("://");
+        let in_text = text.split("](").skip(1).filter_map(|link| link.split(')').next());
+        wrong.extend(in_text.filter(inside).map(|link| format!("{guide}: ({link})")));
+        for (label, target) in definitions(&text) {
+            let elsewhere = target.contains("://");
+            if !elsewhere && (label != target || !known.contains(&label)) {
+                wrong.push(format!("{guide}: [{label}]: {target}"));
+            }
+        }
+        let labels = text.split("][").skip(1).filter_map(|link| link.split(']').next());
+        // What stands so in code names no file.
+        let labels = labels.filter(|label| label.contains(".md") || label.contains(".svg"));
+        let undefined = labels.filter(|label| !text.contains(&format!("\n[{label}]: ")));
+        wrong.extend(undefined.map(|label| format!("{guide}: [{label}]")));
+    }
+    assert!(guides.len() > 10, "only {} guides found", guides.len());
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
 #[test]
 fn every_metric_is_explained() {
-    let page = fs::read_to_string(root().join("docs/observing.md")).unwrap();
+    let page = fs::read_to_string(root().join("docs/operations.md")).unwrap();
     let mut named = 0;
     for (path, text) in files(".rs").iter().filter(|(path, _)| path.contains("worker/src")) {
         for metric in text.split("!(\"resurgam.").skip(1) {

@@ -58,8 +58,3 @@ pub use template::{Start, Started, Template};
 
 /// The most nodes of a graph.
 pub const MAX_NODES: usize = 20_000;
-
-/// The guide's code compiles and runs.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/graph.md")]
-struct Guide;

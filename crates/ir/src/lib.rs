@@ -29,8 +29,3 @@ pub use errors::{Error, Errors};
 pub use interpret::workflow;
 pub use program::{ActionUse, Program, ProgramInput, format};
 pub use value::{Dict, List, Value};
-
-/// The guide's code compiles and runs.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/ir.md")]
-struct Guide;

@@ -28,6 +28,26 @@ use crate::{Client, Failure, sqlite, submit};
 /// Dropping an app stops it where it stands, as a crash would: nothing is lost, and attempts that
 /// ran are tried again. (A plain function cannot be stopped: it runs to its end, beside the next
 /// attempt.) [`App::stop`] ends them in an orderly way.
+///
+/// ```
+/// use resurgam::prelude::*;
+///
+/// #[activity]
+/// async fn greet(name: String) -> Result<String, Failure> {
+///     Ok(format!("hello, {name}"))
+/// }
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), resurgam::Error> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let file = folder.path().join("app.db");
+/// let app = App::builder().activity(greet).sqlite(&file).await?;
+/// let greeting = app.submit("greet-1", greet("Ada".into())).await?; // a method of Client
+/// assert_eq!(greeting.result().await?, "hello, Ada");
+/// app.stop().await?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct App {
     client: Client,
     engine: JoinHandle<()>,
@@ -83,6 +103,100 @@ pub(crate) async fn open(file: &Path, options: SqliteOptions) -> Result<SqliteSt
 }
 
 /// An app in the making.
+///
+/// ```
+/// use resurgam::prelude::*;
+/// use resurgam::{SqliteOptions, Status};
+/// use std::time::Duration;
+///
+/// struct Rate(f64);
+///
+/// #[activity]
+/// async fn price(ctx: ActivityContext, euros: f64) -> Result<f64, Failure> {
+///     Ok(euros * ctx.state::<Rate>().0)
+/// }
+///
+/// #[workflow]
+/// async fn quote(ctx: WorkflowContext, euros: f64) -> Result<f64, Failure> {
+///     ctx.call(price(euros)).await
+/// }
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), resurgam::Error> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let file = folder.path().join("app.db");
+/// let month = Duration::from_secs(30 * 86_400);
+/// let app = App::builder()
+///     .workflow(quote)
+///     .activity(price)
+///     .state(Rate(2.0)) // what activities share
+///     .retry(RetryPolicy::exponential(Duration::from_millis(100))) // where none is named
+///     .slots(50)
+///     .grace(Duration::from_secs(2)) // for attempts that run when the app stops
+///     .retention(month)
+///     .retention_of(Status::Failed, 12 * month)
+///     .options(|options| options.max_history = 10_000)
+///     .sqlite_options(SqliteOptions::default().foreign_keys(true))
+///     .sqlite_setup(|tx| Ok(tx.execute_batch("CREATE TABLE IF NOT EXISTS note (text TEXT)")?))
+///     .sqlite(&file)
+///     .await?;
+/// assert_eq!(app.start("quote-1", quote(21.0)).await?.result().await?, 42.0);
+/// # app.stop().await
+/// # }
+/// ```
+///
+/// What is not known when the program is compiled comes by [`AppBuilder::activities_in`] and
+/// [`AppBuilder::any_workflow`]:
+///
+/// ```
+/// use resurgam::prelude::*;
+/// use resurgam::{ActivityDefinition, ActivitySource, WorkflowDefinition};
+/// use std::sync::Arc;
+///
+/// #[activity]
+/// async fn plus_one(number: u64) -> Result<u64, Failure> {
+///     Ok(number + 1)
+/// }
+///
+/// #[workflow]
+/// async fn count(ctx: WorkflowContext, number: u64) -> Result<u64, Failure> {
+///     ctx.call(plus_one(number)).await
+/// }
+///
+/// /// Finds one activity, under its own name only.
+/// #[derive(Debug)]
+/// struct OnlyOne;
+///
+/// impl ActivitySource for OnlyOne {
+///     fn find(&self, name: &str) -> Option<Arc<ActivityDefinition>> {
+///         (name == "plus_one").then(|| Arc::new(ActivityDefinition::of::<plus_one>()))
+///     }
+///
+///     fn names(&self) -> Vec<String> {
+///         vec!["plus_one".to_string()]
+///     }
+/// }
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), resurgam::Error> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let file = folder.path().join("app.db");
+/// let app = App::builder()
+///     .activities_in(Arc::new(OnlyOne))
+///     .any_workflow(WorkflowDefinition::of::<count>())
+///     .sqlite(&file)
+///     .await?;
+/// let argument = serde_json::json!({"number": 1});
+/// let run = app.start_named::<u64>("a", "a name that nobody registered", &argument).await?;
+/// assert_eq!(run.result().await?, 2);
+/// # app.stop().await?;
+///
+/// // Types that were written by hand, or by the macros, can be named.
+/// let builder = App::builder().workflow_type::<count>().activity_type::<plus_one>();
+/// # drop(builder);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Default)]
 pub struct AppBuilder {
     parts: Parts,

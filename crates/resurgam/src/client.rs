@@ -24,6 +24,63 @@ use tokio::task::JoinHandle;
 use crate::{Instance, Parts, submit};
 
 /// Talks to an app, in this process or in another. Cloning gives another one.
+///
+/// ```
+/// use resurgam::prelude::*;
+/// use resurgam::{ClosedFilter, Client, Status};
+///
+/// #[activity]
+/// async fn order_paper(sheets: u32) -> Result<u32, Failure> {
+///     Ok(sheets)
+/// }
+///
+/// #[workflow]
+/// async fn approval(ctx: WorkflowContext, sheets: u32) -> Result<u32, Failure> {
+///     let wanted: u32 = ctx.signal("approve").await?;
+///     ctx.call(order_paper(wanted.min(sheets))).await
+/// }
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), resurgam::Error> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let file = folder.path().join("office.db");
+/// let app = App::builder().workflow(approval).activity(order_paper).sqlite(&file).await?;
+/// app.until_owner().await?;
+/// assert!(app.is_owner() && app.owner().await?.is_some());
+///
+/// // In another process: a client that works on nothing, and asks the one that works.
+/// let client = Client::sqlite(&file).await?;
+/// let paper = client.start("paper", approval(500)).await?;
+/// client.signal("paper", "approve", &400).await?;
+/// assert_eq!(paper.result().await?, 400);
+///
+/// // By name, for code that does not have the workflow's types.
+/// let argument = serde_json::json!({"sheets": 10});
+/// let cards = client.start_named::<u32>("cards", "approval", &argument).await?;
+/// client.signal_once("cards", "approve", &10, "mail-17").await?;
+/// client.signal_once("cards", "approve", &10, "mail-17").await?; // a repeat: dropped
+/// assert_eq!(cards.result().await?, 10);
+///
+/// // One activity, without a workflow.
+/// assert_eq!(client.submit("pens", order_paper(3)).await?.result().await?, 3);
+///
+/// // Asked to end, or ended where it stands.
+/// let envelopes = client.start("envelopes", approval(1)).await?;
+/// client.cancel("envelopes", "we have enough").await?;
+/// assert!(envelopes.result().await.is_err());
+/// let stamps = client.start("stamps", approval(1)).await?;
+/// client.terminate("stamps", "a mistake").await?;
+/// assert!(stamps.result().await.is_err());
+///
+/// // Found again later, and deleted.
+/// let again = client.instance::<u32>("paper").await?.expect("it was started");
+/// assert_eq!(again.result().await?, 400);
+/// client.delete("paper").await?;
+/// let completed = ClosedFilter { status: vec![Status::Completed], ..ClosedFilter::default() };
+/// assert_eq!(client.delete_closed(completed).await?, 2);
+/// # app.stop().await
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Client {
     handle: Handle,
@@ -188,6 +245,45 @@ pub(crate) fn bad_value(what: String, error: impl fmt::Display) -> Error {
 }
 
 /// An instance that is about to be started; awaiting it does so.
+///
+/// ```
+/// use resurgam::IfExists;
+/// use resurgam::prelude::*;
+/// use std::time::Duration;
+///
+/// #[workflow]
+/// async fn report(_ctx: WorkflowContext, day: String) -> Result<String, Failure> {
+///     Ok(format!("the report of {day}"))
+/// }
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), resurgam::Error> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let file = folder.path().join("app.db");
+/// let app = App::builder().workflow(report).sqlite(&file).await?;
+/// let hour = Duration::from_secs(3_600);
+/// let monday = app
+///     .start("report", report("Monday".into()))
+///     .request_id("form-17") // a repeat of this start is this start
+///     .retry(&RetryPolicy::fixed(hour).max_attempts(3)) // when a run of it fails
+///     .run_timeout(hour)
+///     .total_timeout(6 * hour)
+///     .delay(Duration::from_millis(1))
+///     .queue("reports")
+///     .priority(5)
+///     .tag("day", "Monday")
+///     .await?; // durable from here on
+/// assert_eq!(monday.result().await?, "the report of Monday");
+///
+/// // The id is taken, unless the instance that has it is closed and may be replaced.
+/// assert!(app.start("report", report("Tuesday".into())).await.unwrap_err().is_already_exists());
+/// let tuesday = app.start("report", report("Tuesday".into())).replace_closed().await?;
+/// assert_eq!(tuesday.result().await?, "the report of Tuesday");
+/// let wednesday = app.start("report", report("Wednesday".into()));
+/// wednesday.if_exists(IfExists::UseRunningOrReplace).await?.result().await?;
+/// # app.stop().await
+/// # }
+/// ```
 #[must_use = "an instance is started when this is awaited"]
 #[derive(Debug)]
 pub struct Start<T> {

@@ -12,6 +12,27 @@ impl Client {
     ///
     /// `resurgam_testing::replay` checks it against the code of later days. The form is described
     /// in [`resurgam_core::export`], has a version and stays readable.
+    ///
+    /// ```
+    /// use resurgam::prelude::*;
+    ///
+    /// #[workflow]
+    /// async fn nap(_ctx: WorkflowContext) -> Result<(), Failure> {
+    ///     Ok(())
+    /// }
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), resurgam::Error> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let file = folder.path().join("app.db");
+    /// let app = App::builder().workflow(nap).sqlite(&file).await?;
+    /// app.start("nap-1", nap()).await?.result().await?;
+    /// let json = app.export_history("nap-1").await?.expect("it was started");
+    /// assert!(json.contains("RunCompleted"));
+    /// assert_eq!(app.export_history("nap-2").await?, None);
+    /// # app.stop().await
+    /// # }
+    /// ```
     pub async fn export_history(&self, id: &str) -> Result<Option<String>> {
         let Some(row) = self.find(id).await? else { return Ok(None) };
         let what = |error| Error::store(format!("export the history of {id}"), error);

@@ -10,6 +10,34 @@ use serde::de::DeserializeOwned;
 use crate::Client;
 
 /// A handle to an instance whose result is a `T`.
+///
+/// ```
+/// use resurgam::Outcome;
+/// use resurgam::prelude::*;
+///
+/// #[workflow]
+/// async fn echo(ctx: WorkflowContext) -> Result<String, Failure> {
+///     ctx.signal("say").await
+/// }
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), resurgam::Error> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let file = folder.path().join("app.db");
+/// let app = App::builder().workflow(echo).sqlite(&file).await?;
+/// let first = app.start("echo-1", echo()).await?;
+/// first.signal("say", &"hello").await?;
+/// assert_eq!(first.result().await?, "hello");
+/// assert_eq!(first.id(), "echo-1");
+/// assert!(first.history().await?.contains("RunCompleted"));
+///
+/// let second = app.start("echo-2", echo()).await?;
+/// assert_ne!(first.uid(), second.uid());
+/// second.cancel("nobody speaks").await?;
+/// assert!(matches!(second.outcome().await?, Outcome::Cancelled(_)));
+/// # app.stop().await
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Instance<T> {
     client: Client,

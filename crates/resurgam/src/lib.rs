@@ -27,10 +27,15 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! The guides are in [`guide`]; begin with [`guide::getting_started`].
 
 mod app;
 mod client;
 mod export;
+// Only for documentation: a program that uses the crate does not read its guides.
+#[cfg(any(doc, doctest))]
+pub mod guide;
 mod instance;
 mod look;
 #[cfg(feature = "postgres")]
@@ -75,13 +80,7 @@ pub mod __private {
     pub use resurgam_sdk::__private::*;
 }
 
-/// The guides, so that their code is compiled.
+/// The README's code compiles and runs.
 #[cfg(doctest)]
-mod guides {
-    #[doc = include_str!("../../../docs/sharing.md")]
-    struct Sharing;
-
-    #[cfg(feature = "postgres")]
-    #[doc = include_str!("../../../docs/postgres.md")]
-    struct Postgres;
-}
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -15,6 +15,59 @@ use serde::de::DeserializeOwned;
 use crate::Client;
 
 /// An instance with what it is waiting for.
+///
+/// ```
+/// use resurgam::prelude::*;
+/// use resurgam::{InstanceFilter, WaitsFor};
+/// use std::time::Duration;
+///
+/// #[activity(retry = RetryPolicy::fixed(Duration::from_secs(3_600)).max_attempts(5))]
+/// async fn fetch() -> Result<u64, Failure> {
+///     Err(Failure::of_type("Down", "no answer"))
+/// }
+///
+/// #[workflow]
+/// async fn import(ctx: WorkflowContext) -> Result<u64, Failure> {
+///     ctx.set_status("fetches");
+///     ctx.set("source", "ftp");
+///     ctx.call(fetch()).await
+/// }
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), resurgam::Error> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let file = folder.path().join("app.db");
+/// let app = App::builder().workflow(import).activity(fetch).sqlite(&file).await?;
+/// app.start("import-1", import()).await?;
+/// let status: String = app.wait_for_status("import-1", |s: &String| s == "fetches").await?;
+/// let source: String = app.wait_for_value("import-1", "source", |_: &String| true).await?;
+/// assert_eq!((status.as_str(), source.as_str()), ("fetches", "ftp"));
+/// assert_eq!(app.status::<String>("import-1").await?, Some(status));
+/// assert_eq!(app.value::<String>("import-1", "source").await?, Some(source));
+///
+/// // What is retrying, why, and when next.
+/// let retrying = InstanceFilter { retrying: true, ..InstanceFilter::default() };
+/// while app.list(retrying.clone()).await?.is_empty() {
+///     tokio::time::sleep(Duration::from_millis(5)).await;
+/// }
+/// let description = app.describe("import-1").await?.expect("it was started");
+/// let call = &description.pending[0];
+/// assert_eq!((call.activity.as_str(), call.attempt), ("fetch", 1));
+/// assert_eq!(call.max_attempts().map(|limit| limit.to_string()).as_deref(), Some("5"));
+/// assert_eq!(call.waits_for, Some(WaitsFor::Backoff));
+/// assert_eq!(call.waits_for.map(WaitsFor::name), Some("backoff"));
+/// assert!(call.next_due > call.last.as_ref().map(|last| last.ended_at));
+///
+/// // The ledger, the history as data, and the history as text.
+/// assert_eq!(app.attempts("import-1").await?[0].failure.as_ref().unwrap().message, "no answer");
+/// assert_eq!(app.events("import-1").await?[0].at, description.instance.created_at);
+/// let history = app.history("import-1").await?.expect("it was started");
+/// assert!(history.contains("attempt 1 failed: Down: no answer; again in"));
+/// assert_eq!(app.run_history("import-1", 1).await?, Some(history));
+/// assert!(app.find("import-2").await?.is_none());
+/// # app.stop().await
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Description {
     /// The instance.

@@ -109,6 +109,57 @@ impl Client {
 }
 
 /// A schedule that is about to be created; awaiting it does so.
+///
+/// ```
+/// use resurgam::prelude::*;
+/// use resurgam::{Overlap, Rule, Timestamp};
+/// use std::time::Duration;
+///
+/// #[workflow]
+/// async fn sweep(_ctx: WorkflowContext) -> Result<(), Failure> {
+///     Ok(())
+/// }
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), resurgam::Error> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let file = folder.path().join("app.db");
+/// let app = App::builder().workflow(sweep).sqlite(&file).await?;
+/// let hour = Duration::from_secs(3_600);
+/// let new_year = Timestamp::from_millis(1_798_761_600_000); // of 2027
+/// app.schedule("sweep", Rule::every(hour), sweep())
+///     .overlap(Overlap::Skip) // while the last one is open
+///     .catch_up(hour) // after downtime
+///     .jitter(Duration::from_secs(60))
+///     .not_before(new_year)
+///     .not_after(new_year.saturating_add(365 * 24 * hour))
+///     .paused()
+///     .retry(&RetryPolicy::fixed(hour).max_attempts(3))
+///     .run_timeout(hour)
+///     .total_timeout(5 * hour)
+///     .queue("night")
+///     .priority(-1)
+///     .tag("kind", "sweep")
+///     .await?;
+/// let sweeping = app.describe_schedule("sweep").await?.expect("it was created");
+/// assert!(sweeping.paused && sweeping.next.is_empty());
+///
+/// // Something else under the same id has to be said twice.
+/// let daily = || app.schedule("sweep", Rule::cron("0 4 * * *"), sweep());
+/// assert!(daily().await.is_err());
+/// daily().replace().await?;
+///
+/// app.resume_schedule("sweep").await?;
+/// assert_eq!(app.schedules().await?[0].next.len(), 5);
+/// let id = app.run_schedule_now("sweep").await?;
+/// assert!(id.starts_with("sweep/"));
+/// let day = Timestamp::from_millis(1_767_225_600_000); // the first of 2026
+/// assert_eq!(app.backfill("sweep", day, day.saturating_add(24 * hour)).await?, 1);
+/// app.pause_schedule("sweep").await?;
+/// app.delete_schedule("sweep").await?;
+/// # app.stop().await
+/// # }
+/// ```
 #[must_use = "a schedule is created when this is awaited"]
 #[derive(Debug)]
 pub struct NewSchedule {

@@ -44,6 +44,9 @@
 //! const SUM: &str = "SELECT sum(cents) FROM account";
 //! let total: i64 = app.tables().read(|tx| Ok(tx.query_row(SUM, [], |row| row.get(0))?)).await?;
 //! assert_eq!(total, 100);
+//!
+//! let tables: resurgam::sqlite::Tables = app.tables();
+//! tables.write(|tx| Ok(tx.execute("DELETE FROM account WHERE cents = 0", [])?)).await?;
 //! # app.stop().await
 //! # }
 //! ```

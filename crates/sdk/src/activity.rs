@@ -86,6 +86,46 @@ pub struct ActivityOptions {
 }
 
 /// What an attempt knows about itself.
+///
+/// ```
+/// use resurgam::prelude::*;
+/// use resurgam_testing::TestApp;
+/// use std::time::Duration;
+///
+/// struct Printer {
+///     seconds_per_page: u64,
+/// }
+///
+/// #[activity(timeout = Duration::from_secs(600))]
+/// async fn print(ctx: ActivityContext, pages: u64) -> Result<String, Failure> {
+///     let printer = ctx.state::<Printer>();
+///     let printed: u64 = ctx.last_heartbeat().unwrap_or(0); // by the attempt before
+///     for page in printed..pages {
+///         if ctx.is_cancelled() {
+///             return Err(Failure::new("put the paper back")); // nobody wants the rest
+///         }
+///         tokio::select! {
+///             () = ctx.cancelled() => {}
+///             () = ctx.sleep(Duration::from_secs(printer.seconds_per_page)) => {}
+///         }
+///         ctx.heartbeat(&(page + 1))?;
+///         if page == 2 && ctx.attempt() == 1 {
+///             return Err(Failure::of_type("Jam", "page 3"));
+///         }
+///     }
+///     assert!(ctx.deadline().is_some() && !ctx.idempotency_key().is_empty());
+///     Ok(format!("{} of {}: attempt {}", ctx.activity(), ctx.instance(), ctx.attempt()))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), resurgam::Error> {
+/// let printer = Printer { seconds_per_page: 5 };
+/// let app = TestApp::builder().activity(print).state(printer).start().await;
+/// let job = app.submit("thesis", print(100)).await?;
+/// assert_eq!(job.result().await.unwrap(), "print of thesis: attempt 2");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct ActivityContext(Arc<Attempt>, Option<Output>);
 

@@ -5,6 +5,23 @@
 //! what is needed is the type it returns.
 
 /// A function that builds a `Built` from `Arguments`.
+///
+/// ```
+/// use resurgam_sdk::Constructor;
+///
+/// struct Charge(u64);
+///
+/// fn charge(cents: u64) -> Charge {
+///     Charge(cents)
+/// }
+///
+/// /// What a function builds, by its name.
+/// fn name_of_built<Arguments, F: Constructor<Arguments>>(_constructor: F) -> &'static str {
+///     std::any::type_name::<F::Built>()
+/// }
+/// assert!(name_of_built(charge).ends_with("Charge"));
+/// # assert_eq!(charge(1).0, 1);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not the name of an activity or a workflow",
     label = "expected a name, without arguments",

@@ -30,6 +30,8 @@ pub struct Registry {
 ///
 /// A call of an activity that is not there waits, as a call of one that is not registered does.
 /// When something has come, the engine is to be told, so that it looks for what waits.
+///
+/// `AppBuilder` of the main crate has an example.
 pub trait ActivitySource: fmt::Debug + Send + Sync {
     /// The activity of this name, if it is there now. The engine asks for every call, on its own
     /// thread: this must not wait for anything.
@@ -45,6 +47,15 @@ type BeginRun =
     Box<dyn Fn(SharedMachine, &Payload) -> Result<WorkflowFuture, String> + Send + Sync>;
 
 /// An activity without its types.
+///
+/// ```
+/// use resurgam::{ActivityDefinition, Payload};
+///
+/// // Answers with its arguments, whatever they are.
+/// let echo =
+///     ActivityDefinition::new("echo", |_ctx, input: Payload| Box::pin(async { Ok(input) }));
+/// assert_eq!((echo.name.as_str(), echo.blocking), ("echo", false));
+/// ```
 pub struct ActivityDefinition {
     /// Its name.
     pub name: String,
@@ -56,6 +67,19 @@ pub struct ActivityDefinition {
 }
 
 /// A workflow without its types.
+///
+/// ```
+/// use resurgam::WorkflowDefinition;
+/// use resurgam::prelude::*;
+///
+/// #[workflow(version = 3)]
+/// async fn nap(_ctx: WorkflowContext) -> Result<(), Failure> {
+///     Ok(())
+/// }
+///
+/// let definition = WorkflowDefinition::of::<nap>();
+/// assert_eq!((definition.name.as_str(), definition.version), ("nap", 3));
+/// ```
 pub struct WorkflowDefinition {
     /// Its name.
     pub name: String,

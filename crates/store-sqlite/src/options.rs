@@ -7,8 +7,17 @@ use std::time::Duration;
 /// ```
 /// use resurgam_store_sqlite::{Options, SyncMode};
 ///
+/// use std::time::Duration;
+///
 /// let fast = Options::default().sync(SyncMode::Normal).readers(4);
-/// # let _ = fast;
+/// let careful = Options::default()
+///     .create(false) // a file that is not there is an error
+///     .busy_timeout(Duration::from_secs(30)) // while others write
+///     .transaction_timeout(Duration::from_secs(1)) // of activities on their own tables
+///     .foreign_keys(true)
+///     .ledger_rows(100) // that are kept of one call
+///     .log_bytes(16 << 20); // of the write-ahead log
+/// # drop((fast, careful));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Options {

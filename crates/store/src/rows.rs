@@ -84,6 +84,14 @@ impl InstanceRow {
 }
 
 /// Where an instance is.
+///
+/// ```
+/// use resurgam_store::rows::Status;
+///
+/// assert_eq!(Status::named("blocked"), Some(Status::Blocked));
+/// assert!(!Status::Blocked.is_closed()); // it goes on when its code is mended
+/// assert_eq!(Status::ALL.map(Status::name).len(), 5);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
     /// It goes on.
@@ -126,6 +134,18 @@ impl Status {
 }
 
 /// Which instances to list.
+///
+/// ```
+/// use resurgam_store::rows::{InstanceFilter, Status};
+///
+/// let failed_orders = InstanceFilter {
+///     status: vec![Status::Failed],
+///     workflow: Some("order".to_string()),
+///     limit: 20,
+///     ..InstanceFilter::default()
+/// };
+/// assert!(!failed_orders.retrying);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InstanceFilter {
     /// Only these statuses; empty for all.
@@ -276,6 +296,13 @@ pub struct AttemptRow {
 }
 
 /// How an attempt ended.
+///
+/// ```
+/// use resurgam_store::rows::AttemptOutcome;
+///
+/// assert_eq!(AttemptOutcome::Lost.name(), "lost");
+/// assert_eq!(AttemptOutcome::named("snoozed"), Some(AttemptOutcome::Snoozed));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AttemptOutcome {
     /// It failed.

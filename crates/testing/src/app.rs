@@ -25,6 +25,74 @@ use crate::faults::{Faults, FaultyStore};
 const A_DAY: Duration = Duration::from_secs(86_400);
 
 /// An app on an in-memory database, in virtual time. Cloning gives another handle to the same one.
+///
+/// ```
+/// use resurgam::prelude::*;
+/// use resurgam::ClosedFilter;
+/// use resurgam_testing::TestApp;
+/// use std::time::Duration;
+///
+/// const HOURLY: RetryPolicy = RetryPolicy::fixed(Duration::from_secs(3_600));
+///
+/// #[activity(retry = HOURLY)]
+/// async fn ring(ctx: ActivityContext) -> Result<u32, Failure> {
+///     match ctx.attempt() {
+///         1 | 2 => Err(Failure::new("nobody opens")),
+///         attempt => Ok(attempt),
+///     }
+/// }
+///
+/// #[workflow]
+/// async fn visit(ctx: WorkflowContext) -> Result<u32, Failure> {
+///     ctx.set_status("waits");
+///     let rings: u32 = ctx.signal("go").await?;
+///     ctx.set_status("rings");
+///     Ok(ctx.call(ring()).await? * rings)
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), resurgam::Error> {
+/// let app = TestApp::builder().workflow(visit).activity(ring).start().await;
+/// let begun = app.now();
+/// let run = app.start("visit-1", visit()).await;
+/// app.wait_for_status("visit-1", |status: &String| status == "waits").await?;
+/// app.signal("visit-1", "go", &2).await?;
+///
+/// // Time passes when the test says so, or while it waits for a result.
+/// app.advance(Duration::from_secs(600)).await;
+/// assert_eq!(app.describe("visit-1").await.pending[0].attempt, 1);
+/// app.restart().await; // as after kill -9: the wait goes on
+/// assert_eq!(run.result().await.unwrap(), 6);
+/// assert!(app.now().since(begun) > Duration::from_secs(3_600));
+///
+/// // What happened.
+/// assert_eq!((app.attempts(ring), app.attempts_of("ring")), (3, 3));
+/// assert_eq!(app.ledger("visit-1").await.len(), 2);
+/// assert!(app.history("visit-1").await.contains("again in"));
+/// assert_eq!(app.run_history("visit-1", 1).await, run.history().await);
+/// assert!(app.commits() > 3 && app.faults().commits() == app.commits());
+///
+/// // Other ways to start, and to end.
+/// assert!(app.try_start("visit-1", visit()).await.unwrap_err().is_already_exists());
+/// let tagged = app.start_with("visit-2", visit(), |start| start.tag("door", "red")).await;
+/// app.cancel("visit-2", "moved away").await?;
+/// assert!(tagged.result().await.is_err());
+/// let named = app.start_named::<u32>("visit-3", "visit", &serde_json::json!({})).await;
+/// app.terminate("visit-3", "a mistake").await?;
+/// assert!(named.result().await.is_err());
+/// assert_eq!(app.submit("ring-1", ring()).await?.result().await.unwrap(), 3);
+/// assert_eq!(app.delete_closed(ClosedFilter::default()).await?, 4);
+///
+/// // A deployment, an orderly stop, and nobody at work.
+/// app.restart_with(TestApp::builder().activity(ring)).await;
+/// app.stop_and_restart().await;
+/// app.stop().await;
+/// app.stop_working().await;
+/// app.restart().await;
+/// assert!(app.client().find("visit-1").await?.is_none());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct TestApp(Arc<Inner>);
 
@@ -480,6 +548,32 @@ impl fmt::Debug for TestApp {
 }
 
 /// An instance under test.
+///
+/// ```
+/// use resurgam::Outcome;
+/// use resurgam::prelude::*;
+/// use resurgam_testing::TestApp;
+///
+/// #[workflow]
+/// async fn echo(ctx: WorkflowContext) -> Result<String, Failure> {
+///     ctx.signal("say").await
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), resurgam::Error> {
+/// let app = TestApp::builder().workflow(echo).start().await;
+/// let run = app.start("echo-1", echo()).await;
+/// run.signal("say", &"hello").await?;
+/// assert_eq!(run.result().await.unwrap(), "hello");
+/// assert!(run.history().await.contains("SignalReceived"));
+///
+/// let silent = app.start("echo-2", echo()).await;
+/// silent.cancel("nobody speaks").await?;
+/// assert!(matches!(silent.outcome().await, Outcome::Cancelled(_)));
+/// assert_eq!(silent.id(), "echo-2");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct TestInstance<T> {
     app: TestApp,

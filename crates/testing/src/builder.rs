@@ -37,6 +37,68 @@ impl Counts {
 }
 
 /// A test app in the making.
+///
+/// ```
+/// use resurgam::prelude::*;
+/// use resurgam::{ActivityDefinition, SqliteOptions, WorkflowDefinition};
+/// use resurgam_testing::TestApp;
+/// use std::time::Duration;
+///
+/// struct Factor(u64);
+///
+/// #[activity]
+/// async fn times(ctx: ActivityContext, number: u64) -> Result<u64, Failure> {
+///     Ok(number * ctx.state::<Factor>().0)
+/// }
+///
+/// #[activity]
+/// async fn fetch(page: u64) -> Result<u64, Failure> {
+///     Err(Failure::terminal(format!("a test does not fetch page {page}")))
+/// }
+///
+/// #[workflow]
+/// async fn add_up(ctx: WorkflowContext, page: u64) -> Result<u64, Failure> {
+///     let fetched = ctx.call(fetch(page)).await?;
+///     ctx.call(times(fetched)).await
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let app = TestApp::builder()
+///     .workflow(add_up)
+///     .activity(times)
+///     .stub(fetch, |call, attempt| match attempt {
+///         1 => Err(Failure::new("try again")),
+///         _ => Ok(call.page + 1), // in place of the activity's own code
+///     })
+///     .state(Factor(10))
+///     .retry(RetryPolicy::fixed(Duration::from_secs(86_400)))
+///     .options(|options| options.slots = 1)
+///     .sqlite_options(SqliteOptions::default().foreign_keys(true))
+///     .sqlite_setup(|tx| Ok(tx.execute_batch("CREATE TABLE note (text TEXT)")?))
+///     .start()
+///     .await;
+/// let run = app.start("add-1", add_up(4)).await;
+/// assert_eq!(run.result().await.unwrap(), 50);
+///
+/// // By their types, as definitions, and by name only.
+/// let app = TestApp::builder()
+///     .run_attempts_twice() // of what is added below: what an activity does must bear it
+///     .workflow_type::<add_up>()
+///     .activity_definition(ActivityDefinition::of::<times>())
+///     .action("fetch", |arguments, _attempt| Ok(arguments["page"].clone()))
+///     .state(Factor(2))
+///     .start()
+///     .await;
+/// let run = app.start("add-1", add_up(4)).await;
+/// assert_eq!((run.result().await.unwrap(), app.attempts(times)), (8, 2));
+///
+/// // A workflow under another name, and one for all names: interpreters are such.
+/// let other = || WorkflowDefinition::of::<add_up>();
+/// let app = TestApp::builder().workflow_definition(other()).any_workflow(other()).start().await;
+/// # drop(app);
+/// # }
+/// ```
 #[derive(Debug, Default)]
 pub struct TestBuilder {
     parts: Parts,
@@ -139,7 +201,8 @@ impl TestBuilder {
         self.define(definition, <F::Built as Activity>::ALIASES)
     }
 
-    /// Runs the code of every attempt twice, as a crash at the wrong moment would.
+    /// Runs the code of every attempt twice, as a crash at the wrong moment would, for the
+    /// activities that are added after this.
     pub fn run_attempts_twice(mut self) -> Self {
         self.twice = true;
         self

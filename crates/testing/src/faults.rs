@@ -84,6 +84,29 @@ impl StoreCall {
 }
 
 /// What is to go wrong. Cloning gives another handle to the same plan.
+///
+/// ```
+/// use resurgam::prelude::*;
+/// use resurgam_testing::{Crash, StoreCall, TestApp};
+///
+/// #[workflow]
+/// async fn nap(ctx: WorkflowContext) -> Result<(), Failure> {
+///     ctx.sleep(std::time::Duration::from_secs(60)).await
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let app = TestApp::builder().workflow(nap).start().await;
+/// app.faults().crash(Crash::AfterCommit(1)); // nobody hears that the start was written
+/// app.faults().refuse(StoreCall::Commit, 3); // and before that the disk was full
+/// app.start("nap-1", nap()).await.result().await.unwrap();
+/// assert_eq!(app.faults().refusals_left(StoreCall::Commit), 0);
+///
+/// app.faults().crash(Crash::BeforeCommit(1_000));
+/// app.faults().no_crash(); // on second thoughts
+/// assert!(app.faults().commits() < 1_000);
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Faults(Arc<Plan>);
 

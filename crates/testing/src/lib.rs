@@ -67,28 +67,3 @@ pub async fn never(ctx: &ActivityContext) {
     ctx.sleep(Duration::from_secs(86_400)).await;
     std::future::pending::<()>().await;
 }
-
-/// The README's code compiles and runs. It is here because it shows the test kit too.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
-
-/// So does that of the guide to transactions.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/transactions.md")]
-struct Transactions;
-
-/// So does that of the guides.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/workflows.md")]
-struct Workflows;
-
-/// So does that of the guides.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/activities.md")]
-struct Activities;
-
-/// So does that of the guides.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/testing.md")]
-struct Testing;

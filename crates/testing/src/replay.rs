@@ -69,6 +69,17 @@ where
 
 /// [`replay`], for tests that have nothing else to do with an error than to show it.
 ///
+/// ```should_panic
+/// use resurgam::prelude::*;
+///
+/// #[workflow]
+/// async fn nap(_ctx: WorkflowContext) -> Result<(), Failure> {
+///     Ok(())
+/// }
+///
+/// resurgam_testing::assert_replays("not a history", nap);
+/// ```
+///
 /// # Panics
 /// When the code takes another way.
 #[track_caller]
@@ -83,6 +94,33 @@ where
 }
 
 /// Replays histories with several workflows, or several versions of one.
+///
+/// ```
+/// use resurgam::prelude::*;
+/// use resurgam_testing::{Replayer, TestApp};
+///
+/// #[workflow(name = "greet")]
+/// async fn greet_v1(_ctx: WorkflowContext) -> Result<String, Failure> {
+///     Ok("good day".to_string())
+/// }
+///
+/// #[workflow(name = "greet", version = 2)]
+/// async fn greet(_ctx: WorkflowContext) -> Result<String, Failure> {
+///     Ok("hello".to_string())
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let app = TestApp::builder().workflow(greet_v1).start().await;
+/// app.start("greet-1", greet_v1()).await.result().await.unwrap();
+/// let old = app.client().export_history("greet-1").await.unwrap().unwrap();
+///
+/// // It is replayed with the version that it began with.
+/// Replayer::new().workflow(greet_v1).workflow(greet).replay(&old).unwrap();
+/// let error = Replayer::new().workflow(greet).replay(&old).unwrap_err();
+/// assert!(!error.is_nondeterminism() && !error.is_panic()); // that version is not known
+/// # }
+/// ```
 #[derive(Debug, Default)]
 pub struct Replayer(Parts);
 

@@ -10,6 +10,33 @@ use resurgam_store as store;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Trouble with a request. The text says what was attempted, on which id, and what to do.
+///
+/// ```
+/// use resurgam_core::Failure;
+/// use resurgam_worker::{Error, Result};
+///
+/// /// What can be done about it.
+/// fn advice(error: &Error) -> &'static str {
+///     match error {
+///         e if e.is_already_exists() => "choose another id",
+///         e if e.is_unknown() => "look at the id",
+///         e if e.is_closed() || e.is_open() => "look at the instance",
+///         e if e.is_too_large() => "send less",
+///         e if e.is_full() || e.is_transient() => "send it again later",
+///         e if e.is_stopped() => "begin another app",
+///         e if e.failure().is_some() => "that is the workflow's answer",
+///         _ => "report it",
+///     }
+/// }
+///
+/// let nobody: Result<()> = Err(Error::no_instance("signal paid to order-42"));
+/// assert_eq!(advice(&nobody.unwrap_err()), "look at the id");
+/// assert_eq!(advice(&Error::ended("wait for order-42")), "look at the instance");
+/// assert_eq!(advice(&Error::engine_stopped("start order-42")), "begin another app");
+/// let failed = Error::failed("order-42", Failure::new("no stock"));
+/// assert_eq!(failed.to_string(), "order-42 failed: no stock");
+/// assert_eq!(advice(&failed), "that is the workflow's answer");
+/// ```
 pub struct Error {
     kind: Kind,
     attempted: String,

@@ -47,6 +47,12 @@ pub struct StartOptions {
 }
 
 /// What follows when an instance is started whose id is taken.
+///
+/// ```
+/// use resurgam_worker::IfExists;
+///
+/// assert_eq!(IfExists::default(), IfExists::Refuse);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IfExists {
     /// An error.
@@ -84,6 +90,21 @@ pub struct Started {
 }
 
 /// How an instance ended.
+///
+/// ```
+/// use resurgam_core::{Failure, Payload};
+/// use resurgam_worker::Outcome;
+///
+/// fn tell(outcome: &Outcome) -> String {
+///     match outcome {
+///         Outcome::Completed(result) => format!("done: {result}"),
+///         Outcome::Failed(failure) => format!("failed: {failure}"),
+///         Outcome::Cancelled(failure) => format!("cancelled: {failure}"),
+///     }
+/// }
+/// assert_eq!(tell(&Outcome::Completed(Payload::encode(&7).unwrap())), "done: 7");
+/// assert_eq!(tell(&Outcome::Failed(Failure::new("no stock"))), "failed: no stock");
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// Its workflow returned a value.

@@ -9,6 +9,13 @@ use resurgam_core::retry::RetryPolicy;
 use crate::retention::Retention;
 
 /// What can be set about an engine.
+///
+/// ```
+/// use resurgam_worker::Options;
+///
+/// let options = Options { slots: 10, ..Options::default() };
+/// assert_eq!(options.max_open_calls, 10_000);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Whether this process works on the store, or only asks others to.

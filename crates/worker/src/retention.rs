@@ -14,6 +14,17 @@ use crate::error::{Error, Result};
 use crate::handle::Handle;
 
 /// How long closed instances stay. For ever, unless set.
+///
+/// ```
+/// use resurgam_store::rows::Status;
+/// use resurgam_worker::Retention;
+/// use std::time::Duration;
+///
+/// let month = Duration::from_secs(30 * 86_400);
+/// let retention = Retention { failed: None, ..Retention::all(month) }; // failures stay for ever
+/// assert_eq!(retention.of(Status::Completed), Some(month));
+/// assert_eq!(retention.of(Status::Failed), None);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
     /// Those that completed.
@@ -47,6 +58,20 @@ impl Retention {
 }
 
 /// Which closed instances to delete.
+///
+/// ```
+/// use resurgam_store::rows::Status;
+/// use resurgam_worker::ClosedFilter;
+/// use std::time::Duration;
+///
+/// // What completed a week ago. `..` leaves the rest open.
+/// let old = ClosedFilter {
+///     status: vec![Status::Completed],
+///     older_than: Some(Duration::from_secs(7 * 86_400)),
+///     ..ClosedFilter::default()
+/// };
+/// assert_eq!(old.workflow, None);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClosedFilter {
     /// Only these statuses; empty for every way to close.

@@ -8,4 +8,5 @@ mod check;
 mod convert;
 mod eval;
 mod explain;
+mod pictures;
 mod run;

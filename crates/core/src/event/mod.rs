@@ -169,6 +169,13 @@ pub enum EventKind {
 }
 
 /// Whether everything that a run had done was undone.
+///
+/// ```
+/// use resurgam_core::event::Compensation;
+///
+/// assert_eq!(Compensation::Incomplete.name(), "incomplete");
+/// assert_eq!(Compensation::named("complete"), Some(Compensation::Complete));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Compensation {
@@ -229,6 +236,12 @@ pub struct ChildStarted {
 }
 
 /// What becomes of a child when the run that started it is over.
+///
+/// ```
+/// use resurgam_core::event::ParentClose;
+///
+/// assert_eq!(ParentClose::default(), ParentClose::Cancel);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ParentClose {

@@ -158,15 +158,20 @@ impl RetryPolicy {
     /// Sets the rules, in place of earlier ones.
     ///
     /// ```
-    /// use resurgam_core::retry::{Match, RetryPolicy, Rule};
+    /// use resurgam_core::Kind;
+    /// use resurgam_core::retry::{Backoff, Jitter, Match, RetryPolicy, Rule};
     /// use std::time::Duration;
     ///
+    /// const MINUTE: Duration = Duration::from_secs(60);
     /// const RULES: &[Rule] = &[
-    ///     Rule::retry(Match::codes(&["429"])).max_attempts(20),
+    ///     Rule::retry(Match::codes(&["429"])).max_attempts(20).max_delay(MINUTE),
+    ///     Rule::retry(Match::message("(?i)lock")).backoff(Backoff::None).jitter(Jitter::None),
     ///     Rule::fail(Match::types(&["InvalidRequest"])),
+    ///     Rule::fail(Match::kinds(&[Kind::Panic])),
     /// ];
     /// const POLICY: RetryPolicy = RetryPolicy::exponential(Duration::from_secs(1)).rules(RULES);
     /// assert!(POLICY.check().is_ok());
+    /// assert!(Match::ALL.is_catch_all()); // behind such a rule no other may stand
     /// ```
     pub const fn rules(mut self, rules: &'static [Rule]) -> Self {
         replace(&mut self.rules, Cow::Borrowed(rules));

@@ -17,6 +17,15 @@ use crate::config::{Problem, Problems};
 use crate::duration::{LONGEST, Text};
 
 /// A policy that was found to make sense, ready to decide.
+///
+/// ```
+/// use resurgam_core::retry::{CheckedPolicy, RetryPolicy};
+/// use std::time::Duration;
+///
+/// let policy = RetryPolicy::fixed(Duration::from_secs(1));
+/// let checked: CheckedPolicy = policy.check().unwrap();
+/// assert_eq!(checked.into_inner(), policy);
+/// ```
 #[derive(Clone, Debug)]
 pub struct CheckedPolicy {
     policy: RetryPolicy,

@@ -14,6 +14,33 @@ use crate::duration::Human;
 use crate::{Failure, Kind, Timestamp};
 
 /// What a decision needs to know about the call so far.
+///
+/// ```
+/// use resurgam_core::retry::{
+///     Counters, Decision, Matched, Reason, RetryPolicy, RetryWhy, State, StopWhy, decide,
+/// };
+/// use resurgam_core::{Failure, Timestamp};
+/// use std::time::Duration;
+///
+/// let policy = RetryPolicy::fixed(Duration::from_secs(1)).max_attempts(2).check().unwrap();
+/// let (now, failure) = (Timestamp::EPOCH, Failure::new("down"));
+///
+/// // The middle of what the delay is drawn from.
+/// let first = decide(&policy, &State::after(1, now), &failure, now, 0.5);
+/// let Decision::Retry { delay, why } = first else { panic!("it may be tried again") };
+/// let why: RetryWhy = why;
+/// assert_eq!((delay, why.failures), (Duration::from_secs(1), 1));
+///
+/// let second = decide(&policy, &State::after(2, now), &failure, now, 0.5);
+/// let Decision::Stop { why } = second else { panic!("two attempts are enough") };
+/// assert_eq!((why.reason, why.reason.name()), (Reason::MaxAttempts, "max_attempts"));
+/// assert_eq!(StopWhy::new(Reason::Cancelled, 1).failures, 1);
+/// assert_eq!(Matched::Rule(2).index(), Some(2));
+///
+/// // Lost attempts are counted apart.
+/// let counters = Counters { failures: 2, lost: 1, ..Counters::default() };
+/// assert_eq!(counters.ended(), 3);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
     /// Failed attempts, the latest included.

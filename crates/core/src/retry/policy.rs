@@ -30,6 +30,59 @@ pub const CEILING: Duration = Duration::from_secs(365 * 86_400);
 /// assert_eq!(policy.max_attempts.to_string(), "8");
 /// # Ok::<(), serde_json::Error>(())
 /// ```
+///
+/// Everything that can be said, in a `const`:
+///
+/// ```
+/// use resurgam_core::Kind;
+/// use resurgam_core::retry::{
+///     Backoff, CapOrder, ClockFrom, DeadlineRule, Exhausted, Idempotency, Jitter, LostWorker,
+///     Match, RetryPolicy, Rule, ServerDelay, ServerDelayMode, Timeouts, Verdict,
+/// };
+/// use std::time::Duration;
+///
+/// const SECOND: Duration = Duration::from_secs(1);
+/// const MINUTE: Duration = Duration::from_secs(60);
+///
+/// const RULES: &[Rule] = &[
+///     Rule::retry(Match::codes(&["429", "503"])).max_attempts(20).max_delay(MINUTE),
+///     Rule::retry(Match::message("(?i)connect")).backoff(Backoff::None).jitter(Jitter::None),
+///     Rule::fail(Match::types(&["InvalidRequest"])),
+///     Rule::fail(Match::kinds(&[Kind::Panic])),
+/// ];
+///
+/// const PAYMENT: RetryPolicy = RetryPolicy::with_backoff(Backoff::exponential(SECOND))
+///     .multiplier(1.5)
+///     .max_attempts(8)
+///     .max_delay(MINUTE)
+///     .jitter(Jitter::Full)
+///     .cap(CapOrder::Truncate)
+///     .max_elapsed(Duration::from_secs(3_600))
+///     .deadline(DeadlineRule::LookAhead)
+///     .clock_from(ClockFrom::FirstScheduled)
+///     .timeouts(Timeouts {
+///         attempt: Some(MINUTE),
+///         heartbeat: Some(SECOND),
+///         queue: None,
+///         total: None,
+///     })
+///     .never_for(&["CardDeclined"])
+///     .rules(RULES)
+///     .otherwise(Verdict::Retry)
+///     .lost_worker(LostWorker { max: 3, initial: SECOND, max_delay: MINUTE })
+///     .server_delay(ServerDelay { mode: ServerDelayMode::Exact, max: MINUTE, jitter: 0.1 })
+///     .idempotency(Idempotency::Keyed)
+///     .on_exhausted(Exhausted::Fail);
+/// assert!(PAYMENT.check().is_ok());
+/// assert!(Match::ALL.is_catch_all());
+///
+/// // Shorter beginnings.
+/// assert_eq!(RetryPolicy::once().max_attempts.to_string(), "1");
+/// assert_eq!(RetryPolicy::fixed(MINUTE).unlimited().max_attempts.to_string(), "unlimited");
+/// let growing = RetryPolicy::linear(SECOND);
+/// let sums = growing.backoff(Backoff::Fibonacci { initial: SECOND });
+/// assert!(sums.check().is_ok());
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RetryPolicy {
     /// Bound on attempts, the first included.
@@ -83,6 +136,16 @@ pub struct RetryPolicy {
 }
 
 /// Bound on attempts, the first included.
+///
+/// ```
+/// use resurgam_core::retry::Limit;
+///
+/// let three = Limit::try_from(3)?;
+/// assert!(three.allows(2)); // after two failures there is a third attempt
+/// assert!(!three.allows(3));
+/// assert!(Limit::Unlimited.allows(u32::MAX));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// At most this many.

@@ -197,6 +197,26 @@ impl Schedule {
 }
 
 /// A schedule that was found to make sense, ready to decide.
+///
+/// ```
+/// use resurgam_core::Timestamp;
+/// use resurgam_core::schedule::{CheckedSchedule, Rule, Schedule};
+/// use std::time::Duration;
+///
+/// let (minute, third) = (Timestamp::from_millis(60_000), Timestamp::from_millis(180_000));
+/// let schedule = Schedule::new("poll", Rule::every(Duration::from_secs(60)))
+///     .not_before(minute)
+///     .not_after(third)
+///     .paused(true);
+/// let poll: CheckedSchedule = schedule.check()?;
+/// let late = Timestamp::from_millis(1_000_000);
+/// assert_eq!(poll.next(Timestamp::EPOCH), Some(minute));
+/// assert_eq!(poll.firings(Timestamp::EPOCH, late).count(), 3);
+/// assert_eq!((poll.count(minute, late), poll.last(minute, late)), (2, Some(third)));
+/// assert_eq!(poll.backfill(Timestamp::EPOCH, third)?.len(), 4); // the bounds do not hold here
+/// assert_eq!(poll.into_inner(), schedule);
+/// # Ok::<(), resurgam_core::config::Problems>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct CheckedSchedule {
     schedule: Schedule,

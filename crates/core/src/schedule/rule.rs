@@ -79,6 +79,16 @@ impl Rule {
     }
 
     /// A time at which an interval fires. The others lie whole intervals before and after it.
+    ///
+    /// ```
+    /// use resurgam_core::Timestamp;
+    /// use resurgam_core::schedule::Rule;
+    /// use std::time::Duration;
+    ///
+    /// let quarter_past = Timestamp::from_millis(15 * 60_000);
+    /// let hourly = Rule::every(Duration::from_secs(3_600)).anchored_at(quarter_past);
+    /// assert_eq!(hourly.check().unwrap().next(Timestamp::EPOCH), Some(quarter_past));
+    /// ```
     pub const fn anchored_at(mut self, time: Timestamp) -> Self {
         self.anchor = Some(time);
         self
@@ -154,6 +164,20 @@ pub(super) fn outside_the_calendar(path: &str, time: Timestamp) -> Option<Proble
 }
 
 /// A rule that was found to make sense, ready to answer.
+///
+/// ```
+/// use resurgam_core::Timestamp;
+/// use resurgam_core::schedule::{CheckedRule, Rule, When};
+/// use std::time::Duration;
+///
+/// let every = Rule::every(Duration::from_secs(60));
+/// assert_eq!(every.when, When::Every(Duration::from_secs(60)));
+/// let every: CheckedRule = every.check()?;
+/// let (begin, end) = (Timestamp::EPOCH, Timestamp::from_millis(150_000));
+/// let second = Timestamp::from_millis(120_000);
+/// assert_eq!((every.count(begin, end), every.last(begin, end)), (2, Some(second)));
+/// # Ok::<(), resurgam_core::config::Problems>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct CheckedRule(Kind);
 

@@ -15,6 +15,46 @@ use serde::de::DeserializeOwned;
 use crate::Activity;
 
 /// An activity call that has not been made yet. Awaiting it makes it.
+///
+/// ```
+/// use resurgam::prelude::*;
+/// use resurgam_testing::TestApp;
+/// use std::time::Duration;
+///
+/// #[activity]
+/// async fn reserve(item: String) -> Result<u64, Failure> {
+///     Ok(item.len() as u64)
+/// }
+///
+/// #[activity]
+/// async fn release(hold: u64) -> Result<(), Failure> {
+///     println!("hold {hold} is released");
+///     Ok(())
+/// }
+///
+/// #[workflow]
+/// async fn order(ctx: WorkflowContext, item: String) -> Result<u64, Failure> {
+///     let second = Duration::from_secs(1);
+///     ctx.call(reserve(item)) // nothing has happened yet
+///         .retry(RetryPolicy::exponential(second).max_attempts(3))
+///         .queue("warehouse")
+///         .timeout(10 * second) // of an attempt
+///         .heartbeat_timeout(5 * second)
+///         .queue_timeout(600 * second) // of the wait for a worker
+///         .total_timeout(3_600 * second) // of all of it
+///         .compensate_with(|hold| release(*hold)) // should this run fail later
+///         .compensation_retry(RetryPolicy::fixed(second).unlimited())
+///         .await?; // it is called here
+///     Err(Failure::terminal("the customer changed their mind"))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let app = TestApp::builder().workflow(order).activity(reserve).activity(release).start().await;
+/// app.start("order-1", order("lamp".into())).await.result().await.unwrap_err();
+/// assert_eq!(app.attempts(release), 1);
+/// # }
+/// ```
 #[must_use = "an activity is called when the call is awaited"]
 #[derive(Debug)]
 pub struct Call<A> {
@@ -70,10 +110,6 @@ impl<A: Activity> Call<A> {
 
     /// What undoes this call, made from what the call returned. It is recorded when the call
     /// completes; a run that fails, or is cancelled, makes all recorded calls, the last one first.
-    ///
-    /// ```ignore
-    /// ctx.call(reserve(item)).compensate_with(|hold| release(hold.id.clone())).await?;
-    /// ```
     pub fn compensate_with<C: Activity>(
         mut self,
         undo: impl FnOnce(&A::Output) -> C + Send + 'static,

@@ -16,6 +16,38 @@ use serde::de::DeserializeOwned;
 use crate::Workflow;
 
 /// A child that has not been started yet. Awaiting it starts it and waits for its outcome.
+///
+/// ```
+/// use resurgam::ParentClose;
+/// use resurgam::prelude::*;
+/// use resurgam_testing::TestApp;
+/// use std::time::Duration;
+///
+/// const TOMORROW: RetryPolicy = RetryPolicy::fixed(Duration::from_secs(86_400)).max_attempts(3);
+///
+/// #[workflow]
+/// async fn deliver(_ctx: WorkflowContext, parcel: String) -> Result<String, Failure> {
+///     Ok(format!("{parcel} is delivered"))
+/// }
+///
+/// #[workflow]
+/// async fn round(ctx: WorkflowContext) -> Result<String, Failure> {
+///     ctx.child(deliver("books".into()))
+///         .id("delivery-books")
+///         .retry(&TOMORROW)
+///         .run_timeout(Duration::from_secs(3_600))
+///         .total_timeout(Duration::from_secs(4 * 86_400))
+///         .parent_close(ParentClose::Abandon) // should this run end first
+///         .await
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let app = TestApp::builder().workflow(round).workflow(deliver).start().await;
+/// let run = app.start("round-1", round()).await;
+/// assert_eq!(run.result().await.unwrap(), "books is delivered");
+/// # }
+/// ```
 #[must_use = "a child is started when this is awaited"]
 #[derive(Debug)]
 pub struct Child<W> {

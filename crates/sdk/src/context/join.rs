@@ -12,14 +12,36 @@ use std::task::{Context, Poll, Wake, Waker};
 
 /// Futures of which only the woken ones are polled. More can be added while others are waited for.
 ///
-/// ```ignore
-/// let mut open = Crowd::new();
-/// open.push(ctx.call(fetch(first)).into_future());
-/// while let Some((_place, page)) = open.next().await {
-///     for link in page?.links {
-///         open.push(ctx.call(fetch(link)).into_future());
-///     }
+/// ```
+/// use resurgam::prelude::*;
+/// use resurgam_sdk::Crowd;
+/// use resurgam_testing::TestApp;
+/// use std::future::IntoFuture;
+///
+/// /// The pages that a page leads to.
+/// #[activity]
+/// async fn links(page: u64) -> Result<Vec<u64>, Failure> {
+///     Ok(if page < 4 { vec![page * 2, page * 2 + 1] } else { Vec::new() })
 /// }
+///
+/// #[workflow]
+/// async fn crawl(ctx: WorkflowContext) -> Result<usize, Failure> {
+///     let mut open = Crowd::new();
+///     let mut seen = open.push(ctx.call(links(1)).into_future()) + 1;
+///     while let Some((_place, found)) = open.next().await {
+///         for page in found? {
+///             seen = open.push(ctx.call(links(page)).into_future()) + 1;
+///         }
+///     }
+///     assert_eq!(open.open(), 0);
+///     Ok(seen)
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let app = TestApp::builder().workflow(crawl).activity(links).start().await;
+/// assert_eq!(app.start("crawl-1", crawl()).await.result().await.unwrap(), 7);
+/// # }
 /// ```
 pub struct Crowd<F> {
     futures: Vec<Option<Pin<Box<F>>>>,

@@ -23,6 +23,73 @@ pub use signal::SignalFuture;
 pub use sleep::{Elapsed, Sleep, Timeout};
 
 /// What a workflow waits through. Cloning gives another handle to the same run.
+///
+/// ```
+/// use resurgam::prelude::*;
+/// use resurgam_testing::TestApp;
+/// use std::time::Duration;
+///
+/// #[activity]
+/// async fn quote(shop: String) -> Result<u64, Failure> {
+///     Ok(shop.len() as u64)
+/// }
+///
+/// #[workflow]
+/// async fn deliver(_ctx: WorkflowContext, cents: u64) -> Result<u64, Failure> {
+///     Ok(cents)
+/// }
+///
+/// #[workflow]
+/// async fn audit(_ctx: WorkflowContext) -> Result<(), Failure> {
+///     Ok(())
+/// }
+///
+/// #[workflow]
+/// async fn buy(ctx: WorkflowContext, rounds: u32) -> Result<u64, Failure> {
+///     let begun = ctx.now(); // the same when the code runs again, as these two are
+///     assert!(ctx.random() < 1.0 && ctx.uuid().len() == 36);
+///     ctx.set_status("asks");
+///     ctx.set("rounds", &rounds);
+///     assert_eq!(ctx.get::<u32>("rounds"), Some(rounds));
+///
+///     let shops = ["corner".to_string(), "station".to_string()];
+///     let calls = shops.iter().map(|shop| ctx.call(quote(shop.clone())));
+///     let all = ctx.join_all(calls).await?; // all of them
+///     let calls = shops.map(|shop| ctx.call(quote(shop)));
+///     let (_place, first) = ctx.race(calls).await; // the first
+///     let one = ctx.timeout(Duration::from_secs(60), ctx.call(quote("mall".into()))).await;
+///     assert!(first.is_ok() && one.is_ok() && ctx.now() >= begun);
+///
+///     if ctx.version("longer-pause", 2) >= 2 {
+///         ctx.sleep(Duration::from_secs(86_400)).await?;
+///     }
+///     if rounds > 1 {
+///         return ctx.continue_as_new(buy(rounds - 1)); // the next run, with an empty history
+///     }
+///     ctx.start_detached("audit-1", audit()); // and think no more of it
+///     let answer = ctx.signal::<bool>("agree").await; // an Err when the run is cancelled
+///     if ctx.cancelled().is_some() {
+///         ctx.shielded().call(quote("clean up".into())).await?;
+///     }
+///     answer?;
+///     ctx.child(deliver(all.iter().sum())).await
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), resurgam::Error> {
+/// let app = TestApp::builder()
+///     .workflow(buy)
+///     .workflow(deliver)
+///     .workflow(audit)
+///     .activity(quote)
+///     .start()
+///     .await;
+/// let run = app.start("buy-1", buy(2)).await;
+/// app.signal("buy-1", "agree", &true).await?;
+/// assert_eq!(run.result().await.unwrap(), 13); // two days later, at once
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct WorkflowContext {
     machine: SharedMachine,
@@ -37,32 +104,18 @@ impl WorkflowContext {
 
     /// The same run, but what is awaited through this goes on although the run was cancelled: for
     /// cleaning up.
-    ///
-    /// ```ignore
-    /// if ctx.call(work()).await.is_err() {
-    ///     ctx.shielded().call(clean_up()).await?;
-    /// }
-    /// ```
     pub fn shielded(&self) -> Self {
         WorkflowContext { machine: self.machine.clone(), shielded: true }
     }
 
     /// Calls an activity. Nothing happens until the call is awaited; dropping it before it is
     /// done cancels it.
-    ///
-    /// ```ignore
-    /// let receipt = ctx.call(charge(order_id, 4200)).retry(PAYMENT).queue("payments").await?;
-    /// ```
     pub fn call<A: Activity>(&self, activity: A) -> Call<A> {
         Call::new(self.machine.clone(), &activity, self.shielded)
     }
 
     /// Starts another workflow and waits for its outcome. Nothing happens until it is awaited;
     /// dropping it before it is done cancels the child.
-    ///
-    /// ```ignore
-    /// let tracking = ctx.child(deliver(parcel)).id("delivery-7").retry(&PATIENT).await?;
-    /// ```
     pub fn child<W: Workflow>(&self, workflow: W) -> Child<W> {
         Child::new(self.machine.clone(), &workflow, self.shielded)
     }
@@ -79,10 +132,6 @@ impl WorkflowContext {
     /// what this returns. Unread signals, the instance's data, its tags and its retry policy go
     /// over to the next run; open calls are cancelled.
     ///
-    /// ```ignore
-    /// return ctx.continue_as_new(poll_inbox(cursor + 1));
-    /// ```
-    ///
     /// # Panics
     /// When the argument has no JSON form; the run is then blocked until the code is mended.
     pub fn continue_as_new<W: Workflow, T>(&self, workflow: W) -> Result<T, Failure> {
@@ -95,12 +144,6 @@ impl WorkflowContext {
 
     /// Which version of a change this run has. A run that came by here before the change was made
     /// has version 1; every other one has the newest, and stays with it.
-    ///
-    /// ```ignore
-    /// if ctx.version("check-stock-first", 2) >= 2 {
-    ///     ctx.call(check_stock(&order)).await?;
-    /// }
-    /// ```
     pub fn version(&self, change: &str, newest: u32) -> u32 {
         self.machine.lock().version(change, newest)
     }

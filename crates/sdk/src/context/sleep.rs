@@ -62,6 +62,13 @@ impl Drop for Sleep {
 }
 
 /// Something took longer than it was given.
+///
+/// ```
+/// use resurgam_sdk::Elapsed;
+/// use std::time::Duration;
+///
+/// assert_eq!(Elapsed(Duration::from_secs(90)).to_string(), "not done within 1m 30s");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed(pub Duration);
 

@@ -1,0 +1,58 @@
+//! The guides, in the order in which to read them. They are the files of the folder `docs`; their
+//! code is compiled, and most of it run, with the tests of this crate.
+#![doc = ""]
+#![doc = include_str!("links.md")]
+#![doc = ""]
+#![doc = include_str!("../docs/README.md")]
+
+// A link from one guide to another has a label that is the file it leads to, such as
+// `[retries][retries.md]`. The file defines the label at its end, for whoever reads the file.
+// `links.md` defines it for these pages, and comes first because the first definition holds. So
+// the line that a failing example is reported at counts from the top of `links.md`.
+
+macro_rules! guides {
+    ($($(#[$when:meta])* $name:ident $file:literal;)*) => {$(
+        $(#[$when])*
+        #[doc = include_str!("links.md")]
+        #[doc = ""]
+        #[doc = include_str!(concat!("../docs/", $file))]
+        pub mod $name {}
+    )*};
+}
+
+guides! {
+    getting_started "getting-started.md";
+    // With its pictures, which have no other place here.
+    #[doc = include_str!("../docs/pictures/inline.md")]
+    retries "retries.md";
+    failures "failures.md";
+    activities "activities.md";
+    workflows "workflows.md";
+    testing "testing.md";
+    storage "storage.md";
+    sharing "sharing.md";
+    // Read by everybody, compiled only where it can be.
+    #[cfg(any(feature = "postgres", not(doctest)))]
+    postgres "postgres.md";
+    scaling "scaling.md";
+    transactions "transactions.md";
+    schedules "schedules.md";
+    inbox "inbox.md";
+    operations "operations.md";
+    command_line "command-line.md";
+    ir "ir.md";
+    graph "graph.md";
+    performance "performance.md";
+    comparison "comparison.md";
+}
+
+/// For people who come from another system: their code and ours, side by side.
+pub mod coming_from {
+    guides! {
+        edda "coming-from/edda.md";
+        duroxide "coming-from/duroxide.md";
+        rappel "coming-from/rappel.md";
+        cadence "coming-from/cadence.md";
+        exosphere "coming-from/exosphere.md";
+    }
+}
