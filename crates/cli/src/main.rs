@@ -123,21 +123,21 @@ mod tests {
         if found.is_empty() { vec![(way.to_string(), command.clone())] } else { found }
     }
 
-    /// The words of the command line in an example, up to what is only for the shell or the reader.
-    fn words(example: &str) -> Vec<String> {
-        let start = example.find("resurgam ").unwrap();
-        let line = example[start..].split("   ").next().unwrap();
+    /// The words of the command line in a line of examples, up to what is only for the shell or the
+    /// reader.
+    fn words(example: &str) -> Option<Vec<String>> {
+        let line = example[example.find("resurgam ")?..].split("   ").next()?;
         let (mut words, mut quoted) = (vec![String::new()], false);
         for c in line.chars() {
             match c {
                 '\'' => quoted = !quoted,
                 ' ' if !quoted => words.push(String::new()),
                 '|' | '>' | ')' if !quoted => break,
-                c => words.last_mut().unwrap().push(c),
+                c => words.last_mut()?.push(c),
             }
         }
         words.retain(|word| !word.is_empty());
-        words
+        Some(words)
     }
 
     #[test]
@@ -161,9 +161,9 @@ mod tests {
             let examples = text.split("Examples:\n").nth(1).unwrap_or_else(|| panic!("{way}"));
             let examples = examples.split("\n\n").next().unwrap();
             assert!(examples.contains(&way), "{way}: {examples}");
-            for example in examples.lines().filter(|line| line.contains("resurgam ")) {
-                let parsed = Cli::try_parse_from(words(example));
-                assert!(parsed.is_ok(), "{example}: {}", parsed.unwrap_err());
+            for words in examples.lines().filter_map(words) {
+                let parsed = Cli::try_parse_from(&words).map_err(|error| error.to_string());
+                assert!(parsed.is_ok(), "{words:?}: {parsed:?}");
             }
         }
     }
