@@ -1,5 +1,5 @@
-//! The pages of error codes: there is one for each, all in one form, and their examples do what they
-//! say.
+//! The pages of error codes: there is one for each, all in one form, and their examples do what
+//! they say.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
