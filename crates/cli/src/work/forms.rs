@@ -208,7 +208,7 @@ pub(super) async fn listing(client: &Client, id: &str) -> Result<Form, Trouble> 
     let ledger = client.attempts(id).await?;
     let attempts: Vec<Attempt> = ledger.iter().map(of_ledger).collect();
     let listing = resurgam_graph::listing(&events, &attempts)
-        .map_err(|what| Trouble::Failed(format!("list the states of {id}: {what}")))?;
+        .map_err(|what| Trouble::failed(format!("list the states of {id}: {what}")))?;
     Ok(Form::default().with("run_status", listing.run_status).with("states", listing.states))
 }
 

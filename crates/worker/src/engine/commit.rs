@@ -18,7 +18,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use resurgam_core::{CallKey, Timestamp, Uid};
+use resurgam_core::{CallKey, Code, Timestamp, Uid};
 use resurgam_store::{InboxRow, ScheduleRecord, Step, StepResult, Store, TaskWrite};
 use tracing::Instrument;
 
@@ -361,7 +361,9 @@ impl Engine {
             tracing::error!(instance = %uid, "a step was refused, the run is blocked: {text}");
             match noted {
                 true => self.try_blocked_later(uid),
-                false => self.stay_blocked(uid, &text, Vec::new()),
+                false => {
+                    self.stay_blocked(uid, &format!("{} {text}", Code::D5), Vec::new());
+                }
             }
         }
     }
