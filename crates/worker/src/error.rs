@@ -36,6 +36,11 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// let failed = Error::failed("order-42", Failure::new("no stock"));
 /// assert_eq!(failed.to_string(), "order-42 failed: no stock");
 /// assert_eq!(advice(&failed), "that is the workflow's answer");
+///
+/// // For whoever reads it at night: `resurgam explain E2` has a page.
+/// assert_eq!(Error::no_instance("show order-42").code().name(), "E2");
+/// let twice = Error::mistake("two activities are named charge");
+/// assert_eq!(twice.to_string(), "two activities are named charge");
 /// ```
 pub struct Error {
     kind: Kind,
