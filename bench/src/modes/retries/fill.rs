@@ -61,7 +61,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     let soon = pending - 1 - due..pending - 1;
     let far = |number: u64| now + 3_600_000 + number.cast_signed() * 1_000;
     write(&*shared, &template, 1..soon.start, far).await?;
-    analyse(&place).await?;
+    settle(&place).await?;
     let first = micros() / 1_000 + LEAD;
     let near = |number: u64| first + ((number - soon.start) * 1_000 / rate).cast_signed();
     write(&*shared, &template, soon.clone(), near).await?;
@@ -91,12 +91,16 @@ async fn write(
     Ok(())
 }
 
-/// A database that came to this size in its own time knows what is in its tables.
-async fn analyse(place: &Place) -> Result<()> {
-    match &place.location {
-        Location::Sqlite(_) => Ok(()),
-        Location::Postgres(url) => server::run(url, "ANALYZE").await,
+/// A database that came to this size in its own time knows what is in its tables, and has written
+/// them out. Not everybody may ask for that; then the server does it during the measurement.
+async fn settle(place: &Place) -> Result<()> {
+    if let Location::Postgres(url) = &place.location {
+        server::run(url, "VACUUM ANALYZE").await?;
+        if let Err(error) = server::run(url, "CHECKPOINT").await {
+            eprintln!("the rows are not written out before the measurement: {error}");
+        }
     }
+    Ok(())
 }
 
 impl Template {
