@@ -18,8 +18,8 @@ fn block(page: &str, mark: &str) -> String {
 /// A text with `_` in place of all times, and of what is left out.
 fn without_times(text: &str) -> String {
     let is_time = |word: &str| {
-        let digits = word.trim_start_matches('+').trim_end_matches("ms");
-        word.ends_with("ms") && digits.parse::<u64>().is_ok()
+        let digits = word.trim_start_matches('+').trim_end_matches('s').trim_end_matches('m');
+        word.ends_with('s') && digits.parse::<f64>().is_ok()
     };
     let words = |line: &str| {
         let words = line.split(' ').map(|word| if is_time(word) { "_" } else { word });
