@@ -2,7 +2,7 @@
 //!
 //! The way of a step, and where it is written:
 //!
-//! 1. A request starts or wakes a run (`request.rs`), or an attempt ends (`call.rs`): news.
+//! 1. A request starts or wakes a run (`request.rs`), or an attempt ends (`ended.rs`): news.
 //! 2. The run takes a turn for each piece of news (`run.rs`); what the turns ask for becomes one
 //!    [`Step`](resurgam_store::Step), with effects that must wait until it is durable
 //!    (`record.rs`).
@@ -29,6 +29,7 @@ mod call;
 mod commit;
 mod deadline;
 mod due;
+mod ended;
 mod inbox;
 mod later;
 mod load;
