@@ -13,8 +13,8 @@ use resurgam_store::rows::{Claim, Heartbeat, Progress, TaskRow};
 use resurgam_store::{Step, TaskWrite};
 
 use super::Engine;
-use super::commit::Effect;
 use super::deadline::{deadline, total_end};
+use super::effect::Effect;
 use super::ended::Ended;
 use super::report::end_report;
 use super::run::{Draft, HotRun};

@@ -23,8 +23,8 @@ use resurgam_store::{Step, TaskWrite};
 
 use super::Engine;
 use super::call::{HotCall, has_token, millis, started_at};
-use super::commit::Effect;
 use super::deadline::total_failure;
+use super::effect::Effect;
 use super::report::end_report;
 use super::run::{News, Origin};
 use crate::attempt::Running;

@@ -27,7 +27,7 @@ use resurgam_store::rows::{Heartbeat, Message as StoredMessage, MessageRow, Task
 use resurgam_store::{MessageWrite, Report, Reported, Result, Step, Store, TaskWrite};
 
 use super::call::{HotCall, has_token};
-use super::commit::Effect;
+use super::effect::Effect;
 use super::ended::{Ended, fitting, was_interrupted};
 use super::own::Hearing;
 use super::{Engine, Message};
