@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use resurgam::{App, AppBuilder, Client};
+use resurgam_core::Code;
 
 use crate::trouble::{Mistake, Trouble};
 
@@ -50,9 +51,7 @@ impl DbArgs {
 
 impl Database {
     fn parse(text: &str) -> Result<Self, Trouble> {
-        let refused = |message: &str, hint: String| {
-            Err(Trouble::Refused(vec![Mistake::new(message).hint(hint)]))
-        };
+        let refused = |message: &str, hint: String| Err(Mistake::new(message).hint(hint).into());
         match text.split_once(':') {
             Some(("sqlite", "")) => refused("--db: sqlite: names no file", forms()),
             Some(("sqlite", file)) => Ok(Database::Sqlite(PathBuf::from(file))),
@@ -79,7 +78,7 @@ impl Database {
             Database::Sqlite(file) if !file.exists() => {
                 let message = format!("there is no database {}", file.display());
                 let hint = "`resurgam run`, `start` and `worker` make one; --db names another";
-                return Err(Trouble::Refused(vec![Mistake::new(message).hint(hint)]));
+                return Err(Mistake::new(message).code(Code::C4).hint(hint).into());
             }
             Database::Sqlite(file) => Client::sqlite(file).await?,
             Database::Postgres(url) => Client::postgres(url).await?,
@@ -158,9 +157,9 @@ mod tests {
         let forms = "write sqlite:FILE or postgres://USER@HOST/NAME";
         assert_eq!(
             refusal("a.db"),
-            "error: --db: the kind of database is missing; write sqlite:a.db\n"
+            "error: C1 --db: the kind of database is missing; write sqlite:a.db\n"
         );
-        assert_eq!(refusal("sqlite:"), format!("error: --db: sqlite: names no file; {forms}\n"));
+        assert_eq!(refusal("sqlite:"), format!("error: C1 --db: sqlite: names no file; {forms}\n"));
         let mysql = refusal("mysql://ada:hunter2@host/x");
         assert!(mysql.contains("mysql: is no kind") && !mysql.contains("hunter2"), "{mysql}");
     }

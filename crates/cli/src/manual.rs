@@ -6,22 +6,21 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use clap_complete::Shell;
 
-use crate::exit;
+use crate::help;
 use crate::output::Output;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Print completions for a shell
     ///
-    /// Where they go is for the shell to say; bash looks for a file `resurgam` in
-    /// ~/.local/share/bash-completion/completions.
-    #[command(after_help = exit::HELP)]
+    /// Where they go is for the shell to say; the examples are the usual places.
+    #[command(after_help = help::COMPLETIONS)]
     Completions {
         /// The shell
         shell: Shell,
     },
     /// Print the manual page, or write all of them into a folder
-    #[command(after_help = exit::HELP)]
+    #[command(after_help = help::MAN)]
     Man {
         /// Write a page for each command into this folder
         #[arg(long, value_name = "DIR")]

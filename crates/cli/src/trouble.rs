@@ -6,6 +6,7 @@
 use std::io;
 use std::ops::Range;
 
+use resurgam_core::Code;
 use serde::Serialize;
 
 use crate::exit::Exit;
@@ -20,11 +21,11 @@ pub(crate) enum Trouble {
     /// Somebody has to change the input: exit code 2.
     Refused(Vec<Mistake>),
     /// Something else went wrong: exit code 1.
-    Failed(String),
+    Failed(Box<Mistake>),
 }
 
 /// One thing that is wrong with the input. Without a place, it is about the command line.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Serialize)]
 pub(crate) struct Mistake {
     pub(crate) file: Option<String>,
     pub(crate) line: Option<usize>,
@@ -33,6 +34,7 @@ pub(crate) struct Mistake {
     pub(crate) source: Option<String>,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
+    pub(crate) code: Code,
     /// The way to the value, in a graph.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) path: Option<String>,
@@ -43,7 +45,23 @@ pub(crate) struct Mistake {
 
 impl Mistake {
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Mistake { message: message.into(), ..Mistake::default() }
+        Mistake {
+            file: None,
+            line: None,
+            column: None,
+            source: None,
+            message: message.into(),
+            hint: None,
+            code: Code::C1,
+            path: None,
+            text: None,
+        }
+    }
+
+    /// The same under a code that says more.
+    pub(crate) fn code(mut self, code: Code) -> Self {
+        self.code = code;
+        self
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -68,7 +86,7 @@ impl Mistake {
             Some(hint) => format!("{}; {hint}", self.message),
             None => self.message.clone(),
         };
-        let complaint = Complaint::new(&file, message).within(lines, span);
+        let complaint = Complaint::new(self.code, &file, message).within(lines, span);
         (self.line, self.column) = (complaint.spot.line, complaint.spot.column);
         self.source = Some(lines.source(span.start));
         self.text = Some(complaint.to_text());
@@ -82,8 +100,9 @@ impl Mistake {
         let file = self.file.as_ref().map(|file| format!("{}: ", printable(file)));
         let hint = self.hint.as_ref().map(|hint| format!("; {}", printable(hint)));
         format!(
-            "{0}error:{0:#} {1}{2}{3}\n",
+            "{0}error:{0:#} {1} {2}{3}{4}\n",
             style::ERROR,
+            self.code,
             file.unwrap_or_default(),
             printable(&self.message),
             hint.unwrap_or_default()
@@ -94,14 +113,19 @@ impl Mistake {
 impl Trouble {
     /// One mistake on the command line.
     pub(crate) fn refused(message: impl Into<String>) -> Self {
-        Trouble::Refused(vec![Mistake::new(message)])
+        Mistake::new(message).into()
+    }
+
+    /// Something that nobody has to change went wrong.
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        Trouble::Failed(Box::new(Mistake::new(message).code(Code::C6)))
     }
 
     /// What went wrong, for somebody who goes on all the same.
     pub(crate) fn messages(&self) -> Vec<String> {
         match self {
             Trouble::Refused(mistakes) => mistakes.iter().map(|one| one.message.clone()).collect(),
-            Trouble::Failed(message) => vec![message.clone()],
+            Trouble::Failed(mistake) => vec![mistake.message.clone()],
         }
     }
 
@@ -109,7 +133,7 @@ impl Trouble {
     pub(crate) fn output(self, json: bool) -> Output {
         let (mistakes, exit) = match self {
             Trouble::Refused(mistakes) => (mistakes, Exit::BadInput),
-            Trouble::Failed(message) => (vec![Mistake::new(message)], Exit::Unexpected),
+            Trouble::Failed(mistake) => (vec![*mistake], Exit::Unexpected),
         };
         if json {
             return Output::json(line(&Form::default().with("errors", mistakes)), exit);
@@ -127,16 +151,24 @@ impl From<resurgam::Error> for Trouble {
             || error.is_already_exists()
             || error.is_too_large()
             || error.is_full();
+        let mistake = Mistake::new(error.to_string()).code(error.code());
         match refused {
-            true => Trouble::refused(error.to_string()),
-            false => Trouble::Failed(error.to_string()),
+            true => mistake.into(),
+            false => Trouble::Failed(Box::new(mistake)),
         }
+    }
+}
+
+/// Somebody has to change this.
+impl From<Mistake> for Trouble {
+    fn from(mistake: Mistake) -> Self {
+        Trouble::Refused(vec![mistake])
     }
 }
 
 impl From<io::Error> for Trouble {
     fn from(error: io::Error) -> Self {
-        Trouble::Failed(error.to_string())
+        Trouble::failed(error.to_string())
     }
 }
 
@@ -151,15 +183,18 @@ mod tests {
         assert_eq!(
             output.stdout,
             "{\"errors\":[{\"file\":\"a.json\",\"line\":2,\"column\":3,\"source\":\"  1\",\
-             \"message\":\"wrong\",\"hint\":null}]}\n"
+             \"message\":\"wrong\",\"hint\":null,\"code\":\"C1\"}]}\n"
         );
         assert_eq!((output.exit, output.stderr.as_str()), (Exit::BadInput, ""));
     }
 
     #[test]
     fn what_failed_is_told_from_what_was_refused() {
-        let failed = Trouble::Failed("the disk is full".to_string()).output(false);
+        let failed = Trouble::failed("the disk is full").output(false);
         let text = anstream::adapter::strip_str(&failed.stderr).to_string();
-        assert_eq!((failed.exit, text.as_str()), (Exit::Unexpected, "error: the disk is full\n"));
+        assert_eq!(
+            (failed.exit, text.as_str()),
+            (Exit::Unexpected, "error: C6 the disk is full\n")
+        );
     }
 }

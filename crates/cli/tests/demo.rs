@@ -195,14 +195,18 @@ fn a_file_that_cannot_be_used_is_refused_in_one_line() {
     let demo = Demo::new();
     fs::create_dir(demo.path("folder")).unwrap();
     fs::write(demo.path("text.db"), "Once upon a time there was a file. ".repeat(100)).unwrap();
-    for (db, why) in [
-        ("nowhere/demo.db", "its folder does not exist; create the folder first"),
-        ("folder", "this is a folder; give the path of a file in it"),
-        ("text.db", "this file is not a SQLite database"),
+    for (code, db, why) in [
+        ("D2", "nowhere/demo.db", "its folder does not exist; create the folder first"),
+        ("D2", "folder", "this is a folder; give the path of a file in it"),
+        ("D4", "text.db", "this file is not a SQLite database"),
     ] {
         let ran = demo.run(&format!("--db {db}"));
         assert_eq!((ran.status.code(), &*ran.stdout), (Some(2), ""), "{ran:?}");
-        assert!(ran.stderr.starts_with(&format!("error: open {db}: {why}")), "{}", ran.stderr);
+        assert!(
+            ran.stderr.starts_with(&format!("error: {code} open {db}: {why}")),
+            "{}",
+            ran.stderr
+        );
         assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
         assert!(!demo.path(&format!("{db}.journal")).exists());
     }

@@ -11,11 +11,13 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::duration;
+use crate::{Code, duration};
 
 /// One thing that is wrong with a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
+    /// The code to look it up by.
+    pub code: Code,
     /// The field it is about, such as `rules[2].on.types`; empty for the whole.
     pub path: String,
     /// A sentence that names the field, the value, the rule and the remedy.
@@ -23,9 +25,15 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem whose message is already a whole sentence.
+    /// A problem of something that can be read and cannot work; the message is a whole sentence.
     pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
-        Problem { path: path.into(), message: message.into() }
+        Problem { code: Code::P4, path: path.into(), message: message.into() }
+    }
+
+    /// The same under another code.
+    pub fn with_code(mut self, code: Code) -> Self {
+        self.code = code;
+        self
     }
 }
 
@@ -105,7 +113,7 @@ impl<'a> At<'a> {
             "" => format!("{value} {what}"),
             path => format!("{path}: {value} {what}"),
         };
-        Problem { path: self.path.clone(), message }
+        Problem { code: Code::P3, path: self.path.clone(), message }
     }
 
     /// The same as a result.
@@ -275,7 +283,8 @@ impl<'a> Fields<'a> {
     ) -> Option<T> {
         if !self.map.contains_key(name) {
             let path = join(&self.path, name);
-            self.problems.push(Problem::new(&path, format!("{path}: missing, and required")));
+            let problem = Problem::new(&path, format!("{path}: missing, and required"));
+            self.problems.push(problem.with_code(Code::P3));
         }
         self.read(name, read)
     }
@@ -295,7 +304,8 @@ impl<'a> Fields<'a> {
             };
             let place = if self.path.is_empty() { "" } else { &format!("{}: ", self.path) };
             let message = format!("{place}unknown field \"{}\"; {advice}", cut(key));
-            self.problems.push(Problem::new(join(&self.path, key), message));
+            let problem = Problem::new(join(&self.path, key), message);
+            self.problems.push(problem.with_code(Code::P2));
         }
         Problems::check(self.problems)
     }

@@ -8,6 +8,7 @@
 //! by the clock.
 
 mod bounds;
+mod code;
 pub mod command;
 pub mod config;
 pub mod duration;
@@ -27,6 +28,7 @@ mod time;
 pub mod turn;
 mod user_work;
 
+pub use code::Code;
 pub use event::{Event, EventKind};
 pub use failure::{Failure, FailureRecord, Kind};
 pub use failure_type::{FailureLabel, FailureType};

@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use crate::command::Command;
 use crate::machine::{SharedMachine, Verdict};
-use crate::{Event, EventKind, Failure, Payload, RunKey, Seq, Timestamp};
+use crate::{Code, Event, EventKind, Failure, Payload, RunKey, Seq, Timestamp};
 
 /// The code of a workflow, begun.
 pub type WorkflowFuture = Pin<Box<dyn Future<Output = Result<Payload, Failure>> + Send>>;
@@ -46,6 +46,8 @@ pub enum Blocked {
     ForeignAwait,
     /// Something that it needs is missing or cannot be read; the text says what.
     Unreadable(String),
+    /// Its workflow, or the version it is on, is not registered; the text says which.
+    Unregistered(String),
 }
 
 /// A command that is not the recorded one.
@@ -238,8 +240,23 @@ pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
         .unwrap_or_else(|| "a panic without a message".to_string())
 }
 
+impl Blocked {
+    /// The code to look it up by.
+    pub fn code(&self) -> Code {
+        match self {
+            Blocked::Nondeterminism(_) => Code::B1,
+            Blocked::Panic { .. } => Code::B2,
+            Blocked::ForeignAwait => Code::B3,
+            Blocked::Unreadable(_) => Code::B4,
+            Blocked::Unregistered(_) => Code::B5,
+        }
+    }
+}
+
+/// With its code: the text is what is recorded, and all that is left of it later.
 impl fmt::Display for Blocked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.code())?;
         match self {
             Blocked::Nondeterminism(mismatch) => mismatch.fmt(f),
             Blocked::Panic { input, message } => {
@@ -249,7 +266,7 @@ impl fmt::Display for Blocked {
                 "the workflow awaits something that is not durable (a socket, a channel, tokio's \
                  sleep): wait through ctx, or move the work into an activity",
             ),
-            Blocked::Unreadable(what) => f.write_str(what),
+            Blocked::Unreadable(what) | Blocked::Unregistered(what) => f.write_str(what),
         }
     }
 }
@@ -263,7 +280,8 @@ impl fmt::Display for Mismatch {
             f,
             "the workflow's code has changed under this run: at event {} its history says\n  \
              {recorded}\nbut the code asks for\n  {asked}\nDeploy code that takes the old way for \
-             old runs, or restore the old code; the run then goes on by itself",
+             old runs, or restore the old code; the run then goes on by itself. `resurgam explain \
+             B1` lists what else it may be",
             self.seq
         )
     }

@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use resurgam_core::Code;
+
 use crate::model::{Graph, Node};
 use crate::notes::Notes;
 use crate::reference::{Output, Piece, Text, shown};
@@ -27,7 +29,7 @@ fn identifiers(nodes: &[Node], notes: &mut Notes) {
         // One that could not be read was told about.
         if !node.identifier.is_empty() && !seen.insert(node.identifier.as_str()) {
             let message = format!("Node identifier {} is not unique", node.identifier);
-            notes.refuse(format!("nodes[{i}].identifier"), message);
+            notes.refuse(Code::G2, format!("nodes[{i}].identifier"), message);
         }
     }
 }
@@ -39,7 +41,7 @@ fn edges(nodes: &[Node], notes: &mut Notes) {
         for (j, next) in node.next_nodes.iter().enumerate() {
             if !known.contains(next.as_str()) {
                 let message = format!("Node identifier {next} does not exist in the graph");
-                notes.refuse(format!("nodes[{i}].next_nodes[{j}]"), message);
+                notes.refuse(Code::G2, format!("nodes[{i}].next_nodes[{j}]"), message);
             }
         }
         let Some(unites) = &node.unites else { continue };
@@ -50,7 +52,7 @@ fn edges(nodes: &[Node], notes: &mut Notes) {
             false => "does not exist",
         };
         let message = format!("Node {} has an unites target {target} that {what}", node.identifier);
-        notes.refuse(format!("nodes[{i}].unites.identifier"), message);
+        notes.refuse(Code::G2, format!("nodes[{i}].unites.identifier"), message);
     }
 }
 
@@ -67,13 +69,13 @@ fn shape(nodes: &[Node], topology: &Topology, notes: &mut Notes) {
                 roots.len(),
                 shown(&names.join(", "))
             );
-            notes.refuse("nodes", message);
+            notes.refuse(Code::G3, "nodes", message);
             None
         }
     };
     for node in topology.cyclic() {
         let message = format!("Node {} is not acyclic", nodes[node].identifier);
-        notes.refuse(format!("nodes[{node}]"), message);
+        notes.refuse(Code::G3, format!("nodes[{node}]"), message);
     }
     if let Some(root) = root {
         let connected = topology.below(root);
@@ -81,7 +83,7 @@ fn shape(nodes: &[Node], topology: &Topology, notes: &mut Notes) {
         for node in apart {
             let message =
                 format!("Node {} is not connected to the root node", nodes[node].identifier);
-            notes.refuse(format!("nodes[{node}]"), message);
+            notes.refuse(Code::G3, format!("nodes[{node}]"), message);
         }
     }
 }
@@ -126,10 +128,10 @@ fn references(graph: &Graph, topology: &Topology, notes: &mut Notes) {
         for (name, input) in &node.inputs {
             let path = format!("nodes[{i}].inputs.{name}");
             match Text::parse(input) {
-                Err(message) => notes.refuse(path, message),
+                Err(message) => notes.refuse(Code::G4, path, message),
                 Ok(text) => {
                     let wrong = text.0.iter().filter_map(|piece| references.wrong(i, input, piece));
-                    wrong.for_each(|message| notes.refuse(path.as_str(), message));
+                    wrong.for_each(|message| notes.refuse(Code::G4, path.as_str(), message));
                 }
             }
         }

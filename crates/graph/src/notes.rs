@@ -1,5 +1,6 @@
 //! What a reader has to say about a template: what is wrong, and what is odd.
 
+use resurgam_core::Code;
 use resurgam_core::config::{Problem, nearest};
 use serde_json::{Map, Value};
 
@@ -11,17 +12,22 @@ pub(crate) struct Notes {
 }
 
 impl Notes {
-    pub(crate) fn refuse(&mut self, path: impl Into<String>, message: impl Into<String>) {
-        self.problems.push(Problem::new(path, message));
+    pub(crate) fn refuse(
+        &mut self,
+        code: Code,
+        path: impl Into<String>,
+        message: impl Into<String>,
+    ) {
+        self.problems.push(Problem::new(path, message).with_code(code));
     }
 
     pub(crate) fn warn(&mut self, path: impl Into<String>, message: impl Into<String>) {
-        self.warnings.push(Problem::new(path, message));
+        self.warnings.push(Problem::new(path, message).with_code(Code::G7));
     }
 
     /// Keeps what went wrong with a value.
-    pub(crate) fn keep<T>(&mut self, path: &str, read: Result<T, String>) -> Option<T> {
-        read.map_err(|message| self.refuse(path, message)).ok()
+    pub(crate) fn keep<T>(&mut self, code: Code, path: &str, read: Result<T, String>) -> Option<T> {
+        read.map_err(|message| self.refuse(code, path, message)).ok()
     }
 }
 
@@ -36,7 +42,7 @@ impl<'a> At<'a> {
     /// The fields of an object. Fields that nobody knows have no effect, and that is worth a word.
     pub(crate) fn fields(self, known: &[&str], notes: &mut Notes) -> Option<Fields<'a>> {
         let Some(map) = self.value.as_object() else {
-            notes.refuse(self.path, "Input should be a valid dictionary");
+            notes.refuse(Code::G1, self.path, "Input should be a valid dictionary");
             return None;
         };
         for key in map.keys().filter(|key| !known.contains(&key.as_str())) {
@@ -55,7 +61,7 @@ impl<'a> At<'a> {
     pub(crate) fn list(self, notes: &mut Notes) -> &'a [Value] {
         self.value.as_array().map_or_else(
             || {
-                notes.refuse(self.path, "Input should be a valid list");
+                notes.refuse(Code::G1, self.path, "Input should be a valid list");
                 &[][..]
             },
             Vec::as_slice,
@@ -66,7 +72,7 @@ impl<'a> At<'a> {
     pub(crate) fn text(self, notes: &mut Notes) -> Option<&'a str> {
         let text = self.value.as_str();
         if text.is_none() {
-            notes.refuse(self.path, "Input should be a valid string");
+            notes.refuse(Code::G1, self.path, "Input should be a valid string");
         }
         text
     }
@@ -75,7 +81,7 @@ impl<'a> At<'a> {
     pub(crate) fn name(self, empty: &str, notes: &mut Notes) -> Option<String> {
         let name = self.text(notes)?.trim();
         if name.is_empty() {
-            notes.refuse(self.path, empty);
+            notes.refuse(Code::G1, self.path, empty);
             return None;
         }
         Some(name.to_string())
@@ -97,7 +103,7 @@ impl<'a> Fields<'a> {
         read: impl FnOnce(At<'_>, &mut Notes) -> Option<T>,
     ) -> Option<T> {
         if !self.map.contains_key(name) {
-            notes.refuse(join(self.path, name), "Field required");
+            notes.refuse(Code::G1, join(self.path, name), "Field required");
         }
         self.read(name, notes, read)
     }

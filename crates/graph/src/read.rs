@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use resurgam_core::Code;
 use resurgam_core::duration::{self, LONGEST};
 use resurgam_core::retry::dialect::Dialect;
 use serde::de::DeserializeOwned;
@@ -39,7 +40,7 @@ pub(crate) fn template(value: &Value, notes: &mut Notes) -> (Secrets, Graph) {
 
 fn secrets(at: At<'_>, notes: &mut Notes) -> Option<Secrets> {
     let Some(map) = at.value.as_object() else {
-        notes.refuse(at.path, "Input should be a valid dictionary");
+        notes.refuse(Code::G1, at.path, "Input should be a valid dictionary");
         return None;
     };
     let mut secrets = Secrets::default();
@@ -48,9 +49,9 @@ fn secrets(at: At<'_>, notes: &mut Notes) -> Option<Secrets> {
         // Values are never repeated in messages.
         let Some(value) = (At { path: &path, value }).text(notes) else { continue };
         if name.trim().is_empty() || value.is_empty() {
-            notes.refuse(path, EMPTY_SECRET);
+            notes.refuse(Code::G1, path, EMPTY_SECRET);
         } else if name.contains(['=', '\0']) || value.contains('\0') {
-            notes.refuse(path, "Secret cannot be handed over in an environment variable");
+            notes.refuse(Code::G1, path, "Secret cannot be handed over in an environment variable");
         } else {
             secrets.insert(name, value);
         }
@@ -63,6 +64,7 @@ fn nodes(at: At<'_>, notes: &mut Notes) -> Option<Vec<Node>> {
     if list.len() > crate::MAX_NODES {
         let most = crate::MAX_NODES;
         notes.refuse(
+            Code::G1,
             at.path,
             format!("{} nodes are more than a graph can have ({most})", list.len()),
         );
@@ -110,7 +112,7 @@ fn node(path: &str, value: &Value, notes: &mut Notes) -> Node {
 fn identifier(at: At<'_>, notes: &mut Notes) -> Option<String> {
     let identifier = at.name("Node identifier cannot be empty", notes)?;
     if identifier == "store" {
-        notes.refuse(at.path, "Node identifier cannot be reserved word 'store'");
+        notes.refuse(Code::G1, at.path, "Node identifier cannot be reserved word 'store'");
         return None;
     }
     Some(identifier)
@@ -118,18 +120,18 @@ fn identifier(at: At<'_>, notes: &mut Notes) -> Option<String> {
 
 fn inputs(at: At<'_>, notes: &mut Notes) -> Option<BTreeMap<String, String>> {
     let Some(map) = at.value.as_object() else {
-        notes.refuse(at.path, "Input should be a valid dictionary");
+        notes.refuse(Code::G1, at.path, "Input should be a valid dictionary");
         return None;
     };
     let mut inputs = BTreeMap::new();
     for (name, value) in map {
         let path = join(at.path, name);
         match value.as_str() {
-            _ if name == crate::node_call::NODE => notes.refuse(path, reserved(name)),
+            _ if name == crate::node_call::NODE => notes.refuse(Code::G1, path, reserved(name)),
             Some(text) => {
                 inputs.insert(name.clone(), text.to_string());
             }
-            None => notes.refuse(path, not_a_string(value)),
+            None => notes.refuse(Code::G1, path, not_a_string(value)),
         }
     }
     Some(inputs)
@@ -153,7 +155,7 @@ fn next_nodes(at: At<'_>, notes: &mut Notes) -> Option<Vec<String>> {
         if seen.insert(name.clone()) {
             names.push(name);
         } else {
-            notes.refuse(path, format!("Next node identifier {name} is not unique"));
+            notes.refuse(Code::G2, path, format!("Next node identifier {name} is not unique"));
         }
     }
     Some(names)
@@ -172,7 +174,7 @@ fn unites(at: At<'_>, notes: &mut Notes) -> Option<Unites> {
 /// One of a few words.
 fn word<T: DeserializeOwned>(at: At<'_>, expected: &str, notes: &mut Notes) -> Option<T> {
     let word = serde_json::from_value(at.value.clone());
-    notes.keep(at.path, word.map_err(|_| expected.to_string()))
+    notes.keep(Code::G5, at.path, word.map_err(|_| expected.to_string()))
 }
 
 /// Reads a policy with the same means as everywhere else, so that it means the same.
@@ -195,17 +197,17 @@ fn policy(at: At<'_>, notes: &mut Notes) -> Option<Policy> {
     match Dialect::Exosphere.import(&config) {
         Ok(imported) => imported.notes.into_iter().for_each(|note| notes.warn(at.path, note)),
         Err(problems) => problems.iter().for_each(|problem| {
-            notes.refuse(join(at.path, &problem.path), problem.message.clone());
+            notes.refuse(Code::G5, join(at.path, &problem.path), problem.message.clone());
         }),
     }
     if notes.problems.len() > before {
         return None;
     }
     let policy = serde_json::from_value::<Policy>(config).map(|policy| Policy { cap, ..policy });
-    let policy = notes.keep(at.path, policy.map_err(|error| error.to_string()))?;
+    let policy = notes.keep(Code::G5, at.path, policy.map_err(|error| error.to_string()))?;
     // With its cap it may still make no sense.
     if let Err(problems) = policy.resolve() {
-        notes.refuse(at.path, problems.to_string());
+        notes.refuse(Code::G5, at.path, problems.to_string());
     }
     Some(policy)
 }
@@ -215,7 +217,7 @@ fn policy_number(name: &str, at: At<'_>, notes: &mut Notes) -> Option<Value> {
         return Some(Value::Null);
     }
     let read = lax::whole(at.value).map_err(|what| format!("{name}: {what}"));
-    notes.keep(at.path, read).map(lax::number)
+    notes.keep(Code::G5, at.path, read).map(lax::number)
 }
 
 fn timeout(at: At<'_>, notes: &mut Notes) -> Option<u64> {
@@ -226,9 +228,9 @@ fn timeout(at: At<'_>, notes: &mut Notes) -> Option<u64> {
             .map_err(|what| format!("timeout: \"{}\" {what}", crate::reference::shown(text))),
         other => lax::whole(other).map(|millis| u128::try_from(millis).unwrap_or(0)),
     };
-    let millis = notes.keep(at.path, millis)?;
+    let millis = notes.keep(Code::G5, at.path, millis)?;
     if millis == 0 || millis > longest {
-        notes.refuse(at.path, "timeout: use a time from 1 ms to 100 years");
+        notes.refuse(Code::G5, at.path, "timeout: use a time from 1 ms to 100 years");
         return None;
     }
     u64::try_from(millis).ok()
@@ -255,7 +257,7 @@ fn required_keys(at: At<'_>, notes: &mut Notes) -> Option<Vec<String>> {
         if seen.insert(key.clone()) {
             keys.push(key);
         } else {
-            notes.refuse(path, format!("Key '{key}' is duplicated"));
+            notes.refuse(Code::G1, path, format!("Key '{key}' is duplicated"));
         }
     }
     Some(keys)
@@ -263,7 +265,7 @@ fn required_keys(at: At<'_>, notes: &mut Notes) -> Option<Vec<String>> {
 
 fn default_values(at: At<'_>, notes: &mut Notes) -> Option<BTreeMap<String, String>> {
     let Some(map) = at.value.as_object() else {
-        notes.refuse(at.path, "Input should be a valid dictionary");
+        notes.refuse(Code::G1, at.path, "Input should be a valid dictionary");
         return None;
     };
     let mut values = BTreeMap::new();
@@ -271,7 +273,7 @@ fn default_values(at: At<'_>, notes: &mut Notes) -> Option<BTreeMap<String, Stri
         let path = join(at.path, name);
         let Some(key) = key(&path, name, notes) else { continue };
         if values.insert(key.clone(), lax::text_of(value)).is_some() {
-            notes.refuse(path, format!("Key '{key}' is duplicated"));
+            notes.refuse(Code::G1, path, format!("Key '{key}' is duplicated"));
         }
     }
     Some(values)
@@ -280,11 +282,11 @@ fn default_values(at: At<'_>, notes: &mut Notes) -> Option<BTreeMap<String, Stri
 fn key(path: &str, text: &str, notes: &mut Notes) -> Option<String> {
     let key = text.trim();
     if key.is_empty() {
-        notes.refuse(path, "Key cannot be empty or contain only whitespace");
+        notes.refuse(Code::G1, path, "Key cannot be empty or contain only whitespace");
         return None;
     }
     if key.contains('.') {
-        notes.refuse(path, format!("Key '{key}' cannot contain '.' character"));
+        notes.refuse(Code::G1, path, format!("Key '{key}' cannot contain '.' character"));
         return None;
     }
     Some(key.to_string())
@@ -317,10 +319,10 @@ fn cron(path: &str, fields: &Fields<'_>, notes: &mut Notes) -> Option<Cron> {
     if let Err(problems) = cron.rule().check() {
         for problem in problems.iter() {
             match problem.path.as_str() {
-                "zone" => notes.refuse(join(path, "timezone"), problem.message.clone()),
+                "zone" => notes.refuse(Code::G5, join(path, "timezone"), problem.message.clone()),
                 _ => {
                     let message = format!("Invalid cron expression: {}", problem.message);
-                    notes.refuse(join(path, "expression"), message);
+                    notes.refuse(Code::G5, join(path, "expression"), message);
                 }
             }
         }

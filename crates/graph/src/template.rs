@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use resurgam_core::Code;
 use resurgam_core::config::{Problem, Problems, nearest};
 use serde_json::{Map, Value};
 
@@ -66,7 +67,8 @@ impl Template {
     /// way to it.
     pub fn parse(text: &str) -> Result<Self, Problems> {
         let value = serde_json::from_str(text).map_err(|error| {
-            Problems::from(Problem::new("", format!("this is not JSON: {error}")))
+            let message = format!("this is not JSON: {error}");
+            Problems::from(Problem::new("", message).with_code(Code::G1))
         })?;
         Template::from_value(&value)
     }
@@ -123,7 +125,7 @@ impl Template {
             let near = nearest(name, known.iter().map(String::as_str));
             let advice = near.map_or(String::new(), |near| format!(" Did you mean {near}?"));
             let message = format!("Node {name} in namespace {namespace} does not exist.{advice}");
-            Problem::new(format!("nodes[{i}].node_name"), message)
+            Problem::new(format!("nodes[{i}].node_name"), message).with_code(Code::C2)
         };
         unknown.map(problem).collect()
     }
@@ -137,7 +139,7 @@ impl Template {
             (_, true) => BTreeMap::new(),
             (Some(key), false) => self.secrets.encrypted(key),
             (None, false) => {
-                notes.refuse("secrets", no_key());
+                notes.refuse(Code::G6, "secrets", no_key());
                 BTreeMap::new()
             }
         };
@@ -164,8 +166,12 @@ impl Template {
                 continue;
             }
             match value.as_str().map(|text| self.only_store(text).map(|()| text)) {
-                None => notes.refuse(path, format!("Invalid input: {}", read::not_a_string(value))),
-                Some(Err(what)) => notes.refuse(path, format!("Invalid input: {what}")),
+                None => notes.refuse(
+                    Code::G6,
+                    path,
+                    format!("Invalid input: {}", read::not_a_string(value)),
+                ),
+                Some(Err(what)) => notes.refuse(Code::G6, path, format!("Invalid input: {what}")),
                 Some(Ok(text)) => {
                     inputs.insert(name.clone(), text.to_string());
                 }
@@ -203,7 +209,7 @@ impl Template {
             .collect();
         if !missing.is_empty() {
             let keys: Vec<String> = missing.into_iter().collect();
-            notes.refuse("store", format!("Missing store keys: {{{}}}", keys.join(", ")));
+            notes.refuse(Code::G6, "store", format!("Missing store keys: {{{}}}", keys.join(", ")));
         }
         let mut store = config.default_values.clone();
         for (name, value) in &start.store {
@@ -221,7 +227,11 @@ impl Template {
                 Some(text) => {
                     store.insert(key.to_string(), text.to_string());
                 }
-                None => notes.refuse(path, format!("Invalid input: {}", read::not_a_string(value))),
+                None => notes.refuse(
+                    Code::G6,
+                    path,
+                    format!("Invalid input: {}", read::not_a_string(value)),
+                ),
             }
         }
         store

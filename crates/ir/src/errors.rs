@@ -6,6 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+pub(crate) use resurgam_core::Code;
 use serde_json::{Value, json};
 
 /// How many errors of a file are kept. A file with more of them is not a program at all.
@@ -46,14 +47,15 @@ impl Span {
 /// One thing that is wrong, by its place in the text.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Problem {
+    pub(crate) code: Code,
     pub(crate) span: Span,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
 }
 
 impl Problem {
-    pub(crate) fn new(span: Span, message: impl Into<String>) -> Self {
-        Problem { span, message: message.into(), hint: None }
+    pub(crate) fn new(code: Code, span: Span, message: impl Into<String>) -> Self {
+        Problem { code, span, message: message.into(), hint: None }
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -79,6 +81,8 @@ pub struct Errors {
 /// One thing that is wrong with a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
+    /// The code to look it up by.
+    pub code: Code,
     /// The file.
     pub file: String,
     /// The line, from 1.
@@ -132,6 +136,7 @@ impl Errors {
         };
         let skip = if rest + column > SHOWN { (column - 1).saturating_sub(SHOWN / 2) } else { 0 };
         Error {
+            code: problem.code,
             file: self.file.clone(),
             line,
             column,
@@ -142,7 +147,7 @@ impl Errors {
         }
     }
 
-    /// The errors as `{"errors":[{"file","line","column","source","message","hint"}]}`.
+    /// The errors as `{"errors":[{"file","line","column","source","message","hint","code"}]}`.
     pub fn to_json(&self) -> Value {
         let errors: Vec<Value> = self.iter().map(|error| error.to_json()).collect();
         json!({ "errors": errors })
@@ -159,18 +164,19 @@ impl Error {
             "source": self.source,
             "message": self.message,
             "hint": self.hint,
+            "code": self.code,
         })
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Error { file, line, column, source, message, hint, marker } = self;
+        let Error { code, file, line, column, source, message, hint, marker } = self;
         let margin = " ".repeat(line.to_string().len());
         // A tab stays a tab, so that the marker stands where the place is.
         let blank = |c: char| if c == '\t' { '\t' } else { ' ' };
         let before: String = source.chars().take(marker.0).map(blank).collect();
-        writeln!(f, "error: {message}")?;
+        writeln!(f, "error: {code} {message}")?;
         writeln!(f, "{margin}--> {file}:{line}:{column}")?;
         writeln!(f, "{margin} |")?;
         writeln!(f, "{line} | {source}")?;

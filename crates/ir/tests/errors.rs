@@ -38,7 +38,7 @@ fn an_error_shows_its_line_with_a_marker_and_a_hint() {
     check(
         "fn main(input: [order], output: [total]):\n    total = @price(order=order)\n    return totl\n",
         expect![[r#"
-            error: variable 'totl' referenced before assignment in function 'main'
+            error: I3 variable 'totl' referenced before assignment in function 'main'
              --> order.rap:3:12
               |
             3 |     return totl
@@ -65,59 +65,59 @@ fn last(input: [], output: []):
     return last2()
 ",
         expect![[r#"
-            error: expected an expression, found `=`
+            error: I2 expected an expression, found `=`
              --> order.rap:2:9
               |
             2 |     x = = 3
               |         ^
               = `==` compares, `=` assigns to names only
 
-            error: the argument has no name
+            error: I2 the argument has no name
              --> order.rap:3:17
               |
             3 |     y = @charge(order) [retry: 3, backof: 5]
               |                 ^^^^^
               = actions take named arguments: @f(order=1)
 
-            error: unknown field "backof"
+            error: I5 unknown field "backof"
              --> order.rap:3:35
               |
             3 |     y = @charge(order) [retry: 3, backof: 5]
               |                                   ^^^^^^
               = did you mean "backoff"?
 
-            error: expected `:`, found the end of the line
+            error: I2 expected `:`, found the end of the line
              --> order.rap:4:13
               |
             4 |     if order
               |             ^
 
-            error: variable 'w' referenced before assignment in function 'main'
+            error: I3 variable 'w' referenced before assignment in function 'main'
              --> order.rap:6:12
               |
             6 |     return w + x + y + z
               |            ^
 
-            error: `(` is never closed
+            error: I1 `(` is never closed
              --> order.rap:8:9
               |
             8 | fn other(input: [], output: [):
               |         ^
 
-            error: `[` is closed by `)`
+            error: I1 `[` is closed by `)`
              --> order.rap:8:30
               |
             8 | fn other(input: [], output: [):
               |                              ^
               = write `]`
 
-            error: unexpected character "$"
+            error: I1 unexpected character "$"
              --> order.rap:9:12
               |
             9 |     return $
               |            ^
 
-            error: function 'last2' is not defined in workflow 'last'
+            error: I4 function 'last2' is not defined in workflow 'last'
               --> order.rap:12:12
                |
             12 |     return last2()
@@ -134,6 +134,7 @@ fn errors_are_json_too() {
         {
           "errors": [
             {
+              "code": "I4",
               "column": 12,
               "file": "a.rap",
               "hint": "an action is called as @größe",
@@ -191,22 +192,22 @@ fn habits_of_other_languages_are_answered() {
     check(
         "def main():\n    return 1\n",
         expect![[r#"
-        error: expected `fn`, found a statement
-         --> order.rap:1:1
-          |
-        1 | def main():
-          | ^^^
-          = functions begin with `fn`"#]],
+            error: I2 expected `fn`, found a statement
+             --> order.rap:1:1
+              |
+            1 | def main():
+              | ^^^
+              = functions begin with `fn`"#]],
     );
     check(
         "x = 1\ny = 2\n",
         expect![[r#"
-        error: expected `fn`, found a statement
-         --> order.rap:1:1
-          |
-        1 | x = 1
-          | ^
-          = statements stand in functions: fn main(input: [], output: [x]):"#]],
+            error: I2 expected `fn`, found a statement
+             --> order.rap:1:1
+              |
+            1 | x = 1
+              | ^
+              = statements stand in functions: fn main(input: [], output: [x]):"#]],
     );
 }
 
@@ -239,12 +240,12 @@ fn blocks_and_indentation() {
     check(
         "    fn main(input: [], output: []):\n        return 1\n",
         expect![[r#"
-        error: unexpected indentation
-         --> order.rap:1:1
-          |
-        1 |     fn main(input: [], output: []):
-          | ^^^^
-          = the first line of a program is not indented"#]],
+            error: I1 unexpected indentation
+             --> order.rap:1:1
+              |
+            1 |     fn main(input: [], output: []):
+              | ^^^^
+              = the first line of a program is not indented"#]],
     );
 }
 
@@ -364,102 +365,102 @@ fn helper(input: [x, x], output: []):
     return x
 ",
         expect![[r#"
-            error: missing arguments 'x', 'y' of function 'helper'
+            error: I4 missing arguments 'x', 'y' of function 'helper'
              --> order.rap:2:9
               |
             2 |     a = helper()
               |         ^^^^^^^^
 
-            error: function 'helper' takes 2 arguments, not 3
+            error: I4 function 'helper' takes 2 arguments, not 3
              --> order.rap:3:22
               |
             3 |     b = helper(1, 2, 3)
               |                      ^
 
-            error: argument 'y' of function 'helper' is given twice
+            error: I4 argument 'y' of function 'helper' is given twice
              --> order.rap:4:24
               |
             4 |     c = helper(1, y=2, y=3)
               |                        ^
 
-            error: missing argument 'y' of function 'helper'
+            error: I4 missing argument 'y' of function 'helper'
              --> order.rap:5:9
               |
             5 |     d = helper(x=1, z=2)
               |         ^^^^^^^^^^^^^^^^
 
-            error: function 'helper' has no input 'z'
+            error: I4 function 'helper' has no input 'z'
              --> order.rap:5:21
               |
             5 |     d = helper(x=1, z=2)
               |                     ^
 
-            error: missing argument 'y' of function 'helper'
+            error: I4 missing argument 'y' of function 'helper'
              --> order.rap:6:9
               |
             6 |     e = helper(x=1, 2)
               |         ^^^^^^^^^^^^^^
 
-            error: an argument without a name stands behind one with a name
+            error: I4 an argument without a name stands behind one with a name
              --> order.rap:6:21
               |
             6 |     e = helper(x=1, 2)
               |                     ^
 
-            error: function 'helpr' is not defined in workflow 'main'
+            error: I4 function 'helpr' is not defined in workflow 'main'
              --> order.rap:7:9
               |
             7 |     f = helpr(1, 2)
               |         ^^^^^
               = did you mean `helper`?
 
-            error: 'len' takes one argument, not 0
+            error: I4 'len' takes one argument, not 0
              --> order.rap:8:9
               |
             8 |     g = len()
               |         ^^^^^
 
-            error: 'range' takes no named arguments
+            error: I4 'range' takes no named arguments
              --> order.rap:9:15
               |
             9 |     h = range(start=1)
               |               ^^^^^
 
-            error: the argument has no name
+            error: I2 the argument has no name
               --> order.rap:10:14
                |
             10 |     i = @act(1, x=2)
                |              ^
                = actions take named arguments: @f(order=1)
 
-            error: argument 'x' of @act is given twice
+            error: I4 argument 'x' of @act is given twice
               --> order.rap:11:19
                |
             11 |     j = @act(x=1, x=2)
                |                   ^
 
-            error: @sleep has no argument 'seconds'
+            error: I4 @sleep has no argument 'seconds'
               --> order.rap:12:16
                |
             12 |     k = @sleep(seconds=3)
                |                ^^^^^^^
                = write @sleep(duration=5)
 
-            error: function 'act' is not defined in workflow 'main'
+            error: I4 function 'act' is not defined in workflow 'main'
               --> order.rap:13:9
                |
             13 |     l = act()
                |         ^^^
                = an action is called as @act
 
-            error: function 'helper' is defined twice
+            error: I3 function 'helper' is defined twice
               --> order.rap:18:4
                |
             18 | fn helper(input: [x, x], output: []):
                |    ^^^^^^
                = give one of them another name
 
-            error: input 'x' is named twice
+            error: I3 input 'x' is named twice
               --> order.rap:18:22
                |
             18 | fn helper(input: [x, x], output: []):
@@ -483,14 +484,14 @@ fn g(input: [], output: []):
         main()
 ",
         expect![[r#"
-            error: recursive function call: f -> f
+            error: I4 recursive function call: f -> f
              --> order.rap:6:12
               |
             6 |     return f()
               |            ^
               = functions cannot call themselves; use a loop
 
-            error: recursive function call: main -> f -> g -> main
+            error: I4 recursive function call: main -> f -> g -> main
               --> order.rap:10:9
                |
             10 |         main()
@@ -556,12 +557,12 @@ fn an_empty_program_is_one_only_in_waymark() {
         "",
         Some(Dialect::Rappel),
         expect![[r#"
-        error: the program has no function
-         --> order.rap:1:1
-          |
-        1 | 
-          | ^
-          = begin with: fn main(input: [], output: [result]):"#]],
+            error: I6 the program has no function
+             --> order.rap:1:1
+              |
+            1 | 
+              | ^
+              = begin with: fn main(input: [], output: [result]):"#]],
     );
     check_in("", Some(Dialect::Waymark), expect![["nothing is wrong"]]);
     assert_eq!(Program::read("a.rap", "", Some(Dialect::Waymark)).unwrap().entry(), None);

@@ -261,7 +261,7 @@ impl Parts {
         });
         self.note(supported.map_err(|error| format!("the app's retry policy: {error}")));
         if let Some(mistake) = self.mistake {
-            return Err(Error::failed("build the app", resurgam_core::Failure::new(mistake)));
+            return Err(Error::mistake(format!("build the app failed: {mistake}")));
         }
         let (engine, handle) = Engine::new(store, self.registry, self.states, clock, self.options);
         Ok((engine, Client::new(handle)))

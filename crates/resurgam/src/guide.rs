@@ -42,9 +42,18 @@ guides! {
     command_line "command-line.md";
     ir "ir.md";
     graph "graph.md";
+    docker "docker.md";
     performance "performance.md";
     comparison "comparison.md";
 }
+
+/// Errors by their codes.
+///
+/// Every error that people see has a short code, such as `B1` or `D3`: it stands before the message
+/// in logs, on the command line and in what `main` prints, and [`Error::code`](crate::Error::code)
+/// gives it to a program. `resurgam explain` lists them all, and `resurgam explain B1` prints the
+/// page of one: what happened, how it comes about, what to do.
+pub mod errors {}
 
 /// For people who come from another system: their code and ours, side by side.
 pub mod coming_from {

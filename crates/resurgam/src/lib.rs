@@ -50,7 +50,9 @@ pub use instance::Instance;
 pub use look::{Description, PendingCall, WaitsFor};
 pub use resurgam_core::event::{Compensation, ParentClose};
 pub use resurgam_core::schedule::{Overlap, Rule, Schedule};
-pub use resurgam_core::{Failure, FailureLabel, FailureType, Kind, Payload, Timestamp, retry};
+pub use resurgam_core::{
+    Code, Failure, FailureLabel, FailureType, Kind, Payload, Timestamp, retry,
+};
 pub use resurgam_macros::{FailureType, activity, workflow};
 pub use resurgam_sdk::{
     Activity, ActivityContext, ActivityDefinition, ActivitySource, Constructor, Elapsed, Terminal,

@@ -7,7 +7,7 @@ use resurgam_core::history::{self, AttemptLine};
 use resurgam_core::retry::{Counters, Limit, RetryPolicy, Timeouts};
 use resurgam_core::{Event, RunKey, Seq, Timestamp, Uid};
 use resurgam_store::rows::{
-    AttemptRow, Heartbeat, InstanceFilter, InstanceRow, KvRow, Message, TaskRow,
+    AttemptRow, Heartbeat, InstanceFilter, InstanceRow, KvRow, Message, MessageRow, TaskRow,
 };
 use resurgam_worker::{Error, Result};
 use serde::de::DeserializeOwned;
@@ -76,6 +76,8 @@ pub struct Description {
     pub pending: Vec<PendingCall>,
     /// The names of the signals that it has not read, in order of arrival.
     pub unread: Vec<String>,
+    /// When its timers fire, the next one first.
+    pub timers: Vec<Timestamp>,
 }
 
 /// An unfinished activity call, and what an operator wants to know about it.
@@ -178,11 +180,18 @@ impl Client {
         let pending = tasks.into_iter().map(pending).collect();
         let messages = store.messages(instance.uid).await;
         let messages = messages.map_err(|error| Error::store(&what, error))?;
-        let unread = messages.into_iter().filter_map(|row| match row.body {
+        let timer = |row: &MessageRow| match row.body {
+            Message::Timer { run, .. } if run == instance.run => Some(row.due_at),
+            _ => None,
+        };
+        let mut timers: Vec<Timestamp> = messages.iter().filter_map(timer).collect();
+        timers.sort_unstable();
+        let signal = |row: MessageRow| match row.body {
             Message::Signal { name, .. } => Some(name),
             _ => None,
-        });
-        Ok(Some(Description { instance, pending, unread: unread.collect() }))
+        };
+        let unread = messages.into_iter().filter_map(signal).collect();
+        Ok(Some(Description { instance, pending, unread, timers }))
     }
 
     /// The policies of these tasks that can be read, by their hash. Many tasks share one.

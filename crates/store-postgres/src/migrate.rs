@@ -6,7 +6,7 @@
 //! know to use it (`meta.min_reader`): migrations that only add do not lock out the program of
 //! yesterday.
 
-use resurgam_core::Shard;
+use resurgam_core::{Code, Shard};
 use resurgam_store::{Error, Result};
 use tokio_postgres::{Client, Row};
 
@@ -112,7 +112,8 @@ async fn meta(client: &Client, connector: &Connector, schema: &Schema) -> Result
             "use schema {} of {}: it holds tables of another program; name another schema",
             schema.name(),
             connector.place()
-        ))),
+        ))
+        .with_code(Code::D4)),
     }
 }
 
@@ -146,7 +147,8 @@ fn missing(schema: &Schema, meta: Option<Meta>) -> Result<&'static [Migration]> 
             meta.made_by,
             meta.format,
             meta.min_reader
-        )));
+        ))
+        .with_code(Code::D3));
     }
     if (meta.shards, meta.hash.as_str()) != (Shard::COUNT.cast_signed(), Shard::HASH) {
         return Err(Error::unusable(format!(
@@ -157,7 +159,8 @@ fn missing(schema: &Schema, meta: Option<Meta>) -> Result<&'static [Migration]> 
             meta.hash,
             Shard::COUNT,
             Shard::HASH
-        )));
+        ))
+        .with_code(Code::D3));
     }
     let done = usize::try_from(meta.format).unwrap_or(0);
     Ok(MIGRATIONS.get(done..).unwrap_or_default())

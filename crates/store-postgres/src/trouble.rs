@@ -83,7 +83,7 @@ pub(crate) fn within(attempted: &str, error: Error) -> Error {
     } else {
         Error::unusable(attempted)
     };
-    outer.because(error)
+    outer.with_code(error.code()).because(error)
 }
 
 /// PostgreSQL's error as ours.

@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use resurgam_core::Code;
 use resurgam_store::{Error, Result};
 use rusqlite::{Connection, OpenFlags};
 
@@ -163,7 +164,8 @@ fn refuse_foreign(path: &Path, connection: &Connection) -> Result<()> {
             "open {}: this database belongs to another application; give the path of another \
              file, or of none",
             path.display()
-        ))),
+        ))
+        .with_code(Code::D4)),
     }
 }
 

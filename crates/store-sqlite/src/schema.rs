@@ -7,6 +7,7 @@
 
 use std::path::Path;
 
+use resurgam_core::Code;
 use resurgam_store::{Error, Result};
 use rusqlite::{Connection, TransactionBehavior, params};
 
@@ -88,7 +89,8 @@ fn missing(path: &Path, meta: Option<Meta>) -> Result<&'static [Migration]> {
             meta.made_by,
             meta.format,
             meta.min_reader
-        )));
+        ))
+        .with_code(Code::D3));
     }
     Ok(MIGRATIONS.get(meta.format as usize..).unwrap_or_default())
 }

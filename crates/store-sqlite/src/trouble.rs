@@ -18,10 +18,15 @@
 
 use std::path::Path;
 
-use resurgam_core::Failure;
+use resurgam_core::{Code, Failure};
 use resurgam_store::{Error, Result};
 use rusqlite::ErrorCode;
 use rusqlite::ffi;
+
+/// Said wherever a lock is met: people look for their own mistake before they think of a shell that
+/// is open in another window.
+const LOCKED: &str = "another process keeps it locked; try again, or close what has a transaction \
+     open on it (a shell of sqlite3, a browser of databases, a backup), or raise the busy timeout";
 
 /// Turns SQLite's answer into ours, saying what was attempted. The text is only made when there is
 /// trouble.
@@ -55,14 +60,12 @@ pub(crate) fn on_opening(path: &Path, error: rusqlite::Error) -> Error {
         Some(ErrorCode::DatabaseCorrupt) => {
             "the file is damaged; restore a backup, or recover it with sqlite3's .recover"
         }
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            "another process keeps it locked; try again, or raise the busy timeout"
-        }
         _ => return translated(error, attempted),
     };
     let attempted = format!("{attempted}: {advice}");
     match error.sqlite_error_code() {
         Some(ErrorCode::CannotOpen) => Error::unusable(attempted).because(error),
+        Some(ErrorCode::NotADatabase) => translated(error, attempted).with_code(Code::D4),
         _ => translated(error, attempted),
     }
 }
@@ -92,7 +95,7 @@ pub(crate) fn within(attempted: &str, error: Error) -> Error {
     } else {
         Error::unusable(attempted)
     };
-    outer.because(error)
+    outer.with_code(error.code()).because(error)
 }
 
 /// True for a failure of the user's code that is the disk's fault: the code is to be run again, and
@@ -126,6 +129,12 @@ fn translated(error: rusqlite::Error, attempted: String) -> Error {
         | rusqlite::Error::ToSqlConversionFailure(_)
         | rusqlite::Error::Utf8Error(..) => Error::data,
         _ => Error::unusable,
+    };
+    let attempted = match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            format!("{attempted}: {LOCKED}")
+        }
+        _ => attempted,
     };
     kind(attempted).because(error)
 }

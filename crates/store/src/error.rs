@@ -3,6 +3,8 @@
 use std::error::Error as StdError;
 use std::fmt;
 
+use resurgam_core::Code;
+
 /// The result of a call to a store.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -10,6 +12,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug)]
 pub struct Error {
     kind: Kind,
+    code: Code,
     attempted: String,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
@@ -23,44 +26,72 @@ enum Kind {
     Rewound,
 }
 
+impl Kind {
+    /// The code of trouble of which nothing more is known.
+    fn code(self) -> Code {
+        match self {
+            Kind::Transient => Code::D1,
+            Kind::Data => Code::D5,
+            Kind::Unusable => Code::D2,
+            Kind::Fenced => Code::D6,
+            Kind::Rewound => Code::D7,
+        }
+    }
+}
+
 impl Error {
+    fn new(kind: Kind, attempted: impl Into<String>) -> Self {
+        Error { kind, code: kind.code(), attempted: attempted.into(), source: None }
+    }
+
     /// The same trouble, told to somebody else who waited for the same answer.
     pub fn to_another(&self) -> Self {
         let source = self.source.as_ref().map(|source| source.to_string().into());
-        Error { kind: self.kind, attempted: self.attempted.clone(), source }
+        Error { source, ..Error::new(self.kind, &self.attempted) }.with_code(self.code)
     }
 
     /// The same call may succeed later: connection, disk, lock.
     pub fn transient(attempted: impl Into<String>) -> Self {
-        Error { kind: Kind::Transient, attempted: attempted.into(), source: None }
+        Error::new(Kind::Transient, attempted)
     }
 
     /// The data is to blame, and the same call fails again: a row that the database refuses, a row
     /// that cannot be read, a task that is gone.
     pub fn data(attempted: impl Into<String>) -> Self {
-        Error { kind: Kind::Data, attempted: attempted.into(), source: None }
+        Error::new(Kind::Data, attempted)
     }
 
     /// The store cannot be used at all: made by a newer version, read-only, not ours.
     pub fn unusable(attempted: impl Into<String>) -> Self {
-        Error { kind: Kind::Unusable, attempted: attempted.into(), source: None }
+        Error::new(Kind::Unusable, attempted)
     }
 
     /// Another node is the owner by now; nothing was written, and nothing ever will be.
     pub fn fenced(attempted: impl Into<String>) -> Self {
-        Error { kind: Kind::Fenced, attempted: attempted.into(), source: None }
+        Error::new(Kind::Fenced, attempted)
     }
 
     /// The database is in an earlier state than it was: somebody restored a backup, or a replica
     /// took over that lagged behind. Nothing was written, and what was acknowledged may be gone.
     pub fn rewound(attempted: impl Into<String>) -> Self {
-        Error { kind: Kind::Rewound, attempted: attempted.into(), source: None }
+        Error::new(Kind::Rewound, attempted)
     }
 
     /// Keeps what caused it.
     pub fn because(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.source = Some(source.into());
         self
+    }
+
+    /// The same under a code that says more.
+    pub fn with_code(mut self, code: Code) -> Self {
+        self.code = code;
+        self
+    }
+
+    /// The code to look it up by.
+    pub fn code(&self) -> Code {
+        self.code
     }
 
     /// True when the same call may succeed later.

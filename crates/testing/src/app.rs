@@ -1,6 +1,7 @@
 //! An app under test.
 
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use resurgam::{
     Activity, AttemptRow, Client, ClosedFilter, Constructor, Description, Error, Failure, Instance,
-    Parts, Result, Start, Status, Workflow,
+    InstanceFilter, Parts, Result, Start, Status, WaitsFor, Workflow,
 };
 use resurgam_core::Timestamp;
 use resurgam_store::Store;
@@ -511,8 +512,31 @@ impl TestApp {
                 }
             }
         };
-        let waited = self.0.clock.wait_for(answer).await;
-        self.or_panic(waited, what)
+        match self.0.clock.wait_for(answer).await {
+            Err(Stall::Nothing) => panic!(
+                "waited for {what}, but nothing is under way and nothing is due: {}",
+                self.why_nothing().await
+            ),
+            waited => self.or_panic(waited, what),
+        }
+    }
+
+    /// What a test that waits in vain has probably forgotten.
+    async fn why_nothing(&self) -> String {
+        let mut forgotten = BTreeSet::new();
+        for row in self.client().list(InstanceFilter::default()).await.unwrap_or_default() {
+            let described = self.client().describe(&row.id).await;
+            let pending = described.ok().flatten().map(|described| described.pending);
+            let lost = pending.unwrap_or_default().into_iter();
+            let lost = lost.filter(|call| call.waits_for == Some(WaitsFor::Unregistered));
+            forgotten.extend(lost.map(|call| format!("{} of {}", call.activity, row.id)));
+        }
+        match forgotten.first() {
+            None => "does a workflow wait for a signal that nobody sends?".to_string(),
+            Some(call) => format!(
+                "the activity {call} is not registered; add it with .activity(..) or .stub(.., ..)"
+            ),
+        }
     }
 
     /// The engine that was asked is gone; another one comes, or came already.

@@ -40,6 +40,8 @@ mod app;
 mod builder;
 mod clock;
 mod database;
+#[cfg(doctest)]
+mod error_pages;
 mod faults;
 mod replay;
 

@@ -75,7 +75,8 @@ async fn an_unknown_workflow_is_refused_and_the_known_ones_are_named() {
     let started = app.client().start_named::<()>("order-1", "ordre", &json!({})).await;
     assert!(started.as_ref().err().unwrap().is_unknown());
     expect![[r#"
-        start order-1: workflow ordre is unknown; known are echo, greet
+        start order-1: workflow ordre is unknown; known are echo, greet; add it with
+        .workflow(..) where the app is built
     "#]]
     .assert_eq(&text(started));
     // The id is still free.
@@ -319,15 +320,15 @@ async fn a_value_of_a_workflow_that_is_too_large_blocks_it_until_it_is_mended() 
     let status = app.start("tell-1", large::tell()).await;
     let result = app.start("answer-1", large::answer()).await;
     expect![[r#"
-        the arguments of read: 111 bytes, 100 are allowed
+        B4 the arguments of read: 111 bytes, 100 are allowed
     "#]]
     .assert_eq(&blocked(&app, "read-1").await);
     expect![[r#"
-        the status: 182 bytes, 100 are allowed
+        B4 the status: 182 bytes, 100 are allowed
     "#]]
     .assert_eq(&blocked(&app, "tell-1").await);
     expect![[r#"
-        the result of the workflow: 182 bytes, 100 are allowed
+        B4 the result of the workflow: 182 bytes, 100 are allowed
     "#]]
     .assert_eq(&blocked(&app, "answer-1").await);
 
@@ -418,8 +419,8 @@ async fn a_policy_of_a_call_that_makes_no_sense_blocks_the_run() {
     let app = app().workflow(call_badly).start().await;
     app.start("bad-1", call_badly()).await;
     expect![[r#"
-        the retry policy of read: backoff.multiplier: NaN is not a finite number greater
-        than 0
+        B4 the retry policy of read: backoff.multiplier: NaN is not a finite number
+        greater than 0
     "#]]
     .assert_eq(&blocked(&app, "bad-1").await);
     assert_eq!(app.attempts(read), 0);
@@ -490,8 +491,8 @@ async fn a_value_without_a_json_form_is_named_where_it_is_written() {
     assert_eq!(app.attempts(return_formless), 1);
     app.start("take-1", call_take_formless()).await;
     expect![[r#"
-        the workflow's code panicked while taking RunStarted at 1: call take_formless:
-        the arguments have no JSON form: key must be a string
+        B2 the workflow's code panicked while taking RunStarted at 1: call
+        take_formless: the arguments have no JSON form: key must be a string
     "#]]
     .assert_eq(&blocked(&app, "take-1").await);
 }

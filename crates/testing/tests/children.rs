@@ -328,10 +328,11 @@ async fn a_child_whose_policy_makes_no_sense_blocks_its_parent() {
     app.advance(Duration::ZERO).await;
     let instance = app.describe("confused-1").await.instance;
     assert_eq!(instance.status, Status::Blocked);
-    expect![
-        "the retry policy of worker: backoff.multiplier: null is not a finite number greater than 0"
-    ]
-    .assert_eq(&instance.error.unwrap());
+    assert_eq!(
+        instance.error.unwrap(),
+        "B4 the retry policy of worker: backoff.multiplier: null is not a finite number greater \
+         than 0"
+    );
 }
 
 #[tokio::test]
@@ -349,7 +350,7 @@ async fn a_child_with_an_empty_id_blocks_its_parent() {
         app.start(&id, nameless(detached)).await;
         app.advance(Duration::ZERO).await;
         let instance = app.describe(&id).await.instance;
-        expect!["the id of a worker to start: an empty id is not allowed"]
+        expect!["B4 the id of a worker to start: an empty id is not allowed"]
             .assert_eq(&instance.error.unwrap());
     }
     assert!(app.client().find("").await.unwrap().is_none());
@@ -361,7 +362,8 @@ async fn a_child_of_an_unknown_workflow_waits_for_a_process_that_knows_it() {
     let run = app.start("team-1", team(vec![1])).await;
     app.advance(SECOND).await;
     let child = app.describe("team-1/2").await.instance;
-    assert_eq!(child.error.unwrap(), "workflow worker is not registered in this process");
+    let error = child.error.unwrap();
+    assert!(error.starts_with("B5 workflow worker is not registered in this process; "), "{error}");
     app.restart_with(self::app()).await;
     assert_eq!(run.result().await.unwrap(), [1]);
 }

@@ -385,7 +385,7 @@ async fn a_value_that_is_too_large_for_the_next_run_blocks_this_one() {
     app.advance(10 * SECOND).await;
     let instance = app.describe("grow-1").await.instance;
     assert_eq!((instance.status, instance.run), (Status::Blocked, 1));
-    expect!["the argument of the next run: 131 bytes, 100 are allowed"]
+    expect!["B4 the argument of the next run: 131 bytes, 100 are allowed"]
         .assert_eq(&instance.error.unwrap());
 }
 

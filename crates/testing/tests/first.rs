@@ -98,3 +98,13 @@ async fn retries_end_when_the_attempts_are_used_up() {
     "#]]
     .assert_eq(&run.history().await);
 }
+
+#[tokio::test]
+#[should_panic(
+    expected = "waited for the end of crawl-1, but nothing is under way and nothing is due: the \
+                activity fetch of crawl-1 is not registered; add it with .activity(..)"
+)]
+async fn a_test_that_forgets_an_activity_is_told_which() {
+    let app = TestApp::builder().workflow(crawl).start().await;
+    let _none = app.start("crawl-1", crawl(1)).await.result().await;
+}

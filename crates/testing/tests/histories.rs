@@ -424,11 +424,11 @@ fn code_that_takes_another_way_is_shown_both_sides() {
     let error = replay(&file("order"), edited::order).unwrap_err();
     assert!(error.is_nondeterminism());
     expect![[r#"
-        replay order-42, run 1: the workflow's code has changed under this run: at event 10 its history says
+        replay order-42, run 1: B1 the workflow's code has changed under this run: at event 10 its history says
           TimerStarted until 1767229202000ms
         but the code asks for
           ActivityScheduled ship {"order":"order-42","address":"1 Harbour Street"}
-        Deploy code that takes the old way for old runs, or restore the old code; the run then goes on by itself
+        Deploy code that takes the old way for old runs, or restore the old code; the run then goes on by itself. `resurgam explain B1` lists what else it may be
         What came before:
           5 ActivityCompleted #3 4
           6 ActivityCompleted #4 4
@@ -437,11 +437,11 @@ fn code_that_takes_another_way_is_shown_both_sides() {
           9 ActivityCompleted #8 (attempt 3) 4200"#]].assert_eq(&error.to_string());
     let error = replay(&file("compensation"), edited::undone).unwrap_err();
     expect![[r#"
-        replay undone-1, run 1: the workflow's code has changed under this run: at event 4 its history says
+        replay undone-1, run 1: B1 the workflow's code has changed under this run: at event 4 its history says
           CompensationRecorded #2 release {"hold":4}
         but the code asks for
           ActivityScheduled reserve {"item":"bulb"}
-        Deploy code that takes the old way for old runs, or restore the old code; the run then goes on by itself
+        Deploy code that takes the old way for old runs, or restore the old code; the run then goes on by itself. `resurgam explain B1` lists what else it may be
         What came before:
           1 RunStarted undone {"id":"order-42"}
           2 ActivityScheduled reserve {"item":"lamp"}
@@ -454,7 +454,7 @@ fn what_cannot_be_replayed_is_named() {
     expect!["replay approve-2, run 1: the argument of approve cannot be read: invalid type: map, expected u8 at line 1 column 9"].assert_eq(&error.to_string());
     let error = replay(&file("continued_as_new"), edited::poll_inbox).unwrap_err();
     assert!(error.is_panic());
-    expect!["replay inbox-1, run 2: the workflow's code panicked while taking RunStarted at 1: no such cursor: 2"].assert_eq(&error.to_string());
+    expect!["replay inbox-1, run 2: B2 the workflow's code panicked while taking RunStarted at 1: no such cursor: 2"].assert_eq(&error.to_string());
     let error = replay(&file("order"), undone).unwrap_err();
     expect!["replay order-42, run 1: the run is of workflow order; given is undone"]
         .assert_eq(&error.to_string());

@@ -123,7 +123,7 @@ async fn a_refused_row_stays_with_the_reason_and_holds_up_no_other() {
     let expected = [
         "dance a: the kind \"dance\" is unknown; write start, signal or cancel",
         "start a: the name is missing; give that of the workflow",
-        "start a: workflow no_such is unknown; known are ",
+        "start a: workflow no_such is unknown; known are collect, fulfil; add it with",
         "start a: ",
         "start a: the body is not JSON: ",
         "start : the instance is empty; give its id",

@@ -249,8 +249,8 @@ async fn a_race_of_nothing_blocks_its_run_and_says_why() {
     let instance = app.describe("none-1").await.instance;
     assert_eq!(instance.status, Status::Blocked);
     expect![[r#"
-        the workflow's code panicked while taking RunStarted at 1: ctx.race of nothing
-        would wait for ever: nobody can win it
+        B2 the workflow's code panicked while taking RunStarted at 1: ctx.race of
+        nothing would wait for ever: nobody can win it
     "#]]
     .assert_eq(&wrapped(&instance.error.unwrap()));
 }

@@ -722,8 +722,8 @@ async fn waiting_for_something_that_is_not_durable_is_found_out() {
     app.start("doze-1", doze()).await;
     let reason = blocked(&app, "doze-1").await;
     expect![[r#"
-        the workflow awaits something that is not durable (a socket, a channel, tokio's
-        sleep): wait through ctx, or move the work into an activity
+        B3 the workflow awaits something that is not durable (a socket, a channel,
+        tokio's sleep): wait through ctx, or move the work into an activity
     "#]]
     .assert_eq(&wrapped(&reason));
     app.start("forever-1", forever()).await;
@@ -801,51 +801,52 @@ async fn code_that_changed_under_a_run_blocks_it_and_both_sides_are_shown() {
     app.restart_with(self::app().workflow(another_argument::order)).await;
     app.advance(2 * HOUR).await;
     expect![[r#"
-        the workflow's code has changed under this run: at event 2 its history says
+        B1 the workflow's code has changed under this run: at event 2 its history says
           ActivityScheduled take {"seconds":1}
         but the code asks for
           ActivityScheduled take {"seconds":7}
         Deploy code that takes the old way for old runs, or restore the old code; the
-        run then goes on by itself
+        run then goes on by itself. `resurgam explain B1` lists what else it may be
     "#]]
     .assert_eq(&wrapped(&blocked(&app, "order-1").await));
 
     app.restart_with(self::app().workflow(no_sleep::order)).await;
     expect![[r#"
-        the workflow's code has changed under this run: at event 4 its history says
+        B1 the workflow's code has changed under this run: at event 4 its history says
           TimerStarted until 1767229201000ms
         but the code asks for
           ActivityScheduled take {"seconds":2}
         Deploy code that takes the old way for old runs, or restore the old code; the
-        run then goes on by itself
+        run then goes on by itself. `resurgam explain B1` lists what else it may be
     "#]]
     .assert_eq(&wrapped(&blocked(&app, "order-1").await));
 
     app.restart_with(self::app().workflow(less::order)).await;
     expect![[r#"
-        the workflow's code has changed under this run: at event 2 its history says
+        B1 the workflow's code has changed under this run: at event 2 its history says
           ActivityScheduled take {"seconds":1}
         but the code asks for
           nothing
         Deploy code that takes the old way for old runs, or restore the old code; the
-        run then goes on by itself
+        run then goes on by itself. `resurgam explain B1` lists what else it may be
     "#]]
     .assert_eq(&wrapped(&blocked(&app, "order-1").await));
 
     app.restart_with(self::app().workflow(more::order)).await;
     expect![[r#"
-        the workflow's code has changed under this run: at event 2 its history says
+        B1 the workflow's code has changed under this run: at event 2 its history says
           ActivityScheduled take {"seconds":1}
         but the code asks for
           StatusSet "new here"
         Deploy code that takes the old way for old runs, or restore the old code; the
-        run then goes on by itself
+        run then goes on by itself. `resurgam explain B1` lists what else it may be
     "#]]
     .assert_eq(&wrapped(&blocked(&app, "order-1").await));
 
     app.restart_with(self::app()).await;
     expect![[r#"
-        workflow order is not registered in this process
+        B5 workflow order is not registered in this process; add it with .workflow(..)
+        where the app is built
     "#]]
     .assert_eq(&wrapped(&blocked(&app, "order-1").await));
 
@@ -892,7 +893,7 @@ async fn a_workflow_that_panics_is_blocked_and_goes_on_when_it_is_mended() {
     let run = app.start("count-1", panics::count()).await;
     run.signal("word", &"one").await.unwrap();
     expect![[r#"
-        the workflow's code panicked while taking SignalReceived at 2: cannot stand
+        B2 the workflow's code panicked while taking SignalReceived at 2: cannot stand
         "one"
     "#]]
     .assert_eq(&wrapped(&blocked(&app, "count-1").await));
@@ -923,7 +924,7 @@ async fn a_run_that_never_began_is_found_again_after_a_restart() {
     let app = app().workflow(panics_at_once::count).start().await;
     let run = app.start("count-1", panics_at_once::count()).await;
     expect![[r#"
-        the workflow's code panicked while taking RunStarted at 1: cannot begin
+        B2 the workflow's code panicked while taking RunStarted at 1: cannot begin
     "#]]
     .assert_eq(&wrapped(&blocked(&app, "count-1").await));
     app.restart_with(self::app().workflow(mended::count)).await;
@@ -1014,9 +1015,9 @@ async fn a_result_of_another_type_than_the_code_expects_blocks_the_run() {
     let run = app.start("order-1", texts::order()).await;
     app.advance(SECOND).await;
     expect![[r#"
-        the workflow's code panicked while taking ActivityCompleted at 3: the recorded
-        result of call #2 does not fit the code's type: invalid type: integer `1`,
-        expected a string at line 1 column 1
+        B2 the workflow's code panicked while taking ActivityCompleted at 3: the
+        recorded result of call #2 does not fit the code's type: invalid type: integer
+        `1`, expected a string at line 1 column 1
     "#]]
     .assert_eq(&wrapped(&blocked(&app, "order-1").await));
     app.restart_with(self::app().workflow(another_argument_of_one::order)).await;
@@ -1084,7 +1085,7 @@ async fn an_activity_that_hangs_holds_up_nobody() {
 }
 
 #[tokio::test]
-#[should_panic(expected = "the end of count-1: the workflow's code panicked")]
+#[should_panic(expected = "the end of count-1: B2 the workflow's code panicked")]
 async fn a_test_that_waits_for_the_end_of_a_blocked_run_is_told_why() {
     let app = app().workflow(panics_at_once::count).start().await;
     let run = app.start("count-1", panics_at_once::count()).await;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use resurgam_core::Failure;
+use resurgam_core::{Code, Failure};
 use resurgam_store as store;
 
 /// The result of a request to the engine. The second parameter lets it stand in for the standard
@@ -36,6 +36,11 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// let failed = Error::failed("order-42", Failure::new("no stock"));
 /// assert_eq!(failed.to_string(), "order-42 failed: no stock");
 /// assert_eq!(advice(&failed), "that is the workflow's answer");
+///
+/// // For whoever reads it at night: `resurgam explain E2` has a page.
+/// assert_eq!(Error::no_instance("show order-42").code().name(), "E2");
+/// let twice = Error::mistake("two activities are named charge");
+/// assert_eq!(twice.to_string(), "two activities are named charge");
 /// ```
 pub struct Error {
     kind: Kind,
@@ -46,6 +51,7 @@ pub struct Error {
 enum Kind {
     AlreadyExists,
     Unknown,
+    Unregistered,
     Closed,
     Open,
     Overtaken,
@@ -54,6 +60,7 @@ enum Kind {
     Stopped,
     Rejected,
     Transient,
+    Mistake,
     Store(store::Error),
     Failed(Box<Failure>),
 }
@@ -84,6 +91,11 @@ impl Error {
 
     pub(crate) fn unknown(what: impl fmt::Display) -> Self {
         Error { kind: Kind::Unknown, attempted: what.to_string() }
+    }
+
+    /// A workflow that was to be started is not registered.
+    pub(crate) fn unregistered(what: impl fmt::Display) -> Self {
+        Error { kind: Kind::Unregistered, attempted: what.to_string() }
     }
 
     pub(crate) fn closed(what: impl fmt::Display) -> Self {
@@ -140,9 +152,33 @@ impl Error {
         }
     }
 
+    /// What was put together cannot work together.
+    pub fn mistake(what: impl fmt::Display) -> Self {
+        Error { kind: Kind::Mistake, attempted: what.to_string() }
+    }
+
     /// Trouble of the store.
     pub fn store(attempted: impl fmt::Display, error: store::Error) -> Self {
         Error { attempted: format!("{attempted}: {error}"), kind: Kind::Store(error) }
+    }
+
+    /// The code to look it up by: `resurgam explain CODE`.
+    pub fn code(&self) -> Code {
+        match &self.kind {
+            Kind::AlreadyExists => Code::E1,
+            Kind::Unknown => Code::E2,
+            Kind::Unregistered => Code::E3,
+            Kind::Closed => Code::E4,
+            Kind::Open => Code::E5,
+            Kind::TooLarge => Code::E6,
+            Kind::Full => Code::E7,
+            Kind::Stopped => Code::E8,
+            Kind::Rejected => Code::E9,
+            Kind::Failed(_) => Code::E10,
+            Kind::Mistake => Code::E11,
+            Kind::Transient | Kind::Overtaken => Code::D1,
+            Kind::Store(error) => error.code(),
+        }
     }
 
     /// True when an instance or a schedule of the id is there already.
@@ -152,7 +188,7 @@ impl Error {
 
     /// True when there is no such instance, schedule, workflow or activity.
     pub fn is_unknown(&self) -> bool {
-        matches!(self.kind, Kind::Unknown)
+        matches!(self.kind, Kind::Unknown | Kind::Unregistered)
     }
 
     /// True when the instance is closed.
@@ -207,10 +243,10 @@ impl From<store::Error> for Error {
     }
 }
 
-/// The same text: it is what people see when `main` returns the error.
+/// The same text behind its code: it is what people see when `main` returns the error.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        write!(f, "{} {self}", self.code())
     }
 }
 

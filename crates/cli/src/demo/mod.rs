@@ -105,7 +105,7 @@ async fn demo(args: &Args) -> Result<Exit, Trouble> {
     let journal = Journal::beside(&args.db);
     let shop = Shop::new(journal.clone(), args.speed, args.crash);
     let app = order::app(shop.clone(), args.speed).sqlite(&args.db).await;
-    let app = app.map_err(|error| Trouble::Refused(error.to_string()))?;
+    let app = app.map_err(|error| Trouble::Refused(format!("{error:?}")))?;
     let mut screen = Screen::new(args.json, args.plain, app.handle().now());
 
     let work = Work::find(&app, &journal, args.orders).await?;

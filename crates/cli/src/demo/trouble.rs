@@ -27,7 +27,7 @@ impl Trouble {
 
 impl From<resurgam::Error> for Trouble {
     fn from(error: resurgam::Error) -> Self {
-        Trouble::Failed(error.to_string())
+        Trouble::Failed(format!("{error:?}"))
     }
 }
 

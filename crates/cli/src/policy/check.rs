@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use resurgam_core::Code;
 use resurgam_core::retry::dialect::Dialect;
 use resurgam_core::retry::lint::{self, Lint};
 use serde::Serialize;
@@ -83,7 +84,9 @@ pub(crate) fn refused_json(refusal: &Refusal) -> serde_json::Result<Output> {
 pub(crate) fn warnings(loaded: &Loaded) -> Vec<String> {
     let lints = lint::lint(&loaded.policy);
     let lints = lints.iter().map(Lint::to_string);
-    let others = loaded.policy.unsupported().into_iter().chain(loaded.notes.iter().cloned());
+    let unsupported = loaded.policy.unsupported();
+    let unsupported = unsupported.iter().map(|what| format!("{} {what}", Code::P5));
+    let others = unsupported.chain(loaded.notes.iter().cloned());
     lints.chain(others).map(|warning| printable(&warning)).collect()
 }
 

@@ -6,7 +6,7 @@
 //! policy.json:3:3
 //!   3 |   "max_attempts": 0,
 //!     |   ^^^^^^^^^^^^^^^^^
-//! error: max_attempts: 0 is not allowed; it counts the first attempt. ...
+//! error: P3 max_attempts: 0 is not allowed; it counts the first attempt. ...
 //! ```
 //!
 //! Text from a file may hold anything, also sequences that a terminal obeys: control characters
@@ -15,6 +15,7 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
+use resurgam_core::Code;
 use serde::Serialize;
 
 use crate::exit::Exit;
@@ -25,6 +26,7 @@ use crate::style::{ERROR, FAINT, PLACE};
 pub(crate) struct Complaint {
     #[serde(skip)]
     pub(crate) file: String,
+    pub(crate) code: Code,
     /// The field it is about; empty for the whole.
     pub(crate) path: String,
     pub(crate) message: String,
@@ -114,8 +116,9 @@ const BEFORE: usize = 30;
 
 impl Complaint {
     /// A complaint about a whole file.
-    pub(crate) fn new(file: &str, message: impl Into<String>) -> Self {
+    pub(crate) fn new(code: Code, file: &str, message: impl Into<String>) -> Self {
         Complaint {
+            code,
             file: file.to_string(),
             path: String::new(),
             message: message.into(),
@@ -163,7 +166,7 @@ impl Complaint {
             let _ = writeln!(out, "  {FAINT}{line} |{FAINT:#} {}", excerpt.text);
             let _ = writeln!(out, "  {FAINT}{margin} |{FAINT:#} {skip}{ERROR}{mark}{ERROR:#}");
         }
-        let _ = writeln!(out, "{ERROR}error:{ERROR:#} {}", printable(&self.message));
+        let _ = writeln!(out, "{ERROR}error:{ERROR:#} {} {}", self.code, printable(&self.message));
         out
     }
 }
@@ -219,7 +222,7 @@ mod tests {
     use super::*;
 
     fn shown(text: &str, span: Range<usize>) -> String {
-        let complaint = Complaint::new("p.json", "wrong").at(text, &span);
+        let complaint = Complaint::new(Code::P1, "p.json", "wrong").at(text, &span);
         anstream::adapter::strip_str(&complaint.to_text()).to_string()
     }
 
@@ -227,13 +230,13 @@ mod tests {
     fn the_line_is_shown_with_a_mark_below() {
         assert_eq!(
             shown("{\n\t\"é\": 1, \"b\": 2\n}", 12..18),
-            "p.json:2:10\n  2 |  \"é\": 1, \"b\": 2\n    |          ^^^^^^\nerror: wrong\n"
+            "p.json:2:10\n  2 |  \"é\": 1, \"b\": 2\n    |          ^^^^^^\nerror: P1 wrong\n"
         );
     }
 
     #[test]
     fn a_span_over_several_lines_is_marked_on_its_first() {
-        assert_eq!(shown("[\n 1]", 0..5), "p.json:1:1\n  1 | [\n    | ^\nerror: wrong\n");
+        assert_eq!(shown("[\n 1]", 0..5), "p.json:1:1\n  1 | [\n    | ^\nerror: P1 wrong\n");
     }
 
     #[test]
@@ -251,15 +254,15 @@ mod tests {
         for span in [4..4, 9..12] {
             assert_eq!(
                 shown("{\"a\"", span),
-                "p.json:1:5\n  1 | {\"a\"\n    |     ^\nerror: wrong\n"
+                "p.json:1:5\n  1 | {\"a\"\n    |     ^\nerror: P1 wrong\n"
             );
         }
-        assert_eq!(shown("", 0..0), "p.json:1:1\n  1 | \n    | ^\nerror: wrong\n");
+        assert_eq!(shown("", 0..0), "p.json:1:1\n  1 | \n    | ^\nerror: P1 wrong\n");
     }
 
     #[test]
     fn a_terminal_is_not_steered_by_what_a_file_holds() {
-        let complaint = Complaint::new("p\u{1b}[2J", "\u{7}").at("\u{1b}[31m", &(0..5));
+        let complaint = Complaint::new(Code::P1, "p\u{1b}[2J", "\u{7}").at("\u{1b}[31m", &(0..5));
         let text = anstream::adapter::strip_str(&complaint.to_text()).to_string();
         assert!(!text.contains(['\u{1b}', '\u{7}']), "{text:?}");
     }

@@ -26,7 +26,8 @@ use resurgam_core::duration;
 use resurgam_core::retry::dialect::Dialect;
 use resurgam_core::retry::json_schema;
 
-use crate::exit::{self, Exit};
+use crate::exit::Exit;
+use crate::help;
 use crate::output::Output;
 use complaint::Refusal;
 use source::Loaded;
@@ -39,10 +40,10 @@ pub(crate) enum Command {
     /// answered with {"delay_ms": 2000}. Kinds: delay (retry_index), decision (failed_attempt,
     /// elapsed_ms, error), schedule, invalid. Optional everywhere: u, previous_delay_ms, error.
     /// A line that makes no sense is answered with {"error": ...}.
-    #[command(after_help = exit::HELP)]
+    #[command(after_help = help::EVAL)]
     Eval,
     /// Tell what a policy does: a sentence, its delays, the outage it bridges, its lints
-    #[command(after_help = exit::HELP)]
+    #[command(after_help = help::EXPLAIN_POLICY)]
     Explain {
         #[command(flatten)]
         input: Input,
@@ -57,7 +58,7 @@ pub(crate) enum Command {
         svg: bool,
     },
     /// Write a policy in another dialect and list what is lost
-    #[command(after_help = exit::HELP)]
+    #[command(after_help = help::CONVERT)]
     Convert {
         #[command(flatten)]
         input: Input,
@@ -69,7 +70,7 @@ pub(crate) enum Command {
         json: bool,
     },
     /// Check a policy: errors, and lints about what is probably not meant
-    #[command(after_help = exit::HELP)]
+    #[command(after_help = help::CHECK_POLICY)]
     Check {
         #[command(flatten)]
         input: Input,
@@ -81,7 +82,7 @@ pub(crate) enum Command {
         strict: bool,
     },
     /// Print the JSON Schema of a policy
-    #[command(after_help = exit::HELP)]
+    #[command(after_help = help::SCHEMA)]
     Schema,
 }
 

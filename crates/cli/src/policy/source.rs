@@ -9,6 +9,7 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
 
+use resurgam_core::Code;
 use resurgam_core::config::{Problem, Problems, nearest};
 use resurgam_core::retry::dialect::Dialect;
 use resurgam_core::retry::{CheckedPolicy, preset};
@@ -149,7 +150,9 @@ impl Text {
         let value = serde_json::from_str(&self.text).map_err(|error| {
             let message = format!("not JSON: {}", json_message(&error));
             let span = json_span(&self.text, &error);
-            Refusal::bad_input(vec![Complaint::new(&self.name, message).at(&self.text, &span)])
+            Refusal::bad_input(vec![
+                Complaint::new(Code::P1, &self.name, message).at(&self.text, &span),
+            ])
         })?;
         let places = locate::json(&self.text);
         if places.repeated.is_empty() {
@@ -157,7 +160,8 @@ impl Text {
         }
         let complain = |again: &locate::Repeated| {
             let message = format!("{}: given twice; remove one of them", again.name);
-            Complaint::new(&self.name, message).about(&again.name).at(&self.text, &again.span)
+            let complaint = Complaint::new(Code::P1, &self.name, message);
+            complaint.about(&again.name).at(&self.text, &again.span)
         };
         Err(Refusal::bad_input(places.repeated.iter().map(complain).collect()))
     }
@@ -168,7 +172,7 @@ impl Text {
             Err(errors) => {
                 let complain = |error: &toml_text::SyntaxError| {
                     let message = format!("not TOML: {}", error.message);
-                    Complaint::new(&self.name, message).at(&self.text, &error.span)
+                    Complaint::new(Code::P1, &self.name, message).at(&self.text, &error.span)
                 };
                 Err(Refusal::bad_input(errors.iter().map(complain).collect()))
             }
@@ -181,7 +185,7 @@ impl Text {
         let more = problems.iter().count() - complaints.len();
         if more > 0 {
             let message = format!("{}: {more} problems more", self.name);
-            complaints.push(Complaint::new(&self.name, message));
+            complaints.push(Complaint::new(Code::P1, &self.name, message));
         }
         Refusal::bad_input(complaints)
     }
@@ -190,10 +194,11 @@ impl Text {
         if let (Format::Brackets, Some((message, span))) =
             (self.format, bracket_span(&self.text, &problem.message))
         {
-            let complaint = Complaint::new(&self.name, message).about(&problem.path);
+            let complaint = Complaint::new(problem.code, &self.name, message).about(&problem.path);
             return complaint.at(&self.text, &span);
         }
-        let complaint = Complaint::new(&self.name, &problem.message).about(&problem.path);
+        let complaint =
+            Complaint::new(problem.code, &self.name, &problem.message).about(&problem.path);
         match &parsed.places {
             Some(root) => complaint.at(&self.text, root.find(&problem.path)),
             None => complaint,
@@ -223,7 +228,7 @@ fn unreadable(name: &str, error: &io::Error) -> Refusal {
 
 /// A complaint about a file as a whole says what was attempted with which file.
 fn refuse(name: &str, what: &str) -> Refusal {
-    Refusal::bad_input(vec![Complaint::new(name, format!("read {name}: {what}"))])
+    Refusal::bad_input(vec![Complaint::new(Code::C1, name, format!("read {name}: {what}"))])
 }
 
 /// The parser's message without the position, which is shown beside it.

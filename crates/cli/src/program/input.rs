@@ -1,6 +1,6 @@
 //! What a program or a graph is started with.
 
-use resurgam_core::Payload;
+use resurgam_core::{Code, Payload};
 use resurgam_graph::{KEY_VARIABLE, SecretsKey, Start};
 use resurgam_ir::Value as IrValue;
 use serde_json::{Map, Value};
@@ -39,7 +39,7 @@ impl InputArgs {
                     Trouble::Refused(
                         wrong
                             .into_iter()
-                            .map(|what| Mistake::new(format!("--input: {what}")))
+                            .map(|what| Mistake::new(format!("--input: {what}")).code(Code::C5))
                             .collect(),
                     )
                 })?;
@@ -76,7 +76,7 @@ fn object<T: serde::de::DeserializeOwned>(option: &str, text: Option<&str>) -> R
 }
 
 fn encode(value: &impl serde::Serialize) -> Result<Payload, Trouble> {
-    Payload::encode(value).map_err(|error| Trouble::Failed(format!("write the argument: {error}")))
+    Payload::encode(value).map_err(|error| Trouble::failed(format!("write the argument: {error}")))
 }
 
 /// The key for secrets, from the environment.

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use resurgam_core::Code;
 use resurgam_core::config::{Problem, Problems};
 use resurgam_graph::Template;
 use resurgam_ir::{Dialect, Program};
@@ -113,6 +114,7 @@ fn program(name: &str, text: &str, dialect: Option<Dialect>) -> Result<Program, 
 /// The errors of a program.
 pub(crate) fn program_errors(errors: &resurgam_ir::Errors) -> Trouble {
     let mistake = |error: resurgam_ir::Error| Mistake {
+        code: error.code,
         text: Some(format!("{error}\n")),
         file: Some(error.file),
         line: Some(error.line),
@@ -137,7 +139,8 @@ fn not_json(name: &str, text: &str, error: &serde_json::Error) -> Trouble {
     let lines = Lines::of(text);
     // It counts bytes.
     let place = lines.place(error.line(), 1) + error.column().saturating_sub(1);
-    let mut mistake = Mistake::new(format!("this is not JSON: {error}")).in_file(name);
+    let mut mistake =
+        Mistake::new(format!("this is not JSON: {error}")).code(Code::G1).in_file(name);
     mistake.path = Some(String::new());
     Trouble::Refused(vec![mistake.within(&lines, &(place..place + 1))])
 }
@@ -146,7 +149,7 @@ fn not_json(name: &str, text: &str, error: &serde_json::Error) -> Trouble {
 fn refused<'a>(name: &str, text: &str, problems: impl Iterator<Item = &'a Problem>) -> Trouble {
     let (places, lines) = (locate::json(text).root, Lines::of(text));
     let mistake = |problem: &Problem| {
-        let mut mistake = Mistake::new(&problem.message).in_file(name);
+        let mut mistake = Mistake::new(&problem.message).code(problem.code).in_file(name);
         mistake.path = Some(problem.path.clone());
         mistake.within(&lines, places.find(&problem.path))
     };
@@ -157,6 +160,7 @@ fn refused<'a>(name: &str, text: &str, problems: impl Iterator<Item = &'a Proble
 fn refused_start(problems: &Problems) -> Trouble {
     let give_store = "give them with --store and a JSON object".to_string();
     let mistake = |problem: &Problem| Mistake {
+        code: problem.code,
         path: Some(problem.path.clone()),
         hint: (problem.path == "store").then(|| give_store.clone()),
         ..Mistake::new(match problem.path.as_str() {
@@ -196,7 +200,8 @@ impl Source {
                     let message =
                         format!("action @{} cannot run: {}", action.name, lacks(&action.name)?);
                     let start = lines.place(action.line, action.column);
-                    let mistake = Mistake::new(message).in_file(&self.name).hint(HOW);
+                    let mistake =
+                        Mistake::new(message).code(Code::C2).in_file(&self.name).hint(HOW);
                     Some(mistake.within(&lines, &(start..start + action.name.len())))
                 });
                 missing.collect()
@@ -208,7 +213,7 @@ impl Source {
                     let path = format!("nodes[{i}].node_name");
                     let message =
                         format!("node {} cannot run: {}", node.node_name, lacks(&node.node_name)?);
-                    let mut mistake = Mistake::new(message).in_file(&self.name);
+                    let mut mistake = Mistake::new(message).code(Code::C2).in_file(&self.name);
                     mistake.path = Some(path.clone());
                     Some(mistake.hint(HOW).within(&lines, places.find(&path)))
                 });
@@ -225,8 +230,8 @@ const HOW: &str = "--actions names the folder, --wait-for-actions waits for it t
 /// Warnings as lines.
 pub(crate) fn warnings(problems: &[Problem]) -> Vec<String> {
     let line = |problem: &Problem| match problem.path.as_str() {
-        "" => problem.message.clone(),
-        path => format!("{path}: {}", problem.message),
+        "" => format!("{} {}", problem.code, problem.message),
+        path => format!("{} {path}: {}", problem.code, problem.message),
     };
     problems.iter().map(line).collect()
 }

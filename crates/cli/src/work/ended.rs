@@ -58,7 +58,7 @@ pub(super) async fn output(
 /// Somebody wanted us to end before the instance was there.
 pub(super) fn not_begun(id: &str, json: bool) -> Output {
     let message = format!("interrupted before {id} was stored; run the same again to start it");
-    Output { exit: Exit::Stopped, ..Trouble::Failed(message).output(json) }
+    Output { exit: Exit::Stopped, ..Trouble::failed(message).output(json) }
 }
 
 /// `{"id","status","result"|"failure"}`

@@ -108,7 +108,7 @@ impl CheckArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum GraphCommand {
     /// Check a graph without running it
-    #[command(after_help = crate::exit::HELP)]
+    #[command(after_help = crate::help::GRAPH)]
     Check(GraphCheckArgs),
 }
 
@@ -143,7 +143,7 @@ fn fine(name: &str, warnings: &[String], json: bool) -> Output {
 #[derive(Debug, Subcommand)]
 pub(crate) enum SecretsCommand {
     /// Make a key for RESURGAM_SECRETS_KEY
-    #[command(after_help = crate::exit::HELP)]
+    #[command(after_help = crate::help::SECRETS)]
     NewKey {
         /// Print one JSON value
         #[arg(long)]

@@ -1,7 +1,9 @@
 //! The JSON forms of what is stored. They are documented in `docs/command-line.md` and stay.
 
 use resurgam::retry::Limit;
-use resurgam::{AttemptOutcome, AttemptRow, Client, InstanceRow, PendingCall, Status, WaitsFor};
+use resurgam::{
+    AttemptOutcome, AttemptRow, Client, Description, InstanceRow, PendingCall, Status, WaitsFor,
+};
 use resurgam_core::{Event, EventKind, Payload};
 use resurgam_graph::{Attempt, Ended};
 use serde::{Deserialize, Serialize};
@@ -25,7 +27,8 @@ pub(super) fn instance(row: &InstanceRow) -> Form {
 }
 
 /// An instance with everything about it.
-pub(super) fn described(row: &InstanceRow, pending: &[PendingCall], unread: &[String]) -> Form {
+pub(super) fn described(found: &Description) -> Form {
+    let Description { instance: row, pending, unread, timers } = found;
     let kind = match Kind::of(&row.input) {
         Ok(Kind::Program) => "program",
         Ok(Kind::Graph) => "graph",
@@ -42,7 +45,7 @@ pub(super) fn described(row: &InstanceRow, pending: &[PendingCall], unread: &[St
         (None, _) => {}
     }
     let calls: Vec<Form> = pending.iter().map(call).collect();
-    form.with("pending", calls).with("unread_signals", unread)
+    form.with("pending", calls).with("unread_signals", unread).with("timers_due_ms", timers)
 }
 
 /// What an instance was started with, without its program and without its secrets.
@@ -208,7 +211,7 @@ pub(super) async fn listing(client: &Client, id: &str) -> Result<Form, Trouble> 
     let ledger = client.attempts(id).await?;
     let attempts: Vec<Attempt> = ledger.iter().map(of_ledger).collect();
     let listing = resurgam_graph::listing(&events, &attempts)
-        .map_err(|what| Trouble::Failed(format!("list the states of {id}: {what}")))?;
+        .map_err(|what| Trouble::failed(format!("list the states of {id}: {what}")))?;
     Ok(Form::default().with("run_status", listing.run_status).with("states", listing.states))
 }
 

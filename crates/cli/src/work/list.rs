@@ -70,7 +70,8 @@ fn text(client: &Client, rows: &[InstanceRow]) -> String {
     table.load_style(presets::NOTHING);
     table.set_header(["ID", "WORKFLOW", "STATUS", "AGE", ""]);
     for row in rows {
-        let note = row.error.as_deref().unwrap_or_default();
+        // The rest of it is for `show`.
+        let note = row.error.as_deref().and_then(|error| error.lines().next()).unwrap_or_default();
         table.add_row([
             printable(&row.id),
             printable(&row.workflow),

@@ -72,9 +72,8 @@ impl Of {
 impl ShowArgs {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
         let (client, found) = self.of.describe().await?;
-        let Description { instance, pending, unread } = &found;
         if self.json {
-            let form = forms::described(instance, pending, unread);
+            let form = forms::described(&found);
             return Ok(Output::json(line(&form), Exit::Done));
         }
         Ok(Output::done(shown(&found, client.handle().now(), client.owner().await?.is_some())))
@@ -82,10 +81,12 @@ impl ShowArgs {
 }
 
 fn shown(found: &Description, now: Timestamp, has_worker: bool) -> String {
-    let Description { instance, pending, unread } = found;
+    let Description { instance, pending, unread, .. } = found;
     let mut out = String::new();
     let mut tell = |name: &str, value: &str| {
-        let _infallible = writeln!(out, "{FAINT}{name:<10}{FAINT:#} {}", printable(value));
+        let lines: Vec<String> = value.lines().map(printable).collect();
+        let value = lines.join(&format!("\n{:11}", ""));
+        let _infallible = writeln!(out, "{FAINT}{name:<10}{FAINT:#} {value}");
     };
     tell("id", &instance.id);
     tell("workflow", &instance.workflow);
@@ -106,13 +107,30 @@ fn shown(found: &Description, now: Timestamp, has_worker: bool) -> String {
     if !unread.is_empty() {
         tell("unread", &unread.join(", "));
     }
-    if !pending.is_empty() && !has_worker {
+    if let Some(wait) = waits(found, now) {
+        tell("waits", &wait);
+    }
+    if instance.status == Status::Running && !has_worker {
         tell("worker", "none: nobody works on the database");
     }
     for call in pending {
         out.push_str(&pending_call(call, now, has_worker));
     }
     out
+}
+
+/// What a run waits for besides calls.
+fn waits(found: &Description, now: Timestamp) -> Option<String> {
+    let Description { instance, pending, unread, timers } = found;
+    match timers.first() {
+        _ if instance.status != Status::Running => None,
+        Some(due) if *due <= now => Some("for a timer, which is due".to_string()),
+        Some(due) => Some(format!("for a timer, {} more", tenths(due.since(now)))),
+        None if pending.is_empty() && unread.is_empty() => {
+            Some("for a signal, or for another instance".to_string())
+        }
+        None => None,
+    }
 }
 
 /// A call that is not finished: what it does, why it waits, what went wrong last.

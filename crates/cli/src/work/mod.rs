@@ -22,41 +22,41 @@ use std::io;
 
 use clap::Subcommand;
 
-use crate::exit;
+use crate::help;
 use crate::output::Output;
 use crate::trouble::Trouble;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    #[command(after_help = exit::HELP)]
+    #[command(after_help = help::RUN)]
     Run(run::RunArgs),
-    #[command(after_help = exit::HELP)]
+    #[command(after_help = help::START)]
     Start(run::StartArgs),
-    #[command(after_help = exit::HELP)]
+    #[command(after_help = help::WORKER)]
     Worker(worker::Args),
-    #[command(after_help = exit::HELP)]
+    #[command(after_help = help::SIGNAL)]
     Signal(tell::SignalArgs),
-    #[command(after_help = exit::HELP)]
+    #[command(after_help = help::CANCEL)]
     Cancel(tell::CancelArgs),
-    #[command(after_help = exit::HELP)]
+    #[command(after_help = help::LIST)]
     List(list::Args),
-    #[command(after_help = exit::HELP)]
+    #[command(after_help = help::SHOW)]
     Show(look::ShowArgs),
-    #[command(after_help = exit::HELP)]
+    #[command(after_help = help::HISTORY)]
     History(look::HistoryArgs),
-    #[command(after_help = exit::HELP)]
+    #[command(after_help = help::ATTEMPTS)]
     Attempts(look::AttemptsArgs),
-    #[command(after_help = exit::HELP)]
+    #[command(after_help = help::WATCH)]
     Watch(watch::Args),
-    #[command(after_help = exit::HELP)]
+    #[command(after_help = help::FMT)]
     Fmt(files::FmtArgs),
-    #[command(after_help = exit::HELP)]
+    #[command(after_help = help::CHECK)]
     Check(files::CheckArgs),
     /// Check graphs
-    #[command(subcommand, after_help = exit::HELP)]
+    #[command(subcommand, after_help = help::GRAPH)]
     Graph(files::GraphCommand),
     /// Keys for the secrets of graphs
-    #[command(subcommand, after_help = exit::HELP)]
+    #[command(subcommand, after_help = help::SECRETS)]
     Secrets(files::SecretsCommand),
 }
 

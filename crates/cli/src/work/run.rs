@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use resurgam::{Client, InstanceRow};
-use resurgam_core::Payload;
+use resurgam_core::{Code, Payload};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -142,7 +142,7 @@ impl Wanted {
             Some(what) => {
                 let message = format!("{} cannot be continued with this file: {what}", self.id);
                 let hint = "choose another --id to start a new instance";
-                Err(Trouble::Refused(vec![Mistake::new(message).hint(hint)]))
+                Err(Mistake::new(message).code(Code::C3).hint(hint).into())
             }
         }
     }

@@ -205,7 +205,7 @@ mod tests {
     fn drawn(pending: Vec<PendingCall>, size: (usize, usize)) -> Vec<String> {
         let input = Payload::null();
         let instance = InstanceRow::new(Uid(1), "order-1", "order", input, Timestamp::EPOCH);
-        let description = Description { instance, pending, unread: Vec::new() };
+        let description = Description { instance, pending, unread: Vec::new(), timers: Vec::new() };
         let lines = lines(&description, Timestamp::from_millis(2_500), size);
         lines.iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect()
     }

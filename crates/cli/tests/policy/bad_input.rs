@@ -32,8 +32,12 @@ fn a_file_that_cannot_be_read_is_named_with_the_reason() {
         .with("empty.json", "")
         .with("blank.json", " \n\t\n");
     std::fs::create_dir(folder.path().join("folder")).unwrap();
-    refused_everywhere(&folder, "no-such.json", "error: read no-such.json: there is no such file");
-    refused_everywhere(&folder, "folder", "error: read folder: it is a directory");
+    refused_everywhere(
+        &folder,
+        "no-such.json",
+        "error: C1 read no-such.json: there is no such file",
+    );
+    refused_everywhere(&folder, "folder", "error: C1 read folder: it is a directory");
     refused_everywhere(&folder, "large.json", "it is larger than 1 MiB");
     refused_everywhere(&folder, "latin1.json", "not UTF-8 text from byte 19 on");
     refused_everywhere(&folder, "empty.json", "it is empty");
@@ -46,7 +50,7 @@ fn a_misspelt_preset_is_answered_with_the_nearest() {
     let ran = run("explain edda.defualt");
     assert_eq!(
         ran.all(),
-        "error: read edda.defualt: there is no such file or preset; did you mean \
+        "error: C1 read edda.defualt: there is no such file or preset; did you mean \
          \"edda.default\"?\nexit 2\n"
     );
 }
@@ -72,7 +76,7 @@ fn broken_syntax_is_shown_in_its_place() {
         open.json:3:19
           3 |   "jitter": "full"
             |                   ^
-        error: not JSON: the text ends inside an object
+        error: P1 not JSON: the text ends inside an object
         exit 2
     "#]]
     .assert_eq(&folder.policy("check open.json").all());
@@ -80,12 +84,12 @@ fn broken_syntax_is_shown_in_its_place() {
         broken.toml:1:16
           1 | max_attempts = 
             |                ^
-        error: not TOML: string values must be quoted, expected literal string
+        error: P1 not TOML: string values must be quoted, expected literal string
 
         broken.toml:2:9
           2 | [backoff
             |         ^
-        error: not TOML: unclosed table, expected `]`
+        error: P1 not TOML: unclosed table, expected `]`
         exit 2
     "#]]
     .assert_eq(&folder.policy("check broken.toml").all());
@@ -98,7 +102,7 @@ fn broken_brackets_are_shown_in_their_place() {
         policy.ir:2:7
           2 | [A -> retyr: 1]
             |       ^
-        error: unknown field "retyr"; did you mean "retry"?
+        error: P3 unknown field "retyr"; did you mean "retry"?
         exit 2
     "#]]
     .assert_eq(&folder.policy("check policy.ir --from rappel_ir").all());
@@ -177,7 +181,7 @@ fn an_answer_that_cannot_be_written_ends_with_1() {
         full.stdout(File::options().write(true).open("/dev/full").unwrap());
         let Ran { code, stderr, .. } = finish(full, input.as_bytes());
         assert_eq!(code, 1, "{command}");
-        assert!(stderr.starts_with("error: write"), "{command}: {stderr}");
+        assert!(stderr.starts_with("error: C6 write"), "{command}: {stderr}");
     }
 }
 
@@ -186,7 +190,7 @@ fn help_and_version_are_there_and_the_exit_codes_are_documented() {
     for arguments in ["--help", "eval --help", "explain --help", "convert --help", "check --help"] {
         let ran = run(arguments);
         assert_eq!(ran.code, 0, "{arguments}");
-        assert!(ran.stdout.contains("Exit codes:\n  0    done\n"), "{arguments}: {}", ran.stdout);
+        assert!(ran.stdout.contains("Exit codes: 0 done, "), "{arguments}: {}", ran.stdout);
     }
     let version =
         std::process::Command::new(env!("CARGO_BIN_EXE_resurgam")).arg("--version").output();

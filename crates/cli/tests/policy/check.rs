@@ -36,7 +36,7 @@ fn what_the_engine_cannot_do_yet_is_a_warning() {
     let ran = run_with("check -", r#"{"on_exhausted": "compensate"}"#);
     expect![[r#"
         ok: <stdin> is a valid canonical policy, with 1 warning
-        warning: on_exhausted: "compensate" is not supported by this version; use "fail"
+        warning: P5 on_exhausted: "compensate" is not supported by this version; use "fail"
         exit 0
     "#]]
     .assert_eq(&ran.all());
@@ -58,27 +58,27 @@ fn every_problem_of_a_json_file_is_shown_in_its_place() {
         policy.json:2:3
           2 |   "max_attempts": 0,
             |   ^^^^^^^^^^^^^^^^^
-        error: max_attempts: 0 is not allowed; it counts the first attempt. Use 1 for no retries or "unlimited".
+        error: P3 max_attempts: 0 is not allowed; it counts the first attempt. Use 1 for no retries or "unlimited".
 
         policy.json:3:3
           3 |   "jiter": "full",
             |   ^^^^^^^^^^^^^^^
-        error: unknown field "jiter"; did you mean "jitter"?
+        error: P2 unknown field "jiter"; did you mean "jitter"?
 
         policy.json:4:38
           4 |   "backoff": {"type": "exponential", "initial": 5, "multiplier": "NaN"},
             |                                      ^^^^^^^^^^^^
-        error: backoff.initial: 5 has no unit; write "5s" or "5ms"
+        error: P3 backoff.initial: 5 has no unit; write "5s" or "5ms"
 
         policy.json:4:52
           4 |   "backoff": {"type": "exponential", "initial": 5, "multiplier": "NaN"},
             |                                                    ^^^^^^^^^^^^^^^^^^^
-        error: backoff.multiplier: "NaN" is not a finite number greater than 0
+        error: P3 backoff.multiplier: "NaN" is not a finite number greater than 0
 
         policy.json:7:13
           7 |     {"on": {"types": "A"}}
             |             ^^^^^^^^^^^^
-        error: rules[1].on.types: "A" is not a list
+        error: P3 rules[1].on.types: "A" is not a list
         exit 2
     "#]].assert_eq(&folder.policy("check policy.json").all());
 }
@@ -97,12 +97,12 @@ fn problems_that_only_the_whole_shows_have_a_place_too() {
         policy.json:4:5
           4 |     "heartbeat": "5m"
             |     ^^^^^^^^^^^^^^^^^
-        error: timeouts.heartbeat (5m) is not below timeouts.attempt (2m)
+        error: P4 timeouts.heartbeat (5m) is not below timeouts.attempt (2m)
 
         policy.json:6:32
           6 |   "rules": [{"then": "retry"}, {"then": "fail"}]
             |                                ^^^^^^^^^^^^^^^^
-        error: rules[1] can never match: rules[0] matches everything
+        error: P4 rules[1] can never match: rules[0] matches everything
         exit 2
     "#]]
     .assert_eq(&folder.policy("check policy.json").all());
@@ -126,22 +126,22 @@ on = { kinds = ['timout'] }
         policy.toml:1:1
           1 | max_attempts = 0
             | ^^^^^^^^^^^^^^^^
-        error: max_attempts: 0 is not allowed; it counts the first attempt. Use 1 for no retries or "unlimited".
+        error: P3 max_attempts: 0 is not allowed; it counts the first attempt. Use 1 for no retries or "unlimited".
 
         policy.toml:2:12
           2 | jitter = { proportional = nan }
             |            ^^^^^^^^^^^^^^^^^^
-        error: jitter.proportional: "nan" is not a finite number
+        error: P3 jitter.proportional: "nan" is not a finite number
 
         policy.toml:6:1
           6 | delay = 5
             | ^^^^^^^^^
-        error: backoff.delay: 5 has no unit; write "5s" or "5ms"
+        error: P3 backoff.delay: 5 has no unit; write "5s" or "5ms"
 
         policy.toml:9:17
           9 | on = { kinds = ['timout'] }
             |                 ^^^^^^^^
-        error: rules[0].on.kinds[0]: "timout" is unknown; did you mean "timeout"?
+        error: P3 rules[0].on.kinds[0]: "timout" is unknown; did you mean "timeout"?
         exit 2
     "#]].assert_eq(&folder.policy("check policy.toml").all());
 }
@@ -154,12 +154,12 @@ fn a_dialect_is_checked_in_its_own_words() {
         <stdin>:1:1
           1 | {"InitialInterval": 10,
             | ^^^^^^^^^^^^^^^^^^^^^^^
-        error: MaximumAttempts and ExpirationInterval are both unset; set at least one
+        error: P4 MaximumAttempts and ExpirationInterval are both unset; set at least one
 
         <stdin>:2:1
           2 | "MaximumInterval": 5}
             | ^^^^^^^^^^^^^^^^^^^^
-        error: MaximumInterval: 5 is below InitialInterval
+        error: P3 MaximumInterval: 5 is below InitialInterval
         exit 2
     "#]]
     .assert_eq(&ran.all());
@@ -180,7 +180,9 @@ fn json_is_one_value_for_good_and_for_bad() {
     assert_eq!((bad.code, bad.stderr.as_str()), (2, ""));
     let message = "max_attempts: 0 is not allowed; it counts the first attempt. Use 1 for no \
         retries or \"unlimited\".";
-    let error = json!({"path": "max_attempts", "message": message, "line": 2, "column": 2});
+    let error = json!({
+        "path": "max_attempts", "code": "P3", "message": message, "line": 2, "column": 2,
+    });
     assert_eq!(bad.json()["errors"], json!([error]));
 
     let missing = run("check no-such-file --json");

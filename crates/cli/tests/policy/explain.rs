@@ -176,7 +176,7 @@ fn each_schedule_has_a_table_and_the_deadline_says_who_reaches_it() {
 
             Warnings
               W7 rules[0]: the waits of 12 attempts take up to 2m 12s, more than max_elapsed (1m): the last 6 may never be made
-              on_exhausted: "dead_letter" is not supported by this version; use "fail"
+              P5 on_exhausted: "dead_letter" is not supported by this version; use "fail"
             exit 0
         "#]],
     );

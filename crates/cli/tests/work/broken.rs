@@ -6,6 +6,9 @@ use serde_json::json;
 
 use crate::support::Place;
 
+/// Nobody waits for a lock that is never given back: this is what opening one says.
+const LOCKED: &str = "another process keeps it locked; try again, or close what has a transaction";
+
 const PROGRAM: &str =
     "fn main(input: [n], output: [r]):\n    x = @f(n=m)\n    retrun x\n    return g(x)\n";
 
@@ -33,7 +36,7 @@ fn every_error_of_a_program_has_its_place_as_text_and_as_json() {
         assert_eq!(form.as_object().unwrap().len(), 1);
         for error in errors {
             let keys: Vec<&String> = error.as_object().unwrap().keys().collect();
-            assert_eq!(keys, ["column", "file", "hint", "line", "message", "source"]);
+            assert_eq!(keys, ["code", "column", "file", "hint", "line", "message", "source"]);
             assert_eq!(error["file"], "bad.rap");
             assert!(error["line"].as_u64().unwrap() > 0 && error["column"].as_u64().unwrap() > 0);
         }
@@ -182,4 +185,54 @@ fn thousands_of_mistakes_in_a_graph_are_all_told_with_their_places_and_at_once()
             assert!(told["source"].as_str().unwrap().contains(&format!("\"a\": {n}}}")), "{told}");
         }
     }
+}
+
+/// A database with an instance `a` in it.
+fn used() -> (Place, rusqlite::Connection) {
+    let place = Place::new();
+    place.write("one.rap", "fn main(input: [], output: []):\n    return 1\n");
+    assert_eq!(place.json(&["run", "one.rap", "--id", "a"])["result"], json!(1));
+    let connection = rusqlite::Connection::open(place.path("test.db")).unwrap();
+    (place, connection)
+}
+
+#[test]
+fn a_database_that_another_program_keeps_locked_is_told_apart_from_a_mistake() {
+    let (place, other) = used();
+    other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let start = place.run(&["start", "one.rap", "--id", "b", "--json"]).json_with(1);
+    let error = &start["errors"][0];
+    assert_eq!(error["code"], "D1");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.starts_with("start b: ") && message.contains(LOCKED), "{message}");
+    other.execute_batch("COMMIT").unwrap();
+    place.json(&["start", "one.rap", "--id", "b"]);
+}
+
+#[test]
+fn a_database_of_a_newer_version_is_left_alone_and_says_which_version_to_use() {
+    let (place, other) = used();
+    let newer = "UPDATE meta SET format = 99, min_reader = 98, made_by = '9.9.9'";
+    other.execute_batch(newer).unwrap();
+    drop(other);
+    for command in [&["list"][..], &["start", "one.rap"], &["run", "one.rap"]] {
+        let ended = place.run(command);
+        let text = "error: D3 open test.db: it was made by Resurgam 9.9.9 in format 99, which needs \
+                    a program that knows format 98, and this one knows ";
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:?}");
+        assert!(ended.stderr.starts_with(text), "{}", ended.stderr);
+        assert!(ended.stderr.ends_with("; use that version or a newer one\n"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_database_of_another_program_is_left_alone() {
+    let place = Place::new();
+    let other = rusqlite::Connection::open(place.path("test.db")).unwrap();
+    other.execute_batch("CREATE TABLE theirs (x)").unwrap();
+    drop(other);
+    let ended = place.run(&["list"]);
+    let text = "error: D4 open test.db: this database belongs to another application; give the path \
+                of another file, or of none\n";
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(1), text));
 }

@@ -119,6 +119,22 @@ fn what_waits_for_its_next_attempt_is_shown_with_the_reason_and_can_be_cancelled
 }
 
 #[test]
+fn a_run_that_sleeps_says_how_long_it_still_does() {
+    let place = Place::new();
+    place.write("nap.rap", "fn main(input: [], output: [r]):\n    sleep 3600\n    return 1\n");
+    assert_eq!(place.run(&["start", "nap.rap", "--id", "n"]).code, Some(0));
+    let text = place.run(&["show", "n"]).stdout;
+    assert!(text.contains("worker     none: nobody works on the database"), "{text}");
+    let _run = place.begin(&["run", "nap.rap", "--id", "n", "--json"]);
+    until("it sleeps", || place.run(&["show", "n"]).stdout.contains("waits      for a timer, "));
+    let text = place.run(&["show", "n"]).stdout;
+    assert!(text.contains("59m") && !text.contains("worker"), "{text}");
+    let show = place.json(&["show", "n"]);
+    let (due, since) = (&show["timers_due_ms"][0], &show["created_at_ms"]);
+    assert!(due.as_i64().unwrap() >= since.as_i64().unwrap() + 3_600_000, "{show}");
+}
+
+#[test]
 fn a_signal_that_nobody_reads_stays_visible() {
     let place = Place::new();
     place.write("wait.rap", "fn main(input: [], output: [r]):\n    return @wait()\n");

@@ -343,6 +343,20 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Every reason, in the order of the checks.
+    pub const ALL: [Reason; 10] = [
+        Reason::Cancelled,
+        Reason::Terminal,
+        Reason::Pruned,
+        Reason::NonRetryable,
+        Reason::NoRule,
+        Reason::MaxAttempts,
+        Reason::MaxElapsed,
+        Reason::TotalTimeout,
+        Reason::QueueTimeout,
+        Reason::WorkerLost,
+    ];
+
     /// The name used in histories, records and answers.
     pub const fn name(self) -> &'static str {
         match self {

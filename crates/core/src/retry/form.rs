@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::policy::*;
 use super::preset;
 use crate::config::{At, Problem, Problems};
-use crate::{Kind, Names};
+use crate::{Code, Kind, Names};
 
 impl RetryPolicy {
     /// Reads a policy from its JSON form: an object, the name of a preset, a number of attempts,
@@ -48,7 +48,8 @@ impl RetryPolicy {
     /// assert_eq!(RetryPolicy::from_stored(&stored), Ok(RetryPolicy::DEFAULT));
     /// ```
     pub fn from_stored(text: &str) -> Result<Self, Problems> {
-        let unreadable = |error| Problem::new("", format!("the stored policy: {error}"));
+        let unreadable =
+            |error| Problem::new("", format!("the stored policy: {error}")).with_code(Code::P1);
         let value: Value = serde_json::from_str(text).map_err(unreadable)?;
         RetryPolicy::read(&At::stored(&value["policy"]))
     }

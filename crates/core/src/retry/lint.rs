@@ -31,6 +31,12 @@ pub enum Code {
     W8,
 }
 
+impl Code {
+    /// Every code.
+    pub const ALL: [Code; 8] =
+        [Code::W1, Code::W2, Code::W3, Code::W4, Code::W5, Code::W6, Code::W7, Code::W8];
+}
+
 /// A warning about a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lint {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::{BUILTINS, Check, DURATION, SLEEP, did_you_mean, near};
 use crate::ast::{Action, CallRef, Function, FunctionCall, Name};
-use crate::errors::Problem;
+use crate::errors::{Code, Problem};
 
 impl<'a> Check<'a> {
     pub(super) fn calls(&mut self, function: &'a Function) {
@@ -34,21 +34,25 @@ impl<'a> Check<'a> {
             let near = near(name, known, self.problems.len());
             let hint =
                 did_you_mean(near).or_else(|| Some(format!("an action is called as @{name}")));
-            self.report(Problem::new(call.name.span, message).maybe_hint(hint));
+            self.report(Problem::new(Code::I4, call.name.span, message).maybe_hint(hint));
         }
     }
 
     fn builtin(&mut self, call: &FunctionCall, least: usize, most: usize) {
         let (name, given) = (&call.name.text, call.arguments.len());
         if let Some(named) = call.arguments.iter().find_map(|argument| argument.name.as_ref()) {
-            self.report(Problem::new(named.span, format!("'{name}' takes no named arguments")));
+            self.report(Problem::new(
+                Code::I4,
+                named.span,
+                format!("'{name}' takes no named arguments"),
+            ));
         } else if !(least..=most).contains(&given) {
             let wanted = match (least, most) {
                 (1, 1) => "one argument".to_string(),
                 (least, most) => format!("{least} to {most} arguments"),
             };
             let message = format!("'{name}' takes {wanted}, not {given}");
-            self.report(Problem::new(call.span, message));
+            self.report(Problem::new(Code::I4, call.span, message));
         }
     }
 
@@ -67,7 +71,7 @@ impl<'a> Check<'a> {
                 }
                 None if by_name => {
                     let message = "an argument without a name stands behind one with a name";
-                    self.report(Problem::new(span, message));
+                    self.report(Problem::new(Code::I4, span, message));
                     continue;
                 }
                 None => inputs.get(place).copied(),
@@ -76,12 +80,14 @@ impl<'a> Check<'a> {
                 (Some(input), _) if given.insert(input) => {}
                 (Some(input), _) => {
                     let message = format!("argument '{input}' of function '{name}' is given twice");
-                    self.report(Problem::new(span, message));
+                    self.report(Problem::new(Code::I4, span, message));
                 }
                 (None, Some(unknown)) => {
                     let message = format!("function '{name}' has no input '{}'", unknown.text);
                     let near = near(&unknown.text, inputs.iter().copied(), self.problems.len());
-                    self.report(Problem::new(span, message).maybe_hint(did_you_mean(near)));
+                    self.report(
+                        Problem::new(Code::I4, span, message).maybe_hint(did_you_mean(near)),
+                    );
                 }
                 (None, None) => {
                     let message = format!(
@@ -89,7 +95,7 @@ impl<'a> Check<'a> {
                         inputs.len(),
                         call.arguments.len()
                     );
-                    self.report(Problem::new(span, message));
+                    self.report(Problem::new(Code::I4, span, message));
                     return;
                 }
             }
@@ -100,7 +106,7 @@ impl<'a> Check<'a> {
             let plural = if missing.len() > 1 { "arguments" } else { "argument" };
             let missing = missing.join("', '");
             let message = format!("missing {plural} '{missing}' of function '{name}'");
-            self.report(Problem::new(call.span, message));
+            self.report(Problem::new(Code::I4, call.span, message));
         }
     }
 
@@ -110,7 +116,7 @@ impl<'a> Check<'a> {
             if !known.insert(name.text.as_str()) {
                 let message =
                     format!("argument '{}' of @{} is given twice", name.text, action.name.text);
-                self.report(Problem::new(name.span, message));
+                self.report(Problem::new(Code::I4, name.span, message));
             }
         }
         if action.name.text == SLEEP {
@@ -124,10 +130,13 @@ impl<'a> Check<'a> {
         let unknown: Vec<&Name> = names.filter(|name| name.text != DURATION).collect();
         for name in &unknown {
             let message = format!("@sleep has no argument '{}'", name.text);
-            self.report(Problem::new(name.span, message).hint("write @sleep(duration=5)"));
+            self.report(
+                Problem::new(Code::I4, name.span, message).hint("write @sleep(duration=5)"),
+            );
         }
         if action.arguments.is_empty() {
-            let problem = Problem::new(action.span, "missing argument 'duration' of @sleep");
+            let problem =
+                Problem::new(Code::I4, action.span, "missing argument 'duration' of @sleep");
             self.report(problem.hint("write @sleep(duration=5)"));
         }
     }

@@ -16,7 +16,7 @@ use resurgam_core::config::nearest;
 
 use crate::Dialect;
 use crate::ast::{Function, Tree};
-use crate::errors::{Problem, Span};
+use crate::errors::{Code, Problem, Span};
 
 /// The name of the built-in action that waits.
 pub(crate) const SLEEP: &str = "sleep";
@@ -39,7 +39,7 @@ pub(crate) fn check(tree: &Tree, dialect: Dialect, syntax_is_fine: bool) -> Vec<
     let mut check = Check { functions: HashMap::new(), dialect, problems: Vec::new() };
     check.names(tree);
     if tree.functions.is_empty() && dialect == Dialect::Rappel && syntax_is_fine {
-        let problem = Problem::new(Span::default(), "the program has no function");
+        let problem = Problem::new(Code::I6, Span::default(), "the program has no function");
         check.problems.push(problem.hint("begin with: fn main(input: [], output: [result]):"));
     }
     for function in &tree.functions {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::Check;
 use crate::ast::{Name, Tree};
-use crate::errors::Problem;
+use crate::errors::{Code, Problem};
 
 impl<'a> Check<'a> {
     /// Knows the functions by name, and reports what has a name that is taken.
@@ -14,8 +14,11 @@ impl<'a> Check<'a> {
             // The first one counts: calls are checked against it.
             let first = *self.functions.entry(name).or_insert(function);
             if !std::ptr::eq(first, function) && !name.is_empty() {
-                let problem =
-                    Problem::new(function.name.span, format!("function '{name}' is defined twice"));
+                let problem = Problem::new(
+                    Code::I3,
+                    function.name.span,
+                    format!("function '{name}' is defined twice"),
+                );
                 self.report(problem.hint("give one of them another name"));
             }
             self.twice(&function.inputs, "input");
@@ -28,7 +31,7 @@ impl<'a> Check<'a> {
         for name in names {
             if !known.insert(&name.text) {
                 let message = format!("{what} '{}' is named twice", name.text);
-                self.report(Problem::new(name.span, message));
+                self.report(Problem::new(Code::I3, name.span, message));
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{Check, SLEEP};
 use crate::ast::{Action, CallRef, Function};
-use crate::errors::Problem;
+use crate::errors::{Code, Problem};
 use crate::policy::{call_options, idle_bracket};
 
 impl Check<'_> {
@@ -21,17 +21,17 @@ fn problem(action: &Action, dialect: crate::Dialect) -> Option<Problem> {
     let first = action.policies.first()?;
     let whole = action.policies.iter().fold(first.span, |all, policy| all.to(policy.span));
     if action.name.text == SLEEP {
-        let problem = Problem::new(whole, "a policy of @sleep changes nothing");
+        let problem = Problem::new(Code::I5, whole, "a policy of @sleep changes nothing");
         return Some(problem.hint("waiting cannot fail; leave the bracket out"));
     }
     let Err(what) = call_options(action, dialect) else {
         let idle = action.policies.get(idle_bracket(action, dialect)?)?;
-        let problem = Problem::new(idle.span, "this bracket changes nothing");
+        let problem = Problem::new(Code::I5, idle.span, "this bracket changes nothing");
         return Some(problem.hint("the others say as much; leave it out"));
     };
     let (message, hint) = match what.split_once("; ") {
         Some((message, hint)) => (message.to_string(), Some(hint.to_string())),
         None => (what, None),
     };
-    Some(Problem::new(whole, message).maybe_hint(hint))
+    Some(Problem::new(Code::I5, whole, message).maybe_hint(hint))
 }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use super::Check;
 use crate::ast::{CallRef, Function, Tree};
-use crate::errors::{Problem, Span};
+use crate::errors::{Code, Problem, Span};
 
 /// How many functions may call each other in a row. Every call that runs beside others is polled
 /// inside of its caller, and the stack has an end.
@@ -84,7 +84,7 @@ impl<'a> Check<'a> {
         let from = way.iter().position(|visit| visit.name == called).unwrap_or(0);
         let names = way[from..].iter().map(|visit| visit.name).chain(Some(called));
         let circle = names.collect::<Vec<_>>().join(" -> ");
-        let problem = Problem::new(span, format!("recursive function call: {circle}"));
+        let problem = Problem::new(Code::I4, span, format!("recursive function call: {circle}"));
         self.report(problem.hint("functions cannot call themselves; use a loop"));
     }
 
@@ -97,7 +97,7 @@ impl<'a> Check<'a> {
                 "function '{name}' begins a chain of calls through {length} functions; \
                  {LONGEST_CHAIN} is the most"
             );
-            self.report(Problem::new(function.name.span, message));
+            self.report(Problem::new(Code::I4, function.name.span, message));
         }
     }
 }

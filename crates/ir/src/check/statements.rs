@@ -3,7 +3,7 @@
 use super::Check;
 use crate::Dialect;
 use crate::ast::{Block, Function, Handler, Statement, StatementKind};
-use crate::errors::Problem;
+use crate::errors::{Code, Problem};
 
 impl Check<'_> {
     pub(super) fn statements(&mut self, function: &Function) {
@@ -27,12 +27,12 @@ impl Check<'_> {
     }
 
     fn outside(&mut self, statement: &Statement, word: &str) {
-        self.report(Problem::new(statement.span, format!("`{word}` stands in no loop")));
+        self.report(Problem::new(Code::I6, statement.span, format!("`{word}` stands in no loop")));
     }
 
     fn handlers(&mut self, statement: &Statement, handlers: &[Handler]) {
         if handlers.is_empty() && self.dialect == Dialect::Waymark {
-            let problem = Problem::new(statement.span, "`try` without `except`");
+            let problem = Problem::new(Code::I6, statement.span, "`try` without `except`");
             self.report(problem.hint("add `except:`, or leave out `try:`"));
         }
         let general = handlers.iter().position(|handler| {
@@ -40,7 +40,7 @@ impl Check<'_> {
         });
         let after = general.map_or(handlers.len(), |general| general + 1);
         for handler in &handlers[after..] {
-            let problem = Problem::new(handler.header, "this handler is never reached");
+            let problem = Problem::new(Code::I6, handler.header, "this handler is never reached");
             self.report(problem.hint("the one before it catches everything; put it last"));
         }
     }

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use super::{BUILTINS, Check, near};
 use crate::ast::{Block, Expr, ExprKind, Function, Handler, Source, Statement, StatementKind};
-use crate::errors::{Problem, Span};
+use crate::errors::{Code, Problem, Span};
 
 /// What may be assigned at a place. Inner places add to what is known around them, and do not copy
 /// it: a long program has as many of them as lines.
@@ -213,7 +213,7 @@ impl<'a> Walk<'a, '_> {
             None if (self.functions)(name) => Some(format!("call it: `{name}(..)`")),
             None => None,
         };
-        self.problems.push(Problem::new(span, message).maybe_hint(hint));
+        self.problems.push(Problem::new(Code::I3, span, message).maybe_hint(hint));
     }
 }
 

@@ -9,7 +9,7 @@ mod string;
 mod token;
 
 use crate::Dialect;
-use crate::errors::{Problem, Span};
+use crate::errors::{Code, Problem, Span};
 pub(crate) use number::int;
 use number::number;
 use string::string;
@@ -134,7 +134,7 @@ impl Lexer<'_> {
         }
         if self.out.tokens.is_empty() && width > 0 {
             let span = Span::new(start, self.at);
-            let problem = Problem::new(span, "unexpected indentation");
+            let problem = Problem::new(Code::I1, span, "unexpected indentation");
             self.out.problems.push(problem.hint("the first line of a program is not indented"));
             self.indents = vec![width];
             return;
@@ -162,7 +162,8 @@ impl Lexer<'_> {
         }
         if self.indents.last().copied().unwrap_or(0) < width {
             let span = Span::new(start, self.at);
-            let problem = Problem::new(span, "the indentation matches no block around this line");
+            let problem =
+                Problem::new(Code::I1, span, "the indentation matches no block around this line");
             let widths: Vec<String> = self.indents.iter().map(usize::to_string).collect();
             let hint = format!("blocks around it are indented by {} columns", widths.join(", "));
             self.out.problems.push(problem.hint(hint));
@@ -252,12 +253,12 @@ impl Lexer<'_> {
                 Some(open) => {
                     let closer = open.kind.closed_by().map_or("", Kind::shown);
                     let what = format!("`{}` is closed by `{}`", open.kind.shown(), kind.shown());
-                    let problem = Problem::new(token.span, what);
+                    let problem = Problem::new(Code::I1, token.span, what);
                     self.out.problems.push(problem.hint(format!("write `{closer}`")));
                 }
                 None => {
                     let what = format!("`{}` closes nothing", kind.shown());
-                    self.out.problems.push(Problem::new(token.span, what));
+                    self.out.problems.push(Problem::new(Code::I1, token.span, what));
                 }
             }
         }
@@ -265,7 +266,7 @@ impl Lexer<'_> {
 
     fn never_closed(&mut self, open: Token) {
         let what = format!("`{}` is never closed", open.kind.shown());
-        self.out.problems.push(Problem::new(open.span, what));
+        self.out.problems.push(Problem::new(Code::I1, open.span, what));
     }
 
     /// Reports a character that means nothing, with those like it behind it.
@@ -287,7 +288,7 @@ impl Lexer<'_> {
             _ => None,
         };
         let span = Span::new(start, self.at);
-        let problem = Problem::new(span, format!("unexpected character {found:?}"));
+        let problem = Problem::new(Code::I1, span, format!("unexpected character {found:?}"));
         self.out.problems.push(problem.maybe_hint(hint.map(str::to_string)));
     }
 

@@ -4,7 +4,7 @@
 //! begins an escape.
 
 use crate::Dialect;
-use crate::errors::{Problem, Span};
+use crate::errors::{Code, Problem, Span};
 
 const OPEN: &str = "the string does not end in its line";
 
@@ -36,7 +36,7 @@ pub(super) fn string(text: &str, dialect: Dialect) -> (usize, Vec<Problem>) {
         }
     }
     let hint = format!("write {quote} at its end");
-    (length, vec![Problem::new(Span::new(0, length), OPEN).hint(hint)])
+    (length, vec![Problem::new(Code::I1, Span::new(0, length), OPEN).hint(hint)])
 }
 
 /// The text that a string stands for. What is wrong with it was reported when it was read.
@@ -60,7 +60,7 @@ fn check(literal: &str, escapes: bool) -> Vec<Problem> {
         let inner = &literal[1..literal.len() - 1];
         unescape(inner, &mut |at, length| {
             let span = Span::new(at + 1, at + 1 + length);
-            let problem = Problem::new(span, "unknown escape");
+            let problem = Problem::new(Code::I1, span, "unknown escape");
             let hint = "known are \\n \\t \\r \\0 \\b \\f \\u00e9 \\\\ \\\" and \\'";
             problems.push(problem.hint(hint));
         });

@@ -2,7 +2,7 @@
 
 use super::{Parser, Read};
 use crate::ast::{Action, Argument, Call, FunctionCall, Name};
-use crate::errors::Problem;
+use crate::errors::{Code, Problem};
 use crate::lexer::Kind;
 
 impl Parser<'_> {
@@ -42,7 +42,8 @@ impl Parser<'_> {
         self.expect(Kind::LeftParen)?;
         let arguments = self.entries(Kind::RightParen, |parser| {
             if parser.peek() != Kind::Name || parser.peek_at(1) != Kind::Assign {
-                let problem = Problem::new(parser.token().span, "the argument has no name");
+                let problem =
+                    Problem::new(Code::I2, parser.token().span, "the argument has no name");
                 return parser.fail(problem.hint("actions take named arguments: @f(order=1)"));
             }
             let name = parser.any_name();

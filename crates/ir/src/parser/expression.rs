@@ -3,7 +3,7 @@
 use super::{Parser, Read};
 use crate::Dialect;
 use crate::ast::{Access, Comparison, Expr, ExprKind, Operator};
-use crate::errors::Problem;
+use crate::errors::{Code, Problem};
 use crate::lexer::{Kind, Token, int, unquoted};
 
 /// One more than the largest integer: only `-9223372036854775808` may say it.
@@ -161,14 +161,16 @@ impl Parser<'_> {
                     self.next();
                     let index = self.expr()?;
                     if self.peek() == Kind::Colon {
-                        let problem = Problem::new(self.token().span, "there are no slices");
+                        let problem =
+                            Problem::new(Code::I2, self.token().span, "there are no slices");
                         return self.fail(problem.hint("take parts of a list in an action"));
                     }
                     self.expect(Kind::RightBracket)?;
                     steps.push(Access::Index(index));
                 }
                 Kind::LeftParen => {
-                    let problem = Problem::new(self.token().span, "this cannot be called");
+                    let problem =
+                        Problem::new(Code::I2, self.token().span, "this cannot be called");
                     return self
                         .fail(problem.hint("only functions and actions can, by their name"));
                 }
@@ -200,7 +202,7 @@ impl Parser<'_> {
                 self.next();
                 let inner = self.expr()?;
                 if self.peek() == Kind::Comma {
-                    let problem = Problem::new(self.token().span, "there are no tuples");
+                    let problem = Problem::new(Code::I2, self.token().span, "there are no tuples");
                     return self.fail(problem.hint("write a list: [a, b]"));
                 }
                 self.expect(Kind::RightParen)?;
@@ -258,7 +260,7 @@ impl Parser<'_> {
                 self.next();
                 Ok(self.made(start, ExprKind::Int(value)))
             }
-            Err(what) => self.fail(Problem::new(start.span, what)),
+            Err(what) => self.fail(Problem::new(Code::I2, start.span, what)),
         }
     }
 
@@ -270,7 +272,7 @@ impl Parser<'_> {
                 self.next();
                 Ok(self.made(start, ExprKind::Float(value, literal)))
             }
-            _ => self.fail(Problem::new(start.span, "the number is too large")),
+            _ => self.fail(Problem::new(Code::I2, start.span, "the number is too large")),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Parser, Read};
 use crate::ast::{Function, Name, Tree};
-use crate::errors::Problem;
+use crate::errors::{Code, Problem};
 use crate::lexer::Kind;
 
 impl Parser<'_> {
@@ -27,7 +27,8 @@ impl Parser<'_> {
             "def" | "function" | "func" => "functions begin with `fn`",
             _ => "statements stand in functions: fn main(input: [], output: [x]):",
         };
-        let problem = Problem::new(token.span, "expected `fn`, found a statement").hint(hint);
+        let problem =
+            Problem::new(Code::I2, token.span, "expected `fn`, found a statement").hint(hint);
         self.problems.push(problem);
         while self.peek() != Kind::End && !self.begins_function() {
             self.next();

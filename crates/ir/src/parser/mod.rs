@@ -12,7 +12,7 @@ mod statement;
 
 use crate::Dialect;
 use crate::ast::{Name, Tree};
-use crate::errors::{Problem, Span};
+use crate::errors::{Code, Problem, Span};
 use crate::lexer::{Comment, Kind, Lexed, Token, lex};
 
 /// How deep expressions and blocks may be nested, each for itself.
@@ -151,7 +151,8 @@ impl<'a> Parser<'a> {
     fn name(&mut self, what: &str) -> Read<Name> {
         let reserved = RESERVED.contains(&self.word()) || self.word() == "None";
         if self.peek() == Kind::Name && reserved {
-            let problem = Problem::new(self.token().span, format!("`{}` is reserved", self.word()));
+            let problem =
+                Problem::new(Code::I2, self.token().span, format!("`{}` is reserved", self.word()));
             return self.fail(problem.hint(format!("choose another name for {what}")));
         }
         if self.peek() != Kind::Name {
@@ -182,7 +183,8 @@ impl<'a> Parser<'a> {
             }
             kind => shown(kind),
         };
-        let problem = Problem::new(token.span, format!("expected {wanted}, found {found}"));
+        let problem =
+            Problem::new(Code::I2, token.span, format!("expected {wanted}, found {found}"));
         let hint = self.habit();
         self.fail(problem.maybe_hint(hint))
     }
@@ -257,7 +259,7 @@ impl<'a> Parser<'a> {
     fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Read<T>) -> Read<T> {
         if self.nested == DEEPEST {
             let what = format!("expressions are nested more than {DEEPEST} levels deep");
-            let problem = Problem::new(self.token().span, what);
+            let problem = Problem::new(Code::I2, self.token().span, what);
             return self.fail(problem.hint("give parts of it names of their own"));
         }
         self.nested += 1;

@@ -4,7 +4,7 @@ use resurgam_core::retry::dialect::{Bracket, is_bounded, parse_bracket};
 
 use super::{Failed, Parser, Read};
 use crate::ast::Policy;
-use crate::errors::{Problem, Span};
+use crate::errors::{Code, Problem, Span};
 use crate::lexer::Kind;
 
 impl Parser<'_> {
@@ -63,7 +63,7 @@ impl Parser<'_> {
                     Some((message, hint)) => (message.to_string(), Some(hint.to_string())),
                     None => (bad.message, None),
                 };
-                self.fail(Problem::new(place, message).maybe_hint(hint))
+                self.fail(Problem::new(Code::I5, place, message).maybe_hint(hint))
             }
         }
     }
@@ -113,7 +113,7 @@ impl Parser<'_> {
             .find(|policy| matches!(policy.bracket, Bracket::Timeout(time) if time.is_zero()));
         match zero {
             Some(zero) if !is_bounded(&brackets) => {
-                let problem = Problem::new(zero.span, "timeout: 0 leaves no time");
+                let problem = Problem::new(Code::I5, zero.span, "timeout: 0 leaves no time");
                 self.fail(problem.hint("leave it out, or write a time above 0"))
             }
             _ => Ok(()),

@@ -4,14 +4,14 @@ use super::{DEEPEST, Failed, Parser, Read};
 use crate::ast::{
     Block, Branch, Expr, Handler, Name, Otherwise, Source, Spread, Statement, StatementKind,
 };
-use crate::errors::{Problem, Span};
+use crate::errors::{Code, Problem, Span};
 use crate::lexer::Kind;
 
 impl Parser<'_> {
     /// The indented lines behind a header.
     pub(super) fn block(&mut self) -> Block {
         if !self.eat(Kind::Newline) && self.peek() != Kind::End {
-            let problem = Problem::new(self.token().span, "expected the end of the line");
+            let problem = Problem::new(Code::I2, self.token().span, "expected the end of the line");
             self.problems.push(problem.hint("put the block into lines of its own"));
             self.skip_line();
             if self.peek() != Kind::Indent {
@@ -19,7 +19,7 @@ impl Parser<'_> {
             }
         }
         if self.peek() != Kind::Indent {
-            let problem = Problem::new(self.token().span, "expected an indented block");
+            let problem = Problem::new(Code::I2, self.token().span, "expected an indented block");
             self.problems.push(problem.hint("write `pass` for a block that does nothing"));
             return Block::default();
         }
@@ -30,7 +30,8 @@ impl Parser<'_> {
         let start = self.next();
         if self.blocks == DEEPEST {
             let what = format!("blocks are nested more than {DEEPEST} levels deep");
-            self.problems.push(Problem::new(start.span, what).hint("make functions of them"));
+            self.problems
+                .push(Problem::new(Code::I2, start.span, what).hint("make functions of them"));
             self.skip_block();
             return Block { statements: Vec::new(), span: start.span };
         }
@@ -58,7 +59,7 @@ impl Parser<'_> {
         let mut statements = Vec::new();
         while !matches!(self.peek(), Kind::Dedent | Kind::End) {
             if self.peek() == Kind::Indent {
-                let problem = Problem::new(self.token().span, "unexpected indentation");
+                let problem = Problem::new(Code::I2, self.token().span, "unexpected indentation");
                 self.problems.push(problem.hint("only a line that ends with `:` begins a block"));
                 // Its statements are read all the same, for their errors.
                 statements.extend(self.indented().statements);
@@ -118,17 +119,20 @@ impl Parser<'_> {
             "try" => self.attempt(),
             "elif" | "else" | "except" => {
                 let before = if word == "except" { "try" } else { "if" };
-                let problem =
-                    Problem::new(start.span, format!("`{word}` without `{before}` before it"));
+                let problem = Problem::new(
+                    Code::I2,
+                    start.span,
+                    format!("`{word}` without `{before}` before it"),
+                );
                 self.problems.push(problem);
                 self.lost_block()
             }
             "finally" if self.peek_at(1) == Kind::Colon => {
-                let problem = Problem::new(start.span, "there is no `finally`");
+                let problem = Problem::new(Code::I2, start.span, "there is no `finally`");
                 self.problems.push(problem.hint("write what is to happen in both cases behind it"));
                 self.lost_block()
             }
-            "fn" => self.fail(Problem::new(start.span, "a function stands in no block")),
+            "fn" => self.fail(Problem::new(Code::I2, start.span, "a function stands in no block")),
             _ => {
                 let kind = self.simple(word)?;
                 if !matches!(kind, StatementKind::Assign { value: Source::Parallel(_), .. })
@@ -203,7 +207,8 @@ impl Parser<'_> {
             _ => {
                 let value = self.expr()?;
                 if self.peek() == Kind::Comma {
-                    let problem = Problem::new(self.token().span, "expected one value, found `,`");
+                    let problem =
+                        Problem::new(Code::I2, self.token().span, "expected one value, found `,`");
                     return self.fail(problem.hint("write a list: [a, b]"));
                 }
                 Ok(Some(value))
@@ -250,7 +255,8 @@ impl Parser<'_> {
         }
         let expr = self.expr()?;
         if self.peek() == Kind::Comma {
-            let problem = Problem::new(self.token().span, "expected one value, found `,`");
+            let problem =
+                Problem::new(Code::I2, self.token().span, "expected one value, found `,`");
             return self.fail(problem.hint("write a list: [a, b]"));
         }
         Ok(Source::Expr(expr))
@@ -289,7 +295,7 @@ impl Parser<'_> {
         let start = self.next();
         self.expect(Kind::Colon)?;
         if self.peek() != Kind::Newline || self.peek_at(1) != Kind::Indent {
-            let problem = Problem::new(start.span, "expected an indented block of calls");
+            let problem = Problem::new(Code::I2, start.span, "expected an indented block of calls");
             return self.fail(problem.hint("write one call per line"));
         }
         self.next();
@@ -387,7 +393,7 @@ impl Parser<'_> {
             handlers.push(Handler { types, name, body, header: header_span });
         }
         if self.is_word("else") {
-            let problem = Problem::new(self.token().span, "`try` has no `else`");
+            let problem = Problem::new(Code::I2, self.token().span, "`try` has no `else`");
             self.problems.push(problem.hint("write it at the end of the block of `try`"));
             self.lost_block()?;
         }

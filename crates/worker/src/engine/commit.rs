@@ -18,7 +18,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use resurgam_core::Timestamp;
+use resurgam_core::{Code, Timestamp};
 use resurgam_store::{Step, StepResult, Store, TaskWrite};
 use tracing::Instrument;
 
@@ -183,7 +183,9 @@ impl Engine {
             tracing::error!(instance = %uid, "a step was refused, the run is blocked: {text}");
             match noted {
                 true => self.try_blocked_later(uid),
-                false => self.stay_blocked(uid, &text, Vec::new()),
+                false => {
+                    self.stay_blocked(uid, &format!("{} {text}", Code::D5), Vec::new());
+                }
             }
         }
     }

@@ -422,8 +422,14 @@ impl Engine {
             let step = Step { tasks, ..Step::default() };
             return self.outbox.push(step, vec![Effect::Waiting(key)]);
         }
-        tracing::warn!(instance = %call.instance, activity = %call.task.name,
-            "an activity is not registered here; its call waits");
+        let (instance, activity) = (&call.instance, &call.task.name);
+        match self.registry.finds_activities() {
+            true => tracing::warn!(%instance, %activity,
+                "an activity is not there; its call waits until it comes"),
+            false => tracing::warn!(%instance, %activity,
+                "an activity is not registered in this process, so its call waits; add it with \
+                 .activity(..) where the app is built"),
+        }
         self.calls.remove(&key);
     }
 

@@ -177,9 +177,8 @@ impl Engine {
     ) -> Option<Error> {
         let id = &options.id;
         if !is_known && self.options.work {
-            let known = self.registry.workflow_names().join(", ");
-            let error = format!("start {id}: workflow {workflow} is unknown; known are {known}");
-            return Some(Error::unknown(error));
+            let error = format!("start {id}: {}", self.unknown_workflow(workflow));
+            return Some(Error::unregistered(error));
         }
         if let Err(error) = self.refuses_settings(&options.settings) {
             return Some(Error::rejected(format!("start {id}: its retry policy: {error}")));

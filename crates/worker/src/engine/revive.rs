@@ -89,7 +89,7 @@ impl Engine {
             }
             Err(error) if error.is_data() => {
                 tracing::error!(instance = %uid, "a run cannot be read: {error}");
-                return self.stay_blocked(uid, &error.to_string(), held);
+                return self.stay_blocked(uid, &format!("{} {error}", error.code()), held);
             }
             Err(error) => {
                 self.tell("read the run", &uid, &error);
@@ -223,11 +223,17 @@ impl Engine {
     ) -> std::result::Result<Arc<WorkflowDefinition>, Blocked> {
         let found = self.registry.workflow_version(workflow, version).cloned();
         found.ok_or_else(|| {
-            let which = match self.registry.workflow(workflow) {
-                Some(_) => format!("version {version} of workflow {workflow}"),
-                None => format!("workflow {workflow}"),
-            };
-            Blocked::Unreadable(format!("{which} is not registered in this process"))
+            Blocked::Unregistered(match self.registry.workflow(workflow) {
+                Some(newest) => format!(
+                    "version {version} of workflow {workflow} is not registered in this process, \
+                     whose newest is {}; keep a version registered until no run is on it",
+                    newest.version
+                ),
+                None => format!(
+                    "workflow {workflow} is not registered in this process; add it with \
+                     .workflow(..) where the app is built"
+                ),
+            })
         })
     }
 

@@ -302,7 +302,7 @@ impl Engine {
             return None;
         }
         self.cannot_begin(&row.workflow, &row.input).map(|error| match error {
-            CannotBegin::Unknown(error) => Error::unknown(format!("{what}: {error}")),
+            CannotBegin::Unknown(error) => Error::unregistered(format!("{what}: {error}")),
             CannotBegin::Unreadable(error) => Error::rejected(format!("{what}: {error}")),
         })
     }
@@ -310,12 +310,22 @@ impl Engine {
     /// Why a workflow cannot begin with this argument.
     pub(super) fn cannot_begin(&self, workflow: &str, input: &Payload) -> Option<CannotBegin> {
         let Some(definition) = self.registry.workflow(workflow) else {
-            let known = self.registry.workflow_names().join(", ");
-            let error = format!("workflow {workflow} is unknown; known are {known}");
-            return Some(CannotBegin::Unknown(error));
+            return Some(CannotBegin::Unknown(self.unknown_workflow(workflow)));
         };
         let begun = begin_code(RunKey::first(Uid(0)), definition, input);
         begun.err().map(CannotBegin::Unreadable)
+    }
+
+    /// What is said about a workflow that nobody registered, which is forgotten easily.
+    pub(super) fn unknown_workflow(&self, workflow: &str) -> String {
+        let known = match &self.registry.workflow_names()[..] {
+            [] => "none".to_string(),
+            known => known.join(", "),
+        };
+        format!(
+            "workflow {workflow} is unknown; known are {known}; add it with .workflow(..) where the \
+             app is built"
+        )
     }
 }
 

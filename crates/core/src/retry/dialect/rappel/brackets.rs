@@ -13,8 +13,8 @@
 use std::time::Duration;
 
 use crate::config::{Problem, nearest};
-use crate::duration;
 use crate::retry::policy::Jitter;
+use crate::{Code, duration};
 
 /// One bracket.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,7 +91,8 @@ pub struct BadBracket {
 pub fn parse_brackets(text: &str) -> Result<Vec<Bracket>, Problem> {
     let problem = |bad: BadBracket| {
         let column = text[..bad.at].chars().count() + 1;
-        Problem::new("brackets", format!("{} (column {column})", bad.message))
+        let message = format!("{} (column {column})", bad.message);
+        Problem::new("brackets", message).with_code(Code::P3)
     };
     let mut parser = Parser { text, at: 0 };
     let mut brackets = Vec::new();

@@ -1,0 +1,131 @@
+//! What stands at the end of the help of each command: how it is used, and how it ends.
+
+/// The commands by what they are for. clap knows no groups, so this is written by hand; a test
+/// compares it with the commands.
+pub(crate) const TEMPLATE: &str = "\
+{about-with-newline}
+{usage-heading} {usage}
+
+Run workflows:
+  run          Run a program or a graph and wait for its result
+  start        Start a program or a graph and leave the work to a worker
+  worker       Work on a database until told to stop
+  signal       Send a signal to an instance
+  cancel       Ask an instance to end
+
+See what happens:
+  list         List instances, the newest first
+  show         Show an instance and what it waits for
+  history      Print the history of an instance
+  attempts     Print the attempts of an instance that did not succeed
+  watch        Watch an instance, or all that are open, until they end
+
+Write files:
+  check        Check a program or a graph without running it
+  fmt          Print programs in one layout, in place
+  graph        Check graphs
+  policy       Evaluate, explain, convert and check retry policies
+  secrets      Keys for the secrets of graphs
+
+Learn:
+  demo         Fulfil orders with a flaky payment service, crash, and go on
+  explain      Explain an error code, or list all of them
+  completions  Print completions for a shell
+  man          Print the manual page, or write all of them into a folder
+  help         Print this message or the help of the given subcommand(s)
+
+Options:
+{options}{after-help}";
+
+/// Examples, and the exit codes on one line.
+macro_rules! examples {
+    ($($name:ident: $($line:literal)*;)*) => {
+        $(pub(crate) const $name: &str = concat!(
+            "Examples:\n", $("  ", $line, "\n",)*
+            "\nExit codes: 0 done, 1 something failed, 2 the input has to be changed; \
+             all of them: resurgam --help"
+        );)*
+    };
+}
+
+/// The whole program.
+pub(crate) const ALL: &str = "\
+Examples:
+  resurgam demo
+  resurgam run order.rap --input '{\"order\": 42}'
+  resurgam show order-42
+
+Exit codes:
+  0    done
+  1    the instance failed or was cancelled, or something unexpected went wrong
+  2    the input or the command line is not acceptable
+  3    policy convert: the target dialect cannot say everything
+  4    the instance is blocked
+  130  interrupted; the instance stays and can be continued";
+
+examples! {
+    RUN:
+        "resurgam run order.rap --input '{\"order\": 42}'"
+        "resurgam run order.rap --id order-42          continues it, if it is there"
+        "resurgam run graph.json --actions ~/actions --db sqlite:work.db";
+    START:
+        "resurgam start order.rap --id order-42 --input '{\"order\": 42}'"
+        "resurgam start graph.json --queue reports";
+    WORKER:
+        "resurgam worker --actions actions"
+        "RESURGAM_DB=postgres://ada@db/work resurgam worker --actions /srv/actions --metrics 9464";
+    SIGNAL:
+        "resurgam signal order-42 approved"
+        "resurgam signal order-42 approved '{\"by\": \"ada\"}'";
+    CANCEL:
+        "resurgam cancel order-42 --reason 'ordered twice'";
+    LIST:
+        "resurgam list --status blocked"
+        "resurgam list --retrying --json";
+    SHOW:
+        "resurgam show order-42";
+    HISTORY:
+        "resurgam history order-42 --attempts";
+    ATTEMPTS:
+        "resurgam attempts order-42";
+    WATCH:
+        "resurgam watch               all that are open"
+        "resurgam watch order-42";
+    FMT:
+        "resurgam fmt *.rap"
+        "resurgam fmt --check *.rap   exit code 1 where a file has another layout";
+    CHECK:
+        "resurgam check order.rap --actions actions";
+    GRAPH:
+        "resurgam graph check graph.json";
+    SECRETS:
+        "export RESURGAM_SECRETS_KEY=$(resurgam secrets new-key)";
+    POLICY:
+        "resurgam policy explain river"
+        "resurgam policy check policy.json --strict";
+    EVAL:
+        "echo '{\"dialect\": \"edda\", \"kind\": \"delay\", \"config\": {}, \"retry_index\": 2}' |"
+        "  resurgam policy eval";
+    EXPLAIN_POLICY:
+        "resurgam policy explain policy.json --attempt-time 2s"
+        "resurgam policy explain edda.default --svg > schedule.svg";
+    CONVERT:
+        "resurgam policy convert policy.json --from cadence --to canonical";
+    CHECK_POLICY:
+        "resurgam policy check policy.toml"
+        "resurgam policy check retry.json --from exosphere --strict";
+    SCHEMA:
+        "resurgam policy schema > retry-policy.schema.json";
+    EXPLAIN:
+        "resurgam explain             list all codes"
+        "resurgam explain P2"
+        "resurgam explain max_attempts";
+    COMPLETIONS:
+        "resurgam completions bash > ~/.local/share/bash-completion/completions/resurgam"
+        "resurgam completions zsh > ~/.zfunc/_resurgam"
+        "resurgam completions fish > ~/.config/fish/completions/resurgam.fish"
+        "resurgam completions powershell >> $PROFILE";
+    MAN:
+        "resurgam man | man -l -"
+        "resurgam man --dir ~/.local/share/man/man1";
+}
