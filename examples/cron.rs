@@ -61,7 +61,7 @@ async fn main() -> resurgam::Result<()> {
         report("June".into()),
     )
     .catch_up(Duration::from_secs(6 * 3600))
-    .retry(&RetryPolicy::fixed(Duration::from_secs(600)).max_attempts(3))
+    .retry(RetryPolicy::fixed(Duration::from_secs(600)).max_attempts(3))
     .tag("kind", "report")
     .await?;
     app.schedule("poll", Rule::every(Duration::from_secs(1)), poll("the mailbox".into()))

@@ -26,7 +26,7 @@ async fn round(ctx: WorkflowContext, parcels: Vec<Parcel>) -> Result<Vec<String>
     // Children have ids, so that they can be looked at, signalled and cancelled by themselves.
     let deliveries = parcels.into_iter().map(|parcel| {
         let id = format!("delivery-{}", parcel.number);
-        ctx.child(deliver(parcel)).id(id).retry(&ANOTHER_DAY)
+        ctx.child(deliver(parcel)).id(id).retry(ANOTHER_DAY)
     });
     ctx.join_all(deliveries).await
 }

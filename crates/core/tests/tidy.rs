@@ -162,3 +162,40 @@ fn every_metric_is_explained() {
     }
     assert!(named > 5, "only {named} metrics found");
 }
+
+/// Where a file or folder is that the architecture names: from the top, without `crates`, or
+/// without `src` too.
+fn place(name: &str) -> Option<PathBuf> {
+    let crates = root().join("crates");
+    let inside =
+        name.split_once('/').map(|(first, rest)| crates.join(first).join("src").join(rest));
+    let mut places = inside.into_iter().chain([crates.join(name), root().join(name)]);
+    places.find(|place| place.exists())
+}
+
+#[test]
+fn every_file_and_every_test_that_the_architecture_names_is_there() {
+    let page = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let (mut missing, mut files, mut tests) = (Vec::new(), 0, 0);
+    let mut last = root();
+    for name in page.split('`').skip(1).step_by(2) {
+        let is_test = name.matches('_').count() > 2 && !name.contains(['/', '.', ' ']);
+        if is_test {
+            tests += 1;
+            let text = fs::read_to_string(&last).unwrap_or_default();
+            if !text.contains(&format!("fn {name}(")) {
+                missing.push(format!("{name} in {}", last.display()));
+            }
+        } else if name.ends_with(".rs") || (name.contains('/') && !name.ends_with('/')) {
+            files += 1;
+            let beside = last.with_file_name(name);
+            let found = if name.contains('/') { place(name) } else { Some(beside) };
+            match found.filter(|path| path.exists()) {
+                Some(path) => last = path,
+                None => missing.push(format!("{name} after {}", last.display())),
+            }
+        }
+    }
+    assert!(files > 80 && tests > 40, "only {files} files and {tests} tests found");
+    assert_eq!(missing, Vec::<String>::new());
+}

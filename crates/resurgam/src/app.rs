@@ -326,8 +326,8 @@ impl AppBuilder {
     }
 
     /// The policy of activities that name none.
-    pub fn retry(mut self, policy: RetryPolicy) -> Self {
-        self.parts.options.retry = policy;
+    pub fn retry(mut self, policy: impl Into<RetryPolicy>) -> Self {
+        self.parts.options.retry = policy.into();
         self
     }
 

@@ -265,7 +265,7 @@ pub(crate) fn bad_value(what: String, error: impl fmt::Display) -> Error {
 /// let monday = app
 ///     .start("report", report("Monday".into()))
 ///     .request_id("form-17") // a repeat of this start is this start
-///     .retry(&RetryPolicy::fixed(hour).max_attempts(3)) // when a run of it fails
+///     .retry(RetryPolicy::fixed(hour).max_attempts(3)) // when a run of it fails
 ///     .run_timeout(hour)
 ///     .total_timeout(6 * hour)
 ///     .delay(Duration::from_millis(1))
@@ -313,8 +313,8 @@ impl<T> Start<T> {
     }
 
     /// The policy by which a run that fails is followed by another one, from the beginning.
-    pub fn retry(mut self, policy: &RetryPolicy) -> Self {
-        self.options.settings.retry = Some(policy.to_stored());
+    pub fn retry(mut self, policy: impl Into<RetryPolicy>) -> Self {
+        self.options.settings.retry = Some(policy.into().to_stored());
         self
     }
 

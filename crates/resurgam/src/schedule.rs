@@ -134,7 +134,7 @@ impl Client {
 ///     .not_before(new_year)
 ///     .not_after(new_year.saturating_add(365 * 24 * hour))
 ///     .paused()
-///     .retry(&RetryPolicy::fixed(hour).max_attempts(3))
+///     .retry(RetryPolicy::fixed(hour).max_attempts(3))
 ///     .run_timeout(hour)
 ///     .total_timeout(5 * hour)
 ///     .queue("night")
@@ -217,8 +217,8 @@ impl NewSchedule {
     }
 
     /// The policy by which a run of an instance that fails is followed by another one.
-    pub fn retry(mut self, policy: &RetryPolicy) -> Self {
-        self.start.settings.retry = Some(policy.to_stored());
+    pub fn retry(mut self, policy: impl Into<RetryPolicy>) -> Self {
+        self.start.settings.retry = Some(policy.into().to_stored());
         self
     }
 

@@ -13,9 +13,10 @@
 //!   `trouble` says in one table what PostgreSQL's errors mean; `aside` keeps rows that cannot be
 //!   read out of the way.
 //!
-//! Nothing is left behind in a session: statements have no names, settings end with their
-//! transaction, there are no session locks. A pooler in transaction mode may stand between; give
-//! [`Options::listen_url`] the server itself then.
+//! A pooler in transaction mode may stand between; give [`Options::listen_url`] the server itself
+//! then. Nothing is left behind in a session that others may get: statements have no names,
+//! settings end with their transaction, and there are no session locks anywhere. Where a session is
+//! ours alone (`session`) statements are prepared, and a batch is one of them (`together`, `few`).
 //!
 //! The tables are described in `schema.sql`, for people too: anybody may read them while nodes
 //! work.

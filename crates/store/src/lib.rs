@@ -14,6 +14,7 @@
 
 pub mod conformance;
 mod error;
+mod gaps;
 mod inbox;
 mod own;
 mod report;
@@ -30,6 +31,7 @@ use std::sync::Arc;
 use resurgam_core::{CallKey, Event, RunKey, Timestamp, Uid};
 
 pub use error::{Error, Result};
+pub use gaps::Gaps;
 pub use inbox::{Inbox, InboxRow, InboxWrite};
 pub use own::{Node, Own, Ownership, Owning, Standing};
 pub use report::{Report, Reported};

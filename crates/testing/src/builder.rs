@@ -1,6 +1,7 @@
 //! Building a [`TestApp`].
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use resurgam::retry::RetryPolicy;
@@ -83,10 +84,10 @@ impl Counts {
 ///
 /// // By their types, as definitions, and by name only.
 /// let app = TestApp::builder()
-///     .run_attempts_twice() // of what is added below: what an activity does must bear it
 ///     .workflow_type::<add_up>()
 ///     .activity_definition(ActivityDefinition::of::<times>())
 ///     .action("fetch", |arguments, _attempt| Ok(arguments["page"].clone()))
+///     .run_attempts_twice() // what an activity does must bear it
 ///     .state(Factor(2))
 ///     .start()
 ///     .await;
@@ -104,7 +105,8 @@ pub struct TestBuilder {
     parts: Parts,
     database: database::Settings,
     counts: Counts,
-    twice: bool,
+    /// Shared with the activities, so that it holds for those that were added before it was said.
+    twice: Arc<AtomicBool>,
 }
 
 impl TestBuilder {
@@ -201,10 +203,10 @@ impl TestBuilder {
         self.define(definition, <F::Built as Activity>::ALIASES)
     }
 
-    /// Runs the code of every attempt twice, as a crash at the wrong moment would, for the
-    /// activities that are added after this.
-    pub fn run_attempts_twice(mut self) -> Self {
-        self.twice = true;
+    /// Runs the code of every attempt twice, as a crash at the wrong moment would: of all
+    /// activities that are added here, before or after this.
+    pub fn run_attempts_twice(self) -> Self {
+        self.twice.store(true, Ordering::Relaxed);
         self
     }
 
@@ -215,8 +217,8 @@ impl TestBuilder {
     }
 
     /// The policy of activities that name none.
-    pub fn retry(mut self, policy: RetryPolicy) -> Self {
-        self.parts.options.retry = policy;
+    pub fn retry(mut self, policy: impl Into<RetryPolicy>) -> Self {
+        self.parts.options.retry = policy.into();
         self
     }
 
@@ -272,10 +274,12 @@ impl TestBuilder {
 
     /// Adds an activity whose attempts are counted.
     fn define(mut self, definition: ActivityDefinition, aliases: &[&str]) -> Self {
-        let (inner, counts, twice) = (Arc::new(definition), self.counts.clone(), self.twice);
+        let (inner, counts) = (Arc::new(definition), self.counts.clone());
+        let twice = self.twice.clone();
         let (name, options, blocking) = (inner.name.clone(), inner.options.clone(), inner.blocking);
         let run = move |ctx: ActivityContext, input: Payload| -> Attempt {
             let (inner, counts) = (inner.clone(), counts.clone());
+            let twice = twice.load(Ordering::Relaxed);
             Box::pin(async move {
                 counts.add(&inner.name);
                 if twice {

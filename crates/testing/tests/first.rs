@@ -43,6 +43,17 @@ async fn a_workflow_calls_its_activities_one_after_another() {
 }
 
 #[tokio::test]
+async fn attempts_run_twice_whether_that_is_said_before_or_after_the_activity_is_added() {
+    let before = TestApp::builder().run_attempts_twice().workflow(crawl).activity(fetch);
+    let after = TestApp::builder().workflow(crawl).activity(fetch).run_attempts_twice();
+    for builder in [before, after] {
+        let app = builder.start().await;
+        app.start("crawl-1", crawl(1)).await.result().await.unwrap();
+        assert_eq!(app.attempts(fetch), 2);
+    }
+}
+
+#[tokio::test]
 async fn a_failed_attempt_is_tried_again_after_its_delay() {
     let app = TestApp::builder()
         .workflow(crawl)

@@ -18,8 +18,9 @@ fn block(page: &str, mark: &str) -> String {
 /// A text with `_` in place of all times, and of what is left out.
 fn without_times(text: &str) -> String {
     let is_time = |word: &str| {
-        let digits = word.trim_start_matches('+').trim_end_matches('s').trim_end_matches('m');
-        word.ends_with('s') && digits.parse::<f64>().is_ok()
+        // A delay of 990ms is written so, and one of 1.12s so.
+        let number = word.strip_suffix("ms").or_else(|| word.strip_suffix('s'));
+        number.is_some_and(|number| number.trim_start_matches('+').parse::<f64>().is_ok())
     };
     let words = |line: &str| {
         let words = line.split(' ').map(|word| if is_time(word) { "_" } else { word });

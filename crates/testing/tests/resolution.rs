@@ -7,6 +7,7 @@ mod common;
 use std::time::Duration;
 
 use expect_test::expect;
+use resurgam::Start;
 use resurgam::prelude::*;
 use resurgam::retry::{Jitter, Timeouts};
 use resurgam_testing::{TestApp, TestBuilder, never};
@@ -116,6 +117,39 @@ async fn the_policy_of_a_call_replaces_the_activitys_whole() {
         4 +2s RunFailed Busy: try later
     "#]]
     .assert_eq(&run.history().await);
+}
+
+#[tokio::test]
+async fn a_policy_is_given_or_lent_wherever_one_is_asked_for() {
+    #[activity]
+    async fn busy() -> Result<(), Failure> {
+        Err(Failure::new("try later"))
+    }
+    #[workflow]
+    async fn call_busy(ctx: WorkflowContext) -> Result<(), Failure> {
+        let thrice = STEADY.max_attempts(3);
+        ctx.call(busy()).retry(&thrice).await.unwrap_err();
+        ctx.call(busy()).retry(thrice).await
+    }
+    #[workflow]
+    async fn have_busy_called(ctx: WorkflowContext) -> Result<(), Failure> {
+        let twice = STEADY.max_attempts(2);
+        ctx.child(call_busy()).retry(&twice).await.unwrap_err();
+        ctx.child(call_busy()).retry(twice).await
+    }
+    let builder = TestApp::builder().workflow(call_busy).workflow(have_busy_called).activity(busy);
+    let app = builder.retry(&STEADY).start().await;
+    for lent in [true, false] {
+        let once = STEADY.max_attempts(1);
+        let retry = |start: Start<()>| match lent {
+            true => start.retry(&once),
+            false => start.retry(once.clone()),
+        };
+        let run = app.start_with(&format!("busy-{lent}"), have_busy_called(), retry).await;
+        run.result().await.unwrap_err();
+        // Two children, each of two runs, each with two calls of three attempts.
+        assert_eq!(app.attempts(busy), if lent { 24 } else { 48 });
+    }
 }
 
 /// The same activity before and after a change of its timeout.

@@ -9,7 +9,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use resurgam_core::Timestamp;
 use resurgam_store::Store;
@@ -76,16 +76,20 @@ impl Clock for SystemClock {
     }
 
     fn sleep_until(&self, time: Timestamp) -> Moment {
-        let wait = time.since(self.now());
-        Box::pin(async move {
-            tokio::time::sleep(wait).await;
-            Busy::default()
-        })
+        asleep(time.since(self.now()))
     }
 
     fn busy(&self, _what: &dyn fmt::Display) -> Busy {
         Busy::default()
     }
+}
+
+/// Real time passes by itself, whoever tells what time it is.
+fn asleep(wait: Duration) -> Moment {
+    Box::pin(async move {
+        tokio::time::sleep(wait).await;
+        Busy::default()
+    })
 }
 
 /// The time as a store tells it, so that many nodes agree on when something is due. Until the store
@@ -108,11 +112,7 @@ impl Clock for StoreClock {
     }
 
     fn sleep_until(&self, time: Timestamp) -> Moment {
-        let wait = time.since(self.now());
-        Box::pin(async move {
-            tokio::time::sleep(wait).await;
-            Busy::default()
-        })
+        asleep(time.since(self.now()))
     }
 
     fn busy(&self, _what: &dyn fmt::Display) -> Busy {

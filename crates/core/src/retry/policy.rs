@@ -135,6 +135,13 @@ pub struct RetryPolicy {
     pub on_exhausted: Exhausted,
 }
 
+/// So that a policy that is used again can be lent where one is asked for.
+impl From<&RetryPolicy> for RetryPolicy {
+    fn from(policy: &RetryPolicy) -> Self {
+        policy.clone()
+    }
+}
+
 /// Bound on attempts, the first included.
 ///
 /// ```

@@ -73,8 +73,8 @@ impl<A: Activity> Call<A> {
     }
 
     /// The retry policy of this call, in place of the activity's.
-    pub fn retry(mut self, policy: RetryPolicy) -> Self {
-        self.call.options.retry = Some(Box::new(policy));
+    pub fn retry(mut self, policy: impl Into<RetryPolicy>) -> Self {
+        self.call.options.retry = Some(Box::new(policy.into()));
         self
     }
 
@@ -126,8 +126,8 @@ impl<A: Activity> Call<A> {
 
     /// The retry policy of the compensation, in place of its activity's. Without either it is
     /// tried until it succeeds.
-    pub fn compensation_retry(mut self, policy: RetryPolicy) -> Self {
-        self.compensation_retry = Some(policy);
+    pub fn compensation_retry(mut self, policy: impl Into<RetryPolicy>) -> Self {
+        self.compensation_retry = Some(policy.into());
         self
     }
 }

@@ -34,7 +34,7 @@ use crate::Workflow;
 /// async fn round(ctx: WorkflowContext) -> Result<String, Failure> {
 ///     ctx.child(deliver("books".into()))
 ///         .id("delivery-books")
-///         .retry(&TOMORROW)
+///         .retry(TOMORROW)
 ///         .run_timeout(Duration::from_secs(3_600))
 ///         .total_timeout(Duration::from_secs(4 * 86_400))
 ///         .parent_close(ParentClose::Abandon) // should this run end first
@@ -71,8 +71,8 @@ impl<W: Workflow> Child<W> {
 
     /// The policy by which a run of it that fails is followed by another one. Whoever waits sees
     /// only the final outcome.
-    pub fn retry(mut self, policy: &RetryPolicy) -> Self {
-        self.call.settings.retry = Some(policy.to_stored());
+    pub fn retry(mut self, policy: impl Into<RetryPolicy>) -> Self {
+        self.call.settings.retry = Some(policy.into().to_stored());
         self
     }
 

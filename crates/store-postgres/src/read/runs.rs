@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use resurgam_core::{Event, RunKey, Seq, Uid};
+use resurgam_core::{Event, RunKey, Uid};
 use resurgam_store::rows::{MessageRow, RunRecord, TaskRow};
-use resurgam_store::{Error, Result};
+use resurgam_store::{Error, Gaps, Result};
 use tokio_postgres::Row;
 
 use super::set_aside;
@@ -108,13 +108,6 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Whether a history may have holes: people want to see what is there, a turn needs all of it.
-#[derive(Clone, Copy, PartialEq)]
-enum Gaps {
-    Shown,
-    Refused,
-}
-
 /// The events of a run as far as they are there.
 pub(crate) async fn history(pool: &Pool, run: RunKey) -> Result<Vec<Event>> {
     let sql = format!(
@@ -137,15 +130,8 @@ fn in_order<'a>(
     let what = || format!("read the history of {run}");
     let mut events: Vec<Event> = Vec::with_capacity(rows.len());
     for row in rows {
-        let due = events.last().map_or(Seq::FIRST, |last| last.seq.next());
         let event = decode::event(row).map_err(|why| bad_event(what(), row, why))?;
-        if gaps == Gaps::Refused && event.seq != due {
-            return Err(Error::data(format!(
-                "{}: event {due} is missing; restore a backup",
-                what()
-            )));
-        }
-        events.push(event);
+        gaps.add(&mut events, event, what)?;
     }
     Ok(events)
 }

@@ -2,14 +2,14 @@
 
 use resurgam_core::event::Compensation;
 use resurgam_core::{Event, RunKey, Timestamp, Uid};
-use resurgam_store::Result;
 use resurgam_store::rows::{
     AttemptRow, InstanceFilter, InstanceRow, KvRow, MessageRow, Status, TaskRow,
 };
+use resurgam_store::{Gaps, Result};
 use rusqlite::params;
 
 use super::Reading;
-use super::work::{Gaps, events};
+use super::work::events;
 use crate::aside::Table;
 use crate::decode::{self, ATTEMPT, INSTANCE, MESSAGE, TASK};
 

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use resurgam_core::{CallKey, Event, Payload, RunKey, Seq, Timestamp, Uid};
+use resurgam_core::{CallKey, Event, Payload, RunKey, Timestamp, Uid};
 use resurgam_store::rows::{
     AttemptRow, DueDeadline, DueMessage, DueTask, InstanceRow, PolicyRow, RunRecord, TaskRecord,
     TaskRow,
 };
-use resurgam_store::{Error, InboxRow, Report, Result, Runnable};
+use resurgam_store::{Error, Gaps, InboxRow, Report, Result, Runnable};
 use rusqlite::{Row, params};
 
 use super::Reading;
@@ -207,13 +207,6 @@ pub(crate) fn instance(reading: &mut Reading<'_>, uid: Uid) -> Result<Option<Ins
     reading.one(&sql, [uid.to_bytes()], decode::instance, what)
 }
 
-/// Whether a history may have holes: people want to see what is there, a turn needs all of it.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Gaps {
-    Shown,
-    Refused,
-}
-
 /// The events of a run. One that cannot be read blocks its run and is named.
 pub(super) fn events(reading: &Reading<'_>, run: RunKey, gaps: Gaps) -> Result<Vec<Event>> {
     let sql = format!("SELECT {EVENT} FROM event WHERE uid = ?1 AND run = ?2 ORDER BY seq");
@@ -226,15 +219,8 @@ pub(super) fn events(reading: &Reading<'_>, run: RunKey, gaps: Gaps) -> Result<V
     let mut rows = statement.query(params![run.uid.to_bytes(), run.run]).attempted(what)?;
     let mut events: Vec<Event> = Vec::new();
     while let Some(row) = rows.next().attempted(what)? {
-        let due = events.last().map_or(Seq::FIRST, |last| last.seq.next());
         let event = decode::event(row).map_err(|why| bad_event(what(), row, why))?;
-        if gaps == Gaps::Refused && event.seq != due {
-            return Err(Error::data(format!(
-                "{}: event {due} is missing; restore a backup",
-                what()
-            )));
-        }
-        events.push(event);
+        gaps.add(&mut events, event, what)?;
     }
     Ok(events)
 }

@@ -1,21 +1,23 @@
-//! Activity calls: scheduling them, beginning attempts, and what follows when one ends.
+//! Activity calls: scheduling them and beginning attempts. What follows when one ends is in
+//! `ended.rs`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam_core::command::ActivityCall;
-use resurgam_core::event::{ActivityCompleted, ActivityFailed};
-use resurgam_core::retry::{self, Decision, Reason, State, StopWhy};
-use resurgam_core::{CallKey, EventKind, Failure, Kind, Payload, Timestamp};
+use resurgam_core::event::ActivityCompleted;
+use resurgam_core::retry;
+use resurgam_core::{CallKey, Kind, Payload, Timestamp};
 use resurgam_sdk::ActivityDefinition;
-use resurgam_store::rows::{AttemptOutcome, AttemptRow, Claim, Heartbeat, Progress, TaskRow};
+use resurgam_store::rows::{Claim, Heartbeat, Progress, TaskRow};
 use resurgam_store::{Step, TaskWrite};
 
 use super::Engine;
-use super::commit::Effect;
-use super::deadline::{deadline, total_end, total_failure};
+use super::deadline::{deadline, total_end};
+use super::effect::Effect;
+use super::ended::Ended;
 use super::report::end_report;
-use super::run::{Draft, HotRun, News, Origin};
+use super::run::{Draft, HotRun};
 use super::slots::Slot;
 use super::story::Story;
 use crate::attempt::{self, Limit, Limits, Running};
@@ -75,7 +77,7 @@ impl HotCall {
     }
 
     /// No attempt runs: from here on it waits.
-    fn waits(&mut self, wake_at: Timestamp) {
+    pub(super) fn waits(&mut self, wake_at: Timestamp) {
         self.task.claim = None;
         self.task.wake_at = wake_at;
         self.task.deadline_at = deadline(&self.task, &self.policy);
@@ -88,15 +90,6 @@ impl HotCall {
             self.task.progress.lost_in_a_row = 0;
         }
     }
-}
-
-/// How an attempt ended without success.
-pub(super) enum Ended {
-    Failed(Failure),
-    Lost,
-    Interrupted,
-    /// The workflow gave the call up before the attempt began.
-    Cancelled,
 }
 
 impl Engine {
@@ -317,178 +310,12 @@ impl Engine {
         self.outbox.push(Step { tasks, ..Step::default() }, Vec::new());
     }
 
-    /// An attempt reports. One whose token is not the task's changes nothing.
-    pub(super) fn attempt_ended(
-        &mut self,
-        key: CallKey,
-        token: u64,
-        result: Result<Payload, Failure>,
-    ) {
-        let Some(result) = self.transactions.hold(key, token, result) else { return };
-        if self.away_ended(key, token, &result) {
-            return self.fill_slots();
-        }
-        let Some(call) = self.calls.get_mut(&key).filter(|call| has_token(call, token)) else {
-            tracing::debug!(call = %key, "a report was refused: the attempt is over");
-            return;
-        };
-        if call.given_up {
-            let _nobody_wants_it = call.running.take().and_then(Running::reported);
-            return;
-        }
-        let told = call.running.take().and_then(Running::reported);
-        call.note(told);
-        let stopped = self.stopping.is_some() && !call.task.progress.cancelled;
-        let at_most_once = call.is_at_most_once();
-        // Before anything follows: the next call of the same run may want the slot.
-        self.free_slot(key);
-        let result = result.and_then(|result| fitting(result, self.options.max_payload));
-        match result.map_err(Failure::bounded) {
-            Ok(result) => self.attempt_succeeded(key, result),
-            // It was told to stop and did: that is not its failure, unless the policy wants to know
-            // for certain how it ended.
-            Err(failure) if stopped && was_interrupted(&failure, at_most_once) => {
-                self.attempt_failed(key, Ended::Interrupted, self.clock.now());
-            }
-            Err(failure) => self.attempt_failed(key, Ended::Failed(failure), self.clock.now()),
-        }
-        self.fill_slots();
-    }
-
-    /// The process that ran an attempt died.
-    pub(super) fn attempt_lost(&mut self, key: CallKey) {
-        metrics::counter!("resurgam.lost").increment(1);
-        self.attempt_failed(key, Ended::Lost, self.clock.now());
-    }
-
-    /// A graceful stop cut an attempt short.
-    pub(super) fn attempt_interrupted(&mut self, key: CallKey) {
-        let Some(call) = self.calls.get_mut(&key) else { return };
-        let told = call.running.take().and_then(Running::cut);
-        call.note(told);
-        self.attempt_failed(key, Ended::Interrupted, self.clock.now());
-    }
-
-    /// Nobody took an attempt in time: it counts as one that failed.
-    pub(super) fn attempt_never_taken(&mut self, key: CallKey, failure: Failure) {
-        let Some(call) = self.calls.get_mut(&key) else { return };
-        call.task.attempt = call.task.attempt.saturating_add(1);
-        self.stop_waiting(key);
-        self.attempt_failed(key, Ended::Failed(failure), self.clock.now());
-    }
-
-    /// A call that waits has run out of time. No attempt ends with it, so it leaves no row.
-    pub(super) fn call_ran_out_of_time(&mut self, key: CallKey) {
-        let now = self.clock.now();
-        self.stop_waiting(key);
-        let Some(call) = self.calls.get(&key) else { return };
-        let mut why = StopWhy::new(Reason::TotalTimeout, call.task.progress.failures);
-        why.elapsed = now.since(call.task.progress.first_scheduled.unwrap_or(now));
-        self.give_up(key, total_failure(&call.policy), why, None, now);
-    }
-
     /// Takes a task out of everything it waits in.
     pub(super) fn stop_waiting(&mut self, key: CallKey) {
         if let Some(call) = self.calls.get(&key) {
             self.slots.dequeue(&call.task);
             self.due.forget(&call.task);
         }
-    }
-
-    pub(super) fn attempt_succeeded(&mut self, key: CallKey, result: Payload) {
-        let Some(call) = self.calls.remove(&key) else { return };
-        let completed = call.completed(result, self.clock.now());
-        let origin = Origin::Call { call: key, row: None, report: call.report };
-        self.call_ended(key, EventKind::ActivityCompleted(completed), origin);
-    }
-
-    /// Decides what follows an attempt that ended at this time, and writes it down.
-    pub(super) fn attempt_failed(&mut self, key: CallKey, ended: Ended, now: Timestamp) {
-        let Some(call) = self.calls.get_mut(&key).filter(|call| !call.given_up) else { return };
-        let (outcome, failure) = describe(ended);
-        let decision = next(call, outcome, &failure, now);
-        let mut row = AttemptRow {
-            call: key,
-            name: call.task.name.clone(),
-            attempt: call.task.attempt,
-            outcome,
-            started_at: started_at(&call.task),
-            ended_at: now,
-            failure: Some(failure.clone()),
-            delay_ms: None,
-            why: String::new(),
-        };
-        match decision {
-            Next::Again { delay, why } => {
-                call.story.add(&row);
-                row.delay_ms = Some(millis(delay));
-                row.why = why;
-                self.try_again(key, delay, row, now);
-            }
-            Next::Stop(why) => {
-                row.why = why.to_string();
-                let failure = ends_with(call, outcome, failure, why.reason);
-                self.give_up(key, failure, why, Some(row), now);
-            }
-        }
-    }
-
-    fn try_again(&mut self, key: CallKey, delay: Duration, row: AttemptRow, now: Timestamp) {
-        metrics::counter!("resurgam.retries").increment(1);
-        let Some(call) = self.calls.get_mut(&key) else { return };
-        call.waits(now.saturating_add(delay));
-        let mut effects = vec![Effect::Waiting(key)];
-        let mut step = Step {
-            tasks: vec![TaskWrite::Update(call.task.clone())],
-            attempts: vec![row],
-            ..Step::default()
-        };
-        end_report(key.run.uid, call.report.take(), &mut step, &mut effects);
-        self.outbox.push(step, effects);
-    }
-
-    /// Ends a call that failed, with the row of the attempt that ended with it.
-    fn give_up(
-        &mut self,
-        key: CallKey,
-        mut failure: Failure,
-        why: StopWhy,
-        mut row: Option<AttemptRow>,
-        now: Timestamp,
-    ) {
-        let Some(mut call) = self.calls.remove(&key) else { return };
-        if matches!(failure.kind, Kind::TotalTimeout | Kind::QueueTimeout) {
-            // Time ended it, but the failure before is what people want to know.
-            let before = || call.story.last_failure().cloned();
-            failure.cause = failure.cause.take().or_else(before);
-            failure = failure.bounded();
-        }
-        if let Some(row) = &mut row {
-            // What ended the attempt stays, where it is not what ends the call.
-            if row.failure.as_ref().is_some_and(|own| own.kind == failure.kind) {
-                row.failure = Some(failure.clone());
-            }
-            call.story.add(row);
-        }
-        let exhausted =
-            matches!(why.reason, Reason::MaxAttempts | Reason::MaxElapsed | Reason::TotalTimeout);
-        if exhausted {
-            metrics::counter!("resurgam.exhausted").increment(1);
-        }
-        let event = EventKind::ActivityFailed(ActivityFailed {
-            activity: key.seq,
-            failure,
-            attempt: call.task.attempt,
-            started_at: started_at(&call.task),
-            why: why.reason.name().to_string(),
-            retry_metadata: call.story.metadata(&call.task, now, exhausted),
-        });
-        self.call_ended(key, event, Origin::Call { call: key, row, report: call.report });
-    }
-
-    /// A call is over: that is news for its run.
-    fn call_ended(&mut self, key: CallKey, event: EventKind, origin: Origin) {
-        self.deliver(key.run, News { event, origin, reply: None });
     }
 
     /// The workflow gave a call up, or is over.
@@ -506,126 +333,6 @@ pub(super) fn has_token(call: &HotCall, token: u64) -> bool {
     call.task.claim.as_ref().is_some_and(|claim| claim.token == token)
 }
 
-/// True when an attempt that failed after it was told to stop counts as one that the stop cut
-/// short. One that ran out of time did so by itself. Where it must be known for certain how an
-/// attempt ended, only one that says so itself was cut short.
-pub(super) fn was_interrupted(failure: &Failure, at_most_once: bool) -> bool {
-    match failure.kind {
-        Kind::Cancelled => true,
-        Kind::Timeout | Kind::HeartbeatTimeout | Kind::TotalTimeout => false,
-        _ => !at_most_once && !failure.is_terminal() && failure.snooze.is_none(),
-    }
-}
-
-/// What follows an attempt that did not succeed.
-enum Next {
-    Again { delay: Duration, why: String },
-    Stop(StopWhy),
-}
-
-fn describe(ended: Ended) -> (AttemptOutcome, Failure) {
-    match ended {
-        Ended::Failed(failure) if failure.snooze.is_some() => (AttemptOutcome::Snoozed, failure),
-        Ended::Failed(failure) => (AttemptOutcome::Failed, failure),
-        Ended::Lost => {
-            let failure = Failure::of_kind(Kind::WorkerLost, "the process that ran it died");
-            (AttemptOutcome::Lost, failure)
-        }
-        Ended::Interrupted => {
-            let failure = Failure::of_kind(Kind::WorkerLost, "a graceful stop cut it short");
-            (AttemptOutcome::Interrupted, failure)
-        }
-        Ended::Cancelled => {
-            let failure = Failure::of_kind(Kind::Cancelled, "the workflow gave it up");
-            (AttemptOutcome::Cancelled, failure)
-        }
-    }
-}
-
-/// What a call ends with after an attempt that ended so. When there is no time to wait for the next
-/// one although this one has not failed, the time is what ends it.
-fn ends_with(call: &HotCall, outcome: AttemptOutcome, failure: Failure, reason: Reason) -> Failure {
-    if reason != Reason::TotalTimeout {
-        return failure;
-    }
-    match outcome {
-        AttemptOutcome::Snoozed => total_failure(&call.policy),
-        AttemptOutcome::Lost | AttemptOutcome::Interrupted => {
-            let mut ended = total_failure(&call.policy);
-            ended.cause = Some(call.story.last_failure().cloned().unwrap_or(failure));
-            ended
-        }
-        _ => failure,
-    }
-}
-
-/// Counts the attempt and asks the policy. A wait that the call has no time for ends it.
-fn next(call: &mut HotCall, outcome: AttemptOutcome, failure: &Failure, now: Timestamp) -> Next {
-    if call.task.progress.cancelled {
-        return Next::Stop(StopWhy::new(Reason::Cancelled, call.task.progress.failures));
-    }
-    match after(call, outcome, failure, now) {
-        Next::Again { delay, why } => {
-            let state = state(&call.task.progress, now);
-            match retry::cannot_wait(&call.policy.checked, &state, now, delay) {
-                Some(why) => Next::Stop(why),
-                None => Next::Again { delay, why },
-            }
-        }
-        stop => stop,
-    }
-}
-
-fn after(call: &mut HotCall, outcome: AttemptOutcome, failure: &Failure, now: Timestamp) -> Next {
-    let policy = &call.policy.checked;
-    let progress = &mut call.task.progress;
-    let decision = match outcome {
-        AttemptOutcome::Snoozed => {
-            progress.snoozed = progress.snoozed.saturating_add(1);
-            progress.lost_in_a_row = 0;
-            let delay = failure.snooze.unwrap_or_default();
-            return Next::Again { delay, why: "snoozed".to_string() };
-        }
-        AttemptOutcome::Interrupted if policy.idempotency != retry::Idempotency::AtMostOnce => {
-            progress.interrupted = progress.interrupted.saturating_add(1);
-            progress.lost_in_a_row = 0;
-            return Next::Again { delay: Duration::ZERO, why: "interrupted by a stop".to_string() };
-        }
-        AttemptOutcome::Lost | AttemptOutcome::Interrupted => {
-            progress.lost = progress.lost.saturating_add(1);
-            progress.lost_in_a_row = progress.lost_in_a_row.saturating_add(1);
-            retry::decide_lost(policy, progress.lost_in_a_row)
-        }
-        _ => {
-            progress.failures = progress.failures.saturating_add(1);
-            progress.lost_in_a_row = 0;
-            let CallKey { run, seq } = call.task.call;
-            let u = retry::uniform(run.uid.0, run.run, seq.0, progress.failures);
-            retry::decide(policy, &state(progress, now), failure, now, u)
-        }
-    };
-    match decision {
-        Decision::Retry { delay, why } => {
-            // The policy's next delay follows from its own last one, not from that of a loss.
-            if !why.lost {
-                progress.previous_delay_ms = Some(millis(delay));
-            }
-            Next::Again { delay, why: why.to_string() }
-        }
-        Decision::Stop { why } => Next::Stop(why),
-    }
-}
-
-/// What a decision needs to know about a call.
-fn state(progress: &Progress, now: Timestamp) -> State {
-    State {
-        failures: progress.failures,
-        first_scheduled: progress.first_scheduled.unwrap_or(now),
-        first_started: progress.first_started,
-        previous_delay: progress.previous_delay_ms.map(Duration::from_millis),
-    }
-}
-
 /// What an attempt that begins now must not take longer than.
 fn limits(call: &HotCall, now: Timestamp) -> Limits {
     let timeouts = call.policy.checked.timeouts;
@@ -638,17 +345,8 @@ fn limits(call: &HotCall, now: Timestamp) -> Limits {
     Limits { time, silence: timeouts.heartbeat }
 }
 
-fn started_at(task: &TaskRow) -> Timestamp {
+pub(super) fn started_at(task: &TaskRow) -> Timestamp {
     task.claim.as_ref().map_or(task.wake_at, |claim| claim.started_at)
-}
-
-/// A result that is not too large; the next attempt would return the same.
-pub(super) fn fitting(result: Payload, most: usize) -> Result<Payload, Failure> {
-    if result.len() <= most {
-        return Ok(result);
-    }
-    let message = format!("the result of {} bytes is larger than the {most} allowed", result.len());
-    Err(Failure::terminal(message).with_type("PayloadTooLarge"))
 }
 
 pub(super) fn millis(time: Duration) -> u64 {

@@ -18,7 +18,8 @@ use resurgam_core::{EventKind, Payload, Timestamp, Uid};
 use resurgam_store::rows::{InstanceRow, Message as StoredMessage, MessageRow};
 use resurgam_store::{InboxRow, InboxWrite, InstanceWrite, MessageWrite, Result, Step, Store};
 
-use super::commit::{Effect, Refusal};
+use super::commit::Refusal;
+use super::effect::Effect;
 use super::message::{end_message, signal_message, start_message};
 use super::own::Hearing;
 use super::schedule::CannotBegin;

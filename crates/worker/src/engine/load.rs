@@ -15,7 +15,7 @@ use resurgam_store::rows::{
 use resurgam_store::{Error, Result, Runnable, Step, Store, TaskWrite};
 
 use super::call::HotCall;
-use super::commit::Effect;
+use super::effect::Effect;
 use super::own::Hearing;
 use super::run::{News, Origin};
 use super::shards::Shards;

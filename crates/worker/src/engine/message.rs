@@ -4,7 +4,7 @@ use resurgam_core::{CallKey, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
 use resurgam_store::rows::{Message as StoredMessage, MessageRow};
 use resurgam_store::{MessageWrite, Step, TaskWrite};
 
-use super::commit::Effect;
+use super::effect::Effect;
 use super::report::end_report;
 use super::run::{News, Origin};
 use super::unread::signal_news;

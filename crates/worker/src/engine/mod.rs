@@ -2,13 +2,13 @@
 //!
 //! The way of a step, and where it is written:
 //!
-//! 1. A request starts or wakes a run (`request.rs`), or an attempt ends (`call.rs`): news.
+//! 1. A request starts or wakes a run (`request.rs`), or an attempt ends (`ended.rs`): news.
 //! 2. The run takes a turn for each piece of news (`run.rs`); what the turns ask for becomes one
 //!    [`Step`](resurgam_store::Step), with effects that must wait until it is durable
 //!    (`record.rs`).
 //! 3. The committer (`commit.rs`) takes every step that is ready (`outbox.rs`), writes them in one
 //!    transaction, and hands them back. It never waits to fill a batch.
-//! 4. Then the effects happen: attempts begin, callers get their answer.
+//! 4. Then the effects happen (`effect.rs`): attempts begin, callers get their answer.
 //!
 //! Tasks and timers that are due soon are kept by time (`due.rs`); the rest stays in the store. A
 //! task that is due waits for a slot (`slots.rs`), but not for ever (`deadline.rs`).
@@ -29,6 +29,8 @@ mod call;
 mod commit;
 mod deadline;
 mod due;
+mod effect;
+mod ended;
 mod inbox;
 mod later;
 mod load;

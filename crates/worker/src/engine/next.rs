@@ -15,7 +15,7 @@ use resurgam_store::{InstanceWrite, MessageWrite, TaskWrite};
 
 use super::Engine;
 use super::call::millis;
-use super::commit::Effect;
+use super::effect::Effect;
 use super::message::{deadline_message, timer_message, wake_message};
 use super::run::{Draft, HotRun, Origin};
 

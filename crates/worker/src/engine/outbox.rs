@@ -14,7 +14,8 @@ use std::task::{Context, Poll};
 use resurgam_core::{Shard, Timestamp, Uid};
 use resurgam_store::Step;
 
-use super::commit::{BYTES, Effect, Fate, Pending, ROWS};
+use super::commit::{BYTES, Fate, Pending, ROWS};
+use super::effect::Effect;
 use super::wide;
 
 /// A batch that is with the store.

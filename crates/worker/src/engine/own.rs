@@ -23,9 +23,10 @@ use resurgam_core::{RunKey, Uid};
 use resurgam_store::rows::{DueMessage, InstanceRow, Message as StoredMessage, MessageRow};
 use resurgam_store::{InstanceWrite, MessageWrite, Node, Ownership, Owning, Result, Step, Store};
 
-use super::commit::{Effect, Pending, Refusal};
+use super::commit::{Pending, Refusal};
 use super::deadline::Outages;
 use super::due::Due;
+use super::effect::Effect;
 use super::inbox::Routing;
 use super::load::Claims;
 use super::message::{news_of, put_back, start_message};

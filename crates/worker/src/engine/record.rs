@@ -1,6 +1,8 @@
 //! Writing down what a turn asks for: each command becomes an event, and rows and effects with it.
 
-use resurgam_core::command::{ChildCall, Command, CommandKind, DEFAULT_QUEUE, Settings};
+use resurgam_core::command::{
+    ActivityCall, ChildCall, Command, CommandKind, DEFAULT_QUEUE, Settings,
+};
 use resurgam_core::event::{ActivityFailed, Compensation, ParentClose};
 use resurgam_core::retry::Reason;
 use resurgam_core::turn::Blocked;
@@ -9,7 +11,7 @@ use resurgam_store::rows::{InstanceRow, KvRow};
 use resurgam_store::{Birth, InstanceWrite, MessageWrite, TaskWrite};
 
 use super::Engine;
-use super::commit::Effect;
+use super::effect::Effect;
 use super::message::{child_message, end_message, start_message, timer_id, timer_message};
 use super::next::Handover;
 use super::run::{Draft, HotRun, News, Origin};
@@ -29,77 +31,98 @@ impl Engine {
             let record = kind.record();
             self.check_size(&record)?;
             draft.step.events.push((run.key, Event { seq, at, kind: record }));
-            match kind {
-                CommandKind::ScheduleActivity(call) => {
-                    run.calls.insert(seq);
-                    if !self.serves(call.queue()) {
-                        run.shared.insert(seq);
+            self.carry_out(run, draft, seq, kind, at)?;
+        }
+        Ok(())
+    }
+
+    /// Adds to the step what a command means beside its event: rows, and effects.
+    fn carry_out(
+        &mut self,
+        run: &mut HotRun,
+        draft: &mut Draft,
+        seq: Seq,
+        kind: CommandKind,
+        at: Timestamp,
+    ) -> Result<(), Blocked> {
+        match kind {
+            CommandKind::ScheduleActivity(call) => {
+                self.schedule_activity(run, draft, seq, call, at)?;
+            }
+            CommandKind::CancelActivity { activity, settle: false } => {
+                // One that ended while the run could not take notice has no task any more.
+                if run.calls.remove(&activity) {
+                    self.cancel_call(run.key.call(activity), draft);
+                }
+            }
+            CommandKind::CancelActivity { activity, settle: true } => {
+                if run.calls.contains(&activity) {
+                    self.settle_call(run, activity, draft);
+                }
+            }
+            // They are in the history, and in the memory of the run.
+            CommandKind::RecordCompensation { .. } | CommandKind::MarkVersion { .. } => {}
+            CommandKind::StartChild(child) => {
+                self.check_child(&child)?;
+                start_child(run, seq, *child, at, draft);
+            }
+            CommandKind::CancelChild { child, terminate } => {
+                end_child(run, child, terminate, draft);
+            }
+            CommandKind::StartTimer { fire_at } => {
+                draft.keep_message(run, timer_message(run.key, seq, fire_at));
+            }
+            CommandKind::CancelTimer { timer } => {
+                let id = timer_id(run.key, timer);
+                run.later.remove(&id);
+                let uid = run.key.uid;
+                draft.step.messages.push(MessageWrite::Delete { uid, id });
+            }
+            CommandKind::SetStatus { value } => {
+                let uid = run.key.uid;
+                draft.step.kv.push(KvRow { uid, key: KvRow::STATUS.to_string(), value });
+            }
+            CommandKind::SetKv { key, value } => {
+                draft.step.kv.push(KvRow { uid: run.key.uid, key, value });
+            }
+            CommandKind::Complete { result } => {
+                self.close(run, draft, Outcome::Completed(result), None, at);
+            }
+            CommandKind::Fail { failure, compensation, carried } => {
+                match self.tries_again(run, &failure, compensation, at) {
+                    Some(delay) => {
+                        let failed = Handover::after_failure(run, failure, delay, *carried);
+                        self.next_run(run, draft, failed, at);
                     }
-                    let (key, name) = (run.key.call(seq), call.name.clone());
-                    self.schedule_call(key, call, run, at, draft).map_err(|error| {
-                        Blocked::Unreadable(format!("the retry policy of {name}: {error}"))
-                    })?;
+                    None => self.close(run, draft, Outcome::Failed(failure), compensation, at),
                 }
-                CommandKind::CancelActivity { activity, settle: false } => {
-                    // One that ended while the run could not take notice has no task any more.
-                    if run.calls.remove(&activity) {
-                        self.cancel_call(run.key.call(activity), draft);
-                    }
-                }
-                CommandKind::CancelActivity { activity, settle: true } => {
-                    if run.calls.contains(&activity) {
-                        self.settle_call(run, activity, draft);
-                    }
-                }
-                // They are in the history, and in the memory of the run.
-                CommandKind::RecordCompensation { .. } | CommandKind::MarkVersion { .. } => {}
-                CommandKind::StartChild(child) => {
-                    self.check_child(&child)?;
-                    start_child(run, seq, *child, at, draft);
-                }
-                CommandKind::CancelChild { child, terminate } => {
-                    end_child(run, child, terminate, draft);
-                }
-                CommandKind::StartTimer { fire_at } => {
-                    draft.keep_message(run, timer_message(run.key, seq, fire_at));
-                }
-                CommandKind::CancelTimer { timer } => {
-                    let id = timer_id(run.key, timer);
-                    run.later.remove(&id);
-                    let uid = run.key.uid;
-                    draft.step.messages.push(MessageWrite::Delete { uid, id });
-                }
-                CommandKind::SetStatus { value } => {
-                    let uid = run.key.uid;
-                    draft.step.kv.push(KvRow { uid, key: KvRow::STATUS.to_string(), value });
-                }
-                CommandKind::SetKv { key, value } => {
-                    draft.step.kv.push(KvRow { uid: run.key.uid, key, value });
-                }
-                CommandKind::Complete { result } => {
-                    self.close(run, draft, Outcome::Completed(result), None, at);
-                }
-                CommandKind::Fail { failure, compensation, carried } => {
-                    match self.tries_again(run, &failure, compensation, at) {
-                        Some(delay) => {
-                            let failed = Handover::after_failure(run, failure, delay, *carried);
-                            self.next_run(run, draft, failed, at);
-                        }
-                        None => {
-                            self.close(run, draft, Outcome::Failed(failure), compensation, at);
-                        }
-                    }
-                }
-                CommandKind::EndCancelled { failure, compensation } => {
-                    self.close(run, draft, Outcome::Cancelled(failure), compensation, at);
-                }
-                CommandKind::ContinueAsNew { input, carried } => {
-                    let continued = Handover::by_workflow(run, input, *carried, at);
-                    self.next_run(run, draft, continued, at);
-                }
+            }
+            CommandKind::EndCancelled { failure, compensation } => {
+                self.close(run, draft, Outcome::Cancelled(failure), compensation, at);
+            }
+            CommandKind::ContinueAsNew { input, carried } => {
+                let continued = Handover::by_workflow(run, input, *carried, at);
+                self.next_run(run, draft, continued, at);
             }
         }
         Ok(())
+    }
+
+    fn schedule_activity(
+        &mut self,
+        run: &mut HotRun,
+        draft: &mut Draft,
+        seq: Seq,
+        call: ActivityCall,
+        at: Timestamp,
+    ) -> Result<(), Blocked> {
+        run.calls.insert(seq);
+        if !self.serves(call.queue()) {
+            run.shared.insert(seq);
+        }
+        let (key, name) = (run.key.call(seq), call.name.clone());
+        self.schedule_call(key, call, run, at, draft)
+            .map_err(|error| Blocked::Unreadable(format!("the retry policy of {name}: {error}")))
     }
 
     /// A value that is too large is a mistake of the code: nothing of it is written down.

@@ -26,8 +26,9 @@ use resurgam_core::{CallKey, Failure, Payload, RunKey, Timestamp, Uid};
 use resurgam_store::rows::{Heartbeat, Message as StoredMessage, MessageRow, TaskRecord, TaskRow};
 use resurgam_store::{MessageWrite, Report, Reported, Result, Step, Store, TaskWrite};
 
-use super::call::{Ended, HotCall, fitting, has_token, was_interrupted};
-use super::commit::Effect;
+use super::call::{HotCall, has_token};
+use super::effect::Effect;
+use super::ended::{Ended, fitting, was_interrupted};
 use super::own::Hearing;
 use super::{Engine, Message};
 use crate::attempt::Running;

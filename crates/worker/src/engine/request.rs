@@ -9,7 +9,7 @@ use resurgam_store::rows::{InstanceRow, Status};
 use resurgam_store::{InstanceWrite, MessageWrite, Step};
 use tokio::sync::{oneshot, watch};
 
-use super::commit::Effect;
+use super::effect::Effect;
 use super::next::{About, first_event, first_messages};
 use super::own::Role;
 use super::revive::{begin_code, new_run};

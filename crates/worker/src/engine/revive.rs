@@ -15,7 +15,7 @@ use resurgam_sdk::WorkflowDefinition;
 use resurgam_store::rows::{Message as StoredMessage, MessageRow, RunRecord, Status, TaskRow};
 use resurgam_store::{InstanceWrite, MessageWrite, Result, Step};
 
-use super::commit::Effect;
+use super::effect::Effect;
 use super::later::Later;
 use super::load::AGAIN;
 use super::message::{result_id, wake_id};

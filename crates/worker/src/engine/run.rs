@@ -9,7 +9,8 @@ use resurgam_store::rows::{AttemptRow, Message as StoredMessage, MessageRow, Sta
 use resurgam_store::{InstanceWrite, MessageWrite, Step, TaskWrite};
 
 use super::Engine;
-use super::commit::{BYTES, Effect};
+use super::commit::BYTES;
+use super::effect::Effect;
 use super::later::Later;
 use super::message::{news_of, put_back, signal_message, wake_id, wake_message};
 use super::next::{About, first_messages};

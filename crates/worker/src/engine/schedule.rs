@@ -23,7 +23,8 @@ use resurgam_core::schedule::{BATCH, decide_at_most};
 use resurgam_core::{Payload, RunKey, Timestamp, Uid};
 use resurgam_store::{DueSchedules, Result, ScheduleRecord, ScheduleRow, ScheduleWrite, Step};
 
-use super::commit::{BYTES, Effect, Refusal};
+use super::commit::{BYTES, Refusal};
+use super::effect::Effect;
 use super::own::Hearing;
 use super::request::Reply;
 use super::revive::begin_code;

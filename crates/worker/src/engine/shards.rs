@@ -20,7 +20,7 @@ use resurgam_core::{CallKey, Shard, Uid};
 use resurgam_store::Standing;
 use tokio::sync::watch;
 
-use super::commit::Effect;
+use super::effect::Effect;
 use super::run::{News, Origin};
 use super::{Engine, Message};
 use crate::attempt::Gate;

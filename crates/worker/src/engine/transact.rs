@@ -25,7 +25,8 @@ use resurgam_store::{AttemptTransaction, Transacted};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::call::{HotCall, fitting, has_token};
+use super::call::{HotCall, has_token};
+use super::ended::fitting;
 use super::message::{news_of, now_due, result_id};
 use super::{Engine, Message};
 use crate::clock::{Busy, Clock};
