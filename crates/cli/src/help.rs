@@ -22,7 +22,7 @@ See what happens:
 
 Write files:
   check        Check a program or a graph without running it
-  fmt          Print programs in one layout, in place
+  fmt          Write programs in one layout, in place
   graph        Check graphs
   policy       Evaluate, explain, convert and check retry policies
   secrets      Keys for the secrets of graphs
@@ -66,7 +66,7 @@ Exit codes:
 examples! {
     RUN:
         "resurgam run order.rap --input '{\"order\": 42}'"
-        "resurgam run order.rap --id order-42          continues it, if it is there"
+        "resurgam run order.rap --input '{\"order\": 42}' --id order-42   goes on, if it is there"
         "resurgam run graph.json --actions ~/actions --db sqlite:work.db";
     START:
         "resurgam start order.rap --id order-42 --input '{\"order\": 42}'"

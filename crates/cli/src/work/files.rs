@@ -14,7 +14,7 @@ use crate::output::Output;
 use crate::program::{self, FileArgs};
 use crate::trouble::{Mistake, Trouble};
 
-/// Print programs in one layout, in place
+/// Write programs in one layout, in place
 #[derive(Debug, clap::Args)]
 pub(crate) struct FmtArgs {
     /// The programs; - reads standard input and prints

@@ -19,7 +19,7 @@ pub(crate) struct Args {
     /// several
     #[arg(long, value_name = "STATUS", value_parser = status)]
     status: Vec<Status>,
-    /// Only of this workflow: the file's name without its ending
+    /// Only of this workflow: the name of a function, or of a file without its ending
     #[arg(long, value_name = "NAME")]
     workflow: Option<String>,
     /// Only those with an action that waits to be tried again
