@@ -25,6 +25,7 @@ async fn welcome(ctx: WorkflowContext, name: String) -> Result<String, Failure> 
 
 #[tokio::main]
 async fn main() -> Result<(), resurgam::Error> {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init(); // the engine says what is wrong
     let name = std::env::args().nth(1).unwrap_or_else(|| "ada".to_string());
     let app = App::builder().workflow(welcome).activity(write).sqlite("letters.db").await?;
 

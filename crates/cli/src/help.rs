@@ -12,6 +12,7 @@ Run workflows:
   worker       Work on a database until told to stop
   signal       Send a signal to an instance
   cancel       Ask an instance to end
+  terminate    End an instance without asking its code, which undoes nothing
 
 See what happens:
   list         List instances, the newest first
@@ -79,6 +80,8 @@ examples! {
         "resurgam signal order-42 approved '{\"by\": \"ada\"}'";
     CANCEL:
         "resurgam cancel order-42 --reason 'ordered twice'";
+    TERMINATE:
+        "resurgam terminate order-42 --reason 'its code is gone'";
     LIST:
         "resurgam list --status blocked"
         "resurgam list --retrying --json";

@@ -160,7 +160,7 @@ fn the_index_of_the_pages_is_true() {
     let (_, list) = explain(&["--json"]);
     let list: Vec<Value> = serde_json::from_str(&list).unwrap();
     let mut index =
-        "# Errors\n\nEach code stands before its message; `resurgam explain CODE` prints \
+        "# Errors\n\nEach code stands before its message on the command line; `resurgam explain CODE` prints \
                      its page.\nThis list is made from the pages by a test.\n"
             .to_string();
     let mut about = &Value::Null;

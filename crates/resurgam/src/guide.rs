@@ -50,8 +50,8 @@ guides! {
 /// Errors by their codes.
 ///
 /// Every error that people see has a short code, such as `B1` or `D3`: it stands before the message
-/// in logs, on the command line and in what `main` prints, and [`Error::code`](crate::Error::code)
-/// gives it to a program. `resurgam explain` lists them all, and `resurgam explain B1` prints the
+/// on the command line and in what `main` prints, and [`Error::code`](crate::Error::code) gives it
+/// to a program. `resurgam explain` lists them all, and `resurgam explain B1` prints the
 /// page of one: what happened, how it comes about, what to do.
 pub mod errors {}
 

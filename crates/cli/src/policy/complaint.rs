@@ -204,7 +204,7 @@ impl Refusal {
 /// Text without control characters, each character still one character wide.
 pub(crate) fn printable(text: &str) -> String {
     let shown = |c: char| match c {
-        '\t' => ' ',
+        '\t' | '\n' => ' ',
         c if c.is_control() => '\u{fffd}',
         c => c,
     };

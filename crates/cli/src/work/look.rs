@@ -107,7 +107,7 @@ fn shown(found: &Description, now: Timestamp, has_worker: bool) -> String {
     if !unread.is_empty() {
         tell("unread", &unread.join(", "));
     }
-    if let Some(wait) = waits(found, now) {
+    if let Some(wait) = waits(found, now, has_worker) {
         tell("waits", &wait);
     }
     if instance.status == Status::Running && !has_worker {
@@ -120,13 +120,13 @@ fn shown(found: &Description, now: Timestamp, has_worker: bool) -> String {
 }
 
 /// What a run waits for besides calls.
-fn waits(found: &Description, now: Timestamp) -> Option<String> {
+fn waits(found: &Description, now: Timestamp, has_worker: bool) -> Option<String> {
     let Description { instance, pending, unread, timers } = found;
     match timers.first() {
         _ if instance.status != Status::Running => None,
         Some(due) if *due <= now => Some("for a timer, which is due".to_string()),
         Some(due) => Some(format!("for a timer, {} more", tenths(due.since(now)))),
-        None if pending.is_empty() && unread.is_empty() => {
+        None if has_worker && pending.is_empty() && unread.is_empty() => {
             Some("for a signal, or for another instance".to_string())
         }
         None => None,
@@ -146,7 +146,10 @@ fn pending_call(call: &PendingCall, now: Timestamp, has_worker: bool) -> String 
             }
         }
         (_, Some(WaitsFor::Unregistered)) if has_worker => {
-            format!("waits for its executable: the worker has no action {name}")
+            format!(
+                "waits for its executable: the worker has no action {name}; a program of yours \
+                 that works needs `.activity({name})` where its app is built"
+            )
         }
         (Some(due), _) if due <= now => {
             let late = tenths(now.since(due));

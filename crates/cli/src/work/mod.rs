@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Signal(tell::SignalArgs),
     #[command(after_help = help::CANCEL)]
     Cancel(tell::CancelArgs),
+    #[command(after_help = help::TERMINATE)]
+    Terminate(tell::TerminateArgs),
     #[command(after_help = help::LIST)]
     List(list::Args),
     #[command(after_help = help::SHOW)]
@@ -78,6 +80,7 @@ impl Command {
             Command::Worker(args) => args.run().await,
             Command::Signal(args) => args.run().await,
             Command::Cancel(args) => args.run().await,
+            Command::Terminate(args) => args.run().await,
             Command::List(args) => args.run().await,
             Command::Show(args) => args.run().await,
             Command::History(args) => args.run().await,
@@ -98,6 +101,7 @@ impl Command {
             Command::Worker(args) => args.json,
             Command::Signal(args) => args.json,
             Command::Cancel(args) => args.json,
+            Command::Terminate(args) => args.json,
             Command::List(args) => args.json,
             Command::Show(args) => args.json,
             Command::History(args) => args.json,

@@ -1,4 +1,4 @@
-//! `resurgam signal` and `resurgam cancel`: telling an instance something.
+//! `resurgam signal`, `cancel` and `terminate`: telling an instance something.
 
 use serde_json::Value;
 
@@ -6,6 +6,7 @@ use crate::database::DbArgs;
 use crate::exit::Exit;
 use crate::form::{Form, line};
 use crate::output::Output;
+use crate::policy::complaint::printable;
 use crate::trouble::Trouble;
 
 /// Send a signal to an instance
@@ -40,6 +41,23 @@ pub(crate) struct CancelArgs {
     pub(super) json: bool,
 }
 
+/// End an instance without asking its code, which undoes nothing
+///
+/// For one that is blocked and that nobody will mend; otherwise use `cancel`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TerminateArgs {
+    /// The instance
+    id: String,
+    /// Why, for those who look at it later
+    #[arg(long, default_value = "terminated on the command line")]
+    reason: String,
+    #[command(flatten)]
+    db: DbArgs,
+    /// Print one JSON value
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
 impl SignalArgs {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
         let value: Value = serde_json::from_str(&self.value).map_err(|error| {
@@ -47,7 +65,8 @@ impl SignalArgs {
         })?;
         let client = self.db.client().await?;
         client.signal(&self.id, &self.name, &value).await?;
-        Ok(told(&Form::default().with("id", &self.id).with("signal", &self.name), self.json))
+        let form = Form::default().with("id", &self.id).with("signal", &self.name);
+        Ok(told(&form, self.json, &format!("{} is sent to {}", self.name, self.id)))
     }
 }
 
@@ -55,14 +74,24 @@ impl CancelArgs {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
         let client = self.db.client().await?;
         client.cancel(&self.id, &self.reason).await?;
-        Ok(told(&Form::default().with("id", &self.id).with("cancel", &self.reason), self.json))
+        let form = Form::default().with("id", &self.id).with("cancel", &self.reason);
+        Ok(told(&form, self.json, &format!("{} is asked to end", self.id)))
     }
 }
 
-/// It is durable; there is nothing to say but that.
-fn told(form: &Form, json: bool) -> Output {
+impl TerminateArgs {
+    pub(super) async fn run(self) -> Result<Output, Trouble> {
+        let client = self.db.client().await?;
+        client.terminate(&self.id, &self.reason).await?;
+        let form = Form::default().with("id", &self.id).with("terminate", &self.reason);
+        Ok(told(&form, self.json, &format!("{} ends as it is", self.id)))
+    }
+}
+
+/// It is durable: whoever works on the database sees to it.
+fn told(form: &Form, json: bool, text: &str) -> Output {
     match json {
         true => Output::json(line(form), Exit::Done),
-        false => Output::done(String::new()),
+        false => Output::done(printable(text) + "\n"),
     }
 }

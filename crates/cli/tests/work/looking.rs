@@ -135,6 +135,18 @@ fn a_run_that_sleeps_says_how_long_it_still_does() {
 }
 
 #[test]
+fn an_instance_that_is_terminated_ends_without_its_code_and_says_why() {
+    let place = Place::new();
+    place.write("nap.rap", "fn main(input: [], output: [r]):\n    sleep 3600\n    return 1\n");
+    let run = place.begin(&["run", "nap.rap", "--id", "n", "--json"]);
+    until("it sleeps", || place.run(&["show", "n"]).stdout.contains("for a timer"));
+    let told = place.run(&["terminate", "n", "--reason", "nobody will mend it"]);
+    assert_eq!((told.code, told.stdout.as_str()), (Some(0), "n ends as it is\n"));
+    assert!(run.end().json_with(1).to_string().contains("nobody will mend it"));
+    assert_eq!(place.run(&["terminate", "nobody"]).code, Some(2));
+}
+
+#[test]
 fn a_signal_that_nobody_reads_stays_visible() {
     let place = Place::new();
     place.write("wait.rap", "fn main(input: [], output: [r]):\n    return @wait()\n");
