@@ -538,19 +538,7 @@ fn the_random_number_is_the_same_for_the_same_failure_only() {
 
 #[test]
 fn reasons_are_named_in_the_order_of_the_checks() {
-    let names = [
-        Reason::Cancelled,
-        Reason::Terminal,
-        Reason::Pruned,
-        Reason::NonRetryable,
-        Reason::NoRule,
-        Reason::MaxAttempts,
-        Reason::MaxElapsed,
-        Reason::TotalTimeout,
-        Reason::QueueTimeout,
-        Reason::WorkerLost,
-    ]
-    .map(Reason::name);
+    let names = Reason::ALL.map(Reason::name);
     assert_eq!(
         names.join(" "),
         "cancelled terminal pruned non_retryable no_rule max_attempts max_elapsed total_timeout \

@@ -24,7 +24,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_postgres::{IsolationLevel, Transaction};
 
-use crate::session::{Known, Session};
+use crate::session::Session;
 use crate::statement::{Schema, Sent, Statement, pipeline};
 use crate::trouble::{Attempted, translated};
 
@@ -211,8 +211,7 @@ async fn prepare(
     );
     let mut sent = vec![Sent::Plain(&settings)];
     sent.extend(visit.condition.as_ref().map(Sent::Values));
-    let mut answers =
-        pipeline(transaction.client(), &Known::new(), schema, &sent).await.into_iter();
+    let mut answers = pipeline(transaction.client(), schema, &sent).await.into_iter();
     let what = || "begin a transaction on the user's tables".to_string();
     let mut next = || answers.next().unwrap_or_else(|| Ok(Vec::new())).attempted(what);
     next()?;

@@ -116,7 +116,7 @@ impl Pool {
         sent.extend(around.map(|(begin, _)| Sent::Plain(begin)));
         sent.extend(statements.iter().map(Sent::Values));
         sent.extend(around.map(|(_, end)| Sent::Plain(end)));
-        let answers = pipeline(&client, client.known(), &self.schema, &sent).await;
+        let answers = pipeline(&client, &self.schema, &sent).await;
         let complete = answers.len() == sent.len();
         let mut rows = answers.into_iter().collect::<std::result::Result<Vec<_>, _>>();
         if complete && !client.is_closed() {

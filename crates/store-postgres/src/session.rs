@@ -7,30 +7,28 @@
 
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
-use std::slice;
 
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Statement as Prepared};
 
-use crate::statement::{Schema, Shape, Statement, shapes};
+use crate::statement::{Schema, Shape, Statement};
 use crate::together;
 
-/// The statements that are prepared on a connection, by what they are made of.
-pub(crate) type Known = HashMap<Vec<Shape>, Prepared>;
-
-/// How many statements a session remembers: more than we have.
+/// How many statements a session remembers before it begins anew. What is written together differs
+/// from batch to batch, and a program has its habits: far fewer than this.
 const MOST: usize = 200;
 
 /// A connection with the statements that are prepared on it.
 pub(crate) struct Session {
     client: Client,
     settled: bool,
-    known: Known,
+    /// What is prepared, by what it is made of.
+    known: HashMap<Vec<Shape>, Prepared>,
 }
 
 impl Session {
     pub(crate) fn new(client: Client) -> Self {
-        Session { client, settled: false, known: Known::new() }
+        Session { client, settled: false, known: HashMap::new() }
     }
 
     /// Tells a session that is ours alone what holds for all transactions.
@@ -45,39 +43,25 @@ impl Session {
         self.settled
     }
 
-    /// Prepares what is used for the first time. What is wrong with a statement is said when it is
-    /// sent.
-    pub(crate) async fn prepare(&mut self, schema: &Schema, statements: &[&Statement<'_>]) {
-        for statement in statements {
-            self.prepare_together(schema, slice::from_ref(statement)).await;
-        }
-    }
-
-    /// Prepares one statement that does what all of these do, and says whether it is there.
-    pub(crate) async fn prepare_together(
+    /// One statement that does what all of these do, prepared when it is first used. None when that
+    /// cannot be done; what is wrong is said when they are sent one by one.
+    pub(crate) async fn prepared(
         &mut self,
         schema: &Schema,
         statements: &[&Statement<'_>],
-    ) -> bool {
-        let shapes = shapes(statements);
-        if self.known.contains_key(&shapes) {
-            return true;
+    ) -> Option<Prepared> {
+        let shapes: Vec<Shape> = statements.iter().map(|one| one.shape.clone()).collect();
+        if let Some(known) = self.known.get(&shapes) {
+            return Some(known.clone());
         }
         if self.known.len() >= MOST {
-            return false;
+            self.known.clear();
         }
         let sql = schema.sql(&together::text(statements));
         let types: Vec<Type> = statements.iter().flat_map(|one| one.types()).collect();
-        let prepared = self.client.prepare_typed(&sql, &types).await;
-        prepared.is_ok_and(|prepared| {
-            self.known.insert(shapes, prepared);
-            true
-        })
-    }
-
-    /// What is prepared.
-    pub(crate) fn known(&self) -> &Known {
-        &self.known
+        let prepared = self.client.prepare_typed(&sql, &types).await.ok()?;
+        self.known.insert(shapes, prepared.clone());
+        Some(prepared)
     }
 }
 

@@ -9,15 +9,13 @@
 use std::borrow::Cow;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::slice;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use resurgam_core::{CallKey, Uid};
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Error, Row};
+use tokio_postgres::{Client, Error, Row, Statement as Prepared};
 
-use crate::session::Known;
 use uuid::Uuid;
 
 use crate::encode::whole;
@@ -276,7 +274,7 @@ pub(crate) enum Sent<'s> {
     /// A statement.
     Values(&'s Statement<'s>),
     /// Several that are prepared as one.
-    Together(&'s [&'s Statement<'s>]),
+    Together(&'s Prepared, &'s [&'s Statement<'s>]),
 }
 
 impl Sent<'_> {
@@ -284,7 +282,7 @@ impl Sent<'_> {
     pub(crate) fn part(&self) -> Part {
         match self {
             Sent::Values(statement) => statement.part,
-            Sent::Plain(_) | Sent::Together(_) => Part::Rows("commit"),
+            Sent::Plain(_) | Sent::Together(..) => Part::Rows("commit"),
         }
     }
 }
@@ -294,7 +292,6 @@ impl Sent<'_> {
 /// fewer answers than there were statements: a `COMMIT` must never follow a gap.
 pub(crate) async fn pipeline(
     client: &Client,
-    known: &Known,
     schema: &Schema,
     sent: &[Sent<'_>],
 ) -> Vec<Result<Vec<Row>, Error>> {
@@ -304,7 +301,7 @@ pub(crate) async fn pipeline(
         // The first poll of each sends it, so this sends in order and awaits nothing before the
         // last one is on its way.
         while let Some(next) = rest.next() {
-            let mut next = Waiting { asked: ask(client, known, schema, next), answer: None };
+            let mut next = Waiting { asked: ask(client, schema, next), answer: None };
             next.look(context);
             if matches!(next.answer, Some(Err(_))) {
                 rest = [].iter();
@@ -341,37 +338,21 @@ impl Waiting<'_> {
 
 type Asked<'s> = Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>> + Send + 's>>;
 
-fn ask<'s>(
-    client: &'s Client,
-    known: &'s Known,
-    schema: &'s Schema,
-    sent: &'s Sent<'s>,
-) -> Asked<'s> {
+fn ask<'s>(client: &'s Client, schema: &'s Schema, sent: &'s Sent<'s>) -> Asked<'s> {
     match sent {
         Sent::Plain(sql) => Box::pin(async move {
             client.batch_execute(sql).await?;
             Ok(Vec::new())
         }),
-        Sent::Values(statement) => match known.get(slice::from_ref(&statement.shape)) {
-            Some(prepared) => Box::pin(execute(client, prepared, slice::from_ref(statement))),
-            None => Box::pin(query(client, schema, statement)),
-        },
-        Sent::Together(statements) => match known.get(&shapes(statements)) {
-            Some(prepared) => Box::pin(execute(client, prepared, statements)),
-            None => unreachable!("statements that travel together were prepared"),
-        },
+        Sent::Values(statement) => Box::pin(query(client, schema, statement)),
+        Sent::Together(prepared, statements) => Box::pin(execute(client, prepared, statements)),
     }
-}
-
-/// What several statements are, without their values.
-pub(crate) fn shapes(statements: &[&Statement<'_>]) -> Vec<Shape> {
-    statements.iter().map(|statement| statement.shape.clone()).collect()
 }
 
 /// Has what is prepared carried out with the values of these, and waits for its rows.
 async fn execute(
     client: &Client,
-    prepared: &tokio_postgres::Statement,
+    prepared: &Prepared,
     statements: &[&Statement<'_>],
 ) -> Result<Vec<Row>, Error> {
     let values: Vec<&(dyn ToSql + Sync)> =

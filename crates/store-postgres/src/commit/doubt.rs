@@ -159,7 +159,7 @@ impl Lane {
         };
         let sent: Vec<Sent<'_>> = statements.iter().map(Sent::Values).collect();
         let mut last = Vec::new();
-        for answer in pipeline(client, client.known(), &self.shared.schema, &sent).await {
+        for answer in pipeline(client, &self.shared.schema, &sent).await {
             last = answer.attempted(what)?;
         }
         last.first().map(|row| row.try_get(0)).transpose().attempted(what)

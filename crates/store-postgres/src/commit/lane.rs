@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use resurgam_store::{Error, Result, Step, StepResult};
-use tokio_postgres::Row;
+use tokio_postgres::{Row, Statement as Prepared};
 
 use super::judge::judge;
 use super::plan::Plan;
@@ -72,14 +72,6 @@ pub(super) enum Ending {
     Lost(tokio_postgres::Error),
     /// It was not sent to its end, so nothing was written.
     NotSent(tokio_postgres::Error),
-}
-
-/// How the statements of a commit are sent.
-enum Way<'s> {
-    /// As few as may be.
-    Together,
-    /// One by one, after this.
-    Apart(&'s str),
 }
 
 /// What became of a plan.
@@ -184,33 +176,28 @@ impl Shared {
         self.sessions.clone()
     }
 
-    /// Gets a connection ready for these statements, and says which way they go.
-    async fn way(&self, client: &mut Session, statements: &[&Statement<'_>]) -> Way<'_> {
+    /// These pieces as prepared statements, where the session is ours alone.
+    async fn prepared(
+        &self,
+        client: &mut Session,
+        pieces: &[&[&Statement<'_>]],
+    ) -> Option<Vec<Prepared>> {
         if self.sessions.load(Ordering::Relaxed) {
             client.settle(&self.settings).await;
         }
         if !client.is_settled() {
-            return Way::Apart(&self.begin);
+            return None;
         }
-        if self.prepare(client, &pieces(statements)).await {
-            return Way::Together;
-        }
-        client.prepare(&self.schema, statements).await;
-        Way::Apart(BEGIN)
-    }
-
-    async fn prepare(&self, client: &mut Session, pieces: &[&[&Statement<'_>]]) -> bool {
+        let mut prepared = Vec::with_capacity(pieces.len());
         for piece in pieces {
-            if !client.prepare_together(&self.schema, piece).await {
-                return false;
-            }
+            prepared.push(client.prepared(&self.schema, piece).await?);
         }
-        true
+        Some(prepared)
     }
 
     async fn send(&self, client: &Session, sent: &[Sent<'_>]) -> Vec<Answered> {
         self.counters.round_trips.fetch_add(1, Ordering::Relaxed);
-        pipeline(client, client.known(), &self.schema, sent).await
+        pipeline(client, &self.schema, sent).await
     }
 }
 
@@ -248,11 +235,12 @@ impl Lane {
             let mut client = self.ready().await?;
             let before = self.before(plan, fence)?;
             let statements: Vec<&Statement<'_>> = before.iter().chain(&writes).collect();
-            let way = self.shared.way(&mut client, &statements).await;
+            let pieces = pieces(&statements);
+            let prepared = self.shared.prepared(&mut client, &pieces).await;
             self.doubt = true;
-            let ending = match way {
-                Way::Together => self.together(&client, &pieces(&statements)).await,
-                Way::Apart(begin) => self.transaction(&client, Some(begin), &statements).await,
+            let ending = match prepared {
+                Some(prepared) => self.together(&client, &prepared, &pieces).await,
+                None => self.transaction(&client, Some(&self.shared.begin), &statements).await,
             };
             if let Some(fate) = self.ended(client, ending, &mut resent).await? {
                 self.remember(plan, &fate);
@@ -368,8 +356,15 @@ impl Lane {
     }
 
     /// Sends statements piece by piece. A single one is a transaction by itself.
-    async fn together(&self, client: &Session, pieces: &[&[&Statement<'_>]]) -> Ending {
-        let mut sent: Vec<Sent<'_>> = pieces.iter().map(|piece| Sent::Together(piece)).collect();
+    async fn together(
+        &self,
+        client: &Session,
+        prepared: &[Prepared],
+        pieces: &[&[&Statement<'_>]],
+    ) -> Ending {
+        let parts = prepared.iter().zip(pieces);
+        let mut sent: Vec<Sent<'_>> =
+            parts.map(|(prepared, piece)| Sent::Together(prepared, piece)).collect();
         if sent.len() > 1 {
             sent.insert(0, Sent::Plain(BEGIN));
             sent.push(Sent::Plain("COMMIT"));
