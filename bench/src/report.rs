@@ -118,6 +118,7 @@ impl fmt::Display for Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use resurgam_watchdog::test;
 
     #[test]
     fn numbers_keep_four_digits() {

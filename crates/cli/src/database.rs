@@ -136,6 +136,8 @@ impl fmt::Debug for Database {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
 
     fn refusal(text: &str) -> String {

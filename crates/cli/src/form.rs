@@ -58,6 +58,8 @@ pub(crate) fn line(form: &impl Serialize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
 
     #[test]

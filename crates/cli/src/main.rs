@@ -113,6 +113,8 @@ fn during(what: &str) -> impl Fn(io::Error) -> io::Error {
 
 #[cfg(all(test, unix))]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
 
     /// The commands that do something, each with the words that lead to it.

@@ -52,6 +52,8 @@ pub(crate) fn painted(parts: &[Part], width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
 
     #[test]

@@ -174,6 +174,8 @@ impl From<io::Error> for Trouble {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
 
     #[test]

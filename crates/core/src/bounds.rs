@@ -117,6 +117,8 @@ fn cut(text: &mut String, most: usize) {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
     use serde_json::json;
 

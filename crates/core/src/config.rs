@@ -393,6 +393,8 @@ fn edits(from: &[char], to: &[char]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
     use serde_json::json;
 

@@ -190,6 +190,8 @@ pub(crate) fn serialize_option<S: serde::Serializer>(
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
 
     #[test]

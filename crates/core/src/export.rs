@@ -179,6 +179,8 @@ fn text(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
 
     const GREET: &str = r#"{"format":"resurgam-history","version":1,"encoding":"json",

@@ -210,6 +210,7 @@ impl Failure {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
     use std::collections::BTreeMap;
     use std::fmt;
 

@@ -65,6 +65,8 @@ impl fmt::Display for Timestamp {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
 
     #[test]

@@ -96,6 +96,8 @@ pub(crate) fn shown(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
 
     fn output(identifier: &str, field: &str) -> Output {

@@ -151,6 +151,8 @@ impl fmt::Debug for Secrets {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
 
     fn key() -> SecretsKey {

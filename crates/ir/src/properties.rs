@@ -4,6 +4,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
+use resurgam_watchdog::test;
 
 use crate::format::print;
 use crate::parser::{Parsed, Reading, parse};

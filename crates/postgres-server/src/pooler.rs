@@ -6,11 +6,8 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::process::{Process, free_port, output};
+use crate::process::{PATIENCE, Process, free_port, output};
 use crate::{ROLE, find};
-
-/// How long it may take to start; it begins to listen only after its program has returned.
-const START: Duration = Duration::from_secs(30);
 
 /// A running pooler. It ends with its server.
 #[derive(Debug)]
@@ -46,8 +43,9 @@ impl Pooler {
         let mut command: Command = process.command(&program);
         output(command.arg("-d").arg(file("pgbouncer.ini")))?;
         let begun = Instant::now();
+        // It begins to listen only after its program has returned, and tells nobody.
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            if begun.elapsed() > START {
+            if begun.elapsed() > PATIENCE {
                 let log = fs::read_to_string(file("pgbouncer.log")).unwrap_or_default();
                 return Err(format!("it does not answer; its log says:\n{log}"));
             }

@@ -25,8 +25,9 @@ pub(crate) struct Process {
 /// How many kilobytes must be free in memory before it is used.
 const ENOUGH: u64 = 2 << 20;
 
-/// How long the server may take to start; a busy machine takes a while.
-const START: Duration = Duration::from_secs(120);
+/// How long the server may take to start or to stop, and any other program to end; a busy machine
+/// takes a while.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Waits for the end of its input, which is the end of the test process, and cleans up. Signals to
 /// the whole group, as Ctrl-C sends them, must not end it before that.
@@ -35,8 +36,9 @@ trap '' HUP INT TERM
 cat > /dev/null
 pooler=$(cat "$1/pgbouncer.pid" 2> /dev/null) && kill -QUIT "$pooler" 2> /dev/null
 server=$(head -n 1 "$1/data/postmaster.pid" 2> /dev/null) && kill -QUIT "$server" 2> /dev/null
-for wait in 1 2 3 4 5 6 7 8 9 10; do
-    [ -e "$1/data/postmaster.pid" ] || break
+looks=0
+while [ -e "$1/data/postmaster.pid" ] && [ "$looks" -lt 600 ]; do
+    looks=$((looks + 1))
     sleep 0.2
 done
 rm -rf "$1"
@@ -68,7 +70,8 @@ impl Process {
 
     /// Kills it as a power cut would.
     pub(crate) fn stop_immediately(&self) {
-        let stopped = self.pg_ctl(&["stop", "-m", "immediate"]);
+        let seconds = PATIENCE.as_secs().to_string();
+        let stopped = self.pg_ctl(&["stop", "-m", "immediate", "-w", "-t", &seconds]);
         stopped.unwrap_or_else(|why| panic!("stop the server: {why}"));
     }
 
@@ -100,7 +103,7 @@ impl Process {
 
     /// Starts it and waits until it answers.
     fn begin(&self) -> Result<(), String> {
-        let seconds = START.as_secs().to_string();
+        let seconds = PATIENCE.as_secs().to_string();
         let begun = Instant::now();
         match self.pg_ctl(&["start", "-w", "-t", &seconds]) {
             Ok(()) => Ok(()),
@@ -207,9 +210,18 @@ pub(crate) fn output(command: &mut Command) -> Result<(), String> {
         .stderr(file())
         .spawn()
         .map_err(|error| format!("run {}: {error}", command.get_program().display()))?;
+    let begun = Instant::now();
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break status,
+            // A little longer than what is given to programs that wait themselves, and say more.
+            Ok(None) if begun.elapsed() > PATIENCE + Duration::from_secs(10) => {
+                // It may have ended just now, and that it took too long is what is said.
+                let _ended = child.kill().and_then(|()| child.wait());
+                let program = command.get_program().display();
+                return Err(format!("{program} did not end within {:?}", begun.elapsed()));
+            }
+            // The standard library cannot wait for a process with a bound, so it is asked again.
             Ok(None) => thread::sleep(Duration::from_millis(5)),
             Err(error) => return Err(format!("wait for a program: {error}")),
         }

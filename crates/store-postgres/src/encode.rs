@@ -69,6 +69,8 @@ pub(crate) fn progress(progress: &Progress) -> String {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
 
     #[test]

@@ -104,6 +104,7 @@ impl<K: Copy + Eq + Hash, V> Gather<K, V> {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Poll;
 
@@ -118,7 +119,7 @@ mod tests {
         Ok(keys.into_iter().filter(|key| *key != 7).map(|key| (key, Ok(key))).collect())
     }
 
-    #[tokio::test]
+    #[test]
     async fn what_is_asked_for_meanwhile_is_read_at_once() {
         let (gather, reads) = (Gather::default(), AtomicUsize::new(0));
         let asks = (0..50).map(|key| gather.ask(key, |keys| echo(keys, &reads)));
@@ -129,7 +130,7 @@ mod tests {
         assert!(reads.load(Ordering::SeqCst) <= 2, "{reads:?}");
     }
 
-    #[tokio::test]
+    #[test]
     async fn more_than_fit_and_the_same_twice_are_read_one_after_another() {
         let (gather, reads) = (Gather::default(), AtomicUsize::new(0));
         let keys = (0..200).map(|number| number % 100);
@@ -138,7 +139,7 @@ mod tests {
         assert!((4..=6).contains(&reads.load(Ordering::SeqCst)), "{reads:?}");
     }
 
-    #[tokio::test]
+    #[test]
     async fn trouble_is_told_to_everybody() {
         let gather: Gather<u32, u32> = Gather::default();
         let refuse = |_| async { Err(Error::transient("read: no")) };
@@ -148,7 +149,7 @@ mod tests {
         }
     }
 
-    #[tokio::test]
+    #[test]
     async fn who_is_dropped_while_it_reads_for_others_takes_nothing_from_them() {
         let (gather, reads) = (Gather::default(), AtomicUsize::new(0));
         let never = |_: Vec<u32>| std::future::pending::<Result<Answers<u32, u32>>>();

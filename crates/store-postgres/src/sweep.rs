@@ -225,6 +225,8 @@ fn count(rows: &[Row]) -> Result<u64> {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
 
     fn candidate(closed_at: i64, row: i64, number: u128, wanted: bool) -> Candidate {

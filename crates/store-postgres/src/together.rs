@@ -61,6 +61,8 @@ fn renumbered(text: &str, after: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
     use crate::statement::Part;
 

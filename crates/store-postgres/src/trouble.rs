@@ -129,6 +129,8 @@ fn of_driver(error: &tokio_postgres::Error) -> Meaning {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
 
     #[test]

@@ -171,6 +171,8 @@ fn refuse_foreign(path: &Path, connection: &Connection) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
 
     #[test]

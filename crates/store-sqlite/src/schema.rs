@@ -125,6 +125,8 @@ fn meta(connection: &Connection) -> rusqlite::Result<Option<Meta>> {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
 
     #[test]

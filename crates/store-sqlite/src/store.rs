@@ -422,10 +422,11 @@ impl fmt::Debug for SqliteStore {
 #[cfg(test)]
 mod tests {
     use resurgam_store::{Commit, Look, Node, Own};
+    use resurgam_watchdog::test;
 
     use super::*;
 
-    #[tokio::test]
+    #[test]
     async fn when_a_thread_has_died_every_call_says_so() {
         let store = SqliteStore::in_memory().unwrap();
         let dies: Result<()> = store.ask_writer(String::new, |_| panic!("a bug")).await;
@@ -439,7 +440,7 @@ mod tests {
         store.close().await;
     }
 
-    #[tokio::test]
+    #[test]
     async fn after_a_fork_every_call_says_so_and_none_waits() {
         let mut store = SqliteStore::in_memory().unwrap();
         store.process = Process::of_id(0);

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use resurgam::{
@@ -16,11 +16,12 @@ use resurgam_store::Store;
 use resurgam_worker::Clock;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::builder::{Counts, TestBuilder};
-use crate::clock::{Stall, VirtualClock};
+use crate::clock::{Stall, VirtualClock, since_begin};
 use crate::faults::{Faults, FaultyStore};
+use crate::pulse::{OpenInstance, Pulse};
 
 /// How long a test waits for the end of a run that is blocked.
 const A_DAY: Duration = Duration::from_secs(86_400);
@@ -90,7 +91,8 @@ const A_DAY: Duration = Duration::from_secs(86_400);
 /// app.stop().await;
 /// app.stop_working().await;
 /// app.restart().await;
-/// assert!(app.client().find("visit-1").await?.is_none());
+/// let found = app.wait_for("an answer", app.client().find("visit-1")).await?;
+/// assert!(found.is_none());
 /// # Ok(())
 /// # }
 /// ```
@@ -104,6 +106,8 @@ struct Inner {
     store: Arc<dyn Store>,
     current: Mutex<Option<Current>>,
     requests: AtomicU64,
+    /// Notices that nothing moves any more.
+    pulse: OnceLock<AbortHandle>,
     /// What the store needs.
     _kept: Box<dyn Any + Send + Sync>,
 }
@@ -111,6 +115,7 @@ struct Inner {
 impl Drop for Inner {
     /// A plain function that sleeps would keep a test from ending, above all one that failed.
     fn drop(&mut self) {
+        self.pulse.get().inspect(|pulse| pulse.abort());
         drop(self.current.get_mut().unwrap_or_else(PoisonError::into_inner).take());
         self.clock.end();
     }
@@ -162,10 +167,44 @@ impl TestApp {
         let store = Arc::new(FaultyStore::new(store, faults.clone()));
         let current = Mutex::new(None);
         let requests = AtomicU64::new(0);
-        let inner = Inner { recipe, clock, faults, store, current, requests, _kept: kept };
+        let pulse = OnceLock::new();
+        let inner = Inner { recipe, clock, faults, store, current, requests, pulse, _kept: kept };
         let app = TestApp(Arc::new(inner));
         app.begin_engine();
+        app.begin_pulse();
         app
+    }
+
+    fn begin_pulse(&self) {
+        let pulse = Pulse::new(self.0.clock.clone(), self.0.faults.clone());
+        let app = Arc::downgrade(&self.0);
+        let instances = move || {
+            let app = app.upgrade().map(TestApp);
+            async move {
+                match app {
+                    Some(app) => app.open_instances().await,
+                    None => Vec::new(),
+                }
+            }
+        };
+        let answers = tokio::spawn(pulse.answer(instances));
+        self.0.pulse.get_or_init(|| answers.abort_handle());
+    }
+
+    /// The open instances and what each of them waits for, as far as the store answers.
+    async fn open_instances(&self) -> Vec<OpenInstance> {
+        let Some(client) = self.lock().as_ref().map(|current| current.client.clone()) else {
+            return Vec::new();
+        };
+        let rows = client.list(InstanceFilter::default()).await.unwrap_or_default();
+        let mut open = Vec::new();
+        for row in rows.into_iter().filter(|row| !row.status.is_closed()) {
+            let described = client.describe(&row.id).await;
+            let waits_for = described.ok().flatten().map_or_else(String::new, |it| waits_for(&it));
+            let uid = row.uid.to_string();
+            open.push(OpenInstance { id: row.id, uid, workflow: row.workflow, waits_for });
+        }
+        open
     }
 
     fn begin_engine(&self) {
@@ -234,8 +273,9 @@ impl TestApp {
     /// When it does not stop.
     pub async fn stop_and_restart(&self) {
         let client = self.client();
-        let stopped = self.0.clock.wait_for(client.handle().stop()).await;
-        let stopped = self.or_panic(stopped, "a graceful stop");
+        let what = "a graceful stop";
+        let stopped = self.0.clock.wait_for(what, client.handle().stop()).await;
+        let stopped = self.or_panic(stopped, what);
         stopped.expect("an engine that stops");
         self.kill().await;
         self.begin_engine();
@@ -262,8 +302,9 @@ impl TestApp {
     /// When the store does not take what is written last.
     pub async fn stop(&self) {
         let client = self.client();
-        let stopped = self.0.clock.wait_for(client.handle().stop()).await;
-        self.or_panic(stopped, "the engine to stop").expect("a store that takes everything");
+        let what = "the engine to stop";
+        let stopped = self.0.clock.wait_for(what, client.handle().stop()).await;
+        self.or_panic(stopped, what).expect("a store that takes everything");
     }
 
     /// What is to go wrong.
@@ -294,6 +335,17 @@ impl TestApp {
                 None => self.restart().await,
             }
         }
+    }
+
+    /// Waits for anything that the engine brings about, such as an answer to a
+    /// [client](Self::client) or the end of a task that awaits one, and lets time pass meanwhile.
+    /// `what` is for the message of a test that waits in vain.
+    ///
+    /// # Panics
+    /// When it never comes.
+    pub async fn wait_for<T>(&self, what: &str, wanted: impl Future<Output = T>) -> T {
+        let waited = self.0.clock.wait_for(what, wanted).await;
+        self.or_panic(waited, what)
     }
 
     /// Starts an instance. It is durable when this returns, also when a crash came in between.
@@ -512,7 +564,7 @@ impl TestApp {
                 }
             }
         };
-        match self.0.clock.wait_for(answer).await {
+        match self.0.clock.wait_for(what, answer).await {
             Err(Stall::Nothing) => panic!(
                 "waited for {what}, but nothing is under way and nothing is due: {}",
                 self.why_nothing().await
@@ -551,12 +603,29 @@ impl TestApp {
                 "waited for {what}, but nothing is under way and nothing is due: does a workflow \
                  wait for a signal that nobody sends?"
             ),
-            Err(Stall::Hang(busy)) => panic!(
-                "waited for {what}, but for 5 s of wall time these held the clock: {}. An activity \
-                 under test waits through ctx, or with resurgam_testing::never",
-                busy.join("; ")
-            ),
+            Err(Stall::Hang(report)) => panic!("waited for {what}, but {report}"),
         }
+    }
+}
+
+/// What an instance waits for, in a few words.
+fn waits_for(described: &Description) -> String {
+    let calls = described.pending.iter().map(|call| {
+        let (activity, attempt) = (&call.activity, call.attempt);
+        match (call.running, call.waits_for, call.next_due) {
+            (true, ..) => format!("attempt {attempt} of {activity}, which runs"),
+            (_, Some(WaitsFor::Backoff), Some(due)) => {
+                format!("{activity}, whose next attempt is due at {}", since_begin(due))
+            }
+            (_, Some(WaitsFor::Unregistered), _) => format!("{activity}, which is not registered"),
+            _ => format!("{activity}, which needs a slot"),
+        }
+    });
+    let timers = described.timers.iter().map(|at| format!("a timer at {}", since_begin(*at)));
+    let known: Vec<String> = calls.chain(timers).collect();
+    match known.is_empty() {
+        true => "a signal, a child, or something that is not the engine's".to_string(),
+        false => known.join(", "),
     }
 }
 

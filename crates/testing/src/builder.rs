@@ -243,14 +243,15 @@ impl TestBuilder {
         self
     }
 
-    /// How the database is used where these sources are built for PostgreSQL.
+    /// How the database is used where that is PostgreSQL.
     #[cfg(feature = "postgres")]
     pub fn postgres_options(mut self, options: resurgam::PostgresOptions) -> Self {
         self.database.postgres = options;
         self
     }
 
-    /// Begins the app on an in-memory database.
+    /// Begins the app on a database of its own: in memory, unless
+    /// [`RESURGAM_TEST_STORE`](crate::TestStore) names another.
     ///
     /// # Panics
     /// When the app makes no sense: that is what the test is to show.

@@ -14,7 +14,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use resurgam_core::Timestamp;
-use resurgam_worker::{Busy, Clock, Moment};
+use resurgam_core::duration::Human;
+use resurgam_worker::{Awaits, Busy, Clock, Moment};
 use tokio::sync::Notify;
 
 /// The time at which every test begins: the first of January 2026.
@@ -22,10 +23,6 @@ const BEGIN: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 
 /// The time after the end of a test.
 const END: Timestamp = Timestamp::from_millis(i64::MAX);
-
-/// How long work may be under way, on the wall clock, before a test is said to hang. A server is
-/// shared by many tests, and may be busy with another one.
-const HANG: Duration = Duration::from_secs(if crate::ON_POSTGRES { 60 } else { 5 });
 
 /// A clock for tests. Cloning gives another handle to the same one.
 #[derive(Clone)]
@@ -44,16 +41,22 @@ struct State {
     busy: BTreeMap<u64, String>,
     /// Who sleeps until when.
     sleepers: BTreeMap<(Timestamp, u64), Option<Waker>>,
+    /// What the test awaits, through the clock or past it.
+    awaited: BTreeMap<u64, String>,
+    /// How many of these waits let time pass.
+    waits: u32,
     /// Counts what happens, to tell a hang from slow progress.
     progress: u64,
+    /// Nothing moves any more, and why.
+    stalled: Option<String>,
 }
 
 /// Why a test that waits will wait for ever.
 pub(crate) enum Stall {
     /// Nothing is under way and nothing is due.
     Nothing,
-    /// Somebody works without end.
-    Hang(Vec<String>),
+    /// Nothing has moved for a long while: what is under way.
+    Hang(String),
 }
 
 impl VirtualClock {
@@ -64,7 +67,10 @@ impl VirtualClock {
             next: 0,
             busy: BTreeMap::new(),
             sleepers: BTreeMap::new(),
+            awaited: BTreeMap::new(),
+            waits: 0,
             progress: 0,
+            stalled: None,
         };
         VirtualClock(Arc::new(Inner { state: Mutex::new(state), changed: Notify::new() }))
     }
@@ -74,11 +80,16 @@ impl VirtualClock {
     }
 
     /// Waits for something, and lets the time run meanwhile.
-    pub(crate) async fn wait_for<T>(&self, wanted: impl Future<Output = T>) -> Result<T, Stall> {
+    pub(crate) async fn wait_for<T>(
+        &self,
+        what: &str,
+        wanted: impl Future<Output = T>,
+    ) -> Result<T, Stall> {
         tokio::pin!(wanted);
+        let _wait = Wait::new(self, what);
         loop {
             let changed = self.0.changed.notified();
-            let (idle, seen) = self.look();
+            let idle = self.is_idle_or_stalled()?;
             // Looked at before asking: an answer comes before its sender is idle.
             if let Some(value) = poll_once(&mut wanted).await {
                 return Ok(value);
@@ -93,7 +104,6 @@ impl VirtualClock {
                 biased;
                 value = &mut wanted => return Ok(value),
                 () = changed => {}
-                () = tokio::time::sleep(HANG) => self.check_progress(seen)?,
             }
         }
     }
@@ -101,18 +111,17 @@ impl VirtualClock {
     /// Lets this much time pass, with everything that is due in it.
     pub(crate) async fn advance(&self, time: Duration) -> Result<(), Stall> {
         let until = self.lock().now.saturating_add(time);
+        let _wait = Wait::new(self, "time to pass");
+        // What was spawned before asks first: it is not busy until it was polled.
+        tokio::task::yield_now().await;
         loop {
             let changed = self.0.changed.notified();
-            let (idle, seen) = self.look();
-            if idle && !self.jump(until) {
+            if self.is_idle_or_stalled()? && !self.jump(until) {
                 let mut state = self.lock();
                 state.now = state.now.max(until);
                 return Ok(());
             }
-            tokio::select! {
-                () = changed => {}
-                () = tokio::time::sleep(HANG), if !idle => self.check_progress(seen)?,
-            }
+            changed.await;
         }
     }
 
@@ -131,17 +140,59 @@ impl VirtualClock {
         self.lock().busy.is_empty()
     }
 
-    fn look(&self) -> (bool, u64) {
+    /// Whether nobody is busy; the error says that nothing moves any more.
+    fn is_idle_or_stalled(&self) -> Result<bool, Stall> {
         let state = self.lock();
-        (state.busy.is_empty(), state.progress)
+        match &state.stalled {
+            Some(report) => Err(Stall::Hang(report.clone())),
+            None => Ok(state.busy.is_empty()),
+        }
     }
 
-    fn check_progress(&self, seen: u64) -> Result<(), Stall> {
+    /// Changes whenever something happens.
+    pub(crate) fn progress(&self) -> u64 {
+        self.lock().progress
+    }
+
+    /// Ends the waits that let time pass. False when there are none: whatever the test awaits, it
+    /// is not this clock that could end it.
+    pub(crate) fn stall(&self, report: &str) -> bool {
+        let mut state = self.lock();
+        state.stalled = Some(report.to_string());
+        let heard = state.waits > 0;
+        drop(state);
+        self.0.changed.notify_waiters();
+        heard
+    }
+
+    /// What is under way and what is due.
+    pub(crate) fn report(&self) -> String {
         let state = self.lock();
-        match state.progress == seen && !state.busy.is_empty() {
-            true => Err(Stall::Hang(state.busy.values().cloned().collect())),
-            false => Ok(()),
+        let list = |names: &BTreeMap<u64, String>| {
+            names.values().map(String::as_str).collect::<Vec<_>>().join("; ")
+        };
+        let mut report = match state.busy.is_empty() {
+            false => format!(
+                "these hold the clock: {}. (An activity under test waits through ctx, or with \
+                 resurgam_testing::never.)",
+                list(&state.busy)
+            ),
+            true => "nothing is under way: the test awaits something that only time can bring, \
+                     and time passes only in methods of TestApp and its instances, such as \
+                     app.advance(..) and run.result()."
+                .to_string(),
+        };
+        if !state.awaited.is_empty() {
+            report += &format!("\nAwaited: {}.", list(&state.awaited));
         }
+        let now = since_begin(state.now);
+        report += &match state.sleepers.first_key_value() {
+            Some(((next, _), _)) => {
+                format!("\nThe clock is at {now}; the next thing is due at {}.", since_begin(*next))
+            }
+            None => format!("\nThe clock is at {now}, and nothing is due."),
+        };
+        report
     }
 
     /// Moves the clock to the next moment that somebody sleeps until. False when there is none.
@@ -201,6 +252,11 @@ impl State {
     }
 }
 
+/// A time as people who read a test think of it.
+pub(crate) fn since_begin(time: Timestamp) -> String {
+    format!("+{}", Human(time.since(BEGIN)))
+}
+
 /// The value of a future that is ready when it is polled.
 async fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
     std::future::poll_fn(|cx| match Pin::new(&mut *future).poll(cx) {
@@ -236,6 +292,51 @@ impl Clock for VirtualClock {
         state.progress += 1;
         drop(state);
         self.guard(id)
+    }
+
+    fn awaits(&self, what: &dyn fmt::Display) -> Awaits {
+        let mut state = self.lock();
+        let id = state.id();
+        state.awaited.insert(id, what.to_string());
+        drop(state);
+        Awaits::new(Awaited { clock: self.clone(), id })
+    }
+}
+
+/// A test waits, and lets time pass.
+struct Wait<'a> {
+    clock: &'a VirtualClock,
+    id: u64,
+}
+
+impl<'a> Wait<'a> {
+    fn new(clock: &'a VirtualClock, what: &str) -> Self {
+        let mut state = clock.lock();
+        let id = state.id();
+        state.awaited.insert(id, what.to_string());
+        state.waits += 1;
+        drop(state);
+        Wait { clock, id }
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        let mut state = self.clock.lock();
+        state.awaited.remove(&self.id);
+        state.waits -= 1;
+    }
+}
+
+/// Somebody outside awaits an answer of the engine.
+struct Awaited {
+    clock: VirtualClock,
+    id: u64,
+}
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        self.clock.lock().awaited.remove(&self.id);
     }
 }
 

@@ -1,6 +1,6 @@
 //! A store that stops the engine at a chosen commit, or refuses chosen calls.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use resurgam_core::{CallKey, Event, Failure, RunKey, Shard, Timestamp, Uid, UserWork};
@@ -81,6 +81,40 @@ impl StoreCall {
         StoreCall::Inbox,
         StoreCall::Delete,
     ];
+
+    /// What the call does, for the report of a test that hangs.
+    fn name(self) -> &'static str {
+        match self {
+            StoreCall::Commit => "a commit",
+            StoreCall::Transact => "a transaction of an attempt",
+            StoreCall::DueTasks => "a read of due tasks",
+            StoreCall::DueDeadlines => "a read of deadlines",
+            StoreCall::DueMessages => "a read of due messages",
+            StoreCall::Abandoned => "a read of the claims of a process that died",
+            StoreCall::ClaimShared => "a claim of tasks of another node's shards",
+            StoreCall::LoadTask => "a read of a task",
+            StoreCall::LoadRun => "a read of a run",
+            StoreCall::Instance => "a read of an instance",
+            StoreCall::Messages => "a read of an instance's messages",
+            StoreCall::Closed => "a read of closed instances",
+            StoreCall::List => "a read of a list of instances",
+            StoreCall::Schedules => "a read of schedules",
+            StoreCall::Inbox => "a read of the inbox",
+            StoreCall::Delete => "a deletion of closed instances",
+        }
+    }
+}
+
+/// A call to the store that is not answered yet.
+struct UnderWay {
+    faults: Faults,
+    number: u64,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.faults.lock().under_way.remove(&self.number);
+    }
 }
 
 /// What is to go wrong. Cloning gives another handle to the same plan.
@@ -119,6 +153,9 @@ struct Plan {
 #[derive(Debug, Default)]
 struct PlanState {
     commits: u64,
+    /// The calls that the store has not answered yet, numbered.
+    under_way: BTreeMap<u64, &'static str>,
+    calls: u64,
     crash: Option<Crash>,
     refusals: HashMap<StoreCall, u32>,
 }
@@ -153,6 +190,21 @@ impl Faults {
     /// Ready when the engine has come to the point where it is to be stopped.
     pub(crate) async fn crashed(&self) {
         self.0.crashed.notified().await;
+    }
+
+    /// The calls that the store has not answered yet.
+    pub(crate) fn under_way(&self) -> Vec<&'static str> {
+        self.lock().under_way.values().copied().collect()
+    }
+
+    /// Notes that a call is under way until it is answered or nobody wants to know any more.
+    fn begin(&self, call: StoreCall) -> UnderWay {
+        let mut state = self.lock();
+        state.calls += 1;
+        let number = state.calls;
+        state.under_way.insert(number, call.name());
+        drop(state);
+        UnderWay { faults: self.clone(), number }
     }
 
     fn lock(&self) -> MutexGuard<'_, PlanState> {
@@ -200,8 +252,15 @@ impl FaultyStore {
     ) -> Answer<'a, T> {
         match self.faults.refused(call) {
             Some(error) => Box::pin(async move { Err(error) }),
-            None => answer,
+            None => self.noted(call, answer),
         }
+    }
+
+    fn noted<'a, T: Send + 'a>(&'a self, call: StoreCall, answer: Answer<'a, T>) -> Answer<'a, T> {
+        Box::pin(async move {
+            let _under_way = self.faults.begin(call);
+            answer.await
+        })
     }
 }
 
@@ -227,7 +286,7 @@ impl Commit for FaultyStore {
         if let Some(error) = self.faults.refused(StoreCall::Commit) {
             return Box::pin(async move { Err(error) });
         }
-        self.or_crash(self.store.commit(batch))
+        self.or_crash(self.noted(StoreCall::Commit, self.store.commit(batch)))
     }
 
     /// One after another, so that the k-th is the same one in every run.
@@ -240,7 +299,7 @@ impl Tables for FaultyStore {
     fn transact(&self, attempt: Arc<AttemptTransaction>) -> Answer<'_, Transacted> {
         match self.faults.refused(StoreCall::Transact) {
             Some(error) => Box::pin(async move { Err(error) }),
-            None => self.or_crash(self.store.transact(attempt)),
+            None => self.or_crash(self.noted(StoreCall::Transact, self.store.transact(attempt))),
         }
     }
 
@@ -254,7 +313,7 @@ impl Retain for FaultyStore {
         if let Some(error) = self.faults.refused(StoreCall::Delete) {
             return Box::pin(async move { Err(error) });
         }
-        self.or_crash(self.store.delete_closed(wanted))
+        self.or_crash(self.noted(StoreCall::Delete, self.store.delete_closed(wanted)))
     }
 }
 

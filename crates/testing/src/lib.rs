@@ -5,6 +5,11 @@
 //! replaced by stubs and are counted; the engine can be stopped before or after any commit and goes
 //! on from the database; the store can be made to refuse.
 //!
+//! A test that hangs fails after twenty seconds of wall time (sixty on PostgreSQL, or as many as
+//! `RESURGAM_TEST_PATIENCE` says) and tells what it waits for. Where it awaits something past the
+//! test kit, nobody can make it fail alone: then the report goes to standard error and the process
+//! is aborted.
+//!
 //! ```
 //! use resurgam::prelude::*;
 //! use resurgam_testing::TestApp;
@@ -43,11 +48,13 @@ mod database;
 #[cfg(doctest)]
 mod error_pages;
 mod faults;
+mod pulse;
 mod replay;
 
 pub use app::{TestApp, TestInstance};
 pub use builder::TestBuilder;
 pub use clock::VirtualClock;
+pub use database::TestStore;
 #[cfg(feature = "postgres")]
 pub use database::postgres_database;
 pub use faults::{Crash, Faults, StoreCall};
@@ -56,11 +63,6 @@ pub use replay::{ReplayError, Replayer, assert_replays, replay};
 use std::time::Duration;
 
 use resurgam::ActivityContext;
-
-/// True where these sources are built for PostgreSQL, which is slower than memory: tests that try
-/// thousands of cases try fewer there.
-#[doc(hidden)]
-pub const ON_POSTGRES: bool = cfg!(feature = "postgres");
 
 /// Never returns, and lets the clock go on: an activity that hangs, also when it is told to end.
 pub async fn never(ctx: &ActivityContext) {

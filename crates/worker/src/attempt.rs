@@ -311,6 +311,7 @@ fn panicked(message: &str) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use resurgam_core::{RunKey, Seq, Uid};
@@ -357,7 +358,7 @@ mod tests {
         }
     }
 
-    #[tokio::test]
+    #[test]
     async fn code_that_was_never_polled_can_be_withdrawn_and_then_never_runs() {
         for blocking in [false, true] {
             let (running, ran) = begun(blocking);
@@ -367,7 +368,7 @@ mod tests {
         }
     }
 
-    #[tokio::test]
+    #[test]
     async fn code_waits_while_others_may_take_its_node_for_dead() {
         let (open, standing) = (Arc::new(AtomicBool::new(false)), watch::Sender::default());
         let is_open = open.clone();
@@ -384,7 +385,7 @@ mod tests {
         assert!(ran.load(Ordering::SeqCst) && !running.withdraw());
     }
 
-    #[tokio::test]
+    #[test]
     async fn code_that_nobody_wants_any_more_does_not_begin() {
         for blocking in [false, true] {
             let standing = watch::Sender::new(Standing::default()).subscribe();
@@ -397,7 +398,7 @@ mod tests {
         }
     }
 
-    #[tokio::test]
+    #[test]
     async fn code_that_has_begun_cannot_be_withdrawn() {
         let (running, ran) = begun(false);
         let_others_run().await;

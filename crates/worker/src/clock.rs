@@ -25,6 +25,12 @@ pub trait Clock: Send + Sync + fmt::Debug + 'static {
     /// Says that work is under way until the guard is dropped. `what` names it, for the message of
     /// a test that hangs.
     fn busy(&self, what: &dyn fmt::Display) -> Busy;
+
+    /// Says that somebody outside awaits an answer until the guard is dropped. That is no work and
+    /// holds no clock; `what` is for the message of a test that hangs.
+    fn awaits(&self, _what: &dyn fmt::Display) -> Awaits {
+        Awaits::default()
+    }
 }
 
 /// A point in time that somebody waits for.
@@ -39,6 +45,20 @@ impl Busy {
     /// Keeps `guard` for as long as the work is under way.
     pub fn new(guard: impl Any + Send) -> Self {
         Busy(Some(Box::new(guard)))
+    }
+}
+
+/// Somebody outside awaits an answer while this exists.
+#[derive(Default)]
+#[must_use = "somebody awaits an answer while this exists"]
+pub struct Awaits(
+    #[allow(dead_code, reason = "only its drop matters")] Option<Box<dyn Any + Send>>,
+);
+
+impl Awaits {
+    /// Keeps `guard` for as long as the answer is awaited.
+    pub fn new(guard: impl Any + Send) -> Self {
+        Awaits(Some(Box::new(guard)))
     }
 }
 

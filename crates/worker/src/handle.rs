@@ -318,7 +318,8 @@ impl Handle {
 
     /// Waits until an instance is closed.
     pub async fn outcome(&self, uid: Uid) -> Result<Outcome> {
-        self.ask("wait for the outcome", |reply| Request::Wait { uid, reply }).await
+        let what = format!("wait for the outcome of instance {uid}");
+        self.ask(&what, |reply| Request::Wait { uid, reply }).await
     }
 
     /// Stops the engine: no new attempts, a grace period for those that run, then the rest is
@@ -358,8 +359,13 @@ impl Handle {
         request: impl FnOnce(Reply<T>) -> Request,
     ) -> impl Future<Output = Result<T>> {
         let (reply, answer) = Reply::channel();
+        let awaits = self.clock.awaits(&what);
         self.mailbox.send(Message::Request(request(reply)));
-        async move { answer.await.unwrap_or_else(|_| Err(Error::stopped(what))) }
+        async move {
+            let answer = answer.await.unwrap_or_else(|_| Err(Error::stopped(what)));
+            drop(awaits);
+            answer
+        }
     }
 }
 

@@ -19,7 +19,7 @@ mod policy;
 mod retention;
 mod schedules;
 
-pub use clock::{Busy, Clock, Moment, StoreClock, SystemClock};
+pub use clock::{Awaits, Busy, Clock, Moment, StoreClock, SystemClock};
 pub use engine::Engine;
 pub use error::{Error, Result};
 pub use handle::{Handle, IfExists, Outcome, StartOptions, Started};

@@ -164,6 +164,8 @@ pub(super) fn masked(text: &str, secrets: &Secrets) -> String {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
 
     fn ended(exit: Exit, stdout: &str, stderr: &str) -> Result<Payload, Failure> {

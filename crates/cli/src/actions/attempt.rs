@@ -250,10 +250,12 @@ fn too_much() -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
     use std::path::PathBuf;
     use std::sync::Mutex;
+    use std::time::Instant;
 
     use resurgam_core::{RunKey, Seq, Timestamp, Uid};
     use resurgam_sdk::{Attempt, AttemptHost, HostFuture, States};
@@ -261,6 +263,18 @@ mod tests {
     use tokio::sync::watch;
 
     use super::*;
+
+    /// Longer than anything here takes, also on a busy machine.
+    const PATIENCE: Duration = Duration::from_secs(120);
+
+    /// Waits until processes of their own have brought something about, which tell nobody.
+    async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+        let end = Instant::now() + PATIENCE;
+        while !holds() {
+            assert!(Instant::now() < end, "after {PATIENCE:?} this has not come to pass: {what}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
 
     /// The engine's side of an attempt.
     struct Host {
@@ -300,7 +314,8 @@ mod tests {
     impl Bench {
         fn new() -> Self {
             let mut runner = Runner::new(Launcher::Plain, None).unwrap();
-            runner.grace = Duration::from_millis(200);
+            // Nobody who listens is killed because the machine is busy.
+            runner.grace = PATIENCE;
             let host = Host { told: watch::channel(false).0, heard: Mutex::default() };
             let folder = tempfile::tempdir().unwrap();
             Bench { folder, runner, host: Arc::new(host), last_heartbeat: None }
@@ -343,12 +358,9 @@ mod tests {
 
         /// Waits for a file that a script writes.
         async fn until(&self, name: &str) -> String {
-            loop {
-                match fs::read_to_string(self.path(name)) {
-                    Ok(text) if text.ends_with('\n') => return text.trim().to_string(),
-                    _ => tokio::time::sleep(Duration::from_millis(5)).await,
-                }
-            }
+            let read = || fs::read_to_string(self.path(name)).unwrap_or_default();
+            until(&format!("the script writes {name}"), || read().ends_with('\n')).await;
+            read().trim().to_string()
         }
     }
 
@@ -358,12 +370,10 @@ mod tests {
     }
 
     async fn until_gone(pid: &str) {
-        while is_alive(pid) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        until(&format!("process {pid} is gone"), || !is_alive(pid)).await;
     }
 
-    #[tokio::test]
+    #[test]
     async fn arguments_go_in_as_json_and_what_is_printed_is_the_result() {
         let bench = Bench::new();
         let input = json!({"order": 1, "big": 12_345_678_901_234_567_890_u64});
@@ -372,7 +382,7 @@ mod tests {
         assert_eq!(bench.run("exit 0", &input).await.unwrap(), Value::Null);
     }
 
-    #[tokio::test]
+    #[test]
     async fn an_action_that_does_not_read_its_input_is_not_held_up_by_it() {
         let bench = Bench::new();
         let input = json!({"much": "x".repeat(1 << 20)});
@@ -380,7 +390,7 @@ mod tests {
     }
 
     #[cfg(target_os = "linux")]
-    #[tokio::test]
+    #[test]
     async fn who_leaves_the_group_and_keeps_the_pipes_holds_nothing_up() {
         let bench = Bench::new();
         // It writes down its own id, so that the test can end it.
@@ -390,15 +400,15 @@ mod tests {
         );
         let input = json!({});
         let run = bench.run(&daemon, &input);
-        let result = tokio::time::timeout(Duration::from_secs(30), run).await;
-        assert_eq!(result.unwrap().unwrap(), json!(7));
+        let result = tokio::time::timeout(PATIENCE, run).await;
+        assert_eq!(result.expect("it is held up").unwrap(), json!(7));
         let pid = bench.until("daemon").await;
         assert!(is_alive(&pid));
         let pid = rustix::process::Pid::from_raw(pid.parse().unwrap()).unwrap();
         rustix::process::kill_process(pid, Signal::KILL).unwrap();
     }
 
-    #[tokio::test]
+    #[test]
     async fn an_action_knows_which_attempt_it_is_and_not_where_the_database_is() {
         let mut bench = Bench::new();
         bench.last_heartbeat = Some(Payload::from_text("{\"row\":7}"));
@@ -421,7 +431,7 @@ mod tests {
         }
     }
 
-    #[tokio::test]
+    #[test]
     async fn lines_in_the_heartbeat_file_are_heard_while_the_action_runs() {
         let bench = Bench::new();
         let script = "echo 1 > $RESURGAM_HEARTBEAT; echo '{\"row\": 2}' >> $RESURGAM_HEARTBEAT
@@ -429,9 +439,8 @@ mod tests {
         let script = format!("cd {}; {script}", bench.folder.path().display());
         let run = bench.run(&script, &Value::Null);
         let hear = async {
-            while bench.host.heard.lock().unwrap().last() != Some(&json!({"row": 2})) {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
+            let is_heard = || bench.host.heard.lock().unwrap().last() == Some(&json!({"row": 2}));
+            until("both lines are heard", is_heard).await;
             fs::write(bench.path("go"), "").unwrap();
         };
         let (result, ()) = tokio::join!(run, hear);
@@ -439,7 +448,7 @@ mod tests {
         assert!(!Path::new(pipe.as_str().unwrap()).exists(), "the pipe is gone with the attempt");
     }
 
-    #[tokio::test]
+    #[test]
     async fn too_much_output_is_a_failure_and_ends_the_action() {
         let bench = Bench::new();
         let failure = bench.run("yes", &Value::Null).await.unwrap_err();
@@ -448,7 +457,7 @@ mod tests {
         assert_eq!(bench.run(&much, &Value::Null).await.unwrap().as_str().unwrap().len(), STDOUT);
     }
 
-    #[tokio::test]
+    #[test]
     async fn any_amount_of_standard_error_is_read_and_its_end_is_kept() {
         let bench = Bench::new();
         let script = "yes | head -c 5000000 >&2; echo '{\"type\":\"Late\"}' >&2; exit 9";
@@ -456,7 +465,7 @@ mod tests {
         assert_eq!(failure.type_name.as_deref(), Some("Late"));
     }
 
-    #[tokio::test]
+    #[test]
     async fn a_cancelled_action_is_asked_to_end_and_may_clean_up() {
         let bench = Bench::new();
         let here = bench.folder.path().display();
@@ -474,9 +483,10 @@ mod tests {
         assert_eq!(bench.until("cleaned").await, "cleaned");
     }
 
-    #[tokio::test]
+    #[test]
     async fn an_action_that_does_not_listen_is_killed_with_its_children() {
-        let bench = Bench::new();
+        let mut bench = Bench::new();
+        bench.runner.grace = Duration::from_millis(200);
         let here = bench.folder.path().display();
         let script = format!(
             "cd {here}; trap '' TERM; sh -c 'trap \"\" TERM; echo $$ > child; sleep 1000' &
@@ -495,7 +505,7 @@ mod tests {
         }
     }
 
-    #[tokio::test]
+    #[test]
     async fn an_action_that_is_done_although_cancelled_has_its_result() {
         let bench = Bench::new();
         let here = bench.folder.path().display();
@@ -511,7 +521,7 @@ mod tests {
         assert_eq!(result.unwrap(), json!(42));
     }
 
-    #[tokio::test]
+    #[test]
     async fn while_the_process_drains_an_action_ends_by_itself() {
         let bench = Bench::new();
         let here = bench.folder.path().display();
@@ -519,7 +529,7 @@ mod tests {
             "cd {here}; trap 'exit 1' TERM; echo $$ > pid
              while [ ! -e go ]; do sleep 0.01; done; echo 42"
         );
-        bench.runner.drain().begin(Duration::from_secs(60));
+        bench.runner.drain().begin(PATIENCE);
         let run = bench.run(&script, &Value::Null);
         let drain = async {
             bench.until("pid").await;
@@ -530,7 +540,7 @@ mod tests {
         assert_eq!(result.unwrap(), json!(42));
     }
 
-    #[tokio::test]
+    #[test]
     async fn an_attempt_that_is_dropped_leaves_no_process_behind() {
         let bench = Bench::new();
         let here = bench.folder.path().display();
@@ -542,7 +552,7 @@ mod tests {
         until_gone(&pid).await;
     }
 
-    #[tokio::test]
+    #[test]
     async fn a_child_that_holds_the_pipes_does_not_hold_up_the_result() {
         let bench = Bench::new();
         let here = bench.folder.path().display();
@@ -551,7 +561,7 @@ mod tests {
         until_gone(&bench.until("child").await).await;
     }
 
-    #[tokio::test]
+    #[test]
     async fn a_file_that_is_gone_is_waited_for_and_one_that_cannot_run_is_a_failure() {
         let bench = Bench::new();
         let attempt = |name: &'static str| {
@@ -564,7 +574,7 @@ mod tests {
         assert_eq!(failure.type_name.as_deref(), Some("CannotExecute"));
     }
 
-    #[tokio::test]
+    #[test]
     async fn a_node_of_a_graph_gets_its_inputs_and_secrets_and_answers_with_objects() {
         let mut bench = Bench::new();
         let key = SecretsKey::from_text(&SecretsKey::generate_text()).unwrap();

@@ -154,6 +154,7 @@ fn too_many(folder: &Path) -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
     use std::fs;
 
     use super::super::launch::Launcher;

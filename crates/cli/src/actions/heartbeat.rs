@@ -126,13 +126,14 @@ pub(super) fn text_of(details: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
     use std::io::Write;
 
     use serde_json::json;
 
     use super::*;
 
-    #[tokio::test]
+    #[test]
     async fn each_line_is_heard_whoever_wrote_it_and_however_it_was_cut() {
         let pipes = Pipes::new().unwrap();
         let mut pipe = pipes.open().unwrap();
@@ -150,7 +151,7 @@ mod tests {
         assert_eq!(texts, ["{\"row\":7}", "half a line", "12"]);
     }
 
-    #[tokio::test]
+    #[test]
     async fn a_line_too_long_to_keep_is_a_sign_of_life_all_the_same() {
         let mut pipe = Pipes::new().unwrap().open().unwrap();
         let long = "x".repeat(LONGEST + 1);
@@ -158,7 +159,7 @@ mod tests {
         assert_eq!(pipe.take(b"\nshort\n"), [Value::Null, json!("short")]);
     }
 
-    #[tokio::test]
+    #[test]
     async fn a_pipe_goes_away_with_its_attempt() {
         let pipes = Pipes::new().unwrap();
         let pipe = pipes.open().unwrap();

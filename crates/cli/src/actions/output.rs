@@ -63,9 +63,11 @@ pub(super) fn cut(kept: &mut Vec<u8>, most: usize) {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
 
-    #[tokio::test]
+    #[test]
     async fn what_is_printed_is_kept_up_to_its_bound_and_not_a_byte_more() {
         let printed = vec![7; 100_000];
         let mut kept = Vec::new();
@@ -75,7 +77,7 @@ mod tests {
         assert_eq!(head(&printed[..], 99_999, &mut kept).await.unwrap(), Err(TooMuch));
     }
 
-    #[tokio::test]
+    #[test]
     async fn of_standard_error_the_end_is_kept() {
         let lines: String = (0..100_000).map(|n| format!("{n}\n")).collect();
         let mut kept = Vec::new();

@@ -98,6 +98,7 @@ fn misfit(begin: &Begin, call: Option<&Call>, times: usize) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
     use std::collections::BTreeMap;
 
     use super::*;

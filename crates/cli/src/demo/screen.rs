@@ -221,6 +221,7 @@ mod tests {
     use resurgam::retry::Counters;
     use resurgam::{InstanceRow, Payload, WaitsFor};
     use resurgam_core::{Seq, Uid};
+    use resurgam_watchdog::test;
 
     use super::*;
 

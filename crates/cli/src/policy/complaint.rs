@@ -219,6 +219,8 @@ fn boundary(text: &str, at: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
 
     fn shown(text: &str, span: Range<usize>) -> String {

@@ -80,6 +80,8 @@ fn next_line(input: &mut impl BufRead) -> io::Result<Option<Line>> {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
     use expect_test::{Expect, expect};
 

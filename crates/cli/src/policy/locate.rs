@@ -177,6 +177,8 @@ impl Walker<'_> {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
 
     const POLICY: &str = r#"{

@@ -263,6 +263,8 @@ fn bracket_span<'m>(text: &str, message: &'m str) -> Option<(&'m str, Range<usiz
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
 
     fn complaints(

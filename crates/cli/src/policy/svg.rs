@@ -274,6 +274,8 @@ fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
 
     fn ticks(end: Duration) -> Vec<String> {

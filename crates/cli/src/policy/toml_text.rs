@@ -89,6 +89,8 @@ fn float(number: &DeFloat<'_>) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
     use serde_json::json;
 

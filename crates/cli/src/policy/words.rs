@@ -234,6 +234,8 @@ pub(crate) fn time(time: Human) -> String {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
     use serde_json::{Value, json};
 

@@ -97,6 +97,7 @@ fn names(old: &Value, new: &Value) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
     use serde_json::json;
 
     use super::*;

@@ -47,6 +47,8 @@ pub(crate) fn any_workflow() -> WorkflowDefinition {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
 
     #[test]

@@ -163,6 +163,7 @@ pub(super) fn tenths(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
     use std::sync::Arc;
 
     use resurgam::retry::{Counters, RetryPolicy};

@@ -358,6 +358,8 @@ const fn replace<T>(place: &mut T, value: T) {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
 
     #[test]

@@ -256,6 +256,8 @@ fn starts(run: &Schedule, attempt_time: Duration) -> Vec<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
 
     #[test]

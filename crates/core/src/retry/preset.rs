@@ -102,6 +102,8 @@ const fn edda(initial: Duration, multiplier: f64, max_delay: Duration) -> RetryP
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
 
     #[test]

@@ -225,6 +225,8 @@ pub fn with_hint(
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
 
     fn delays(policy: &RetryPolicy, r: impl IntoIterator<Item = u32>) -> Vec<u128> {

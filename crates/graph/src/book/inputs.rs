@@ -138,6 +138,8 @@ fn encoded_len(text: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
 
     #[test]

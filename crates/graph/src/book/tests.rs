@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use resurgam_core::{Failure, Payload, Timestamp};
+use resurgam_watchdog::test;
 use serde_json::{Value, json};
 
 use super::{Book, StateId, Status};

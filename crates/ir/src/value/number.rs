@@ -159,6 +159,8 @@ fn quotient(a: i64, b: i64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
 
     #[test]

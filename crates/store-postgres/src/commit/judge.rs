@@ -295,6 +295,7 @@ mod tests {
     use resurgam_core::{Payload, Timestamp};
     use resurgam_store::ScheduleRow;
     use resurgam_store::rows::Status;
+    use resurgam_watchdog::test;
 
     use super::*;
 

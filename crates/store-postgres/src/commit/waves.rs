@@ -85,6 +85,8 @@ impl<'b> Waves<'b> {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::Need::{Alone, Shared};
     use super::*;
 

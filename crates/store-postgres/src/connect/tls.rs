@@ -171,6 +171,8 @@ impl ServerCertVerifier for Lenient {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
 
     #[test]

@@ -359,6 +359,8 @@ fn may_begin(lease: Duration, since_beat: Duration) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
 
     #[test]

@@ -56,6 +56,8 @@ impl Observer {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
 
     /// Looks at these seconds, at which node `a` shows these beats; then whether it is dead.

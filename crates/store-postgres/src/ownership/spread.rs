@@ -53,6 +53,7 @@ fn number(name: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
     use std::collections::BTreeMap;
 
     use super::*;

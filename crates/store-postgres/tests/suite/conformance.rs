@@ -1,5 +1,7 @@
 //! The promises of every store.
 
+use resurgam_watchdog::test;
+
 use crate::support::{Open, open};
 
 async fn fresh() -> Open {

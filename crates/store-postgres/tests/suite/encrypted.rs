@@ -5,6 +5,7 @@ use std::io::Write;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use resurgam_postgres_server::Server;
 use resurgam_store_postgres::PostgresStore;
+use resurgam_watchdog::test;
 use tempfile::NamedTempFile;
 
 use crate::support::*;
@@ -23,7 +24,8 @@ fn file(text: &str) -> NamedTempFile {
     file
 }
 
-#[tokio::test]
+/// Starts a server of its own.
+#[test(minutes = 15)]
 async fn a_certificate_is_believed_as_far_as_sslmode_says() {
     let (trusted, stranger) = (authority(), authority());
     let key = KeyPair::generate().unwrap();
@@ -32,6 +34,9 @@ async fn a_certificate_is_believed_as_far_as_sslmode_says() {
     let server = Server::start();
     server.use_certificate(&certificate.pem(), &key.serialize_pem()).await;
     let database = server.database().await;
+    // The server reads its settings again when it gets to it.
+    let offered = async || (database.ask("SHOW ssl").await == "on").then_some(());
+    poll("encryption", offered).await;
     let (trusted, stranger) = (file(&trusted.pem()), file(&stranger.pem()));
     let roots = |file: &NamedTempFile| format!("sslrootcert={}", file.path().display());
     let (trusted, stranger) = (roots(&trusted), roots(&stranger));
@@ -70,5 +75,5 @@ async fn a_certificate_is_believed_as_far_as_sslmode_says() {
 /// Waits until the connections of a store have ended.
 async fn gone(database: &resurgam_postgres_server::Database<'_>) {
     let sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'resurgam'";
-    poll(async || (database.ask(sql).await == "0").then_some(())).await;
+    poll("their end", async || (database.ask(sql).await == "0").then_some(())).await;
 }

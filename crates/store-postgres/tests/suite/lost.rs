@@ -5,6 +5,7 @@ use std::time::Duration;
 use resurgam_postgres_server::Server;
 use resurgam_store::{Commit, Look, Step};
 use resurgam_store_postgres::PostgresStore;
+use resurgam_watchdog::test;
 
 use crate::proxy::Cut::{AfterCommit, BeforeCommit, Meanwhile, Never};
 use crate::proxy::{Cut, Proxy};
@@ -30,24 +31,24 @@ async fn check(cuts: &[Cut]) {
     assert!(proxy.is_done(), "{cuts:?}");
 }
 
-#[tokio::test]
+#[test]
 async fn a_connection_cut_just_before_the_commit_writes_the_batch_once() {
     check(&[BeforeCommit]).await;
     check(&[BeforeCommit, BeforeCommit, Never, BeforeCommit]).await;
 }
 
-#[tokio::test]
+#[test]
 async fn a_connection_cut_just_after_the_commit_writes_the_batch_once() {
     check(&[AfterCommit]).await;
     check(&[AfterCommit, AfterCommit, Never, BeforeCommit, AfterCommit]).await;
 }
 
-#[tokio::test]
+#[test]
 async fn a_connection_cut_while_the_server_commits_writes_the_batch_once() {
     check(&[Meanwhile, Meanwhile, BeforeCommit, Meanwhile, AfterCommit, Never, Meanwhile]).await;
 }
 
-#[tokio::test]
+#[test]
 async fn a_careful_commit_whose_answer_is_lost_tells_what_became_of_each_step() {
     let (proxy, store, _direct) = behind_a_proxy().await;
     // The hopeful try is the first commit, the careful one the second.
@@ -61,7 +62,7 @@ async fn a_careful_commit_whose_answer_is_lost_tells_what_became_of_each_step() 
 
 /// The server is still busy with the first one when the second is sent: a lock that somebody else
 /// holds keeps it busy.
-#[tokio::test]
+#[test]
 async fn a_batch_that_is_sent_again_waits_for_its_first_sending() {
     let (proxy, store, direct) = behind_a_proxy().await;
     let (sql, connection) =
@@ -71,7 +72,8 @@ async fn a_batch_that_is_sent_again_waits_for_its_first_sending() {
     proxy.plan(&[Meanwhile]);
     let writing = async { write(&store, [note(1, 3)]).await };
     let release = async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        // Who asks what became of the batch waits for the server to be done with it.
+        blocked(&direct.database, "SET n = n + 2").await;
         sql.batch_execute("COMMIT").await.unwrap();
     };
     tokio::join!(writing, release);
@@ -83,32 +85,48 @@ async fn a_batch_that_is_sent_again_waits_for_its_first_sending() {
 
 /// Somebody gave up waiting for a batch that the server has not even begun with. It must not get in
 /// after the next one, nor be taken for a database that went back in time.
-#[tokio::test]
+#[test]
 async fn a_batch_that_was_given_up_never_gets_in_late() {
     let (proxy, store, direct) = behind_a_proxy().await;
+    let pids = "SELECT string_agg(pid::text, ',') FROM pg_stat_activity
+                WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    let pids = direct.database.ask(pids).await;
     proxy.freeze();
-    let given_up = store.commit([note(1, 3)].into());
-    assert!(tokio::time::timeout(Duration::from_millis(100), given_up).await.is_err());
+    let on_its_way =
+        poll("the batch at the proxy", async || (proxy.held_commits() > 0).then_some(()));
+    tokio::select! {
+        answer = store.commit([note(1, 3)].into()) => panic!("it got through: {answer:?}"),
+        () = on_its_way => {}
+    }
     // The next one settles what became of it before it begins; both are on their way now.
+    let before = proxy.connections();
     let next = store.commit([note(1, 4)].into());
     let (answer, ()) = tokio::join!(next, async {
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        let connected = async || (proxy.connections() > before).then_some(());
+        poll("the question what became of the batch", connected).await;
         proxy.thaw();
     });
     answer.unwrap();
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    // The server's process that was sent the batch is gone: it cannot come later.
+    let left = format!("SELECT count(*) FROM pg_stat_activity WHERE pid IN ({pids})");
+    poll("the end of the connection that was given up", async || {
+        let left: usize = direct.database.ask(&left).await.parse().unwrap();
+        (left < pids.split(',').count()).then_some(())
+    })
+    .await;
     write(&store, [note(1, 5)]).await;
     let seqs: Vec<u64> =
         direct.history(run(1)).await.unwrap().iter().map(|event| event.seq.0).collect();
     assert!(seqs == [1, 2, 3, 4, 5] || seqs == [1, 2, 4, 5], "{seqs:?}");
 }
 
-#[tokio::test]
+#[test]
 async fn who_stops_waiting_for_a_commit_does_not_disturb_the_next() {
     let (_proxy, store, direct) = behind_a_proxy().await;
     for seq in 3..23 {
         let step: Step = note(1, seq);
-        // Given up at some moment between sending and the answer.
+        // Given up at some moment between sending and the answer. It is to be a different one each
+        // time, so no condition can stand for it.
         let impatient = Duration::from_micros(u64::from(u8::try_from(seq).unwrap()) * 100);
         let _ = tokio::time::timeout(impatient, store.commit([step].into())).await;
         write(&store, [note(2, seq)]).await;
@@ -116,7 +134,7 @@ async fn who_stops_waiting_for_a_commit_does_not_disturb_the_next() {
     assert_eq!(direct.history(run(2)).await.unwrap().len(), 20);
 }
 
-#[tokio::test]
+#[test]
 async fn a_database_that_was_set_back_is_told_once_and_then_gone_on_with() {
     let open = open().await;
     write(&open, [start(1)]).await;
@@ -132,7 +150,7 @@ async fn a_database_that_was_set_back_is_told_once_and_then_gone_on_with() {
     assert_eq!(open.history(run(1)).await.unwrap().len(), 3);
 }
 
-#[tokio::test]
+#[test]
 async fn a_database_that_was_set_back_to_before_us_is_told_too() {
     let open = open().await;
     write(&open, [start(1)]).await;
@@ -141,7 +159,8 @@ async fn a_database_that_was_set_back_to_before_us_is_told_too() {
     write(&open, [note(1, 3)]).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+/// Kills a server of its own and starts it again.
+#[test(minutes = 15, threads = 2)]
 async fn a_server_that_is_killed_and_comes_back_loses_nothing_and_repeats_nothing() {
     let server = Server::start();
     let database = server.database().await;
@@ -149,6 +168,7 @@ async fn a_server_that_is_killed_and_comes_back_loses_nothing_and_repeats_nothin
     write(&store, [start(1)]).await;
     for round in 0..2 {
         let stop = async {
+            // In the midst of the writes, at whatever point they have reached: no condition.
             tokio::time::sleep(Duration::from_millis(20)).await;
             tokio::task::block_in_place(|| {
                 server.kill();
@@ -167,13 +187,10 @@ async fn a_server_that_is_killed_and_comes_back_loses_nothing_and_repeats_nothin
 
 /// Commits a step as the engine does: again and again while the trouble is transient.
 async fn patiently(store: &PostgresStore, step: Step) {
-    loop {
-        match store.commit([step.clone()].into()).await {
-            Ok(_) => return,
-            Err(error) if error.is_transient() => {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-            Err(error) => panic!("{error}"),
-        }
-    }
+    poll("a commit after the trouble", async || match store.commit([step.clone()].into()).await {
+        Ok(_) => Some(()),
+        Err(error) if error.is_transient() => None,
+        Err(error) => panic!("{error}"),
+    })
+    .await;
 }

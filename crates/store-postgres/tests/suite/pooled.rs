@@ -1,5 +1,7 @@
 //! The promises behind PgBouncer in transaction mode, which keeps nothing of a session.
 
+use resurgam_watchdog::test;
+
 use resurgam_postgres_server::Server;
 use resurgam_store_postgres::PostgresStore;
 

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use resurgam_postgres_server::{Database, ROLE};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixStream, tcp, unix};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 /// What happens to a connection that commits.
@@ -19,17 +18,28 @@ pub(crate) enum Cut {
     BeforeCommit,
     /// It ends when the server has committed, before its answer comes.
     AfterCommit,
-    /// It ends for the client when the COMMIT is on its way; the server may still be busy.
+    /// It ends for the client when the COMMIT is on its way; the server may still be busy, and is
+    /// left to it.
     Meanwhile,
 }
 
 /// A proxy in front of a database.
 pub(crate) struct Proxy {
     pub(crate) url: String,
-    /// What happens to each of the coming commits, four bits each, the next one lowest.
-    plan: Arc<AtomicU64>,
+    traffic: Arc<Traffic>,
     frozen: watch::Sender<bool>,
     _serving: Serving,
+}
+
+/// What all connections have to do with.
+#[derive(Default)]
+struct Traffic {
+    /// What happens to each of the coming commits, four bits each, the next one lowest.
+    plan: AtomicU64,
+    /// How many connections clients have made.
+    connections: AtomicU64,
+    /// How many commits have come that did not get through at once.
+    held_commits: AtomicU64,
 }
 
 struct Serving(JoinHandle<()>);
@@ -49,17 +59,18 @@ impl Proxy {
         let folder = url_of_server.split_once('@').unwrap().1.split_once(':').unwrap().0;
         let socket =
             format!("{}/.s.PGSQL.{}", folder.replace("%2F", "/"), database.server().port());
-        let plan = Arc::new(AtomicU64::new(0));
-        let (frozen, plans) = (watch::Sender::new(false), plan.clone());
+        let traffic: Arc<Traffic> = Arc::default();
+        let (frozen, shared) = (watch::Sender::new(false), traffic.clone());
         let thawed = frozen.subscribe();
         let serving = tokio::spawn(async move {
             loop {
                 let (client, _) = listener.accept().await.unwrap();
                 let server = UnixStream::connect(&socket).await.unwrap();
-                tokio::spawn(serve(client, server, plans.clone(), thawed.clone()));
+                shared.connections.fetch_add(1, Ordering::SeqCst);
+                tokio::spawn(serve(client, server, shared.clone(), thawed.clone()));
             }
         });
-        Proxy { url, plan, frozen, _serving: Serving(serving) }
+        Proxy { url, traffic, frozen, _serving: Serving(serving) }
     }
 
     /// Nothing gets through any more, and nobody hears why.
@@ -81,12 +92,22 @@ impl Proxy {
             Cut::Meanwhile => 3,
         };
         let plan = cuts.iter().rev().fold(0, |plan, cut| plan << 4 | code(cut));
-        self.plan.store(plan, Ordering::SeqCst);
+        self.traffic.plan.store(plan, Ordering::SeqCst);
     }
 
     /// True when everything planned has happened.
     pub(crate) fn is_done(&self) -> bool {
-        self.plan.load(Ordering::SeqCst) == 0
+        self.traffic.plan.load(Ordering::SeqCst) == 0
+    }
+
+    /// How many connections clients have made.
+    pub(crate) fn connections(&self) -> u64 {
+        self.traffic.connections.load(Ordering::SeqCst)
+    }
+
+    /// How many commits have come that did not get through at once.
+    pub(crate) fn held_commits(&self) -> u64 {
+        self.traffic.held_commits.load(Ordering::SeqCst)
     }
 }
 
@@ -106,20 +127,23 @@ const COMMIT: &[u8] = b"Q\0\0\0\x0bCOMMIT\0";
 async fn serve(
     client: TcpStream,
     server: UnixStream,
-    plan: Arc<AtomicU64>,
+    traffic: Arc<Traffic>,
     mut frozen: watch::Receiver<bool>,
 ) -> Option<()> {
     let (mut from_client, to_client) = client.into_split();
     let (from_server, mut to_server) = server.into_split();
-    let mute = Arc::new(AtomicBool::new(false));
-    let back = tokio::spawn(answer(from_server, to_client, mute.clone(), frozen.clone()));
+    let way_back = Arc::new(WayBack::default());
+    let back = tokio::spawn(answer(from_server, to_client, way_back.clone(), frozen.clone()));
     let mut bytes = vec![0; 1 << 20];
     loop {
         let count = from_client.read(&mut bytes).await.ok().filter(|count| *count > 0)?;
-        frozen.wait_for(|frozen| !frozen).await.ok()?;
         let sent = &bytes[..count];
         let at = sent.windows(COMMIT.len()).position(|window| window == COMMIT);
-        match at.map(|at| (next(&plan), at)) {
+        if at.is_some() && *frozen.borrow() {
+            traffic.held_commits.fetch_add(1, Ordering::SeqCst);
+        }
+        frozen.wait_for(|frozen| !frozen).await.ok()?;
+        match at.map(|at| (next(&traffic.plan), at)) {
             None | Some((Cut::Never, _)) => to_server.write_all(sent).await.ok()?,
             Some((Cut::BeforeCommit, at)) => {
                 to_server.write_all(&sent[..at]).await.ok()?;
@@ -127,41 +151,63 @@ async fn serve(
                 return None;
             }
             Some((Cut::AfterCommit, _)) => {
-                mute.store(true, Ordering::SeqCst);
+                way_back.mute.store(true, Ordering::SeqCst);
                 to_server.write_all(sent).await.ok()?;
                 return back.await.ok();
             }
             Some((Cut::Meanwhile, _)) => {
+                way_back.mute.store(true, Ordering::SeqCst);
                 to_server.write_all(sent).await.ok()?;
-                back.abort();
+                way_back.cut.notify_one();
                 drop(from_client);
-                // The server goes on with what it has.
-                tokio::time::sleep(Duration::from_millis(500)).await;
-                return None;
+                // A server whose own connection ends gives up what it is at.
+                return back.await.ok();
             }
         }
     }
 }
 
-/// Passes answers on. When it is muted it does not, and ends when the server has committed.
+/// How answers come to the client.
+#[derive(Default)]
+struct WayBack {
+    /// They do not.
+    mute: AtomicBool,
+    /// The client's connection is to end now.
+    cut: Notify,
+}
+
+/// Passes answers on. When it is muted it does not, and ends when the server is done with the
+/// transaction.
 async fn answer(
     mut from: unix::OwnedReadHalf,
-    mut to: tcp::OwnedWriteHalf,
-    mute: Arc<AtomicBool>,
+    to: tcp::OwnedWriteHalf,
+    way_back: Arc<WayBack>,
     mut frozen: watch::Receiver<bool>,
 ) {
-    let mut bytes = vec![0; 1 << 16];
-    while let Ok(count @ 1..) = from.read(&mut bytes).await {
+    let (mut to, mut bytes) = (Some(to), vec![0; 1 << 16]);
+    loop {
+        let read = tokio::select! {
+            read = from.read(&mut bytes) => read,
+            () = way_back.cut.notified() => {
+                to = None;
+                continue;
+            }
+        };
+        let Ok(count @ 1..) = read else { return };
         if frozen.wait_for(|frozen| !frozen).await.is_err() {
             return;
         }
         let answer = &bytes[..count];
-        let done = answer.windows(7).any(|window| window == b"COMMIT\0");
-        match mute.load(Ordering::SeqCst) {
-            true if done => return,
-            true => {}
-            false if to.write_all(answer).await.is_err() => return,
-            false => {}
+        let says = |end: &[u8]| answer.windows(end.len()).any(|window| window == end);
+        let done = says(b"COMMIT\0") || says(b"ROLLBACK\0");
+        if way_back.mute.load(Ordering::SeqCst) {
+            if done {
+                return;
+            }
+        } else if let Some(to) = &mut to
+            && to.write_all(answer).await.is_err()
+        {
+            return;
         }
     }
 }

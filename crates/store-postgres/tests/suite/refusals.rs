@@ -3,6 +3,7 @@
 use resurgam_postgres_server::Server;
 use resurgam_store::Error;
 use resurgam_store_postgres::PostgresStore;
+use resurgam_watchdog::test;
 
 use crate::support::*;
 
@@ -17,7 +18,7 @@ fn says(error: &Error, words: &[&str]) {
     }
 }
 
-#[tokio::test]
+#[test]
 async fn a_url_that_cannot_be_read_is_answered_with_one_that_can() {
     for url in ["mysql://localhost", "postgres://localhost:port", "postgres://h/d?colour=red"] {
         let error = refused(url).await;
@@ -26,14 +27,14 @@ async fn a_url_that_cannot_be_read_is_answered_with_one_that_can() {
     }
 }
 
-#[tokio::test]
+#[test]
 async fn a_server_that_does_not_answer_may_answer_later() {
     let error = refused("postgres://somebody@127.0.0.1:1/orders").await;
     assert!(error.is_transient(), "{error}");
     says(&error, &["orders at 127.0.0.1:1", "check that the server runs"]);
 }
 
-#[tokio::test]
+#[test]
 async fn a_wrong_password_is_named_and_never_shown() {
     let url = database().await.tcp_url().replace("a%20test", "s3cret");
     let error = refused(&url).await;
@@ -45,13 +46,13 @@ async fn a_wrong_password_is_named_and_never_shown() {
     says(&error, &["asks for a password"]);
 }
 
-#[tokio::test]
+#[test]
 async fn a_right_password_opens_the_same_database() {
     let database = database().await;
     PostgresStore::connect(&database.tcp_url(), few()).await.unwrap();
 }
 
-#[tokio::test]
+#[test]
 async fn a_database_that_is_not_there_is_named() {
     let url = Server::shared().url("nowhere");
     let error = refused(&url).await;
@@ -59,7 +60,7 @@ async fn a_database_that_is_not_there_is_named() {
     says(&error, &["nowhere at", "there is no such database", "createdb"]);
 }
 
-#[tokio::test]
+#[test]
 async fn who_may_not_make_a_schema_is_told_who_can() {
     let database = Server::shared().database().await;
     database.run("CREATE ROLE guest LOGIN").await;
@@ -84,7 +85,7 @@ async fn who_may_not_make_a_schema_is_told_who_can() {
     drop(store);
 }
 
-#[tokio::test]
+#[test]
 async fn the_tables_of_another_program_are_left_alone() {
     let database = Server::shared().database().await;
     database.run("CREATE SCHEMA resurgam; CREATE TABLE resurgam.meta (format int)").await;
@@ -99,7 +100,7 @@ async fn the_tables_of_another_program_are_left_alone() {
     PostgresStore::connect(&database.url(), elsewhere).await.unwrap();
 }
 
-#[tokio::test]
+#[test]
 async fn a_newer_format_is_refused_with_both_versions() {
     let database = database().await;
     let newer = "UPDATE resurgam.meta SET format = 99, min_reader = 98, made_by = '9.9.9'";
@@ -112,7 +113,7 @@ async fn a_newer_format_is_refused_with_both_versions() {
     connect(&database).await;
 }
 
-#[tokio::test]
+#[test]
 async fn another_way_to_spread_instances_is_refused() {
     let database = database().await;
     database.run("UPDATE resurgam.meta SET hash = 'md5'").await;
@@ -121,7 +122,7 @@ async fn another_way_to_spread_instances_is_refused() {
     says(&error, &["256 shards by \"md5\"", "fnv1a"]);
 }
 
-#[tokio::test]
+#[test]
 async fn a_closed_store_says_so() {
     use resurgam_store::{Commit, Look};
     let store = open().await;

@@ -8,6 +8,7 @@ use resurgam_postgres_server::Database;
 use resurgam_store::rows::TaskRow;
 use resurgam_store::{Commit, Look, Node, Own, Ownership, Owning, Runnable, Step, TaskWrite, Work};
 use resurgam_store_postgres::PostgresStore;
+use resurgam_watchdog::test;
 
 use crate::proxy::Cut::{AfterCommit, BeforeCommit};
 use crate::proxy::Proxy;
@@ -61,7 +62,7 @@ fn queued(seq: u64, queue: &str) -> TaskRow {
     TaskRow { queue: queue.into(), ..task(run(1), seq) }
 }
 
-#[tokio::test]
+#[test]
 async fn a_task_that_its_holder_leaves_is_claimed_by_who_serves_its_queue() {
     let ground = Ground::new().await;
     let deadline_at = Some(Timestamp::from_millis(1));
@@ -94,7 +95,7 @@ async fn a_task_that_its_holder_leaves_is_claimed_by_who_serves_its_queue() {
     assert_eq!(ground.holder.abandoned("holder", 10).await.unwrap(), []);
 }
 
-#[tokio::test]
+#[test]
 async fn who_serves_all_queues_takes_what_is_left_and_nothing_else() {
     let ground = Ground::new().await;
     let urgent = TaskRow { priority: 7, ..queued(5, "c") };
@@ -106,7 +107,7 @@ async fn who_serves_all_queues_takes_what_is_left_and_nothing_else() {
     assert_eq!(ground.claim(Runnable::default(), 100).await, [0; 0]);
 }
 
-#[tokio::test]
+#[test]
 async fn a_task_of_a_free_shard_or_of_a_holder_that_serves_it_is_left_alone() {
     let ground = Ground::new().await;
     ground.store([queued(2, "there"), queued(3, "here")]).await;
@@ -122,7 +123,7 @@ async fn a_task_of_a_free_shard_or_of_a_holder_that_serves_it_is_left_alone() {
     assert_eq!(ground.claim(Runnable::default(), 10).await, [0; 0]);
 }
 
-#[tokio::test]
+#[test]
 async fn one_call_can_be_claimed_by_its_key_whether_it_is_due_or_not() {
     let ground = Ground::new().await;
     let later = TaskRow { wake_at: Timestamp::from_millis(i64::MAX), ..queued(2, "nowhere") };
@@ -134,7 +135,7 @@ async fn one_call_can_be_claimed_by_its_key_whether_it_is_due_or_not() {
     assert_eq!(missing.unwrap(), None);
 }
 
-#[tokio::test]
+#[test]
 async fn of_many_who_want_the_same_tasks_each_gets_others() {
     let ground = Ground::new().await;
     ground.store((2..102).map(|seq| queued(seq, "there"))).await;
@@ -157,7 +158,7 @@ async fn of_many_who_want_the_same_tasks_each_gets_others() {
     assert_eq!(claimed.len(), 100);
 }
 
-#[tokio::test]
+#[test]
 async fn a_node_that_was_taken_for_dead_claims_nothing() {
     let ground = Ground::new().await;
     ground.store([queued(2, "there")]).await;
@@ -182,7 +183,7 @@ async fn cut(database: &Database<'_>, cut: crate::proxy::Cut) -> (Vec<TaskRow>, 
     (claimed.unwrap_or_default().0, error.unwrap_or_default())
 }
 
-#[tokio::test]
+#[test]
 async fn a_lost_answer_leaves_no_claim_that_nobody_knows_of() {
     let ground = Ground::new().await;
     ground.store([queued(2, "there")]).await;

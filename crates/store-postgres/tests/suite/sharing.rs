@@ -1,16 +1,20 @@
 //! Many processes on one schema: who may write, who gets an id, who hears of it.
 
+use std::future::poll_fn;
 use std::time::{Duration, Instant};
 
-use resurgam_postgres_server::Server;
+use resurgam_postgres_server::{Database, Server};
 use resurgam_store::{
     Commit, Deletion, Look, MessageWrite, Own, Retain, Runnable, Step, StepResult, Work,
 };
 use resurgam_store_postgres::PostgresStore;
+use resurgam_watchdog::test;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio_postgres::{AsyncMessage, Client, NoTls};
 
 use crate::support::*;
 
-#[tokio::test]
+#[test]
 async fn an_owner_that_was_overtaken_writes_nothing_any_more() {
     let first = open().await;
     let _right = own(&first, "node-a").await;
@@ -24,7 +28,7 @@ async fn an_owner_that_was_overtaken_writes_nothing_any_more() {
     assert!(first.find("order-2").await.unwrap().is_none());
 }
 
-#[tokio::test]
+#[test]
 async fn an_older_epoch_of_the_same_name_is_refused_too() {
     let first = open().await;
     let _right = own(&first, "node-a").await;
@@ -35,11 +39,10 @@ async fn an_older_epoch_of_the_same_name_is_refused_too() {
     write(&first, [start(elsewhere)]).await;
 }
 
-#[tokio::test]
+#[test]
 async fn a_takeover_waits_for_a_commit_that_is_under_way() {
     let first = open().await;
-    let (sql, connection) =
-        tokio_postgres::connect(&first.database.url(), tokio_postgres::NoTls).await.unwrap();
+    let (sql, connection) = tokio_postgres::connect(&first.database.url(), NoTls).await.unwrap();
     tokio::spawn(connection);
     let right = own(&first, "node-a").await;
     let kv = resurgam_store::rows::KvRow {
@@ -52,18 +55,21 @@ async fn a_takeover_waits_for_a_commit_that_is_under_way() {
     // Holds up the commit after its fence: at the row, which nobody looks at before.
     sql.batch_execute("BEGIN; SELECT 1 FROM resurgam.kv FOR UPDATE").await.unwrap();
     let held_up = first.commit([step].into());
-    let take = "UPDATE resurgam.shard SET owner = 'node-b', epoch = epoch + 1";
-    let (written, ()) = tokio::join!(held_up, async {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        let taking = tokio::time::timeout(Duration::from_millis(200), first.database.run(take));
-        assert!(taking.await.is_err(), "the takeover waits");
+    let taking = async {
+        blocked(&first.database, ".kv ").await;
+        let take = "UPDATE resurgam.shard SET owner = 'node-b', epoch = epoch + 1";
+        first.database.run(take).await;
+    };
+    let release = async {
+        blocked(&first.database, "UPDATE resurgam.shard SET owner").await;
         sql.batch_execute("COMMIT").await.unwrap();
-    });
+    };
+    let (written, (), ()) = tokio::join!(held_up, taking, release);
     written.unwrap();
     drop(right);
 }
 
-#[tokio::test]
+#[test]
 async fn of_many_starts_of_one_id_one_is_written() {
     let first = open().await;
     let mut stores = vec![first.store];
@@ -88,7 +94,7 @@ async fn of_many_starts_of_one_id_one_is_written() {
     }
 }
 
-#[tokio::test]
+#[test]
 async fn a_signal_is_refused_or_parked_with_the_instance_that_closes_meanwhile() {
     let owner = open().await;
     let client = connect(&owner.database).await;
@@ -108,7 +114,7 @@ async fn a_signal_is_refused_or_parked_with_the_instance_that_closes_meanwhile()
     assert_eq!(owner.due_messages(LATER, 100).await.unwrap(), []);
 }
 
-#[tokio::test]
+#[test]
 async fn messages_of_many_processes_are_read_in_the_order_of_their_acknowledgement() {
     let first = open().await;
     let second = connect(&first.database).await;
@@ -132,7 +138,7 @@ async fn messages_of_many_processes_are_read_in_the_order_of_their_acknowledgeme
     assert_eq!(found.into_iter().map(|row| row.id).collect::<Vec<_>>(), expected);
 }
 
-#[tokio::test]
+#[test]
 async fn a_crowded_shard_is_read_as_far_as_it_must_be() {
     let store = open().await;
     // All in one shard, but for one that is due last.
@@ -155,7 +161,7 @@ async fn a_crowded_shard_is_read_as_far_as_it_must_be() {
     assert_eq!(store.due_messages(LATER, 59).await.unwrap().len(), 59);
 }
 
-#[tokio::test]
+#[test]
 async fn two_who_delete_what_is_closed_delete_all_of_it_and_nothing_twice() {
     let first = open().await;
     let second = connect(&first.database).await;
@@ -188,7 +194,7 @@ async fn two_who_delete_what_is_closed_delete_all_of_it_and_nothing_twice() {
     assert_eq!(first.database.ask(rows).await, "1 2 1 1");
 }
 
-#[tokio::test]
+#[test]
 async fn many_programs_that_start_at_once_make_the_schema_once() {
     let database = Server::shared().database().await;
     let url = database.url();
@@ -201,7 +207,7 @@ async fn many_programs_that_start_at_once_make_the_schema_once() {
     assert!(stores[0].as_ref().unwrap().find("order-1").await.unwrap().is_none());
 }
 
-#[tokio::test]
+#[test]
 async fn a_batch_is_one_round_trip_and_one_with_a_duplicate_is_three() {
     let store = open().await;
     write(&store, [start(1)]).await;
@@ -213,70 +219,81 @@ async fn a_batch_is_one_round_trip_and_one_with_a_duplicate_is_three() {
     assert_eq!(store.commits().round_trips - before, 4);
 }
 
-#[tokio::test]
-async fn the_commits_of_others_are_heard_of_at_once_and_seen_within_half_a_second() {
+#[test]
+async fn the_commits_of_others_are_heard_of_and_seen() {
     let listening = open().await;
     let database = &listening.database;
     let options = few().without_listening();
     let polling = PostgresStore::connect(&database.url(), options).await.unwrap();
     let writer = connect(database).await;
-    let mut own = writer.changes();
+    let own = writer.changes();
+    let (_sql, mut hints) = hints(database).await;
     let (mut heard, mut seen) = (Vec::new(), Vec::new());
     for number in 1..=4 {
-        // Until everybody listens and looks rarely.
-        tokio::time::sleep(Duration::from_millis(700)).await;
         let (mut hears, mut sees) = (listening.changes(), polling.changes());
         let begin = Instant::now();
         write(&writer, [start(number)]).await;
         let (hear, see) = tokio::join!(
             async {
-                hears.changed().await.unwrap();
+                within("news for the one that listens", hears.changed()).await.unwrap();
                 begin.elapsed()
             },
             async {
-                sees.changed().await.unwrap();
+                within("news for the one that polls", sees.changed()).await.unwrap();
                 begin.elapsed()
             }
         );
         heard.push(hear);
         seen.push(see);
+        // Others are told, too.
+        let hint = format!("{} commits", writer.writer());
+        let told = async { while hints.recv().await.unwrap() != hint {} };
+        within("the hint of the one that writes", told).await;
     }
     println!("heard after {heard:?}, seen after {seen:?}");
-    // The best of them: others use this machine too.
-    assert!(heard.iter().min() < Some(&Duration::from_millis(50)), "heard after {heard:?}");
-    assert!(seen.iter().min() < Some(&Duration::from_millis(500)), "seen after {seen:?}");
     // One's own commits are no news.
     assert!(!own.has_changed().unwrap());
-    own.mark_unchanged();
 }
 
-#[tokio::test]
+/// What is said to all who listen, for as long as the connection lives.
+async fn hints(database: &Database<'_>) -> (Client, UnboundedReceiver<String>) {
+    let (sql, mut connection) = tokio_postgres::connect(&database.url(), NoTls).await.unwrap();
+    let (told, hints) = unbounded_channel();
+    tokio::spawn(async move {
+        while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+            if let AsyncMessage::Notification(hint) = message {
+                let _nobody_waits = told.send(hint.payload().to_string());
+            }
+        }
+    });
+    sql.batch_execute("LISTEN \"resurgam resurgam\"").await.unwrap();
+    (sql, hints)
+}
+
+#[test]
 async fn a_node_that_has_nothing_to_do_makes_few_statements() {
-    let store = open().await;
+    let database = watched().await;
+    // The usual lease, which says how often it beats.
+    let options = few().schema("idle").lease(Duration::from_secs(10));
+    let store = PostgresStore::connect(&database.url(), options).await.unwrap();
     let _right = own(&store, "node-a").await;
-    let count = async || {
-        let sql = format!(
-            "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = '{}'",
-            store.database.name()
-        );
-        store.database.server().ask(&sql).await.parse::<u64>().unwrap()
-    };
-    // The server counts them with up to a second's delay.
-    tokio::time::sleep(Duration::from_millis(2_500)).await;
-    let (before, begin) = (count().await, Instant::now());
-    tokio::time::sleep(Duration::from_millis(4_500)).await;
-    let (after, seconds) = (count().await, begin.elapsed().as_secs_f64());
-    let rate = (after - before) as f64 / seconds;
-    println!("{rate:.1} transactions a second");
-    // About three: the server counts late, so some of them may be of before.
-    assert!(after > before && rate < 5.0, "{rate} transactions a second");
+    let beat =
+        async || -> i64 { database.ask("SELECT beat FROM idle.node").await.parse().unwrap() };
+    let begin = Instant::now();
+    let (before, first) = (statements("idle").len(), beat().await);
+    poll("four beats", async || (beat().await >= first + 4).then_some(())).await;
+    let made = statements("idle").len() - before;
+    let seconds = begin.elapsed().as_secs_f64();
+    println!("{made} statements in {seconds:.1} s");
+    // It waits between any two of them, so load makes them fewer. A few more come at first.
+    assert!(made >= 4 && (made as f64) < 10.0 + 3.0 * seconds, "{made} in {seconds} s");
 }
 
 /// All futures at once.
 async fn join_all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
     let mut all: Vec<_> = futures.map(Box::pin).collect();
     let mut answers: Vec<Option<F::Output>> = all.iter().map(|_| None).collect();
-    std::future::poll_fn(|context| {
+    poll_fn(|context| {
         for (future, answer) in all.iter_mut().zip(&mut answers) {
             if answer.is_none()
                 && let std::task::Poll::Ready(ready) = future.as_mut().poll(context)

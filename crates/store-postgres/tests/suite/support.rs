@@ -48,9 +48,11 @@ pub(crate) async fn connect(database: &Database<'_>) -> PostgresStore {
     PostgresStore::connect(&database.url(), few()).await.unwrap()
 }
 
-/// As few connections as will do: many tests run at a time.
+/// As few connections as will do, for many tests run at a time; and limits that no pause of a busy
+/// machine uses up: a test that is about one sets its own.
 pub(crate) fn few() -> Options {
-    Options::default().lanes(1).readers(1)
+    let long = Duration::from_secs(60);
+    Options::default().lanes(1).readers(1).lease(long).transaction_timeout(long)
 }
 
 pub(crate) fn run(number: u128) -> RunKey {
@@ -162,14 +164,52 @@ pub(crate) async fn own(store: &PostgresStore, node: &str) -> Ownership {
     }
 }
 
+/// How long a test waits for anything: far longer than it takes on a busy machine, and less than
+/// the limit of the test, which cannot say what did not come.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
 /// Asks again and again, a short while apart, until there is an answer.
-pub(crate) async fn poll<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+pub(crate) async fn poll<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let since = Instant::now();
     loop {
         if let Some(answer) = ask().await {
             return answer;
         }
-        assert!(since.elapsed() < Duration::from_secs(30), "nothing happened for 30 s");
-        tokio::time::sleep(Duration::from_millis(2)).await;
+        assert!(since.elapsed() < PATIENCE, "{what} did not come within {PATIENCE:?}");
+        // A pause between two questions: what is asked here tells nobody when its answer changes.
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
+}
+
+/// Waits for what comes by itself.
+pub(crate) async fn within<F: Future>(what: &str, awaited: F) -> F::Output {
+    let came = tokio::time::timeout(PATIENCE, awaited).await;
+    came.unwrap_or_else(|_| panic!("{what} did not come within {PATIENCE:?}"))
+}
+
+/// Waits until a statement with these words waits for a lock.
+pub(crate) async fn blocked(database: &Database<'_>, words: &str) {
+    let sql = format!(
+        "SELECT count(*) FROM pg_stat_activity
+         WHERE datname = current_database() AND wait_event_type = 'Lock'
+           AND query LIKE '%{words}%'"
+    );
+    let what = format!("a statement with {words:?} that waits for a lock");
+    poll(&what, async || (database.ask(&sql).await != "0").then_some(())).await;
+}
+
+/// A database whose statements the server writes down.
+pub(crate) async fn watched() -> Database<'static> {
+    let database = database().await;
+    let name = database.name();
+    database.run(&format!("ALTER DATABASE {name} SET log_statement = 'all'")).await;
+    database
+}
+
+/// What the server has written down that is about the tables of a schema.
+pub(crate) fn statements(schema: &str) -> Vec<String> {
+    let of_schema = format!("\"{schema}\".");
+    let log = Server::shared().log();
+    let entries = log.split("LOG:  ").filter(|entry| entry.contains(&of_schema));
+    entries.map(str::to_string).collect()
 }

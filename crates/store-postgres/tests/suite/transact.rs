@@ -11,7 +11,8 @@ use resurgam_store::{
     Access, AttemptTransaction, Look, Node, Own, Ownership, Owning, Result, Step, Tables,
     TaskWrite, Transacted, Work,
 };
-use resurgam_store_postgres::{Options, PostgresStore, PostgresWork};
+use resurgam_store_postgres::{PostgresStore, PostgresWork};
+use resurgam_watchdog::test;
 use tokio_postgres::Transaction;
 
 use crate::proxy::Cut::{AfterCommit, BeforeCommit, Meanwhile, Never};
@@ -31,12 +32,8 @@ type Answer = Result<Transacted>;
 
 impl Ground {
     async fn new() -> Self {
-        Ground::with(few()).await
-    }
-
-    async fn with(options: Options) -> Self {
         let database = database().await;
-        let store = PostgresStore::connect(&database.url(), options).await.unwrap();
+        let store = connect(&database).await;
         let right = own(&store, "node-a").await;
         prepare(&store).await;
         Ground { open: Open { store, database }, right }
@@ -53,7 +50,18 @@ impl Ground {
     async fn state(&self) -> (i64, bool, usize) {
         state(&self.open).await
     }
+
+    /// Another node on the same database, whose code has no more time than the limit.
+    async fn hurried(&self) -> (PostgresStore, Ownership) {
+        let options = few().transaction_timeout(LIMIT);
+        let store = PostgresStore::connect(&self.open.database.url(), options).await.unwrap();
+        let right = own(&store, "node-b").await;
+        (store, right)
+    }
 }
+
+/// What code may take that is to be late. Everything around it takes less on a busy machine too.
+const LIMIT: Duration = Duration::from_secs(2);
 
 fn the_call() -> CallKey {
     run(1).call(Seq(2))
@@ -162,7 +170,7 @@ fn done(answer: Answer) -> MessageRow {
     }
 }
 
-#[tokio::test]
+#[test]
 async fn the_writes_and_the_result_are_stored_together() {
     let ground = Ground::new().await;
     let before = ground.open.commits().transactions;
@@ -175,7 +183,7 @@ async fn the_writes_and_the_result_are_stored_together() {
     assert_eq!(ground.open.due_messages(LATER, 10).await.unwrap().len(), 1);
 }
 
-#[tokio::test]
+#[test]
 async fn so_it_is_behind_a_pooler() {
     let database = database().await;
     let url = database.server().pooler().url(database.name());
@@ -191,7 +199,7 @@ async fn so_it_is_behind_a_pooler() {
     assert_eq!(state(&store).await, PAID);
 }
 
-#[tokio::test]
+#[test]
 async fn an_attempt_that_lost_its_claim_is_refused_before_its_code_runs() {
     let ground = Ground::new().await;
     let ran = Arc::new(AtomicU32::new(0));
@@ -230,16 +238,21 @@ impl Between {
         self.go_on.notified().await;
         Ok(left)
     }
+
+    /// Waits until somebody has paid and waits.
+    async fn is_inside(&self) {
+        within("the user's code", self.inside.notified()).await;
+    }
 }
 
-#[tokio::test]
+#[test]
 async fn no_commit_waits_for_the_users_code_and_whoever_comes_first_counts() {
     // The workflow gives the call up while the code runs.
     let ground = Ground::new().await;
     let between = Between::new();
     let inside = between.clone();
     let given_up = async {
-        between.inside.notified().await;
+        between.is_inside().await;
         let tasks = vec![TaskWrite::Discard(the_call())];
         write(&ground.open, [Step { tasks, ..Step::default() }]).await;
         between.go_on.notify_one();
@@ -254,7 +267,7 @@ async fn no_commit_waits_for_the_users_code_and_whoever_comes_first_counts() {
     let between = Between::new();
     let inside = between.clone();
     let amended = async {
-        between.inside.notified().await;
+        between.is_inside().await;
         let heartbeat = Some(Heartbeat { details: Payload::null(), at: LATER });
         let tasks = vec![TaskWrite::Amend(TaskRow { heartbeat, ..claimed() })];
         write(&ground.open, [Step { tasks, ..Step::default() }]).await;
@@ -266,7 +279,7 @@ async fn no_commit_waits_for_the_users_code_and_whoever_comes_first_counts() {
     assert_eq!(ground.state().await, PAID);
 }
 
-#[tokio::test]
+#[test]
 async fn an_attempt_whose_shard_is_another_nodes_by_now_may_still_finish() {
     let ground = Ground::new().await;
     let shard = the_call().run.uid.shard();
@@ -280,11 +293,11 @@ async fn an_attempt_whose_shard_is_another_nodes_by_now_may_still_finish() {
     done(ground.transact(pay).await);
     assert_eq!(ground.state().await, PAID);
     // Whoever holds the shard hears of it.
-    news.changed().await.unwrap();
+    within("the news of that", news.changed()).await.unwrap();
     assert_eq!(other.due_messages(LATER, 10).await.unwrap().len(), 1);
 }
 
-#[tokio::test]
+#[test]
 async fn a_node_that_was_taken_for_dead_writes_nothing() {
     let ground = Ground::new().await;
     ground.open.database.run("DELETE FROM resurgam.node").await;
@@ -293,7 +306,7 @@ async fn a_node_that_was_taken_for_dead_writes_nothing() {
     assert_eq!(ground.state().await, UNTOUCHED);
 }
 
-#[tokio::test]
+#[test]
 async fn who_removes_a_node_waits_for_its_last_transaction() {
     let ground = Ground::new().await;
     let (sql, connection) =
@@ -302,16 +315,19 @@ async fn who_removes_a_node_waits_for_its_last_transaction() {
     // Holds up the commit after its fence.
     sql.batch_execute("BEGIN; LOCK resurgam.message IN EXCLUSIVE MODE").await.unwrap();
     let database = &ground.open.database;
-    let (answer, ()) = tokio::join!(ground.transact(pay), async {
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        let bury = database.run("DELETE FROM resurgam.node");
-        assert!(tokio::time::timeout(Duration::from_millis(200), bury).await.is_err());
+    let bury = async {
+        blocked(database, ".message ").await;
+        database.run("DELETE FROM resurgam.node").await;
+    };
+    let release = async {
+        blocked(database, "DELETE FROM resurgam.node").await;
         sql.batch_execute("COMMIT").await.unwrap();
-    });
+    };
+    let (answer, (), ()) = tokio::join!(ground.transact(pay), bury, release);
     done(answer);
 }
 
-#[tokio::test]
+#[test]
 async fn a_client_runs_no_attempts() {
     let ground = Ground::new().await;
     ground.open.disown().await.unwrap();
@@ -321,7 +337,7 @@ async fn a_client_runs_no_attempts() {
     drop(ground.right);
 }
 
-#[tokio::test]
+#[test]
 async fn a_failure_leaves_nothing_behind_and_says_what_the_server_said() {
     let ground = Ground::new().await;
     let answer = ground.transact(async |tx| {
@@ -347,7 +363,7 @@ async fn a_failure_leaves_nothing_behind_and_says_what_the_server_said() {
     done(large.await);
 }
 
-#[tokio::test]
+#[test]
 async fn a_result_that_cannot_be_stored_takes_the_writes_with_it() {
     let ground = Ground::new().await;
     let work = PostgresWork::new(async |tx| {
@@ -360,15 +376,16 @@ async fn a_result_that_cannot_be_stored_takes_the_writes_with_it() {
     done(ground.transact(pay).await);
 }
 
-#[tokio::test]
+#[test]
 async fn code_that_takes_too_long_is_cut() {
-    let ground = Ground::with(few().transaction_timeout(Duration::from_millis(200))).await;
-    let waits = ground.transact(async |tx| {
+    let ground = Ground::new().await;
+    let (store, _right) = ground.hurried().await;
+    let waits = transact(&store, TOKEN, async |tx| {
         pay(tx).await?;
         std::future::pending().await
     });
     assert_eq!(failed(waits.await).kind, Kind::Timeout);
-    let computes = ground.transact(async |tx| {
+    let computes = transact(&store, TOKEN, async |tx| {
         pay(tx).await?;
         tx.execute("SELECT pg_sleep(60)", &[]).await?;
         Ok(1)
@@ -378,28 +395,30 @@ async fn code_that_takes_too_long_is_cut() {
     done(ground.transact(pay).await);
 }
 
-/// It cannot be cut, so it is late when it comes back, whatever it comes back with.
-#[tokio::test]
+/// It cannot be cut, so it is late when it comes back, whatever it comes back with. It sleeps: that
+/// it takes so long is what is wrong with it.
+#[test]
 async fn code_that_blocks_its_thread_for_too_long_is_late_and_not_run_again() {
-    let ground = Ground::with(few().transaction_timeout(Duration::from_millis(200))).await;
-    let quiet = ground.transact(async |tx| {
+    let ground = Ground::new().await;
+    let (store, _right) = ground.hurried().await;
+    let quiet = transact(&store, TOKEN, async |tx| {
         let left = pay(tx).await?;
-        std::thread::sleep(Duration::from_millis(400));
+        std::thread::sleep(LIMIT + Duration::from_millis(200));
         Ok(left)
     });
     assert_eq!(failed(quiet.await).kind, Kind::Timeout);
-    // By then the server has ended the connection.
-    let ended = ground.transact(async |tx| {
+    // By then the server has ended the connection, a second after the limit.
+    let ended = transact(&store, TOKEN, async |tx| {
         let left = pay(tx).await?;
-        std::thread::sleep(Duration::from_millis(1_600));
+        std::thread::sleep(LIMIT + Duration::from_millis(1_500));
         Ok(left)
     });
     assert_eq!(failed(ended.await).kind, Kind::Timeout);
-    // By then the server has ended the statement.
-    let cut = ground.transact(async |tx| {
+    // By then the server has ended the statement, a tenth of a second after the limit.
+    let cut = transact(&store, TOKEN, async |tx| {
         let look_away = async {
             tokio::task::yield_now().await;
-            std::thread::sleep(Duration::from_millis(600));
+            std::thread::sleep(LIMIT + Duration::from_millis(500));
         };
         let (computed, ()) = tokio::join!(tx.execute("SELECT pg_sleep(60)", &[]), look_away);
         Ok(i64::try_from(computed?)?)
@@ -409,7 +428,7 @@ async fn code_that_blocks_its_thread_for_too_long_is_late_and_not_run_again() {
     done(ground.transact(pay).await);
 }
 
-#[tokio::test]
+#[test]
 async fn who_stops_waiting_stops_the_code() {
     let ground = Ground::new().await;
     let between = Between::new();
@@ -417,14 +436,14 @@ async fn who_stops_waiting_stops_the_code() {
     let paying = ground.transact(async move |tx| inside.pay(tx).await);
     tokio::select! {
         _ = paying => panic!("it waits for ever"),
-        () = between.inside.notified() => {}
+        () = between.is_inside() => {}
     }
     // Nothing is locked any more, and nothing was written.
     done(ground.transact(pay).await);
     assert_eq!(ground.state().await, PAID);
 }
 
-#[tokio::test]
+#[test]
 async fn what_the_commit_finds_wrong_is_a_failure_of_the_code() {
     let ground = Ground::new().await;
     let sql = "CREATE TABLE entry (account text REFERENCES account (name)
@@ -442,7 +461,7 @@ async fn what_the_commit_finds_wrong_is_a_failure_of_the_code() {
     done(ground.transact(pay).await);
 }
 
-#[tokio::test]
+#[test]
 async fn a_statement_that_failed_is_a_failure_also_when_the_code_goes_on() {
     let ground = Ground::new().await;
     let swallowing = async |tx: &Transaction<'_>| {
@@ -465,7 +484,7 @@ async fn a_statement_that_failed_is_a_failure_also_when_the_code_goes_on() {
     assert_eq!(ground.state().await, PAID);
 }
 
-#[tokio::test]
+#[test]
 async fn a_transaction_that_was_ended_from_inside_is_found_out() {
     for end in ["COMMIT", "ROLLBACK", "COMMIT; BEGIN"] {
         let ground = Ground::new().await;
@@ -483,7 +502,7 @@ async fn a_transaction_that_was_ended_from_inside_is_found_out() {
     }
 }
 
-#[tokio::test]
+#[test]
 async fn who_reads_writes_nothing_and_sees_one_moment() {
     let ground = Ground::new().await;
     let failure = read(&ground.open, "UPDATE account SET cents = 0 RETURNING cents").await;
@@ -504,7 +523,7 @@ async fn who_reads_writes_nothing_and_sees_one_moment() {
     ground.open.on_tables(Access::Read, Arc::new(twice)).await.unwrap().unwrap();
 }
 
-#[tokio::test]
+#[test]
 async fn work_for_another_store_is_refused() {
     let ground = Ground::new().await;
     let failure = failed(ground.open.transact(attempt(TOKEN, Arc::new("not for us"))).await);
@@ -524,30 +543,33 @@ async fn patiently(cuts: &[Cut]) -> u32 {
     let store = PostgresStore::connect(&proxy.url, options).await.unwrap();
     // The same node in another store: what is told apart is who writes.
     drop(ground.right);
-    let _right = poll(async || match store.try_own(Node::new("node-b")).await {
-        Ok(Owning::Taken(right)) => Some(right),
-        _ => None,
-    })
-    .await;
+    let _right =
+        poll("the right to work", async || match store.try_own(Node::new("node-b")).await {
+            Ok(Owning::Taken(right)) => Some(right),
+            _ => None,
+        })
+        .await;
     let ran = Arc::new(AtomicU32::new(0));
     proxy.plan(cuts);
-    loop {
+    poll("the end of the trouble", async || {
         let counter = ran.clone();
         let answer = transact(&store, TOKEN, async move |tx| {
             counter.fetch_add(1, Ordering::Relaxed);
             pay(tx).await
         });
         match answer.await {
-            Ok(Transacted::Done(_)) => break,
+            Ok(Transacted::Done(_)) => Some(()),
             Ok(other) => panic!("{other:?}"),
-            Err(error) => assert!(error.is_transient(), "{error}"),
+            Err(error) if error.is_transient() => None,
+            Err(error) => panic!("{error}"),
         }
-    }
+    })
+    .await;
     assert_eq!(state(&ground.open).await, PAID, "{cuts:?}");
     ran.load(Ordering::Relaxed)
 }
 
-#[tokio::test]
+#[test]
 async fn a_lost_answer_is_resolved_and_the_money_is_paid_once() {
     assert_eq!(patiently(&[Never]).await, 1);
     // Nothing was written: the code runs again.
@@ -559,7 +581,7 @@ async fn a_lost_answer_is_resolved_and_the_money_is_paid_once() {
     assert!(ran <= 2, "{ran}");
 }
 
-#[tokio::test]
+#[test]
 async fn a_connection_that_ends_inside_is_no_failure_of_the_code() {
     let ground = Ground::new().await;
     let answer = ground.transact(async |tx| {

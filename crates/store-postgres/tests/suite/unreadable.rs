@@ -6,6 +6,7 @@ use resurgam_store::{
     Look, MessageWrite, Runnable, ScheduleWrite, Schedules, Step, TaskWrite, Work,
 };
 use resurgam_store_postgres::PostgresStore;
+use resurgam_watchdog::test;
 
 use crate::support::*;
 
@@ -22,7 +23,7 @@ async fn marks(store: &PostgresStore) -> Vec<String> {
     rows.into_iter().map(|row| format!("{}: {}", row.table, row.why)).collect()
 }
 
-#[tokio::test]
+#[test]
 async fn an_event_that_cannot_be_read_blocks_its_run_and_is_named() {
     for damage in [
         "kind = 'ActivityPondered'",
@@ -45,7 +46,7 @@ async fn an_event_that_cannot_be_read_blocks_its_run_and_is_named() {
     }
 }
 
-#[tokio::test]
+#[test]
 async fn a_task_with_a_broken_value_is_an_error_once_and_then_out_of_the_way() {
     let store = damaged("UPDATE resurgam.task SET progress = 'x' WHERE").await;
     let call = run(2).call(Seq(2));
@@ -68,7 +69,7 @@ async fn a_task_with_a_broken_value_is_an_error_once_and_then_out_of_the_way() {
     assert!(store.load_run(run(2).uid).await.unwrap().is_some());
 }
 
-#[tokio::test]
+#[test]
 async fn a_task_whose_input_is_lost_is_out_of_the_way_too() {
     let store = damaged("DELETE FROM resurgam.event WHERE seq = 2 AND").await;
     let error = store.load_task(run(2).call(Seq(2))).await.unwrap_err();
@@ -77,7 +78,7 @@ async fn a_task_whose_input_is_lost_is_out_of_the_way_too() {
     assert_eq!(store.due_tasks(Runnable::default(), LATER, 10).await.unwrap().len(), 2);
 }
 
-#[tokio::test]
+#[test]
 async fn a_message_that_cannot_be_read_is_set_aside_and_its_run_goes_on() {
     let store = damaged("UPDATE resurgam.message SET kind = 'Rumour' WHERE").await;
     let again = MessageWrite::Insert(signal(run(2).uid, "again"));
@@ -96,7 +97,7 @@ async fn a_message_that_cannot_be_read_is_set_aside_and_its_run_goes_on() {
     assert_eq!(another.load_run(run(2).uid).await.unwrap().unwrap().messages.len(), 2);
 }
 
-#[tokio::test]
+#[test]
 async fn an_instance_that_cannot_be_read_is_left_out_of_lists() {
     let store = damaged("UPDATE resurgam.instance SET input_encoding = 'x' WHERE").await;
     assert_eq!(store.list(InstanceFilter::default()).await.unwrap().len(), 2);
@@ -105,7 +106,7 @@ async fn an_instance_that_cannot_be_read_is_left_out_of_lists() {
     assert!(error.is_data() && error.to_string().contains("order-2"), "{error}");
 }
 
-#[tokio::test]
+#[test]
 async fn a_schedule_that_cannot_be_read_is_set_aside_and_the_others_fire() {
     let store = open().await;
     let row = |id: &str| resurgam_store::ScheduleRow {

@@ -161,7 +161,8 @@ macro_rules! conformance_promises {
     };
 }
 
-/// One test for each promise, in the module that calls it. See [`conformance`](crate::conformance).
+/// One test for each promise, in the module that calls it. The attribute `test` of that module runs
+/// asynchronous functions (`use tokio::test;`). See [`conformance`](crate::conformance).
 #[macro_export]
 macro_rules! conformance_tests {
     ($fresh:path) => {
@@ -173,7 +174,7 @@ macro_rules! conformance_tests {
 #[macro_export]
 macro_rules! conformance_tests_of {
     (($fresh:path) $($file:ident :: $promise:ident,)*) => {$(
-        #[tokio::test]
+        #[test]
         async fn $promise() {
             let store = $fresh().await;
             $crate::conformance::$file::$promise(&*store).await;
@@ -183,6 +184,7 @@ macro_rules! conformance_tests_of {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
     macro_rules! listed {
         (() $($file:ident :: $promise:ident,)*) => {
             vec![$((stringify!($file), stringify!($promise))),*]

@@ -176,6 +176,8 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
 
     fn at(millis: i64) -> Timestamp {

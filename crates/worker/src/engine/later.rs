@@ -69,6 +69,7 @@ impl Later {
 mod tests {
     use resurgam_core::{Seq, Uid};
     use resurgam_store::rows::Message;
+    use resurgam_watchdog::test;
 
     use super::*;
 

@@ -470,6 +470,8 @@ fn shown(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_watchdog::test;
+
     use super::*;
 
     fn seconds(base: u64) -> Wait {

@@ -1,0 +1,183 @@
+//! `list`, `show`, `history`, `attempts`, `watch`, `signal`, `cancel`, and the forms that stay.
+
+use resurgam_watchdog::test;
+use serde_json::{Value, json};
+
+use crate::work::support::{Place, events, until};
+
+/// A place with an instance that has failed once and succeeded then, and one that failed.
+fn place() -> Place {
+    let place = Place::new();
+    place.write("flaky.rap", "fn main(input: [], output: [r]):\n    return @flaky() [retry: 1]\n");
+    place.action("flaky", "[ $RESURGAM_ATTEMPT = 1 ] && exit 5; echo 7");
+    place.write("bad.rap", "fn main(input: [], output: [r]):\n    return @bad()\n");
+    place.action(
+        "bad",
+        "echo '{\"type\":\"Bad\",\"message\":\"no\",\"retryable\":false}' >&2; exit 1",
+    );
+    assert_eq!(place.run(&["run", "flaky.rap", "--id", "a"]).code, Some(0));
+    assert_eq!(place.run(&["run", "bad.rap", "--id", "b"]).code, Some(1));
+    place
+}
+
+fn keys(value: &Value) -> Vec<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+#[test(minutes = 15)]
+fn the_documented_forms_are_what_is_printed() {
+    let place = place();
+    let list = place.json(&["list"]);
+    let ids: Vec<&Value> = list.as_array().unwrap().iter().map(|row| &row["id"]).collect();
+    assert_eq!(ids, ["b", "a"], "the newest first");
+    assert_eq!(
+        keys(&list[0]),
+        ["closed_at_ms", "created_at_ms", "error", "id", "queue", "run", "status", "workflow"]
+    );
+    assert_eq!((&list[0]["workflow"], &list[0]["status"]), (&json!("bad"), &json!("failed")));
+
+    let attempts = place.json(&["attempts", "a"]);
+    assert_eq!(
+        keys(&attempts[0]),
+        [
+            "activity",
+            "attempt",
+            "delay_ms",
+            "ended_at_ms",
+            "failure",
+            "outcome",
+            "seq",
+            "started_at_ms",
+            "why",
+        ]
+    );
+    assert_eq!(attempts[0]["activity"], "flaky");
+
+    let history = place.json(&["history", "a"]);
+    let kinds: Vec<&Value> =
+        history.as_array().unwrap().iter().map(|event| &event["kind"]).collect();
+    assert_eq!(kinds, ["RunStarted", "ActivityScheduled", "ActivityCompleted", "RunCompleted"]);
+    for (place, event) in history.as_array().unwrap().iter().enumerate() {
+        assert_eq!(event["seq"], json!(place + 1));
+        assert!(event["at_ms"].is_i64());
+    }
+    let merged = place.json(&["history", "a", "--attempts"]);
+    assert_eq!(merged.as_array().unwrap().len(), 5);
+    let attempt = events(&merged, "Attempt")[0];
+    assert_eq!((&attempt["seq"], &attempt["call"]), (&Value::Null, &json!(2)));
+    let row = &place.json(&["attempts", "a"])[0];
+    for field in ["activity", "attempt", "outcome", "started_at_ms", "failure", "delay_ms", "why"] {
+        assert_eq!(attempt[field], row[field], "{field}");
+    }
+
+    let show = place.json(&["show", "b"]);
+    assert_eq!(show["failure"]["type"], "Bad");
+    assert_eq!((&show["kind"], &show["pending"]), (&json!("program"), &json!([])));
+}
+
+#[test(minutes = 15)]
+fn lists_are_filtered() {
+    let place = place();
+    let ids = |args: &[&str]| -> Vec<String> {
+        let list = place.json(&[&["list"], args].concat());
+        list.as_array().unwrap().iter().map(|row| row["id"].as_str().unwrap().to_string()).collect()
+    };
+    assert_eq!(ids(&["--status", "completed"]), ["a"]);
+    assert_eq!(ids(&["--status", "completed", "--status", "failed"]), ["b", "a"]);
+    assert_eq!(ids(&["--workflow", "bad"]), ["b"]);
+    assert_eq!(ids(&["--limit", "1"]), ["b"]);
+    assert_eq!(ids(&["--retrying"]), [] as [&str; 0]);
+    assert_eq!(place.run(&["list", "--status", "odd"]).code, Some(2));
+    let text = place.run(&["list"]).stdout;
+    assert!(text.contains("completed") && text.lines().count() == 3, "{text}");
+}
+
+#[test(minutes = 15)]
+fn what_waits_for_its_next_attempt_is_shown_with_the_reason_and_can_be_cancelled() {
+    let place = Place::new();
+    place.write(
+        "slow.rap",
+        "fn main(input: [], output: [r]):\n    return @f() [retry: 9, backoff: 1h]\n",
+    );
+    place.action("f", "echo too early >&2; exit 1");
+    let run = place.begin(&["run", "slow.rap", "--id", "s", "--json"]);
+    until("it waits", || {
+        let list = place.run(&["list", "--retrying", "--json"]);
+        list.code == Some(0) && list.json()[0]["id"] == "s"
+    });
+    let text = place.run(&["show", "s"]).stdout;
+    assert!(text.contains("f #2: attempt 2 of 10 is due in"), "{text}");
+    assert!(text.contains("ExitCode: exit code 1: too early"), "{text}");
+    let call = &place.json(&["show", "s"])["pending"][0];
+    assert_eq!((&call["waits_for"], &call["max_attempts"]), (&json!("backoff"), &json!(10)));
+    let watch = place.begin(&["watch", "s", "--json"]);
+    assert_eq!(place.json(&["cancel", "s", "--reason", "enough"])["id"], "s");
+    let form = run.end().json_with(1);
+    assert_eq!(form["status"], "cancelled");
+    assert_eq!(watch.end().json_with(1), form);
+    let history = place.json(&["history", "s"]);
+    assert_eq!(events(&history, "CancelRequested")[0]["reason"], "enough");
+}
+
+#[test(minutes = 15)]
+fn a_run_that_sleeps_says_how_long_it_still_does() {
+    let place = Place::new();
+    place.write("nap.rap", "fn main(input: [], output: [r]):\n    sleep 36000\n    return 1\n");
+    assert_eq!(place.run(&["start", "nap.rap", "--id", "n"]).code, Some(0));
+    let text = place.run(&["show", "n"]).stdout;
+    assert!(text.contains("worker     none: nobody works on the database"), "{text}");
+    let _run = place.begin(&["run", "nap.rap", "--id", "n", "--json"]);
+    until("it sleeps", || place.run(&["show", "n"]).stdout.contains("waits      for a timer, "));
+    let text = place.run(&["show", "n"]).stdout;
+    // Ten hours are left for a moment, and then nine and some minutes.
+    assert!(text.contains("10h") || text.contains("9h "), "{text}");
+    assert!(!text.contains("worker"), "{text}");
+    let show = place.json(&["show", "n"]);
+    let (due, since) = (&show["timers_due_ms"][0], &show["created_at_ms"]);
+    assert!(due.as_i64().unwrap() >= since.as_i64().unwrap() + 36_000_000, "{show}");
+}
+
+#[test(minutes = 15)]
+fn an_instance_that_is_terminated_ends_without_its_code_and_says_why() {
+    let place = Place::new();
+    place.write("nap.rap", "fn main(input: [], output: [r]):\n    sleep 3600\n    return 1\n");
+    let run = place.begin(&["run", "nap.rap", "--id", "n", "--json"]);
+    until("it sleeps", || place.run(&["show", "n"]).stdout.contains("for a timer"));
+    let told = place.run(&["terminate", "n", "--reason", "nobody will mend it"]);
+    assert_eq!((told.code, told.stdout.as_str()), (Some(0), "n ends as it is\n"));
+    assert!(run.end().json_with(1).to_string().contains("nobody will mend it"));
+    assert_eq!(place.run(&["terminate", "nobody"]).code, Some(2));
+}
+
+#[test(minutes = 15)]
+fn a_signal_that_nobody_reads_stays_visible() {
+    let place = Place::new();
+    place.write("wait.rap", "fn main(input: [], output: [r]):\n    return @wait()\n");
+    place.action("wait", "while [ ! -e go ]; do sleep 0.02; done");
+    let run = place.begin(&["run", "wait.rap", "--id", "w", "--json"]);
+    until("it runs", || place.run(&["show", "w"]).code == Some(0));
+    assert_eq!(place.json(&["signal", "w", "hurry", "{\"by\": 7}"])["signal"], "hurry");
+    assert_eq!(place.run(&["signal", "w", "hurry", "{"]).code, Some(2));
+    until("it is there", || place.json(&["show", "w"])["unread_signals"] == json!(["hurry"]));
+    let watch = place.begin(&["watch"]);
+    until("it watches", || watch.said().contains("1 open\n"));
+    place.write("go", "");
+    assert_eq!(run.end().json_with(0)["result"], Value::Null);
+    let watched = watch.end();
+    assert_eq!((watched.code, watched.stderr.as_str()), (Some(0), "1 open\nw completed\n"));
+    assert_eq!(place.json(&["watch"]), json!([]));
+}
+
+#[test(minutes = 15)]
+fn the_command_line_describes_itself() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let completions = place.run(&["completions", shell]);
+        assert!(completions.code == Some(0) && completions.stdout.contains("wait-for-actions"));
+    }
+    assert!(place.run(&["man"]).stdout.contains("resurgam"));
+    assert_eq!(place.run(&["man", "--dir", "pages"]).code, Some(0));
+    assert!(place.text("pages/resurgam-run.1").contains("wait"));
+    let key = place.run(&["secrets", "new-key"]).stdout;
+    assert_eq!(key.trim().len(), 44);
+}

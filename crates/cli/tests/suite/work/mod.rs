@@ -1,0 +1,12 @@
+//! `resurgam run`, `worker` and all that looks at them, as processes.
+#![cfg(unix)]
+
+mod broken;
+mod examples;
+mod kills;
+mod looking;
+mod postgres;
+mod run;
+mod secrets;
+mod support;
+mod workers;

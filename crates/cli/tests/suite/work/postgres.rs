@@ -1,0 +1,81 @@
+//! Workers on one PostgreSQL database share the work.
+
+use std::collections::BTreeSet;
+
+use resurgam_postgres_server::{PASSWORD, Server};
+use resurgam_watchdog::test;
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::work::support::{Place, until};
+
+const PROGRAM: &str =
+    "fn main(input: [], output: [r]):\n    x = @who()\n    y = @who()\n    return [x, y]\n";
+
+#[test(minutes = 15)]
+async fn three_workers_share_the_work_and_a_run_attaches_as_a_client() {
+    let database = Server::shared().database().await;
+    let place = Place::new().on(&database.tcp_url());
+    place.write("two.rap", PROGRAM);
+    place.action("who", "sleep 0.1; echo $PPID");
+    let workers = [(); 3].map(|()| place.begin(&["worker", "--actions", "actions"]));
+    for worker in &workers {
+        until("it works", || worker.said().contains("working on postgres://"));
+    }
+    // Shards are spread once all are known to each other. An action takes its time, so that there
+    // is work for all of them at once.
+    let ran = |number: usize| -> BTreeSet<u64> {
+        let ids: Vec<String> = (0..12).map(|i| format!("i-{number}-{i}")).collect();
+        for id in &ids {
+            place.json(&["start", "two.rap", "--id", id]);
+        }
+        let results = ids.iter().map(|id| place.run(&["watch", id, "--json"]).json_with(0));
+        results
+            .flat_map(|ended| ended["result"].as_array().unwrap().clone())
+            .map(|pid| pid.as_u64().unwrap())
+            .collect()
+    };
+    let all: BTreeSet<u64> = workers.iter().map(|worker| u64::from(worker.id())).collect();
+    let mut rounds = 0;
+    until("all three have work", || {
+        rounds += 1;
+        ran(rounds) == all
+    });
+    let run = place.run(&["run", "two.rap", "--json"]).json_with(0);
+    let pid = run["result"][0].as_u64().unwrap();
+    assert!(all.contains(&pid), "a run where workers work runs nothing itself: {pid} of {all:?}");
+    let [first, second, third] = workers;
+    first.signal(Signal::TERM);
+    assert_eq!(first.end().code, Some(0));
+    second.kill();
+    place.json(&["start", "two.rap", "--id", "last"]);
+    let last = place.run(&["watch", "last", "--json"]).json_with(0);
+    assert_eq!(last["result"][1], json!(third.id()));
+    assert!(!third.said().contains(PASSWORD), "{}", third.said());
+}
+
+#[test(minutes = 15)]
+async fn a_run_alone_works_itself_and_can_be_continued_after_a_kill() {
+    let database = Server::shared().database().await;
+    let place = Place::new().on(&database.url());
+    place.write("two.rap", PROGRAM);
+    place.action(
+        "who",
+        "echo $RESURGAM_ATTEMPT >> began; [ -e go ] || sleep 1000; echo $RESURGAM_ATTEMPT",
+    );
+    let args = ["run", "two.rap", "--id", "r", "--json"];
+    let run = place.begin(&args);
+    until("the action runs", || place.text("began") == "1\n");
+    run.kill();
+    place.write("go", "");
+    assert_eq!(place.run(&args).json_with(0)["result"], json!([2, 1]));
+    assert_eq!(place.json(&["attempts", "r"])[0]["outcome"], "lost");
+}
+
+#[test(minutes = 15)]
+fn a_server_that_is_not_there_is_told_without_its_password() {
+    let place = Place::new().on("postgres://ada:hunter2@127.0.0.1:1/none");
+    let ended = place.run(&["list"]);
+    assert_eq!(ended.code, Some(1));
+    assert!(!ended.stderr.contains("hunter2"), "{}", ended.stderr);
+}

@@ -1,0 +1,15 @@
+//! The tests of the core, one module for each topic.
+
+#![allow(clippy::unwrap_used)]
+
+mod contradictions;
+mod decisions;
+mod dialects;
+mod forecasts;
+mod lints;
+mod properties;
+mod schedules;
+mod schema;
+mod strategies;
+mod validation;
+mod vectors;

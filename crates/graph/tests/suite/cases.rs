@@ -1,0 +1,394 @@
+//! What graphs do, case by case, in virtual time.
+
+use std::time::Duration;
+
+use resurgam::Failure;
+use resurgam_graph::{RunStatus, Start, Status};
+use resurgam_watchdog::test;
+use serde_json::{Map, Value, json};
+
+use crate::common::{app, count, graph, lines, node, node_with, run, run_with, uniting};
+
+fn fails(message: &'static str) -> impl Fn(Value, u32) -> Result<Value, Failure> {
+    move |_, _| Err(Failure::new(message))
+}
+
+/// The delays between the states of a node that is tried again.
+fn delays(listing: &resurgam_graph::Listing) -> Vec<i64> {
+    let retried = listing.states.iter().skip(1);
+    retried.map(|row| row.enqueue_after_ms - row.created_at_ms).collect()
+}
+
+#[test]
+async fn the_default_policy_retries_three_times_with_doubling_delays() {
+    let app = app().action("A", fails("down")).start().await;
+    let mut template = graph(&[node("a", &[])]);
+    template.as_object_mut().unwrap().remove("retry_policy");
+    let listing = run(&app, &template).await;
+    assert_eq!(listing.run_status, RunStatus::Failed);
+    assert_eq!(
+        lines(&listing),
+        ["a RETRY_CREATED 0", "a RETRY_CREATED 1", "a RETRY_CREATED 2", "a ERRORED 3"]
+    );
+    assert_eq!(delays(&listing), [2_000, 4_000, 8_000]);
+    assert!(listing.states.iter().all(|row| row.error.as_deref() == Some("down")));
+    assert_eq!(app.attempts_of("A"), 4);
+}
+
+#[test]
+async fn every_strategy_has_its_delays() {
+    for (strategy, expected) in [
+        ("EXPONENTIAL", [2_000, 4_000, 8_000, 16_000]),
+        ("LINEAR", [2_000, 4_000, 6_000, 8_000]),
+        ("FIXED", [2_000, 2_000, 2_000, 2_000]),
+    ] {
+        let app = app().action("A", fails("down")).start().await;
+        let mut template = graph(&[node("a", &[])]);
+        template["retry_policy"] = json!({"max_retries": 4, "strategy": strategy});
+        assert_eq!(delays(&run(&app, &template).await), expected, "{strategy}");
+    }
+}
+
+#[test]
+async fn jitter_stays_within_its_bounds_and_below_the_cap() {
+    let app = app().action("A", fails("down")).start().await;
+    let mut template = graph(&[node("a", &[])]);
+    template["retry_policy"] = json!({
+        "max_retries": 40, "strategy": "EXPONENTIAL_EQUAL_JITTER", "max_delay": 10_000,
+    });
+    let delays = delays(&run(&app, &template).await);
+    assert_eq!(delays.len(), 40);
+    assert!((1_000..=2_000).contains(&delays[0]), "{delays:?}");
+    // Half of 16 s is 8 s, so the fourth is drawn from 8 to 16 s and then cut to 10 s.
+    assert!(delays[3..].iter().all(|delay| (8_000..=10_000).contains(delay)), "{delays:?}");
+    assert_eq!(delays[39], 10_000);
+
+    // Capped before the jitter, delays spread for ever.
+    template["retry_policy"]["cap"] = json!("before");
+    let app = crate::common::app().action("A", fails("down")).start().await;
+    let delays = self::delays(&run(&app, &template).await);
+    assert!(delays[3..].iter().all(|delay| (5_000..=10_000).contains(delay)), "{delays:?}");
+    assert!(delays[10..].iter().any(|delay| *delay < 9_000), "{delays:?}");
+}
+
+#[test]
+async fn retries_are_counted_right_although_the_ledger_keeps_only_some() {
+    let app = app().action("A", fails("down")).start().await;
+    let mut template = graph(&[node("a", &[])]);
+    template["retry_policy"] = json!({"max_retries": 1_500, "strategy": "FIXED"});
+    let listing = run(&app, &template).await;
+    let last = listing.states.last().unwrap();
+    assert_eq!((last.retry_count, last.state), (1_500, Status::Errored));
+    let counts: Vec<u32> = listing.states.iter().map(|row| row.retry_count).collect();
+    assert!(counts.is_sorted() && counts[..10] == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    assert!((990..1_500).contains(&counts.len()), "{}", counts.len());
+}
+
+#[test]
+async fn one_retry_and_two_failures_fail_the_run() {
+    let app = app().action("A", |_, attempt| Err(Failure::new(format!("try {attempt}"))));
+    let app = app.start().await;
+    let mut template = graph(&[node("a", &["b"]), node("b", &[])]);
+    template["retry_policy"] = json!({"max_retries": 1});
+    let listing = run(&app, &template).await;
+    assert_eq!(listing.run_status, RunStatus::Failed);
+    assert_eq!(lines(&listing), ["a RETRY_CREATED 0", "a ERRORED 1"]);
+    let errors: Vec<_> = listing.states.iter().map(|row| row.error.as_deref().unwrap()).collect();
+    assert_eq!(errors, ["try 1", "try 2"]);
+}
+
+#[test]
+async fn a_fan_out_of_three_unites_once_before_the_fan_out() {
+    let app = app()
+        .action("R", |_, _| Ok(json!({"name": "root"})))
+        .action("F", |_, _| Ok(json!([{"n": 1}, {"n": 2}, {"n": 3}])))
+        .action("W", |args, _| Ok(json!({"twice": format!("{0}{0}", args["n"].as_str().unwrap())})))
+        .action("U", |args, _| Ok(args));
+    let app = app.start().await;
+    let mut unites = uniting("u", "r", "ALL_SUCCESS", &[]);
+    unites["inputs"] = json!({"from": "${{ r.outputs.name }}", "all": "${{ w.outputs.twice[*] }}"});
+    let listing = run(
+        &app,
+        &graph(&[
+            node("r", &["f"]),
+            node("f", &["w"]),
+            node_with("w", json!({"n": "${{ f.outputs.n }}"}), &["u"]),
+            unites,
+        ]),
+    )
+    .await;
+    assert_eq!(listing.run_status, RunStatus::Success);
+    assert_eq!(
+        lines(&listing),
+        [
+            "r SUCCESS 0",
+            "f SUCCESS 0",
+            "f SUCCESS 0",
+            "f SUCCESS 0",
+            "w SUCCESS 0",
+            "w SUCCESS 0",
+            "w SUCCESS 0",
+            "u SUCCESS 0"
+        ]
+    );
+    let fanned: Vec<_> =
+        listing.states[1..4].iter().map(|row| row.outputs.clone().unwrap()["n"].clone()).collect();
+    assert_eq!(fanned, [json!(1), json!(2), json!(3)]);
+    let last = &listing.states[7].inputs;
+    assert_eq!((last["from"].as_str(), last["all"].as_str()), ("root", r#"["11","22","33"]"#));
+}
+
+#[test]
+async fn a_snooze_puts_the_same_state_back_without_counting() {
+    let app = app().action("A", |_, attempt| match attempt {
+        1 | 2 => Err(Failure::snooze(Duration::from_secs(5))),
+        3 => Err(Failure::new("broken")),
+        _ => Ok(json!({})),
+    });
+    let app = app.start().await;
+    let begun = app.now().as_millis();
+    let mut template = graph(&[node("a", &[])]);
+    template["retry_policy"] = json!({"max_retries": 1});
+    let listing = run(&app, &template).await;
+    assert_eq!(listing.run_status, RunStatus::Success);
+    assert_eq!(lines(&listing), ["a RETRY_CREATED 0", "a SUCCESS 1"]);
+    let times: Vec<_> = listing
+        .states
+        .iter()
+        .map(|row| (row.created_at_ms - begun, row.enqueue_after_ms - begun))
+        .collect();
+    // Twice 5 s on the first state; then the one retry, 2 s after the failure.
+    assert_eq!(times, [(0, 10_000), (10_000, 12_000)]);
+    assert_eq!(app.attempts_of("A"), 4);
+}
+
+#[test]
+async fn a_prune_on_the_second_attempt_ends_the_branch_without_failing() {
+    let app = app().action("A", |_, attempt| match attempt {
+        1 => Err(Failure::new("broken")),
+        _ => Err(Failure::prune()),
+    });
+    let app = app.start().await;
+    let mut template = graph(&[node("a", &["b"]), node("b", &[])]);
+    template["retry_policy"] = json!({"max_retries": 5});
+    let listing = run(&app, &template).await;
+    assert_eq!(listing.run_status, RunStatus::Success);
+    assert_eq!(lines(&listing), ["a RETRY_CREATED 0", "a PRUNED 1"]);
+    assert_eq!(listing.states[1].error, None);
+    assert_eq!(app.attempts_of("A"), 2);
+}
+
+#[test]
+async fn a_terminal_failure_is_not_retried_although_the_policy_would() {
+    let app = app().action("A", |_, _| Err(Failure::terminal("never"))).start().await;
+    let mut template = graph(&[node("a", &[])]);
+    template["retry_policy"] = json!({"max_retries": 5});
+    assert_eq!(lines(&run(&app, &template).await), ["a ERRORED 0"]);
+}
+
+#[test]
+async fn a_node_has_a_policy_and_a_timeout_of_its_own() {
+    let app = app().action("A", |_, _| Ok(json!({}))).action("B", fails("down")).start().await;
+    let mut patient = node("b", &[]);
+    patient["retry_policy"] = json!({"max_retries": 2, "strategy": "FIXED", "backoff_factor": 7});
+    let listing = run(&app, &graph(&[node("a", &["b"]), patient])).await;
+    assert_eq!(count(&listing, "b"), 3);
+    assert_eq!(listing.states[3].enqueue_after_ms - listing.states[3].created_at_ms, 7);
+}
+
+#[test]
+async fn a_node_that_hangs_is_timed_out_and_retried() {
+    let hang = resurgam_sdk::ActivityDefinition::new("A", |ctx, _| {
+        Box::pin(async move {
+            resurgam_testing::never(&ctx).await;
+            Ok(resurgam::Payload::null())
+        })
+    });
+    let app = app().activity_definition(hang).start().await;
+    let begun = app.now().as_millis();
+    let mut slow = node("a", &[]);
+    slow["timeout"] = json!("30s");
+    slow["retry_policy"] = json!({"max_retries": 1, "strategy": "FIXED", "backoff_factor": 1_000});
+    let listing = run(&app, &graph(&[slow])).await;
+    assert_eq!(lines(&listing), ["a RETRY_CREATED 0", "a ERRORED 1"]);
+    assert_eq!(listing.states[1].enqueue_after_ms - begun, 31_000);
+}
+
+#[test]
+async fn the_store_and_earlier_outputs_are_put_into_inputs() {
+    let app = app()
+        .action("A", |_, _| Ok(json!({"n": 5, "list": [1, {"x": null}], "text": "t", "no": false})))
+        .action("B", |args, _| Ok(args))
+        .action("C", |_, _| Ok(Value::Null));
+    let app = app.start().await;
+    let mut template = graph(&[
+        node_with("a", json!({"greeting": "Hello ${{store.name}}", "kept": "as it is"}), &["b"]),
+        node_with(
+            "b",
+            json!({"all": "${{a.outputs.n}}/${{ a.outputs.list }}/${{a.outputs.text}}/${{a.outputs.no}}"}),
+            &["c"],
+        ),
+        node_with("c", json!({"mixed": "<${{ store.mood }}> ${{ a.outputs.text }}"}), &[]),
+    ]);
+    template["store_config"] = json!({"required_keys": ["name"], "default_values": {"mood": true}});
+    let start = Start {
+        inputs: json!({"kept": "changed by ${{ store.name }}", "unknown": "x"})
+            .as_object()
+            .unwrap()
+            .clone(),
+        store: json!({"name": "Ada"}).as_object().unwrap().clone(),
+        ..Start::default()
+    };
+    let listing = run_with(&app, &template, &start).await;
+    let inputs: Vec<Value> = listing.states.iter().map(|row| json!(row.inputs)).collect();
+    assert_eq!(
+        inputs,
+        [
+            json!({"greeting": "Hello Ada", "kept": "changed by Ada"}),
+            json!({"all": r#"5/[1,{"x":null}]/t/false"#}),
+            json!({"mixed": "<True> t"}),
+        ]
+    );
+    assert_eq!(listing.states[2].outputs, Some(Map::new()));
+}
+
+#[test]
+async fn a_field_that_was_not_returned_fails_the_state_before() {
+    let app = app().action("A", |_, _| Ok(json!({"y": 1}))).action("C", |_, _| Ok(json!({})));
+    let app = app.start().await;
+    let listing = run(
+        &app,
+        &graph(&[
+            node("a", &["b", "c"]),
+            node_with("b", json!({"x": "${{ a.outputs.x }}"}), &[]),
+            node("c", &[]),
+        ]),
+    )
+    .await;
+    assert_eq!(listing.run_status, RunStatus::Failed);
+    assert_eq!(lines(&listing), ["a NEXT_CREATED_ERROR 0"]);
+    let error = listing.states[0].error.as_deref();
+    assert_eq!(error, Some("Input x of node b depends on x of a, which it did not return"));
+}
+
+#[test]
+async fn inputs_too_large_for_a_call_fail_the_state_before() {
+    let app = app().action("A", |_, _| Ok(json!({"x": "\u{1}".repeat(200_000)}))).start().await;
+    let listing = run(
+        &app,
+        &graph(&[
+            node("a", &["b"]),
+            node_with("b", json!({"x": "${{a.outputs.x}}${{a.outputs.x}}"}), &[]),
+        ]),
+    )
+    .await;
+    assert_eq!(lines(&listing), ["a NEXT_CREATED_ERROR 0"]);
+    assert!(listing.states[0].error.as_deref().unwrap().contains("are larger than the"));
+}
+
+#[test]
+async fn outputs_that_are_no_objects_are_a_failure() {
+    for (output, what) in [
+        (json!("text"), "not a text"),
+        (json!(5), "not a number"),
+        (json!([{}, 5]), "not a list with a number in it"),
+        ((0..60).fold(json!({}), |inner, _| json!({"x": inner})), "deeper"),
+    ] {
+        let answer = output.clone();
+        let app = app().action("A", move |_, _| Ok(answer.clone())).start().await;
+        let listing = run(&app, &graph(&[node("a", &[])])).await;
+        assert_eq!(lines(&listing), ["a ERRORED 0"], "{output}");
+        assert!(listing.states[0].error.as_deref().unwrap().contains(what), "{output}");
+    }
+    for nothing in [json!([]), json!(null)] {
+        let app =
+            app().action("A", move |_, _| Ok(nothing.clone())).action("B", |_, _| Ok(json!({})));
+        let listing = run(&app.start().await, &graph(&[node("a", &["b"]), node("b", &[])])).await;
+        assert_eq!(lines(&listing), ["a SUCCESS 0", "b SUCCESS 0"]);
+    }
+}
+
+#[test]
+async fn a_checked_activity_is_tried_again_when_it_returns_what_no_node_returns() {
+    let odd_at_first = resurgam_sdk::ActivityDefinition::new("A", |ctx, _| {
+        Box::pin(async move {
+            let output = if ctx.attempt() < 3 { json!("text") } else { json!([{}, {}]) };
+            Ok(resurgam::Payload::encode(&output)?)
+        })
+    });
+    let app = app().activity_definition(resurgam_graph::node_activity(odd_at_first)).start().await;
+    let mut template = graph(&[node("a", &[])]);
+    template["retry_policy"] = json!({"max_retries": 5});
+    let listing = run(&app, &template).await;
+    let expected = ["a RETRY_CREATED 0", "a RETRY_CREATED 1", "a SUCCESS 2", "a SUCCESS 2"];
+    assert_eq!(lines(&listing), expected);
+    assert!(listing.states[0].error.as_deref().unwrap().ends_with("not a text"));
+}
+
+#[test]
+async fn a_node_behind_two_others_runs_once_for_each() {
+    let app = app();
+    let app =
+        ["R", "A", "B", "C"].iter().fold(app, |app, name| app.action(name, |_, _| Ok(json!({}))));
+    let listing = run(
+        &app.start().await,
+        &graph(&[node("r", &["a", "b"]), node("a", &["c"]), node("b", &["c"]), node("c", &[])]),
+    )
+    .await;
+    assert_eq!(count(&listing, "c"), 2);
+}
+
+#[test]
+async fn the_root_waits_for_the_start_delay() {
+    let app = app().action("A", |_, _| Ok(json!({}))).start().await;
+    let begun = app.now().as_millis();
+    let start = Start { delay: Duration::from_secs(3_600), ..Start::default() };
+    let listing = run_with(&app, &graph(&[node("a", &[])]), &start).await;
+    let row = &listing.states[0];
+    assert_eq!((row.created_at_ms - begun, row.enqueue_after_ms - begun), (0, 3_600_000));
+    assert!(app.now().as_millis() - begun >= 3_600_000);
+}
+
+#[test]
+async fn a_run_under_way_can_be_listed_and_a_cancelled_one_stops() {
+    let app = app().action("A", |_, _| Ok(json!({}))).action("B", fails("down")).start().await;
+    let mut template = graph(&[node("a", &["b"]), node("b", &["c"]), node("c", &[])]);
+    template["retry_policy"] =
+        json!({"max_retries": 9, "strategy": "FIXED", "backoff_factor": 60_000});
+    let started = crate::common::template(&template).start(&Start::default()).unwrap();
+    let instance = app.start_named::<Value>("run", "graph", &started.run).await;
+    app.advance(Duration::from_secs(90)).await;
+    let listing = crate::common::listing_of(&app, "run").await;
+    assert_eq!(listing.run_status, RunStatus::Pending);
+    assert_eq!(
+        lines(&listing),
+        ["a SUCCESS 0", "b RETRY_CREATED 0", "b RETRY_CREATED 1", "b QUEUED 2"]
+    );
+    instance.cancel("enough").await.unwrap();
+    assert!(matches!(instance.outcome().await, resurgam::Outcome::Cancelled(_)));
+    assert_eq!(crate::common::listing_of(&app, "run").await.states[3].state, Status::Queued);
+}
+
+#[test]
+async fn a_failure_with_many_states_tells_of_those_that_failed() {
+    let mut failing = node("z", &[]);
+    failing["node_name"] = json!("B");
+    let nodes = [node("r", &["a", "z"]), node("a", &["b"]), node("b", &[]), failing];
+    let app = app()
+        .action("R", |_, _| Ok(json!({})))
+        .action("A", |_, _| Ok(Value::from(vec![json!({}); 1_000])))
+        .action("B", |args, _| match args["$node"]["identifier"].as_str() {
+            Some("b") => Ok(json!({"text": "x".repeat(100)})),
+            _ => Err(Failure::new("down")),
+        })
+        .start()
+        .await;
+    let started = crate::common::template(&graph(&nodes)).start(&Start::default()).unwrap();
+    let instance = app.start_named::<Value>("run", "graph", &started.run).await;
+    let failure = instance.result().await.unwrap_err();
+    assert_eq!(failure.to_string(), "GraphFailed: 1 of 2002 states failed: node z (B): down");
+    let details = failure.details.clone().unwrap();
+    assert_eq!(details["states"][0]["identifier"], "z");
+    assert_eq!(details["states_left_out"], 2_001);
+    assert_eq!(crate::common::listing_of(&app, "run").await.states.len(), 2_002);
+}

@@ -1,0 +1,5 @@
+//! The tests of the private server.
+
+#![allow(clippy::unwrap_used)]
+
+mod life;

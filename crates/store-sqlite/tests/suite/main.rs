@@ -1,0 +1,17 @@
+//! The tests of the SQLite store, one module for each topic.
+
+#![allow(clippy::unwrap_used)]
+
+mod conformance;
+mod durability;
+mod fairness;
+mod inbox;
+mod log;
+mod refusals;
+mod rights;
+mod sharing;
+mod support;
+mod takeover;
+mod transact;
+mod trouble;
+mod unreadable;

@@ -1,0 +1,54 @@
+//! What several files of tests need.
+
+pub(crate) mod attempts;
+pub(crate) mod ground;
+pub(crate) mod tables;
+
+use std::future::IntoFuture;
+
+use resurgam_testing::TestStore;
+
+/// Everything at once, so that commits are shared: what becomes of each, in order.
+pub(crate) async fn at_once<T: Send + 'static>(
+    all: impl IntoIterator<Item: IntoFuture<Output = T, IntoFuture: Send + 'static>>,
+) -> Vec<T> {
+    let tasks: Vec<_> = all.into_iter().map(|one| tokio::spawn(one.into_future())).collect();
+    let mut ended = Vec::new();
+    for task in tasks {
+        ended.push(task.await.unwrap());
+    }
+    ended
+}
+
+/// How many of something there are: on PostgreSQL, where ten thousand take a minute, a fifth.
+pub(crate) fn many(usually: u64) -> u64 {
+    if TestStore::chosen() == TestStore::Postgres { usually / 5 } else { usually }
+}
+
+/// The commits at which a scenario is stopped: every one, or on PostgreSQL, where a scenario can
+/// take a second, some of them when there are many.
+pub(crate) fn crash_points(commits: u64) -> impl Iterator<Item = u64> {
+    let is_slow = TestStore::chosen() == TestStore::Postgres;
+    let every = if is_slow { commits.div_ceil(8) } else { 1 };
+    (1..=commits).filter(move |k| k % every == 1 % every || *k == commits)
+}
+
+/// A long sentence in lines that fit a page, to be compared.
+pub(crate) fn wrapped(text: &str) -> String {
+    let mut lines = String::new();
+    for line in text.lines() {
+        let mut width = 0;
+        for word in line.split(' ') {
+            if width + word.len() > 80 {
+                lines.push('\n');
+                width = 0;
+            } else if width > 0 {
+                lines.push(' ');
+            }
+            lines.push_str(word);
+            width += word.len() + 1;
+        }
+        lines.push('\n');
+    }
+    lines
+}

@@ -1,0 +1,110 @@
+//! The way of a step, on the virtual clock.
+
+use std::time::Duration;
+
+use expect_test::expect;
+use resurgam::prelude::*;
+use resurgam::retry::Jitter;
+use resurgam_testing::TestApp;
+use resurgam_watchdog::test;
+
+const FLAKY: RetryPolicy =
+    RetryPolicy::exponential(Duration::from_secs(1)).max_attempts(3).jitter(Jitter::None);
+
+#[activity(retry = FLAKY)]
+async fn fetch(page: u32) -> Result<String, Failure> {
+    Ok(format!("page {page}"))
+}
+
+#[workflow]
+async fn crawl(ctx: WorkflowContext, pages: u32) -> Result<Vec<String>, Failure> {
+    let mut texts = Vec::new();
+    for page in 1..=pages {
+        texts.push(ctx.call(fetch(page)).await?);
+    }
+    Ok(texts)
+}
+
+#[test]
+async fn a_workflow_calls_its_activities_one_after_another() {
+    let app = TestApp::builder().workflow(crawl).activity(fetch).start().await;
+    let run = app.start("crawl-1", crawl(2)).await;
+    assert_eq!(run.result().await.unwrap(), ["page 1", "page 2"]);
+    expect![[r#"
+        1 +0ms RunStarted crawl {"pages":2}
+        2 +0ms ActivityScheduled fetch {"page":1}
+        3 +0ms ActivityCompleted #2 "page 1"
+        4 +0ms ActivityScheduled fetch {"page":2}
+        5 +0ms ActivityCompleted #4 "page 2"
+        6 +0ms RunCompleted ["page 1","page 2"]
+    "#]]
+    .assert_eq(&run.history().await);
+    assert_eq!(app.attempts(fetch), 2);
+}
+
+#[test]
+async fn attempts_run_twice_whether_that_is_said_before_or_after_the_activity_is_added() {
+    let before = TestApp::builder().run_attempts_twice().workflow(crawl).activity(fetch);
+    let after = TestApp::builder().workflow(crawl).activity(fetch).run_attempts_twice();
+    for builder in [before, after] {
+        let app = builder.start().await;
+        app.start("crawl-1", crawl(1)).await.result().await.unwrap();
+        assert_eq!(app.attempts(fetch), 2);
+    }
+}
+
+#[test]
+async fn a_failed_attempt_is_tried_again_after_its_delay() {
+    let app = TestApp::builder()
+        .workflow(crawl)
+        .stub(fetch, |call, attempt| match attempt {
+            1 | 2 => Err(Failure::new("down")),
+            _ => Ok(format!("page {}", call.page)),
+        })
+        .start()
+        .await;
+    let run = app.start("crawl-1", crawl(1)).await;
+    assert_eq!(run.result().await.unwrap(), ["page 1"]);
+    expect![[r#"
+        1 +0ms RunStarted crawl {"pages":1}
+        2 +0ms ActivityScheduled fetch {"page":1}
+          +0ms fetch#2 attempt 1 failed: down; again in 1s
+          +1s fetch#2 attempt 2 failed: down; again in 2s
+        3 +3s ActivityCompleted #2 (attempt 3) "page 1"
+        4 +3s RunCompleted ["page 1"]
+    "#]]
+    .assert_eq(&run.history().await);
+}
+
+#[test]
+async fn retries_end_when_the_attempts_are_used_up() {
+    let app = TestApp::builder()
+        .workflow(crawl)
+        .stub(fetch, |_, attempt| Err(Failure::new(format!("down {attempt}"))))
+        .start()
+        .await;
+    let run = app.start("crawl-1", crawl(1)).await;
+    let failure = run.result().await.unwrap_err();
+    assert_eq!((failure.message.as_str(), failure.attempts), ("down 3", Some(3)));
+    assert_eq!(failure.why.as_deref(), Some("max_attempts"));
+    expect![[r#"
+        1 +0ms RunStarted crawl {"pages":1}
+        2 +0ms ActivityScheduled fetch {"page":1}
+          +0ms fetch#2 attempt 1 failed: down 1; again in 1s
+          +1s fetch#2 attempt 2 failed: down 2; again in 2s
+          +3s fetch#2 attempt 3 failed: down 3
+        3 +3s ActivityFailed #2 (attempt 3) max_attempts: down 3
+        4 +3s RunFailed down 3
+    "#]]
+    .assert_eq(&run.history().await);
+}
+
+#[test]
+#[should_panic(
+    expected = "waited for the end of crawl-1, but nothing is under way and nothing is due: the \
+                activity fetch of crawl-1 is not registered; add it with .activity(..)"
+)]
+async fn a_test_that_forgets_an_activity_is_told_which() {
+    let app = TestApp::builder().workflow(crawl).start().await;
+    let _none = app.start("crawl-1", crawl(1)).await.result().await;
+}

@@ -1,0 +1,126 @@
+//! Activities that come and go while the engine runs, and a workflow that runs all names.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use resurgam::{Payload, WaitsFor};
+use resurgam_core::command::{ActivityCall, CallOptions};
+use resurgam_sdk::{ActivityDefinition, ActivitySource, WorkflowDefinition, call_by_name};
+use resurgam_testing::{TestApp, TestBuilder};
+use resurgam_watchdog::test;
+use serde_json::{Value, json};
+
+/// A place where one activity is, or is not.
+#[derive(Debug, Default)]
+struct Shelf {
+    there: Mutex<Option<Arc<ActivityDefinition>>>,
+    /// How often it is found before it is gone for whoever asks.
+    gone_after: Mutex<Option<u32>>,
+    ran: Arc<AtomicU32>,
+}
+
+impl Shelf {
+    fn put(&self) {
+        let ran = self.ran.clone();
+        let greet = ActivityDefinition::new("greet", move |_, input| {
+            ran.fetch_add(1, Ordering::SeqCst);
+            Box::pin(async move { Ok(input) })
+        });
+        *self.there.lock().unwrap() = Some(Arc::new(greet));
+        *self.gone_after.lock().unwrap() = None;
+    }
+
+    fn ran(&self) -> u32 {
+        self.ran.load(Ordering::SeqCst)
+    }
+}
+
+impl ActivitySource for Shelf {
+    fn find(&self, name: &str) -> Option<Arc<ActivityDefinition>> {
+        let mut gone = self.gone_after.lock().unwrap();
+        match gone.as_mut() {
+            Some(0) => return None,
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        self.there.lock().unwrap().clone().filter(|_| name == "greet")
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.find("greet").into_iter().map(|found| found.name.clone()).collect()
+    }
+}
+
+/// Calls the activity that its argument names.
+fn any() -> WorkflowDefinition {
+    WorkflowDefinition::new("any", |machine, input| {
+        let argument: Value = input.decode().map_err(|error| error.to_string())?;
+        let name = argument["call"].as_str().ok_or("it names no activity")?.to_string();
+        let call = ActivityCall {
+            name,
+            input: Payload::encode(&argument["with"]).map_err(|error| error.to_string())?,
+            options: CallOptions::default(),
+            compensates: None,
+        };
+        Ok(Box::pin(call_by_name(machine, call)))
+    })
+}
+
+fn builder(shelf: &Arc<Shelf>) -> TestBuilder {
+    TestApp::builder().any_workflow(any()).activities_in(shelf.clone())
+}
+
+#[test]
+async fn instances_of_any_name_are_run_by_one_workflow_also_after_a_restart() {
+    let shelf = Arc::new(Shelf::default());
+    shelf.put();
+    let app = builder(&shelf).start().await;
+    let argument = json!({"call": "greet", "with": {"name": "Ada"}});
+    let first = app.start_named::<Value>("a", "some.file", &argument).await;
+    assert_eq!(first.result().await.unwrap(), json!({"name": "Ada"}));
+    *shelf.there.lock().unwrap() = None;
+    let second = app.start_named::<Value>("b", "other.file", &argument).await;
+    app.restart().await;
+    shelf.put();
+    app.client().activities_changed();
+    assert_eq!(second.result().await.unwrap(), json!({"name": "Ada"}));
+    assert_eq!(app.describe("b").await.instance.workflow, "other.file");
+}
+
+#[test]
+async fn a_workflow_that_cannot_read_its_argument_is_refused_by_any_name() {
+    let app = builder(&Arc::new(Shelf::default())).start().await;
+    let refused = app.client().start_named::<Value>("a", "file", &json!({"x": 1})).await;
+    assert!(refused.unwrap_err().to_string().contains("it names no activity"));
+}
+
+#[test]
+async fn a_call_waits_for_an_activity_that_comes_later_and_nothing_is_counted() {
+    let shelf = Arc::new(Shelf::default());
+    let app = builder(&shelf).start().await;
+    let waits = app.start_named::<Value>("a", "file", &json!({"call": "greet", "with": 7})).await;
+    let pending = &app.describe("a").await.pending[0];
+    assert_eq!((pending.waits_for, pending.attempt), (Some(WaitsFor::Unregistered), 0));
+    shelf.put();
+    app.client().activities_changed();
+    assert_eq!(waits.result().await.unwrap(), json!(7));
+    assert_eq!((shelf.ran(), app.ledger("a").await.len()), (1, 0));
+}
+
+#[test]
+async fn an_activity_that_goes_between_the_claim_and_the_attempt_costs_no_attempt() {
+    // However often it is asked for before it goes: when the call is made, when it is claimed.
+    for found in 0..6 {
+        let shelf = Arc::new(Shelf::default());
+        shelf.put();
+        *shelf.gone_after.lock().unwrap() = Some(found);
+        let app = builder(&shelf).start().await;
+        let argument = json!({"call": "greet", "with": 7});
+        let instance = app.start_named::<Value>("a", "file", &argument).await;
+        shelf.put();
+        app.client().activities_changed();
+        assert_eq!(instance.result().await.unwrap(), json!(7));
+        assert_eq!((shelf.ran(), app.ledger("a").await.len()), (1, 0), "found {found} times");
+        assert!(app.history("a").await.contains("ActivityCompleted #2 7"));
+    }
+}

@@ -1,0 +1,47 @@
+//! The tests of the engine, one module for each topic.
+//!
+//! They run on a database in memory, and by `other_stores` on PostgreSQL, from this one binary.
+
+#![allow(clippy::unwrap_used)]
+
+mod bad_input;
+mod bounds;
+mod cadence;
+mod cancelling;
+mod children;
+mod common;
+mod compensation;
+mod continuing;
+mod contradictions;
+mod counters;
+mod crashes;
+mod duroxide_plan;
+mod edda;
+mod engine;
+mod failures;
+mod first;
+mod found_later;
+mod hanging;
+mod heartbeats;
+mod histories;
+mod inbox;
+mod limits;
+mod model;
+mod other_stores;
+mod outcomes;
+mod peers;
+mod queues;
+mod records;
+mod resolution;
+mod retention;
+mod retries;
+mod schedules;
+mod signals;
+mod slots;
+mod starting;
+mod timeouts;
+mod transactions;
+mod versions;
+mod waiting;
+mod workflow_crashes;
+mod workflow_retry;

@@ -1,0 +1,26 @@
+//! The tests of the engine once more, on PostgreSQL.
+//!
+//! This binary is started again with `RESURGAM_TEST_STORE`; its output is shown as it comes. One
+//! test on one store: `RESURGAM_TEST_STORE=postgres cargo test -p resurgam-testing NAME`. A file is
+//! a store that can be chosen too. What differs from a database in memory is what the tests of
+//! `resurgam` and `resurgam-store-sqlite` are about, so nothing runs here on a file by itself.
+
+use std::process::Command;
+
+use resurgam_testing::TestStore;
+use resurgam_watchdog::test;
+
+/// What knows no store, or has chosen one itself.
+const ELSEWHERE: [&str; 5] = ["other_stores::", "hanging::", "peers::", "histories::", "queues::"];
+
+#[test(minutes = 15)]
+fn every_test_of_the_engine_holds_on_postgres() {
+    if std::env::var_os(TestStore::VARIABLE).is_some() {
+        println!("{} is set: somebody has chosen a store for all tests", TestStore::VARIABLE);
+        return;
+    }
+    let mut tests = Command::new(std::env::current_exe().unwrap());
+    tests.args(ELSEWHERE.iter().flat_map(|name| ["--skip", name]));
+    let ended = tests.env(TestStore::VARIABLE, "postgres").status().unwrap();
+    assert!(ended.success(), "tests of the engine failed on PostgreSQL; their output is above");
+}

@@ -1,0 +1,171 @@
+//! Nodes that serve chosen queues: what the holder of a shard does not serve is run by others. Each
+//! test has a quarter of an hour: the server may have to be installed first.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use resurgam::prelude::*;
+use resurgam::{AttemptOutcome, Kind, PostgresOptions};
+use resurgam_postgres_server::{Database, Server};
+use resurgam_watchdog::test;
+
+/// Longer than anything here takes, also on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+const STEADY: RetryPolicy = RetryPolicy::fixed(Duration::from_millis(50)).max_attempts(5);
+
+/// What happened where, in order.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    fn add(&self, line: impl Into<String>) {
+        self.0.lock().unwrap().push(line.into());
+    }
+
+    fn lines(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+/// Which node an attempt runs on.
+struct Place(&'static str, Log);
+
+#[activity(retry = STEADY)]
+async fn render(ctx: ActivityContext, fails: u32) -> Result<String, Failure> {
+    let Place(name, log) = &*ctx.state::<Place>();
+    log.add(format!("{name} {}", ctx.attempt()));
+    match ctx.attempt() <= fails {
+        true => Err(Failure::new("not yet")),
+        false => Ok((*name).to_string()),
+    }
+}
+
+#[workflow]
+async fn film(ctx: WorkflowContext, fails: u32) -> Result<(String, String), Failure> {
+    let here = ctx.call(render(0)).await?;
+    Ok((here, ctx.call(render(fails)).queue("gpu").await?))
+}
+
+#[activity]
+async fn reserve(ctx: ActivityContext) -> Result<u32, Failure> {
+    let log = &ctx.state::<Place>().1;
+    log.add("reserve begins");
+    ctx.cancelled().await;
+    log.add("reserve is told");
+    Ok(7)
+}
+
+#[activity]
+async fn release(ctx: ActivityContext, hold: u32) -> Result<(), Failure> {
+    ctx.state::<Place>().1.add(format!("release {hold}"));
+    Ok(())
+}
+
+#[workflow]
+async fn hold(ctx: WorkflowContext) -> Result<u32, Failure> {
+    ctx.call(reserve()).queue("gpu").compensate_with(|hold| release(*hold)).await
+}
+
+async fn node(database: &Database<'_>, name: &'static str, queues: &[&str], log: &Log) -> App {
+    // Short, and long enough that a node on a busy machine does not miss it.
+    let options = PostgresOptions::default().lease(Duration::from_secs(5));
+    App::builder()
+        .workflow(film)
+        .workflow(hold)
+        .activity(render)
+        .activity(reserve)
+        .activity(release)
+        .state(Place(name, log.clone()))
+        .queues(queues.iter().copied())
+        .postgres_options(options)
+        .postgres(&database.url())
+        .await
+        .unwrap()
+}
+
+/// Waits in wall time, for real nodes are asked.
+async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so().await {
+        assert!(began.elapsed() < PATIENCE, "waited {PATIENCE:?} for {what}");
+        // Between two looks: nobody tells when a node has come to something.
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[test(minutes = 15, threads = 2)]
+async fn tasks_of_a_queue_that_the_holder_does_not_serve_run_where_it_is_served() {
+    let (database, log) = (Server::shared().database().await, Log::default());
+    let office = node(&database, "office", &["default"], &log).await;
+    let farm = node(&database, "farm", &["gpu"], &log).await;
+    for number in 0..20 {
+        let film = office.start(format!("film-{number}"), film(number % 3)).await.unwrap();
+        let (here, there) = film.result().await.unwrap();
+        assert_eq!((here.as_str(), there.as_str()), ("office", "farm"));
+    }
+    // Every attempt that did not succeed is in the ledger of who decides, wherever it ran.
+    let ledger = office.attempts("film-2").await.unwrap();
+    let outcomes: Vec<_> = ledger.iter().map(|row| (row.attempt, row.outcome)).collect();
+    assert_eq!(outcomes, [(1, AttemptOutcome::Failed), (2, AttemptOutcome::Failed)]);
+    farm.stop().await.unwrap();
+    office.stop().await.unwrap();
+}
+
+#[test(minutes = 15, threads = 2)]
+async fn a_task_waits_until_a_node_comes_that_serves_its_queue() {
+    let (database, log) = (Server::shared().database().await, Log::default());
+    let office = node(&database, "office", &["default"], &log).await;
+    let run = office.start("film-1", film(0)).await.unwrap();
+    until("the call to wait", async || {
+        let description = office.describe("film-1").await.unwrap().unwrap();
+        description.pending.iter().any(|call| call.queue == "gpu")
+    })
+    .await;
+    let farm = node(&database, "farm", &["gpu"], &log).await;
+    assert_eq!(run.result().await.unwrap().1, "farm");
+    assert_eq!(log.lines(), ["office 1", "farm 1"]);
+    farm.stop().await.unwrap();
+    office.stop().await.unwrap();
+}
+
+#[test(minutes = 15, threads = 2)]
+async fn a_call_that_is_given_up_while_it_runs_elsewhere_is_undone_when_it_completes() {
+    let (database, log) = (Server::shared().database().await, Log::default());
+    let office = node(&database, "office", &["default"], &log).await;
+    let farm = node(&database, "farm", &["gpu"], &log).await;
+    let run = office.start("hold-1", hold()).await.unwrap();
+    until("the attempt to begin", async || !log.lines().is_empty()).await;
+    office.cancel("hold-1", "changed our minds").await.unwrap();
+    assert_eq!(run.result().await.unwrap_err().failure().unwrap().kind, Kind::Cancelled);
+    assert_eq!(log.lines(), ["reserve begins", "reserve is told", "release 7"]);
+    farm.stop().await.unwrap();
+    office.stop().await.unwrap();
+}
+
+#[test(minutes = 15, threads = 2)]
+async fn a_call_that_nobody_has_taken_is_given_up_at_once() {
+    let (database, log) = (Server::shared().database().await, Log::default());
+    let office = node(&database, "office", &["default"], &log).await;
+    let run = office.start("hold-1", hold()).await.unwrap();
+    office.cancel("hold-1", "changed our minds").await.unwrap();
+    assert_eq!(run.result().await.unwrap_err().failure().unwrap().kind, Kind::Cancelled);
+    assert_eq!(log.lines(), [""; 0]);
+    office.stop().await.unwrap();
+}
+
+#[test(minutes = 15, threads = 2)]
+async fn an_attempt_of_a_node_that_dies_runs_again_on_another_one() {
+    let (database, log) = (Server::shared().database().await, Log::default());
+    let office = node(&database, "office", &["default"], &log).await;
+    let farm = node(&database, "farm", &["gpu"], &log).await;
+    office.start("hold-1", hold()).await.unwrap();
+    until("the attempt to begin", async || !log.lines().is_empty()).await;
+    drop(farm);
+    let barn = node(&database, "barn", &["gpu"], &log).await;
+    until("the next attempt", async || log.lines().len() == 2).await;
+    let ledger = office.attempts("hold-1").await.unwrap();
+    assert_eq!(ledger[0].outcome, AttemptOutcome::Lost);
+    barn.stop().await.unwrap();
+    office.stop().await.unwrap();
+}
