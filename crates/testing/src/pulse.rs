@@ -2,10 +2,10 @@
 //!
 //! One thread looks once a second at every app of the process. An app has made no progress when its
 //! clock has counted nothing since, although the test's runtime was free to run: each app has a
-//! task there that answers the thread. Seconds in which the task did not answer do not count, so a test
-//! that computes, or a machine under load, is not taken for one that hangs; nor do seconds in which
-//! another app of the same test made progress. No timer of tokio's is involved, for a test may have
-//! paused those.
+//! task there that answers the thread. Seconds in which the task did not answer do not count, so a
+//! test that computes, or a machine under load, is not taken for one that hangs; nor do seconds in
+//! which another app of the same test made progress. No timer of tokio's is involved, for a test
+//! may have paused those.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};

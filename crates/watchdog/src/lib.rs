@@ -29,7 +29,7 @@
 use std::cell::RefCell;
 use std::future::Future;
 use std::io::Write;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::thread;
@@ -184,24 +184,27 @@ pub fn abort(message: &str) -> ! {
     std::process::abort()
 }
 
+/// The body of an asynchronous test.
+pub type Body<T> = Pin<Box<dyn Future<Output = T>>>;
+
 /// Runs the body of an asynchronous test, and fails it when it is told to. `#[test]` writes this.
 ///
 /// # Panics
 /// When the test is to fail, with the report.
-pub async fn watched<F: Future>(body: F) -> F::Output {
+pub async fn watched<T>(body: Body<T>) -> T {
     let test = current().expect("a test that is watched");
-    Watched { test, body: pin!(body) }.await
+    Watched { test, body }.await
 }
 
-struct Watched<'a, F> {
+struct Watched<T> {
     test: Test,
-    body: Pin<&'a mut F>,
+    body: Body<T>,
 }
 
-impl<F: Future> Future for Watched<'_, F> {
-    type Output = F::Output;
+impl<T> Future for Watched<T> {
+    type Output = T;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         let verdict = {
             let mut state = self.test.lock();
             state.waker = Some(context.waker().clone());

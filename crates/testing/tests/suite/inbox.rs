@@ -9,6 +9,7 @@ use resurgam_testing::{Crash, StoreCall, TestApp};
 use resurgam_watchdog::test;
 use tokio::sync::mpsc;
 
+use crate::common::crash_points;
 use crate::common::ground::Ground;
 
 /// Tells the tests that it was begun.
@@ -288,7 +289,7 @@ async fn rows_take_effect_once_with_a_crash_at_every_commit() {
     };
     let commits = play(None).await;
     assert!(commits > 5);
-    for k in 1..=commits {
+    for k in crash_points(commits) {
         play(Some(Crash::BeforeCommit(k))).await;
         play(Some(Crash::AfterCommit(k))).await;
     }

@@ -15,7 +15,7 @@ use resurgam_testing::{Crash, StoreCall, TestApp, TestBuilder};
 use resurgam_watchdog::test;
 use tempfile::TempDir;
 
-use crate::common::{at_once, many};
+use crate::common::{at_once, crash_points, many};
 
 /// Takes as long as it is told.
 #[workflow]
@@ -221,7 +221,7 @@ async fn each_firing_starts_one_instance_with_a_crash_at_every_commit() {
     for overlap in [Overlap::Skip, Overlap::BufferOne, Overlap::Allow] {
         let (quiet, commits) = crashed(overlap, None).await;
         assert!(quiet.len() > 2 && commits > 5, "{quiet:?}");
-        for k in 1..=commits {
+        for k in crash_points(commits) {
             for crash in [Crash::BeforeCommit(k), Crash::AfterCommit(k)] {
                 let (fired, _) = crashed(overlap, Some(crash)).await;
                 assert_eq!(fired, quiet, "{overlap:?} {crash:?}");

@@ -12,6 +12,7 @@ use resurgam::retry::{Idempotency, Jitter};
 use resurgam_testing::{Crash, StoreCall, TestApp, TestBuilder, TestInstance};
 use resurgam_watchdog::test;
 
+use crate::common::crash_points;
 use crate::common::tables::{self, Transaction, TransactionExt, execute, number};
 
 const POLICY: RetryPolicy =
@@ -168,7 +169,7 @@ async fn a_crash_at_any_commit_applies_everything_once() {
     let end = quiet.start("run", three_steps()).await.result().await.unwrap();
     let commits = quiet.commits();
     assert_eq!(books(&quiet).await, (67, 33, 4));
-    for k in 1..=commits {
+    for k in crash_points(commits) {
         for crash in [Crash::BeforeCommit(k), Crash::AfterCommit(k)] {
             let app = app().await;
             app.faults().crash(crash);

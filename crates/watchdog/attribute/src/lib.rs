@@ -50,8 +50,11 @@ fn plain(settings: &Settings, body: Group) -> TokenStream {
 
 fn asynchronous(settings: &Settings, body: Group) -> TokenStream {
     let mut code = watch(settings);
-    code.extend(source("let body = async"));
-    code.extend([TokenTree::Group(body)]);
+    // Boxed, so that the runtime is not compiled anew for each test.
+    let mut body_code = source("async");
+    body_code.extend([TokenTree::Group(body)]);
+    code.extend(source("let body: ::resurgam_watchdog::Body<_> = ::std::boxed::Box::pin"));
+    code.extend([TokenTree::Group(Group::new(Delimiter::Parenthesis, body_code))]);
     let builder = match settings.threads {
         None => "new_current_thread()".to_string(),
         Some(threads) => format!("new_multi_thread().worker_threads({threads})"),

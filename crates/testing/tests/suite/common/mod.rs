@@ -29,7 +29,7 @@ pub(crate) fn many(usually: u64) -> u64 {
 /// take a second, some of them when there are many.
 pub(crate) fn crash_points(commits: u64) -> impl Iterator<Item = u64> {
     let is_slow = TestStore::chosen() == TestStore::Postgres;
-    let every = if is_slow { commits.div_ceil(8) } else { 1 };
+    let every = if is_slow { commits.div_ceil(6) } else { 1 };
     (1..=commits).filter(move |k| k % every == 1 % every || *k == commits)
 }
 
