@@ -9,6 +9,8 @@ use resurgam::{InstanceFilter, Start, Status};
 use resurgam_testing::{StoreCall, TestApp, TestBuilder};
 use resurgam_watchdog::test;
 
+use crate::common::many;
+
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -91,10 +93,11 @@ async fn a_workflow_can_continue_in_its_first_turn() {
 #[test]
 async fn a_thousand_runs_go_on_across_restarts() {
     let app = app().start().await;
-    let run = app.start("rounds-1", rounds(1, 1_000)).await;
+    let number = many(1_000) as u32;
+    let run = app.start("rounds-1", rounds(1, number)).await;
     app.restart().await;
-    assert_eq!(run.result().await.unwrap(), 1_000);
-    assert_eq!(app.describe("rounds-1").await.instance.run, 1_000);
+    assert_eq!(run.result().await.unwrap(), number);
+    assert_eq!(app.describe("rounds-1").await.instance.run, number);
 }
 
 /// Reads one word in each run.

@@ -11,7 +11,7 @@ use resurgam::{Outcome, Status};
 use resurgam_testing::{Crash, StoreCall, TestApp, TestBuilder};
 use resurgam_watchdog::test;
 
-use crate::common::at_once;
+use crate::common::{at_once, many};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -190,16 +190,20 @@ async fn a_blocked_run_keeps_as_many_signals_as_any_other() {
 
 #[test]
 async fn ten_thousand_unread_signals_are_the_limit() {
-    let app = app().start().await;
-    let run = app.start("listen-1", sleep_then_listen(10_000)).await;
+    let most = many(10_000) as usize;
+    let app = match most {
+        10_000 => app().start().await,
+        _ => app().options(|options| options.max_unread_signals = most).start().await,
+    };
+    let run = app.start("listen-1", sleep_then_listen(most as u32)).await;
     let client = app.client();
-    let signals = (0..10_000).map(|number| {
+    let signals = (0..most).map(|number| {
         let client = client.clone();
         async move { client.signal("listen-1", "number", &number).await }
     });
     assert!(at_once(signals).await.iter().all(Result::is_ok));
     assert!(client.signal("listen-1", "number", &0).await.unwrap_err().is_full());
-    assert_eq!(run.result().await.unwrap().len(), 10_000);
+    assert_eq!(run.result().await.unwrap().len(), most);
 }
 
 // Once.
