@@ -104,8 +104,9 @@ fn valgrind() -> PathBuf {
 }
 
 fn table(counts: &BTreeMap<&str, u64>) -> String {
-    let mut text =
-        String::from("# Instructions of one more, built for tests. See tests/instructions.rs.\n");
+    let mut text = String::from(
+        "# Instructions of one more, built for tests. See tests/suite/instructions.rs.\n",
+    );
     for (name, count) in counts {
         writeln!(text, "{name:<14} {count:>9}").unwrap();
     }
