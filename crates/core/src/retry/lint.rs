@@ -29,12 +29,14 @@ pub enum Code {
     W7,
     /// Unlimited attempts without an attempt timeout.
     W8,
+    /// Many attempts without a delay.
+    W9,
 }
 
 impl Code {
     /// Every code.
-    pub const ALL: [Code; 8] =
-        [Code::W1, Code::W2, Code::W3, Code::W4, Code::W5, Code::W6, Code::W7, Code::W8];
+    pub const ALL: [Code; 9] =
+        [Code::W1, Code::W2, Code::W3, Code::W4, Code::W5, Code::W6, Code::W7, Code::W8, Code::W9];
 }
 
 /// A warning about a policy.
@@ -60,6 +62,9 @@ const LOOKED_AT: u32 = 100;
 
 /// How many delays are looked at for what the deadline cuts off.
 const LOOKED_AT_FOR_DEADLINE: u32 = 10_000;
+
+/// How many attempts without a delay are nothing to warn about.
+const MANY_WITHOUT_DELAY: u32 = 100;
 
 /// Everything that is probably not meant, in the order of the codes.
 ///
@@ -113,7 +118,24 @@ fn about_limits(policy: &RetryPolicy, terms: &Terms<'_>) -> Vec<(Code, String)> 
             never followed by another";
         (Code::W8, message.to_string())
     });
-    [never, herd, hang].into_iter().flatten().collect()
+    [never, herd, hang, hot_loop(terms)].into_iter().flatten().collect()
+}
+
+/// A bound on the time changes nothing: until then it is a hot loop.
+fn hot_loop(terms: &Terms<'_>) -> Found {
+    let number = match terms.max_attempts {
+        Limit::Unlimited => "unlimited".to_string(),
+        Limit::Attempts(attempts) if attempts.get() > MANY_WITHOUT_DELAY => attempts.to_string(),
+        Limit::Attempts(_) => return None,
+    };
+    let delays = worst_case(terms, LOOKED_AT);
+    delays.iter().all(|spread| spread.bounds().1.is_zero()).then(|| {
+        let message = format!(
+            "{number} attempts and no delay: a call that fails at once is attempted thousands of \
+             times a second"
+        );
+        (Code::W9, message)
+    })
 }
 
 fn about_backoff(terms: &Terms<'_>) -> Vec<(Code, String)> {

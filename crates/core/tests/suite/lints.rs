@@ -211,6 +211,27 @@ fn w8_an_attempt_that_may_hang_for_ever() {
 }
 
 #[test]
+fn w9_a_hot_loop() {
+    let hot = RetryPolicy::fixed(Duration::ZERO).jitter(Jitter::None);
+    assert_eq!(
+        message(Code::W9, &hot.clone().unlimited()),
+        "unlimited attempts and no delay: a call that fails at once is attempted thousands of times \
+         a second"
+    );
+    assert_eq!(
+        message(Code::W9, &hot.clone().max_attempts(101)),
+        "101 attempts and no delay: a call that fails at once is attempted thousands of times a \
+         second"
+    );
+    // A bound on the time does not make it slower.
+    message(Code::W9, &hot.clone().unlimited().max_elapsed(seconds(60)));
+    message(Code::W9, &RetryPolicy { backoff: Backoff::None, ..hot.clone().unlimited() });
+    quiet(Code::W9, &hot.clone().max_attempts(100));
+    quiet(Code::W9, &hot.clone().unlimited().jitter(Jitter::Additive(seconds(1))));
+    quiet(Code::W9, &RetryPolicy::fixed(Duration::from_millis(1)).unlimited());
+}
+
+#[test]
 fn a_lint_of_a_rule_names_the_rule_and_is_not_said_twice() {
     let rules = vec![
         Rule::fail(Match::codes(&["404"])).max_delay(Duration::from_millis(1)),
