@@ -74,6 +74,26 @@ async fn call_spread(ctx: WorkflowContext) -> Result<u32, Failure> {
 }
 
 #[test]
+async fn a_delay_of_a_millisecond_is_one_also_right_after_a_start_or_a_restart() {
+    #[activity(retry = RetryPolicy::fixed(Duration::from_millis(1)).jitter(Jitter::None))]
+    async fn stumble(ctx: ActivityContext) -> Result<u32, Failure> {
+        match ctx.attempt() {
+            1 => Err(Failure::new("down")),
+            attempt => Ok(attempt),
+        }
+    }
+    let app = TestApp::builder().activity(stumble).start().await;
+    for (id, restarts) in [("start", false), ("restart", true)] {
+        if restarts {
+            app.restart().await;
+        }
+        let began = app.now();
+        assert_eq!(app.submit(id, stumble()).await.unwrap().result().await, Ok(2));
+        assert_eq!(app.now().since(began), Duration::from_millis(1), "{id}");
+    }
+}
+
+#[test]
 async fn a_jittered_delay_is_drawn_once_and_a_restart_does_not_draw_again() {
     let app = TestApp::builder()
         .workflow(call_spread)

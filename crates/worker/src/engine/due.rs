@@ -29,8 +29,11 @@ pub(super) struct Due {
     scanned_until: Timestamp,
     /// When to read the store again; `None` while everything is in memory.
     next_scan: Option<Timestamp>,
-    /// What was left to the store while it was being read: the read may have missed it.
+    /// The first thing that was left to the store while it was being read: the read may have missed
+    /// it.
     missed: Option<Timestamp>,
+    /// Somebody else wrote while the store was being read.
+    read_again: bool,
     scanning: bool,
 }
 
@@ -44,6 +47,7 @@ impl Due {
             scanned_until: Timestamp::from_millis(i64::MIN),
             next_scan: Some(now),
             missed: None,
+            read_again: false,
             scanning: false,
         }
     }
@@ -108,7 +112,7 @@ impl Due {
         let due = !self.scanning && self.next_scan.is_some_and(|at| at <= now);
         if due {
             self.scanning = true;
-            self.missed = None;
+            (self.missed, self.read_again) = (None, false);
         }
         due
     }
@@ -118,17 +122,20 @@ impl Due {
     pub(super) fn scanned(&mut self, until: Timestamp, beyond: Option<Timestamp>, now: Timestamp) {
         self.scanning = false;
         self.scanned_until = self.scanned_until.max(until);
-        let beyond = beyond.into_iter().chain(self.missed).min();
+        let ahead = |at: Timestamp| at.saturating_sub(self.horizon / 2);
         // A full page is read on when it is used up, and not again at once.
         let soon = now.saturating_add(PAGE_WAIT);
-        self.next_scan = beyond.map(|at| at.saturating_sub(self.horizon / 2).max(soon));
+        let page = beyond.map(|at| ahead(at).max(soon));
+        let again = self.read_again.then_some(soon);
+        // What was added meanwhile is ours, and may be due before that.
+        self.next_scan = [page, again, self.missed.map(ahead)].into_iter().flatten().min();
         self.moves_to(now);
     }
 
     /// There may be more in the store than was there when it was read.
     pub(super) fn rescan(&mut self, now: Timestamp) {
         match self.scanning {
-            true => self.missed = Some(now),
+            true => self.read_again = true,
             false => self.next_scan = Some(now),
         }
     }
