@@ -285,6 +285,14 @@ impl Clock for VirtualClock {
         Box::pin(Sleeping { clock: self.clone(), time, id, done: false, tired })
     }
 
+    fn elapsed(&self) -> Duration {
+        self.now().since(BEGIN)
+    }
+
+    fn sleep(&self, time: Duration) -> Moment {
+        self.sleep_until(self.now().saturating_add(time))
+    }
+
     fn busy(&self, what: &dyn fmt::Display) -> Busy {
         let mut state = self.lock();
         let id = state.id();

@@ -197,7 +197,7 @@ async fn run(spec: Spec, host: Arc<Host>, clock: Arc<dyn Clock>, mailbox: Mailbo
     drop(busy);
     // Nobody waits for it any more: it has the grace period to clean up behind itself.
     host.leave();
-    let end = clock.sleep_until(clock.now().saturating_add(grace));
+    let end = clock.sleep(grace);
     tokio::select! { _result = &mut code => {}, _busy = end => {} }
 }
 
@@ -205,7 +205,7 @@ async fn run(spec: Spec, host: Arc<Host>, clock: Arc<dyn Clock>, mailbox: Mailbo
 fn too_long(limit: Option<Limit>, clock: &dyn Clock) -> impl Future<Output = (Failure, Busy)> {
     // The clock hears of it before the attempt can wait for anything.
     let end = limit.map(|limit| {
-        let moment = clock.sleep_until(clock.now().saturating_add(limit.left));
+        let moment = clock.sleep(limit.left);
         (limit, moment)
     });
     async move {
@@ -224,7 +224,7 @@ fn too_silent<'a>(
 ) -> impl Future<Output = (Failure, Busy)> + use<'a> {
     let watch = move |timeout| {
         let end = host.last_sign().saturating_add(timeout);
-        (end, clock.sleep_until(end))
+        (end, clock.sleep(end.saturating_sub(clock.elapsed())))
     };
     let first = timeout.map(|timeout| (timeout, watch(timeout)));
     async move {

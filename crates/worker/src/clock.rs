@@ -1,5 +1,10 @@
 //! Time, injected: the engine never asks the system.
 //!
+//! There are two kinds of it. What is stored, such as when a timer fires, is a time on the wall
+//! clock, which people and other machines share; it can be set, and it goes on while the machine is
+//! suspended. How long something takes in this process, such as an attempt, is elapsed time, which
+//! nobody sets.
+//!
 //! A test's clock stands still while anything is under way and jumps to the next due thing
 //! otherwise. For that it must know what is under way: whoever works holds a [`Busy`]. The system's
 //! clock does not care.
@@ -8,10 +13,11 @@ use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use resurgam_core::Timestamp;
+use resurgam_core::duration::Human;
 use resurgam_store::Store;
 
 /// Where time comes from.
@@ -19,8 +25,16 @@ pub trait Clock: Send + Sync + fmt::Debug + 'static {
     /// The time.
     fn now(&self) -> Timestamp;
 
-    /// Ready at this time. Whoever waited is busy from then on.
+    /// Ready at this time, also when the clock is set meanwhile. Whoever waited is busy from then
+    /// on.
     fn sleep_until(&self, time: Timestamp) -> Moment;
+
+    /// The time that has passed, whatever the wall clock was set to meanwhile.
+    fn elapsed(&self) -> Duration;
+
+    /// Ready when this much time has passed, whatever the wall clock is set to meanwhile. Whoever
+    /// waited is busy from then on.
+    fn sleep(&self, time: Duration) -> Moment;
 
     /// Says that work is under way until the guard is dropped. `what` names it, for the message of
     /// a test that hangs.
@@ -68,21 +82,56 @@ impl fmt::Debug for Busy {
     }
 }
 
-/// The system's time: its wall clock when the process started, and monotonic from there, so that a
-/// step of the wall clock moves no due time.
-#[derive(Clone, Copy, Debug)]
-pub struct SystemClock {
-    wall: Timestamp,
-    start: Instant,
+/// The system's wall clock. It goes on while the machine is suspended, and it can be set; whoever
+/// waits for a time hears of both within a second.
+#[derive(Clone)]
+pub struct SystemClock(Arc<System>);
+
+struct System {
+    wall: fn() -> Timestamp,
+    began: Instant,
+    /// What the wall clock said when this much time had elapsed.
+    compared: Mutex<(Timestamp, Duration)>,
 }
 
 impl SystemClock {
-    /// Reads the wall clock, for the only time.
+    /// The system's wall clock.
     pub fn new() -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        SystemClock { wall: Timestamp::EPOCH.saturating_add(since), start: Instant::now() }
+        SystemClock::reading(|| {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            Timestamp::EPOCH.saturating_add(since)
+        })
+    }
+
+    fn reading(wall: fn() -> Timestamp) -> Self {
+        let compared = Mutex::new((wall(), Duration::ZERO));
+        SystemClock(Arc::new(System { wall, began: Instant::now(), compared }))
+    }
+
+    /// How far the wall clock was set, or went on while the machine was suspended, since this was
+    /// last asked: forward or back. Less than a second is how clocks are adjusted all the time.
+    fn jump(&self) -> Option<Jump> {
+        let (now, elapsed) = (self.now(), self.elapsed());
+        let mut compared = self.0.compared.lock().unwrap_or_else(PoisonError::into_inner);
+        let (before, then) = std::mem::replace(&mut *compared, (now, elapsed));
+        let expected = before.saturating_add(elapsed.saturating_sub(then));
+        let (ahead, behind) = (now.since(expected), expected.since(now));
+        match ahead.max(behind) >= SECOND {
+            true if ahead > behind => Some(Jump::Forward(ahead)),
+            true => Some(Jump::Back(behind)),
+            false => None,
+        }
     }
 }
+
+/// The wall clock was set, or the machine was suspended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Jump {
+    Forward(Duration),
+    Back(Duration),
+}
+
+const SECOND: Duration = Duration::from_secs(1);
 
 impl Default for SystemClock {
     fn default() -> Self {
@@ -92,11 +141,35 @@ impl Default for SystemClock {
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        self.wall.saturating_add(self.start.elapsed())
+        (self.0.wall)()
     }
 
     fn sleep_until(&self, time: Timestamp) -> Moment {
-        asleep(time.since(self.now()))
+        let clock = self.clone();
+        Box::pin(async move {
+            asleep_until(time, || clock.now()).await;
+            match clock.jump() {
+                Some(Jump::Forward(by)) => tracing::warn!(
+                    "the clock went {} forward (it was set, or the machine was suspended): what \
+                     became due meanwhile is done now",
+                    Human(by)
+                ),
+                Some(Jump::Back(by)) => tracing::warn!(
+                    "the clock was set back by {}: what is due by it comes that much later",
+                    Human(by)
+                ),
+                None => {}
+            }
+            Busy::default()
+        })
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.0.began.elapsed()
+    }
+
+    fn sleep(&self, time: Duration) -> Moment {
+        asleep(time)
     }
 
     fn busy(&self, _what: &dyn fmt::Display) -> Busy {
@@ -104,10 +177,27 @@ impl Clock for SystemClock {
     }
 }
 
-/// Real time passes by itself, whoever tells what time it is.
-fn asleep(wait: Duration) -> Moment {
+impl fmt::Debug for SystemClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SystemClock at {}", self.now())
+    }
+}
+
+/// Waits for a time on a clock that can be set: it is looked at once a second, because nobody tells
+/// when it was.
+async fn asleep_until(time: Timestamp, now: impl Fn() -> Timestamp) {
+    loop {
+        let left = time.since(now());
+        tokio::time::sleep(left.min(SECOND)).await;
+        if now() >= time {
+            return;
+        }
+    }
+}
+
+fn asleep(time: Duration) -> Moment {
     Box::pin(async move {
-        tokio::time::sleep(wait).await;
+        tokio::time::sleep(time).await;
         Busy::default()
     })
 }
@@ -132,7 +222,22 @@ impl Clock for StoreClock {
     }
 
     fn sleep_until(&self, time: Timestamp) -> Moment {
-        asleep(time.since(self.now()))
+        if self.store.now().is_none() {
+            return self.system.sleep_until(time);
+        }
+        let (store, system) = (self.store.clone(), self.system.clone());
+        Box::pin(async move {
+            asleep_until(time, || store.now().unwrap_or_else(|| system.now())).await;
+            Busy::default()
+        })
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.system.elapsed()
+    }
+
+    fn sleep(&self, time: Duration) -> Moment {
+        asleep(time)
     }
 
     fn busy(&self, _what: &dyn fmt::Display) -> Busy {
@@ -143,5 +248,57 @@ impl Clock for StoreClock {
 impl fmt::Debug for StoreClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "StoreClock at {}", self.now())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    use resurgam_watchdog::test;
+
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    thread_local! {
+        static WALL: Cell<i64> = const { Cell::new(0) };
+    }
+
+    fn wall() -> Timestamp {
+        Timestamp::from_millis(WALL.get())
+    }
+
+    #[test]
+    fn a_clock_that_is_set_is_followed_in_both_directions() {
+        WALL.set(7_200_000);
+        let clock = SystemClock::reading(wall);
+        assert_eq!((clock.now(), clock.jump()), (Timestamp::from_millis(7_200_000), None));
+        WALL.set(7_200_900);
+        assert_eq!(clock.jump(), None);
+        WALL.set(7_200_900 + 3_600_000);
+        let Some(Jump::Forward(by)) = clock.jump() else { panic!("it went forward") };
+        assert!(by <= HOUR && by > HOUR / 2, "{by:?}");
+        WALL.set(7_200_900);
+        let Some(Jump::Back(by)) = clock.jump() else { panic!("it went back") };
+        assert!(by >= HOUR, "{by:?}");
+        assert_eq!((clock.now(), clock.jump()), (Timestamp::from_millis(7_200_900), None));
+    }
+
+    #[test]
+    async fn what_is_due_when_the_machine_wakes_up_is_done_within_a_second_and_not_before() {
+        static NOW: AtomicI64 = AtomicI64::new(0);
+        fn now() -> Timestamp {
+            Timestamp::from_millis(NOW.load(Ordering::SeqCst))
+        }
+        let clock = SystemClock::reading(now);
+        let due = Timestamp::EPOCH.saturating_add(HOUR);
+        let mut moment = clock.sleep_until(due);
+        // Two looks at a clock that stands, or was set back, are no reason to wake up.
+        let waited = tokio::time::timeout(SECOND * 2, &mut moment).await;
+        assert!(waited.is_err());
+        NOW.store(HOUR.as_millis() as i64, Ordering::SeqCst);
+        drop(moment.await);
     }
 }

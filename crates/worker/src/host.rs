@@ -60,11 +60,11 @@ struct State {
     told: bool,
     /// Nobody wants to hear of it any more.
     over: bool,
-    /// Its start, or its last heartbeat.
-    last_sign: Timestamp,
+    /// Its start, or its last heartbeat, by the clock's elapsed time.
+    last_sign: Duration,
     latest: Option<Heartbeat>,
-    /// When a heartbeat was last handed on to the loop.
-    handed_on: Option<Timestamp>,
+    /// When a heartbeat was last handed on to the loop, by the clock's elapsed time.
+    handed_on: Option<Duration>,
     is_held_back: bool,
     /// Held until the clock knows when a heartbeat is handed on that was held back.
     alarm: Option<Busy>,
@@ -89,7 +89,7 @@ impl Host {
             code: Code::New,
             told: false,
             over: false,
-            last_sign: clock.now(),
+            last_sign: clock.elapsed(),
             latest: None,
             handed_on: None,
             is_held_back: false,
@@ -168,8 +168,8 @@ impl Host {
         let _released = self.lock().busy.take();
     }
 
-    /// When the attempt last gave a sign of life.
-    pub(crate) fn last_sign(&self) -> Timestamp {
+    /// When the attempt last gave a sign of life, by the clock's elapsed time.
+    pub(crate) fn last_sign(&self) -> Duration {
         self.lock().last_sign
     }
 
@@ -183,7 +183,8 @@ impl Host {
         loop {
             self.held_back.notified().await;
             let next = self.lock().handed_on.map(|at| at.saturating_add(self.about.throttle));
-            let moment = self.clock.sleep_until(next.unwrap_or(self.clock.now()));
+            let elapsed = self.clock.elapsed();
+            let moment = self.clock.sleep(next.unwrap_or(elapsed).saturating_sub(elapsed));
             drop(self.lock().alarm.take());
             let _busy = moment.await;
             let mut state = self.lock();
@@ -196,8 +197,8 @@ impl Host {
     /// Takes a heartbeat: hands it on, or keeps it until the throttle allows that.
     fn take(&self, state: &mut State, details: Payload, at: Timestamp) {
         state.latest = Some(Heartbeat { details, at });
-        let throttle = self.about.throttle;
-        if state.handed_on.is_none_or(|before| before.saturating_add(throttle) <= at) {
+        let (throttle, elapsed) = (self.about.throttle, self.clock.elapsed());
+        if state.handed_on.is_none_or(|before| before.saturating_add(throttle) <= elapsed) {
             self.send(state);
         } else if !std::mem::replace(&mut state.is_held_back, true) {
             state.alarm = Some(self.clock.busy(&self.about));
@@ -207,7 +208,7 @@ impl Host {
 
     fn send(&self, state: &mut State) {
         state.is_held_back = false;
-        state.handed_on = Some(self.clock.now());
+        state.handed_on = Some(self.clock.elapsed());
         let About { call, token, .. } = self.about;
         if let Some(heartbeat) = state.latest.clone().filter(|_| !state.over) {
             self.mailbox.send(Message::Heartbeat { call, token, heartbeat });
@@ -241,7 +242,7 @@ impl AttemptHost for Host {
 
     fn sleep(&self, time: Duration) -> HostFuture<'_> {
         Box::pin(async move {
-            let moment = self.clock.sleep_until(self.clock.now().saturating_add(time));
+            let moment = self.clock.sleep(time);
             self.release();
             let busy = moment.await;
             self.lock().busy = Some(busy);
@@ -252,7 +253,7 @@ impl AttemptHost for Host {
         let (now, most) = (self.clock.now(), self.about.max_payload);
         let size = details.as_ref().map_or(0, Payload::len);
         let mut state = self.lock();
-        state.last_sign = now;
+        state.last_sign = self.clock.elapsed();
         if let Some(details) = details.filter(|_| size <= most && !state.over) {
             self.take(&mut state, details, now);
         }

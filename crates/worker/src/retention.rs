@@ -173,7 +173,7 @@ impl<'a> Pace<'a> {
         piece: impl Future<Output = resurgam_store::Result<Deleted>>,
     ) -> resurgam_store::Result<Deleted> {
         if let Some(pause) = self.pause {
-            let moment = self.clock.sleep_until(self.clock.now().saturating_add(pause));
+            let moment = self.clock.sleep(pause);
             drop(self.busy.take());
             self.busy = Some(moment.await);
         }

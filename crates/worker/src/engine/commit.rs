@@ -298,7 +298,7 @@ impl Press {
             };
             tracing::warn!("commit of {} steps, again in {wait:?}: {error}", steps.len());
             metrics::counter!("resurgam.commit_retries").increment(1);
-            let moment = self.clock.sleep_until(self.clock.now().saturating_add(wait));
+            let moment = self.clock.sleep(wait);
             drop(self.busy.take());
             self.busy = Some(moment.await);
             wait = wait.saturating_mul(2).min(LONGEST_WAIT);

@@ -145,7 +145,7 @@ impl Engine {
         mailbox: Mailbox,
         work: impl Future<Output = Message> + Send + 'static,
     ) {
-        let moment = self.clock.sleep_until(self.clock.now().saturating_add(AGAIN));
+        let moment = self.clock.sleep(AGAIN);
         tokio::spawn(async move {
             let busy = moment.await;
             mailbox.send(work.await);
@@ -247,7 +247,7 @@ impl Engine {
                     Ok(answer) => break answer,
                     Err(error) => tracing::warn!("read, again later: {error}"),
                 }
-                let moment = clock.sleep_until(clock.now().saturating_add(AGAIN));
+                let moment = clock.sleep(AGAIN);
                 drop(busy);
                 busy = moment.await;
                 if mailbox.is_closed() {

@@ -98,7 +98,7 @@ impl Engine {
                     Ok(Owning::Held(_)) => {}
                     Err(error) => mailbox.send(Message::Role(Err(error))),
                 }
-                let moment = clock.sleep_until(clock.now().saturating_add(STAND_BY));
+                let moment = clock.sleep(STAND_BY);
                 drop(busy);
                 busy = moment.await;
             }
@@ -456,13 +456,13 @@ async fn ends(
     clock: &dyn Clock,
     uids: Arc<[Uid]>,
 ) -> Result<(Vec<InstanceRow>, Vec<Uid>)> {
-    let began = clock.now();
+    let began = clock.elapsed();
     let closed = store.closed(uids.clone()).await?;
     let is_closed = |uid: &Uid| closed.iter().any(|row| row.uid == *uid);
     let missing = store.missing(uids).await?.into_iter().filter(|uid| !is_closed(uid)).collect();
-    let took = clock.now().since(began);
+    let took = clock.elapsed().saturating_sub(began);
     if took > Duration::from_millis(2) {
-        drop(clock.sleep_until(clock.now().saturating_add(took * 4)).await);
+        drop(clock.sleep(took * 4).await);
     }
     Ok((closed, missing))
 }

@@ -195,8 +195,7 @@ async fn load_all(
             Ok(tasks) => return tasks,
             Err(error) => tracing::warn!("read tasks, again: {error}"),
         }
-        let again = clock.now().saturating_add(Duration::from_millis(100));
-        drop(clock.sleep_until(again).await);
+        drop(clock.sleep(Duration::from_millis(100)).await);
     }
 }
 

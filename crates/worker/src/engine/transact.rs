@@ -197,7 +197,7 @@ impl Engine {
     fn transact_later(&self, mut ask: Ask, error: &resurgam_store::Error) {
         tracing::warn!("transaction, again in {:?}: {error}", ask.wait);
         metrics::counter!("resurgam.commit_retries").increment(1);
-        let moment = self.clock.sleep_until(self.clock.now().saturating_add(ask.wait));
+        let moment = self.clock.sleep(ask.wait);
         ask.wait = ask.wait.saturating_mul(2).min(LONGEST_WAIT);
         let mailbox = self.mailbox.clone();
         tokio::spawn(async move {
