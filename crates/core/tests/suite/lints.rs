@@ -227,7 +227,7 @@ fn w9_a_hot_loop() {
     message(Code::W9, &hot.clone().unlimited().max_elapsed(seconds(60)));
     message(Code::W9, &RetryPolicy { backoff: Backoff::None, ..hot.clone().unlimited() });
     quiet(Code::W9, &hot.clone().max_attempts(100));
-    quiet(Code::W9, &hot.clone().unlimited().jitter(Jitter::Additive(seconds(1))));
+    quiet(Code::W9, &hot.unlimited().jitter(Jitter::Additive(seconds(1))));
     quiet(Code::W9, &RetryPolicy::fixed(Duration::from_millis(1)).unlimited());
 }
 
