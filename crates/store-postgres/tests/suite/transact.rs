@@ -403,6 +403,7 @@ async fn code_that_blocks_its_thread_for_too_long_is_late_and_not_run_again() {
     let (store, _right) = ground.hurried().await;
     let quiet = transact(&store, TOKEN, async |tx| {
         let left = pay(tx).await?;
+        // Code that blocks its thread past the limit is what this is about.
         std::thread::sleep(LIMIT + Duration::from_millis(200));
         Ok(left)
     });

@@ -716,6 +716,7 @@ async fn waiting_for_something_that_is_not_durable_is_found_out() {
     #[workflow]
     async fn doze_later(ctx: WorkflowContext) -> Result<(), Failure> {
         ctx.call(take(1)).await?;
+        // The same mistake after a turn; nobody waits for it either.
         tokio::time::sleep(SECOND).await;
         Ok(())
     }
