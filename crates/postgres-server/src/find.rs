@@ -2,11 +2,12 @@
 //!
 //! Looked for in this order: the folder that `RESURGAM_POSTGRES_BIN` names, the `PATH`, and where
 //! packages put them, the newest version first. On Debian and Ubuntu a missing server is installed,
-//! as root or with sudo; elsewhere the error says what to install. Tests that need a server are
-//! never skipped: a suite that quietly tests nothing is worse than one that fails.
+//! as root or with sudo. Where that cannot be done the tests that need it are skipped, each with a
+//! sentence that says what to install.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use crate::pooler;
 
@@ -25,19 +26,37 @@ const PACKAGES: [&str; 5] = [
     "/usr/local/pgsql*/bin",
 ];
 
-/// The folder with PostgreSQL's programs, installed when it must be.
-pub(crate) fn programs() -> Result<PathBuf, String> {
+/// The folder with PostgreSQL's programs, installed when it must be. Skips the test when there are
+/// none and none can be had.
+pub(crate) fn programs() -> PathBuf {
     if let Some(folder) = std::env::var_os(VARIABLE) {
         let folder = PathBuf::from(folder);
-        return match has_server(&folder) {
-            true => Ok(folder),
-            false => Err(format!(
-                "{VARIABLE} is {}, where initdb and postgres are not; set it to the folder that \
-                 has both",
-                folder.display()
-            )),
-        };
+        assert!(
+            has_server(&folder),
+            "{VARIABLE} is {}, where initdb and postgres are not; set it to the folder that has both",
+            folder.display()
+        );
+        return folder;
     }
+    static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    found_or_skip(FOUND.get_or_init(find_server))
+}
+
+/// Where PgBouncer is, installed when it must be. Skips the test when there is none and none can be
+/// had.
+pub(crate) fn pooler() -> PathBuf {
+    static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    found_or_skip(FOUND.get_or_init(find_pooler))
+}
+
+fn found_or_skip(found: &Result<PathBuf, String>) -> PathBuf {
+    match found {
+        Ok(place) => place.clone(),
+        Err(why) => resurgam_watchdog::skip(why),
+    }
+}
+
+fn find_server() -> Result<PathBuf, String> {
     if let Some(folder) = installed() {
         return Ok(folder);
     }
@@ -45,8 +64,7 @@ pub(crate) fn programs() -> Result<PathBuf, String> {
     installed().ok_or_else(|| advice("it was installed, and initdb and postgres are nowhere"))
 }
 
-/// Where PgBouncer is, installed when it must be.
-pub(crate) fn pooler() -> Result<PathBuf, String> {
+fn find_pooler() -> Result<PathBuf, String> {
     let find = || {
         let told = std::env::var_os(POOLER).map(PathBuf::from);
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -116,7 +134,8 @@ fn install() -> Result<(), String> {
          > /etc/postgresql-common/createcluster.d/resurgam-tests.conf",
         "apt-get install -y --no-install-recommends postgresql",
     ];
-    run_as_root(&steps).map_err(|why| advice(&format!("installing it failed ({why})")))
+    run_as_root(&steps)
+        .map_err(|why| advice(&format!("PostgreSQL is missing, and installing it failed ({why})")))
 }
 
 fn run_as_root(steps: &[&str]) -> Result<(), String> {
@@ -147,13 +166,9 @@ fn is_root() -> bool {
 
 fn advice(what: &str) -> String {
     format!(
-        "{what}. Install PostgreSQL 13 or newer, server programs included:\n  \
-         Debian, Ubuntu: apt-get install postgresql\n  \
-         Fedora, RHEL:   dnf install postgresql-server\n  \
-         Arch:           pacman -S postgresql\n  \
-         Alpine:         apk add postgresql\n  \
-         macOS:          brew install postgresql@17\n\
-         or set {VARIABLE} to a folder that has initdb, postgres and pg_ctl"
+        "{what}. Install PostgreSQL 13 or newer, server programs included (apt-get install \
+         postgresql, dnf install postgresql-server, pacman -S postgresql, apk add postgresql, brew \
+         install postgresql@17), or set {VARIABLE} to a folder that has initdb, postgres and pg_ctl"
     )
 }
 

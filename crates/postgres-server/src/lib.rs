@@ -60,9 +60,7 @@ pub const PASSWORD: &str = "a test";
 impl Server {
     /// The server that all tests of this process share, started by the first of them.
     ///
-    /// # Panics
-    ///
-    /// When there is no PostgreSQL and none can be installed; the text says what to install.
+    /// Where there is no PostgreSQL and none can be installed, the test that asks is skipped.
     pub fn shared() -> &'static Server {
         static SHARED: OnceLock<Server> = OnceLock::new();
         SHARED.get_or_init(Server::start)
@@ -70,11 +68,9 @@ impl Server {
 
     /// A server of one's own, for tests that stop it.
     ///
-    /// # Panics
-    ///
-    /// When there is no PostgreSQL and none can be installed; the text says what to install.
+    /// Where there is no PostgreSQL and none can be installed, the test that asks is skipped.
     pub fn start() -> Server {
-        let started = find::programs().and_then(|programs| Process::start(&programs));
+        let started = Process::start(&find::programs());
         let process = started.unwrap_or_else(|why| panic!("start a PostgreSQL server: {why}"));
         Server {
             process,
@@ -84,6 +80,11 @@ impl Server {
             made: AtomicU64::new(0),
             left: Mutex::default(),
         }
+    }
+
+    /// Skips the test that asks where there is no PostgreSQL and none can be installed.
+    pub fn require() {
+        find::programs();
     }
 
     /// An empty database.
@@ -158,18 +159,14 @@ impl Server {
     /// PgBouncer in transaction mode in front of it, with few connections for all, started by the
     /// first who asks.
     ///
-    /// # Panics
-    ///
-    /// When there is no PgBouncer and none can be installed; the text says what to install.
+    /// Where there is no PgBouncer and none can be installed, the test that asks is skipped.
     pub fn pooler(&self) -> &Pooler {
         self.pooler_of(3)
     }
 
     /// The same with so many connections, for several processes at once.
     ///
-    /// # Panics
-    ///
-    /// When there is no PgBouncer and none can be installed; the text says what to install.
+    /// Where there is no PgBouncer and none can be installed, the test that asks is skipped.
     pub fn pooler_of(&self, connections: u32) -> &Pooler {
         self.pooler.get_or_init(|| {
             let started = Pooler::start(&self.process, connections);

@@ -17,7 +17,7 @@ pub struct Pooler {
 
 impl Pooler {
     pub(crate) fn start(process: &Process, connections: u32) -> Result<Pooler, String> {
-        let program = find::pooler()?;
+        let program = find::pooler();
         let port = free_port()?;
         let file = |name: &str| process.folder().join(name);
         // A server that was restarted is looked for sooner than after the usual 15 seconds.

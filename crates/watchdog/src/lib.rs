@@ -21,6 +21,8 @@
 //! fails by a panic, and the other tests of the binary go on. A test that blocks its thread cannot
 //! be made to panic: the report goes to standard error, and the process is aborted.
 //!
+//! A test that needs what this machine has not and cannot get is [skipped](skip), with a sentence.
+//!
 //! `RESURGAM_TEST_LIMIT` replaces all limits, in seconds: a test that is being debugged needs more.
 //!
 //! Asynchronous tests need `tokio` as a dependency of their crate. `threads` chooses a runtime with
@@ -29,6 +31,7 @@
 use std::cell::RefCell;
 use std::future::Future;
 use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -88,11 +91,31 @@ pub fn current() -> Option<Test> {
     CURRENT.with_borrow(Clone::clone)
 }
 
-/// Watches the test that begins on this thread, until the guard is dropped. `#[test]` writes this.
+/// Runs a test that has so many minutes. `#[test]` writes this.
 ///
 /// # Panics
-/// When `RESURGAM_TEST_LIMIT` is not a number of seconds.
-pub fn watch(minutes: u64) -> Watch {
+/// When the test does, and when `RESURGAM_TEST_LIMIT` is not a number of seconds.
+pub fn run(minutes: u64, test: impl FnOnce()) {
+    let _watch = watch(minutes);
+    match catch_unwind(AssertUnwindSafe(test)) {
+        Err(payload) if !payload.is::<Skipped>() => resume_unwind(payload),
+        Err(_) | Ok(()) => {}
+    }
+}
+
+/// Ends the test that runs on this thread without failing it, because this machine lacks something.
+/// The sentence is written where the test harness does not capture it.
+pub fn skip(why: &str) -> ! {
+    let name = current().map_or_else(|| "a test".to_string(), |test| test.name().to_string());
+    let _nobody_reads_it = writeln!(std::io::stderr(), "{name} is skipped: {why}");
+    resume_unwind(Box::new(Skipped))
+}
+
+/// What a skipped test unwinds with.
+struct Skipped;
+
+/// Watches the test that begins on this thread, until the guard is dropped.
+fn watch(minutes: u64) -> Watch {
     let name = thread::current().name().unwrap_or("a test").to_string();
     let wanted = std::env::var("RESURGAM_TEST_LIMIT").ok();
     let wanted = wanted.map(|text| text.parse().expect("RESURGAM_TEST_LIMIT: a number of seconds"));
@@ -105,7 +128,7 @@ pub fn watch(minutes: u64) -> Watch {
 }
 
 /// A test is being watched.
-pub struct Watch(Test);
+struct Watch(Test);
 
 impl Drop for Watch {
     fn drop(&mut self) {

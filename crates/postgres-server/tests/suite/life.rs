@@ -37,6 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// Starts a process, which starts a server.
 #[test(minutes = 15)]
 fn a_server_ends_with_its_process_even_when_that_is_killed() {
+    Server::require();
     let mut child = Command::new(std::env::current_exe().expect("this program has a path"))
         .args(["--ignored", "--exact", "--nocapture", "life::a_server_that_nobody_stops"])
         .stdout(Stdio::piped())

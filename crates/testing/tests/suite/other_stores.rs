@@ -19,6 +19,8 @@ fn every_test_of_the_engine_holds_on_postgres() {
         println!("{} is set: somebody has chosen a store for all tests", TestStore::VARIABLE);
         return;
     }
+    // Skips this test where there is no server, instead of each one that would ask for it.
+    resurgam_postgres_server::Server::require();
     let mut tests = Command::new(std::env::current_exe().unwrap());
     tests.args(ELSEWHERE.iter().flat_map(|name| ["--skip", name]));
     let ended = tests.env(TestStore::VARIABLE, "postgres").status().unwrap();

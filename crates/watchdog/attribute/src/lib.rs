@@ -32,24 +32,19 @@ fn expand(settings: TokenStream, item: TokenStream) -> Result<TokenStream, Strin
     head.retain(|token| token.to_string() != "async");
     let mut test = source("#[::core::prelude::v1::test]");
     test.extend(head);
-    test.extend([TokenTree::Group(Group::new(
-        Delimiter::Brace,
-        match is_async {
-            true => asynchronous(&settings, body),
-            false => plain(&settings, body),
-        },
-    ))]);
+    let mut arguments = source(&format!("{}, ||", settings.minutes));
+    arguments.extend([TokenTree::Group(match is_async {
+        true => Group::new(Delimiter::Brace, asynchronous(&settings, body)),
+        false => body,
+    })]);
+    let mut code = source("::resurgam_watchdog::run");
+    code.extend([TokenTree::Group(Group::new(Delimiter::Parenthesis, arguments))]);
+    test.extend([TokenTree::Group(Group::new(Delimiter::Brace, code))]);
     Ok(test)
 }
 
-fn plain(settings: &Settings, body: Group) -> TokenStream {
-    let mut code = watch(settings);
-    code.extend([TokenTree::Group(body)]);
-    code
-}
-
 fn asynchronous(settings: &Settings, body: Group) -> TokenStream {
-    let mut code = watch(settings);
+    let mut code = TokenStream::new();
     // Boxed, so that the runtime is not compiled anew for each test.
     let mut body_code = source("async");
     body_code.extend([TokenTree::Group(body)]);
@@ -64,10 +59,6 @@ fn asynchronous(settings: &Settings, body: Group) -> TokenStream {
             .block_on(::resurgam_watchdog::watched(body))"
     )));
     code
-}
-
-fn watch(settings: &Settings) -> TokenStream {
-    source(&format!("let _watch = ::resurgam_watchdog::watch({});", settings.minutes))
 }
 
 fn read(settings: TokenStream) -> Result<Settings, String> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use resurgam_watchdog::{Report, test};
 
-/// Runs a test of this binary that hangs, with a second for each test.
+/// Runs a test of this binary that is ignored, with a second for each test.
 fn run(name: &str) -> (Output, String) {
     let mut test = Command::new(std::env::current_exe().expect("this program has a path"));
     test.args(["--exact", name, "--ignored"]).env("RESURGAM_TEST_LIMIT", "1");
@@ -71,6 +71,20 @@ fn a_test_that_somebody_gives_up_fails_at_once() {
     let (output, text) = run("a_test_that_somebody_gives_up");
     assert_eq!(output.status.code(), Some(101), "{text}");
     assert!(text.contains("the post office is closed"), "{text}");
+}
+
+#[test]
+#[ignore = "it is skipped: another test starts it"]
+async fn a_test_that_needs_an_elephant() {
+    resurgam_watchdog::skip("there is no elephant here");
+}
+
+#[test]
+fn a_test_that_lacks_something_is_skipped_with_a_sentence() {
+    let (output, text) = run("a_test_that_needs_an_elephant");
+    assert!(output.status.success(), "{text}");
+    let sentence = "a_test_that_needs_an_elephant is skipped: there is no elephant here\n";
+    assert!(text.contains(sentence), "{text}");
 }
 
 #[test(minutes = 15, threads = 2)]
