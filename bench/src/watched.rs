@@ -138,6 +138,7 @@ impl Work for Watched {
         due_tasks(runnable: Runnable, before: Timestamp, limit: usize) -> Vec<DueTask>;
         due_deadlines(before: Timestamp, limit: usize) -> Vec<DueDeadline>;
         due_messages(before: Timestamp, limit: usize) -> Vec<DueMessage>;
+        held_up(after: Option<Uid>, limit: usize) -> Vec<Uid>;
         abandoned(node: &str, limit: usize) -> Vec<TaskRow>;
         claim_shared(node: &str, runnable: Runnable, now: Timestamp, limit: usize)
             -> (Vec<TaskRow>, Option<Timestamp>);

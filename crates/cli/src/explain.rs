@@ -46,7 +46,7 @@ const PAGES: &[(&str, &[Page])] = &[
     ("Warnings about policies", pages!["W1" "W2" "W3" "W4" "W5" "W6" "W7" "W8" "W9"]),
     ("Programs", pages!["I1" "I2" "I3" "I4" "I5" "I6"]),
     ("Graphs", pages!["G1" "G2" "G3" "G4" "G5" "G6" "G7"]),
-    ("Instances that are blocked", pages!["B1" "B2" "B3" "B4" "B5"]),
+    ("Instances that do not go on", pages!["B1" "B2" "B3" "B4" "B5"]),
     ("Requests", pages!["E1" "E2" "E3" "E4" "E5" "E6" "E7" "E8" "E9" "E10" "E11"]),
     ("The database", pages!["D1" "D2" "D3" "D4" "D5" "D6" "D7"]),
     ("The command line", pages!["C1" "C2" "C3" "C4" "C5" "C6"]),

@@ -86,7 +86,11 @@ pub struct WorkflowDefinition {
     /// Its version: a run stays on the one that it began with.
     pub version: u32,
     begin: BeginRun,
+    reads: Option<ReadsArgument>,
 }
+
+/// Whether an argument is one of a workflow's.
+type ReadsArgument = Box<dyn Fn(&Payload) -> bool + Send + Sync>;
 
 /// A name that cannot be registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -174,7 +178,8 @@ impl Registry {
     }
 
     /// Has instances of all workflows that are not registered run by this one. It is for
-    /// interpreters: what is to be done is in the argument, and the name is for people.
+    /// interpreters: what is to be done is in the argument, and the name is for people. Instances
+    /// whose argument it does not read ([`WorkflowDefinition::reading`]) wait.
     pub fn run_any_workflow_by(&mut self, definition: WorkflowDefinition) {
         self.any_workflow = Some(Arc::new(definition));
     }
@@ -199,6 +204,18 @@ impl Registry {
             Some(versions) => versions.get(&version),
             None => self.any_workflow.as_ref().filter(|any| any.version == version),
         }
+    }
+
+    /// What a node tells other nodes about the workflows that it can run: the name and the version
+    /// of each, and a star where it runs all that it can read.
+    pub fn known_workflows(&self) -> Arc<[String]> {
+        let versions = self.workflows.iter().flat_map(|(name, versions)| {
+            versions.keys().map(move |version| format!("{name} {version}"))
+        });
+        let any = self.any_workflow.iter().map(|any| format!("* {}", any.name));
+        let mut known: Vec<String> = versions.chain(any).collect();
+        known.sort_unstable();
+        known.into()
     }
 
     /// The activities that bound how many of their attempts run at once.
@@ -291,7 +308,7 @@ impl WorkflowDefinition {
             Ok(code)
         };
         let (name, version) = (W::NAME.to_string(), W::VERSION);
-        WorkflowDefinition { name, version, begin: Box::new(begin) }
+        WorkflowDefinition { name, version, begin: Box::new(begin), reads: None }
     }
 
     /// A definition that is known at run time only.
@@ -302,7 +319,19 @@ impl WorkflowDefinition {
         + Sync
         + 'static,
     ) -> Self {
-        WorkflowDefinition { name: name.into(), version: 1, begin: Box::new(begin) }
+        WorkflowDefinition { name: name.into(), version: 1, begin: Box::new(begin), reads: None }
+    }
+
+    /// Limits it to instances whose argument it can read. Where it runs instances of any name,
+    /// those of other programs are not its own: they wait for a process that knows their workflow.
+    pub fn reading(mut self, reads: impl Fn(&Payload) -> bool + Send + Sync + 'static) -> Self {
+        self.reads = Some(Box::new(reads));
+        self
+    }
+
+    /// True unless the argument is none of this workflow's.
+    pub fn reads(&self, argument: &Payload) -> bool {
+        self.reads.as_ref().is_none_or(|reads| reads(argument))
     }
 
     /// Begins the code of a run. The error says why its argument cannot be read.

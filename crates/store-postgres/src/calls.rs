@@ -175,6 +175,12 @@ impl Work for PostgresStore {
         })
     }
 
+    fn held_up(&self, after: Option<Uid>, limit: usize) -> Answer<'_, Vec<Uid>> {
+        self.here(
+            async move { read::held_up(self.pool(), &self.inner.scope(), after, limit).await },
+        )
+    }
+
     fn abandoned(&self, node: &str, limit: usize) -> Answer<'_, Vec<TaskRow>> {
         let node = node.to_string();
         self.here(

@@ -5,6 +5,7 @@
 //! `verify-full` check it, against the file in `sslrootcert` or else the system's authorities.
 
 mod tls;
+mod url;
 
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::trouble::{self, Meaning, meaning, said};
 use tls::Check;
+use url::Url;
 
 /// How long a server may take to answer a new connection.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -29,6 +31,7 @@ const SILENCE: Duration = Duration::from_secs(10);
 pub(crate) struct Connector {
     config: Config,
     tls: Option<MakeRustlsConnect>,
+    schema: Option<String>,
 }
 
 /// A connection with whatever carries it.
@@ -42,8 +45,8 @@ type TlsStream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
 impl Connector {
     /// Reads a URL, or a list of settings as PostgreSQL's own programs take it.
     pub(crate) fn new(url: &str) -> Result<Connector> {
-        let (url, check) = tls::split(url)?;
-        let mut config: Config = url.parse().map_err(|error| {
+        let Url { rest, check, schema } = Url::read(url)?;
+        let mut config: Config = rest.parse().map_err(|error| {
             Error::unusable(
                 "connect to PostgreSQL: the URL cannot be read; it looks like \
                  postgres://user:password@host:5432/database",
@@ -66,7 +69,12 @@ impl Connector {
             SslMode::Disable => None,
             _ => Some(tls::connector(check)?),
         };
-        Ok(Connector { config, tls })
+        Ok(Connector { config, tls, schema })
+    }
+
+    /// The schema that the URL names.
+    pub(crate) fn schema(&self) -> Option<&str> {
+        self.schema.as_deref()
     }
 
     /// Connects, and lets the connection be driven beside the caller.

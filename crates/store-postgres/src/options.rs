@@ -12,7 +12,7 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Options {
-    pub(crate) schema: String,
+    schema: Option<String>,
     pub(crate) lanes: u16,
     pub(crate) readers: usize,
     pub(crate) listen: Listen,
@@ -36,7 +36,7 @@ pub(crate) enum Listen {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            schema: "resurgam".to_string(),
+            schema: None,
             lanes: 2,
             readers: 2,
             listen: Listen::Here,
@@ -49,10 +49,16 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The schema that the tables are in; `resurgam` unless set. One schema is one program.
+    /// The schema that the tables are in, in place of the one that the URL names
+    /// (`?schema=orders`); `resurgam` unless either is set. One schema is one program.
     pub fn schema(mut self, schema: impl Into<String>) -> Self {
-        self.schema = schema.into();
+        self.schema = Some(schema.into());
         self
+    }
+
+    /// The schema, where the URL names this one.
+    pub(crate) fn schema_of<'a>(&'a self, of_url: Option<&'a str>) -> &'a str {
+        self.schema.as_deref().or(of_url).unwrap_or("resurgam")
     }
 
     /// How many connections commit, at least one; 2 unless set. A batch takes one of them.

@@ -102,7 +102,7 @@ impl PostgresStore {
     /// error says what to do about it.
     pub async fn connect(url: &str, options: Options) -> Result<Self> {
         let connector = Connector::new(url)?;
-        let schema = Schema::new(&options.schema);
+        let schema = Schema::new(options.schema_of(connector.schema()));
         let connected = connector.connect().await;
         let client = connected.map_err(|error| connector.trouble(error))?;
         migrate(&client, &connector, &schema).await?;

@@ -116,6 +116,13 @@ impl Work for SqliteStore {
         )
     }
 
+    fn held_up(&self, after: Option<Uid>, limit: usize) -> Answer<'_, Vec<Uid>> {
+        self.read(
+            || "look for instances that do not go on".to_string(),
+            move |reading| read::held_up(reading, after, limit),
+        )
+    }
+
     fn abandoned(&self, node: &str, limit: usize) -> Answer<'_, Vec<TaskRow>> {
         let node = node.to_string();
         self.read(

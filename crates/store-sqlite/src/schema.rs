@@ -52,6 +52,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("deadlines.sql"), min_reader: 3 },
     // An owner that fires no schedule and leaves the inbox alone must not work on the file.
     Migration { sql: include_str!("schedules.sql"), min_reader: 5 },
+    Migration { sql: include_str!("held_up.sql"), min_reader: 5 },
 ];
 
 /// The number of the newest migration that this program knows.

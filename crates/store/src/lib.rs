@@ -33,7 +33,7 @@ use resurgam_core::{CallKey, Event, RunKey, Timestamp, Uid};
 pub use error::{Error, Result};
 pub use gaps::Gaps;
 pub use inbox::{Inbox, InboxRow, InboxWrite};
-pub use own::{Node, Own, Ownership, Owning, Standing};
+pub use own::{Aside, Node, Own, Ownership, Owning, Standing};
 pub use report::{Report, Reported};
 pub use retain::{Deleted, Deletion, INSTANCES, Place, ROWS, Retain, Sweep};
 use rows::{
@@ -109,6 +109,11 @@ pub trait Work {
     /// Messages that are due before this time, the earliest first and among equals in the order
     /// of their arrival, at most `limit`.
     fn due_messages(&self, before: Timestamp, limit: usize) -> Answer<'_, Vec<DueMessage>>;
+
+    /// Open instances of which is written down why they do not go on
+    /// ([`InstanceRow::error`](rows::InstanceRow::error)), in the order of their uids and after
+    /// this one, at most `limit`.
+    fn held_up(&self, after: Option<Uid>, limit: usize) -> Answer<'_, Vec<Uid>>;
 
     /// Tasks that are claimed by a node that is not there any more and has not told how their
     /// attempt ended ([`Report`]), at most `limit`. Where one node works, that is every other than

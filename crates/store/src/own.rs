@@ -5,6 +5,7 @@
 //! them. Who holds none is a client.
 
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -73,12 +74,14 @@ pub struct Node {
     pub name: String,
     /// The queues whose tasks it runs; all with `None`.
     pub queues: Option<Arc<[String]>>,
+    /// The workflows that it can run, each with its version; `None` says nothing about them.
+    pub workflows: Option<Arc<[String]>>,
 }
 
 impl Node {
     /// A node that serves all queues.
     pub fn new(name: impl Into<String>) -> Self {
-        Node { name: name.into(), queues: None }
+        Node { name: name.into(), queues: None, workflows: None }
     }
 }
 
@@ -99,6 +102,31 @@ pub struct Standing {
     pub hands: i64,
     /// What [`Own::may_begin`] said last.
     pub may_begin: bool,
+    /// Why this node owns no shards, if that is because of the workflows that nodes know.
+    pub aside: Option<Aside>,
+    /// Workflows that other nodes can run and this one cannot.
+    pub known_elsewhere: Arc<BTreeSet<String>>,
+}
+
+/// Why a node owns no shards while others do. It still runs activities of its queues.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Aside {
+    /// Another node knows all workflows of this one, and more.
+    KnowsLess {
+        /// That node.
+        than: String,
+    },
+    /// Nodes with other workflows were there before.
+    KnowsOthers {
+        /// One of them.
+        than: String,
+        /// The name of its program.
+        program: String,
+        /// What it can run and this node cannot.
+        only_there: Vec<String>,
+        /// What this node can run and the others cannot.
+        only_here: Vec<String>,
+    },
 }
 
 /// The answer to who wants to work.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use resurgam::{
     Activity, AttemptRow, Client, ClosedFilter, Constructor, Description, Error, Failure, Instance,
-    InstanceFilter, Parts, Result, Start, Status, WaitsFor, Workflow,
+    InstanceFilter, Parts, Result, Start, WaitsFor, Workflow,
 };
 use resurgam_core::Timestamp;
 use resurgam_store::Store;
@@ -531,14 +531,14 @@ impl TestApp {
         self.0.faults.commits()
     }
 
-    /// Ready with the reason once an instance is found blocked after a day: it is tried again for
-    /// ever, and a test that waits for its end would never hear of it.
+    /// Ready with the reason once an instance is found blocked, or without code, after a day: it is
+    /// tried again for ever, and a test that waits for its end would never hear of it.
     async fn stays_blocked(&self, id: &str) -> String {
         loop {
             self.0.clock.passed(self.now().saturating_add(A_DAY)).await;
             let row = self.0.store.find(id).await.expect("a store that answers");
-            if let Some(row) = row.filter(|row| row.status == Status::Blocked) {
-                return row.error.unwrap_or_default();
+            if let Some(error) = row.and_then(|row| row.error) {
+                return error;
             }
         }
     }

@@ -37,6 +37,8 @@ pub enum StoreCall {
     DueDeadlines,
     /// Reading what is due: messages.
     DueMessages,
+    /// Reading which instances do not go on.
+    HeldUp,
     /// Reading the claims of a process that died.
     Abandoned,
     /// Claiming tasks of shards that another node holds.
@@ -63,12 +65,13 @@ pub enum StoreCall {
 
 impl StoreCall {
     /// Every call that can be refused.
-    pub const ALL: [StoreCall; 16] = [
+    pub const ALL: [StoreCall; 17] = [
         StoreCall::Commit,
         StoreCall::Transact,
         StoreCall::DueTasks,
         StoreCall::DueDeadlines,
         StoreCall::DueMessages,
+        StoreCall::HeldUp,
         StoreCall::Abandoned,
         StoreCall::ClaimShared,
         StoreCall::LoadTask,
@@ -90,6 +93,7 @@ impl StoreCall {
             StoreCall::DueTasks => "a read of due tasks",
             StoreCall::DueDeadlines => "a read of deadlines",
             StoreCall::DueMessages => "a read of due messages",
+            StoreCall::HeldUp => "a read of the instances that do not go on",
             StoreCall::Abandoned => "a read of the claims of a process that died",
             StoreCall::ClaimShared => "a claim of tasks of another node's shards",
             StoreCall::LoadTask => "a read of a task",
@@ -407,6 +411,10 @@ impl Work for FaultyStore {
 
     fn due_messages(&self, before: Timestamp, limit: usize) -> Answer<'_, Vec<DueMessage>> {
         self.or_refuse(StoreCall::DueMessages, self.store.due_messages(before, limit))
+    }
+
+    fn held_up(&self, after: Option<Uid>, limit: usize) -> Answer<'_, Vec<Uid>> {
+        self.or_refuse(StoreCall::HeldUp, self.store.held_up(after, limit))
     }
 
     fn abandoned(&self, node: &str, limit: usize) -> Answer<'_, Vec<TaskRow>> {

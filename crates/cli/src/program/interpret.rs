@@ -43,6 +43,7 @@ pub(crate) fn any_workflow() -> WorkflowDefinition {
         Kind::Program => program.begin(machine, argument),
         Kind::Graph => graph.begin(machine, argument),
     })
+    .reading(|argument| Kind::of(argument).is_ok())
 }
 
 #[cfg(test)]

@@ -92,7 +92,7 @@ fn shown(found: &Description, now: Timestamp, has_worker: bool) -> String {
     tell("workflow", &instance.workflow);
     tell("status", instance.status.name());
     if let Some(error) = &instance.error {
-        tell("error", error);
+        tell(if instance.status == Status::Running { "waits" } else { "error" }, error);
     }
     tell("started", &format!("{} ago", list::age(instance.created_at, now)));
     if let Some(closed) = instance.closed_at {

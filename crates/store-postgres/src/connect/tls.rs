@@ -20,59 +20,11 @@ pub(crate) struct Check {
     /// Whether there must be one.
     pub(crate) require: bool,
     /// Whether somebody whom we trust must have signed it.
-    authority: bool,
+    pub(super) authority: bool,
     /// Whether it must be for the server's name.
-    name: bool,
+    pub(super) name: bool,
     /// Whom we trust; the system's authorities unless set.
-    roots: Option<PathBuf>,
-}
-
-/// Takes out of a URL what the driver does not know.
-pub(crate) fn split(url: &str) -> Result<(String, Option<Check>)> {
-    let (base, settings, between) = match url.split_once('?') {
-        Some((base, settings)) => (base, settings.split('&').collect::<Vec<_>>(), "&"),
-        None if url.contains("://") => return Ok((url.to_string(), None)),
-        None => ("", url.split_whitespace().collect(), " "),
-    };
-    let mut check = Check::default();
-    let mut rest = Vec::new();
-    for setting in settings {
-        match setting.split_once('=') {
-            Some(("sslmode", "verify-ca")) => (check.require, check.authority) = (true, true),
-            Some(("sslmode", "verify-full")) => {
-                (check.require, check.authority, check.name) = (true, true, true);
-            }
-            Some(("sslrootcert", "system")) => {}
-            Some(("sslrootcert", path)) => check.roots = Some(decoded(path)?),
-            _ => rest.push(setting),
-        }
-    }
-    let rest = rest.join(between);
-    let url = match (base.is_empty(), rest.is_empty()) {
-        (true, _) => rest,
-        (false, true) => base.to_string(),
-        (false, false) => format!("{base}?{rest}"),
-    };
-    Ok((url, Some(check)))
-}
-
-/// A path as URLs write it.
-fn decoded(path: &str) -> Result<PathBuf> {
-    let mut bytes = Vec::new();
-    let mut rest = path.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'%' => {
-                let digits = [rest.next(), rest.next()].map(Option::unwrap_or_default);
-                let digits = std::str::from_utf8(&digits).unwrap_or_default();
-                u8::from_str_radix(digits, 16)
-                    .map_err(|error| Error::unusable("read sslrootcert").because(error))?
-            }
-            byte => byte,
-        });
-    }
-    let text = String::from_utf8(bytes);
-    Ok(text.map_err(|error| Error::unusable("read sslrootcert").because(error))?.into())
+    pub(super) roots: Option<PathBuf>,
 }
 
 /// What encrypts connections.
@@ -166,41 +118,5 @@ impl ServerCertVerifier for Lenient {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.algorithms.supported_schemes()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use resurgam_watchdog::test;
-
-    use super::*;
-
-    #[test]
-    fn what_the_driver_does_not_know_is_taken_out_of_the_url() {
-        let full = Check { require: true, authority: true, name: true, roots: None };
-        let table = [
-            ("postgres://h/d", "postgres://h/d", None),
-            (
-                "postgres://h/d?sslmode=require",
-                "postgres://h/d?sslmode=require",
-                Some(Check::default()),
-            ),
-            ("postgres://h/d?sslmode=verify-full", "postgres://h/d", Some(full.clone())),
-            (
-                "postgres://h/d?sslmode=verify-full&connect_timeout=3&sslrootcert=%2Fca%20b.pem",
-                "postgres://h/d?connect_timeout=3",
-                Some(Check { roots: Some("/ca b.pem".into()), ..full.clone() }),
-            ),
-            (
-                "host=h sslmode=verify-ca user=u",
-                "host=h user=u",
-                Some(Check { name: false, ..full.clone() }),
-            ),
-            ("postgres://h/d?sslmode=verify-full&sslrootcert=system", "postgres://h/d", Some(full)),
-        ];
-        for (url, rest, check) in table {
-            let (found, found_check) = split(url).expect("the URL is fine");
-            assert_eq!((found.as_str(), found_check), (rest, check), "{url}");
-        }
     }
 }

@@ -12,12 +12,13 @@ use std::time::{Duration, Instant};
 
 use resurgam_core::Shard;
 use resurgam_store::rows::Owner;
-use resurgam_store::{Node, Ownership, Owning, Result, Standing};
+use resurgam_store::{Aside, Node, Ownership, Owning, Result, Standing};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::observe::Observer;
 use super::rows::{self, NodeRow, View};
+use super::sharers::{aside, known_elsewhere, sharers};
 use super::spread::{Moves, spread};
 use super::{Fence, life};
 use crate::store::Inner;
@@ -54,6 +55,22 @@ pub(super) enum Beat {
     Over,
     /// Others took it for dead, or have shards of it.
     Overtaken,
+}
+
+/// What a node makes of a look around.
+struct Judged {
+    moves: Moves,
+    aside: Option<Aside>,
+    known_elsewhere: BTreeSet<String>,
+}
+
+impl Judged {
+    fn tell(self, standing: &mut Standing) {
+        standing.aside = self.aside;
+        if *standing.known_elsewhere != self.known_elsewhere {
+            standing.known_elsewhere = Arc::new(self.known_elsewhere);
+        }
+    }
 }
 
 /// What proves the right to work, for as long as it lives.
@@ -105,13 +122,14 @@ impl Member {
             beaten,
             seen: view.nodes.iter().map(|row| row.node.clone()).collect(),
         });
-        let moves = self.judge(&view, &node.name, &BTreeSet::new());
-        let shards = self.take_now(inner, &node.name, &moves.take).await?;
+        let judged = self.judge(&view, &node.name, &BTreeSet::new());
+        let shards = self.take_now(inner, &node.name, &judged.moves.take).await?;
         let others_work = self.others_work(&view, &node.name);
         self.stand(|standing| {
             (standing.take, standing.give) = (Vec::new(), Vec::new());
             (standing.others_leave_tasks, standing.hands) = (view.leaves_tasks, view.hands());
             standing.others_work = others_work;
+            judged.tell(standing);
         });
         inner.changes.tell_moves();
         tokio::spawn(life::live(Arc::downgrade(inner), node.name));
@@ -196,13 +214,15 @@ impl Member {
         }
         let departed = self.is_alive(node, now, &view);
         let held: BTreeSet<Shard> = fence.shards().collect();
-        let Moves { take, release: give } = self.judge(&view, node, &held);
+        let mut judged = self.judge(&view, node, &held);
+        let Moves { take, release: give } = std::mem::take(&mut judged.moves);
         let others_work = self.others_work(&view, node);
         self.stand(|standing| {
             standing.departed += u64::from(departed);
             (standing.take, standing.give, standing.may_begin) = (take, give, true);
             (standing.others_leave_tasks, standing.hands) = (view.leaves_tasks, view.hands());
             standing.others_work = others_work;
+            judged.tell(standing);
         });
         self.bury(inner, &view, node).await?;
         Ok(Beat::Alive)
@@ -236,19 +256,27 @@ impl Member {
         Ok(taken.into_iter().map(|(shard, _)| shard).collect())
     }
 
-    /// What should move, as far as this node is concerned. What is its own by the database and not
-    /// held here it may as well take: the answer of an earlier time was lost.
-    fn judge(&self, view: &View, node: &str, held: &BTreeSet<Shard>) -> Moves {
+    /// What should move, as far as this node is concerned, and why it has no part in the work, if
+    /// it has none. What is its own by the database and not held here it may as well take: the
+    /// answer of an earlier time was lost.
+    fn judge(&self, view: &View, node: &str, held: &BTreeSet<Shard>) -> Judged {
         self.observe(view);
-        let nodes = view.nodes.iter().map(|row| row.node.as_str());
-        let live: Vec<&str> = nodes.filter(|name| *name == node || !self.is_dead(name)).collect();
-        let mine = |shard: &Shard, owner: &str| owner == node && !held.contains(shard);
-        let owners: Vec<(Shard, Option<&str>)> = view
-            .shards
-            .iter()
-            .map(|(shard, owner, _)| (*shard, owner.as_deref().filter(|owner| !mine(shard, owner))))
-            .collect();
-        spread(node, &live, &owners)
+        let is_alive = |row: &&NodeRow| row.node == node || !self.is_dead(&row.node);
+        let live: Vec<&NodeRow> = view.nodes.iter().filter(is_alive).collect();
+        let sharers = sharers(&live);
+        let owner = |shard: &Shard, owner: &Option<String>| -> Option<&str> {
+            let row = live.iter().find(|row| Some(&row.node) == owner.as_ref())?;
+            (row.node != node || held.contains(shard)).then_some(row.node.as_str())
+        };
+        let owners: Vec<(Shard, Option<&str>)> =
+            view.shards.iter().map(|(shard, name, _)| (*shard, owner(shard, name))).collect();
+        let names: Vec<&str> = sharers.iter().map(|row| row.node.as_str()).collect();
+        let me = live.iter().find(|row| row.node == node);
+        Judged {
+            moves: spread(node, &names, &owners),
+            aside: me.and_then(|me| aside(me, &live, &sharers)),
+            known_elsewhere: me.map(|me| known_elsewhere(me, &live)).unwrap_or_default(),
+        }
     }
 
     /// Removes nodes that are dead. Their shards are seen to be free at the next look, which is

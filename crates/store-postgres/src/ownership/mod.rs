@@ -10,13 +10,15 @@
 //! A store beats, watches and works out who should have what by itself, in real time. Moving a
 //! shard is the engine's: what is to be given up must first be brought to rest there.
 //!
-//! - `observe`: pure; who is dead. `spread`: pure; who should have which shards.
+//! - `observe`: pure; who is dead. `sharers`: pure; which nodes share the shards. `spread`: pure;
+//!   who should have which ones.
 //! - `rows`: the statements. `member`: the node of a store. `life`: its beat.
 
 mod life;
 mod member;
 mod observe;
 mod rows;
+mod sharers;
 mod spread;
 
 use std::collections::BTreeMap;

@@ -1,6 +1,8 @@
 //! The statements about nodes and shards. Each is one statement and one transaction. Those that
 //! wait for commits of others do not wait long: they are tried again.
 
+use std::collections::BTreeSet;
+
 use resurgam_core::{Shard, Timestamp};
 use resurgam_store::rows::Owner;
 use resurgam_store::{Error, Node, Result};
@@ -23,6 +25,8 @@ pub(super) struct NodeRow {
     pub(super) program: String,
     /// Since when, by the clock of the database.
     pub(super) started_at: Timestamp,
+    /// The workflows that it can run; `None` when it does not say.
+    pub(super) workflows: Option<BTreeSet<String>>,
 }
 
 /// Who is there, and who has what.
@@ -54,8 +58,8 @@ impl From<&NodeRow> for Owner {
 }
 
 const JOIN: &str = "
-    INSERT INTO @node (node, beat, queues, started_at, pid, program)
-    VALUES ($1, 0, $2, (extract(epoch FROM now()) * 1000)::bigint, $3, $4)
+    INSERT INTO @node (node, beat, queues, started_at, pid, program, workflows)
+    VALUES ($1, 0, $2, (extract(epoch FROM now()) * 1000)::bigint, $3, $4, $5)
     ON CONFLICT (node) DO UPDATE SET beat = @node.beat + 1, started_at = excluded.started_at";
 
 /// Beats and looks in one statement, for an idle node should hardly be felt: the row without a name
@@ -69,7 +73,7 @@ const LOOK: &str = "
            array_agg(owner ORDER BY shard), array_agg(epoch ORDER BY shard)
     FROM @shard
     UNION ALL
-    SELECT node, beat, pid, program, started_at, NULL::text[], NULL::bigint[] FROM @node";
+    SELECT node, beat, pid, program, started_at, workflows, NULL::bigint[] FROM @node";
 
 /// Waits for commits of the owner before, in the order in which commits lock. What somebody has
 /// taken meanwhile is theirs, and who was taken for dead takes nothing. What is the node's own may
@@ -106,7 +110,8 @@ pub(super) async fn join(pool: &Pool, node: &Node) -> Result<()> {
         .text(node.name.as_str())
         .names(&node.queues)
         .big(i64::from(std::process::id()))
-        .text(program);
+        .text(program)
+        .names(&node.workflows);
     pool.ask(join).await.map(drop)
 }
 
@@ -178,6 +183,7 @@ fn node(row: &Row) -> Decoded<NodeRow> {
         pid: u32::try_from(get::<i64>(row, 2)?).unwrap_or_default(),
         program: get(row, 3)?,
         started_at: Timestamp::from_millis(get(row, 4)?),
+        workflows: get::<Option<Vec<String>>>(row, 5)?.map(BTreeSet::from_iter),
     })
 }
 

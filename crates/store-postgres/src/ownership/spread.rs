@@ -16,17 +16,19 @@ pub(super) struct Moves {
     pub(super) release: Vec<Shard>,
 }
 
-/// What `me` should do. `live` are the nodes that are alive, with `me` among them.
-pub(super) fn spread(me: &str, live: &[&str], owners: &[(Shard, Option<&str>)]) -> Moves {
-    let mut nodes: Vec<&str> = live.to_vec();
+/// What `me` should do. `sharers` are the nodes that share the shards, of which each has an owner
+/// that is alive, or none.
+pub(super) fn spread(me: &str, sharers: &[&str], owners: &[(Shard, Option<&str>)]) -> Moves {
+    let mut nodes: Vec<&str> = sharers.to_vec();
     nodes.sort_unstable();
     nodes.dedup();
-    let Some(rank) = nodes.iter().position(|node| *node == me) else { return Moves::default() };
-    let share = owners.len() / nodes.len() + usize::from(rank < owners.len() % nodes.len());
-
     let of_me = |owner: &Option<&str>| *owner == Some(me);
     let mut mine: Vec<Shard> =
         owners.iter().filter(|(_, owner)| of_me(owner)).map(|(shard, _)| *shard).collect();
+    let Some(rank) = nodes.iter().position(|node| *node == me) else {
+        return Moves { release: mine, take: Vec::new() };
+    };
+    let share = owners.len() / nodes.len() + usize::from(rank < owners.len() % nodes.len());
     if mine.len() > share {
         // Everybody gives up others. Where nodes come and go all the time, a shard that was always
         // among the first to move would hardly ever be worked on.
@@ -34,9 +36,8 @@ pub(super) fn spread(me: &str, live: &[&str], owners: &[(Shard, Option<&str>)]) 
         mine.rotate_left(begin);
         return Moves { release: mine[share..].to_vec(), take: Vec::new() };
     }
-    let is_free = |owner: &Option<&str>| owner.is_none_or(|owner| !nodes.contains(&owner));
     let mut free: Vec<Shard> =
-        owners.iter().filter(|(_, owner)| is_free(owner)).map(|(shard, _)| *shard).collect();
+        owners.iter().filter(|(_, owner)| owner.is_none()).map(|(shard, _)| *shard).collect();
     if !free.is_empty() {
         // Everybody begins somewhere else, so that few reach for the same one.
         let begin = rank * free.len() / nodes.len();
@@ -83,8 +84,9 @@ mod tests {
         }
 
         fn turn(&mut self, me: &'static str, live: &[&'static str]) {
+            let is_alive = |owner: Option<&'static str>| owner.filter(|node| live.contains(node));
             let owners: Vec<(Shard, Option<&str>)> =
-                Shard::all().zip(self.owners.iter().copied()).collect();
+                Shard::all().zip(self.owners.iter().map(|owner| is_alive(*owner))).collect();
             let moves = spread(me, live, &owners);
             for shard in moves.release {
                 self.owners[usize::from(shard.0)] = None;
@@ -137,7 +139,11 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_not_among_the_living_does_nothing() {
-        assert_eq!(spread("x", &["a"], &[(Shard(0), None)]), Moves::default());
+    fn a_node_that_is_not_among_those_that_share_takes_nothing_and_gives_up_what_it_has() {
+        let owners = [(Shard(0), None), (Shard(1), Some("x")), (Shard(2), Some("a"))];
+        let moves = spread("x", &["a"], &owners);
+        assert_eq!(moves, Moves { take: Vec::new(), release: vec![Shard(1)] });
+        // What is not given up yet is not free.
+        assert_eq!(spread("a", &["a"], &owners).take, [Shard(0)]);
     }
 }

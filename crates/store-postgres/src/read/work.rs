@@ -56,6 +56,13 @@ const DUE_MESSAGES: &str = "
         ORDER BY due_at, arrival LIMIT $2) AS m
     ORDER BY m.due_at, m.arrival LIMIT $3";
 
+/// The second value holds the uid to begin after, or nothing.
+const HELD_UP: &str = "
+    SELECT uid FROM @instance
+    WHERE shard = ANY($1) AND error IS NOT NULL AND closed_at IS NULL
+      AND ($2[1] IS NULL OR uid > $2[1])
+    ORDER BY uid LIMIT $3";
+
 /// Tasks that wait and are due.
 pub(crate) async fn due_tasks(
     pool: &Pool,
@@ -113,6 +120,21 @@ pub(crate) async fn due_messages(
         Ok(DueMessage { uid, due_at, is_report: get(row, 2)? })
     };
     all(&rows, what, read)
+}
+
+/// Open instances that do not go on.
+pub(crate) async fn held_up(
+    pool: &Pool,
+    among: &[Shard],
+    after: Option<Uid>,
+    limit: usize,
+) -> Result<Vec<Uid>> {
+    let what = "look for instances that do not go on";
+    let held_up = Statement::rows(what, HELD_UP)
+        .shards(shards(among))
+        .only_uids(std::iter::once(after))
+        .big(whole(limit as u64));
+    all(&pool.ask_widely(held_up).await?, what, |row| decode::uid(row, 0))
 }
 
 /// Asks every shard for several times its even share: reading as many as are asked for in all would

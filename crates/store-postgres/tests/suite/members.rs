@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use resurgam_core::Shard;
 use resurgam_postgres_server::Database;
-use resurgam_store::{Commit, Look, Own, Ownership, Runnable, Standing, Work};
+use resurgam_store::{Aside, Commit, Look, Node, Own, Ownership, Runnable, Standing, Work};
 use resurgam_store_postgres::{Options, PostgresStore};
 use resurgam_watchdog::test;
 use tokio::sync::watch;
@@ -32,9 +32,20 @@ impl Worker {
     }
 
     async fn with(database: &Database<'_>, name: &str, options: Options) -> Worker {
+        Worker::of(database, Node::new(name), options).await
+    }
+
+    /// A node that says which workflows it knows.
+    async fn knowing(database: &Database<'_>, name: &str, workflows: &[&str]) -> Worker {
+        let workflows = workflows.iter().map(ToString::to_string).collect();
+        let node = Node { workflows: Some(workflows), ..Node::new(name) };
+        Worker::of(database, node, few()).await
+    }
+
+    async fn of(database: &Database<'_>, node: Node, options: Options) -> Worker {
         let store = PostgresStore::connect(&database.url(), options).await.unwrap();
         let standing = store.standing();
-        let right = own(&store, name).await;
+        let right = own_as(&store, node).await;
         let held = right.shards().to_vec();
         Worker { store, right: Some(right), standing, held }
     }
@@ -275,4 +286,46 @@ async fn an_outage_of_the_database_kills_nobody() {
     })
     .await;
     assert!(!a.store.is_overtaken() && !b.store.is_overtaken());
+}
+
+#[test(minutes = 15)]
+async fn a_node_leaves_its_shards_to_one_that_knows_all_of_its_workflows_and_more() {
+    let database = database().await;
+    let mut old = Worker::knowing(&database, "old", &["order 1"]).await;
+    settle([&mut old], [256]).await;
+    let mut new = Worker::knowing(&database, "new", &["order 1", "refund 1"]).await;
+    settle([&mut old, &mut new], [0, 256]).await;
+    let standing = old.standing.borrow().clone();
+    assert_eq!(standing.aside, Some(Aside::KnowsLess { than: "new".to_string() }));
+    assert!(standing.known_elsewhere.iter().eq(["refund 1"]));
+    assert_eq!(new.standing.borrow().aside, None);
+    // Another new one shares with the first.
+    let mut newer = Worker::knowing(&database, "newer", &["order 1", "refund 1"]).await;
+    settle([&mut old, &mut new, &mut newer], [0, 128, 128]).await;
+    // When the new ones are gone, the old one goes on.
+    drop((new.right.take(), newer.right.take()));
+    settle([&mut old], [256]).await;
+    assert_eq!(old.standing.borrow().aside, None);
+}
+
+#[test(minutes = 15)]
+async fn a_node_with_other_workflows_takes_no_shards_while_others_own_them() {
+    let database = database().await;
+    let mut app = Worker::knowing(&database, "app", &["order 1"]).await;
+    settle([&mut app], [256]).await;
+    let mut other = Worker::knowing(&database, "other", &["* any"]).await;
+    let mut second = Worker::knowing(&database, "second", &["order 1"]).await;
+    settle([&mut app, &mut other, &mut second], [128, 0, 128]).await;
+    let aside = other.standing.borrow().aside.clone();
+    let Some(Aside::KnowsOthers { than, only_there, only_here, .. }) = aside else {
+        panic!("it is told nothing of the others: {aside:?}");
+    };
+    assert_eq!((than.as_str(), only_there, only_here), ("app", names("order 1"), names("* any")));
+    // Those that were there first go, and it works.
+    drop((app.right.take(), second.right.take()));
+    settle([&mut other], [256]).await;
+}
+
+fn names(name: &str) -> Vec<String> {
+    vec![name.to_string()]
 }

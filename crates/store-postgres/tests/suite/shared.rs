@@ -15,7 +15,7 @@ use crate::proxy::Proxy;
 use crate::support::*;
 
 fn serving(name: &str, queues: &[&str]) -> Node {
-    Node { name: name.to_string(), queues: Some(names(queues)) }
+    Node { queues: Some(names(queues)), ..Node::new(name) }
 }
 
 fn names(names: &[&str]) -> Arc<[String]> {

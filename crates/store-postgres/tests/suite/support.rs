@@ -158,7 +158,11 @@ pub(crate) const LATER: Timestamp = Timestamp::from_millis(1_000_000);
 
 /// Takes the right to work, which must be free.
 pub(crate) async fn own(store: &PostgresStore, node: &str) -> Ownership {
-    match store.try_own(Node::new(node)).await.unwrap() {
+    own_as(store, Node::new(node)).await
+}
+
+pub(crate) async fn own_as(store: &PostgresStore, node: Node) -> Ownership {
+    match store.try_own(node).await.unwrap() {
         Owning::Taken(right) => right,
         Owning::Held(owner) => panic!("held by {owner}"),
     }

@@ -77,6 +77,18 @@ pub(crate) fn due_messages(
     })
 }
 
+/// Open instances that do not go on.
+pub(crate) fn held_up(
+    reading: &mut Reading<'_>,
+    after: Option<Uid>,
+    limit: usize,
+) -> Result<Vec<Uid>> {
+    let sql = "SELECT uid, rowid FROM instance
+               WHERE error IS NOT NULL AND closed_at IS NULL AND uid > ?1 ORDER BY uid";
+    let after = after.map_or_else(Vec::new, |uid| uid.to_bytes().to_vec());
+    reading.many(Table::Instance, sql, [after], limit, |row| decode::uid(row, 0))
+}
+
 /// Rows that others have inserted, in the order of their arrival.
 pub(crate) fn inbox(reading: &mut Reading<'_>, limit: usize) -> Result<Vec<InboxRow>> {
     // Along the index of those without an error: there may be thousands that were refused.

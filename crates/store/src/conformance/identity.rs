@@ -130,6 +130,32 @@ pub async fn a_change_of_status_is_written_whole(store: &dyn Store) {
     assert_eq!(store.instance(uid(2)).await.unwrap(), Some(instance(2, "order-2")));
 }
 
+pub async fn open_instances_that_do_not_go_on_are_found_by_the_page(store: &dyn Store) {
+    let numbers = 1..=5;
+    let starts = numbers.clone().map(|number| start(number, &format!("order-{number}")));
+    write(store, starts.collect::<Vec<_>>()).await;
+    assert_eq!(store.held_up(None, 10).await.unwrap(), []);
+    let held_up = |number, status| InstanceWrite::Status {
+        uid: uid(number),
+        status,
+        outcome: None,
+        compensation: None,
+        error: Some("a reason".to_string()),
+        closed_at: None,
+    };
+    for number in numbers {
+        let status = if number == 2 { Status::Blocked } else { Status::Running };
+        write(store, [Step { instance: Some(held_up(number, status)), ..step() }]).await;
+    }
+    write(store, [close(3), set_status(4, Status::Running)]).await;
+    let mut expected = [uid(1), uid(2), uid(5)];
+    expected.sort_unstable();
+    assert_eq!(store.held_up(None, 10).await.unwrap(), expected);
+    assert_eq!(store.held_up(None, 2).await.unwrap(), expected[..2]);
+    assert_eq!(store.held_up(Some(expected[1]), 2).await.unwrap(), expected[2..]);
+    assert_eq!(store.held_up(Some(expected[2]), 2).await.unwrap(), []);
+}
+
 pub async fn a_change_of_status_needs_its_instance(store: &dyn Store) {
     let error = refused(store, [close(1)]).await;
     assert!(error.to_string().contains(&uid(1).to_string()), "{error}");

@@ -58,6 +58,7 @@ macro_rules! conformance_promises {
             identity::a_late_message_to_an_earlier_holder_misses,
             identity::a_change_of_status_is_written_whole,
             identity::a_change_of_status_needs_its_instance,
+            identity::open_instances_that_do_not_go_on_are_found_by_the_page,
             identity::ids_are_compared_to_the_letter,
             identity::a_step_that_needs_an_open_instance_is_refused_alone,
             identity::an_instance_is_open_until_the_step_of_the_same_batch_that_closes_it,

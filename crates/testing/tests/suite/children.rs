@@ -362,6 +362,7 @@ async fn a_child_of_an_unknown_workflow_waits_for_a_process_that_knows_it() {
     let run = app.start("team-1", team(vec![1])).await;
     app.advance(SECOND).await;
     let child = app.describe("team-1/2").await.instance;
+    assert_eq!(child.status, Status::Running);
     let error = child.error.unwrap();
     assert!(error.starts_with("B5 workflow worker is not registered in this process; "), "{error}");
     app.restart_with(self::app()).await;

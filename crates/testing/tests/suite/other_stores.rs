@@ -11,7 +11,8 @@ use resurgam_testing::TestStore;
 use resurgam_watchdog::test;
 
 /// What knows no store, or has chosen one itself.
-const ELSEWHERE: [&str; 5] = ["other_stores::", "hanging::", "peers::", "histories::", "queues::"];
+const ELSEWHERE: [&str; 6] =
+    ["other_stores::", "hanging::", "peers::", "histories::", "queues::", "deployments::"];
 
 #[test(minutes = 15)]
 fn every_test_of_the_engine_holds_on_postgres() {

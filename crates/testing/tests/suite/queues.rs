@@ -2,15 +2,14 @@
 //! test has a quarter of an hour: the server may have to be installed first.
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use resurgam::prelude::*;
 use resurgam::{AttemptOutcome, Kind, PostgresOptions};
 use resurgam_postgres_server::{Database, Server};
 use resurgam_watchdog::test;
 
-/// Longer than anything here takes, also on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(300);
+use crate::common::until;
 
 const STEADY: RetryPolicy = RetryPolicy::fixed(Duration::from_millis(50)).max_attempts(5);
 
@@ -82,16 +81,6 @@ async fn node(database: &Database<'_>, name: &'static str, queues: &[&str], log:
         .postgres(&database.url())
         .await
         .unwrap()
-}
-
-/// Waits in wall time, for real nodes are asked.
-async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let began = Instant::now();
-    while !is_so().await {
-        assert!(began.elapsed() < PATIENCE, "waited {PATIENCE:?} for {what}");
-        // Between two looks: nobody tells when a node has come to something.
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
 }
 
 #[test(minutes = 15, threads = 2)]

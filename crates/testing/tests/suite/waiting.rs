@@ -695,9 +695,18 @@ async fn what_a_run_leaves_open_ends_in_the_commit_that_closes_it() {
 
 /// Why an instance is blocked.
 async fn blocked(app: &TestApp, id: &str) -> String {
+    held_up(app, id, Status::Blocked).await
+}
+
+/// Why an instance waits for another process.
+async fn waits(app: &TestApp, id: &str) -> String {
+    held_up(app, id, Status::Running).await
+}
+
+async fn held_up(app: &TestApp, id: &str, status: Status) -> String {
     app.advance(Duration::ZERO).await;
     let instance = app.describe(id).await.instance;
-    assert_eq!(instance.status, Status::Blocked, "{instance:?}");
+    assert_eq!(instance.status, status, "{instance:?}");
     instance.error.unwrap()
 }
 
@@ -850,7 +859,7 @@ async fn code_that_changed_under_a_run_blocks_it_and_both_sides_are_shown() {
         B5 workflow order is not registered in this process; add it with .workflow(..)
         where the app is built
     "#]]
-    .assert_eq(&wrapped(&blocked(&app, "order-1").await));
+    .assert_eq(&wrapped(&waits(&app, "order-1").await));
 
     // Nothing was done meanwhile, and nothing is lost.
     assert_eq!((run.history().await, app.attempts(take)), (history, 1));

@@ -9,9 +9,7 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use resurgam_core::{CallKey, Timestamp, Uid};
-use resurgam_store::rows::{
-    Claim, DueTask, InstanceFilter, InstanceRow, Status, TaskRecord, TaskRow,
-};
+use resurgam_store::rows::{Claim, DueTask, TaskRecord, TaskRow};
 use resurgam_store::{Error, Result, Runnable, Step, Store, TaskWrite};
 
 use super::call::HotCall;
@@ -85,23 +83,30 @@ impl Claims {
 
 impl Engine {
     /// What the process before this one left behind: claims that nobody works on any more, and
-    /// runs that were blocked and may have nothing that would wake them.
+    /// runs that could not go on and may have nothing that would wake them.
     pub(super) fn recover(&mut self) {
         self.read_abandoned();
-        let store = self.store.clone();
-        self.read(async move { Message::LeftBlocked { found: left_blocked(&*store).await } });
+        self.read(self.held_up_after(None));
     }
 
-    /// Runs that were blocked are tried again: this process may know better.
-    pub(super) fn left_blocked(&mut self, found: Result<Vec<InstanceRow>>) {
+    fn held_up_after(&self, after: Option<Uid>) -> impl Future<Output = Message> + use<> {
+        let store = self.store.clone();
+        async move { Message::HeldUp { after, found: store.held_up(after, SCAN).await } }
+    }
+
+    /// Runs that could not go on are tried again: this process may know better.
+    pub(super) fn held_up(&mut self, after: Option<Uid>, found: Result<Vec<Uid>>) {
         match found {
-            Ok(rows) => rows.into_iter().for_each(|row| self.load_run(row.uid)),
+            Ok(uids) => {
+                let last = uids.last().copied().filter(|_| uids.len() == SCAN);
+                uids.into_iter().for_each(|uid| self.load_run(uid));
+                if last.is_some() {
+                    self.read_later(self.mailbox_of_tenure(), self.held_up_after(last));
+                }
+            }
             Err(error) => {
-                tracing::warn!("read blocked runs, again later: {error}");
-                let store = self.store.clone();
-                self.read_later(self.mailbox_of_tenure(), async move {
-                    Message::LeftBlocked { found: left_blocked(&*store).await }
-                });
+                tracing::warn!("read which runs could not go on, again later: {error}");
+                self.read_later(self.mailbox_of_tenure(), self.held_up_after(after));
             }
         }
     }
@@ -591,11 +596,6 @@ async fn scan(store: &dyn Store, runnable: Runnable) -> Result<Scan> {
     let deadlines = store.due_deadlines(end, SCAN).await?;
     let messages = store.due_messages(end, SCAN).await?;
     Ok(Scan { tasks, deadlines, messages })
-}
-
-async fn left_blocked(store: &dyn Store) -> Result<Vec<InstanceRow>> {
-    let status = vec![Status::Blocked];
-    store.list(InstanceFilter { status, limit: SCAN, ..InstanceFilter::default() }).await
 }
 
 async fn abandoned(store: &dyn Store, node: &str) -> Result<Vec<TaskRecord>> {

@@ -55,7 +55,7 @@ mod transact;
 mod unread;
 mod wide;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -128,8 +128,10 @@ pub struct Engine {
     watched: Watched,
     /// Runs that are not in memory and have news, or are being read.
     asleep: HashMap<Uid, Asleep>,
-    /// Runs that are blocked.
+    /// Runs that are blocked, or wait for a process that knows their workflow.
     blocked: HashMap<Uid, Tries>,
+    /// Workflows that people were told this process does not know.
+    unknown: HashSet<String>,
     stopping: Option<Stopping>,
     role: Role,
     /// Tells the handles whether this node works.
@@ -199,8 +201,8 @@ pub(crate) enum Message {
     SharedSettled { settled: shared::Settled },
     /// Reports for an instance were read.
     ReportsRead { uid: Uid, found: Vec<report::Found> },
-    /// Runs that the process before this one left blocked were read.
-    LeftBlocked { found: resurgam_store::Result<Vec<InstanceRow>> },
+    /// Which runs could not go on was read, after this one.
+    HeldUp { after: Option<Uid>, found: resurgam_store::Result<Vec<Uid>> },
     /// The store said whether this node works.
     Role(resurgam_store::Result<Option<Ownership>>),
     /// This node is a client again.
@@ -341,6 +343,7 @@ impl Engine {
             watched: Watched::default(),
             asleep: HashMap::new(),
             blocked: HashMap::new(),
+            unknown: HashSet::new(),
             stopping: None,
             role: Role::Asking,
             owns,
@@ -466,7 +469,7 @@ impl Engine {
             Message::SharedClaimed { claimed } => self.shared_claimed(claimed),
             Message::SharedSettled { settled } => self.shared_settled(settled),
             Message::ReportsRead { uid, found } => self.reports_read(uid, found),
-            Message::LeftBlocked { found } => self.left_blocked(found),
+            Message::HeldUp { after, found } => self.held_up(after, found),
             Message::NoInstance { uid } => self.no_instance(uid),
             Message::Finished { uid, outcome } => self.finished(uid, &outcome),
             Message::SchedulesDue { found } => self.schedules_due(found),

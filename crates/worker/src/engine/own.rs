@@ -77,7 +77,11 @@ impl Engine {
     pub(super) fn ask_to_own(&self) {
         let (store, clock, mailbox) =
             (self.store.clone(), self.clock.clone(), self.mailbox.clone());
-        let node = Node { name: self.node.clone(), queues: self.options.queues.clone() };
+        let node = Node {
+            name: self.node.clone(),
+            queues: self.options.queues.clone(),
+            workflows: Some(self.registry.known_workflows()),
+        };
         let patient = self.options.work;
         let mut busy = clock.busy(&"a node that asks to work");
         tokio::spawn(async move {
@@ -275,8 +279,11 @@ impl Engine {
         if !self.owns(uid) {
             return;
         }
-        if self.blocked.contains_key(&uid) {
-            return self.park(uid);
+        match self.blocked.get_mut(&uid) {
+            // Looking costs little, and somebody may want to end it.
+            Some(tries) if tries.waits_for_code() => tries.now(),
+            Some(_) => return self.park(uid),
+            None => {}
         }
         let Some(run) = self.runs.get_mut(&uid) else {
             if let Some(asleep) = self.asleep.get_mut(&uid).filter(|asleep| asleep.loading) {

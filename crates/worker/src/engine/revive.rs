@@ -1,7 +1,8 @@
 //! Runs that are not in memory: read when something happens to them, and replayed.
 //!
 //! What a crash kept from the disk is asked for again by the replay. A run that cannot be replayed
-//! is *blocked*: it stays as it is, and is tried again in its own time.
+//! is *blocked*: it stays as it is, and is tried again in its own time. One whose workflow this
+//! process does not know *waits*, for a process that does.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -12,7 +13,9 @@ use resurgam_core::event::RunStarted;
 use resurgam_core::turn::{Blocked, Run};
 use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
 use resurgam_sdk::WorkflowDefinition;
-use resurgam_store::rows::{Message as StoredMessage, MessageRow, RunRecord, Status, TaskRow};
+use resurgam_store::rows::{
+    InstanceRow, Message as StoredMessage, MessageRow, RunRecord, Status, TaskRow,
+};
 use resurgam_store::{InstanceWrite, MessageWrite, Result, Step};
 
 use super::effect::Effect;
@@ -34,12 +37,23 @@ const BLOCKED: Duration = Duration::from_secs(300);
 pub(super) struct Tries {
     count: u32,
     next: Timestamp,
+    /// This process does not know its workflow, and never will.
+    waits_for_code: bool,
 }
 
 impl Tries {
     /// The next one is not before it is known when.
     pub(super) fn after(count: u32) -> Self {
-        Tries { count, next: Timestamp::from_millis(i64::MAX) }
+        Tries { count, next: Timestamp::from_millis(i64::MAX), waits_for_code: false }
+    }
+
+    pub(super) fn waits_for_code(&self) -> bool {
+        self.waits_for_code
+    }
+
+    /// The next occasion is one.
+    pub(super) fn now(&mut self) {
+        self.next = Timestamp::EPOCH;
     }
 }
 
@@ -104,6 +118,9 @@ impl Engine {
                 let (run, draft) = self.without_code(&record);
                 self.revived(&record, run, draft, held);
             }
+            Err(unknown @ Blocked::Unregistered(_)) => {
+                self.wait_for_code(&record.instance, &unknown, held);
+            }
             Err(error) => {
                 tracing::warn!(instance = %record.instance.id, "run is blocked: {error}");
                 self.stay_blocked(uid, &error.to_string(), held);
@@ -111,10 +128,34 @@ impl Engine {
         }
     }
 
+    /// A run whose workflow this process does not know is for another process, or for a later
+    /// version of this one. Its news is stored, and people can read why it waits.
+    fn wait_for_code(&mut self, row: &InstanceRow, unknown: &Blocked, held: Vec<News>) {
+        let mut why = unknown.to_string();
+        let elsewhere = self.shards.known_elsewhere();
+        let is_elsewhere = elsewhere.iter().any(|known| is_version_of(known, &row.workflow));
+        if is_elsewhere {
+            why += "; another node knows it, and works on no shards because its workflows differ \
+                    from this node's: programs with different workflows need a schema each";
+        }
+        if self.unknown.insert(row.workflow.clone()) {
+            let (instance, workflow) = (&row.id, &row.workflow);
+            tracing::warn!(%instance, %workflow, "instances of a workflow wait: {why}");
+        }
+        let uid = row.uid;
+        let known = row.status == Status::Running && row.error.as_deref() == Some(&*why);
+        let instance = (!known).then(|| held_up(uid, Status::Running, &why));
+        let step = Step { instance, messages: vec![MessageWrite::Park(uid)], ..Step::default() };
+        self.blocked.insert(uid, Tries { waits_for_code: true, ..Tries::after(0) });
+        self.outbox.push(step, Vec::new());
+        self.store_held(uid, held);
+    }
+
     /// Notes why a run cannot go on. Its news is stored; it is tried again later.
     pub(super) fn stay_blocked(&mut self, uid: Uid, error: &str, held: Vec<News>) {
         let messages = vec![MessageWrite::Park(uid)];
-        let step = Step { instance: Some(blocked(uid, error)), messages, ..Step::default() };
+        let instance = Some(held_up(uid, Status::Blocked, error));
+        let step = Step { instance, messages, ..Step::default() };
         let tries = self.blocked.get(&uid).map_or(0, |tries| tries.count);
         self.blocked.insert(uid, Tries::after(tries));
         self.outbox.push(step, vec![Effect::Blocked(uid)]);
@@ -135,7 +176,7 @@ impl Engine {
             Some(EventKind::RunStarted(started)) => started.clone(),
             _ => first_event(row, self.newest_version(&row.workflow), self.clock.now()),
         };
-        let workflow = self.version_of(&row.workflow, started.version)?;
+        let workflow = self.version_of(&row.workflow, started.version, &started.input)?;
         let key = record.key();
         let begun = begin_code(key, &workflow, &started.input);
         let code = begun.map_err(Blocked::Unreadable)?;
@@ -220,10 +261,12 @@ impl Engine {
         &self,
         workflow: &str,
         version: u32,
+        argument: &Payload,
     ) -> std::result::Result<Arc<WorkflowDefinition>, Blocked> {
-        let found = self.registry.workflow_version(workflow, version).cloned();
+        let reads = |definition: &&Arc<WorkflowDefinition>| definition.reads(argument);
+        let found = self.registry.workflow_version(workflow, version).filter(reads).cloned();
         found.ok_or_else(|| {
-            Blocked::Unregistered(match self.registry.workflow(workflow) {
+            Blocked::Unregistered(match self.registry.workflow(workflow).filter(reads) {
                 Some(newest) => format!(
                     "version {version} of workflow {workflow} is not registered in this process, \
                      whose newest is {}; keep a version registered until no run is on it",
@@ -270,10 +313,11 @@ impl Engine {
     fn revived(&mut self, record: &RunRecord, mut run: HotRun, mut draft: Draft, held: Vec<News>) {
         let uid = record.instance.uid;
         run.tries = self.blocked.remove(&uid).map_or(0, |tries| tries.count);
-        if record.instance.status == Status::Blocked {
+        let was_held_up = record.instance.error.is_some();
+        if was_held_up {
             draft.step.messages.push(MessageWrite::Unpark(uid));
         }
-        if record.instance.status == Status::Blocked && draft.step.instance.is_none() {
+        if was_held_up && draft.step.instance.is_none() {
             draft.step.instance = Some(InstanceWrite::Status {
                 uid,
                 status: Status::Running,
@@ -312,7 +356,7 @@ impl Engine {
     /// A blocked run is tried again at the next occasion.
     pub(super) fn try_blocked_now(&mut self, uid: Uid) {
         if let Some(tries) = self.blocked.get_mut(&uid) {
-            tries.next = Timestamp::EPOCH;
+            tries.now();
         }
     }
 
@@ -367,10 +411,16 @@ fn is_start(row: &MessageRow) -> bool {
     matches!(row.body, StoredMessage::Start)
 }
 
-fn blocked(uid: Uid, error: &str) -> InstanceWrite {
+/// True when what a node says about a workflow that it knows is about this one.
+fn is_version_of(known: &str, workflow: &str) -> bool {
+    known.strip_prefix(workflow).is_some_and(|version| version.starts_with(' '))
+}
+
+/// Notes why an instance does not go on.
+fn held_up(uid: Uid, status: Status, error: &str) -> InstanceWrite {
     InstanceWrite::Status {
         uid,
-        status: Status::Blocked,
+        status,
         outcome: None,
         compensation: None,
         error: Some(error.to_string()),

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use resurgam_core::{CallKey, Shard, Uid};
-use resurgam_store::Standing;
+use resurgam_store::{Aside, Standing};
 use tokio::sync::watch;
 
 use super::effect::Effect;
@@ -34,6 +34,8 @@ pub(super) struct Shards {
     tenures: Vec<u64>,
     standing: watch::Receiver<Standing>,
     departed: u64,
+    /// Why this node has no part in the work, as people were told.
+    aside: Option<Aside>,
     taking: bool,
     /// What leaves is being brought to rest, or released.
     settling: bool,
@@ -47,6 +49,7 @@ impl Shards {
             tenures: vec![0; usize::from(Shard::COUNT)],
             standing,
             departed: 0,
+            aside: None,
             taking: false,
             settling: false,
         }
@@ -81,6 +84,11 @@ impl Shards {
     /// True when others could take over what this node gives up.
     pub(super) fn others_work(&self) -> bool {
         self.standing.borrow().others_work
+    }
+
+    /// Workflows that other nodes can run and this one cannot.
+    pub(super) fn known_elsewhere(&self) -> Arc<BTreeSet<String>> {
+        self.standing.borrow().known_elsewhere.clone()
     }
 
     /// True when some node leaves tasks to others.
@@ -126,8 +134,9 @@ impl Engine {
         if !self.is_owner() || !self.shards.standing.has_changed().unwrap_or(false) {
             return;
         }
-        let Standing { take, give, departed, .. } =
+        let Standing { take, give, departed, aside, .. } =
             self.shards.standing.borrow_and_update().clone();
+        self.tell_aside(aside);
         if std::mem::replace(&mut self.shards.departed, departed) != departed {
             self.read_abandoned();
         }
@@ -137,6 +146,29 @@ impl Engine {
         }
         self.fill_slots();
         self.look_for_shared();
+    }
+
+    /// Says, once, why this node has no part in the work.
+    fn tell_aside(&mut self, aside: Option<Aside>) {
+        if self.shards.aside == aside {
+            return;
+        }
+        match &aside {
+            None => tracing::info!(node = %self.node, "shares the shards again"),
+            Some(Aside::KnowsLess { than }) => tracing::info!(
+                node = %self.node,
+                "leaves its shards to node {than}, which knows all of its workflows and more"
+            ),
+            Some(Aside::KnowsOthers { than, program, only_there, only_here }) => tracing::warn!(
+                node = %self.node,
+                "takes no shards: node {than} ({program}) works here and knows other workflows \
+                 ({}), so instances of {} wait; programs with different workflows need a schema \
+                 each (postgres://HOST/DATABASE?schema=NAME)",
+                listed(only_there),
+                listed(only_here),
+            ),
+        }
+        self.shards.aside = aside;
     }
 
     fn take_shards(&mut self, shards: Vec<Shard>) {
@@ -300,4 +332,20 @@ impl Engine {
         self.settle_shards();
         self.shards.standing.mark_changed();
     }
+}
+
+/// Workflows for people: without versions, and not all of a hundred.
+fn listed(workflows: &[String]) -> String {
+    const MOST: usize = 5;
+    let name = |known: &String| match known.split_once(' ') {
+        Some(("*", _)) => "programs and graphs".to_string(),
+        Some((name, "1")) => name.to_string(),
+        Some((name, version)) => format!("{name} version {version}"),
+        None => known.clone(),
+    };
+    let mut names: Vec<String> = workflows.iter().take(MOST).map(name).collect();
+    if let Some(more) = workflows.len().checked_sub(MOST).filter(|more| *more > 0) {
+        names.push(format!("{more} more"));
+    }
+    if names.is_empty() { "none".to_string() } else { names.join(", ") }
 }

@@ -5,6 +5,7 @@ pub(crate) mod ground;
 pub(crate) mod tables;
 
 use std::future::IntoFuture;
+use std::time::{Duration, Instant};
 
 use resurgam_testing::TestStore;
 
@@ -51,4 +52,16 @@ pub(crate) fn wrapped(text: &str) -> String {
         lines.push('\n');
     }
     lines
+}
+
+/// Waits in wall time, for real nodes are asked.
+pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    /// Longer than anything takes that is waited for, also on a busy machine.
+    const PATIENCE: Duration = Duration::from_secs(300);
+    let began = Instant::now();
+    while !is_so().await {
+        assert!(began.elapsed() < PATIENCE, "waited {PATIENCE:?} for {what}");
+        // Between two looks: nobody tells when a node has come to something.
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
