@@ -86,6 +86,11 @@ impl Kind {
 /// let failure = parse("eighty").unwrap_err();
 /// assert_eq!(failure.type_name.as_deref(), Some("ParseIntError"));
 ///
+/// // `Error` alone would say nothing: such a type is recorded with its path. Rules may name both.
+/// let failure = Failure::from(std::io::Error::other("the disk is full"));
+/// assert_eq!(failure.type_name.as_deref(), Some("std::io::Error"));
+/// assert!(failure.has_type("std::io::Error", false) && failure.has_type("Error", false));
+///
 /// let failure = Failure::terminal("no such account").with_type("AccountUnknown");
 /// assert!(failure.is_terminal());
 /// ```
@@ -266,10 +271,12 @@ impl Failure {
     }
 
     /// True when the failure's type is `name`, or, with `subclass`, when it descends from `name`.
-    /// The empty name stands for a failure that has no type.
+    /// The empty name stands for a failure that has no type. A type that was recorded with its path
+    /// (`std::io::Error`) also answers to the end of the path (`io::Error`, `Error`).
     pub fn has_type(&self, name: &str, subclass: bool) -> bool {
         let own = self.type_name.as_deref().or(self.mro.first().map(String::as_str));
-        own.unwrap_or("") == name || (subclass && self.mro.iter().any(|base| base == name))
+        is_called(own.unwrap_or(""), name)
+            || (subclass && self.mro.iter().any(|base| is_called(base, name)))
     }
 }
 
@@ -300,7 +307,7 @@ impl fmt::Display for Failure {
 impl<E: Error + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         let mut failure =
-            Failure::of_type(short_name(std::any::type_name::<E>()), error.to_string());
+            Failure::of_type(name_of_type(std::any::type_name::<E>()), error.to_string());
         failure.cause = causes_of(&error);
         failure
     }
@@ -318,10 +325,33 @@ fn causes(error: Option<&(dyn Error + 'static)>, left: usize) -> Option<Failure>
     Some(failure)
 }
 
-/// `core::num::error::ParseIntError` becomes `ParseIntError`; type parameters are left out.
-fn short_name(path: &str) -> String {
-    let path = path.split('<').next().unwrap_or(path);
-    path.rsplit("::").next().unwrap_or(path).to_string()
+/// What rules know a Rust type by: its last name, `ParseIntError`, without type parameters. `Error`
+/// alone would be the name of half of all error types, so those are known by their path.
+///
+/// The path is written as people import it: without the module `error`, where most crates define
+/// the type and which they keep private, and with `std` for `core` and `alloc`, between which the
+/// standard library moves its types.
+fn name_of_type(full: &str) -> String {
+    let path = full.split('<').next().unwrap_or(full);
+    // Types inside functions have segments such as `{{closure}}`.
+    let mut segments: Vec<&str> = path.split("::").filter(|it| !it.starts_with('{')).collect();
+    let last = segments.pop().unwrap_or(path);
+    if last != "Error" {
+        return last.to_string();
+    }
+    if segments.len() > 1 && segments.last() == Some(&"error") {
+        segments.pop();
+    }
+    if let Some(first @ (&mut "core" | &mut "alloc")) = segments.first_mut() {
+        *first = "std";
+    }
+    segments.push(last);
+    segments.join("::")
+}
+
+/// True when `name` is the recorded name of a type, or the end of its path.
+fn is_called(recorded: &str, name: &str) -> bool {
+    recorded.strip_suffix(name).is_some_and(|path| path.is_empty() || path.ends_with("::"))
 }
 
 /// What is left of a time when it is stored: a failure is the same before and after that.
@@ -371,6 +401,42 @@ mod tests {
         assert_eq!(failure.to_string(), "GatewayError: gateway answered nonsense");
         assert_eq!(failure.cause.as_ref().unwrap().message, "invalid digit found in string");
         assert_eq!(failure.retryable, None);
+    }
+
+    #[test]
+    fn a_type_that_is_only_called_error_is_known_by_its_path() {
+        let names = [
+            ("std::io::error::Error", "std::io::Error"),
+            ("core::io::error::Error", "std::io::Error"),
+            ("core::fmt::Error", "std::fmt::Error"),
+            ("serde_json::error::Error", "serde_json::Error"),
+            ("shop::payments::Error", "shop::payments::Error"),
+            ("shop::charge::{{closure}}::Error", "shop::charge::Error"),
+            ("error::Error", "error::Error"),
+            ("Error", "Error"),
+            ("core::num::error::ParseIntError", "ParseIntError"),
+            ("shop::Wrapped<std::io::error::Error>", "Wrapped"),
+        ];
+        for (full, expected) in names {
+            assert_eq!(name_of_type(full), expected, "{full}");
+        }
+        let failure = Failure::from(std::io::Error::other("full"));
+        assert_eq!(failure.to_string(), "std::io::Error: full");
+    }
+
+    #[test]
+    fn a_type_answers_to_its_path_and_to_every_end_of_it() {
+        let failure = Failure::from(std::io::Error::other("full"));
+        for name in ["Error", "io::Error", "std::io::Error"] {
+            assert!(failure.has_type(name, false), "{name}");
+        }
+        for name in ["", "rror", "o::Error", "std", "fmt::Error", "my::std::io::Error"] {
+            assert!(!failure.has_type(name, true), "{name}");
+        }
+        let mut child = Failure::of_type("Timeout", "late");
+        child.mro = vec!["Timeout".into(), "std::io::Error".into()];
+        assert!(child.has_type("Error", true) && !child.has_type("Error", false));
+        assert!(!Failure::of_type("TimeoutError", "late").has_type("Error", true));
     }
 
     #[test]

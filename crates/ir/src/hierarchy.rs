@@ -77,7 +77,7 @@ pub(crate) fn type_of(failure: &Failure) -> &str {
 /// True when a failure is of a type, or of one that descends from it.
 pub(crate) fn is_a(failure: &Failure, wanted: &str) -> bool {
     let own = type_of(failure);
-    let reported = || failure.mro.iter().any(|name| name == wanted);
+    let reported = || failure.has_type(wanted, true);
     let timed_out = || wanted == TIMEOUT && is_timeout(failure.kind);
     wanted == EXCEPTION
         || wanted == "BaseException"

@@ -825,9 +825,9 @@ async fn an_outage_is_bridged_by_the_retries() {
     assert_eq!(run.result().await.unwrap(), "pong");
     expect![[r#"
         2 +0ms ActivityScheduled ask_service {}
-          +0ms ask_service#2 attempt 1 failed: Error: connection refused; again in 1s
-          +1s ask_service#2 attempt 2 failed: Error: connection refused; again in 1s
-          +2s ask_service#2 attempt 3 failed: Error: connection refused; again in 1s
+          +0ms ask_service#2 attempt 1 failed: std::io::Error: connection refused; again in 1s
+          +1s ask_service#2 attempt 2 failed: std::io::Error: connection refused; again in 1s
+          +2s ask_service#2 attempt 3 failed: std::io::Error: connection refused; again in 1s
         3 +3s ActivityCompleted #2 (attempt 4) "pong"
         4 +3s RunCompleted "pong"
     "#]]

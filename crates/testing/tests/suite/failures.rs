@@ -388,7 +388,30 @@ async fn an_error_of_rusts_has_the_same_type_the_first_time_and_on_replay() {
     let failure = kept_fetch(|_| "x".parse::<u8>().unwrap_err().into()).await;
     assert_eq!(failure.type_name.as_deref(), Some("ParseIntError"));
     let fails = kept_fetch(|_| Failure::from(std::io::Error::other("no route"))).await;
-    assert_eq!(fails.to_string(), "Error: no route");
+    assert_eq!(fails.to_string(), "std::io::Error: no route");
+}
+
+/// Policies in databases were written when every such type was called `Error`.
+#[test]
+async fn rules_know_an_error_by_its_path_and_a_stored_policy_by_the_short_name_it_was_given() {
+    async fn attempts_under(policy: &str) -> Option<u32> {
+        #[workflow]
+        async fn under(ctx: WorkflowContext, policy: String) -> Result<Failure, Failure> {
+            let policy = RetryPolicy::from_stored(&policy).map_err(|_| Failure::new("policy"))?;
+            Ok(ctx.call(fetch()).retry(policy).await.unwrap_err())
+        }
+        let stub = |_, _| Err(Failure::from(std::io::Error::other("no route")));
+        let app = TestApp::builder().workflow(under).stub(fetch, stub).start().await;
+        app.start("under-1", under(policy.to_string())).await.result().await.unwrap().attempts
+    }
+    for name in ["Error", "io::Error", "std::io::Error"] {
+        let policy = format!(r#"{{"policy": {{"max_attempts": 3, "never_for": ["{name}"]}}}}"#);
+        assert_eq!(attempts_under(&policy).await, Some(1), "{name}");
+    }
+    for name in ["std::fmt::Error", "ParseIntError"] {
+        let policy = format!(r#"{{"policy": {{"max_attempts": 3, "never_for": ["{name}"]}}}}"#);
+        assert_eq!(attempts_under(&policy).await, Some(3), "{name}");
+    }
 }
 
 #[test]

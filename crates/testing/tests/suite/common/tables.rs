@@ -58,7 +58,7 @@ pub(crate) fn trespass() -> (&'static str, &'static str) {
 /// What code is told that changes tables where it may only read them.
 pub(crate) fn only_read() -> &'static str {
     match is_postgres() {
-        true => "Error: ERROR: cannot execute DELETE in a read-only transaction",
+        true => "tokio_postgres::Error: ERROR: cannot execute DELETE in a read-only transaction",
         false => "NotAllowed: table account can only be read here",
     }
 }
