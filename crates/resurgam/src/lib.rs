@@ -55,8 +55,8 @@ pub use resurgam_core::{
 };
 pub use resurgam_macros::{FailureType, activity, workflow};
 pub use resurgam_sdk::{
-    Activity, ActivityContext, ActivityDefinition, ActivitySource, Constructor, Elapsed, Terminal,
-    Typed, Workflow, WorkflowContext, WorkflowDefinition,
+    Activity, ActivityContext, ActivityDefinition, ActivitySource, BoxFuture, ChildHandle,
+    Constructor, Elapsed, Terminal, Typed, Workflow, WorkflowContext, WorkflowDefinition,
 };
 pub use resurgam_store::rows::{
     AttemptOutcome, AttemptRow, Heartbeat, InstanceFilter, InstanceRow, Owner, Status,

@@ -140,7 +140,7 @@ impl Machine {
                 ParentClose::Terminate => true,
                 ParentClose::Abandon | ParentClose::Detached => return None,
             };
-            child.wait.is_open().then_some((*seq, terminate))
+            child.is_running().then_some((*seq, terminate))
         };
         let children: Vec<(Seq, bool)> = self.children.iter().filter_map(open).collect();
         for (child, terminate) in children {

@@ -126,8 +126,10 @@ impl Machine {
     }
 
     fn settle_child(&mut self, seq: Seq, outcome: Result<Payload, Failure>) {
-        if let Some(child) = self.children.get_mut(&seq) {
-            child.wait.settle(outcome);
+        let Some(child) = self.children.get_mut(&seq) else { return };
+        child.settle(outcome);
+        if child.unheard {
+            self.children.remove(&seq);
         }
     }
 
@@ -164,8 +166,9 @@ impl Machine {
         }
         let mut children = Vec::new();
         for (seq, it) in self.children.iter_mut().filter(|(_, it)| it.wait.can_be_cancelled()) {
-            children.push(*seq);
-            it.wait.settle(Err(failure.clone()));
+            if it.parent_cancelled(&failure) {
+                children.push(*seq);
+            }
         }
         for child in children {
             self.command(CommandKind::CancelChild { child, terminate: false });

@@ -193,12 +193,21 @@ impl Machine {
         }
     }
 
-    /// Starts a child.
+    /// Starts a child that is cancelled when its future is dropped.
     pub fn start_child(&mut self, call: ChildCall, shielded: bool) -> Seq {
+        self.begin_child(call, shielded, false)
+    }
+
+    /// Starts a child that goes on when nobody waits for it.
+    pub fn start_child_with_handle(&mut self, call: ChildCall, shielded: bool) -> Seq {
+        self.begin_child(call, shielded, true)
+    }
+
+    fn begin_child(&mut self, call: ChildCall, shielded: bool, has_handle: bool) -> Seq {
         let parent_close = call.parent_close;
         let seq = self.command(CommandKind::StartChild(Box::new(call)));
         if parent_close != ParentClose::Detached {
-            self.children.insert(seq, Child { wait: Wait::open(shielded), parent_close });
+            self.children.insert(seq, Child::started(shielded, parent_close, has_handle));
         }
         seq
     }
@@ -208,15 +217,42 @@ impl Machine {
         let Some(child) = self.children.get_mut(&seq) else { return Poll::Pending };
         let outcome = child.wait.poll(waker);
         if outcome.is_ready() {
-            self.children.remove(&seq);
+            self.child_unheard(seq);
         }
         outcome
     }
 
     /// Forgets a child: its future was dropped, and the child is cancelled.
     pub fn drop_child(&mut self, seq: Seq) {
-        if self.armed && self.children.remove(&seq).is_some_and(|child| child.wait.is_open()) {
+        if self.armed && self.children.remove(&seq).is_some_and(|child| child.is_running()) {
             self.command(CommandKind::CancelChild { child: seq, terminate: false });
+        }
+    }
+
+    /// Asks a child to end. Whoever waits for it hears how it ended.
+    pub fn cancel_child(&mut self, seq: Seq) {
+        let running = self.children.get_mut(&seq).filter(|child| child.is_running());
+        if let Some(child) = running.filter(|_| self.armed) {
+            child.end();
+            self.command(CommandKind::CancelChild { child: seq, terminate: false });
+        }
+    }
+
+    /// Nobody asks for the outcome of a child any more: its handle was dropped. The child goes on.
+    pub fn drop_child_handle(&mut self, seq: Seq) {
+        if self.armed {
+            self.child_unheard(seq);
+        }
+    }
+
+    /// A child that is over is forgotten. One that runs is remembered until the end of the run,
+    /// which may end it.
+    fn child_unheard(&mut self, seq: Seq) {
+        if let Some(child) = self.children.get_mut(&seq) {
+            child.unheard = true;
+            if !child.is_running() {
+                self.children.remove(&seq);
+            }
         }
     }
 
@@ -319,8 +355,7 @@ impl Machine {
             self.next_seq = event.seq.next();
             match &event.kind {
                 EventKind::ChildStarted(child) if child.parent_close != ParentClose::Detached => {
-                    let wait = Wait::open(false);
-                    let child = Child { wait, parent_close: child.parent_close };
+                    let child = Child::started(false, child.parent_close, false);
                     self.children.insert(event.seq, child);
                 }
                 EventKind::ChildCompleted { child, .. }
@@ -363,7 +398,7 @@ impl Machine {
     pub(crate) fn waits_for_something(&self) -> bool {
         self.activities.values().any(Activity::is_open)
             || self.timers.values().any(Wait::is_open)
-            || self.children.values().any(|child| child.wait.is_open())
+            || self.children.values().any(|child| child.wait.is_open() && !child.unheard)
             || self.signals.wanted().next().is_some()
     }
 

@@ -12,6 +12,7 @@ use resurgam_core::retry::RetryPolicy;
 use resurgam_core::{Failure, Payload, Seq};
 use serde::de::DeserializeOwned;
 
+use super::BoxFuture;
 use crate::Activity;
 
 /// An activity call that has not been made yet. Awaiting it makes it.
@@ -44,6 +45,7 @@ use crate::Activity;
 ///         .total_timeout(3_600 * second) // of all of it
 ///         .compensate_with(|hold| release(*hold)) // should this run fail later
 ///         .compensation_retry(RetryPolicy::fixed(second).unlimited())
+///         .boxed() // where waits of different kinds are to have one type
 ///         .await?; // it is called here
 ///     Err(Failure::terminal("the customer changed their mind"))
 /// }
@@ -129,6 +131,12 @@ impl<A: Activity> Call<A> {
     pub fn compensation_retry(mut self, policy: impl Into<RetryPolicy>) -> Self {
         self.compensation_retry = Some(policy.into());
         self
+    }
+
+    /// The call in a box, so that it has the same type as other waits with the same output; see
+    /// [`BoxFuture`].
+    pub fn boxed(self) -> BoxFuture<Result<A::Output, Failure>> {
+        Box::pin(self.into_future())
     }
 }
 

@@ -1,4 +1,4 @@
-//! `ctx.child(..)`: a workflow of a workflow.
+//! `ctx.child(..)`: a workflow of a workflow, awaited or started with a handle.
 
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
@@ -13,9 +13,11 @@ use resurgam_core::retry::RetryPolicy;
 use resurgam_core::{Failure, Payload, Seq};
 use serde::de::DeserializeOwned;
 
+use super::BoxFuture;
 use crate::Workflow;
 
-/// A child that has not been started yet. Awaiting it starts it and waits for its outcome.
+/// A child that has not been started yet. Awaiting it starts it and waits for its outcome;
+/// [`Child::start`] starts it and goes on.
 ///
 /// ```
 /// use resurgam::ParentClose;
@@ -38,6 +40,7 @@ use crate::Workflow;
 ///         .run_timeout(Duration::from_secs(3_600))
 ///         .total_timeout(Duration::from_secs(4 * 86_400))
 ///         .parent_close(ParentClose::Abandon) // should this run end first
+///         .boxed() // where waits of different kinds are to have one type
 ///         .await
 /// }
 ///
@@ -92,6 +95,33 @@ impl<W: Workflow> Child<W> {
     pub fn parent_close(mut self, parent_close: ParentClose) -> Self {
         self.call.parent_close = parent_close;
         self
+    }
+
+    /// Starts it now, and answers with a handle that can be awaited later, or never: the child goes
+    /// on until it is done, and what becomes of it when this run is over first is what
+    /// [`Child::parent_close`] says.
+    ///
+    /// In a run that was cancelled nothing is started, and the handle has the failure of the
+    /// cancellation; start it through `ctx.shielded()` where it is part of cleaning up.
+    pub fn start(self) -> ChildHandle<W::Output> {
+        let Child { machine, call, shielded, .. } = self;
+        let mut locked = machine.lock();
+        let state = match locked.cancelled().filter(|_| !shielded) {
+            Some(failure) => Handle::Refused(failure.clone()),
+            None => {
+                let detached = call.parent_close == ParentClose::Detached;
+                let seq = locked.start_child_with_handle(call, shielded);
+                if detached { Handle::Detached } else { Handle::Open(seq) }
+            }
+        };
+        drop(locked);
+        ChildHandle { machine, state, output: PhantomData }
+    }
+
+    /// The wait for its outcome in a box, so that it has the same type as other waits with the same
+    /// output; see [`BoxFuture`].
+    pub fn boxed(self) -> BoxFuture<Result<W::Output, Failure>> {
+        Box::pin(self.into_future())
     }
 }
 
@@ -159,6 +189,109 @@ impl<T> Drop for ChildFuture<T> {
     fn drop(&mut self) {
         if let State::Open(seq) = self.state {
             self.machine.lock().drop_child(seq);
+        }
+    }
+}
+
+/// A child that was started, see [`Child::start`]. Awaiting it waits for the child's outcome;
+/// dropping it leaves the child alone.
+///
+/// ```
+/// use resurgam::ParentClose;
+/// use resurgam::prelude::*;
+/// use resurgam_testing::TestApp;
+/// use std::time::Duration;
+///
+/// #[workflow]
+/// async fn ship(ctx: WorkflowContext, days: u64) -> Result<u64, Failure> {
+///     ctx.sleep(Duration::from_secs(86_400 * days)).await?;
+///     Ok(days)
+/// }
+///
+/// #[workflow]
+/// async fn order(ctx: WorkflowContext) -> Result<String, Failure> {
+///     let hour = Duration::from_secs(3_600);
+///     ctx.child(ship(3)).id("books").parent_close(ParentClose::Abandon).start(); // goes on alone
+///     let lost = ctx.child(ship(365)).id("lost").start();
+///     let mut lamp = ctx.child(ship(1)).id("lamp").start();
+///     if ctx.timeout(hour, &mut lamp).await.is_err() {
+///         ctx.set_status("the lamp takes longer than an hour");
+///     }
+///     lost.cancel();
+///     Ok(format!("the lamp took {} day", lamp.await?))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let app = TestApp::builder().workflow(order).workflow(ship).start().await;
+/// let run = app.start("order-1", order()).await;
+/// assert_eq!(run.result().await.unwrap(), "the lamp took 1 day");
+/// app.advance(Duration::from_secs(3 * 86_400)).await;
+/// assert!(app.history("books").await.contains("RunCompleted 3"));
+/// assert!(app.history("lost").await.contains("RunCancelled"));
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct ChildHandle<T> {
+    machine: SharedMachine,
+    state: Handle,
+    output: PhantomData<fn() -> T>,
+}
+
+#[derive(Debug)]
+enum Handle {
+    /// The run was cancelled before, with this failure.
+    Refused(Failure),
+    Open(Seq),
+    /// Who started it never hears of it again.
+    Detached,
+    Done,
+}
+
+impl<T: DeserializeOwned> ChildHandle<T> {
+    /// Asks the child to end. It may clean up first, and return a value all the same: await the
+    /// handle to hear how it ended. Asking one that is done changes nothing.
+    pub fn cancel(&self) {
+        if let Handle::Open(seq) = self.state {
+            self.machine.lock().cancel_child(seq);
+        }
+    }
+
+    /// The wait for its outcome in a box, so that it has the same type as other waits with the same
+    /// output; see [`BoxFuture`].
+    pub fn boxed(self) -> BoxFuture<Result<T, Failure>>
+    where
+        T: 'static,
+    {
+        Box::pin(self)
+    }
+}
+
+impl<T: DeserializeOwned> Future for ChildHandle<T> {
+    type Output = Result<T, Failure>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let seq = match std::mem::replace(&mut self.state, Handle::Done) {
+            Handle::Refused(failure) => return Poll::Ready(Err(failure)),
+            Handle::Open(seq) => seq,
+            Handle::Detached => panic!(
+                "a detached child was awaited, and who starts one never hears of it: use \
+                 ParentClose::Abandon"
+            ),
+            Handle::Done => panic!("a child was polled after it was done"),
+        };
+        let outcome = self.machine.lock().poll_child(seq, context.waker());
+        if outcome.is_pending() {
+            self.state = Handle::Open(seq);
+        }
+        outcome.map(|outcome| outcome.map(|result| super::call::decoded(&result, seq)))
+    }
+}
+
+impl<T> Drop for ChildHandle<T> {
+    fn drop(&mut self) {
+        if let Handle::Open(seq) = self.state {
+            self.machine.lock().drop_child_handle(seq);
         }
     }
 }

@@ -6,7 +6,8 @@ mod join;
 mod signal;
 mod sleep;
 
-use std::future::IntoFuture;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
 use std::time::Duration;
 
 use resurgam_core::event::ParentClose;
@@ -17,10 +18,62 @@ use serde::de::DeserializeOwned;
 
 use crate::{Activity, Workflow};
 pub use call::{Call, CallFuture, call_by_name};
-pub use child::{Child, ChildFuture};
+pub use child::{Child, ChildFuture, ChildHandle};
 pub use join::{Crowd, JoinAll, Race};
 pub use signal::SignalFuture;
 pub use sleep::{Elapsed, Sleep, Timeout};
+
+/// A wait in a box: a type that waits of different kinds share when they have the same output.
+///
+/// Calls, children, timers and signals have `.boxed()`. It makes heterogeneous joins and races
+/// possible, and functions that call themselves:
+///
+/// ```
+/// use resurgam::BoxFuture;
+/// use resurgam::prelude::*;
+/// use resurgam_testing::TestApp;
+/// use std::time::Duration;
+///
+/// #[activity]
+/// async fn weigh(page: u64) -> Result<u64, Failure> {
+///     Ok(page)
+/// }
+///
+/// #[workflow]
+/// async fn estimate(_ctx: WorkflowContext, page: u64) -> Result<u64, Failure> {
+///     Ok(page * 10)
+/// }
+///
+/// /// The weight of a page and of all pages below it.
+/// fn weigh_tree(ctx: WorkflowContext, page: u64) -> BoxFuture<Result<u64, Failure>> {
+///     if page >= 4 {
+///         return ctx.call(weigh(page)).boxed();
+///     }
+///     Box::pin(async move {
+///         let below = [2 * page, 2 * page + 1].map(|page| weigh_tree(ctx.clone(), page));
+///         let below: u64 = ctx.join_all(below).await?.iter().sum();
+///         Ok(ctx.call(weigh(page)).await? + below)
+///     })
+/// }
+///
+/// #[workflow]
+/// async fn weigh_all(ctx: WorkflowContext) -> Result<u64, Failure> {
+///     let both = [ctx.call(weigh(1)).boxed(), ctx.child(estimate(1)).boxed()];
+///     assert_eq!(ctx.join_all(both).await?, [1, 10]);
+///     let hour = Duration::from_secs(3_600);
+///     let first = [ctx.sleep(hour).boxed(), ctx.signal::<()>("stop").boxed()];
+///     ctx.race(first).await.1?;
+///     weigh_tree(ctx, 1).await
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let app =
+///     TestApp::builder().workflow(weigh_all).workflow(estimate).activity(weigh).start().await;
+/// assert_eq!(app.start("all", weigh_all()).await.result().await.unwrap(), 28);
+/// # }
+/// ```
+pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// What a workflow waits through. Cloning gives another handle to the same run.
 ///
@@ -115,7 +168,7 @@ impl WorkflowContext {
     }
 
     /// Starts another workflow and waits for its outcome. Nothing happens until it is awaited;
-    /// dropping it before it is done cancels the child.
+    /// dropping it before it is done cancels the child. [`Child::start`] starts it and goes on.
     pub fn child<W: Workflow>(&self, workflow: W) -> Child<W> {
         Child::new(self.machine.clone(), &workflow, self.shielded)
     }

@@ -9,6 +9,8 @@ use resurgam_core::Failure;
 use resurgam_core::machine::{SharedMachine, Waiter};
 use serde::de::DeserializeOwned;
 
+use super::BoxFuture;
+
 /// Waits for the next signal of a name. Dropping it leaves the signal to the next who waits.
 #[must_use = "a signal is read when it is awaited"]
 #[derive(Debug)]
@@ -29,6 +31,14 @@ impl<T> SignalFuture<T> {
     pub(super) fn new(machine: SharedMachine, name: &str, shielded: bool) -> Self {
         let state = State::New(name.to_string(), shielded);
         SignalFuture { machine, state, value: PhantomData }
+    }
+}
+
+impl<T: DeserializeOwned + 'static> SignalFuture<T> {
+    /// The wait in a box, so that it has the same type as other waits with the same output; see
+    /// [`BoxFuture`].
+    pub fn boxed(self) -> BoxFuture<Result<T, Failure>> {
+        Box::pin(self)
     }
 }
 

@@ -9,6 +9,8 @@ use std::time::Duration;
 use resurgam_core::machine::SharedMachine;
 use resurgam_core::{Failure, Seq};
 
+use super::BoxFuture;
+
 /// Waits, across restarts. Dropping it cancels the timer.
 #[must_use = "a timer starts when it is awaited"]
 #[derive(Debug)]
@@ -27,6 +29,12 @@ enum State {
 impl Sleep {
     pub(super) fn new(machine: SharedMachine, time: Duration, shielded: bool) -> Self {
         Sleep { machine, state: State::New(time, shielded) }
+    }
+
+    /// The timer in a box, so that it has the same type as other waits with the same output; see
+    /// [`BoxFuture`].
+    pub fn boxed(self) -> BoxFuture<Result<(), Failure>> {
+        Box::pin(self)
     }
 }
 

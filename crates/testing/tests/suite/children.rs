@@ -194,6 +194,176 @@ async fn a_child_is_cancelled_when_its_parent_ends_unless_told_otherwise() {
     .assert_eq(&app.history("child").await);
 }
 
+/// Starts a child with a handle under a policy, and ends at once, or when it hears a signal.
+#[workflow]
+async fn go_on(ctx: WorkflowContext, policy: String, waits: bool) -> Result<(), Failure> {
+    let policy = match policy.as_str() {
+        "cancel" => ParentClose::Cancel,
+        "terminate" => ParentClose::Terminate,
+        "detached" => ParentClose::Detached,
+        _ => ParentClose::Abandon,
+    };
+    ctx.child(worker(3_600)).id("child").parent_close(policy).start();
+    if waits { ctx.signal("end").await } else { Ok(()) }
+}
+
+#[test]
+async fn a_child_with_a_handle_goes_on_while_nobody_waits_and_its_parent_close_policy_holds() {
+    let cases = [
+        ("cancel", Status::Cancelled),
+        ("terminate", Status::Cancelled),
+        ("abandon", Status::Completed),
+        ("detached", Status::Completed),
+    ];
+    for (policy, expected) in cases {
+        for waits in [false, true] {
+            let app = app().workflow(go_on).start().await;
+            let run = app.start("go-1", go_on(policy.to_string(), waits)).await;
+            app.advance(SECOND).await;
+            if waits {
+                assert_eq!(status(&app, "child").await, Status::Running, "{policy}");
+                app.restart().await; // and it is the same after a replay
+                run.signal("end", &()).await.unwrap();
+            }
+            run.result().await.unwrap();
+            app.advance(2 * HOUR).await;
+            assert_eq!(status(&app, "child").await, expected, "{policy} {waits}");
+        }
+    }
+    let app = app().workflow(go_on).start().await;
+    let run = app.start("go-1", go_on("abandon".to_string(), false)).await;
+    run.result().await.unwrap();
+    expect![[r#"
+        1 +0ms RunStarted go_on {"policy":"abandon","waits":false}
+        2 +0ms ChildStarted child worker {"seconds":3600}
+        3 +0ms RunCompleted null
+    "#]]
+    .assert_eq(&run.history().await);
+}
+
+#[test]
+async fn cancelling_a_parent_leaves_a_child_with_a_handle_to_its_parent_close_policy() {
+    for (policy, expected) in [("cancel", Status::Cancelled), ("abandon", Status::Completed)] {
+        let app = app().workflow(go_on).start().await;
+        let run = app.start("go-1", go_on(policy.to_string(), true)).await;
+        app.advance(SECOND).await;
+        run.cancel("enough").await.unwrap();
+        assert!(matches!(run.outcome().await, Outcome::Cancelled(_)));
+        app.advance(2 * HOUR).await;
+        assert_eq!(status(&app, "child").await, expected, "{policy}");
+    }
+}
+
+/// Starts two children, does something else, and then hears of them.
+#[workflow]
+async fn later(ctx: WorkflowContext) -> Result<Vec<String>, Failure> {
+    let mut long = ctx.child(worker(7_200)).id("long").start();
+    let short = ctx.child(worker(60)).id("short").start();
+    let forgotten = ctx.child(worker(120)).id("forgotten").start();
+    let endless = ctx.child(worker(1_000_000)).id("endless").start();
+    drop(forgotten);
+    let early = ctx.timeout(HOUR, &mut long).await.is_err();
+    endless.cancel();
+    endless.cancel(); // a repeat is nothing
+    let endless = endless.await.unwrap_err();
+    Ok(vec![
+        early.to_string(),
+        short.await?.to_string(),
+        long.await?.to_string(),
+        endless.message.clone(),
+    ])
+}
+
+#[test]
+async fn a_handle_is_awaited_later_also_when_the_child_was_done_by_then() {
+    for restarts in [false, true] {
+        let app = app().workflow(later).start().await;
+        let run = app.start("later-1", later()).await;
+        if restarts {
+            for _ in 0..4 {
+                app.advance(45 * 60 * SECOND).await;
+                app.restart().await;
+            }
+        }
+        let told = run.result().await.unwrap();
+        assert_eq!(told, ["true", "60", "7200", "the workflow that started it ended it"]);
+        assert_eq!(status(&app, "forgotten").await, Status::Completed);
+        expect![[r#"
+            1 +0ms RunStarted later {}
+            2 +0ms ChildStarted long worker {"seconds":7200}
+            3 +0ms ChildStarted short worker {"seconds":60}
+            4 +0ms ChildStarted forgotten worker {"seconds":120}
+            5 +0ms ChildStarted endless worker {"seconds":1000000}
+            6 +0ms TimerStarted until +1h
+            7 +1m ChildCompleted #3 60
+            8 +2m ChildCompleted #4 120
+            9 +1h TimerFired #6
+            10 +1h ChildCancelRequested #5
+            11 +1h ChildFailed #5 Cancelled: the workflow that started it ended it
+            12 +2h ChildCompleted #2 7200
+            13 +2h RunCompleted ["true","60","7200","the workflow that started it ended it"]
+        "#]]
+        .assert_eq(&run.history().await);
+    }
+}
+
+#[test]
+async fn in_a_cancelled_run_no_child_is_started_unless_it_is_shielded() {
+    #[workflow]
+    async fn late(ctx: WorkflowContext) -> Result<u64, Failure> {
+        let cancelled = ctx.sleep(HOUR).await.unwrap_err();
+        assert_eq!(ctx.child(worker(1)).id("refused").start().await.unwrap_err(), cancelled);
+        ctx.shielded().child(worker(2)).id("shielded").start().await
+    }
+    let app = app().workflow(late).start().await;
+    let run = app.start("late-1", late()).await;
+    app.advance(SECOND).await;
+    run.cancel("enough").await.unwrap();
+    assert_eq!(run.result().await.unwrap(), 2);
+    assert!(app.client().find("refused").await.unwrap().is_none());
+}
+
+#[test]
+async fn a_detached_child_that_is_awaited_blocks_its_parent_with_the_remedy() {
+    #[workflow]
+    async fn confused(ctx: WorkflowContext) -> Result<u64, Failure> {
+        ctx.child(worker(1)).id("child").parent_close(ParentClose::Detached).start().await
+    }
+    let app = app().workflow(confused).start().await;
+    app.start("confused-1", confused()).await;
+    app.advance(Duration::ZERO).await;
+    let instance = app.describe("confused-1").await.instance;
+    assert_eq!(instance.status, Status::Blocked);
+    assert!(instance.error.unwrap().contains("use ParentClose::Abandon"));
+}
+
+// In boxes.
+
+#[test]
+async fn waits_of_different_kinds_are_joined_and_raced_in_boxes() {
+    #[activity]
+    async fn count(to: u64) -> Result<u64, Failure> {
+        Ok(to)
+    }
+    #[workflow]
+    async fn mixed(ctx: WorkflowContext) -> Result<(Vec<u64>, usize), Failure> {
+        let handle = ctx.child(worker(1)).start();
+        let all = vec![
+            ctx.call(count(7)).boxed(),
+            ctx.child(worker(2)).boxed(),
+            handle.boxed(),
+            Box::pin(async { Ok(4) }),
+        ];
+        let all = ctx.join_all(all).await?;
+        let (first, _) =
+            ctx.race([ctx.signal::<()>("never").boxed(), ctx.sleep(SECOND).boxed()]).await;
+        Ok((all, first))
+    }
+    let app = app().workflow(mixed).activity(count).start().await;
+    let run = app.start("mixed-1", mixed()).await;
+    assert_eq!(run.result().await.unwrap(), (vec![7, 2, 1, 4], 1));
+}
+
 #[test]
 async fn a_child_that_is_blocked_is_terminated_with_its_parent_at_once() {
     #[workflow]
