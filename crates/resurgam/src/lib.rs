@@ -51,7 +51,8 @@ pub use look::{Description, PendingCall, WaitsFor};
 pub use resurgam_core::event::{Compensation, ParentClose};
 pub use resurgam_core::schedule::{Overlap, Rule, Schedule};
 pub use resurgam_core::{
-    Code, Failure, FailureLabel, FailureType, Kind, Payload, Timestamp, retry,
+    CallKey, Code, Event, EventKind, Failure, FailureLabel, FailureType, Kind, Payload, RunKey, Seq,
+    Timestamp, Uid, event, retry,
 };
 pub use resurgam_macros::{FailureType, activity, workflow};
 pub use resurgam_sdk::{

@@ -259,7 +259,8 @@ impl Client {
         }
     }
 
-    /// The events of an instance's current run.
+    /// The events of an instance's current run; [`EventKind`](crate::EventKind) says what each of
+    /// them is.
     pub async fn events(&self, id: &str) -> Result<Vec<Event>> {
         let Some(row) = self.find(id).await? else { return Ok(Vec::new()) };
         let run = RunKey { uid: row.uid, run: row.run };
@@ -267,7 +268,49 @@ impl Client {
         events.map_err(|error| Error::store(format!("read the history of {id}"), error))
     }
 
-    /// The attempts of an instance's current run that did not succeed at once.
+    /// The attempts of an instance's current run that did not succeed at once: which rule of the
+    /// policy matched, what was waited for, and why no other one followed.
+    ///
+    /// ```
+    /// use resurgam::prelude::*;
+    /// use resurgam::retry::{Jitter, Match, Matched, Reason, Rule};
+    /// use resurgam::{AttemptRow, EventKind};
+    /// use resurgam_testing::TestApp;
+    /// use std::time::Duration;
+    ///
+    /// const RULES: &[Rule] = &[Rule::retry(Match::codes(&["429"])).max_attempts(2)];
+    /// const POLITE: RetryPolicy =
+    ///     RetryPolicy::fixed(Duration::from_secs(60)).jitter(Jitter::None).rules(RULES);
+    ///
+    /// #[activity(retry = POLITE)]
+    /// async fn ask() -> Result<(), Failure> {
+    ///     Err(Failure::new("too many requests").with_code("429"))
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), resurgam::Error> {
+    /// let app = TestApp::builder().activity(ask).start().await;
+    /// app.submit("ask-1", ask()).await?.result().await.unwrap_err();
+    ///
+    /// let ledger: Vec<AttemptRow> = app.client().attempts("ask-1").await?;
+    /// assert_eq!(ledger[0].matched(), Some(Matched::Rule(0)));
+    /// assert_eq!(ledger[0].delay(), Some(Duration::from_secs(60)));
+    /// assert_eq!(ledger[0].next_due(), Some(ledger[1].started_at));
+    /// assert_eq!((ledger[1].stopped_by(), ledger[1].delay()), (Some(Reason::MaxAttempts), None));
+    ///
+    /// // The history tells the same when the call is over.
+    /// let events = app.client().events("ask-1").await?;
+    /// let failed = events.iter().find_map(|event| match &event.kind {
+    ///     EventKind::ActivityFailed(failed) => Some(failed),
+    ///     _ => None,
+    /// });
+    /// assert_eq!(failed.unwrap().reason(), Some(Reason::MaxAttempts));
+    /// let story = events.iter().find_map(|event| event.kind.retry_metadata()).unwrap();
+    /// assert_eq!((story.total_attempts, story.exhausted), (2, true));
+    /// assert_eq!(story.total_duration(), Duration::from_secs(60));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn attempts(&self, id: &str) -> Result<Vec<AttemptRow>> {
         let Some(row) = self.find(id).await? else { return Ok(Vec::new()) };
         let run = RunKey { uid: row.uid, run: row.run };

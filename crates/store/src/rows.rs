@@ -1,10 +1,11 @@
 //! What is stored, row by row. The names are those of the tables and columns.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use resurgam_core::command::Settings;
 use resurgam_core::event::Compensation;
-use resurgam_core::retry::Counters;
+use resurgam_core::retry::{Counters, Matched, Reason, RecordedWhy};
 use resurgam_core::{CallKey, Event, Failure, Payload, RunKey, Seq, Timestamp, Uid};
 use serde::{Deserialize, Serialize};
 
@@ -273,6 +274,31 @@ pub struct TaskRecord {
 }
 
 /// A row of the ledger: an attempt that did not succeed at once.
+///
+/// ```
+/// use resurgam_core::retry::{Matched, Reason};
+/// use resurgam_core::{RunKey, Seq, Timestamp, Uid};
+/// use resurgam_store::rows::{AttemptOutcome, AttemptRow};
+/// use std::time::Duration;
+///
+/// let first = AttemptRow {
+///     call: RunKey::first(Uid(7)).call(Seq(2)),
+///     name: "charge".to_string(),
+///     attempt: 1,
+///     outcome: AttemptOutcome::Failed,
+///     started_at: Timestamp::from_millis(0),
+///     ended_at: Timestamp::from_millis(250),
+///     failure: None,
+///     delay_ms: Some(2_000),
+///     why: "failure 1 of 2; rules[0] matched; waits 2s".to_string(),
+/// };
+/// assert_eq!((first.matched(), first.stopped_by()), (Some(Matched::Rule(0)), None));
+/// assert_eq!(first.delay(), Some(Duration::from_secs(2)));
+/// assert_eq!(first.next_due(), Some(Timestamp::from_millis(2_250)));
+/// let why = "max_attempts: 2 of 2 attempts failed (rules[0])".to_string();
+/// let last = AttemptRow { attempt: 2, delay_ms: None, why, ..first };
+/// assert_eq!((last.stopped_by(), last.next_due()), (Some(Reason::MaxAttempts), None));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttemptRow {
     /// The call.
@@ -293,6 +319,29 @@ pub struct AttemptRow {
     pub delay_ms: Option<u64>,
     /// How that was decided, in words.
     pub why: String,
+}
+
+impl AttemptRow {
+    /// The delay that was chosen, when another attempt follows.
+    pub fn delay(&self) -> Option<Duration> {
+        self.delay_ms.map(Duration::from_millis)
+    }
+
+    /// When the next attempt was due, when another one follows.
+    pub fn next_due(&self) -> Option<Timestamp> {
+        self.delay().map(|delay| self.ended_at.saturating_add(delay))
+    }
+
+    /// What the rules of the policy found; `None` when they were not asked, because the failure
+    /// itself decided, or because the attempt did not fail.
+    pub fn matched(&self) -> Option<Matched> {
+        RecordedWhy::read(&self.why).matched
+    }
+
+    /// What ended the retries, when no attempt follows.
+    pub fn stopped_by(&self) -> Option<Reason> {
+        RecordedWhy::read(&self.why).stopped
+    }
 }
 
 /// How an attempt ended.

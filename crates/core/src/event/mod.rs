@@ -10,11 +10,13 @@
 mod stored;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 pub use stored::Stored;
 
+use crate::retry::Reason;
 use crate::{Failure, Payload, Seq, Timestamp};
 
 /// One entry of a history.
@@ -429,7 +431,31 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
+impl ActivityFailed {
+    /// Why retrying stopped; `None` when a newer version of Resurgam recorded it, for a reason that
+    /// this one does not know.
+    pub fn reason(&self) -> Option<Reason> {
+        Reason::named(&self.why)
+    }
+}
+
+impl RetryMetadata {
+    /// From the first attempt's start to the end.
+    pub fn total_duration(&self) -> Duration {
+        Duration::from_millis(self.total_duration_ms)
+    }
+}
+
 impl EventKind {
+    /// The story of the retries, of an activity call that ended after more than one attempt.
+    pub fn retry_metadata(&self) -> Option<&RetryMetadata> {
+        match self {
+            EventKind::ActivityCompleted(done) => done.retry_metadata.as_ref(),
+            EventKind::ActivityFailed(failed) => failed.retry_metadata.as_ref(),
+            _ => None,
+        }
+    }
+
     /// The name in histories and in the store.
     pub fn name(&self) -> &'static str {
         match self {

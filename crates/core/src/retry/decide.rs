@@ -372,6 +372,11 @@ impl Reason {
             Reason::WorkerLost => "worker_lost",
         }
     }
+
+    /// The reason of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Reason::ALL.into_iter().find(|reason| reason.name() == name)
+    }
 }
 
 /// How a delay was chosen.
@@ -454,6 +459,16 @@ impl StopWhy {
     }
 }
 
+impl StopWhy {
+    /// The rule whose terms held, if there was one.
+    fn fmt_rule(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.rule {
+            Some(rule) => write!(f, " (rules[{rule}])"),
+            None => Ok(()),
+        }
+    }
+}
+
 impl fmt::Display for StopWhy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.reason.name())?;
@@ -467,22 +482,63 @@ impl fmt::Display for StopWhy {
                 None => f.write_str("its type is in never_for"),
             },
             Reason::NoRule => f.write_str("no rule matches this failure"),
-            Reason::MaxAttempts => match self.rule {
-                Some(rule) => {
-                    write!(f, "{failures} of {} attempts failed (rules[{rule}])", self.limit)
-                }
-                None => write!(f, "{failures} of {} attempts failed", self.limit),
-            },
+            Reason::MaxAttempts => {
+                write!(f, "{failures} of {} attempts failed", self.limit)?;
+                self.fmt_rule(f)
+            }
             Reason::MaxElapsed | Reason::TotalTimeout if !self.delay.is_zero() => {
                 let (elapsed, delay) = (Human(self.elapsed), Human(self.delay));
-                write!(f, "{elapsed} have passed and the next wait would be {delay}")
+                write!(f, "{elapsed} have passed and the next wait would be {delay}")?;
+                self.fmt_rule(f)
             }
             Reason::MaxElapsed | Reason::TotalTimeout => {
-                write!(f, "{} have passed", Human(self.elapsed))
+                write!(f, "{} have passed", Human(self.elapsed))?;
+                self.fmt_rule(f)
             }
             Reason::QueueTimeout => f.write_str("no worker took the attempt in time"),
             Reason::WorkerLost => write!(f, "{failures} attempts in a row died with their process"),
         }
+    }
+}
+
+/// A decision as the record of an attempt tells it: the sentence of a [`RetryWhy`] or a
+/// [`StopWhy`], read back.
+///
+/// ```
+/// use resurgam_core::retry::{Matched, Reason, RecordedWhy};
+///
+/// let again = RecordedWhy::read("failure 2 of 5; rules[1] matched; waits 4s");
+/// assert_eq!((again.matched, again.stopped), (Some(Matched::Rule(1)), None));
+/// let over = RecordedWhy::read("non_retryable: its type is in never_for");
+/// assert_eq!(over.matched, Some(Matched::NeverFor));
+/// assert_eq!(over.stopped, Some(Reason::NonRetryable));
+/// let terminal = RecordedWhy::read("terminal: the failure is never to be tried again");
+/// assert_eq!((terminal.matched, terminal.stopped), (None, Some(Reason::Terminal)));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordedWhy {
+    /// What the rules of the policy found; `None` when they were not asked.
+    pub matched: Option<Matched>,
+    /// What ended the retries; `None` when another attempt followed.
+    pub stopped: Option<Reason>,
+}
+
+impl RecordedWhy {
+    /// Reads the sentence. There is no text of users' in it.
+    pub fn read(sentence: &str) -> Self {
+        let stopped = sentence.split_once(':').and_then(|(name, _)| Reason::named(name));
+        let rule = sentence.split_once("rules[").and_then(|(_, rest)| rest.split_once(']'));
+        let rule = rule.and_then(|(index, _)| index.parse().ok()).map(Matched::Rule);
+        let otherwise = match stopped {
+            Some(Reason::NonRetryable) => Some(Matched::NeverFor),
+            Some(
+                Reason::NoRule | Reason::MaxAttempts | Reason::MaxElapsed | Reason::QueueTimeout,
+            ) => Some(Matched::Nothing),
+            // A total timeout ends what runs as well as what waits, and is told as one.
+            Some(_) => None,
+            None => sentence.starts_with("failure ").then_some(Matched::Nothing),
+        };
+        RecordedWhy { matched: rule.or(otherwise), stopped }
     }
 }
 

@@ -47,8 +47,8 @@ mod schema;
 pub use check::CheckedPolicy;
 pub(crate) use decide::mix;
 pub use decide::{
-    Counters, Decision, Matched, Reason, RetryWhy, State, StopWhy, cannot_wait, decide,
-    decide_lost, decide_run, uniform,
+    Counters, Decision, Matched, Reason, RecordedWhy, RetryWhy, State, StopWhy, cannot_wait,
+    decide, decide_lost, decide_run, uniform,
 };
 pub use policy::{
     Backoff, CEILING, CapOrder, ClockFrom, DeadlineRule, Exhausted, Idempotency, Jitter, Limit,

@@ -13,8 +13,8 @@ use resurgam_core::duration::{self, Human, Text};
 use resurgam_core::retry::dialect::{Dialect, parse_brackets, read_failure};
 use resurgam_core::retry::schedule::{Spread, Terms, spread};
 use resurgam_core::retry::{
-    Backoff, CEILING, CapOrder, CheckedPolicy, Decision, Jitter, Limit, RetryPolicy, State, decide,
-    decide_lost, forecast, json_schema, lint, uniform,
+    Backoff, CEILING, CapOrder, CheckedPolicy, Decision, Jitter, Limit, Matched, RecordedWhy,
+    RetryPolicy, State, decide, decide_lost, forecast, json_schema, lint, uniform,
 };
 use resurgam_core::{Kind, Timestamp};
 use resurgam_watchdog::test;
@@ -123,6 +123,27 @@ proptest! {
                 Decision::Stop { why } => why.to_string(),
             };
             prop_assert!(!why.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_is_recorded_of_a_decision_is_read_back(
+        policy in strategies::valid(),
+        case in strategies::case(),
+    ) {
+        let policy = policy.check().unwrap();
+        let Case { failure, state, now, u } = case;
+        for decision in [
+            decide(&policy, &state, &failure, now, u),
+            decide_lost(&policy, state.failures),
+        ] {
+            let (sentence, rule, stopped) = match decision {
+                Decision::Retry { why, .. } => (why.to_string(), why.rule, None),
+                Decision::Stop { why } => (why.to_string(), why.rule, Some(why.reason)),
+            };
+            let read = RecordedWhy::read(&sentence);
+            prop_assert_eq!(read.matched.and_then(Matched::index), rule, "{}", &sentence);
+            prop_assert_eq!(read.stopped, stopped, "{}", &sentence);
         }
     }
 

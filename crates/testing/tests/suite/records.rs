@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use expect_test::expect;
+use resurgam::event::RetryMetadata;
 use resurgam::prelude::*;
-use resurgam_core::event::{EventKind, RetryMetadata};
+use resurgam::retry::{Backoff, Match, Matched, Reason, Rule};
+use resurgam::{AttemptRow, EventKind};
 use resurgam_testing::{TestApp, never};
 use resurgam_watchdog::test;
 
@@ -143,4 +145,48 @@ async fn the_ledger_of_a_call_keeps_a_thousand_attempts_of_both_ends() {
     // The story says how many there were in all.
     let story = metadata(&app, "stubborn-1").await.unwrap();
     assert_eq!((story.total_attempts, story.errors_left_out), (1_501, 1_480));
+}
+
+#[test]
+async fn the_ledger_says_which_rule_matched_how_long_was_waited_and_what_ended_it() {
+    const RULES: &[Rule] = &[
+        Rule::retry(Match::codes(&["429"])).backoff(Backoff::Fixed { delay: MINUTE }),
+        Rule::fail(Match::types(&["Gone"])),
+    ];
+    #[activity(retry = STEADY.max_attempts(10).rules(RULES).never_for(&["Never"]))]
+    async fn ask(ctx: ActivityContext, last: String) -> Result<(), Failure> {
+        match (ctx.attempt(), last.as_str()) {
+            (1, _) => Err(Failure::new("down")),
+            (2, _) => Err(Failure::new("slow down").with_code("429")),
+            (3, _) => Err(Failure::snooze(MINUTE)),
+            (_, "terminal") => Err(Failure::terminal("no")),
+            (_, last) => Err(Failure::of_type(last, "no")),
+        }
+    }
+    let app = TestApp::builder().activity(ask).start().await;
+    for (last, matched, reason) in [
+        ("Gone", Some(Matched::Rule(1)), Reason::NonRetryable),
+        ("Never", Some(Matched::NeverFor), Reason::NonRetryable),
+        ("terminal", None, Reason::Terminal),
+    ] {
+        app.submit(last, ask(last.to_string())).await.unwrap().outcome().await;
+        let ledger: Vec<AttemptRow> = app.client().attempts(last).await.unwrap();
+        let rules: Vec<_> = ledger.iter().map(AttemptRow::matched).collect();
+        assert_eq!(rules, [Some(Matched::Nothing), Some(Matched::Rule(0)), None, matched]);
+        let delays: Vec<_> = ledger.iter().map(AttemptRow::delay).collect();
+        assert_eq!(delays, [Some(SECOND), Some(MINUTE), Some(MINUTE), None]);
+        for pair in ledger.windows(2) {
+            assert_eq!(
+                (pair[0].next_due(), pair[0].stopped_by()),
+                (Some(pair[1].started_at), None)
+            );
+        }
+        assert_eq!(ledger[3].stopped_by(), Some(reason));
+        // The event says the same.
+        let end = end(&app, last).await;
+        let EventKind::ActivityFailed(failed) = &end else { panic!("{end:?}") };
+        assert_eq!(failed.reason(), Some(reason));
+        let story = end.retry_metadata().unwrap();
+        assert_eq!((story.total_attempts, story.total_duration()), (4, 2 * MINUTE + SECOND));
+    }
 }
