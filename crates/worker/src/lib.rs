@@ -13,6 +13,7 @@ pub mod engine;
 mod error;
 mod handle;
 mod host;
+mod log_limit;
 mod options;
 mod plan;
 mod policy;

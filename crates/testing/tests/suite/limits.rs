@@ -1,8 +1,6 @@
 //! The limits as they are unless somebody sets others. What happens beyond small ones is in
 //! `bad_input.rs`; unread signals are in `signals.rs`.
 
-use std::cell::RefCell;
-use std::sync::Once;
 use std::time::Duration;
 
 use expect_test::expect;
@@ -10,10 +8,8 @@ use resurgam::prelude::*;
 use resurgam::{Compensation, Status};
 use resurgam_testing::{TestApp, TestBuilder};
 use resurgam_watchdog::test;
-use tracing::field::{Field, Visit};
-use tracing::{Event, Level, Metadata, Subscriber, span};
 
-use crate::common::wrapped;
+use crate::common::{log, wrapped};
 
 const SECOND: Duration = Duration::from_secs(1);
 const TWO_MIB: usize = 2 << 20;
@@ -121,59 +117,10 @@ async fn the_arguments_of_open_calls_may_have_sixty_four_mebibytes_and_no_more()
 
 // A warning.
 
-/// Hears the warnings of every thread from the first test that asks for them on. One that belongs
-/// to a single thread would not do: whether a line of code is listened to is decided once for all
-/// of them, by whichever comes there first.
-struct Warnings;
-
-thread_local! {
-    /// The warnings of this test that name a way out: its engine runs on the test's own thread.
-    static WARNED: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
-}
-
-fn listen_for_warnings() {
-    static LISTENING: Once = Once::new();
-    LISTENING.call_once(|| tracing::subscriber::set_global_default(Warnings).unwrap());
-}
-
+/// The warnings that name a way out.
 fn warned() -> Vec<String> {
-    WARNED.with_borrow(Clone::clone)
-}
-
-impl Subscriber for Warnings {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= Level::WARN
-    }
-
-    fn new_span(&self, _span: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
-    }
-
-    fn record(&self, _span: &span::Id, _values: &span::Record<'_>) {}
-
-    fn record_follows_from(&self, _span: &span::Id, _follows: &span::Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        let mut text = Text(String::new());
-        event.record(&mut text);
-        if text.0.contains("continue_as_new") {
-            WARNED.with_borrow_mut(|warned| warned.push(text.0));
-        }
-    }
-
-    fn enter(&self, _span: &span::Id) {}
-
-    fn exit(&self, _span: &span::Id) {}
-}
-
-struct Text(String);
-
-impl Visit for Text {
-    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        if field.name() == "message" {
-            self.0 = format!("{value:?}");
-        }
-    }
+    let of_length = log::lines().into_iter().filter(|it| it.message.contains("continue_as_new"));
+    of_length.map(|line| line.message).collect()
 }
 
 #[test]
@@ -184,7 +131,7 @@ async fn a_history_that_grows_long_is_warned_of_once() {
             ctx.sleep(SECOND).await?;
         }
     }
-    listen_for_warnings();
+    log::listen();
     let builder = || app().workflow(for_ever).options(|options| options.long_history = 10);
     let app = builder().start().await;
     app.start("long-1", for_ever()).await;
@@ -211,7 +158,7 @@ async fn a_history_of_more_than_ten_thousand_events_is_warned_of() {
         }
         ctx.sleep(SECOND).await
     }
-    listen_for_warnings();
+    log::listen();
     let app = app().workflow(talk).start().await;
     // Beside the words there are two events before and two after.
     for (words, expected) in [(10_000 - 4, 0), (10_000 - 1, 1)] {

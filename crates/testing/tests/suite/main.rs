@@ -27,6 +27,7 @@ mod heartbeats;
 mod histories;
 mod inbox;
 mod limits;
+mod logging;
 mod model;
 mod other_stores;
 mod outcomes;

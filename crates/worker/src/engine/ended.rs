@@ -150,7 +150,9 @@ impl Engine {
     fn try_again(&mut self, key: CallKey, delay: Duration, row: AttemptRow, now: Timestamp) {
         metrics::counter!("resurgam.retries").increment(1);
         let Some(call) = self.calls.get_mut(&key) else { return };
-        call.waits(now.saturating_add(delay));
+        let due = now.saturating_add(delay);
+        call.waits(due);
+        let instance = call.instance.clone();
         let mut effects = vec![Effect::Waiting(key)];
         let mut step = Step {
             tasks: vec![TaskWrite::Update(call.task.clone())],
@@ -158,6 +160,7 @@ impl Engine {
             ..Step::default()
         };
         end_report(key.run.uid, call.report.take(), &mut step, &mut effects);
+        self.log_attempt(&instance, &step.attempts[0], due);
         self.outbox.push(step, effects);
     }
 
@@ -189,6 +192,7 @@ impl Engine {
         if exhausted {
             metrics::counter!("resurgam.exhausted").increment(1);
         }
+        self.log_call(&call, &failure, &why);
         let event = EventKind::ActivityFailed(ActivityFailed {
             activity: key.seq,
             failure,

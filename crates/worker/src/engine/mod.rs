@@ -17,6 +17,7 @@
 //!
 //! Schedules fire (`schedule.rs`), rows of the inbox are routed (`inbox.rs`), and what is closed
 //! and old is deleted (`retention.rs`).
+//! What fails is logged (`logging.rs`).
 //! Attempts that write to the user's own tables are in `transact.rs`.
 //! All this a node does for the shards that it holds (`shards.rs`); whether it works at all, and
 //! what those do who do not, is in `own.rs`. An attempt can outlast that its node holds the shard;
@@ -34,6 +35,7 @@ mod ended;
 mod inbox;
 mod later;
 mod load;
+mod logging;
 mod looking;
 mod message;
 mod next;
@@ -122,6 +124,8 @@ pub struct Engine {
     outages: Outages,
     /// When each kind of trouble with the store was last told.
     told: HashMap<&'static str, Timestamp>,
+    /// What was logged lately about attempts, calls and runs that failed.
+    lines: logging::Lines,
     outbox: Outbox,
     waiters: HashMap<Uid, Vec<Reply<crate::handle::Outcome>>>,
     /// Instances that somebody looks at.
@@ -323,6 +327,7 @@ impl Engine {
             threads: HashMap::new(),
             outages: Outages::default(),
             told: HashMap::new(),
+            lines: logging::Lines::default(),
             policies: Policies::new(options.retry.clone()),
             node: new_node(),
             changes: store.changes(),
@@ -376,6 +381,7 @@ impl Engine {
             self.wake_reports();
             self.wake_shared();
             self.settle_shards();
+            self.log_left_out();
             self.evict();
             self.commit();
             if self.is_done() {
@@ -523,7 +529,7 @@ impl Engine {
             [self.calendar.next(), self.routing.next(), self.keeper.next(), self.leftovers.next()];
         let begins = begins.into_iter().flatten().filter(|_| self.stopping.is_none());
         let due = self.due.next().into_iter().chain(begins).filter(|_| self.is_owner());
-        due.chain(self.reports.next()).chain(stop).min()
+        due.chain(self.reports.next()).chain(self.lines.next()).chain(stop).min()
     }
 }
 

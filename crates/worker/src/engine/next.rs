@@ -28,7 +28,7 @@ pub(super) struct About {
     pub(super) settings: Settings,
     /// The schedule that started it.
     pub(super) schedule: Option<String>,
-    workflow: String,
+    pub(super) workflow: String,
     version: u32,
     chain: Chain,
     /// The argument, where a run that fails is tried again with it.

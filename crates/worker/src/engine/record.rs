@@ -91,6 +91,8 @@ impl Engine {
             CommandKind::Fail { failure, compensation, carried } => {
                 match self.tries_again(run, &failure, compensation, at) {
                     Some(delay) => {
+                        let next = Some(at.saturating_add(delay));
+                        self.log_run(&run.id, &run.about.workflow, &failure, next);
                         let failed = Handover::after_failure(run, failure, delay, *carried);
                         self.next_run(run, draft, failed, at);
                     }
@@ -254,6 +256,9 @@ impl Engine {
         compensation: Option<Compensation>,
         at: Timestamp,
     ) {
+        if let Outcome::Failed(failure) = &outcome {
+            self.log_run(&run.id, &run.about.workflow, failure, None);
+        }
         self.end_run(run, draft);
         if let Some(parent) = run.about.parent {
             let news = child_message(parent, outcome.for_parent(parent.seq));

@@ -2,6 +2,7 @@
 
 pub(crate) mod attempts;
 pub(crate) mod ground;
+pub(crate) mod log;
 pub(crate) mod tables;
 
 use std::future::IntoFuture;
