@@ -147,6 +147,19 @@ async fn leaving(ctx: WorkflowContext) -> Result<String, Failure> {
     ctx.child(approve(HOUR)).parent_close(ParentClose::Abandon).id("left").await
 }
 
+/// Starts children with handles: one is awaited late, one ended, one forgotten, one abandoned.
+#[workflow]
+async fn sending(ctx: WorkflowContext) -> Result<String, Failure> {
+    let mut slow = ctx.child(approve(2 * HOUR)).id("slow").start();
+    let ended = ctx.child(approve(HOUR)).id("ended").start();
+    ctx.child(leaf(3)).id("forgotten").start();
+    ctx.child(approve(24 * HOUR)).id("abandoned").parent_close(ParentClose::Abandon).start();
+    let early = ctx.timeout(SECOND, &mut slow).await;
+    ended.cancel();
+    let ended = ended.await.unwrap_err();
+    Ok(format!("{}; {ended}; {}", early.unwrap_err(), slow.await.unwrap_err()))
+}
+
 #[workflow]
 async fn leaf(ctx: WorkflowContext, number: u32) -> Result<String, Failure> {
     match number {
@@ -187,6 +200,7 @@ fn builder() -> TestBuilder {
         .workflow(family)
         .workflow(leaf)
         .workflow(leaving)
+        .workflow(sending)
         .workflow(changed)
         .workflow(poll_inbox)
         .activity(reserve)
@@ -207,6 +221,7 @@ fn replayer() -> Replayer {
         .workflow(family)
         .workflow(leaf)
         .workflow(leaving)
+        .workflow(sending)
         .workflow(changed)
         .workflow(poll_inbox)
 }
@@ -317,6 +332,16 @@ async fn a_child_that_is_left() {
     app.advance(SECOND).await;
     check(&app, "leaving-1", "parent_terminated").await;
     check(&app, "left", "child_left_open").await;
+}
+
+#[test]
+async fn children_with_handles() {
+    let app = builder().start().await;
+    let run = app.start("sending-1", sending()).await;
+    app.advance(60 * SECOND).await;
+    check(&app, "sending-1", "child_handles_open").await;
+    run.result().await.unwrap();
+    check(&app, "sending-1", "child_handles").await;
 }
 
 #[test]
