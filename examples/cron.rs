@@ -11,7 +11,8 @@
 use std::time::Duration;
 
 use resurgam::prelude::*;
-use resurgam::{ClosedFilter, InstanceFilter, Overlap, Rule, Status, Timestamp};
+use resurgam::schedule::{Overlap, Rule};
+use resurgam::{ClosedFilter, InstanceFilter, Status, Timestamp};
 use tokio::sync::mpsc;
 
 /// Where the activities report to.

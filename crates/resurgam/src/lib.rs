@@ -40,7 +40,7 @@ mod instance;
 mod look;
 #[cfg(feature = "postgres")]
 pub mod postgres;
-mod schedule;
+pub mod schedule;
 pub mod sqlite;
 mod submit;
 
@@ -49,10 +49,9 @@ pub use client::{Client, Start};
 pub use instance::Instance;
 pub use look::{Description, PendingCall, WaitsFor};
 pub use resurgam_core::event::{Compensation, ParentClose};
-pub use resurgam_core::schedule::{Overlap, Rule, Schedule};
 pub use resurgam_core::{
-    CallKey, Code, Event, EventKind, Failure, FailureLabel, FailureType, Kind, Payload, RunKey, Seq,
-    Timestamp, Uid, event, retry,
+    CallKey, Code, Event, EventKind, Failure, FailureLabel, FailureType, Kind, Payload, RunKey,
+    Seq, Timestamp, Uid, event, retry,
 };
 pub use resurgam_macros::{FailureType, activity, workflow};
 pub use resurgam_sdk::{
@@ -66,7 +65,7 @@ pub use resurgam_store::rows::{
 pub use resurgam_store_postgres::Options as PostgresOptions;
 pub use resurgam_store_sqlite::{Options as SqliteOptions, SyncMode};
 pub use resurgam_worker::{ClosedFilter, Error, IfExists, Outcome, Result, Retention};
-pub use schedule::{NewSchedule, ScheduleDescription};
+pub use schedule::{NewSchedule, Overlap, Schedule, ScheduleDescription};
 
 /// What most programs need.
 pub mod prelude {

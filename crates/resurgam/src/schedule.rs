@@ -1,11 +1,14 @@
 //! Schedules: creating, changing and looking at what starts by the clock.
+//!
+//! A [`Rule`] says when. The rules of retry policies are [`retry::Rule`](crate::retry::Rule).
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::time::Duration;
 
 use resurgam_core::retry::RetryPolicy;
-use resurgam_core::schedule::{Overlap, Rule, Schedule, State};
+use resurgam_core::schedule::State;
+pub use resurgam_core::schedule::{Overlap, Rule, SHORTEST, Schedule, When};
 use resurgam_core::{Payload, Timestamp};
 use resurgam_sdk::Workflow;
 use resurgam_store::ScheduleRecord;
@@ -27,7 +30,7 @@ impl Client {
     ///
     /// ```
     /// use resurgam::prelude::*;
-    /// use resurgam::{Overlap, Rule};
+    /// use resurgam::schedule::{Overlap, Rule};
     ///
     /// #[workflow]
     /// async fn report(ctx: WorkflowContext, title: String) -> Result<(), Failure> {
@@ -112,7 +115,8 @@ impl Client {
 ///
 /// ```
 /// use resurgam::prelude::*;
-/// use resurgam::{Overlap, Rule, Timestamp};
+/// use resurgam::Timestamp;
+/// use resurgam::schedule::{Overlap, Rule};
 /// use std::time::Duration;
 ///
 /// #[workflow]

@@ -5,7 +5,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use resurgam_core::retry::RetryPolicy;
 use resurgam_core::{CallKey, Failure, Payload, Timestamp, UserWork};
@@ -98,7 +98,7 @@ pub struct ActivityOptions {
 ///
 /// #[activity(timeout = Duration::from_secs(600))]
 /// async fn print(ctx: ActivityContext, pages: u64) -> Result<String, Failure> {
-///     let printer = ctx.state::<Printer>();
+///     let (printer, begun) = (ctx.state::<Printer>(), ctx.now());
 ///     let printed: u64 = ctx.last_heartbeat().unwrap_or(0); // by the attempt before
 ///     for page in printed..pages {
 ///         if ctx.is_cancelled() {
@@ -113,7 +113,9 @@ pub struct ActivityOptions {
 ///             return Err(Failure::of_type("Jam", "page 3"));
 ///         }
 ///     }
-///     assert!(ctx.deadline().is_some() && !ctx.idempotency_key().is_empty());
+///     let took = Duration::from_secs(printer.seconds_per_page * (pages - printed));
+///     assert_eq!(ctx.now().since(begun), took); // in a test no time passes by itself
+///     assert!(ctx.deadline() > Some(ctx.now()) && !ctx.idempotency_key().is_empty());
 ///     Ok(format!("{} of {}: attempt {}", ctx.activity(), ctx.instance(), ctx.attempt()))
 /// }
 ///
@@ -171,6 +173,11 @@ pub trait AttemptHost: Send + Sync {
     fn cancelled(&self) -> HostFuture<'_>;
     /// True once nobody wants the attempt's result any more.
     fn is_cancelled(&self) -> bool;
+    /// The time on the clock that the engine runs on; the system's, unless a host has another.
+    fn now(&self) -> Timestamp {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp::EPOCH.saturating_add(since)
+    }
     /// Ready after this time, on the clock that the engine runs on.
     fn sleep(&self, time: Duration) -> HostFuture<'_>;
     /// Has the store run work of the user and record its result as the attempt's, both or neither.
@@ -209,6 +216,12 @@ impl ActivityContext {
     /// The activity's name.
     pub fn activity(&self) -> &str {
         &self.0.activity
+    }
+
+    /// The time on the engine's clock: virtual in tests, otherwise the wall clock, which on
+    /// PostgreSQL is that of the database. It is the clock of [`ActivityContext::deadline`].
+    pub fn now(&self) -> Timestamp {
+        self.0.host.now()
     }
 
     /// When a timeout cuts this attempt short; `None` when none does. A heartbeat timeout is not

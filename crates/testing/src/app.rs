@@ -83,7 +83,9 @@ const A_DAY: Duration = Duration::from_secs(86_400);
 /// app.terminate("visit-3", "a mistake").await?;
 /// assert!(named.result().await.is_err());
 /// assert_eq!(app.submit("ring-1", ring()).await?.result().await.unwrap(), 3);
-/// assert_eq!(app.delete_closed(ClosedFilter::default()).await?, 4);
+/// let tagged = app.submit_with("ring-2", ring(), |start| start.tag("door", "red")).await?;
+/// assert_eq!(tagged.result().await.unwrap(), 3);
+/// assert_eq!(app.delete_closed(ClosedFilter::default()).await?, 5);
 ///
 /// // A deployment, an orderly stop, and nobody at work.
 /// app.restart_with(TestApp::builder().activity(ring)).await;
@@ -422,9 +424,20 @@ impl TestApp {
         id: &str,
         activity: A,
     ) -> Result<TestInstance<A::Output>> {
+        self.submit_with(id, activity, |start| start).await
+    }
+
+    /// Runs one activity durably, with options as [`Client::submit`] has them. It is durable when
+    /// this returns, also when a crash came in between.
+    pub async fn submit_with<A: Activity>(
+        &self,
+        id: &str,
+        activity: A,
+        options: impl Fn(Start<A::Output>) -> Start<A::Output>,
+    ) -> Result<TestInstance<A::Output>> {
         let Ok(call) = resurgam::Payload::encode(&activity) else {
             // What has no JSON form is refused before anything could crash.
-            let instance = self.client().submit(id, activity).await?;
+            let instance = options(self.client().submit(id, activity)).await?;
             return Ok(TestInstance::new(self.clone(), &instance));
         };
         let request = self.0.requests.fetch_add(1, Ordering::Relaxed);
@@ -432,7 +445,7 @@ impl TestApp {
         let submitted = self.wait(&what, || {
             let activity: A = call.decode().expect("JSON that was just written");
             let start = self.client().submit(id, activity);
-            let start = start.request_id(format!("test-submit-{request}"));
+            let start = options(start.request_id(format!("test-submit-{request}")));
             async move { start.await }
         });
         Ok(TestInstance::new(self.clone(), &submitted.await?))

@@ -240,6 +240,10 @@ impl AttemptHost for Host {
         self.lock().told
     }
 
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
     fn sleep(&self, time: Duration) -> HostFuture<'_> {
         Box::pin(async move {
             let moment = self.clock.sleep(time);

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use resurgam::prelude::*;
-use resurgam::{Client, ClosedFilter, InstanceFilter, Overlap, Rule, Status};
+use resurgam::schedule::{Overlap, Rule};
+use resurgam::{Client, ClosedFilter, InstanceFilter, Status};
 use resurgam_watchdog::test;
 use tempfile::TempDir;
 use tokio::sync::mpsc;

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use expect_test::expect;
+use resurgam::Start;
 use resurgam::prelude::*;
 use resurgam::retry::Jitter;
-use resurgam_testing::TestApp;
+use resurgam_testing::{Crash, TestApp};
 use resurgam_watchdog::test;
 
 const FLAKY: RetryPolicy =
@@ -97,6 +98,42 @@ async fn retries_end_when_the_attempts_are_used_up() {
         4 +3s RunFailed down 3
     "#]]
     .assert_eq(&run.history().await);
+}
+
+#[test]
+async fn an_activity_is_submitted_with_the_options_of_the_client_and_across_a_crash() {
+    for crash in [Crash::BeforeCommit(1), Crash::AfterCommit(1)] {
+        let app = TestApp::builder().activity(fetch).start().await;
+        app.faults().crash(crash);
+        let begun = app.now();
+        let hour = Duration::from_secs(3_600);
+        let options = |start: Start<String>| start.delay(hour).tag("site", "a").queue("slow");
+        let run = app.submit_with("fetch-1", fetch(7), options).await.unwrap();
+        assert_eq!(run.result().await.unwrap(), "page 7");
+        assert_eq!(app.now().since(begun), hour);
+        let instance = app.describe("fetch-1").await.instance;
+        assert_eq!((instance.tags["site"].as_str(), instance.queue.as_str()), ("a", "slow"));
+        let again = app.submit_with("fetch-1", fetch(8), |start| start).await.unwrap_err();
+        assert!(again.is_already_exists());
+        let other = app.submit_with("fetch-1", fetch(8), |start| start.replace_closed()).await;
+        assert_eq!(other.unwrap().result().await.unwrap(), "page 8");
+    }
+}
+
+#[test]
+async fn an_attempt_tells_the_time_of_the_test() {
+    #[activity(timeout = Duration::from_secs(7_200))]
+    async fn nap(ctx: ActivityContext) -> Result<(u64, u64, i64), Failure> {
+        let begun = ctx.now();
+        ctx.sleep(Duration::from_secs(3_600)).await;
+        let left = ctx.deadline().expect("a timeout").since(ctx.now());
+        Ok((ctx.now().since(begun).as_secs(), left.as_secs(), begun.as_millis()))
+    }
+    let app = TestApp::builder().activity(nap).start().await;
+    app.advance(Duration::from_secs(86_400)).await;
+    let begun = app.now();
+    let run = app.submit("nap-1", nap()).await.unwrap();
+    assert_eq!(run.result().await.unwrap(), (3_600, 3_600, begun.as_millis()));
 }
 
 #[test]

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use resurgam::prelude::*;
 use resurgam::retry::Jitter;
-use resurgam::{
-    InstanceFilter, InstanceRow, Overlap, Rule, ScheduleDescription, Status, Timestamp,
-};
+use resurgam::schedule::{Overlap, Rule};
+use resurgam::{InstanceFilter, InstanceRow, ScheduleDescription, Status, Timestamp};
 use resurgam_core::schedule::time_text;
 use resurgam_store_sqlite::{Options as SqliteOptions, SqliteStore};
 use resurgam_testing::{Crash, StoreCall, TestApp, TestBuilder};
