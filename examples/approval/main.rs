@@ -154,7 +154,7 @@ mod tests {
         let app = app().await;
         let run = app.start("expense-1", expense_claim(expense("lamp"), THREE_DAYS)).await;
         run.signal("answer", &"perhaps").await.unwrap();
-        let failure = run.result().await.unwrap_err();
+        let failure = run.failure().await;
         assert_eq!(failure.type_name.as_deref(), Some("BadSignal"));
     }
 }

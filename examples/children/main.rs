@@ -126,7 +126,7 @@ mod tests {
             .start()
             .await;
         let run = app.start("round-1", round(parcels())).await;
-        let failure = run.result().await.unwrap_err();
+        let failure = run.failure().await;
         assert_eq!(failure.type_name.as_deref(), Some("NobodyHome"));
         // Two parcels, three runs of each.
         assert_eq!(app.attempts(ring), 6);

@@ -53,7 +53,7 @@ async fn a_declined_card_is_not_tried_again() {
     let app = app().await;
     let order = Order { card: gateway::DECLINED.to_string(), ..an_order() };
     let run = app.start("order-42", fulfil(order)).await;
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!(failure.type_name.as_deref(), Some("CardDeclined"));
     assert_eq!(failure.why.as_deref(), Some("non_retryable"));
     // Twice the gateway did not answer; the answer was final.
@@ -65,7 +65,7 @@ async fn a_card_number_that_makes_no_sense_is_never_sent() {
     let app = app().await;
     let order = Order { card: "four two".to_string(), ..an_order() };
     let run = app.start("order-42", fulfil(order)).await;
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!(failure.why.as_deref(), Some("terminal"));
     assert_eq!(app.attempts(charge), 1);
 }
@@ -75,7 +75,7 @@ async fn an_unknown_address_is_terminal() {
     let app = app().await;
     let order = Order { address: "the moon".to_string(), ..an_order() };
     let run = app.start("order-42", fulfil(order)).await;
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert!(failure.is_terminal());
     assert_eq!((app.attempts(charge), app.attempts(ship)), (3, 1));
     check(&run, expect![[r#"
@@ -105,6 +105,6 @@ async fn a_gateway_that_stays_down_is_asked_eight_times() {
         .start()
         .await;
     let run = app.start("order-42", fulfil(an_order())).await;
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!((failure.attempts, failure.why.as_deref()), (Some(8), Some("max_attempts")));
 }

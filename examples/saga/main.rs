@@ -144,14 +144,14 @@ mod tests {
     async fn what_was_booked_is_cancelled_wherever_the_process_dies() {
         let whole = app().await;
         let run = whole.start("trip-2", book_trip(trip("Isetta"))).await;
-        let failure = run.result().await.unwrap_err();
+        let failure = run.failure().await;
         let sold_out = BookingError::SoldOut { what: "Isetta".to_string() };
         assert_eq!(failure.as_error(), Some(sold_out));
         for commit in 1..=whole.commits() {
             let app = app().await;
             app.faults().crash(Crash::AfterCommit(commit));
             let run = app.start("trip-2", book_trip(trip("Isetta"))).await;
-            run.result().await.unwrap_err();
+            run.failure().await;
             let history = run.history().await;
             let undone: Vec<&str> =
                 history.lines().filter(|line| line.contains("cancel_booking to undo")).collect();

@@ -32,7 +32,7 @@ async fn money_moves_once_although_the_first_attempt_fails() {
 async fn money_that_is_not_there_does_not_move() {
     let app = app().await;
     let run = app.start("rent", pay("bob".into(), "ada".into(), 5)).await;
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!(failure.message, "bob lacks 5 cents");
     assert_eq!((app.attempts(transfer), app.attempts(tell)), (1, 0));
     assert_eq!(balances(&app).await, (10_000, 0));

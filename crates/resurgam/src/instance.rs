@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use resurgam_core::Uid;
-use resurgam_worker::{Error, Outcome, Result};
+use resurgam_worker::{Outcome, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -61,17 +61,10 @@ impl<T: DeserializeOwned> Instance<T> {
         self.uid
     }
 
-    /// Waits for the result. A failure of the workflow is in [`Error::failure`].
+    /// Waits for the result. A failure of the workflow is in
+    /// [`Error::failure`](crate::Error::failure).
     pub async fn result(&self) -> Result<T> {
-        match self.outcome().await? {
-            Outcome::Completed(result) => result.decode().map_err(|error| {
-                let message = format!("the result does not fit the type asked for: {error}");
-                Error::failed(&self.id, resurgam_core::Failure::terminal(message))
-            }),
-            Outcome::Failed(failure) | Outcome::Cancelled(failure) => {
-                Err(Error::failed(&self.id, failure))
-            }
-        }
+        self.outcome().await?.into_result(&self.id)
     }
 
     /// Waits for the end.

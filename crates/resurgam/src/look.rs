@@ -290,7 +290,7 @@ impl Client {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), resurgam::Error> {
     /// let app = TestApp::builder().activity(ask).start().await;
-    /// app.submit("ask-1", ask()).await?.result().await.unwrap_err();
+    /// app.submit("ask-1", ask()).await?.failure().await;
     ///
     /// let ledger: Vec<AttemptRow> = app.client().attempts("ask-1").await?;
     /// assert_eq!(ledger[0].matched(), Some(Matched::Rule(0)));

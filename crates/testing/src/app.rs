@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use resurgam::{
     Activity, AttemptRow, Client, ClosedFilter, Constructor, Description, Error, Failure, Instance,
-    InstanceFilter, Parts, Result, Start, WaitsFor, Workflow,
+    InstanceFilter, Outcome, Parts, Result, Start, WaitsFor, Workflow,
 };
 use resurgam_core::Timestamp;
 use resurgam_store::Store;
@@ -78,13 +78,13 @@ const A_DAY: Duration = Duration::from_secs(86_400);
 /// assert!(app.try_start("visit-1", visit()).await.unwrap_err().is_already_exists());
 /// let tagged = app.start_with("visit-2", visit(), |start| start.tag("door", "red")).await;
 /// app.cancel("visit-2", "moved away").await?;
-/// assert!(tagged.result().await.is_err());
+/// assert_eq!(tagged.failure().await.message, "moved away");
 /// let named = app.start_named::<u32>("visit-3", "visit", &serde_json::json!({})).await;
 /// app.terminate("visit-3", "a mistake").await?;
 /// assert!(named.result().await.is_err());
-/// assert_eq!(app.submit("ring-1", ring()).await?.result().await.unwrap(), 3);
+/// assert_eq!(app.submit("ring-1", ring()).await?.result().await?, 3);
 /// let tagged = app.submit_with("ring-2", ring(), |start| start.tag("door", "red")).await?;
-/// assert_eq!(tagged.result().await.unwrap(), 3);
+/// assert_eq!(tagged.result().await?, 3);
 /// assert_eq!(app.delete_closed(ClosedFilter::default()).await?, 5);
 ///
 /// // A deployment, an orderly stop, and nobody at work.
@@ -670,12 +670,13 @@ impl fmt::Debug for TestApp {
 /// let app = TestApp::builder().workflow(echo).start().await;
 /// let run = app.start("echo-1", echo()).await;
 /// run.signal("say", &"hello").await?;
-/// assert_eq!(run.result().await.unwrap(), "hello");
+/// assert_eq!(run.result().await?, "hello"); // fails as in the app
 /// assert!(run.history().await.contains("SignalReceived"));
 ///
 /// let silent = app.start("echo-2", echo()).await;
 /// silent.cancel("nobody speaks").await?;
 /// assert!(matches!(silent.outcome().await, Outcome::Cancelled(_)));
+/// assert_eq!(silent.failure().await.message, "nobody speaks");
 /// assert_eq!(silent.id(), "echo-2");
 /// # Ok(())
 /// # }
@@ -699,12 +700,27 @@ impl<T: DeserializeOwned> TestInstance<T> {
         &self.id
     }
 
-    /// Waits for the result in virtual time: returns at once. The error is the workflow's failure.
-    pub async fn result(&self) -> std::result::Result<T, Failure> {
-        use resurgam::Outcome;
+    /// Waits for the result in virtual time: returns at once. It fails as
+    /// [`Instance::result`] does; the failure of the workflow is in [`Error::failure`], and
+    /// [`TestInstance::failure`] is for tests that expect one.
+    ///
+    /// # Panics
+    /// When it never ends.
+    pub async fn result(&self) -> Result<T> {
+        self.outcome().await.into_result(&self.id)
+    }
+
+    /// Waits in virtual time for the end of an instance that is to fail or to be cancelled, and
+    /// answers with the failure.
+    ///
+    /// # Panics
+    /// When it completes, or never ends.
+    pub async fn failure(&self) -> Failure {
         match self.outcome().await {
-            Outcome::Completed(result) => Ok(result.decode().expect("a result of this type")),
-            Outcome::Failed(failure) | Outcome::Cancelled(failure) => Err(failure),
+            Outcome::Failed(failure) | Outcome::Cancelled(failure) => failure,
+            Outcome::Completed(result) => {
+                panic!("{} was to fail, and completed with {}", self.id, result.as_str())
+            }
         }
     }
 
@@ -712,7 +728,7 @@ impl<T: DeserializeOwned> TestInstance<T> {
     ///
     /// # Panics
     /// When it never ends.
-    pub async fn outcome(&self) -> resurgam::Outcome {
+    pub async fn outcome(&self) -> Outcome {
         let what = format!("the end of {}", self.id);
         let outcome = self.app.wait(&what, || {
             let client = self.app.client();

@@ -8,6 +8,7 @@ use resurgam_core::{EventKind, Failure, Payload, Seq, Timestamp, Uid};
 use resurgam_sdk::Registry;
 use resurgam_store::Store;
 use resurgam_store::rows::{InstanceRow, Owner, Status};
+use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 use crate::clock::{Busy, Clock};
@@ -104,6 +105,9 @@ pub struct Started {
 /// }
 /// assert_eq!(tell(&Outcome::Completed(Payload::encode(&7).unwrap())), "done: 7");
 /// assert_eq!(tell(&Outcome::Failed(Failure::new("no stock"))), "failed: no stock");
+///
+/// let failed = Outcome::Failed(Failure::new("no stock")).into_result::<u32>("order-42");
+/// assert_eq!(failed.unwrap_err().to_string(), "order-42 failed: no stock");
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
@@ -116,6 +120,19 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// The value that the instance of this id returned, or an error with its failure.
+    pub fn into_result<T: DeserializeOwned>(self, id: &str) -> Result<T> {
+        match self {
+            Outcome::Completed(result) => result.decode().map_err(|error| {
+                let message = format!("the result does not fit the type asked for: {error}");
+                Error::failed(id, Failure::terminal(message))
+            }),
+            Outcome::Failed(failure) | Outcome::Cancelled(failure) => {
+                Err(Error::failed(id, failure))
+            }
+        }
+    }
+
     /// The status of an instance that ended so.
     pub(crate) fn status(&self) -> Status {
         match self {

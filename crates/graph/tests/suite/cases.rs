@@ -385,7 +385,7 @@ async fn a_failure_with_many_states_tells_of_those_that_failed() {
         .await;
     let started = crate::common::template(&graph(&nodes)).start(&Start::default()).unwrap();
     let instance = app.start_named::<Value>("run", "graph", &started.run).await;
-    let failure = instance.result().await.unwrap_err();
+    let failure = instance.failure().await;
     assert_eq!(failure.to_string(), "GraphFailed: 1 of 2002 states failed: node z (B): down");
     let details = failure.details.clone().unwrap();
     assert_eq!(details["states"][0]["identifier"], "z");

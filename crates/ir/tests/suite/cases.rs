@@ -84,7 +84,7 @@ async fn a_bracket_for_everything_retries_timeouts_in_rappel_and_not_in_waymark(
         let app = builder().activity_definition(slow()).start().await;
         let began = app.now();
         let instance = start_in(&app, &program, json!({}), Some(dialect)).await;
-        let failure = instance.result().await.unwrap_err();
+        let failure = instance.failure().await;
         let ledger = app.ledger("run").await;
         let ended: Vec<u64> =
             ledger.iter().map(|row| row.ended_at.since(began).as_secs()).collect();

@@ -53,7 +53,7 @@ use crate::Activity;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let app = TestApp::builder().workflow(order).activity(reserve).activity(release).start().await;
-/// app.start("order-1", order("lamp".into())).await.result().await.unwrap_err();
+/// app.start("order-1", order("lamp".into())).await.failure().await;
 /// assert_eq!(app.attempts(release), 1);
 /// # }
 /// ```

@@ -358,7 +358,7 @@ async fn a_history_that_grows_too_long_ends_its_run() {
     }
     let app = app().workflow(for_ever).options(|options| options.max_history = 6).start().await;
     let run = app.start("long-1", for_ever()).await;
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!(failure.type_name.as_deref(), Some("HistoryLimit"));
     expect![[r#"
         the history has 8 events, 6 are allowed; continue as new before that
@@ -387,7 +387,7 @@ async fn too_many_open_calls_end_their_run_before_any_of_them_is_attempted() {
     }
     let app = app().workflow(fan_out).options(|options| options.max_open_calls = 3).start().await;
     let run = app.start("fan-1", fan_out(4)).await;
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!(failure.type_name.as_deref(), Some("OpenCallsLimit"));
     expect![[r#"
         1 +0ms RunStarted fan_out {"calls":4}
@@ -485,7 +485,7 @@ async fn a_value_without_a_json_form_is_named_where_it_is_written() {
     expect![[r#"
         BadOutput: write the result of return_formless: key must be a string
     "#]]
-    .assert_eq(&wrapped(&run.result().await.unwrap_err().to_string()));
+    .assert_eq(&wrapped(&run.failure().await.to_string()));
     assert_eq!(app.attempts(return_formless), 1);
     app.start("take-1", call_take_formless()).await;
     expect![[r#"
@@ -512,7 +512,7 @@ async fn arguments_that_an_activity_cannot_read_are_a_failure_that_is_not_retrie
     }
     let app = app().workflow(renamed::call_renamed).start().await;
     let run = app.start("read-1", renamed::call_renamed()).await;
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     expect![[r#"
         BadInput: read the arguments of read: missing field `text` at line 1 column 13
     "#]]

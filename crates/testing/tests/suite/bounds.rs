@@ -76,8 +76,8 @@ async fn a_workflow_may_fail_with_a_failure_of_any_size() {
         ctx.child(give_up()).await
     }
     let app = TestApp::builder().workflow(give_up).workflow(parent).start().await;
-    let alone = app.start("alone-1", give_up()).await.result().await.unwrap_err();
-    let of_child = app.start("parent-1", parent()).await.result().await.unwrap_err();
+    let alone = app.start("alone-1", give_up()).await.failure().await;
+    let of_child = app.start("parent-1", parent()).await.failure().await;
     for failure in [alone, of_child] {
         assert!(failure.message.starts_with("no no") && size(&failure) < 200_000);
     }
@@ -110,7 +110,7 @@ async fn a_run_whose_open_calls_hold_too_much_fails_and_says_so() {
     let app = TestApp::builder().workflow(rounds).activity(hold);
     let app = app.options(|options| options.max_open_input = 1_000).start().await;
     let run = app.start("rounds-1", rounds(4, 0)).await;
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     expect!["OpenInputLimit: the arguments of open calls have 1200 bytes, 1000 are allowed"]
         .assert_eq(&failure.to_string());
     assert_eq!(app.attempts(hold), 0);

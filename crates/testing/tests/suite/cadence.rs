@@ -52,7 +52,7 @@ async fn fail() -> Result<(), Failure> {
 #[test]
 async fn the_policy_of_the_example_makes_five_attempts() {
     let app = app(&example()).start().await;
-    app.submit("fail-1", fail()).await.unwrap().result().await.unwrap_err();
+    app.submit("fail-1", fail()).await.unwrap().failure().await;
     expect![[r#"
           +0ms fail#2 attempt 1 failed: Unavailable: down; again in 1s
           +1s fail#2 attempt 2 failed: Unavailable: down; again in 2s
@@ -70,7 +70,7 @@ async fn a_retry_may_begin_at_the_very_end_of_the_expiration_interval_and_not_af
         let policy = json!({"InitialInterval": 10, "BackoffCoefficient": 1,
             "ExpirationInterval": expiration});
         let app = app(&policy).start().await;
-        let failure = app.submit("fail-1", fail()).await.unwrap().result().await.unwrap_err();
+        let failure = app.submit("fail-1", fail()).await.unwrap().failure().await;
         assert_eq!((failure.attempts, app.attempts(fail)), (Some(attempts), attempts));
         assert_eq!(failure.why.as_deref(), Some("max_elapsed"));
     }
@@ -80,7 +80,7 @@ async fn a_retry_may_begin_at_the_very_end_of_the_expiration_interval_and_not_af
 async fn without_a_maximum_the_interval_grows_to_a_hundred_times_the_first() {
     let policy = json!({"InitialInterval": 0.1, "MaximumAttempts": 12});
     let app = app(&policy).start().await;
-    app.submit("fail-1", fail()).await.unwrap().result().await.unwrap_err();
+    app.submit("fail-1", fail()).await.unwrap().failure().await;
     let delays: Vec<u64> =
         app.ledger("fail-1").await.iter().filter_map(|row| row.delay_ms).collect();
     let grown = [100, 200, 400, 800, 1_600, 3_200, 6_400, 10_000, 10_000, 10_000, 10_000];
@@ -141,7 +141,7 @@ async fn an_error_whose_reason_is_listed_is_not_retried_and_any_other_is() {
         let app = app(&policy).workflow(call_by_reason).start().await;
         for reason in reasons {
             let run = app.start(reason, call_by_reason(reason.to_string())).await;
-            let failure = run.result().await.unwrap_err();
+            let failure = run.failure().await;
             let expected = match reason == listed {
                 true => (Some(1), Some("non_retryable")),
                 false => (Some(3), Some("max_attempts")),
@@ -158,7 +158,7 @@ async fn a_reason_is_compared_to_the_letter() {
     let app = app(&policy).start().await;
     for (reason, attempts) in [("bad-argument", 1), ("bad-arguments", 2), ("Bad-argument", 2)] {
         let run = app.submit(reason, by_reason(reason.to_string())).await.unwrap();
-        assert_eq!(run.result().await.unwrap_err().attempts, Some(attempts), "{reason}");
+        assert_eq!(run.failure().await.attempts, Some(attempts), "{reason}");
     }
 }
 
@@ -177,7 +177,7 @@ async fn a_cancellation_is_no_failure_and_is_not_retried() {
     let run = app.start("wait-1", call_wait()).await;
     app.advance(SECOND).await;
     run.cancel("no longer needed").await.unwrap();
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!((failure.kind, app.attempts(wait)), (Kind::Cancelled, 1));
 }
 
@@ -195,7 +195,7 @@ async fn an_attempt_may_wait_for_a_worker_as_long_as_the_expiration_interval() {
         let app = app.start().await;
         app.submit("occupy-1", occupy(minutes)).await.unwrap();
         let began = app.now();
-        let failure = app.submit("fail-1", fail()).await.unwrap().result().await.unwrap_err();
+        let failure = app.submit("fail-1", fail()).await.unwrap().failure().await;
         // What waited for nine minutes makes its five attempts in the tenth.
         assert_eq!(failure.why.as_deref(), Some(expected));
         let took = app.now().since(began);
@@ -221,7 +221,7 @@ async fn a_retry_is_seen_in_the_description_and_not_in_the_history_before_it_is_
     let names: Vec<&str> = events.iter().map(|event| event.kind.name()).collect();
     assert_eq!(names, ["RunStarted", "ActivityScheduled"]);
 
-    run.result().await.unwrap_err();
+    run.failure().await;
     let events = app.client().events("fail-1").await.unwrap();
     let names: Vec<&str> = events.iter().map(|event| event.kind.name()).collect();
     assert_eq!(names, ["RunStarted", "ActivityScheduled", "ActivityFailed", "RunFailed"]);

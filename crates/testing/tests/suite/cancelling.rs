@@ -192,7 +192,7 @@ async fn a_call_that_was_given_up_before_it_could_begin_never_begins() {
     }
     let app = app().workflow(queue_up).options(|options| options.slots = 1).start().await;
     let run = app.start("queue-1", queue_up()).await;
-    run.result().await.unwrap_err();
+    run.failure().await;
     expect![[r#"
         1 +0ms RunStarted queue_up {}
         2 +0ms ActivityScheduled reserve {}
@@ -379,7 +379,7 @@ async fn a_shielded_call_that_runs_when_the_run_is_cancelled_is_not_disturbed() 
     app.advance(SECOND).await;
     run.cancel("enough").await.unwrap();
     // Code that returns a value although it was cancelled has completed.
-    assert_eq!(run.result().await, Ok(7));
+    assert_eq!(run.result().await.unwrap(), 7);
     assert_eq!(app.describe("finish-1").await.instance.status, Status::Completed);
 }
 
@@ -469,7 +469,7 @@ async fn a_terminal_status_is_never_overwritten() {
     signalled.unwrap();
     assert!(cancelled.unwrap_err().is_closed());
     assert!(terminated.unwrap_err().is_closed());
-    assert_eq!(run.result().await, Ok(5));
+    assert_eq!(run.result().await.unwrap(), 5);
     assert!(run.cancel("much too late").await.unwrap_err().is_closed());
     assert!(app.terminate("quick-1", "much too late").await.unwrap_err().is_closed());
     assert_eq!(app.describe("quick-1").await.instance.status, Status::Completed);

@@ -92,7 +92,7 @@ async fn a_child_that_is_cancelled_by_somebody_else_is_a_failure_of_that_kind() 
     let run = app.start("team-1", team(vec![3_600])).await;
     app.advance(SECOND).await;
     app.cancel("team-1/2", "not you").await.unwrap();
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!((failure.kind, failure.message.as_str()), (resurgam::Kind::Cancelled, "not you"));
     // The parent was not cancelled: it failed.
     assert_eq!(status(&app, "team-1").await, Status::Failed);
@@ -432,7 +432,7 @@ async fn an_id_that_is_taken_is_a_failure_of_the_child() {
     app.start("taken", worker(5)).await;
     for number in 1..=2 {
         let run = app.start(&format!("second-{number}"), second()).await;
-        let failure = run.result().await.unwrap_err();
+        let failure = run.failure().await;
         assert_eq!(failure.type_name.as_deref(), Some("AlreadyExists"), "{failure}");
         // A closed one keeps its id too.
         app.advance(HOUR).await;

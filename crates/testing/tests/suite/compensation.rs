@@ -64,7 +64,7 @@ async fn closed(app: &TestApp, id: &str) -> (Status, Option<Compensation>) {
 async fn a_run_that_fails_undoes_what_it_did_last_first() {
     let app = app().start().await;
     let run = app.start("travel-1", travel(true)).await;
-    assert_eq!(run.result().await.unwrap_err().type_name.as_deref(), Some("CardDeclined"));
+    assert_eq!(run.failure().await.type_name.as_deref(), Some("CardDeclined"));
     expect![[r#"
         1 +0ms RunStarted travel {"pays":true}
         2 +0ms ActivityScheduled book {"what":"train"}
@@ -129,7 +129,7 @@ async fn a_run_that_did_nothing_that_can_be_undone_says_nothing_about_it() {
         ctx.call(pay()).await
     }
     let app = app().workflow(only_pay).start().await;
-    app.start("pay-1", only_pay()).await.result().await.unwrap_err();
+    app.start("pay-1", only_pay()).await.failure().await;
     assert_eq!(closed(&app, "pay-1").await, (Status::Failed, None));
 }
 
@@ -199,7 +199,7 @@ async fn a_compensation_belongs_to_the_run_and_not_to_the_future() {
     }
     let app = app().workflow(forget).start().await;
     let run = app.start("forget-1", forget()).await;
-    run.result().await.unwrap_err();
+    run.failure().await;
     expect![[r#"
         1 +0ms RunStarted forget {}
         2 +0ms ActivityScheduled book {"what":"train"}
@@ -230,7 +230,7 @@ async fn without_a_policy_of_its_own_a_compensation_is_tried_until_it_succeeds()
         .start()
         .await;
     let run = app.start("travel-1", travel(true)).await;
-    run.result().await.unwrap_err();
+    run.failure().await;
     assert_eq!(app.attempts(give_back), 52);
     assert_eq!(closed(&app, "travel-1").await.1, Some(Compensation::Complete));
 }
@@ -251,7 +251,7 @@ async fn the_time_that_the_apps_policy_allows_does_not_bound_a_compensation() {
             .retry(policy)
             .start()
             .await;
-        app.start("travel-1", travel(true)).await.result().await.unwrap_err();
+        app.start("travel-1", travel(true)).await.failure().await;
         assert_eq!(closed(&app, "travel-1").await.1, Some(Compensation::Complete));
     }
 }
@@ -269,7 +269,7 @@ async fn a_compensation_has_the_policy_of_its_activity() {
         ctx.call(pay()).await
     }
     let app = app().workflow(travel_hopefully).activity(plead).start().await;
-    app.start("travel-1", travel_hopefully()).await.result().await.unwrap_err();
+    app.start("travel-1", travel_hopefully()).await.failure().await;
     assert_eq!(app.attempts(plead), 2);
     assert_eq!(closed(&app, "travel-1").await.1, Some(Compensation::Incomplete));
 }
@@ -297,7 +297,7 @@ async fn a_compensation_that_fails_for_good_is_recorded_and_the_others_still_run
         .start()
         .await;
     let run = app.start("travel-1", travel_impatiently()).await;
-    assert_eq!(run.result().await.unwrap_err().type_name.as_deref(), Some("CardDeclined"));
+    assert_eq!(run.failure().await.type_name.as_deref(), Some("CardDeclined"));
     expect![[r#"
         1 +0ms RunStarted travel_impatiently {}
         2 +0ms ActivityScheduled book {"what":"train"}
@@ -351,7 +351,7 @@ async fn hurry(ctx: WorkflowContext) -> Result<(), Failure> {
 async fn compensations_wait_until_all_open_calls_have_settled() {
     let app = app().workflow(hurry).start().await;
     let run = app.start("hurry-1", hurry()).await;
-    run.result().await.unwrap_err();
+    run.failure().await;
     expect![[r#"
         1 +0ms RunStarted hurry {}
         2 +0ms ActivityScheduled book {"what":"train"}
@@ -383,7 +383,7 @@ async fn a_call_that_was_given_up_and_failed_has_nothing_to_undo() {
         .start()
         .await;
     let run = app.start("hurry-1", hurry()).await;
-    run.result().await.unwrap_err();
+    run.failure().await;
     // In their backoff they cannot take effect any more: nobody waits for them.
     expect![[r#"
         1 +0ms RunStarted hurry {}
@@ -417,7 +417,7 @@ async fn calls_that_fail_the_run_together_with_others_that_are_open_settle_too()
     }
     let app = app().workflow(try_join).start().await;
     let run = app.start("join-1", try_join()).await;
-    run.result().await.unwrap_err();
+    run.failure().await;
     expect![[r#"
         1 +0ms RunStarted try_join {}
         2 +0ms ActivityScheduled book {"what":"train"}
@@ -451,7 +451,7 @@ async fn a_restart_in_the_backoff_of_a_compensation_keeps_its_place_and_its_due_
     let run = app.start("travel-1", travel(true)).await;
     app.advance(HOUR / 2).await;
     app.restart().await;
-    run.result().await.unwrap_err();
+    run.failure().await;
     expect![[r#"
         1 +0ms RunStarted travel {"pays":true}
         2 +0ms ActivityScheduled book {"what":"train"}
@@ -478,7 +478,7 @@ async fn a_run_that_times_out_undoes_what_it_did() {
     let app = app().start().await;
     let options = |start: resurgam::Start<Vec<String>>| start.run_timeout(Duration::from_secs(60));
     let run = app.start_with("travel-1", travel(false), options).await;
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!(failure.type_name.as_deref(), Some("RunTimeout"));
     expect![[r#"
         1 +0ms RunStarted travel {"pays":false}
@@ -585,7 +585,7 @@ async fn a_limit_that_is_passed_undoes_what_was_done_across_a_restart() {
     let run = app.start("much-1", too_much()).await;
     app.advance(HOUR / 2).await;
     app.restart().await;
-    assert_eq!(run.result().await.unwrap_err().type_name.as_deref(), Some("OpenCallsLimit"));
+    assert_eq!(run.failure().await.type_name.as_deref(), Some("OpenCallsLimit"));
     expect![[r#"
         1 +0ms RunStarted too_much {}
         2 +0ms ActivityScheduled book {"what":"train"}

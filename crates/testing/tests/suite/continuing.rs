@@ -298,7 +298,7 @@ async fn the_time_that_a_policy_allows_is_counted_anew_and_the_total_timeout_is_
     assert_eq!(run.result().await.unwrap(), 5);
     let run =
         app.start_with("slow-2", slow_rounds(1), |start| start.total_timeout(HOUR * 5 / 2)).await;
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     expect!["TotalTimeout: the instance was not done in time, after 2h 30m"]
         .assert_eq(&failure.to_string());
     assert_eq!(app.describe("slow-2").await.instance.run, 3);

@@ -37,7 +37,7 @@ async fn e6_an_activity_without_a_policy_has_the_apps_if_there_is_one() {
             builder = builder.retry(policy);
         }
         let app = builder.start().await;
-        app.start("run", call_plain()).await.result().await.unwrap_err();
+        app.start("run", call_plain()).await.failure().await;
         assert_eq!(app.attempts(plain), attempts);
     }
 }

@@ -219,7 +219,7 @@ async fn all_rules_share_one_count_of_failures() {
     {
         let names = types.split(' ').map(str::to_string).collect();
         let run = app.submit(types, moody(names)).await.unwrap();
-        let failure = run.result().await.unwrap_err();
+        let failure = run.failure().await;
         let expected = (Some(attempts), Some("max_attempts"));
         assert_eq!((failure.attempts, failure.why.as_deref()), expected, "{types}");
     }
@@ -243,7 +243,7 @@ async fn rules_are_not_asked_about_attempts_that_are_lost() {
         app.advance(MINUTE).await;
         app.restart().await;
     }
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!((failure.kind, failure.why.as_deref()), (Kind::WorkerLost, Some("worker_lost")));
     // Neither did the rule that forbids end it, nor the one that retries go on.
     assert_eq!(app.attempts(poison), 3);
@@ -304,7 +304,7 @@ async fn a_claim_that_is_lost_before_its_code_began_ends_a_call_that_may_not_be_
     // The claim is on the disk, and nobody knows whether the code has begun.
     app.faults().crash(Crash::AfterCommit(1));
     let run = app.submit("launch-1", launch()).await.unwrap();
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!((failure.kind, failure.attempts), (Kind::WorkerLost, Some(1)));
     assert_eq!(app.attempts(launch), 0);
 }
@@ -353,7 +353,7 @@ async fn the_time_since_the_first_attempt_is_counted_across_restarts() {
         app.advance(10 * SECOND).await;
         app.restart().await;
     }
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!((failure.why.as_deref(), failure.attempts), (Some("max_elapsed"), Some(61)));
     assert_eq!(app.now().since(began), HOUR + MINUTE);
 }
@@ -396,7 +396,7 @@ async fn a_delay_that_follows_from_the_one_before_does_so_across_a_restart() {
         app.advance(MINUTE).await;
         app.restart().await;
     }
-    run.result().await.unwrap_err();
+    run.failure().await;
     let ledger = app.ledger("spread-1").await;
     assert_eq!(ledger.len(), 10);
     assert_eq!(delays(&ledger), delays_by_policy(&ledger)[..9]);
@@ -410,7 +410,7 @@ async fn a_lost_attempt_changes_nothing_about_the_delays_of_the_policy() {
         app.advance(MINUTE).await;
     }
     app.restart().await;
-    run.result().await.unwrap_err();
+    run.failure().await;
     let ledger = app.ledger("spread-1").await;
     assert_eq!(ledger.len(), 11);
     assert_eq!(delays(&ledger), delays_by_policy(&ledger)[..9]);

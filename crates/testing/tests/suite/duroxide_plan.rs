@@ -302,7 +302,7 @@ async fn attempts_without_a_backoff_follow_at_once() {
 async fn no_delay_is_longer_than_the_cap() {
     let app = failing(ALWAYS).start().await;
     let run = app.start("call-1", call_flaky(exponential(12))).await;
-    run.result().await.unwrap_err();
+    run.failure().await;
     let delays: Vec<u64> =
         app.ledger("call-1").await.iter().filter_map(|row| row.delay_ms).collect();
     assert_eq!(delays, [100, 200, 400, 800, 1000, 1000, 1000, 1000, 1000, 1000, 1000]);
@@ -315,7 +315,7 @@ async fn no_delay_is_longer_than_the_cap() {
 async fn a_total_timeout_cuts_the_attempt_that_runs() {
     let app = TestApp::builder().workflow(call_slow_within).activity(slow).start().await;
     let run = app.start("call-1", call_slow_within(5_000)).await;
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!((failure.kind, failure.why.as_deref()), (Kind::TotalTimeout, Some("total_timeout")));
     expect![[r#"
         2 +0ms ActivityScheduled slow {}
@@ -331,7 +331,7 @@ async fn a_total_timeout_cuts_the_attempt_that_runs() {
 async fn a_call_ends_at_once_when_the_next_delay_would_pass_its_total_timeout() {
     let app = failing(ALWAYS).start().await;
     let run = app.start("call-1", call_flaky_within(2_500)).await;
-    assert_eq!(run.result().await.unwrap_err().why.as_deref(), Some("total_timeout"));
+    assert_eq!(run.failure().await.why.as_deref(), Some("total_timeout"));
     expect![[r#"
         2 +0ms ActivityScheduled flaky {"input":"x"}
           +0ms flaky#2 attempt 1 failed: down 1; again in 1s
@@ -366,7 +366,7 @@ async fn an_attempt_that_beats_its_timeout_leaves_nothing_behind() {
 async fn one_attempt_with_a_timeout_is_a_try_with_a_deadline() {
     let app = TestApp::builder().workflow(call_slow).activity(slow).start().await;
     let run = app.start("call-1", call_slow(json!({"max_attempts": 1, "timeout_ms": 5_000}))).await;
-    run.result().await.unwrap_err();
+    run.failure().await;
     expect![[r#"
         2 +0ms ActivityScheduled slow {}
           +5s slow#2 attempt 1 failed: timeout: not done within 5s
@@ -400,7 +400,7 @@ async fn without_a_total_timeout_all_attempts_are_made_however_long_it_takes() {
 async fn the_failure_of_a_call_is_that_of_its_last_attempt() {
     let app = failing(ALWAYS).start().await;
     let run = app.start("call-1", call_flaky(exponential(4))).await;
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!((failure.message.as_str(), failure.attempts), ("down 4", Some(4)));
     assert_eq!(failure.why.as_deref(), Some("max_attempts"));
 }
@@ -410,7 +410,7 @@ async fn the_failure_of_a_call_is_that_of_its_last_attempt() {
 async fn the_failure_of_a_timeout_says_how_long_was_allowed() {
     let app = TestApp::builder().workflow(call_slow).activity(slow).start().await;
     let run = app.start("call-1", call_slow(json!({"timeout_ms": 1_500}))).await;
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!(failure.kind, Kind::Timeout);
     assert_eq!(failure.to_string(), "timeout: not done within 1.5s");
 }
@@ -478,7 +478,7 @@ async fn a_call_with_types_fails_with_the_last_failure_too() {
         .start()
         .await;
     let run = app.start("sell-1", sell(Order { id: "o-1".to_string(), items: vec![] })).await;
-    assert_eq!(run.result().await.unwrap_err().to_string(), "PrinterError: offline 3");
+    assert_eq!(run.failure().await.to_string(), "PrinterError: offline 3");
 }
 
 /// Counts how often it is written.
@@ -590,7 +590,7 @@ async fn a_restart_in_the_middle_of_the_retries_goes_on_counting() {
     app.advance(Duration::from_millis(450)).await;
     assert_eq!(app.attempts(flaky), 3);
     app.restart().await;
-    run.result().await.unwrap_err();
+    run.failure().await;
     assert_eq!(app.attempts(flaky), 5);
     expect![[r#"
         2 +0ms ActivityScheduled flaky {"input":"x"}
@@ -680,7 +680,7 @@ async fn a_policy_that_changes_under_a_run_holds_for_the_calls_made_after_that()
 async fn every_attempt_that_failed_has_a_row_in_the_ledger_and_the_call_one_event() {
     let app = failing(ALWAYS).start().await;
     let run = app.start("call-1", call_flaky(without_backoff(6))).await;
-    run.result().await.unwrap_err();
+    run.failure().await;
     let numbers: Vec<u32> = app.ledger("call-1").await.iter().map(|row| row.attempt).collect();
     assert_eq!(numbers, [1, 2, 3, 4, 5, 6]);
     assert_eq!(story(&run).await.matches("ActivityScheduled").count(), 1);
@@ -691,7 +691,7 @@ async fn every_attempt_that_failed_has_a_row_in_the_ledger_and_the_call_one_even
 async fn there_is_one_delay_less_than_attempts_and_none_after_the_last() {
     let app = failing(ALWAYS).start().await;
     let run = app.start("call-1", call_flaky(exponential(4))).await;
-    run.result().await.unwrap_err();
+    run.failure().await;
     let delays: Vec<Option<u64>> =
         app.ledger("call-1").await.iter().map(|row| row.delay_ms).collect();
     assert_eq!(delays, [Some(100), Some(200), Some(400), None]);
@@ -727,7 +727,7 @@ fn no_attempts_at_all_are_refused_with_the_way_out() {
 async fn a_single_attempt_has_no_delay_whatever_its_backoff() {
     let app = failing(ALWAYS).start().await;
     let run = app.start("call-1", call_flaky(exponential(1))).await;
-    run.result().await.unwrap_err();
+    run.failure().await;
     let ledger = app.ledger("call-1").await;
     assert_eq!((ledger.len(), ledger[0].delay_ms), (1, None));
 }
@@ -758,7 +758,7 @@ fn an_activity_without_a_name_is_refused() {
 async fn hundreds_of_attempts_are_made_and_recorded() {
     let app = failing(ALWAYS).start().await;
     let run = app.start("call-1", call_flaky(exponential(300))).await;
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!((failure.message.as_str(), failure.attempts), ("down 300", Some(300)));
     assert_eq!(app.ledger("call-1").await.len(), 300);
 }
@@ -768,7 +768,7 @@ async fn hundreds_of_attempts_are_made_and_recorded() {
 async fn a_timeout_of_a_millisecond_passes_after_a_millisecond() {
     let app = TestApp::builder().workflow(call_slow).activity(slow).start().await;
     let run = app.start("call-1", call_slow(json!({"timeout_ms": 1}))).await;
-    run.result().await.unwrap_err();
+    run.failure().await;
     expect![[r#"
         2 +0ms ActivityScheduled slow {}
           +1ms slow#2 attempt 1 failed: timeout: not done within 1ms
@@ -839,7 +839,7 @@ async fn an_outage_is_bridged_by_the_retries() {
 async fn an_attempt_that_takes_too_long_is_not_tried_again_in_duroxides_words() {
     let app = TestApp::builder().workflow(call_slow).activity(slow).start().await;
     let run = app.start("call-1", call_slow(json!({"timeout_ms": 1_000}))).await;
-    run.result().await.unwrap_err();
+    run.failure().await;
     assert_eq!(app.attempts(slow), 1);
     expect![[r#"
         2 +0ms ActivityScheduled slow {}

@@ -56,7 +56,7 @@ async fn metadata(app: &TestApp, id: &str) -> Option<RetryMetadata> {
 async fn by_default_there_are_five_attempts_within_fifteen_seconds() {
     let app = app(edda(&json!({}))).start().await;
     let run = app.submit("flaky-1", flaky(100)).await.unwrap();
-    assert_eq!(run.result().await.unwrap_err().attempts, Some(5));
+    assert_eq!(run.failure().await.attempts, Some(5));
     assert_eq!(begins(&app, "flaky-1").await, [0, 1_000, 3_000, 7_000, 15_000]);
 }
 
@@ -69,7 +69,7 @@ async fn each_preset_keeps_its_schedule() {
     ];
     for (policy, delays) in schedules {
         let app = app(policy).start().await;
-        app.submit("flaky-1", flaky(100)).await.unwrap().result().await.unwrap_err();
+        app.submit("flaky-1", flaky(100)).await.unwrap().failure().await;
         let chosen: Vec<u64> =
             app.ledger("flaky-1").await.iter().filter_map(|row| row.delay_ms).collect();
         assert_eq!(chosen, delays);
@@ -97,8 +97,8 @@ async fn the_policy_of_an_activity_overrides_the_apps() {
     }
     let policy = edda(&json!({"max_attempts": 7, "initial_interval": 2.0, "max_interval": 120.0}));
     let app = TestApp::builder().retry(policy).activity(plain).activity(with_policy).start().await;
-    app.submit("plain-1", plain()).await.unwrap().result().await.unwrap_err();
-    app.submit("with-1", with_policy()).await.unwrap().result().await.unwrap_err();
+    app.submit("plain-1", plain()).await.unwrap().failure().await;
+    app.submit("with-1", with_policy()).await.unwrap().failure().await;
     assert_eq!((app.attempts(plain), app.attempts(with_policy)), (7, 3));
     assert_eq!(begins(&app, "plain-1").await[..3], [0, 2_000, 6_000]);
     assert_eq!(begins(&app, "with-1").await, [0, 1_000, 3_000]);
@@ -108,7 +108,7 @@ async fn the_policy_of_an_activity_overrides_the_apps() {
 async fn a_coefficient_of_one_is_a_constant_delay() {
     let policy = json!({"initial_interval": 2.0, "backoff_coefficient": 1.0, "max_interval": 2.0});
     let app = app(edda(&policy)).start().await;
-    app.submit("flaky-1", flaky(100)).await.unwrap().result().await.unwrap_err();
+    app.submit("flaky-1", flaky(100)).await.unwrap().failure().await;
     assert_eq!(begins(&app, "flaky-1").await, [0, 2_000, 4_000, 6_000, 8_000]);
 }
 
@@ -173,7 +173,7 @@ async fn a_terminal_error_ends_the_call_at_once_and_the_workflow_can_handle_it()
     let app = TestApp::builder().retry(preset::EDDA_DEFAULT).workflow(order);
     let app = app.activity(validate).activity(note).start().await;
     let run = app.start("order-1", order("forty-two".to_string())).await;
-    run.result().await.unwrap_err();
+    run.failure().await;
     assert_eq!(app.attempts(validate), 1);
     expect![[r#"
         1 +0ms RunStarted order {"order":"forty-two"}
@@ -207,7 +207,7 @@ async fn only_listed_types_and_what_descends_from_them_are_retried() {
     ] {
         let types: Vec<String> = types.into_iter().map(str::to_string).collect();
         let run = app.submit(&types[0], raise(types.clone())).await.unwrap();
-        assert_eq!(run.result().await.unwrap_err().why.as_deref(), Some(why), "{types:?}");
+        assert_eq!(run.failure().await.why.as_deref(), Some(why), "{types:?}");
     }
 }
 
@@ -217,7 +217,7 @@ async fn no_attempt_follows_a_failure_after_the_maximum_duration() {
     let policy = json!({"max_attempts": null, "initial_interval": 4.0, "backoff_coefficient": 1.0,
         "max_duration": 10.0});
     let app = app(edda(&policy)).start().await;
-    let failure = app.submit("flaky-1", flaky(100)).await.unwrap().result().await.unwrap_err();
+    let failure = app.submit("flaky-1", flaky(100)).await.unwrap().failure().await;
     assert_eq!(begins(&app, "flaky-1").await, [0, 4_000, 8_000, 12_000]);
     assert_eq!(failure.why.as_deref(), Some("max_elapsed"));
     assert!(metadata(&app, "flaky-1").await.unwrap().exhausted);
@@ -276,7 +276,7 @@ async fn a_process_that_is_killed_between_attempts_leaves_the_rest_of_them() {
     app.advance(4 * SECOND).await;
     assert_eq!(app.attempts(flaky), 3);
     app.restart().await;
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!((failure.attempts, app.attempts(flaky)), (Some(5), 5));
     // The backoff ends when it was to end before the crash.
     assert_eq!(begins(&app, "flaky-1").await, [0, 1_000, 3_000, 7_000, 15_000]);

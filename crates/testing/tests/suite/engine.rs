@@ -110,7 +110,7 @@ async fn app() -> TestApp {
 #[test]
 async fn a_workflow_of_five_activities_is_six_commits() {
     let app = app().await;
-    assert_eq!(app.start("chain", chain(5)).await.result().await, Ok(30));
+    assert_eq!(app.start("chain", chain(5)).await.result().await.unwrap(), 30);
     assert_eq!(app.commits(), 6);
 }
 
@@ -138,7 +138,7 @@ async fn no_refused_store_call_fails_a_workflow() {
             app.advance(Duration::from_secs(100)).await;
             app.restart().await;
             run.signal("more", &4).await.unwrap();
-            assert_eq!(run.result().await, Ok(5), "{call:?} refused {times} times");
+            assert_eq!(run.result().await.unwrap(), 5, "{call:?} refused {times} times");
             assert_eq!(app.faults().refusals_left(call), 0, "{call:?} refused {times} times");
         }
     }
@@ -149,9 +149,9 @@ async fn a_refused_read_delays_the_answer_about_a_closed_instance() {
     for times in [1, 10, 100] {
         let app = app().await;
         let run = app.start("chain", chain(1)).await;
-        assert_eq!(run.result().await, Ok(2));
+        assert_eq!(run.result().await.unwrap(), 2);
         app.faults().refuse(StoreCall::Instance, times);
-        assert_eq!(run.result().await, Ok(2));
+        assert_eq!(run.result().await.unwrap(), 2);
         assert_eq!(app.faults().refusals_left(StoreCall::Instance), 0);
     }
 }
@@ -161,7 +161,7 @@ async fn a_run_that_was_evicted_goes_on_with_the_same_history() {
     let quiet = app().await;
     let run = quiet.start("everything", everything()).await;
     run.signal("more", &4).await.unwrap();
-    assert_eq!(run.result().await, Ok(5));
+    assert_eq!(run.result().await.unwrap(), 5);
 
     let tight = TestApp::builder()
         .workflow(everything)
@@ -171,7 +171,7 @@ async fn a_run_that_was_evicted_goes_on_with_the_same_history() {
         .await;
     let evicted = tight.start("everything", everything()).await;
     evicted.signal("more", &4).await.unwrap();
-    assert_eq!(evicted.result().await, Ok(5));
+    assert_eq!(evicted.result().await.unwrap(), 5);
     assert_eq!(evicted.history().await, run.history().await);
 }
 
@@ -180,7 +180,7 @@ async fn a_run_of_ten_thousand_activities_works() {
     let app = app().await;
     let length = many(10_000);
     let run = app.start("chain", chain(length)).await;
-    assert_eq!(run.result().await, Ok(length * (length + 1)));
+    assert_eq!(run.result().await.unwrap(), length * (length + 1));
     assert_eq!(app.commits(), length + 1);
 }
 
@@ -189,7 +189,7 @@ async fn a_fan_out_of_ten_thousand_works_also_across_a_restart() {
     let app = app().await;
     let run = app.start("wide", wide(10_000)).await;
     app.restart().await;
-    assert_eq!(run.result().await, Ok(100_010_000));
+    assert_eq!(run.result().await.unwrap(), 100_010_000);
 }
 
 #[test]
@@ -206,7 +206,7 @@ async fn a_due_retry_gets_the_next_slot_that_is_free() {
     for number in 0..8 {
         app.start(&format!("chain-{number}"), long_chain(100)).await;
     }
-    assert_eq!(run.result().await, Ok(5));
+    assert_eq!(run.result().await.unwrap(), 5);
     // Two delays of 90 s, and at most one turnover of 10 s for each attempt.
     let ledger = app.ledger("retry").await;
     let lags: Vec<u64> = ledger
@@ -248,7 +248,7 @@ async fn a_run_that_is_blocked_again_and_again_takes_no_slots() {
         .await;
     app.start("half", half_good()).await;
     app.advance(Duration::from_secs(60)).await;
-    assert_eq!(app.start("measured", measured()).await.result().await, Ok(4));
+    assert_eq!(app.start("measured", measured()).await.result().await.unwrap(), 4);
 }
 
 #[test]
@@ -256,7 +256,7 @@ async fn tasks_that_nobody_can_run_do_not_hide_those_that_somebody_can() {
     let app = TestApp::builder().workflow(stuck).workflow(one_retry).activity(flaky).start().await;
     app.start("stuck", stuck()).await;
     // Its delays of 90 s are beyond what is kept in memory.
-    assert_eq!(app.start("retry", one_retry()).await.result().await, Ok(5));
+    assert_eq!(app.start("retry", one_retry()).await.result().await.unwrap(), 5);
     assert_eq!(app.describe("stuck").await.pending.len(), 10_000);
 }
 

@@ -332,7 +332,7 @@ async fn a_workflow_that_fails_with_its_own_type_gives_it_to_its_parent_and_to_w
         keep(&ctx, failure).await
     }
     let app = TestApp::builder().workflow(pay).workflow(order).start().await;
-    let failure = app.start("pay-1", pay()).await.result().await.unwrap_err();
+    let failure = app.start("pay-1", pay()).await.failure().await;
     assert!(matches!(failure.as_error(), Some(PaymentError::Declined { .. })));
     let run = app.start("order-1", order()).await;
     let failure = kept(&app, run).await;
@@ -612,7 +612,7 @@ async fn a_call_that_was_cancelled_and_settles_says_so() {
     }
     let app = TestApp::builder().workflow(hurry).activity(reserve).activity(release).start().await;
     let run = app.start("hurry-1", hurry()).await;
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!(failure.to_string(), "Elapsed: not done within 1s");
     let history = run.history().await;
     assert!(history.contains("ActivityFailed #2 cancelled: "), "{history}");
@@ -667,7 +667,7 @@ async fn the_story_of_a_failure_is_bounded_whatever_the_failures_weigh() {
         .start()
         .await;
     let run = app.start("insistent-1", insistent()).await;
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!((failure.attempts, failure.why.as_deref()), (Some(500), Some("max_attempts")));
     let events = app.client().events("insistent-1").await.unwrap();
     let story = events.into_iter().find_map(|event| match event.kind {

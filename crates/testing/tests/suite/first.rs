@@ -85,7 +85,7 @@ async fn retries_end_when_the_attempts_are_used_up() {
         .start()
         .await;
     let run = app.start("crawl-1", crawl(1)).await;
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!((failure.message.as_str(), failure.attempts), ("down 3", Some(3)));
     assert_eq!(failure.why.as_deref(), Some("max_attempts"));
     expect![[r#"

@@ -244,7 +244,7 @@ async fn an_attempt_that_is_silent_for_too_long_fails_and_is_retried() {
     let (app, _) = logging();
     let app = app.activity(fall_silent).start().await;
     let run = app.submit("silent-1", fall_silent(4, 2)).await.unwrap();
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!(failure.kind, Kind::HeartbeatTimeout);
     // From the start or the last heartbeat: 4 + 4 + 10.
     expect![[r#"
@@ -260,7 +260,7 @@ async fn an_attempt_that_is_silent_for_too_long_fails_and_is_retried() {
 async fn an_attempt_that_never_reports_is_silent_from_its_start() {
     let (app, _) = logging();
     let app = app.activity(fall_silent).start().await;
-    app.submit("silent-1", fall_silent(0, 0)).await.unwrap().result().await.unwrap_err();
+    app.submit("silent-1", fall_silent(0, 0)).await.unwrap().failure().await;
     let ledger = app.ledger("silent-1").await;
     assert_eq!(ledger[0].ended_at.since(ledger[0].started_at), 10 * SECOND);
 }
@@ -270,7 +270,7 @@ async fn a_heartbeat_at_the_last_moment_is_in_time() {
     let (app, log) = logging();
     let app = app.activity(fall_silent).start().await;
     let run = app.submit("silent-1", fall_silent(10, 6)).await.unwrap();
-    run.result().await.unwrap_err();
+    run.failure().await;
     let ledger = app.ledger("silent-1").await;
     assert_eq!(ledger[0].ended_at.since(ledger[0].started_at), 70 * SECOND);
     assert_eq!(log.text(), "");
@@ -282,7 +282,7 @@ async fn what_an_attempt_returns_after_it_was_silent_for_too_long_is_refused() {
     let app = app.activity(fall_silent).options(|options| options.grace = 2 * MINUTE);
     let app = app.start().await;
     let run = app.submit("silent-1", fall_silent(1, 1)).await.unwrap();
-    assert_eq!(run.result().await.unwrap_err().kind, Kind::HeartbeatTimeout);
+    assert_eq!(run.failure().await.kind, Kind::HeartbeatTimeout);
     let (history, commits) = (run.history().await, app.commits());
     app.advance(5 * MINUTE).await;
     assert_eq!(log.text(), "attempt 1 returns after all\nattempt 2 returns after all");
@@ -298,7 +298,7 @@ async fn a_rule_can_forbid_another_attempt_after_silence() {
         Ok(())
     }
     let app = TestApp::builder().activity(mute).start().await;
-    let failure = app.submit("mute-1", mute()).await.unwrap().result().await.unwrap_err();
+    let failure = app.submit("mute-1", mute()).await.unwrap().failure().await;
     assert_eq!((failure.kind, failure.attempts), (Kind::HeartbeatTimeout, Some(1)));
     assert_eq!(failure.why.as_deref(), Some("non_retryable"));
 }
@@ -370,7 +370,7 @@ async fn the_reply_tells_an_attempt_that_it_ran_out_of_time() {
     let (app, log) = logging();
     let app = app.activity(too_slow).start().await;
     let run = app.submit("slow-1", too_slow()).await.unwrap();
-    assert_eq!(run.result().await.unwrap_err().kind, Kind::Timeout);
+    assert_eq!(run.failure().await.kind, Kind::Timeout);
     app.advance(SECOND).await;
     expect![[r#"
         1: Ok(())

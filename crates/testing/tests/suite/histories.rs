@@ -282,7 +282,7 @@ async fn signals_and_timers() {
     run.signal("approval", &"Ada").await.unwrap();
     run.result().await.unwrap();
     check(&app, "approve-1", "signals_and_timers").await;
-    app.start("approve-2", approve(HOUR)).await.result().await.unwrap_err();
+    app.start("approve-2", approve(HOUR)).await.failure().await;
     check(&app, "approve-2", "timers").await;
 }
 
@@ -292,7 +292,7 @@ async fn a_cancelled_run() {
     let run = app.start("cancelled-1", cancelled()).await;
     app.advance(SECOND).await;
     run.cancel("changed my mind").await.unwrap();
-    run.result().await.unwrap_err();
+    run.failure().await;
     check(&app, "cancelled-1", "cancel").await;
 }
 
@@ -302,14 +302,14 @@ async fn a_terminated_run() {
     let run = app.start("cancelled-1", cancelled()).await;
     app.advance(SECOND).await;
     app.client().terminate("cancelled-1", "enough").await.unwrap();
-    run.result().await.unwrap_err();
+    run.failure().await;
     check(&app, "cancelled-1", "terminate").await;
 }
 
 #[test]
 async fn compensation() {
     let app = builder().start().await;
-    app.start("undone-1", undone("order-42".to_string())).await.result().await.unwrap_err();
+    app.start("undone-1", undone("order-42".to_string())).await.failure().await;
     check(&app, "undone-1", "compensation").await;
 }
 
@@ -328,7 +328,7 @@ async fn a_child_that_is_left() {
     let run = app.start("leaving-1", leaving()).await;
     app.advance(SECOND).await;
     app.client().terminate("leaving-1", "enough").await.unwrap();
-    run.result().await.unwrap_err();
+    run.failure().await;
     app.advance(SECOND).await;
     check(&app, "leaving-1", "parent_terminated").await;
     check(&app, "left", "child_left_open").await;
@@ -540,7 +540,7 @@ async fn a_run_that_a_limit_ended_replays() {
     let app = builder().options(|options| options.max_history = 5).start().await;
     let items = vec!["lamp".to_string(), "bulb".to_string(), "wire".to_string()];
     let run = app.start("order-42", order("order-42".to_string(), items)).await;
-    assert_eq!(run.result().await.unwrap_err().type_name.as_deref(), Some("HistoryLimit"));
+    assert_eq!(run.failure().await.type_name.as_deref(), Some("HistoryLimit"));
     let history = app.client().export_history("order-42").await.unwrap().unwrap();
     assert_replays(&history, order);
 }

@@ -66,7 +66,7 @@ async fn a_history_may_have_fifty_thousand_events_and_no_more() {
     let run = app.start("talk-1", talk(50_000 - 5 - 2)).await;
     run.result().await.unwrap();
     let run = app.start("talk-2", talk(50_000 - 4)).await;
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!(failure.type_name.as_deref(), Some("HistoryLimit"));
     // Undoing what was done is not bounded by it.
     let instance = app.describe("talk-2").await.instance;
@@ -84,7 +84,7 @@ async fn a_run_may_have_ten_thousand_open_calls_and_no_more() {
     }
     let app = app().workflow(fan_out).start().await;
     let run = app.start("fan-1", fan_out(10_001)).await;
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!(failure.type_name.as_deref(), Some("OpenCallsLimit"));
     assert_eq!((app.attempts(write), app.describe("fan-1").await.pending.len()), (0, 0));
     let run = app.start("fan-2", fan_out(10_000)).await;
@@ -107,7 +107,7 @@ async fn the_arguments_of_open_calls_may_have_sixty_four_mebibytes_and_no_more()
     // What is done does not count.
     let run = app.start("carry-1", carry(32, 2)).await;
     assert_eq!(run.result().await.unwrap(), 64);
-    let failure = app.start("carry-2", carry(33, 1)).await.result().await.unwrap_err();
+    let failure = app.start("carry-2", carry(33, 1)).await.failure().await;
     assert_eq!(failure.type_name.as_deref(), Some("OpenInputLimit"));
     expect![[r#"
         the arguments of open calls have 69206016 bytes, 67108864 are allowed

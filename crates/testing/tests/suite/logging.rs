@@ -40,7 +40,7 @@ fn text(lines: &[Line]) -> String {
 async fn failed_attempts_calls_and_runs_are_logged_with_what_one_wants_to_know() {
     log::listen();
     let app = TestApp::builder().workflow(question).activity(ask).start().await;
-    app.start("question-1", question(1)).await.result().await.unwrap_err();
+    app.start("question-1", question(1)).await.failure().await;
     expect![[r#"
         INFO attempt failed, will be retried instance=question-1 activity=ask attempt=1 failure=Down: no answer next_due=2026-01-01T00:01:00Z why=failure 1 of 3; waits 1m
         INFO attempt failed, will be retried instance=question-1 activity=ask attempt=2 failure=Down: no answer next_due=2026-01-01T00:02:00Z why=failure 2 of 3; waits 1m
@@ -63,7 +63,7 @@ async fn a_run_that_is_tried_again_is_information_and_the_last_one_a_warning() {
     let app = TestApp::builder().workflow(moody).start().await;
     let twice = RetryPolicy::fixed(MINUTE).jitter(Jitter::None).max_attempts(2);
     let run = app.start_with("moody-1", moody(), |start| start.retry(&twice)).await;
-    run.result().await.unwrap_err();
+    run.failure().await;
     expect![[r#"
         INFO run failed, will be retried instance=moody-1 workflow=moody failure=not today next_due=2026-01-01T00:01:00Z
     "#]]
@@ -100,7 +100,7 @@ async fn what_is_no_failure_is_not_logged() {
     let cancelled = app.start("calm-2", calm()).await;
     app.advance(SECOND).await;
     cancelled.cancel("enough").await.unwrap();
-    cancelled.result().await.unwrap_err();
+    cancelled.failure().await;
     app.advance(MINUTE).await;
     assert_eq!(text(&logged(Level::INFO)) + &text(&logged(Level::WARN)), "");
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use expectation::{Begins as Expect, Expected, Tie};
 use program::{Begins, Maker, Stmt, script, work};
-use resurgam::{Failure, Status};
+use resurgam::Status;
 use resurgam_testing::{Crash, TestApp, TestStore};
 use resurgam_watchdog::test;
 
@@ -35,12 +35,13 @@ async fn begin_app() -> (TestApp, Begins) {
 }
 
 /// What a test sees of the end of a run.
-async fn seen(app: &TestApp, result: Result<Vec<u32>, Failure>) -> Expected {
+async fn seen(app: &TestApp, result: resurgam::Result<Vec<u32>>) -> Expected {
     let row = app.describe("script").await.instance;
     let took = row.closed_at.expect("a closed instance").since(row.created_at);
     Expected {
         at: u64::try_from(took.as_millis()).unwrap(),
-        ended: result.map_err(|failure| {
+        ended: result.map_err(|error| {
+            let failure = error.failure().expect("a failure of the workflow");
             failure.type_name.clone().unwrap_or_else(|| failure.kind.name().to_string())
         }),
         cancelled: row.status == Status::Cancelled,

@@ -120,7 +120,7 @@ async fn the_result_of_an_instance_is_the_whole_failure_of_its_workflow() {
         ctx.call(pay()).await
     }
     let app = TestApp::builder().workflow(give_up).activity(pay).start().await;
-    let failure = app.start("pay-1", give_up()).await.result().await.unwrap_err();
+    let failure = app.start("pay-1", give_up()).await.failure().await;
     assert_eq!((failure.kind, failure.type_name.as_deref()), (Kind::Error, Some("Refused")));
     assert_eq!((failure.attempts, failure.why.as_deref()), (Some(1), Some("terminal")));
     assert!(failure.details.is_some());

@@ -234,7 +234,7 @@ async fn a_deadline_is_counted_across_restarts() {
         app.advance(10 * SECOND).await;
         app.restart().await;
     }
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!(failure.why.as_deref(), Some("max_elapsed"));
     assert_eq!((app.now().since(began), failure.attempts), (MINUTE, Some(61)));
 }
@@ -313,7 +313,7 @@ async fn backoffs_and_filters_of_a_policy_from_there_are_followed() {
     });
     let app = app.start().await;
     let run = app.start("fetch-1", call_fetch(policy)).await;
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!(failure.why.as_deref(), Some("no_rule"));
     let lines: Vec<String> = run
         .history()
@@ -366,7 +366,7 @@ async fn an_attempt_that_timed_out_is_gone_before_its_successor_begins() {
         .start()
         .await;
     let run = app.start("deaf-1", call_deaf()).await;
-    run.result().await.unwrap_err();
+    run.failure().await;
     assert_eq!((app.attempts(deaf), alive.most.load(Ordering::Relaxed)), (5, 1));
 }
 
@@ -376,7 +376,7 @@ async fn a_policy_may_be_a_variable() {
     for attempts in 1..5 {
         let policy = STEADY.max_attempts(attempts);
         let run = app.start(&format!("fetch-{attempts}"), call_fetch(policy)).await;
-        assert_eq!(run.result().await.unwrap_err().attempts, Some(attempts));
+        assert_eq!(run.failure().await.attempts, Some(attempts));
     }
 }
 

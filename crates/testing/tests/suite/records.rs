@@ -70,7 +70,7 @@ async fn a_call_that_fails_with_its_first_attempt_says_which_and_when_too() {
     }
     let app = TestApp::builder().activity(hopeless).start().await;
     let began = app.now();
-    app.submit("hopeless-1", hopeless()).await.unwrap().result().await.unwrap_err();
+    app.submit("hopeless-1", hopeless()).await.unwrap().failure().await;
     let EventKind::ActivityFailed(failed) = end(&app, "hopeless-1").await else { panic!() };
     assert_eq!((failed.attempt, failed.started_at), (1, began));
     // There is no story of one attempt.

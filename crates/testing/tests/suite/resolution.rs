@@ -103,7 +103,7 @@ async fn the_policy_of_a_call_replaces_the_activitys_whole() {
     }
     let app = TestApp::builder().workflow(call_busy).activity(busy).start().await;
     let run = app.start("busy-1", call_busy()).await;
-    run.result().await.unwrap_err();
+    run.failure().await;
     // Neither the delay nor the types that are never retried are left of the other one.
     expect![[r#"
         1 +0ms RunStarted call_busy {}
@@ -144,7 +144,7 @@ async fn a_policy_is_given_or_lent_wherever_one_is_asked_for() {
             false => start.retry(once.clone()),
         };
         let run = app.start_with(&format!("busy-{lent}"), have_busy_called(), retry).await;
-        run.result().await.unwrap_err();
+        run.failure().await;
         // Two children, each of two runs, each with two calls of three attempts.
         assert_eq!(app.attempts(busy), if lent { 24 } else { 48 });
     }

@@ -88,7 +88,7 @@ async fn a_delay_of_a_millisecond_is_one_also_right_after_a_start_or_a_restart()
             app.restart().await;
         }
         let began = app.now();
-        assert_eq!(app.submit(id, stumble()).await.unwrap().result().await, Ok(2));
+        assert_eq!(app.submit(id, stumble()).await.unwrap().result().await.unwrap(), 2);
         assert_eq!(app.now().since(began), Duration::from_millis(1), "{id}");
     }
 }
@@ -195,7 +195,7 @@ async fn no_retry_begins_that_would_pass_the_time_a_policy_allows() {
     }
     let app = fetching(fails(u32::MAX)).workflow(call_within).start().await;
     let run = app.start("within-1", call_within()).await;
-    assert_eq!(run.result().await.unwrap_err().why.as_deref(), Some("max_elapsed"));
+    assert_eq!(run.failure().await.why.as_deref(), Some("max_elapsed"));
     expect![[r#"
         1 +0ms RunStarted call_within {}
         2 +0ms ActivityScheduled fetch {}
@@ -290,7 +290,7 @@ async fn an_attempt_that_may_not_be_repeated_ends_its_call_when_its_process_dies
     let run = app.start("launch-1", call_launch()).await;
     app.advance(MINUTE).await;
     app.restart().await;
-    assert_eq!(run.result().await.unwrap_err().kind, Kind::WorkerLost);
+    assert_eq!(run.failure().await.kind, Kind::WorkerLost);
     expect![[r#"
         1 +0ms RunStarted call_launch {}
         2 +0ms ActivityScheduled launch {}
@@ -318,7 +318,7 @@ async fn an_activity_that_kills_its_process_again_and_again_is_given_up() {
         app.advance(MINUTE).await;
         app.restart().await;
     }
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!((failure.kind, failure.why.as_deref()), (Kind::WorkerLost, Some("worker_lost")));
     let ledger = app.ledger("poison-1").await;
     assert_eq!(ledger.len(), 11);
@@ -366,7 +366,7 @@ async fn failures_of_a_type_that_is_never_retried_end_the_call() {
     });
     let app = app.workflow(call_strict).start().await;
     let run = app.start("strict-1", call_strict()).await;
-    assert_eq!(run.result().await.unwrap_err().why.as_deref(), Some("non_retryable"));
+    assert_eq!(run.failure().await.why.as_deref(), Some("non_retryable"));
     expect![[r#"
         1 +0ms RunStarted call_strict {}
         2 +0ms ActivityScheduled fetch {}
@@ -396,7 +396,7 @@ async fn the_first_rule_that_matches_decides() {
         let app = fetching(move |attempt| Err(stub(attempt)));
         let app = app.workflow(call_by_rules).start().await;
         let run = app.start("rules-1", call_by_rules()).await;
-        run.result().await.unwrap_err();
+        run.failure().await;
         let rows = app.ledger("rules-1").await.into_iter();
         rows.map(|row| format!("{}: {}\n", row.failure.unwrap(), row.why)).collect()
     }
@@ -579,7 +579,7 @@ async fn without_any_policy_there_are_ten_attempts() {
         .start()
         .await;
     let run = app.start("without-1", call_without()).await;
-    assert_eq!(run.result().await.unwrap_err().attempts, Some(10));
+    assert_eq!(run.failure().await.attempts, Some(10));
 }
 
 #[test]
@@ -598,7 +598,7 @@ async fn a_call_keeps_the_policy_it_was_scheduled_with_when_the_app_changes_its_
     let run = old.start("without-1", call_without()).await;
     old.advance(Duration::ZERO).await;
     old.restart_with(app(RetryPolicy::once())).await;
-    assert_eq!(run.result().await.unwrap_err().attempts, Some(3));
+    assert_eq!(run.failure().await.attempts, Some(3));
 }
 
 // Timeouts.
@@ -670,7 +670,7 @@ async fn an_attempt_that_does_not_listen_is_left_behind_and_holds_no_slot() {
         .start()
         .await;
     let run = app.start("deaf-1", call_deaf()).await;
-    run.result().await.unwrap_err();
+    run.failure().await;
     expect![[r#"
         1 +0ms RunStarted call_deaf {}
         2 +0ms ActivityScheduled deaf {}
@@ -766,7 +766,7 @@ async fn a_total_timeout_ends_a_call_with_its_last_failure_as_the_cause() {
     }
     let app = TestApp::builder().workflow(call_within).activity(fail_then_hang).start().await;
     let run = app.start("within-1", call_within()).await;
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     expect![[r#"
         1 +0ms RunStarted call_within {}
         2 +0ms ActivityScheduled fail_then_hang {}
@@ -868,7 +868,7 @@ async fn a_long_message_is_cut_with_a_mark_and_never_inside_a_letter() {
     let stub = move |_| Err(Failure::new(message.clone()).into_terminal());
     let app = fetching(stub).start().await;
     let run = app.start("fetch-1", call_fetch()).await;
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     let cut = format!("x{} [cut]", "ü".repeat(2_047));
     assert_eq!(failure.message, cut);
     assert_eq!(app.ledger("fetch-1").await[0].failure.as_ref().unwrap().message, cut);

@@ -320,7 +320,7 @@ async fn an_attempt_that_is_cut_short_may_have_done_something_and_is_recorded() 
     app.advance(SECOND).await;
     app.stop().await;
     app.restart().await;
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!((failure.why.as_deref(), failure.attempts), (Some("worker_lost"), Some(1)));
     let ledger = app.ledger("linger-1").await;
     assert_eq!((ledger.len(), ledger[0].outcome), (1, AttemptOutcome::Interrupted));

@@ -184,7 +184,7 @@ async fn a_run_that_takes_too_long_fails_and_what_it_left_open_ends() {
             app.advance(HOUR + SECOND).await;
             app.restart().await;
         }
-        let failure = run.result().await.unwrap_err();
+        let failure = run.failure().await;
         assert_eq!(
             (failure.kind, failure.type_name.as_deref()),
             (resurgam::Kind::Timeout, Some("RunTimeout"))
@@ -207,7 +207,7 @@ async fn a_total_timeout_counts_the_delay_too() {
     let app = app().start().await;
     let options = |start: Start<u32>| start.delay(HOUR).total_timeout(HOUR + 10 * SECOND);
     let run = app.start_with("nap-1", nap(), options).await;
-    assert_eq!(run.result().await.unwrap_err().type_name.as_deref(), Some("TotalTimeout"));
+    assert_eq!(run.failure().await.type_name.as_deref(), Some("TotalTimeout"));
     expect![[r#"
         1 +0ms RunStarted nap {}, first turn at +1h
         2 +1h TimerFired #1
@@ -219,7 +219,7 @@ async fn a_total_timeout_counts_the_delay_too() {
     // It may pass before the first turn.
     let options = |start: Start<u32>| start.delay(HOUR).total_timeout(SECOND);
     let run = app.start_with("nap-2", nap(), options).await;
-    run.result().await.unwrap_err();
+    run.failure().await;
     expect![[r#"
         1 +0ms RunStarted nap {}, first turn at +1h
         2 +1s RunTimedOut total
@@ -254,7 +254,7 @@ async fn the_time_of_a_run_that_is_blocked_from_the_start_passes_all_the_same() 
     app.advance(HOUR).await;
     assert_eq!(app.describe("nap-1").await.instance.status, Status::Blocked);
     app.restart_with(self::app()).await;
-    assert_eq!(run.result().await.unwrap_err().type_name.as_deref(), Some("RunTimeout"));
+    assert_eq!(run.failure().await.type_name.as_deref(), Some("RunTimeout"));
 }
 
 #[test]

@@ -46,7 +46,7 @@ async fn an_attempt_that_no_slot_is_free_for_ends_its_call_when_the_queue_timeou
     let call = pending(&app, "urgent-1").await;
     assert_eq!((call.waits_for, call.attempt), (Some(WaitsFor::Slot), 0));
     assert_eq!(call.deadline, Some(app.now().saturating_add(5 * SECOND)));
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!((failure.kind, failure.why.as_deref()), (Kind::QueueTimeout, Some("queue_timeout")));
     expect![[r#"
           +5s urgent#2 attempt 1 failed: queue_timeout: no worker took it within 5s
@@ -87,7 +87,7 @@ async fn the_queue_clock_starts_when_the_attempt_became_due() {
     assert_eq!(call.waits_for, Some(WaitsFor::Backoff));
     assert_eq!(call.deadline, Some(app.now().saturating_add(64 * SECOND)));
     app.submit("occupy-1", occupy(100)).await.unwrap();
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     expect![[r#"
           +0ms patient#2 attempt 1 failed: GatewayBusy: try later; again in 1m
           +1m 5s patient#2 attempt 2 failed: queue_timeout: no worker took it within 5s
@@ -121,7 +121,7 @@ async fn a_rule_can_retry_what_nobody_took_and_it_counts_as_a_failure() {
     .assert_eq(&story(&app, "late-1").await);
 
     app.submit("occupy-2", occupy(60)).await.unwrap();
-    let failure = app.submit("late-2", stubborn()).await.unwrap().result().await.unwrap_err();
+    let failure = app.submit("late-2", stubborn()).await.unwrap().failure().await;
     assert_eq!((failure.attempts, failure.why.as_deref()), (Some(3), Some("max_attempts")));
     assert_eq!(app.attempts(stubborn), 1);
 }
@@ -144,7 +144,7 @@ async fn a_call_of_an_activity_that_nobody_knows_has_its_queue_timeout_too() {
             app.advance(MINUTE).await;
             app.restart().await;
         }
-        let failure = run.result().await.unwrap_err();
+        let failure = run.failure().await;
         assert_eq!((failure.kind, failure.attempts), (Kind::QueueTimeout, Some(1)));
         assert_eq!(app.now().since(began), Duration::from_secs(60 * minutes), "{id}");
     }
@@ -158,7 +158,7 @@ async fn a_queue_timeout_that_passes_while_nobody_works_ends_the_call_at_the_nex
     app.stop().await;
     app.advance(MINUTE).await;
     app.restart().await;
-    assert_eq!(run.result().await.unwrap_err().kind, Kind::QueueTimeout);
+    assert_eq!(run.failure().await.kind, Kind::QueueTimeout);
     assert_eq!(app.attempts(urgent), 0);
 }
 
@@ -170,7 +170,7 @@ async fn a_crash_around_a_queue_timeout_changes_nothing_about_it() {
         let run = app.submit("urgent-1", urgent(0)).await.unwrap();
         let crash = crash(app.commits() + 1);
         app.faults().crash(crash);
-        assert_eq!(run.result().await.unwrap_err().kind, Kind::QueueTimeout, "{crash:?}");
+        assert_eq!(run.failure().await.kind, Kind::QueueTimeout, "{crash:?}");
         let ledger = app.ledger("urgent-1").await;
         assert_eq!(ledger.len(), 1, "{crash:?} {ledger:#?} {:#?}", app.ledger("occupy-1").await);
         assert_eq!(app.attempts(urgent), 0, "{crash:?}");
@@ -203,7 +203,7 @@ async fn the_queue_clock_goes_on_when_the_store_is_back() {
     app.faults().refuse(StoreCall::Commit, 15);
     let client = app.client();
     tokio::spawn(async move { client.submit("other-1", occupy(0)).await.map(drop) });
-    assert_eq!(run.result().await.unwrap_err().kind, Kind::QueueTimeout);
+    assert_eq!(run.failure().await.kind, Kind::QueueTimeout);
     // Waits of 10, 20, ... 640 ms and then of a second, on top of the five seconds.
     let outage = Duration::from_millis(1_270 + 8_000);
     assert_eq!(app.now().since(began), 5 * SECOND + outage);
@@ -221,7 +221,7 @@ async fn the_queue_clock_stands_still_while_the_store_cannot_be_read() {
     app.advance(SECOND).await;
     // Whoever reads ahead for the deadline hears nothing for ten minutes.
     app.faults().refuse(StoreCall::DueTasks, 600);
-    assert_eq!(run.result().await.unwrap_err().kind, Kind::QueueTimeout);
+    assert_eq!(run.failure().await.kind, Kind::QueueTimeout);
     let took = app.now().since(began);
     assert!(took >= 10 * MINUTE && took < 14 * MINUTE, "{took:?}");
 }
@@ -266,7 +266,7 @@ async fn the_total_timeout_ends_a_call_that_waits_for_a_slot_to_the_millisecond(
     let began = app.now();
     app.submit("occupy-1", occupy(3_600)).await.unwrap();
     let run = app.submit("bounded-1", bounded(0)).await.unwrap();
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!(app.now().since(began), Duration::from_millis(10_007));
     assert_eq!((failure.kind, failure.why.as_deref()), (Kind::TotalTimeout, Some("total_timeout")));
     assert_eq!((failure.attempts, failure.cause.clone()), (Some(0), None));
@@ -284,7 +284,7 @@ async fn the_total_timeout_ends_a_retry_that_waits_for_a_slot_and_its_failure_is
     let run = app.submit("bounded-1", bounded(1)).await.unwrap();
     app.advance(500 * MILLISECOND).await;
     app.submit("occupy-1", occupy(3_600)).await.unwrap();
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     expect![[r#"
           +0ms bounded#2 attempt 1 failed: GatewayBusy: try later; again in 1s
         3 +10.01s ActivityFailed #2 total_timeout: total_timeout: not done within 10.01s
@@ -307,7 +307,7 @@ async fn the_total_timeout_ends_a_call_that_nobody_knows_also_across_a_restart()
     let run = app.start("bounded-1", call_bounded()).await;
     app.advance(MINUTE).await;
     app.restart().await;
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!((failure.kind, failure.attempts), (Kind::TotalTimeout, Some(0)));
     assert_eq!(app.now().since(began), 30 * MINUTE);
 }
@@ -319,7 +319,7 @@ async fn no_attempt_begins_after_the_total_timeout_although_it_was_claimed_befor
     app.faults().refuse(StoreCall::Commit, 20);
     let run = app.submit("bounded-1", bounded(0));
     let (run, ()) = tokio::join!(run, app.advance(MINUTE));
-    let failure = run.unwrap().result().await.unwrap_err();
+    let failure = run.unwrap().failure().await;
     assert_eq!((failure.kind, failure.attempts), (Kind::TotalTimeout, Some(0)));
     assert_eq!((app.attempts(bounded), app.ledger("bounded-1").await), (0, Vec::new()));
 }
@@ -338,7 +338,7 @@ async fn the_total_timeout_bounds_the_wait_after_a_lost_attempt() {
     app.stop().await;
     app.advance(MINUTE).await;
     app.restart().await;
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!((failure.kind, failure.attempts), (Kind::TotalTimeout, Some(1)));
 }
 
@@ -354,7 +354,7 @@ async fn a_snooze_that_does_not_fit_into_the_total_timeout_ends_the_call_at_once
     }
     let app = TestApp::builder().activity(sleepy).start().await;
     let run = app.submit("sleepy-1", sleepy()).await.unwrap();
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!((failure.kind, failure.why.as_deref()), (Kind::TotalTimeout, Some("total_timeout")));
     assert_eq!(failure.cause.as_ref().unwrap().to_string(), "down");
     expect![[r#"
@@ -381,7 +381,7 @@ async fn a_lost_attempt_whose_successor_has_no_time_ends_the_call_at_once() {
     let run = app.submit("hang-1", hang()).await.unwrap();
     app.advance(10 * SECOND - 50 * MILLISECOND).await;
     app.restart().await;
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!((failure.kind, failure.attempts), (Kind::TotalTimeout, Some(1)));
     assert_eq!(failure.cause.as_ref().unwrap().kind, Kind::WorkerLost);
     expect![[r#"
@@ -413,7 +413,7 @@ async fn when_time_ends_a_call_its_last_failure_is_the_cause_and_not_a_loss() {
         app.restart().await;
         app.advance(5 * SECOND).await;
         app.stop_and_restart().await;
-        let failure = run.result().await.unwrap_err();
+        let failure = run.failure().await;
         assert_eq!(failure.kind, Kind::TotalTimeout);
         let cause = failure.cause.as_ref().map(ToString::to_string);
         assert_eq!(cause.as_deref(), Some(expected));
@@ -436,8 +436,8 @@ async fn the_time_a_policy_allows_counts_from_the_call_or_from_its_first_attempt
     let one = app.submit("one", from_call()).await.unwrap();
     let other = app.submit("other", from_first_attempt()).await.unwrap();
     // Both waited for fifty seconds before their first attempt.
-    assert_eq!(one.result().await.unwrap_err().attempts, Some(11));
-    assert_eq!(other.result().await.unwrap_err().attempts, Some(61));
+    assert_eq!(one.failure().await.attempts, Some(11));
+    assert_eq!(other.failure().await.attempts, Some(61));
 }
 
 #[test]
@@ -474,7 +474,7 @@ async fn a_rule_can_forbid_another_attempt_after_a_timeout() {
         Ok(())
     }
     let app = TestApp::builder().activity(slow).start().await;
-    let failure = app.submit("slow-1", slow()).await.unwrap().result().await.unwrap_err();
+    let failure = app.submit("slow-1", slow()).await.unwrap().failure().await;
     assert_eq!((failure.kind, failure.attempts), (Kind::Timeout, Some(1)));
     assert_eq!(failure.why.as_deref(), Some("non_retryable"));
 }
@@ -579,7 +579,7 @@ async fn an_attempt_that_ran_out_of_time_is_told_and_dropped_after_the_grace_per
     }
     let (app, log) = logging();
     let app = app.activity(slow).options(|options| options.grace = 3 * SECOND).start().await;
-    app.submit("slow-1", slow()).await.unwrap().result().await.unwrap_err();
+    app.submit("slow-1", slow()).await.unwrap().failure().await;
     assert_eq!(log.text(), "told");
     app.advance(Duration::from_millis(2_999)).await;
     assert_eq!(log.text(), "told");

@@ -423,7 +423,7 @@ async fn a_result_that_comes_while_its_call_settles_is_undone() {
     open_later(gate, opens);
     let began = app.now();
     let run = app.start("run", changes_its_mind(true)).await;
-    assert_eq!(run.result().await.unwrap_err().message, "another mind");
+    assert_eq!(run.failure().await.message, "another mind");
     // The step that gave it up was written although the task was gone by then: nothing was lost
     // with it, and nothing waited.
     assert_eq!((app.attempts(refund), app.attempts(meanwhile)), (1, 1));
@@ -485,7 +485,7 @@ async fn a_transaction_that_returns_something_else_is_refused_before_it_begins()
         Ok(left.to_string())
     }
     let app = start(builder().activity(confused)).await;
-    let failure = app.submit("run", confused()).await.unwrap().result().await.unwrap_err();
+    let failure = app.submit("run", confused()).await.unwrap().failure().await;
     assert_eq!(
         failure.to_string(),
         "BadOutput: the transaction of activity confused returns i64, and the activity \
@@ -551,7 +551,7 @@ async fn what_is_not_allowed_ends_the_call_and_is_named() {
         .await
     }
     let app = start(builder().activity(nosy)).await;
-    let failure = app.submit("run", nosy()).await.unwrap().result().await.unwrap_err();
+    let failure = app.submit("run", nosy()).await.unwrap().failure().await;
     assert_eq!(failure.to_string(), tables::trespass().1);
     assert_eq!(app.attempts(nosy), 1);
     let read = tables::read(&app, async |tx| execute(tx, "DELETE FROM account").await).await;
@@ -594,7 +594,7 @@ async fn a_result_that_is_too_large_leaves_nothing_behind() {
         .await
     }
     let app = start(builder().activity(wordy).options(|options| options.max_payload = 60)).await;
-    let failure = app.submit("run", wordy()).await.unwrap().result().await.unwrap_err();
+    let failure = app.submit("run", wordy()).await.unwrap().failure().await;
     assert_eq!(failure.type_name.as_deref(), Some("PayloadTooLarge"));
     assert_eq!((app.attempts(wordy), books(&app).await), (1, (100, 0, 0)));
 }

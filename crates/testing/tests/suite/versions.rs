@@ -239,5 +239,5 @@ async fn a_run_whose_version_is_gone_waits_for_a_process_that_knows_it() {
     expect!["B5 version 2 of workflow order is not registered in this process, whose newest is 1; keep a version registered until no run is on it"]
         .assert_eq(&instance.error.unwrap());
     app.restart_with(both(self::app())).await;
-    run.result().await.unwrap_err();
+    run.failure().await;
 }

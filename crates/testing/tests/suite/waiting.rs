@@ -261,7 +261,7 @@ async fn joined_calls_all_end_before_the_first_failure_in_their_order_is_returne
     }
     let app = app().workflow(join).start().await;
     let run = app.start("join-1", join()).await;
-    assert_eq!(run.result().await.unwrap_err().message, "failed after 3 s");
+    assert_eq!(run.failure().await.message, "failed after 3 s");
     expect![[r#"
         1 +0ms RunStarted join {}
         2 +0ms ActivityScheduled take {"seconds":1}

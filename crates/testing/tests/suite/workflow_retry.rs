@@ -145,7 +145,7 @@ async fn the_events_say_who_began_the_next_run_and_how_long_it_waits() {
 async fn a_workflow_that_always_fails_is_tried_as_often_as_allowed() {
     let app = failing(down).start().await;
     let run = app.start_with("job-1", job(99), |start| start.retry(&DOUBLING)).await;
-    assert_eq!(run.result().await.unwrap_err().message, "down");
+    assert_eq!(run.failure().await.message, "down");
     let row = app.describe("job-1").await.instance;
     assert_eq!((row.run, row.status, app.attempts(work)), (4, Status::Failed, 4));
     expect![[r#"
@@ -167,7 +167,7 @@ async fn a_terminal_failure_or_one_that_is_never_retried_ends_the_chain() {
         let app = failing(failure).start().await;
         let policy = DOUBLING.never_for(&["Declined"]);
         let run = app.start_with("job-1", job(1), |start| start.retry(&policy)).await;
-        run.result().await.unwrap_err();
+        run.failure().await;
         assert_eq!(app.describe("job-1").await.instance.run, 1);
     }
 }
@@ -175,7 +175,7 @@ async fn a_terminal_failure_or_one_that_is_never_retried_ends_the_chain() {
 #[test]
 async fn without_a_policy_a_workflow_that_fails_has_failed() {
     let app = failing(down).start().await;
-    app.start("job-1", job(1)).await.result().await.unwrap_err();
+    app.start("job-1", job(1)).await.failure().await;
     assert_eq!(app.describe("job-1").await.instance.run, 1);
 }
 
@@ -283,7 +283,7 @@ async fn a_run_that_could_not_undo_everything_is_not_retried() {
         .start()
         .await;
     let run = app.start_with("job-1", careless_job(), |start| start.retry(&DOUBLING)).await;
-    run.result().await.unwrap_err();
+    run.failure().await;
     let row = app.describe("job-1").await.instance;
     assert_eq!((row.run, row.compensation), (1, Some(Compensation::Incomplete)));
 }
@@ -410,7 +410,7 @@ async fn a_rule_of_a_workflow_matches_the_kinds_that_its_calls_end_with() {
     let policy = DOUBLING.rules(RULES);
     let workflow = passes_on("late".to_string());
     let run = app.start_with("late", workflow, |start| start.retry(&policy)).await;
-    assert_eq!(run.result().await.unwrap_err().kind, Kind::TotalTimeout);
+    assert_eq!(run.failure().await.kind, Kind::TotalTimeout);
     assert_eq!(app.describe("late").await.instance.run, 1);
 }
 
@@ -420,7 +420,7 @@ async fn the_time_that_the_policy_allows_bounds_the_whole_chain() {
     let policy = DOUBLING.unlimited().max_elapsed(10 * MINUTE);
     let run = app.start_with("job-1", job(99), |start| start.retry(&policy)).await;
     let began = app.now();
-    run.result().await.unwrap_err();
+    run.failure().await;
     // After 1, 2 and 4 minutes; the next delay of 8 would pass it.
     assert_eq!(app.describe("job-1").await.instance.run, 4);
     assert_eq!(app.now().since(began), 7 * MINUTE + 4 * SECOND);
@@ -432,7 +432,7 @@ async fn no_run_begins_that_the_total_timeout_would_not_let_begin() {
     let options = |start: resurgam::Start<u32>| start.retry(&DOUBLING).total_timeout(2 * MINUTE);
     let run = app.start_with("job-1", job(99), options).await;
     let began = app.now();
-    assert_eq!(run.result().await.unwrap_err().message, "down");
+    assert_eq!(run.failure().await.message, "down");
     assert_eq!(app.describe("job-1").await.instance.run, 2);
     assert_eq!(app.now().since(began), MINUTE + 2 * SECOND);
 }
@@ -449,7 +449,7 @@ async fn a_total_timeout_ends_the_chain() {
         start.retry(&DOUBLING).run_timeout(MINUTE).total_timeout(150 * SECOND)
     };
     let run = app.start_with("slow-1", sluggish(), options).await;
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!(failure.type_name.as_deref(), Some("TotalTimeout"));
     expect![[r#"
         run 1

@@ -65,7 +65,8 @@ pub(crate) async fn run_with(app: &TestApp, graph: &Value, start: &Start) -> Lis
     // The workflow says the same in its own words.
     let told = match &outcome {
         Ok(told) => told.clone(),
-        Err(failure) => {
+        Err(error) => {
+            let failure = error.failure().expect("a failure of the workflow");
             assert_eq!(failure.type_name.as_deref(), Some("GraphFailed"), "{failure}");
             failure.details.clone().unwrap()
         }

@@ -42,7 +42,8 @@ pub(crate) async fn start_in(
 
 /// The end of a program without inputs.
 pub(crate) async fn run(app: &TestApp, text: &str) -> Result<Json, Failure> {
-    start(app, text, json!({})).await.result().await
+    let ended = start(app, text, json!({})).await.result().await;
+    ended.map_err(|error| error.failure().expect("a failure of the program").clone())
 }
 
 /// What some lines return, as text: JSON, or the failure.
