@@ -9,8 +9,8 @@ use resurgam_store::rows::{
     Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
-    Access, Answer, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Inbox, InboxRow,
-    Look, Node, Own, Owning, Retain, Runnable, ScheduleRecord, Schedules, Standing, Step,
+    Access, Answer, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Error, Inbox,
+    InboxRow, Look, Node, Own, Owning, Retain, Runnable, ScheduleRecord, Schedules, Standing, Step,
     StepResult, Store, Tables, Transacted, Work,
 };
 use tokio::sync::watch;
@@ -126,6 +126,10 @@ impl Own for Watched {
 
     fn is_overtaken(&self) -> bool {
         self.store.is_overtaken()
+    }
+
+    fn gone(&self) -> Option<Error> {
+        self.store.gone()
     }
 
     fn changes(&self) -> watch::Receiver<u64> {

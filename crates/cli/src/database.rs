@@ -72,29 +72,44 @@ impl Database {
         })
     }
 
-    /// A client, which works on nothing itself.
+    /// A client, which works on nothing itself. The database stays as it is.
     pub(crate) async fn client(&self) -> Result<Client, Trouble> {
-        Ok(match self {
+        match self {
             Database::Sqlite(file) if !file.exists() => {
                 let message = format!("there is no database {}", file.display());
                 let hint = "`resurgam run`, `start` and `worker` make one; --db names another";
-                return Err(Mistake::new(message).code(Code::C4).hint(hint).into());
+                Err(Mistake::new(message).code(Code::C4).hint(hint).into())
             }
-            Database::Sqlite(file) => Client::sqlite(file).await?,
-            Database::Postgres(url) => Client::postgres(url).await?,
-        })
+            _ => Ok(self.connect().await?),
+        }
     }
 
-    /// A client, for which a database is made when there is none.
-    pub(crate) async fn new_client(&self) -> Result<Client, Trouble> {
+    /// A client; none where there is nothing to be a client of.
+    pub(crate) async fn found(&self) -> Result<Option<Client>, Trouble> {
+        match self.connect().await {
+            Ok(client) => Ok(Some(client)),
+            Err(error) if error.code() == Code::C4 => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn connect(&self) -> resurgam::Result<Client> {
         match self {
-            Database::Sqlite(file) if !file.exists() => {
+            Database::Sqlite(file) => Client::sqlite(file).await,
+            Database::Postgres(url) => Client::postgres(url).await,
+        }
+    }
+
+    /// A client, for which a database is made when there is none, and brought up to date.
+    pub(crate) async fn new_client(&self) -> Result<Client, Trouble> {
+        match self.connect().await {
+            Err(error) if matches!(error.code(), Code::C4 | Code::D8) => {
                 let app = self.app(App::builder().options(|options| options.work = false)).await?;
                 app.stop().await?;
+                self.client().await
             }
-            _ => {}
+            connected => Ok(connected?),
         }
-        self.client().await
     }
 }
 

@@ -48,7 +48,7 @@ const PAGES: &[(&str, &[Page])] = &[
     ("Graphs", pages!["G1" "G2" "G3" "G4" "G5" "G6" "G7"]),
     ("Instances that do not go on", pages!["B1" "B2" "B3" "B4" "B5"]),
     ("Requests", pages!["E1" "E2" "E3" "E4" "E5" "E6" "E7" "E8" "E9" "E10" "E11"]),
-    ("The database", pages!["D1" "D2" "D3" "D4" "D5" "D6" "D7"]),
+    ("The database", pages!["D1" "D2" "D3" "D4" "D5" "D6" "D7" "D8"]),
     ("The command line", pages!["C1" "C2" "C3" "C4" "C5" "C6"]),
     (
         "Kinds of failures",

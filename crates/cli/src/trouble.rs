@@ -143,14 +143,16 @@ impl Trouble {
     }
 }
 
-/// What the engine refuses is for the caller to change; what the store refuses is not.
+/// What the engine refuses is for the caller to change; what the store refuses is not, unless there
+/// is none, or one of an older version.
 impl From<resurgam::Error> for Trouble {
     fn from(error: resurgam::Error) -> Self {
         let refused = error.is_unknown()
             || error.is_closed()
             || error.is_already_exists()
             || error.is_too_large()
-            || error.is_full();
+            || error.is_full()
+            || matches!(error.code(), Code::C4 | Code::D8);
         let mistake = Mistake::new(error.to_string()).code(error.code());
         match refused {
             true => mistake.into(),

@@ -122,6 +122,8 @@ codes! {
     D6,
     /// A database went back in time.
     D7,
+    /// A database has the form of an older version.
+    D8,
     /// The command line, or a file it names, is not as it should be.
     C1,
     /// An action has no executable.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -72,6 +72,31 @@ impl App {
     }
 }
 
+impl App {
+    /// Waits until the app has ended by itself, which is an error: its database was removed under
+    /// it. A program that waits for something else meanwhile selects between the two.
+    ///
+    /// ```
+    /// use resurgam::prelude::*;
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), resurgam::Error> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let file = folder.path().join("app.db");
+    /// # let told_to_stop = async {};
+    /// let app = App::builder().sqlite(&file).await?;
+    /// tokio::select! {
+    ///     ended = app.ended() => ended,
+    ///     () = told_to_stop => app.stop().await,
+    /// }
+    /// # }
+    /// ```
+    pub fn ended(&self) -> impl Future<Output = Result<()>> + Send + use<> {
+        let handle = self.client.handle().clone();
+        async move { handle.ended().await }
+    }
+}
+
 impl Deref for App {
     type Target = Client;
 
@@ -93,9 +118,13 @@ impl fmt::Debug for App {
 }
 
 /// Opens a file where waiting for the disk, or for others, disturbs nobody.
-pub(crate) async fn open(file: &Path, options: SqliteOptions) -> Result<SqliteStore> {
+pub(crate) async fn open(
+    file: &Path,
+    options: SqliteOptions,
+    open: fn(PathBuf, SqliteOptions) -> resurgam_store::Result<SqliteStore>,
+) -> Result<SqliteStore> {
     let file = file.to_path_buf();
-    let opened = tokio::task::spawn_blocking(move || SqliteStore::open(file, options)).await;
+    let opened = tokio::task::spawn_blocking(move || open(file, options)).await;
     let died = |error: tokio::task::JoinError| {
         Error::failed("open the file", resurgam_core::Failure::new(error.to_string()))
     };
@@ -419,7 +448,7 @@ impl AppBuilder {
     /// Begins to work on a SQLite file, which is made when it is not there. When another process
     /// works on it, this one stands by.
     pub async fn sqlite(mut self, file: impl AsRef<Path>) -> Result<App> {
-        let store = Arc::new(open(file.as_ref(), self.sqlite.clone()).await?);
+        let store = Arc::new(open(file.as_ref(), self.sqlite.clone(), SqliteStore::open).await?);
         std::mem::take(&mut self.setup).run(&store).await?;
         let app = self.on(store)?;
         app.client.handle().settled().await?;

@@ -13,7 +13,7 @@ use resurgam_core::retry::RetryPolicy;
 use resurgam_sdk::{Activity, Workflow};
 use resurgam_store::Store;
 use resurgam_store::rows::Owner;
-use resurgam_store_sqlite::Options as SqliteOptions;
+use resurgam_store_sqlite::{Options as SqliteOptions, SqliteStore};
 use resurgam_worker::{
     Clock, ClosedFilter, Error, Handle, IfExists, Result, StartOptions, SystemClock,
 };
@@ -106,9 +106,13 @@ impl Client {
 
     /// A client of whichever process works on this SQLite file, now or later. It starts, signals,
     /// cancels, waits and looks, and runs nothing itself.
+    ///
+    /// The file is taken as it is: an app makes it, and brings it up to date. Where there is no
+    /// file, or nothing in it, this is an error that says so. For looking, the right to read is
+    /// enough.
     pub async fn sqlite(file: impl AsRef<Path>) -> Result<Self> {
-        let options = SqliteOptions::default().create(false);
-        let store = crate::app::open(file.as_ref(), options).await?;
+        let options = SqliteOptions::default();
+        let store = crate::app::open(file.as_ref(), options, SqliteStore::open_existing).await?;
         Client::on(Arc::new(store), Arc::new(SystemClock::new()))
     }
 

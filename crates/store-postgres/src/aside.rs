@@ -2,7 +2,8 @@
 //!
 //! A read that steps over such a row marks it in the column `bad`. Marked rows are left out where
 //! work is looked for, so they cost nothing and hold up nobody; an operator sees them with the
-//! reason. Marks are cleared when a program connects: what this version cannot read, another may.
+//! reason. Marks are cleared when a program connects that may work: what this version cannot read,
+//! another may. For the same reason a store that only looks marks nothing.
 //! Rows of the inbox are refused instead: they have a column for the reason, and whoever inserted
 //! them looks there. Columns have types here, so a key can always be read, and the mark finds its
 //! row by it.

@@ -9,7 +9,7 @@ use resurgam_store::rows::{
     Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
-    Access, Answer, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Inbox, InboxRow,
+    Access, Answer, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Error, Inbox, InboxRow,
     Look, Node, Own, Owning, Retain, Runnable, ScheduleRecord, Schedules, Standing, Step,
     StepResult, Tables, Transacted, Work,
 };
@@ -93,6 +93,10 @@ impl Own for PostgresStore {
 
     fn is_overtaken(&self) -> bool {
         self.inner.overtaken.load(Ordering::Relaxed)
+    }
+
+    fn gone(&self) -> Option<Error> {
+        self.inner.changes.gone()
     }
 
     fn owner(&self) -> Answer<'_, Option<Owner>> {

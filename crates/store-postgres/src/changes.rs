@@ -19,8 +19,8 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -68,12 +68,15 @@ pub(crate) struct Changes {
     heard: Notify,
     /// Connections made here have sessions of their own.
     sessions: Arc<AtomicBool>,
+    /// Why nothing can be asked any more.
+    gone: OnceLock<Error>,
 }
 
 impl Changes {
     pub(crate) fn new(sessions: Arc<AtomicBool>) -> Self {
         Changes {
             heard: Notify::new(),
+            gone: OnceLock::new(),
             sessions,
             told: watch::Sender::new(0),
             hinted: Notify::new(),
@@ -86,6 +89,22 @@ impl Changes {
     /// What changes when somebody else has committed; what was seen by now is not news.
     pub(crate) fn told(&self) -> watch::Receiver<u64> {
         self.told.subscribe()
+    }
+
+    /// Why nothing can be asked any more, once that is so.
+    pub(crate) fn gone(&self) -> Option<Error> {
+        self.gone.get().map(Error::to_another)
+    }
+
+    /// The tables are not there any more, and whoever waits for news hears of it.
+    fn is_gone(&self, place: &str, error: Error) {
+        let text = format!(
+            "{place} was removed while it was in use; it is not made anew, so that nobody takes an \
+             empty one for it: restore a backup and begin the process anew"
+        );
+        // Only the first one is told.
+        let _ = self.gone.set(Error::missing(text).because(error));
+        self.changed();
     }
 
     /// Lets others know soon.
@@ -156,16 +175,22 @@ pub(crate) async fn look(pool: &Pool, writer: &str) -> Result<Found> {
     found.ok_or_else(|| Error::transient(format!("{what}: no answer")))
 }
 
-/// Looks until the store is gone. Trouble is no news: the next look sees what this one did not.
+/// Looks until the store is gone, or the tables are. Other trouble is no news: the next look sees
+/// what this one did not.
 pub(crate) async fn keep_looking(
     changes: Arc<Changes>,
     pool: Arc<Pool>,
+    place: String,
     writer: String,
     mut seen: Found,
 ) {
     let mut pause = SOON;
     loop {
-        let found = look(&pool, &writer).await.unwrap_or(seen);
+        let found = match look(&pool, &writer).await {
+            Ok(found) => found,
+            Err(error) if error.is_missing() => return changes.is_gone(&place, error),
+            Err(_) => seen,
+        };
         let news = found.commits() != seen.commits();
         if found.moves() != seen.moves() {
             changes.look_at_moves();

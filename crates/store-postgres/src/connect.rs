@@ -17,7 +17,7 @@ use tokio_postgres::{Client, Config, Connection, NoTls, Socket};
 use crate::session::Session;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::trouble::{self, Meaning, meaning, said};
+use crate::trouble::{self, Meaning, is_missing, meaning, said};
 use tls::Check;
 use url::Url;
 
@@ -138,6 +138,7 @@ impl Connector {
         };
         let attempted = format!("{attempted}: {advice}");
         match meaning(&error) {
+            _ if is_missing(&error) => Error::missing(attempted).because(said(&error)),
             Meaning::Unusable | Meaning::Data => Error::unusable(attempted).because(said(&error)),
             Meaning::Lost | Meaning::Transient => Error::transient(attempted).because(said(&error)),
         }

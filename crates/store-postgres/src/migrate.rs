@@ -73,6 +73,27 @@ pub(crate) async fn migrate(client: &Client, connector: &Connector, schema: &Sch
     client.batch_execute(&script(schema, todo)).await.map_err(failed)
 }
 
+/// Refuses a schema that is not there or lacks a migration, and changes nothing.
+pub(crate) async fn check(client: &Client, connector: &Connector, schema: &Schema) -> Result<()> {
+    let (name, place) = (schema.name(), connector.place());
+    let Some(meta) = meta(client, connector, schema).await? else {
+        return Err(Error::missing(format!(
+            "use schema {name} of {place}: there is no Resurgam in this database; a program that \
+             works on it makes the schema: begin your app, or `resurgam worker`, first"
+        )));
+    };
+    let (format, made_by) = (meta.format, meta.made_by.clone());
+    if missing(schema, Some(meta))?.is_empty() {
+        return Ok(());
+    }
+    Err(Error::unusable(format!(
+        "use schema {name} of {place}: it has format {format} of Resurgam {made_by}, and this \
+         program reads {FORMAT}; a program that works on it brings it up to date: begin your app, \
+         or `resurgam worker`, of this version first"
+    ))
+    .with_code(Code::D8))
+}
+
 /// A transaction of its own that nobody else is in at the same time.
 fn lock(schema: &Schema) -> String {
     let name = schema.name().replace('\'', "''");
@@ -205,7 +226,8 @@ fn no_rights(connector: &Connector, schema: &Schema, error: tokio_postgres::Erro
     }
     Error::unusable(format!(
         "use schema {0} of {1}: this user may not read it; let its owner run GRANT USAGE ON SCHEMA \
-         {2}, and GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {2}, to this user",
+         {2}, and GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {2}, to this user; \
+         SELECT is enough for looking",
         schema.name(),
         connector.place(),
         quoted(schema.name())

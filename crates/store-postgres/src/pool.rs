@@ -20,6 +20,8 @@ pub(crate) struct Pool {
     connector: Connector,
     schema: Schema,
     begin_to_write: String,
+    /// Whether rows that cannot be read are marked.
+    pub(crate) marks: bool,
     idle: Mutex<Vec<Session>>,
     permits: Semaphore,
 }
@@ -40,7 +42,13 @@ fn begin_to_write(lease: Duration) -> String {
 impl Pool {
     pub(crate) fn new(connector: Connector, schema: Schema, lease: Duration, size: usize) -> Self {
         let (idle, permits) = (Mutex::default(), Semaphore::new(size));
-        Pool { connector, schema, begin_to_write: begin_to_write(lease), idle, permits }
+        let begin_to_write = begin_to_write(lease);
+        Pool { connector, schema, begin_to_write, marks: true, idle, permits }
+    }
+
+    /// The same, which leaves rows that it cannot read as they are.
+    pub(crate) fn without_marks(self) -> Self {
+        Pool { marks: false, ..self }
     }
 
     /// Takes in a connection that was made for something else.

@@ -20,10 +20,11 @@ use crate::connect::Connector;
 use crate::gather::Gather;
 use crate::guest::PostgresWork;
 use crate::lanes::Lanes;
-use crate::migrate::migrate;
+use crate::migrate::{check, migrate};
 use crate::options::{Listen, Options};
 use crate::ownership::{Fence, Member};
 use crate::pool::Pool;
+use crate::session::Session;
 use crate::statement::Schema;
 use crate::trouble::within;
 
@@ -103,20 +104,44 @@ impl PostgresStore {
     pub async fn connect(url: &str, options: Options) -> Result<Self> {
         let connector = Connector::new(url)?;
         let schema = Schema::new(options.schema_of(connector.schema()));
-        let connected = connector.connect().await;
-        let client = connected.map_err(|error| connector.trouble(error))?;
+        let client = connected(&connector).await?;
         migrate(&client, &connector, &schema).await?;
-        let inner = Arc::new(Inner::new(connector.clone(), schema.clone(), &options));
+        let inner = Inner::new(connector.clone(), schema.clone(), &options, Use::Work);
         inner.control.give(client);
-        inner.clock.ask(&inner.control).await?;
         aside::clear(&inner.control).await?;
         let mut first = inner.lanes.free().await?;
         first.open().await?;
         first.sweep().await?;
         drop(first);
+        PostgresStore::begin(inner, connector, schema, &options).await
+    }
+
+    /// Connects to a database in which the schema is, for whoever works on nothing: it looks, and
+    /// asks those who work. Nothing is made, brought up to date or marked, and a user who may read
+    /// the tables will do unless something is written.
+    ///
+    /// An error when the schema is missing ([`Error::is_missing`]), or has the form of an older
+    /// version.
+    pub async fn connect_existing(url: &str, options: Options) -> Result<Self> {
+        let connector = Connector::new(url)?;
+        let schema = Schema::new(options.schema_of(connector.schema()));
+        let client = connected(&connector).await?;
+        check(&client, &connector, &schema).await?;
+        let inner = Inner::new(connector.clone(), schema.clone(), &options, Use::Look);
+        inner.control.give(client);
+        PostgresStore::begin(inner, connector, schema, &options).await
+    }
+
+    async fn begin(
+        inner: Inner,
+        connector: Connector,
+        schema: Schema,
+        options: &Options,
+    ) -> Result<Self> {
+        inner.clock.ask(&inner.control).await?;
         let seen = changes::look(&inner.control, &inner.shared.writer).await?;
         let tasks = inner.start(connector, schema, &options.listen, seen)?;
-        Ok(PostgresStore { inner, tasks })
+        Ok(PostgresStore { inner: Arc::new(inner), tasks })
     }
 
     /// What has been written since the store was opened.
@@ -152,21 +177,42 @@ impl PostgresStore {
     }
 }
 
+/// What a schema is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    /// To work on it.
+    Work,
+    /// To look at it, and to ask those who work.
+    Look,
+}
+
+async fn connected(connector: &Connector) -> Result<Session> {
+    let connected = connector.connect().await;
+    connected.map_err(|error| connector.trouble(error))
+}
+
 impl Inner {
-    fn new(connector: Connector, schema: Schema, options: &Options) -> Self {
+    fn new(connector: Connector, schema: Schema, options: &Options, what_for: Use) -> Self {
         let writer = format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..));
         let shared = Shared::new(connector.clone(), schema.clone(), writer, options);
         let shared = Arc::new(shared);
+        let pool = |size| {
+            let pool = Pool::new(connector.clone(), schema.clone(), options.lease, size);
+            match what_for {
+                Use::Work => pool,
+                Use::Look => pool.without_marks(),
+            }
+        };
         Inner {
             place: connector.place(),
             lanes: Lanes::new(&shared, 0, options.lanes),
             guests: Lanes::new(&shared, FIRST_GUEST, options.transactions),
             transaction_timeout: options.transaction_timeout,
-            readers: Pool::new(connector.clone(), schema.clone(), options.lease, options.readers),
+            readers: pool(options.readers),
             runs: Gather::default(),
             tasks: Gather::default(),
             messages: Gather::default(),
-            control: Arc::new(Pool::new(connector, schema, options.lease, CONTROL)),
+            control: Arc::new(pool(CONTROL)),
             changes: Arc::new(Changes::new(shared.sessions())),
             member: Member::new(options.lease),
             clock: Clock::default(),
@@ -185,7 +231,9 @@ impl Inner {
         seen: Found,
     ) -> Result<Vec<JoinHandle<()>>> {
         let (changes, writer, pool) = (&self.changes, &self.shared.writer, &self.control);
-        let looks = changes::keep_looking(changes.clone(), pool.clone(), writer.clone(), seen);
+        let place = format!("schema {} of {}", schema.name(), self.place);
+        let (told, asked) = (changes.clone(), pool.clone());
+        let looks = changes::keep_looking(told, asked, place, writer.clone(), seen);
         let mut tasks = vec![tokio::spawn(looks)];
         let listening = match listen {
             Listen::Here => Some((connector, Some(pool.clone()))),

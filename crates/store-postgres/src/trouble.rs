@@ -15,7 +15,8 @@
 //! | class 22, class 23, 54000 to 54023 | data | the same row is refused again |
 //! | a column of a wrong type | data | the same row is unreadable again |
 //! | class 28, 42501: who we are, what we may do | unusable | waiting gives no rights |
-//! | 3D000, 3F000, class 42 | unusable | database, schema or tables are gone, or we have a bug |
+//! | 3D000, 3F000, 42P01 | missing | database, schema or tables are gone, or never were |
+//! | class 42 | unusable | we have a bug |
 //! | XX001, XX002 | unusable | no writing until somebody repairs it |
 //! | the rest | unusable | we have a bug |
 
@@ -80,6 +81,8 @@ pub(crate) fn within(attempted: &str, error: Error) -> Error {
         Error::fenced(attempted)
     } else if error.is_rewound() {
         Error::rewound(attempted)
+    } else if error.is_missing() {
+        Error::missing(attempted)
     } else {
         Error::unusable(attempted)
     };
@@ -92,9 +95,15 @@ pub(crate) fn translated(error: tokio_postgres::Error, attempted: String) -> Err
     let kind = match meaning(&error) {
         Meaning::Lost | Meaning::Transient => Error::transient,
         Meaning::Data => Error::data,
+        Meaning::Unusable if is_missing(&error) => Error::missing,
         Meaning::Unusable => Error::unusable,
     };
     kind(attempted).because(said)
+}
+
+/// True when what was asked for is not there: the database, the schema or a table.
+pub(crate) fn is_missing(error: &tokio_postgres::Error) -> bool {
+    matches!(error.code().map(SqlState::code), Some("3D000" | "3F000" | "42P01"))
 }
 
 fn of_code(code: &SqlState) -> Meaning {

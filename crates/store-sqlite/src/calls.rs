@@ -8,8 +8,8 @@ use resurgam_store::rows::{
     Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
-    Access, Answer, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Inbox, InboxRow,
-    Look, Node, Own, Owning, Retain, Runnable, ScheduleRecord, Schedules, Standing, Step,
+    Access, Answer, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Error, Inbox,
+    InboxRow, Look, Node, Own, Owning, Retain, Runnable, ScheduleRecord, Schedules, Standing, Step,
     StepResult, Tables, Transacted, Work,
 };
 use tokio::sync::watch;
@@ -68,6 +68,10 @@ impl Own for SqliteStore {
 
     fn is_overtaken(&self) -> bool {
         self.overtaken()
+    }
+
+    fn gone(&self) -> Option<Error> {
+        self.removed()
     }
 
     fn owner(&self) -> Answer<'_, Option<Owner>> {

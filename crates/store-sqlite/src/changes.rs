@@ -3,12 +3,16 @@
 //! SQLite counts for each connection how often it found that somebody else has written
 //! (`PRAGMA data_version`). Asking touches no table: it compares a few bytes of shared memory. The
 //! writer asks on its own connection, whose commits do not count, fifty times a second whether it
-//! has something to do or not. In memory there are no others and nobody asks.
+//! has something to do or not. A connection to a database that was opened as one that never changes
+//! (see `still`) cannot tell, and the files are looked at. In memory there are no others and nobody
+//! asks.
 
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, Result};
 use tokio::sync::watch;
+
+use crate::still::Still;
 
 /// How often the writer looks. It is what a signal from another process waits at most.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -21,15 +25,26 @@ pub(crate) struct Changes {
 }
 
 struct Looking {
-    version: i64,
+    seen: Version,
     next: Instant,
+}
+
+/// What is different after a commit of somebody else.
+#[derive(PartialEq, Eq)]
+enum Version {
+    Counted(i64),
+    Files(Still),
 }
 
 impl Changes {
     /// For a database that others can open. What they commit from here on is heard of, however long
     /// it takes the writer to begin.
-    pub(crate) fn in_a_file(connection: &Connection) -> Result<Self> {
-        let looking = Looking { version: data_version(connection)?, next: Instant::now() };
+    pub(crate) fn in_a_file(connection: &Connection, still: Option<&Still>) -> Result<Self> {
+        let seen = match still {
+            Some(still) => Version::Files(still.clone()),
+            None => Version::Counted(data_version(connection)?),
+        };
+        let looking = Looking { seen, next: Instant::now() };
         Ok(Changes { told: watch::Sender::new(0), looking: Some(looking) })
     }
 
@@ -54,9 +69,13 @@ impl Changes {
     pub(crate) fn look(&mut self, connection: &Connection) -> bool {
         let Some(looking) = &mut self.looking else { return false };
         looking.next = Instant::now() + LOOK_EVERY;
-        match data_version(connection) {
-            Ok(version) if version != looking.version => {
-                looking.version = version;
+        let found = match &looking.seen {
+            Version::Counted(_) => data_version(connection).map(Version::Counted),
+            Version::Files(still) => Ok(Version::Files(still.now())),
+        };
+        match found {
+            Ok(found) if found != looking.seen => {
+                looking.seen = found;
                 self.tell();
                 true
             }

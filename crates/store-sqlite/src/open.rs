@@ -2,6 +2,8 @@
 //!
 //! Nothing is written to a file before it is known to be empty or ours. Then come the settings that
 //! live in the file (page size, the write-ahead log), then the migrations.
+//!
+//! Who does not work on a database finds it ready or is refused: [`existing`] writes nothing at all.
 
 use std::path::Path;
 
@@ -10,6 +12,7 @@ use resurgam_store::{Error, Result};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::options::{Options, SyncMode};
+use crate::still::{Opened, Still};
 use crate::{aside, busy, guest, schema, trouble};
 
 /// The oldest SQLite library that may write: earlier ones can corrupt a write-ahead log that two
@@ -28,6 +31,51 @@ pub(crate) fn writer(path: &Path, options: &Options) -> Result<Connection> {
     refuse_foreign(path, &connection)?;
     prepare_file(path, &mut connection)?;
     Ok(connection)
+}
+
+/// A connection to a database that is there and has every migration, which stays as it is. It may
+/// write if this process has the rights.
+pub(crate) fn existing(path: &Path, options: &Options) -> Result<Opened> {
+    refuse_old_library(rusqlite::version_number())?;
+    refuse_no_path(path)?;
+    if !path.exists() {
+        return Err(trouble::missing(path, "there is no such file"));
+    }
+    let opened = another_existing(path, options)?;
+    refuse_foreign(path, &opened.connection)?;
+    schema::check(path, &opened.connection)?;
+    Ok(opened)
+}
+
+/// Another connection to a database that [`existing`] has looked at.
+pub(crate) fn another_existing(path: &Path, options: &Options) -> Result<Opened> {
+    let unlogged = Still::of(path).map_err(|error| trouble::not_found(path, error))?;
+    let open = || {
+        let connection = connect(path, &options.clone().create(false))?;
+        let opened = match unlogged {
+            // Where it may not be written, making the log would be in the way of whoever may.
+            Some(still) if connection.is_readonly("main")? || !can_read(&connection)? => {
+                let mut connection = still.open()?;
+                guest::install(&mut connection)?;
+                Opened { connection, still: Some(still) }
+            }
+            _ => Opened { connection, still: None },
+        };
+        opened.connection.execute_batch(&settings(options))?;
+        opened.connection.set_prepared_statement_cache_capacity(64);
+        Ok(opened)
+    };
+    open().map_err(|error| trouble::on_opening(path, error))
+}
+
+/// False when the files are missing that reading needs, and cannot be made.
+fn can_read(connection: &Connection) -> rusqlite::Result<bool> {
+    use rusqlite::ErrorCode::{CannotOpen, ReadOnly};
+    match connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())) {
+        Ok(()) => Ok(true),
+        Err(error) if matches!(error.sqlite_error_code(), Some(CannotOpen | ReadOnly)) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// A database of this process only, gone with it. One connection does everything.
@@ -129,11 +177,16 @@ fn refuse_old_library(version: i32) -> Result<()> {
     )))
 }
 
-fn refuse_missing(path: &Path, options: &Options) -> Result<()> {
-    // SQLite takes these for databases that are gone when they are closed.
-    if path.as_os_str().is_empty() || path.as_os_str() == ":memory:" {
-        return Err(Error::unusable(format!("open {path:?}: give the path of a file")));
+/// SQLite takes these for databases that are gone when they are closed.
+fn refuse_no_path(path: &Path) -> Result<()> {
+    match path.as_os_str().is_empty() || path.as_os_str() == ":memory:" {
+        true => Err(Error::unusable(format!("open {path:?}: give the path of a file"))),
+        false => Ok(()),
     }
+}
+
+fn refuse_missing(path: &Path, options: &Options) -> Result<()> {
+    refuse_no_path(path)?;
     if options.create || path.exists() {
         return Ok(());
     }

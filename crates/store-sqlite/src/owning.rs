@@ -102,7 +102,7 @@ impl Place {
 
     /// The error of everything that is asked then.
     pub(crate) fn gone(&self) -> Error {
-        Error::unusable(format!(
+        Error::missing(format!(
             "{} was removed or replaced while it was in use; what is written now would be lost; \
              put it back and begin the process anew",
             self.path().display()

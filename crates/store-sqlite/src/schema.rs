@@ -79,6 +79,24 @@ pub(crate) fn migrate(path: &Path, connection: &mut Connection) -> Result<()> {
     transaction.commit().map_err(failed)
 }
 
+/// Refuses a database that has not every migration, and changes nothing.
+pub(crate) fn check(path: &Path, connection: &Connection) -> Result<()> {
+    let Some(meta) = meta(connection).map_err(|error| trouble::on_opening(path, error))? else {
+        return Err(trouble::missing(path, "there is no Resurgam in this file"));
+    };
+    let (format, made_by) = (meta.format, meta.made_by.clone());
+    if missing(path, Some(meta))?.is_empty() {
+        return Ok(());
+    }
+    Err(Error::unusable(format!(
+        "open {}: it has format {format} of Resurgam {made_by}, and this program reads {FORMAT}; \
+         a program that works on it brings it up to date: begin your app, or `resurgam worker`, \
+         of this version first",
+        path.display()
+    ))
+    .with_code(Code::D8))
+}
+
 /// The migrations that a database lacks.
 fn missing(path: &Path, meta: Option<Meta>) -> Result<&'static [Migration]> {
     let Some(meta) = meta else { return Ok(MIGRATIONS) };

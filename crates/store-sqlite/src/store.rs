@@ -24,6 +24,7 @@ use crate::owning::{Note, Place};
 use crate::process::Process;
 use crate::read::Reading;
 use crate::reader::{self, ReadJob, ReadOrder};
+use crate::still::Opened;
 use crate::threads::Threads;
 use crate::trouble::within;
 use crate::writer::{Changed, Copying, Counters, Log, Order, Writer};
@@ -60,6 +61,7 @@ pub struct SqliteStore {
     readers: Readers,
     counters: Arc<Counters>,
     overtaken: Arc<AtomicBool>,
+    gone: Arc<AtomicBool>,
     transaction_timeout: Duration,
     closed: AtomicBool,
     reading: Threads,
@@ -72,6 +74,28 @@ enum Readers {
     Threads(usize, Sender<ReadOrder>),
     /// The writer, whose connection is the only one.
     Writer,
+}
+
+/// What a file is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    /// To work on it, now or when it is this node's turn.
+    Work,
+    /// To look at it, and to ask those who work.
+    Look,
+}
+
+impl Use {
+    /// Another connection to a file that is open already.
+    fn another(self, path: &Path, options: &Options) -> Result<Opened> {
+        match self {
+            Use::Work => {
+                let connection = open::another(path, options)?;
+                Ok(Opened { connection, still: None })
+            }
+            Use::Look => open::another_existing(path, options),
+        }
+    }
 }
 
 /// What a store has written since it was opened.
@@ -91,19 +115,40 @@ impl SqliteStore {
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         let path = path.as_ref();
         busy::limit_on_this_thread(options.busy_timeout);
-        let connection = open::writer(path, &options)?;
+        let opened = Opened { connection: open::writer(path, &options)?, still: None };
+        SqliteStore::begin(path, opened, &options, Use::Work)
+    }
+
+    /// Opens a database that is there, for whoever works on nothing: it looks, and asks those who
+    /// work. Nothing is made, brought up to date or marked, and the right to read is enough unless
+    /// something is written.
+    ///
+    /// An error when the file is missing or empty ([`Error::is_missing`]), or has the form of an
+    /// older version.
+    pub fn open_existing(path: impl AsRef<Path>, options: Options) -> Result<Self> {
+        let path = path.as_ref();
+        busy::limit_on_this_thread(options.busy_timeout);
+        let opened = open::existing(path, &options)?;
+        SqliteStore::begin(path, opened, &options, Use::Look)
+    }
+
+    fn begin(path: &Path, opened: Opened, options: &Options, what_for: Use) -> Result<Self> {
+        let Opened { connection, still } = opened;
+        let failed = |error| trouble::on_opening(path, error);
         let beside = Beside::of(path).map_err(|error| trouble::not_found(path, error))?;
-        let changes = Changes::in_a_file(&connection);
-        let changes = changes.map_err(|error| trouble::on_opening(path, error))?;
+        let changes = Changes::in_a_file(&connection, still.as_ref()).map_err(failed)?;
+        let is_read_only = connection.is_readonly("main").map_err(failed)?;
         let (writer, orders) = mpsc::channel();
         let (readers, reads) = mpsc::channel();
         let readers = Readers::Threads(options.readers, readers);
         let name = path.display().to_string();
-        let store =
-            SqliteStore::new(name, Place::File(beside), &changes, writer, readers, &options);
-        store.start_readers(path, &options, reads)?;
-        let log = store.start_log(path, &options)?;
-        store.start_writer(connection, changes, orders, &options, Some(log))?;
+        let store = SqliteStore::new(name, Place::File(beside), &changes, writer, readers, options);
+        store.start_readers(path, options, reads, what_for)?;
+        let log = match is_read_only {
+            true => None,
+            false => Some(store.start_log(path, options, what_for)?),
+        };
+        store.start_writer(connection, changes, orders, options, (log, what_for))?;
         Ok(store)
     }
 
@@ -119,7 +164,7 @@ impl SqliteStore {
         let (writer, orders) = mpsc::channel();
         let (name, place) = (":memory:".to_string(), Place::Memory(Note::default()));
         let store = SqliteStore::new(name, place, &changes, writer, Readers::Writer, &options);
-        store.start_writer(connection, changes, orders, &options, None)?;
+        store.start_writer(connection, changes, orders, &options, (None, Use::Work))?;
         Ok(store)
     }
 
@@ -140,6 +185,7 @@ impl SqliteStore {
             readers,
             counters: Arc::default(),
             overtaken: Arc::default(),
+            gone: Arc::default(),
             transaction_timeout: options.transaction_timeout,
             closed: AtomicBool::new(false),
             reading: Threads::default(),
@@ -153,7 +199,7 @@ impl SqliteStore {
         changes: Changes,
         orders: Receiver<Order>,
         options: &Options,
-        log: Option<Log>,
+        (log, what_for): (Option<Log>, Use),
     ) -> Result<()> {
         let writer = Writer {
             connection,
@@ -164,20 +210,25 @@ impl SqliteStore {
             transaction_timeout: options.transaction_timeout,
             place: self.place.clone(),
             overtaken: self.overtaken.clone(),
+            gone: self.gone.clone(),
+            marks: what_for == Use::Work,
             log,
         };
         self.writing.start("resurgam-write", move || writer.run(changes))
     }
 
     /// Starts the thread that copies the write-ahead log.
-    fn start_log(&self, path: &Path, options: &Options) -> Result<Log> {
-        let connection = open::another(path, options)?;
+    fn start_log(&self, path: &Path, options: &Options, what_for: Use) -> Result<Log> {
+        let connection = what_for.another(path, options)?.connection;
         let (wake, wakes) = mpsc::sync_channel(1);
         let copying = Copying::default();
         let (copies, limit) = (copying.clone(), options.busy_timeout);
+        let counters = self.counters.clone();
+        let is_ours =
+            move || what_for == Use::Work || counters.transactions.load(Ordering::Relaxed) > 0;
         self.writing.start("resurgam-log", move || {
             busy::limit_on_this_thread(limit);
-            checkpoint::run(&connection, &wakes, &copies);
+            checkpoint::run(&connection, &wakes, &copies, is_ours);
         })?;
         let bytes = i64::from(options.log_bytes);
         Ok(Log { wake, copying, copy_after: bytes / 16, copy_here_after: bytes })
@@ -188,14 +239,17 @@ impl SqliteStore {
         path: &Path,
         options: &Options,
         reads: Receiver<ReadOrder>,
+        what_for: Use,
     ) -> Result<()> {
         let reads = Arc::new(Mutex::new(reads));
         for _ in 0..options.readers {
-            let connection = open::another(path, options)?;
-            let (reads, writer, limit) = (reads.clone(), self.writer.clone(), options.busy_timeout);
+            let opened = what_for.another(path, options)?;
+            let (reads, writer, options) = (reads.clone(), self.writer.clone(), options.clone());
+            let path = path.to_path_buf();
             self.reading.start("resurgam-read", move || {
-                busy::limit_on_this_thread(limit);
-                reader::run(&connection, &reads, &writer);
+                busy::limit_on_this_thread(options.busy_timeout);
+                let open = || what_for.another(&path, &options);
+                reader::run(opened, open, &reads, &writer);
             })?;
         }
         Ok(())
@@ -274,8 +328,9 @@ impl SqliteStore {
             Access::Read => self.send_read(
                 || "read the user's tables".to_string(),
                 move |answer| {
-                    Box::new(move |connection, _| {
-                        let _ = answer.send(guest::read(&work, connection, limit));
+                    Box::new(move |seat, _| {
+                        let read = guest::read(&work, seat.connection, limit);
+                        let _ = answer.send(seat.checked(read));
                     })
                 },
             ),
@@ -301,6 +356,11 @@ impl SqliteStore {
     /// True once it is seen that the right to work is gone.
     pub(crate) fn overtaken(&self) -> bool {
         self.overtaken.load(Ordering::Relaxed)
+    }
+
+    /// The error of everything that is asked, once the file was seen to be gone.
+    pub(crate) fn removed(&self) -> Option<Error> {
+        self.gone.load(Ordering::Relaxed).then(|| self.place.gone())
     }
 
     /// Makes later commits a client's.
@@ -401,15 +461,15 @@ fn job<T: Send + 'static>(
     read: impl FnOnce(&mut Reading<'_>) -> Result<T> + Send + 'static,
     answer: Answering<T>,
 ) -> ReadJob {
-    Box::new(move |connection, set_aside| {
+    Box::new(move |seat, set_aside| {
         if answer.is_closed() {
             return;
         }
-        let (result, rows) = Reading::run(connection, read);
+        let (result, rows) = Reading::run(seat.connection, read);
         if !rows.is_empty() {
             set_aside(rows);
         }
-        let _ = answer.send(result);
+        let _ = answer.send(seat.checked(result));
     })
 }
 

@@ -28,6 +28,10 @@ use rusqlite::ffi;
 const LOCKED: &str = "another process keeps it locked; try again, or close what has a transaction \
      open on it (a shell of sqlite3, a browser of databases, a backup), or raise the busy timeout";
 
+/// Said to whoever wants to write what they may only read.
+const READ_ONLY: &str = "it can only be read; let this process write to the file and to its \
+     folder, where SQLite keeps the -wal and -shm files";
+
 /// Turns SQLite's answer into ours, saying what was attempted. The text is only made when there is
 /// trouble.
 pub(crate) trait Attempted<T> {
@@ -72,9 +76,14 @@ pub(crate) fn on_opening(path: &Path, error: rusqlite::Error) -> Error {
 
 /// A database that can be read and not written.
 pub(crate) fn read_only(path: &Path) -> Error {
-    Error::unusable(format!(
-        "open {}: it can only be read; let this process write to the file and to its folder, \
-         where SQLite keeps the -wal and -shm files",
+    Error::unusable(format!("open {}: {READ_ONLY}", path.display()))
+}
+
+/// A file that is not there, or has nothing in it.
+pub(crate) fn missing(path: &Path, what: &str) -> Error {
+    Error::missing(format!(
+        "open {}: {what}; a program that works on it makes it: begin your app, or `resurgam \
+         worker`, first",
         path.display()
     ))
 }
@@ -92,6 +101,8 @@ pub(crate) fn within(attempted: &str, error: Error) -> Error {
         Error::data(attempted)
     } else if error.is_fenced() {
         Error::fenced(attempted)
+    } else if error.is_missing() {
+        Error::missing(attempted)
     } else {
         Error::unusable(attempted)
     };
@@ -134,6 +145,7 @@ fn translated(error: rusqlite::Error, attempted: String) -> Error {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             format!("{attempted}: {LOCKED}")
         }
+        Some(ErrorCode::ReadOnly) => format!("{attempted}: {READ_ONLY}"),
         _ => attempted,
     };
     kind(attempted).because(error)

@@ -35,6 +35,7 @@ use crate::guest::{self, SqliteWork};
 use crate::owning::{Fence, Place, Taking, owner_of};
 use crate::queue::Queue;
 use crate::reader::ReadJob;
+use crate::still::Seat;
 use crate::sweep;
 use crate::trouble::Attempted;
 
@@ -96,6 +97,11 @@ pub(crate) struct Writer {
     pub(crate) place: Place,
     /// True once it is seen that the right to work is gone.
     pub(crate) overtaken: Arc<AtomicBool>,
+    /// True once it is seen that the file of this connection is no longer the one at its path.
+    pub(crate) gone: Arc<AtomicBool>,
+    /// Whether rows that cannot be read are marked: what one that only looks cannot read, whoever
+    /// works may.
+    pub(crate) marks: bool,
     /// The write-ahead log; none in memory.
     pub(crate) log: Option<Log>,
 }
@@ -111,8 +117,6 @@ struct Desk<'c> {
     queue: Option<Queue>,
     /// This was an owner, and is a client by now.
     disowned: bool,
-    /// The file of this connection is no longer the one at its path.
-    database_is_gone: bool,
 }
 
 /// What the writer knows about the write-ahead log.
@@ -147,7 +151,6 @@ impl Writer {
             fence: None,
             queue: None,
             disowned: false,
-            database_is_gone: false,
         };
         while let Some(order) = self.next(&mut desk) {
             if !self.take(order, &mut desk) {
@@ -177,7 +180,9 @@ impl Writer {
     /// Looks what others did: whether they have committed, and whether one of them is the owner.
     fn look_around(&self, desk: &mut Desk<'_>) {
         let others = desk.changes.look(&self.connection);
-        desk.database_is_gone |= self.place.database_is_gone();
+        if self.place.database_is_gone() && !self.gone.swap(true, Ordering::Relaxed) {
+            desk.changes.tell();
+        }
         let Some(fence) = &mut desk.fence else { return };
         fence.look();
         // Trouble with reading the name is left to the next commit.
@@ -241,7 +246,10 @@ impl Writer {
                 }
                 let _ = answer.send(Ok(()));
             }
-            Order::Read(job) => job(&self.connection, &mut |rows| self.set_aside(&rows)),
+            Order::Read(job) => {
+                let seat = Seat { connection: &self.connection, still: None };
+                job(seat, &mut |rows| self.set_aside(&rows));
+            }
             Order::SetAside(rows) => self.set_aside(&rows),
             Order::Run { sql, answer } => {
                 let ran = self.connection.execute_batch(&sql);
@@ -253,7 +261,7 @@ impl Writer {
     }
 
     fn write<'c>(&'c self, desk: &mut Desk<'c>, batch: &[Step]) -> Result<Vec<StepResult>> {
-        if desk.database_is_gone {
+        if self.gone.load(Ordering::Relaxed) {
             return Err(self.place.gone());
         }
         if desk.disowned && batch.iter().any(is_an_owners) {
@@ -319,7 +327,7 @@ impl Writer {
     }
 
     fn own(&self, desk: &mut Desk<'_>, node: &str) -> Result<Owning> {
-        if desk.database_is_gone {
+        if self.gone.load(Ordering::Relaxed) {
             return Err(self.place.gone());
         }
         match self.place.take(&self.connection, node)? {
@@ -349,7 +357,7 @@ impl Writer {
 
     /// Marking is a courtesy: when it fails, the next read steps over the rows again.
     fn set_aside(&self, rows: &[SetAside]) {
-        if !rows.is_empty() {
+        if self.marks && !rows.is_empty() {
             let _ = aside::mark(&self.connection, rows);
         }
     }

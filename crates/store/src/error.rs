@@ -22,6 +22,7 @@ enum Kind {
     Transient,
     Data,
     Unusable,
+    Missing,
     Fenced,
     Rewound,
 }
@@ -33,6 +34,7 @@ impl Kind {
             Kind::Transient => Code::D1,
             Kind::Data => Code::D5,
             Kind::Unusable => Code::D2,
+            Kind::Missing => Code::C4,
             Kind::Fenced => Code::D6,
             Kind::Rewound => Code::D7,
         }
@@ -64,6 +66,12 @@ impl Error {
     /// The store cannot be used at all: made by a newer version, read-only, not ours.
     pub fn unusable(attempted: impl Into<String>) -> Self {
         Error::new(Kind::Unusable, attempted)
+    }
+
+    /// There is no Resurgam where one should be: no file, no schema, no tables in it. Whoever only
+    /// looks makes none, and what was removed under a node is not made anew.
+    pub fn missing(attempted: impl Into<String>) -> Self {
+        Error::new(Kind::Missing, attempted)
     }
 
     /// Another node is the owner by now; nothing was written, and nothing ever will be.
@@ -104,9 +112,14 @@ impl Error {
         self.kind == Kind::Data
     }
 
-    /// True when the store cannot be used at all.
+    /// True when the store cannot be used at all; also when there is none.
     pub fn is_unusable(&self) -> bool {
-        self.kind == Kind::Unusable
+        matches!(self.kind, Kind::Unusable | Kind::Missing)
+    }
+
+    /// True when there is no Resurgam where one should be.
+    pub fn is_missing(&self) -> bool {
+        self.kind == Kind::Missing
     }
 
     /// True when another node is the owner by now.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use resurgam_core::{Shard, Timestamp};
 use tokio::sync::watch;
 
-use crate::Answer;
+use crate::{Answer, Error};
 use crate::rows::Owner;
 
 /// Who works on a store, and what others do meanwhile.
@@ -58,6 +58,10 @@ pub trait Own {
     /// True once this store has noticed that the right it took is gone, by itself and without a
     /// commit. It says so with [`Own::changes`].
     fn is_overtaken(&self) -> bool;
+
+    /// Why this store can never be used again, once it has noticed by itself that its database was
+    /// removed. It says so with [`Own::changes`].
+    fn gone(&self) -> Option<Error>;
 
     /// Who has the right to work now; one of them, where many have.
     fn owner(&self) -> Answer<'_, Option<Owner>>;

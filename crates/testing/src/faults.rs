@@ -386,6 +386,10 @@ impl Own for FaultyStore {
         self.store.is_overtaken()
     }
 
+    fn gone(&self) -> Option<Error> {
+        self.store.gone()
+    }
+
     fn owner(&self) -> Answer<'_, Option<Owner>> {
         self.store.owner()
     }

@@ -345,6 +345,18 @@ impl Handle {
         self.ask("stop", |reply| Request::Stop { reply }).await
     }
 
+    /// Waits until the engine has ended. The error says why it did so without being told to: its
+    /// database was removed.
+    pub async fn ended(&self) -> Result<()> {
+        let mut owns = self.owns.clone();
+        // Nothing but the end of the engine closes it.
+        while owns.changed().await.is_ok() {}
+        match self.store.gone() {
+            Some(gone) => Err(gone.into()),
+            None => Ok(()),
+        }
+    }
+
     /// Says that a read is under way, for clocks that want to know.
     pub fn busy(&self) -> Busy {
         self.clock.busy(&"a read of a client")
@@ -377,12 +389,21 @@ impl Handle {
     ) -> impl Future<Output = Result<T>> {
         let (reply, answer) = Reply::channel();
         let awaits = self.clock.awaits(&what);
+        let store = self.store.clone();
         self.mailbox.send(Message::Request(request(reply)));
         async move {
-            let answer = answer.await.unwrap_or_else(|_| Err(Error::stopped(what)));
+            let answer = answer.await.unwrap_or_else(|_| Err(stopped(&*store, what)));
             drop(awaits);
             answer
         }
+    }
+}
+
+/// Why there is nobody to answer any more.
+fn stopped(store: &dyn Store, what: &str) -> Error {
+    match store.gone() {
+        Some(gone) => Error::store(what, gone),
+        None => Error::stopped(what),
     }
 }
 

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam::{App, AppBuilder, Client};
+use resurgam_core::Code;
 use tokio::task::JoinHandle;
 
 use crate::actions::launch::Launcher;
 use crate::actions::{Drain, Folder, GRACE, Runner};
 use crate::database::Database;
 use crate::program::{any_workflow, key};
-use crate::trouble::Trouble;
+use crate::trouble::{Mistake, Trouble};
 
 /// How many actions run at once for each core: they wait more than they compute.
 const SLOTS_PER_CORE: usize = 4;
@@ -80,6 +81,16 @@ impl NodeArgs {
 impl Node {
     pub(super) fn client(&self) -> &Client {
         &self.app
+    }
+
+    /// Waits until it has ended by itself, and says why.
+    pub(super) fn ended(&self) -> impl Future<Output = Trouble> + use<> {
+        let ended = self.app.ended();
+        async move {
+            let why = ended.await.err().map(|error| (error.to_string(), error.code()));
+            let (why, code) = why.unwrap_or(("the engine has stopped".to_string(), Code::E8));
+            Trouble::Failed(Box::new(Mistake::new(why).code(code)))
+        }
     }
 
     /// Ends: actions that run have time to end by themselves, then they are told, then killed.

@@ -253,7 +253,7 @@ async fn busy_server(database: &Database) -> Result<Option<Client>, Trouble> {
     match database {
         Database::Sqlite(_) => Ok(None),
         Database::Postgres(_) => {
-            let client = database.client().await?;
+            let Some(client) = database.found().await? else { return Ok(None) };
             let is_busy = client.owner().await?.is_some();
             Ok(is_busy.then_some(client))
         }

@@ -60,7 +60,10 @@ impl Args {
         // Not before: up to here there is nothing that could not just be ended.
         let mut signals = Signals::new()?;
         let announced = tokio::spawn(announce(node.client().clone(), database.clone()));
-        signals.wait().await;
+        tokio::select! {
+            () = signals.wait() => {}
+            why = node.ended() => return Err(why),
+        }
         announced.abort();
         tracing::info!("stopping: actions that run have {:?} to end by themselves", self.drain);
         let drained = tokio::select! {

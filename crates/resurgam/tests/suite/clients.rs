@@ -145,3 +145,15 @@ async fn a_delay_counts_from_the_start_and_not_from_when_somebody_works_on_it() 
     assert_eq!(started.first_turn_at.unwrap_or(due), due);
     app.stop().await.unwrap();
 }
+
+#[test]
+async fn a_client_makes_no_file_and_says_who_does() {
+    let ground = Ground::new();
+    let error = Client::sqlite(ground.file()).await.unwrap_err();
+    assert_eq!(error.code().name(), "C4");
+    assert!(error.to_string().contains("there is no such file; a program that works"), "{error}");
+    assert!(!ground.file().exists());
+    ground.app(|_| {}).await.stop().await.unwrap();
+    let client = Client::sqlite(ground.file()).await.unwrap();
+    assert!(client.find("nobody").await.unwrap().is_none());
+}

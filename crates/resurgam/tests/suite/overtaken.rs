@@ -129,7 +129,7 @@ async fn every_plain_signal_of_other_processes_is_taken_once() {
 async fn a_database_that_was_removed_under_its_users_takes_nothing_any_more() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("orders.db");
-    let _owner = app(&file).await;
+    let owner = app(&file).await;
     let client = Client::sqlite(&file).await.unwrap();
     let another = folder.path().join("another.db");
     drop(SqliteStore::open(&another, SqliteOptions::default()).unwrap());
@@ -144,6 +144,12 @@ async fn a_database_that_was_removed_under_its_users_takes_nothing_any_more() {
             tokio::task::yield_now().await;
         }
     };
+    let text = "was removed or replaced while it was in use";
     let error = in_time("the refusal", refused).await;
-    assert!(error.contains("was removed or replaced while it was in use"), "{error}");
+    assert!(error.contains(text), "{error}");
+    let ended = in_time("the end of the owner", owner.ended()).await.unwrap_err();
+    assert!(ended.to_string().contains(text), "{ended}");
+    assert!(!owner.is_owner());
+    let late = owner.start("late", steps(1)).await.unwrap_err();
+    assert!(late.to_string().contains(text), "{late}");
 }

@@ -65,8 +65,13 @@ const JOIN: &str = "
 /// Beats and looks in one statement, for an idle node should hardly be felt: the row without a name
 /// tells whether the beat found its node, what time it is, whether some node serves chosen queues
 /// only, and who has which shard; the others are the nodes.
-const LOOK: &str = "
-    WITH beaten AS (UPDATE @node SET beat = beat + 1 WHERE node = $1 RETURNING 1)
+const BEAT: &str = "
+    WITH beaten AS (UPDATE @node SET beat = beat + 1 WHERE node = $1 RETURNING 1)";
+
+/// The same without a beat, which may only read.
+const NO_BEAT: &str = "WITH beaten AS (SELECT 1 WHERE false)";
+
+const VIEW: &str = "
     SELECT NULL::text, (SELECT count(*) FROM beaten),
            (SELECT count(*) FROM @node WHERE queues IS NOT NULL), NULL::text,
            (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
@@ -118,12 +123,12 @@ pub(super) async fn join(pool: &Pool, node: &Node) -> Result<()> {
 /// Raises a node's beat, and tells who is there and who has what; false when somebody has removed
 /// its row.
 pub(super) async fn beat(pool: &Pool, node: &str) -> Result<(bool, View)> {
-    view(&pool.ask(Statement::rows("beat", LOOK).maybe_text(Some(node))).await?)
+    view(&pool.ask(Statement::rows("beat", format!("{BEAT}{VIEW}")).text(node)).await?)
 }
 
 /// Who is there, and who has what.
 pub(super) async fn look(pool: &Pool) -> Result<View> {
-    let look = Statement::rows("look who works on what", LOOK).maybe_text(None::<&str>);
+    let look = Statement::rows("look who works on what", format!("{NO_BEAT}{VIEW}"));
     Ok(view(&pool.ask(look).await?)?.1)
 }
 

@@ -63,7 +63,7 @@ async fn many<T>(
 
 async fn set_aside(pool: &Pool, mut rows: Vec<SetAside>) {
     rows.truncate(SET_ASIDE_AT_ONCE);
-    if !rows.is_empty() {
+    if pool.marks && !rows.is_empty() {
         aside::mark(pool, rows).await;
     }
 }

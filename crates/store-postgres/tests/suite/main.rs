@@ -5,6 +5,7 @@
 mod conformance;
 mod encrypted;
 mod inbox;
+mod looking;
 mod lost;
 mod members;
 mod pooled;

@@ -7,6 +7,7 @@ mod durability;
 mod fairness;
 mod inbox;
 mod log;
+mod looking;
 mod refusals;
 mod rights;
 mod sharing;

@@ -12,7 +12,7 @@ use std::process::Command;
 
 use crate::support::process::{self, Process};
 use crate::support::*;
-use resurgam_store::{Commit, Node, Own, Owning};
+use resurgam_store::{Commit, Look, Node, Own, Owning};
 use resurgam_store_sqlite::SqliteStore;
 use resurgam_watchdog::test;
 
@@ -101,6 +101,41 @@ async fn whoever_may_write_the_database_may_own_it_after_somebody_else() {
     drop(own(&folder.open(), "node-b").await);
 }
 
+/// Nobody has it open: reading needs no files, and makes none.
+#[test(minutes = 15)]
+async fn who_may_only_read_can_look_at_a_database_that_nobody_has_open() {
+    for (file, parent) in [(0o444, 0o555), (0o444, 0o777), (0o666, 0o555)] {
+        let folder = made().await;
+        let store = folder.open();
+        write(&store, [start(1)]).await;
+        store.close().await;
+        rights(&folder.path, file);
+        rights(folder.path.parent().unwrap(), parent);
+        let before = files(&folder);
+        let said = said_by_somebody(&folder, &folder.path, "rights::looker");
+        assert_eq!(said[..2], ["opened", "found"], "{file:o} in {parent:o}");
+        assert!(said[2].starts_with("unusable: ") && said[2].contains("can only be read"), "{said:?}");
+        rights(folder.path.parent().unwrap(), 0o777);
+        assert_eq!(files(&folder), before, "{file:o} in {parent:o}");
+    }
+}
+
+#[test(minutes = 15)]
+async fn who_may_only_read_can_look_at_a_database_while_others_write_it() {
+    let folder = made().await;
+    let store = folder.open();
+    write(&store, [start(1)]).await;
+    rights(&folder.path, 0o444);
+    for name in ["orders.db-wal", "orders.db-shm"] {
+        rights(&folder.file(name), 0o444);
+    }
+    rights(folder.path.parent().unwrap(), 0o555);
+    let said = said_by_somebody(&folder, &folder.path, "rights::looker");
+    rights(folder.path.parent().unwrap(), 0o777);
+    assert_eq!(said[..2], ["opened", "found"], "{said:?}");
+    assert!(said[2].starts_with("unusable: "), "{said:?}");
+}
+
 /// A folder with a database in it, both for everybody to write.
 async fn made() -> Folder {
     let folder = Folder::new();
@@ -140,6 +175,11 @@ fn files(folder: &Folder) -> BTreeMap<String, (u64, i64)> {
 
 /// What somebody without special rights says who opens a database and tries everything with it.
 fn opened_by_somebody(folder: &Folder, database: &Path) -> Vec<String> {
+    said_by_somebody(folder, database, "rights::somebody")
+}
+
+/// What somebody without special rights says who plays this part.
+fn said_by_somebody(folder: &Folder, database: &Path, part: &str) -> Vec<String> {
     let elsewhere = tempfile::TempDir::new().unwrap();
     let mut program = Command::new(std::env::current_exe().unwrap());
     if fs::metadata(elsewhere.path()).unwrap().uid() == 0 {
@@ -157,7 +197,7 @@ fn opened_by_somebody(folder: &Folder, database: &Path) -> Vec<String> {
             rights(folder.path.parent().unwrap(), 0o755);
         }
     }
-    let mut somebody = Process::spawn(program, "rights::somebody", database);
+    let mut somebody = Process::spawn(program, part, database);
     std::iter::from_fn(|| somebody.hear()).collect()
 }
 
@@ -180,6 +220,20 @@ async fn somebody() {
         Owning::Taken(_) => "owns",
         Owning::Held(_) => "held",
     }));
+}
+
+#[test(minutes = 15)]
+#[ignore = "other tests start it as a process of another user"]
+async fn looker() {
+    let Some(path) = process::database() else { return };
+    let store = match SqliteStore::open_existing(path, patient()) {
+        Ok(store) => store,
+        Err(error) => return process::say(told(&error)),
+    };
+    process::say("opened");
+    say(store.find("order-1").await.map(|row| if row.is_some() { "found" } else { "not found" }));
+    say(store.commit([start(9)].into()).await.map(|_| "written"));
+    store.close().await;
 }
 
 fn say(answer: resurgam_store::Result<&str>) {

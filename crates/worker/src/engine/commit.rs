@@ -309,7 +309,7 @@ impl Press {
 /// A client that cannot write wants to know who is in its way.
 async fn with_owner(store: &dyn Store, error: resurgam_store::Error) -> resurgam_store::Error {
     match store.owner().await {
-        Ok(Some(owner)) => {
+        Ok(Some(owner)) if error.is_transient() => {
             resurgam_store::Error::transient(format!("{error}; the store is owned by {owner}"))
         }
         _ => error,

@@ -366,12 +366,15 @@ impl Engine {
         (engine, handle)
     }
 
-    /// Works until it is told to stop.
+    /// Works until it is told to stop, or its database was removed.
     pub async fn run(mut self) {
         let mut busy = Some(self.clock.busy(&"the engine"));
         self.ask_to_own();
         loop {
             self.hear_of_others();
+            if self.is_without_store() {
+                return;
+            }
             self.follow_standing();
             self.take_messages();
             self.wake_what_is_due();

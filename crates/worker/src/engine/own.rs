@@ -222,6 +222,16 @@ impl Engine {
         }
     }
 
+    /// True when the database was removed: nothing can be written any more, and whatever somebody
+    /// else makes in its place knows nothing of what is in memory. Whoever waits hears of it when
+    /// the loop is gone.
+    pub(super) fn is_without_store(&mut self) -> bool {
+        let Some(gone) = self.store.gone() else { return false };
+        tracing::error!(node = %self.node, "stopped: {gone}");
+        self.owns.send_replace(false);
+        true
+    }
+
     /// Somebody else has committed: looks for what concerns this node.
     fn look(&mut self) {
         self.tell_all_who_look();

@@ -168,6 +168,52 @@ fn a_signal_that_nobody_reads_stays_visible() {
     assert_eq!(place.json(&["watch"]), json!([]));
 }
 
+/// Every command that looks, or tells an instance something.
+const LOOKS: [&[&str]; 8] = [
+    &["list"],
+    &["show", "a"],
+    &["history", "a"],
+    &["attempts", "a"],
+    &["watch"],
+    &["watch", "a"],
+    &["signal", "a", "go"],
+    &["cancel", "a"],
+];
+
+#[test(minutes = 15)]
+fn looking_at_an_empty_file_says_that_there_is_nothing_and_leaves_it_empty() {
+    let place = Place::new();
+    place.write("test.db", "");
+    for look in LOOKS {
+        let ended = place.run(look);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{ended:?}");
+        assert!(ended.stderr.starts_with("error: C4 open test.db: there is no Resurgam in"));
+        assert!(ended.stderr.contains("`resurgam worker`"), "{}", ended.stderr);
+    }
+    assert_eq!(place.text("test.db"), "");
+    for beside in ["test.db-wal", "test.db-shm", "test.db-owner", "test.db-queue"] {
+        assert!(!place.path(beside).exists(), "{beside}");
+    }
+    // Whoever starts something makes it.
+    place.write("one.rap", "fn main(input: [], output: []):\n    return 1\n");
+    assert_eq!(place.run(&["start", "one.rap", "--id", "a"]).code, Some(0));
+    assert_eq!(place.json(&["list"])[0]["id"], "a");
+}
+
+#[test(minutes = 15)]
+fn a_worker_whose_file_is_removed_ends_and_says_so_and_makes_no_other() {
+    let place = Place::new();
+    let worker = place.begin(&["worker", "--actions", "actions"]);
+    until("it works", || worker.said().contains("working on test.db"));
+    std::fs::remove_file(place.path("test.db")).unwrap();
+    let ended = worker.end();
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let text = "test.db was removed or replaced while it was in use";
+    let last = ended.stderr.lines().last().unwrap();
+    assert!(last.starts_with("error: C4 ") && last.contains(text), "{}", ended.stderr);
+    assert!(!place.path("test.db").exists());
+}
+
 #[test(minutes = 15)]
 fn the_command_line_describes_itself() {
     let place = Place::new();

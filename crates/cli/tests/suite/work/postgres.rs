@@ -73,6 +73,40 @@ async fn a_run_alone_works_itself_and_can_be_continued_after_a_kill() {
 }
 
 #[test(minutes = 15)]
+async fn looking_at_an_empty_database_says_that_there_is_nothing_and_leaves_it_empty() {
+    let database = Server::shared().database().await;
+    let place = Place::new().on(&database.url());
+    for look in [&["list"][..], &["show", "a"], &["watch"], &["watch", "a"], &["cancel", "a"]] {
+        let ended = place.run(look);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{ended:?}");
+        assert!(ended.stderr.starts_with("error: C4 "), "{}", ended.stderr);
+        assert!(ended.stderr.contains("there is no Resurgam in this database"), "{}", ended.stderr);
+    }
+    let schemas = "SELECT count(*) FROM pg_namespace WHERE nspname = 'resurgam'";
+    assert_eq!(database.ask(schemas).await, "0");
+    place.write("one.rap", "fn main(input: [], output: []):\n    return 1\n");
+    assert_eq!(place.run(&["start", "one.rap", "--id", "a"]).code, Some(0));
+    assert_eq!(place.json(&["list"])[0]["id"], "a");
+}
+
+#[test(minutes = 15)]
+async fn a_worker_whose_schema_is_removed_ends_and_says_so_and_makes_no_other() {
+    let database = Server::shared().database().await;
+    let place = Place::new().on(&database.url());
+    let worker = place.begin(&["worker", "--actions", "actions"]);
+    until("it works", || worker.said().contains("working on postgres://"));
+    database.run("DROP SCHEMA resurgam CASCADE").await;
+    let ended = worker.end();
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let last = ended.stderr.lines().last().unwrap();
+    let text = "was removed while it was in use; it is not made anew";
+    assert!(last.starts_with("error: C4 ") && last.contains(text), "{}", ended.stderr);
+    assert_eq!(place.run(&["list"]).code, Some(2));
+    let schemas = "SELECT count(*) FROM pg_namespace WHERE nspname = 'resurgam'";
+    assert_eq!(database.ask(schemas).await, "0");
+}
+
+#[test(minutes = 15)]
 fn a_server_that_is_not_there_is_told_without_its_password() {
     let place = Place::new().on("postgres://ada:hunter2@127.0.0.1:1/none");
     let ended = place.run(&["list"]);
