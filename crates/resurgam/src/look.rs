@@ -78,6 +78,9 @@ pub struct Description {
     pub unread: Vec<String>,
     /// When its timers fire, the next one first.
     pub timers: Vec<Timestamp>,
+    /// True before its first turn: somebody who does not work on it has started it, and no process
+    /// that works has taken it up.
+    pub waits_for_first_turn: bool,
 }
 
 /// An unfinished activity call, and what an operator wants to know about it.
@@ -186,12 +189,14 @@ impl Client {
         };
         let mut timers: Vec<Timestamp> = messages.iter().filter_map(timer).collect();
         timers.sort_unstable();
+        let is_start = |row: &MessageRow| matches!(row.body, Message::Start);
+        let waits_for_first_turn = messages.iter().any(is_start);
         let signal = |row: MessageRow| match row.body {
             Message::Signal { name, .. } => Some(name),
             _ => None,
         };
         let unread = messages.into_iter().filter_map(signal).collect();
-        Ok(Some(Description { instance, pending, unread, timers }))
+        Ok(Some(Description { instance, pending, unread, timers, waits_for_first_turn }))
     }
 
     /// The policies of these tasks that can be read, by their hash. Many tasks share one.

@@ -1,9 +1,10 @@
 //! How waiting for an instance ended, and what is printed about that.
 
-use resurgam::{Client, InstanceRow, Outcome};
-use resurgam_core::Failure;
+use resurgam::{AttemptRow, Client, InstanceRow, Outcome};
+use resurgam_core::{Event, Failure};
 
-use super::forms;
+use super::screen::Screen;
+use super::{forms, wait};
 use crate::exit::Exit;
 use crate::form::{Form, line, value};
 use crate::output::Output;
@@ -20,6 +21,14 @@ pub(super) enum Ended {
     Blocked(String),
     /// Somebody wants us to end; the instance stays.
     Interrupted,
+    /// The same of somebody who only watched it.
+    Unwatched,
+}
+
+impl Ended {
+    fn is_early(&self) -> bool {
+        matches!(self, Ended::Interrupted | Ended::Unwatched)
+    }
 }
 
 /// What is printed in the end.
@@ -27,23 +36,28 @@ pub(super) async fn output(
     client: &Client,
     id: &str,
     ended: Ended,
+    screen: &Screen,
     json: bool,
 ) -> Result<Output, Trouble> {
-    let row = client.find(id).await?;
-    if row.is_none() && matches!(ended, Ended::Interrupted) {
-        return Ok(not_begun(id, json));
-    }
-    let graph = row.as_ref().is_some_and(|row| Kind::of(&row.input) == Ok(Kind::Graph));
-    let form = match row.filter(|_| graph) {
-        Some(row) => Some(graph_form(client, &row, &ended).await?),
-        None => None,
+    let found = match ended.is_early() {
+        // Who was told to end waits for nothing any more.
+        true => match find(client, id).await {
+            Err(error) if error.is_transient() => Found::Code,
+            found => found?,
+        },
+        false => wait::answered(screen, async || find(client, id).await).await?,
+    };
+    let form = match &found {
+        Found::Nothing if ended.is_early() => return Ok(not_begun(id, json)),
+        Found::Nothing | Found::Code => None,
+        Found::Graph(graph) => Some(graph_form(graph, &ended)?),
     };
     let (exit, status) = match &ended {
         Ended::Closed(Outcome::Completed(_)) => (Exit::Done, "completed"),
         Ended::Closed(Outcome::Failed(_)) => (Exit::Unexpected, "failed"),
         Ended::Closed(Outcome::Cancelled(_)) => (Exit::Unexpected, "cancelled"),
         Ended::Blocked(_) => (Exit::Blocked, "blocked"),
-        Ended::Interrupted => (Exit::Stopped, "running"),
+        Ended::Interrupted | Ended::Unwatched => (Exit::Stopped, "running"),
     };
     let stdout = match (&ended, form, json) {
         (_, Some(form), _) => line(&form) + "\n",
@@ -70,12 +84,37 @@ fn program_form(id: &str, status: &str, ended: &Ended) -> Form {
             form.with("failure", failure)
         }
         Ended::Blocked(why) => form.with("error", why),
-        Ended::Interrupted => form,
+        Ended::Interrupted | Ended::Unwatched => form,
     }
 }
 
+/// What there is of an instance.
+enum Found {
+    Nothing,
+    /// A program, or a workflow of somebody's code.
+    Code,
+    Graph(Box<Graph>),
+}
+
+/// A graph, and what happened to it.
+struct Graph {
+    row: InstanceRow,
+    events: Vec<Event>,
+    attempts: Vec<AttemptRow>,
+}
+
+async fn find(client: &Client, id: &str) -> resurgam::Result<Found> {
+    let Some(row) = client.find(id).await? else { return Ok(Found::Nothing) };
+    if Kind::of(&row.input) != Ok(Kind::Graph) {
+        return Ok(Found::Code);
+    }
+    let (events, attempts) = (client.events(id).await?, client.attempts(id).await?);
+    Ok(Found::Graph(Box::new(Graph { row, events, attempts })))
+}
+
 /// `{"id","status","run_status","states"}`
-async fn graph_form(client: &Client, row: &InstanceRow, ended: &Ended) -> Result<Form, Trouble> {
+fn graph_form(graph: &Graph, ended: &Ended) -> Result<Form, Trouble> {
+    let Graph { row, events, attempts } = graph;
     let mut form = Form::default().with("id", &row.id).with("status", row.status.name());
     match ended {
         Ended::Closed(Outcome::Cancelled(failure)) => form.set("failure", failure),
@@ -85,7 +124,7 @@ async fn graph_form(client: &Client, row: &InstanceRow, ended: &Ended) -> Result
         Ended::Blocked(why) => form.set("error", why),
         _ => {}
     }
-    Ok(form.and(forms::listing(client, &row.id).await?))
+    Ok(form.and(forms::listing(&row.id, events, attempts)?))
 }
 
 /// What the states tell is not told again.
@@ -106,6 +145,11 @@ fn text(id: &str, ended: &Ended) -> String {
         ),
         Ended::Interrupted => {
             (style::WARNING, format!("stays; run the same again with --id {id} to go on"))
+        }
+        Ended::Unwatched => {
+            let text = "is no longer watched, which changes nothing about it";
+            let text = format!("{text}; `resurgam watch {id}` watches it again");
+            (style::WARNING, text)
         }
     };
     format!("{style}{}{style:#} {}\n", printable(id), printable(&what))

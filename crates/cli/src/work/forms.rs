@@ -2,7 +2,7 @@
 
 use resurgam::retry::Limit;
 use resurgam::{
-    AttemptOutcome, AttemptRow, Client, Description, InstanceRow, PendingCall, Status, WaitsFor,
+    AttemptOutcome, AttemptRow, Description, InstanceRow, PendingCall, Status, WaitsFor,
 };
 use resurgam_core::{Event, EventKind, Payload};
 use resurgam_graph::{Attempt, Ended};
@@ -28,7 +28,7 @@ pub(super) fn instance(row: &InstanceRow) -> Form {
 
 /// An instance with everything about it.
 pub(super) fn described(found: &Description) -> Form {
-    let Description { instance: row, pending, unread, timers } = found;
+    let Description { instance: row, pending, unread, timers, waits_for_first_turn } = found;
     let kind = match Kind::of(&row.input) {
         Ok(Kind::Program) => "program",
         Ok(Kind::Graph) => "graph",
@@ -45,7 +45,10 @@ pub(super) fn described(found: &Description) -> Form {
         (None, _) => {}
     }
     let calls: Vec<Form> = pending.iter().map(call).collect();
-    form.with("pending", calls).with("unread_signals", unread).with("timers_due_ms", timers)
+    form.with("pending", calls)
+        .with("unread_signals", unread)
+        .with("timers_due_ms", timers)
+        .with("waits_for_first_turn", waits_for_first_turn)
 }
 
 /// What an instance was started with, without its program and without its secrets.
@@ -206,11 +209,13 @@ fn fields(kind: &EventKind) -> Form {
 }
 
 /// The states of a graph: `{"run_status","states"}`.
-pub(super) async fn listing(client: &Client, id: &str) -> Result<Form, Trouble> {
-    let events = client.events(id).await?;
-    let ledger = client.attempts(id).await?;
+pub(super) fn listing(
+    id: &str,
+    events: &[Event],
+    ledger: &[AttemptRow],
+) -> Result<Form, Trouble> {
     let attempts: Vec<Attempt> = ledger.iter().map(of_ledger).collect();
-    let listing = resurgam_graph::listing(&events, &attempts)
+    let listing = resurgam_graph::listing(events, &attempts)
         .map_err(|what| Trouble::failed(format!("list the states of {id}: {what}")))?;
     Ok(Form::default().with("run_status", listing.run_status).with("states", listing.states))
 }

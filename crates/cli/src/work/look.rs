@@ -121,9 +121,13 @@ fn shown(found: &Description, now: Timestamp, has_worker: bool) -> String {
 
 /// What a run waits for besides calls.
 fn waits(found: &Description, now: Timestamp, has_worker: bool) -> Option<String> {
-    let Description { instance, pending, unread, timers } = found;
+    let Description { instance, pending, unread, timers, .. } = found;
     match timers.first() {
         _ if instance.status != Status::Running => None,
+        _ if found.waits_for_first_turn && has_worker => {
+            Some("for its first turn: no worker has taken it up yet".to_string())
+        }
+        _ if found.waits_for_first_turn => Some("for its first turn".to_string()),
         Some(due) if *due <= now => Some("for a timer, which is due".to_string()),
         Some(due) => Some(format!("for a timer, {} more", tenths(due.since(now)))),
         None if has_worker && pending.is_empty() && unread.is_empty() => {

@@ -119,16 +119,18 @@ impl Wanted {
         start.await.map(drop)
     }
 
-    /// Starts it, or finds the one that was started so before. True when it was there.
-    async fn start_or_attach(&self, client: &Client) -> Result<bool, Trouble> {
-        match self.start(client).await {
-            Ok(()) => Ok(false),
-            Err(error) if error.is_already_exists() => match client.find(&self.id).await? {
-                Some(row) => self.is_same(&row).map(|()| true),
-                // It was deleted in between.
-                None => Err(error.into()),
-            },
-            Err(error) => Err(error.into()),
+    /// Starts it, or finds the one that was started so before; also one whose answer was lost. True
+    /// when it was there.
+    async fn start_or_attach(&self, client: &Client, screen: &Screen) -> Result<bool, Trouble> {
+        let error = match wait::answered(screen, async || self.start(client).await).await {
+            Ok(()) => return Ok(false),
+            Err(error) if error.is_already_exists() => error,
+            Err(error) => return Err(error.into()),
+        };
+        match wait::answered(screen, async || client.find(&self.id).await).await? {
+            Some(row) => self.is_same(&row).map(|()| true),
+            // It was deleted in between.
+            None => Err(error.into()),
         }
     }
 
@@ -181,7 +183,7 @@ impl RunArgs {
             // Others do the work, with actions of their own.
             tokio::select! {
                 ended = self.follow(&client, &wanted, &screen, &mut signals) => {
-                    return ended::output(&client, &wanted.id, ended?, self.json).await;
+                    return ended::output(&client, &wanted.id, ended?, &screen, self.json).await;
                 }
                 () = abandoned(&client) => screen.clear(),
             }
@@ -194,7 +196,10 @@ impl RunArgs {
         let ended = self.follow(node.client(), &wanted, &screen, &mut signals).await;
         let output = match ended {
             Ok(Ended::Interrupted) => Ok(None),
-            Ok(ended) => ended::output(node.client(), &wanted.id, ended, self.json).await.map(Some),
+            Ok(ended) => {
+                let output = ended::output(node.client(), &wanted.id, ended, &screen, self.json);
+                output.await.map(Some)
+            }
             Err(trouble) => Err(trouble),
         };
         let client = node.client().clone();
@@ -209,7 +214,7 @@ impl RunArgs {
                 if let Err(trouble) = stopped {
                     warn(&trouble.messages());
                 }
-                ended::output(&client, &wanted.id, Ended::Interrupted, self.json).await
+                ended::output(&client, &wanted.id, Ended::Interrupted, &screen, self.json).await
             }
         }
     }
@@ -222,12 +227,16 @@ impl RunArgs {
         screen: &Screen,
         signals: &mut Signals,
     ) -> Result<Ended, Trouble> {
-        let there = tokio::select! {
-            there = wanted.start_or_attach(client) => there?,
+        let begun = async {
+            let there = wanted.start_or_attach(client, screen).await?;
+            let owner = wait::answered(screen, async || client.owner().await).await?;
+            Ok::<_, Trouble>((there, owner.filter(|_| !client.is_owner())))
+        };
+        let (there, owner) = tokio::select! {
+            begun = begun => begun?,
             // A database that takes nothing may do so for long.
             () = signals.wait() => return Ok(Ended::Interrupted),
         };
-        let owner = client.owner().await?.filter(|_| !client.is_owner());
         let verb = if there { "continues" } else { "started" };
         let elsewhere = owner.map(|owner| format!("; {owner} works on it"));
         let id = printable(&wanted.id);

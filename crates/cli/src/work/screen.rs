@@ -89,7 +89,7 @@ fn lines(
     let elapsed = tenths(now.since(description.instance.created_at));
     let mut lines = vec![vec![
         (STRONG, description.instance.id.clone()),
-        (FAINT, format!("  {elapsed}  {}", counts(&calls))),
+        (FAINT, format!("  {elapsed}  {}", counts(description, &calls))),
     ]];
     lines.extend(shown.iter().map(|call| line(call, now)));
     if !others.is_empty() {
@@ -98,12 +98,20 @@ fn lines(
     lines.iter().map(|line| painted(line, width)).collect()
 }
 
-fn counts(calls: &[&PendingCall]) -> String {
+fn counts(description: &Description, calls: &[&PendingCall]) -> String {
     let running = calls.iter().filter(|call| call.running).count();
     match calls.len() - running {
-        0 if running == 0 => "waits for no action".to_string(),
+        0 if running == 0 => waits(description).to_string(),
         0 => format!("{running} running"),
         waiting => format!("{running} running, {waiting} waiting"),
+    }
+}
+
+/// What an instance does that has called nothing.
+pub(super) fn waits(description: &Description) -> &'static str {
+    match description.waits_for_first_turn {
+        true => "waits for its first turn",
+        false => "waits for no action",
     }
 }
 
@@ -206,7 +214,13 @@ mod tests {
     fn drawn(pending: Vec<PendingCall>, size: (usize, usize)) -> Vec<String> {
         let input = Payload::null();
         let instance = InstanceRow::new(Uid(1), "order-1", "order", input, Timestamp::EPOCH);
-        let description = Description { instance, pending, unread: Vec::new(), timers: Vec::new() };
+        let description = Description {
+            instance,
+            pending,
+            unread: Vec::new(),
+            timers: Vec::new(),
+            waits_for_first_turn: false,
+        };
         let lines = lines(&description, Timestamp::from_millis(2_500), size);
         lines.iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect()
     }

@@ -1,4 +1,4 @@
-//! Waiting for an instance, with a look at what it does.
+//! Waiting for an instance, with a look at what it does; and for a database that does not answer.
 
 use std::time::Duration;
 
@@ -6,12 +6,16 @@ use resurgam::{Client, Error, Status};
 
 use super::ended::Ended;
 use super::screen::Screen;
+use crate::policy::complaint::printable;
 use crate::signals::Signals;
 use crate::trouble::Trouble;
 
 /// How often an instance is looked at, when somebody watches and when nobody does.
 const WATCHED: Duration = Duration::from_millis(100);
 const UNWATCHED: Duration = Duration::from_millis(500);
+
+/// How long until a database is asked again that did not answer.
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// Waits until an instance is closed, is blocked, or somebody wants us to end.
 pub(super) async fn until_closed(
@@ -20,24 +24,59 @@ pub(super) async fn until_closed(
     screen: &Screen,
     signals: &mut Signals,
 ) -> Result<Ended, Trouble> {
+    let ended = tokio::select! {
+        biased;
+        ended = closed(client, id, screen) => ended,
+        () = signals.wait() => Ok(Ended::Interrupted),
+    };
+    screen.clear();
+    ended
+}
+
+async fn closed(client: &Client, id: &str, screen: &Screen) -> Result<Ended, Trouble> {
     let unknown = || Trouble::from(Error::no_instance(&format!("wait for {id}")));
-    let row = client.find(id).await?.ok_or_else(unknown)?;
-    let outcome = client.handle().outcome(row.uid);
+    let found = answered(screen, async || client.find(id).await).await?;
+    let outcome = client.handle().outcome(found.ok_or_else(unknown)?.uid);
     tokio::pin!(outcome);
     let tick = if screen.is_live() { WATCHED } else { UNWATCHED };
-    let ended = loop {
-        let description = client.describe(id).await?.ok_or_else(unknown)?;
+    loop {
+        let described = answered(screen, async || client.describe(id).await).await?;
+        let description = described.ok_or_else(unknown)?;
         if description.instance.status == Status::Blocked {
-            break Ended::Blocked(description.instance.error.unwrap_or_default());
+            return Ok(Ended::Blocked(description.instance.error.unwrap_or_default()));
         }
         screen.show(&description, client.handle().now());
         tokio::select! {
             biased;
-            outcome = &mut outcome => break Ended::Closed(outcome?),
-            () = signals.wait() => break Ended::Interrupted,
+            outcome = &mut outcome => return Ok(Ended::Closed(outcome?)),
             () = tokio::time::sleep(tick) => {}
         }
-    };
-    screen.clear();
-    Ok(ended)
+    }
+}
+
+/// Asks until the database answers: one that restarts is no reason to give up. Says once that it
+/// does not, and once that it does again.
+pub(super) async fn answered<T>(
+    screen: &Screen,
+    mut ask: impl AsyncFnMut() -> resurgam::Result<T>,
+) -> resurgam::Result<T> {
+    let mut is_told = false;
+    loop {
+        match ask().await {
+            Err(error) if error.is_transient() => {
+                if !std::mem::replace(&mut is_told, true) {
+                    screen.clear();
+                    let error = printable(&error.to_string());
+                    screen.say(&format!("the database does not answer; waiting for it: {error}\n"));
+                }
+                tokio::time::sleep(AGAIN).await;
+            }
+            answer => {
+                if is_told {
+                    screen.say("the database answers again\n");
+                }
+                return answer;
+            }
+        }
+    }
 }

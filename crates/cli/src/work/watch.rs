@@ -1,12 +1,14 @@
 //! `resurgam watch`: looks on until what is watched has ended.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use resurgam::{Client, InstanceFilter, InstanceRow, Status};
 
-use super::screen::{Screen, number, tenths};
-use super::{ended, forms, wait};
+use super::screen::{Screen, number, tenths, waits};
+use super::ended::{self, Ended};
+use super::wait::{self, answered};
+use super::forms;
 use crate::database::DbArgs;
 use crate::exit::Exit;
 use crate::form::line;
@@ -44,7 +46,11 @@ impl Args {
         match &self.id {
             Some(id) => {
                 let ended = wait::until_closed(&client, id, &screen, &mut signals).await?;
-                ended::output(&client, id, ended, self.json).await
+                let ended = match ended {
+                    Ended::Interrupted => Ended::Unwatched,
+                    ended => ended,
+                };
+                ended::output(&client, id, ended, &screen, self.json).await
             }
             None => self.all(&client, &screen, &mut signals).await,
         }
@@ -57,33 +63,23 @@ impl Args {
         screen: &Screen,
         signals: &mut Signals,
     ) -> Result<Output, Trouble> {
-        let mut known: HashMap<String, InstanceRow> = HashMap::new();
-        let mut is_first = true;
-        let exit = loop {
-            let open = open(client).await?;
-            if std::mem::take(&mut is_first) && !screen.is_live() {
-                screen.say(&format!("{} open\n", open.len()));
+        let mut known = Known::new();
+        let exit = tokio::select! {
+            ended = self.until_none_is_open(client, screen, &mut known) => {
+                ended?;
+                Exit::Done
             }
-            for row in &open {
-                known.insert(row.id.clone(), row.clone());
-            }
-            if screen.is_live() {
-                screen.draw(&lines(client, &open).await?);
-            } else if !self.json {
-                tell_ends(client, &mut known, &open, screen).await?;
-            }
-            if open.is_empty() {
-                break Exit::Done;
-            }
-            tokio::select! {
-                () = signals.wait() => break Exit::Stopped,
-                () = tokio::time::sleep(TICK) => {}
-            }
+            () = signals.wait() => Exit::Stopped,
         };
         screen.clear();
         let mut list = Vec::new();
-        for id in known.keys() {
-            list.extend(client.find(id).await?);
+        // Who was told to end waits for nothing any more: what was seen last is told then.
+        for (id, seen) in known {
+            let found = match exit {
+                Exit::Stopped => client.find(&id).await.unwrap_or(Some(seen)),
+                _ => answered(screen, async || client.find(&id).await).await?,
+            };
+            list.extend(found);
         }
         list.sort_by_key(|row| std::cmp::Reverse(row.created_at));
         let stdout = match self.json {
@@ -92,25 +88,65 @@ impl Args {
         };
         Ok(Output { stdout, stderr: String::new(), exit })
     }
+
+    /// Shows what is open until nothing is.
+    async fn until_none_is_open(
+        &self,
+        client: &Client,
+        screen: &Screen,
+        known: &mut Known,
+    ) -> Result<(), Trouble> {
+        let mut is_first = true;
+        loop {
+            let open = answered(screen, async || open(client).await).await?;
+            if std::mem::take(&mut is_first) && !screen.is_live() {
+                screen.say(&format!("{}\n", counted(open.len())));
+            }
+            known.extend(open.iter().map(|row| (row.id.clone(), row.clone())));
+            if screen.is_live() {
+                let lines = answered(screen, async || lines(client, &open).await).await?;
+                screen.draw(&lines);
+            } else if !self.json {
+                tell_ends(client, known, &open, screen).await?;
+            }
+            if open.is_empty() {
+                return Ok(());
+            }
+            tokio::time::sleep(TICK).await;
+        }
+    }
 }
 
-async fn open(client: &Client) -> Result<Vec<InstanceRow>, Trouble> {
-    let status = vec![Status::Running, Status::Blocked];
-    Ok(client.list(InstanceFilter { status, limit: MOST, ..InstanceFilter::default() }).await?)
+/// The instances that were open at some time, as they were seen last.
+type Known = HashMap<String, InstanceRow>;
+
+/// The instances that are open, and one more than are watched when there are so many.
+async fn open(client: &Client) -> resurgam::Result<Vec<InstanceRow>> {
+    let (status, limit) = (vec![Status::Running, Status::Blocked], MOST + 1);
+    client.list(InstanceFilter { status, limit, ..InstanceFilter::default() }).await
+}
+
+/// How many are open, as far as that is known.
+fn counted(open: usize) -> String {
+    match open > MOST {
+        true => format!("more than {MOST} open"),
+        false => format!("{open} open"),
+    }
 }
 
 /// A line for each instance, as many as fit: the action that was tried most often.
-async fn lines(client: &Client, open: &[InstanceRow]) -> Result<Vec<String>, Trouble> {
+async fn lines(client: &Client, open: &[InstanceRow]) -> resurgam::Result<Vec<String>> {
     let (width, height) = terminal::size(std::io::stderr());
     let now = client.handle().now();
-    let head = (anstyle::Style::new(), format!("{} open", open.len()));
+    let head = (anstyle::Style::new(), counted(open.len()));
     let mut lines = vec![terminal::painted(&[head], width)];
     for row in open.iter().take(height.saturating_sub(3).max(1)) {
-        let pending = client.describe(&row.id).await?.map(|found| found.pending);
-        let call = pending.unwrap_or_default().into_iter().max_by_key(|call| call.attempt);
-        let does = match (&call, row.status) {
+        // It closed and was deleted in between.
+        let Some(found) = client.describe(&row.id).await? else { continue };
+        let call = found.pending.iter().max_by_key(|call| call.attempt);
+        let does = match (call, row.status) {
             (_, Status::Blocked) => "blocked".to_string(),
-            (None, _) => "waits for no action".to_string(),
+            (None, _) => waits(&found).to_string(),
             (Some(call), _) => match call.next_due.filter(|due| *due > now) {
                 Some(due) => {
                     let next = number(call, call.attempt + 1);
@@ -128,24 +164,43 @@ async fn lines(client: &Client, open: &[InstanceRow]) -> Result<Vec<String>, Tro
     Ok(lines)
 }
 
-/// Says what has ended since the last look.
+/// Says what has ended since the last look. What is missing from the list may as well be open, when
+/// there are more than the list holds.
 async fn tell_ends(
     client: &Client,
-    known: &mut HashMap<String, InstanceRow>,
+    known: &mut Known,
     open: &[InstanceRow],
     screen: &Screen,
 ) -> Result<(), Trouble> {
-    let is_open = |id: &String| open.iter().any(|row| row.id == *id);
-    let ended: Vec<String> = known
-        .values()
-        .filter(|row| !row.status.is_closed() && !is_open(&row.id))
-        .map(|row| row.id.clone())
-        .collect();
-    for id in ended {
-        if let Some(row) = client.find(&id).await? {
-            screen.say(&format!("{} {}\n", printable(&id), row.status.name()));
-            known.insert(id, row);
+    let open: HashSet<&str> = open.iter().map(|row| row.id.as_str()).collect();
+    let is_missing =
+        |row: &&InstanceRow| !row.status.is_closed() && !open.contains(row.id.as_str());
+    let missing: Vec<String> =
+        known.values().filter(is_missing).map(|row| row.id.clone()).collect();
+    for id in missing {
+        match answered(screen, async || client.find(&id).await).await? {
+            Some(row) if row.status.is_closed() => {
+                screen.say(&format!("{} {}\n", printable(&id), row.status.name()));
+                known.insert(id, row);
+            }
+            Some(_) => {}
+            // It was deleted after it closed.
+            None => drop(known.remove(&id)),
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use resurgam_watchdog::test;
+
+    use super::*;
+
+    #[test]
+    fn more_than_are_watched_are_not_said_to_be_as_many_as_are_watched() {
+        assert_eq!(counted(0), "0 open");
+        assert_eq!(counted(1_000), "1000 open");
+        assert_eq!(counted(1_001), "more than 1000 open");
+    }
 }

@@ -1,6 +1,7 @@
 //! `list`, `show`, `history`, `attempts`, `watch`, `signal`, `cancel`, and the forms that stay.
 
 use resurgam_watchdog::test;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::work::support::{Place, events, until};
@@ -166,6 +167,44 @@ fn a_signal_that_nobody_reads_stays_visible() {
     let watched = watch.end();
     assert_eq!((watched.code, watched.stderr.as_str()), (Some(0), "1 open\nw completed\n"));
     assert_eq!(place.json(&["watch"]), json!([]));
+}
+
+#[test(minutes = 15)]
+fn an_instance_that_nobody_has_taken_up_waits_for_its_first_turn() {
+    let place = Place::new();
+    place.write("nap.rap", "fn main(input: [], output: [r]):\n    sleep 3600\n    return 1\n");
+    assert_eq!(place.run(&["start", "nap.rap", "--id", "n"]).code, Some(0));
+    let text = place.run(&["show", "n"]).stdout;
+    assert!(text.contains("waits      for its first turn\nworker     none"), "{text}");
+    assert_eq!(place.json(&["show", "n"])["waits_for_first_turn"], true);
+    let worker = place.begin(&["worker", "--actions", "actions"]);
+    until("it is taken up", || place.json(&["show", "n"])["waits_for_first_turn"] == false);
+    worker.signal(Signal::STOP);
+    assert_eq!(place.run(&["start", "nap.rap", "--id", "m"]).code, Some(0));
+    let text = place.run(&["show", "m"]).stdout;
+    assert!(text.contains("for its first turn: no worker has taken it up yet"), "{text}");
+    assert!(!text.contains("signal"), "{text}");
+}
+
+#[test(minutes = 15)]
+fn a_watch_that_is_interrupted_says_how_to_watch_again() {
+    let place = Place::new();
+    place.write("nap.rap", "fn main(input: [], output: [r]):\n    sleep 3600\n    return 1\n");
+    assert_eq!(place.run(&["start", "nap.rap", "--id", "n"]).code, Some(0));
+    // Ctrl-C before it listens would end it where it stands.
+    let ended = loop {
+        let watch = place.begin(&["watch", "n"]);
+        std::thread::yield_now();
+        until("it runs", || !std::fs::read(format!("/proc/{}/cmdline", watch.id())).unwrap().is_empty());
+        watch.signal(Signal::INT);
+        let ended = watch.end();
+        if ended.code.is_some() {
+            break ended;
+        }
+    };
+    assert_eq!(ended.code, Some(130), "{ended:?}");
+    assert!(ended.stderr.contains("`resurgam watch n` watches it again"), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("--id"), "{}", ended.stderr);
 }
 
 /// Every command that looks, or tells an instance something.

@@ -73,6 +73,37 @@ async fn a_run_alone_works_itself_and_can_be_continued_after_a_kill() {
 }
 
 #[test(minutes = 15)]
+async fn a_run_and_a_watch_wait_while_the_server_restarts() {
+    let server = Server::start();
+    let database = server.database().await;
+    let place = Place::new().on(&database.tcp_url());
+    place.write("wait.rap", "fn main(input: [], output: [r]):\n    return @wait()\n");
+    place.action("wait", "while [ ! -e go ]; do sleep 0.02; done; echo 7");
+    let worker = place.begin(&["worker", "--actions", "actions"]);
+    until("it works", || worker.said().contains("working on postgres://"));
+    let run = place.begin(&["run", "wait.rap", "--id", "w"]);
+    until("it runs", || run.said().contains("w started"));
+    let watches = [place.begin(&["watch", "w"]), place.begin(&["watch"])];
+    until("it watches", || watches[1].said().contains("1 open\n"));
+    server.kill();
+    for process in [&run, &watches[0], &watches[1]] {
+        let text = "the database does not answer; waiting for it: ";
+        until("it waits", || process.said().contains(text));
+    }
+    server.start_again();
+    for process in [&run, &watches[0], &watches[1]] {
+        until("it goes on", || process.said().contains("the database answers again\n"));
+    }
+    place.write("go", "");
+    let [one, all] = watches;
+    for (process, stdout) in [(run, "7\n"), (one, "7\n"), (all, "")] {
+        let ended = process.end();
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), stdout), "{ended:?}");
+        assert_eq!(ended.stderr.matches("does not answer").count(), 1, "{}", ended.stderr);
+    }
+}
+
+#[test(minutes = 15)]
 async fn looking_at_an_empty_database_says_that_there_is_nothing_and_leaves_it_empty() {
     let database = Server::shared().database().await;
     let place = Place::new().on(&database.url());
