@@ -113,7 +113,11 @@ impl Engine {
     pub(super) fn role_known(&mut self, answer: Result<Option<Ownership>>) {
         match answer {
             Ok(Some(right)) => {
-                tracing::info!(node = %self.node, "this node works on the store");
+                // Who is alone on a file, and always was, need not be told.
+                match self.store.is_shared() || matches!(self.role, Role::Client) {
+                    true => tracing::info!(node = %self.node, "this node works on the store"),
+                    false => tracing::debug!(node = %self.node, "this node works on the store"),
+                }
                 let shards = right.shards().to_vec();
                 self.take_role(Role::Owner(right));
                 self.shards.clear();

@@ -205,7 +205,11 @@ impl Engine {
         if shards.is_empty() {
             return;
         }
-        tracing::info!(node = %self.node, "works on {} more shards", shards.len());
+        match self.store.is_shared() {
+            true => tracing::info!(node = %self.node, "works on {} more shards", shards.len()),
+            // One owner has them all.
+            false => tracing::debug!(node = %self.node, "works on all shards"),
+        }
         for shard in shards {
             self.shards.tenures[usize::from(shard.0)] += 1;
             self.shards.held.insert(*shard);
