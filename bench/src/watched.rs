@@ -124,6 +124,10 @@ impl Own for Watched {
         self.store.now()
     }
 
+    fn close(&self) -> Answer<'_, ()> {
+        self.store.close()
+    }
+
     fn is_overtaken(&self) -> bool {
         self.store.is_overtaken()
     }

@@ -78,6 +78,7 @@ use crate::{Instance, Parts, submit};
 /// client.delete("paper").await?;
 /// let completed = ClosedFilter { status: vec![Status::Completed], ..ClosedFilter::default() };
 /// assert_eq!(client.delete_closed(completed).await?, 2);
+/// client.close().await;
 /// # app.stop().await
 /// # }
 /// ```
@@ -123,6 +124,16 @@ impl Client {
         let (engine, mut client) = parts.engine(store, clock)?;
         client._own = Some(Arc::new(Messenger(tokio::spawn(engine.run()))));
         Ok(client)
+    }
+
+    /// Ends a client without an app, and all its clones, and waits until its connections are
+    /// closed: files that SQLite keeps beside a database only while it is open are gone then.
+    /// Dropping the client ends them a little later. One of an app ends with the app.
+    pub async fn close(self) {
+        if self._own.is_some() {
+            // What was asked is answered, so that there is nothing that could go wrong.
+            let _closed = self.handle.store().close().await;
+        }
     }
 
     /// True while this process works on the store; otherwise another one does, or none.

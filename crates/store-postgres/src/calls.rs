@@ -9,8 +9,8 @@ use resurgam_store::rows::{
     Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
-    Access, Answer, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Error, Inbox, InboxRow,
-    Look, Node, Own, Owning, Retain, Runnable, ScheduleRecord, Schedules, Standing, Step,
+    Access, Answer, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Error, Inbox,
+    InboxRow, Look, Node, Own, Owning, Retain, Runnable, ScheduleRecord, Schedules, Standing, Step,
     StepResult, Tables, Transacted, Work,
 };
 use tokio::sync::watch;
@@ -87,6 +87,13 @@ impl Own for PostgresStore {
     fn flush(&self) -> Answer<'_, ()> {
         Box::pin(async {
             self.inner.member.finish(&self.inner).await;
+            Ok(())
+        })
+    }
+
+    fn close(&self) -> Answer<'_, ()> {
+        Box::pin(async {
+            PostgresStore::close(self).await;
             Ok(())
         })
     }

@@ -66,6 +66,13 @@ impl Own for SqliteStore {
         Box::pin(self.empty_log())
     }
 
+    fn close(&self) -> Answer<'_, ()> {
+        Box::pin(async {
+            SqliteStore::close(self).await;
+            Ok(())
+        })
+    }
+
     fn is_overtaken(&self) -> bool {
         self.overtaken()
     }

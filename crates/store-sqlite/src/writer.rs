@@ -145,13 +145,8 @@ impl Writer {
         if let Place::File(beside) = &self.place {
             busy::queue_on_this_thread(beside.queue());
         }
-        let mut desk = Desk {
-            changes,
-            statements: None,
-            fence: None,
-            queue: None,
-            disowned: false,
-        };
+        let mut desk =
+            Desk { changes, statements: None, fence: None, queue: None, disowned: false };
         while let Some(order) = self.next(&mut desk) {
             if !self.take(order, &mut desk) {
                 break;

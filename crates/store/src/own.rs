@@ -12,8 +12,8 @@ use std::sync::Arc;
 use resurgam_core::{Shard, Timestamp};
 use tokio::sync::watch;
 
-use crate::{Answer, Error};
 use crate::rows::Owner;
+use crate::{Answer, Error};
 
 /// Who works on a store, and what others do meanwhile.
 pub trait Own {
@@ -54,6 +54,9 @@ pub trait Own {
     /// Brings everything to the place where it is to rest, when work is over for now: a store that
     /// keeps a log empties it as far as others let it.
     fn flush(&self) -> Answer<'_, ()>;
+
+    /// Finishes what was asked, and ends connections and threads. Later calls are errors.
+    fn close(&self) -> Answer<'_, ()>;
 
     /// True once this store has noticed that the right it took is gone, by itself and without a
     /// commit. It says so with [`Own::changes`].

@@ -382,6 +382,10 @@ impl Own for FaultyStore {
         self.store.flush()
     }
 
+    fn close(&self) -> Answer<'_, ()> {
+        self.store.close()
+    }
+
     fn is_overtaken(&self) -> bool {
         self.store.is_overtaken()
     }

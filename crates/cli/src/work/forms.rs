@@ -209,11 +209,7 @@ fn fields(kind: &EventKind) -> Form {
 }
 
 /// The states of a graph: `{"run_status","states"}`.
-pub(super) fn listing(
-    id: &str,
-    events: &[Event],
-    ledger: &[AttemptRow],
-) -> Result<Form, Trouble> {
+pub(super) fn listing(id: &str, events: &[Event], ledger: &[AttemptRow]) -> Result<Form, Trouble> {
     let attempts: Vec<Attempt> = ledger.iter().map(of_ledger).collect();
     let listing = resurgam_graph::listing(events, &attempts)
         .map_err(|what| Trouble::failed(format!("list the states of {id}: {what}")))?;

@@ -1,7 +1,7 @@
 //! `resurgam list`: instances, the newest first.
 
 use comfy_table::{Table, presets};
-use resurgam::{Client, InstanceFilter, InstanceRow, Status, Timestamp};
+use resurgam::{InstanceFilter, InstanceRow, Status, Timestamp};
 use resurgam_core::duration::Human;
 
 use super::forms;
@@ -15,8 +15,8 @@ use crate::trouble::Trouble;
 /// List instances, the newest first
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only of this status: running, completed, failed, cancelled or blocked; more than once for
-    /// several
+    /// Only of this status: running, completed, failed, cancelled, terminated or blocked; more than
+    /// once for several
     #[arg(long, value_name = "STATUS", value_parser = status)]
     status: Vec<Status>,
     /// Only of this workflow: the name of a function, or of a file without its ending
@@ -36,8 +36,8 @@ pub(crate) struct Args {
 }
 
 fn status(name: &str) -> Result<Status, String> {
-    Status::named(name)
-        .ok_or_else(|| "write running, completed, failed, cancelled or blocked".to_string())
+    let names = "write running, completed, failed, cancelled, terminated or blocked";
+    Status::named(name).ok_or_else(|| names.to_string())
 }
 
 impl Args {
@@ -51,21 +51,22 @@ impl Args {
             ..InstanceFilter::default()
         };
         let rows = client.list(filter).await?;
+        let now = client.handle().now();
+        client.close().await;
         Ok(match self.json {
             true => {
                 let list: Vec<Form> = rows.iter().map(forms::instance).collect();
                 Output::json(line(&list), Exit::Done)
             }
-            false => Output::done(text(&client, &rows)),
+            false => Output::done(text(&rows, now)),
         })
     }
 }
 
-fn text(client: &Client, rows: &[InstanceRow]) -> String {
+fn text(rows: &[InstanceRow], now: Timestamp) -> String {
     if rows.is_empty() {
         return "no instances\n".to_string();
     }
-    let now = client.handle().now();
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(["ID", "WORKFLOW", "STATUS", "AGE", ""]);

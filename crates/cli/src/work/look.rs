@@ -72,11 +72,12 @@ impl Of {
 impl ShowArgs {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
         let (client, found) = self.of.describe().await?;
-        if self.json {
-            let form = forms::described(&found);
-            return Ok(Output::json(line(&form), Exit::Done));
-        }
-        Ok(Output::done(shown(&found, client.handle().now(), client.owner().await?.is_some())))
+        let (now, has_worker) = (client.handle().now(), client.owner().await?.is_some());
+        client.close().await;
+        Ok(match self.json {
+            true => Output::json(line(&forms::described(&found)), Exit::Done),
+            false => Output::done(shown(&found, now, has_worker)),
+        })
     }
 }
 
@@ -190,6 +191,7 @@ impl HistoryArgs {
         let id = &found.instance.id;
         if !self.json {
             let text = client.history(id).await?.unwrap_or_default();
+            client.close().await;
             let lines = text.lines().map(|line| printable(line) + "\n");
             return Ok(Output::done(lines.collect()));
         }
@@ -198,6 +200,7 @@ impl HistoryArgs {
             true => client.attempts(id).await?,
             false => Vec::new(),
         };
+        client.close().await;
         Ok(Output::json(line(&merged(&events, &attempts)), Exit::Done))
     }
 }
@@ -221,6 +224,7 @@ impl AttemptsArgs {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
         let (client, found) = self.of.describe().await?;
         let rows = client.attempts(&found.instance.id).await?;
+        client.close().await;
         if self.json {
             let list: Vec<Form> = rows.iter().map(forms::attempt).collect();
             return Ok(Output::json(line(&list), Exit::Done));

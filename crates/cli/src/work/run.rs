@@ -155,6 +155,7 @@ impl StartArgs {
         let (_, wanted) = self.what.read()?;
         let client = self.db.database()?.new_client().await?;
         wanted.start(&client).await?;
+        client.close().await;
         let Wanted { id, workflow, .. } = wanted;
         match self.json {
             true => {

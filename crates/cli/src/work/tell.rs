@@ -65,6 +65,7 @@ impl SignalArgs {
         })?;
         let client = self.db.client().await?;
         client.signal(&self.id, &self.name, &value).await?;
+        client.close().await;
         let form = Form::default().with("id", &self.id).with("signal", &self.name);
         Ok(told(&form, self.json, &format!("{} is sent to {}", self.name, self.id)))
     }
@@ -74,6 +75,7 @@ impl CancelArgs {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
         let client = self.db.client().await?;
         client.cancel(&self.id, &self.reason).await?;
+        client.close().await;
         let form = Form::default().with("id", &self.id).with("cancel", &self.reason);
         Ok(told(&form, self.json, &format!("{} is asked to end", self.id)))
     }
@@ -83,6 +85,7 @@ impl TerminateArgs {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
         let client = self.db.client().await?;
         client.terminate(&self.id, &self.reason).await?;
+        client.close().await;
         let form = Form::default().with("id", &self.id).with("terminate", &self.reason);
         Ok(told(&form, self.json, &format!("{} ends as it is", self.id)))
     }

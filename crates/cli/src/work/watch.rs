@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use resurgam::{Client, InstanceFilter, InstanceRow, Status};
 
-use super::screen::{Screen, number, tenths, waits};
 use super::ended::{self, Ended};
-use super::wait::{self, answered};
 use super::forms;
+use super::screen::{Screen, number, tenths, waits};
+use super::wait::{self, answered};
 use crate::database::DbArgs;
 use crate::exit::Exit;
 use crate::form::line;
@@ -43,7 +43,7 @@ impl Args {
         let mut signals = Signals::new()?;
         let client = self.db.client().await?;
         let screen = Screen::new(self.json);
-        match &self.id {
+        let output = match &self.id {
             Some(id) => {
                 let ended = wait::until_closed(&client, id, &screen, &mut signals).await?;
                 let ended = match ended {
@@ -53,7 +53,9 @@ impl Args {
                 ended::output(&client, id, ended, &screen, self.json).await
             }
             None => self.all(&client, &screen, &mut signals).await,
-        }
+        };
+        client.close().await;
+        output
     }
 
     /// Watches all instances that are open now, and those that are started meanwhile.

@@ -114,7 +114,10 @@ async fn who_may_only_read_can_look_at_a_database_that_nobody_has_open() {
         let before = files(&folder);
         let said = said_by_somebody(&folder, &folder.path, "rights::looker");
         assert_eq!(said[..2], ["opened", "found"], "{file:o} in {parent:o}");
-        assert!(said[2].starts_with("unusable: ") && said[2].contains("can only be read"), "{said:?}");
+        assert!(
+            said[2].starts_with("unusable: ") && said[2].contains("can only be read"),
+            "{said:?}"
+        );
         rights(folder.path.parent().unwrap(), 0o777);
         assert_eq!(files(&folder), before, "{file:o} in {parent:o}");
     }

@@ -145,6 +145,12 @@ impl Deployment {
         Deployment { ground, node, past, fates: vec![Fate::Stopped], nodes, paused }
     }
 
+    /// Makes the schema, for clients that come before the first node.
+    pub(crate) async fn make_schema(&self) {
+        let made = PostgresStore::connect(&self.node.url, self.node.options()).await;
+        made.unwrap().close().await;
+    }
+
     pub(crate) async fn client(&self) -> Client {
         Client::postgres_with(&self.node.url, self.node.options()).await.unwrap()
     }

@@ -35,6 +35,7 @@ impl Stage {
         let server: &'static Server = Box::leak(Box::new(Server::start()));
         let database = runtime.block_on(server.database());
         let deployment = Deployment::new(&database.url(), 0, change);
+        runtime.block_on(deployment.make_schema());
         let client = Some(runtime.block_on(deployment.client()));
         Stage { runtime, server, database, deployment, client }
     }
