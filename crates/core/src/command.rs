@@ -98,6 +98,8 @@ pub enum CommandKind {
         failure: Failure,
         /// Whether what it did was undone.
         compensation: Option<Compensation>,
+        /// Whether it was ended without its code being asked.
+        terminated: bool,
     },
     /// End the run and begin another one with this argument.
     ContinueAsNew {
@@ -222,7 +224,7 @@ impl CommandKind {
             CommandKind::Fail { failure, compensation, .. } => {
                 EventKind::RunFailed { failure: failure.clone(), compensation: *compensation }
             }
-            CommandKind::EndCancelled { failure, compensation } => {
+            CommandKind::EndCancelled { failure, compensation, .. } => {
                 EventKind::RunCancelled { failure: failure.clone(), compensation: *compensation }
             }
             CommandKind::ContinueAsNew { input, .. } => EventKind::RunContinued(RunContinued {

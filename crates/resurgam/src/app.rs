@@ -414,6 +414,7 @@ impl AppBuilder {
             Status::Completed => retention.completed = Some(time),
             Status::Failed => retention.failed = Some(time),
             Status::Cancelled => retention.cancelled = Some(time),
+            Status::Terminated => retention.terminated = Some(time),
             Status::Running | Status::Blocked => {
                 let error = format!("retention: what is {} is not closed", status.name());
                 self.parts.note(Err(error));

@@ -85,7 +85,7 @@ CREATE TABLE @instance (
     current          boolean  NOT NULL DEFAULT true, -- false when a later start took over the id
     arrival          bigint   NOT NULL,
     workflow         text     NOT NULL,
-    status           text COLLATE "C" NOT NULL, -- running, completed, failed, cancelled, blocked
+    status           text COLLATE "C" NOT NULL, -- running, completed, failed, cancelled, terminated, blocked
     run              bigint   NOT NULL,              -- which of its runs is the current one
     priority         integer  NOT NULL DEFAULT 0,
     queue            text     NOT NULL,

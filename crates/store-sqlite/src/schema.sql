@@ -43,7 +43,7 @@ CREATE TABLE instance (
     id               TEXT    NOT NULL,            -- what the user calls it
     current          INTEGER NOT NULL DEFAULT 1,  -- 0 when a later start took over the id
     workflow         TEXT    NOT NULL,
-    status           TEXT    NOT NULL,            -- running, completed, failed, cancelled, blocked
+    status           TEXT    NOT NULL,            -- running, completed, failed, cancelled, terminated, blocked
     run              INTEGER NOT NULL,            -- which of its runs is the current one
     priority         INTEGER NOT NULL DEFAULT 0,
     queue            TEXT    NOT NULL,

@@ -91,7 +91,7 @@ impl InstanceRow {
 ///
 /// assert_eq!(Status::named("blocked"), Some(Status::Blocked));
 /// assert!(!Status::Blocked.is_closed()); // it goes on when its code is mended
-/// assert_eq!(Status::ALL.map(Status::name).len(), 5);
+/// assert_eq!(Status::ALL.map(Status::name).len(), 6);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
@@ -103,14 +103,22 @@ pub enum Status {
     Failed,
     /// It ended because it was cancelled.
     Cancelled,
+    /// It was ended where it stood, without its code being asked.
+    Terminated,
     /// It cannot go on until its code is mended.
     Blocked,
 }
 
 impl Status {
     /// Every status.
-    pub const ALL: [Status; 5] =
-        [Status::Running, Status::Completed, Status::Failed, Status::Cancelled, Status::Blocked];
+    pub const ALL: [Status; 6] = [
+        Status::Running,
+        Status::Completed,
+        Status::Failed,
+        Status::Cancelled,
+        Status::Terminated,
+        Status::Blocked,
+    ];
 
     /// The name that is stored and shown.
     pub const fn name(self) -> &'static str {
@@ -119,6 +127,7 @@ impl Status {
             Status::Completed => "completed",
             Status::Failed => "failed",
             Status::Cancelled => "cancelled",
+            Status::Terminated => "terminated",
             Status::Blocked => "blocked",
         }
     }
@@ -130,7 +139,7 @@ impl Status {
 
     /// True when nothing further will happen.
     pub const fn is_closed(self) -> bool {
-        matches!(self, Status::Completed | Status::Failed | Status::Cancelled)
+        !matches!(self, Status::Running | Status::Blocked)
     }
 }
 

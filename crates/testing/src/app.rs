@@ -717,7 +717,9 @@ impl<T: DeserializeOwned> TestInstance<T> {
     /// When it completes, or never ends.
     pub async fn failure(&self) -> Failure {
         match self.outcome().await {
-            Outcome::Failed(failure) | Outcome::Cancelled(failure) => failure,
+            Outcome::Failed(failure)
+            | Outcome::Cancelled(failure)
+            | Outcome::Terminated(failure) => failure,
             Outcome::Completed(result) => {
                 panic!("{} was to fail, and completed with {}", self.id, result.as_str())
             }

@@ -101,6 +101,7 @@ pub struct Started {
 ///         Outcome::Completed(result) => format!("done: {result}"),
 ///         Outcome::Failed(failure) => format!("failed: {failure}"),
 ///         Outcome::Cancelled(failure) => format!("cancelled: {failure}"),
+///         Outcome::Terminated(failure) => format!("terminated: {failure}"),
 ///     }
 /// }
 /// assert_eq!(tell(&Outcome::Completed(Payload::encode(&7).unwrap())), "done: 7");
@@ -117,6 +118,8 @@ pub enum Outcome {
     Failed(Failure),
     /// It ended because it was cancelled.
     Cancelled(Failure),
+    /// It was ended where it stood, without its code being asked.
+    Terminated(Failure),
 }
 
 impl Outcome {
@@ -139,6 +142,7 @@ impl Outcome {
             Outcome::Completed(_) => Status::Completed,
             Outcome::Failed(_) => Status::Failed,
             Outcome::Cancelled(_) => Status::Cancelled,
+            Outcome::Terminated(_) => Status::Terminated,
         }
     }
 
@@ -148,7 +152,9 @@ impl Outcome {
             Outcome::Completed(result) => {
                 EventKind::ChildCompleted { child, result: result.clone() }
             }
-            Outcome::Failed(failure) | Outcome::Cancelled(failure) => {
+            Outcome::Failed(failure)
+            | Outcome::Cancelled(failure)
+            | Outcome::Terminated(failure) => {
                 EventKind::ChildFailed { child, failure: failure.clone() }
             }
         }
@@ -158,7 +164,9 @@ impl Outcome {
     pub(crate) fn to_payload(&self) -> Payload {
         match self {
             Outcome::Completed(result) => result.clone(),
-            Outcome::Failed(failure) | Outcome::Cancelled(failure) => {
+            Outcome::Failed(failure)
+            | Outcome::Cancelled(failure)
+            | Outcome::Terminated(failure) => {
                 Payload::encode(failure).unwrap_or_else(|_| Payload::null())
             }
         }
@@ -172,6 +180,7 @@ impl Outcome {
             Status::Completed => Some(Outcome::Completed(outcome)),
             Status::Failed => Some(Outcome::Failed(failure())),
             Status::Cancelled => Some(Outcome::Cancelled(failure())),
+            Status::Terminated => Some(Outcome::Terminated(failure())),
             Status::Running | Status::Blocked => None,
         }
     }

@@ -33,12 +33,15 @@ pub struct Retention {
     pub failed: Option<Duration>,
     /// Those that were cancelled.
     pub cancelled: Option<Duration>,
+    /// Those that were terminated.
+    pub terminated: Option<Duration>,
 }
 
 impl Retention {
     /// The same for all.
     pub const fn all(time: Duration) -> Self {
-        Retention { completed: Some(time), failed: Some(time), cancelled: Some(time) }
+        let time = Some(time);
+        Retention { completed: time, failed: time, cancelled: time, terminated: time }
     }
 
     /// How long those of a status stay.
@@ -47,6 +50,7 @@ impl Retention {
             Status::Completed => self.completed,
             Status::Failed => self.failed,
             Status::Cancelled => self.cancelled,
+            Status::Terminated => self.terminated,
             Status::Running | Status::Blocked => None,
         }
     }
@@ -85,7 +89,8 @@ pub struct ClosedFilter {
 }
 
 /// The ways to close.
-const CLOSED: [Status; 3] = [Status::Completed, Status::Failed, Status::Cancelled];
+const CLOSED: [Status; 4] =
+    [Status::Completed, Status::Failed, Status::Cancelled, Status::Terminated];
 
 /// The shortest and the longest pause between two pieces.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_secs(1));

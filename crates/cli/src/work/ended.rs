@@ -56,6 +56,7 @@ pub(super) async fn output(
         Ended::Closed(Outcome::Completed(_)) => (Exit::Done, "completed"),
         Ended::Closed(Outcome::Failed(_)) => (Exit::Unexpected, "failed"),
         Ended::Closed(Outcome::Cancelled(_)) => (Exit::Unexpected, "cancelled"),
+        Ended::Closed(Outcome::Terminated(_)) => (Exit::Unexpected, "terminated"),
         Ended::Blocked(_) => (Exit::Blocked, "blocked"),
         Ended::Interrupted | Ended::Unwatched => (Exit::Stopped, "running"),
     };
@@ -80,9 +81,9 @@ fn program_form(id: &str, status: &str, ended: &Ended) -> Form {
     let form = Form::default().with("id", id).with("status", status);
     match ended {
         Ended::Closed(Outcome::Completed(result)) => form.with("result", value(result)),
-        Ended::Closed(Outcome::Failed(failure) | Outcome::Cancelled(failure)) => {
-            form.with("failure", failure)
-        }
+        Ended::Closed(
+            Outcome::Failed(failure) | Outcome::Cancelled(failure) | Outcome::Terminated(failure),
+        ) => form.with("failure", failure),
         Ended::Blocked(why) => form.with("error", why),
         Ended::Interrupted | Ended::Unwatched => form,
     }
@@ -117,7 +118,9 @@ fn graph_form(graph: &Graph, ended: &Ended) -> Result<Form, Trouble> {
     let Graph { row, events, attempts } = graph;
     let mut form = Form::default().with("id", &row.id).with("status", row.status.name());
     match ended {
-        Ended::Closed(Outcome::Cancelled(failure)) => form.set("failure", failure),
+        Ended::Closed(Outcome::Cancelled(failure) | Outcome::Terminated(failure)) => {
+            form.set("failure", failure);
+        }
         Ended::Closed(Outcome::Failed(failure)) if !is_of_graph(failure) => {
             form.set("failure", failure);
         }
@@ -138,6 +141,9 @@ fn text(id: &str, ended: &Ended) -> String {
         Ended::Closed(Outcome::Failed(failure)) => (style::ERROR, format!("failed: {failure}")),
         Ended::Closed(Outcome::Cancelled(failure)) => {
             (style::WARNING, format!("was cancelled: {failure}"))
+        }
+        Ended::Closed(Outcome::Terminated(failure)) => {
+            (style::WARNING, format!("was terminated: {failure}"))
         }
         Ended::Blocked(why) => (
             style::ERROR,

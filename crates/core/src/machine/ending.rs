@@ -113,7 +113,7 @@ impl Machine {
     fn close_ending(&mut self) {
         let Some(Ending { failure, compensation, .. }) = self.ending.take() else { return };
         self.close(match self.cancelled {
-            Some(_) => CommandKind::EndCancelled { failure, compensation },
+            Some(_) => CommandKind::EndCancelled { failure, compensation, terminated: false },
             None => {
                 let carried = Box::new(self.carried());
                 CommandKind::Fail { failure, compensation, carried }
@@ -129,7 +129,7 @@ impl Machine {
         let compensation = undoes.then_some(Compensation::Incomplete);
         let failure = Failure::of_kind(Kind::Cancelled, reason).with_type("Terminated");
         self.ending = None;
-        self.close(CommandKind::EndCancelled { failure, compensation });
+        self.close(CommandKind::EndCancelled { failure, compensation, terminated: true });
     }
 
     /// The last command of the run, after what becomes of its children.

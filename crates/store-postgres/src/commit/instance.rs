@@ -13,7 +13,7 @@ use crate::encode::{encoding, millis, prose, settings, text, whole};
 use crate::statement::{Part, Statement, is_count};
 
 /// The statuses in which nothing further happens.
-pub(super) const CLOSED: &str = "('completed', 'failed', 'cancelled')";
+pub(super) const CLOSED: &str = "('completed', 'failed', 'cancelled', 'terminated')";
 
 /// Waits for a commit that closes one of them, and makes one wait that is about to.
 static OPEN: LazyLock<String> = LazyLock::new(|| {

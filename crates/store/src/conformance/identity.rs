@@ -48,7 +48,7 @@ pub async fn an_open_instance_keeps_its_id(store: &dyn Store) {
 
 pub async fn a_closed_instance_keeps_its_id_unless_it_is_replaced(store: &dyn Store) {
     write(store, [start(1, "order-1")]).await;
-    let closed = [Status::Completed, Status::Failed, Status::Cancelled];
+    let closed = [Status::Completed, Status::Failed, Status::Cancelled, Status::Terminated];
     for (number, status) in (1..).zip(closed) {
         write(store, [set_status(number, status)]).await;
         let next = start(number + 1, "order-1");

@@ -496,7 +496,7 @@ async fn a_run_that_is_terminated_ends_where_it_stands_and_its_code_does_not_hea
             app.restart().await;
         }
         app.terminate(&id, "fire").await.unwrap();
-        let Outcome::Cancelled(failure) = run.outcome().await else { panic!("not cancelled") };
+        let Outcome::Terminated(failure) = run.outcome().await else { panic!("not terminated") };
         assert_eq!(failure.type_name.as_deref(), Some("Terminated"));
         expect![[r#"
             1 +0ms RunStarted stubborn {}
@@ -529,7 +529,7 @@ async fn a_run_that_cannot_go_on_can_still_be_terminated() {
     // Its code is not even registered.
     assert_eq!(app.describe("broken-1").await.instance.status, Status::Blocked);
     app.terminate("broken-1", "fire").await.unwrap();
-    assert!(matches!(run.outcome().await, Outcome::Cancelled(_)));
+    assert!(matches!(run.outcome().await, Outcome::Terminated(_)));
     expect![[r#"
         1 +0ms RunStarted broken {}
         2 +0ms ActivityScheduled note {"text":"x"}

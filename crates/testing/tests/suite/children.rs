@@ -144,7 +144,7 @@ async fn a_parent_that_ends_takes_its_children_with_it_as_they_were_told() {
     for fails in [false, true] {
         let cases = [
             ("cancel", Status::Cancelled, "Cancelled"),
-            ("terminate", Status::Cancelled, "Terminated"),
+            ("terminate", Status::Terminated, "Terminated"),
             ("abandon", Status::Completed, ""),
         ];
         for (policy, expected, why) in cases {
@@ -381,7 +381,7 @@ async fn a_child_that_is_blocked_is_terminated_with_its_parent_at_once() {
     assert_eq!(app.describe("broken-1").await.instance.status, Status::Blocked);
     app.terminate("strict-1", "enough").await.unwrap();
     app.advance(Duration::ZERO).await;
-    assert_eq!(app.describe("broken-1").await.instance.status, Status::Cancelled);
+    assert_eq!(app.describe("broken-1").await.instance.status, Status::Terminated);
 }
 
 #[test]

@@ -506,16 +506,25 @@ async fn a_run_that_is_terminated_undoes_nothing_and_says_so() {
     let run = app.start("travel-1", travel(false)).await;
     app.advance(10 * SECOND).await;
     app.terminate("travel-1", "fire").await.unwrap();
-    assert!(matches!(run.outcome().await, Outcome::Cancelled(_)));
+    assert!(matches!(run.outcome().await, Outcome::Terminated(_)));
     assert_eq!(app.attempts(give_back), 0);
-    assert_eq!(closed(&app, "travel-1").await, (Status::Cancelled, Some(Compensation::Incomplete)));
+    assert_eq!(
+        closed(&app, "travel-1").await,
+        (Status::Terminated, Some(Compensation::Incomplete))
+    );
+    let of = |status| InstanceFilter { status: vec![status], ..InstanceFilter::default() };
+    assert_eq!(app.client().list(of(Status::Terminated)).await.unwrap().len(), 1);
+    assert!(app.client().list(of(Status::Cancelled)).await.unwrap().is_empty());
 
     // Also while a call that can be undone has not answered yet.
     let run = app.start("travel-2", travel(false)).await;
     app.advance(SECOND / 2).await;
     app.terminate("travel-2", "fire").await.unwrap();
     run.outcome().await;
-    assert_eq!(closed(&app, "travel-2").await, (Status::Cancelled, Some(Compensation::Incomplete)));
+    assert_eq!(
+        closed(&app, "travel-2").await,
+        (Status::Terminated, Some(Compensation::Incomplete))
+    );
 }
 
 #[test]

@@ -190,6 +190,7 @@ async fn end(app: &TestApp, outcome: Outcome) -> End {
         Outcome::Completed(result) => format!("completed {result}"),
         Outcome::Failed(failure) => format!("failed {failure}"),
         Outcome::Cancelled(failure) => format!("cancelled {failure}"),
+        Outcome::Terminated(failure) => format!("terminated {failure}"),
     };
     let status = app.client().status("run").await.unwrap();
     End { outcome, status, events, failures }

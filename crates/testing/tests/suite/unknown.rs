@@ -95,7 +95,7 @@ async fn an_instance_that_waits_for_its_workflow_can_be_terminated() {
     assert_waits(&app, "order-1").await;
     app.terminate("order-1", "nobody needs it").await.unwrap();
     let outcome = run.outcome().await;
-    assert!(matches!(&outcome, Outcome::Cancelled(_)), "{outcome:?}");
+    assert!(matches!(&outcome, Outcome::Terminated(_)), "{outcome:?}");
 }
 
 #[test]

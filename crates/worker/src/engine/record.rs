@@ -99,8 +99,12 @@ impl Engine {
                     None => self.close(run, draft, Outcome::Failed(failure), compensation, at),
                 }
             }
-            CommandKind::EndCancelled { failure, compensation } => {
-                self.close(run, draft, Outcome::Cancelled(failure), compensation, at);
+            CommandKind::EndCancelled { failure, compensation, terminated } => {
+                let outcome = match terminated {
+                    true => Outcome::Terminated(failure),
+                    false => Outcome::Cancelled(failure),
+                };
+                self.close(run, draft, outcome, compensation, at);
             }
             CommandKind::ContinueAsNew { input, carried } => {
                 let continued = Handover::by_workflow(run, input, *carried, at);

@@ -146,7 +146,12 @@ fn an_instance_that_is_terminated_ends_without_its_code_and_says_why() {
     until("it sleeps", || place.run(&["show", "n"]).stdout.contains("for a timer"));
     let told = place.run(&["terminate", "n", "--reason", "nobody will mend it"]);
     assert_eq!((told.code, told.stdout.as_str()), (Some(0), "n ends as it is\n"));
-    assert!(run.end().json_with(1).to_string().contains("nobody will mend it"));
+    let ended = run.end().json_with(1);
+    assert_eq!(ended["status"], "terminated");
+    assert!(ended.to_string().contains("nobody will mend it"));
+    assert_eq!(place.json(&["show", "n"])["status"], "terminated");
+    assert_eq!(place.json(&["list", "--status", "terminated"])[0]["id"], "n");
+    assert_eq!(place.json(&["list", "--status", "cancelled"]), json!([]));
     assert_eq!(place.run(&["terminate", "nobody"]).code, Some(2));
 }
 
@@ -195,7 +200,9 @@ fn a_watch_that_is_interrupted_says_how_to_watch_again() {
     let ended = loop {
         let watch = place.begin(&["watch", "n"]);
         std::thread::yield_now();
-        until("it runs", || !std::fs::read(format!("/proc/{}/cmdline", watch.id())).unwrap().is_empty());
+        until("it runs", || {
+            !std::fs::read(format!("/proc/{}/cmdline", watch.id())).unwrap().is_empty()
+        });
         watch.signal(Signal::INT);
         let ended = watch.end();
         if ended.code.is_some() {
@@ -233,10 +240,15 @@ fn looking_at_an_empty_file_says_that_there_is_nothing_and_leaves_it_empty() {
     for beside in ["test.db-wal", "test.db-shm", "test.db-owner", "test.db-queue"] {
         assert!(!place.path(beside).exists(), "{beside}");
     }
-    // Whoever starts something makes it.
+    // Whoever starts something makes it; and what looks leaves nothing beside it.
     place.write("one.rap", "fn main(input: [], output: []):\n    return 1\n");
     assert_eq!(place.run(&["start", "one.rap", "--id", "a"]).code, Some(0));
-    assert_eq!(place.json(&["list"])[0]["id"], "a");
+    for look in [&["list"][..], &["show", "a"], &["history", "a"], &["attempts", "a"]] {
+        assert_eq!(place.run(look).code, Some(0));
+        for beside in ["test.db-wal", "test.db-shm"] {
+            assert!(!place.path(beside).exists(), "{look:?} leaves {beside}");
+        }
+    }
 }
 
 #[test(minutes = 15)]

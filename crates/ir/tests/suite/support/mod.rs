@@ -51,7 +51,9 @@ pub(crate) async fn returned(lines: &str) -> String {
     let app = builder().start().await;
     match start(&app, &main_of(lines), json!({})).await.outcome().await {
         Outcome::Completed(result) => result.to_string(),
-        Outcome::Failed(failure) | Outcome::Cancelled(failure) => failure.to_string(),
+        Outcome::Failed(failure) | Outcome::Cancelled(failure) | Outcome::Terminated(failure) => {
+            failure.to_string()
+        }
     }
 }
 
