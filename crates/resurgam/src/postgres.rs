@@ -114,8 +114,8 @@ impl Client {
     /// A client of the processes that work on this PostgreSQL database, now or later. It starts,
     /// signals, cancels, waits and looks, and runs nothing itself.
     ///
-    /// The schema is taken as it is: an app makes it, and brings it up to date. Where there is none,
-    /// this is an error that says so. For looking, a user who may read the tables will do.
+    /// The schema is taken as it is: an app makes it, and brings it up to date. Where there is
+    /// none, this is an error that says so. For looking, a user who may read the tables will do.
     pub async fn postgres(url: &str) -> Result<Self> {
         Client::postgres_with(url, Options::default()).await
     }

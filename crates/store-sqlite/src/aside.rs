@@ -3,8 +3,8 @@
 //! A reader that steps over such a row hands it to the writer, which marks it in the column `bad`.
 //! Marked rows are left out where work is looked for, so they cost nothing and hold up nobody; an
 //! operator sees them with the reason. Marks are cleared on opening: what this version cannot read,
-//! another may. For the same reason a store that only looks marks nothing. Rows of the inbox are refused instead: they have a column for the reason, and
-//! whoever inserted them looks there.
+//! another may. For the same reason a store that only looks marks nothing. Rows of the inbox are
+//! refused instead: they have a column for the reason, and whoever inserted them looks there.
 
 use resurgam_core::Uid;
 use rusqlite::{Connection, Result, params};

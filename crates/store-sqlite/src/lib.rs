@@ -14,8 +14,9 @@
 //! - The user's own tables lie beside ours. Code that uses them runs on the same threads, and
 //!   `guest` keeps it to its tables; `commit/transact.rs` stores an attempt's result together with
 //!   what the attempt wrote there.
-//! - Who only looks, or asks others to work, opens a database as it is and leaves it so: nothing is
-//!   made, migrated or marked, and the right to read is enough (`still` where no files can be made).
+//! - Who only looks, or asks others to work, opens a database as it is and leaves it so: nothing
+//!   is made, migrated or marked, and the right to read is enough (`still`: where no files can be
+//!   made).
 //! - `open` and `schema` refuse what is not ours or is newer than we are; `process` refuses use
 //!   after a fork; `trouble` says in one table what SQLite's errors mean; `aside` keeps rows that
 //!   cannot be read out of the way; `sweep` deletes closed instances in short pieces.

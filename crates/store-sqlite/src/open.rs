@@ -3,7 +3,7 @@
 //! Nothing is written to a file before it is known to be empty or ours. Then come the settings that
 //! live in the file (page size, the write-ahead log), then the migrations.
 //!
-//! Who does not work on a database finds it ready or is refused: [`existing`] writes nothing at all.
+//! Who does not work on a database finds it ready or is refused: [`existing`] writes nothing.
 
 use std::path::Path;
 

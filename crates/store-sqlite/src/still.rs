@@ -2,9 +2,9 @@
 //!
 //! Reading a database in write-ahead mode needs the files of the log beside it. Where this process
 //! may not make them and nobody else has, nobody has the database open, and the file alone is the
-//! whole of it. Then it is opened as one that never changes (`immutable`): SQLite makes no files and
-//! takes no locks. Because somebody may begin to write at any moment, what was read is believed only
-//! when the files are the same after it; and from then on the log is there to be read.
+//! whole of it. Then it is opened as one that never changes (`immutable`): SQLite makes no files
+//! and takes no locks. Because somebody may begin to write at any moment, what was read is believed
+//! only when the files are the same after it; and from then on the log is there to be read.
 
 use std::fs;
 use std::io;
