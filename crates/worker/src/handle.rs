@@ -130,9 +130,9 @@ impl Outcome {
                 let message = format!("the result does not fit the type asked for: {error}");
                 Error::failed(id, Failure::terminal(message))
             }),
-            Outcome::Failed(failure) | Outcome::Cancelled(failure) => {
-                Err(Error::failed(id, failure))
-            }
+            Outcome::Failed(failure)
+            | Outcome::Cancelled(failure)
+            | Outcome::Terminated(failure) => Err(Error::failed(id, failure)),
         }
     }
 

@@ -124,7 +124,7 @@ fn shown(found: &Description, now: Timestamp, has_worker: bool) -> String {
 fn waits(found: &Description, now: Timestamp, has_worker: bool) -> Option<String> {
     let Description { instance, pending, unread, timers, .. } = found;
     match timers.first() {
-        _ if instance.status != Status::Running => None,
+        _ if instance.status != Status::Running || instance.error.is_some() => None,
         _ if found.waits_for_first_turn && has_worker => {
             Some("for its first turn: no worker has taken it up yet".to_string())
         }
