@@ -1,6 +1,7 @@
 //! What can only be said about a graph as a whole: its shape, and what its inputs refer to.
 
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use resurgam_core::Code;
 
@@ -8,6 +9,12 @@ use crate::model::{Graph, Node};
 use crate::notes::Notes;
 use crate::reference::{Output, Piece, Text, shown};
 use crate::topology::{Set, Topology};
+
+/// How many nodes of a cycle are named.
+const CYCLE: usize = 20;
+
+/// How many cycles are looked for: each search may go through the whole graph.
+const SEARCHES: usize = 100;
 
 /// Finds everything that is wrong with a graph.
 pub(crate) fn check(graph: &Graph, notes: &mut Notes) {
@@ -73,10 +80,7 @@ fn shape(nodes: &[Node], topology: &Topology, notes: &mut Notes) {
             None
         }
     };
-    for node in topology.cyclic() {
-        let message = format!("Node {} is not acyclic", nodes[node].identifier);
-        notes.refuse(Code::G3, format!("nodes[{node}]"), message);
-    }
+    cycles(nodes, topology, notes);
     if let Some(root) = root {
         let connected = topology.below(root);
         let apart = (0..nodes.len()).filter(|node| *node != root && !connected.contains(*node));
@@ -86,6 +90,36 @@ fn shape(nodes: &[Node], topology: &Topology, notes: &mut Notes) {
             notes.refuse(Code::G3, format!("nodes[{node}]"), message);
         }
     }
+}
+
+/// Every node on a cycle, and the cycle.
+fn cycles(nodes: &[Node], topology: &Topology, notes: &mut Notes) {
+    let mut known: HashMap<usize, Rc<[usize]>> = HashMap::new();
+    let mut searches = 0;
+    for node in topology.cyclic() {
+        if !known.contains_key(&node) && searches < SEARCHES {
+            searches += 1;
+            let cycle: Rc<[usize]> = topology.cycle(node).unwrap_or_default().into();
+            for on in cycle.iter() {
+                known.entry(*on).or_insert_with(|| cycle.clone());
+            }
+        }
+        let way = known.get(&node).map(|cycle| format!(": {}", way(nodes, cycle, node)));
+        let way = way.unwrap_or_default();
+        let message = format!("Node {} is not acyclic{way}", nodes[node].identifier);
+        notes.refuse(Code::G3, format!("nodes[{node}]"), message);
+    }
+}
+
+/// A cycle as a way from one of its nodes back to it: `a -> b -> a`. Of a long one the beginning.
+fn way(nodes: &[Node], cycle: &[usize], from: usize) -> String {
+    // Both ends are the same node.
+    let round = &cycle[1..];
+    let start = round.iter().position(|node| *node == from).unwrap_or(0);
+    let order = round[start..].iter().chain(&round[..start]).chain([&from]);
+    let names: Vec<&str> = order.take(CYCLE).map(|node| &*nodes[*node].identifier).collect();
+    let rest = if cycle.len() > CYCLE { " -> .." } else { "" };
+    shown(&names.join(" -> ")) + rest
 }
 
 /// What is said about a key that no store of the graph has.

@@ -4,7 +4,7 @@
 //! node to that node. Nodes are numbers here, their places in the list. Edges to nodes that do not
 //! exist are left out; `check.rs` has told about them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use crate::model::Node;
 
@@ -108,6 +108,27 @@ impl Topology {
             }
         }
         (0..self.len()).filter(|node| left[*node]).collect()
+    }
+
+    /// A shortest way from a node back to itself, the node at both ends; `None` when there is none.
+    pub(crate) fn cycle(&self, node: usize) -> Option<Vec<usize>> {
+        let mut before = vec![None; self.len()];
+        let mut open = VecDeque::from([node]);
+        while let Some(from) = open.pop_front() {
+            for to in self.followers(from) {
+                if to == node {
+                    let back = std::iter::successors(Some(from), |at| before[*at]);
+                    let mut way: Vec<usize> = std::iter::once(node).chain(back).collect();
+                    way.reverse();
+                    return Some(way);
+                }
+                if before[to].is_none() {
+                    before[to] = Some(from);
+                    open.push_back(to);
+                }
+            }
+        }
+        None
     }
 
     /// Everything that edges lead to from a node, without the node itself unless it is on a cycle.

@@ -5,13 +5,13 @@
 
 use std::time::Duration;
 
-use resurgam_core::Names;
 use resurgam_core::duration::Human;
 use resurgam_core::retry::schedule::Terms;
 use resurgam_core::retry::{
     Backoff, CheckedPolicy, ClockFrom, DeadlineRule, Exhausted, Jitter, Limit, Match, Matched,
     RetryPolicy, Verdict,
 };
+use resurgam_core::{Names, Short};
 
 use super::complaint::printable;
 
@@ -44,7 +44,7 @@ fn backoff(backoff: &Backoff) -> String {
                 1.0 => " each time".into(),
                 2.0 => ", doubling each time".into(),
                 3.0 => ", tripling each time".into(),
-                factor => format!(", {factor} times as long each time"),
+                factor => format!(", {} times as long each time", Short(factor)),
             };
             format!("{}{growth}", Human(*initial))
         }
@@ -54,7 +54,7 @@ fn backoff(backoff: &Backoff) -> String {
                 true => String::new(),
                 false => format!("{} + ", Human(*offset)),
             };
-            format!("{offset}{} x {failures}^{power} after failure r", Human(*scale))
+            format!("{offset}{} x {failures}^{} after failure r", Human(*scale), Short(*power))
         }
         Backoff::Fibonacci { initial } => {
             format!("{} x 1, 1, 2, 3, 5, 8 and so on", Human(*initial))

@@ -8,6 +8,7 @@ use super::check::CheckedPolicy;
 use super::decide::Matched;
 use super::policy::*;
 use super::schedule::{Spread, Terms, spread};
+use crate::Short;
 use crate::duration::{Human, Text};
 
 /// What a lint is about.
@@ -141,7 +142,10 @@ fn hot_loop(terms: &Terms<'_>) -> Found {
 fn about_backoff(terms: &Terms<'_>) -> Vec<(Code, String)> {
     let shrinking: Found = match terms.backoff {
         Backoff::Exponential { multiplier, .. } if *multiplier < 1.0 => {
-            Some((Code::W2, format!("backoff.multiplier {multiplier} is below 1: delays shrink")))
+            Some((Code::W2, {
+                let factor = Short(*multiplier);
+                format!("backoff.multiplier {factor} is below 1: delays shrink")
+            }))
         }
         _ => None,
     };

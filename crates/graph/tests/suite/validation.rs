@@ -155,13 +155,16 @@ fn there_is_exactly_one_root() {
 fn there_are_no_cycles_and_everything_is_connected() {
     says(
         graph(&[node("a", &["b"]), node("b", &["c"]), node("c", &["b", "d"]), node("d", &[])]),
-        &["nodes[1]: Node b is not acyclic", "nodes[2]: Node c is not acyclic"],
+        &[
+            "nodes[1]: Node b is not acyclic: b -> c -> b",
+            "nodes[2]: Node c is not acyclic: c -> b -> c",
+        ],
     );
     says(
         graph(&[node("a", &[]), node("b", &["c"]), node("c", &["b"])]),
         &[
-            "nodes[1]: Node b is not acyclic",
-            "nodes[2]: Node c is not acyclic",
+            "nodes[1]: Node b is not acyclic: b -> c -> b",
+            "nodes[2]: Node c is not acyclic: c -> b -> c",
             "nodes[1]: Node b is not connected to the root node",
             "nodes[2]: Node c is not connected to the root node",
         ],
@@ -169,8 +172,39 @@ fn there_are_no_cycles_and_everything_is_connected() {
     // A node that unites comes after its target.
     says(
         graph(&[node("a", &["u"]), uniting("u", "d", "ALL_DONE", &["d"]), node("d", &[])]),
-        &["nodes[1]: Node u is not acyclic", "nodes[2]: Node d is not acyclic"],
+        &[
+            "nodes[1]: Node u is not acyclic: u -> d -> u",
+            "nodes[2]: Node d is not acyclic: d -> u -> d",
+        ],
     );
+}
+
+#[test]
+fn a_cycle_is_named_as_a_way_back_also_when_it_is_long_or_one_of_several() {
+    // b leads from one cycle to another and is on none.
+    says(
+        graph(&[
+            node("r", &["a"]),
+            node("a", &["a", "b"]),
+            node("b", &["c"]),
+            node("c", &["d"]),
+            node("d", &["e"]),
+            node("e", &["c"]),
+        ]),
+        &[
+            "nodes[1]: Node a is not acyclic: a -> a",
+            "nodes[2]: Node b is not acyclic",
+            "nodes[3]: Node c is not acyclic: c -> d -> e -> c",
+            "nodes[4]: Node d is not acyclic: d -> e -> c -> d",
+            "nodes[5]: Node e is not acyclic: e -> c -> d -> e",
+        ],
+    );
+    let mut nodes = vec![node("root", &["n0"])];
+    nodes.extend((0..50).map(|i| node(&format!("n{i}"), &[&format!("n{}", (i + 1) % 50)])));
+    let told = refused(&graph(&nodes));
+    let names: Vec<String> = (0..20).map(|i| format!("n{i}")).collect();
+    let way = format!("nodes[1]: Node n0 is not acyclic: {} -> ..", names.join(" -> "));
+    assert_eq!((told.len(), &told[0]), (50, &way));
 }
 
 #[test]
