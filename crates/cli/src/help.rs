@@ -103,6 +103,8 @@ examples! {
         "resurgam graph check graph.json";
     SECRETS:
         "export RESURGAM_SECRETS_KEY=$(resurgam secrets new-key)";
+    FINGERPRINT:
+        "resurgam secrets fingerprint";
     POLICY:
         "resurgam policy explain river"
         "resurgam policy check policy.json --strict";

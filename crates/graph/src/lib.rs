@@ -50,7 +50,7 @@ mod topology;
 pub use book::{RunStatus, Status};
 pub use listing::{Attempt, Ended, Listing, StateRow, listing};
 pub use model::Graph;
-pub use node_call::{NodeCall, node_activity, outputs_of, secret_variable};
+pub use node_call::{NodeCall, node_activity, outputs_of, secret_variable, without_secrets};
 pub use run::{GraphRun, definition};
 pub use schema::json_schema;
 pub use secrets::{KEY_VARIABLE, SecretsError, SecretsKey};

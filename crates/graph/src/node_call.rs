@@ -6,9 +6,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use resurgam_core::{Failure, Payload};
 use resurgam_sdk::ActivityDefinition;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use zeroize::Zeroizing;
@@ -40,6 +42,8 @@ pub struct NodeCall {
     /// Its inputs: an object of texts.
     pub inputs: Value,
     secrets: BTreeMap<String, String>,
+    /// The fingerprint of the key that they are encrypted with.
+    key: Option<String>,
 }
 
 /// What stands under the reserved name.
@@ -48,15 +52,34 @@ struct About<'a> {
     identifier: std::borrow::Cow<'a, str>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     secrets: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<std::borrow::Cow<'a, str>>,
 }
+
+/// How long a call waits before a process is asked again that could not read its secrets.
+const AGAIN: Duration = Duration::from_secs(30);
 
 impl NodeCall {
     /// A call of a node, when these are the arguments of one.
     pub fn of(arguments: &Value) -> Option<Self> {
         let mut inputs = arguments.as_object()?.clone();
         let about: About<'_> = serde_json::from_value(inputs.remove(NODE)?).ok()?;
-        let identifier = about.identifier.into_owned();
-        Some(NodeCall { identifier, inputs: Value::Object(inputs), secrets: about.secrets })
+        Some(NodeCall {
+            identifier: about.identifier.into_owned(),
+            inputs: Value::Object(inputs),
+            secrets: about.secrets,
+            key: about.key.map(std::borrow::Cow::into_owned),
+        })
+    }
+
+    /// What a process lacks that has this key and no other, in words: the key of the graph's
+    /// secrets. `None` when it lacks nothing, and for a run from before keys had fingerprints.
+    ///
+    /// For `ActivityDefinition::lacking`, so that the call waits for a process that has the key.
+    pub fn lacks(&self, key: Option<&SecretsKey>) -> Option<String> {
+        let needed = self.key.as_ref().filter(|_| !self.secrets.is_empty())?;
+        let is_there = key.is_some_and(|key| key.fingerprint() == *needed);
+        (!is_there).then(|| SecretsKey::need(needed))
     }
 
     /// The names of the graph's secrets.
@@ -66,6 +89,9 @@ impl NodeCall {
 
     /// The environment variables that hand the secrets to an executable, with their values in
     /// clear.
+    ///
+    /// A key that is missing, or another one than they are encrypted with, is no failure of the
+    /// node: the error asks to be run again later, by a process that has the right one.
     pub fn secret_variables(
         &self,
         key: Option<&SecretsKey>,
@@ -74,23 +100,69 @@ impl NodeCall {
             return Ok(Vec::new());
         }
         let Some(key) = key else {
-            return Err(Failure::of_type(
-                "SecretsKeyMissing",
-                format!(
-                    "node {} has secrets, and this worker has no key for them; set {KEY_VARIABLE}",
-                    self.identifier
-                ),
-            ));
+            return Err(self.later("SecretsKeyMissing", "this worker has no key for them"));
         };
+        if self.lacks(Some(key)).is_some() {
+            return Err(self.later("SecretsKeyWrong", "this worker has another key"));
+        }
         let decrypt = |(name, stored): (&String, &String)| {
-            let clear = key.decrypt(name, stored);
-            let clear = clear.map_err(|error| {
-                Failure::of_type("SecretsKeyWrong", error.to_string()).into_terminal()
+            let clear = key.decrypt(name, stored).map_err(|error| match &self.key {
+                // It is the right key, and no other one will do better.
+                Some(_) => Failure::terminal(error.to_string()).with_type("SecretUnreadable"),
+                None => self.later("SecretsKeyWrong", &error.to_string()),
             })?;
             Ok((secret_variable(name), clear))
         };
         self.secrets.iter().map(decrypt).collect()
     }
+
+    /// Asks to be run again later, because a key is not there.
+    fn later(&self, type_name: &str, why: &str) -> Failure {
+        let needed = self.key.as_deref().map(SecretsKey::need);
+        let needed = needed.as_deref().unwrap_or("the key that they were encrypted with");
+        let mut later = Failure::snooze(AGAIN).with_type(type_name);
+        later.message = format!(
+            "node {} has secrets, and {why}; set {KEY_VARIABLE} to {needed}",
+            self.identifier
+        );
+        later
+    }
+}
+
+/// The argument of a run, or of a call of a node, with `<secret NAME>` in place of what is encrypted:
+/// for people, to whom that says nothing. Everything else, and every other value, stays as it is.
+///
+/// ```
+/// use resurgam_core::Payload;
+/// use resurgam_graph::without_secrets;
+///
+/// let call = r#"{"$node": {"identifier": "a", "secrets": {"token": "b64=="}}, "n": 1.50}"#;
+/// assert_eq!(
+///     without_secrets(&Payload::from_text(call)).as_str(),
+///     r#"{"$node": {"identifier": "a", "secrets": {"token": "<secret token>"}}, "n": 1.50}"#
+/// );
+/// ```
+pub fn without_secrets(argument: &Payload) -> Payload {
+    #[derive(Deserialize)]
+    struct Shape {
+        graph: Option<IgnoredAny>,
+        #[serde(default)]
+        secrets: BTreeMap<String, String>,
+        #[serde(rename = "$node")]
+        node: Option<About<'static>>,
+    }
+    let secrets = match argument.decode() {
+        Ok(Shape { node: Some(node), .. }) => node.secrets,
+        Ok(Shape { graph: Some(_), secrets, .. }) => secrets,
+        _ => return argument.clone(),
+    };
+    let mut text = argument.as_str().to_string();
+    for (name, stored) in secrets {
+        // Each has a nonce of its own, so there is nothing else that looks the same.
+        let mask = Value::from(format!("<secret {name}>")).to_string();
+        text = text.replace(&Value::from(stored).to_string(), &mask);
+    }
+    Payload::from_text(text)
 }
 
 /// The environment variable of a secret.
@@ -103,6 +175,7 @@ pub(crate) fn arguments(
     identifier: &str,
     inputs: &BTreeMap<String, String>,
     secrets: &BTreeMap<String, String>,
+    key: Option<&str>,
 ) -> serde_json::Result<Payload> {
     #[derive(Serialize)]
     struct Arguments<'a> {
@@ -111,7 +184,8 @@ pub(crate) fn arguments(
         #[serde(flatten)]
         inputs: &'a BTreeMap<String, String>,
     }
-    let node = About { identifier: identifier.into(), secrets: secrets.clone() };
+    let key = key.map(Into::into);
+    let node = About { identifier: identifier.into(), secrets: secrets.clone(), key };
     Payload::encode(&Arguments { node, inputs })
 }
 
@@ -152,6 +226,7 @@ pub fn node_activity(definition: ActivityDefinition) -> ActivityDefinition {
     let (name, options, blocking) =
         (definition.name.clone(), definition.options.clone(), definition.blocking);
     let inner = Arc::new(definition);
+    let asked = inner.clone();
     let mut checked = ActivityDefinition::new(name, move |ctx, input| {
         let inner = inner.clone();
         Box::pin(async move {
@@ -165,7 +240,7 @@ pub fn node_activity(definition: ActivityDefinition) -> ActivityDefinition {
     });
     checked.options = options;
     checked.blocking = blocking;
-    checked
+    checked.lacking(move |input| asked.lacks(input))
 }
 
 fn output_of(entry: Value) -> Result<Map<String, Value>, Failure> {

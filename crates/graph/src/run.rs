@@ -19,6 +19,7 @@ use crate::book::{Book, StateId};
 use crate::model::Graph;
 use crate::node_call::arguments;
 use crate::plan::Plan;
+use crate::secrets::EncryptedSecrets;
 use crate::summary;
 
 /// The most calls that are open at once, a little less than a run may have; and the most bytes of
@@ -38,6 +39,9 @@ pub struct GraphRun {
     graph: Graph,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     secrets: BTreeMap<String, String>,
+    /// The fingerprint of the key that they are encrypted with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
     /// Inputs of the root, in place of the graph's.
     #[serde(default)]
     inputs: BTreeMap<String, String>,
@@ -51,12 +55,13 @@ pub struct GraphRun {
 impl GraphRun {
     pub(crate) fn new(
         graph: Graph,
-        secrets: BTreeMap<String, String>,
+        secrets: EncryptedSecrets,
         inputs: BTreeMap<String, String>,
         store: BTreeMap<String, String>,
         start_delay_ms: u64,
     ) -> Self {
-        GraphRun { v: 1, graph, secrets, inputs, store, start_delay_ms }
+        let EncryptedSecrets { values, key } = secrets;
+        GraphRun { v: 1, graph, secrets: values, key, inputs, store, start_delay_ms }
     }
 
     /// Reads the argument of a run.
@@ -97,7 +102,8 @@ impl GraphRun {
     fn call(&self, book: &Book, id: StateId) -> ActivityCall {
         let state = book.state(id);
         let step = &book.plan.nodes[state.node];
-        let input = arguments(&step.identifier, &state.inputs, &self.secrets);
+        let input =
+            arguments(&step.identifier, &state.inputs, &self.secrets, self.key.as_deref());
         let input = input.expect("texts have a JSON form");
         let options = CallOptions {
             retry: Some(Box::new(step.retry.clone())),

@@ -90,6 +90,30 @@ impl SecretsKey {
         Ok(Zeroizing::new(clear))
     }
 
+    /// What tells keys apart and gives nothing of them away: twelve hexadecimal digits, for
+    /// messages and for finding the key that is missing.
+    ///
+    /// ```
+    /// use resurgam_graph::SecretsKey;
+    ///
+    /// let key = SecretsKey::from_text("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")?;
+    /// assert_eq!(key.fingerprint(), "e564b513bf8e");
+    /// # Ok::<(), resurgam_graph::SecretsError>(())
+    /// ```
+    pub fn fingerprint(&self) -> String {
+        // The tag of nothing: no secret is encrypted under this nonce, which is not random.
+        let payload = Payload { msg: b"", aad: b"fingerprint" };
+        let sealed = self.cipher().encrypt(&XNonce::default(), payload);
+        let tag = sealed.expect("nothing is far below the 256 GiB that can be encrypted");
+        tag.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// What a process lacks that does not have the key of this fingerprint, in words; also what one
+    /// provides that has it.
+    pub fn need(fingerprint: &str) -> String {
+        format!("secrets key {fingerprint}")
+    }
+
     fn cipher(&self) -> XChaCha20Poly1305 {
         XChaCha20Poly1305::new(&Key::from(*self.0))
     }
@@ -136,11 +160,19 @@ impl Secrets {
         self.0.is_empty()
     }
 
-    pub(crate) fn encrypted(&self, key: &SecretsKey) -> BTreeMap<String, String> {
+    pub(crate) fn encrypted(&self, key: &SecretsKey) -> EncryptedSecrets {
         let encrypt =
             |(name, value): (&String, &Zeroizing<String>)| (name.clone(), key.encrypt(name, value));
-        self.0.iter().map(encrypt).collect()
+        let values = self.0.iter().map(encrypt).collect();
+        EncryptedSecrets { values, key: Some(key.fingerprint()) }
     }
+}
+
+/// The secrets of a run, by their names, and the fingerprint of the key that reads them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct EncryptedSecrets {
+    pub(crate) values: BTreeMap<String, String>,
+    pub(crate) key: Option<String>,
 }
 
 impl fmt::Debug for Secrets {
@@ -209,6 +241,14 @@ mod tests {
                 "{error}"
             );
         }
+    }
+
+    #[test]
+    fn a_fingerprint_is_that_of_one_key_and_always_the_same() {
+        let (one, other) = (key(), key());
+        assert_eq!(one.fingerprint(), one.clone().fingerprint());
+        assert_ne!(one.fingerprint(), other.fingerprint());
+        assert_eq!(one.fingerprint().len(), 12);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::notes::Notes;
 use crate::plan::Plan;
 use crate::reference::{Piece, Text, shown};
 use crate::run::GraphRun;
-use crate::secrets::{KEY_VARIABLE, Secrets, SecretsKey};
+use crate::secrets::{EncryptedSecrets, KEY_VARIABLE, Secrets, SecretsKey};
 use crate::{check, read};
 
 /// A graph that makes sense, with its secrets.
@@ -136,11 +136,11 @@ impl Template {
         let inputs = self.root_inputs(start, &mut notes);
         let store = self.store(start, &mut notes);
         let secrets = match (&start.key, self.secrets.is_empty()) {
-            (_, true) => BTreeMap::new(),
+            (_, true) => EncryptedSecrets::default(),
             (Some(key), false) => self.secrets.encrypted(key),
             (None, false) => {
                 notes.refuse(Code::G6, "secrets", no_key());
-                BTreeMap::new()
+                EncryptedSecrets::default()
             }
         };
         Problems::check(notes.problems)?;

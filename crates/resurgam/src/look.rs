@@ -115,6 +115,8 @@ pub struct PendingCall {
     pub cancelled: bool,
     /// What the activity reported last, as far as it is stored.
     pub heartbeat: Option<Heartbeat>,
+    /// What the process that looked at it last was missing to run it, such as a key.
+    pub lacks: Option<String>,
     /// How the last attempt ended, when one did.
     pub last: Option<AttemptRow>,
 }
@@ -136,6 +138,9 @@ pub enum WaitsFor {
     /// The activity is not registered in the process that was asked; where that one only asks
     /// itself, in the process that works.
     Unregistered,
+    /// The process that works knows the activity and lacks what this call needs, see
+    /// [`PendingCall::lacks`].
+    Lacking,
 }
 
 impl WaitsFor {
@@ -145,6 +150,7 @@ impl WaitsFor {
             WaitsFor::Backoff => "backoff",
             WaitsFor::Slot => "slot",
             WaitsFor::Unregistered => "unregistered",
+            WaitsFor::Lacking => "lacking",
         }
     }
 }
@@ -225,6 +231,7 @@ impl Client {
         let waits_for = match started_at {
             Some(_) => None,
             None if self.is_unregistered(&task) => Some(WaitsFor::Unregistered),
+            None if task.progress.lacks.is_some() => Some(WaitsFor::Lacking),
             None if task.wake_at > self.handle().now() => Some(WaitsFor::Backoff),
             None => Some(WaitsFor::Slot),
         };
@@ -241,6 +248,7 @@ impl Client {
             deadline: deadline(&task, timeouts),
             cancelled: task.progress.cancelled,
             heartbeat: task.heartbeat,
+            lacks: task.progress.lacks,
             last,
             activity: task.name,
             queue: task.queue,

@@ -43,6 +43,7 @@ pub trait ActivitySource: fmt::Debug + Send + Sync {
 
 type AttemptFuture = Pin<Box<dyn Future<Output = Result<Payload, Failure>> + Send>>;
 type RunAttempt = Box<dyn Fn(ActivityContext, Payload) -> AttemptFuture + Send + Sync>;
+type Lacks = Box<dyn Fn(&Payload) -> Option<String> + Send + Sync>;
 type BeginRun =
     Box<dyn Fn(SharedMachine, &Payload) -> Result<WorkflowFuture, String> + Send + Sync>;
 
@@ -64,6 +65,7 @@ pub struct ActivityDefinition {
     /// True for a plain function that blocks its thread.
     pub blocking: bool,
     run: RunAttempt,
+    lacks: Option<Lacks>,
 }
 
 /// A workflow without its types.
@@ -278,6 +280,7 @@ impl ActivityDefinition {
             options: A::options(),
             blocking: A::BLOCKING,
             run: Box::new(run),
+            lacks: None,
         }
     }
 
@@ -286,8 +289,45 @@ impl ActivityDefinition {
         name: impl Into<String>,
         run: impl Fn(ActivityContext, Payload) -> AttemptFuture + Send + Sync + 'static,
     ) -> Self {
-        let options = ActivityOptions::default();
-        ActivityDefinition { name: name.into(), options, blocking: false, run: Box::new(run) }
+        ActivityDefinition {
+            name: name.into(),
+            options: ActivityOptions::default(),
+            blocking: false,
+            run: Box::new(run),
+            lacks: None,
+        }
+    }
+
+    /// Has calls wait that this process cannot run, although it knows the activity: `lacks` tells
+    /// from the arguments of a call what is missing here, such as `licence 7`, and `None` when
+    /// nothing is. The engine asks on its own thread: this must not wait for anything.
+    ///
+    /// Such a call uses up no attempt. A process that lacks nothing takes it: this one after a
+    /// restart, or another one on the same PostgreSQL that says in its `Options::provides` that it
+    /// has what is missing.
+    ///
+    /// ```
+    /// use resurgam::{ActivityDefinition, Payload};
+    ///
+    /// let echo = ActivityDefinition::new("echo", |_, input| Box::pin(async { Ok(input) }))
+    ///     .lacking(|input: &Payload| {
+    ///         input.as_str().contains("gpu").then(|| "graphics card".to_string())
+    ///     });
+    /// assert_eq!(echo.lacks(&Payload::null()), None);
+    /// assert_eq!(echo.lacks(&Payload::from_text("\"gpu\"")).as_deref(), Some("graphics card"));
+    /// ```
+    #[must_use]
+    pub fn lacking(
+        mut self,
+        lacks: impl Fn(&Payload) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.lacks = Some(Box::new(lacks));
+        self
+    }
+
+    /// What is missing here to run a call with these arguments.
+    pub fn lacks(&self, input: &Payload) -> Option<String> {
+        self.lacks.as_ref().and_then(|lacks| lacks(input))
     }
 
     /// Makes one attempt.

@@ -25,6 +25,8 @@ const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("schema.sql"), min_reader: 1 },
     // A node that does not say which workflows it knows counts as one that knows all.
     Migration { sql: include_str!("workflows.sql"), min_reader: 1 },
+    // A holder that claims tasks by itself that others may claim as well must not work on it.
+    Migration { sql: include_str!("lacking.sql"), min_reader: 3 },
 ];
 
 /// The number of the newest migration that this program knows.

@@ -87,6 +87,9 @@ pub struct Runnable {
     pub activities: Option<Arc<[String]>>,
     /// The queues that are served; all with `None`.
     pub queues: Option<Arc<[String]>>,
+    /// What tasks may lack elsewhere and is there, see [`rows::Progress::lacks`]; everything with
+    /// `None`.
+    pub provides: Option<Arc<[String]>>,
 }
 
 /// What a node reads to do its work, in the shards that it holds. Bounded: none of it loads
@@ -94,7 +97,8 @@ pub struct Runnable {
 pub trait Work {
     /// Tasks that wait and are due before this time, the earliest first, at most `limit`; only
     /// those that can be run here: what nobody here can run must not stand in front of what
-    /// somebody can.
+    /// somebody can. Where several nodes work, a task that lacks something is not among them: even
+    /// the holder of its shard claims it with [`Work::claim_shared`].
     fn due_tasks(
         &self,
         runnable: Runnable,
@@ -122,7 +126,8 @@ pub trait Work {
 
     /// Claims tasks for `node` that wait and are due by now, at most `limit`, and answers with
     /// them, and with when the next one is due: only those that can be run here, of shards whose
-    /// holder does not serve their queue. Where one node works there are none.
+    /// holder does not serve their queue, and those of all shards that lack what is here. Where one
+    /// node works there are none.
     fn claim_shared(
         &self,
         node: &str,

@@ -103,7 +103,8 @@ pub struct Standing {
     pub departed: u64,
     /// There are other nodes that could take over what this one gives up.
     pub others_work: bool,
-    /// Some node serves chosen queues only, and leaves the tasks of others to who serves them.
+    /// Some node serves chosen queues only, and leaves the tasks of others to who serves them; or
+    /// some task lacks what the node that looked at it does not have.
     pub others_leave_tasks: bool,
     /// Changes when a shard is taken while that is so: what its new holder leaves may wait there.
     pub hands: i64,

@@ -253,6 +253,9 @@ pub struct Progress {
     /// True when the process that last looked for its activity did not find it.
     #[serde(skip_serializing_if = "is_false")]
     pub unregistered: bool,
+    /// What the process that last looked at it was missing to run it. Another one may have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lacks: Option<String>,
 }
 
 fn is_false(flag: &bool) -> bool {
@@ -260,6 +263,15 @@ fn is_false(flag: &bool) -> bool {
 }
 
 impl Progress {
+    /// What stands in the stored form of a task that lacks something, and of no other: all other
+    /// fields hold numbers.
+    pub const LACKING: &str = "\"lacks\":";
+
+    /// What stands in the stored form of a task that lacks just this.
+    pub fn lacking(what: &str) -> String {
+        format!("{}{}", Progress::LACKING, serde_json::Value::from(what))
+    }
+
     /// How the attempts so far ended.
     pub fn counters(&self) -> Counters {
         let Progress { failures, lost, interrupted, snoozed, .. } = *self;

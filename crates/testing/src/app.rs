@@ -631,6 +631,10 @@ fn waits_for(described: &Description) -> String {
                 format!("{activity}, whose next attempt is due at {}", since_begin(due))
             }
             (_, Some(WaitsFor::Unregistered), _) => format!("{activity}, which is not registered"),
+            (_, Some(WaitsFor::Lacking), _) => {
+                let what = call.lacks.as_deref().unwrap_or("something");
+                format!("{activity}, for which this process lacks {what}")
+            }
             _ => format!("{activity}, which needs a slot"),
         }
     });

@@ -278,6 +278,7 @@ impl TestBuilder {
         let (inner, counts) = (Arc::new(definition), self.counts.clone());
         let twice = self.twice.clone();
         let (name, options, blocking) = (inner.name.clone(), inner.options.clone(), inner.blocking);
+        let asked = inner.clone();
         let run = move |ctx: ActivityContext, input: Payload| -> Attempt {
             let (inner, counts) = (inner.clone(), counts.clone());
             let twice = twice.load(Ordering::Relaxed);
@@ -290,7 +291,8 @@ impl TestBuilder {
                 inner.run(ctx, input).await
             })
         };
-        let mut counted = ActivityDefinition::new(name, run);
+        let mut counted =
+            ActivityDefinition::new(name, run).lacking(move |input| asked.lacks(input));
         counted.options = options;
         counted.blocking = blocking;
         let added = self.parts.registry.add_activity_definition(counted, aliases);

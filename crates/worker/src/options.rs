@@ -28,6 +28,9 @@ pub struct Options {
     pub queue_slots: BTreeMap<String, usize>,
     /// The queues whose attempts run in this process; all with `None`.
     pub queues: Option<Arc<[String]>>,
+    /// What calls may need and this process has, in the words of `ActivityDefinition::lacking`: it
+    /// takes over calls from processes that lack it.
+    pub provides: Arc<[String]>,
     /// How many runs are kept in memory while nothing happens to them.
     pub hot_runs: usize,
     /// How long attempts may go on when the engine stops.
@@ -60,6 +63,7 @@ impl Default for Options {
             slots: 1_000,
             queue_slots: BTreeMap::new(),
             queues: None,
+            provides: Arc::new([]),
             hot_runs: 20_000,
             grace: Duration::from_secs(10),
             max_payload: 2 << 20,

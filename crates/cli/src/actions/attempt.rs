@@ -115,6 +115,20 @@ impl Runner {
         Ok(result)
     }
 
+    /// What is missing here for a call: the key of its graph's secrets.
+    pub(crate) fn lacks(&self, input: &Payload) -> Option<String> {
+        // Asked often, and hardly any call has secrets.
+        if !input.as_str().contains("\"secrets\"") {
+            return None;
+        }
+        NodeCall::of(&input.decode().ok()?)?.lacks(self.key.as_ref())
+    }
+
+    /// What calls may need that is here.
+    pub(crate) fn provides(&self) -> Arc<[String]> {
+        self.key.iter().map(|key| SecretsKey::need(&key.fingerprint())).collect()
+    }
+
     /// Takes a call apart: a node of a graph has secrets.
     fn read(&self, input: &Payload) -> Result<Call, Failure> {
         let arguments: Value = input.decode().map_err(Failure::from)?;
@@ -593,5 +607,6 @@ mod tests {
         bench.runner.key = None;
         let failure = bench.run("cat", &input).await.unwrap_err();
         assert_eq!(failure.type_name.as_deref(), Some("SecretsKeyMissing"));
+        assert!(failure.snooze.is_some());
     }
 }

@@ -97,10 +97,12 @@ impl ActivitySource for Folder {
 }
 
 fn definition(name: String, file: PathBuf, runner: Arc<Runner>) -> ActivityDefinition {
+    let asked = runner.clone();
     ActivityDefinition::new(name, move |ctx, input| {
         let (file, runner) = (file.clone(), runner.clone());
         Box::pin(async move { runner.attempt(&file, &ctx, &input).await })
     })
+    .lacking(move |input| asked.lacks(input))
 }
 
 /// The files of a folder, by the names of actions that they are.

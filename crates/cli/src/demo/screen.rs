@@ -251,6 +251,7 @@ mod tests {
                 deadline: None,
                 cancelled: false,
                 heartbeat: None,
+                lacks: None,
                 last: None,
             };
             view.open.push(Open { id: format!("order-{number}"), pending: vec![call] });

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use resurgam_graph::SecretsKey;
+use resurgam_graph::{KEY_VARIABLE, SecretsKey};
 use resurgam_ir::Dialect;
 use serde_json::json;
 
@@ -149,15 +149,41 @@ pub(crate) enum SecretsCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Print the fingerprint of the key in RESURGAM_SECRETS_KEY
+    ///
+    /// A call that waits for a key names it by its fingerprint, which gives nothing of the key away.
+    #[command(after_help = crate::help::FINGERPRINT)]
+    Fingerprint {
+        /// Print one JSON value
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 impl SecretsCommand {
-    pub(super) fn run(self) -> Output {
-        let SecretsCommand::NewKey { json } = self;
-        let key = SecretsKey::generate_text();
-        match json {
-            true => Output::json(json!({ "key": *key }).to_string(), Exit::Done),
-            false => Output::done(format!("{}\n", *key)),
+    pub(super) fn run(self) -> Result<Output, Trouble> {
+        match self {
+            SecretsCommand::NewKey { json } => {
+                let key = SecretsKey::generate_text();
+                Ok(word("key", &key, json))
+            }
+            SecretsCommand::Fingerprint { json } => match program::key()? {
+                Some(key) => Ok(word("fingerprint", &key.fingerprint(), json)),
+                None => Err(Trouble::refused(format!("{KEY_VARIABLE} is not set"))),
+            },
         }
+    }
+
+    /// Whether standard output is for a program.
+    pub(super) fn json(&self) -> bool {
+        let (SecretsCommand::NewKey { json } | SecretsCommand::Fingerprint { json }) = self;
+        *json
+    }
+}
+
+fn word(name: &'static str, value: &str, json: bool) -> Output {
+    match json {
+        true => Output::json(json!({ name: value }).to_string(), Exit::Done),
+        false => Output::done(format!("{value}\n")),
     }
 }

@@ -88,6 +88,7 @@ fn call(call: &PendingCall) -> Form {
         .with("next_due_ms", call.next_due)
         .with("deadline_ms", call.deadline)
         .with("waits_for", call.waits_for.map(WaitsFor::name))
+        .with("lacks", &call.lacks)
         .with("failures", call.counters.failures)
         .with("lost", call.counters.lost)
         .with("interrupted", call.counters.interrupted)

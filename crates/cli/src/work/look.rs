@@ -156,6 +156,10 @@ fn pending_call(call: &PendingCall, now: Timestamp, has_worker: bool) -> String 
                  that works needs `.activity({name})` where its app is built"
             )
         }
+        (_, Some(WaitsFor::Lacking)) => {
+            let what = printable(call.lacks.as_deref().unwrap_or("something"));
+            format!("waits for a worker that has {what}{}", how_to_provide(&what))
+        }
         (Some(due), _) if due <= now => {
             let late = tenths(now.since(due));
             let what = if has_worker { "slot" } else { "worker" };
@@ -183,6 +187,17 @@ fn pending_call(call: &PendingCall, now: Timestamp, has_worker: bool) -> String 
         let _infallible = writeln!(out, "  heartbeat, {ago} ago: {details}");
     }
     out
+}
+
+/// What to do about something that workers lack.
+fn how_to_provide(what: &str) -> &'static str {
+    match what.starts_with("secrets key ") {
+        true => {
+            "; start one with that key in RESURGAM_SECRETS_KEY (`resurgam secrets fingerprint` \
+             tells which key is set)"
+        }
+        false => "",
+    }
 }
 
 impl HistoryArgs {

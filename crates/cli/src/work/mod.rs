@@ -89,7 +89,7 @@ impl Command {
             Command::Fmt(args) => args.run(),
             Command::Check(args) => args.run(),
             Command::Graph(command) => command.run(),
-            Command::Secrets(command) => Ok(command.run()),
+            Command::Secrets(command) => command.run(),
         }
     }
 
@@ -110,7 +110,7 @@ impl Command {
             Command::Fmt(args) => args.json,
             Command::Check(args) => args.json,
             Command::Graph(files::GraphCommand::Check(args)) => args.json,
-            Command::Secrets(files::SecretsCommand::NewKey { json }) => *json,
+            Command::Secrets(command) => command.json(),
         }
     }
 }

@@ -70,7 +70,10 @@ impl NodeArgs {
             .slots(slots)
             .grace(settings.drain + GRACE + LAST_WRITES);
         if let Some(folder) = folder {
-            builder = builder.activities_in(folder);
+            let provides = folder.runner().provides();
+            builder = builder
+                .activities_in(folder)
+                .options(|options| options.provides = provides);
         }
         let queues: Arc<[String]> = settings.queues.as_slice().into();
         let some = !queues.is_empty();

@@ -128,6 +128,10 @@ fn state(call: &PendingCall, now: Timestamp) -> Part {
             (GOOD, format!("{} runs, {time}", number(call, call.attempt)))
         }
         (_, Some(WaitsFor::Unregistered)) => (WARNING, "waits for its executable".to_string()),
+        (_, Some(WaitsFor::Lacking)) => {
+            let what = call.lacks.as_deref().unwrap_or("something");
+            (WARNING, format!("waits for a worker that has {what}"))
+        }
         (Some(due), _) if due <= now => {
             (WARNING, format!("{} waits for a slot", number(call, call.attempt + 1)))
         }
@@ -196,6 +200,7 @@ mod tests {
             deadline: None,
             cancelled: false,
             heartbeat: None,
+            lacks: None,
             last: None,
         }
     }

@@ -37,6 +37,8 @@ pub(crate) struct Plan<'b> {
     told: BTreeSet<Shard>,
     /// A task waits from now on.
     waits: bool,
+    /// One of those lacks something that another node may have.
+    lacks: bool,
     /// Whether an instance ends, which concerns whoever waits for it.
     ends: bool,
     /// How many rows have an arrival so far.
@@ -75,7 +77,7 @@ impl<'b> Plan<'b> {
     pub(crate) fn is_news(&self, fence: Option<&Fence>) -> bool {
         let is_own = |shard: &Shard| fence.is_some_and(|fence| fence.has(*shard));
         let leaves = self.waits && fence.is_some_and(Fence::leaves_tasks);
-        self.ends || leaves || !self.told.iter().all(is_own)
+        self.ends || leaves || self.lacks || !self.told.iter().all(is_own)
     }
 
     /// Adds a step that is written, with what becomes of the instances that it starts.
@@ -193,6 +195,8 @@ impl<'b> Plan<'b> {
         self.owned.insert(run.uid.shard());
         self.waits |= matches!(write,
             TaskWrite::Insert(row) | TaskWrite::Update(row) if row.claim.is_none());
+        self.lacks |= matches!(write,
+            TaskWrite::Insert(row) | TaskWrite::Update(row) if row.progress.lacks.is_some());
         let wave = match call {
             Some(call) => self.waves.place(&[Alone(Thing::Call(call)), Shared(Thing::Tasks(run))]),
             None => self.waves.place(&[Alone(Thing::Tasks(run))]),

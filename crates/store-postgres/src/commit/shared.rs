@@ -1,4 +1,5 @@
-//! Claims of tasks whose shard another node holds, which does not serve their queue.
+//! Claims of tasks whose shard another node holds, which does not serve their queue; and of tasks
+//! that lack something, whoever holds their shard.
 //!
 //! It is the one change of a task that somebody else than the holder makes. While it is made the
 //! shard cannot change hands, so that no holder that serves the queue claims the same task; who
@@ -21,7 +22,8 @@ const FREE: &str = "
     JOIN @shard s ON s.shard = t.shard
     JOIN @node n ON n.node = s.owner
     WHERE t.claimed_by IS NULL AND t.bad IS NULL
-      AND n.queues IS NOT NULL AND NOT t.queue = ANY(n.queues)
+      AND (n.queues IS NOT NULL AND NOT t.queue = ANY(n.queues)
+           OR strpos(t.progress, '\"lacks\":') > 0)
     ORDER BY t.priority DESC, t.wake_at, t.uid, t.seq
     FOR SHARE OF s FOR UPDATE OF t SKIP LOCKED";
 
@@ -64,6 +66,7 @@ impl Lane {
 fn claim(mut task: TaskRow, node: &str, now: Timestamp) -> TaskRow {
     task.attempt = task.attempt.saturating_add(1);
     task.progress.first_started.get_or_insert(now);
+    task.progress.lacks = None;
     task.deadline_at = None;
     let token = fastrand::u64(1..);
     task.claim = Some(Claim { node: node.to_string(), token, started_at: now });

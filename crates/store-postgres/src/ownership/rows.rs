@@ -34,7 +34,7 @@ pub(super) struct NodeRow {
 pub(super) struct View {
     /// When, by the clock of the database.
     pub(super) now: Timestamp,
-    /// Some node serves chosen queues only.
+    /// Some node serves chosen queues only, or some task lacks something.
     pub(super) leaves_tasks: bool,
     /// The nodes, dead ones too.
     pub(super) nodes: Vec<NodeRow>,
@@ -64,7 +64,7 @@ const JOIN: &str = "
 
 /// Beats and looks in one statement, for an idle node should hardly be felt: the row without a name
 /// tells whether the beat found its node, what time it is, whether some node serves chosen queues
-/// only, and who has which shard; the others are the nodes.
+/// only or some task lacks something, and who has which shard; the others are the nodes.
 const BEAT: &str = "
     WITH beaten AS (UPDATE @node SET beat = beat + 1 WHERE node = $1 RETURNING 1)";
 
@@ -73,7 +73,9 @@ const NO_BEAT: &str = "WITH beaten AS (SELECT 1 WHERE false)";
 
 const VIEW: &str = "
     SELECT NULL::text, (SELECT count(*) FROM beaten),
-           (SELECT count(*) FROM @node WHERE queues IS NOT NULL), NULL::text,
+           (SELECT count(*) FROM @node WHERE queues IS NOT NULL)
+             + EXISTS (SELECT 1 FROM @task WHERE claimed_by IS NULL AND bad IS NULL
+                         AND strpos(progress, '\"lacks\":') > 0)::int, NULL::text,
            (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
            array_agg(owner ORDER BY shard), array_agg(epoch ORDER BY shard)
     FROM @shard

@@ -1,9 +1,13 @@
-//! Tasks that the holder of a shard leaves to others: it does not serve their queue.
+//! Tasks that the holder of a shard leaves to others: it does not serve their queue, or lacks what
+//! they need.
 //!
 //! Which queues a shard has tasks in is found by hopping along the index from one to the next. So
-//! nobody looks at the tasks that the holder runs itself, however many wait there.
+//! nobody looks at the tasks that the holder runs itself, however many wait there. Tasks that lack
+//! something have an index of their own. Of those, who has it also finds the ones of its own shards:
+//! it may hold them since somebody else found that something is missing.
 
 use resurgam_core::{CallKey, Timestamp};
+use resurgam_store::rows::Progress;
 use resurgam_store::{Error, Result, Runnable};
 
 use crate::decode::{self, Decoded, get};
@@ -39,6 +43,15 @@ const SHARED: &str = "
     ORDER BY t.wake_at > $2, CASE WHEN t.wake_at > $2 THEN 0 ELSE t.priority END DESC,
              t.wake_at, t.uid, t.seq LIMIT $3";
 
+const LACKING: &str = "
+    SELECT t.uid, t.run, t.seq, t.wake_at FROM @task t
+    WHERE t.claimed_by IS NULL AND t.bad IS NULL AND strpos(t.progress, '\"lacks\":') > 0
+      AND EXISTS (SELECT 1 FROM unnest($5::text[]) AS u(mark) WHERE strpos(t.progress, u.mark) > 0)
+      AND ($3::text[] IS NULL OR t.name = ANY($3))
+      AND ($4::text[] IS NULL OR t.queue = ANY($4))
+    ORDER BY t.wake_at > $1, CASE WHEN t.wake_at > $1 THEN 0 ELSE t.priority END DESC,
+             t.wake_at, t.uid, t.seq LIMIT $2";
+
 /// Calls that wait, and that the holder of their shard leaves to others: those that are due, and
 /// when the first of the rest is.
 pub(crate) async fn shared_tasks(
@@ -55,11 +68,20 @@ pub(crate) async fn shared_tasks(
         .big(whole(limit as u64))
         .names(&runnable.activities)
         .names(&runnable.queues);
-    let rows = pool.ask_widely(look).await?;
+    let mut rows = pool.ask_widely(look).await?;
+    if let Some(provides) = runnable.provides.as_ref().filter(|provides| !provides.is_empty()) {
+        let lacking = Statement::rows(what, LACKING)
+            .big(now.as_millis())
+            .big(whole(limit as u64))
+            .names(&runnable.activities)
+            .names(&runnable.queues)
+            .texts(provides.iter().map(|what| Progress::lacking(what)));
+        rows.extend(pool.ask_widely(lacking).await?);
+    }
     let found = |row| Ok((decode::call(row)?, Timestamp::from_millis(get(row, 3)?)));
     let found: Decoded<Vec<(CallKey, Timestamp)>> = rows.iter().map(found).collect();
     let found = found.map_err(|why| Error::data(what).because(why))?;
     let next = found.iter().map(|(_, wake_at)| *wake_at).filter(|at| *at > now).min();
     let due = found.into_iter().filter(|(_, wake_at)| *wake_at <= now).map(|(call, _)| call);
-    Ok((due.collect(), next))
+    Ok((due.take(limit).collect(), next))
 }

@@ -22,6 +22,7 @@ const DUE_TASKS: &str = "
         SELECT uid, run, seq, wake_at, queue, name, priority, lane FROM @task
         WHERE shard = s.shard AND claimed_by IS NULL AND bad IS NULL AND wake_at < $4
           AND ($5::text[] IS NULL OR name = ANY($5)) AND $6::text[] IS NULL
+          AND ($7::text[] IS NULL OR strpos(progress, '\"lacks\":') = 0)
         ORDER BY wake_at, lane LIMIT $2) AS t
     ORDER BY t.wake_at, t.lane, t.uid, t.seq LIMIT $3";
 
@@ -34,6 +35,7 @@ const DUE_TASKS_OF: &str = "
         SELECT uid, run, seq, wake_at, queue, name, priority, lane FROM @task
         WHERE shard = s.shard AND queue = q.queue AND claimed_by IS NULL AND bad IS NULL
           AND wake_at < $4 AND ($5::text[] IS NULL OR name = ANY($5))
+          AND ($7::text[] IS NULL OR strpos(progress, '\"lacks\":') = 0)
         ORDER BY wake_at LIMIT $2) AS t
     ORDER BY t.wake_at, t.lane, t.uid, t.seq LIMIT $3";
 
@@ -72,7 +74,10 @@ pub(crate) async fn due_tasks(
     limit: usize,
 ) -> Result<Vec<DueTask>> {
     let due = |due: Statement<'static>| {
-        due.big(before.as_millis()).names(&runnable.activities).names(&runnable.queues)
+        due.big(before.as_millis())
+            .names(&runnable.activities)
+            .names(&runnable.queues)
+            .names(&runnable.provides)
     };
     let what = "look for tasks that are due";
     let sql = if runnable.queues.is_some() { DUE_TASKS_OF } else { DUE_TASKS };

@@ -71,13 +71,14 @@ async fn a_task_that_its_holder_leaves_is_claimed_by_who_serves_its_queue() {
     let unknown = TaskRow { name: "unheard of".into(), ..queued(5, "there") };
     ground.store([left.clone(), queued(3, "here"), not_due, unknown, queued(6, "nowhere")]).await;
 
-    let served = Runnable { activities: None, queues: Some(names(&["here"])) };
+    let served = Runnable { queues: Some(names(&["here"])), ..Runnable::default() };
     let due = ground.holder.due_tasks(served, LATER, 10).await.unwrap();
     assert_eq!(due.iter().map(|task| task.call.seq.0).collect::<Vec<_>>(), [3]);
 
     let runnable = Runnable {
         activities: Some(names(&["charge"])),
         queues: Some(names(&["there", "elsewhere"])),
+        provides: None,
     };
     let claiming = ground.other.claim_shared("other", runnable.clone(), LATER, 10);
     let (claimed, next) = claiming.await.unwrap();
@@ -121,6 +122,29 @@ async fn a_task_of_a_free_shard_or_of_a_holder_that_serves_it_is_left_alone() {
     let shard = run(1).uid.shard();
     assert_eq!(ground.other.take(Arc::new([shard])).await.unwrap(), [shard]);
     assert_eq!(ground.claim(Runnable::default(), 10).await, [0; 0]);
+}
+
+#[test]
+async fn a_task_that_lacks_something_is_claimed_by_who_has_it_and_by_nobody_else() {
+    let ground = Ground::new().await;
+    let lacking = |seq, what: &str| {
+        let mut task = queued(seq, "here");
+        task.progress.lacks = Some(what.to_string());
+        task
+    };
+    let of = |provides: &[&str]| Runnable { provides: Some(names(provides)), ..Runnable::default() };
+    ground.store([lacking(2, "key a"), lacking(3, "key b"), queued(4, "here")]).await;
+    // The holder serves the queue, and leaves them all the same.
+    let due = ground.holder.due_tasks(of(&["key a", "key b"]), LATER, 10).await.unwrap();
+    assert_eq!(due.iter().map(|task| task.call.seq.0).collect::<Vec<_>>(), [4]);
+    assert_eq!(ground.claim(of(&[]), 10).await, [0; 0]);
+    assert_eq!(ground.claim(of(&["key c", "key"]), 10).await, [0; 0]);
+    assert_eq!(ground.claim(of(&["key c", "key b"]), 10).await, [3]);
+    // The holder has the other key by now.
+    let claimed = ground.holder.claim_shared("holder", of(&["key a"]), LATER, 10).await.unwrap().0;
+    let found: Vec<_> = claimed.iter().map(|task| (task.call.seq.0, &task.progress.lacks)).collect();
+    assert_eq!(found, [(2, &None)]);
+    assert_eq!(ground.claim(of(&["key a", "key b"]), 10).await, [0; 0]);
 }
 
 #[test]

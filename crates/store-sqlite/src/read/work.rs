@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use resurgam_core::{CallKey, Event, Payload, RunKey, Timestamp, Uid};
 use resurgam_store::rows::{
-    AttemptRow, DueDeadline, DueMessage, DueTask, InstanceRow, PolicyRow, RunRecord, TaskRecord,
-    TaskRow,
+    AttemptRow, DueDeadline, DueMessage, DueTask, InstanceRow, PolicyRow, Progress, RunRecord,
+    TaskRecord, TaskRow,
 };
 use resurgam_store::{Error, Gaps, InboxRow, Report, Result, Runnable};
 use rusqlite::{Row, params};
@@ -30,10 +30,17 @@ pub(crate) fn due_tasks(
                WHERE claimed_by IS NULL AND bad IS NULL AND wake_at < ?1
                  AND (?2 IS NULL OR name IN (SELECT value FROM json_each(?2)))
                  AND (?3 IS NULL OR queue IN (SELECT value FROM json_each(?3)))
+                 AND (?4 IS NULL OR instr(progress, ?5) = 0
+                      OR EXISTS (SELECT 1 FROM json_each(?4) WHERE instr(progress, value) > 0))
                ORDER BY wake_at, lane, rowid";
     let list = |names: &Arc<[String]>| serde_json::json!(&**names).to_string();
     let names = [&runnable.activities, &runnable.queues].map(|names| names.as_ref().map(list));
-    let values = params![before.as_millis(), names[0], names[1]];
+    let marks = |provides: &Arc<[String]>| -> String {
+        let marks: Vec<String> = provides.iter().map(|what| Progress::lacking(what)).collect();
+        serde_json::json!(marks).to_string()
+    };
+    let provides = runnable.provides.as_ref().map(marks);
+    let values = params![before.as_millis(), names[0], names[1], provides, Progress::LACKING];
     reading.many(Table::Task, sql, values, limit, |row| {
         Ok(DueTask {
             call: decode::call(row)?,

@@ -86,6 +86,7 @@ macro_rules! conformance_promises {
             tasks::a_run_that_closes_takes_its_tasks_and_no_others,
             tasks::only_tasks_of_known_activities_are_due,
             tasks::only_tasks_of_served_queues_are_due,
+            tasks::a_task_that_lacks_something_is_not_due_where_that_is_missing,
             tasks::a_task_that_is_gone_can_be_discarded,
             tasks::a_task_that_is_gone_can_be_amended,
             tasks::due_tasks_come_earliest_first,

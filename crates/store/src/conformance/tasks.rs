@@ -70,7 +70,7 @@ pub async fn only_tasks_of_known_activities_are_due(store: &dyn Store) {
     let known = due_at(3, 2);
     let names: Arc<[String]> = Arc::new([known.name.clone()]);
     write(store, [start(1, "order-1").insert(unknown).insert(known)]).await;
-    let of = |activities| Runnable { activities: Some(activities), queues: None };
+    let of = |activities| Runnable { activities: Some(activities), ..Runnable::default() };
     let found = store.due_tasks(of(names), at(1_000), 1).await.unwrap();
     assert_eq!(found.iter().map(|task| task.call).collect::<Vec<_>>(), [call(1, 3)]);
     assert_eq!(store.due_tasks(of(Arc::new([])), at(1_000), 1).await.unwrap(), []);
@@ -82,10 +82,30 @@ pub async fn only_tasks_of_served_queues_are_due(store: &dyn Store) {
     let here = due_at(3, 2);
     let queues: Arc<[String]> = Arc::new([here.queue.clone()]);
     write(store, [start(1, "order-1").insert(elsewhere).insert(here)]).await;
-    let of = |queues| Runnable { activities: None, queues: Some(queues) };
+    let of = |queues| Runnable { queues: Some(queues), ..Runnable::default() };
     let found = store.due_tasks(of(queues), at(1_000), 1).await.unwrap();
     assert_eq!(found.iter().map(|task| task.call).collect::<Vec<_>>(), [call(1, 3)]);
     assert_eq!(store.due_tasks(of(Arc::new([])), at(1_000), 1).await.unwrap(), []);
+}
+
+pub async fn a_task_that_lacks_something_is_not_due_where_that_is_missing(store: &dyn Store) {
+    let mut lacking = due_at(2, 1);
+    lacking.progress.lacks = Some("licence \"7\"".to_string());
+    let here = due_at(3, 2);
+    write(store, [start(1, "order-1").insert(lacking).insert(here)]).await;
+    let of = |provides| Runnable { provides, ..Runnable::default() };
+    for missing in [&[][..], &["licence 7".to_string()], &["lacks".to_string()]] {
+        let found = store.due_tasks(of(Some(missing.into())), at(1_000), 1).await.unwrap();
+        assert_eq!(found.iter().map(|task| task.call).collect::<Vec<_>>(), [call(1, 3)]);
+    }
+    // Nothing is left out when all are asked for.
+    let found = store.due_tasks(of(None), at(1_000), 2).await.unwrap();
+    assert_eq!(found.len(), 2);
+    if !store.is_shared() {
+        let provides: Arc<[String]> = Arc::new(["licence \"7\"".to_string()]);
+        let found = store.due_tasks(of(Some(provides)), at(1_000), 1).await.unwrap();
+        assert_eq!(found.iter().map(|task| task.call).collect::<Vec<_>>(), [call(1, 2)]);
+    }
 }
 
 pub async fn a_task_that_is_gone_can_be_discarded(store: &dyn Store) {
@@ -331,5 +351,6 @@ fn progress() -> Progress {
         previous_delay_ms: Some(u64::MAX),
         cancelled: true,
         unregistered: true,
+        lacks: Some("a key \"7\"".to_string()),
     }
 }

@@ -18,6 +18,7 @@ use super::effect::Effect;
 use super::ended::Ended;
 use super::report::end_report;
 use super::run::{Draft, HotRun};
+use super::shared::tell_what_is_missing;
 use super::slots::Slot;
 use super::story::Story;
 use crate::attempt::{self, Limit, Limits, Running};
@@ -108,6 +109,9 @@ impl Engine {
         let policy = self.policies.resolve(definition.as_deref(), &call)?;
         let queue = call.queue().to_string();
         let unregistered = definition.is_none() && self.serves(&queue);
+        let lacks = definition.as_ref().filter(|_| self.serves(&queue));
+        let lacks = lacks.and_then(|definition| definition.lacks(&call.input));
+        lacks.iter().for_each(|what| tell_what_is_missing(&run.id, &call.name, what));
         let mut task = TaskRow {
             call: key,
             lane: call.name.clone(),
@@ -123,6 +127,7 @@ impl Engine {
                 v: 1,
                 first_scheduled: Some(now),
                 unregistered,
+                lacks,
                 ..Progress::default()
             },
             heartbeat: None,
@@ -130,8 +135,8 @@ impl Engine {
         if self.outbox.is_new_policy(&policy.row.hash) {
             step.policies.push(policy.row.clone());
         }
-        let can_run = definition.is_some() && self.serves(&task.queue) && self.may_begin();
-        let slot = if can_run { self.slots.take(&task) } else { None };
+        let can_run = definition.is_some() && task.progress.lacks.is_none();
+        let slot = if can_run && self.serves(&task.queue) && self.may_begin() { self.slots.take(&task) } else { None };
         if slot.is_some() {
             self.claim(&mut task, now);
             effects.push(Effect::Begin(key));
@@ -151,6 +156,7 @@ impl Engine {
         task.attempt = task.attempt.saturating_add(1);
         task.progress.first_started.get_or_insert(now);
         task.progress.unregistered = false;
+        task.progress.lacks = None;
         task.deadline_at = None;
         task.claim =
             Some(Claim { node: self.node.clone(), token: fastrand::u64(1..), started_at: now });
@@ -177,8 +183,10 @@ impl Engine {
         let Some(mut task) = waiting.map(|call| call.task.clone()) else {
             return self.slots.free(slot);
         };
-        if self.registry.activity(&task.name).is_none() {
-            // It went while the task waited.
+        let lacks = self.calls.get(&key).and_then(|call| self.lacks(call));
+        let is_unknown = self.registry.activity(&task.name).is_none();
+        if is_unknown || lacks.is_some() || self.leaves(&task) {
+            // It went while the task waited, or this process lacks what another one had.
             self.slots.free(slot);
             return self.task_waits(key);
         }
@@ -192,6 +200,11 @@ impl Engine {
             call.slot = Some(slot);
         }
         self.outbox.push(step, vec![Effect::Begin(key)]);
+    }
+
+    /// What is missing here to run a call whose activity is known.
+    pub(super) fn lacks(&self, call: &HotCall) -> Option<String> {
+        self.registry.activity(&call.task.name)?.lacks(&call.input)
     }
 
     /// The claim is durable: the attempt begins.

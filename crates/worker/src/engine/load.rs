@@ -342,7 +342,8 @@ impl Engine {
     /// What can be run here.
     pub(super) fn runnable(&self) -> Runnable {
         let activities = Some(self.registry.activity_names());
-        Runnable { activities, queues: self.options.queues.clone() }
+        let provides = Some(self.options.provides.clone());
+        Runnable { activities, queues: self.options.queues.clone(), provides }
     }
 
     /// What is due first is known. What is near is kept, the rest stays in the store.
@@ -405,11 +406,13 @@ impl Engine {
         let waits = |call: &&HotCall| call.task.claim.is_none();
         let Some(call) = self.calls.get(&key).filter(waits) else { return };
         let (at, ticket) = (call.task.wake_at, self.slots.ticket_of(&call.task));
-        if !self.serves(&call.task.queue) {
-            // Another node serves its queue, some day.
+        if self.leaves(&call.task) {
+            // Another node serves its queue, or has what it lacks, some day.
             self.calls.remove(&key);
         } else if self.registry.activity(&call.task.name).is_none() {
             self.waits_for_activity(key);
+        } else if let Some(what) = self.lacks(call) {
+            self.waits_for_what_it_lacks(key, what);
         } else if at <= self.clock.now() {
             self.task_due(at, key, ticket);
         } else if !self.due.add_task(at, key, ticket) {
@@ -445,7 +448,7 @@ impl Engine {
             return;
         }
         let (store, end) = (self.store.clone(), Timestamp::from_millis(i64::MAX));
-        let all = Runnable { activities: None, queues: self.options.queues.clone() };
+        let all = Runnable { queues: self.options.queues.clone(), ..Runnable::default() };
         self.read(async move { Message::Waiting { found: store.due_tasks(all, end, GONE).await } });
     }
 

@@ -123,12 +123,13 @@ impl Engine {
         at: Timestamp,
     ) -> Result<(), Blocked> {
         run.calls.insert(seq);
-        if !self.serves(call.queue()) {
-            run.shared.insert(seq);
-        }
         let (key, name) = (run.key.call(seq), call.name.clone());
         self.schedule_call(key, call, run, at, draft)
-            .map_err(|error| Blocked::Unreadable(format!("the retry policy of {name}: {error}")))
+            .map_err(|error| Blocked::Unreadable(format!("the retry policy of {name}: {error}")))?;
+        if self.calls.get(&key).is_some_and(|call| self.leaves(&call.task)) {
+            run.shared.insert(seq);
+        }
+        Ok(())
     }
 
     /// A value that is too large is a mistake of the code: nothing of it is written down.

@@ -215,10 +215,10 @@ impl Engine {
         }
     }
 
-    /// The calls of a run whose queue is not served here, and that nobody had claimed.
+    /// The calls of a run that are left to others, and that nobody had claimed.
     fn shared_calls(&self, record: &RunRecord) -> HashSet<Seq> {
         let waiting = record.tasks.iter().filter(|task| task.claim.is_none());
-        waiting.filter(|task| !self.serves(&task.queue)).map(|task| task.call.seq).collect()
+        waiting.filter(|task| self.leaves(task)).map(|task| task.call.seq).collect()
     }
 
     /// The calls of a run whose attempts were claimed by another node.

@@ -40,7 +40,7 @@ pub(super) struct HotRun {
     pub(super) calls: HashSet<Seq>,
     /// Those of them whose attempt was claimed by another node when the run was read.
     pub(super) elsewhere: HashMap<Seq, TaskRow>,
-    /// Those of them whose queue is not served here: another node may run them.
+    /// Those of them that are left to others: another node may run them.
     pub(super) shared: HashSet<Seq>,
     /// The children it has started that have not told how they ended.
     pub(super) children: HashMap<Seq, Uid>,

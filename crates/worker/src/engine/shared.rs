@@ -1,5 +1,6 @@
 //! Tasks of queues that the holder of their shard does not serve: nodes that do serve them claim
-//! them, run them and report (`report.rs`).
+//! them, run them and report (`report.rs`). So it is with calls that the holder lacks something for:
+//! it writes down what, and whoever has it claims them; the holder, too, once it has it.
 //!
 //! The holder keeps such tasks out of memory. Others look for them when somebody has committed,
 //! when a slot is free again, and when the next one is due that they know of; none of this happens
@@ -15,6 +16,7 @@ use resurgam_core::{CallKey, Timestamp};
 use resurgam_store::rows::{TaskRecord, TaskRow};
 use resurgam_store::{Report, Reported, Result, Step, Store, TaskWrite};
 
+use super::effect::Effect;
 use super::load::AGAIN;
 use super::record::cancelled_call;
 use super::run::{News, Origin};
@@ -60,6 +62,34 @@ pub(crate) enum Settled {
 }
 
 impl Engine {
+    /// True when this node leaves a task to others, and claims it only as they do: it does not serve
+    /// its queue, or somebody found that it lacks something. On a store of one node nobody else
+    /// could take it.
+    pub(super) fn leaves(&self, task: &TaskRow) -> bool {
+        let lacks = task.claim.is_none() && task.progress.lacks.is_some();
+        !self.serves(&task.queue) || (lacks && self.store.is_shared())
+    }
+
+    /// A call waits until a process takes it that has what it lacks. That is written down: it is how
+    /// others know that they may.
+    pub(super) fn waits_for_what_it_lacks(&mut self, key: CallKey, what: String) {
+        let Some(call) = self.calls.get_mut(&key) else { return };
+        if call.task.progress.lacks.as_ref() == Some(&what) {
+            self.calls.remove(&key);
+            return;
+        }
+        tell_what_is_missing(&call.instance, &call.task.name, &what);
+        call.task.progress.lacks = Some(what);
+        let task = call.task.clone();
+        if self.leaves(&task)
+            && let Some(run) = self.runs.get_mut(&key.run.uid).filter(|run| run.key == key.run)
+        {
+            run.shared.insert(key.seq);
+        }
+        let tasks = vec![TaskWrite::Update(task)];
+        self.outbox.push(Step { tasks, ..Step::default() }, vec![Effect::Waiting(key)]);
+    }
+
     /// Looks for tasks that others leave, when it is time.
     pub(super) fn wake_shared(&mut self) {
         let now = self.clock.now();
@@ -181,6 +211,12 @@ impl Engine {
         let report = Report { activity, token: claim.token, at, outcome, heartbeat: None };
         self.send_report(task.call.run, report);
     }
+}
+
+/// Tells whoever runs this process why a call waits.
+pub(super) fn tell_what_is_missing(instance: &str, activity: &str, what: &str) {
+    tracing::warn!(%instance, %activity,
+        "this process lacks {what}, so a call waits for one that has it");
 }
 
 /// Reads tasks that are claimed: that cannot be put off, for nobody else would run them.

@@ -3,7 +3,7 @@
 use resurgam_watchdog::test;
 use serde_json::json;
 
-use crate::work::support::{Place, until};
+use crate::work::support::{Place, Process, until};
 
 const SECRET: &str = "correct-horse-battery-staple";
 
@@ -80,6 +80,79 @@ fn secrets_are_nowhere_in_clear() {
     assert!(
         place.json(&["attempts", "g"])[0]["failure"]["message"] == "no [RESURGAM_SECRET_token]"
     );
+}
+
+/// A graph of one node that tells how long its secret is.
+fn one_secret(place: &Place) {
+    let graph = json!({
+        "secrets": {"token": SECRET},
+        "nodes": [{"node_name": "Use", "namespace": "d", "identifier": "use", "inputs": {}}],
+        "retry_policy": {"max_retries": 0},
+    });
+    place.write("graph.json", &graph.to_string());
+    place.action("Use", "echo \"{\\\"length\\\": ${#RESURGAM_SECRET_token}}\"");
+}
+
+#[test(minutes = 15)]
+fn a_graph_waits_for_a_worker_with_its_key_and_nothing_is_counted() {
+    let mut place = Place::new();
+    one_secret(&place);
+    let new_key = |place: &Place| place.run(&["secrets", "new-key"]).stdout.trim().to_string();
+    let (key, other) = (new_key(&place), new_key(&place));
+    place.set("RESURGAM_SECRETS_KEY", &key);
+    let fingerprint = place.json(&["secrets", "fingerprint"])["fingerprint"].clone();
+    let needed = format!("secrets key {}", fingerprint.as_str().unwrap());
+    assert_eq!(place.json(&["start", "graph.json", "--id", "g"])["status"], "running");
+    for wrong in ["", &other] {
+        place.set("RESURGAM_SECRETS_KEY", wrong);
+        let worker = place.begin(&["worker", "--actions", "actions"]);
+        until("it waits", || place.run(&["show", "g"]).stdout.contains("waits for a worker"));
+        let shown = place.run(&["show", "g"]).stdout;
+        assert!(shown.contains(&needed) && !shown.contains(&key), "{shown}");
+        let show = place.json(&["show", "g"]);
+        assert_eq!(show["pending"][0]["waits_for"], "lacking", "{show}");
+        assert_eq!(show["pending"][0]["lacks"], json!(needed));
+        assert_eq!((&show["status"], &show["pending"][0]["attempt"]), (&json!("running"), &json!(0)));
+        // The mark stays when the process goes.
+        worker.kill();
+    }
+    place.set("RESURGAM_SECRETS_KEY", &key);
+    let worker = place.begin(&["worker", "--actions", "actions"]);
+    let form = place.run(&["watch", "g", "--json"]).json_with(0);
+    assert_eq!(form["states"][0]["outputs"], json!({"length": SECRET.len()}), "{form}");
+    assert_eq!(place.json(&["attempts", "g"]), json!([]));
+    drop(worker);
+}
+
+#[test(minutes = 15)]
+async fn on_postgres_another_worker_that_has_the_key_takes_the_call() {
+    let database = Server::shared().database().await;
+    let mut place = Place::new().on(&database.tcp_url());
+    one_secret(&place);
+    let key = place.run(&["secrets", "new-key"]).stdout.trim().to_string();
+    let works = |worker: &Process| {
+        until("it works", || worker.said().contains("working on postgres://"));
+    };
+    let without = place.begin(&["worker", "--actions", "actions"]);
+    works(&without);
+    place.set("RESURGAM_SECRETS_KEY", &key);
+    let ids: Vec<String> = (0..4).map(|number| format!("g-{number}")).collect();
+    for id in &ids[..2] {
+        place.json(&["start", "graph.json", "--id", id]);
+        until("it waits", || place.run(&["show", id]).stdout.contains("waits for a worker"));
+    }
+    let with = place.begin(&["worker", "--actions", "actions"]);
+    works(&with);
+    // Some of them are in shards of the one that lacks the key.
+    for id in &ids[2..] {
+        place.json(&["start", "graph.json", "--id", id]);
+    }
+    for id in &ids {
+        let form = place.run(&["watch", id, "--json"]).json_with(0);
+        assert_eq!(form["states"][0]["outputs"], json!({"length": SECRET.len()}), "{form}");
+        assert_eq!(place.json(&["attempts", id]), json!([]));
+    }
+    drop((with, without));
 }
 
 #[test(minutes = 15)]

@@ -56,7 +56,7 @@ impl Place {
         self
     }
 
-    /// Sets a variable for all processes.
+    /// Sets a variable for all processes that begin from now on.
     pub(crate) fn set(&mut self, name: &str, value: &str) {
         self.environment.push((name.to_string(), value.to_string()));
     }
