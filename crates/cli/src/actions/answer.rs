@@ -7,7 +7,8 @@ use std::time::Duration;
 use resurgam_core::{Failure, Kind, Payload, duration};
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
-use zeroize::Zeroizing;
+
+use super::mask::Mask;
 
 /// How much of standard error goes into the message of a failure.
 const MESSAGE: usize = 2 << 10;
@@ -30,11 +31,8 @@ pub(super) struct Ended {
     pub(super) stderr: Vec<u8>,
 }
 
-/// Secrets by the names of their variables. What an action says about a failure must not tell them.
-pub(super) type Secrets = [(String, Zeroizing<String>)];
-
-/// What became of an attempt.
-pub(super) fn result(ended: &Ended, secrets: &Secrets) -> Result<Payload, Failure> {
+/// What became of an attempt. What an action says about a failure must not tell its secrets.
+pub(super) fn result(ended: &Ended, secrets: &Mask) -> Result<Payload, Failure> {
     match ended.exit {
         Exit::Code(0) => printed(&ended.stdout),
         _ => Err(failed(ended, secrets)),
@@ -59,12 +57,13 @@ fn printed(stdout: &[u8]) -> Result<Payload, Failure> {
 }
 
 /// The failure that an action reported, or the one that its exit code is.
-fn failed(ended: &Ended, secrets: &Secrets) -> Failure {
-    let said = masked(&String::from_utf8_lossy(&ended.stderr), secrets);
+fn failed(ended: &Ended, secrets: &Mask) -> Failure {
+    let said = secrets.text(&String::from_utf8_lossy(&ended.stderr));
     let last = said.lines().rev().find(|line| !line.trim().is_empty());
     let object = last.and_then(|line| serde_json::from_str::<Map<String, Value>>(line).ok());
     match object.filter(is_failure) {
-        Some(object) => reported(&object),
+        // Once more, as it reads: JSON can be written in many ways.
+        Some(object) => reported(&secrets.fields(object)),
         None => exit_code(ended.exit, &said),
     }
 }
@@ -148,20 +147,6 @@ fn tail(text: &str, most: usize) -> &str {
     }
 }
 
-/// A text without the values of secrets in it.
-pub(super) fn masked(text: &str, secrets: &Secrets) -> String {
-    let mut text = text.to_string();
-    // A secret of a letter or two is in every word, and is none.
-    for (name, secret) in secrets.iter().filter(|(_, secret)| secret.chars().count() > 3) {
-        let mask = format!("[{name}]");
-        text = text.replace(secret.as_str(), &mask);
-        // Inside of a text in JSON it may look different.
-        let quoted = Zeroizing::new(Value::String(secret.to_string()).to_string());
-        text = text.replace(&quoted[1..quoted.len() - 1], &mask);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use resurgam_watchdog::test;
@@ -170,10 +155,9 @@ mod tests {
 
     fn ended(exit: Exit, stdout: &str, stderr: &str) -> Result<Payload, Failure> {
         let (stdout, stderr) = (stdout.as_bytes().to_vec(), stderr.as_bytes().to_vec());
-        result(
-            &Ended { exit, stdout, stderr },
-            &[("TOKEN".to_string(), "hunter2".to_string().into())],
-        )
+        let secrets = [("TOKEN", "hunter2"), ("KEY", "-----BEGIN\nMIIEvQIBADAN\n-----END\n")];
+        let secrets = secrets.map(|(name, value)| (name.to_string(), value.to_string().into()));
+        result(&Ended { exit, stdout, stderr }, &Mask::new(secrets.to_vec()))
     }
 
     fn failure(stderr: &str) -> Failure {
@@ -196,7 +180,7 @@ mod tests {
             assert_eq!(ended(Exit::Code(0), printed, "").unwrap().as_str(), value, "{printed:?}");
         }
         let bytes = Ended { exit: Exit::Code(0), stdout: vec![0xff], stderr: Vec::new() };
-        assert_eq!(result(&bytes, &[]).unwrap_err().type_name.as_deref(), Some("BadOutput"));
+        assert_eq!(result(&bytes, &Mask::default()).unwrap_err().type_name.as_deref(), Some("BadOutput"));
     }
 
     #[test]
@@ -267,7 +251,25 @@ mod tests {
         assert_eq!(plain.message, "exit code 1: curl: token [TOKEN] was refused");
         let object = failure("{\"type\":\"Refused\",\"message\":\"hunter2\"}");
         assert_eq!(object.message, "[TOKEN]");
-        let quoted = [("T".to_string(), Zeroizing::new("a\"b\\c".to_string()))];
-        assert_eq!(masked(r#"{"message":"no a\"b\\c"}"#, &quoted), r#"{"message":"no [T]"}"#);
+    }
+
+    #[test]
+    fn a_secret_of_several_lines_is_not_told_by_a_failure_in_json() {
+        for key in [
+            r"-----BEGIN\nMIIEvQIBADAN\n-----END\n",
+            // Without the line break at the end, as a shell hands it on.
+            r"-----BEGIN\nMIIEvQIBADAN\n-----END",
+            r"-----BEGIN\u000aMIIEvQIBADAN\u000A-----END",
+            // Inside of JSON inside of the message.
+            r#"{\"key\":\"-----BEGIN\\nMIIEvQIBADAN\\n-----END\\n\"}"#,
+            "MIIEvQIBADAN",
+        ] {
+            let said = format!("{{\"type\":\"Refused\",\"message\":\"no {key}\",\"details\":[\"{key}\"]}}");
+            let failure = failure(&said);
+            assert_eq!(failure.type_name.as_deref(), Some("Refused"), "{said}");
+            assert!(failure.message.contains("[KEY]"), "{failure}");
+            let told = serde_json::to_string(&failure).unwrap();
+            assert!(!told.contains("MIIEvQIBADAN"), "{told}");
+        }
     }
 }

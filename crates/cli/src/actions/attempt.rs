@@ -1,6 +1,5 @@
 //! One attempt of an action: from its arguments to its result.
 
-use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -20,6 +19,7 @@ use zeroize::Zeroizing;
 use super::answer::{self, Ended};
 use super::heartbeat::{self, Pipe, Pipes};
 use super::launch::Launcher;
+use super::mask::Mask;
 use super::output::{STDOUT, TooMuch};
 use super::process::{GroupId, Process};
 use crate::database::DB_VARIABLE;
@@ -67,7 +67,7 @@ impl fmt::Debug for Drain {
 struct Call {
     /// What goes to standard input.
     input: Vec<u8>,
-    secrets: Vec<(String, Zeroizing<String>)>,
+    secrets: Mask,
     is_node: bool,
 }
 
@@ -134,7 +134,7 @@ impl Runner {
         let arguments: Value = input.decode().map_err(Failure::from)?;
         let Some(node) = NodeCall::of(&arguments) else {
             let input = input.as_str().as_bytes().to_vec();
-            return Ok(Call { input, secrets: Vec::new(), is_node: false });
+            return Ok(Call { input, secrets: Mask::default(), is_node: false });
         };
         let secrets = node.secret_variables(self.key.as_ref())?;
         let unusable = |(name, value): &&(String, Zeroizing<String>)| {
@@ -144,7 +144,8 @@ impl Runner {
             let message = format!("{name:?} cannot be an environment variable");
             return Err(Failure::terminal(message).with_type("BadSecret"));
         }
-        Ok(Call { input: node.inputs.to_string().into_bytes(), secrets, is_node: true })
+        let (input, secrets) = (node.inputs.to_string().into_bytes(), Mask::new(secrets));
+        Ok(Call { input, secrets, is_node: true })
     }
 
     fn command(
@@ -166,7 +167,7 @@ impl Runner {
         let last: Option<Value> = ctx.last_heartbeat();
         set(&mut command, "RESURGAM_DEADLINE_MS", deadline);
         set(&mut command, "RESURGAM_LAST_HEARTBEAT", last.as_ref().map(heartbeat::text_of));
-        command.envs(call.secrets.iter().map(|(name, value)| (name, OsString::from(&**value))));
+        command.envs(call.secrets.variables());
         Ok(command)
     }
 
@@ -235,18 +236,10 @@ async fn hear(ctx: &ActivityContext, call: &Call, pipe: &mut Pipe) -> std::conve
         };
         // The last one is what counts, and each would say that it is alive.
         let Some(line) = lines.into_iter().next_back() else { continue };
-        let line = masked(line, call);
+        let line = call.secrets.value(line);
         // Whether it is to end is heard elsewhere.
         let _goes_on = ctx.heartbeat(&line);
     }
-}
-
-fn masked(line: Value, call: &Call) -> Value {
-    if call.secrets.is_empty() {
-        return line;
-    }
-    let text = answer::masked(&line.to_string(), &call.secrets);
-    serde_json::from_str(&text).unwrap_or(Value::String(text))
 }
 
 fn set(command: &mut Command, name: &str, value: Option<String>) {
@@ -435,7 +428,7 @@ mod tests {
         let command = bench.runner.command(
             Path::new("/bin/true"),
             &bench.ctx(),
-            &Call { input: Vec::new(), secrets: Vec::new(), is_node: false },
+            &Call { input: Vec::new(), secrets: Mask::default(), is_node: false },
             &bench.runner.pipes.open().unwrap(),
         );
         let command = command.unwrap();

@@ -82,6 +82,36 @@ fn secrets_are_nowhere_in_clear() {
     );
 }
 
+#[test(minutes = 15)]
+fn a_secret_of_several_lines_is_told_in_none_of_its_forms() {
+    let mut place = Place::new();
+    let secret = "-----BEGIN KEY-----\nMIIEvQIBADANBgkq\nhkiG9w0BAQEFAASC\n-----END KEY-----\n";
+    place.write("graph.json", &graph(secret));
+    place.action("Use", "echo '{}'");
+    // Escaped by hand, without its last line break, as shell scripts do it.
+    place.action(
+        "Leak",
+        "key=$(printf %s \"$RESURGAM_SECRET_token\" | sed -e ':a' -e 'N' -e '$!ba' -e 's/\\n/\\\\n/g')
+         printf '%s' \"$RESURGAM_SECRET_token\" | base64 | head -n 1 > $RESURGAM_HEARTBEAT
+         echo \"{\\\"type\\\":\\\"T\\\",\\\"message\\\":\\\"no $key\\\"}\" >&2; exit 1",
+    );
+    let key = place.run(&["secrets", "new-key"]).stdout.trim().to_string();
+    place.set("RESURGAM_SECRETS_KEY", &key);
+    let run = place.run(&["run", "graph.json", "--id", "g"]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    let attempts = place.run(&["attempts", "g", "--json"]);
+    assert_eq!(attempts.json()[0]["failure"]["message"], "no [RESURGAM_SECRET_token]");
+    let history = place.run(&["history", "g", "--json", "--attempts"]);
+    let show = place.run(&["show", "g"]);
+    let told = [&run.stdout, &run.stderr, &attempts.stdout, &history.stdout, &show.stdout];
+    let database = std::fs::read(place.path("test.db")).unwrap();
+    for line in secret.lines().chain(["LS0tLS1CRUdJTiBLRVktLS0tLQpNSUlF"]) {
+        assert!(told.iter().all(|text| !text.contains(line)), "{line}: {told:?}");
+        let found = database.windows(line.len()).any(|window| window == line.as_bytes());
+        assert!(!found, "the database holds {line}");
+    }
+}
+
 /// A graph of one node that tells how long its secret is.
 fn one_secret(place: &Place) {
     let graph = json!({
