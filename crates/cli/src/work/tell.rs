@@ -7,7 +7,8 @@ use crate::exit::Exit;
 use crate::form::{Form, line};
 use crate::output::Output;
 use crate::policy::complaint::printable;
-use crate::trouble::Trouble;
+use crate::program::Kind;
+use crate::trouble::{Mistake, Trouble};
 
 /// Send a signal to an instance
 #[derive(Debug, clap::Args)]
@@ -64,6 +65,11 @@ impl SignalArgs {
             Trouble::refused(format!("the value of the signal is not JSON: {error}"))
         })?;
         let client = self.db.client().await?;
+        if let Some(row) = client.find(&self.id).await?
+            && let Ok(kind) = Kind::of(&row.input)
+        {
+            return Err(reads_no_signals(&self.id, kind));
+        }
         client.signal(&self.id, &self.name, &value).await?;
         client.close().await;
         let form = Form::default().with("id", &self.id).with("signal", &self.name);
@@ -89,6 +95,17 @@ impl TerminateArgs {
         let form = Form::default().with("id", &self.id).with("terminate", &self.reason);
         Ok(told(&form, self.json, &format!("{} ends as it is", self.id)))
     }
+}
+
+/// A signal that nobody can ever read is a mistake of whoever sends it, and is not stored.
+fn reads_no_signals(id: &str, kind: Kind) -> Trouble {
+    let what = match kind {
+        Kind::Program => "a program (.rap)",
+        Kind::Graph => "a graph",
+    };
+    let message = format!("{id} runs {what}, and those cannot wait for signals; nothing was sent");
+    let hint = "signals are for workflows in code; `cancel` and `terminate` work for all";
+    Mistake::new(message).hint(hint).into()
 }
 
 /// It is durable: whoever works on the database sees to it.
