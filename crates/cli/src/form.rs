@@ -56,11 +56,96 @@ pub(crate) fn line(form: &impl Serialize) -> String {
     serde_json::to_string(form).unwrap_or_else(|error| raw(&error.to_string()).to_string())
 }
 
+/// The most columns of a value that stays in one line.
+const COLUMNS: usize = 80;
+
+/// JSON for people: what is short stays in one line, what is longer gets a line for each entry. The
+/// text is only laid out anew, so numbers keep their digits and objects their order.
+pub(crate) fn readable(json: &str) -> String {
+    let compact = laid_out(json, false);
+    match compact.chars().count() <= COLUMNS {
+        true => compact,
+        false => laid_out(json, true),
+    }
+}
+
+/// JSON in one line, or with a line for each entry of its lists and objects.
+fn laid_out(json: &str, broken: bool) -> String {
+    let mut out = String::with_capacity(json.len());
+    let mut depth = 0_usize;
+    let line = |out: &mut String, depth: usize| {
+        if broken {
+            out.push('\n');
+            out.push_str(&"  ".repeat(depth));
+        }
+    };
+    let mut chars = json.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' => {
+                out.push(c);
+                let mut escaped = false;
+                for c in chars.by_ref() {
+                    out.push(c);
+                    if c == '"' && !escaped {
+                        break;
+                    }
+                    escaped = c == '\\' && !escaped;
+                }
+            }
+            '{' | '[' => {
+                out.push(c);
+                while chars.next_if(char::is_ascii_whitespace).is_some() {}
+                match chars.next_if(|c| matches!(c, '}' | ']')) {
+                    Some(end) => out.push(end),
+                    None => {
+                        depth += 1;
+                        line(&mut out, depth);
+                    }
+                }
+            }
+            '}' | ']' => {
+                depth = depth.saturating_sub(1);
+                line(&mut out, depth);
+                out.push(c);
+            }
+            ',' if broken => {
+                out.push(c);
+                line(&mut out, depth);
+            }
+            ',' | ':' => out.extend([c, ' ']),
+            c if c.is_ascii_whitespace() => {}
+            c => out.push(c),
+        }
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use resurgam_watchdog::test;
 
     use super::*;
+
+    #[test]
+    fn what_is_long_gets_a_line_for_each_entry_and_nothing_else_changes() {
+        for (json, one_line) in [
+            ("{\"b\":[1,2.50],\"a\":{}}", "{\"b\": [1, 2.50], \"a\": {}}"),
+            ("[ ]", "[]"),
+            ("1e308", "1e308"),
+            (r#""a \"b\\, {c}: \\""#, r#""a \"b\\, {c}: \\""#),
+        ] {
+            assert_eq!(readable(json), one_line);
+        }
+        let long = "x".repeat(80);
+        assert_eq!(
+            readable(&format!("{{\"k\":[\"{long}\",{{}},[ 1e308 ]],\"a\":null}}")),
+            format!(
+                "{{\n  \"k\": [\n    \"{long}\",\n    {{}},\n    [\n      1e308\n    ]\n  ],\n  \
+                 \"a\": null\n}}"
+            )
+        );
+    }
 
     #[test]
     fn fields_keep_their_order_and_values_their_digits() {

@@ -6,7 +6,7 @@ use resurgam_core::{Event, Failure};
 use super::screen::Screen;
 use super::{forms, wait};
 use crate::exit::Exit;
-use crate::form::{Form, line, value};
+use crate::form::{Form, line, readable, value};
 use crate::output::Output;
 use crate::policy::complaint::printable;
 use crate::program::Kind;
@@ -61,7 +61,8 @@ pub(super) async fn output(
         Ended::Interrupted | Ended::Unwatched => (Exit::Stopped, "running"),
     };
     let stdout = match (&ended, form, json) {
-        (_, Some(form), _) => line(&form) + "\n",
+        (_, Some(form), true) => line(&form) + "\n",
+        (_, Some(form), false) => readable(&line(&form)) + "\n",
         (_, None, true) => line(&program_form(id, status, &ended)) + "\n",
         (Ended::Closed(Outcome::Completed(result)), None, false) => format!("{result}\n"),
         (_, None, false) => String::new(),

@@ -4,8 +4,9 @@ use resurgam::retry::Limit;
 use resurgam::{
     AttemptOutcome, AttemptRow, Description, InstanceRow, PendingCall, Status, WaitsFor,
 };
+use resurgam_core::history::AttemptLine;
 use resurgam_core::{Event, EventKind, Payload};
-use resurgam_graph::{Attempt, Ended};
+use resurgam_graph::{Attempt, Ended, NodeCall, without_secrets};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -51,19 +52,55 @@ pub(super) fn described(found: &Description) -> Form {
         .with("waits_for_first_turn", waits_for_first_turn)
 }
 
+/// A history for people, with the attempts that did not succeed: of what a program or a graph is
+/// started with and calls actions with, only what somebody gave it.
+pub(super) fn history(events: &[Event], attempts: &[AttemptRow]) -> String {
+    let mut events = events.to_vec();
+    for event in &mut events {
+        match &mut event.kind {
+            EventKind::RunStarted(started) => {
+                started.input = Payload::from_text(started_with(&started.input).get());
+            }
+            EventKind::ActivityScheduled(call) => {
+                let node = call.input.decode().ok().and_then(|input| NodeCall::of(&input));
+                if let Some(node) = node {
+                    call.name = format!("{} ({})", call.name, node.identifier);
+                    call.input = Payload::from_text(node.inputs.to_string());
+                }
+            }
+            _ => {}
+        }
+    }
+    let line = |row: &AttemptRow| AttemptLine {
+        activity: row.call.seq,
+        name: row.name.clone(),
+        attempt: row.attempt,
+        outcome: row.outcome.name().to_string(),
+        ended_at: row.ended_at,
+        failure: row.failure.as_ref().map(ToString::to_string),
+        delay_ms: row.delay_ms,
+    };
+    let attempts: Vec<AttemptLine> = attempts.iter().map(line).collect();
+    resurgam_core::history::text(&events, &attempts)
+}
+
 /// What an instance was started with, without its program and without its secrets.
 pub(super) fn input(row: &InstanceRow) -> Box<RawValue> {
+    started_with(&row.input)
+}
+
+fn started_with(argument: &Payload) -> Box<RawValue> {
     #[derive(Deserialize, Serialize)]
     struct Started {
         inputs: Box<RawValue>,
         #[serde(skip_serializing_if = "Option::is_none")]
         store: Option<Box<RawValue>>,
     }
-    let started = row.input.decode::<Started>();
-    let input = match (Kind::of(&row.input), started) {
+    let started = argument.decode::<Started>();
+    let input = match (Kind::of(argument), started) {
         (Ok(Kind::Program), Ok(started)) => Ok(started.inputs),
         (Ok(Kind::Graph), Ok(started)) => to_raw_value(&started),
-        _ => Ok(value(&row.input)),
+        _ => Ok(value(argument)),
     };
     input.unwrap_or_else(|_| value(&Payload::null()))
 }
@@ -140,12 +177,12 @@ fn fields(kind: &EventKind) -> Form {
     match kind {
         EventKind::RunStarted(started) => form
             .with("workflow", &started.workflow)
-            .with("input", value(&started.input))
+            .with("input", value(&without_secrets(&started.input)))
             .with("version", started.version)
             .with("attempt", started.chain.attempt),
         EventKind::ActivityScheduled(call) => form
             .with("name", &call.name)
-            .with("input", value(&call.input))
+            .with("input", value(&without_secrets(&call.input)))
             .with("queue", &call.queue)
             .with("compensates", call.compensates),
         EventKind::ActivityCompleted(done) => form

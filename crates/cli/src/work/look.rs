@@ -9,7 +9,7 @@ use super::screen::{number, tenths, trouble};
 use super::{forms, list};
 use crate::database::DbArgs;
 use crate::exit::Exit;
-use crate::form::{Form, line};
+use crate::form::{Form, line, readable};
 use crate::output::Output;
 use crate::policy::complaint::printable;
 use crate::style::{FAINT, STRONG, WARNING};
@@ -100,10 +100,10 @@ fn shown(found: &Description, now: Timestamp, has_worker: bool) -> String {
         let took = tenths(closed.since(instance.created_at));
         tell("closed", &format!("{} ago, after {took}", list::age(closed, now)));
     }
-    tell("input", &forms::input(instance).to_string());
+    tell("input", &readable(forms::input(instance).get()));
     if let Some(outcome) = &instance.outcome {
         let name = if instance.status == Status::Completed { "result" } else { "failure" };
-        tell(name, outcome.as_str());
+        tell(name, &readable(outcome.as_str()));
     }
     if !unread.is_empty() {
         tell("unread", &unread.join(", "));
@@ -205,7 +205,7 @@ impl HistoryArgs {
         let (client, found) = self.of.describe().await?;
         let id = &found.instance.id;
         if !self.json {
-            let text = client.history(id).await?.unwrap_or_default();
+            let text = forms::history(&client.events(id).await?, &client.attempts(id).await?);
             client.close().await;
             let lines = text.lines().map(|line| printable(line) + "\n");
             return Ok(Output::done(lines.collect()));

@@ -156,15 +156,25 @@ fn an_instance_that_is_terminated_ends_without_its_code_and_says_why() {
 }
 
 #[test(minutes = 15)]
-fn a_signal_that_nobody_reads_stays_visible() {
+fn a_signal_to_a_program_or_a_graph_is_refused_because_nobody_could_read_it() {
     let place = Place::new();
     place.write("wait.rap", "fn main(input: [], output: [r]):\n    return @wait()\n");
     place.action("wait", "while [ ! -e go ]; do sleep 0.02; done");
     let run = place.begin(&["run", "wait.rap", "--id", "w", "--json"]);
     until("it runs", || place.run(&["show", "w"]).code == Some(0));
-    assert_eq!(place.json(&["signal", "w", "hurry", "{\"by\": 7}"])["signal"], "hurry");
+    let refused = place.run(&["signal", "w", "hurry", "{\"by\": 7}", "--json"]).json_with(2);
+    let message = refused["errors"][0]["message"].as_str().unwrap();
+    assert_eq!(message, "w runs a program (.rap), and those cannot wait for signals; nothing was sent");
     assert_eq!(place.run(&["signal", "w", "hurry", "{"]).code, Some(2));
-    until("it is there", || place.json(&["show", "w"])["unread_signals"] == json!(["hurry"]));
+    assert_eq!(place.json(&["show", "w"])["unread_signals"], json!([]));
+    let node = json!({"node_name": "wait", "namespace": "d", "identifier": "a", "inputs": {}});
+    place.write("graph.json", &json!({"secrets": {}, "nodes": [node]}).to_string());
+    place.json(&["start", "graph.json", "--id", "g"]);
+    let refused = place.run(&["signal", "g", "hurry"]);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.stderr.contains("g runs a graph, and those cannot wait"), "{refused:?}");
+    assert_eq!(place.run(&["terminate", "g"]).code, Some(0));
+    until("it is over", || place.json(&["show", "g"])["status"] == "cancelled");
     let watch = place.begin(&["watch"]);
     until("it watches", || watch.said().contains("1 open\n"));
     place.write("go", "");
@@ -277,4 +287,27 @@ fn the_command_line_describes_itself() {
     assert!(place.text("pages/resurgam-run.1").contains("wait"));
     let key = place.run(&["secrets", "new-key"]).stdout;
     assert_eq!(key.trim().len(), 44);
+}
+
+#[test(minutes = 15)]
+fn results_and_inputs_are_laid_out_for_people_and_stay_one_line_for_programs() {
+    let place = Place::new();
+    place.action("Big", "echo '{\"number\": 1e308, \"digits\": 12345678901234567890.50}'");
+    let node = json!({"node_name": "Big", "namespace": "d", "identifier": "a", "inputs": {}});
+    place.write("graph.json", &json!({"secrets": {}, "nodes": [node]}).to_string());
+    let told = place.run(&["run", "graph.json", "--id", "g"]);
+    assert_eq!(told.json_with(0)["states"][0]["outputs"]["number"], json!(1e308));
+    assert!(told.stdout.contains("\n  \"run_status\": \"SUCCESS\",\n"), "{}", told.stdout);
+    assert!(told.stdout.contains("\"number\": 1e308") || told.stdout.contains("1e+308"));
+    let json = place.run(&["run", "graph.json", "--id", "g", "--json"]).stdout;
+    assert_eq!(json.lines().count(), 1, "{json}");
+
+    place.write("long.rap", "fn main(input: [x], output: [r]):\n    return 1\n");
+    let input = json!({"x": ["a".repeat(50), "b".repeat(50)]}).to_string();
+    place.json(&["run", "long.rap", "--id", "p", "--input", &input]);
+    let shown = place.run(&["show", "p"]).stdout;
+    assert!(shown.contains("\n             \"x\": [\n"), "{shown}");
+    assert!(!shown.contains("dialect"), "{shown}");
+    let history = place.run(&["history", "p"]).stdout;
+    assert!(history.contains("RunStarted long {\"x\":[\"aaa") && !history.contains("dialect"), "{history}");
 }

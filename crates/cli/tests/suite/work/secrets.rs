@@ -1,5 +1,6 @@
 //! Secrets are in clear where a node runs, and nowhere else.
 
+use resurgam_postgres_server::Server;
 use resurgam_watchdog::test;
 use serde_json::json;
 
@@ -55,6 +56,13 @@ fn secrets_are_nowhere_in_clear() {
         let ended = place.run(args);
         told.extend([ended.stdout, ended.stderr]);
     }
+    // What is encrypted says nothing to people, and is told by its name.
+    let history = place.json(&["history", "g"]);
+    assert_eq!(history[0]["input"]["secrets"]["token"], "<secret token>");
+    assert_eq!(history[1]["input"]["$node"]["secrets"]["token"], "<secret token>");
+    let text = place.run(&["history", "g"]).stdout;
+    assert!(text.contains("RunStarted graph {\"inputs\":{},\"store\":{}}\n"), "{text}");
+    assert!(text.contains("ActivityScheduled Use (use) {\"a\":\"b\"}\n"), "{text}");
     // The same graph with another secret is another one, and the message does not tell either.
     place.write("graph.json", &graph("another-secret-altogether"));
     let refused = place.run(&["run", "graph.json", "--id", "g", "--json"]);
