@@ -102,8 +102,7 @@ impl GraphRun {
     fn call(&self, book: &Book, id: StateId) -> ActivityCall {
         let state = book.state(id);
         let step = &book.plan.nodes[state.node];
-        let input =
-            arguments(&step.identifier, &state.inputs, &self.secrets, self.key.as_deref());
+        let input = arguments(&step.identifier, &state.inputs, &self.secrets, self.key.as_deref());
         let input = input.expect("texts have a JSON form");
         let options = CallOptions {
             retry: Some(Box::new(step.retry.clone())),

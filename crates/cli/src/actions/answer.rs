@@ -180,7 +180,10 @@ mod tests {
             assert_eq!(ended(Exit::Code(0), printed, "").unwrap().as_str(), value, "{printed:?}");
         }
         let bytes = Ended { exit: Exit::Code(0), stdout: vec![0xff], stderr: Vec::new() };
-        assert_eq!(result(&bytes, &Mask::default()).unwrap_err().type_name.as_deref(), Some("BadOutput"));
+        assert_eq!(
+            result(&bytes, &Mask::default()).unwrap_err().type_name.as_deref(),
+            Some("BadOutput")
+        );
     }
 
     #[test]
@@ -264,7 +267,9 @@ mod tests {
             r#"{\"key\":\"-----BEGIN\\nMIIEvQIBADAN\\n-----END\\n\"}"#,
             "MIIEvQIBADAN",
         ] {
-            let said = format!("{{\"type\":\"Refused\",\"message\":\"no {key}\",\"details\":[\"{key}\"]}}");
+            let said = format!(
+                "{{\"type\":\"Refused\",\"message\":\"no {key}\",\"details\":[\"{key}\"]}}"
+            );
             let failure = failure(&said);
             assert_eq!(failure.type_name.as_deref(), Some("Refused"), "{said}");
             assert!(failure.message.contains("[KEY]"), "{failure}");

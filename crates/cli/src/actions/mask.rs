@@ -151,7 +151,9 @@ fn percent(text: &str) -> Vec<Zeroizing<String>> {
     let encoded = |kept: &str, lower: bool, plus: bool| {
         let byte = |byte: u8| match char::from(byte) {
             ' ' if plus => "+".to_string(),
-            c if c.is_ascii_alphanumeric() || "-_.~".contains(c) || kept.contains(c) => c.to_string(),
+            c if c.is_ascii_alphanumeric() || "-_.~".contains(c) || kept.contains(c) => {
+                c.to_string()
+            }
             _ if lower => format!("%{byte:02x}"),
             _ => format!("%{byte:02X}"),
         };
@@ -188,7 +190,8 @@ fn base64(text: &str) -> Vec<Zeroizing<String>> {
             }
         }
     }
-    let url_safe = |form: &Zeroizing<String>| Zeroizing::new(form.replace('+', "-").replace('/', "_"));
+    let url_safe =
+        |form: &Zeroizing<String>| Zeroizing::new(form.replace('+', "-").replace('/', "_"));
     let others: Vec<Zeroizing<String>> = forms.iter().map(url_safe).collect();
     forms.extend(others);
     forms
@@ -289,7 +292,8 @@ mod tests {
     #[test]
     fn values_are_masked_however_their_json_was_written() {
         let mask = mask("line one\nline two");
-        let escaped = r#"{"m":"line one\u000aline two","l":["a line\u0020two"],"n":7,"line two":1}"#;
+        let escaped =
+            r#"{"m":"line one\u000aline two","l":["a line\u0020two"],"n":7,"line two":1}"#;
         let value = mask.value(serde_json::from_str(escaped).unwrap());
         assert_eq!(value, json!({"m": "[TOKEN]", "l": ["a [TOKEN]"], "n": 7, "[TOKEN]": 1}));
         assert_eq!(self::mask("12345").value(json!([12345, 1])), json!(["[TOKEN]", 1]));

@@ -71,9 +71,7 @@ impl NodeArgs {
             .grace(settings.drain + GRACE + LAST_WRITES);
         if let Some(folder) = folder {
             let provides = folder.runner().provides();
-            builder = builder
-                .activities_in(folder)
-                .options(|options| options.provides = provides);
+            builder = builder.activities_in(folder).options(|options| options.provides = provides);
         }
         let queues: Arc<[String]> = settings.queues.as_slice().into();
         let some = !queues.is_empty();

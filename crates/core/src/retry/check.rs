@@ -12,9 +12,9 @@ use regex::{Regex, RegexBuilder};
 
 use super::decide::Matched;
 use super::policy::*;
-use crate::{Failure, Short};
 use crate::config::{Problem, Problems};
 use crate::duration::{LONGEST, Text};
+use crate::{Failure, Short};
 
 /// A policy that was found to make sense, ready to decide.
 ///
@@ -229,7 +229,11 @@ impl Check {
                 self.refuse(&path, Short(*multiplier), "is not a finite number greater than 0");
             }
             Backoff::Polynomial { power, .. } if !(power.is_finite() && *power >= 0.0) => {
-                self.refuse(&format!("{path}.power"), Short(*power), "is not a finite number from 0");
+                self.refuse(
+                    &format!("{path}.power"),
+                    Short(*power),
+                    "is not a finite number from 0",
+                );
             }
             Backoff::Schedule { delays } if delays.is_empty() => {
                 self.report(path, format!("{path}.delays: an empty list; give at least one delay"));
@@ -259,13 +263,21 @@ impl Check {
     fn jitter(&mut self, path: &str, jitter: Jitter) {
         match jitter {
             Jitter::Proportional(share) if !(0.0..=1.0).contains(&share) => {
-                self.refuse(path, format!("proportional {}", Short(share)), "is not between 0 and 1");
+                self.refuse(
+                    path,
+                    format!("proportional {}", Short(share)),
+                    "is not between 0 and 1",
+                );
             }
             Jitter::Range { lo, hi } if lo > hi => {
                 self.report(path, format!("{path}: lo {lo} is greater than hi {hi}"));
             }
             Jitter::Range { lo, hi } if !(lo >= 0.0 && hi <= 10.0) => {
-                self.refuse(path, format!("{} to {}", Short(lo), Short(hi)), "is not between 0 and 10");
+                self.refuse(
+                    path,
+                    format!("{} to {}", Short(lo), Short(hi)),
+                    "is not between 0 and 10",
+                );
             }
             Jitter::Additive(extra) => self.bounded(&format!("{path}.additive"), extra),
             _ => {}

@@ -141,12 +141,10 @@ fn hot_loop(terms: &Terms<'_>) -> Found {
 
 fn about_backoff(terms: &Terms<'_>) -> Vec<(Code, String)> {
     let shrinking: Found = match terms.backoff {
-        Backoff::Exponential { multiplier, .. } if *multiplier < 1.0 => {
-            Some((Code::W2, {
-                let factor = Short(*multiplier);
-                format!("backoff.multiplier {factor} is below 1: delays shrink")
-            }))
-        }
+        Backoff::Exponential { multiplier, .. } if *multiplier < 1.0 => Some((Code::W2, {
+            let factor = Short(*multiplier);
+            format!("backoff.multiplier {factor} is below 1: delays shrink")
+        })),
         _ => None,
     };
     let first = terms.backoff.initial();

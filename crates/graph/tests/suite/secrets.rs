@@ -111,8 +111,7 @@ fn a_secret_that_the_right_key_cannot_read_fails_for_good() {
     let right = key();
     let mut arguments = arguments(&right);
     arguments["$node"]["secrets"]["api_key"] = json!(key().encrypt("api_key", SECRET));
-    let failure =
-        NodeCall::of(&arguments).unwrap().secret_variables(Some(&right)).unwrap_err();
+    let failure = NodeCall::of(&arguments).unwrap().secret_variables(Some(&right)).unwrap_err();
     assert!(failure.is_terminal(), "{failure}");
     assert_eq!(failure.type_name.as_deref(), Some("SecretUnreadable"));
 }

@@ -132,7 +132,8 @@ async fn a_task_that_lacks_something_is_claimed_by_who_has_it_and_by_nobody_else
         task.progress.lacks = Some(what.to_string());
         task
     };
-    let of = |provides: &[&str]| Runnable { provides: Some(names(provides)), ..Runnable::default() };
+    let of =
+        |provides: &[&str]| Runnable { provides: Some(names(provides)), ..Runnable::default() };
     ground.store([lacking(2, "key a"), lacking(3, "key b"), queued(4, "here")]).await;
     // The holder serves the queue, and leaves them all the same.
     let due = ground.holder.due_tasks(of(&["key a", "key b"]), LATER, 10).await.unwrap();
@@ -142,7 +143,8 @@ async fn a_task_that_lacks_something_is_claimed_by_who_has_it_and_by_nobody_else
     assert_eq!(ground.claim(of(&["key c", "key b"]), 10).await, [3]);
     // The holder has the other key by now.
     let claimed = ground.holder.claim_shared("holder", of(&["key a"]), LATER, 10).await.unwrap().0;
-    let found: Vec<_> = claimed.iter().map(|task| (task.call.seq.0, &task.progress.lacks)).collect();
+    let found: Vec<_> =
+        claimed.iter().map(|task| (task.call.seq.0, &task.progress.lacks)).collect();
     assert_eq!(found, [(2, &None)]);
     assert_eq!(ground.claim(of(&["key a", "key b"]), 10).await, [0; 0]);
 }

@@ -2,8 +2,10 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use resurgam::{Payload, WaitsFor};
+use resurgam::retry::RetryPolicy;
+use resurgam::{Failure, Payload, WaitsFor};
 use resurgam_core::command::{ActivityCall, CallOptions};
 use resurgam_sdk::{ActivityDefinition, ActivitySource, WorkflowDefinition, call_by_name};
 use resurgam_testing::{TestApp, TestBuilder};
@@ -123,4 +125,75 @@ async fn an_activity_that_goes_between_the_claim_and_the_attempt_costs_no_attemp
         assert_eq!((shelf.ran(), app.ledger("a").await.len()), (1, 0), "found {found} times");
         assert!(app.history("a").await.contains("ActivityCompleted #2 7"));
     }
+}
+
+/// A process that has these licences, each for the calls that name it. The first attempts fail.
+fn licensed(has: &'static [&'static str], fails: u32, ran: &Arc<AtomicU32>) -> TestBuilder {
+    let ran = ran.clone();
+    let render = ActivityDefinition::new("render", move |ctx, input| {
+        ran.fetch_add(1, Ordering::SeqCst);
+        let fails = ctx.attempt() <= fails;
+        Box::pin(async move { if fails { Err(Failure::new("not yet")) } else { Ok(input) } })
+    })
+    .lacking(move |input| {
+        let needed: String = input.decode().ok()?;
+        (!has.contains(&needed.as_str())).then_some(needed)
+    });
+    let provides = has.iter().map(|what| (*what).to_string()).collect();
+    TestApp::builder()
+        .any_workflow(any())
+        .activity_definition(render)
+        .retry(RetryPolicy::fixed(Duration::from_secs(1)).max_attempts(3))
+        .options(|options| options.provides = provides)
+}
+
+#[test]
+async fn a_call_that_lacks_something_waits_and_runs_where_that_is() {
+    let ran = Arc::default();
+    let app = licensed(&["b"], 1, &ran).start().await;
+    let argument = |licence: &str| json!({"call": "render", "with": licence});
+    let waits = app.start_named::<Value>("a", "file", &argument("a")).await;
+    // Others are not held up by it.
+    let other = app.start_named::<Value>("b", "file", &argument("b")).await;
+    assert_eq!(other.result().await.unwrap(), json!("b"));
+    for has in [&["b"][..], &[], &["aa"]] {
+        app.restart_with(licensed(has, 1, &ran)).await;
+        app.advance(Duration::from_secs(86_400)).await;
+        let pending = &app.describe("a").await.pending[0];
+        assert_eq!((pending.waits_for, pending.attempt), (Some(WaitsFor::Lacking), 0));
+        assert_eq!(pending.lacks.as_deref(), Some("a"));
+    }
+    assert_eq!(ran.load(Ordering::SeqCst), 2);
+    app.restart_with(licensed(&["a"], 1, &ran)).await;
+    assert_eq!(waits.result().await.unwrap(), json!("a"));
+    // It failed once and was tried again, and the wait before that counted for nothing.
+    let ledger: Vec<u32> = app.ledger("a").await.iter().map(|row| row.attempt).collect();
+    assert_eq!((ledger, ran.load(Ordering::SeqCst)), (vec![1], 4));
+}
+
+#[test]
+async fn a_call_that_lacks_something_between_two_attempts_keeps_its_count() {
+    let ran = Arc::default();
+    let app = licensed(&["a"], 1, &ran).start().await;
+    let run = app.start_named::<Value>("a", "file", &json!({"call": "render", "with": "a"})).await;
+    app.advance(Duration::from_millis(10)).await;
+    assert_eq!(app.ledger("a").await.len(), 1);
+    app.restart_with(licensed(&[], 1, &ran)).await;
+    app.advance(Duration::from_secs(60)).await;
+    let pending = &app.describe("a").await.pending[0];
+    assert_eq!((pending.waits_for, pending.attempt), (Some(WaitsFor::Lacking), 1));
+    app.restart_with(licensed(&["a"], 1, &ran)).await;
+    assert_eq!(run.result().await.unwrap(), json!("a"));
+    assert_eq!((ran.load(Ordering::SeqCst), app.ledger("a").await.len()), (2, 1));
+}
+
+#[test]
+async fn a_run_whose_call_lacks_something_can_be_cancelled() {
+    let ran = Arc::default();
+    let app = licensed(&[], 0, &ran).start().await;
+    let run = app.start_named::<Value>("a", "file", &json!({"call": "render", "with": "a"})).await;
+    app.restart_with(licensed(&[], 0, &ran)).await;
+    app.client().cancel("a", "enough").await.unwrap();
+    assert!(run.result().await.unwrap_err().message.contains("enough"));
+    assert_eq!(ran.load(Ordering::SeqCst), 0);
 }

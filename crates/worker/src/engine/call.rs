@@ -136,7 +136,11 @@ impl Engine {
             step.policies.push(policy.row.clone());
         }
         let can_run = definition.is_some() && task.progress.lacks.is_none();
-        let slot = if can_run && self.serves(&task.queue) && self.may_begin() { self.slots.take(&task) } else { None };
+        let slot = if can_run && self.serves(&task.queue) && self.may_begin() {
+            self.slots.take(&task)
+        } else {
+            None
+        };
         if slot.is_some() {
             self.claim(&mut task, now);
             effects.push(Effect::Begin(key));

@@ -341,3 +341,11 @@ fn a_bad_attempt_time_or_two_forms_at_once_are_refused() {
         assert!(ran.stderr.starts_with("error: "), "{arguments}: {}", ran.stderr);
     }
 }
+
+#[test]
+fn a_number_with_hundreds_of_zeros_is_told_with_an_exponent() {
+    let backoff = json!({"type": "exponential", "initial": "1s", "multiplier": 1e308});
+    let folder = Folder::new("large").with("policy.json", json!({"backoff": backoff}).to_string());
+    let told = folder.policy("explain policy.json").all();
+    assert!(told.contains("Waits 1s, 1e308 times as long each time"), "{told}");
+}

@@ -164,7 +164,10 @@ fn a_signal_to_a_program_or_a_graph_is_refused_because_nobody_could_read_it() {
     until("it runs", || place.run(&["show", "w"]).code == Some(0));
     let refused = place.run(&["signal", "w", "hurry", "{\"by\": 7}", "--json"]).json_with(2);
     let message = refused["errors"][0]["message"].as_str().unwrap();
-    assert_eq!(message, "w runs a program (.rap), and those cannot wait for signals; nothing was sent");
+    assert_eq!(
+        message,
+        "w runs a program (.rap), and those cannot wait for signals; nothing was sent"
+    );
     assert_eq!(place.run(&["signal", "w", "hurry", "{"]).code, Some(2));
     assert_eq!(place.json(&["show", "w"])["unread_signals"], json!([]));
     let node = json!({"node_name": "wait", "namespace": "d", "identifier": "a", "inputs": {}});
@@ -309,5 +312,8 @@ fn results_and_inputs_are_laid_out_for_people_and_stay_one_line_for_programs() {
     assert!(shown.contains("\n             \"x\": [\n"), "{shown}");
     assert!(!shown.contains("dialect"), "{shown}");
     let history = place.run(&["history", "p"]).stdout;
-    assert!(history.contains("RunStarted long {\"x\":[\"aaa") && !history.contains("dialect"), "{history}");
+    assert!(
+        history.contains("RunStarted long {\"x\":[\"aaa") && !history.contains("dialect"),
+        "{history}"
+    );
 }

@@ -150,7 +150,10 @@ fn a_graph_waits_for_a_worker_with_its_key_and_nothing_is_counted() {
         let show = place.json(&["show", "g"]);
         assert_eq!(show["pending"][0]["waits_for"], "lacking", "{show}");
         assert_eq!(show["pending"][0]["lacks"], json!(needed));
-        assert_eq!((&show["status"], &show["pending"][0]["attempt"]), (&json!("running"), &json!(0)));
+        assert_eq!(
+            (&show["status"], &show["pending"][0]["attempt"]),
+            (&json!("running"), &json!(0))
+        );
         // The mark stays when the process goes.
         worker.kill();
     }
