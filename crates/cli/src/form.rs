@@ -62,22 +62,19 @@ const COLUMNS: usize = 80;
 /// JSON for people: what is short stays in one line, what is longer gets a line for each entry. The
 /// text is only laid out anew, so numbers keep their digits and objects their order.
 pub(crate) fn readable(json: &str) -> String {
-    let compact = laid_out(json, false);
-    match compact.chars().count() <= COLUMNS {
-        true => compact,
-        false => laid_out(json, true),
+    match json.chars().count() <= COLUMNS && !json.contains('\n') {
+        true => json.to_string(),
+        false => laid_out(json),
     }
 }
 
-/// JSON in one line, or with a line for each entry of its lists and objects.
-fn laid_out(json: &str, broken: bool) -> String {
+/// JSON with a line for each entry of its lists and objects.
+fn laid_out(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     let mut depth = 0_usize;
     let line = |out: &mut String, depth: usize| {
-        if broken {
-            out.push('\n');
-            out.push_str(&"  ".repeat(depth));
-        }
+        out.push('\n');
+        out.push_str(&"  ".repeat(depth));
     };
     let mut chars = json.chars().peekable();
     while let Some(c) = chars.next() {
@@ -109,11 +106,11 @@ fn laid_out(json: &str, broken: bool) -> String {
                 line(&mut out, depth);
                 out.push(c);
             }
-            ',' if broken => {
+            ',' => {
                 out.push(c);
                 line(&mut out, depth);
             }
-            ',' | ':' => out.extend([c, ' ']),
+            ':' => out.push_str(": "),
             c if c.is_ascii_whitespace() => {}
             c => out.push(c),
         }
@@ -129,14 +126,11 @@ mod tests {
 
     #[test]
     fn what_is_long_gets_a_line_for_each_entry_and_nothing_else_changes() {
-        for (json, one_line) in [
-            ("{\"b\":[1,2.50],\"a\":{}}", "{\"b\": [1, 2.50], \"a\": {}}"),
-            ("[ ]", "[]"),
-            ("1e308", "1e308"),
-            (r#""a \"b\\, {c}: \\""#, r#""a \"b\\, {c}: \\""#),
-        ] {
-            assert_eq!(readable(json), one_line);
+        for short in [r#"{"b":[1,2.50], "a":{}}"#, "[ ]", "1e308"] {
+            assert_eq!(readable(short), short);
         }
+        let text = r#""a \"b\\, {c}: [\\""#;
+        assert_eq!(readable(&format!("[1,\n{text}]")), format!("[\n  1,\n  {text}\n]"));
         let long = "x".repeat(80);
         assert_eq!(
             readable(&format!("{{\"k\":[\"{long}\",{{}},[ 1e308 ]],\"a\":null}}")),

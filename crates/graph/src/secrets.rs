@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn a_fingerprint_is_that_of_one_key_and_always_the_same() {
         let (one, other) = (key(), key());
-        assert_eq!(one.fingerprint(), one.clone().fingerprint());
+        assert_eq!(one.fingerprint(), one.fingerprint());
         assert_ne!(one.fingerprint(), other.fingerprint());
         assert_eq!(one.fingerprint().len(), 12);
     }
