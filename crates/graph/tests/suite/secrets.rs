@@ -184,5 +184,5 @@ async fn a_run_that_waits_for_a_key_can_be_cancelled() {
     let started = template(&with_secret).start(&start).unwrap();
     let run = app.start_named::<Value>("run", "graph", &started.run).await;
     app.client().cancel("run", "nobody has the key").await.unwrap();
-    assert!(run.result().await.unwrap_err().message.contains("nobody has the key"));
+    assert!(run.failure().await.message.contains("nobody has the key"));
 }
