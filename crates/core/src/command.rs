@@ -30,8 +30,8 @@ pub enum CommandKind {
     CancelActivity {
         /// The call.
         activity: Seq,
-        /// Whether the run wants to hear how it ended all the same, because it can be undone.
-        settle: bool,
+        /// What the run wants to hear of it all the same.
+        hear: Hear,
     },
     /// Remember what undoes an activity.
     RecordCompensation {
@@ -108,6 +108,18 @@ pub enum CommandKind {
         /// What the next run has of this one.
         carried: Box<Carried>,
     },
+}
+
+/// What a run wants to hear of a call that it gave up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hear {
+    /// Nothing: the run has nothing to undo.
+    Nothing,
+    /// That its attempt is over, after the grace period at the latest: nothing is undone while
+    /// attempts still work.
+    End,
+    /// How it ended, whenever that is: the call can be undone, and may have taken effect.
+    Outcome,
 }
 
 /// An instance to be started by a workflow.
@@ -191,10 +203,10 @@ impl CommandKind {
                     compensates: call.compensates,
                 })
             }
-            CommandKind::CancelActivity { activity, settle: false } => {
+            CommandKind::CancelActivity { activity, hear: Hear::Nothing } => {
                 EventKind::ActivityCancelled { activity: *activity }
             }
-            CommandKind::CancelActivity { activity, settle: true } => {
+            CommandKind::CancelActivity { activity, hear: Hear::End | Hear::Outcome } => {
                 EventKind::ActivityCancelRequested { activity: *activity }
             }
             CommandKind::RecordCompensation { activity, call } => EventKind::CompensationRecorded {

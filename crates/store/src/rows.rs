@@ -250,6 +250,12 @@ pub struct Progress {
     /// True when the workflow gave the call up and waits to hear how it ended.
     #[serde(skip_serializing_if = "is_false")]
     pub cancelled: bool,
+    /// True when it waits for that not longer than the grace period of the attempt.
+    #[serde(skip_serializing_if = "is_false")]
+    pub in_grace: bool,
+    /// True when the call has ended, because its time is up, and its last attempt has not.
+    #[serde(skip_serializing_if = "is_false")]
+    pub over: bool,
     /// True when the process that last looked for its activity did not find it.
     #[serde(skip_serializing_if = "is_false")]
     pub unregistered: bool,

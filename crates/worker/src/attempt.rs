@@ -1,8 +1,9 @@
 //! Runs one attempt of an activity as a task of its own, and reports how it ended.
 //!
 //! A panic is caught and becomes a failure. An attempt that took too long, or was silent for too
-//! long, is reported at once, told, and dropped after a grace period; whatever it still returns is
-//! refused because its token is no longer the task's. All of this happens in memory: a slow
+//! long, is reported at once, told, and dropped after a grace period. How it ended then is reported
+//! too; that is refused because its token is no longer the task's, unless the run wants to know
+//! before it undoes anything. All of this happens in memory: a slow
 //! database times nothing out. The timers belong to the task and end with it.
 //!
 //! A plain function runs on a thread that blocking work is for, and cannot be dropped. Whatever
@@ -122,6 +123,17 @@ impl Running {
         self.host.tell();
     }
 
+    /// Tells the attempt that it is to end within the grace period, and to report when it has.
+    pub(crate) fn ends_in_grace(&self) {
+        self.host.tell();
+        self.host.cut();
+    }
+
+    /// What it told last.
+    pub(crate) fn heartbeat(&self) -> Option<Heartbeat> {
+        self.host.heartbeat()
+    }
+
     /// Tells the attempt that nobody wants its result any more, and lets it end by itself within
     /// the grace period.
     pub(crate) fn give_up(mut self) {
@@ -180,25 +192,36 @@ async fn run(spec: Spec, host: Arc<Host>, clock: Arc<dyn Clock>, mailbox: Mailbo
     let too_silent = too_silent(limits.silence, &host, &*clock);
     let deadline = limits.time.map(|limit| clock.now().saturating_add(limit.left));
     let mut code = Box::pin(caught(spec, deadline, host.clone(), mailbox.clone()));
-    let report = |result| mailbox.send(Message::AttemptEnded { call, token, result });
+    let report =
+        |result, lingers| mailbox.send(Message::AttemptEnded { call, token, result, lingers });
     // What is done, or said, at the last moment is in time: the code comes first.
     let (failure, busy) = tokio::select! {
         biased;
-        result = &mut code => return report(result),
+        result = &mut code => return report(result, false),
         (failure, busy) = too_long => (Some(failure), busy),
         (failure, busy) = too_silent => (Some(failure), busy),
         never = host.hand_on() => match never {},
-        () = host.given_up() => (None, Busy::default()),
+        () = host.was_cut() => (None, Busy::default()),
     };
+    // It has the grace period to clean up behind itself. The clock knows of that before it goes on.
+    let end = clock.sleep(grace);
     if let Some(failure) = failure {
-        report(Err(failure));
+        report(Err(failure), true);
         host.end();
     }
     drop(busy);
-    // Nobody waits for it any more: it has the grace period to clean up behind itself.
     host.leave();
-    let end = clock.sleep(grace);
-    tokio::select! { _result = &mut code => {}, _busy = end => {} }
+    tokio::select! {
+        biased;
+        result = &mut code => report(result, false),
+        _busy = end => report(Err(deaf(grace)), false),
+    }
+}
+
+/// What is reported of an attempt that was to end and did not.
+fn deaf(grace: Duration) -> Failure {
+    let message = format!("it was told to end and did not within {}", Human(grace));
+    Failure::of_kind(Kind::Cancelled, message)
 }
 
 /// Ready when an attempt that begins now has taken too long.

@@ -25,7 +25,7 @@ pub(crate) struct Host {
     mailbox: Mailbox,
     state: Mutex<State>,
     told: Notify,
-    given_up: Notify,
+    cut: Notify,
     held_back: Notify,
 }
 
@@ -95,8 +95,8 @@ impl Host {
             is_held_back: false,
             alarm: None,
         };
-        let (told, given_up, held_back) = (Notify::new(), Notify::new(), Notify::new());
-        Host { about, clock, mailbox, state: Mutex::new(state), told, given_up, held_back }
+        let (told, cut, held_back) = (Notify::new(), Notify::new(), Notify::new());
+        Host { about, clock, mailbox, state: Mutex::new(state), told, cut, held_back }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -149,12 +149,17 @@ impl Host {
     /// Ends the attempt, and what watches over it.
     pub(crate) fn give_up(&self) {
         self.end();
-        self.given_up.notify_one();
+        self.cut();
     }
 
-    /// Ready when the attempt was given up.
-    pub(crate) async fn given_up(&self) {
-        self.given_up.notified().await;
+    /// Begins the grace period of the attempt.
+    pub(crate) fn cut(&self) {
+        self.cut.notify_one();
+    }
+
+    /// Ready when the grace period of the attempt begins.
+    pub(crate) async fn was_cut(&self) {
+        self.cut.notified().await;
     }
 
     /// Lets the clock go on without this attempt: nobody watches over it any more.

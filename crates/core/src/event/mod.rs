@@ -46,8 +46,9 @@ pub enum EventKind {
         /// The call.
         activity: Seq,
     },
-    /// Record: the workflow no longer wants an activity's result, but the activity can be
-    /// compensated: the run does not end before it is known whether it took effect.
+    /// Record: the workflow no longer wants an activity's result, but wants to know when the call
+    /// is over: the activity can be compensated and may take effect, or something else is to be
+    /// undone, and nothing is while attempts still work.
     ActivityCancelRequested {
         /// The call.
         activity: Seq,
@@ -389,6 +390,9 @@ pub struct ActivityFailed {
     pub started_at: Timestamp,
     /// Why retrying stopped: the name of a [`crate::retry::Reason`].
     pub why: String,
+    /// True when the call's time is up, its attempt has not ended yet, and the run wants to hear
+    /// how it does: a second input tells.
+    pub settles: bool,
     /// The story of the retries, when there were any.
     pub retry_metadata: Option<RetryMetadata>,
 }

@@ -49,6 +49,8 @@ struct Head {
     compensates: Option<Seq>,
     #[serde(skip_serializing_if = "is_false")]
     after_cancel: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    settles: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     compensation: Option<Compensation>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -125,6 +127,7 @@ impl EventKind {
                 head.attempt = Some(failed.attempt);
                 head.started_at = Some(failed.started_at);
                 head.why = Some(failed.why.clone());
+                head.settles = failed.settles;
                 head.retry_metadata = failed.retry_metadata.clone();
                 Some(encoded(&failed.failure))
             }
@@ -249,6 +252,7 @@ impl EventKind {
                 attempt: head.attempt.unwrap_or(1),
                 started_at: head.started_at.unwrap_or(Timestamp::EPOCH),
                 why: head.why.unwrap_or_default(),
+                settles: head.settles,
                 retry_metadata: head.retry_metadata,
             }),
             "ActivityCancelled" => EventKind::ActivityCancelled { activity: of()? },

@@ -6,8 +6,9 @@
 //! | Scheduled | its future is dropped                | forgotten |
 //! | Settled   | its future takes the outcome         | forgotten |
 //!
-//! A call that can be undone and is given up before its outcome is known *settles* outside of this
-//! table: its [`Undo`] is kept by the machine, for the activity may have taken effect.
+//! A call that is given up before its outcome is known, or whose time is up while its attempt still
+//! works, *settles* outside of this table where the run has anything to undo: the machine keeps it,
+//! with its [`Undo`] if there is one, for the activity may have taken effect.
 
 use std::fmt;
 

@@ -2,14 +2,16 @@
 //!
 //! | state        | what happens                          | next                               |
 //! |--------------|---------------------------------------|------------------------------------|
-//! | Settling     | the last call that may have taken effect settles | Compensating            |
+//! | Settling     | the last attempt that works is over              | Compensating            |
 //! | Compensating | a compensation completes, or fails for good      | the one before it       |
 //! | Compensating | none is left                          | closed                             |
 //! | any          | the run is cancelled                  | the same, and it closes as cancelled |
 //! | any          | the run is terminated                 | closed, compensation incomplete    |
 //!
 //! Compensations run one after another, the last one recorded first. One that fails for good is in
-//! the history like any other activity; the others still run.
+//! the history like any other activity; the others still run. None begins while an attempt of the
+//! run works, also one of a call that cannot be undone: it may use what would be taken away. Such a
+//! call is waited for until its grace period is over. A run with nothing to undo waits for nothing.
 
 use super::{Ask, Machine};
 use crate::command::CommandKind;
@@ -54,9 +56,8 @@ impl Machine {
     }
 
     fn begin_ending(&mut self, failure: Failure) {
-        let undoes = self.may_have_to_undo();
         // What is only waiting ends with the run; when the run goes on for a while, it ends now.
-        if undoes {
+        if self.may_have_to_undo() {
             self.give_up_everything();
         }
         self.ending = Some(Ending { failure, running: None, compensation: None });
@@ -64,16 +65,18 @@ impl Machine {
     }
 
     /// True when something was done that can be undone, or may have been.
-    fn may_have_to_undo(&self) -> bool {
+    pub(super) fn may_have_to_undo(&self) -> bool {
         let undoable = |call: &super::Activity| call.is_open() && call.undo.is_some();
-        !self.undo.is_empty() || !self.settling.is_empty() || self.activities.values().any(undoable)
+        !self.undo.is_empty()
+            || self.settling.values().any(Option::is_some)
+            || self.activities.values().any(undoable)
     }
 
     fn give_up_everything(&mut self) {
         self.open_input = 0;
         for (seq, activity) in std::mem::take(&mut self.activities) {
             if activity.is_open() {
-                self.give_up_activity(seq, activity.undo);
+                self.give_up_activity(seq, activity.undo, true);
             }
         }
         for (seq, timer) in std::mem::take(&mut self.timers) {
@@ -86,10 +89,13 @@ impl Machine {
     /// Does the next thing before the run can close.
     pub(crate) fn advance_ending(&mut self) {
         loop {
-            let Some(ending) = &mut self.ending else { return };
-            if !self.settling.is_empty() {
+            if self.ending.is_none() {
                 return;
             }
+            if !self.settling.is_empty() && self.may_have_to_undo() {
+                return;
+            }
+            let Some(ending) = &mut self.ending else { return };
             if let Some(seq) = ending.running {
                 let Some(activity) = self.activities.get(&seq) else { return };
                 match activity.wait.outcome() {

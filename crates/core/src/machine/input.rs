@@ -1,7 +1,7 @@
 //! What happened, as the machine takes notice of it: futures that wait for it are woken.
 
 use super::{Machine, Undo};
-use crate::command::{ActivityCall, CommandKind};
+use crate::command::{ActivityCall, CommandKind, Hear};
 use crate::duration::Human;
 use crate::{Event, EventKind, Failure, Kind, Payload, Seq};
 
@@ -41,7 +41,12 @@ impl Machine {
                 let mut failure = failed.failure.clone();
                 failure.attempts = Some(failed.attempt);
                 failure.why = Some(failed.why.clone());
-                self.settling.remove(&failed.activity);
+                let settling = self.settling.remove(&failed.activity);
+                if failed.settles {
+                    let call = self.activities.get_mut(&failed.activity);
+                    let undo = settling.flatten().or_else(|| call?.undo.take());
+                    self.settling.insert(failed.activity, undo);
+                }
                 self.settle_activity(failed.activity, Err(failure));
             }
             EventKind::ChildCompleted { child, result } => {
@@ -82,7 +87,7 @@ impl Machine {
     /// What undoes the call that this input completes: the user's code, to be run without the lock.
     pub(crate) fn take_undo(&mut self, event: &EventKind) -> Option<(Seq, Undo)> {
         let EventKind::ActivityCompleted(done) = event else { return None };
-        let settling = self.settling.remove(&done.activity);
+        let settling = self.settling.remove(&done.activity).flatten();
         let open = || self.activities.get_mut(&done.activity)?.undo.take();
         Some((done.activity, settling.or_else(open)?))
     }
@@ -149,13 +154,14 @@ impl Machine {
             return failure.clone();
         }
         let failure = Failure::of_kind(Kind::Cancelled, reason).with_type("Cancelled");
+        let undoes = self.may_have_to_undo();
         let activities = self.activities.iter_mut();
         let mut calls = Vec::new();
         for (seq, call) in activities.filter(|(_, call)| call.wait.can_be_cancelled()) {
             calls.push((*seq, call.undo.take()));
             call.wait.settle(Err(failure.clone()));
         }
-        calls.into_iter().for_each(|(seq, undo)| self.give_up_activity(seq, undo));
+        calls.into_iter().for_each(|(seq, undo)| self.give_up_activity(seq, undo, undoes));
         let mut timers = Vec::new();
         for (seq, timer) in self.timers.iter_mut().filter(|(_, wait)| wait.can_be_cancelled()) {
             timers.push(*seq);
@@ -178,10 +184,19 @@ impl Machine {
         failure
     }
 
-    /// Nobody waits for a call any more. One that can be undone is heard of all the same.
-    pub(super) fn give_up_activity(&mut self, seq: Seq, undo: Option<Undo>) {
-        let settle = undo.is_some();
-        self.command(CommandKind::CancelActivity { activity: seq, settle });
-        self.settling.extend(undo.map(|undo| (seq, undo)));
+    /// Nobody waits for a call any more. It is heard of all the same when it can be undone, or when
+    /// the run may have to undo anything else. Earlier versions did not wait for the latter: where
+    /// the history says so, that is how the run goes on.
+    pub(super) fn give_up_activity(&mut self, seq: Seq, undo: Option<Undo>, undoes: bool) {
+        let was_let_go = self.recorded_cancels.contains(&self.next_seq);
+        let hear = match undo {
+            Some(_) => Hear::Outcome,
+            None if undoes && !was_let_go => Hear::End,
+            None => Hear::Nothing,
+        };
+        self.command(CommandKind::CancelActivity { activity: seq, hear });
+        if hear != Hear::Nothing {
+            self.settling.insert(seq, undo);
+        }
     }
 }

@@ -15,7 +15,7 @@ mod input;
 mod signal;
 mod wait;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -61,8 +61,9 @@ pub struct Machine {
     activities: BTreeMap<Seq, Activity>,
     /// The size of their arguments.
     open_input: usize,
-    /// Calls that were given up and can be undone, until it is known how they ended.
-    settling: BTreeMap<Seq, Undo>,
+    /// Calls that were given up, or whose time was up, until it is known how they ended; with what
+    /// undoes those that can be undone.
+    settling: BTreeMap<Seq, Option<Undo>>,
     /// What undoes the calls that completed, in order.
     undo: Vec<(Seq, ActivityCall)>,
     timers: BTreeMap<Seq, Wait<()>>,
@@ -72,6 +73,8 @@ pub struct Machine {
     versions: BTreeMap<String, u32>,
     /// What the history says about versions, by its place, while it is replayed.
     recorded: BTreeMap<Seq, (String, u32)>,
+    /// The places where it says that a call was given up and nothing more is to be heard of it.
+    recorded_cancels: BTreeSet<Seq>,
     /// The last place of the history that is replayed.
     recorded_until: Seq,
     cancelled: Option<Failure>,
@@ -108,6 +111,7 @@ impl Machine {
             kv: BTreeMap::new(),
             versions: BTreeMap::new(),
             recorded: BTreeMap::new(),
+            recorded_cancels: BTreeSet::new(),
             recorded_until: Seq(0),
             cancelled: None,
             began: Timestamp::EPOCH,
@@ -164,7 +168,8 @@ impl Machine {
             return;
         }
         if let Some(activity) = self.remove_activity(seq).filter(Activity::is_open) {
-            self.give_up_activity(seq, activity.undo);
+            let undoes = self.may_have_to_undo();
+            self.give_up_activity(seq, activity.undo, undoes);
         }
     }
 
@@ -345,6 +350,8 @@ impl Machine {
             _ => None,
         };
         self.recorded = events.iter().filter_map(version).collect();
+        let is_cancel = |event: &&Event| matches!(event.kind, EventKind::ActivityCancelled { .. });
+        self.recorded_cancels = events.iter().filter(is_cancel).map(|event| event.seq).collect();
     }
 
     /// Takes from the records what the end of a run needs whose code is not there: its children,
@@ -405,6 +412,17 @@ impl Machine {
     /// True when a call was given up and the run wants to hear how it ended.
     pub fn is_settling(&self, call: Seq) -> bool {
         self.settling.contains_key(&call)
+    }
+
+    /// True when the run waits for the end of a call's attempt, and not longer than the grace period.
+    pub fn settles_in_grace(&self, call: Seq) -> bool {
+        self.settling.get(&call).is_some_and(Option::is_none)
+    }
+
+    /// True when the run wants to hear of an attempt that goes on although its call's time is up:
+    /// the call can be undone, or something else can.
+    pub fn wants_late_end(&self, call: Seq) -> bool {
+        self.is_settling(call) || self.may_have_to_undo()
     }
 
     /// Calls that were given up and of which the run wants to hear how they ended.

@@ -75,6 +75,7 @@ fn a_failure_leaves_the_workflow_with_a_question_mark() {
         attempt: 1,
         started_at: Timestamp::EPOCH,
         why: "never_for".to_string(),
+        settles: false,
         retry_metadata: None,
     }));
     story.check::<fulfil>(expect![[r#"

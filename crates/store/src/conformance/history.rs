@@ -150,6 +150,7 @@ fn every_kind() -> Vec<EventKind> {
             attempt: u32::MAX,
             started_at: at(-1),
             why: "attempts used up".to_string(),
+            settles: true,
             retry_metadata: None,
         }),
         EventKind::ActivityCancelled { activity: Seq(2) },

@@ -22,6 +22,7 @@ pub async fn every_kind_of_message_comes_back_as_it_was(store: &dyn Store) {
         attempt: 1,
         started_at: at(9),
         why: "terminal".to_string(),
+        settles: true,
         retry_metadata: None,
     });
     let bodies = [

@@ -350,6 +350,8 @@ fn progress() -> Progress {
         first_started: Some(at(i64::MIN)),
         previous_delay_ms: Some(u64::MAX),
         cancelled: true,
+        in_grace: true,
+        over: true,
         unregistered: true,
         lacks: Some("a key \"7\"".to_string()),
     }

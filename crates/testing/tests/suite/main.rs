@@ -43,6 +43,7 @@ mod slots;
 mod starting;
 mod timeouts;
 mod transactions;
+mod undoing;
 mod unknown;
 mod versions;
 mod waiting;

@@ -37,7 +37,7 @@ pub(super) enum Effect {
     Wake(Uid),
     /// The same for one that is to end at once: one that is blocked does not wait for its next try.
     WakeToEnd(Uid),
-    /// An attempt that runs is told that it is to end, and may still report.
+    /// An attempt that runs is told that it is to end, and reports when it has.
     Tell(CallKey),
     /// Nobody wants to hear of a call any more.
     GivenUp(CallKey),
@@ -205,7 +205,10 @@ impl Engine {
     }
 
     fn tell_attempt(&self, call: CallKey) {
-        let running = self.calls.get(&call).and_then(|call| call.running.as_ref());
-        running.into_iter().for_each(Running::tell);
+        let Some(call) = self.calls.get(&call) else { return };
+        match call.task.progress.in_grace {
+            true => call.running.iter().for_each(Running::ends_in_grace),
+            false => call.running.iter().for_each(Running::tell),
+        }
     }
 }

@@ -39,12 +39,14 @@ pub(super) enum Ended {
 }
 
 impl Engine {
-    /// An attempt reports. One whose token is not the task's changes nothing.
+    /// An attempt reports. One whose token is not the task's changes nothing. One that lingers has
+    /// run out of time, and reports again when it has ended.
     pub(super) fn attempt_ended(
         &mut self,
         key: CallKey,
         token: u64,
         result: Result<Payload, Failure>,
+        lingers: bool,
     ) {
         let Some(result) = self.transactions.hold(key, token, result) else { return };
         if self.away_ended(key, token, &result) {
@@ -58,6 +60,12 @@ impl Engine {
             let _nobody_wants_it = call.running.take().and_then(Running::reported);
             return;
         }
+        let failure = result.as_ref().err();
+        let goes_on = failure.filter(|failure| lingers && self.wants_late_end(key, failure));
+        if let Some(failure) = goes_on.cloned() {
+            return self.time_is_up(key, failure);
+        }
+        let Some(call) = self.calls.get_mut(&key) else { return };
         let told = call.running.take().and_then(Running::reported);
         call.note(told);
         let stopped = self.stopping.is_some() && !call.task.progress.cancelled;
@@ -112,8 +120,18 @@ impl Engine {
     pub(super) fn attempt_succeeded(&mut self, key: CallKey, result: Payload) {
         let Some(call) = self.calls.remove(&key) else { return };
         let completed = call.completed(result, self.clock.now());
-        let origin = Origin::Call { call: key, row: None, report: call.report };
+        let origin = Origin::ended(key, None, call.report);
         self.call_ended(key, EventKind::ActivityCompleted(completed), origin);
+    }
+
+    /// True when the total timeout of a call cuts an attempt that goes on for now, and its run wants
+    /// to hear how it ends. What a run wants that is not in memory is not known: it may.
+    fn wants_late_end(&self, key: CallKey, failure: &Failure) -> bool {
+        let is_open = |call: &HotCall| !call.task.progress.cancelled;
+        let run = self.runs.get(&key.run.uid).filter(|run| run.key == key.run);
+        failure.kind == Kind::TotalTimeout
+            && self.calls.get(&key).is_some_and(is_open)
+            && run.is_none_or(|run| run.code.machine().lock().wants_late_end(key.seq))
     }
 
     /// Decides what follows an attempt that ended at this time, and writes it down.
@@ -121,17 +139,7 @@ impl Engine {
         let Some(call) = self.calls.get_mut(&key).filter(|call| !call.given_up) else { return };
         let (outcome, failure) = describe(ended);
         let decision = next(call, outcome, &failure, now);
-        let mut row = AttemptRow {
-            call: key,
-            name: call.task.name.clone(),
-            attempt: call.task.attempt,
-            outcome,
-            started_at: started_at(&call.task),
-            ended_at: now,
-            failure: Some(failure.clone()),
-            delay_ms: None,
-            why: String::new(),
-        };
+        let mut row = attempt_row(call, outcome, failure.clone(), now);
         match decision {
             Next::Again { delay, why } => {
                 call.story.add(&row);
@@ -141,8 +149,10 @@ impl Engine {
             }
             Next::Stop(why) => {
                 row.why = why.to_string();
+                // The row of an attempt whose time was up is there already.
+                let row = Some(row).filter(|_| !call.task.progress.over);
                 let failure = ends_with(call, outcome, failure, why.reason);
-                self.give_up(key, failure, why, Some(row), now);
+                self.give_up(key, failure, why, row, now);
             }
         }
     }
@@ -168,45 +178,105 @@ impl Engine {
     fn give_up(
         &mut self,
         key: CallKey,
-        mut failure: Failure,
+        failure: Failure,
         why: StopWhy,
         mut row: Option<AttemptRow>,
         now: Timestamp,
     ) {
         let Some(mut call) = self.calls.remove(&key) else { return };
-        if matches!(failure.kind, Kind::TotalTimeout | Kind::QueueTimeout) {
-            // Time ended it, but the failure before is what people want to know.
-            let before = || call.story.last_failure().cloned();
-            failure.cause = failure.cause.take().or_else(before);
-            failure = failure.bounded();
-        }
-        if let Some(row) = &mut row {
-            // What ended the attempt stays, where it is not what ends the call.
-            if row.failure.as_ref().is_some_and(|own| own.kind == failure.kind) {
-                row.failure = Some(failure.clone());
-            }
-            call.story.add(row);
-        }
-        let exhausted =
-            matches!(why.reason, Reason::MaxAttempts | Reason::MaxElapsed | Reason::TotalTimeout);
-        if exhausted {
-            metrics::counter!("resurgam.exhausted").increment(1);
-        }
-        self.log_call(&call, &failure, &why);
-        let event = EventKind::ActivityFailed(ActivityFailed {
-            activity: key.seq,
-            failure,
-            attempt: call.task.attempt,
-            started_at: started_at(&call.task),
-            why: why.reason.name().to_string(),
-            retry_metadata: call.story.metadata(&call.task, now, exhausted),
-        });
-        self.call_ended(key, event, Origin::Call { call: key, row, report: call.report });
+        let failed = failed(&mut call, failure, &why, row.as_mut(), now);
+        self.log_call(&call.instance, &call.task, &failed.failure, &why);
+        let origin = Origin::ended(key, row, call.report);
+        self.call_ended(key, EventKind::ActivityFailed(failed), origin);
+    }
+
+    /// The time of a call is up, and its attempt goes on until its grace period is over. The run
+    /// hears of the one now and of the other later, as of a call that it gave up itself.
+    fn time_is_up(&mut self, key: CallKey, failure: Failure) {
+        let now = self.clock.now();
+        self.free_slot(key);
+        let Some(call) = self.calls.get_mut(&key) else { return };
+        call.note(call.running.as_ref().and_then(Running::heartbeat));
+        let why = match next(call, AttemptOutcome::Failed, &failure, now) {
+            Next::Stop(why) => why,
+            // No delay fits into no time.
+            Next::Again { .. } => StopWhy::new(Reason::TotalTimeout, call.task.progress.failures),
+        };
+        let mut row = attempt_row(call, AttemptOutcome::Failed, failure.clone(), now);
+        row.why = why.to_string();
+        let mut failed = failed(call, failure, &why, Some(&mut row), now);
+        failed.settles = true;
+        let progress = &mut call.task.progress;
+        (progress.cancelled, progress.in_grace, progress.over) = (true, true, true);
+        let (instance, task) = (call.instance.clone(), Box::new(call.task.clone()));
+        self.log_call(&instance, &task, &failed.failure, &why);
+        let stays = Some(task);
+        let origin = Origin::Call { call: key, row: Some(row), report: None, stays };
+        self.call_ended(key, EventKind::ActivityFailed(failed), origin);
+        self.fill_slots();
     }
 
     /// A call is over: that is news for its run.
     fn call_ended(&mut self, key: CallKey, event: EventKind, origin: Origin) {
         self.deliver(key.run, News { event, origin, reply: None });
+    }
+}
+
+/// The record of a call that failed for good. The row of the attempt that ended with it gets what
+/// the call ends with.
+fn failed(
+    call: &mut HotCall,
+    mut failure: Failure,
+    why: &StopWhy,
+    row: Option<&mut AttemptRow>,
+    now: Timestamp,
+) -> ActivityFailed {
+    if matches!(failure.kind, Kind::TotalTimeout | Kind::QueueTimeout) {
+        // Time ended it, but the failure before is what people want to know.
+        let before = || call.story.last_failure().cloned();
+        failure.cause = failure.cause.take().or_else(before);
+        failure = failure.bounded();
+    }
+    if let Some(row) = row {
+        // What ended the attempt stays, where it is not what ends the call.
+        if row.failure.as_ref().is_some_and(|own| own.kind == failure.kind) {
+            row.failure = Some(failure.clone());
+        }
+        call.story.add(row);
+    }
+    let exhausted =
+        matches!(why.reason, Reason::MaxAttempts | Reason::MaxElapsed | Reason::TotalTimeout);
+    if exhausted {
+        metrics::counter!("resurgam.exhausted").increment(1);
+    }
+    ActivityFailed {
+        activity: call.task.call.seq,
+        failure,
+        attempt: call.task.attempt,
+        started_at: started_at(&call.task),
+        why: why.reason.name().to_string(),
+        settles: false,
+        retry_metadata: call.story.metadata(&call.task, now, exhausted),
+    }
+}
+
+/// The row of an attempt that did not succeed.
+fn attempt_row(
+    call: &HotCall,
+    outcome: AttemptOutcome,
+    failure: Failure,
+    now: Timestamp,
+) -> AttemptRow {
+    AttemptRow {
+        call: call.task.call,
+        name: call.task.name.clone(),
+        attempt: call.task.attempt,
+        outcome,
+        started_at: started_at(&call.task),
+        ended_at: now,
+        failure: Some(failure),
+        delay_ms: None,
+        why: String::new(),
     }
 }
 

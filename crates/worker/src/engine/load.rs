@@ -275,7 +275,9 @@ impl Engine {
         if let Some(run) = self.runs.get_mut(&key.run.uid).filter(|run| run.key == key.run) {
             run.elsewhere.remove(&key.seq);
             // It may have been read before the workflow gave it up.
-            call.task.progress.cancelled |= run.code.machine().lock().is_settling(key.seq);
+            let machine = run.code.machine().lock();
+            call.task.progress.cancelled |= machine.is_settling(key.seq);
+            call.task.progress.in_grace |= machine.settles_in_grace(key.seq);
         }
         self.calls.insert(key, call);
         self.call_changes(key);

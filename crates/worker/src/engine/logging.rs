@@ -12,10 +12,9 @@ use resurgam_core::duration::Human;
 use resurgam_core::retry::{Reason, StopWhy};
 use resurgam_core::schedule::time_text;
 use resurgam_core::{Failure, Timestamp};
-use resurgam_store::rows::{AttemptOutcome, AttemptRow};
+use resurgam_store::rows::{AttemptOutcome, AttemptRow, TaskRow};
 
 use super::Engine;
-use super::call::HotCall;
 use crate::log_limit::{LogLimit, WINDOW};
 
 /// How much of a failure is in a line; all of it is in the ledger and in the history.
@@ -47,13 +46,18 @@ impl Engine {
     }
 
     /// Logs a call that is over without success.
-    pub(super) fn log_call(&mut self, call: &HotCall, failure: &Failure, why: &StopWhy) {
+    pub(super) fn log_call(
+        &mut self,
+        instance: &str,
+        task: &TaskRow,
+        failure: &Failure,
+        why: &StopWhy,
+    ) {
         let unwanted = matches!(why.reason, Reason::Cancelled | Reason::Pruned);
-        if unwanted || !self.may_log(Trouble::CallFailed, &call.task.name) {
+        if unwanted || !self.may_log(Trouble::CallFailed, &task.name) {
             return;
         }
-        tracing::warn!(instance = %call.instance, activity = %call.task.name,
-            attempt = call.task.attempt, failure = %one_line(failure), %why,
+        tracing::warn!(%instance, activity = %task.name, attempt = task.attempt, failure = %one_line(failure), %why,
             "activity failed, no attempt follows");
     }
 

@@ -16,13 +16,19 @@ pub(super) const NO_TIMER: Seq = Seq(0);
 pub(super) fn put_back(key: RunKey, news: News, step: &mut Step, effects: &mut Vec<Effect>) {
     let uid = key.uid;
     let row = match (news.origin, news.event) {
-        (Origin::Call { call, row, report }, event) => {
+        (Origin::Call { call, row, report, stays }, event) => {
+            let id = match &stays {
+                None => result_id(key, call.seq),
+                // Another message tells how the attempt ended.
+                Some(_) => format!("{}/cut", result_id(key, call.seq)),
+            };
             // A call that was given up has no task any more.
-            step.tasks.push(TaskWrite::Discard(call));
+            let gone = TaskWrite::Discard(call);
+            step.tasks.push(stays.map_or(gone, |task| TaskWrite::Amend(*task)));
             step.attempts.extend(row);
             end_report(uid, report, step, effects);
             let body = StoredMessage::Result { run: key.run, event };
-            Some(now_due(uid, result_id(key, call.seq), body))
+            Some(now_due(uid, id, body))
         }
         (Origin::Request, EventKind::SignalReceived { name, value, id }) => {
             Some(signal_message(uid, id, name, value))

@@ -172,7 +172,7 @@ pub(crate) enum Message {
     /// Somebody asks for something.
     Request(Request),
     /// An attempt ended.
-    AttemptEnded { call: CallKey, token: u64, result: Result<Payload, Failure> },
+    AttemptEnded { call: CallKey, token: u64, result: Result<Payload, Failure>, lingers: bool },
     /// An attempt asks for a transaction.
     Transact(Ask),
     /// The store ran a transaction.
@@ -455,8 +455,8 @@ impl Engine {
             Message::Heard { found } => self.heard(found),
             Message::MessagesRead { uid, read, found } => self.messages_read(uid, read, found),
             Message::Ends { found } => self.ends_read(found),
-            Message::AttemptEnded { call, token, result } => {
-                self.attempt_ended(call, token, result);
+            Message::AttemptEnded { call, token, result, lingers } => {
+                self.attempt_ended(call, token, result, lingers);
             }
             Message::Transact(ask) => self.transact(ask),
             Message::Transacted(ask, answer) => self.transacted(ask, answer),

@@ -1,7 +1,7 @@
 //! Writing down what a turn asks for: each command becomes an event, and rows and effects with it.
 
 use resurgam_core::command::{
-    ActivityCall, ChildCall, Command, CommandKind, DEFAULT_QUEUE, Settings,
+    ActivityCall, ChildCall, Command, CommandKind, DEFAULT_QUEUE, Hear, Settings,
 };
 use resurgam_core::event::{ActivityFailed, Compensation, ParentClose};
 use resurgam_core::retry::Reason;
@@ -49,15 +49,15 @@ impl Engine {
             CommandKind::ScheduleActivity(call) => {
                 self.schedule_activity(run, draft, seq, call, at)?;
             }
-            CommandKind::CancelActivity { activity, settle: false } => {
+            CommandKind::CancelActivity { activity, hear: Hear::Nothing } => {
                 // One that ended while the run could not take notice has no task any more.
                 if run.calls.remove(&activity) {
                     self.cancel_call(run.key.call(activity), draft);
                 }
             }
-            CommandKind::CancelActivity { activity, settle: true } => {
+            CommandKind::CancelActivity { activity, hear } => {
                 if run.calls.contains(&activity) {
-                    self.settle_call(run, activity, draft);
+                    self.settle_call(run, activity, hear, draft);
                 }
             }
             // They are in the history, and in the memory of the run.
@@ -191,14 +191,15 @@ impl Engine {
     }
 
     /// The workflow no longer wants a call's result, but wants to hear how it ended.
-    fn settle_call(&mut self, run: &mut HotRun, activity: Seq, draft: &mut Draft) {
-        let key = run.key.call(activity);
+    fn settle_call(&mut self, run: &mut HotRun, activity: Seq, hear: Hear, draft: &mut Draft) {
+        let (key, in_grace) = (run.key.call(activity), hear == Hear::End);
         let transacting = self.transactions.is_under_way(key);
         let begun = self.calls.get_mut(&key).filter(|call| call.task.claim.is_some());
         let Some(call) = begun else {
             if let Some(task) = run.elsewhere.get_mut(&activity) {
                 // Its node tells how it ended, or is found to be gone.
                 task.progress.cancelled = true;
+                task.progress.in_grace = in_grace;
                 return draft.step.tasks.push(TaskWrite::Amend(task.clone()));
             }
             if run.shared.contains(&activity) {
@@ -211,13 +212,14 @@ impl Engine {
             return run.settled.push_back(cancelled_call(activity, attempt));
         };
         call.task.progress.cancelled = true;
+        call.task.progress.in_grace = in_grace;
         draft.effects.push(Effect::Tell(key));
         let of_this_step = draft.step.tasks.iter_mut().find_map(|write| match write {
             TaskWrite::Insert(row) if row.call == key => Some(row),
             _ => None,
         });
         match of_this_step {
-            Some(row) => row.progress.cancelled = true,
+            Some(row) => row.progress = call.task.progress.clone(),
             // It may be over by now, with a result that this run has not heard of yet.
             None if transacting => draft.step.tasks.push(TaskWrite::Amend(call.task.clone())),
             None => draft.step.tasks.push(TaskWrite::Update(call.task.clone())),
@@ -335,6 +337,7 @@ pub(super) fn cancelled_call(activity: Seq, attempt: u32) -> News {
         attempt,
         started_at: Timestamp::EPOCH,
         why: Reason::Cancelled.name().to_string(),
+        settles: false,
         retry_metadata: None,
     });
     News { event, origin: Origin::History, reply: None }

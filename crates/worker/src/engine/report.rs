@@ -226,7 +226,10 @@ impl Engine {
             match row {
                 Some(row) if row.progress.cancelled => {
                     call.task.progress.cancelled = true;
-                    call.running.iter().for_each(Running::tell);
+                    match row.progress.in_grace {
+                        true => call.running.iter().for_each(Running::ends_in_grace),
+                        false => call.running.iter().for_each(Running::tell),
+                    }
                 }
                 Some(_) => {}
                 None => over.push(*key),

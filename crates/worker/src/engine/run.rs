@@ -161,11 +161,20 @@ pub(super) enum Origin {
         row: Option<AttemptRow>,
         /// The message that told of it, when the attempt ran on another node.
         report: Option<String>,
+        /// The task, when it stays because its attempt has not ended yet.
+        stays: Option<Box<TaskRow>>,
     },
     /// A request in this process.
     Request,
     /// The run itself: it follows from its history.
     History,
+}
+
+impl Origin {
+    /// A call that is over, with the row of its last attempt and what told of it.
+    pub(super) fn ended(call: CallKey, row: Option<AttemptRow>, report: Option<String>) -> Self {
+        Origin::Call { call, row, report, stays: None }
+    }
 }
 
 /// A run that is not in memory, with news on its way.
@@ -271,7 +280,7 @@ impl Engine {
         }
         // Before the turn: should it close the run, this is not part of what is closed.
         draft.remove_source(run.key.uid, &news, worth == Worth::Turn);
-        if let Origin::Call { call, .. } = &news.origin {
+        if let Origin::Call { call, stays: None, .. } = &news.origin {
             run.calls.remove(&call.seq);
         }
         if let EventKind::ChildCompleted { child, .. } | EventKind::ChildFailed { child, .. } =
@@ -436,6 +445,7 @@ impl Engine {
                 Effect::Tell(call) => {
                     if let Some(call) = self.calls.get_mut(call) {
                         call.task.progress.cancelled = false;
+                        call.task.progress.in_grace = false;
                     }
                 }
                 Effect::GivenUp(key) => {
@@ -595,11 +605,19 @@ impl Draft {
             Origin::Stored { id } => {
                 self.step.messages.push(MessageWrite::Delete { uid, id: id.clone() });
             }
-            Origin::Call { call, row, report } => {
+            Origin::Call { call, row, report, stays } => {
                 self.step.attempts.extend(row.clone());
                 end_report(uid, report.clone(), &mut self.step, &mut self.effects);
-                let write = if expected { TaskWrite::Delete } else { TaskWrite::Discard };
-                self.delete_task(*call, write);
+                match stays {
+                    Some(task) if expected => {
+                        self.step.tasks.push(TaskWrite::Amend((**task).clone()));
+                    }
+                    Some(_) => {}
+                    None => {
+                        let write = if expected { TaskWrite::Delete } else { TaskWrite::Discard };
+                        self.delete_task(*call, write);
+                    }
+                }
             }
             Origin::Request | Origin::History => {}
         }

@@ -190,12 +190,15 @@ impl Engine {
             Settled::Ours(task) => {
                 let key = task.call;
                 let News { event, .. } = cancelled_call(key.seq, task.attempt.saturating_sub(1));
-                let origin = Origin::Call { call: key, row: None, report: None };
+                let origin = Origin::ended(key, None, None);
                 self.deliver(key.run, News { event, origin, reply: None });
             }
             // Its node asks whether it is still wanted, and is told; then it reports.
             Settled::Runs(mut task) if self.owns(task.call.run.uid) => {
                 task.progress.cancelled = true;
+                let run = self.runs.get(&task.call.run.uid);
+                task.progress.in_grace = run
+                    .is_some_and(|run| run.code.machine().lock().settles_in_grace(task.call.seq));
                 let tasks = vec![TaskWrite::Amend(*task)];
                 self.outbox.push(Step { tasks, ..Step::default() }, Vec::new());
             }

@@ -171,7 +171,7 @@ impl Engine {
             Err(_) => {}
         }
         if let Some(report) = with_store.report.take() {
-            self.attempt_ended(key, token, report);
+            self.attempt_ended(key, token, report, false);
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! Nothing here knows of commits, rows or queues: an attempt takes its time, a failed one is
 //! followed by the next after the backoff, a cancellation ends every open wait at its moment, what
-//! is dropped is given up, and what completed is undone, last first, when the run fails.
+//! is dropped is given up, and what completed is undone, last first, when the run fails and nothing
+//! works any more that was given up while there was anything to undo.
 
 use std::collections::BTreeMap;
 
@@ -29,6 +30,9 @@ pub(crate) type Begins = BTreeMap<u32, u32>;
 
 const NEVER: u64 = u64::MAX;
 
+/// How long an attempt goes on whose call was given up and cannot be undone.
+const GRACE: u64 = 10_000;
+
 /// A run that starts at `start` and is cancelled at `cancel`.
 pub(crate) fn run(
     program: &Stmt,
@@ -36,10 +40,11 @@ pub(crate) fn run(
     cancel: u64,
     begins: &mut Begins,
 ) -> Result<Expected, Tie> {
-    let mut world = World { begins, undo: Vec::new(), settled: 0 };
+    let mut world = World::new(begins);
     let scope = Scope { cancel, cut: NEVER };
     let Some((at, ended)) = world.eval(program, start, scope)? else { unreachable!("nobody cuts") };
-    let World { undo, settled, .. } = world;
+    let settled = world.settled();
+    let undo = world.undo;
     if ended.is_ok() {
         return Ok(Expected { at, ended, cancelled: false, compensation: None });
     }
@@ -65,7 +70,7 @@ fn compensate(
         return Err(Tie);
     }
     for (_, call) in undo.into_iter().rev() {
-        let mut world = World { begins, undo: Vec::new(), settled: 0 };
+        let mut world = World::new(begins);
         let ended = world.call(&call, expected.at, Scope { cancel: NEVER, cut: NEVER })?;
         let (at, ended) = ended.expect("nobody cuts");
         expected.at = at;
@@ -109,12 +114,31 @@ struct World<'a> {
     undo: Vec<(u64, Call)>,
     /// When the last call ends that was given up and can be undone.
     settled: u64,
+    /// From when until when there is a call that can be undone, or may have to be.
+    undoable: Vec<(u64, u64)>,
+    /// When calls were given up that cannot be undone, and when their attempts end.
+    given_up: Vec<(u64, u64)>,
 }
 
 /// `None` when it was cut before it ended.
 type Evaluated = Result<Option<(u64, Ended)>, Tie>;
 
-impl World<'_> {
+impl<'a> World<'a> {
+    fn new(begins: &'a mut Begins) -> Self {
+        let (undo, undoable, given_up) = (Vec::new(), Vec::new(), Vec::new());
+        World { begins, undo, settled: 0, undoable, given_up }
+    }
+
+    /// When the last attempt ends that is waited for before anything is undone.
+    fn settled(&self) -> u64 {
+        let counts = |at: u64| self.undoable.iter().any(|(from, until)| *from < at && at < *until);
+        let others = self.given_up.iter().filter(|(at, _)| counts(*at)).map(|(_, end)| *end);
+        match self.undo.is_empty() {
+            true => self.settled,
+            false => others.chain([self.settled]).max().unwrap_or_default(),
+        }
+    }
+
     fn eval(&mut self, stmt: &Stmt, start: u64, scope: Scope) -> Evaluated {
         // A wait that begins after the cancellation ends at once.
         let over = start >= scope.cancel;
@@ -142,6 +166,22 @@ impl World<'_> {
     }
 
     fn call(&mut self, call: &Call, start: u64, scope: Scope) -> Evaluated {
+        let completed = self.undo.len();
+        let ended = self.attempts(call, start, scope)?;
+        if call.undo.is_some() {
+            // One that was given up is there until its attempt has ended, and a moment if none runs.
+            let given_up = self.settled.max(scope.limit().saturating_add(1));
+            let until = match &ended {
+                _ if self.undo.len() > completed => NEVER,
+                Some((at, _)) if *at < scope.limit() => *at,
+                _ => given_up,
+            };
+            self.undoable.push((start, until));
+        }
+        Ok(ended)
+    }
+
+    fn attempts(&mut self, call: &Call, start: u64, scope: Scope) -> Evaluated {
         let (mut begin, mut failures) = (start, 0);
         for number in 1.. {
             match begin.cmp(&scope.limit()) {
@@ -161,7 +201,13 @@ impl World<'_> {
             }
             if scope.limit() <= end {
                 // Given up while an attempt runs: it settles when that ends.
-                self.settled = self.settled.max(if call.undo.is_some() { end } else { 0 });
+                match call.undo {
+                    Some(_) => self.settled = self.settled.max(end),
+                    None => {
+                        let grace = scope.limit().saturating_add(GRACE);
+                        self.given_up.push((scope.limit(), grace.min(begin + attempt.takes)));
+                    }
+                }
                 return scope.wait(end, Ok(Vec::new()));
             }
             let failed = match attempt.outcome {
@@ -217,7 +263,7 @@ impl World<'_> {
         let mut ends = Vec::new();
         for (place, stmt) in all.iter().enumerate() {
             let mut begins = Begins::new();
-            let mut alone = World { begins: &mut begins, undo: Vec::new(), settled: 0 };
+            let mut alone = World::new(&mut begins);
             if let Some((at, ended)) = alone.eval(stmt, start, scope)? {
                 ends.push((at, place, ended));
             }
