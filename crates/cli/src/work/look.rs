@@ -144,7 +144,7 @@ fn pending_call(call: &PendingCall, now: Timestamp, has_worker: bool) -> String 
     let state = match (call.next_due, call.waits_for) {
         (None, _) => {
             let time = tenths(now.since(call.started_at.unwrap_or(now)));
-            let attempt = number(call, call.attempt);
+            let attempt = number(call);
             match has_worker {
                 true => format!("{attempt} runs, for {time}"),
                 false => format!("{attempt} began {time} ago, and its worker is gone"),
@@ -163,12 +163,12 @@ fn pending_call(call: &PendingCall, now: Timestamp, has_worker: bool) -> String 
         (Some(due), _) if due <= now => {
             let late = tenths(now.since(due));
             let what = if has_worker { "slot" } else { "worker" };
-            let attempt = number(call, call.attempt + 1);
+            let attempt = number(call);
             format!("{attempt} is due since {late}, and waits for a {what}")
         }
         (Some(due), _) => {
             let wait = tenths(due.since(now));
-            format!("{} is due in {wait}", number(call, call.attempt + 1))
+            format!("{} is due in {wait}", number(call))
         }
     };
     let mut out = format!("\n{STRONG}{name}{STRONG:#} #{}: {state}\n", call.seq);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anstyle::Style;
-use resurgam::retry::Limit;
+use resurgam::retry::{Counters, Limit};
 use resurgam::{AttemptOutcome, AttemptRow, Description, PendingCall, Timestamp, WaitsFor};
 use resurgam_core::duration::Human;
 
@@ -125,32 +125,36 @@ fn state(call: &PendingCall, now: Timestamp) -> Part {
     match (call.next_due, call.waits_for) {
         (None, _) => {
             let time = tenths(now.since(call.started_at.unwrap_or(now)));
-            (GOOD, format!("{} runs, {time}", number(call, call.attempt)))
+            (GOOD, format!("{} runs, {time}", number(call)))
         }
         (_, Some(WaitsFor::Unregistered)) => (WARNING, "waits for its executable".to_string()),
         (_, Some(WaitsFor::Lacking)) => {
             let what = call.lacks.as_deref().unwrap_or("something");
             (WARNING, format!("waits for a worker that has {what}"))
         }
-        (Some(due), _) if due <= now => {
-            (WARNING, format!("{} waits for a slot", number(call, call.attempt + 1)))
-        }
+        (Some(due), _) if due <= now => (WARNING, format!("{} waits for a slot", number(call))),
         (Some(due), _) => {
             let wait = tenths(due.since(now));
-            (WARNING, format!("{} in {wait}", number(call, call.attempt + 1)))
+            (WARNING, format!("{} in {wait}", number(call)))
         }
     }
 }
 
-/// Which attempt of how many. Those that were lost or asked to be run later have a number too and
-/// use up nothing.
-pub(super) fn number(call: &PendingCall, attempt: u32) -> String {
-    let uncounted = call.attempt.saturating_sub(call.counters.failures + u32::from(call.running));
-    match call.max_attempts() {
-        Some(Limit::Attempts(most)) => {
-            format!("attempt {attempt} of {}", most.get().saturating_add(uncounted))
-        }
-        _ => format!("attempt {attempt}"),
+/// Which attempt of how many that the policy counts, and how many there were that it does not count:
+/// lost ones, and those that were interrupted or asked to be run later.
+pub(super) fn number(call: &PendingCall) -> String {
+    let Counters { failures, lost, interrupted, snoozed, .. } = call.counters;
+    let counted = failures.saturating_add(1);
+    let of = match call.max_attempts() {
+        Some(Limit::Attempts(most)) => format!("attempt {counted} of {most}"),
+        _ => format!("attempt {counted}"),
+    };
+    let uncounted = [(lost, "lost"), (interrupted, "interrupted"), (snoozed, "snoozed")];
+    let uncounted = uncounted.into_iter().filter(|(times, _)| *times > 0);
+    let uncounted: Vec<String> = uncounted.map(|(times, how)| format!("{times} {how}")).collect();
+    match uncounted.is_empty() {
+        true => of,
+        false => format!("{of} (not counted: {})", uncounted.join(", ")),
     }
 }
 
@@ -178,7 +182,7 @@ mod tests {
     use resurgam_watchdog::test;
     use std::sync::Arc;
 
-    use resurgam::retry::{Counters, RetryPolicy};
+    use resurgam::retry::RetryPolicy;
     use resurgam::{InstanceRow, Payload};
     use resurgam_core::{Seq, Uid};
 
@@ -261,7 +265,7 @@ mod tests {
             ..waiting(2, 4_000, WaitsFor::Backoff)
         };
         // Three of the four asked to be run later, and one was lost.
-        assert_eq!(number(&snoozed, 5), "attempt 5 of 9");
+        assert_eq!(number(&snoozed), "attempt 1 of 5 (not counted: 1 lost, 3 snoozed)");
     }
 
     #[test]

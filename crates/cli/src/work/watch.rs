@@ -151,11 +151,11 @@ async fn lines(client: &Client, open: &[InstanceRow]) -> resurgam::Result<Vec<St
             (None, _) => waits(&found).to_string(),
             (Some(call), _) => match call.next_due.filter(|due| *due > now) {
                 Some(due) => {
-                    let next = number(call, call.attempt + 1);
+                    let next = number(call);
                     format!("{}: {next} in {}", call.activity, tenths(due.since(now)))
                 }
                 None if call.running => {
-                    format!("{}: {} runs", call.activity, number(call, call.attempt))
+                    format!("{}: {} runs", call.activity, number(call))
                 }
                 None => format!("{}: waits", call.activity),
             },
