@@ -135,6 +135,9 @@ pub fn line(kind: &EventKind) -> String {
                 Some(failure) => {
                     format!("{name} by RetryPolicy in {after} after {}", cut(&failure.to_string()))
                 }
+                None if continued.backoff_ms > 0 => {
+                    format!("{name} by Workflow in {after} {}", shown(&continued.input))
+                }
                 None => format!("{name} by Workflow {}", shown(&continued.input)),
             }
         }

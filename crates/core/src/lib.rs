@@ -17,6 +17,7 @@ pub mod export;
 mod failure;
 mod failure_type;
 pub mod history;
+pub mod identifier;
 mod ids;
 pub mod machine;
 mod names;

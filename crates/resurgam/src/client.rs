@@ -190,15 +190,16 @@ impl Client {
             workflow: workflow.to_string(),
             input,
             options: StartOptions { id, ..StartOptions::default() },
+            bare: None,
             output: PhantomData,
         }
     }
 
     /// Runs one activity durably, with its own policy and no workflow to write.
     pub fn submit<A: Activity>(&self, id: impl Into<String>, activity: A) -> Start<A::Output> {
-        let call = submit::call(&activity);
-        let input = call.and_then(|call| Payload::encode(&call).map_err(|error| error.to_string()));
-        self.start_payload(id.into(), submit::NAME, input)
+        let (call, nothing) = (submit::call(&activity), Ok(Payload::null()));
+        let bare = Some(call.map_err(|error| format!("the value has no JSON form: {error}")));
+        Start { bare, ..self.start_payload(id.into(), submit::NAME, nothing) }
     }
 
     /// Sends a signal to an open instance. It is durable when this returns.
@@ -306,6 +307,8 @@ pub struct Start<T> {
     workflow: String,
     input: std::result::Result<Payload, String>,
     options: StartOptions,
+    /// The activity call, where there is no workflow.
+    bare: Option<std::result::Result<submit::BareCall, String>>,
     output: PhantomData<fn() -> T>,
 }
 
@@ -327,9 +330,16 @@ impl<T> Start<T> {
         self.if_exists(IfExists::ReplaceClosed)
     }
 
-    /// The policy by which a run that fails is followed by another one, from the beginning.
+    /// The policy by which a run that fails is followed by another one, from the beginning;
+    /// timeouts in it are refused, those of a workflow are set below. For an activity without a
+    /// workflow ([`Client::submit`]) it is the policy of the activity.
     pub fn retry(mut self, policy: impl Into<RetryPolicy>) -> Self {
-        self.options.settings.retry = Some(policy.into().to_stored());
+        let policy = policy.into();
+        let Some(bare) = self.bare.take() else {
+            self.options.settings.retry = Some(policy.to_stored());
+            return self;
+        };
+        self.bare = Some(bare.and_then(|call| call.retried_by(&policy)));
         self
     }
 
@@ -378,7 +388,13 @@ impl<T: DeserializeOwned + Send + 'static> IntoFuture for Start<T> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let id = self.options.id.clone();
-            let input = self.input.map_err(|error| bad_value(format!("start {id}"), error))?;
+            let what = format!("start {id}");
+            let input = match self.bare {
+                None => self.input.map_err(|error| bad_value(what, error))?,
+                Some(bare) => bare.and_then(|call| call.encoded()).map_err(|error| {
+                    Error::failed(&what, resurgam_core::Failure::terminal(error))
+                })?,
+            };
             let started = self.client.handle().start(&self.workflow, input, self.options).await?;
             Ok(Instance::new(self.client, started.id, started.uid))
         })

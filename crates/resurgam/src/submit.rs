@@ -6,6 +6,7 @@
 use resurgam_core::Payload;
 use resurgam_core::command::{ActivityCall, CallOptions};
 use resurgam_core::machine::SharedMachine;
+use resurgam_core::retry::RetryPolicy;
 use resurgam_core::turn::WorkflowFuture;
 use resurgam_sdk::{Activity, Registry, WorkflowDefinition};
 use serde::{Deserialize, Serialize};
@@ -14,16 +15,37 @@ use serde::{Deserialize, Serialize};
 pub(crate) const NAME: &str = "resurgam.activity";
 
 /// An activity call as an argument.
-#[derive(Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct BareCall {
     activity: String,
     arguments: Box<serde_json::value::RawValue>,
+    /// The policy of the call in its stored form, where it is not the activity's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    retry: Option<String>,
 }
 
 /// The call of an activity.
 pub(crate) fn call<A: Activity>(activity: &A) -> Result<BareCall, String> {
     let arguments = serde_json::value::to_raw_value(activity).map_err(|error| error.to_string())?;
-    Ok(BareCall { activity: A::NAME.to_string(), arguments })
+    Ok(BareCall { activity: A::NAME.to_string(), arguments, retry: None })
+}
+
+impl BareCall {
+    /// The same call with a policy of its own. The error says why that makes no sense.
+    pub(crate) fn retried_by(mut self, policy: &RetryPolicy) -> Result<Self, String> {
+        let wrong = |error: String| format!("the retry policy of {}: {error}", self.activity);
+        let checked = policy.check().map_err(|error| wrong(error.to_string()))?;
+        if let Some(unsupported) = checked.unsupported().first() {
+            return Err(wrong(unsupported.clone()));
+        }
+        self.retry = Some(policy.to_stored());
+        Ok(self)
+    }
+
+    /// The argument of the workflow.
+    pub(crate) fn encoded(&self) -> Result<Payload, String> {
+        Payload::encode(self).map_err(|error| error.to_string())
+    }
 }
 
 /// Adds the workflow to a registry.
@@ -33,10 +55,12 @@ pub(crate) fn register(registry: &mut Registry) -> Result<(), resurgam_sdk::Erro
 
 fn begin(machine: SharedMachine, input: &Payload) -> Result<WorkflowFuture, String> {
     let call: BareCall = input.decode().map_err(|error| format!("a bare call: {error}"))?;
+    let retry = call.retry.as_deref().map(RetryPolicy::from_stored).transpose();
+    let retry = retry.map_err(|error| format!("the retry policy of {}: {error}", call.activity))?;
     let call = ActivityCall {
         name: call.activity,
         input: Payload::from_text(call.arguments.get()),
-        options: CallOptions::default(),
+        options: CallOptions { retry: retry.map(Box::new), ..CallOptions::default() },
         compensates: None,
     };
     Ok(Box::pin(resurgam_sdk::call_by_name(machine, call)))

@@ -162,6 +162,9 @@ struct PlanState {
     calls: u64,
     crash: Option<Crash>,
     refusals: HashMap<StoreCall, u32>,
+    /// The kind of the events that cannot be written, and how often that was tried.
+    unwritable: Option<String>,
+    unwritten: u32,
 }
 
 impl Faults {
@@ -179,6 +182,17 @@ impl Faults {
     /// Refuses the next calls, this many times.
     pub fn refuse(&self, call: StoreCall, times: u32) {
         self.lock().refusals.insert(call, times);
+    }
+
+    /// Refuses every step with an event of this kind (`"StatusSet"`), as a database does that cannot
+    /// take a row; with `None` no more.
+    pub fn unwritable(&self, kind: Option<&str>) {
+        self.lock().unwritable = kind.map(str::to_string);
+    }
+
+    /// How many steps were refused for an event that cannot be written.
+    pub fn unwritten(&self) -> u32 {
+        self.lock().unwritten
     }
 
     /// How many of the calls that are to be refused have not come yet.
@@ -220,6 +234,17 @@ impl Faults {
         let left = state.refusals.get_mut(&call).filter(|left| **left > 0)?;
         *left -= 1;
         Some(Error::transient(format!("{call:?}: refused by the test")))
+    }
+
+    fn cannot_write(&self, batch: &[Step]) -> Option<Error> {
+        let mut state = self.lock();
+        let kind = state.unwritable.clone()?;
+        let is_it = |step: &Step| step.events.iter().any(|(_, event)| event.kind.name() == kind);
+        batch.iter().any(is_it).then(|| {
+            // A batch is split until the culprit is alone.
+            state.unwritten += u32::from(batch.len() == 1);
+            Error::data(format!("write {kind}: refused by the test"))
+        })
     }
 
     /// Counts a commit and says where it is to be cut.
@@ -288,6 +313,9 @@ impl FaultyStore {
 impl Commit for FaultyStore {
     fn commit(&self, batch: Arc<[Step]>) -> Answer<'_, Vec<StepResult>> {
         if let Some(error) = self.faults.refused(StoreCall::Commit) {
+            return Box::pin(async move { Err(error) });
+        }
+        if let Some(error) = self.faults.cannot_write(&batch) {
             return Box::pin(async move { Err(error) });
         }
         self.or_crash(self.noted(StoreCall::Commit, self.store.commit(batch)))

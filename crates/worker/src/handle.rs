@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use resurgam_core::command::Settings;
-use resurgam_core::{EventKind, Failure, Payload, Seq, Timestamp, Uid};
+use resurgam_core::{EventKind, Failure, Payload, Seq, Timestamp, Uid, identifier};
 use resurgam_sdk::Registry;
 use resurgam_store::Store;
 use resurgam_store::rows::{InstanceRow, Owner, Status};
@@ -258,6 +258,7 @@ impl Handle {
         if options.id.is_empty() {
             return Err(Error::rejected(format!("start {workflow}: an empty id is not allowed")));
         }
+        options.check(workflow)?;
         let (id, request_id) = (options.id.clone(), options.request_id.clone());
         let if_exists = options.if_exists;
         let what = format!("start {id}");
@@ -302,7 +303,10 @@ impl Handle {
         request_id: Option<String>,
     ) -> Result<()> {
         let what = format!("signal {name} to {id}");
+        given(&what, "the name", name)?;
         if let Some(request_id) = &request_id {
+            given(&what, "the id", id)?;
+            given(&what, "the request id", request_id)?;
             // The instance may be closed by now, or its id another one's: the answer is the first.
             let _busy = self.busy();
             let sent = self.store.signalled(id, request_id).await;
@@ -373,6 +377,7 @@ impl Handle {
 
     /// The open instance of this id. What follows is part of the same work.
     async fn open_instance(&self, what: &str, id: &str) -> Result<(InstanceRow, Busy)> {
+        given(what, "the id", id)?;
         let busy = self.busy();
         let found = self.store.find(id).await.map_err(|error| Error::store(what, error))?;
         match found {
@@ -413,6 +418,30 @@ fn stopped(store: &dyn Store, what: &str) -> Error {
     match store.gone() {
         Some(gone) => Error::store(what, gone),
         None => Error::stopped(what),
+    }
+}
+
+/// An id, a key or a name that somebody gives.
+pub(crate) fn given(attempted: &str, what: &str, text: &str) -> Result<()> {
+    let checked = identifier::check(what, text);
+    checked.map_err(|error| Error::rejected(format!("{}: {error}", attempted.replace('\0', "\\0"))))
+}
+
+impl StartOptions {
+    /// What is wrong with the names in it.
+    pub(crate) fn check(&self, workflow: &str) -> Result<()> {
+        let attempted = format!("start {workflow}");
+        given(&attempted, "the workflow", workflow)?;
+        given(&attempted, "the id", &self.id)?;
+        let others = [("the request id", &self.request_id), ("the queue", &self.queue)];
+        for (what, name) in others {
+            name.as_deref().map_or(Ok(()), |name| given(&attempted, what, name))?;
+        }
+        for (name, value) in &self.tags {
+            given(&attempted, "the tag", name)?;
+            given(&attempted, &format!("the value of the tag {name:?}:"), value)?;
+        }
+        Ok(())
     }
 }
 

@@ -53,6 +53,9 @@ impl Machine {
                 self.settle_child(*child, Ok(result.clone()));
             }
             EventKind::ChildFailed { child, failure } => {
+                if let Some(refused) = self.detached.get_mut(child) {
+                    *refused = Some(failure.clone());
+                }
                 self.settle_child(*child, Err(failure.clone()));
             }
             EventKind::TimerFired { timer } if *timer == Seq::FIRST => {
@@ -109,6 +112,7 @@ impl Machine {
         match input {
             EventKind::ActivityCompleted(done) => open_call(&done.activity),
             EventKind::ActivityFailed(failed) => open_call(&failed.activity),
+            EventKind::ChildFailed { child, .. } if self.detached.contains_key(child) => true,
             EventKind::ChildCompleted { child, .. } | EventKind::ChildFailed { child, .. } => {
                 open_child(child)
             }

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use crate::command::{ActivityCall, CallOptions, ChildCall, Command, CommandKind};
 use crate::event::ParentClose;
-use crate::{Event, EventKind, Failure, Payload, RunKey, Seq, Timestamp};
+use crate::{Event, EventKind, Failure, Payload, RunKey, Seq, Timestamp, identifier};
 use activity::Activity;
 pub use activity::{Ask, Undo};
 use child::Child;
@@ -32,6 +32,9 @@ pub(crate) use input::Verdict;
 use signal::Signals;
 pub use signal::Waiter;
 use wait::Wait;
+
+/// The type of the failure that a workflow gets for an id, a key or a name that cannot be used.
+pub const INVALID_NAME: &str = "InvalidName";
 
 /// A machine that the futures of a run share.
 #[derive(Clone, Debug)]
@@ -68,6 +71,9 @@ pub struct Machine {
     undo: Vec<(Seq, ActivityCall)>,
     timers: BTreeMap<Seq, Wait<()>>,
     children: BTreeMap<Seq, Child>,
+    /// Instances that were started to be left alone, and why one could not be started.
+    detached: BTreeMap<Seq, Option<Failure>>,
+    detached_ids: BTreeSet<String>,
     signals: Signals,
     kv: BTreeMap<String, Payload>,
     versions: BTreeMap<String, u32>,
@@ -75,6 +81,8 @@ pub struct Machine {
     recorded: BTreeMap<Seq, (String, u32)>,
     /// The places where it says that a call was given up and nothing more is to be heard of it.
     recorded_cancels: BTreeSet<Seq>,
+    /// The places where it has what would be refused today, or may have.
+    recorded_asks: BTreeSet<Seq>,
     /// The last place of the history that is replayed.
     recorded_until: Seq,
     cancelled: Option<Failure>,
@@ -87,6 +95,8 @@ pub struct Machine {
     /// The argument of the next run, once the code continues as new.
     continuing: Option<Payload>,
     ending: Option<Ending>,
+    /// What the code asked for and cannot have, where it has no other way to hear of it.
+    refused: Option<Failure>,
     closed: bool,
     commands: Vec<Command>,
     /// False once the run is evicted or over: futures that are dropped then cancel nothing.
@@ -107,11 +117,14 @@ impl Machine {
             undo: Vec::new(),
             timers: BTreeMap::new(),
             children: BTreeMap::new(),
+            detached: BTreeMap::new(),
+            detached_ids: BTreeSet::new(),
             signals: Signals::default(),
             kv: BTreeMap::new(),
             versions: BTreeMap::new(),
             recorded: BTreeMap::new(),
             recorded_cancels: BTreeSet::new(),
+            recorded_asks: BTreeSet::new(),
             recorded_until: Seq(0),
             cancelled: None,
             began: Timestamp::EPOCH,
@@ -119,6 +132,7 @@ impl Machine {
             sleeps: false,
             continuing: None,
             ending: None,
+            refused: None,
             closed: false,
             commands: Vec::new(),
             armed: true,
@@ -210,11 +224,44 @@ impl Machine {
 
     fn begin_child(&mut self, call: ChildCall, shielded: bool, has_handle: bool) -> Seq {
         let parent_close = call.parent_close;
+        if parent_close == ParentClose::Detached {
+            self.detached_ids.extend(call.id.clone());
+        }
         let seq = self.command(CommandKind::StartChild(Box::new(call)));
-        if parent_close != ParentClose::Detached {
-            self.children.insert(seq, Child::started(shielded, parent_close, has_handle));
+        match parent_close {
+            ParentClose::Detached => drop(self.detached.insert(seq, None)),
+            _ => {
+                let child = Child::started(shielded, parent_close, has_handle);
+                self.children.insert(seq, child);
+            }
         }
         seq
+    }
+
+    /// True when this run has started an instance of this id before, to be left alone.
+    pub fn has_detached(&self, id: &str) -> bool {
+        self.detached_ids.contains(id)
+    }
+
+    /// Why an instance that was started to be left alone could not be started, once that is known.
+    pub fn detached_failure(&self, seq: Seq) -> Option<&Failure> {
+        self.detached.get(&seq)?.as_ref()
+    }
+
+    /// True when an instance was started to be left alone.
+    pub fn is_detached(&self, child: Seq) -> bool {
+        self.detached.contains_key(&child)
+    }
+
+    /// True when the history says that what the code asks for next was accepted, whatever is
+    /// refused today.
+    pub fn was_accepted(&self) -> bool {
+        self.recorded_asks.contains(&self.next_seq)
+    }
+
+    /// What the code asked for and cannot have: the run ends with it.
+    pub fn refused(&self) -> Option<&Failure> {
+        self.refused.as_ref()
     }
 
     /// The outcome of a child, once there is one.
@@ -290,8 +337,14 @@ impl Machine {
         self.kv.get(key)
     }
 
-    /// Changes an entry of the instance's own data.
+    /// Changes an entry of the instance's own data. A key that no store can keep ends the run.
     pub fn set_kv(&mut self, key: &str, value: Payload) {
+        if let Err(error) = identifier::check("the key", key)
+            && !self.was_accepted()
+        {
+            self.refused.get_or_insert(Failure::terminal(error).with_type(INVALID_NAME));
+            return;
+        }
         self.kv.insert(key.to_string(), value.clone());
         self.command(CommandKind::SetKv { key: key.to_string(), value });
     }
@@ -350,6 +403,13 @@ impl Machine {
             _ => None,
         };
         self.recorded = events.iter().filter_map(version).collect();
+        let is_ask = |event: &&Event| match &event.kind {
+            EventKind::ChildStarted(_) => true,
+            EventKind::KvSet { key, .. } => identifier::check("", key).is_err(),
+            EventKind::ActivityScheduled(call) => identifier::check("", &call.queue).is_err(),
+            _ => false,
+        };
+        self.recorded_asks = events.iter().filter(is_ask).map(|event| event.seq).collect();
         let is_cancel = |event: &&Event| matches!(event.kind, EventKind::ActivityCancelled { .. });
         self.recorded_cancels = events.iter().filter(is_cancel).map(|event| event.seq).collect();
     }

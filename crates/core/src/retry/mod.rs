@@ -52,6 +52,7 @@ pub use decide::{
 };
 pub use policy::{
     Backoff, CEILING, CapOrder, ClockFrom, DeadlineRule, Exhausted, Idempotency, Jitter, Limit,
-    LostWorker, Match, RetryPolicy, Rule, ServerDelay, ServerDelayMode, Timeouts, Verdict,
+    LostWorker, Match, NO_TIMEOUTS, RetryPolicy, Rule, ServerDelay, ServerDelayMode, Timeouts,
+    Verdict,
 };
 pub use schema::json_schema;

@@ -287,6 +287,10 @@ pub enum ClockFrom {
     FirstStarted,
 }
 
+/// Why a policy of a workflow has no timeouts: they bound attempts of activities.
+pub const NO_TIMEOUTS: &str = "timeouts: a workflow has no attempts to bound; bound each of its runs \
+                               with run_timeout, and all of them together with total_timeout";
+
 /// Timeouts of an attempt and of the whole call; each may be absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Timeouts {

@@ -7,9 +7,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use resurgam_core::command::{ActivityCall, CallOptions};
-use resurgam_core::machine::{Ask, SharedMachine, Undo};
+use resurgam_core::machine::{Ask, INVALID_NAME, SharedMachine, Undo};
 use resurgam_core::retry::RetryPolicy;
-use resurgam_core::{Failure, Payload, Seq};
+use resurgam_core::{Failure, Payload, Seq, identifier};
 use serde::de::DeserializeOwned;
 
 use super::BoxFuture;
@@ -198,6 +198,12 @@ impl<T: DeserializeOwned> Future for CallFuture<T> {
             let (call, ask) = *new;
             if let Some(failure) = machine.cancelled().filter(|_| !ask.shielded) {
                 return Poll::Ready(Err(failure.clone()));
+            }
+            if let Err(error) = identifier::check("the queue", call.queue())
+                && !machine.was_accepted()
+            {
+                let failure = Failure::terminal(format!("call {}: {error}", call.name));
+                return Poll::Ready(Err(failure.with_type(INVALID_NAME)));
             }
             this.state = State::Open(machine.schedule_activity(call, ask));
         }

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use resurgam_core::command::{ChildCall, Settings};
 use resurgam_core::event::ParentClose;
-use resurgam_core::machine::SharedMachine;
-use resurgam_core::retry::RetryPolicy;
-use resurgam_core::{Failure, Payload, Seq};
+use resurgam_core::machine::{INVALID_NAME, SharedMachine};
+use resurgam_core::retry::{NO_TIMEOUTS, RetryPolicy, Timeouts};
+use resurgam_core::{Failure, Payload, Seq, identifier};
 use serde::de::DeserializeOwned;
 
 use super::BoxFuture;
@@ -57,25 +57,34 @@ pub struct Child<W> {
     machine: SharedMachine,
     call: ChildCall,
     shielded: bool,
+    refused: Option<Failure>,
     workflow: PhantomData<fn() -> W>,
 }
 
 impl<W: Workflow> Child<W> {
     pub(super) fn new(machine: SharedMachine, workflow: &W, shielded: bool) -> Self {
         let call = child_call(workflow, ParentClose::Cancel);
-        Child { machine, call, shielded, workflow: PhantomData }
+        Child { machine, call, shielded, refused: None, workflow: PhantomData }
     }
 
     /// Its id. By default it is made from the id of the instance that starts it.
     pub fn id(mut self, id: impl Into<String>) -> Self {
-        self.call.id = Some(id.into());
+        let id = id.into();
+        self.refused = self.refused.or(invalid_id(&self.call.workflow, &id));
+        self.call.id = Some(id);
         self
     }
 
     /// The policy by which a run of it that fails is followed by another one. Whoever waits sees
-    /// only the final outcome.
+    /// only the final outcome. Timeouts in it are refused: those of a workflow are set below.
     pub fn retry(mut self, policy: impl Into<RetryPolicy>) -> Self {
-        self.call.settings.retry = Some(policy.into().to_stored());
+        let policy = policy.into();
+        if policy.timeouts != Timeouts::default() {
+            let error = format!("start {}: its retry policy: {NO_TIMEOUTS}", self.call.workflow);
+            let refused = Failure::terminal(error).with_type("InvalidPolicy");
+            self.refused = self.refused.or(Some(refused));
+        }
+        self.call.settings.retry = Some(policy.to_stored());
         self
     }
 
@@ -130,7 +139,7 @@ impl<W: Workflow> IntoFuture for Child<W> {
     type IntoFuture = ChildFuture<W::Output>;
 
     fn into_future(self) -> ChildFuture<W::Output> {
-        let state = State::New(Box::new(self.call), self.shielded);
+        let state = State::New(Box::new((self.call, self.refused)), self.shielded);
         ChildFuture { machine: self.machine, state, output: PhantomData }
     }
 }
@@ -155,7 +164,7 @@ pub struct ChildFuture<T> {
 
 #[derive(Debug)]
 enum State {
-    New(Box<ChildCall>, bool),
+    New(Box<(ChildCall, Option<Failure>)>, bool),
     Open(Seq),
     Done,
 }
@@ -167,12 +176,16 @@ impl<T: DeserializeOwned> Future for ChildFuture<T> {
         let this = &mut *self;
         let mut machine = this.machine.lock();
         if matches!(this.state, State::New(..))
-            && let State::New(call, shielded) = std::mem::replace(&mut this.state, State::Done)
+            && let State::New(new, shielded) = std::mem::replace(&mut this.state, State::Done)
         {
+            let (call, refused) = *new;
             if let Some(failure) = machine.cancelled().filter(|_| !shielded) {
                 return Poll::Ready(Err(failure.clone()));
             }
-            this.state = State::Open(machine.start_child(*call, shielded));
+            if let Some(failure) = refused.filter(|_| !machine.was_accepted()) {
+                return Poll::Ready(Err(failure));
+            }
+            this.state = State::Open(machine.start_child(call, shielded));
         }
         let State::Open(seq) = this.state else { panic!("a child was polled after it was done") };
         let outcome = match machine.poll_child(seq, context.waker()) {
@@ -294,6 +307,70 @@ impl<T> Drop for ChildHandle<T> {
             self.machine.lock().drop_child_handle(seq);
         }
     }
+}
+
+/// An instance that was started to be left alone, see
+/// [`start_detached`](super::WorkflowContext::start_detached).
+///
+/// ```
+/// use resurgam::prelude::*;
+/// use resurgam_testing::TestApp;
+///
+/// #[workflow]
+/// async fn audit(_ctx: WorkflowContext) -> Result<(), Failure> {
+///     Ok(())
+/// }
+///
+/// #[workflow]
+/// async fn close_year(ctx: WorkflowContext) -> Result<bool, Failure> {
+///     let audit_2025 = ctx.start_detached("audit-2025", audit())?;
+///     ctx.sleep(std::time::Duration::from_secs(1)).await?;
+///     Ok(audit_2025.failure().is_some())
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let app = TestApp::builder().workflow(audit).workflow(close_year).start().await;
+/// assert!(!app.start("close-1", close_year()).await.result().await.unwrap());
+/// // The id is taken by now.
+/// assert!(app.start("close-2", close_year()).await.result().await.unwrap());
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Detached {
+    machine: SharedMachine,
+    seq: Seq,
+}
+
+impl Detached {
+    pub(super) fn start(machine: SharedMachine, call: ChildCall) -> Result<Self, Failure> {
+        let mut locked = machine.lock();
+        let id = call.id.as_deref().unwrap_or_default();
+        // What a history says is done as the history says.
+        if !locked.was_accepted() {
+            invalid_id(&call.workflow, id).map_or(Ok(()), Err)?;
+            if locked.has_detached(id) {
+                let (workflow, id) = (&call.workflow, id);
+                let message = format!("start {workflow}: this run has started {id:?} before");
+                return Err(Failure::terminal(message).with_type("AlreadyExists"));
+            }
+        }
+        let seq = locked.start_child(call, true);
+        drop(locked);
+        Ok(Detached { machine, seq })
+    }
+
+    /// Why it was not started, of type `AlreadyExists`, when an instance has its id. A run hears of
+    /// that right after the turn that asked for it, so not before it has waited for something.
+    pub fn failure(&self) -> Option<Failure> {
+        self.machine.lock().detached_failure(self.seq).cloned()
+    }
+}
+
+/// Why an id cannot be that of an instance.
+fn invalid_id(workflow: &str, id: &str) -> Option<Failure> {
+    let error = identifier::check("the id", id).err()?;
+    Some(Failure::terminal(format!("start {workflow}: {error}")).with_type(INVALID_NAME))
 }
 
 fn millis(time: Duration) -> u64 {

@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 
 use crate::{Activity, Workflow};
 pub use call::{Call, CallFuture, call_by_name};
-pub use child::{Child, ChildFuture, ChildHandle};
+pub use child::{Child, ChildFuture, ChildHandle, Detached};
 pub use join::{Crowd, JoinAll, Race};
 pub use signal::SignalFuture;
 pub use sleep::{Elapsed, Sleep, Timeout};
@@ -119,7 +119,7 @@ pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 ///     if rounds > 1 {
 ///         return ctx.continue_as_new(buy(rounds - 1)); // the next run, with an empty history
 ///     }
-///     ctx.start_detached("audit-1", audit()); // and think no more of it
+///     ctx.start_detached("audit-1", audit())?; // and think no more of it
 ///     let answer = ctx.signal::<bool>("agree").await; // an Err when the run is cancelled
 ///     if ctx.cancelled().is_some() {
 ///         ctx.shielded().call(quote("clean up".into())).await?;
@@ -173,12 +173,17 @@ impl WorkflowContext {
         Child::new(self.machine.clone(), &workflow, self.shielded)
     }
 
-    /// Starts another workflow under this id and thinks no more of it. When an instance of the id
-    /// exists, nothing is started.
-    pub fn start_detached<W: Workflow>(&self, id: impl Into<String>, workflow: W) {
+    /// Starts another workflow under this id and thinks no more of it. A second one of the same id
+    /// is an error. When another instance has the id nothing is started: the history says so, the
+    /// log warns, and [`Detached::failure`] tells, as long as this run is open.
+    pub fn start_detached<W: Workflow>(
+        &self,
+        id: impl Into<String>,
+        workflow: W,
+    ) -> Result<Detached, Failure> {
         let mut call = child::child_call(&workflow, ParentClose::Detached);
         call.id = Some(id.into());
-        self.machine.lock().start_child(call, true);
+        Detached::start(self.machine.clone(), call)
     }
 
     /// Ends this run and begins the next one of the same instance with an empty history. Return

@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use resurgam_core::Failure;
-use resurgam_core::machine::{SharedMachine, Waiter};
+use resurgam_core::machine::{INVALID_NAME, SharedMachine, Waiter};
+use resurgam_core::{Failure, identifier};
 use serde::de::DeserializeOwned;
 
 use super::BoxFuture;
@@ -49,6 +49,12 @@ impl<T: DeserializeOwned> Future for SignalFuture<T> {
         let this = &mut *self;
         let mut machine = this.machine.lock();
         if let State::New(name, shielded) = &this.state {
+            // Nobody can send such a signal: it would be waited for in vain.
+            if let Err(error) = identifier::check("the name", name) {
+                let failure = Failure::terminal(format!("wait for a signal: {error}"));
+                this.state = State::Done;
+                return Poll::Ready(Err(failure.with_type(INVALID_NAME)));
+            }
             this.state = State::Waiting(machine.wait_for_signal(name, *shielded));
         }
         let State::Waiting(waiter) = &this.state else {

@@ -65,6 +65,108 @@ async fn goes_on(run: &TestInstance<String>) {
     assert_eq!(run.result().await.unwrap(), "still here");
 }
 
+// Ids, keys and names that no store can keep.
+
+/// Two names that cannot be used.
+fn bad_names() -> [String; 2] {
+    ["a\0b".to_string(), "x".repeat(1_025)]
+}
+
+/// Does with a name what a workflow can do with one, and tells what it hears.
+#[workflow]
+async fn use_name(ctx: WorkflowContext, name: String) -> Result<Vec<String>, Failure> {
+    let child = ctx.child(greet("Ada".into())).id(&name).await.unwrap_err();
+    let detached = ctx.start_detached(&name, greet("Ada".into())).unwrap_err();
+    let call = ctx.call(read("text".into())).queue(&name).await.unwrap_err();
+    let signal = ctx.signal::<()>(&name).await.unwrap_err();
+    let all = [child, detached, call, signal];
+    assert!(all.iter().all(|failure| failure.type_name.as_deref() == Some("InvalidName")));
+    Ok(all.iter().map(|failure| failure.message.clone()).collect())
+}
+
+#[workflow]
+async fn use_key(ctx: WorkflowContext, key: String) -> Result<(), Failure> {
+    ctx.set(&key, &1);
+    ctx.sleep(Duration::from_secs(1)).await
+}
+
+#[test]
+async fn names_that_no_store_can_keep_are_refused_where_they_are_given() {
+    let app = app().start().await;
+    let run = app.start("echo-1", echo()).await;
+    let client = app.client();
+    for name in bad_names() {
+        let answers = [
+            client.start(&name, echo()).await.map(drop),
+            client.start("echo-2", echo()).request_id(&name).await.map(drop),
+            client.start("echo-2", echo()).queue(&name).await.map(drop),
+            client.start("echo-2", echo()).tag(&name, "").await.map(drop),
+            client.start("echo-2", echo()).tag("name", &name).await.map(drop),
+            client.signal("echo-1", &name, &"hi").await,
+            client.signal(&name, "text", &"hi").await,
+            client.signal_once("echo-1", "text", &"hi", &name).await,
+            client.cancel(&name, "enough").await,
+            client.terminate(&name, "enough").await,
+        ];
+        for error in answers.map(Result::unwrap_err) {
+            let text = error.to_string();
+            let told = text.contains("holds a NUL character; leave it out")
+                || text.contains("has 1025 bytes, 1024 are allowed");
+            assert!(told, "{text}");
+        }
+    }
+    assert!(client.instance::<String>("echo-2").await.unwrap().is_none());
+    goes_on(&run).await;
+}
+
+#[test]
+async fn a_workflow_hears_that_a_name_cannot_be_used_and_goes_on() {
+    let app = app().workflow(use_name).start().await;
+    let [nul, long] = bad_names();
+    let told = app.start("names-1", use_name(nul)).await.result().await.unwrap();
+    expect![[r#"
+        start greet: the id "a\0b" holds a NUL character; leave it out
+        start greet: the id "a\0b" holds a NUL character; leave it out
+        call read: the queue "a\0b" holds a NUL character; leave it out
+        wait for a signal: the name "a\0b" holds a NUL character; leave it out"#]]
+    .assert_eq(&told.join("\n"));
+    let told = app.start("names-2", use_name(long)).await.result().await.unwrap();
+    assert!(told.iter().all(|text| text.ends_with("has 1025 bytes, 1024 are allowed")), "{told:?}");
+}
+
+#[test]
+async fn a_key_that_cannot_be_used_ends_the_run_with_a_clear_failure() {
+    let app = app().workflow(use_key).start().await;
+    for (number, key) in bad_names().into_iter().enumerate() {
+        let run = app.start(&format!("keys-{number}"), use_key(key)).await;
+        let failure = run.result().await.unwrap_err();
+        assert_eq!(failure.type_name.as_deref(), Some("InvalidName"));
+        assert!(failure.message.starts_with("the key "), "{failure}");
+    }
+}
+
+#[test]
+async fn a_run_whose_step_is_refused_is_tried_again_after_growing_waits() {
+    #[workflow]
+    async fn tell(ctx: WorkflowContext) -> Result<String, Failure> {
+        ctx.sleep(Duration::from_secs(1)).await?;
+        ctx.set_status("awake");
+        Ok("awake".to_string())
+    }
+    let app = app().workflow(tell).start().await;
+    let run = app.start("tell-1", tell()).await;
+    app.faults().unwritable(Some("StatusSet"));
+    let mut tries = Vec::new();
+    for _ in 0..6 {
+        app.advance(Duration::from_secs(60)).await;
+        tries.push(app.faults().unwritten());
+    }
+    assert_eq!(tries, [6, 7, 8, 8, 9, 9]);
+    assert!(blocked(&app, "tell-1").await.contains("D5"));
+    app.faults().unwritable(None);
+    assert_eq!(run.result().await.unwrap(), "awake");
+}
+
 // Starting.
 
 #[test]

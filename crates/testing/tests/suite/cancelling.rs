@@ -581,3 +581,24 @@ async fn dropping_a_wait_cancels_what_it_waited_for() {
     .assert_eq(&run.history().await);
     assert_eq!(app.describe("child").await.instance.status, Status::Cancelled);
 }
+
+#[test]
+async fn a_cancelled_run_that_returns_a_value_is_completed_and_nothing_is_undone() {
+    #[workflow]
+    async fn cope(ctx: WorkflowContext) -> Result<u32, Failure> {
+        let hold = ctx.call(note("7".into())).compensate_with(|_| release(7)).await?;
+        match ctx.sleep(HOUR).await {
+            Ok(()) => Err(Failure::terminal("not cancelled")),
+            Err(_) => Ok(hold.len() as u32),
+        }
+    }
+    let app = app().workflow(cope).start().await;
+    let run = app.start("cope-1", cope()).await;
+    app.advance(SECOND).await;
+    run.cancel("enough").await.unwrap();
+    assert_eq!(run.result().await, Ok(1));
+    let row = app.describe("cope-1").await.instance;
+    assert_eq!((row.status, row.compensation), (Status::Completed, None));
+    assert_eq!(app.attempts(release), 0);
+    assert!(run.history().await.contains("+1s CancelRequested enough\n"));
+}

@@ -510,7 +510,7 @@ async fn a_child_with_an_empty_id_blocks_its_parent() {
     #[workflow]
     async fn nameless(ctx: WorkflowContext, detached: bool) -> Result<u64, Failure> {
         if detached {
-            ctx.start_detached("", worker(1));
+            ctx.start_detached("", worker(1))?;
         }
         ctx.child(worker(1)).id("").await
     }
@@ -543,10 +543,7 @@ async fn a_child_of_an_unknown_workflow_waits_for_a_process_that_knows_it() {
 async fn a_detached_start_is_nobodys_child() {
     #[workflow]
     async fn launch(ctx: WorkflowContext) -> Result<(), Failure> {
-        ctx.start_detached("rocket", worker(3_600));
-        // One of that id is there: nothing is started, and nothing fails.
-        ctx.start_detached("rocket", worker(1));
-        Ok(())
+        ctx.start_detached("rocket", worker(3_600)).map(drop)
     }
     let app = app().workflow(launch).start().await;
     let run = app.start("launch-1", launch()).await;
@@ -559,8 +556,48 @@ async fn a_detached_start_is_nobodys_child() {
     expect![[r#"
         1 +0ms RunStarted launch {}
         2 +0ms ChildStarted rocket worker {"seconds":3600}
-        3 +0ms ChildStarted rocket worker {"seconds":1}
-        4 +0ms RunCompleted null
+        3 +0ms RunCompleted null
+    "#]]
+    .assert_eq(&run.history().await);
+}
+
+#[test]
+async fn a_second_detached_start_of_one_id_is_an_error_of_the_workflow() {
+    #[workflow]
+    async fn launch(ctx: WorkflowContext) -> Result<(), Failure> {
+        ctx.start_detached("rocket", worker(3_600))?;
+        ctx.start_detached("rocket", worker(1)).map(drop)
+    }
+    let app = app().workflow(launch).start().await;
+    let run = app.start("launch-1", launch()).await;
+    let failure = run.result().await.unwrap_err();
+    assert_eq!(failure.type_name.as_deref(), Some("AlreadyExists"));
+    assert_eq!(failure.message, r#"start worker: this run has started "rocket" before"#);
+    app.restart().await;
+    assert_eq!(run.history().await.lines().count(), 3);
+}
+
+#[test]
+async fn a_workflow_hears_that_another_instance_has_the_id_of_a_detached_start() {
+    #[workflow]
+    async fn launch(ctx: WorkflowContext) -> Result<Option<String>, Failure> {
+        let rocket = ctx.start_detached("rocket", worker(3_600))?;
+        ctx.sleep(SECOND).await?;
+        Ok(rocket.failure().map(|failure| failure.to_string()))
+    }
+    let app = app().workflow(launch).start().await;
+    assert_eq!(app.start("launch-1", launch()).await.result().await.unwrap(), None);
+    let run = app.start("launch-2", launch()).await;
+    app.advance(SECOND / 2).await;
+    app.restart().await;
+    run.result().await.unwrap();
+    expect![[r#"
+        1 +0ms RunStarted launch {}
+        2 +0ms ChildStarted rocket worker {"seconds":3600}
+        3 +0ms TimerStarted until +1s
+        4 +0ms ChildFailed #2 AlreadyExists: start worker: an instance of the id "rocket" exists
+        5 +1s TimerFired #3
+        6 +1s RunCompleted "AlreadyExists: start worker: an instance of the id \"rocket\" exists"
     "#]]
     .assert_eq(&run.history().await);
 }

@@ -135,7 +135,7 @@ async fn undone(ctx: WorkflowContext, id: String) -> Result<String, Failure> {
 
 #[workflow]
 async fn family(ctx: WorkflowContext) -> Result<Vec<String>, Failure> {
-    ctx.start_detached("stranger", leaf(0));
+    ctx.start_detached("stranger", leaf(0))?;
     let good = ctx.child(leaf(1)).await?;
     let patient = ctx.child(leaf(2)).id("patient").retry(STEADY.max_attempts(2)).await;
     let lost = ctx.timeout(SECOND, ctx.child(order("o-1".to_string(), vec![]))).await;

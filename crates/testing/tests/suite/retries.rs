@@ -1029,3 +1029,51 @@ async fn a_bare_activity_is_retried_by_its_own_policy() {
     "#]]
     .assert_eq(&run.history().await);
 }
+
+#[test]
+async fn the_policy_of_a_submitted_activity_is_the_policy_of_the_activity() {
+    #[activity(retry = RetryPolicy::fixed(SECOND).max_attempts(3).jitter(Jitter::None))]
+    async fn doomed() -> Result<(), Failure> {
+        Err(Failure::new("no"))
+    }
+    let app = TestApp::builder().activity(doomed).start().await;
+    let twice = RetryPolicy::fixed(SECOND).max_attempts(2).jitter(Jitter::None);
+    let timeouts = Timeouts { attempt: Some(SECOND), ..Timeouts::default() };
+    let twice = RetryPolicy { timeouts, ..twice };
+    let run = app.client().submit("doomed-1", doomed()).retry(twice).await.unwrap();
+    let failure = app.wait_for("the end", run.result()).await.unwrap_err();
+    assert_eq!(app.attempts(doomed), 2, "{failure}");
+    expect![[r#"
+        1 +0ms RunStarted resurgam.activity {"activity":"doomed","arguments":{},"retry":"{\"v\":1,\"policy\":{\"max_attempts\":2,\"backoff\":{\"type\":\"fixed\",\"d... (220 bytes)
+        2 +0ms ActivityScheduled doomed {}
+          +0ms doomed#2 attempt 1 failed: no; again in 1s
+          +1s doomed#2 attempt 2 failed: no
+        3 +1s ActivityFailed #2 (attempt 2) max_attempts: no
+        4 +1s RunFailed no
+    "#]].assert_eq(&app.history("doomed-1").await);
+    let nonsense = RetryPolicy { max_delay: Some(Duration::ZERO), ..RetryPolicy::default() };
+    let refused = app.client().submit("doomed-2", doomed()).retry(nonsense).await.unwrap_err();
+    assert!(refused.to_string().contains("the retry policy of doomed: "), "{refused}");
+}
+
+#[test]
+async fn a_servers_delay_is_bounded_by_its_own_maximum_and_not_by_that_of_the_policy() {
+    #[activity]
+    async fn busy(ctx: ActivityContext) -> Result<u32, Failure> {
+        match ctx.attempt() {
+            1 => Err(Failure::retry_after(60 * SECOND, "busy")),
+            2 => Err(Failure::retry_after(HOUR, "busy")),
+            attempt => Ok(attempt),
+        }
+    }
+    let policy = RetryPolicy {
+        server_delay: ServerDelay { max: 600 * SECOND, jitter: 0.0, ..ServerDelay::default() },
+        ..RetryPolicy::fixed(SECOND).max_delay(5 * SECOND).jitter(Jitter::None)
+    };
+    let app = TestApp::builder().activity(busy).start().await;
+    let run = app.client().submit("busy-1", busy()).retry(policy).await.unwrap();
+    assert_eq!(app.wait_for("the end", run.result()).await.unwrap(), 3);
+    let ledger = app.ledger("busy-1").await;
+    let delays: Vec<_> = ledger.iter().map(|row| row.delay_ms).collect();
+    assert_eq!(delays, [Some(60_000), Some(600_000)]);
+}

@@ -94,7 +94,7 @@ async fn leave(ctx: WorkflowContext) -> Result<(), Failure> {
     for (id, policy) in policies {
         leave_open(ctx.child(worker(3_600)).id(id).parent_close(policy)).await;
     }
-    ctx.start_detached("detached", worker(1));
+    ctx.start_detached("detached", worker(1))?;
     ctx.sleep(SECOND).await
 }
 

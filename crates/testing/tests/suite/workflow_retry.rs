@@ -465,3 +465,86 @@ async fn a_total_timeout_ends_the_chain() {
         5 +1m 30s RunFailed TotalTimeout: the instance was not done in time, after 2m 30s
     "#]].assert_eq(&histories(&app, "slow-1").await);
 }
+
+#[test]
+async fn timeouts_in_the_policy_of_a_workflow_are_refused_wherever_it_is_given() {
+    #[workflow]
+    async fn nap(ctx: WorkflowContext) -> Result<(), Failure> {
+        ctx.sleep(SECOND).await
+    }
+    #[workflow]
+    async fn parent(ctx: WorkflowContext) -> Result<(), Failure> {
+        ctx.child(nap()).retry(bounded()).await
+    }
+    fn bounded() -> RetryPolicy {
+        let timeouts = resurgam::retry::Timeouts { total: Some(MINUTE), ..Default::default() };
+        RetryPolicy { timeouts, ..RetryPolicy::fixed(SECOND) }
+    }
+    let app = TestApp::builder().workflow(nap).workflow(parent).start().await;
+    let started = app.client().start("nap-1", nap()).retry(bounded()).await.map(drop);
+    let every = resurgam::Rule::every(MINUTE);
+    let scheduled = app.client().schedule("naps", every, nap()).retry(bounded()).await.map(drop);
+    for refused in [started, scheduled] {
+        let text = refused.unwrap_err().to_string();
+        assert!(text.contains("run_timeout") && text.contains("total_timeout"), "{text}");
+    }
+    let failure = app.start("parent-1", parent()).await.result().await.unwrap_err();
+    assert_eq!(failure.type_name.as_deref(), Some("InvalidPolicy"));
+    assert!(failure.message.contains("with run_timeout, and all of them together"), "{failure}");
+}
+
+// Snoozing.
+
+/// Snoozes twice for a minute, then fails, then answers.
+#[workflow]
+async fn sleepy(ctx: WorkflowContext, word: String) -> Result<String, Failure> {
+    let runs = ctx.get::<u32>("runs").unwrap_or(0) + 1;
+    ctx.set("runs", &runs);
+    match runs {
+        1 | 2 => Err(Failure::snooze(MINUTE)),
+        3 => Err(Failure::new("awake, but tired")),
+        _ => Ok(word),
+    }
+}
+
+#[test]
+async fn a_workflow_that_snoozes_is_run_again_with_its_input_and_no_failure_is_counted() {
+    let app = TestApp::builder().workflow(sleepy).start().await;
+    // Two attempts: the failure and the run after it. Its time is up long before the second snooze.
+    let policy = RetryPolicy::fixed(SECOND).max_attempts(2).jitter(Jitter::None);
+    let policy = policy.max_elapsed(90 * SECOND);
+    let run = app.start_with("sleepy-1", sleepy("hi".into()), |start| start.retry(&policy)).await;
+    let failure = run.result().await.unwrap_err();
+    assert_eq!(failure.message, "awake, but tired");
+    let policy = policy.max_elapsed(HOUR);
+    let run = app.start_with("sleepy-2", sleepy("hi".into()), |start| start.retry(&policy)).await;
+    assert_eq!(run.result().await.unwrap(), "hi");
+    expect![[r#"
+        1 +0ms RunStarted sleepy {"word":"hi"}
+        2 +0ms KvSet runs 1
+        3 +0ms RunContinued by Workflow in 1m {"word":"hi"}
+    "#]]
+    .assert_eq(&app.client().run_history("sleepy-2", 1).await.unwrap().unwrap());
+}
+
+#[test]
+async fn a_workflow_snoozes_without_a_policy_too_and_across_a_restart() {
+    let app = TestApp::builder().workflow(sleepy).start().await;
+    let run = app.start("sleepy-1", sleepy("hi".into())).await;
+    app.advance(SECOND).await;
+    app.restart().await;
+    // The second run snoozes too.
+    app.advance(MINUTE).await;
+    assert_eq!(app.describe("sleepy-1").await.instance.run, 3);
+    assert_eq!(run.result().await.unwrap_err().message, "awake, but tired");
+    assert_eq!(app.describe("sleepy-1").await.instance.run, 3);
+}
+
+#[test]
+async fn a_snooze_that_the_total_timeout_leaves_no_time_for_ends_the_instance() {
+    let app = TestApp::builder().workflow(sleepy).start().await;
+    let options = |start: resurgam::Start<String>| start.total_timeout(90 * SECOND);
+    let run = app.start_with("sleepy-1", sleepy("hi".into()), options).await;
+    assert_eq!(run.result().await.unwrap_err().message, "snoozed");
+    assert_eq!(app.describe("sleepy-1").await.instance.run, 2);
+}

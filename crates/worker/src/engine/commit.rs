@@ -25,6 +25,7 @@ use tracing::Instrument;
 use super::Engine;
 use super::effect::Effect;
 use super::outbox::Done;
+use super::revive::Tries;
 use super::run::{News, Origin};
 use crate::clock::{Busy, Clock};
 use crate::error::Error;
@@ -163,9 +164,13 @@ impl Engine {
         let text = refusal.to_string();
         let run = pending.effects.iter().find_map(Effect::run);
         let noted = pending.effects.iter().any(|effect| matches!(effect, Effect::Blocked(_)));
+        let mut name = run.map(|uid| uid.to_string()).unwrap_or_default();
         if let Some(run) = run.and_then(|uid| self.runs.remove(&uid)) {
             self.ids.remove(&run.id);
             self.news_lost(run.news, &text);
+            // Loading it again is not getting anywhere: the wait grows all the same.
+            self.blocked.insert(run.key.uid, Tries::after(run.tries));
+            name = run.id;
         }
         let mut was_start = false;
         for effect in pending.effects {
@@ -180,7 +185,7 @@ impl Engine {
             }
         }
         if let Some(uid) = run.filter(|_| !was_start) {
-            tracing::error!(instance = %uid, "a step was refused, the run is blocked: {text}");
+            tracing::error!(instance = %name, "a step was refused, the run is blocked: {text}");
             match noted {
                 true => self.try_blocked_later(uid),
                 false => {

@@ -178,6 +178,9 @@ impl Engine {
         self.told_those_who_look(uid);
         if let Some(run) = self.runs.get_mut(&uid) {
             run.committing = false;
+            if std::mem::take(&mut run.gets_on) {
+                run.tries = 0;
+            }
             if !run.hearing.is_reading() {
                 run.taken.clear();
             }

@@ -14,7 +14,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use resurgam_core::{EventKind, Payload, Timestamp, Uid};
+use resurgam_core::{EventKind, Payload, Timestamp, Uid, identifier};
 use resurgam_store::rows::{InstanceRow, Message as StoredMessage, MessageRow};
 use resurgam_store::{InboxRow, InboxWrite, InstanceWrite, MessageWrite, Result, Step, Store};
 
@@ -143,6 +143,10 @@ impl Engine {
     fn wish(&self, row: &InboxRow) -> std::result::Result<Wish, String> {
         if row.instance.is_empty() {
             return Err("the instance is empty; give its id".to_string());
+        }
+        let names = [("the instance", Some(&row.instance)), ("the name", row.name.as_ref())];
+        for (what, name) in names.into_iter().chain([("the id", row.id.as_ref())]) {
+            name.map_or(Ok(()), |name| identifier::check(what, name))?;
         }
         let name = |of: &str| match row.name.as_deref() {
             None | Some("") => Err(format!("the name is missing; give that of the {of}")),

@@ -1,7 +1,7 @@
 //! The way from one run of an instance to the next, and how an instance's time is bounded.
 //!
-//! A run is followed by another one when its code continues as new, or when it failed and the
-//! policy of the workflow lets it try again. The step that closes the one begins the other: the
+//! A run is followed by another one when its code continues as new, when it asks to be run again
+//! later, or when it failed and the policy of the workflow lets it try again. The step that closes the one begins the other: the
 //! next run exists at once, with its first event, and takes its first turn when it is loaded.
 
 use std::time::Duration;
@@ -29,9 +29,8 @@ pub(super) struct About {
     /// The schedule that started it.
     pub(super) schedule: Option<String>,
     pub(super) workflow: String,
-    version: u32,
     chain: Chain,
-    /// The argument, where a run that fails is tried again with it.
+    /// The argument, with which a run that fails or snoozes is tried again.
     input: Option<Payload>,
 }
 
@@ -45,9 +44,17 @@ impl About {
             chain: started.chain.clone(),
             schedule: row.schedule.clone(),
             workflow: row.workflow.clone(),
-            version: started.version,
-            input: row.settings.retry.as_ref().map(|_| row.input.clone()),
+            input: Some(row.input.clone()),
         }
+    }
+}
+
+impl About {
+    /// True when the time of the whole instance leaves room for this delay.
+    fn has_time(&self, delay: Duration, at: Timestamp) -> bool {
+        let total = self.settings.total_timeout_ms.map(Duration::from_millis);
+        let end = total.map(|total| self.chain.began.unwrap_or(at).saturating_add(total));
+        end.is_none_or(|end| at.saturating_add(delay) < end)
     }
 }
 
@@ -112,6 +119,17 @@ impl Handover {
         Handover { continued, chain, carried }
     }
 
+    /// A run asks to be run again later. That is no failure, and counts as none.
+    pub(super) fn after_snooze(run: &HotRun, delay: Duration, carried: Carried) -> Self {
+        let continued = RunContinued {
+            initiator: Initiator::Workflow,
+            input: run.about.input.clone().unwrap_or_else(Payload::null),
+            failure: None,
+            backoff_ms: millis(delay),
+        };
+        Handover { continued, chain: run.about.chain.clone(), carried }
+    }
+
     /// A run continues as new. It got so far: attempts, and the time for them, are counted anew.
     pub(super) fn by_workflow(
         run: &HotRun,
@@ -138,7 +156,7 @@ impl Engine {
     ) -> Option<Duration> {
         let About { settings, chain, .. } = &run.about;
         let policy = settings.retry.as_ref()?;
-        if compensation == Some(Compensation::Incomplete) {
+        if compensation == Some(Compensation::Incomplete) || failure.snooze.is_some() {
             return None;
         }
         let policy = self.policies.parse(policy).ok()?;
@@ -151,10 +169,19 @@ impl Engine {
         let u = retry::uniform(run.key.uid.0, run.key.run, 0, chain.attempt);
         let decision = retry::decide_run(&policy.checked, &state, failure, at, u);
         let Decision::Retry { delay, .. } = decision else { return None };
-        let total = settings.total_timeout_ms.map(Duration::from_millis);
-        let end = total.map(|total| chain.began.unwrap_or(at).saturating_add(total));
-        let fits = end.is_none_or(|end| at.saturating_add(delay) < end);
-        fits.then_some(delay)
+        run.about.has_time(delay, at).then_some(delay)
+    }
+
+    /// How long until a run that asks for it is run again, with or without a policy. Only the time
+    /// that the whole instance has bounds that.
+    pub(super) fn snoozes(
+        run: &HotRun,
+        failure: &Failure,
+        compensation: Option<Compensation>,
+        at: Timestamp,
+    ) -> Option<Duration> {
+        let undone = compensation != Some(Compensation::Incomplete);
+        failure.snooze.filter(|delay| undone && run.about.has_time(*delay, at))
     }
 
     /// Writes down that a run is over and the next one begins.
@@ -170,11 +197,8 @@ impl Engine {
         let input = continued.input.clone();
         let backoff = Some(Duration::from_millis(continued.backoff_ms)).filter(|it| !it.is_zero());
         let started = RunStarted {
-            // A run that is tried again stays on its version; one that continues takes the newest.
-            version: match continued.initiator {
-                Initiator::RetryPolicy => run.about.version,
-                Initiator::Workflow => self.newest_version(&run.about.workflow),
-            },
+            // Whichever way it came about, so that a deployed fix reaches a chain that keeps failing.
+            version: self.newest_version(&run.about.workflow),
             first_turn_at: backoff.map(|backoff| at.saturating_add(backoff)),
             chain,
             carried,

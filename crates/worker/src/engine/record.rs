@@ -4,7 +4,7 @@ use resurgam_core::command::{
     ActivityCall, ChildCall, Command, CommandKind, DEFAULT_QUEUE, Hear, Settings,
 };
 use resurgam_core::event::{ActivityFailed, Compensation, ParentClose};
-use resurgam_core::retry::Reason;
+use resurgam_core::retry::{NO_TIMEOUTS, Reason, Timeouts};
 use resurgam_core::turn::Blocked;
 use resurgam_core::{CallKey, Event, EventKind, Failure, Kind, Seq, Timestamp, Uid};
 use resurgam_store::rows::{InstanceRow, KvRow};
@@ -89,6 +89,11 @@ impl Engine {
                 self.close(run, draft, Outcome::Completed(result), None, at);
             }
             CommandKind::Fail { failure, compensation, carried } => {
+                if let Some(delay) = Engine::snoozes(run, &failure, compensation, at) {
+                    let snoozed = Handover::after_snooze(run, delay, *carried);
+                    self.next_run(run, draft, snoozed, at);
+                    return Ok(());
+                }
                 match self.tries_again(run, &failure, compensation, at) {
                     Some(delay) => {
                         let next = Some(at.saturating_add(delay));
@@ -164,7 +169,10 @@ impl Engine {
     /// The error says why a workflow's policy makes no sense.
     pub(super) fn refuses_settings(&mut self, settings: &Settings) -> Result<(), String> {
         match &settings.retry {
-            Some(policy) => self.policies.parse(policy).map(drop),
+            Some(policy) => match self.policies.parse(policy)?.checked.timeouts {
+                timeouts if timeouts == Timeouts::default() => Ok(()),
+                _ => Err(NO_TIMEOUTS.to_string()),
+            },
             None => Ok(()),
         }
     }
@@ -306,14 +314,14 @@ fn start_child(run: &mut HotRun, seq: Seq, child: ChildCall, at: Timestamp, draf
     row.priority = run.about.priority;
     row.parent = (!detached).then(|| run.key.call(seq));
     row.settings = settings;
-    let taken = Failure::terminal(format!("an instance of the id {:?} exists", row.id))
-        .with_type("AlreadyExists");
+    let taken = format!("start {}: an instance of the id {:?} exists", row.workflow, row.id);
+    let taken = Failure::terminal(taken).with_type("AlreadyExists");
     let refused = EventKind::ChildFailed { child: seq, failure: taken };
     draft.step.births.push(Birth {
         // The child of an earlier instance of the parent's id may have had the same.
         replace_closed: row.id == child_id(run, seq),
         start: start_message(uid),
-        otherwise: (!detached).then(|| child_message(run.key.call(seq), refused)),
+        otherwise: Some(child_message(run.key.call(seq), refused)),
         row,
     });
     draft.effects.push(Effect::Wake(uid));

@@ -463,6 +463,7 @@ pub(super) fn new_run(key: RunKey, id: String, code: Run, about: About) -> HotRu
         request_id: None,
         touched: 0,
         tries: 0,
+        gets_on: false,
         hearing: Hearing::default(),
         taken: HashSet::new(),
         read_again: false,

@@ -51,6 +51,8 @@ pub(super) struct HotRun {
     pub(super) touched: u64,
     /// How often it was tried again since it last got anywhere.
     pub(super) tries: u32,
+    /// It has taken a turn that is not durable yet.
+    pub(super) gets_on: bool,
     /// Its messages are being read, because somebody else may have stored some.
     pub(super) hearing: Hearing,
     /// Stored messages that it has taken: a read that began before may still find them.
@@ -99,6 +101,11 @@ impl HotRun {
         !self.unread.is_empty()
             && !self.code.is_closed()
             && self.unread.has_any(&self.code.machine().lock().wanted_signals())
+    }
+
+    /// True when an instance was started to be left alone.
+    fn is_detached(&self, child: Seq) -> bool {
+        self.code.machine().lock().is_detached(child)
     }
 
     /// What news is to a run.
@@ -232,7 +239,7 @@ impl Engine {
         match blocked {
             None => {
                 let closed = run.code.is_closed();
-                run.tries = 0;
+                run.gets_on = true;
                 self.runs.insert(uid, run);
                 if closed {
                     draft.effects.push(Effect::Closed(uid));
@@ -282,6 +289,12 @@ impl Engine {
         draft.remove_source(run.key.uid, &news, worth == Worth::Turn);
         if let Origin::Call { call, stays: None, .. } = &news.origin {
             run.calls.remove(&call.seq);
+        }
+        if let EventKind::ChildFailed { child, failure } = &news.event
+            && worth == Worth::Turn
+            && run.is_detached(*child)
+        {
+            tracing::warn!(instance = %run.id, "a detached workflow was not started: {failure}");
         }
         if let EventKind::ChildCompleted { child, .. } | EventKind::ChildFailed { child, .. } =
             &news.event
@@ -382,6 +395,9 @@ impl Engine {
         let machine = run.code.machine().lock();
         if machine.is_closed() || machine.is_ending() {
             return None;
+        }
+        if let Some(failure) = machine.refused() {
+            return Some(failure.clone());
         }
         let (events, most) = (machine.next_seq().0 - 1, self.options.max_history);
         if events > most {
