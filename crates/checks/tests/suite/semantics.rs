@@ -566,6 +566,48 @@ an activity runs durably by its policy without a workflow
     retries.rs a_bare_activity_is_retried_by_its_own_policy
     counters.rs failures_losses_interruptions_and_snoozes_are_counted_apart
 
+## Clarified after use
+
+nothing is undone before every open attempt of the run has ended
+    undoing.rs compensations_begin_when_the_attempts_of_all_other_calls_have_ended
+    undoing.rs a_cancelled_run_waits_for_its_attempts_too_before_it_undoes_anything
+    undoing.rs calls_that_are_open_when_the_time_of_a_run_is_up_are_waited_for
+    model.rs random_workflows_do_at_every_moment_what_the_model_says
+or is lost
+    undoing.rs an_attempt_that_died_with_its_process_is_not_waited_for
+    undoing.rs a_crash_at_any_commit_changes_nothing_about_what_is_undone
+or its grace period is over
+    undoing.rs an_attempt_that_does_not_end_is_waited_for_until_its_grace_period_is_over
+a run with nothing to undo does not wait
+    undoing.rs a_run_with_nothing_to_undo_does_not_wait
+a call that can be undone settles after its total timeout, of which the workflow hears at once
+    undoing.rs what_an_attempt_returns_after_the_total_timeout_of_its_call_is_recorded_and_undone
+    undoing.rs an_attempt_that_outlives_its_grace_period_too_took_no_effect_that_is_known
+    undoing.rs a_crash_while_a_call_settles_after_its_total_timeout_loses_its_attempt
+    undoing.rs a_late_value_of_a_run_that_completes_is_not_undone
+a cancelled run that returns a value is completed, and nothing is undone
+    cancelling.rs a_cancelled_run_that_returns_a_value_is_completed_and_nothing_is_undone
+    cancelling.rs a_shielded_call_that_runs_when_the_run_is_cancelled_is_not_disturbed
+a cancelled run that returns any failure is cancelled
+    cancelling.rs a_run_that_fails_while_being_cancelled_is_cancelled_and_not_retried
+a new run takes the newest version, whichever way it came about
+    versions.rs a_run_stays_on_its_own_version_and_new_ones_take_the_newest
+a workflow that snoozes runs again with the same input, and no failure is counted
+    workflow_retry.rs a_workflow_that_snoozes_is_run_again_with_its_input_and_no_failure_is_counted
+with or without a policy
+    workflow_retry.rs a_workflow_snoozes_without_a_policy_too_and_across_a_restart
+max_elapsed does not bound snoozes, the total timeout does
+    workflow_retry.rs a_workflow_that_snoozes_is_run_again_with_its_input_and_no_failure_is_counted
+    workflow_retry.rs a_snooze_that_the_total_timeout_leaves_no_time_for_ends_the_instance
+timeouts in a workflow's policy are refused
+    workflow_retry.rs timeouts_in_the_policy_of_a_workflow_are_refused_wherever_it_is_given
+the policy of a submitted activity is the activity's
+    retries.rs the_policy_of_a_submitted_activity_is_the_policy_of_the_activity
+a delay of one millisecond is one millisecond, also right after a start
+    retries.rs a_delay_of_a_millisecond_is_one_also_right_after_a_start_or_a_restart
+a server's delay is bounded by server_delay.max and not by max_delay
+    retries.rs a_servers_delay_is_bounded_by_its_own_maximum_and_not_by_that_of_the_policy
+
 ## How Duroxide's plan is read
 
 N attempts have N - 1 delays, and none follows the last
