@@ -24,8 +24,8 @@ mod workflow;
 pub use activity::{Activity, ActivityContext, ActivityOptions, Attempt, AttemptHost, HostFuture};
 pub use construct::Constructor;
 pub use context::{
-    BoxFuture, Call, CallFuture, Child, ChildFuture, ChildHandle, Crowd, Detached, Elapsed, JoinAll,
-    Race, SignalFuture, Sleep, Timeout, WorkflowContext, call_by_name,
+    BoxFuture, Call, CallFuture, Child, ChildFuture, ChildHandle, Crowd, Detached, Elapsed,
+    JoinAll, Race, SignalFuture, Sleep, Timeout, WorkflowContext, call_by_name,
 };
 pub use registry::{ActivityDefinition, ActivitySource, Error, Registry, WorkflowDefinition};
 pub use state::States;

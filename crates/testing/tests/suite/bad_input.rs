@@ -139,7 +139,7 @@ async fn a_key_that_cannot_be_used_ends_the_run_with_a_clear_failure() {
     let app = app().workflow(use_key).start().await;
     for (number, key) in bad_names().into_iter().enumerate() {
         let run = app.start(&format!("keys-{number}"), use_key(key)).await;
-        let failure = run.result().await.unwrap_err();
+        let failure = run.failure().await;
         assert_eq!(failure.type_name.as_deref(), Some("InvalidName"));
         assert!(failure.message.starts_with("the key "), "{failure}");
     }

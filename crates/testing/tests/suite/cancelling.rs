@@ -596,7 +596,7 @@ async fn a_cancelled_run_that_returns_a_value_is_completed_and_nothing_is_undone
     let run = app.start("cope-1", cope()).await;
     app.advance(SECOND).await;
     run.cancel("enough").await.unwrap();
-    assert_eq!(run.result().await, Ok(1));
+    assert_eq!(run.result().await.unwrap(), 1);
     let row = app.describe("cope-1").await.instance;
     assert_eq!((row.status, row.compensation), (Status::Completed, None));
     assert_eq!(app.attempts(release), 0);

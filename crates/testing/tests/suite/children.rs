@@ -570,7 +570,7 @@ async fn a_second_detached_start_of_one_id_is_an_error_of_the_workflow() {
     }
     let app = app().workflow(launch).start().await;
     let run = app.start("launch-1", launch()).await;
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!(failure.type_name.as_deref(), Some("AlreadyExists"));
     assert_eq!(failure.message, r#"start worker: this run has started "rocket" before"#);
     app.restart().await;

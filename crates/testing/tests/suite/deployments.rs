@@ -35,12 +35,12 @@ async fn a_rolling_deployment_that_adds_a_workflow_holds_up_nobody() {
     let old = node(&database, App::builder().workflow(order)).await;
     let mut orders = Vec::new();
     for number in 0..20 {
-        orders.push(old.start(&format!("order-{number}"), order(number)).await.unwrap());
+        orders.push(old.start(format!("order-{number}"), order(number)).await.unwrap());
     }
     let new = node(&database, App::builder().workflow(order).workflow(refund)).await;
     let mut refunds = Vec::new();
     for number in 0..20 {
-        refunds.push(new.start(&format!("refund-{number}"), refund(number)).await.unwrap());
+        refunds.push(new.start(format!("refund-{number}"), refund(number)).await.unwrap());
     }
     for (number, run) in orders.into_iter().chain(refunds).enumerate() {
         assert_eq!(run.result().await.unwrap(), number as u32 % 20);
@@ -59,7 +59,7 @@ async fn another_program_on_the_same_schema_waits_for_its_turn_and_holds_up_nobo
     let second = node(&database, App::builder().workflow(refund)).await;
     let refund_run = second.start("refund-1", refund(1)).await.unwrap();
     for number in 0..20 {
-        let run = first.start(&format!("order-{number}"), order(number)).await.unwrap();
+        let run = first.start(format!("order-{number}"), order(number)).await.unwrap();
         assert_eq!(run.result().await.unwrap(), number);
     }
     until("the reason why the refund waits", async || {

@@ -70,7 +70,7 @@ fn app() -> TestBuilder {
 async fn compensations_begin_when_the_attempts_of_all_other_calls_have_ended() {
     let app = app().start().await;
     let run = app.start("stay-1", stay(5)).await;
-    run.result().await.unwrap_err();
+    run.failure().await;
     expect![[r#"
         1 +0ms RunStarted stay {"seconds":5}
         2 +0ms ActivityScheduled rent {}
@@ -92,7 +92,7 @@ async fn compensations_begin_when_the_attempts_of_all_other_calls_have_ended() {
 async fn an_attempt_that_does_not_end_is_waited_for_until_its_grace_period_is_over() {
     let app = app().options(|options| options.grace = 3 * SECOND).start().await;
     let run = app.start("stay-1", stay(3_600)).await;
-    run.result().await.unwrap_err();
+    run.failure().await;
     expect![[r#"
         1 +0ms RunStarted stay {"seconds":3600}
         2 +0ms ActivityScheduled rent {}
@@ -140,7 +140,7 @@ async fn a_cancelled_run_waits_for_its_attempts_too_before_it_undoes_anything() 
 async fn calls_that_are_open_when_the_time_of_a_run_is_up_are_waited_for() {
     let app = app().start().await;
     let run = app.start_with("wait-1", wait(5), |start| start.run_timeout(SECOND)).await;
-    run.result().await.unwrap_err();
+    run.failure().await;
     expect![[r#"
         1 +0ms RunStarted wait {"seconds":5}
         2 +0ms ActivityScheduled rent {}
@@ -164,7 +164,7 @@ async fn an_attempt_that_died_with_its_process_is_not_waited_for() {
     app.advance(2 * SECOND).await;
     assert_eq!(app.attempts(give_back), 0);
     app.restart().await;
-    run.result().await.unwrap_err();
+    run.failure().await;
     expect![[r#"
         1 +0ms RunStarted stay {"seconds":5}
         2 +0ms ActivityScheduled rent {}
@@ -190,7 +190,7 @@ async fn a_crash_at_any_commit_changes_nothing_about_what_is_undone() {
             let app = app().start().await;
             app.faults().crash(crash);
             let run = app.start("stay-1", stay(5)).await;
-            run.result().await.unwrap_err();
+            run.failure().await;
             let row = app.describe("stay-1").await.instance;
             let ended = (row.status, row.compensation);
             assert_eq!(ended, (Status::Failed, Some(Compensation::Complete)), "{crash:?}");
@@ -208,7 +208,7 @@ async fn a_run_with_nothing_to_undo_does_not_wait() {
     }
     let app = app().workflow(leave).start().await;
     let run = app.start("leave-1", leave()).await;
-    run.result().await.unwrap_err();
+    run.failure().await;
     expect![[r#"
         1 +0ms RunStarted leave {}
         2 +0ms ActivityScheduled clean {"seconds":5}
@@ -230,7 +230,7 @@ async fn what_an_attempt_returns_after_the_total_timeout_of_its_call_is_recorded
     // The workflow hears of it at once.
     let status: Option<String> = app.client().status("decorate-1").await.unwrap();
     assert_eq!(status.as_deref(), Some("total_timeout"));
-    assert_eq!(run.result().await.unwrap_err().kind, Kind::TotalTimeout);
+    assert_eq!(run.failure().await.kind, Kind::TotalTimeout);
     expect![[r#"
         1 +0ms RunStarted decorate {"seconds":5}
         2 +0ms ActivityScheduled paint {"seconds":5}
@@ -250,7 +250,7 @@ async fn what_an_attempt_returns_after_the_total_timeout_of_its_call_is_recorded
 async fn an_attempt_that_outlives_its_grace_period_too_took_no_effect_that_is_known() {
     let app = app().start().await;
     let run = app.start("decorate-1", decorate(13)).await;
-    run.result().await.unwrap_err();
+    run.failure().await;
     expect![[r#"
         1 +0ms RunStarted decorate {"seconds":13}
         2 +0ms ActivityScheduled paint {"seconds":13}
@@ -270,7 +270,7 @@ async fn a_crash_while_a_call_settles_after_its_total_timeout_loses_its_attempt(
     let run = app.start("decorate-1", decorate(5)).await;
     app.advance(3 * SECOND).await;
     app.restart().await;
-    run.result().await.unwrap_err();
+    run.failure().await;
     expect![[r#"
         1 +0ms RunStarted decorate {"seconds":5}
         2 +0ms ActivityScheduled paint {"seconds":5}

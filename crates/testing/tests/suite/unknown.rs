@@ -46,7 +46,7 @@ async fn instances_of_an_unknown_workflow_wait_and_nothing_is_tried_meanwhile() 
     let orders = many(100);
     let mut runs = Vec::new();
     for number in 0..orders {
-        runs.push(app.start(&format!("order-{number}"), order(number as u64)).await);
+        runs.push(app.start(&format!("order-{number}"), order(number)).await);
     }
     app.restart_with(unknowing()).await;
     // Timers are due, and signals come.

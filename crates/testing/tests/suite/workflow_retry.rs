@@ -482,13 +482,13 @@ async fn timeouts_in_the_policy_of_a_workflow_are_refused_wherever_it_is_given()
     }
     let app = TestApp::builder().workflow(nap).workflow(parent).start().await;
     let started = app.client().start("nap-1", nap()).retry(bounded()).await.map(drop);
-    let every = resurgam::Rule::every(MINUTE);
+    let every = resurgam::schedule::Rule::every(MINUTE);
     let scheduled = app.client().schedule("naps", every, nap()).retry(bounded()).await.map(drop);
     for refused in [started, scheduled] {
         let text = refused.unwrap_err().to_string();
         assert!(text.contains("run_timeout") && text.contains("total_timeout"), "{text}");
     }
-    let failure = app.start("parent-1", parent()).await.result().await.unwrap_err();
+    let failure = app.start("parent-1", parent()).await.failure().await;
     assert_eq!(failure.type_name.as_deref(), Some("InvalidPolicy"));
     assert!(failure.message.contains("with run_timeout, and all of them together"), "{failure}");
 }
@@ -514,7 +514,7 @@ async fn a_workflow_that_snoozes_is_run_again_with_its_input_and_no_failure_is_c
     let policy = RetryPolicy::fixed(SECOND).max_attempts(2).jitter(Jitter::None);
     let policy = policy.max_elapsed(90 * SECOND);
     let run = app.start_with("sleepy-1", sleepy("hi".into()), |start| start.retry(&policy)).await;
-    let failure = run.result().await.unwrap_err();
+    let failure = run.failure().await;
     assert_eq!(failure.message, "awake, but tired");
     let policy = policy.max_elapsed(HOUR);
     let run = app.start_with("sleepy-2", sleepy("hi".into()), |start| start.retry(&policy)).await;
@@ -536,7 +536,7 @@ async fn a_workflow_snoozes_without_a_policy_too_and_across_a_restart() {
     // The second run snoozes too.
     app.advance(MINUTE).await;
     assert_eq!(app.describe("sleepy-1").await.instance.run, 3);
-    assert_eq!(run.result().await.unwrap_err().message, "awake, but tired");
+    assert_eq!(run.failure().await.message, "awake, but tired");
     assert_eq!(app.describe("sleepy-1").await.instance.run, 3);
 }
 
@@ -545,6 +545,6 @@ async fn a_snooze_that_the_total_timeout_leaves_no_time_for_ends_the_instance() 
     let app = TestApp::builder().workflow(sleepy).start().await;
     let options = |start: resurgam::Start<String>| start.total_timeout(90 * SECOND);
     let run = app.start_with("sleepy-1", sleepy("hi".into()), options).await;
-    assert_eq!(run.result().await.unwrap_err().message, "snoozed");
+    assert_eq!(run.failure().await.message, "snoozed");
     assert_eq!(app.describe("sleepy-1").await.instance.run, 2);
 }
