@@ -1,4 +1,4 @@
-//! Our files beside a database, whose only use is to be locked.
+//! The files beside a database: ours, whose only use is to be locked, and SQLite's own.
 //!
 //! `orders.db-owner` is locked by the process that works on `orders.db`, see `lock`; and
 //! `orders.db-queue` by those that wait to write, see `queue`. They stay where they are when nobody
@@ -7,6 +7,11 @@
 //! The names follow the database's real path, so that whoever comes by way of a symbolic link finds
 //! the same files. The database itself must not be locked, nor even opened by us: closing any
 //! handle to it drops the locks that SQLite holds on it.
+//!
+//! SQLite makes `orders.db-wal` and `orders.db-shm` with the first connection and removes them with
+//! the last, so each stays the same file for as long as a store is open, however often the log is
+//! emptied or begun anew. Whoever removes one of them makes the processes that have it open lose
+//! sight of those that come later; see [`Gone`].
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -20,27 +25,63 @@ pub(crate) struct Beside {
     database: PathBuf,
     /// What tells the file from another one at the same path.
     identity: Option<Identity>,
+    /// The same of SQLite's own files; none where there is no such file to watch.
+    log: Option<Identity>,
+    index: Option<Identity>,
+}
+
+/// A file of a database that is missing, or is another one than SQLite has open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gone {
+    /// The database itself: nobody would find what is written to it.
+    Database,
+    /// The write-ahead log: what was committed to it is lost with this process, unless it is
+    /// copied into the database before.
+    Log,
+    /// The index of the log, which also holds the locks of those who write: a process that comes
+    /// later makes another one, and would write at the same time.
+    Index,
 }
 
 impl Beside {
-    /// The files beside a database that is there.
+    /// The files beside a database that is there, and that a connection has read: before that
+    /// SQLite's own files may come and go.
     pub(crate) fn of(database: &Path) -> io::Result<Self> {
         let database = fs::canonicalize(database)?;
         let identity = lock::identity(&fs::metadata(&database)?);
-        Ok(Beside { database, identity })
+        let mut beside = Beside { database, identity, log: None, index: None };
+        let found = |path: PathBuf| fs::metadata(path).ok().as_ref().and_then(lock::identity);
+        beside.log = found(beside.log());
+        beside.index = found(beside.index());
+        Ok(beside)
     }
 
-    /// True when the file at the path of the database is missing, or is another one.
-    pub(crate) fn database_is_gone(&self) -> bool {
-        match fs::metadata(&self.database) {
-            Ok(now) => self.identity.is_some() && lock::identity(&now) != self.identity,
-            Err(error) => error.kind() == io::ErrorKind::NotFound,
+    /// The file that is missing by now, or is another one.
+    pub(crate) fn gone(&self) -> Option<Gone> {
+        if is_gone(&self.database, self.identity) {
+            Some(Gone::Database)
+        } else if self.log.is_some() && is_gone(&self.log(), self.log) {
+            Some(Gone::Log)
+        } else if self.index.is_some() && is_gone(&self.index(), self.index) {
+            Some(Gone::Index)
+        } else {
+            None
         }
     }
 
     /// The database.
     pub(crate) fn database(&self) -> &Path {
         &self.database
+    }
+
+    /// SQLite's write-ahead log.
+    pub(crate) fn log(&self) -> PathBuf {
+        self.named("-wal")
+    }
+
+    /// SQLite's index of the log.
+    pub(crate) fn index(&self) -> PathBuf {
+        self.named("-shm")
     }
 
     /// The file that the owner locks.
@@ -88,4 +129,12 @@ impl Beside {
 
     #[cfg(not(unix))]
     fn share(&self, _: &File) {}
+}
+
+/// True when the file at a path is missing, or is another one than it was.
+fn is_gone(path: &Path, identity: Option<Identity>) -> bool {
+    match fs::metadata(path) {
+        Ok(now) => identity.is_some() && lock::identity(&now) != identity,
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
 }

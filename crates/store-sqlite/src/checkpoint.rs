@@ -4,14 +4,13 @@
 //! emptied, so that a store that was closed is a single file. The log of one that has written
 //! nothing may be somebody else's business, and then it is left alone.
 
-use std::sync::PoisonError;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use rusqlite::Connection;
 
 use crate::busy;
-use crate::writer::{Copying, copy_log};
+use crate::writer::{Copying, copy_log, leave_log};
 
 /// How long closing waits for readers of other processes before it leaves the log to them.
 pub(crate) const CLOSING: Duration = Duration::from_millis(100);
@@ -32,10 +31,13 @@ pub(crate) fn run(
     }
     busy::limit_on_this_thread(CLOSING);
     empty_log(connection, copying);
+    if copying.begin().is_none() {
+        leave_log(connection);
+    }
 }
 
 /// Copies all of the log and empties it, unless others still read there.
 pub(crate) fn empty_log(connection: &Connection, copying: &Copying) {
-    let _copying = copying.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(_turn) = copying.begin() else { return };
     let _ = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
 }

@@ -12,7 +12,7 @@ use resurgam_store::rows::Owner;
 use resurgam_store::{Error, Result};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use crate::beside::Beside;
+use crate::beside::{Beside, Gone};
 use crate::lock::{self, Lock, LockFile, Locked};
 use crate::trouble;
 
@@ -92,21 +92,38 @@ impl Place {
         }
     }
 
-    /// True when the file at the path of the database is missing, or is another one.
-    pub(crate) fn database_is_gone(&self) -> bool {
+    /// The file of the database that is missing, or is another one.
+    pub(crate) fn gone(&self) -> Option<Gone> {
         match self {
-            Place::File(beside) => beside.database_is_gone(),
-            Place::Memory(_) => false,
+            Place::File(beside) => beside.gone(),
+            Place::Memory(_) => None,
         }
     }
 
     /// The error of everything that is asked then.
-    pub(crate) fn gone(&self) -> Error {
-        Error::missing(format!(
-            "{} was removed or replaced while it was in use; what is written now would be lost; \
-             put it back and begin the process anew",
-            self.path().display()
-        ))
+    pub(crate) fn refusal(&self, gone: Gone) -> Error {
+        let (path, why) = match (gone, self) {
+            (Gone::Log, Place::File(beside)) => (
+                beside.log(),
+                "what is written now would be lost; what was committed is copied into the \
+                 database, so stop every process that uses it and begin them anew",
+            ),
+            (Gone::Index, Place::File(beside)) => (
+                beside.index(),
+                "another process could now write at the same time and damage the database; stop \
+                 every process that uses it and begin them anew",
+            ),
+            _ => (
+                self.path().to_path_buf(),
+                "what is written now would be lost; put it back and begin the process anew",
+            ),
+        };
+        let path = path.display();
+        let text = format!("{path} was removed or replaced while it was in use; {why}");
+        match gone {
+            Gone::Database => Error::missing(text),
+            Gone::Log | Gone::Index => Error::unusable(text),
+        }
     }
 
     /// Who has the right to work now.

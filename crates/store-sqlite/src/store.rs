@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use resurgam_core::UserWork;
@@ -17,7 +17,7 @@ use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
 
 use crate::aside::BadRow;
-use crate::beside::Beside;
+use crate::beside::{Beside, Gone};
 use crate::changes::Changes;
 use crate::options::Options;
 use crate::owning::{Note, Place};
@@ -61,7 +61,7 @@ pub struct SqliteStore {
     readers: Readers,
     counters: Arc<Counters>,
     overtaken: Arc<AtomicBool>,
-    gone: Arc<AtomicBool>,
+    gone: Arc<OnceLock<Gone>>,
     transaction_timeout: Duration,
     closed: AtomicBool,
     reading: Threads,
@@ -360,7 +360,7 @@ impl SqliteStore {
 
     /// The error of everything that is asked, once the file was seen to be gone.
     pub(crate) fn removed(&self) -> Option<Error> {
-        self.gone.load(Ordering::Relaxed).then(|| self.place.gone())
+        self.gone.get().map(|gone| self.place.refusal(*gone))
     }
 
     /// Makes later commits a client's.

@@ -5,8 +5,9 @@
 //! they come here, so there is nothing left to group. Owning the database is an order like the
 //! others, so that what was asked before it is a client's and what is asked after it the owner's.
 //!
-//! Between orders the thread looks whether somebody else has committed (see `changes`) and whether
-//! it is still the owner (see `owning`).
+//! Between orders the thread looks whether somebody else has committed (see `changes`), whether it
+//! is still the owner (see `owning`), and whether the files are still those that it has open (see
+//! `beside`). Once they are not, nothing is written any more.
 //!
 //! After a commit is acknowledged the thread looks after the write-ahead log: a log that grew is
 //! copied into the database by another connection meanwhile, and when that lags behind, here. Only
@@ -15,7 +16,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use resurgam_core::{Failure, Shard, UserWork};
@@ -23,10 +24,12 @@ use resurgam_store::{
     Access, AttemptTransaction, Deleted, Deletion, Error, Ownership, Owning, Result, Step,
     StepResult, Transacted, not_offered,
 };
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::oneshot;
 
 use crate::aside::{self, SetAside};
+use crate::beside::Gone;
 use crate::busy;
 use crate::changes::Changes;
 use crate::checkpoint;
@@ -97,8 +100,8 @@ pub(crate) struct Writer {
     pub(crate) place: Place,
     /// True once it is seen that the right to work is gone.
     pub(crate) overtaken: Arc<AtomicBool>,
-    /// True once it is seen that the file of this connection is no longer the one at its path.
-    pub(crate) gone: Arc<AtomicBool>,
+    /// A file of this connection that was seen to be no longer the one at its path.
+    pub(crate) gone: Arc<OnceLock<Gone>>,
     /// Whether rows that cannot be read are marked: what one that only looks cannot read, whoever
     /// works may.
     pub(crate) marks: bool,
@@ -133,7 +136,29 @@ pub(crate) struct Log {
 
 /// One thread copies at a time. SQLite refuses the second one instead of letting it wait, and the
 /// log would go on growing.
-pub(crate) type Copying = Arc<Mutex<()>>;
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Copying(Arc<Mutex<MayCopy>>);
+
+/// Whether the log may still be copied. Without an index that is everybody's it may not: another
+/// process may have begun the log anew, so that our index leads to other pages than it says.
+#[derive(Debug, Default)]
+pub(crate) enum MayCopy {
+    #[default]
+    Yes,
+    No,
+}
+
+impl Copying {
+    /// The turn to copy; none when nobody may any more.
+    pub(crate) fn begin(&self) -> Option<MutexGuard<'_, MayCopy>> {
+        let turn = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        matches!(*turn, MayCopy::Yes).then_some(turn)
+    }
+
+    fn forbid(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = MayCopy::No;
+    }
+}
 
 /// SQLite's usual size of a page. In another size the limits of the log are as much off.
 const PAGE: i64 = 4_096;
@@ -175,9 +200,7 @@ impl Writer {
     /// Looks what others did: whether they have committed, and whether one of them is the owner.
     fn look_around(&self, desk: &mut Desk<'_>) {
         let others = desk.changes.look(&self.connection);
-        if self.place.database_is_gone() && !self.gone.swap(true, Ordering::Relaxed) {
-            desk.changes.tell();
-        }
+        self.look_at_files(desk);
         let Some(fence) = &mut desk.fence else { return };
         fence.look();
         // Trouble with reading the name is left to the next commit.
@@ -187,6 +210,32 @@ impl Writer {
         if overtaken && !self.overtaken.swap(true, Ordering::Relaxed) {
             desk.changes.tell();
         }
+    }
+
+    /// Looks whether the files are still in place. What was committed to a log that nobody else
+    /// can see any more is saved into the database: again at every look, for somebody may be
+    /// reading there who needs the database as it was.
+    fn look_at_files(&self, desk: &mut Desk<'_>) {
+        if self.gone.get().is_none()
+            && let Some(gone) = self.place.gone()
+        {
+            // Nobody else sets it.
+            let _ = self.gone.set(gone);
+            if let (Gone::Index, Some(log)) = (gone, &self.log) {
+                log.copying.forbid();
+                leave_log(&self.connection);
+            }
+            desk.changes.tell();
+        }
+        if let (Some(Gone::Log), Some(log)) = (self.gone.get(), &self.log) {
+            // Trouble is left to the next look.
+            let _ = copy_log(&self.connection, &log.copying);
+        }
+    }
+
+    /// Refuses to write where it would be lost, or would do damage.
+    fn refuse_gone(&self) -> Result<()> {
+        self.gone.get().map_or(Ok(()), |gone| Err(self.place.refusal(*gone)))
     }
 
     /// Carries out an order; false when it was the last. Where nobody listens to the answer, the
@@ -217,8 +266,11 @@ impl Writer {
                 self.look_after_log();
             }
             Order::Delete { wanted, answer } => {
-                self.give_way(desk);
-                let _ = answer.send(sweep::delete(&self.connection, &wanted));
+                let deleted = self.refuse_gone().and_then(|()| {
+                    self.give_way(desk);
+                    sweep::delete(&self.connection, &wanted)
+                });
+                let _ = answer.send(deleted);
                 self.look_after_log();
             }
             Order::Own { node, answer } => {
@@ -256,9 +308,7 @@ impl Writer {
     }
 
     fn write<'c>(&'c self, desk: &mut Desk<'c>, batch: &[Step]) -> Result<Vec<StepResult>> {
-        if self.gone.load(Ordering::Relaxed) {
-            return Err(self.place.gone());
-        }
+        self.refuse_gone()?;
         if desk.disowned && batch.iter().any(is_an_owners) {
             return Err(Error::fenced("another node owns it by now"));
         }
@@ -286,6 +336,7 @@ impl Writer {
         let Some(work) = SqliteWork::of(&attempt.work) else {
             return Ok(Transacted::Failed(not_offered()));
         };
+        self.refuse_gone()?;
         self.give_way(desk);
         let statements = self.prepare(&mut desk.statements)?;
         let Some(fence) = &desk.fence else {
@@ -297,6 +348,7 @@ impl Writer {
     /// The user's tables are everybody's who has the file open, so no fence stands here.
     fn change_tables(&self, desk: &mut Desk<'_>, work: &UserWork) -> Result<Changed> {
         let Some(work) = SqliteWork::of(work) else { return Ok(Err(not_offered())) };
+        self.refuse_gone()?;
         self.give_way(desk);
         let begun = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate);
         busy::served();
@@ -322,9 +374,7 @@ impl Writer {
     }
 
     fn own(&self, desk: &mut Desk<'_>, node: &str) -> Result<Owning> {
-        if self.gone.load(Ordering::Relaxed) {
-            return Err(self.place.gone());
-        }
+        self.refuse_gone()?;
         match self.place.take(&self.connection, node)? {
             Taking::Held(owner) => Ok(Owning::Held(owner)),
             Taking::Taken(proof, fence) => {
@@ -352,7 +402,7 @@ impl Writer {
 
     /// Marking is a courtesy: when it fails, the next read steps over the rows again.
     fn set_aside(&self, rows: &[SetAside]) {
-        if self.marks && !rows.is_empty() {
+        if self.marks && !rows.is_empty() && self.gone.get().is_none() {
             let _ = aside::mark(&self.connection, rows);
         }
     }
@@ -384,6 +434,12 @@ fn log_bytes(connection: &Connection) -> rusqlite::Result<(i64, i64)> {
 
 /// Copies as much of the log into the database as nobody still needs there.
 pub(crate) fn copy_log(connection: &Connection, copying: &Copying) -> rusqlite::Result<()> {
-    let _copying = copying.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(_turn) = copying.begin() else { return Ok(()) };
     connection.prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")?.query_row([], |_| Ok(()))
+}
+
+/// Has SQLite leave the log as it is when this connection is the last one that closes.
+pub(crate) fn leave_log(connection: &Connection) {
+    // The setting is refused by no library that we take.
+    let _ = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
 }
