@@ -1,6 +1,15 @@
-//! Ctrl-C and SIGTERM: the wish that this process ends.
+//! Ctrl-C and SIGTERM: the wish that this process ends. And SIGXFSZ, which should not end it.
 
 use std::io;
+
+/// Has a write beyond the limit on the size of files fail, in place of ending this process: what is
+/// logged goes to a file as a rule. Programs that are started get the signal as they always did.
+/// Only inside of a runtime.
+#[cfg(unix)]
+pub(crate) fn outlive_file_limits() -> io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())).map(drop)
+}
 
 /// Listens from the moment it is made, so that no signal is missed.
 #[cfg(unix)]

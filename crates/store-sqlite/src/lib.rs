@@ -18,8 +18,9 @@
 //!   is made, migrated or marked, and the right to read is enough (`still`: where no files can be
 //!   made).
 //! - `open` and `schema` refuse what is not ours or is newer than we are; `process` refuses use
-//!   after a fork; `trouble` says in one table what SQLite's errors mean; `aside` keeps rows that
-//!   cannot be read out of the way; `sweep` deletes closed instances in short pieces.
+//!   after a fork; `trouble` says in one table what SQLite's errors mean, and `file_limit` makes an
+//!   error of what would end the process; `aside` keeps rows that cannot be read out of the way;
+//!   `sweep` deletes closed instances in short pieces.
 //!
 //! The tables are described in `schema.sql` and the migrations beside it, for people too: anybody
 //! may read them with any SQLite tool while the store is open.
@@ -39,6 +40,7 @@ mod checkpoint;
 mod commit;
 mod decode;
 mod encode;
+mod file_limit;
 mod guest;
 mod lock;
 mod open;

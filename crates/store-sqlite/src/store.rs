@@ -28,7 +28,7 @@ use crate::still::Opened;
 use crate::threads::Threads;
 use crate::trouble::within;
 use crate::writer::{Changed, Copying, Counters, Log, Order, Writer};
-use crate::{busy, checkpoint, guest, open, trouble};
+use crate::{busy, checkpoint, file_limit, guest, open, trouble};
 
 /// A Resurgam database in one SQLite file, or in memory.
 ///
@@ -39,6 +39,10 @@ use crate::{busy, checkpoint, guest, open, trouble};
 /// Only the process that opened a store can use it: after a fork, open it again. And nothing else
 /// in that process may open the file, not even to copy it: closing any handle to a file drops the
 /// locks that the operating system keeps for the whole process. Use SQLite's own backup.
+///
+/// On Unix the first store on a file installs a handler for SIGXFSZ that does nothing, unless the
+/// process has one: a limit on the size of files (`ulimit -f`) is then an error like a full disk,
+/// and does not end the process. Programs that it starts are not affected.
 ///
 /// ```
 /// use resurgam_store::Look;
@@ -114,6 +118,7 @@ impl SqliteStore {
     /// [`Options::busy_timeout`] says. An error says what to do about it.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         let path = path.as_ref();
+        file_limit::make_an_error();
         busy::limit_on_this_thread(options.busy_timeout);
         let opened = Opened { connection: open::writer(path, &options)?, still: None };
         SqliteStore::begin(path, opened, &options, Use::Work)

@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | `BUSY`, `LOCKED`, `PROTOCOL`, `INTERRUPT` | transient | somebody else writes, for a while |
 //! | `FULL` | transient | a full disk is emptied by somebody, and nothing was written |
+//! | `IOERR_WRITE` under a limit on the size of files | transient | that limit is a full disk, too |
 //! | `IOERR` | transient | a disk or a network file system that answers again later |
 //! | `NOMEM`, `SCHEMA` | transient | less pressure, a statement prepared anew |
 //! | `CANTOPEN` while working | transient | too many open files; the database itself is open |
@@ -22,6 +23,8 @@ use resurgam_core::{Code, Failure};
 use resurgam_store::{Error, Result};
 use rusqlite::ErrorCode;
 use rusqlite::ffi;
+
+use crate::file_limit;
 
 /// Said wherever a lock is met: people look for their own mistake before they think of a shell that
 /// is open in another window.
@@ -146,9 +149,23 @@ fn translated(error: rusqlite::Error, attempted: String) -> Error {
             format!("{attempted}: {LOCKED}")
         }
         Some(ErrorCode::ReadOnly) => format!("{attempted}: {READ_ONLY}"),
+        Some(ErrorCode::SystemIoFailure) => {
+            match file_limit::bytes().filter(|_| is_write(&error)) {
+                Some(bytes) => format!(
+                    "{attempted}: no file of this process may have more than {bytes} bytes \
+                 (ulimit -f); raise that limit, or delete closed instances"
+                ),
+                None => attempted,
+            }
+        }
         _ => attempted,
     };
     kind(attempted).because(error)
+}
+
+/// True when the system refused to write. It does not say why, but a limit is why most of the time.
+fn is_write(error: &rusqlite::Error) -> bool {
+    error.sqlite_extended_error_code() == Some(ffi::SQLITE_IOERR_WRITE)
 }
 
 fn of_code(failure: ffi::Error) -> fn(String) -> Error {

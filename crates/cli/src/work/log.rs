@@ -14,7 +14,10 @@ pub(super) fn begin(usual: &str, drawn: Option<Arc<AtomicUsize>>) {
     let filter = EnvFilter::try_from_env("RESURGAM_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
     let terminal = io::IsTerminal::is_terminal(&io::stderr());
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
-    log.with_ansi(terminal).with_writer(move || Between(drawn.clone())).init();
+    // A line that cannot be written, on a full disk for example, is lost: to complain about it on
+    // standard error would panic there.
+    let log = log.with_ansi(terminal).log_internal_errors(false);
+    log.with_writer(move || Between(drawn.clone())).init();
 }
 
 /// Writes lines in place of what is drawn, which is then drawn below them.

@@ -24,6 +24,7 @@ use clap::Subcommand;
 
 use crate::help;
 use crate::output::Output;
+use crate::signals;
 use crate::trouble::Trouble;
 
 #[derive(Debug, Subcommand)]
@@ -66,7 +67,10 @@ pub(crate) enum Command {
 pub(crate) fn run(command: Command) -> io::Result<Output> {
     let json = command.json();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let ended = runtime.block_on(command.run());
+    let ended = runtime.block_on(async {
+        signals::outlive_file_limits()?;
+        command.run().await
+    });
     // What is still being read in the background is nobody's concern any more.
     runtime.shutdown_background();
     Ok(ended.unwrap_or_else(|trouble| trouble.output(json)))

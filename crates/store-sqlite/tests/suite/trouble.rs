@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
+use crate::support::process::{self, Process};
 use crate::support::*;
 use resurgam_store::{Commit, Look, Step, Work};
 use resurgam_store_sqlite::SqliteStore;
 use resurgam_watchdog::test;
+#[cfg(unix)]
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 #[test]
 async fn a_full_disk_is_waited_out() {
@@ -27,6 +30,44 @@ async fn a_full_disk_is_waited_out() {
     store.run_on_writer("PRAGMA max_page_count = 1000000").await.unwrap();
     write(&store, batch).await;
     assert_eq!(store.history(run(1)).await.unwrap().len(), 49);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_limit_on_the_size_of_files_is_waited_out_like_a_full_disk() {
+    let folder = Folder::new();
+    let mut writer = Process::start("trouble::writes_up_to_a_limit_and_on", &folder.path);
+    let error = writer.hear().expect("the limit ends the process");
+    assert!(error.contains("may have more than 1000000 bytes (ulimit -f)"), "{error}");
+    assert_eq!(writer.hear().as_deref(), Some("goes on"));
+}
+
+#[cfg(unix)]
+#[test]
+#[ignore = "run by others as a process of its own, for the limit is the whole process's"]
+async fn writes_up_to_a_limit_and_on() {
+    let Some(path) = process::database() else { return };
+    let files = Resource::Fsize;
+    let was = getrlimit(files);
+    let store = SqliteStore::open(path, patient()).unwrap();
+    setrlimit(files, Rlimit { current: Some(1_000_000), ..was }).unwrap();
+    write(&store, [start(1)]).await;
+    let batch = |n: u64| -> Arc<[Step]> { Arc::new([note(1, n, 50_000)]) };
+    let mut acknowledged = 2;
+    let error = loop {
+        match store.commit(batch(acknowledged + 1)).await {
+            Ok(_) => acknowledged += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(error.is_transient(), "{error}");
+    process::say(error);
+    let again = store.commit(batch(acknowledged + 1)).await.unwrap_err();
+    assert!(again.is_transient(), "{again}");
+    setrlimit(files, was).unwrap();
+    write(&store, batch(acknowledged + 1)).await;
+    assert_eq!(store.history(run(1)).await.unwrap().len() as u64, acknowledged + 1);
+    process::say("goes on");
 }
 
 #[test]
