@@ -11,6 +11,8 @@ mod explain;
 mod form;
 #[cfg_attr(not(unix), expect(dead_code, reason = "most commands are for Unix"))]
 mod help;
+#[cfg(unix)]
+mod limits;
 mod manual;
 mod output;
 mod policy;

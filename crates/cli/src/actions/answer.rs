@@ -82,17 +82,21 @@ fn reported(object: &Map<String, Value>) -> Failure {
 }
 
 fn read(object: &Map<String, Value>) -> Result<Failure, String> {
-    if let Some(time) = object.get("snooze") {
-        return Ok(Failure::snooze(time_of("snooze", time)?));
-    }
-    if object.get("prune") == Some(&Value::Bool(true)) {
-        return Ok(Failure::prune());
-    }
     let text = |field: &str| match object.get(field) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
         Some(other) => Err(format!("{field}: {other} is not a text")),
     };
+    if let Some(time) = object.get("snooze") {
+        let mut failure = Failure::snooze(time_of("snooze", time)?);
+        if let Some(message) = text("message")? {
+            failure.message = message;
+        }
+        return Ok(failure);
+    }
+    if object.get("prune") == Some(&Value::Bool(true)) {
+        return Ok(Failure::prune());
+    }
     let mut failure = Failure::new(text("message")?.unwrap_or_default());
     failure.type_name = text("type")?;
     failure.code = text("code")?;
@@ -229,6 +233,8 @@ mod tests {
     #[test]
     fn an_action_can_ask_to_be_run_later_and_can_prune_its_branch() {
         assert_eq!(failure("{\"snooze\":\"30s\"}").snooze, Some(Duration::from_secs(30)));
+        let why = failure("{\"snooze\":\"30s\",\"message\":\"not yet\"}");
+        assert_eq!((why.snooze, why.message.as_str()), (Some(Duration::from_secs(30)), "not yet"));
         assert!(failure("{\"prune\":true}").is_pruned());
     }
 

@@ -18,6 +18,7 @@ use zeroize::Zeroizing;
 
 use super::answer::{self, Ended};
 use super::heartbeat::{self, Pipe, Pipes};
+use super::lack::Lacking;
 use super::launch::Launcher;
 use super::mask::Mask;
 use super::output::{STDOUT, TooMuch};
@@ -38,6 +39,7 @@ pub(crate) struct Runner {
     key: Option<SecretsKey>,
     drain: Drain,
     grace: Duration,
+    lacking: Lacking,
 }
 
 /// How long actions may go on by themselves once they were told to end: no time at all, unless the
@@ -74,7 +76,8 @@ struct Call {
 impl Runner {
     pub(crate) fn new(launcher: Launcher, key: Option<SecretsKey>) -> io::Result<Self> {
         let (launcher, pipes) = (Arc::new(launcher), Pipes::new()?);
-        Ok(Runner { launcher, pipes, key, drain: Drain::default(), grace: GRACE })
+        let (drain, lacking) = (Drain::default(), Lacking::default());
+        Ok(Runner { launcher, pipes, key, drain, grace: GRACE, lacking })
     }
 
     /// What lets actions go on when the process is about to end.
@@ -94,9 +97,7 @@ impl Runner {
             return Err(Failure::snooze(GONE));
         }
         let call = self.read(input)?;
-        let trouble = |what: &str, error: io::Error| {
-            Failure::of_type("CannotExecute", format!("{what} {}: {error}", file.display()))
-        };
+        let trouble = |what: &str, error: io::Error| self.lacking.failure(what, file, &error);
         let mut pipe = self.pipes.open().map_err(|error| trouble("hear", error))?;
         let command = self.command(file, ctx, &call, &pipe);
         let command = command.map_err(|error| trouble("start", error))?;

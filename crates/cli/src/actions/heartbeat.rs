@@ -34,11 +34,21 @@ impl Pipes {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let path = self.folder.path().join(format!("heartbeat-{number}"));
         make(&path)?;
-        let reader = pipe::OpenOptions::new().open_receiver(&path)?;
-        // While we hold an end for writing, the pipe does not end when an action closes its own.
-        let writer = File::options().write(true).open(&path)?;
+        let opened = open_ends(&path);
+        let (reader, writer) = opened.inspect_err(|_| remove(&path))?;
         Ok(Pipe { path, reader, _writer: writer, line: Vec::new(), too_long: false })
     }
+}
+
+fn open_ends(path: &Path) -> io::Result<(pipe::Receiver, File)> {
+    let reader = pipe::OpenOptions::new().open_receiver(path)?;
+    // While we hold an end for writing, the pipe does not end when an action closes its own.
+    Ok((reader, File::options().write(true).open(path)?))
+}
+
+/// What stays goes away with the folder, which does with the process.
+fn remove(path: &Path) {
+    let _unless_gone = std::fs::remove_file(path);
 }
 
 #[cfg(not(target_vendor = "apple"))]
@@ -104,8 +114,7 @@ impl Pipe {
 
 impl Drop for Pipe {
     fn drop(&mut self) {
-        // The folder goes away with the process, and this with it.
-        let _unless_gone = std::fs::remove_file(&self.path);
+        remove(&self.path);
     }
 }
 

@@ -16,6 +16,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
+use serde_json::{Value, json};
+
+use super::lack;
+use crate::limits;
 
 /// The hidden commands.
 const ACTION: &str = "__action";
@@ -36,8 +40,12 @@ pub(crate) fn be_hidden() {
 
 /// Becomes an action, whose parent is the first argument. Comes back only when it cannot.
 fn become_action(mut args: impl Iterator<Item = OsString>) -> i32 {
-    let parent = args.next().and_then(|pid| pid.into_string().ok());
+    let mut text = || args.next().and_then(|text| text.into_string().ok());
+    let (parent, open_files) = (text(), text());
     let Some((parent, file)) = parent.zip(args.next()) else { return 2 };
+    if let Some(open_files) = open_files.and_then(|number| number.parse().ok()) {
+        limits::give_back_open_files(open_files);
+    }
     #[cfg(target_os = "linux")]
     {
         // A kernel that refuses leaves us with the guard.
@@ -56,10 +64,18 @@ fn become_action(mut args: impl Iterator<Item = OsString>) -> i32 {
         std::thread::sleep(BUSY.1);
         error = Command::new(&file).exec();
     }
-    let message = format!("run {}: {error}", PathBuf::from(file).display());
     // Read by the process that waits for us, as any failure of an action.
-    eprintln!("{}", serde_json::json!({"type": "CannotExecute", "message": message}));
+    eprintln!("{}", refused(Path::new(&file), &error));
     126
+}
+
+/// What is said of an action that cannot be run.
+fn refused(file: &Path, error: &io::Error) -> Value {
+    let message = format!("run {}: {}", file.display(), lack::explained(file, error));
+    match lack::is_of_the_node(error) {
+        true => json!({"snooze": lack::PAUSE_TEXT, "message": message}),
+        false => json!({"type": "CannotExecute", "message": message}),
+    }
 }
 
 /// Kills the process groups that are left when the other end of the pipe is gone.
@@ -109,7 +125,9 @@ impl Launcher {
         match self {
             Launcher::Guarded(_) => {
                 let mut command = Command::new(program()?);
-                command.arg(ACTION).arg(std::process::id().to_string()).arg(file);
+                let files = limits::open_files_of_actions().map(|files| files.to_string());
+                command.arg(ACTION).arg(std::process::id().to_string());
+                command.arg(files.as_deref().unwrap_or("as they are")).arg(file);
                 Ok(command)
             }
             #[cfg(test)]

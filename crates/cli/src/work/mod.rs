@@ -23,6 +23,7 @@ use std::io;
 use clap::Subcommand;
 
 use crate::help;
+use crate::limits;
 use crate::output::Output;
 use crate::signals;
 use crate::trouble::Trouble;
@@ -66,6 +67,7 @@ pub(crate) enum Command {
 /// Runs a command. The error is one of setting up this process.
 pub(crate) fn run(command: Command) -> io::Result<Output> {
     let json = command.json();
+    limits::take_open_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
         signals::outlive_file_limits()?;

@@ -8,6 +8,9 @@ use crate::work::support::{Place, is_alive, until};
 
 const ONE: &str = "fn main(input: [n], output: [r]):\n    return @one(n=n)\n";
 
+/// Runs it.
+const ONE_ARGS: [&str; 4] = ["run", "one.rap", "--input", r#"{"n": 1}"#];
+
 /// A place with a program that calls one action.
 fn place(script: &str) -> Place {
     let place = Place::new();
@@ -237,4 +240,44 @@ fn a_database_that_is_set_to_nothing_is_the_usual_one() {
     let place = place("echo 7").on("");
     assert_eq!(place.run(&["run", "one.rap", "--input", r#"{"n": 1}"#]).code, Some(0));
     assert!(place.path("resurgam.db").exists());
+}
+
+#[test(minutes = 15)]
+fn what_the_node_itself_lacks_is_counted_against_no_action() {
+    let place = place("echo $RESURGAM_ATTEMPT");
+    let many = "fn main(input: [items], output: [r]):\n    \
+                r = spread items:item -> @one(n=item)\n    return r\n";
+    place.write("many.rap", many);
+    let items = json!({"items": (0..20).collect::<Vec<u32>>()}).to_string();
+    let args = ["run", "many.rap", "--input", &items, "--slots", "20", "--id", "m"];
+    // Enough for the node and for few actions at once.
+    let ended = place.run_limited("ulimit -n 40", &args);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.stderr.contains("this node is short of it"), "{}", ended.stderr);
+    let attempts = place.json(&["attempts", "m"]);
+    let attempts = attempts.as_array().unwrap();
+    assert!(!attempts.is_empty());
+    for attempt in attempts {
+        assert_eq!(attempt["outcome"], "snoozed", "{attempt}");
+        let message = attempt["failure"]["message"].as_str().unwrap();
+        assert!(message.contains("Too many open files"), "{message}");
+    }
+}
+
+#[test(minutes = 15)]
+fn an_action_is_allowed_as_many_files_as_the_worker_was() {
+    let place = place("echo $(ulimit -S -n) $(ulimit -H -n)");
+    let ended = place.run_limited("ulimit -n 300; ulimit -S -n 200", &ONE_ARGS);
+    assert_eq!(ended.stdout, "\"200 300\"\n", "{ended:?}");
+}
+
+#[test(minutes = 15)]
+fn an_interpreter_that_is_not_there_is_named() {
+    let place = place("");
+    place.write("actions/one", "#!/usr/bin/pyton3\nprint(1)\n");
+    let ended = place.run(&ONE_ARGS);
+    let expected = "CannotExecute: run ";
+    assert!(ended.stderr.contains(expected), "{}", ended.stderr);
+    let expected = "/actions/one: its interpreter /usr/bin/pyton3 is not there";
+    assert!(ended.stderr.contains(expected), "{}", ended.stderr);
 }

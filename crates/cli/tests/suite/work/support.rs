@@ -98,12 +98,30 @@ impl Place {
         self.begin(args).end()
     }
 
+    /// Runs a command to its end, in a shell that first takes something away from it.
+    pub(crate) fn run_limited(&self, limit: &str, args: &[&str]) -> Ended {
+        let inner = self.command(args);
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(format!("{limit}; exec \"$0\" \"$@\"")).arg(inner.get_program());
+        command.args(inner.get_args()).current_dir(self.folder.path()).stdin(Stdio::null());
+        for (name, value) in inner.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        self.spawn(command, args).end()
+    }
+
     /// Begins a command. Its output goes to files, so that nobody need read it.
     pub(crate) fn begin(&self, args: &[&str]) -> Process {
+        self.spawn(self.command(args), args)
+    }
+
+    fn spawn(&self, mut command: Command, args: &[&str]) -> Process {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let (out, err) = (format!("out-{number}"), format!("err-{number}"));
         let file = |name: &str| fs::File::create(self.path(name)).unwrap();
-        let mut command = self.command(args);
         command.stdout(file(&out)).stderr(file(&err));
         let child = command.spawn().unwrap();
         let what = format!("resurgam {}", args.join(" "));
