@@ -8,6 +8,7 @@ use resurgam_core::{Failure, Kind, Payload, duration};
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
+use super::manifest::Output;
 use super::mask::Mask;
 
 /// How much of standard error goes into the message of a failure.
@@ -31,29 +32,68 @@ pub(super) struct Ended {
     pub(super) stderr: Vec<u8>,
 }
 
+/// The value that an action printed.
+#[derive(Debug)]
+pub(super) struct Printed {
+    pub(super) value: Payload,
+    /// What people are told about it: it was probably meant to be something else.
+    pub(super) complaint: Option<String>,
+}
+
 /// What became of an attempt. What an action says about a failure must not tell its secrets.
-pub(super) fn result(ended: &Ended, secrets: &Mask) -> Result<Payload, Failure> {
+pub(super) fn result(ended: &Ended, secrets: &Mask, output: Output) -> Result<Printed, Failure> {
     match ended.exit {
-        Exit::Code(0) => printed(&ended.stdout),
+        Exit::Code(0) => printed(&ended.stdout, output),
         _ => Err(failed(ended, secrets)),
     }
 }
 
 /// The value that was printed: JSON, else a text, else null.
-fn printed(stdout: &[u8]) -> Result<Payload, Failure> {
-    let text = std::str::from_utf8(stdout).map_err(|_| {
-        Failure::of_type("BadOutput", "the action printed something that is not UTF-8")
-    })?;
+fn printed(stdout: &[u8], output: Output) -> Result<Printed, Failure> {
+    let bad = |message: String| Failure::of_type("BadOutput", message);
+    let text = std::str::from_utf8(stdout)
+        .map_err(|_| bad("the action printed something that is not UTF-8".to_string()))?;
+    let good = |value| Ok(Printed { value, complaint: None });
     let trimmed = text.trim();
-    if text.is_empty() {
-        return Ok(Payload::null());
-    }
-    if serde_json::from_str::<IgnoredAny>(trimmed).is_ok() {
+    let error = match serde_json::from_str::<IgnoredAny>(trimmed) {
         // As it stands: a number too long for us is not too long for whoever reads it.
-        return Ok(Payload::from_text(trimmed));
+        Ok(_) => return good(Payload::from_text(trimmed)),
+        Err(error) => error,
+    };
+    match output {
+        Output::Json if trimmed.is_empty() => {
+            let advice = "print null where there is nothing to say";
+            return Err(bad(format!(
+                "the action says that it prints JSON, and printed nothing; {advice}"
+            )));
+        }
+        Output::Json => {
+            return Err(bad(format!(
+                "the action says that it prints JSON, and printed something else: {error}"
+            )));
+        }
+        Output::Any if text.is_empty() => return good(Payload::null()),
+        Output::Any => {}
     }
     let line = text.strip_suffix('\n').unwrap_or(text);
-    Payload::encode(line.strip_suffix('\r').unwrap_or(line)).map_err(Failure::from)
+    let value = Payload::encode(line.strip_suffix('\r').unwrap_or(line)).map_err(Failure::from)?;
+    let complaint = looks_like_json(trimmed).then(|| {
+        format!(
+            "what the action printed looks like JSON and is not ({error}), so it is taken for a \
+             text; {{\"output\": \"json\"}} in its manifest makes that a failure"
+        )
+    });
+    Ok(Printed { value, complaint })
+}
+
+/// True for a text that begins as an object or a list does, and not as a line of a log: `[INFO]`.
+fn looks_like_json(text: &str) -> bool {
+    let mut chars = text.chars().filter(|c| !c.is_whitespace());
+    match (chars.next(), chars.next()) {
+        (Some('{'), Some('"' | '}') | None) | (Some('['), None) => true,
+        (Some('['), Some(next)) => matches!(next, '{' | '[' | ']' | '"' | '-' | '0'..='9'),
+        _ => false,
+    }
 }
 
 /// The failure that an action reported, or the one that its exit code is.
@@ -161,7 +201,9 @@ mod tests {
         let (stdout, stderr) = (stdout.as_bytes().to_vec(), stderr.as_bytes().to_vec());
         let secrets = [("TOKEN", "hunter2"), ("KEY", "-----BEGIN\nMIIEvQIBADAN\n-----END\n")];
         let secrets = secrets.map(|(name, value)| (name.to_string(), value.to_string().into()));
-        result(&Ended { exit, stdout, stderr }, &Mask::new(secrets.to_vec()))
+        let secrets = Mask::new(secrets.to_vec());
+        let ended = result(&Ended { exit, stdout, stderr }, &secrets, Output::Any);
+        ended.map(|printed| printed.value)
     }
 
     fn failure(stderr: &str) -> Failure {
@@ -184,10 +226,36 @@ mod tests {
             assert_eq!(ended(Exit::Code(0), printed, "").unwrap().as_str(), value, "{printed:?}");
         }
         let bytes = Ended { exit: Exit::Code(0), stdout: vec![0xff], stderr: Vec::new() };
-        assert_eq!(
-            result(&bytes, &Mask::default()).unwrap_err().type_name.as_deref(),
-            Some("BadOutput")
-        );
+        let failure = result(&bytes, &Mask::default(), Output::Any).unwrap_err();
+        assert_eq!(failure.type_name.as_deref(), Some("BadOutput"));
+    }
+
+    #[test]
+    fn where_json_was_promised_anything_else_is_a_failure() {
+        let promised = |text: &str| printed(text.as_bytes(), Output::Json);
+        for json in ["{\"a\": 1}\n", "null", " 7 "] {
+            assert_eq!(promised(json).unwrap().value.as_str(), json.trim());
+        }
+        for (text, expected) in [
+            ("{\"a\": ", "printed something else: EOF while parsing a value at line 1 column 5"),
+            ("hello\n", "printed something else: expected value at line 1 column 1"),
+            ("", "printed nothing; print null where there is nothing to say"),
+        ] {
+            let failure = promised(text).unwrap_err();
+            assert_eq!(failure.type_name.as_deref(), Some("BadOutput"), "{text:?}");
+            assert!(failure.message.ends_with(expected), "{failure}");
+        }
+    }
+
+    #[test]
+    fn elsewhere_people_are_told_of_what_looks_like_broken_json() {
+        let complaint = |text: &str| printed(text.as_bytes(), Output::Any).unwrap().complaint;
+        for broken in ["{\"a\": 1", "[1, 2", "{\n", "[{\"a\": 1},]", "{\"a\": 1}\n{\"b\": 2}\n"] {
+            assert!(complaint(broken).is_some(), "{broken:?}");
+        }
+        for text in ["", "done", "[INFO] done", "[2", "{name} is here", "[1, 2]", "\"text\""] {
+            assert_eq!(complaint(text).is_some(), text == "[2", "{text:?}");
+        }
     }
 
     #[test]

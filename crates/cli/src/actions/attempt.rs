@@ -16,10 +16,11 @@ use rustix::process::Signal;
 use serde_json::Value;
 use zeroize::Zeroizing;
 
-use super::answer::{self, Ended};
+use super::answer::{self, Ended, Printed};
 use super::heartbeat::{self, Pipe, Pipes};
 use super::lack::Lacking;
 use super::launch::Launcher;
+use super::manifest::{self, Manifest};
 use super::mask::Mask;
 use super::output::{STDOUT, TooMuch};
 use super::process::{GroupId, Process};
@@ -98,6 +99,10 @@ impl Runner {
         }
         let call = self.read(input)?;
         let trouble = |what: &str, error: io::Error| self.lacking.failure(what, file, &error);
+        let manifest = Manifest::of(file).map_err(|error| match error {
+            manifest::Trouble::Unread(error) => trouble("read about", error),
+            manifest::Trouble::Bad(failure) => failure,
+        })?;
         let mut pipe = self.pipes.open().map_err(|error| trouble("hear", error))?;
         let command = self.command(file, ctx, &call, &pipe);
         let command = command.map_err(|error| trouble("start", error))?;
@@ -108,7 +113,11 @@ impl Runner {
         drop(process);
         let ended = ended.map_err(|error| trouble("run", error))?;
         let ended = ended.map_err(|TooMuch| too_much())?;
-        let result = answer::result(&ended, &call.secrets)?;
+        let Printed { value: result, complaint } =
+            answer::result(&ended, &call.secrets, manifest.output)?;
+        if let Some(complaint) = complaint {
+            tracing::warn!(instance = ctx.instance(), action = ctx.activity(), "{complaint}");
+        }
         if call.is_node {
             let printed: Value = result.decode().map_err(Failure::from)?;
             resurgam_graph::outputs_of(printed)?;
@@ -580,6 +589,22 @@ mod tests {
         fs::write(bench.path("data"), "no program").unwrap();
         let failure = attempt("data").await.unwrap_err();
         assert_eq!(failure.type_name.as_deref(), Some("CannotExecute"));
+    }
+
+    #[test]
+    async fn an_action_that_says_it_prints_json_fails_when_it_does_not() {
+        let bench = Bench::new();
+        let broken = "echo '{\"a\": 1'";
+        assert_eq!(bench.run(broken, &Value::Null).await.unwrap(), json!("{\"a\": 1"));
+        let says = format!("# resurgam: {{\"output\": \"json\"}}\n{broken}");
+        let failure = bench.run(&says, &Value::Null).await.unwrap_err();
+        assert_eq!(failure.type_name.as_deref(), Some("BadOutput"));
+        let good = "# resurgam: {\"output\": \"json\"}\necho '[1]'";
+        assert_eq!(bench.run(good, &Value::Null).await.unwrap(), json!([1]));
+        let bad = "# resurgam: {\"outputs\": \"json\"}\ntouch $0.ran; echo 1";
+        let failure = bench.run(bad, &Value::Null).await.unwrap_err();
+        assert_eq!(failure.type_name.as_deref(), Some("BadManifest"));
+        assert!(!bench.path("action.ran").exists(), "nothing has happened");
     }
 
     #[test]

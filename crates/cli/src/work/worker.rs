@@ -1,20 +1,23 @@
 //! `resurgam worker`: works until it is told to stop.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam::Client;
 use resurgam_core::duration;
+use resurgam_sdk::ActivitySource;
 use serde_json::json;
 
 use super::node::{self, NodeArgs, Settings};
 use super::{log, metrics};
+use crate::actions::Folder;
 use crate::database::{Database, DbArgs};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::signals::Signals;
-use crate::trouble::Trouble;
+use crate::trouble::{Mistake, Trouble};
 
 /// Work on a database until told to stop
 ///
@@ -23,9 +26,9 @@ use crate::trouble::Trouble;
 /// second one ends them at once.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The folder of the actions
+    /// The folder of the actions; the folder `actions` here unless given
     #[arg(long, value_name = "DIR")]
-    actions: PathBuf,
+    actions: Option<PathBuf>,
     /// A queue to work on, more than once for several; all queues unless given
     #[arg(long, value_name = "QUEUE")]
     queue: Vec<String>,
@@ -48,7 +51,7 @@ impl Args {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
         log::begin("info", None);
         let database = self.db.database()?;
-        let folder = node::folder(&self.actions)?;
+        let folder = self.folder()?;
         if let Some(address) = self.metrics {
             let served = metrics::serve(address).await;
             let address = served
@@ -71,6 +74,26 @@ impl Args {
             () = signals.wait() => false,
         };
         Ok(ended(drained, self.json))
+    }
+}
+
+impl Args {
+    /// The folder of the actions. A worker without one would only let instances wait, so it is
+    /// refused.
+    fn folder(&self) -> Result<Arc<Folder>, Trouble> {
+        let here = Path::new("actions");
+        let path = match &self.actions {
+            Some(path) => path,
+            None if here.is_dir() => here,
+            None => {
+                let message = "a worker needs the folder of the actions that it runs, and there \
+                               is no folder `actions` here";
+                return Err(Mistake::new(message).hint("give it with --actions DIR").into());
+            }
+        };
+        let folder = node::folder(path)?;
+        tracing::info!("{} actions in {}", folder.names().len(), path.display());
+        Ok(folder)
     }
 }
 

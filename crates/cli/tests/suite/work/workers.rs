@@ -168,3 +168,17 @@ fn an_executable_that_goes_between_two_attempts_is_waited_for_and_show_says_so()
     assert_eq!(place.run(&["watch", "g", "--json"]).json_with(0)["result"], json!(7));
     assert_eq!(place.text("began").lines().count(), began + 1);
 }
+
+#[test(minutes = 15)]
+fn a_worker_says_which_actions_it_runs_and_what_it_needs() {
+    let place = place();
+    let here = place.begin(&["worker"]);
+    until("it says so", || here.said().contains(" actions in actions"));
+    here.kill();
+    std::fs::rename(place.path("actions"), place.path("elsewhere")).unwrap();
+    let refused = place.run(&["worker"]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    let expected = "a worker needs the folder of the actions that it runs, and there is no folder \
+                    `actions` here; give it with --actions DIR";
+    assert!(refused.stderr.contains(expected), "{}", refused.stderr);
+}

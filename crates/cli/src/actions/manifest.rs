@@ -1,0 +1,156 @@
+//! What an action says about itself, in one JSON object: in a comment of a script, or in a file
+//! beside an executable that cannot have comments.
+//!
+//! ```text
+//! #!/usr/bin/env python3
+//! # resurgam: {"output": "json"}
+//! ```
+//!
+//! It is read before each attempt, so that an editor changes the next one, and a mistake is told
+//! before anything has happened.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use resurgam_core::Failure;
+use serde::Deserialize;
+
+/// How much of a script is looked at.
+const START: u64 = 4 << 10;
+
+/// What stands in front of the object in a comment.
+const MARK: &str = "resurgam:";
+
+/// What an action says about itself.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Manifest {
+    pub(super) output: Output,
+}
+
+/// What an action prints.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Output {
+    /// JSON, or else a text.
+    #[default]
+    Any,
+    /// JSON; anything else is a failure.
+    Json,
+}
+
+/// Why there is none to go by.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// It could not be read.
+    Unread(io::Error),
+    /// It makes no sense.
+    Bad(Failure),
+}
+
+impl Manifest {
+    /// What an action says: in its file of its own, else in its comments, else nothing.
+    pub(super) fn of(action: &Path) -> Result<Self, Trouble> {
+        let beside = beside(action);
+        match std::fs::read_to_string(&beside) {
+            Ok(text) => return read(&text, &beside),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(Trouble::Unread(error)),
+        }
+        match comment(&start_of(action)) {
+            Some(text) => read(text, action),
+            None => Ok(Manifest::default()),
+        }
+    }
+}
+
+/// The file of its own: `charge.manifest.json` of `charge`.
+fn beside(action: &Path) -> PathBuf {
+    let mut name = action.as_os_str().to_os_string();
+    name.push(".manifest.json");
+    name.into()
+}
+
+/// The first lines of a script; nothing of anything else, nor of what we may run and not read.
+fn start_of(action: &Path) -> String {
+    let mut start = Vec::new();
+    let _ = File::open(action).and_then(|file| file.take(START).read_to_end(&mut start));
+    match start.starts_with(b"#!") {
+        true => String::from_utf8_lossy(&start).into_owned(),
+        false => String::new(),
+    }
+}
+
+/// The object in a line of its own that is a comment in whatever language.
+fn comment(script: &str) -> Option<&str> {
+    script.lines().find_map(|line| {
+        let line = line.trim_start();
+        let text = line.trim_start_matches(['#', '/', '-', ';', '%', ' ', '\t']);
+        let is_comment = text.len() < line.len();
+        text.strip_prefix(MARK).filter(|_| is_comment)
+    })
+}
+
+fn read(text: &str, file: &Path) -> Result<Manifest, Trouble> {
+    serde_json::from_str(text.trim()).map_err(|error| {
+        let message = format!(
+            "{}: {error}; what an action says about itself looks like {{\"output\": \"json\"}}",
+            file.display()
+        );
+        Trouble::Bad(Failure::of_type("BadManifest", message))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use resurgam_watchdog::test;
+
+    use super::*;
+
+    #[test]
+    fn a_comment_of_a_script_says_what_it_prints() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("charge");
+        let said = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            Manifest::of(&file).unwrap().output
+        };
+        for text in [
+            "#!/bin/sh\n# resurgam: {\"output\": \"json\"}\ncat\n",
+            "#!/usr/bin/env node\r\n\r\n// resurgam: {\"output\":\"json\"}\r\n",
+            "#!/usr/bin/env lua\n  --resurgam:{\"output\":\"json\"}",
+        ] {
+            assert_eq!(said(text), Output::Json, "{text:?}");
+        }
+        for text in [
+            "#!/bin/sh\n# resurgam: {\"output\": \"any\"}\ncat\n",
+            "#!/bin/sh\necho 'resurgam: {}'\nresurgam: {\"output\": \"json\"}\n",
+            "\u{7f}ELF\n# resurgam: {\"output\": \"json\"}\n",
+            "",
+        ] {
+            assert_eq!(said(text), Output::Any, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_beside_an_executable_says_it_too_and_mistakes_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("charge");
+        std::fs::write(&file, "\u{7f}ELF").unwrap();
+        let manifest = folder.path().join("charge.manifest.json");
+        std::fs::write(&manifest, "{\"output\": \"json\"}\n").unwrap();
+        assert_eq!(Manifest::of(&file).unwrap().output, Output::Json);
+        for (text, expected) in [
+            ("{\"ouput\": \"json\"}", "unknown field `ouput`"),
+            ("{\"output\": \"xml\"}", "unknown variant `xml`"),
+            ("output = json", "expected value"),
+        ] {
+            std::fs::write(&manifest, text).unwrap();
+            let Err(Trouble::Bad(failure)) = Manifest::of(&file) else { panic!("{text}") };
+            assert_eq!(failure.type_name.as_deref(), Some("BadManifest"));
+            assert!(failure.message.contains("charge.manifest.json: "), "{failure}");
+            assert!(failure.message.contains(expected), "{failure}");
+        }
+    }
+}
