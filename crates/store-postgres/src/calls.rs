@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use resurgam_core::{CallKey, Event, Failure, RunKey, Shard, Timestamp, Uid, UserWork};
+use resurgam_store::outage::OutageLog;
 use resurgam_store::rows::{
     AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow,
     Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
@@ -25,13 +26,16 @@ impl PostgresStore {
         &self.inner.readers
     }
 
-    /// Says in which database it was when something goes wrong.
+    /// Says in which database it was when something goes wrong, unless that is said already.
     fn here<'a, T: 'a>(
         &'a self,
         answer: impl Future<Output = resurgam_store::Result<T>> + Send + 'a,
     ) -> Answer<'a, T> {
         Box::pin(async move {
-            answer.await.map_err(|error| within(&format!("in {}", self.inner.place), error))
+            answer.await.map_err(|error| match error.to_string().contains(&self.inner.place) {
+                true => error,
+                false => within(&format!("in {}", self.inner.place), error),
+            })
         })
     }
 }
@@ -112,6 +116,10 @@ impl Own for PostgresStore {
 
     fn changes(&self) -> watch::Receiver<u64> {
         self.inner.changes.told()
+    }
+
+    fn outage_log(&self) -> Option<Arc<OutageLog>> {
+        Some(self.inner.outages().clone())
     }
 }
 

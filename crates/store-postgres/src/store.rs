@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use resurgam_core::{CallKey, Failure, Shard, Timestamp, Uid, UserWork};
+use resurgam_store::outage::OutageLog;
 use resurgam_store::rows::{MessageRow, RunRecord, TaskRecord, TaskRow};
 use resurgam_store::{
     Access, AttemptTransaction, Error, Result, Step, StepResult, Transacted, not_offered,
@@ -251,8 +252,13 @@ impl Inner {
 
     /// Writes a batch on the first lane that is free.
     pub(crate) async fn write(&self, batch: Arc<[Step]>) -> Result<Vec<StepResult>> {
-        let attempted = || format!("commit {} steps in {}", batch.len(), self.place);
-        let in_words = |error| within(&attempted(), error);
+        let in_words = |error: Error| {
+            let attempted = format!("commit {} steps", batch.len());
+            match error.to_string().contains(&self.place) {
+                true => within(&attempted, error),
+                false => within(&format!("{attempted} in {}", self.place), error),
+            }
+        };
         let fence = match self.right() {
             Right::Anybody => None,
             Right::Node(fence) => Some(fence),
@@ -341,6 +347,11 @@ impl Inner {
             Right::Node(fence) => Some(fence),
             Right::Anybody | Right::Client => None,
         }
+    }
+
+    /// Where people are told when the database does not answer.
+    pub(crate) fn outages(&self) -> &Arc<OutageLog> {
+        &self.shared.outages
     }
 
     /// True when the store is closed.

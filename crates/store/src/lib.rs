@@ -16,6 +16,8 @@ pub mod conformance;
 mod error;
 mod gaps;
 mod inbox;
+#[doc(hidden)]
+pub mod outage;
 mod own;
 mod report;
 mod retain;

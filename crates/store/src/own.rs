@@ -12,6 +12,7 @@ use std::sync::Arc;
 use resurgam_core::{Shard, Timestamp};
 use tokio::sync::watch;
 
+use crate::outage::OutageLog;
 use crate::rows::Owner;
 use crate::{Answer, Error};
 
@@ -72,6 +73,13 @@ pub trait Own {
     /// A number that changes when somebody else has committed, or may have. Waiting for it ends
     /// with an error when the store is closed.
     fn changes(&self) -> watch::Receiver<u64>;
+
+    /// Where a store that notices outages by itself tells people about them, so that nobody else
+    /// tells them of the same one.
+    #[doc(hidden)]
+    fn outage_log(&self) -> Option<Arc<OutageLog>> {
+        None
+    }
 }
 
 /// A node that wants to work.

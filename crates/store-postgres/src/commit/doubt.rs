@@ -20,7 +20,7 @@ use super::lane::{Lane, refused};
 use crate::backoff::Backoff;
 use crate::session::Session;
 use crate::statement::{Part, Sent, Statement, pipeline, query};
-use crate::trouble::{Attempted, said};
+use crate::trouble::Attempted;
 
 /// Rows of writers that have not committed for so long are removed.
 const ABANDONED: Duration = Duration::from_secs(7 * 24 * 3_600);
@@ -78,15 +78,19 @@ impl Lane {
     /// Finds out whether the batch whose answer was lost is in. Waits for the database as long as
     /// it takes: whoever asked must not be told something that may be wrong.
     pub(super) async fn settle(&mut self) -> Result<bool> {
+        let asked = ("find out what became of a commit", self.number.unsigned_abs().into());
         let mut backoff = Backoff::default();
         loop {
             match self.shared.connector.connect().await {
                 Err(error) => {
-                    tracing::warn!(error = said(&error), "the database does not answer");
+                    let error = self.shared.connector.trouble(error);
+                    self.shared.outages.refused(asked, &error);
                 }
                 Ok(client) => {
                     self.client = Some(client);
-                    match self.forestall().await {
+                    let number = self.forestall().await;
+                    self.shared.outages.heard(asked, &number);
+                    match number {
                         Ok(Some(n)) if n == self.n + 1 => {
                             self.counted();
                             return Ok(true);
@@ -97,10 +101,7 @@ impl Lane {
                             return Ok(false);
                         }
                         Ok(n) => return Err(self.rewound(n)),
-                        Err(error) => {
-                            self.client = None;
-                            tracing::warn!(%error, "the fate of a commit is still unknown");
-                        }
+                        Err(_) => self.client = None,
                     }
                 }
             }

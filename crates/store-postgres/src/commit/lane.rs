@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use resurgam_store::outage::OutageLog;
 use resurgam_store::{Error, Result, Step, StepResult};
 use tokio_postgres::{Row, Statement as Prepared};
 
@@ -39,6 +40,7 @@ pub(crate) struct Shared {
     policies: Mutex<HashSet<String>>,
     /// How often the database was found to have gone back in time.
     pub(super) rewinds: AtomicU64,
+    pub(crate) outages: Arc<OutageLog>,
 }
 
 /// What was done since the store was opened.
@@ -164,6 +166,7 @@ impl Shared {
             counters: Counters::default(),
             policies: Mutex::default(),
             rewinds: AtomicU64::new(0),
+            outages: Arc::default(),
         }
     }
 
@@ -436,7 +439,7 @@ impl Lane {
                 Err(translated(error, "send a commit".into()))
             }
             Ending::Lost(error) => {
-                tracing::warn!(error = said(&error), "the answer to a commit was lost");
+                tracing::debug!(error = said(&error), "the answer to a commit was lost");
                 drop(client);
                 *resent = true;
                 Ok(self.settle().await?.then_some(Fate::Written))

@@ -62,6 +62,14 @@ async fn beat(inner: &Arc<Inner>, node: &str) -> bool {
         }
     };
     member.say_may_begin();
+    let asked = ("show that this node is alive", 0);
+    match &beaten {
+        Ok(answer) => inner.outages().heard(asked, answer),
+        Err(_) => {
+            let error = format!("in {}: show that node {node} is alive: no answer", inner.place);
+            inner.outages().refused(asked, &error);
+        }
+    }
     match beaten {
         Ok(Ok(Beat::Alive)) => return true,
         Ok(Ok(Beat::Over)) => return false,
@@ -70,8 +78,7 @@ async fn beat(inner: &Arc<Inner>, node: &str) -> bool {
             inner.is_overtaken_by_others();
             return false;
         }
-        Ok(Err(error)) => tracing::warn!(%error, "a beat did not get through"),
-        Err(_) => tracing::warn!(node, "a beat was not answered"),
+        Ok(Err(_)) | Err(_) => {}
     }
     !inner.is_closed()
 }

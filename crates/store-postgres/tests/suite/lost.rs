@@ -185,6 +185,25 @@ async fn a_server_that_is_killed_and_comes_back_loses_nothing_and_repeats_nothin
     assert_eq!(store.history(run(1)).await.unwrap().len(), 202);
 }
 
+#[test(minutes = 15, threads = 2)]
+async fn trouble_names_its_database_once() {
+    let server = Server::start();
+    let database = server.database().await;
+    let store = PostgresStore::connect(&database.url(), few()).await.unwrap();
+    write(&store, [start(1)]).await;
+    tokio::task::block_in_place(|| server.kill());
+    let read = poll("a refused read", async || store.find("order-1").await.err()).await;
+    let commit = store.commit([note(1, 3)].into());
+    // A commit whose answer is lost waits for the server; one that finds no server is refused.
+    let commit = tokio::time::timeout(Duration::from_secs(1), commit).await;
+    let commit = commit.ok().and_then(Result::err);
+    for error in [Some(read), commit].into_iter().flatten() {
+        let text = error.to_string();
+        assert_eq!(text.matches(" at ").count(), 1, "{text}");
+        assert!(text.contains("nobody answers there"), "{text}");
+    }
+}
+
 /// Commits a step as the engine does: again and again while the trouble is transient.
 async fn patiently(store: &PostgresStore, step: Step) {
     poll("a commit after the trouble", async || match store.commit([step.clone()].into()).await {

@@ -8,7 +8,7 @@ use resurgam::retry::Jitter;
 use resurgam_testing::{StoreCall, TestApp};
 use resurgam_watchdog::test;
 
-use crate::common::many;
+use crate::common::{log, many};
 
 const POLICY: RetryPolicy =
     RetryPolicy::fixed(Duration::from_secs(90)).max_attempts(3).jitter(Jitter::None);
@@ -141,6 +141,31 @@ async fn no_refused_store_call_fails_a_workflow() {
             assert_eq!(run.result().await.unwrap(), 5, "{call:?} refused {times} times");
             assert_eq!(app.faults().refusals_left(call), 0, "{call:?} refused {times} times");
         }
+    }
+}
+
+#[test]
+async fn an_outage_of_the_store_is_told_when_it_begins_and_when_it_is_over() {
+    log::listen();
+    let mut heard = 0;
+    for call in [StoreCall::Commit, StoreCall::DueTasks, StoreCall::LoadRun] {
+        let app = app().await;
+        let run = app.start("everything", everything()).await;
+        app.restart().await;
+        app.faults().refuse(call, 50);
+        app.advance(Duration::from_secs(100)).await;
+        run.signal("more", &4).await.unwrap();
+        assert_eq!(run.result().await.unwrap(), 5);
+        let told = log::lines().into_iter().map(|line| line.message);
+        let told = told.filter(|line| line.starts_with("the database"));
+        let told: Vec<String> = told.skip(heard).collect();
+        heard += told.len();
+        // Should the machine stand still for ten seconds meanwhile, that is told as well.
+        let told = told.into_iter().filter(|line| !line.contains("cannot be used for"));
+        let told: Vec<String> = told.collect();
+        let [begins, over] = &told[..] else { panic!("{call:?}: {told:#?}") };
+        assert!(begins.starts_with("the database cannot be used, trying again: "), "{begins}");
+        assert!(over.starts_with("the database can be used again, after "), "{over}");
     }
 }
 

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam_core::{Code, Timestamp};
+use resurgam_store::outage::{Asked, OutageLog};
 use resurgam_store::{Step, StepResult, Store, TaskWrite};
 use tracing::Instrument;
 
@@ -112,7 +113,8 @@ impl Engine {
             let busy = Some(self.clock.busy(&"a commit"));
             let patient = self.is_owner();
             let (store, clock) = (self.store.clone(), self.clock.clone());
-            let press = Press { store, clock, patient, busy };
+            let (log, asked) = (self.outage_log.clone(), ("commit", lane as u64));
+            let press = Press { store, clock, patient, busy, log, asked };
             let commit = Box::pin(press.write(batch).instrument(span));
             self.outbox.sent(lane, self.clock.now(), commit);
         }
@@ -227,6 +229,8 @@ struct Press {
     clock: Arc<dyn Clock>,
     patient: bool,
     busy: Option<Busy>,
+    log: Arc<OutageLog>,
+    asked: Asked,
 }
 
 impl Press {
@@ -287,7 +291,11 @@ impl Press {
         let mut wait = FIRST_WAIT;
         loop {
             let began = self.clock.now();
-            let error = match self.store.commit(steps.clone()).await {
+            let answer = self.store.commit(steps.clone()).await;
+            if self.patient {
+                self.log.heard(self.asked, &answer);
+            }
+            let error = match answer {
                 Ok(results) => {
                     let took = self.clock.now().since(began);
                     metrics::histogram!("resurgam.commit_ms").record(took.as_secs_f64() * 1e3);
@@ -301,7 +309,7 @@ impl Press {
                 }
                 Err(error) => error,
             };
-            tracing::warn!("commit of {} steps, again in {wait:?}: {error}", steps.len());
+            tracing::debug!("commit of {} steps, again in {wait:?}: {error}", steps.len());
             metrics::counter!("resurgam.commit_retries").increment(1);
             let moment = self.clock.sleep(wait);
             drop(self.busy.take());

@@ -100,8 +100,7 @@ impl Engine {
         if !self.keeps_house() {
             return;
         }
-        let rows = found.unwrap_or_else(|error| {
-            tracing::warn!("read the inbox, again later: {error}");
+        let rows = found.unwrap_or_else(|_| {
             self.routing.next = Some(self.clock.now().saturating_add(AGAIN));
             Vec::new()
         });

@@ -30,9 +30,6 @@ const ABANDONED: usize = 1_000;
 /// How many of the tasks that wait are looked at for those whose activities are not there.
 const GONE: usize = 1_000;
 
-/// How often people are told of the same trouble with the store. Thousands may meet it at once.
-const TELL: Duration = Duration::from_secs(10);
-
 /// The wait before something that could not be read is read again.
 pub(super) const AGAIN: Duration = Duration::from_secs(1);
 
@@ -104,8 +101,7 @@ impl Engine {
                     self.read_later(self.mailbox_of_tenure(), self.held_up_after(last));
                 }
             }
-            Err(error) => {
-                tracing::warn!("read which runs could not go on, again later: {error}");
+            Err(_) => {
                 self.read_later(self.mailbox_of_tenure(), self.held_up_after(after));
             }
         }
@@ -162,8 +158,7 @@ impl Engine {
     pub(super) fn abandoned(&mut self, found: Result<Vec<TaskRecord>>) {
         let tasks = match found {
             Ok(tasks) => tasks,
-            Err(error) => {
-                tracing::warn!("read abandoned claims, again later: {error}");
+            Err(_) => {
                 return self.read_later(self.mailbox_of_tenure(), self.abandoned_claims());
             }
         };
@@ -244,13 +239,16 @@ impl Engine {
         T: Send + 'static,
         A: Future<Output = Result<T>> + Send,
     {
-        let clock = self.clock.clone();
+        let (clock, log) = (self.clock.clone(), self.outage_log.clone());
         let mut busy = clock.busy(&"a read");
+        let asked = ("read", fastrand::u64(..));
         tokio::spawn(async move {
             let answer = loop {
-                match ask().await {
+                let answer = ask().await;
+                log.heard(asked, &answer);
+                match answer {
                     Ok(answer) => break answer,
-                    Err(error) => tracing::warn!("read, again later: {error}"),
+                    Err(error) => tracing::debug!("read, again later: {error}"),
                 }
                 let moment = clock.sleep(AGAIN);
                 drop(busy);
@@ -353,8 +351,7 @@ impl Engine {
         let now = self.clock.now();
         let scan = match found {
             Ok(scan) => scan,
-            Err(error) => {
-                tracing::warn!("read what is due, again later: {error}");
+            Err(_) => {
                 self.outages.begin(now);
                 return self.due.scan_failed(now.saturating_add(AGAIN));
             }
@@ -483,15 +480,9 @@ impl Engine {
         }
     }
 
-    /// Tells people that something could not be read, now and then.
-    pub(super) fn tell(&mut self, what: &'static str, of: &dyn Display, error: &Error) {
-        let now = self.clock.now();
-        let told = self.told.get(what).is_some_and(|at| now.since(*at) < TELL);
-        if told {
-            return tracing::debug!("{what} of {of}, again later: {error}");
-        }
-        self.told.insert(what, now);
-        tracing::warn!("{what} of {of}, and perhaps others, again later: {error}");
+    /// Notes that something could not be read. What people are told of it is in `outage.rs`.
+    pub(super) fn tell(&self, what: &'static str, of: &dyn Display, error: &Error) {
+        tracing::debug!("{what} of {of}, again later: {error}");
     }
 
     /// Has a task read that is not in memory, perhaps because there is a slot for it, which is held

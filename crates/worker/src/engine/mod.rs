@@ -22,7 +22,7 @@
 //! All this a node does for the shards that it holds (`shards.rs`); whether it works at all, and
 //! what those do who do not, is in `own.rs`. An attempt can outlast that its node holds the shard;
 //! then it reports by message (`report.rs`). So do those of queues that a holder does not serve
-//! (`shared.rs`).
+//! (`shared.rs`). What people are told of a store that does not answer is in `outage.rs`.
 //!
 //! While a step of a run is not yet durable, the run takes no further turn and stays in memory.
 
@@ -39,6 +39,7 @@ mod logging;
 mod looking;
 mod message;
 mod next;
+mod outage;
 mod outbox;
 mod own;
 mod record;
@@ -65,6 +66,7 @@ use std::task::Poll;
 
 use resurgam_core::{CallKey, Failure, Payload, Shard, Timestamp, Uid};
 use resurgam_sdk::{Registry, States};
+use resurgam_store::outage::OutageLog;
 use resurgam_store::rows::{
     DueDeadline, DueMessage, DueTask, Heartbeat, InstanceRow, MessageRow, RunRecord, TaskRecord,
     TaskRow,
@@ -123,7 +125,7 @@ pub struct Engine {
     threads: HashMap<u64, Slot>,
     outages: Outages,
     /// When each kind of trouble with the store was last told.
-    told: HashMap<&'static str, Timestamp>,
+    outage_log: Arc<OutageLog>,
     /// What was logged lately about attempts, calls and runs that failed.
     lines: logging::Lines,
     outbox: Outbox,
@@ -326,7 +328,7 @@ impl Engine {
             loading: HashMap::new(),
             threads: HashMap::new(),
             outages: Outages::default(),
-            told: HashMap::new(),
+            outage_log: store.outage_log().unwrap_or_default(),
             lines: logging::Lines::default(),
             policies: Policies::new(options.retry.clone()),
             node: new_node(),
@@ -434,6 +436,7 @@ impl Engine {
     fn take(&mut self, envelope: Envelope) -> Busy {
         let Envelope { message, busy, stamp } = envelope;
         if stamp.is_none_or(|stamp| self.is_present(stamp)) {
+            self.note_answer(&message);
             self.take_message(message);
         }
         busy

@@ -100,7 +100,11 @@ impl Engine {
                         mailbox.send(Message::Role(Ok(None)));
                     }
                     Ok(Owning::Held(_)) => {}
-                    Err(error) => mailbox.send(Message::Role(Err(error))),
+                    Err(error) => {
+                        // That the trouble is over is to be heard, too.
+                        told = false;
+                        mailbox.send(Message::Role(Err(error)));
+                    }
                 }
                 let moment = clock.sleep(STAND_BY);
                 drop(busy);
@@ -149,9 +153,6 @@ impl Engine {
 
     /// The store does not say who works. Whoever waits for that hears of it; asking goes on.
     fn role_unknown(&mut self, error: &resurgam_store::Error) {
-        if matches!(self.role, Role::Asking) {
-            tracing::warn!("ask to work, again soon: {error}");
-        }
         for reply in std::mem::take(&mut self.early.settled) {
             reply.send(Err(match error.is_transient() {
                 true => Error::transient(error),
@@ -281,8 +282,7 @@ impl Engine {
                     self.look_for_messages();
                 }
             }
-            Err(error) => {
-                tracing::warn!("look for messages, again later: {error}");
+            Err(_) => {
                 self.read_later(self.mailbox_of_tenure(), self.due_messages());
             }
         }
@@ -400,8 +400,7 @@ impl Engine {
                     self.look_for_ends();
                 }
             }
-            Err(error) => {
-                tracing::warn!("look for closed instances, again later: {error}");
+            Err(_) => {
                 self.read_later(self.mailbox_of_tenure(), self.ends());
             }
         }

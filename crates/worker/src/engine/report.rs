@@ -217,7 +217,7 @@ impl Engine {
         self.reports.ask_at = Some(ask_at).filter(|_| !self.reports.away.is_empty());
         let rows = match found {
             Ok(rows) => rows,
-            Err(error) => return tracing::warn!("ask whether calls are wanted: {error}"),
+            Err(_) => return,
         };
         let rows: HashMap<CallKey, TaskRow> = rows.into_iter().map(|row| (row.call, row)).collect();
         let mut over = Vec::new();

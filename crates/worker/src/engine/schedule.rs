@@ -101,8 +101,7 @@ impl Engine {
                 self.calendar.next = next;
                 due.into_iter().for_each(|record| self.decide_schedule(record));
             }
-            Err(error) => {
-                tracing::warn!("read due schedules, again later: {error}");
+            Err(_) => {
                 self.calendar.next = Some(self.clock.now().saturating_add(AGAIN));
             }
         }

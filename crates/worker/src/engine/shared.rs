@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam_core::{CallKey, Timestamp};
+use resurgam_store::outage::OutageLog;
 use resurgam_store::rows::{TaskRecord, TaskRow};
 use resurgam_store::{Report, Reported, Result, Step, Store, TaskWrite};
 
@@ -122,11 +123,12 @@ impl Engine {
         (self.leftovers.looking, self.leftovers.next) = (true, None);
         let (store, node, runnable) = (self.store.clone(), self.node.clone(), self.runnable());
         let (clock, now) = (self.clock.clone(), self.clock.now());
+        let log = self.outage_log.clone();
         self.read(async move {
             let claimed = store.claim_shared(&node, runnable, now, limit).await;
             let claimed = match claimed {
                 Ok((rows, next)) => {
-                    let tasks = load_all(&*store, &*clock, rows).await;
+                    let tasks = load_all(&*store, &*clock, &log, rows).await;
                     Ok(Claimed { tasks, next, asked: limit })
                 }
                 Err(error) => Err(error),
@@ -140,8 +142,7 @@ impl Engine {
         self.leftovers.looking = false;
         let Claimed { tasks, next, asked } = match claimed {
             Ok(claimed) => claimed,
-            Err(error) => {
-                tracing::warn!("claim tasks that others leave, again later: {error}");
+            Err(_) => {
                 self.leftovers.next = Some(self.clock.now().saturating_add(AGAIN));
                 return;
             }
@@ -226,13 +227,18 @@ pub(super) fn tell_what_is_missing(instance: &str, activity: &str, what: &str) {
 async fn load_all(
     store: &dyn Store,
     clock: &dyn crate::clock::Clock,
+    log: &OutageLog,
     rows: Vec<TaskRow>,
 ) -> Vec<TaskRecord> {
     let calls: Arc<[CallKey]> = rows.iter().map(|row| row.call).collect();
+    let asked = ("read tasks that were claimed", 0);
     loop {
         match store.load_tasks(calls.clone()).await {
-            Ok(tasks) => return tasks,
-            Err(error) => tracing::warn!("read tasks, again: {error}"),
+            Ok(tasks) => {
+                log.answered(asked);
+                return tasks;
+            }
+            Err(error) => log.refused(asked, &error),
         }
         drop(clock.sleep(Duration::from_millis(100)).await);
     }

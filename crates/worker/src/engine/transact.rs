@@ -39,7 +39,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// What an attempt asks for.
 pub(crate) struct Ask {
-    call: CallKey,
+    pub(super) call: CallKey,
     token: u64,
     work: UserWork,
     /// How long to wait when the store is in trouble.
@@ -195,7 +195,7 @@ impl Engine {
 
     /// The store is in trouble: the attempt asks again, if it is still there by then.
     fn transact_later(&self, mut ask: Ask, error: &resurgam_store::Error) {
-        tracing::warn!("transaction, again in {:?}: {error}", ask.wait);
+        tracing::debug!("transaction, again in {:?}: {error}", ask.wait);
         metrics::counter!("resurgam.commit_retries").increment(1);
         let moment = self.clock.sleep(ask.wait);
         ask.wait = ask.wait.saturating_mul(2).min(LONGEST_WAIT);

@@ -1,0 +1,45 @@
+//! Tells people when the store does not answer: see [`OutageLog`].
+
+use resurgam_core::{CallKey, Uid};
+use resurgam_store::outage::{Asked, OutageLog};
+
+use super::{Engine, Message};
+
+impl Engine {
+    /// Takes note of whether the store has answered what a message is about. Reads that are
+    /// refused are asked again by whoever gets the message.
+    pub(super) fn note_answer(&self, message: &Message) {
+        let log: &OutageLog = &self.outage_log;
+        match message {
+            Message::Role(answer) => log.heard(("ask to work", 0), answer),
+            Message::Heard { found } => log.heard(("look for messages", 0), found),
+            Message::Ends { found } => log.heard(("look for closed instances", 0), found),
+            Message::Scanned { found } => log.heard(("read what is due", 0), found),
+            Message::Abandoned { found } => log.heard(("read abandoned claims", 0), found),
+            Message::LeftBlocked { found } => log.heard(("read blocked runs", 0), found),
+            Message::Wanted { found } => log.heard(("ask whether calls are wanted", 0), found),
+            Message::SharedClaimed { claimed } => {
+                log.heard(("claim tasks that others leave", 0), claimed);
+            }
+            Message::SchedulesDue { found } => log.heard(("read due schedules", 0), found),
+            Message::InboxRead { found } => log.heard(("read the inbox", 0), found),
+            Message::MessagesRead { uid, found, .. } => log.heard(of("read messages", *uid), found),
+            Message::RunLoaded { uid, loaded } => log.heard(of("read a run", *uid), loaded),
+            Message::TaskLoaded { call, loaded } => log.heard(of_call("read a task", call), loaded),
+            Message::Transacted(ask, answer) => {
+                log.heard(of_call("run a transaction", &ask.call), answer);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// One instance that cannot be read is in trouble for itself, however many others can.
+fn of(what: &'static str, uid: Uid) -> Asked {
+    // Two that share these bits are told as one.
+    (what, uid.0 as u64)
+}
+
+fn of_call(what: &'static str, call: &CallKey) -> Asked {
+    (what, (call.run.uid.0 as u64).wrapping_add(call.seq.0))
+}
