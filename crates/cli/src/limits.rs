@@ -1,8 +1,9 @@
 //! What the system lets this process have at once: open files.
 //!
 //! Each action that runs takes six: three pipes, two ends of its heartbeats, its process. The limit
-//! that a shell sets (1,024 as a rule) is meant for programs that cannot count further, and the hard
-//! limit is what a process may really have. So we take that, and actions get what we were given.
+//! that a shell sets (1,024 as a rule) is meant for programs that cannot count further, and the
+//! hard limit is what a process may really have. So we take that, and actions get what we were
+//! given.
 
 use std::sync::OnceLock;
 

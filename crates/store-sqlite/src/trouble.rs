@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | `BUSY`, `LOCKED`, `PROTOCOL`, `INTERRUPT` | transient | somebody else writes, for a while |
 //! | `FULL` | transient | a full disk is emptied by somebody, and nothing was written |
-//! | `IOERR_WRITE` under a limit on the size of files | transient | that limit is a full disk, too |
+//! | `IOERR_WRITE` under `ulimit -f` | transient | that limit is a full disk, too |
 //! | `IOERR` | transient | a disk or a network file system that answers again later |
 //! | `NOMEM`, `SCHEMA` | transient | less pressure, a statement prepared anew |
 //! | `CANTOPEN` while working | transient | too many open files; the database itself is open |

@@ -16,7 +16,9 @@ impl Engine {
             Message::Ends { found } => log.heard(("look for closed instances", 0), found),
             Message::Scanned { found } => log.heard(("read what is due", 0), found),
             Message::Abandoned { found } => log.heard(("read abandoned claims", 0), found),
-            Message::HeldUp { found, .. } => log.heard(("read which runs could not go on", 0), found),
+            Message::HeldUp { found, .. } => {
+                log.heard(("read which runs could not go on", 0), found);
+            }
             Message::Wanted { found } => log.heard(("ask whether calls are wanted", 0), found),
             Message::SharedClaimed { claimed } => {
                 log.heard(("claim tasks that others leave", 0), claimed);
