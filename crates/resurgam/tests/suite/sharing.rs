@@ -515,9 +515,9 @@ fn a_workflow_that_only_the_owner_could_know_waits_with_the_reason() {
     assert!(client.start_one("strange", "strange").starts_with("started "));
     let runtime = program::runtime();
     let client = runtime.block_on(Client::sqlite(shared.ground.file())).unwrap();
-    let reason = until_some("it is found to be blocked", || {
+    let reason = until_some("it is said why it waits", || {
         let row = runtime.block_on(client.find("strange")).unwrap().unwrap();
-        row.error.filter(|_| row.status == Status::Blocked)
+        row.error.filter(|_| row.status == Status::Running)
     });
     assert!(reason.contains("workflow strange is not registered"), "{reason}");
 }
