@@ -139,6 +139,8 @@ impl Drop for UnderWay {
 /// app.faults().refuse(StoreCall::Commit, 3); // and before that the disk was full
 /// app.start("nap-1", nap()).await.result().await.unwrap();
 /// assert_eq!(app.faults().refusals_left(StoreCall::Commit), 0);
+/// app.faults().unwritable(Some("StatusSet")); // every step with such an event is refused
+/// assert_eq!(app.faults().unwritten(), 0); // none has come
 ///
 /// app.faults().crash(Crash::BeforeCommit(1_000));
 /// app.faults().no_crash(); // on second thoughts
@@ -184,8 +186,8 @@ impl Faults {
         self.lock().refusals.insert(call, times);
     }
 
-    /// Refuses every step with an event of this kind (`"StatusSet"`), as a database does that cannot
-    /// take a row; with `None` no more.
+    /// Refuses every step with an event of this kind, as a database does that cannot take a row;
+    /// with `None` no more.
     pub fn unwritable(&self, kind: Option<&str>) {
         self.lock().unwritable = kind.map(str::to_string);
     }

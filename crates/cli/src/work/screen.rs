@@ -140,7 +140,7 @@ fn state(call: &PendingCall, now: Timestamp) -> Part {
     }
 }
 
-/// Which attempt of how many that the policy counts, and how many there were that it does not count:
+/// Which attempt of how many that the policy counts, and how many there were that it does not:
 /// lost ones, and those that were interrupted or asked to be run later.
 pub(super) fn number(call: &PendingCall) -> String {
     let Counters { failures, lost, interrupted, snoozed, .. } = call.counters;

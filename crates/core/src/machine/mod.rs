@@ -228,12 +228,11 @@ impl Machine {
             self.detached_ids.extend(call.id.clone());
         }
         let seq = self.command(CommandKind::StartChild(Box::new(call)));
-        match parent_close {
-            ParentClose::Detached => drop(self.detached.insert(seq, None)),
-            _ => {
-                let child = Child::started(shielded, parent_close, has_handle);
-                self.children.insert(seq, child);
-            }
+        if parent_close == ParentClose::Detached {
+            self.detached.insert(seq, None);
+        } else {
+            let child = Child::started(shielded, parent_close, has_handle);
+            self.children.insert(seq, child);
         }
         seq
     }
@@ -474,7 +473,7 @@ impl Machine {
         self.settling.contains_key(&call)
     }
 
-    /// True when the run waits for the end of a call's attempt, and not longer than the grace period.
+    /// True when the run waits for the end of a call's attempt, the grace period at most.
     pub fn settles_in_grace(&self, call: Seq) -> bool {
         self.settling.get(&call).is_some_and(Option::is_none)
     }

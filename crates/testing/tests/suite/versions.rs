@@ -215,7 +215,7 @@ async fn a_run_stays_on_its_own_version_and_new_ones_take_the_newest() {
     app.advance(SECOND).await;
     app.restart_with(both(self::app())).await;
     let new = app.start_with("new", OrderV2 {}, options).await;
-    // One that is tried again takes the newest too, so that a fix reaches a chain that keeps failing.
+    // One that is tried again takes the newest too: a fix reaches a chain that keeps failing.
     assert_eq!(old.result().await.unwrap(), 122);
     assert_eq!(new.result().await.unwrap(), 222);
     expect![[r#"

@@ -124,8 +124,8 @@ impl Engine {
         self.call_ended(key, EventKind::ActivityCompleted(completed), origin);
     }
 
-    /// True when the total timeout of a call cuts an attempt that goes on for now, and its run wants
-    /// to hear how it ends. What a run wants that is not in memory is not known: it may.
+    /// True when the total timeout of a call cuts an attempt that goes on for now, and its run
+    /// wants to hear how it ends. What a run wants that is not in memory is not known: it may.
     fn wants_late_end(&self, key: CallKey, failure: &Failure) -> bool {
         let is_open = |call: &HotCall| !call.task.progress.cancelled;
         let run = self.runs.get(&key.run.uid).filter(|run| run.key == key.run);

@@ -1,8 +1,9 @@
 //! The way from one run of an instance to the next, and how an instance's time is bounded.
 //!
 //! A run is followed by another one when its code continues as new, when it asks to be run again
-//! later, or when it failed and the policy of the workflow lets it try again. The step that closes the one begins the other: the
-//! next run exists at once, with its first event, and takes its first turn when it is loaded.
+//! later, or when it failed and the policy of the workflow lets it try again. The step that closes
+//! the one begins the other: the next run exists at once, with its first event, and takes its first
+//! turn when it is loaded.
 
 use std::time::Duration;
 
@@ -197,7 +198,7 @@ impl Engine {
         let input = continued.input.clone();
         let backoff = Some(Duration::from_millis(continued.backoff_ms)).filter(|it| !it.is_zero());
         let started = RunStarted {
-            // Whichever way it came about, so that a deployed fix reaches a chain that keeps failing.
+            // Whichever way it came about: a deployed fix reaches a chain that keeps failing.
             version: self.newest_version(&run.about.workflow),
             first_turn_at: backoff.map(|backoff| at.saturating_add(backoff)),
             chain,

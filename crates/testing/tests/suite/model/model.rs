@@ -169,7 +169,7 @@ impl<'a> World<'a> {
         let completed = self.undo.len();
         let ended = self.attempts(call, start, scope)?;
         if call.undo.is_some() {
-            // One that was given up is there until its attempt has ended, and a moment if none runs.
+            // One that was given up is there until its attempt has ended, or for a moment.
             let given_up = self.settled.max(scope.limit().saturating_add(1));
             let until = match &ended {
                 _ if self.undo.len() > completed => NEVER,
