@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// Prints a number in its short form: one that is very large or very small with an exponent, and not
-/// with hundreds of zeros.
+/// Prints a number in its short form: one that is very large or very small with an exponent, and
+/// not with hundreds of zeros.
 ///
 /// ```
 /// use resurgam_core::Short;

@@ -129,8 +129,9 @@ impl NodeCall {
     }
 }
 
-/// The argument of a run, or of a call of a node, with `<secret NAME>` in place of what is encrypted:
-/// for people, to whom that says nothing. Everything else, and every other value, stays as it is.
+/// The argument of a run, or of a call of a node, with `<secret NAME>` in place of what is
+/// encrypted: for people, to whom that says nothing. Everything else, and every other value, stays
+/// as it is.
 ///
 /// ```
 /// use resurgam_core::Payload;

@@ -1,12 +1,12 @@
 //! Takes secrets out of what actions say.
 //!
 //! A secret seldom comes back as it is. It is quoted in JSON, sits in the base64 of an
-//! `Authorization` header or in the query of an address, or loses its line breaks; so each is looked
-//! for in all of these forms, as a whole and line by line. What is hidden is replaced by the name of
-//! its variable.
+//! `Authorization` header or in the query of an address, or loses its line breaks; so each is
+//! looked for in all of these forms, as a whole and line by line. What is hidden is replaced by the
+//! name of its variable.
 //!
-//! This guards against accidents. An action that wants to tell a secret can: reversed, in pieces, or
-//! as its result, which is not masked because it is what the action is for.
+//! This guards against accidents. An action that wants to tell a secret can: reversed, in pieces,
+//! or as its result, which is not masked because it is what the action is for.
 
 use std::fmt;
 use std::sync::OnceLock;

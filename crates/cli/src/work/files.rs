@@ -151,7 +151,8 @@ pub(crate) enum SecretsCommand {
     },
     /// Print the fingerprint of the key in RESURGAM_SECRETS_KEY
     ///
-    /// A call that waits for a key names it by its fingerprint, which gives nothing of the key away.
+    /// A call that waits for a key names it by its fingerprint, which gives nothing of the key
+    /// away.
     #[command(after_help = crate::help::FINGERPRINT)]
     Fingerprint {
         /// Print one JSON value

@@ -3,8 +3,8 @@
 //!
 //! Which queues a shard has tasks in is found by hopping along the index from one to the next. So
 //! nobody looks at the tasks that the holder runs itself, however many wait there. Tasks that lack
-//! something have an index of their own. Of those, who has it also finds the ones of its own shards:
-//! it may hold them since somebody else found that something is missing.
+//! something have an index of their own. Of those, who has it also finds the ones of its own
+//! shards: it may hold them since somebody else found that something is missing.
 
 use resurgam_core::{CallKey, Timestamp};
 use resurgam_store::rows::Progress;

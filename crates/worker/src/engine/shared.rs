@@ -1,6 +1,6 @@
 //! Tasks of queues that the holder of their shard does not serve: nodes that do serve them claim
-//! them, run them and report (`report.rs`). So it is with calls that the holder lacks something for:
-//! it writes down what, and whoever has it claims them; the holder, too, once it has it.
+//! them, run them and report (`report.rs`). So it is with calls that the holder lacks something
+//! for: it writes down what, and whoever has it claims them; the holder, too, once it has it.
 //!
 //! The holder keeps such tasks out of memory. Others look for them when somebody has committed,
 //! when a slot is free again, and when the next one is due that they know of; none of this happens
@@ -63,16 +63,16 @@ pub(crate) enum Settled {
 }
 
 impl Engine {
-    /// True when this node leaves a task to others, and claims it only as they do: it does not serve
-    /// its queue, or somebody found that it lacks something. On a store of one node nobody else
-    /// could take it.
+    /// True when this node leaves a task to others, and claims it only as they do: it does not
+    /// serve its queue, or somebody found that it lacks something. On a store of one node nobody
+    /// else could take it.
     pub(super) fn leaves(&self, task: &TaskRow) -> bool {
         let lacks = task.claim.is_none() && task.progress.lacks.is_some();
         !self.serves(&task.queue) || (lacks && self.store.is_shared())
     }
 
-    /// A call waits until a process takes it that has what it lacks. That is written down: it is how
-    /// others know that they may.
+    /// A call waits until a process takes it that has what it lacks. That is written down: it is
+    /// how others know that they may.
     pub(super) fn waits_for_what_it_lacks(&mut self, key: CallKey, what: String) {
         let Some(call) = self.calls.get_mut(&key) else { return };
         if call.task.progress.lacks.as_ref() == Some(&what) {
