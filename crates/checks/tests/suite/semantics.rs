@@ -607,6 +607,26 @@ a delay of one millisecond is one millisecond, also right after a start
     retries.rs a_delay_of_a_millisecond_is_one_also_right_after_a_start_or_a_restart
 a server's delay is bounded by server_delay.max and not by max_delay
     retries.rs a_servers_delay_is_bounded_by_its_own_maximum_and_not_by_that_of_the_policy
+an activity that a node does not know waits
+    found_later.rs a_call_waits_for_an_activity_that_comes_later_and_nothing_is_counted
+a workflow that a node does not know waits, and is never blocked and never fails
+    unknown.rs instances_of_an_unknown_workflow_wait_and_nothing_is_tried_meanwhile
+    unknown.rs why_an_instance_waits_is_no_longer_said_once_it_goes_on
+    unknown.rs an_instance_that_waits_for_its_workflow_can_be_terminated
+    versions.rs a_run_whose_version_is_gone_waits_for_a_process_that_knows_it
+    children.rs a_child_of_an_unknown_workflow_waits_for_a_process_that_knows_it
+a node whose workflows are a strict subset of another live node's leaves its shards to it
+    members.rs a_node_leaves_its_shards_to_one_that_knows_all_of_its_workflows_and_more
+    deployments.rs a_rolling_deployment_that_adds_a_workflow_holds_up_nobody
+a node whose workflows merely differ owns no shards while others do
+    members.rs a_node_with_other_workflows_takes_no_shards_while_others_own_them
+    deployments.rs another_program_on_the_same_schema_waits_for_its_turn_and_holds_up_nobody
+also workers of the command line beside an app's nodes
+    unknown.rs an_interpreter_leaves_instances_whose_argument_it_does_not_read_to_others
+a call whose secrets key is missing or wrong waits for a node that has it
+    secrets.rs a_run_waits_for_its_key_and_goes_on_when_the_worker_is_started_with_it
+    secrets.rs a_worker_without_the_right_key_asks_for_it_by_its_fingerprint_and_fails_nothing
+    secrets.rs on_postgres_another_worker_that_has_the_key_takes_the_call
 
 ## How Duroxide's plan is read
 
