@@ -177,7 +177,7 @@ fn a_signal_to_a_program_or_a_graph_is_refused_because_nobody_could_read_it() {
     assert_eq!(refused.code, Some(2));
     assert!(refused.stderr.contains("g runs a graph, and those cannot wait"), "{refused:?}");
     assert_eq!(place.run(&["terminate", "g"]).code, Some(0));
-    until("it is over", || place.json(&["show", "g"])["status"] == "cancelled");
+    until("it is over", || place.json(&["show", "g"])["status"] == "terminated");
     let watch = place.begin(&["watch"]);
     until("it watches", || watch.said().contains("1 open\n"));
     place.write("go", "");
