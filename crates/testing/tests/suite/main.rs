@@ -1,9 +1,10 @@
 //! The tests of the engine, one module for each topic.
 //!
-//! They run on a database in memory, and by `other_stores` on PostgreSQL, from this one binary.
+//! They run on a database in memory, and by `again_on_postgres` on PostgreSQL, from this one binary.
 
 #![allow(clippy::unwrap_used)]
 
+mod again_on_postgres;
 mod bad_input;
 mod bounds;
 mod cadence;
@@ -29,7 +30,6 @@ mod inbox;
 mod limits;
 mod logging;
 mod model;
-mod other_stores;
 mod outcomes;
 mod peers;
 mod queues;

@@ -1,8 +1,9 @@
 //! The tests of the engine once more, on PostgreSQL.
 //!
-//! This binary is started again with `RESURGAM_TEST_STORE`; its output is shown as it comes. One
-//! test on one store: `RESURGAM_TEST_STORE=postgres cargo test -p resurgam-testing NAME`. A file is
-//! a store that can be chosen too. What differs from a database in memory is what the tests of
+//! The name of this file comes first, so that the longest test begins first. This binary is started
+//! again with `RESURGAM_TEST_STORE`; its output is shown as it comes. One test on one store:
+//! `RESURGAM_TEST_STORE=postgres cargo test -p resurgam-testing NAME`. A file is a store that can be
+//! chosen too. What differs from a database in memory is what the tests of
 //! `resurgam` and `resurgam-store-sqlite` are about, so nothing runs here on a file by itself.
 
 use std::process::Command;
@@ -12,7 +13,7 @@ use resurgam_watchdog::test;
 
 /// What knows no store, or has chosen one itself.
 const ELSEWHERE: [&str; 6] =
-    ["other_stores::", "hanging::", "peers::", "histories::", "queues::", "deployments::"];
+    ["again_on_postgres::", "hanging::", "peers::", "histories::", "queues::", "deployments::"];
 
 #[test(minutes = 15)]
 fn every_test_of_the_engine_holds_on_postgres() {
@@ -24,6 +25,9 @@ fn every_test_of_the_engine_holds_on_postgres() {
     resurgam_postgres_server::Server::require();
     let mut tests = Command::new(std::env::current_exe().unwrap());
     tests.args(ELSEWHERE.iter().flat_map(|name| ["--skip", name]));
+    // They wait for the server more than they compute.
+    let threads = 2 * std::thread::available_parallelism().map_or(1, usize::from);
+    tests.env("RUST_TEST_THREADS", threads.to_string());
     let ended = tests.env(TestStore::VARIABLE, "postgres").status().unwrap();
     assert!(ended.success(), "tests of the engine failed on PostgreSQL; their output is above");
 }
