@@ -211,7 +211,7 @@ async fn go_on(ctx: WorkflowContext, policy: String, waits: bool) -> Result<(), 
 async fn a_child_with_a_handle_goes_on_while_nobody_waits_and_its_parent_close_policy_holds() {
     let cases = [
         ("cancel", Status::Cancelled),
-        ("terminate", Status::Cancelled),
+        ("terminate", Status::Terminated),
         ("abandon", Status::Completed),
         ("detached", Status::Completed),
     ];

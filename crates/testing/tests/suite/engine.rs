@@ -119,8 +119,10 @@ async fn no_refused_store_call_fails_a_workflow() {
     // Reading an instance serves those who wait for one that is closed: the next test. Messages and
     // closed instances are looked for when others have committed, of whom there are none in memory.
     // This workflow has no activity with a transaction: those are in `transactions.rs`. And nothing
-    // is deleted here: that is in `retention.rs`. One node works, so that nothing is shared.
+    // is deleted here: that is in `retention.rs`. One node works, so that nothing is shared. Lists
+    // are for people.
     let elsewhere = [
+        StoreCall::List,
         StoreCall::Instance,
         StoreCall::Messages,
         StoreCall::Closed,
