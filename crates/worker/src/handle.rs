@@ -421,10 +421,12 @@ fn stopped(store: &dyn Store, what: &str) -> Error {
     }
 }
 
-/// An id, a key or a name that somebody gives.
+/// An id, a key or a name that somebody gives. What was attempted may hold it, and is cut short.
 pub(crate) fn given(attempted: &str, what: &str, text: &str) -> Result<()> {
-    let checked = identifier::check(what, text);
-    checked.map_err(|error| Error::rejected(format!("{}: {error}", attempted.replace('\0', "\\0"))))
+    identifier::check(what, text).map_err(|error| {
+        let attempted: String = attempted.chars().take(60).collect();
+        Error::rejected(format!("{}: {error}", attempted.replace('\0', "\\0")))
+    })
 }
 
 impl StartOptions {

@@ -133,6 +133,16 @@ async fn undone(ctx: WorkflowContext, id: String) -> Result<String, Failure> {
     ctx.call(ship(id, None)).await
 }
 
+/// Starts one instance twice, and fails while a call that it gave up still works.
+#[workflow]
+async fn hurried(ctx: WorkflowContext) -> Result<(), Failure> {
+    ctx.call(reserve("lamp".to_string())).compensate_with(|hold| release(*hold)).await?;
+    let _started = ctx.start_detached("hurried-leaf", leaf(0));
+    let _refused = ctx.start_detached("hurried-leaf", leaf(0));
+    let late = ctx.timeout(SECOND, ctx.call(hang())).await;
+    late.map_err(|_| Failure::terminal("no time"))?
+}
+
 #[workflow]
 async fn family(ctx: WorkflowContext) -> Result<Vec<String>, Failure> {
     ctx.start_detached("stranger", leaf(0))?;
@@ -197,6 +207,7 @@ fn builder() -> TestBuilder {
         .workflow(approve)
         .workflow(cancelled)
         .workflow(undone)
+        .workflow(hurried)
         .workflow(family)
         .workflow(leaf)
         .workflow(leaving)
@@ -218,6 +229,7 @@ fn replayer() -> Replayer {
         .workflow(approve)
         .workflow(cancelled)
         .workflow(undone)
+        .workflow(hurried)
         .workflow(family)
         .workflow(leaf)
         .workflow(leaving)
@@ -311,6 +323,14 @@ async fn compensation() {
     let app = builder().start().await;
     app.start("undone-1", undone("order-42".to_string())).await.failure().await;
     check(&app, "undone-1", "compensation").await;
+}
+
+/// Version 0.1 did not wait for the call (`hurried_0_1`), and recorded the second start.
+#[test]
+async fn undoing_waits() {
+    let app = builder().start().await;
+    app.start("hurried-1", hurried()).await.result().await.unwrap_err();
+    check(&app, "hurried-1", "hurried").await;
 }
 
 #[test]
