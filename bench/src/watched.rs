@@ -173,6 +173,7 @@ impl Look for Watched {
         attempts(run: RunKey) -> Vec<AttemptRow>;
         tasks(run: RunKey) -> Vec<TaskRow>;
         messages(uid: Uid) -> Vec<MessageRow>;
+        cancel_requested(run: RunKey) -> bool;
         kv(uid: Uid, key: &str) -> Option<KvRow>;
     }
 }

@@ -81,6 +81,9 @@ pub struct Description {
     /// True before its first turn: somebody who does not work on it has started it, and no process
     /// that works has taken it up.
     pub waits_for_first_turn: bool,
+    /// Somebody has asked its current run to end. It stays so when the run returned a value all the
+    /// same, and completed.
+    pub cancel_requested: bool,
 }
 
 /// An unfinished activity call, and what an operator wants to know about it.
@@ -197,12 +200,22 @@ impl Client {
         timers.sort_unstable();
         let is_start = |row: &MessageRow| matches!(row.body, Message::Start);
         let waits_for_first_turn = messages.iter().any(is_start);
+        let is_cancel = |row: &MessageRow| matches!(row.body, Message::Cancel { .. });
+        let cancel_requested = messages.iter().any(is_cancel)
+            || store.cancel_requested(run).await.map_err(|error| Error::store(&what, error))?;
         let signal = |row: MessageRow| match row.body {
             Message::Signal { name, .. } => Some(name),
             _ => None,
         };
         let unread = messages.into_iter().filter_map(signal).collect();
-        Ok(Some(Description { instance, pending, unread, timers, waits_for_first_turn }))
+        Ok(Some(Description {
+            instance,
+            pending,
+            unread,
+            timers,
+            waits_for_first_turn,
+            cancel_requested,
+        }))
     }
 
     /// The policies of these tasks that can be read, by their hash. Many tasks share one.

@@ -317,6 +317,10 @@ impl Look for PostgresStore {
         self.here(read::messages(self.pool(), uid))
     }
 
+    fn cancel_requested(&self, run: RunKey) -> Answer<'_, bool> {
+        self.here(read::cancel_requested(self.pool(), run))
+    }
+
     fn kv(&self, uid: Uid, key: &str) -> Answer<'_, Option<KvRow>> {
         let key = key.to_string();
         self.here(async move { read::kv(self.pool(), uid, &key).await })

@@ -316,6 +316,13 @@ impl Look for SqliteStore {
         )
     }
 
+    fn cancel_requested(&self, run: RunKey) -> Answer<'_, bool> {
+        self.read(
+            move || format!("look whether {} was cancelled", run.uid),
+            move |reading| read::cancel_requested(reading, run),
+        )
+    }
+
     fn kv(&self, uid: Uid, key: &str) -> Answer<'_, Option<KvRow>> {
         let key = key.to_string();
         self.read(

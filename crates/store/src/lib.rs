@@ -203,6 +203,9 @@ pub trait Look {
     /// The messages that a run has not read, in order of their arrival.
     fn messages(&self, uid: Uid) -> Answer<'_, Vec<MessageRow>>;
 
+    /// Whether the history of a run says that somebody asked it to end.
+    fn cancel_requested(&self, run: RunKey) -> Answer<'_, bool>;
+
     /// One entry of an instance's own data.
     fn kv(&self, uid: Uid, key: &str) -> Answer<'_, Option<KvRow>>;
 }

@@ -550,6 +550,10 @@ impl Look for FaultyStore {
         self.or_refuse(StoreCall::Messages, self.store.messages(uid))
     }
 
+    fn cancel_requested(&self, run: RunKey) -> Answer<'_, bool> {
+        self.store.cancel_requested(run)
+    }
+
     fn kv(&self, uid: Uid, key: &str) -> Answer<'_, Option<KvRow>> {
         self.store.kv(uid, key)
     }

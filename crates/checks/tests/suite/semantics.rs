@@ -3,7 +3,7 @@
 //!
 //! A line that begins at the margin is a promise; below it stand its tests, by file and name. A
 //! file without a folder is among the tests of the engine. Tests here check that every promise has
-//! a test and that each of them exists. Nothing is listed for graphs and PostgreSQL: they come with
+//! a test and that each of them exists. Little is listed for graphs and PostgreSQL: they come with
 //! their own crates.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -616,17 +616,17 @@ a workflow that a node does not know waits, and is never blocked and never fails
     versions.rs a_run_whose_version_is_gone_waits_for_a_process_that_knows_it
     children.rs a_child_of_an_unknown_workflow_waits_for_a_process_that_knows_it
 a node whose workflows are a strict subset of another live node's leaves its shards to it
-    members.rs a_node_leaves_its_shards_to_one_that_knows_all_of_its_workflows_and_more
+    store-postgres/tests/suite/members.rs a_node_leaves_its_shards_to_one_that_knows_all_of_its_workflows_and_more
     deployments.rs a_rolling_deployment_that_adds_a_workflow_holds_up_nobody
 a node whose workflows merely differ owns no shards while others do
-    members.rs a_node_with_other_workflows_takes_no_shards_while_others_own_them
+    store-postgres/tests/suite/members.rs a_node_with_other_workflows_takes_no_shards_while_others_own_them
     deployments.rs another_program_on_the_same_schema_waits_for_its_turn_and_holds_up_nobody
 also workers of the command line beside an app's nodes
     unknown.rs an_interpreter_leaves_instances_whose_argument_it_does_not_read_to_others
 a call whose secrets key is missing or wrong waits for a node that has it
-    secrets.rs a_run_waits_for_its_key_and_goes_on_when_the_worker_is_started_with_it
-    secrets.rs a_worker_without_the_right_key_asks_for_it_by_its_fingerprint_and_fails_nothing
-    secrets.rs on_postgres_another_worker_that_has_the_key_takes_the_call
+    graph/tests/suite/secrets.rs a_run_waits_for_its_key_and_goes_on_when_the_worker_is_started_with_it
+    graph/tests/suite/secrets.rs a_worker_without_the_right_key_asks_for_it_by_its_fingerprint_and_fails_nothing
+    cli/tests/suite/work/secrets.rs on_postgres_another_worker_that_has_the_key_takes_the_call
 
 ## How Duroxide's plan is read
 

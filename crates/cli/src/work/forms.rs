@@ -29,7 +29,7 @@ pub(super) fn instance(row: &InstanceRow) -> Form {
 
 /// An instance with everything about it.
 pub(super) fn described(found: &Description) -> Form {
-    let Description { instance: row, pending, unread, timers, waits_for_first_turn } = found;
+    let Description { instance: row, pending, unread, timers, .. } = found;
     let kind = match Kind::of(&row.input) {
         Ok(Kind::Program) => "program",
         Ok(Kind::Graph) => "graph",
@@ -49,7 +49,8 @@ pub(super) fn described(found: &Description) -> Form {
     form.with("pending", calls)
         .with("unread_signals", unread)
         .with("timers_due_ms", timers)
-        .with("waits_for_first_turn", waits_for_first_turn)
+        .with("waits_for_first_turn", found.waits_for_first_turn)
+        .with("cancel_requested", found.cancel_requested)
 }
 
 /// A history for people, with the attempts that did not succeed: of what a program or a graph is

@@ -95,6 +95,9 @@ fn shown(found: &Description, now: Timestamp, has_worker: bool) -> String {
     if let Some(error) = &instance.error {
         tell(if instance.status == Status::Running { "waits" } else { "error" }, error);
     }
+    if found.cancel_requested {
+        tell("cancel", "somebody has asked it to end");
+    }
     tell("started", &format!("{} ago", list::age(instance.created_at, now)));
     if let Some(closed) = instance.closed_at {
         let took = tenths(closed.since(instance.created_at));

@@ -229,6 +229,7 @@ mod tests {
             unread: Vec::new(),
             timers: Vec::new(),
             waits_for_first_turn: false,
+            cancel_requested: false,
         };
         let lines = lines(&description, Timestamp::from_millis(2_500), size);
         lines.iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect()

@@ -451,6 +451,10 @@ impl RetryMetadata {
 }
 
 impl EventKind {
+    /// The name of the event that somebody asked a run to end.
+    #[doc(hidden)]
+    pub const CANCEL_REQUESTED: &'static str = "CancelRequested";
+
     /// The story of the retries, of an activity call that ended after more than one attempt.
     pub fn retry_metadata(&self) -> Option<&RetryMetadata> {
         match self {
@@ -478,7 +482,7 @@ impl EventKind {
             EventKind::TimerFired { .. } => "TimerFired",
             EventKind::TimerCancelled { .. } => "TimerCancelled",
             EventKind::SignalReceived { .. } => "SignalReceived",
-            EventKind::CancelRequested { .. } => "CancelRequested",
+            EventKind::CancelRequested { .. } => EventKind::CANCEL_REQUESTED,
             EventKind::TerminateRequested { .. } => "TerminateRequested",
             EventKind::RunTimedOut { .. } => "RunTimedOut",
             EventKind::LimitPassed { .. } => "LimitPassed",

@@ -1,7 +1,7 @@
 //! What people and clients read.
 
 use resurgam_core::event::Compensation;
-use resurgam_core::{RunKey, Timestamp, Uid};
+use resurgam_core::{EventKind, RunKey, Timestamp, Uid};
 use resurgam_store::Result;
 use resurgam_store::rows::{
     AttemptRow, InstanceFilter, InstanceRow, KvRow, MessageRow, Status, TaskRow,
@@ -203,6 +203,17 @@ pub(crate) async fn due_messages_of(
         }
     }
     Ok(found)
+}
+
+/// Whether a run was asked to end.
+pub(crate) async fn cancel_requested(pool: &Pool, run: RunKey) -> Result<bool> {
+    let sql =
+        "SELECT 1 FROM @event WHERE shard = $1 AND uid = $2 AND run = $3 AND kind = $4 LIMIT 1";
+    let look = Statement::rows("look whether a run was cancelled", sql)
+        .uid(run.uid)
+        .big(i64::from(run.run))
+        .text(EventKind::CANCEL_REQUESTED);
+    Ok(!pool.ask(look).await?.is_empty())
 }
 
 /// One entry of an instance's own data.

@@ -1,7 +1,7 @@
 //! What people and clients read.
 
 use resurgam_core::event::Compensation;
-use resurgam_core::{Event, RunKey, Timestamp, Uid};
+use resurgam_core::{Event, EventKind, RunKey, Timestamp, Uid};
 use resurgam_store::rows::{
     AttemptRow, InstanceFilter, InstanceRow, KvRow, MessageRow, Status, TaskRow,
 };
@@ -199,6 +199,14 @@ pub(crate) fn due_messages_of(
     );
     let values = params![uid.to_bytes(), before.as_millis()];
     reading.many(Table::Message, &sql, values, usize::MAX, decode::message)
+}
+
+/// Whether a run was asked to end.
+pub(crate) fn cancel_requested(reading: &mut Reading<'_>, run: RunKey) -> Result<bool> {
+    let sql = "SELECT 1 FROM event WHERE uid = ?1 AND run = ?2 AND kind = ?3 LIMIT 1";
+    let what = || format!("look whether {} was cancelled", run.uid);
+    let values = params![run.uid.to_bytes(), run.run, EventKind::CANCEL_REQUESTED];
+    Ok(reading.one(sql, values, |_| Ok(()), what)?.is_some())
 }
 
 /// One entry of an instance's own data.

@@ -2,8 +2,8 @@
 //!
 //! The name of this file comes first, so that the longest test begins first. This binary is started
 //! again with `RESURGAM_TEST_STORE`; its output is shown as it comes. One test on one store:
-//! `RESURGAM_TEST_STORE=postgres cargo test -p resurgam-testing NAME`. A file is a store that can be
-//! chosen too. What differs from a database in memory is what the tests of
+//! `RESURGAM_TEST_STORE=postgres cargo test -p resurgam-testing NAME`. A file is a store that can
+//! be chosen too. What differs from a database in memory is what the tests of
 //! `resurgam` and `resurgam-store-sqlite` are about, so nothing runs here on a file by itself.
 
 use std::process::Command;

@@ -596,10 +596,13 @@ async fn a_cancelled_run_that_returns_a_value_is_completed_and_nothing_is_undone
     let app = app().workflow(cope).start().await;
     let run = app.start("cope-1", cope()).await;
     app.advance(SECOND).await;
+    assert!(!app.describe("cope-1").await.cancel_requested);
     run.cancel("enough").await.unwrap();
     assert_eq!(run.result().await.unwrap(), 1);
-    let row = app.describe("cope-1").await.instance;
+    let found = app.describe("cope-1").await;
+    let row = &found.instance;
     assert_eq!((row.status, row.compensation), (Status::Completed, None));
+    assert!(found.cancel_requested);
     assert_eq!(app.attempts(release), 0);
     assert!(run.history().await.contains("+1s CancelRequested enough\n"));
 }

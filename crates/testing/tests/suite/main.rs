@@ -1,6 +1,7 @@
 //! The tests of the engine, one module for each topic.
 //!
-//! They run on a database in memory, and by `again_on_postgres` on PostgreSQL, from this one binary.
+//! They run on a database in memory, and by `again_on_postgres` on PostgreSQL, from this one
+//! binary.
 
 #![allow(clippy::unwrap_used)]
 
