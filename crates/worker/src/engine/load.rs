@@ -429,15 +429,9 @@ impl Engine {
             let step = Step { tasks, ..Step::default() };
             return self.outbox.push(step, vec![Effect::Waiting(key)]);
         }
-        let (instance, activity) = (&call.instance, &call.task.name);
-        match self.registry.finds_activities() {
-            true => tracing::warn!(%instance, %activity,
-                "an activity is not there; its call waits until it comes"),
-            false => tracing::warn!(%instance, %activity,
-                "an activity is not registered in this process, so its call waits; add it with \
-                 .activity(..) where the app is built"),
+        if let Some(call) = self.calls.remove(&key) {
+            self.log_no_activity(&call.instance, &call.task.name);
         }
-        self.calls.remove(&key);
     }
 
     /// Looks for tasks whose activities have gone since they were scheduled, so that they say why

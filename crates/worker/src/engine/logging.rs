@@ -1,4 +1,4 @@
-//! What is logged about attempts, calls and runs that fail.
+//! What is logged about attempts, calls and runs that fail, and calls that cannot be made here.
 //!
 //! An attempt that is tried again is for information; a call that is over, and a run that failed,
 //! are warnings. Each activity and each workflow has a number of lines in a while of its own
@@ -30,6 +30,7 @@ pub(super) enum Trouble {
     CallFailed,
     RunTriedAgain,
     RunFailed,
+    NoActivity,
 }
 
 impl Engine {
@@ -43,6 +44,20 @@ impl Engine {
         tracing::info!(%instance, activity = %row.name, attempt = row.attempt, %failure,
             next_due = %time_text(due), why = %row.why, "attempt {}, will be retried",
             row.outcome.name());
+    }
+
+    /// Logs a call whose activity this process does not know.
+    pub(super) fn log_no_activity(&mut self, instance: &str, activity: &str) {
+        if !self.may_log(Trouble::NoActivity, activity) {
+            return;
+        }
+        match self.registry.finds_activities() {
+            true => tracing::warn!(%instance, %activity,
+                "an activity is not there; its call waits until it comes"),
+            false => tracing::warn!(%instance, %activity,
+                "an activity is not registered in this process, so its call waits; add it with \
+                 .activity(..) where the app is built"),
+        }
     }
 
     /// Logs a call that is over without success.
@@ -107,6 +122,8 @@ fn log_count(what: Trouble, name: &str, count: u64) {
             "{count} more calls failed within {within}, no attempt follows"),
         Trouble::RunTriedAgain => tracing::info!(workflow = %name, left_out = count,
             "{count} more runs failed within {within} and will be retried"),
+        Trouble::NoActivity => tracing::warn!(activity = %name, left_out = count,
+            "{count} more calls wait for an activity that is not there"),
         Trouble::RunFailed => tracing::warn!(workflow = %name, left_out = count,
             "{count} more runs failed within {within}"),
     }
