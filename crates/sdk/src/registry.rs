@@ -209,9 +209,10 @@ impl Registry {
     }
 
     /// What a node tells other nodes about the workflows that it can run: the name and the version
-    /// of each, and a star where it runs all that it can read.
+    /// of each, and a star where it runs all that it can read. Without those that we add ourselves.
     pub fn known_workflows(&self) -> Arc<[String]> {
-        let versions = self.workflows.iter().flat_map(|(name, versions)| {
+        let named = self.workflows.iter().filter(|(name, _)| !name.starts_with("resurgam."));
+        let versions = named.flat_map(|(name, versions)| {
             versions.keys().map(move |version| format!("{name} {version}"))
         });
         let any = self.any_workflow.iter().map(|any| format!("* {}", any.name));

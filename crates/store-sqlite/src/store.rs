@@ -132,6 +132,7 @@ impl SqliteStore {
     /// older version.
     pub fn open_existing(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         let path = path.as_ref();
+        file_limit::make_an_error();
         busy::limit_on_this_thread(options.busy_timeout);
         let opened = open::existing(path, &options)?;
         SqliteStore::begin(path, opened, &options, Use::Look)

@@ -55,7 +55,7 @@ impl Manifest {
         let beside = beside(action);
         match std::fs::read_to_string(&beside) {
             Ok(text) => return read(&text, &beside),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) if is_missing(&error) => {}
             Err(error) => return Err(Trouble::Unread(error)),
         }
         match comment(&start_of(action)) {
@@ -63,6 +63,12 @@ impl Manifest {
             None => Ok(Manifest::default()),
         }
     }
+}
+
+/// True when there is no file of this name, or can be none because the name would be too long.
+fn is_missing(error: &io::Error) -> bool {
+    let too_long = rustix::io::Errno::NAMETOOLONG.raw_os_error();
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(too_long)
 }
 
 /// The file of its own: `charge.manifest.json` of `charge`.
@@ -88,7 +94,8 @@ fn comment(script: &str) -> Option<&str> {
         let line = line.trim_start();
         let text = line.trim_start_matches(['#', '/', '-', ';', '%', ' ', '\t']);
         let is_comment = text.len() < line.len();
-        text.strip_prefix(MARK).filter(|_| is_comment)
+        let object = |text: &&str| text.trim_start().starts_with('{');
+        text.strip_prefix(MARK).filter(object).filter(|_| is_comment)
     })
 }
 
@@ -125,6 +132,7 @@ mod tests {
         }
         for text in [
             "#!/bin/sh\n# resurgam: {\"output\": \"any\"}\ncat\n",
+            "#!/bin/sh\n# resurgam: charges the card of a customer\ncat\n",
             "#!/bin/sh\necho 'resurgam: {}'\nresurgam: {\"output\": \"json\"}\n",
             "\u{7f}ELF\n# resurgam: {\"output\": \"json\"}\n",
             "",

@@ -9,6 +9,7 @@
 //! or as its result, which is not masked because it is what the action is for.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use base64ct::{Base64Unpadded, Encoding};
@@ -22,8 +23,8 @@ const SECRET: usize = 4;
 /// such as `-` or `}`, are in every other text.
 const LINE: usize = 8;
 
-/// After how many characters base64 is broken into lines: by `base64`, and in PEM files.
-const BROKEN_AFTER: [usize; 2] = [76, 64];
+/// The fewest characters of base64 that is looked for across line breaks.
+const BROKEN: usize = 16;
 
 /// The secrets of a call, by the names of their variables.
 #[derive(Default)]
@@ -31,6 +32,8 @@ pub(super) struct Mask {
     secrets: Vec<(String, Zeroizing<String>)>,
     /// Made when there is something to mask, which is seldom.
     forms: OnceLock<Vec<Form>>,
+    /// Those that may be broken into lines.
+    broken: OnceLock<Vec<Form>>,
 }
 
 /// A form of a secret and what stands in its place.
@@ -47,7 +50,7 @@ impl fmt::Debug for Mask {
 
 impl Mask {
     pub(super) fn new(secrets: Vec<(String, Zeroizing<String>)>) -> Self {
-        Mask { secrets, forms: OnceLock::new() }
+        Mask { secrets, ..Mask::default() }
     }
 
     /// The secrets in clear, by the names of their variables.
@@ -61,6 +64,11 @@ impl Mask {
         for Form { text: form, mask } in self.forms() {
             if text.contains(form.as_str()) {
                 text = text.replace(form.as_str(), mask);
+            }
+        }
+        for Form { text: form, mask } in self.broken() {
+            while let Some(place) = find_broken(&text, form) {
+                text.replace_range(place, mask);
             }
         }
         text
@@ -84,6 +92,18 @@ impl Mask {
 
     pub(super) fn fields(&self, fields: Map<String, Value>) -> Map<String, Value> {
         fields.into_iter().map(|(name, value)| (self.text(&name), self.value(value))).collect()
+    }
+
+    /// The base64 of every secret that is long enough to be broken into lines.
+    fn broken(&self) -> &[Form] {
+        self.broken.get_or_init(|| {
+            let of = |(name, secret): &(String, Zeroizing<String>)| {
+                let form = |text| Form { text, mask: format!("[{name}]") };
+                base64(secret.trim()).into_iter().map(form).collect::<Vec<_>>()
+            };
+            let forms = self.secrets.iter().flat_map(of);
+            forms.filter(|form| form.text.len() >= BROKEN).collect()
+        })
     }
 
     /// Every form of every secret, the longest first: what is part of another one comes after it.
@@ -183,11 +203,6 @@ fn base64(text: &str) -> Vec<Zeroizing<String>> {
             forms.push(encoded.clone());
             let padding = "=".repeat((4 - encoded.len() % 4) % 4);
             forms.push(Zeroizing::new(format!("{}{padding}", *encoded)));
-            for length in BROKEN_AFTER {
-                let pieces = encoded.as_bytes().chunks(length);
-                let pieces = pieces.map(|piece| String::from_utf8_lossy(piece).into_owned());
-                forms.extend(pieces.filter(|piece| piece.len() >= LINE).map(Zeroizing::new));
-            }
         }
     }
     let url_safe =
@@ -195,6 +210,25 @@ fn base64(text: &str) -> Vec<Zeroizing<String>> {
     let others: Vec<Zeroizing<String>> = forms.iter().map(url_safe).collect();
     forms.extend(others);
     forms
+}
+
+/// Where a form of ASCII stands in a text, broken into lines or not. The breaks may be escaped, as
+/// they are in JSON.
+fn find_broken(text: &str, form: &str) -> Option<Range<usize>> {
+    let mut joined = Zeroizing::new(String::new());
+    let mut places = Vec::new();
+    let mut rest = text.char_indices().peekable();
+    while let Some((place, c)) = rest.next() {
+        let is_break = |next: &(usize, char)| matches!(next.1, 'n' | 'r' | 't');
+        if c == '\\' && rest.next_if(is_break).is_some() || c.is_whitespace() {
+            continue;
+        }
+        joined.push(c);
+        places.extend(std::iter::repeat_n(place, c.len_utf8()));
+    }
+    let begin = joined.find(form)?;
+    let last = begin + form.len() - 1;
+    Some(places[begin]..places[last] + 1)
 }
 
 #[cfg(test)]
@@ -239,6 +273,25 @@ mod tests {
         for form in forms {
             let masked = mask.text(&format!("no <{form}> here"));
             assert!(masked.contains("[TOKEN]") && !tells(&masked), "{form} gives {masked}");
+        }
+    }
+
+    #[test]
+    fn a_secret_is_hidden_in_base64_that_is_broken_into_lines() {
+        let secret = "0123456789abcdefghijklmnopqrstuvwxyz".repeat(4);
+        let mask = mask(&secret);
+        for before in ["", "u", "us", "user:"] {
+            let encoded = Base64::encode_string(format!("{before}{secret}").as_bytes());
+            for (length, end) in [(76, "\n"), (64, "\r\n"), (20, "\\n"), (76, "\n  ")] {
+                let lines: Vec<&str> = encoded
+                    .as_bytes()
+                    .chunks(length)
+                    .map(|line| std::str::from_utf8(line).unwrap())
+                    .collect();
+                let masked = mask.text(&format!("Basic {}{end}!", lines.join(end)));
+                assert!(masked.contains("[TOKEN]"), "{before:?} {length} gives {masked}");
+                assert!(masked.len() < 40, "{before:?} {length} gives {masked}");
+            }
         }
     }
 

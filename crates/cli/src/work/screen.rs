@@ -101,17 +101,18 @@ fn lines(
 fn counts(description: &Description, calls: &[&PendingCall]) -> String {
     let running = calls.iter().filter(|call| call.running).count();
     match calls.len() - running {
-        0 if running == 0 => waits(description).to_string(),
+        0 if running == 0 => waits(description),
         0 => format!("{running} running"),
         waiting => format!("{running} running, {waiting} waiting"),
     }
 }
 
 /// What an instance does that has called nothing.
-pub(super) fn waits(description: &Description) -> &'static str {
-    match description.waits_for_first_turn {
-        true => "waits for its first turn",
-        false => "waits for no action",
+pub(super) fn waits(description: &Description) -> String {
+    match &description.instance.error {
+        Some(why) => format!("waits: {why}"),
+        None if description.waits_for_first_turn => "waits for its first turn".to_string(),
+        None => "waits for no action".to_string(),
     }
 }
 

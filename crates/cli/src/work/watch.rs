@@ -148,7 +148,7 @@ async fn lines(client: &Client, open: &[InstanceRow]) -> resurgam::Result<Vec<St
         let call = found.pending.iter().max_by_key(|call| call.attempt);
         let does = match (call, row.status) {
             (_, Status::Blocked) => "blocked".to_string(),
-            (None, _) => waits(&found).to_string(),
+            (None, _) => waits(&found),
             (Some(call), _) => match call.next_due.filter(|due| *due > now) {
                 Some(due) => {
                     let next = number(call);

@@ -113,10 +113,11 @@ impl<W: Workflow> Child<W> {
     /// In a run that was cancelled nothing is started, and the handle has the failure of the
     /// cancellation; start it through `ctx.shielded()` where it is part of cleaning up.
     pub fn start(self) -> ChildHandle<W::Output> {
-        let Child { machine, call, shielded, .. } = self;
+        let Child { machine, call, shielded, refused, .. } = self;
         let mut locked = machine.lock();
-        let state = match locked.cancelled().filter(|_| !shielded) {
-            Some(failure) => Handle::Refused(failure.clone()),
+        let cancelled = locked.cancelled().filter(|_| !shielded).cloned();
+        let state = match cancelled.or(refused.filter(|_| !locked.was_accepted())) {
+            Some(failure) => Handle::Refused(failure),
             None => {
                 let detached = call.parent_close == ParentClose::Detached;
                 let seq = locked.start_child_with_handle(call, shielded);
@@ -253,7 +254,7 @@ pub struct ChildHandle<T> {
 
 #[derive(Debug)]
 enum Handle {
-    /// The run was cancelled before, with this failure.
+    /// It was not started: the run was cancelled before, or what was asked for cannot be had.
     Refused(Failure),
     Open(Seq),
     /// Who started it never hears of it again.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use expect_test::expect;
 use resurgam::prelude::*;
-use resurgam::retry::Jitter;
+use resurgam::retry::{Jitter, Timeouts};
 use resurgam::{InstanceFilter, Outcome, ParentClose, Status};
 use resurgam_testing::{TestApp, TestBuilder};
 use resurgam_watchdog::test;
@@ -660,4 +660,36 @@ async fn thousands_of_children_are_started_and_heard_of() {
     let rows = app.client().list(filter).await.unwrap();
     assert!(rows.iter().all(|row| row.status == Status::Completed));
     assert_eq!(rows.len(), 3_001);
+}
+
+#[test]
+async fn a_child_that_cannot_be_started_as_asked_for_is_refused_with_a_handle_too() {
+    #[workflow]
+    async fn ask(ctx: WorkflowContext) -> Result<Vec<String>, Failure> {
+        let named = ctx.child(worker(1)).id("a\0b").start();
+        let timeouts = Timeouts { attempt: Some(SECOND), ..Timeouts::default() };
+        let timed = RetryPolicy::fixed(SECOND).timeouts(timeouts);
+        let timed = ctx.child(worker(1)).retry(timed).start();
+        let kinds = [named.await, timed.await].map(|it| it.unwrap_err().type_name.clone());
+        Ok(kinds.into_iter().flatten().collect())
+    }
+    let app = app().workflow(ask).start().await;
+    let run = app.start("ask-1", ask()).await;
+    assert_eq!(run.result().await.unwrap(), ["InvalidName", "InvalidPolicy"]);
+}
+
+#[test]
+async fn a_childs_snooze_that_is_not_honoured_is_a_plain_failure_of_its_parent() {
+    #[workflow]
+    async fn sleepy(_ctx: WorkflowContext) -> Result<(), Failure> {
+        Err(Failure::snooze(10 * SECOND))
+    }
+    #[workflow]
+    async fn parent(ctx: WorkflowContext) -> Result<(), Failure> {
+        ctx.child(sleepy()).total_timeout(SECOND).await
+    }
+    let app = app().workflow(sleepy).workflow(parent).start().await;
+    let run = app.start("parent-1", parent()).await;
+    assert_eq!(run.failure().await.snooze, None);
+    assert_eq!(app.describe("parent-1").await.instance.run, 1);
 }

@@ -18,7 +18,6 @@ use super::effect::Effect;
 use super::ended::Ended;
 use super::report::end_report;
 use super::run::{Draft, HotRun};
-use super::shared::tell_what_is_missing;
 use super::slots::Slot;
 use super::story::Story;
 use crate::attempt::{self, Limit, Limits, Running};
@@ -111,7 +110,7 @@ impl Engine {
         let unregistered = definition.is_none() && self.serves(&queue);
         let lacks = definition.as_ref().filter(|_| self.serves(&queue));
         let lacks = lacks.and_then(|definition| definition.lacks(&call.input));
-        lacks.iter().for_each(|what| tell_what_is_missing(&run.id, &call.name, what));
+        lacks.iter().for_each(|what| self.log_lack(&run.id, &call.name, what));
         let mut task = TaskRow {
             call: key,
             lane: call.name.clone(),

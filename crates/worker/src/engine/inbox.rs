@@ -184,11 +184,9 @@ impl Engine {
     }
 
     fn route_start(&mut self, row: InboxRow, workflow: &str, input: Payload) {
-        match self.cannot_begin(workflow, &input) {
-            Some(CannotBegin::Unknown(error) | CannotBegin::Unreadable(error)) => {
-                return self.refuse_row(&row, &error);
-            }
-            None => {}
+        // A workflow that is unknown here may be known to another node, or to the next version.
+        if let Some(CannotBegin::Unreadable(error)) = self.cannot_begin(workflow, &input) {
+            return self.refuse_row(&row, &error);
         }
         let uid = new_uid(&row.instance);
         let id = row.instance.clone();

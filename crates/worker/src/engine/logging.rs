@@ -31,6 +31,7 @@ pub(super) enum Trouble {
     RunTriedAgain,
     RunFailed,
     NoActivity,
+    Lack,
 }
 
 impl Engine {
@@ -57,6 +58,14 @@ impl Engine {
             false => tracing::warn!(%instance, %activity,
                 "an activity is not registered in this process, so its call waits; add it with \
                  .activity(..) where the app is built"),
+        }
+    }
+
+    /// Logs a call that this process lacks something for.
+    pub(super) fn log_lack(&mut self, instance: &str, activity: &str, what: &str) {
+        if self.may_log(Trouble::Lack, what) {
+            tracing::warn!(%instance, %activity,
+                "this process lacks {what}, so a call waits for one that has it");
         }
     }
 
@@ -122,6 +131,10 @@ fn log_count(what: Trouble, name: &str, count: u64) {
             "{count} more calls failed within {within}, no attempt follows"),
         Trouble::RunTriedAgain => tracing::info!(workflow = %name, left_out = count,
             "{count} more runs failed within {within} and will be retried"),
+        Trouble::Lack => tracing::warn!(
+            left_out = count,
+            "{count} more calls wait for a process that has {name}"
+        ),
         Trouble::NoActivity => tracing::warn!(activity = %name, left_out = count,
             "{count} more calls wait for an activity that is not there"),
         Trouble::RunFailed => tracing::warn!(workflow = %name, left_out = count,

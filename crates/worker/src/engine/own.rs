@@ -73,6 +73,16 @@ impl Engine {
         matches!(self.role, Role::Owner(_))
     }
 
+    /// What this node can run: its workflows. A program that has none submits activities, and knows
+    /// those; but one that serves chosen queues runs activities for others.
+    fn known_work(&self) -> Arc<[String]> {
+        let workflows = self.registry.known_workflows();
+        if !workflows.is_empty() || self.options.queues.is_some() {
+            return workflows;
+        }
+        self.registry.activity_names().iter().map(|name| format!("@ {name}")).collect()
+    }
+
     /// Asks for the right to work, again and again until it is granted.
     pub(super) fn ask_to_own(&self) {
         let (store, clock, mailbox) =
@@ -80,7 +90,7 @@ impl Engine {
         let node = Node {
             name: self.node.clone(),
             queues: self.options.queues.clone(),
-            workflows: Some(self.registry.known_workflows()),
+            workflows: Some(self.known_work()),
         };
         let patient = self.options.work;
         let mut busy = clock.busy(&"a node that asks to work");

@@ -101,7 +101,12 @@ impl Engine {
                         let failed = Handover::after_failure(run, failure, delay, *carried);
                         self.next_run(run, draft, failed, at);
                     }
-                    None => self.close(run, draft, Outcome::Failed(failure), compensation, at),
+                    None => {
+                        // It is not run again, and who hears of its failure must not be either.
+                        let mut failure = failure;
+                        failure.snooze = None;
+                        self.close(run, draft, Outcome::Failed(failure), compensation, at);
+                    }
                 }
             }
             CommandKind::EndCancelled { failure, compensation, terminated } => {

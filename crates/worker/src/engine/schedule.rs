@@ -17,10 +17,12 @@
 //! | it cannot be read                       | an error that people see; again on the next start |
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam_core::schedule::{BATCH, decide_at_most};
 use resurgam_core::{Payload, RunKey, Timestamp, Uid};
+use resurgam_sdk::WorkflowDefinition;
 use resurgam_store::{DueSchedules, Result, ScheduleRecord, ScheduleRow, ScheduleWrite, Step};
 
 use super::commit::{BYTES, Refusal};
@@ -308,7 +310,8 @@ impl Engine {
 
     /// Why a workflow cannot begin with this argument.
     pub(super) fn cannot_begin(&self, workflow: &str, input: &Payload) -> Option<CannotBegin> {
-        let Some(definition) = self.registry.workflow(workflow) else {
+        let reads = |definition: &&Arc<WorkflowDefinition>| definition.reads(input);
+        let Some(definition) = self.registry.workflow(workflow).filter(reads) else {
             return Some(CannotBegin::Unknown(self.unknown_workflow(workflow)));
         };
         let begun = begin_code(RunKey::first(Uid(0)), definition, input);

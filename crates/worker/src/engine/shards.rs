@@ -343,6 +343,7 @@ fn listed(workflows: &[String]) -> String {
     const MOST: usize = 5;
     let name = |known: &String| match known.split_once(' ') {
         Some(("*", _)) => "programs and graphs".to_string(),
+        Some(("@", name)) => format!("activity {name}"),
         Some((name, "1")) => name.to_string(),
         Some((name, version)) => format!("{name} version {version}"),
         None => known.clone(),

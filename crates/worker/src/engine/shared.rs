@@ -79,9 +79,9 @@ impl Engine {
             self.calls.remove(&key);
             return;
         }
-        tell_what_is_missing(&call.instance, &call.task.name, &what);
-        call.task.progress.lacks = Some(what);
-        let task = call.task.clone();
+        call.task.progress.lacks = Some(what.clone());
+        let (instance, task) = (call.instance.clone(), call.task.clone());
+        self.log_lack(&instance, &task.name, &what);
         if self.leaves(&task)
             && let Some(run) = self.runs.get_mut(&key.run.uid).filter(|run| run.key == key.run)
         {
@@ -215,12 +215,6 @@ impl Engine {
         let report = Report { activity, token: claim.token, at, outcome, heartbeat: None };
         self.send_report(task.call.run, report);
     }
-}
-
-/// Tells whoever runs this process why a call waits.
-pub(super) fn tell_what_is_missing(instance: &str, activity: &str, what: &str) {
-    tracing::warn!(%instance, %activity,
-        "this process lacks {what}, so a call waits for one that has it");
 }
 
 /// Reads tasks that are claimed: that cannot be put off, for nobody else would run them.
