@@ -124,6 +124,24 @@ impl SystemClock {
     }
 }
 
+impl SystemClock {
+    /// Tells people when the clock jumped since this was last asked.
+    fn tell_jump(&self) {
+        match self.jump() {
+            Some(Jump::Forward(by)) => tracing::warn!(
+                "the clock went {} forward (it was set, or the machine was suspended): what \
+                 became due meanwhile is done now",
+                Human(by)
+            ),
+            Some(Jump::Back(by)) => tracing::warn!(
+                "the clock was set back by {}: what is due by it comes that much later",
+                Human(by)
+            ),
+            None => {}
+        }
+    }
+}
+
 /// The wall clock was set, or the machine was suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Jump {
@@ -147,19 +165,11 @@ impl Clock for SystemClock {
     fn sleep_until(&self, time: Timestamp) -> Moment {
         let clock = self.clone();
         Box::pin(async move {
-            asleep_until(time, || clock.now()).await;
-            match clock.jump() {
-                Some(Jump::Forward(by)) => tracing::warn!(
-                    "the clock went {} forward (it was set, or the machine was suspended): what \
-                     became due meanwhile is done now",
-                    Human(by)
-                ),
-                Some(Jump::Back(by)) => tracing::warn!(
-                    "the clock was set back by {}: what is due by it comes that much later",
-                    Human(by)
-                ),
-                None => {}
-            }
+            let look = || {
+                clock.tell_jump();
+                clock.now()
+            };
+            asleep_until(time, look).await;
             Busy::default()
         })
     }
