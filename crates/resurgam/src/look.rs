@@ -435,7 +435,7 @@ impl Client {
         let store = self.handle().store();
         let events = store.history(run).await.map_err(what)?;
         let attempts = store.attempts(run).await.map_err(what)?;
-        let lines: Vec<AttemptLine> = attempts.iter().map(line).collect();
+        let lines: Vec<AttemptLine> = attempts.iter().map(AttemptLine::from).collect();
         Ok(history::text(&events, &lines))
     }
 }
@@ -447,16 +447,4 @@ fn deadline(task: &TaskRow, timeouts: Timeouts) -> Option<Timestamp> {
     let attempt = timeouts.attempt.map(|time| claim.started_at.saturating_add(time));
     let total = timeouts.total.map(|time| scheduled.saturating_add(time));
     attempt.into_iter().chain(total).min()
-}
-
-fn line(row: &AttemptRow) -> AttemptLine {
-    AttemptLine {
-        activity: row.call.seq,
-        name: row.name.clone(),
-        attempt: row.attempt,
-        outcome: row.outcome.name().to_string(),
-        ended_at: row.ended_at,
-        failure: row.failure.as_ref().map(ToString::to_string),
-        delay_ms: row.delay_ms,
-    }
 }

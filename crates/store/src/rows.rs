@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use resurgam_core::command::Settings;
 use resurgam_core::event::Compensation;
+use resurgam_core::history::AttemptLine;
 use resurgam_core::retry::{Counters, Matched, Reason, RecordedWhy};
 use resurgam_core::{CallKey, Event, Failure, Payload, RunKey, Seq, Timestamp, Uid};
 use serde::{Deserialize, Serialize};
@@ -346,6 +347,21 @@ pub struct AttemptRow {
     pub delay_ms: Option<u64>,
     /// How that was decided, in words.
     pub why: String,
+}
+
+/// What a printed history says about an attempt.
+impl From<&AttemptRow> for AttemptLine {
+    fn from(row: &AttemptRow) -> Self {
+        AttemptLine {
+            activity: row.call.seq,
+            name: row.name.clone(),
+            attempt: row.attempt,
+            outcome: row.outcome.name().to_string(),
+            ended_at: row.ended_at,
+            failure: row.failure.as_ref().map(ToString::to_string),
+            delay_ms: row.delay_ms,
+        }
+    }
 }
 
 impl AttemptRow {

@@ -72,16 +72,7 @@ pub(super) fn history(events: &[Event], attempts: &[AttemptRow]) -> String {
             _ => {}
         }
     }
-    let line = |row: &AttemptRow| AttemptLine {
-        activity: row.call.seq,
-        name: row.name.clone(),
-        attempt: row.attempt,
-        outcome: row.outcome.name().to_string(),
-        ended_at: row.ended_at,
-        failure: row.failure.as_ref().map(ToString::to_string),
-        delay_ms: row.delay_ms,
-    };
-    let attempts: Vec<AttemptLine> = attempts.iter().map(line).collect();
+    let attempts: Vec<AttemptLine> = attempts.iter().map(AttemptLine::from).collect();
     resurgam_core::history::text(&events, &attempts)
 }
 

@@ -124,7 +124,7 @@ pub struct Engine {
     /// The slots of plain functions that have not returned, by the token of their attempt.
     threads: HashMap<u64, Slot>,
     outages: Outages,
-    /// When each kind of trouble with the store was last told.
+    /// Tells people when the store cannot be used.
     outage_log: Arc<OutageLog>,
     /// What was logged lately about attempts, calls and runs that failed.
     lines: logging::Lines,

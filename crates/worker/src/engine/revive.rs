@@ -417,7 +417,7 @@ fn is_version_of(known: &str, workflow: &str) -> bool {
 }
 
 /// Notes why an instance does not go on.
-fn held_up(uid: Uid, status: Status, error: &str) -> InstanceWrite {
+pub(super) fn held_up(uid: Uid, status: Status, error: &str) -> InstanceWrite {
     InstanceWrite::Status {
         uid,
         status,

@@ -17,7 +17,7 @@ use super::next::{About, first_messages};
 use super::own::Hearing;
 use super::report::end_report;
 use super::request::Reply;
-use super::revive::Tries;
+use super::revive::{Tries, held_up};
 use super::unread::Unread;
 use crate::error::Error;
 
@@ -429,14 +429,7 @@ impl Engine {
         news.append(&mut run.news);
         self.take_back(&draft.effects);
         let mut step = Step {
-            instance: Some(InstanceWrite::Status {
-                uid,
-                status: Status::Blocked,
-                outcome: None,
-                compensation: None,
-                error: Some(blocked.to_string()),
-                closed_at: None,
-            }),
+            instance: Some(held_up(uid, Status::Blocked, &blocked.to_string())),
             messages: vec![MessageWrite::Park(uid)],
             ..Step::default()
         };
