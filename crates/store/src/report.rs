@@ -31,6 +31,8 @@ pub enum Reported {
     Completed(Payload),
     /// Without.
     Failed(Failure),
+    /// Its time is up. Its code goes on until the grace period is over, and reports again then.
+    TimeUp(Failure),
     /// A graceful stop of the node cut it short.
     Interrupted,
     /// The node claimed it and its code never began.
@@ -49,6 +51,9 @@ struct Head {
     outcome: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     failure: Option<Failure>,
+    /// Its code has not returned. A version that does not know of this takes it as the end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    lingers: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     heartbeat_at: Option<i64>,
 }
@@ -64,6 +69,7 @@ impl Report {
             (Reported::GoesOn, Some(told)) => {
                 format!("report/{run}/{activity}/{token:016x}/{}", told.at.as_millis())
             }
+            (Reported::TimeUp(_), _) => format!("report/{run}/{activity}/{token:016x}/time-up"),
             _ => format!("report/{run}/{activity}/{token:016x}"),
         }
     }
@@ -73,7 +79,9 @@ impl Report {
         let told = self.heartbeat.as_ref();
         let (outcome, failure, body) = match &self.outcome {
             Reported::Completed(result) => ("completed", None, Some(result)),
-            Reported::Failed(failure) => ("failed", Some(failure.clone()), None),
+            Reported::Failed(failure) | Reported::TimeUp(failure) => {
+                ("failed", Some(failure.clone()), None)
+            }
             Reported::Interrupted => ("interrupted", None, None),
             Reported::NeverBegan => ("never-began", None, None),
             Reported::GoesOn => ("goes-on", None, None),
@@ -86,6 +94,7 @@ impl Report {
             at: self.at.as_millis(),
             outcome: outcome.to_string(),
             failure,
+            lingers: matches!(self.outcome, Reported::TimeUp(_)),
             heartbeat_at: told.map(|told| told.at.as_millis()),
         };
         let text = serde_json::to_string(&head).expect("a report holds nothing that JSON cannot");
@@ -100,7 +109,10 @@ impl Report {
         let heartbeat = body.clone().zip(head.heartbeat_at).map(|(details, at)| told(details, at));
         let outcome = match head.outcome.as_str() {
             "completed" => Reported::Completed(body.ok_or("report: the result is missing")?),
-            "failed" => Reported::Failed(head.failure.ok_or("report: the failure is missing")?),
+            "failed" => {
+                let failure = head.failure.ok_or("report: the failure is missing")?;
+                if head.lingers { Reported::TimeUp(failure) } else { Reported::Failed(failure) }
+            }
             "interrupted" => Reported::Interrupted,
             "never-began" => Reported::NeverBegan,
             "goes-on" => Reported::GoesOn,
@@ -113,6 +125,7 @@ impl Report {
 
 #[cfg(test)]
 mod tests {
+    use resurgam_core::Kind;
     use resurgam_watchdog::test;
 
     use super::*;
@@ -124,6 +137,7 @@ mod tests {
             (Reported::Completed(Payload::from_text("[1]")), None),
             (Reported::Failed(Failure::retryable("down")), Some(told.clone())),
             (Reported::Failed(Failure::retryable("down")), None),
+            (Reported::TimeUp(Failure::of_kind(Kind::TotalTimeout, "late")), Some(told.clone())),
             (Reported::Interrupted, Some(told.clone())),
             (Reported::NeverBegan, None),
             (Reported::GoesOn, Some(told)),
@@ -161,5 +175,7 @@ mod tests {
         assert_eq!(id(Reported::Interrupted, 5), "report/2/3/0000000000000001");
         assert_eq!(id(Reported::Interrupted, 6), id(Reported::Interrupted, 5));
         assert_ne!(id(Reported::GoesOn, 6), id(Reported::GoesOn, 5));
+        let time_up = Reported::TimeUp(Failure::of_kind(Kind::TotalTimeout, "late"));
+        assert_ne!(id(time_up, 5), id(Reported::Interrupted, 5));
     }
 }

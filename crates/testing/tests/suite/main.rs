@@ -29,6 +29,7 @@ mod heartbeats;
 mod histories;
 mod inbox;
 mod limits;
+mod lingering;
 mod logging;
 mod model;
 mod outcomes;

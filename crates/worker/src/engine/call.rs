@@ -134,7 +134,9 @@ impl Engine {
         if self.outbox.is_new_policy(&policy.row.hash) {
             step.policies.push(policy.row.clone());
         }
-        let can_run = definition.is_some() && task.progress.lacks.is_none();
+        let held = call.compensates.and_then(|_| self.lingering.hold(key, now, self.options.grace));
+        task.wake_at = held.unwrap_or(now);
+        let can_run = definition.is_some() && task.progress.lacks.is_none() && held.is_none();
         let slot = if can_run && self.serves(&task.queue) && self.may_begin() {
             self.slots.take(&task)
         } else {
@@ -340,7 +342,10 @@ impl Engine {
         self.stop_waiting(key);
         self.free_slot(key);
         let Some(call) = self.calls.remove(&key) else { return };
-        call.running.into_iter().for_each(Running::give_up);
+        if let (Some(running), Some(claim)) = (call.running, &call.task.claim) {
+            self.lingering.begin(key.run, claim.token);
+            running.give_up();
+        }
     }
 }
 

@@ -48,8 +48,11 @@ impl Engine {
         result: Result<Payload, Failure>,
         lingers: bool,
     ) {
-        let Some(result) = self.transactions.hold(key, token, result) else { return };
-        if self.away_ended(key, token, &result) {
+        if !lingers {
+            self.stops_lingering(key.run, token);
+        }
+        let Some(result) = self.transactions.hold(key, token, result, lingers) else { return };
+        if self.away_ended(key, token, &result, lingers) {
             return self.fill_slots();
         }
         let Some(call) = self.calls.get_mut(&key).filter(|call| has_token(call, token)) else {
@@ -63,7 +66,10 @@ impl Engine {
         let failure = result.as_ref().err();
         let goes_on = failure.filter(|failure| lingers && self.wants_late_end(key, failure));
         if let Some(failure) = goes_on.cloned() {
-            return self.time_is_up(key, failure);
+            return self.time_is_up(key, failure, self.clock.now());
+        }
+        if lingers {
+            self.lingering.begin(key.run, token);
         }
         let Some(call) = self.calls.get_mut(&key) else { return };
         let told = call.running.take().and_then(Running::reported);
@@ -126,7 +132,7 @@ impl Engine {
 
     /// True when the total timeout of a call cuts an attempt that goes on for now, and its run
     /// wants to hear how it ends. What a run wants that is not in memory is not known: it may.
-    fn wants_late_end(&self, key: CallKey, failure: &Failure) -> bool {
+    pub(super) fn wants_late_end(&self, key: CallKey, failure: &Failure) -> bool {
         let is_open = |call: &HotCall| !call.task.progress.cancelled;
         let run = self.runs.get(&key.run.uid).filter(|run| run.key == key.run);
         failure.kind == Kind::TotalTimeout
@@ -192,11 +198,11 @@ impl Engine {
 
     /// The time of a call is up, and its attempt goes on until its grace period is over. The run
     /// hears of the one now and of the other later, as of a call that it gave up itself.
-    fn time_is_up(&mut self, key: CallKey, failure: Failure) {
-        let now = self.clock.now();
+    pub(super) fn time_is_up(&mut self, key: CallKey, failure: Failure, now: Timestamp) {
         self.free_slot(key);
         let Some(call) = self.calls.get_mut(&key) else { return };
         call.note(call.running.as_ref().and_then(Running::heartbeat));
+        let report = call.report.take();
         let why = match next(call, AttemptOutcome::Failed, &failure, now) {
             Next::Stop(why) => why,
             // No delay fits into no time.
@@ -211,7 +217,7 @@ impl Engine {
         let (instance, task) = (call.instance.clone(), Box::new(call.task.clone()));
         self.log_call(&instance, &task, &failed.failure, &why);
         let stays = Some(task);
-        let origin = Origin::Call { call: key, row: Some(row), report: None, stays };
+        let origin = Origin::Call { call: key, row: Some(row), report, stays };
         self.call_ended(key, EventKind::ActivityFailed(failed), origin);
         self.fill_slots();
     }

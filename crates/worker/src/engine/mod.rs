@@ -18,7 +18,8 @@
 //! Schedules fire (`schedule.rs`), rows of the inbox are routed (`inbox.rs`), and what is closed
 //! and old is deleted (`retention.rs`).
 //! What fails is logged (`logging.rs`).
-//! Attempts that write to the user's own tables are in `transact.rs`.
+//! Attempts that write to the user's own tables are in `transact.rs`; those that go on for a while
+//! after they are over for their call, in `lingering.rs`.
 //! All this a node does for the shards that it holds (`shards.rs`); whether it works at all, and
 //! what those do who do not, is in `own.rs`. An attempt can outlast that its node holds the shard;
 //! then it reports by message (`report.rs`). So do those of queues that a holder does not serve
@@ -34,6 +35,7 @@ mod effect;
 mod ended;
 mod inbox;
 mod later;
+mod lingering;
 mod load;
 mod logging;
 mod looking;
@@ -83,6 +85,7 @@ use call::HotCall;
 use deadline::Outages;
 use due::Due;
 use inbox::Routing;
+use lingering::Lingering;
 use looking::Watched;
 use outbox::{Done, Outbox};
 use own::{Hearing, Role};
@@ -123,6 +126,7 @@ pub struct Engine {
     loading: HashMap<CallKey, load::TaskRead>,
     /// The slots of plain functions that have not returned, by the token of their attempt.
     threads: HashMap<u64, Slot>,
+    lingering: Lingering,
     outages: Outages,
     /// Tells people when the store cannot be used.
     outage_log: Arc<OutageLog>,
@@ -327,6 +331,7 @@ impl Engine {
             slots: Slots::new(options.slots, registry.limits(), options.queue_slots.clone()),
             loading: HashMap::new(),
             threads: HashMap::new(),
+            lingering: Lingering::default(),
             outages: Outages::default(),
             outage_log: store.outage_log().unwrap_or_default(),
             lines: logging::Lines::default(),

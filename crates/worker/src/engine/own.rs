@@ -209,6 +209,7 @@ impl Engine {
         self.slots = Slots::new(self.options.slots, self.registry.limits(), queues);
         self.loading.clear();
         self.threads.clear();
+        self.lingering = super::Lingering::default();
         self.calendar = Calendar::default();
         self.routing = Routing::default();
         self.keeper = Keeper::default();

@@ -6,6 +6,7 @@
 //! | what happens here                       | what is stored                                     |
 //! |-----------------------------------------|----------------------------------------------------|
 //! | the attempt ends                        | how, for the holder to decide                      |
+//! | its time is up, and its code goes on    | that; how it ends is stored too                    |
 //! | it tells how far it has come            | that; the holder keeps it on the task              |
 //! | this node stops before its code began   | that it never began                                |
 //!
@@ -121,9 +122,16 @@ impl Engine {
         key: CallKey,
         token: u64,
         result: &std::result::Result<Payload, Failure>,
+        lingers: bool,
     ) -> bool {
         if self.reports.get(key, token).is_none() {
             return false;
+        }
+        if let Err(failure) = result
+            && lingers
+        {
+            self.report_time_up(key, failure.clone());
+            return true;
         }
         let Some(mut call) = self.reports.away.remove(&key) else { return false };
         let heartbeat = call.running.take().and_then(Running::reported);
@@ -139,6 +147,16 @@ impl Engine {
         self.report(&mut call, outcome, heartbeat);
         self.slot_for_shared();
         true
+    }
+
+    /// The time of an attempt that runs for another node is up, and its code goes on: whether its
+    /// run wants to hear how it ends is for the holder of its shard to say.
+    fn report_time_up(&mut self, key: CallKey, failure: Failure) {
+        let Some(mut call) = self.reports.away.remove(&key) else { return };
+        let heartbeat = call.running.as_ref().and_then(Running::heartbeat);
+        self.report(&mut call, Reported::TimeUp(failure.bounded()), heartbeat);
+        self.reports.away.insert(key, call);
+        self.slot_for_shared();
     }
 
     /// An attempt tells how far it has come. False when none of this token runs for another node.
@@ -295,16 +313,30 @@ impl Engine {
         };
         call.report = Some(row.id.clone());
         call.note(heartbeat);
+        let task = call.task.clone();
         match outcome {
             Reported::Completed(result) => self.attempt_succeeded(key, result),
-            Reported::Failed(failure) => self.attempt_failed(key, Ended::Failed(failure), at),
+            Reported::TimeUp(failure) if self.wants_late_end(key, &failure) => {
+                self.time_is_up(key, failure, at);
+                self.goes_on_elsewhere(key);
+            }
+            Reported::Failed(failure) | Reported::TimeUp(failure) => {
+                self.attempt_failed(key, Ended::Failed(failure), at);
+            }
             Reported::Interrupted => self.attempt_failed(key, Ended::Interrupted, at),
             Reported::NeverBegan => self.hand_back(key),
             Reported::GoesOn => {
-                let tasks = vec![TaskWrite::Amend(call.task.clone())];
-                self.calls.remove(&key);
-                self.push_report_end(row.uid, row.id, tasks);
+                self.goes_on_elsewhere(key);
+                self.push_report_end(row.uid, row.id, vec![TaskWrite::Amend(task)]);
             }
+        }
+    }
+
+    /// An attempt that has reported is not over: its node has more to tell.
+    fn goes_on_elsewhere(&mut self, key: CallKey) {
+        let Some(call) = self.calls.remove(&key) else { return };
+        if let Some(run) = self.runs.get_mut(&key.run.uid).filter(|run| run.key == key.run) {
+            run.elsewhere.insert(key.seq, call.task);
         }
     }
 

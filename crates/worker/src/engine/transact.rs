@@ -84,8 +84,8 @@ pub(super) struct Transactions(HashMap<(CallKey, u64), WithStore>);
 #[derive(Debug)]
 struct WithStore {
     task: JoinHandle<()>,
-    /// What the attempt reported meanwhile.
-    report: Option<Result<Payload, Failure>>,
+    /// What the attempt reported meanwhile, in order, and whether it lingered then.
+    reports: Vec<(Result<Payload, Failure>, bool)>,
 }
 
 impl Drop for WithStore {
@@ -106,9 +106,10 @@ impl Transactions {
         key: CallKey,
         token: u64,
         report: Result<Payload, Failure>,
+        lingers: bool,
     ) -> Option<Result<Payload, Failure>> {
         let Some(with_store) = self.0.get_mut(&(key, token)) else { return Some(report) };
-        with_store.report.get_or_insert(report);
+        with_store.reports.push((report, lingers));
         None
     }
 }
@@ -132,7 +133,7 @@ impl Engine {
             mailbox.send(Message::Transacted(ask, answer));
             drop(busy);
         });
-        self.transactions.0.insert(key, WithStore { task, report: None });
+        self.transactions.0.insert(key, WithStore { task, reports: Vec::new() });
     }
 
     fn attempt_transaction(&self, call: &HotCall, ask: &Ask) -> AttemptTransaction {
@@ -167,11 +168,11 @@ impl Engine {
             Err(error) if error.is_data() => {
                 ask.fails(Failure::of_type("StoreRefused", error.to_string()), &*self.clock);
             }
-            Err(error) if with_store.report.is_none() => self.transact_later(ask, &error),
+            Err(error) if with_store.reports.is_empty() => self.transact_later(ask, &error),
             Err(_) => {}
         }
-        if let Some(report) = with_store.report.take() {
-            self.attempt_ended(key, token, report, false);
+        for (report, lingers) in std::mem::take(&mut with_store.reports) {
+            self.attempt_ended(key, token, report, lingers);
         }
     }
 

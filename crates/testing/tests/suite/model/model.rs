@@ -2,8 +2,8 @@
 //!
 //! Nothing here knows of commits, rows or queues: an attempt takes its time, a failed one is
 //! followed by the next after the backoff, a cancellation ends every open wait at its moment, what
-//! is dropped is given up, and what completed is undone, last first, when the run fails and nothing
-//! works any more that was given up while there was anything to undo.
+//! is dropped is given up, and what completed is undone, last first, when the run fails and no
+//! attempt of it works any more.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,8 @@ pub(crate) type Begins = BTreeMap<u32, u32>;
 
 const NEVER: u64 = u64::MAX;
 
-/// How long an attempt goes on whose call was given up and cannot be undone.
+/// How long an attempt goes on that has run out of time, or whose call was given up and cannot be
+/// undone.
 const GRACE: u64 = 10_000;
 
 /// A run that starts at `start` and is cancelled at `cancel`.
@@ -43,14 +44,14 @@ pub(crate) fn run(
     let mut world = World::new(begins);
     let scope = Scope { cancel, cut: NEVER };
     let Some((at, ended)) = world.eval(program, start, scope)? else { unreachable!("nobody cuts") };
-    let settled = world.settled();
-    let undo = world.undo;
+    let World { undo, settled, works_until, .. } = world;
     if ended.is_ok() {
         return Ok(Expected { at, ended, cancelled: false, compensation: None });
     }
     let mut expected = Expected { at, ended, cancelled: false, compensation: None };
     if !undo.is_empty() || settled > at {
-        compensate(undo, settled, begins, &mut expected)?;
+        expected.at = expected.at.max(settled);
+        compensate(undo, works_until, begins, &mut expected)?;
     }
     // Also when that was asked for while the rest was undone.
     expected.cancelled = cancel <= expected.at;
@@ -59,11 +60,10 @@ pub(crate) fn run(
 
 fn compensate(
     mut undo: Vec<(u64, Call)>,
-    settled: u64,
+    mut works_until: u64,
     begins: &mut Begins,
     expected: &mut Expected,
 ) -> Result<(), Tie> {
-    expected.at = expected.at.max(settled);
     expected.compensation = (!undo.is_empty()).then_some("complete");
     undo.sort_by_key(|(recorded, _)| *recorded);
     if undo.windows(2).any(|pair| pair[0].0 == pair[1].0) {
@@ -71,9 +71,10 @@ fn compensate(
     }
     for (_, call) in undo.into_iter().rev() {
         let mut world = World::new(begins);
-        let ended = world.call(&call, expected.at, Scope { cancel: NEVER, cut: NEVER })?;
+        let start = expected.at.max(works_until);
+        let ended = world.call(&call, start, Scope { cancel: NEVER, cut: NEVER })?;
         let (at, ended) = ended.expect("nobody cuts");
-        expected.at = at;
+        (expected.at, works_until) = (at, world.works_until);
         if ended.is_err() {
             expected.compensation = Some("incomplete");
         }
@@ -114,10 +115,8 @@ struct World<'a> {
     undo: Vec<(u64, Call)>,
     /// When the last call ends that was given up and can be undone.
     settled: u64,
-    /// From when until when there is a call that can be undone, or may have to be.
-    undoable: Vec<(u64, u64)>,
-    /// When calls were given up that cannot be undone, and when their attempts end.
-    given_up: Vec<(u64, u64)>,
+    /// When the last attempt ends that has run out of time, or whose call was given up.
+    works_until: u64,
 }
 
 /// `None` when it was cut before it ended.
@@ -125,18 +124,7 @@ type Evaluated = Result<Option<(u64, Ended)>, Tie>;
 
 impl<'a> World<'a> {
     fn new(begins: &'a mut Begins) -> Self {
-        let (undo, undoable, given_up) = (Vec::new(), Vec::new(), Vec::new());
-        World { begins, undo, settled: 0, undoable, given_up }
-    }
-
-    /// When the last attempt ends that is waited for before anything is undone.
-    fn settled(&self) -> u64 {
-        let counts = |at: u64| self.undoable.iter().any(|(from, until)| *from < at && at < *until);
-        let others = self.given_up.iter().filter(|(at, _)| counts(*at)).map(|(_, end)| *end);
-        match self.undo.is_empty() {
-            true => self.settled,
-            false => others.chain([self.settled]).max().unwrap_or_default(),
-        }
+        World { begins, undo: Vec::new(), settled: 0, works_until: 0 }
     }
 
     fn eval(&mut self, stmt: &Stmt, start: u64, scope: Scope) -> Evaluated {
@@ -166,22 +154,6 @@ impl<'a> World<'a> {
     }
 
     fn call(&mut self, call: &Call, start: u64, scope: Scope) -> Evaluated {
-        let completed = self.undo.len();
-        let ended = self.attempts(call, start, scope)?;
-        if call.undo.is_some() {
-            // One that was given up is there until its attempt has ended, or for a moment.
-            let given_up = self.settled.max(scope.limit().saturating_add(1));
-            let until = match &ended {
-                _ if self.undo.len() > completed => NEVER,
-                Some((at, _)) if *at < scope.limit() => *at,
-                _ => given_up,
-            };
-            self.undoable.push((start, until));
-        }
-        Ok(ended)
-    }
-
-    fn attempts(&mut self, call: &Call, start: u64, scope: Scope) -> Evaluated {
         let (mut begin, mut failures) = (start, 0);
         for number in 1.. {
             match begin.cmp(&scope.limit()) {
@@ -203,11 +175,13 @@ impl<'a> World<'a> {
                 // Given up while an attempt runs: it settles when that ends.
                 match call.undo {
                     Some(_) => self.settled = self.settled.max(end),
-                    None => {
-                        let grace = scope.limit().saturating_add(GRACE);
-                        self.given_up.push((scope.limit(), grace.min(begin + attempt.takes)));
-                    }
+                    None => self.works_on(scope.limit(), begin + attempt.takes),
                 }
+            }
+            if !in_time && (scope.limit() > end || call.undo.is_some()) {
+                self.works_on(end, begin + attempt.takes);
+            }
+            if scope.limit() <= end {
                 return scope.wait(end, Ok(Vec::new()));
             }
             let failed = match attempt.outcome {
@@ -228,6 +202,11 @@ impl<'a> World<'a> {
             begin = end + call.backoff;
         }
         unreachable!("an attempt ends")
+    }
+
+    /// An attempt is to end at `told`, and would end by itself at `end`.
+    fn works_on(&mut self, told: u64, end: u64) {
+        self.works_until = self.works_until.max(end.min(told.saturating_add(GRACE)));
     }
 
     fn seq(&mut self, all: &[Stmt], start: u64, scope: Scope) -> Evaluated {
