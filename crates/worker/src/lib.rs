@@ -17,6 +17,7 @@ mod log_limit;
 mod options;
 mod plan;
 mod policy;
+mod random;
 mod retention;
 mod schedules;
 

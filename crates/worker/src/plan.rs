@@ -5,12 +5,14 @@
 
 use std::collections::BTreeMap;
 
+use resurgam_core::Timestamp;
 use resurgam_core::command::Settings;
 use resurgam_core::schedule::{CheckedSchedule, Decision, Schedule, State};
-use resurgam_core::{Timestamp, Uid};
 use resurgam_store::rows::{InstanceRow, Message, MessageRow};
 use resurgam_store::{Birth, ScheduleRow};
 use serde::{Deserialize, Serialize};
+
+use crate::random::Random;
 
 /// How a schedule starts its instances.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,9 +50,15 @@ impl Plan {
     }
 
     /// The instance that a firing starts, with the message that has the owner begin it.
-    pub(crate) fn birth(&self, row: &ScheduleRow, nominal: Timestamp, now: Timestamp) -> Birth {
+    pub(crate) fn birth(
+        &self,
+        row: &ScheduleRow,
+        nominal: Timestamp,
+        now: Timestamp,
+        random: &mut Random,
+    ) -> Birth {
         let id = self.schedule.instance_id(nominal);
-        let uid = new_uid(&id);
+        let uid = random.uid(&id, now);
         let mut instance = InstanceRow::new(uid, id, &row.workflow, row.input.clone(), now);
         let ScheduledStart { queue, priority, tags, settings } = self.start.clone();
         instance.queue = queue.unwrap_or(instance.queue);
@@ -85,11 +93,6 @@ impl Plan {
             ..row.clone()
         }
     }
-}
-
-/// A uid that nobody had before, for an instance of this id.
-pub(crate) fn new_uid(id: &str) -> Uid {
-    Uid(uuid::Uuid::now_v7().as_u128()).placed(id)
 }
 
 /// The stored form of how instances are started.

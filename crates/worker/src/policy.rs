@@ -3,7 +3,7 @@
 //! Call before activity before app: a policy replaces whole, each timeout by itself. Most calls
 //! name nothing, so what holds for an activity is worked out once.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,13 +23,13 @@ pub(crate) struct Resolved {
 #[derive(Debug)]
 pub(crate) struct Policies {
     default: RetryPolicy,
-    by_activity: HashMap<String, Arc<Resolved>>,
-    by_hash: HashMap<String, Arc<Resolved>>,
+    by_activity: BTreeMap<String, Arc<Resolved>>,
+    by_hash: BTreeMap<String, Arc<Resolved>>,
 }
 
 impl Policies {
     pub(crate) fn new(default: RetryPolicy) -> Self {
-        Policies { default, by_activity: HashMap::new(), by_hash: HashMap::new() }
+        Policies { default, by_activity: BTreeMap::new(), by_hash: BTreeMap::new() }
     }
 
     /// The policy of a call. The error says why the call's own policy makes no sense.

@@ -15,6 +15,7 @@ use crate::engine::Request;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
 use crate::plan::{Plan, ScheduledStart, stored_start};
+use crate::random::Random;
 
 /// A schedule to be created.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,7 +104,8 @@ impl Handle {
             let mut state = plan.state.clone();
             state.start(nominal);
             started = plan.schedule.instance_id(nominal);
-            let births = vec![plan.birth(&record.row, nominal, now)];
+            let mut random = Random::from_entropy();
+            let births = vec![plan.birth(&record.row, nominal, now, &mut random)];
             Some((plan.remembers(&record.row, &state), births))
         })
         .await?;
@@ -118,10 +120,11 @@ impl Handle {
         let times = plan.schedule.backfill(from, to);
         let times = times.map_err(|error| Error::rejected(format!("{what}: {error}")))?;
         let fitting = BACKFILL_BYTES / record.row.input.len().max(1);
-        let mut started = 0;
+        let (mut started, mut random) = (0, Random::from_entropy());
         for times in times.chunks(fitting.clamp(1, BACKFILL_AT_ONCE)) {
             let now = self.now();
-            let births = times.iter().map(|nominal| plan.birth(&record.row, *nominal, now));
+            let births =
+                times.iter().map(|nominal| plan.birth(&record.row, *nominal, now, &mut random));
             let births: Vec<Birth> = births.collect();
             let uids: Arc<[Uid]> = births.iter().map(|birth| birth.row.uid).collect();
             let step = Box::new(Step { births, ..Step::default() });

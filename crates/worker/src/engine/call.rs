@@ -157,14 +157,14 @@ impl Engine {
     }
 
     /// Marks the next attempt of a task as ours.
-    fn claim(&self, task: &mut TaskRow, now: Timestamp) {
+    fn claim(&mut self, task: &mut TaskRow, now: Timestamp) {
         task.attempt = task.attempt.saturating_add(1);
         task.progress.first_started.get_or_insert(now);
         task.progress.unregistered = false;
         task.progress.lacks = None;
         task.deadline_at = None;
-        task.claim =
-            Some(Claim { node: self.node.clone(), token: fastrand::u64(1..), started_at: now });
+        let token = self.random.token();
+        task.claim = Some(Claim { node: self.node.clone(), token, started_at: now });
     }
 
     /// Claims for every free slot the task that is first in line.
@@ -182,7 +182,7 @@ impl Engine {
 
     /// Claims the next attempt of a task that waits; it begins when that is durable.
     pub(super) fn claim_next(&mut self, key: CallKey, slot: Slot) {
-        let now = self.clock.now();
+        let now = self.now;
         let waits = |call: &&HotCall| call.task.claim.is_none();
         let waiting = self.calls.get(&key).filter(waits);
         let Some(mut task) = waiting.map(|call| call.task.clone()) else {
@@ -217,7 +217,7 @@ impl Engine {
         if !self.may_begin() || !self.owns(key.run.uid) {
             return self.hand_back(key);
         }
-        let now = self.clock.now();
+        let now = self.now;
         let Some(call) = self.calls.get_mut(&key) else { return };
         if call.task.progress.cancelled {
             // The workflow gave it up before it began.
@@ -242,7 +242,7 @@ impl Engine {
 
     /// Runs the attempt that a call is claimed for.
     pub(super) fn run_attempt(&mut self, call: &mut HotCall, activity: Arc<ActivityDefinition>) {
-        let now = self.clock.now();
+        let now = self.now;
         let Some(claim) = &call.task.claim else { return };
         metrics::counter!("resurgam.attempts").increment(1);
         tracing::debug!(instance = %call.instance, activity = %call.task.name,

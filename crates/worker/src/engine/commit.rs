@@ -116,7 +116,7 @@ impl Engine {
             let (log, asked) = (self.outage_log.clone(), ("commit", lane as u64));
             let press = Press { store, clock, patient, busy, log, asked };
             let commit = Box::pin(press.write(batch).instrument(span));
-            self.outbox.sent(lane, self.clock.now(), commit);
+            self.outbox.sent(lane, self.now, commit);
         }
     }
 

@@ -116,7 +116,7 @@ impl Engine {
 
     /// Ends a call that waits if it has waited too long. Otherwise it is looked at again in time.
     pub(super) fn has_waited_too_long(&mut self, key: CallKey) -> bool {
-        let now = self.clock.now();
+        let now = self.now;
         let waits = |call: &&HotCall| call.task.claim.is_none();
         // A stop decides about nothing that can wait for the next process.
         let Some(call) = self.calls.get(&key).filter(waits).filter(|_| self.stopping.is_none())
@@ -152,7 +152,7 @@ impl Engine {
 
     /// The store has taken a batch that was on its way since then.
     pub(super) fn store_took(&mut self, since: Timestamp) {
-        let now = self.clock.now();
+        let now = self.now;
         if now.since(since) >= SLOW {
             self.outages.add(since, now);
         }
@@ -162,7 +162,7 @@ impl Engine {
     /// The store can be read.
     pub(super) fn store_answers(&mut self) {
         if let Some(since) = self.outages.since.take() {
-            self.outages.add(since, self.clock.now());
+            self.outages.add(since, self.now);
             self.look_at_held();
         }
     }

@@ -66,7 +66,7 @@ impl Engine {
         let failure = result.as_ref().err();
         let goes_on = failure.filter(|failure| lingers && self.wants_late_end(key, failure));
         if let Some(failure) = goes_on.cloned() {
-            return self.time_is_up(key, failure, self.clock.now());
+            return self.time_is_up(key, failure, self.now);
         }
         if lingers {
             self.lingering.begin(key.run, token);
@@ -84,9 +84,9 @@ impl Engine {
             // It was told to stop and did: that is not its failure, unless the policy wants to know
             // for certain how it ended.
             Err(failure) if stopped && was_interrupted(&failure, at_most_once) => {
-                self.attempt_failed(key, Ended::Interrupted, self.clock.now());
+                self.attempt_failed(key, Ended::Interrupted, self.now);
             }
-            Err(failure) => self.attempt_failed(key, Ended::Failed(failure), self.clock.now()),
+            Err(failure) => self.attempt_failed(key, Ended::Failed(failure), self.now),
         }
         self.fill_slots();
     }
@@ -94,7 +94,7 @@ impl Engine {
     /// The process that ran an attempt died.
     pub(super) fn attempt_lost(&mut self, key: CallKey) {
         metrics::counter!("resurgam.lost").increment(1);
-        self.attempt_failed(key, Ended::Lost, self.clock.now());
+        self.attempt_failed(key, Ended::Lost, self.now);
     }
 
     /// A graceful stop cut an attempt short.
@@ -102,7 +102,7 @@ impl Engine {
         let Some(call) = self.calls.get_mut(&key) else { return };
         let told = call.running.take().and_then(Running::cut);
         call.note(told);
-        self.attempt_failed(key, Ended::Interrupted, self.clock.now());
+        self.attempt_failed(key, Ended::Interrupted, self.now);
     }
 
     /// Nobody took an attempt in time: it counts as one that failed.
@@ -110,12 +110,12 @@ impl Engine {
         let Some(call) = self.calls.get_mut(&key) else { return };
         call.task.attempt = call.task.attempt.saturating_add(1);
         self.stop_waiting(key);
-        self.attempt_failed(key, Ended::Failed(failure), self.clock.now());
+        self.attempt_failed(key, Ended::Failed(failure), self.now);
     }
 
     /// A call that waits has run out of time. No attempt ends with it, so it leaves no row.
     pub(super) fn call_ran_out_of_time(&mut self, key: CallKey) {
-        let now = self.clock.now();
+        let now = self.now;
         self.stop_waiting(key);
         let Some(call) = self.calls.get(&key) else { return };
         let mut why = StopWhy::new(Reason::TotalTimeout, call.task.progress.failures);
@@ -125,7 +125,7 @@ impl Engine {
 
     pub(super) fn attempt_succeeded(&mut self, key: CallKey, result: Payload) {
         let Some(call) = self.calls.remove(&key) else { return };
-        let completed = call.completed(result, self.clock.now());
+        let completed = call.completed(result, self.now);
         let origin = Origin::ended(key, None, call.report);
         self.call_ended(key, EventKind::ActivityCompleted(completed), origin);
     }

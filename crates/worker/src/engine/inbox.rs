@@ -11,7 +11,7 @@
 //! | has an id that came before                  | it goes                                       |
 //! | makes no sense, or its instance does not    | it stays, with the reason                     |
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use resurgam_core::{EventKind, Payload, Timestamp, Uid, identifier};
@@ -20,11 +20,10 @@ use resurgam_store::{InboxRow, InboxWrite, InstanceWrite, MessageWrite, Result, 
 
 use super::commit::Refusal;
 use super::effect::Effect;
-use super::message::{end_message, signal_message, start_message};
+use super::message::{end_message, start_message};
 use super::own::Hearing;
 use super::schedule::CannotBegin;
 use super::{Engine, Message};
-use crate::plan::new_uid;
 
 /// How many rows are read at once.
 const PAGE: usize = 500;
@@ -39,7 +38,7 @@ pub(super) struct Routing {
     /// When to read again what could not be read.
     next: Option<Timestamp>,
     /// By instance: the first is being routed, the others wait for it.
-    lines: HashMap<String, VecDeque<InboxRow>>,
+    lines: BTreeMap<String, VecDeque<InboxRow>>,
     /// There may be more rows than were read.
     more: bool,
     /// Ids are remembered since the last time that old ones were forgotten.
@@ -72,7 +71,7 @@ enum Wish {
 impl Engine {
     /// Reads the inbox when it is time to do so again.
     pub(super) fn wake_inbox(&mut self) {
-        let now = self.clock.now();
+        let now = self.now;
         if self.routing.next.is_some_and(|at| at <= now) {
             self.look_into_inbox();
         }
@@ -101,7 +100,7 @@ impl Engine {
             return;
         }
         let rows = found.unwrap_or_else(|_| {
-            self.routing.next = Some(self.clock.now().saturating_add(AGAIN));
+            self.routing.next = Some(self.now.saturating_add(AGAIN));
             Vec::new()
         });
         self.routing.more = again || rows.len() == PAGE;
@@ -118,7 +117,7 @@ impl Engine {
     /// Everything that was read is routed: reads on, and forgets what is old.
     fn page_routed(&mut self) {
         if std::mem::take(&mut self.routing.remembers) {
-            let before = self.clock.now().saturating_sub(self.options.inbox_memory);
+            let before = self.now.saturating_sub(self.options.inbox_memory);
             let inbox = Some(InboxWrite::Forget { before }.into());
             self.outbox.push(Step { inbox, ..Step::default() }, Vec::new());
         }
@@ -188,9 +187,9 @@ impl Engine {
         if let Some(CannotBegin::Unreadable(error)) = self.cannot_begin(workflow, &input) {
             return self.refuse_row(&row, &error);
         }
-        let uid = new_uid(&row.instance);
+        let uid = self.random.uid(&row.instance, self.now);
         let id = row.instance.clone();
-        let instance = InstanceRow::new(uid, id, workflow, input, self.clock.now());
+        let instance = InstanceRow::new(uid, id, workflow, input, self.now);
         let insert = InstanceWrite::Insert { row: instance.into(), replace_closed: false };
         let start = start_message(uid);
         self.take_row(row, insert, start);
@@ -240,7 +239,7 @@ impl Engine {
         }
     }
 
-    fn message_of(&self, uid: Uid, row: &InboxRow) -> std::result::Result<MessageRow, String> {
+    fn message_of(&mut self, uid: Uid, row: &InboxRow) -> std::result::Result<MessageRow, String> {
         Ok(match self.wish(row)? {
             Wish::Cancel { reason } => end_message(uid, false, reason),
             Wish::Signal { name, value } => {
@@ -252,7 +251,7 @@ impl Engine {
                 if let Some(error) = self.refuses(&event) {
                     return Err(error.to_string());
                 }
-                signal_message(uid, row.id.clone(), name, value)
+                self.signal_message(uid, row.id.clone(), name, value)
             }
             Wish::Start { .. } => return Err("a start has no addressee".to_string()),
         })
@@ -260,7 +259,7 @@ impl Engine {
 
     /// One commit: the row goes, and what it causes is there.
     fn take_row(&mut self, row: InboxRow, write: InstanceWrite, message: MessageRow) {
-        let (at, uid) = (self.clock.now(), message.uid);
+        let (at, uid) = (self.now, message.uid);
         self.routing.remembers |= row.id.is_some();
         let step = Step {
             instance: Some(write),
@@ -274,7 +273,7 @@ impl Engine {
     /// What the row asks for was done before: it goes.
     fn drop_row(&mut self, row: InboxRow) {
         self.routing.remembers |= row.id.is_some();
-        let inbox = Some(InboxWrite::Take { row: row.clone(), at: self.clock.now() }.into());
+        let inbox = Some(InboxWrite::Take { row: row.clone(), at: self.now }.into());
         let effects = vec![Effect::RowTaken(Box::new(row))];
         self.outbox.push(Step { inbox, ..Step::default() }, effects);
     }

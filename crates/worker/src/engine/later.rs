@@ -2,7 +2,7 @@
 //!
 //! By time, and by id: a workflow with ten thousand timers cancels each of them at the same price.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap};
 
 use resurgam_core::Timestamp;
 use resurgam_store::rows::MessageRow;
@@ -11,7 +11,7 @@ use resurgam_store::rows::MessageRow;
 #[derive(Debug, Default)]
 pub(super) struct Later {
     rows: BTreeMap<Place, MessageRow>,
-    places: HashMap<String, Place>,
+    places: BTreeMap<String, Place>,
     arrivals: u64,
 }
 

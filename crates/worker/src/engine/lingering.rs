@@ -6,7 +6,7 @@
 //! the grace period, which is the latest that a lingering attempt can take, and begins before that
 //! when the last one has ended.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use resurgam_core::{CallKey, RunKey, Timestamp};
@@ -17,12 +17,12 @@ use super::effect::Effect;
 
 /// The attempts that linger in this process, by run.
 #[derive(Debug, Default)]
-pub(super) struct Lingering(HashMap<RunKey, Waits>);
+pub(super) struct Lingering(BTreeMap<RunKey, Waits>);
 
 #[derive(Debug, Default)]
 struct Waits {
     /// The tokens of the attempts.
-    attempts: HashSet<u64>,
+    attempts: BTreeSet<u64>,
     /// The compensations that wait for them.
     compensations: Vec<CallKey>,
 }
@@ -60,7 +60,7 @@ impl Lingering {
 impl Engine {
     /// The code of an attempt has returned: what waited for that may begin.
     pub(super) fn stops_lingering(&mut self, run: RunKey, token: u64) {
-        let now = self.clock.now();
+        let now = self.now;
         for key in self.lingering.end(run, token) {
             let waits = |call: &HotCall| call.task.claim.is_none() && call.task.wake_at > now;
             if !self.calls.get(&key).is_some_and(waits) {

@@ -4,7 +4,7 @@
 //! Reading happens beside the loop and comes back as a message. Trouble with the store means
 //! trying again later, never a decision.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -41,10 +41,10 @@ pub(super) struct Claims {
     /// How often each shard was gained when the read began.
     tenures: Vec<u64>,
     /// Calls of which more is known than the read can tell.
-    changed: HashSet<CallKey>,
+    changed: BTreeSet<CallKey>,
     /// The claims that were found to be lost, by their tokens, and when: until that is durable a
     /// read finds them again, and each is lost once.
-    lost: HashMap<(CallKey, u64), Timestamp>,
+    lost: BTreeMap<(CallKey, u64), Timestamp>,
 }
 
 /// How long a claim is remembered that was lost: far longer than a read takes.
@@ -177,7 +177,7 @@ impl Engine {
 
     /// Takes tasks whose attempt is lost. False when there was none.
     pub(super) fn take_abandoned(&mut self, tasks: impl IntoIterator<Item = TaskRecord>) -> bool {
-        let now = self.clock.now();
+        let now = self.now;
         self.claims.lost.retain(|_, at| now.since(*at) < REMEMBERED);
         let mut kept = false;
         for loaded in tasks {
@@ -312,7 +312,7 @@ impl Engine {
 
     /// Wakes tasks and runs whose time has come, and reads further ahead when it is time.
     pub(super) fn wake_what_is_due(&mut self) {
-        let now = self.clock.now();
+        let now = self.now;
         self.due.moves_to(now);
         for (at, call, ticket) in self.due.due_tasks(now) {
             self.task_due(at, call, ticket);
@@ -348,7 +348,7 @@ impl Engine {
 
     /// What is due first is known. What is near is kept, the rest stays in the store.
     pub(super) fn scanned(&mut self, found: Result<Scan>) {
-        let now = self.clock.now();
+        let now = self.now;
         let scan = match found {
             Ok(scan) => scan,
             Err(_) => {
@@ -412,7 +412,7 @@ impl Engine {
             self.waits_for_activity(key);
         } else if let Some(what) = self.lacks(call) {
             self.waits_for_what_it_lacks(key, what);
-        } else if at <= self.clock.now() {
+        } else if at <= self.now {
             self.task_due(at, key, ticket);
         } else if !self.due.add_task(at, key, ticket) {
             self.calls.remove(&key);
@@ -508,7 +508,7 @@ impl Engine {
             }
             Err(error) => {
                 self.tell("read the task", &key, &error);
-                self.outages.begin(self.clock.now());
+                self.outages.begin(self.now);
                 let store = self.store.clone();
                 self.loading.insert(key, TaskRead { slot: None, outdated });
                 self.read_later(self.mailbox_of(key.run.uid), async move {
@@ -566,7 +566,7 @@ impl Engine {
 
     /// A task was read, perhaps because there is a slot for it.
     fn task_waits_with(&mut self, key: CallKey, slot: Option<Slot>) {
-        let now = self.clock.now();
+        let now = self.now;
         let is_due = self.calls.get(&key).is_some_and(|call| {
             call.task.claim.is_none() && call.task.wake_at <= now && self.stopping.is_none()
         });
@@ -590,7 +590,7 @@ async fn scan(store: &dyn Store, runnable: Runnable) -> Result<Scan> {
 
 async fn abandoned(store: &dyn Store, node: &str) -> Result<Vec<TaskRecord>> {
     let claimed = store.abandoned(node, ABANDONED).await?;
-    let claims: HashMap<CallKey, Option<Claim>> =
+    let claims: BTreeMap<CallKey, Option<Claim>> =
         claimed.into_iter().map(|task| (task.call, task.claim)).collect();
     let mut tasks = store.load_tasks(claims.keys().copied().collect()).await?;
     tasks.retain(|record| claims.get(&record.task.call) == Some(&record.task.claim));

@@ -108,7 +108,7 @@ impl Engine {
 
     fn may_log(&mut self, what: Trouble, name: &str) -> bool {
         self.log_left_out();
-        self.lines.admits((what, name.to_string()), self.clock.now())
+        self.lines.admits((what, name.to_string()), self.now)
     }
 
     /// Logs how many lines were left out, once a while is over.
@@ -116,7 +116,7 @@ impl Engine {
         if self.lines.is_empty() {
             return;
         }
-        for ((what, name), count) in self.lines.over(self.clock.now()) {
+        for ((what, name), count) in self.lines.over(self.now) {
             log_count(what, &name, count);
         }
     }

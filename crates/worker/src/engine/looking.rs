@@ -3,7 +3,7 @@
 //! What there is stands in the store, and is read from there: by the process that works as by any
 //! other. Here is only who wants to know that it is time to look again.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use resurgam_core::Uid;
 use tokio::sync::watch;
@@ -12,7 +12,7 @@ use super::Engine;
 
 /// The instances that somebody looks at.
 #[derive(Debug, Default)]
-pub(super) struct Watched(HashMap<Uid, watch::Sender<()>>);
+pub(super) struct Watched(BTreeMap<Uid, watch::Sender<()>>);
 
 impl Watched {
     /// Changes whenever something of the instance is durable.

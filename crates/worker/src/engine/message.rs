@@ -4,6 +4,7 @@ use resurgam_core::{CallKey, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
 use resurgam_store::rows::{Message as StoredMessage, MessageRow};
 use resurgam_store::{MessageWrite, Step, TaskWrite};
 
+use super::Engine;
 use super::effect::Effect;
 use super::report::end_report;
 use super::run::{News, Origin};
@@ -12,38 +13,61 @@ use super::unread::signal_news;
 /// The timer that no run has: its message wakes a run and means nothing to it.
 pub(super) const NO_TIMER: Seq = Seq(0);
 
-/// Stores news that cannot become an event now.
-pub(super) fn put_back(key: RunKey, news: News, step: &mut Step, effects: &mut Vec<Effect>) {
-    let uid = key.uid;
-    let row = match (news.origin, news.event) {
-        (Origin::Call { call, row, report, stays }, event) => {
-            let id = match &stays {
-                None => result_id(key, call.seq),
-                // Another message tells how the attempt ended.
-                Some(_) => format!("{}/cut", result_id(key, call.seq)),
-            };
-            // A call that was given up has no task any more.
-            let gone = TaskWrite::Discard(call);
-            step.tasks.push(stays.map_or(gone, |task| TaskWrite::Amend(*task)));
-            step.attempts.extend(row);
-            end_report(uid, report, step, effects);
-            let body = StoredMessage::Result { run: key.run, event };
-            Some(now_due(uid, id, body))
-        }
-        (Origin::Request, EventKind::SignalReceived { name, value, id }) => {
-            Some(signal_message(uid, id, name, value))
-        }
-        (Origin::Request, EventKind::TerminateRequested { reason }) => {
-            Some(end_message(uid, true, reason))
-        }
-        (Origin::Request, EventKind::CancelRequested { reason }) => {
-            Some(end_message(uid, false, reason))
-        }
-        // It is still there, or follows from the history.
-        (Origin::Request | Origin::Stored { .. } | Origin::History, _) => None,
-    };
-    step.messages.extend(row.map(MessageWrite::Insert));
-    effects.extend(news.reply.map(Effect::Reply));
+impl Engine {
+    /// Stores news that cannot become an event now.
+    pub(super) fn put_back(
+        &mut self,
+        key: RunKey,
+        news: News,
+        step: &mut Step,
+        effects: &mut Vec<Effect>,
+    ) {
+        let uid = key.uid;
+        let row = match (news.origin, news.event) {
+            (Origin::Call { call, row, report, stays }, event) => {
+                let id = match &stays {
+                    None => result_id(key, call.seq),
+                    // Another message tells how the attempt ended.
+                    Some(_) => format!("{}/cut", result_id(key, call.seq)),
+                };
+                // A call that was given up has no task any more.
+                let gone = TaskWrite::Discard(call);
+                step.tasks.push(stays.map_or(gone, |task| TaskWrite::Amend(*task)));
+                step.attempts.extend(row);
+                end_report(uid, report, step, effects);
+                let body = StoredMessage::Result { run: key.run, event };
+                Some(now_due(uid, id, body))
+            }
+            (Origin::Request, EventKind::SignalReceived { name, value, id }) => {
+                Some(self.signal_message(uid, id, name, value))
+            }
+            (Origin::Request, EventKind::TerminateRequested { reason }) => {
+                Some(end_message(uid, true, reason))
+            }
+            (Origin::Request, EventKind::CancelRequested { reason }) => {
+                Some(end_message(uid, false, reason))
+            }
+            // It is still there, or follows from the history.
+            (Origin::Request | Origin::Stored { .. } | Origin::History, _) => None,
+        };
+        step.messages.extend(row.map(MessageWrite::Insert));
+        effects.extend(news.reply.map(Effect::Reply));
+    }
+
+    /// A signal that is to be taken notice of.
+    pub(super) fn signal_message(
+        &mut self,
+        uid: Uid,
+        id: Option<String>,
+        name: String,
+        value: Payload,
+    ) -> MessageRow {
+        let id = match id {
+            Some(id) => format!("{}{id}", MessageRow::REPEATABLE_SIGNAL),
+            None => format!("signal/{}", self.random.name(self.now)),
+        };
+        now_due(uid, id, StoredMessage::Signal { name, value })
+    }
 }
 
 /// The news in a stored message; `None` when it is no news but a beginning. What an earlier run
@@ -85,20 +109,6 @@ pub(super) fn wake_message(key: RunKey) -> MessageRow {
 
 pub(super) fn wake_id(key: RunKey) -> String {
     format!("wake/{}", key.run)
-}
-
-/// A signal that is to be taken notice of.
-pub(super) fn signal_message(
-    uid: Uid,
-    id: Option<String>,
-    name: String,
-    value: Payload,
-) -> MessageRow {
-    let id = match id {
-        Some(id) => format!("{}{id}", MessageRow::REPEATABLE_SIGNAL),
-        None => format!("signal/{}", uuid::Uuid::now_v7()),
-    };
-    now_due(uid, id, StoredMessage::Signal { name, value })
 }
 
 /// What became of a child, for the run that started it.

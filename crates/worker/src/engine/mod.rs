@@ -60,7 +60,7 @@ mod transact;
 mod unread;
 mod wide;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -80,6 +80,7 @@ use crate::clock::{Busy, Clock};
 use crate::handle::Handle;
 use crate::options::Options;
 use crate::policy::Policies;
+use crate::random::Random;
 use call::HotCall;
 
 use deadline::Outages;
@@ -112,20 +113,23 @@ pub struct Engine {
     states: States,
     clock: Arc<dyn Clock>,
     options: Options,
+    /// The time of what is being handled.
+    now: Timestamp,
+    random: Random,
     node: String,
     mailbox: Mailbox,
     inbox: mpsc::UnboundedReceiver<Envelope>,
     policies: Policies,
-    runs: HashMap<Uid, HotRun>,
-    ids: HashMap<String, Uid>,
-    calls: HashMap<CallKey, HotCall>,
+    runs: BTreeMap<Uid, HotRun>,
+    ids: BTreeMap<String, Uid>,
+    calls: BTreeMap<CallKey, HotCall>,
     transactions: Transactions,
     due: Due,
     slots: Slots,
     /// The tasks that are being read.
-    loading: HashMap<CallKey, load::TaskRead>,
+    loading: BTreeMap<CallKey, load::TaskRead>,
     /// The slots of plain functions that have not returned, by the token of their attempt.
-    threads: HashMap<u64, Slot>,
+    threads: BTreeMap<u64, Slot>,
     lingering: Lingering,
     outages: Outages,
     /// Tells people when the store cannot be used.
@@ -133,15 +137,15 @@ pub struct Engine {
     /// What was logged lately about attempts, calls and runs that failed.
     lines: logging::Lines,
     outbox: Outbox,
-    waiters: HashMap<Uid, Vec<Reply<crate::handle::Outcome>>>,
+    waiters: BTreeMap<Uid, Vec<Reply<crate::handle::Outcome>>>,
     /// Instances that somebody looks at.
     watched: Watched,
     /// Runs that are not in memory and have news, or are being read.
-    asleep: HashMap<Uid, Asleep>,
+    asleep: BTreeMap<Uid, Asleep>,
     /// Runs that are blocked, or wait for a process that knows their workflow.
-    blocked: HashMap<Uid, Tries>,
+    blocked: BTreeMap<Uid, Tries>,
     /// Workflows that people were told this process does not know.
-    unknown: HashSet<String>,
+    unknown: BTreeSet<String>,
     stopping: Option<Stopping>,
     role: Role,
     /// Tells the handles whether this node works.
@@ -326,17 +330,20 @@ impl Engine {
             owned,
             options.work,
         );
+        let (now, mut random) = (clock.now(), Random::from_entropy());
         let engine = Engine {
-            due: Due::new(options.horizon, clock.now()),
+            due: Due::new(options.horizon, now),
             slots: Slots::new(options.slots, registry.limits(), options.queue_slots.clone()),
-            loading: HashMap::new(),
-            threads: HashMap::new(),
+            loading: BTreeMap::new(),
+            threads: BTreeMap::new(),
             lingering: Lingering::default(),
             outages: Outages::default(),
             outage_log: store.outage_log().unwrap_or_default(),
             lines: logging::Lines::default(),
             policies: Policies::new(options.retry.clone()),
-            node: new_node(),
+            node: random.name(now),
+            now,
+            random,
             changes: store.changes(),
             shards: Shards::new(store.standing()),
             outbox: Outbox::new(store.lanes()),
@@ -347,15 +354,15 @@ impl Engine {
             options,
             mailbox,
             inbox,
-            runs: HashMap::new(),
-            ids: HashMap::new(),
-            calls: HashMap::new(),
+            runs: BTreeMap::new(),
+            ids: BTreeMap::new(),
+            calls: BTreeMap::new(),
             transactions: Transactions::default(),
-            waiters: HashMap::new(),
+            waiters: BTreeMap::new(),
             watched: Watched::default(),
-            asleep: HashMap::new(),
-            blocked: HashMap::new(),
-            unknown: HashSet::new(),
+            asleep: BTreeMap::new(),
+            blocked: BTreeMap::new(),
+            unknown: BTreeSet::new(),
             stopping: None,
             role: Role::Asking,
             owns,
@@ -378,6 +385,7 @@ impl Engine {
         let mut busy = Some(self.clock.busy(&"the engine"));
         self.ask_to_own();
         loop {
+            self.now = self.clock.now();
             self.hear_of_others();
             if self.is_without_store() {
                 return;
@@ -414,6 +422,7 @@ impl Engine {
     /// A batch is durable: the next one is on its way before the effects of this one happen, so
     /// that the disk does not wait for them.
     async fn batch_done(&mut self, (since, done): (Timestamp, Done)) {
+        self.now = self.clock.now();
         self.commit();
         let next = self.poll_commit().await;
         self.committed(done, since);
@@ -433,6 +442,7 @@ impl Engine {
     fn take_messages(&mut self) {
         for _ in 0..MESSAGES_AT_ONCE {
             let Ok(envelope) = self.inbox.try_recv() else { return };
+            self.now = self.clock.now();
             drop(self.take(envelope));
         }
     }
@@ -525,7 +535,10 @@ impl Engine {
                 self.batch_done(done).await;
                 Some(busy)
             }
-            envelope = self.inbox.recv() => Some(self.take(envelope?)),
+            envelope = self.inbox.recv() => {
+                self.now = self.clock.now();
+                Some(self.take(envelope?))
+            }
             busy = moment => Some(busy),
             () = others => Some(self.clock.busy(&"the engine")),
             () = standing => Some(self.clock.busy(&"the engine")),
@@ -552,9 +565,4 @@ impl fmt::Debug for Engine {
             .field("calls", &self.calls.len())
             .finish_non_exhaustive()
     }
-}
-
-/// A name for a node that nobody had before.
-fn new_node() -> String {
-    uuid::Uuid::now_v7().to_string()
 }

@@ -59,21 +59,6 @@ impl About {
     }
 }
 
-/// The first event of an instance. Its time counts from when it was started, also when that was
-/// elsewhere and a while ago.
-pub(super) fn first_event(row: &InstanceRow, version: u32, now: Timestamp) -> RunStarted {
-    let mut started = RunStarted::new(&row.workflow, row.input.clone(), fastrand::u64(..));
-    started.version = version;
-    if row.settings != Settings::default() {
-        let delay = Duration::from_millis(row.settings.delay_ms.unwrap_or(0));
-        let begins = row.created_at.saturating_add(delay);
-        started.first_turn_at = Some(begins).filter(|begins| *begins > now);
-        started.chain.began = Some(row.created_at);
-        started.chain.first_attempt = Some(begins);
-    }
-    started
-}
-
 /// The messages that a run begins with: the one that wakes it, and the ends of its time.
 pub(super) fn first_messages(
     key: RunKey,
@@ -147,6 +132,21 @@ impl Handover {
 }
 
 impl Engine {
+    /// The first event of an instance. Its time counts from when it was started, also when that
+    /// was elsewhere and a while ago.
+    pub(super) fn first_event(&mut self, row: &InstanceRow, version: u32) -> RunStarted {
+        let mut started = RunStarted::new(&row.workflow, row.input.clone(), self.random.number());
+        started.version = version;
+        if row.settings != Settings::default() {
+            let delay = Duration::from_millis(row.settings.delay_ms.unwrap_or(0));
+            let begins = row.created_at.saturating_add(delay);
+            started.first_turn_at = Some(begins).filter(|begins| *begins > self.now);
+            started.chain.began = Some(row.created_at);
+            started.chain.first_attempt = Some(begins);
+        }
+        started
+    }
+
     /// A run failed: how long until it is tried again by the policy of its workflow, if it is.
     pub(super) fn tries_again(
         &mut self,
@@ -203,7 +203,7 @@ impl Engine {
             first_turn_at: backoff.map(|backoff| at.saturating_add(backoff)),
             chain,
             carried,
-            ..RunStarted::new(&run.about.workflow, input.clone(), fastrand::u64(..))
+            ..RunStarted::new(&run.about.workflow, input.clone(), self.random.number())
         };
         self.end_run(run, draft);
         // The command may have been to fail: what follows is what is recorded.

@@ -4,7 +4,7 @@
 //! concerns one instance keeps its order, and batches on different lanes write different shards, so
 //! that they do not wait for each other there. With one lane, everything is in order.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -28,7 +28,7 @@ pub(super) type Done = Vec<(Pending, Fate)>;
 pub(super) struct Outbox {
     lanes: Vec<Lane>,
     /// Policies that are in the store.
-    stored: HashSet<String>,
+    stored: BTreeSet<String>,
     /// Counts what happens, for choosing what to evict.
     pub(super) ticks: u64,
 }
@@ -44,7 +44,7 @@ impl Outbox {
     /// As many lanes as the store takes batches at a time.
     pub(super) fn new(lanes: usize) -> Self {
         let lanes = (0..lanes.max(1)).map(|_| Lane::default()).collect();
-        Outbox { lanes, stored: HashSet::new(), ticks: 0 }
+        Outbox { lanes, stored: BTreeSet::new(), ticks: 0 }
     }
 
     /// Hands over a step.

@@ -15,7 +15,7 @@
 //! committed. Then the owner reads the messages that are due, and a client whether what it waits
 //! for is closed.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ use super::due::Due;
 use super::effect::Effect;
 use super::inbox::Routing;
 use super::load::Claims;
-use super::message::{news_of, put_back, start_message};
+use super::message::{news_of, start_message};
 use super::report::Reports;
 use super::request::Reply;
 use super::retention::Keeper;
@@ -37,7 +37,7 @@ use super::run::{News, Origin};
 use super::schedule::Calendar;
 use super::shared::Leftovers;
 use super::slots::Slots;
-use super::{Engine, Message, new_node};
+use super::{Engine, Message};
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::handle::Outcome;
@@ -203,7 +203,7 @@ impl Engine {
         self.leftovers = Leftovers::default();
         self.shards.clear();
         self.blocked.clear();
-        self.due = Due::new(self.options.horizon, self.clock.now());
+        self.due = Due::new(self.options.horizon, self.now);
         self.outages = Outages::default();
         let queues = self.options.queue_slots.clone();
         self.slots = Slots::new(self.options.slots, self.registry.limits(), queues);
@@ -214,7 +214,7 @@ impl Engine {
         self.routing = Routing::default();
         self.keeper = Keeper::default();
         // Claims of the node that it was count as lost, like those of any other.
-        self.node = new_node();
+        self.node = self.random.name(self.now);
         self.take_role(Role::Asking);
         let (store, mailbox) = (self.store.clone(), self.mailbox.clone());
         let busy = self.clock.busy(&"a node that steps down");
@@ -273,7 +273,7 @@ impl Engine {
 
     fn due_messages(&self) -> impl Future<Output = Message> + use<> {
         let store = self.store.clone();
-        let until = self.clock.now().saturating_add(Duration::from_millis(1));
+        let until = self.now.saturating_add(Duration::from_millis(1));
         async move { Message::Heard { found: store.due_messages(until, DUE).await } }
     }
 
@@ -284,7 +284,7 @@ impl Engine {
                 let again = self.messages_heard.end();
                 let (reports, others): (Vec<DueMessage>, _) =
                     found.into_iter().partition(|message| message.is_report);
-                let uids = |found: Vec<DueMessage>| -> HashSet<Uid> {
+                let uids = |found: Vec<DueMessage>| -> BTreeSet<Uid> {
                     found.iter().map(|message| message.uid).collect()
                 };
                 uids(reports).into_iter().for_each(|uid| self.has_reports(uid));
@@ -325,7 +325,7 @@ impl Engine {
 
     fn messages_of(&self, uid: Uid, read: u64) -> impl Future<Output = Message> + use<> {
         let store = self.store.clone();
-        let until = self.clock.now().saturating_add(Duration::from_millis(1));
+        let until = self.now.saturating_add(Duration::from_millis(1));
         async move {
             let found = store.due_messages_of(uid, until).await;
             Message::MessagesRead { uid, read, found }
@@ -424,7 +424,7 @@ impl Engine {
         let open = InstanceWrite::Open { uid: key.uid, signals_below: None };
         let instance = self.needs_room(key.uid, &news).or(Some(open));
         let mut step = Step { instance, ..Step::default() };
-        put_back(key, news, &mut step, &mut effects);
+        self.put_back(key, news, &mut step, &mut effects);
         self.outbox.push(step, effects);
     }
 

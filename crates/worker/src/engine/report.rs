@@ -18,8 +18,8 @@
 //! An attempt that runs elsewhere is lost when its node is gone, and not before. Whether a call is
 //! still wanted is asked every second as long as such attempts run.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,14 +41,14 @@ const WANTED: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(super) struct Reports {
     /// Attempts that run here.
-    away: HashMap<CallKey, HotCall>,
+    away: BTreeMap<CallKey, HotCall>,
     /// When to ask next whether they are wanted.
     ask_at: Option<Timestamp>,
     /// Reports of instances that are being read.
-    heard: HashMap<Uid, Hearing>,
+    heard: BTreeMap<Uid, Hearing>,
     /// Reports that were taken, and whether they are gone from the store: a read that began before
     /// that may still find them.
-    taken: HashMap<(Uid, String), bool>,
+    taken: BTreeMap<(Uid, String), bool>,
 }
 
 impl Reports {
@@ -112,7 +112,7 @@ impl Engine {
     /// An attempt runs here, and its shard is another node's.
     pub(super) fn keep_away(&mut self, call: HotCall) {
         self.reports.away.insert(call.task.call, call);
-        let ask_at = self.clock.now().saturating_add(WANTED);
+        let ask_at = self.now.saturating_add(WANTED);
         self.reports.ask_at.get_or_insert(ask_at);
     }
 
@@ -199,7 +199,7 @@ impl Engine {
         call.slot.take().into_iter().for_each(|slot| self.slots.free(slot));
         let CallKey { run, seq } = call.task.call;
         let Some(claim) = &call.task.claim else { return };
-        let at = self.clock.now();
+        let at = self.now;
         let report = Report { activity: seq, token: claim.token, at, outcome, heartbeat };
         self.send_report(run, report);
     }
@@ -216,7 +216,7 @@ impl Engine {
 
     /// Asks whether the calls are still wanted whose attempts run for other nodes.
     pub(super) fn wake_reports(&mut self) {
-        let now = self.clock.now();
+        let now = self.now;
         if self.reports.ask_at.is_none_or(|at| at > now) {
             return;
         }
@@ -231,13 +231,14 @@ impl Engine {
 
     /// Attempts are told when nobody wants their result any more.
     pub(super) fn wanted(&mut self, found: Result<Vec<TaskRow>>) {
-        let ask_at = self.clock.now().saturating_add(WANTED);
+        let ask_at = self.now.saturating_add(WANTED);
         self.reports.ask_at = Some(ask_at).filter(|_| !self.reports.away.is_empty());
         let rows = match found {
             Ok(rows) => rows,
             Err(_) => return,
         };
-        let rows: HashMap<CallKey, TaskRow> = rows.into_iter().map(|row| (row.call, row)).collect();
+        let rows: BTreeMap<CallKey, TaskRow> =
+            rows.into_iter().map(|row| (row.call, row)).collect();
         let mut over = Vec::new();
         for (key, call) in &mut self.reports.away {
             let row = rows.get(key).filter(|row| row.claim == call.task.claim);
@@ -275,7 +276,7 @@ impl Engine {
 
     fn read_reports(&self, uid: Uid) {
         let store = self.store.clone();
-        let until = self.clock.now().saturating_add(Duration::from_millis(1));
+        let until = self.now.saturating_add(Duration::from_millis(1));
         self.read_until_answered(
             self.mailbox_of(uid),
             move || {
@@ -378,7 +379,7 @@ async fn reports(store: &dyn Store, uid: Uid, until: Timestamp) -> Result<Vec<Fo
     }
     let calls = reports.iter().map(|(key, _)| *key).collect();
     let tasks = store.load_tasks(calls).await?;
-    let tasks: HashMap<CallKey, TaskRecord> =
+    let tasks: BTreeMap<CallKey, TaskRecord> =
         tasks.into_iter().map(|task| (task.task.call, task)).collect();
     // There may be several about one call.
     let with_task = |(key, row)| Found { task: tasks.get(&key).cloned(), row };

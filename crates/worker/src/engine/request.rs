@@ -10,14 +10,13 @@ use resurgam_store::{InstanceWrite, MessageWrite, Step};
 use tokio::sync::{oneshot, watch};
 
 use super::effect::Effect;
-use super::next::{About, first_event, first_messages};
+use super::next::{About, first_messages};
 use super::own::Role;
 use super::revive::{begin_code, new_run};
 use super::run::{Draft, HotRun, News, Origin};
 use super::{Engine, Message};
 use crate::error::{Error, Result};
 use crate::handle::{Outcome, StartOptions, Started};
-use crate::plan::new_uid;
 
 /// Something that is asked of the engine.
 #[derive(Debug)]
@@ -97,7 +96,7 @@ impl Engine {
             }
             Request::Wait { uid, reply } => self.wait_for(uid, reply),
             Request::LookForWork => {
-                self.due.rescan(self.clock.now());
+                self.due.rescan(self.now);
                 self.look_for_shared();
                 self.look_for_gone();
             }
@@ -154,9 +153,14 @@ impl Engine {
         self.store_start(row, replace_closed, draft, closed, reply, started);
     }
 
-    fn new_instance(&self, workflow: &str, input: Payload, options: StartOptions) -> InstanceRow {
-        let uid = new_uid(&options.id);
-        let mut row = InstanceRow::new(uid, options.id, workflow, input, self.clock.now());
+    fn new_instance(
+        &mut self,
+        workflow: &str,
+        input: Payload,
+        options: StartOptions,
+    ) -> InstanceRow {
+        let uid = self.random.uid(&options.id, self.now);
+        let mut row = InstanceRow::new(uid, options.id, workflow, input, self.now);
         row.queue = options.queue.unwrap_or(row.queue);
         row.request_id = options.request_id;
         row.priority = options.priority;
@@ -216,7 +220,7 @@ impl Engine {
     ) -> std::result::Result<(Draft, bool), String> {
         let (uid, id) = (row.uid, &row.id);
         let key = RunKey::first(uid);
-        let started = first_event(row, workflow.version, self.clock.now());
+        let started = self.first_event(row, workflow.version);
         let code = begin_code(key, workflow, &row.input)?;
         let mut run = new_run(key, id.clone(), code, About::new(row, &started));
         let mut draft = Draft::default();
@@ -239,7 +243,7 @@ impl Engine {
     /// A run whose first turn cannot be taken exists all the same, and is tried again.
     fn blocked_start(&self, row: &InstanceRow, first: EventKind, blocked: &Blocked) -> Draft {
         tracing::warn!(instance = %row.id, "run is blocked: {blocked}");
-        let (key, at) = (RunKey::first(row.uid), self.clock.now());
+        let (key, at) = (RunKey::first(row.uid), self.now);
         let mut draft = Draft::default();
         draft.error = Some(blocked.to_string());
         if let EventKind::RunStarted(started) = &first {

@@ -52,20 +52,20 @@ impl Engine {
     /// This node begins to work.
     pub(super) fn begin_retention(&mut self) {
         if self.options.retention != Retention::default() {
-            self.keeper.next = Some(self.clock.now());
+            self.keeper.next = Some(self.now);
         }
     }
 
     /// An instance closed, and is to be deleted some day.
     pub(super) fn will_be_deleted(&mut self, status: Status) {
         if let Some(stays) = self.options.retention.of(status) {
-            self.keeper.not_later_than(self.clock.now().saturating_add(stays));
+            self.keeper.not_later_than(self.now.saturating_add(stays));
         }
     }
 
     /// Sweeps when it is time.
     pub(super) fn wake_retention(&mut self) {
-        let now = self.clock.now();
+        let now = self.now;
         let due = self.keeper.next().is_some_and(|at| at <= now);
         if !due || !self.is_owner() || self.stopping.is_some() {
             return;
@@ -85,7 +85,7 @@ impl Engine {
     /// Everything that was too old is gone.
     pub(super) fn swept(&mut self, next: resurgam_store::Result<Option<Timestamp>>) {
         self.keeper.sweeping = None;
-        let now = self.clock.now();
+        let now = self.now;
         let (shortest, longest) = BETWEEN;
         match next {
             Ok(next) => {

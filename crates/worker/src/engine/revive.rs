@@ -5,7 +5,7 @@
 //! process does not know *waits*, for a process that does.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use super::effect::Effect;
 use super::later::Later;
 use super::load::AGAIN;
 use super::message::{result_id, wake_id};
-use super::next::{About, first_event};
+use super::next::About;
 use super::own::Hearing;
 use super::record::cancelled_call;
 use super::run::{Asleep, Draft, HotRun, News, refuse_news};
@@ -60,7 +60,7 @@ impl Tries {
 impl Engine {
     /// Has a run read that is not in memory. A blocked one is tried again in its own time.
     pub(super) fn load_run(&mut self, uid: Uid) {
-        let now = self.clock.now();
+        let now = self.now;
         let waits = self.blocked.get(&uid).is_some_and(|tries| tries.next > now);
         if waits || !self.owns(uid) || self.runs.contains_key(&uid) {
             return;
@@ -107,7 +107,7 @@ impl Engine {
             }
             Err(error) => {
                 self.tell("read the run", &uid, &error);
-                let at = self.clock.now().saturating_add(AGAIN);
+                let at = self.now.saturating_add(AGAIN);
                 self.due.wake_run(at, uid);
                 return self.store_held(uid, held);
             }
@@ -174,7 +174,7 @@ impl Engine {
         let row = &record.instance;
         let started = match record.events.first().map(|event| &event.kind) {
             Some(EventKind::RunStarted(started)) => started.clone(),
-            _ => first_event(row, self.newest_version(&row.workflow), self.clock.now()),
+            _ => self.first_event(row, self.newest_version(&row.workflow)),
         };
         let workflow = self.version_of(&row.workflow, started.version, &started.input)?;
         let key = record.key();
@@ -206,7 +206,7 @@ impl Engine {
         let rest = run.code.replay(&record.events)?;
         draft.receive(run, |row| row.id == wake_id(record.key()));
         self.settle_what_ended(run, record);
-        let at = record.events.last().map_or(self.clock.now(), |event| event.at);
+        let at = record.events.last().map_or(self.now, |event| event.at);
         self.record(run, draft, rest, at)?;
         // A limit that the last turn passed ends the run now, if a crash kept it from that.
         match self.passed_limit(run) {
@@ -216,27 +216,27 @@ impl Engine {
     }
 
     /// The calls of a run that are left to others, and that nobody had claimed.
-    fn shared_calls(&self, record: &RunRecord) -> HashSet<Seq> {
+    fn shared_calls(&self, record: &RunRecord) -> BTreeSet<Seq> {
         let waiting = record.tasks.iter().filter(|task| task.claim.is_none());
         waiting.filter(|task| self.leaves(task)).map(|task| task.call.seq).collect()
     }
 
     /// The calls of a run whose attempts were claimed by another node.
-    fn elsewhere(&self, record: &RunRecord) -> HashMap<Seq, TaskRow> {
+    fn elsewhere(&self, record: &RunRecord) -> BTreeMap<Seq, TaskRow> {
         let claimed = record.tasks.iter().filter(|task| task.claim.is_some());
         let elsewhere = claimed.filter(|task| !self.calls.contains_key(&task.call));
         elsewhere.map(|task| (task.call.seq, task.clone())).collect()
     }
 
     /// A run that cannot go on, and need not: somebody ends it, and its code is not asked.
-    fn without_code(&self, record: &RunRecord) -> (HotRun, Draft) {
+    fn without_code(&mut self, record: &RunRecord) -> (HotRun, Draft) {
         let (row, key) = (&record.instance, record.key());
         let mut draft = Draft::default();
         let mut events = Cow::Borrowed(&record.events);
         if events.is_empty() {
             // It never began. It does now, and ends.
-            let kind = EventKind::RunStarted(first_event(row, 1, self.clock.now()));
-            let first = Event { seq: Seq::FIRST, at: self.clock.now(), kind };
+            let kind = EventKind::RunStarted(self.first_event(row, 1));
+            let first = Event { seq: Seq::FIRST, at: self.now, kind };
             draft.step.events.push((key, first.clone()));
             events = Cow::Owned(vec![first]);
         }
@@ -334,7 +334,7 @@ impl Engine {
         let closed = run.code.is_closed();
         self.ids.insert(run.id.clone(), uid);
         // What is due already is taken below, and must not wake the run again if that blocks it.
-        let now = self.clock.now();
+        let now = self.now;
         for at in run.later.times_after(now) {
             self.due.add_run(at, uid);
         }
@@ -366,14 +366,14 @@ impl Engine {
         let tries = self.blocked.entry(uid).or_insert(Tries::after(0));
         let wait = AGAIN.saturating_mul(1 << tries.count.min(12)).min(BLOCKED);
         tries.count = tries.count.saturating_add(1);
-        tries.next = self.clock.now().saturating_add(wait);
+        tries.next = self.now.saturating_add(wait);
         self.due.wake_run(tries.next, uid);
     }
 }
 
 /// The children that a run has started and that have not told how they ended.
-fn children(run: RunKey, events: &[Event]) -> HashMap<Seq, Uid> {
-    let mut children = HashMap::new();
+fn children(run: RunKey, events: &[Event]) -> BTreeMap<Seq, Uid> {
+    let mut children = BTreeMap::new();
     for event in events {
         match &event.kind {
             EventKind::ChildStarted(child) => {
@@ -456,16 +456,16 @@ pub(super) fn new_run(key: RunKey, id: String, code: Run, about: About) -> HotRu
         settled: VecDeque::new(),
         later: Later::default(),
         unread: Unread::default(),
-        calls: HashSet::new(),
-        elsewhere: HashMap::new(),
-        shared: HashSet::new(),
-        children: HashMap::new(),
+        calls: BTreeSet::new(),
+        elsewhere: BTreeMap::new(),
+        shared: BTreeSet::new(),
+        children: BTreeMap::new(),
         request_id: None,
         touched: 0,
         tries: 0,
         gets_on: false,
         hearing: Hearing::default(),
-        taken: HashSet::new(),
+        taken: BTreeSet::new(),
         read_again: false,
     }
 }

@@ -1,7 +1,7 @@
 //! Runs in memory: taking news, turn by turn. What the turns ask for is written down in
 //! `record.rs`.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use resurgam_core::turn::{Blocked, Run};
 use resurgam_core::{CallKey, Event, EventKind, Failure, RunKey, Seq, Timestamp, Uid};
@@ -12,7 +12,7 @@ use super::Engine;
 use super::commit::BYTES;
 use super::effect::Effect;
 use super::later::Later;
-use super::message::{news_of, put_back, signal_message, wake_id, wake_message};
+use super::message::{news_of, wake_id, wake_message};
 use super::next::{About, first_messages};
 use super::own::Hearing;
 use super::report::end_report;
@@ -37,13 +37,13 @@ pub(super) struct HotRun {
     pub(super) later: Later,
     /// Signals that are stored and that nobody waits for.
     pub(super) unread: Unread,
-    pub(super) calls: HashSet<Seq>,
+    pub(super) calls: BTreeSet<Seq>,
     /// Those of them whose attempt was claimed by another node when the run was read.
-    pub(super) elsewhere: HashMap<Seq, TaskRow>,
+    pub(super) elsewhere: BTreeMap<Seq, TaskRow>,
     /// Those of them that are left to others: another node may run them.
-    pub(super) shared: HashSet<Seq>,
+    pub(super) shared: BTreeSet<Seq>,
     /// The children it has started that have not told how they ended.
-    pub(super) children: HashMap<Seq, Uid>,
+    pub(super) children: BTreeMap<Seq, Uid>,
     /// What makes a repeated start the same one, until the first is durable.
     pub(super) request_id: Option<String>,
     pub(super) about: About,
@@ -56,7 +56,7 @@ pub(super) struct HotRun {
     /// Its messages are being read, because somebody else may have stored some.
     pub(super) hearing: Hearing,
     /// Stored messages that it has taken: a read that began before may still find them.
-    pub(super) taken: HashSet<String>,
+    pub(super) taken: BTreeSet<String>,
     /// Its messages are to be read once more when its step is durable.
     pub(super) read_again: bool,
 }
@@ -312,7 +312,7 @@ impl Engine {
     }
 
     /// A signal that nobody waits for stays where it is, or is stored, and wakes nobody.
-    fn keep_signal(&self, run: &mut HotRun, draft: &mut Draft, news: News) {
+    fn keep_signal(&mut self, run: &mut HotRun, draft: &mut Draft, news: News) {
         let EventKind::SignalReceived { name, value, id } = news.event.clone() else { return };
         let uid = run.key.uid;
         if let Origin::Stored { id } = &news.origin {
@@ -322,7 +322,7 @@ impl Engine {
             return draft.consume(news);
         }
         let repeatable = id.is_some();
-        let row = signal_message(uid, id, name.clone(), value.clone());
+        let row = self.signal_message(uid, id, name.clone(), value.clone());
         if repeatable && run.knows(&row.id) {
             return draft.consume(news);
         }
@@ -348,7 +348,7 @@ impl Engine {
         if let EventKind::RunStarted(started) = event
             && !run.code.is_closed()
         {
-            let now = self.clock.now();
+            let now = self.now;
             for row in first_messages(run.key, &run.about.settings, started, now) {
                 draft.keep_message(run, row);
             }
@@ -364,7 +364,7 @@ impl Engine {
         draft: &mut Draft,
         kind: &EventKind,
     ) -> Result<(), Blocked> {
-        let at = self.clock.now().max(run.code.last_at());
+        let at = self.now.max(run.code.last_at());
         let event = Event { seq: run.code.next_seq(), at, kind: kind.clone() };
         let _span = tracing::debug_span!("turn", instance = %run.id, input = kind.name()).entered();
         let before = event.seq.0 - 1;
@@ -437,7 +437,7 @@ impl Engine {
         let mut effects: Vec<Effect> = draft.effects.into_iter().filter(is_reply).collect();
         effects.push(Effect::Blocked(uid));
         for news in news {
-            put_back(run.key, news, &mut step, &mut effects);
+            self.put_back(run.key, news, &mut step, &mut effects);
         }
         self.ids.remove(&run.id);
         self.blocked.insert(uid, Tries::after(run.tries));
@@ -492,7 +492,7 @@ impl Engine {
         let mut step = Step::default();
         let mut effects = vec![Effect::NewsStored(key.uid)];
         step.instance = self.needs_room(key.uid, &news);
-        put_back(key, news, &mut step, &mut effects);
+        self.put_back(key, news, &mut step, &mut effects);
         self.outbox.push(step, effects);
     }
 
@@ -563,7 +563,7 @@ pub(super) struct Draft {
     /// The news that is in it, in case the run turns out to be blocked.
     consumed: VecDeque<News>,
     /// Tasks that are deleted already: a call can be given up and end in the same step.
-    deleted: HashSet<CallKey>,
+    deleted: BTreeSet<CallKey>,
     /// The run is over, and all its tasks with it.
     pub(super) closed: bool,
     /// Another run follows, and takes the rest of the news.

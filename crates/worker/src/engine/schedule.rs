@@ -16,7 +16,7 @@
 //! | its workflow is unknown here            | an error that people see; again in a few minutes  |
 //! | it cannot be read                       | an error that people see; again on the next start |
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,9 +50,9 @@ pub(super) struct Calendar {
     next: Option<Timestamp>,
     hearing: Hearing,
     /// Those whose decision is on its way to the disk.
-    deciding: HashSet<String>,
+    deciding: BTreeSet<String>,
     /// Those of them whose last instance closed meanwhile.
-    again: HashSet<String>,
+    again: BTreeSet<String>,
 }
 
 impl Calendar {
@@ -71,7 +71,7 @@ impl Engine {
 
     /// Looks at the schedules when it is time.
     pub(super) fn wake_schedules(&mut self) {
-        let now = self.clock.now();
+        let now = self.now;
         if self.calendar.next().is_some_and(|at| at <= now) {
             self.look_at_schedules();
         }
@@ -86,7 +86,7 @@ impl Engine {
         if self.calendar.hearing.begin(&mut self.outbox.ticks).is_none() {
             return;
         }
-        let (store, now) = (self.store.clone(), self.clock.now());
+        let (store, now) = (self.store.clone(), self.now);
         self.read(
             async move { Message::SchedulesDue { found: store.due_schedules(now, PAGE).await } },
         );
@@ -104,7 +104,7 @@ impl Engine {
                 due.into_iter().for_each(|record| self.decide_schedule(record));
             }
             Err(_) => {
-                self.calendar.next = Some(self.clock.now().saturating_add(AGAIN));
+                self.calendar.next = Some(self.now.saturating_add(AGAIN));
             }
         }
         if again {
@@ -178,7 +178,7 @@ impl Engine {
         };
         if self.registry.workflow(&record.row.workflow).is_none() && !record.row.paused {
             let error = format!("workflow {} is not registered here", record.row.workflow);
-            let again = self.clock.now().saturating_add(UNKNOWN);
+            let again = self.now.saturating_add(UNKNOWN);
             return self.set_schedule_aside(record, &error, Some(again));
         }
         self.fire(record, &plan);
@@ -186,7 +186,7 @@ impl Engine {
 
     /// Starts what is to be started and keeps what is to be remembered, in one commit.
     fn fire(&mut self, record: ScheduleRecord, plan: &Plan) {
-        let now = self.clock.now();
+        let now = self.now;
         let fitting = BYTES / 2 / record.row.input.len().max(1);
         let decision = decide_at_most(
             &plan.schedule,
@@ -207,7 +207,8 @@ impl Engine {
             tracing::warn!(schedule = %row.id, "{} firings were missed", decision.missed);
         }
         let start = decision.start.iter();
-        let births: Vec<_> = start.map(|nominal| plan.birth(&record.row, *nominal, now)).collect();
+        let births: Vec<_> =
+            start.map(|nominal| plan.birth(&record.row, *nominal, now, &mut self.random)).collect();
         let mut effects: Vec<Effect> =
             births.iter().map(|birth| Effect::Wake(birth.row.uid)).collect();
         let schedule = Some(ScheduleWrite::Update { row, revision: record.revision }.into());
@@ -250,7 +251,7 @@ impl Engine {
             Refusal::Missed => self.schedule_decided(&id),
             refusal => {
                 self.calendar.deciding.remove(&id);
-                let again = self.clock.now().saturating_add(UNKNOWN);
+                let again = self.now.saturating_add(UNKNOWN);
                 self.set_schedule_aside(record, &refusal.to_string(), Some(again));
             }
         }
@@ -263,7 +264,7 @@ impl Engine {
         }
         tracing::error!(schedule = %id, "a schedule cannot be written: {refusal}");
         self.calendar.deciding.remove(id);
-        self.calendar.next = Some(self.clock.now().saturating_add(UNKNOWN));
+        self.calendar.next = Some(self.now.saturating_add(UNKNOWN));
     }
 
     /// Writes what somebody wants of a schedule.

@@ -215,7 +215,7 @@ impl Engine {
             self.shards.held.insert(*shard);
             self.shards.leaving.remove(shard);
         }
-        self.due.rescan(self.clock.now());
+        self.due.rescan(self.now);
         self.look_for_gone();
         self.recover();
         self.begin_schedules();

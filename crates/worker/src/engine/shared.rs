@@ -93,7 +93,7 @@ impl Engine {
 
     /// Looks for tasks that others leave, when it is time.
     pub(super) fn wake_shared(&mut self) {
-        let now = self.clock.now();
+        let now = self.now;
         if self.leftovers.next().is_some_and(|at| at <= now) {
             self.look_for_shared();
         }
@@ -122,7 +122,7 @@ impl Engine {
         }
         (self.leftovers.looking, self.leftovers.next) = (true, None);
         let (store, node, runnable) = (self.store.clone(), self.node.clone(), self.runnable());
-        let (clock, now) = (self.clock.clone(), self.clock.now());
+        let (clock, now) = (self.clock.clone(), self.now);
         let log = self.outage_log.clone();
         self.read(async move {
             let claimed = store.claim_shared(&node, runnable, now, limit).await;
@@ -143,7 +143,7 @@ impl Engine {
         let Claimed { tasks, next, asked } = match claimed {
             Ok(claimed) => claimed,
             Err(_) => {
-                self.leftovers.next = Some(self.clock.now().saturating_add(AGAIN));
+                self.leftovers.next = Some(self.now.saturating_add(AGAIN));
                 return;
             }
         };
@@ -174,7 +174,7 @@ impl Engine {
 
     /// The workflow gave up a call that another node may run, and wants to hear how it ended.
     pub(super) fn settle_shared(&mut self, key: CallKey) {
-        let (store, node, now) = (self.store.clone(), self.node.clone(), self.clock.now());
+        let (store, node, now) = (self.store.clone(), self.node.clone(), self.now);
         self.read_until_answered(
             self.mailbox_of_tenure(),
             move || {
@@ -210,7 +210,7 @@ impl Engine {
     /// The shard of a call went while the call was claimed: whoever holds it now settles it.
     fn return_claim(&mut self, task: TaskRow) {
         let Some(claim) = task.claim else { return };
-        let (activity, at) = (task.call.seq, self.clock.now());
+        let (activity, at) = (task.call.seq, self.now);
         let outcome = Reported::NeverBegan;
         let report = Report { activity, token: claim.token, at, outcome, heartbeat: None };
         self.send_report(task.call.run, report);

@@ -9,7 +9,7 @@
 //! A task need not be in memory to wait: it is read when a slot is free for it.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use resurgam_core::{CallKey, Shard, Timestamp};
 use resurgam_store::rows::TaskRow;
@@ -18,8 +18,8 @@ use resurgam_store::rows::TaskRow;
 #[derive(Debug)]
 pub(super) struct Slots {
     free: usize,
-    activities: HashMap<String, usize>,
-    queues: HashMap<String, usize>,
+    activities: BTreeMap<String, usize>,
+    queues: BTreeMap<String, usize>,
     /// What activities and queues are allowed; the maps say which is whose.
     bounds: Vec<Bound>,
     lines: BTreeMap<Needs, BTreeSet<Place>>,

@@ -26,7 +26,7 @@ pub(super) struct Stopping {
 
 impl Engine {
     pub(super) fn stop(&mut self, reply: Reply<()>) {
-        let until = self.clock.now().saturating_add(self.options.grace);
+        let until = self.now.saturating_add(self.options.grace);
         let stopping = Stopping { until, interrupted: false, replies: Vec::new() };
         self.stopping.get_or_insert(stopping).replies.push(reply);
         for call in self.calls.values() {
@@ -42,7 +42,7 @@ impl Engine {
     /// True when the engine was told to stop and everything is on the disk, or nothing more can be.
     pub(super) fn is_done(&mut self) -> bool {
         let Some(stopping) = &self.stopping else { return false };
-        let (is_late, interrupted) = (self.clock.now() >= stopping.until, stopping.interrupted);
+        let (is_late, interrupted) = (self.now >= stopping.until, stopping.interrupted);
         let claimed =
             |(key, call): (&CallKey, &super::HotCall)| call.task.claim.as_ref().map(|_| *key);
         let running: Vec<CallKey> = self.calls.iter().filter_map(claimed).collect();
@@ -74,7 +74,7 @@ impl Engine {
     }
 
     fn interrupt(&mut self, running: Vec<CallKey>) {
-        let until = self.clock.now().saturating_add(self.options.grace.max(LAST_WRITES));
+        let until = self.now.saturating_add(self.options.grace.max(LAST_WRITES));
         if let Some(stopping) = &mut self.stopping {
             stopping.interrupted = true;
             stopping.until = until;

@@ -14,7 +14,7 @@
 //! workflow that gives the call up does not wait for that. Whichever of the two commits comes first
 //! counts, and the other one finds that the task is gone.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,7 +78,7 @@ impl fmt::Debug for Ask {
 
 /// The transactions that are with the store, by call and token.
 #[derive(Debug, Default)]
-pub(super) struct Transactions(HashMap<(CallKey, u64), WithStore>);
+pub(super) struct Transactions(BTreeMap<(CallKey, u64), WithStore>);
 
 /// A transaction that is with the store.
 #[derive(Debug)]
@@ -139,7 +139,7 @@ impl Engine {
     fn attempt_transaction(&self, call: &HotCall, ask: &Ask) -> AttemptTransaction {
         let (run, most) = (ask.call.run, self.options.max_payload);
         let id = result_id(run, ask.call.seq);
-        let completed = call.completed(Payload::null(), self.clock.now());
+        let completed = call.completed(Payload::null(), self.now);
         let message = move |result| {
             let mut completed = completed.clone();
             completed.result = fitting(result, most)?;

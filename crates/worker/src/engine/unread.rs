@@ -4,7 +4,7 @@
 //! is a message that wakes nobody: it is there for the next run too, everybody can count it, and a
 //! history does not grow by what its workflow never reads.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use resurgam_core::{EventKind, Payload};
 use resurgam_store::rows::MessageRow;
@@ -16,7 +16,7 @@ use super::run::{News, Origin};
 pub(super) struct Unread {
     by_name: BTreeMap<String, VecDeque<Kept>>,
     /// The messages that they are.
-    ids: HashSet<String>,
+    ids: BTreeSet<String>,
     arrivals: u64,
 }
 

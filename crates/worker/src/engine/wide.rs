@@ -5,7 +5,7 @@
 //! with the event that records it. The first part leaves a message that wakes the run after a crash
 //! in between, the last part removes it.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use resurgam_core::{EventKind, RunKey, Seq, Timestamp, Uid};
 use resurgam_store::rows::{Message, Status};
@@ -107,16 +107,16 @@ fn wake_after_a_crash(run: RunKey, parts: &mut [Step], last: usize) {
 /// Which part the event of a call or timer is in.
 struct Places {
     run: RunKey,
-    by_seq: HashMap<Seq, usize>,
-    cancelled: HashMap<Seq, usize>,
-    children: HashMap<Uid, usize>,
+    by_seq: BTreeMap<Seq, usize>,
+    cancelled: BTreeMap<Seq, usize>,
+    children: BTreeMap<Uid, usize>,
     last: usize,
 }
 
 impl Places {
     fn of(parts: &[Step], run: RunKey) -> Self {
-        let (mut by_seq, mut cancelled) = (HashMap::new(), HashMap::new());
-        let mut children = HashMap::new();
+        let (mut by_seq, mut cancelled) = (BTreeMap::new(), BTreeMap::new());
+        let mut children = BTreeMap::new();
         for (place, part) in parts.iter().enumerate() {
             // The events of the next run, if there are any, are in the last part.
             for (_, event) in part.events.iter().filter(|(of, _)| *of == run) {
