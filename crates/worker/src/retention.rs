@@ -144,7 +144,7 @@ impl Handle {
 }
 
 /// Deletes all that is wanted: how many went, and when the first closed that is too young.
-pub(crate) async fn sweep_all(
+async fn sweep_all(
     store: &dyn Store,
     pace: &mut Pace<'_>,
     mut sweep: Sweep,
@@ -159,6 +159,28 @@ pub(crate) async fn sweep_all(
         }
         sweep.after = done.go_on;
     }
+}
+
+/// Deletes what has stayed long enough, and answers when the next has.
+pub(crate) async fn sweep(
+    store: &dyn Store,
+    pace: &mut Pace<'_>,
+    retention: Retention,
+    now: Timestamp,
+) -> resurgam_store::Result<Option<Timestamp>> {
+    let mut next: Option<Timestamp> = None;
+    for (status, stays) in retention.each() {
+        // What closed at that very moment has stayed for all of its time.
+        let closed_before = now.saturating_sub(stays).saturating_add(Duration::from_millis(1));
+        let sweep = Sweep { status, closed_before, workflow: None, tag: None, after: None };
+        let (deleted, young) = sweep_all(store, pace, sweep).await?;
+        if deleted > 0 {
+            tracing::info!("{deleted} instances that {} are deleted", status.name());
+        }
+        let due = young.map(|closed_at| closed_at.saturating_add(stays));
+        next = [next, due].into_iter().flatten().min();
+    }
+    Ok(next)
 }
 
 /// One piece after another, with a pause after each that leaves more to do.

@@ -88,10 +88,10 @@ async fn heavy(ctx: ActivityContext, item: u32) -> Result<String, Failure> {
 
 #[workflow]
 async fn weighty(ctx: WorkflowContext) -> Result<usize, Failure> {
-    let results = ctx.join_all((0..6).map(|item| ctx.call(heavy(item)))).await?;
+    let results = ctx.join_all((0..5).map(|item| ctx.call(heavy(item)))).await?;
     ctx.sleep(Duration::from_secs(1)).await?;
     // The last results close the run.
-    let more = ctx.join_all((0..6).map(|item| ctx.call(heavy(item)))).await?;
+    let more = ctx.join_all((0..5).map(|item| ctx.call(heavy(item)))).await?;
     Ok(results.iter().chain(&more).map(String::len).sum())
 }
 

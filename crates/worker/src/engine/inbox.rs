@@ -16,17 +16,18 @@ use std::time::Duration;
 
 use resurgam_core::{EventKind, Payload, Timestamp, Uid, identifier};
 use resurgam_store::rows::{InstanceRow, Message as StoredMessage, MessageRow};
-use resurgam_store::{InboxRow, InboxWrite, InstanceWrite, MessageWrite, Result, Step, Store};
+use resurgam_store::{InboxRow, InboxWrite, InstanceWrite, MessageWrite, Result, Step};
 
+use super::Engine;
 use super::commit::Refusal;
 use super::effect::Effect;
 use super::message::{end_message, start_message};
 use super::own::Hearing;
+use super::read::Read;
 use super::schedule::CannotBegin;
-use super::{Engine, Message};
 
 /// How many rows are read at once.
-const PAGE: usize = 500;
+pub(super) const PAGE: usize = 500;
 
 /// The wait before an inbox that could not be read is read again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -90,8 +91,7 @@ impl Engine {
         if self.routing.hearing.begin(&mut self.outbox.ticks).is_none() {
             return;
         }
-        let store = self.store.clone();
-        self.read(async move { Message::InboxRead { found: store.inbox(PAGE).await } });
+        self.read(Read::Inbox);
     }
 
     pub(super) fn inbox_read(&mut self, found: Result<Vec<InboxRow>>) {
@@ -197,20 +197,7 @@ impl Engine {
 
     /// A signal or a cancellation is for whoever has the id now.
     fn find_addressee(&mut self, row: InboxRow) {
-        let (store, wanted) = (self.store.clone(), row.clone());
-        self.read_until_answered(
-            self.mailbox_of_tenure(),
-            move || {
-                let (store, row) = (store.clone(), wanted.clone());
-                async move {
-                    match addressee(&*store, &row).await {
-                        Err(error) if error.is_data() => Ok(Err(error.to_string())),
-                        found => found.map(Ok),
-                    }
-                }
-            },
-            |found| Some(Message::Addressee { row, found }),
-        );
+        self.read(Read::Addressee(row));
     }
 
     pub(super) fn addressee_found(
@@ -316,18 +303,6 @@ impl Engine {
             refusal => self.refuse_row(row, &refusal.to_string()),
         }
     }
-}
-
-/// Who a row is for. A signal with an id may have been sent before, through the inbox or by a
-/// client, and its instance may be closed by now, or have forgotten it.
-async fn addressee(store: &dyn Store, row: &InboxRow) -> Result<Addressee> {
-    if let Some(id) = row.id.as_ref().filter(|_| row.kind == "signal")
-        && store.signalled(&row.instance, id).await?
-    {
-        return Ok(Addressee::HasIt);
-    }
-    let found = store.find(&row.instance).await?;
-    Ok(found.map_or(Addressee::Nobody, |row| Addressee::Instance(Box::new(row))))
 }
 
 fn closed() -> String {

@@ -2,7 +2,7 @@
 //!
 //! By time, and by id: a workflow with ten thousand timers cancels each of them at the same price.
 
-use std::collections::{BTreeMap};
+use std::collections::BTreeMap;
 
 use resurgam_core::Timestamp;
 use resurgam_store::rows::MessageRow;

@@ -9,26 +9,27 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use resurgam_core::{CallKey, Timestamp, Uid};
-use resurgam_store::rows::{Claim, DueTask, TaskRecord, TaskRow};
-use resurgam_store::{Error, Result, Runnable, Step, Store, TaskWrite};
+use resurgam_store::rows::{DueTask, TaskRecord, TaskRow};
+use resurgam_store::{Error, Result, Runnable, Step, TaskWrite};
 
 use super::call::HotCall;
 use super::effect::Effect;
 use super::own::Hearing;
+use super::read::Read;
 use super::run::{News, Origin};
 use super::shards::Shards;
 use super::slots::{Slot, Ticket};
 use super::story::Story;
-use super::{Engine, Mailbox, Message, Scan, Stamp};
+use super::{Engine, Scan};
 
 /// How many due things are read at once.
-const SCAN: usize = 10_000;
+pub(super) const SCAN: usize = 10_000;
 
 /// How many abandoned claims are read at once.
-const ABANDONED: usize = 1_000;
+pub(super) const ABANDONED: usize = 1_000;
 
 /// How many of the tasks that wait are looked at for those whose activities are not there.
-const GONE: usize = 1_000;
+pub(super) const GONE: usize = 1_000;
 
 /// The wait before something that could not be read is read again.
 pub(super) const AGAIN: Duration = Duration::from_secs(1);
@@ -83,12 +84,7 @@ impl Engine {
     /// runs that could not go on and may have nothing that would wake them.
     pub(super) fn recover(&mut self) {
         self.read_abandoned();
-        self.read(self.held_up_after(None));
-    }
-
-    fn held_up_after(&self, after: Option<Uid>) -> impl Future<Output = Message> + use<> {
-        let store = self.store.clone();
-        async move { Message::HeldUp { after, found: store.held_up(after, SCAN).await } }
+        self.read(Read::HeldUp { after: None });
     }
 
     /// Runs that could not go on are tried again: this process may know better.
@@ -98,11 +94,11 @@ impl Engine {
                 let last = uids.last().copied().filter(|_| uids.len() == SCAN);
                 uids.into_iter().for_each(|uid| self.load_run(uid));
                 if last.is_some() {
-                    self.read_later(self.mailbox_of_tenure(), self.held_up_after(last));
+                    self.read_later(Read::HeldUp { after: last });
                 }
             }
             Err(_) => {
-                self.read_later(self.mailbox_of_tenure(), self.held_up_after(after));
+                self.read_later(Read::HeldUp { after });
             }
         }
     }
@@ -117,41 +113,8 @@ impl Engine {
         }
     }
 
-    fn abandoned_claims(&self) -> impl Future<Output = Message> + use<> {
-        let (store, node) = (self.store.clone(), self.node.clone());
-        async move { Message::Abandoned { found: abandoned(&*store, &node).await } }
-    }
-
-    /// Runs a read beside the loop.
-    pub(super) fn read(&self, work: impl Future<Output = Message> + Send + 'static) {
-        self.read_for(self.mailbox_of_tenure(), work);
-    }
-
-    /// Runs a read about an instance beside the loop.
-    pub(super) fn read_of(&self, uid: Uid, work: impl Future<Output = Message> + Send + 'static) {
-        self.read_for(self.mailbox_of(uid), work);
-    }
-
-    fn read_for(&self, mailbox: Mailbox, work: impl Future<Output = Message> + Send + 'static) {
-        let busy = self.clock.busy(&"a read");
-        tokio::spawn(async move {
-            mailbox.send(work.await);
-            drop(busy);
-        });
-    }
-
-    /// Runs a read beside the loop, later.
-    pub(super) fn read_later(
-        &self,
-        mailbox: Mailbox,
-        work: impl Future<Output = Message> + Send + 'static,
-    ) {
-        let moment = self.clock.sleep(AGAIN);
-        tokio::spawn(async move {
-            let busy = moment.await;
-            mailbox.send(work.await);
-            drop(busy);
-        });
+    fn abandoned_claims(&self) -> Read {
+        Read::Abandoned { node: self.node.clone() }
     }
 
     /// Attempts that died with their node are recorded, counted apart and tried again.
@@ -159,7 +122,7 @@ impl Engine {
         let tasks = match found {
             Ok(tasks) => tasks,
             Err(_) => {
-                return self.read_later(self.mailbox_of_tenure(), self.abandoned_claims());
+                return self.read_later(self.abandoned_claims());
             }
         };
         let again = self.claims.heard.end();
@@ -204,62 +167,8 @@ impl Engine {
     }
 
     /// Has a task read whose outcome was lost in this process, as soon as the store answers.
-    pub(super) fn read_lost(&self, call: CallKey) {
-        let store = self.store.clone();
-        self.read_until_answered(
-            self.mailbox_of(call.run.uid),
-            move || {
-                let store = store.clone();
-                async move { store.load_task(call).await }
-            },
-            |task| Some(Message::OutcomeLost { found: task.map(Box::new) }),
-        );
-    }
-
-    /// Where what is read now goes: it is worth nothing when the role has changed meanwhile.
-    pub(super) fn mailbox_of_tenure(&self) -> Mailbox {
-        self.mailbox.stamped(Stamp { tenure: self.tenure, shard: None })
-    }
-
-    /// Where what is read about an instance goes: it is worth nothing when the shard has changed
-    /// hands meanwhile.
-    pub(super) fn mailbox_of(&self, uid: Uid) -> Mailbox {
-        let shard = Some((uid.shard(), self.shards.tenure(uid.shard())));
-        self.mailbox.stamped(Stamp { tenure: self.tenure, shard })
-    }
-
-    /// Runs a read beside the loop, again and again until the store answers. What the answer says
-    /// comes back as a message, if it says anything.
-    pub(super) fn read_until_answered<T, A>(
-        &self,
-        mailbox: Mailbox,
-        ask: impl Fn() -> A + Send + 'static,
-        say: impl FnOnce(T) -> Option<Message> + Send + 'static,
-    ) where
-        T: Send + 'static,
-        A: Future<Output = Result<T>> + Send,
-    {
-        let (clock, log) = (self.clock.clone(), self.outage_log.clone());
-        let mut busy = clock.busy(&"a read");
-        let asked = ("read", fastrand::u64(..));
-        tokio::spawn(async move {
-            let answer = loop {
-                let answer = ask().await;
-                log.heard(asked, &answer);
-                match answer {
-                    Ok(answer) => break answer,
-                    Err(error) => tracing::debug!("read, again later: {error}"),
-                }
-                let moment = clock.sleep(AGAIN);
-                drop(busy);
-                busy = moment.await;
-                if mailbox.is_closed() {
-                    return;
-                }
-            };
-            say(answer).into_iter().for_each(|message| mailbox.send(message));
-            drop(busy);
-        });
+    pub(super) fn read_lost(&mut self, call: CallKey) {
+        self.read_of(call.run.uid, Read::LostTask(call));
     }
 
     /// Keeps a task that was read. `None` when its policy cannot be read: it waits, and the log
@@ -325,8 +234,7 @@ impl Engine {
             }
         }
         if self.is_owner() && self.due.begin_scan(now) {
-            let (store, runnable) = (self.store.clone(), self.runnable());
-            self.read(async move { Message::Scanned { found: scan(&*store, runnable).await } });
+            self.read(Read::DueSoon(self.runnable()));
         }
         self.fill_slots();
         // Last: what has just got a slot does not wait any more.
@@ -436,13 +344,12 @@ impl Engine {
 
     /// Looks for tasks whose activities have gone since they were scheduled, so that they say why
     /// they wait. Only where activities come and go.
-    pub(super) fn look_for_gone(&self) {
+    pub(super) fn look_for_gone(&mut self) {
         if !self.is_owner() || !self.registry.finds_activities() {
             return;
         }
-        let (store, end) = (self.store.clone(), Timestamp::from_millis(i64::MAX));
         let all = Runnable { queues: self.options.queues.clone(), ..Runnable::default() };
-        self.read(async move { Message::Waiting { found: store.due_tasks(all, end, GONE).await } });
+        self.read(Read::Waiting(all));
     }
 
     /// Tasks wait, perhaps some whose activities are not there.
@@ -456,10 +363,7 @@ impl Engine {
             if self.calls.contains_key(&key) {
                 self.task_waits(key);
             } else {
-                let store = self.store.clone();
-                self.read_of(key.run.uid, async move {
-                    Message::task_loaded(key, store.load_task(key).await)
-                });
+                self.read_of(key.run.uid, Read::Task(key));
             }
         }
     }
@@ -486,10 +390,7 @@ impl Engine {
             // What is not durable yet is not in the answer.
             let outdated = self.is_storing(key.run.uid) || self.is_over(key);
             self.loading.insert(key, TaskRead { slot: None, outdated });
-            let store = self.store.clone();
-            self.read_of(key.run.uid, async move {
-                Message::task_loaded(key, store.load_task(key).await)
-            });
+            self.read_of(key.run.uid, Read::Task(key));
         }
         let read = self.loading.entry(key).or_default();
         if let Some(another) = slot.and_then(|slot| read.slot.replace(slot)) {
@@ -509,11 +410,8 @@ impl Engine {
             Err(error) => {
                 self.tell("read the task", &key, &error);
                 self.outages.begin(self.now);
-                let store = self.store.clone();
                 self.loading.insert(key, TaskRead { slot: None, outdated });
-                self.read_later(self.mailbox_of(key.run.uid), async move {
-                    Message::task_loaded(key, store.load_task(key).await)
-                });
+                self.read_later_of(key.run.uid, Read::Task(key));
             }
         }
         slot.into_iter().for_each(|slot| self.slots.free(slot));
@@ -578,21 +476,4 @@ impl Engine {
             }
         }
     }
-}
-
-async fn scan(store: &dyn Store, runnable: Runnable) -> Result<Scan> {
-    let end = Timestamp::from_millis(i64::MAX);
-    let tasks = store.due_tasks(runnable, end, SCAN).await?;
-    let deadlines = store.due_deadlines(end, SCAN).await?;
-    let messages = store.due_messages(end, SCAN).await?;
-    Ok(Scan { tasks, deadlines, messages })
-}
-
-async fn abandoned(store: &dyn Store, node: &str) -> Result<Vec<TaskRecord>> {
-    let claimed = store.abandoned(node, ABANDONED).await?;
-    let claims: BTreeMap<CallKey, Option<Claim>> =
-        claimed.into_iter().map(|task| (task.call, task.claim)).collect();
-    let mut tasks = store.load_tasks(claims.keys().copied().collect()).await?;
-    tasks.retain(|record| claims.get(&record.task.call) == Some(&record.task.claim));
-    Ok(tasks)
 }

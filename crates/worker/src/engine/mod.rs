@@ -30,6 +30,7 @@
 mod call;
 mod commit;
 mod deadline;
+mod driver;
 mod due;
 mod effect;
 mod ended;
@@ -43,7 +44,9 @@ mod message;
 mod next;
 mod outage;
 mod outbox;
+mod output;
 mod own;
+mod read;
 mod record;
 mod report;
 mod request;
@@ -73,7 +76,7 @@ use resurgam_store::rows::{
     DueDeadline, DueMessage, DueTask, Heartbeat, InstanceRow, MessageRow, RunRecord, TaskRecord,
     TaskRow,
 };
-use resurgam_store::{DueSchedules, InboxRow, Ownership, ScheduleRecord, Store};
+use resurgam_store::{DueSchedules, InboxRow, ScheduleRecord, Store};
 use tokio::sync::{mpsc, watch};
 
 use crate::clock::{Busy, Clock};
@@ -89,7 +92,9 @@ use inbox::Routing;
 use lingering::Lingering;
 use looking::Watched;
 use outbox::{Done, Outbox};
+use output::Output;
 use own::{Hearing, Role};
+use read::Read;
 use report::Reports;
 pub(crate) use request::{Reply, Request};
 use retention::Keeper;
@@ -148,6 +153,8 @@ pub struct Engine {
     unknown: BTreeSet<String>,
     stopping: Option<Stopping>,
     role: Role,
+    /// People were told who works instead of this node.
+    knows_owner: bool,
     /// Tells the handles whether this node works.
     owns: watch::Sender<bool>,
     /// Changes when somebody else has committed.
@@ -167,6 +174,11 @@ pub struct Engine {
     calendar: Calendar,
     routing: Routing,
     keeper: Keeper,
+    /// The right to work, while this node has it.
+    right: driver::Right,
+    sweeping: Option<driver::Sweeping>,
+    /// What is to be done about all this.
+    outputs: Vec<Output>,
 }
 
 /// What was asked before it was known whether this node works.
@@ -209,8 +221,16 @@ pub(crate) enum Message {
     Released(Arc<[Shard]>),
     /// Tasks were read whose attempts run here for other nodes.
     Wanted { found: resurgam_store::Result<Vec<TaskRow>> },
-    /// Tasks that others leave were claimed.
-    SharedClaimed { claimed: resurgam_store::Result<shared::Claimed> },
+    /// Tasks that others leave were claimed; when the next one is due.
+    SharedClaimed {
+        /// How many there could have been.
+        asked: usize,
+        claimed: resurgam_store::Result<(Vec<TaskRow>, Option<Timestamp>)>,
+    },
+    /// They were read.
+    SharedLoaded { claimed: shared::Claimed },
+    /// The store did not answer what is asked until it does.
+    Unanswered { read: Box<Read>, error: resurgam_store::Error },
     /// It is known whether a call runs elsewhere that is given up.
     SharedSettled { settled: shared::Settled },
     /// Reports for an instance were read.
@@ -218,7 +238,7 @@ pub(crate) enum Message {
     /// Which runs could not go on was read, after this one.
     HeldUp { after: Option<Uid>, found: resurgam_store::Result<Vec<Uid>> },
     /// The store said whether this node works.
-    Role(resurgam_store::Result<Option<Ownership>>),
+    Role(resurgam_store::Result<own::RoleAnswer>),
     /// This node is a client again.
     SteppedDown,
     /// Which instances have messages was read, because somebody else has committed.
@@ -243,12 +263,6 @@ pub(crate) enum Message {
     Addressee { row: InboxRow, found: Result<inbox::Addressee, String> },
     /// Closed instances that are old enough are deleted; when the next one is.
     Swept { next: resurgam_store::Result<Option<Timestamp>> },
-}
-
-impl Message {
-    fn task_loaded(call: CallKey, loaded: resurgam_store::Result<Option<TaskRecord>>) -> Self {
-        Message::TaskLoaded { call, loaded: loaded.map(|task| task.map(Box::new)) }
-    }
 }
 
 /// What is due soon.
@@ -300,8 +314,8 @@ impl Mailbox {
     }
 
     /// The same, for what is worth nothing in another tenure.
-    fn stamped(&self, stamp: Stamp) -> Self {
-        Mailbox { stamp: Some(stamp), ..self.clone() }
+    fn stamped(&self, stamp: Option<Stamp>) -> Self {
+        Mailbox { stamp, ..self.clone() }
     }
 
     /// True when the loop is gone: nobody wants to know anything any more.
@@ -365,6 +379,9 @@ impl Engine {
             unknown: BTreeSet::new(),
             stopping: None,
             role: Role::Asking,
+            knows_owner: false,
+            right: Arc::default(),
+            sweeping: None,
             owns,
             messages_heard: Hearing::default(),
             ends_heard: Hearing::default(),
@@ -376,6 +393,7 @@ impl Engine {
             calendar: Calendar::default(),
             routing: Routing::default(),
             keeper: Keeper::default(),
+            outputs: Vec::new(),
         };
         (engine, handle)
     }
@@ -405,6 +423,7 @@ impl Engine {
             if self.is_done() {
                 return;
             }
+            self.do_outputs();
             let done = self.poll_commit().await;
             let more = done.is_some() || !self.inbox.is_empty();
             if let Some(done) = done {
@@ -452,7 +471,7 @@ impl Engine {
         let Envelope { message, busy, stamp } = envelope;
         if stamp.is_none_or(|stamp| self.is_present(stamp)) {
             self.note_answer(&message);
-            self.take_message(message);
+            self.take_message(message, stamp);
         }
         busy
     }
@@ -465,7 +484,7 @@ impl Engine {
         stamp.tenure == self.tenure && stamp.shard.is_none_or(of_shard)
     }
 
-    fn take_message(&mut self, message: Message) {
+    fn take_message(&mut self, message: Message, stamp: Option<Stamp>) {
         match message {
             Message::Request(request) => self.asked(request),
             Message::Role(answer) => self.role_known(answer),
@@ -493,7 +512,12 @@ impl Engine {
             Message::Taken(shards) => self.taken(&shards),
             Message::Released(shards) => self.released(&shards),
             Message::Wanted { found } => self.wanted(found),
-            Message::SharedClaimed { claimed } => self.shared_claimed(claimed),
+            Message::SharedClaimed { asked, claimed } => self.shared_claimed(asked, claimed),
+            Message::SharedLoaded { claimed } => self.shared_loaded(claimed),
+            Message::Unanswered { read, error } => {
+                tracing::debug!("read, again later: {error}");
+                self.unanswered(*read, stamp);
+            }
             Message::SharedSettled { settled } => self.shared_settled(settled),
             Message::ReportsRead { uid, found } => self.reports_read(uid, found),
             Message::HeldUp { after, found } => self.held_up(after, found),

@@ -20,7 +20,7 @@ impl Engine {
                 log.heard(("read which runs could not go on", 0), found);
             }
             Message::Wanted { found } => log.heard(("ask whether calls are wanted", 0), found),
-            Message::SharedClaimed { claimed } => {
+            Message::SharedClaimed { claimed, .. } => {
                 log.heard(("claim tasks that others leave", 0), claimed);
             }
             Message::SchedulesDue { found } => log.heard(("read due schedules", 0), found),
@@ -43,5 +43,10 @@ fn of(what: &'static str, uid: Uid) -> Asked {
 }
 
 fn of_call(what: &'static str, call: &CallKey) -> Asked {
-    (what, (call.run.uid.0 as u64).wrapping_add(call.seq.0))
+    (what, bits_of(call))
+}
+
+/// What tells a call from others, nearly always.
+pub(super) fn bits_of(call: &CallKey) -> u64 {
+    (call.run.uid.0 as u64).wrapping_add(call.seq.0)
 }

@@ -19,10 +19,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use resurgam_core::{RunKey, Uid};
-use resurgam_store::rows::{DueMessage, InstanceRow, Message as StoredMessage, MessageRow};
-use resurgam_store::{InstanceWrite, MessageWrite, Node, Ownership, Owning, Result, Step, Store};
+use resurgam_core::{RunKey, Shard, Uid};
+use resurgam_store::rows::{DueMessage, InstanceRow, Message as StoredMessage, MessageRow, Owner};
+use resurgam_store::{InstanceWrite, MessageWrite, Node, Result, Step};
 
+use super::Engine;
 use super::commit::{Pending, Refusal};
 use super::deadline::Outages;
 use super::due::Due;
@@ -30,6 +31,8 @@ use super::effect::Effect;
 use super::inbox::Routing;
 use super::load::Claims;
 use super::message::{news_of, start_message};
+use super::output::Output;
+use super::read::Read;
 use super::report::Reports;
 use super::request::Reply;
 use super::retention::Keeper;
@@ -37,8 +40,6 @@ use super::run::{News, Origin};
 use super::schedule::Calendar;
 use super::shared::Leftovers;
 use super::slots::Slots;
-use super::{Engine, Message};
-use crate::clock::Clock;
 use crate::error::Error;
 use crate::handle::Outcome;
 
@@ -46,7 +47,7 @@ use crate::handle::Outcome;
 const STAND_BY: Duration = Duration::from_millis(20);
 
 /// How many due messages are read at once.
-const DUE: usize = 10_000;
+pub(super) const DUE: usize = 10_000;
 
 /// What this node is to the store.
 #[derive(Debug)]
@@ -56,7 +57,16 @@ pub(super) enum Role {
     /// Somebody else works, or nobody.
     Client,
     /// It works.
-    Owner(#[allow(dead_code, reason = "it ends when it is dropped")] Ownership),
+    Owner,
+}
+
+/// Whether a node may work, as the store says.
+#[derive(Debug)]
+pub(crate) enum RoleAnswer {
+    /// It may, on these shards.
+    Taken(Vec<Shard>),
+    /// Somebody else does.
+    Held(Owner),
 }
 
 /// What is being read because somebody else has committed. One read at a time: what changes
@@ -70,7 +80,7 @@ pub(super) struct Hearing {
 
 impl Engine {
     pub(super) fn is_owner(&self) -> bool {
-        matches!(self.role, Role::Owner(_))
+        matches!(self.role, Role::Owner)
     }
 
     /// What this node can run: its workflows. A program that has none submits activities, and knows
@@ -84,63 +94,66 @@ impl Engine {
     }
 
     /// Asks for the right to work, again and again until it is granted.
-    pub(super) fn ask_to_own(&self) {
-        let (store, clock, mailbox) =
-            (self.store.clone(), self.clock.clone(), self.mailbox.clone());
+    pub(super) fn ask_to_own(&mut self) {
+        match self.options.work {
+            true => self.try_to_own(Duration::ZERO),
+            false => self.stands_by(),
+        }
+    }
+
+    fn try_to_own(&mut self, after: Duration) {
         let node = Node {
             name: self.node.clone(),
             queues: self.options.queues.clone(),
             workflows: Some(self.known_work()),
         };
-        let patient = self.options.work;
-        let mut busy = clock.busy(&"a node that asks to work");
-        tokio::spawn(async move {
-            if !patient {
-                return mailbox.send(Message::Role(Ok(None)));
-            }
-            let mut told = false;
-            while !mailbox.is_closed() {
-                match store.try_own(node.clone()).await {
-                    Ok(Owning::Taken(right)) => {
-                        return mailbox.send(Message::Role(Ok(Some(right))));
-                    }
-                    Ok(Owning::Held(owner)) if !told => {
-                        tracing::info!("standing by: the store is owned by {owner}");
-                        told = true;
-                        mailbox.send(Message::Role(Ok(None)));
-                    }
-                    Ok(Owning::Held(_)) => {}
-                    Err(error) => {
-                        // That the trouble is over is to be heard, too.
-                        told = false;
-                        mailbox.send(Message::Role(Err(error)));
-                    }
-                }
-                let moment = clock.sleep(STAND_BY);
-                drop(busy);
-                busy = moment.await;
-            }
-        });
+        self.outputs.push(Output::TryOwn { node, after });
     }
 
-    /// It is known whether this node works.
-    pub(super) fn role_known(&mut self, answer: Result<Option<Ownership>>) {
+    /// The store said whether this node works, or did not answer.
+    pub(super) fn role_known(&mut self, answer: Result<RoleAnswer>) {
         match answer {
-            Ok(Some(right)) => {
-                // Who is alone on a file, and always was, need not be told.
-                match self.store.is_shared() || matches!(self.role, Role::Client) {
-                    true => tracing::info!(node = %self.node, "this node works on the store"),
-                    false => tracing::debug!(node = %self.node, "this node works on the store"),
+            Ok(RoleAnswer::Taken(shards)) => self.owns_now(&shards),
+            Ok(RoleAnswer::Held(owner)) => {
+                if !self.knows_owner {
+                    tracing::info!("standing by: the store is owned by {owner}");
+                    self.knows_owner = true;
+                    self.stands_by();
                 }
-                let shards = right.shards().to_vec();
-                self.take_role(Role::Owner(right));
-                self.shards.clear();
-                self.gain(&shards);
+                self.try_to_own(STAND_BY);
             }
-            Ok(None) if matches!(self.role, Role::Asking) => self.take_role(Role::Client),
-            Ok(None) => {}
-            Err(error) => return self.role_unknown(&error),
+            Err(error) => {
+                // That the trouble is over is to be heard, too.
+                self.knows_owner = false;
+                self.role_unknown(&error);
+                self.try_to_own(STAND_BY);
+            }
         }
+    }
+
+    /// This node works.
+    fn owns_now(&mut self, shards: &[Shard]) {
+        // Who is alone on a file, and always was, need not be told.
+        match self.store.is_shared() || matches!(self.role, Role::Client) {
+            true => tracing::info!(node = %self.node, "this node works on the store"),
+            false => tracing::debug!(node = %self.node, "this node works on the store"),
+        }
+        self.take_role(Role::Owner);
+        self.shards.clear();
+        self.gain(shards);
+        self.answer_early();
+    }
+
+    /// Somebody else works, or nobody.
+    fn stands_by(&mut self) {
+        if matches!(self.role, Role::Asking) {
+            self.take_role(Role::Client);
+        }
+        self.answer_early();
+    }
+
+    /// What was asked before it was known whether this node works.
+    fn answer_early(&mut self) {
         for reply in std::mem::take(&mut self.early.settled) {
             reply.send(Ok(()));
         }
@@ -216,15 +229,8 @@ impl Engine {
         // Claims of the node that it was count as lost, like those of any other.
         self.node = self.random.name(self.now);
         self.take_role(Role::Asking);
-        let (store, mailbox) = (self.store.clone(), self.mailbox.clone());
-        let busy = self.clock.busy(&"a node that steps down");
-        tokio::spawn(async move {
-            if let Err(error) = store.disown().await {
-                tracing::warn!("step down: {error}");
-            }
-            mailbox.send(Message::SteppedDown);
-            drop(busy);
-        });
+        self.knows_owner = false;
+        self.outputs.push(Output::StepDown);
     }
 
     /// Looks whether somebody else has committed.
@@ -252,7 +258,7 @@ impl Engine {
     fn look(&mut self) {
         self.tell_all_who_look();
         match self.role {
-            Role::Owner(_) => {
+            Role::Owner => {
                 self.look_for_messages();
                 self.look_at_schedules();
                 self.look_into_inbox();
@@ -266,15 +272,12 @@ impl Engine {
     /// Reads which instances have messages of others.
     fn look_for_messages(&mut self) {
         if self.messages_heard.begin(&mut self.outbox.ticks).is_some() {
-            let reading = self.due_messages();
-            self.read(reading);
+            self.read(self.due_messages());
         }
     }
 
-    fn due_messages(&self) -> impl Future<Output = Message> + use<> {
-        let store = self.store.clone();
-        let until = self.now.saturating_add(Duration::from_millis(1));
-        async move { Message::Heard { found: store.due_messages(until, DUE).await } }
+    fn due_messages(&self) -> Read {
+        Read::DueMessages { until: self.now.saturating_add(Duration::from_millis(1)) }
     }
 
     /// Instances that have messages are woken, or read them now.
@@ -294,7 +297,7 @@ impl Engine {
                 }
             }
             Err(_) => {
-                self.read_later(self.mailbox_of_tenure(), self.due_messages());
+                self.read_later(self.due_messages());
             }
         }
     }
@@ -318,18 +321,12 @@ impl Engine {
             return self.load_run(uid);
         };
         if let Some(read) = run.hearing.begin(&mut self.outbox.ticks) {
-            let reading = self.messages_of(uid, read);
-            self.read_of(uid, reading);
+            self.read_of(uid, self.messages_of(uid, read));
         }
     }
 
-    fn messages_of(&self, uid: Uid, read: u64) -> impl Future<Output = Message> + use<> {
-        let store = self.store.clone();
-        let until = self.now.saturating_add(Duration::from_millis(1));
-        async move {
-            let found = store.due_messages_of(uid, until).await;
-            Message::MessagesRead { uid, read, found }
-        }
+    fn messages_of(&self, uid: Uid, read: u64) -> Read {
+        Read::MessagesOf { uid, read, until: self.now.saturating_add(Duration::from_millis(1)) }
     }
 
     /// What a run had not heard of becomes news. A read for a run that left memory meanwhile says
@@ -341,7 +338,7 @@ impl Engine {
             Ok(rows) => rows,
             Err(error) => {
                 self.tell("read messages", &uid, &error);
-                return self.read_later(self.mailbox_of(uid), self.messages_of(uid, read));
+                return self.read_later_of(uid, self.messages_of(uid, read));
             }
         };
         let again = run.hearing.end();
@@ -383,16 +380,13 @@ impl Engine {
     pub(super) fn look_for_ends(&mut self) {
         let elsewhere = self.waiters.keys().any(|uid| !self.owns(*uid));
         if elsewhere && self.ends_heard.begin(&mut self.outbox.ticks).is_some() {
-            let reading = self.ends();
-            self.read(reading);
+            self.read(self.ends());
         }
     }
 
-    fn ends(&self) -> impl Future<Output = Message> + use<> {
+    fn ends(&self) -> Read {
         let uids = self.waiters.keys().copied().filter(|uid| !self.owns(*uid));
-        let uids: Arc<[Uid]> = uids.collect();
-        let (store, clock) = (self.store.clone(), self.clock.clone());
-        async move { Message::Ends { found: ends(&*store, &*clock, uids).await } }
+        Read::Ends { uids: uids.collect() }
     }
 
     /// Those who wait for an instance that is closed get the outcome. One that is missing closed,
@@ -412,7 +406,7 @@ impl Engine {
                 }
             }
             Err(_) => {
-                self.read_later(self.mailbox_of_tenure(), self.ends());
+                self.read_later(self.ends());
             }
         }
     }
@@ -477,23 +471,4 @@ fn fail_news(news: impl IntoIterator<Item = News>) {
     for reply in news.into_iter().filter_map(|news| news.reply) {
         reply.send(Err(Error::transient(Refusal::Fenced)));
     }
-}
-
-/// Those of the instances that are closed, and those that are gone. When there are so many that
-/// looking takes time, it is followed by a pause, so that waiting for ten thousand does not keep a
-/// core busy.
-async fn ends(
-    store: &dyn Store,
-    clock: &dyn Clock,
-    uids: Arc<[Uid]>,
-) -> Result<(Vec<InstanceRow>, Vec<Uid>)> {
-    let began = clock.elapsed();
-    let closed = store.closed(uids.clone()).await?;
-    let is_closed = |uid: &Uid| closed.iter().any(|row| row.uid == *uid);
-    let missing = store.missing(uids).await?.into_iter().filter(|uid| !is_closed(uid)).collect();
-    let took = clock.elapsed().saturating_sub(began);
-    if took > Duration::from_millis(2) {
-        drop(clock.sleep(took * 4).await);
-    }
-    Ok((closed, missing))
 }

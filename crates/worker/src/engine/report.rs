@@ -25,13 +25,14 @@ use std::time::Duration;
 
 use resurgam_core::{CallKey, Failure, Payload, RunKey, Timestamp, Uid};
 use resurgam_store::rows::{Heartbeat, Message as StoredMessage, MessageRow, TaskRecord, TaskRow};
-use resurgam_store::{MessageWrite, Report, Reported, Result, Step, Store, TaskWrite};
+use resurgam_store::{MessageWrite, Report, Reported, Result, Step, TaskWrite};
 
+use super::Engine;
 use super::call::{HotCall, has_token};
 use super::effect::Effect;
 use super::ended::{Ended, fitting, was_interrupted};
 use super::own::Hearing;
-use super::{Engine, Message};
+use super::read::Read;
 use crate::attempt::Running;
 
 /// How often it is asked whether calls are still wanted whose attempts run here.
@@ -87,8 +88,8 @@ impl Reports {
 /// A report with the task that it is about.
 #[derive(Debug)]
 pub(crate) struct Found {
-    row: MessageRow,
-    task: Option<TaskRecord>,
+    pub(super) row: MessageRow,
+    pub(super) task: Option<TaskRecord>,
 }
 
 impl Engine {
@@ -225,8 +226,7 @@ impl Engine {
             return;
         }
         let calls: Arc<[CallKey]> = self.reports.away.keys().copied().collect();
-        let store = self.store.clone();
-        self.read(async move { Message::Wanted { found: store.tasks_of(calls).await } });
+        self.read(Read::Wanted { calls });
     }
 
     /// Attempts are told when nobody wants their result any more.
@@ -274,17 +274,9 @@ impl Engine {
         }
     }
 
-    fn read_reports(&self, uid: Uid) {
-        let store = self.store.clone();
+    fn read_reports(&mut self, uid: Uid) {
         let until = self.now.saturating_add(Duration::from_millis(1));
-        self.read_until_answered(
-            self.mailbox_of(uid),
-            move || {
-                let store = store.clone();
-                async move { reports(&*store, uid, until).await }
-            },
-            move |found| Some(Message::ReportsRead { uid, found }),
-        );
+        self.read_of(uid, Read::Reports { uid, until });
     }
 
     pub(super) fn reports_read(&mut self, uid: Uid, found: Vec<Found>) {
@@ -368,20 +360,4 @@ pub(super) fn end_report(
         step.messages.push(MessageWrite::Delete { uid, id: id.clone() });
         effects.push(Effect::ReportTaken(uid, id));
     }
-}
-
-/// The reports for an instance, with the tasks that they are about.
-async fn reports(store: &dyn Store, uid: Uid, until: Timestamp) -> Result<Vec<Found>> {
-    let mut reports = Vec::new();
-    for row in store.due_messages_of(uid, until).await? {
-        let StoredMessage::Report { run, report } = &row.body else { continue };
-        reports.push((RunKey { uid, run: *run }.call(report.activity), row));
-    }
-    let calls = reports.iter().map(|(key, _)| *key).collect();
-    let tasks = store.load_tasks(calls).await?;
-    let tasks: BTreeMap<CallKey, TaskRecord> =
-        tasks.into_iter().map(|task| (task.task.call, task)).collect();
-    // There may be several about one call.
-    let with_task = |(key, row)| Found { task: tasks.get(&key).cloned(), row };
-    Ok(reports.into_iter().map(with_task).collect())
 }

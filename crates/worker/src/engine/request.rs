@@ -1,6 +1,7 @@
 //! What others ask of the engine: start, signal, cancel, wait, stop.
 
 use std::fmt;
+use std::time::Duration;
 
 use resurgam_core::turn::Blocked;
 use resurgam_core::{Event, EventKind, Payload, RunKey, Seq, Uid};
@@ -9,12 +10,13 @@ use resurgam_store::rows::{InstanceRow, Status};
 use resurgam_store::{InstanceWrite, MessageWrite, Step};
 use tokio::sync::{oneshot, watch};
 
+use super::Engine;
 use super::effect::Effect;
 use super::next::{About, first_messages};
 use super::own::Role;
+use super::read::Read;
 use super::revive::{begin_code, new_run};
 use super::run::{Draft, HotRun, News, Origin};
-use super::{Engine, Message};
 use crate::error::{Error, Result};
 use crate::handle::{Outcome, StartOptions, Started};
 
@@ -308,19 +310,7 @@ impl Engine {
             return;
         }
         // It may be closed already: the store knows.
-        let store = self.store.clone();
-        self.read_until_answered(
-            self.mailbox.clone(),
-            move || {
-                let store = store.clone();
-                async move { store.instance(uid).await }
-            },
-            move |row| match row.as_ref().map(Outcome::of) {
-                Some(Some(outcome)) => Some(Message::Finished { uid, outcome }),
-                Some(None) => None,
-                None => Some(Message::NoInstance { uid }),
-            },
-        );
+        self.read_stamped(Read::End(uid), Duration::ZERO, None);
     }
 
     /// There is no such instance, perhaps no longer: nobody waits for it in vain.

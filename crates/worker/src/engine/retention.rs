@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use resurgam_core::Timestamp;
 use resurgam_store::rows::Status;
-use resurgam_store::{Store, Sweep};
-use tokio::task::JoinHandle;
 
-use super::{Engine, Message};
-use crate::retention::{Pace, Retention, sweep_all};
+use super::Engine;
+use super::output::Output;
+use crate::retention::Retention;
 
 /// The wait after a sweep that failed.
 const AGAIN: Duration = Duration::from_secs(60);
@@ -24,23 +23,13 @@ const BETWEEN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_se
 #[derive(Debug, Default)]
 pub(super) struct Keeper {
     next: Option<Timestamp>,
-    sweeping: Option<Sweeping>,
-}
-
-/// A sweep that is under way. It ends with the engine, as in a crash.
-#[derive(Debug)]
-struct Sweeping(JoinHandle<()>);
-
-impl Drop for Sweeping {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+    is_sweeping: bool,
 }
 
 impl Keeper {
     /// When to sweep next, unless that is being done.
     pub(super) fn next(&self) -> Option<Timestamp> {
-        self.next.filter(|_| self.sweeping.is_none())
+        self.next.filter(|_| !self.is_sweeping)
     }
 
     fn not_later_than(&mut self, at: Timestamp) {
@@ -71,20 +60,13 @@ impl Engine {
             return;
         }
         self.keeper.next = None;
-        let (store, clock) = (self.store.clone(), self.clock.clone());
-        let (retention, mailbox) = (self.options.retention, self.mailbox.clone());
-        let busy = self.clock.busy(&"a sweep");
-        let sweep = tokio::spawn(async move {
-            let mut pace = Pace::new(&*clock, busy);
-            let next = sweep(&*store, &mut pace, retention, now).await;
-            mailbox.send(Message::Swept { next });
-        });
-        self.keeper.sweeping = Some(Sweeping(sweep));
+        self.keeper.is_sweeping = true;
+        self.outputs.push(Output::Sweep { retention: self.options.retention, now });
     }
 
     /// Everything that was too old is gone.
     pub(super) fn swept(&mut self, next: resurgam_store::Result<Option<Timestamp>>) {
-        self.keeper.sweeping = None;
+        self.keeper.is_sweeping = false;
         let now = self.now;
         let (shortest, longest) = BETWEEN;
         match next {
@@ -101,26 +83,4 @@ impl Engine {
             }
         }
     }
-}
-
-/// Deletes what has stayed long enough, and answers when the next has.
-async fn sweep(
-    store: &dyn Store,
-    pace: &mut Pace<'_>,
-    retention: Retention,
-    now: Timestamp,
-) -> resurgam_store::Result<Option<Timestamp>> {
-    let mut next: Option<Timestamp> = None;
-    for (status, stays) in retention.each() {
-        // What closed at that very moment has stayed for all of its time.
-        let closed_before = now.saturating_sub(stays).saturating_add(Duration::from_millis(1));
-        let sweep = Sweep { status, closed_before, workflow: None, tag: None, after: None };
-        let (deleted, young) = sweep_all(store, pace, sweep).await?;
-        if deleted > 0 {
-            tracing::info!("{deleted} instances that {} are deleted", status.name());
-        }
-        let due = young.map(|closed_at| closed_at.saturating_add(stays));
-        next = [next, due].into_iter().flatten().min();
-    }
-    Ok(next)
 }

@@ -18,16 +18,17 @@ use resurgam_store::rows::{
 };
 use resurgam_store::{InstanceWrite, MessageWrite, Result, Step};
 
+use super::Engine;
 use super::effect::Effect;
 use super::later::Later;
 use super::load::AGAIN;
 use super::message::{result_id, wake_id};
 use super::next::About;
 use super::own::Hearing;
+use super::read::Read;
 use super::record::cancelled_call;
 use super::run::{Asleep, Draft, HotRun, News, refuse_news};
 use super::unread::Unread;
-use super::{Engine, Message};
 
 /// The longest wait before a blocked run is tried again.
 const BLOCKED: Duration = Duration::from_secs(300);
@@ -71,11 +72,7 @@ impl Engine {
             return;
         }
         asleep.loading = true;
-        let store = self.store.clone();
-        self.read_of(uid, async move {
-            let loaded = store.load_run(uid).await;
-            Message::RunLoaded { uid, loaded: loaded.map(|record| record.map(Box::new)) }
-        });
+        self.read_of(uid, Read::Run(uid));
     }
 
     pub(super) fn run_loaded(&mut self, uid: Uid, loaded: Result<Option<Box<RunRecord>>>) {

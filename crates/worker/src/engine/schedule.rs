@@ -25,17 +25,18 @@ use resurgam_core::{Payload, RunKey, Timestamp, Uid};
 use resurgam_sdk::WorkflowDefinition;
 use resurgam_store::{DueSchedules, Result, ScheduleRecord, ScheduleRow, ScheduleWrite, Step};
 
+use super::Engine;
 use super::commit::{BYTES, Refusal};
 use super::effect::Effect;
 use super::own::Hearing;
+use super::read::Read;
 use super::request::Reply;
 use super::revive::begin_code;
-use super::{Engine, Message};
 use crate::error::Error;
 use crate::plan::Plan;
 
 /// How many schedules are decided at once.
-const PAGE: usize = 250;
+pub(super) const PAGE: usize = 250;
 
 /// The wait before schedules that could not be read are read again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -86,10 +87,7 @@ impl Engine {
         if self.calendar.hearing.begin(&mut self.outbox.ticks).is_none() {
             return;
         }
-        let (store, now) = (self.store.clone(), self.now);
-        self.read(
-            async move { Message::SchedulesDue { found: store.due_schedules(now, PAGE).await } },
-        );
+        self.read(Read::DueSchedules { now: self.now });
     }
 
     /// What is due is decided.
@@ -114,15 +112,7 @@ impl Engine {
 
     /// Reads schedules that wait for something else than the time, from an id on.
     pub(super) fn read_waiting_schedules(&mut self, after: String) {
-        let store = self.store.clone();
-        self.read_until_answered(
-            self.mailbox_of_tenure(),
-            move || {
-                let (store, after) = (store.clone(), after.clone());
-                async move { store.waiting_schedules(&after, PAGE).await }
-            },
-            |found| Some(Message::SchedulesWaiting { found }),
-        );
+        self.read(Read::WaitingSchedules { after });
     }
 
     /// They are decided, a page at a time.
@@ -143,21 +133,7 @@ impl Engine {
             self.calendar.again.insert(id);
             return;
         }
-        let store = self.store.clone();
-        self.read_until_answered(
-            self.mailbox_of_tenure(),
-            move || {
-                let (store, id) = (store.clone(), id.clone());
-                async move {
-                    match store.schedule(&id).await {
-                        // The store has marked it, for people to see.
-                        Err(error) if error.is_data() => Ok(None),
-                        found => found,
-                    }
-                }
-            },
-            |found| found.map(|record| Message::ScheduleRead(Box::new(record))),
-        );
+        self.read(Read::Schedule(id));
     }
 
     pub(super) fn schedule_read(&mut self, record: ScheduleRecord) {

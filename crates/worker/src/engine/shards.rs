@@ -20,9 +20,10 @@ use resurgam_core::{CallKey, Shard, Uid};
 use resurgam_store::{Aside, Standing};
 use tokio::sync::watch;
 
+use super::Engine;
 use super::effect::Effect;
+use super::read::Read;
 use super::run::{News, Origin};
-use super::{Engine, Message};
 use crate::attempt::Gate;
 
 /// The shards that this node works on.
@@ -177,15 +178,7 @@ impl Engine {
         if shards.is_empty() || std::mem::replace(&mut self.shards.taking, true) {
             return;
         }
-        let store = self.store.clone();
-        self.read_until_answered(
-            self.mailbox_of_tenure(),
-            move || {
-                let (store, shards) = (store.clone(), shards.clone());
-                async move { store.take(shards).await }
-            },
-            |taken| Some(Message::Taken(taken)),
-        );
+        self.read(Read::Take(shards));
     }
 
     /// Shards are this node's.
@@ -313,15 +306,7 @@ impl Engine {
         }
         self.shards.settling = true;
         let shards: Arc<[Shard]> = self.shards.leaving.iter().copied().collect();
-        let (store, released) = (self.store.clone(), shards.clone());
-        self.read_until_answered(
-            self.mailbox_of_tenure(),
-            move || {
-                let (store, shards) = (store.clone(), shards.clone());
-                async move { store.release(shards).await }
-            },
-            move |()| Some(Message::Released(released)),
-        );
+        self.read(Read::Release(shards));
     }
 
     /// Shards are no longer this node's.

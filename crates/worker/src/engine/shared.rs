@@ -9,19 +9,16 @@
 //! Only the holder can end a call that nobody has taken. To be sure that nobody does in that very
 //! moment, it claims the task first.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use resurgam_core::{CallKey, Timestamp};
-use resurgam_store::outage::OutageLog;
 use resurgam_store::rows::{TaskRecord, TaskRow};
-use resurgam_store::{Report, Reported, Result, Step, Store, TaskWrite};
+use resurgam_store::{Report, Reported, Result, Step, TaskWrite};
 
+use super::Engine;
 use super::effect::Effect;
 use super::load::AGAIN;
+use super::read::Read;
 use super::record::cancelled_call;
 use super::run::{News, Origin};
-use super::{Engine, Message};
 
 /// The most tasks that are claimed at once.
 const AT_ONCE: usize = 100;
@@ -48,9 +45,9 @@ impl Leftovers {
 /// Tasks that this node has claimed, and when the next one is due.
 #[derive(Debug)]
 pub(crate) struct Claimed {
-    tasks: Vec<TaskRecord>,
-    next: Option<Timestamp>,
-    asked: usize,
+    pub(super) tasks: Vec<TaskRecord>,
+    pub(super) next: Option<Timestamp>,
+    pub(super) asked: usize,
 }
 
 /// What became of a call that nobody wants any more and that may run elsewhere.
@@ -121,32 +118,35 @@ impl Engine {
             return;
         }
         (self.leftovers.looking, self.leftovers.next) = (true, None);
-        let (store, node, runnable) = (self.store.clone(), self.node.clone(), self.runnable());
-        let (clock, now) = (self.clock.clone(), self.now);
-        let log = self.outage_log.clone();
-        self.read(async move {
-            let claimed = store.claim_shared(&node, runnable, now, limit).await;
-            let claimed = match claimed {
-                Ok((rows, next)) => {
-                    let tasks = load_all(&*store, &*clock, &log, rows).await;
-                    Ok(Claimed { tasks, next, asked: limit })
-                }
-                Err(error) => Err(error),
-            };
-            Message::SharedClaimed { claimed }
-        });
+        let (node, runnable, now) = (self.node.clone(), self.runnable(), self.now);
+        self.read(Read::ClaimShared { node, runnable, now, limit });
+    }
+
+    /// Tasks that others left are claimed: what their attempts need is read.
+    pub(super) fn shared_claimed(
+        &mut self,
+        asked: usize,
+        claimed: Result<(Vec<TaskRow>, Option<Timestamp>)>,
+    ) {
+        match claimed {
+            Ok((rows, next)) if rows.is_empty() => {
+                self.shared_loaded(Claimed { tasks: Vec::new(), next, asked });
+            }
+            Ok((rows, next)) => {
+                let calls = rows.iter().map(|row| row.call).collect();
+                self.read(Read::Claimed { calls, next, asked });
+            }
+            Err(_) => {
+                self.leftovers.looking = false;
+                self.leftovers.next = Some(self.now.saturating_add(AGAIN));
+            }
+        }
     }
 
     /// Tasks that others left are this node's: their attempts begin.
-    pub(super) fn shared_claimed(&mut self, claimed: Result<Claimed>) {
+    pub(super) fn shared_loaded(&mut self, claimed: Claimed) {
+        let Claimed { tasks, next, asked } = claimed;
         self.leftovers.looking = false;
-        let Claimed { tasks, next, asked } = match claimed {
-            Ok(claimed) => claimed,
-            Err(_) => {
-                self.leftovers.next = Some(self.now.saturating_add(AGAIN));
-                return;
-            }
-        };
         self.leftovers.next = next;
         let full = tasks.len() == asked;
         tasks.into_iter().for_each(|task| self.begin_shared(task));
@@ -174,15 +174,8 @@ impl Engine {
 
     /// The workflow gave up a call that another node may run, and wants to hear how it ended.
     pub(super) fn settle_shared(&mut self, key: CallKey) {
-        let (store, node, now) = (self.store.clone(), self.node.clone(), self.now);
-        self.read_until_answered(
-            self.mailbox_of_tenure(),
-            move || {
-                let (store, node) = (store.clone(), node.clone());
-                async move { settled(&*store, &node, key, now).await }
-            },
-            move |settled| settled.map(|settled| Message::SharedSettled { settled }),
-        );
+        let (node, now) = (self.node.clone(), self.now);
+        self.read(Read::SettleShared { node, call: key, now });
     }
 
     pub(super) fn shared_settled(&mut self, settled: Settled) {
@@ -215,40 +208,4 @@ impl Engine {
         let report = Report { activity, token: claim.token, at, outcome, heartbeat: None };
         self.send_report(task.call.run, report);
     }
-}
-
-/// Reads tasks that are claimed: that cannot be put off, for nobody else would run them.
-async fn load_all(
-    store: &dyn Store,
-    clock: &dyn crate::clock::Clock,
-    log: &OutageLog,
-    rows: Vec<TaskRow>,
-) -> Vec<TaskRecord> {
-    let calls: Arc<[CallKey]> = rows.iter().map(|row| row.call).collect();
-    let asked = ("read tasks that were claimed", 0);
-    loop {
-        match store.load_tasks(calls.clone()).await {
-            Ok(tasks) => {
-                log.answered(asked);
-                return tasks;
-            }
-            Err(error) => log.refused(asked, &error),
-        }
-        drop(clock.sleep(Duration::from_millis(100)).await);
-    }
-}
-
-/// Claims a call so that nobody else can, or finds that somebody has; `None` when it is over.
-async fn settled(
-    store: &dyn Store,
-    node: &str,
-    key: CallKey,
-    now: Timestamp,
-) -> Result<Option<Settled>> {
-    if let Some(task) = store.claim_shared_call(node, key, now).await? {
-        return Ok(Some(Settled::Ours(Box::new(task))));
-    }
-    let found = store.tasks_of(Arc::new([key])).await?.pop();
-    let runs = found.filter(|task| task.claim.is_some());
-    Ok(runs.map(|task| Settled::Runs(Box::new(task))))
 }
