@@ -411,7 +411,9 @@ impl Engine {
         }
     }
 
-    /// A client's news for an instance: stored, if the instance is open.
+    /// A client's news for an instance: stored, if the instance is open. The shard may be this
+    /// node's by the time that is durable, and nobody else would tell it: what others have
+    /// committed is heard of, what this node has is not.
     pub(super) fn tell_owner(&mut self, key: RunKey, news: News) {
         debug_assert!(matches!(news.origin, Origin::Request));
         let mut effects = Vec::new();
@@ -419,6 +421,7 @@ impl Engine {
         let instance = self.needs_room(key.uid, &news).or(Some(open));
         let mut step = Step { instance, ..Step::default() };
         self.put_back(key, news, &mut step, &mut effects);
+        effects.push(Effect::Wake(key.uid));
         self.outbox.push(step, effects);
     }
 
@@ -429,13 +432,14 @@ impl Engine {
         replace_closed: bool,
         started: Effect,
     ) {
-        let start = start_message(row.uid);
+        let uid = row.uid;
+        let start = start_message(uid);
         let step = Step {
             instance: Some(InstanceWrite::Insert { row: row.into(), replace_closed }),
             messages: vec![MessageWrite::Insert(start)],
             ..Step::default()
         };
-        self.outbox.push(step, vec![started]);
+        self.outbox.push(step, vec![started, Effect::Wake(uid)]);
     }
 }
 

@@ -256,10 +256,9 @@ impl Engine {
             return reply.send(Err(error));
         }
         let mut effects = vec![Effect::Reply(reply)];
-        if self.is_owner() {
-            effects.extend(step.births.iter().map(|birth| Effect::Wake(birth.row.uid)));
-            effects.push(Effect::LookAtSchedules);
-        }
+        // Whoever works hears of it: this node, if it does when that is durable, hears it so.
+        effects.extend(step.births.iter().map(|birth| Effect::Wake(birth.row.uid)));
+        effects.push(Effect::LookAtSchedules);
         self.outbox.push(step, effects);
     }
 
