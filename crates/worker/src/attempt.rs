@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use resurgam_core::duration::Human;
 use resurgam_core::turn::panic_message;
-use resurgam_core::{CallKey, Failure, Kind, Payload, Timestamp};
-use resurgam_sdk::{ActivityContext, ActivityDefinition, Attempt, States};
+use resurgam_core::{Failure, Kind, Payload, Timestamp};
+use resurgam_sdk::{ActivityContext, Attempt, States};
 use resurgam_store::Standing;
 use resurgam_store::rows::Heartbeat;
 use tokio::sync::watch;
@@ -27,7 +27,7 @@ use tokio::task::JoinHandle;
 use tracing::Instrument;
 
 use crate::clock::{Busy, Clock};
-use crate::engine::{Mailbox, Message};
+use crate::engine::{AttemptEnd, AttemptStart, Mailbox, Message};
 use crate::host::{About, Host};
 
 /// The shortest time between two heartbeats that are stored, where no timeout says otherwise.
@@ -38,14 +38,7 @@ const GATE: Duration = Duration::from_millis(20);
 
 /// What an attempt needs.
 pub(crate) struct Spec {
-    pub(crate) call: CallKey,
-    pub(crate) token: u64,
-    pub(crate) number: u32,
-    pub(crate) instance: String,
-    pub(crate) activity: Arc<ActivityDefinition>,
-    pub(crate) input: Payload,
-    pub(crate) last_heartbeat: Option<Payload>,
-    pub(crate) limits: Limits,
+    pub(crate) start: AttemptStart,
     pub(crate) max_payload: usize,
     pub(crate) grace: Duration,
     pub(crate) states: States,
@@ -129,11 +122,6 @@ impl Running {
         self.host.cut();
     }
 
-    /// What it told last.
-    pub(crate) fn heartbeat(&self) -> Option<Heartbeat> {
-        self.host.heartbeat()
-    }
-
     /// Tells the attempt that nobody wants its result any more, and lets it end by itself within
     /// the grace period.
     pub(crate) fn give_up(mut self) {
@@ -141,10 +129,9 @@ impl Running {
         self.task = None;
     }
 
-    /// It has reported and ends by itself. Answers with what it told last.
-    pub(crate) fn reported(mut self) -> Option<Heartbeat> {
+    /// It has reported and ends by itself.
+    pub(crate) fn leave(mut self) {
         self.task = None;
-        self.host.heartbeat()
     }
 
     /// Ends the attempt where it stands. Answers with what it told last.
@@ -170,30 +157,34 @@ impl Drop for Running {
 
 /// Begins an attempt.
 pub(crate) fn begin(spec: Spec, clock: Arc<dyn Clock>, mailbox: Mailbox) -> Running {
+    let start = &spec.start;
     let about = About {
-        call: spec.call,
-        token: spec.token,
-        number: spec.number,
-        activity: spec.activity.clone(),
-        instance: spec.instance.clone(),
-        throttle: spec.limits.silence.map_or(THROTTLE, |timeout| timeout / 5 * 4),
+        call: start.call,
+        token: start.token,
+        number: start.number,
+        activity: start.activity.clone(),
+        instance: start.instance.clone(),
+        throttle: start.limits.silence.map_or(THROTTLE, |timeout| timeout / 5 * 4),
         max_payload: spec.max_payload,
     };
     let host = Arc::new(Host::new(about, clock.clone(), mailbox.clone()));
-    let span = tracing::info_span!("attempt", instance = %spec.instance,
-        activity = %spec.activity.name, attempt = spec.number);
+    let span = tracing::info_span!("attempt", instance = %start.instance,
+        activity = %start.activity.name, attempt = start.number);
     let task = tokio::spawn(run(spec, host.clone(), clock, mailbox).instrument(span));
     Running { host, task: Some(task) }
 }
 
 async fn run(spec: Spec, host: Arc<Host>, clock: Arc<dyn Clock>, mailbox: Mailbox) {
-    let Spec { call, token, limits, grace, .. } = spec;
+    let (AttemptStart { call, token, limits, .. }, grace) = (&spec.start, spec.grace);
+    let (call, token, limits) = (*call, *token, *limits);
     let too_long = too_long(limits.time, &*clock);
     let too_silent = too_silent(limits.silence, &host, &*clock);
     let deadline = limits.time.map(|limit| clock.now().saturating_add(limit.left));
     let mut code = Box::pin(caught(spec, deadline, host.clone(), mailbox.clone()));
-    let report =
-        |result, lingers| mailbox.send(Message::AttemptEnded { call, token, result, lingers });
+    let report = |result, lingers| {
+        let end = AttemptEnd { result, lingers, heartbeat: host.heartbeat() };
+        mailbox.send(Message::AttemptEnded { call, token, end });
+    };
     // What is done, or said, at the last moment is in time: the code comes first.
     let (failure, busy) = tokio::select! {
         biased;
@@ -272,8 +263,8 @@ async fn caught(
     host: Arc<Host>,
     mailbox: Mailbox,
 ) -> Result<Payload, Failure> {
-    let Spec { call, token, number, instance, activity, input, last_heartbeat, .. } = spec;
-    let (states, mut gate) = (spec.states, spec.gate);
+    let Spec { start, states, mut gate, .. } = spec;
+    let AttemptStart { call, token, number, instance, activity, input, last_heartbeat, .. } = start;
     let name = activity.name.clone();
     let context = ActivityContext::new(Attempt {
         call,
@@ -338,6 +329,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use resurgam_core::{RunKey, Seq, Uid};
+    use resurgam_sdk::ActivityDefinition;
 
     use super::*;
     use crate::clock::SystemClock;
@@ -356,7 +348,7 @@ mod tests {
             Box::pin(async { Ok(Payload::null()) })
         });
         activity.blocking = blocking;
-        let spec = Spec {
+        let start = AttemptStart {
             call: RunKey::first(Uid(1)).call(Seq(2)),
             token: 1,
             number: 1,
@@ -365,6 +357,9 @@ mod tests {
             input: Payload::null(),
             last_heartbeat: None,
             limits: Limits { time: None, silence: None },
+        };
+        let spec = Spec {
+            start,
             max_payload: 100,
             grace: Duration::ZERO,
             states: States::default(),

@@ -16,11 +16,12 @@ use super::Engine;
 use super::deadline::{deadline, total_end};
 use super::effect::Effect;
 use super::ended::Ended;
+use super::output::{AttemptStart, Order, Output};
 use super::report::end_report;
 use super::run::{Draft, HotRun};
 use super::slots::Slot;
 use super::story::Story;
-use crate::attempt::{self, Limit, Limits, Running};
+use crate::attempt::{Limit, Limits};
 use crate::policy::Resolved;
 
 /// An unfinished activity call in memory.
@@ -33,7 +34,8 @@ pub(super) struct HotCall {
     pub(super) story: Story,
     /// What its attempt holds from the claim to the end, unless its thread does.
     pub(super) slot: Option<Slot>,
-    pub(super) running: Option<Running>,
+    /// The driver was told to begin the attempt that it is claimed for.
+    pub(super) begun: bool,
     /// The workflow wants to hear no more of it, as soon as that is durable.
     pub(super) given_up: bool,
     /// The message that told how its attempt ended on another node.
@@ -54,7 +56,7 @@ impl HotCall {
             policy,
             story: Story::default(),
             slot: None,
-            running: None,
+            begun: false,
             given_up: false,
             report: None,
         }
@@ -79,6 +81,7 @@ impl HotCall {
     /// No attempt runs: from here on it waits.
     pub(super) fn waits(&mut self, wake_at: Timestamp) {
         self.task.claim = None;
+        self.begun = false;
         self.task.wake_at = wake_at;
         self.task.deadline_at = deadline(&self.task, &self.policy);
     }
@@ -251,7 +254,8 @@ impl Engine {
             // However it ends, its thread has the slot until the function returns.
             self.threads.extend(call.slot.take().map(|slot| (claim.token, slot)));
         }
-        let spec = attempt::Spec {
+        call.begun = true;
+        self.outputs.push(Output::StartAttempt(Box::new(AttemptStart {
             call: call.task.call,
             token: claim.token,
             number: call.task.attempt,
@@ -260,24 +264,14 @@ impl Engine {
             input: call.input.clone(),
             last_heartbeat: call.task.heartbeat.as_ref().map(|told| told.details.clone()),
             limits: limits(call, now),
-            max_payload: self.options.max_payload,
-            grace: self.options.grace,
-            states: self.states.clone(),
-            gate: self.gate(),
-        };
-        call.running = Some(attempt::begin(spec, self.clock.clone(), self.mailbox.clone()));
+        })));
     }
 
-    /// The engine stops before the code of a claimed attempt began: the attempt never happened.
-    /// False when the code has begun.
-    pub(super) fn withdraw_attempt(&mut self, key: CallKey) -> bool {
-        let Some(call) = self.calls.get_mut(&key) else { return false };
-        let withdrawn = call.running.as_ref().is_some_and(Running::withdraw);
-        if withdrawn {
-            call.running = None;
-            self.hand_back(key);
+    /// Tells an attempt something, if there is one.
+    pub(super) fn order_attempt(&mut self, call: &HotCall, order: Order) {
+        if let Some(claim) = call.task.claim.as_ref().filter(|_| call.begun) {
+            self.outputs.push(Output::OrderAttempt { token: claim.token, order });
         }
-        withdrawn
     }
 
     /// Stores that a claimed attempt never happened: its task waits as before.
@@ -342,10 +336,10 @@ impl Engine {
         self.stop_waiting(key);
         self.free_slot(key);
         let Some(call) = self.calls.remove(&key) else { return };
-        if let (Some(running), Some(claim)) = (call.running, &call.task.claim) {
+        if let Some(claim) = call.task.claim.as_ref().filter(|_| call.begun) {
             self.lingering.begin(key.run, claim.token);
-            running.give_up();
         }
+        self.order_attempt(&call, Order::GiveUp);
     }
 }
 

@@ -4,31 +4,24 @@
 //! Alone a step pays for its own fsync; under load everybody shares one. A batch is never waited
 //! for: while one is on its way to the disk, the next gathers by itself.
 //!
-//! | trouble                                | what follows                                      |
-//! |----------------------------------------|---------------------------------------------------|
-//! | connection, disk, lock                 | the same batch again, without end                 |
-//! | an id that is taken                    | that start is refused, the rest is written        |
-//! | a row that the database refuses        | the batch is split until the culprit is alone     |
-//! | another node is the owner by now       | this one steps down (`own.rs`)                    |
+//! What follows from the store's answers is in `writing.rs`. A step that the store does not take is
+//! refused here: a start is an error for whoever asked, a run is blocked.
 //!
 //! Storage trouble never decides the fate of a run: it waits. A client decides about nothing, so
 //! its requests are not tried again here: whoever asked hears of the trouble.
 
 use std::fmt;
-use std::sync::Arc;
-use std::time::Duration;
 
 use resurgam_core::{Code, Timestamp};
-use resurgam_store::outage::{Asked, OutageLog};
-use resurgam_store::{Step, StepResult, Store, TaskWrite};
-use tracing::Instrument;
+use resurgam_store::{Step, StepResult, TaskWrite};
 
 use super::Engine;
 use super::effect::Effect;
-use super::outbox::Done;
+use super::outbox::Answered;
+use super::output::Output;
 use super::revive::Tries;
 use super::run::{News, Origin};
-use crate::clock::{Busy, Clock};
+use super::writing::Done;
 use crate::error::Error;
 
 /// The most rows of one transaction.
@@ -36,12 +29,6 @@ pub(super) const ROWS: usize = 5_000;
 
 /// The most bytes of one transaction.
 pub(super) const BYTES: usize = 8 << 20;
-
-/// The wait after the first refused batch; it doubles.
-const FIRST_WAIT: Duration = Duration::from_millis(10);
-
-/// The longest wait between two tries.
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// A step with its effects.
 #[derive(Debug)]
@@ -104,19 +91,28 @@ impl fmt::Display for Refusal {
 impl Engine {
     /// Sends what is ready to the disk, on every lane that has no batch on its way.
     pub(super) fn commit(&mut self) {
-        while let Some((lane, batch)) = self.outbox.next_batch() {
-            let rows: usize = batch.iter().flat_map(|pending| &pending.parts).map(Step::rows).sum();
-            metrics::histogram!("resurgam.commit_steps").record(batch.len() as f64);
+        let patient = self.is_owner();
+        while let Some((lane, count, next)) = self.outbox.next_batch(self.now) {
+            let rows: usize = next.steps.iter().map(Step::rows).sum();
+            metrics::histogram!("resurgam.commit_steps").record(count as f64);
             metrics::histogram!("resurgam.commit_rows").record(rows as f64);
-            let span = tracing::debug_span!("commit", steps = batch.len(), rows);
-            // Busy from now on, and not only once the future is polled.
-            let busy = Some(self.clock.busy(&"a commit"));
-            let patient = self.is_owner();
-            let (store, clock) = (self.store.clone(), self.clock.clone());
-            let (log, asked) = (self.outage_log.clone(), ("commit", lane as u64));
-            let press = Press { store, clock, patient, busy, log, asked };
-            let commit = Box::pin(press.write(batch).instrument(span));
-            self.outbox.sent(lane, self.now, commit);
+            self.outputs.push(Output::Commit { lane, next, patient });
+        }
+    }
+
+    /// The store has answered what was sent on a lane. Answers with the steps whose fate is known.
+    pub(super) fn answered(
+        &mut self,
+        lane: usize,
+        answer: resurgam_store::Result<Vec<StepResult>>,
+    ) -> Option<(Timestamp, Done)> {
+        let patient = self.is_owner();
+        match self.outbox.answered(lane, answer, patient) {
+            Answered::Go(next) => {
+                self.outputs.push(Output::Commit { lane, next, patient });
+                None
+            }
+            Answered::Done(since, done) => Some((since, done)),
         }
     }
 
@@ -220,131 +216,5 @@ impl Engine {
             }
             news.reply.into_iter().for_each(|reply| reply.send(Err(Error::rejected(text))));
         }
-    }
-}
-
-/// Writes a batch: an owner's whatever it takes, a client's once.
-struct Press {
-    store: Arc<dyn Store>,
-    clock: Arc<dyn Clock>,
-    patient: bool,
-    busy: Option<Busy>,
-    log: Arc<OutageLog>,
-    asked: Asked,
-}
-
-impl Press {
-    async fn write(mut self, batch: Vec<Pending>) -> Vec<(Pending, Fate)> {
-        let mut done = Vec::with_capacity(batch.len());
-        // Parts of the batch that are to be written each for itself, the first on top.
-        let mut open = vec![batch];
-        while let Some(mut batch) = open.pop() {
-            if let [wide] = batch.as_mut_slice()
-                && wide.parts.len() > 1
-            {
-                let fate = self.write_parts(&wide.parts).await;
-                done.extend(batch.into_iter().map(|pending| (pending, fate_of(&fate))));
-                continue;
-            }
-            let steps: Arc<[Step]> =
-                batch.iter_mut().flat_map(|pending| std::mem::take(&mut pending.parts)).collect();
-            match self.write_once(steps.clone()).await {
-                Ok(results) => {
-                    let fates = results.into_iter().map(|result| fate_of(&Ok(result)));
-                    done.extend(batch.into_iter().zip(fates));
-                }
-                Err(error) => {
-                    for (pending, step) in batch.iter_mut().zip(&*steps) {
-                        pending.parts.push(step.clone());
-                    }
-                    if batch.len() == 1 || !error.is_data() {
-                        let refused = |pending| (pending, refusal(&error));
-                        done.extend(batch.into_iter().map(refused));
-                        continue;
-                    }
-                    let second = batch.split_off(batch.len() / 2);
-                    open.push(second);
-                    open.push(batch);
-                }
-            }
-        }
-        done
-    }
-
-    /// Writes the parts of a wide turn in order. A crash in between leaves a prefix, which replay
-    /// accepts.
-    async fn write_parts(&mut self, parts: &[Step]) -> Result<StepResult, resurgam_store::Error> {
-        for part in parts {
-            let results = self.write_once(Arc::new([part.clone()])).await?;
-            if let Some(result) = results.first().filter(|result| **result != StepResult::Written) {
-                return Ok(*result);
-            }
-        }
-        Ok(StepResult::Written)
-    }
-
-    /// Writes one transaction, an owner's again and again while the store is in trouble.
-    async fn write_once(
-        &mut self,
-        steps: Arc<[Step]>,
-    ) -> Result<Vec<StepResult>, resurgam_store::Error> {
-        let mut wait = FIRST_WAIT;
-        loop {
-            let began = self.clock.now();
-            let answer = self.store.commit(steps.clone()).await;
-            if self.patient {
-                self.log.heard(self.asked, &answer);
-            }
-            let error = match answer {
-                Ok(results) => {
-                    let took = self.clock.now().since(began);
-                    metrics::histogram!("resurgam.commit_ms").record(took.as_secs_f64() * 1e3);
-                    return Ok(results);
-                }
-                Err(error) if error.is_data() || error.is_fenced() || error.is_rewound() => {
-                    return Err(error);
-                }
-                Err(error) if !self.patient => {
-                    return Err(with_owner(&*self.store, error).await);
-                }
-                Err(error) => error,
-            };
-            tracing::debug!("commit of {} steps, again in {wait:?}: {error}", steps.len());
-            metrics::counter!("resurgam.commit_retries").increment(1);
-            let moment = self.clock.sleep(wait);
-            drop(self.busy.take());
-            self.busy = Some(moment.await);
-            wait = wait.saturating_mul(2).min(LONGEST_WAIT);
-        }
-    }
-}
-
-/// A client that cannot write wants to know who is in its way.
-async fn with_owner(store: &dyn Store, error: resurgam_store::Error) -> resurgam_store::Error {
-    match store.owner().await {
-        Ok(Some(owner)) if error.is_transient() => {
-            resurgam_store::Error::transient(format!("{error}; the store is owned by {owner}"))
-        }
-        _ => error,
-    }
-}
-
-fn fate_of(result: &Result<StepResult, resurgam_store::Error>) -> Fate {
-    match result {
-        Ok(StepResult::Written) => Fate::Written,
-        Ok(StepResult::Duplicate) => Fate::Duplicate,
-        Ok(StepResult::Closed) => Fate::Closed,
-        Ok(StepResult::Missed) => Fate::Missed,
-        Ok(StepResult::Full) => Fate::Full,
-        Err(error) => refusal(error),
-    }
-}
-
-fn refusal(error: &resurgam_store::Error) -> Fate {
-    // A database that went back in time knows nothing of what is in memory.
-    match error {
-        _ if error.is_fenced() || error.is_rewound() => Fate::Fenced,
-        _ if error.is_transient() => Fate::Trouble(error.to_string()),
-        _ => Fate::Refused(error.to_string()),
     }
 }

@@ -8,13 +8,14 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use resurgam_core::{CallKey, Timestamp, Uid};
+use resurgam_store::rows::TaskRow;
 use resurgam_store::{InboxRow, ScheduleRecord};
 
 use super::Engine;
 use super::commit::Refusal;
+use super::output::{Order, Output};
 use super::request::Reply;
 use super::run::{HotRun, refuse_news, too_late};
-use crate::attempt::Running;
 use crate::error::Error;
 use crate::handle::{Outcome, Started};
 
@@ -207,11 +208,15 @@ impl Engine {
         }
     }
 
-    fn tell_attempt(&self, call: CallKey) {
-        let Some(call) = self.calls.get(&call) else { return };
-        match call.task.progress.in_grace {
-            true => call.running.iter().for_each(Running::ends_in_grace),
-            false => call.running.iter().for_each(Running::tell),
-        }
+    fn tell_attempt(&mut self, call: CallKey) {
+        let Some(call) = self.calls.get(&call).filter(|call| call.begun) else { return };
+        let Some(claim) = &call.task.claim else { return };
+        let (token, order) = (claim.token, end_order(&call.task));
+        self.outputs.push(Output::OrderAttempt { token, order });
     }
+}
+
+/// What an attempt hears whose call was given up.
+pub(super) fn end_order(task: &TaskRow) -> Order {
+    if task.progress.in_grace { Order::EndInGrace } else { Order::Tell }
 }

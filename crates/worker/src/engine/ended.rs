@@ -18,16 +18,26 @@ use std::time::Duration;
 use resurgam_core::event::ActivityFailed;
 use resurgam_core::retry::{self, Decision, Reason, State, StopWhy};
 use resurgam_core::{CallKey, EventKind, Failure, Kind, Payload, Timestamp};
-use resurgam_store::rows::{AttemptOutcome, AttemptRow, Progress};
+use resurgam_store::rows::{AttemptOutcome, AttemptRow, Heartbeat, Progress};
 use resurgam_store::{Step, TaskWrite};
 
 use super::Engine;
 use super::call::{HotCall, has_token, millis, started_at};
 use super::deadline::total_failure;
 use super::effect::Effect;
+use super::output::{Order, Output};
 use super::report::end_report;
 use super::run::{News, Origin};
-use crate::attempt::Running;
+
+/// How an attempt ended, as it reports.
+#[derive(Debug)]
+pub(crate) struct AttemptEnd {
+    pub(crate) result: Result<Payload, Failure>,
+    /// Its time is up, and its code has not returned: it reports again.
+    pub(crate) lingers: bool,
+    /// What it told last.
+    pub(crate) heartbeat: Option<Heartbeat>,
+}
 
 /// How an attempt ended without success.
 pub(super) enum Ended {
@@ -41,18 +51,13 @@ pub(super) enum Ended {
 impl Engine {
     /// An attempt reports. One whose token is not the task's changes nothing. One that lingers has
     /// run out of time, and reports again when it has ended.
-    pub(super) fn attempt_ended(
-        &mut self,
-        key: CallKey,
-        token: u64,
-        result: Result<Payload, Failure>,
-        lingers: bool,
-    ) {
-        if !lingers {
+    pub(super) fn attempt_ended(&mut self, key: CallKey, token: u64, end: AttemptEnd) {
+        if !end.lingers {
             self.stops_lingering(key.run, token);
         }
-        let Some(result) = self.transactions.hold(key, token, result, lingers) else { return };
-        if self.away_ended(key, token, &result, lingers) {
+        let Some(end) = self.transactions.hold(key, token, end) else { return };
+        if self.reports.get(key, token).is_some() {
+            self.away_ended(key, end);
             return self.fill_slots();
         }
         let Some(call) = self.calls.get_mut(&key).filter(|call| has_token(call, token)) else {
@@ -60,20 +65,34 @@ impl Engine {
             return;
         };
         if call.given_up {
-            let _nobody_wants_it = call.running.take().and_then(Running::reported);
-            return;
+            // Nobody wants it.
+            return self.leave_attempt(key, end.lingers);
         }
-        let failure = result.as_ref().err();
-        let goes_on = failure.filter(|failure| lingers && self.wants_late_end(key, failure));
-        if let Some(failure) = goes_on.cloned() {
-            return self.time_is_up(key, failure, self.now);
+        call.note(end.heartbeat);
+        if let Err(failure) = &end.result
+            && end.lingers
+            && self.wants_late_end(key, failure)
+        {
+            return self.time_is_up(key, failure.clone(), self.now);
         }
-        if lingers {
-            self.lingering.begin(key.run, token);
-        }
+        self.leave_attempt(key, end.lingers);
+        self.attempt_over(key, end.result);
+    }
+
+    /// An attempt is over for its call, and perhaps not for its code.
+    fn leave_attempt(&mut self, key: CallKey, lingers: bool) {
         let Some(call) = self.calls.get_mut(&key) else { return };
-        let told = call.running.take().and_then(Running::reported);
-        call.note(told);
+        call.begun = false;
+        if let Some(claim) = call.task.claim.as_ref().filter(|_| lingers) {
+            let (token, order) = (claim.token, Order::Leave);
+            self.lingering.begin(key.run, token);
+            self.outputs.push(Output::OrderAttempt { token, order });
+        }
+    }
+
+    /// Decides what follows an attempt that ended here.
+    fn attempt_over(&mut self, key: CallKey, result: Result<Payload, Failure>) {
+        let Some(call) = self.calls.get(&key) else { return };
         let stopped = self.stopping.is_some() && !call.task.progress.cancelled;
         let at_most_once = call.is_at_most_once();
         // Before anything follows: the next call of the same run may want the slot.
@@ -97,11 +116,25 @@ impl Engine {
         self.attempt_failed(key, Ended::Lost, self.now);
     }
 
-    /// A graceful stop cut an attempt short.
-    pub(super) fn attempt_interrupted(&mut self, key: CallKey) {
-        let Some(call) = self.calls.get_mut(&key) else { return };
-        let told = call.running.take().and_then(Running::cut);
-        call.note(told);
+    /// A graceful stop cut an attempt short, or kept it from beginning.
+    pub(super) fn attempt_interrupted(
+        &mut self,
+        key: CallKey,
+        token: u64,
+        began: bool,
+        heartbeat: Option<Heartbeat>,
+    ) {
+        if self.reports.get(key, token).is_some() {
+            return self.away_interrupted(key, began, heartbeat);
+        }
+        let Some(call) = self.calls.get_mut(&key).filter(|call| has_token(call, token)) else {
+            return;
+        };
+        call.begun = false;
+        if !began {
+            return self.hand_back(key);
+        }
+        call.note(heartbeat);
         self.attempt_failed(key, Ended::Interrupted, self.now);
     }
 
@@ -201,7 +234,6 @@ impl Engine {
     pub(super) fn time_is_up(&mut self, key: CallKey, failure: Failure, now: Timestamp) {
         self.free_slot(key);
         let Some(call) = self.calls.get_mut(&key) else { return };
-        call.note(call.running.as_ref().and_then(Running::heartbeat));
         let report = call.report.take();
         let why = match next(call, AttemptOutcome::Failed, &failure, now) {
             Next::Stop(why) => why,

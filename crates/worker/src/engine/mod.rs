@@ -62,6 +62,7 @@ mod story;
 mod transact;
 mod unread;
 mod wide;
+mod writing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -69,7 +70,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
-use resurgam_core::{CallKey, Failure, Payload, Shard, Timestamp, Uid};
+use resurgam_core::{CallKey, Shard, Timestamp, Uid};
 use resurgam_sdk::{Registry, States};
 use resurgam_store::outage::OutageLog;
 use resurgam_store::rows::{
@@ -87,12 +88,16 @@ use crate::random::Random;
 use call::HotCall;
 
 use deadline::Outages;
+pub(crate) use driver::Ask;
+use driver::{Written, poll_commits};
 use due::Due;
+pub(crate) use ended::AttemptEnd;
 use inbox::Routing;
 use lingering::Lingering;
 use looking::Watched;
-use outbox::{Done, Outbox};
-use output::Output;
+use outbox::Outbox;
+pub(crate) use output::AttemptStart;
+use output::{AskFor, Output};
 use own::{Hearing, Role};
 use read::Read;
 use report::Reports;
@@ -105,7 +110,6 @@ use shards::Shards;
 use shared::Leftovers;
 use slots::{Slot, Slots};
 use stop::Stopping;
-pub(crate) use transact::Ask;
 use transact::Transactions;
 
 /// How many messages are taken before the loop looks at the clock and the committer again.
@@ -176,7 +180,9 @@ pub struct Engine {
     keeper: Keeper,
     /// The right to work, while this node has it.
     right: driver::Right,
-    sweeping: Option<driver::Sweeping>,
+    sweeping: Option<driver::EndsWithIt>,
+    beside: driver::Beside,
+    commits: Vec<Option<driver::InFlight>>,
     /// What is to be done about all this.
     outputs: Vec<Output>,
 }
@@ -194,11 +200,15 @@ pub(crate) enum Message {
     /// Somebody asks for something.
     Request(Request),
     /// An attempt ended.
-    AttemptEnded { call: CallKey, token: u64, result: Result<Payload, Failure>, lingers: bool },
+    AttemptEnded { call: CallKey, token: u64, end: AttemptEnd },
+    /// An attempt was cut short by a stop, or kept from beginning.
+    AttemptInterrupted { call: CallKey, token: u64, began: bool, heartbeat: Option<Heartbeat> },
     /// An attempt asks for a transaction.
     Transact(Ask),
+    /// An attempt asks again for a transaction that the store could not run.
+    TransactAgain(AskFor),
     /// The store ran a transaction.
-    Transacted(Ask, resurgam_store::Result<resurgam_store::Transacted>),
+    Transacted { ask: AskFor, answer: resurgam_store::Result<resurgam_store::Transacted> },
     /// An attempt reports how far it has come.
     Heartbeat { call: CallKey, token: u64, heartbeat: Heartbeat },
     /// A plain function returned, whatever has become of its attempt.
@@ -382,6 +392,8 @@ impl Engine {
             knows_owner: false,
             right: Arc::default(),
             sweeping: None,
+            beside: driver::Beside::default(),
+            commits: Vec::new(),
             owns,
             messages_heard: Hearing::default(),
             ends_heard: Hearing::default(),
@@ -424,10 +436,10 @@ impl Engine {
                 return;
             }
             self.do_outputs();
-            let done = self.poll_commit().await;
-            let more = done.is_some() || !self.inbox.is_empty();
-            if let Some(done) = done {
-                self.batch_done(done).await;
+            let written = self.poll_commit().await;
+            let more = written.is_some() || !self.inbox.is_empty();
+            if let Some(written) = written {
+                self.batch_answered(written).await;
             }
             if more {
                 // Others share this thread: a loop that is never idle must still let them run.
@@ -440,20 +452,26 @@ impl Engine {
 
     /// A batch is durable: the next one is on its way before the effects of this one happen, so
     /// that the disk does not wait for them.
-    async fn batch_done(&mut self, (since, done): (Timestamp, Done)) {
-        self.now = self.clock.now();
-        self.commit();
-        let next = self.poll_commit().await;
-        self.committed(done, since);
-        if let Some((since, done)) = next {
-            self.committed(done, since);
+    async fn batch_answered(&mut self, written: Written) {
+        let mut written = Some(written);
+        while let Some(Written { lane, answer, busy }) = written.take() {
+            self.now = self.clock.now();
+            let done = self.answered(lane, answer);
+            self.commit();
+            self.do_outputs();
+            if let Some((since, done)) = done {
+                written = self.poll_commit().await;
+                self.committed(done, since);
+            }
+            drop(busy);
         }
+        self.do_outputs();
     }
 
     /// Lets the batches that are on their way get on, without waiting for them.
-    async fn poll_commit(&mut self) -> Option<(Timestamp, Done)> {
-        match poll_fn(|context| Poll::Ready(self.outbox.poll(context))).await {
-            Poll::Ready(done) => Some(done),
+    async fn poll_commit(&mut self) -> Option<Written> {
+        match poll_fn(|context| Poll::Ready(poll_commits(&mut self.commits, context))).await {
+            Poll::Ready(written) => Some(written),
             Poll::Pending => None,
         }
     }
@@ -492,11 +510,22 @@ impl Engine {
             Message::Heard { found } => self.heard(found),
             Message::MessagesRead { uid, read, found } => self.messages_read(uid, read, found),
             Message::Ends { found } => self.ends_read(found),
-            Message::AttemptEnded { call, token, result, lingers } => {
-                self.attempt_ended(call, token, result, lingers);
+            Message::AttemptEnded { call, token, end } => {
+                self.forget_attempt(token, &end);
+                self.attempt_ended(call, token, end);
             }
-            Message::Transact(ask) => self.transact(ask),
-            Message::Transacted(ask, answer) => self.transacted(ask, answer),
+            Message::AttemptInterrupted { call, token, began, heartbeat } => {
+                self.attempt_interrupted(call, token, began, heartbeat);
+            }
+            Message::Transact(ask) => {
+                let ask = self.keep_ask(ask);
+                self.transact(ask);
+            }
+            Message::TransactAgain(ask) => self.transact(ask),
+            Message::Transacted { ask, answer } => {
+                self.forget_transaction(ask);
+                self.transacted(ask, answer);
+            }
             Message::Heartbeat { call, token, heartbeat } => {
                 self.attempt_reports(call, token, heartbeat);
             }
@@ -543,7 +572,7 @@ impl Engine {
                 None => std::future::pending().await,
             }
         };
-        let committed = poll_fn(|context| self.outbox.poll(context));
+        let committed = poll_fn(|context| poll_commits(&mut self.commits, context));
         let others = async {
             // A store in memory is nobody else's: nothing is ever heard of others there.
             if self.changes.changed().await.is_err() {
@@ -554,9 +583,9 @@ impl Engine {
         let standing = self.shards.changed();
         tokio::select! {
             biased;
-            done = committed => {
+            written = committed => {
                 let busy = self.clock.busy(&"the engine");
-                self.batch_done(done).await;
+                self.batch_answered(written).await;
                 Some(busy)
             }
             envelope = self.inbox.recv() => {

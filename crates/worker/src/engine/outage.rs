@@ -28,7 +28,7 @@ impl Engine {
             Message::MessagesRead { uid, found, .. } => log.heard(of("read messages", *uid), found),
             Message::RunLoaded { uid, loaded } => log.heard(of("read a run", *uid), loaded),
             Message::TaskLoaded { call, loaded } => log.heard(of_call("read a task", call), loaded),
-            Message::Transacted(ask, answer) => {
+            Message::Transacted { ask, answer } => {
                 log.heard(of_call("run a transaction", &ask.call), answer);
             }
             _ => {}

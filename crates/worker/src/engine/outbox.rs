@@ -6,23 +6,15 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
 
 use resurgam_core::{Shard, Timestamp, Uid};
-use resurgam_store::Step;
+use resurgam_store::{Result, Step, StepResult};
 
-use super::commit::{BYTES, Fate, Pending, ROWS};
+use super::commit::{BYTES, Pending, ROWS};
 use super::effect::Effect;
 use super::wide;
-
-/// A batch that is with the store.
-pub(super) type InFlight = Pin<Box<dyn Future<Output = Done> + Send>>;
-
-/// What became of a batch.
-pub(super) type Done = Vec<(Pending, Fate)>;
+use super::writing::{Done, Next, Writing};
 
 /// Steps on their way to the disk.
 pub(super) struct Outbox {
@@ -36,8 +28,17 @@ pub(super) struct Outbox {
 #[derive(Default)]
 struct Lane {
     ready: VecDeque<Pending>,
-    /// The batch that is with the store, and since when.
-    in_flight: Option<(Timestamp, InFlight)>,
+    /// The batch that is with the store.
+    writing: Option<Writing>,
+}
+
+/// What follows from the store's answer.
+#[derive(Debug)]
+pub(super) enum Answered {
+    /// More is to be written, or the same again.
+    Go(Next),
+    /// It is known what became of the batch, which was with the store since then.
+    Done(Timestamp, Done),
 }
 
 impl Outbox {
@@ -95,39 +96,42 @@ impl Outbox {
 
     /// Since when a batch is with the store, when one is.
     pub(super) fn in_flight_since(&self) -> Option<Timestamp> {
-        let in_flight = self.lanes.iter().filter_map(|lane| lane.in_flight.as_ref());
-        in_flight.map(|(since, _)| *since).min()
+        self.lanes.iter().filter_map(|lane| Some(lane.writing.as_ref()?.since)).min()
     }
 
     /// True when nothing is on its way.
     pub(super) fn is_empty(&self) -> bool {
-        self.lanes.iter().all(|lane| lane.ready.is_empty() && lane.in_flight.is_none())
+        self.lanes.iter().all(|lane| lane.ready.is_empty() && lane.writing.is_none())
     }
 
-    /// The next batch that can be sent, and on which lane.
-    pub(super) fn next_batch(&mut self) -> Option<(usize, Vec<Pending>)> {
-        let is_free = |lane: &Lane| lane.in_flight.is_none() && !lane.ready.is_empty();
-        let lane = self.lanes.iter().position(is_free)?;
-        Some((lane, self.lanes[lane].batch()))
+    /// The next batch that can be sent: on which lane, and how many steps it has.
+    pub(super) fn next_batch(&mut self, now: Timestamp) -> Option<(usize, usize, Next)> {
+        let is_free = |lane: &Lane| lane.writing.is_none() && !lane.ready.is_empty();
+        let place = self.lanes.iter().position(is_free)?;
+        let lane = &mut self.lanes[place];
+        let batch = lane.batch();
+        let count = batch.len();
+        let (writing, next) = Writing::new(batch, now);
+        lane.writing = Some(writing);
+        Some((place, count, next))
     }
 
-    /// A batch is with the store.
-    pub(super) fn sent(&mut self, lane: usize, now: Timestamp, commit: InFlight) {
-        self.lanes[lane].in_flight = Some((now, commit));
-    }
-
-    /// Lets the batches get on that are with the store: nothing is sent before the first look.
-    /// Answers with one that is done, and since when it was with the store.
-    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<(Timestamp, Done)> {
-        for lane in &mut self.lanes {
-            let Some((since, commit)) = &mut lane.in_flight else { continue };
-            if let Poll::Ready(done) = commit.as_mut().poll(context) {
-                let since = *since;
-                lane.in_flight = None;
-                return Poll::Ready((since, done));
+    /// The store has answered what was sent on a lane.
+    pub(super) fn answered(
+        &mut self,
+        lane: usize,
+        answer: Result<Vec<StepResult>>,
+        patient: bool,
+    ) -> Answered {
+        let lane = &mut self.lanes[lane];
+        let mut writing = lane.writing.take().expect("the store answers what was sent");
+        match writing.answered(answer, patient) {
+            Some(next) => {
+                lane.writing = Some(writing);
+                Answered::Go(next)
             }
+            None => Answered::Done(writing.since, writing.into_done()),
         }
-        Poll::Pending
     }
 }
 

@@ -23,17 +23,17 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
-use resurgam_core::{CallKey, Failure, Payload, RunKey, Timestamp, Uid};
+use resurgam_core::{CallKey, Failure, RunKey, Timestamp, Uid};
 use resurgam_store::rows::{Heartbeat, Message as StoredMessage, MessageRow, TaskRecord, TaskRow};
 use resurgam_store::{MessageWrite, Report, Reported, Result, Step, TaskWrite};
 
 use super::Engine;
 use super::call::{HotCall, has_token};
-use super::effect::Effect;
-use super::ended::{Ended, fitting, was_interrupted};
+use super::effect::{Effect, end_order};
+use super::ended::{AttemptEnd, Ended, fitting, was_interrupted};
+use super::output::{Order, Output};
 use super::own::Hearing;
 use super::read::Read;
-use crate::attempt::Running;
 
 /// How often it is asked whether calls are still wanted whose attempts run here.
 const WANTED: Duration = Duration::from_secs(1);
@@ -78,10 +78,9 @@ impl Reports {
         self.taken.retain(|(uid, _), _| !goes(*uid));
     }
 
-    /// Tells all of them that they are to end.
-    pub(super) fn tell_all(&self) {
-        let running = self.away.values().filter_map(|call| call.running.as_ref());
-        running.for_each(Running::tell);
+    /// The attempts that run for other nodes.
+    pub(super) fn attempts(&self) -> impl Iterator<Item = &HotCall> {
+        self.away.values()
     }
 }
 
@@ -100,7 +99,7 @@ impl Engine {
             return self.forget_call(key);
         }
         // A claim that is not durable yet is handed back when it is.
-        if call.running.is_some() {
+        if call.begun {
             self.away(key);
         }
     }
@@ -117,47 +116,38 @@ impl Engine {
         self.reports.ask_at.get_or_insert(ask_at);
     }
 
-    /// An attempt ended that ran for another node. False when there is none of this token.
-    pub(super) fn away_ended(
-        &mut self,
-        key: CallKey,
-        token: u64,
-        result: &std::result::Result<Payload, Failure>,
-        lingers: bool,
-    ) -> bool {
-        if self.reports.get(key, token).is_none() {
-            return false;
-        }
-        if let Err(failure) = result
-            && lingers
-        {
-            self.report_time_up(key, failure.clone());
-            return true;
-        }
-        let Some(mut call) = self.reports.away.remove(&key) else { return false };
-        let heartbeat = call.running.take().and_then(Running::reported);
+    /// An attempt reports that runs for another node.
+    pub(super) fn away_ended(&mut self, key: CallKey, end: AttemptEnd) {
+        let AttemptEnd { result, lingers, heartbeat } = end;
+        let Some(mut call) = self.reports.away.remove(&key) else { return };
         let stopped = self.stopping.is_some() && !call.task.progress.cancelled;
         let fitting = |result| fitting(result, self.options.max_payload);
-        let outcome = match result.clone().and_then(fitting).map_err(Failure::bounded) {
+        let outcome = match result.and_then(fitting).map_err(Failure::bounded) {
             Ok(result) => Reported::Completed(result),
+            // Whether its run wants to hear how it ends is for the holder of its shard to say.
+            Err(failure) if lingers => Reported::TimeUp(failure),
             Err(failure) if stopped && was_interrupted(&failure, call.is_at_most_once()) => {
                 Reported::Interrupted
             }
             Err(failure) => Reported::Failed(failure),
         };
         self.report(&mut call, outcome, heartbeat);
+        if lingers {
+            self.reports.away.insert(key, call);
+        }
         self.slot_for_shared();
-        true
     }
 
-    /// The time of an attempt that runs for another node is up, and its code goes on: whether its
-    /// run wants to hear how it ends is for the holder of its shard to say.
-    fn report_time_up(&mut self, key: CallKey, failure: Failure) {
+    /// This node stops: an attempt that ran for another one was cut short, or never began.
+    pub(super) fn away_interrupted(
+        &mut self,
+        key: CallKey,
+        began: bool,
+        heartbeat: Option<Heartbeat>,
+    ) {
         let Some(mut call) = self.reports.away.remove(&key) else { return };
-        let heartbeat = call.running.as_ref().and_then(Running::heartbeat);
-        self.report(&mut call, Reported::TimeUp(failure.bounded()), heartbeat);
-        self.reports.away.insert(key, call);
-        self.slot_for_shared();
+        let outcome = if began { Reported::Interrupted } else { Reported::NeverBegan };
+        self.report(&mut call, outcome, heartbeat);
     }
 
     /// An attempt tells how far it has come. False when none of this token runs for another node.
@@ -174,20 +164,6 @@ impl Engine {
         };
         self.send_report(key.run, report);
         true
-    }
-
-    /// This node stops: an attempt that runs for another one is cut short.
-    pub(super) fn interrupt_away(&mut self) {
-        for (_, mut call) in std::mem::take(&mut self.reports.away) {
-            let running = call.running.take();
-            match running.as_ref().is_some_and(Running::withdraw) {
-                true => self.report(&mut call, Reported::NeverBegan, None),
-                false => {
-                    let heartbeat = running.and_then(Running::cut);
-                    self.report(&mut call, Reported::Interrupted, heartbeat);
-                }
-            }
-        }
     }
 
     /// Stores how an attempt ended that ran for another node.
@@ -239,16 +215,13 @@ impl Engine {
         };
         let rows: BTreeMap<CallKey, TaskRow> =
             rows.into_iter().map(|row| (row.call, row)).collect();
-        let mut over = Vec::new();
+        let (mut over, mut told) = (Vec::new(), Vec::new());
         for (key, call) in &mut self.reports.away {
             let row = rows.get(key).filter(|row| row.claim == call.task.claim);
             match row {
                 Some(row) if row.progress.cancelled => {
                     call.task.progress.cancelled = true;
-                    match row.progress.in_grace {
-                        true => call.running.iter().for_each(Running::ends_in_grace),
-                        false => call.running.iter().for_each(Running::tell),
-                    }
+                    told.extend(row.claim.as_ref().map(|claim| (claim.token, end_order(row))));
                 }
                 Some(_) => {}
                 None => over.push(*key),
@@ -258,7 +231,10 @@ impl Engine {
             over.iter().filter_map(|key| self.reports.away.remove(key)).collect::<Vec<_>>()
         {
             call.slot.take().into_iter().for_each(|slot| self.slots.free(slot));
-            call.running.take().into_iter().for_each(Running::give_up);
+            self.order_attempt(&call, Order::GiveUp);
+        }
+        for (token, order) in told {
+            self.outputs.push(Output::OrderAttempt { token, order });
         }
         self.fill_slots();
     }

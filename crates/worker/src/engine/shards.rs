@@ -24,7 +24,6 @@ use super::Engine;
 use super::effect::Effect;
 use super::read::Read;
 use super::run::{News, Origin};
-use crate::attempt::Gate;
 
 /// The shards that this node works on.
 #[derive(Debug)]
@@ -92,6 +91,11 @@ impl Shards {
         self.standing.borrow().known_elsewhere.clone()
     }
 
+    /// What changes when the store wants something else of this node.
+    pub(super) fn subscribe(&self) -> watch::Receiver<Standing> {
+        self.standing.clone()
+    }
+
     /// True when some node leaves tasks to others.
     pub(super) fn others_leave_tasks(&self) -> bool {
         self.standing.borrow().others_leave_tasks
@@ -121,13 +125,6 @@ impl Engine {
     /// True when attempts may begin: not while others may take this node for dead.
     pub(super) fn may_begin(&self) -> bool {
         self.stopping.is_none() && self.store.may_begin()
-    }
-
-    /// What keeps attempts from beginning that were let begin a moment too early.
-    pub(super) fn gate(&self) -> Gate {
-        let store = self.store.clone();
-        let is_open = Arc::new(move || store.may_begin());
-        Gate { is_open, standing: self.shards.standing.clone() }
     }
 
     /// Does what the store wants of this node.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use resurgam_core::{CallKey, Shard, Timestamp};
 
 use super::Engine;
+use super::output::{Order, Output};
 use super::request::Reply;
 use crate::error::Error;
 
@@ -29,10 +30,12 @@ impl Engine {
         let until = self.now.saturating_add(self.options.grace);
         let stopping = Stopping { until, interrupted: false, replies: Vec::new() };
         self.stopping.get_or_insert(stopping).replies.push(reply);
-        for call in self.calls.values() {
-            call.running.iter().for_each(crate::attempt::Running::tell);
+        let attempts = self.calls.values().chain(self.reports.attempts());
+        let begun = attempts.filter(|call| call.begun).filter_map(|call| call.task.claim.as_ref());
+        let told: Vec<u64> = begun.map(|claim| claim.token).collect();
+        for token in told {
+            self.outputs.push(Output::OrderAttempt { token, order: Order::Tell });
         }
-        self.reports.tell_all();
         if self.store.is_shared() && self.shards.others_work() {
             // They take over at once; attempts that run have their grace period all the same.
             self.leave(Shard::all().collect());
@@ -59,9 +62,7 @@ impl Engine {
             return self.stopped(Some(text));
         }
         if is_late {
-            self.interrupt(running);
-            self.interrupt_away();
-            self.commit();
+            self.interrupt();
         }
         false
     }
@@ -73,18 +74,18 @@ impl Engine {
         true
     }
 
-    fn interrupt(&mut self, running: Vec<CallKey>) {
+    fn interrupt(&mut self) {
         let until = self.now.saturating_add(self.options.grace.max(LAST_WRITES));
         if let Some(stopping) = &mut self.stopping {
             stopping.interrupted = true;
             stopping.until = until;
         }
         // A claim that is not durable yet is handed back when it is.
-        let begun = |key: &CallKey| self.calls.get(key).is_some_and(|call| call.running.is_some());
-        for key in running.into_iter().filter(begun).collect::<Vec<_>>() {
-            if !self.withdraw_attempt(key) {
-                self.attempt_interrupted(key);
-            }
+        let attempts = self.calls.values().chain(self.reports.attempts());
+        for call in attempts.filter(|call| call.begun) {
+            let Some(claim) = &call.task.claim else { continue };
+            let (call, token) = (call.task.call, claim.token);
+            self.outputs.push(Output::InterruptAttempt { call, token });
         }
     }
 }
