@@ -298,6 +298,30 @@ impl ActivityContext {
         encoded.and(alive)
     }
 
+    /// Says that the attempt is alive, where there is nothing to tell: what was reported last stays
+    /// as it is, and nothing is stored.
+    ///
+    /// # Errors
+    /// Of kind `Cancelled` when the attempt is to end, as [`ActivityContext::heartbeat`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use resurgam_core::Failure;
+    /// use resurgam_sdk::ActivityContext;
+    ///
+    /// async fn wait_for(ctx: &ActivityContext, ready: fn() -> bool) -> Result<(), Failure> {
+    ///     while !ready() {
+    ///         ctx.keep_alive()?;
+    ///         ctx.sleep(Duration::from_secs(1)).await;
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn keep_alive(&self) -> Result<(), Failure> {
+        self.0.host.heartbeat(None)
+    }
+
     /// What an attempt of this call before this one reported last. `None` when none did, and also
     /// when it was of another type, as a program of another version reports it: then the attempt
     /// begins from the start, which an activity must be able to do anyway.

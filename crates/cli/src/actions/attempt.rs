@@ -18,8 +18,9 @@ use zeroize::Zeroizing;
 
 use super::answer::{self, Ended, Printed};
 use super::heartbeat::{self, Pipe, Pipes};
-use super::lack::Lacking;
+use super::lack::Unstarted;
 use super::launch::Launcher;
+use super::line::Line;
 use super::manifest::{self, Manifest};
 use super::mask::Mask;
 use super::output::{STDOUT, TooMuch};
@@ -40,7 +41,7 @@ pub(crate) struct Runner {
     key: Option<SecretsKey>,
     drain: Drain,
     grace: Duration,
-    lacking: Lacking,
+    line: Line,
 }
 
 /// How long actions may go on by themselves once they were told to end: no time at all, unless the
@@ -74,11 +75,18 @@ struct Call {
     is_node: bool,
 }
 
+/// An action that was started.
+struct Started {
+    manifest: Manifest,
+    pipe: Pipe,
+    process: Process,
+}
+
 impl Runner {
     pub(crate) fn new(launcher: Launcher, key: Option<SecretsKey>) -> io::Result<Self> {
         let (launcher, pipes) = (Arc::new(launcher), Pipes::new()?);
-        let (drain, lacking) = (Drain::default(), Lacking::default());
-        Ok(Runner { launcher, pipes, key, drain, grace: GRACE, lacking })
+        let (drain, line) = (Drain::default(), Line::default());
+        Ok(Runner { launcher, pipes, key, drain, grace: GRACE, line })
     }
 
     /// What lets actions go on when the process is about to end.
@@ -98,20 +106,13 @@ impl Runner {
             return Err(Failure::snooze(GONE));
         }
         let call = self.read(input)?;
-        let trouble = |what: &str, error: io::Error| self.lacking.failure(what, file, &error);
-        let manifest = Manifest::of(file).map_err(|error| match error {
-            manifest::Trouble::Unread(error) => trouble("read about", error),
-            manifest::Trouble::Bad(failure) => failure,
-        })?;
-        let mut pipe = self.pipes.open().map_err(|error| trouble("hear", error))?;
-        let command = self.command(file, ctx, &call, &pipe);
-        let command = command.map_err(|error| trouble("start", error))?;
-        let process = Process::start(command, self.launcher.clone());
-        let mut process = process.map_err(|error| trouble("start", error))?;
+        let started = self.line.start(ctx, || self.start(file, ctx, &call)).await?;
+        // The last to be dropped is the first here: the next action gets what this one had.
+        let (_place, Started { manifest, mut pipe, mut process }) = started;
         let ended = self.watch(&mut process, ctx, &call, &mut pipe).await?;
         // What is left in its group ends with it, and is not waited for.
         drop(process);
-        let ended = ended.map_err(|error| trouble("run", error))?;
+        let ended = ended.map_err(|error| Unstarted::new("run", file, &error))?;
         let ended = ended.map_err(|TooMuch| too_much())?;
         let Printed { value: result, complaint } =
             answer::result(&ended, &call.secrets, manifest.output)?;
@@ -156,6 +157,21 @@ impl Runner {
         }
         let (input, secrets) = (node.inputs.to_string().into_bytes(), Mask::new(secrets));
         Ok(Call { input, secrets, is_node: true })
+    }
+
+    /// Starts an action, with everything that this takes of the node.
+    fn start(&self, file: &Path, ctx: &ActivityContext, call: &Call) -> Result<Started, Unstarted> {
+        let trouble = |what, error: io::Error| Unstarted::new(what, file, &error);
+        let manifest = Manifest::of(file).map_err(|error| match error {
+            manifest::Trouble::Unread(error) => trouble("read about", error),
+            manifest::Trouble::Bad(failure) => Unstarted::Failed(failure),
+        })?;
+        let pipe = self.pipes.open().map_err(|error| trouble("hear", error))?;
+        let command = self.command(file, ctx, call, &pipe);
+        let command = command.map_err(|error| trouble("start", error))?;
+        let process = Process::start(command, self.launcher.clone());
+        let process = process.map_err(|error| trouble("start", error))?;
+        Ok(Started { manifest, pipe, process })
     }
 
     fn command(
@@ -271,14 +287,12 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
     use std::path::PathBuf;
-    use std::sync::Mutex;
     use std::time::Instant;
 
-    use resurgam_core::{RunKey, Seq, Timestamp, Uid};
-    use resurgam_sdk::{Attempt, AttemptHost, HostFuture, States};
+    use resurgam_sdk::Attempt;
     use serde_json::json;
-    use tokio::sync::watch;
 
+    use super::super::test_host::Host;
     use super::*;
 
     /// Longer than anything here takes, also on a busy machine.
@@ -290,33 +304,6 @@ mod tests {
         while !holds() {
             assert!(Instant::now() < end, "after {PATIENCE:?} this has not come to pass: {what}");
             tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    }
-
-    /// The engine's side of an attempt.
-    struct Host {
-        told: watch::Sender<bool>,
-        heard: Mutex<Vec<Value>>,
-    }
-
-    impl AttemptHost for Host {
-        fn cancelled(&self) -> HostFuture<'_> {
-            let mut told = self.told.subscribe();
-            Box::pin(async move { drop(told.wait_for(|told| *told).await) })
-        }
-
-        fn is_cancelled(&self) -> bool {
-            *self.told.borrow()
-        }
-
-        fn sleep(&self, time: Duration) -> HostFuture<'_> {
-            Box::pin(tokio::time::sleep(time))
-        }
-
-        fn heartbeat(&self, details: Option<Payload>) -> Result<(), Failure> {
-            let details = details.map(|details| details.decode().unwrap());
-            self.heard.lock().unwrap().extend(details);
-            Ok(())
         }
     }
 
@@ -333,9 +320,8 @@ mod tests {
             let mut runner = Runner::new(Launcher::Plain, None).unwrap();
             // Nobody who listens is killed because the machine is busy.
             runner.grace = PATIENCE;
-            let host = Host { told: watch::channel(false).0, heard: Mutex::default() };
             let folder = tempfile::tempdir().unwrap();
-            Bench { folder, runner, host: Arc::new(host), last_heartbeat: None }
+            Bench { folder, runner, host: Arc::default(), last_heartbeat: None }
         }
 
         fn path(&self, name: &str) -> PathBuf {
@@ -343,16 +329,9 @@ mod tests {
         }
 
         fn ctx(&self) -> ActivityContext {
-            ActivityContext::new(Attempt {
-                call: RunKey::first(Uid(7)).call(Seq(2)),
-                instance: "order-42".to_string(),
-                activity: "charge".to_string(),
-                number: 3,
-                deadline: Some(Timestamp::from_millis(1_234)),
-                last_heartbeat: self.last_heartbeat.clone(),
-                states: States::default(),
-                host: self.host.clone(),
-            })
+            let attempt = self.host.attempt(Some(Duration::from_millis(1_234)));
+            let last_heartbeat = self.last_heartbeat.clone();
+            ActivityContext::new(Attempt { last_heartbeat, ..attempt })
         }
 
         /// Runs a shell script as an action.
@@ -432,7 +411,7 @@ mod tests {
         let script = "printf '%s %s %s %s %s %s' $RESURGAM_INSTANCE $RESURGAM_ACTIVITY \
                       $RESURGAM_ATTEMPT $RESURGAM_IDEMPOTENCY_KEY $RESURGAM_DEADLINE_MS \
                       $RESURGAM_LAST_HEARTBEAT";
-        let key = RunKey::first(Uid(7)).call(Seq(2)).to_string();
+        let key = bench.ctx().idempotency_key();
         let expected = format!("order-42 charge 3 {key} 1234 {{\"row\":7}}");
         assert_eq!(bench.run(script, &json!({})).await.unwrap(), json!(expected));
         let command = bench.runner.command(

@@ -1,7 +1,7 @@
 //! Why an action could not be started: what the node lacks, and what the action does.
 //!
 //! A node that is out of file descriptors, processes or memory says nothing about an action, so
-//! that is no failure of it: it is run again after a pause, uncounted, and without end.
+//! that is no failure of it: it waits (see [`line`](super::line)), uncounted and without end.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use resurgam_core::Failure;
 use rustix::io::Errno;
 
-/// When an action is tried again that the node could not start. Others end meanwhile.
+/// When an action is tried again that the node could not start.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
 /// The same for a failure in JSON.
 pub(super) const PAUSE_TEXT: &str = "1s";
@@ -23,6 +23,41 @@ const TELL: Duration = Duration::from_secs(10);
 /// The longest first line of a script that is looked at; kernels read 256 bytes at most.
 const FIRST_LINE: u64 = 512;
 
+/// Why an action could not be started.
+#[derive(Debug)]
+pub(super) enum Unstarted {
+    /// The node lacks something that it has at other times; what, for people.
+    Lacks(String),
+    /// Something is wrong with the action.
+    Failed(Failure),
+}
+
+impl Unstarted {
+    pub(super) fn new(what: &str, file: &Path, error: &io::Error) -> Self {
+        let message = format!("{what} {}: {}", file.display(), explained(file, error));
+        match is_of_the_node(error) {
+            true => Unstarted::Lacks(message),
+            false => Unstarted::Failed(Failure::of_type("CannotExecute", message)),
+        }
+    }
+}
+
+impl From<Unstarted> for Failure {
+    fn from(unstarted: Unstarted) -> Self {
+        match unstarted {
+            Unstarted::Lacks(what) => snoozed(what),
+            Unstarted::Failed(failure) => failure,
+        }
+    }
+}
+
+/// What becomes of an attempt that is to be made later, uncounted.
+pub(super) fn snoozed(why: impl Into<String>) -> Failure {
+    let mut failure = Failure::snooze(PAUSE);
+    failure.message = why.into();
+    failure
+}
+
 /// Tells people, now and then, that the node lacks something.
 #[derive(Debug, Default)]
 pub(super) struct Lacking(Mutex<Told>);
@@ -30,29 +65,22 @@ pub(super) struct Lacking(Mutex<Told>);
 #[derive(Debug, Default)]
 struct Told {
     at: Option<Instant>,
-    /// Actions that had to wait since then.
+    /// How often an action could not be started since then.
     since: u64,
 }
 
 impl Lacking {
-    /// What becomes of an attempt that could not begin.
-    pub(super) fn failure(&self, what: &str, file: &Path, error: &io::Error) -> Failure {
-        let message = format!("{what} {}: {}", file.display(), explained(file, error));
-        if !is_of_the_node(error) {
-            return Failure::of_type("CannotExecute", message);
-        }
-        if let Some(waiting) = self.is_time_to_tell(Instant::now()) {
-            tracing::warn!(
-                "{message}; this node is short of it, so the action waits and nothing is counted \
-                 ({waiting} times since this was said last); use fewer --slots, or raise the limit"
-            );
-        }
-        let mut failure = Failure::snooze(PAUSE);
-        failure.message = message;
-        failure
+    /// Tells people what the node lacks. False when they were told not long ago.
+    pub(super) fn tell(&self, what: &str) -> bool {
+        let Some(times) = self.is_time_to_tell(Instant::now()) else { return false };
+        tracing::warn!(
+            "{what}; this node is short of it, so actions wait and nothing is counted \
+             ({times} times since this was said last); use fewer --slots, or raise the limit"
+        );
+        true
     }
 
-    /// How many actions had to wait since people were told, when it is time to tell them.
+    /// How often an action could not be started since people were told, when it is time to tell.
     fn is_time_to_tell(&self, now: Instant) -> Option<u64> {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         told.since += 1;
@@ -119,14 +147,14 @@ mod tests {
 
     #[test]
     fn what_the_node_lacks_is_not_counted_and_what_the_action_lacks_is() {
-        let (lacking, file) = (Lacking::default(), Path::new("/actions/charge"));
+        let file = Path::new("/actions/charge");
         for errno in [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM] {
-            let failure = lacking.failure("start", file, &error(errno));
+            let failure = Failure::from(Unstarted::new("start", file, &error(errno)));
             assert_eq!(failure.snooze, Some(PAUSE), "{failure}");
             assert!(failure.message.starts_with("start /actions/charge: "), "{failure}");
         }
         for errno in [Errno::ACCESS, Errno::NOEXEC, Errno::NOENT, Errno::TOOBIG] {
-            let failure = lacking.failure("start", file, &error(errno));
+            let failure = Failure::from(Unstarted::new("start", file, &error(errno)));
             assert_eq!(
                 (failure.snooze, failure.type_name.as_deref()),
                 (None, Some("CannotExecute"))
@@ -135,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn people_are_told_every_ten_seconds_how_often_an_action_had_to_wait() {
+    fn people_are_told_every_ten_seconds_how_often_an_action_could_not_be_started() {
         let (lacking, now) = (Lacking::default(), Instant::now());
         assert_eq!(lacking.is_time_to_tell(now), Some(1));
         assert_eq!(lacking.is_time_to_tell(now), None);

@@ -16,6 +16,8 @@ use std::path::{Path, PathBuf};
 use resurgam_core::Failure;
 use serde::Deserialize;
 
+use super::lack::is_of_the_node;
+
 /// How much of a script is looked at.
 const START: u64 = 4 << 10;
 
@@ -58,7 +60,8 @@ impl Manifest {
             Err(error) if is_missing(&error) => {}
             Err(error) => return Err(Trouble::Unread(error)),
         }
-        match comment(&start_of(action)) {
+        let start = start_of(action).map_err(Trouble::Unread)?;
+        match comment(&start) {
             Some(text) => read(text, action),
             None => Ok(Manifest::default()),
         }
@@ -78,13 +81,15 @@ fn beside(action: &Path) -> PathBuf {
     name.into()
 }
 
-/// The first lines of a script; nothing of anything else, nor of what we may run and not read.
-fn start_of(action: &Path) -> String {
+/// The first lines of a script; nothing of anything else, nor of what we may run and not read. What
+/// we cannot read for lack of something may be a promise, and is not taken for none.
+fn start_of(action: &Path) -> io::Result<String> {
     let mut start = Vec::new();
-    let _ = File::open(action).and_then(|file| file.take(START).read_to_end(&mut start));
-    match start.starts_with(b"#!") {
-        true => String::from_utf8_lossy(&start).into_owned(),
-        false => String::new(),
+    let read = File::open(action).and_then(|file| file.take(START).read_to_end(&mut start));
+    match read {
+        Err(error) if is_of_the_node(&error) => Err(error),
+        _ if start.starts_with(b"#!") => Ok(String::from_utf8_lossy(&start).into_owned()),
+        _ => Ok(String::new()),
     }
 }
 
