@@ -429,21 +429,30 @@ pub(crate) fn given(attempted: &str, what: &str, text: &str) -> Result<()> {
     })
 }
 
+/// What is wrong with the names that an instance is to be started with, now or by a schedule.
+pub(crate) fn given_names(
+    attempted: &str,
+    workflow: &str,
+    queue: Option<&str>,
+    tags: &BTreeMap<String, String>,
+) -> Result<()> {
+    given(attempted, "the workflow", workflow)?;
+    queue.map_or(Ok(()), |queue| given(attempted, "the queue", queue))?;
+    for (name, value) in tags {
+        given(attempted, "the tag", name)?;
+        given(attempted, &format!("the value of the tag {name:?}:"), value)?;
+    }
+    Ok(())
+}
+
 impl StartOptions {
     /// What is wrong with the names in it.
     pub(crate) fn check(&self, workflow: &str) -> Result<()> {
         let attempted = format!("start {workflow}");
-        given(&attempted, "the workflow", workflow)?;
         given(&attempted, "the id", &self.id)?;
-        let others = [("the request id", &self.request_id), ("the queue", &self.queue)];
-        for (what, name) in others {
-            name.as_deref().map_or(Ok(()), |name| given(&attempted, what, name))?;
-        }
-        for (name, value) in &self.tags {
-            given(&attempted, "the tag", name)?;
-            given(&attempted, &format!("the value of the tag {name:?}:"), value)?;
-        }
-        Ok(())
+        let request_id = self.request_id.as_deref();
+        request_id.map_or(Ok(()), |id| given(&attempted, "the request id", id))?;
+        given_names(&attempted, workflow, self.queue.as_deref(), &self.tags)
     }
 }
 

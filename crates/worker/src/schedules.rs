@@ -13,7 +13,7 @@ use resurgam_store::{Birth, ScheduleRecord, ScheduleRow, ScheduleWrite, Step};
 
 use crate::engine::Request;
 use crate::error::{Error, Result};
-use crate::handle::Handle;
+use crate::handle::{Handle, given, given_names};
 use crate::plan::{Plan, ScheduledStart, stored_start};
 use crate::random::Random;
 
@@ -48,6 +48,9 @@ impl Handle {
         let what = format!("schedule {id}");
         let checked = new.schedule.check();
         checked.map_err(|error| Error::rejected(format!("{what}: {error}")))?;
+        let ScheduledStart { queue, tags, .. } = &new.start;
+        // Whoever creates it hears of it now; nobody is there to hear of it when it fires.
+        given_names(&what, &new.workflow, queue.as_deref(), tags)?;
         loop {
             let busy = self.busy();
             let trouble = |error| Error::store(&what, error);
@@ -146,6 +149,7 @@ impl Handle {
     /// Deletes a schedule. Its instances go on.
     pub async fn delete_schedule(&self, id: &str) -> Result<()> {
         let what = format!("delete schedule {id}");
+        given(&what, "the id", id)?;
         let write = ScheduleWrite::Delete { id: id.to_string() };
         let step = Box::new(Step { schedule: Some(write.into()), ..Step::default() });
         let request = |reply| Request::Schedule { step, is_new: false, reply };
@@ -157,9 +161,11 @@ impl Handle {
 
     /// The schedule of this id.
     pub async fn schedule(&self, id: &str) -> Result<Option<ScheduleRecord>> {
+        let what = format!("look at schedule {id}");
+        given(&what, "the id", id)?;
         let _busy = self.busy();
         let found = self.store().schedule(id).await;
-        found.map_err(|error| Error::store(format!("look at schedule {id}"), error))
+        found.map_err(|error| Error::store(what, error))
     }
 
     /// All schedules, by id.
@@ -204,6 +210,7 @@ impl Handle {
     }
 
     async fn read_plan(&self, what: &str, id: &str) -> Result<(ScheduleRecord, Plan)> {
+        given(what, "the id", id)?;
         let _busy = self.busy();
         let found = self.store().schedule(id).await;
         let found = found.map_err(|error| Error::store(what, error))?;

@@ -7,7 +7,8 @@ use std::time::Duration;
 use expect_test::expect;
 use resurgam::prelude::*;
 use resurgam::retry::Exhausted;
-use resurgam::{Activity, Error, Status};
+use resurgam::schedule::Rule;
+use resurgam::{Activity, Code, Error, InstanceFilter, Status, Workflow};
 use resurgam_store_sqlite::SqliteStore;
 use resurgam_testing::{TestApp, TestBuilder, TestInstance};
 use resurgam_watchdog::test;
@@ -108,15 +109,58 @@ async fn names_that_no_store_can_keep_are_refused_where_they_are_given() {
             client.cancel(&name, "enough").await,
             client.terminate(&name, "enough").await,
         ];
-        for error in answers.map(Result::unwrap_err) {
-            let text = error.to_string();
-            let told = text.contains("holds a NUL character; leave it out")
-                || text.contains("has 1025 bytes, 1024 are allowed");
-            assert!(told, "{text}");
-        }
+        answers.into_iter().for_each(refused_for_a_name);
     }
     assert!(client.instance::<String>("echo-2").await.unwrap().is_none());
     goes_on(&run).await;
+}
+
+/// Shows that somebody was told what is wrong with a name.
+fn refused_for_a_name(answer: Result<(), Error>) {
+    let error = answer.unwrap_err();
+    let text = error.to_string();
+    let told = text.contains("holds a NUL character; leave it out")
+        || text.contains("has 1025 bytes, 1024 are allowed");
+    assert!(told && error.code() == Code::E9, "{error:?}");
+}
+
+#[test]
+async fn a_schedule_with_a_name_that_no_store_can_keep_is_refused_where_it_is_given() {
+    /// A workflow by hand, whose name is one byte too long.
+    #[derive(Serialize, Deserialize)]
+    struct LongName;
+
+    impl Workflow for LongName {
+        const NAME: &'static str = match str::from_utf8(&[b'x'; 1_025]) {
+            Ok(name) => name,
+            Err(_) => "",
+        };
+        type Output = ();
+
+        async fn run(self, _ctx: WorkflowContext) -> Result<(), Failure> {
+            Ok(())
+        }
+    }
+
+    let app = app().start().await;
+    let client = app.client();
+    let echoes = || client.schedule("echoes", Rule::cron("* * * * *"), echo());
+    for name in bad_names() {
+        let answers = [
+            echoes().queue(&name).await,
+            echoes().tag(&name, "").await,
+            echoes().tag("name", &name).await,
+            client.describe_schedule(&name).await.map(drop),
+            client.pause_schedule(&name).await,
+            client.run_schedule_now(&name).await.map(drop),
+            client.delete_schedule(&name).await,
+        ];
+        answers.into_iter().for_each(refused_for_a_name);
+    }
+    refused_for_a_name(client.schedule("echoes", Rule::cron("* * * * *"), LongName).await);
+    assert!(client.schedules().await.unwrap().is_empty());
+    app.advance(Duration::from_secs(120)).await;
+    assert!(client.list(InstanceFilter::default()).await.unwrap().is_empty());
 }
 
 #[test]
