@@ -43,10 +43,33 @@ impl DbArgs {
         Database::parse(url)
     }
 
-    /// A client of whoever works on the database, now or later. The database must be there.
-    pub(crate) async fn client(&self) -> Result<Client, Trouble> {
-        self.database()?.client().await
+    /// Does something as a client of whoever works on the database, now or later. The database must
+    /// be there.
+    pub(crate) async fn ask<T>(
+        &self,
+        work: impl AsyncFnOnce(&Client) -> Result<T, Trouble>,
+    ) -> Result<T, Trouble> {
+        closing(self.database()?.client().await?, work).await
     }
+
+    /// The same where a database is made when there is none, and brought up to date.
+    pub(crate) async fn ask_new<T>(
+        &self,
+        work: impl AsyncFnOnce(&Client) -> Result<T, Trouble>,
+    ) -> Result<T, Trouble> {
+        closing(self.database()?.new_client().await?, work).await
+    }
+}
+
+/// Does something with a client and closes it, however that ends: a process that just ends leaves
+/// files beside a SQLite database, which keep those from looking who may not write them.
+async fn closing<T>(
+    client: Client,
+    work: impl AsyncFnOnce(&Client) -> Result<T, Trouble>,
+) -> Result<T, Trouble> {
+    let answer = work(&client).await;
+    client.close().await;
+    answer
 }
 
 impl Database {
@@ -73,7 +96,7 @@ impl Database {
     }
 
     /// A client, which works on nothing itself. The database stays as it is.
-    pub(crate) async fn client(&self) -> Result<Client, Trouble> {
+    async fn client(&self) -> Result<Client, Trouble> {
         match self {
             Database::Sqlite(file) if !file.exists() => {
                 let message = format!("there is no database {}", file.display());
@@ -102,7 +125,7 @@ impl Database {
     }
 
     /// A client, for which a database is made when there is none, and brought up to date.
-    pub(crate) async fn new_client(&self) -> Result<Client, Trouble> {
+    async fn new_client(&self) -> Result<Client, Trouble> {
         match self.connect().await {
             Err(error) if matches!(error.code(), Code::C4 | Code::D8) => {
                 let app = self.app(App::builder().options(|options| options.work = false)).await?;

@@ -5,6 +5,12 @@
 //! whole of it. Then it is opened as one that never changes (`immutable`): SQLite makes no files
 //! and takes no locks. Because somebody may begin to write at any moment, what was read is believed
 //! only when the files are the same after it; and from then on the log is there to be read.
+//!
+//! A process that was killed, or that opened the database and wrote nothing, may leave a log of no
+//! bytes behind. That is as good as none. SQLite moves what is in a log to the file, and has it on
+//! the disk, before it cuts the log; so whenever the log is empty, the file alone is the whole.
+//! Somebody may have it open all the same: the first thing that they write makes the log longer,
+//! and the file itself is written only from a log that is not empty, so both are seen here.
 
 use std::fs;
 use std::io;
@@ -14,7 +20,7 @@ use std::time::SystemTime;
 use resurgam_store::{Error, Result};
 use rusqlite::{Connection, OpenFlags};
 
-/// A database without a log, as it was seen last.
+/// A database with nothing in its log, as it was seen last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Still {
     database: PathBuf,
@@ -39,10 +45,11 @@ pub(crate) struct Seat<'c> {
 }
 
 impl Still {
-    /// How a database is seen now; `None` when it has a log.
+    /// How a database is seen now; `None` when there is something in its log.
     pub(crate) fn of(path: &Path) -> io::Result<Option<Self>> {
         let still = Still::look(fs::canonicalize(path)?);
-        Ok(still.files[1].is_none().then_some(still))
+        let is_whole = still.files[1].is_none_or(|(length, _)| length == 0);
+        Ok(is_whole.then_some(still))
     }
 
     fn look(database: PathBuf) -> Self {
@@ -119,8 +126,13 @@ mod tests {
         let connection = still.open().unwrap();
         let seat = Seat { connection: &connection, still: Some(&still) };
         assert!(seat.checked(Ok(())).is_ok());
-        fs::write(folder.path().join("a ?.db-wal"), "").unwrap();
+        let log = folder.path().join("a ?.db-wal");
+        fs::write(&log, "").unwrap();
         assert!(seat.checked(Ok(())).unwrap_err().is_transient());
+        let emptied = Still::of(&path).unwrap().expect("nothing is in the log");
+        assert!(emptied.is_still());
+        fs::write(&log, "frames").unwrap();
+        assert!(!emptied.is_still());
         assert_eq!(Still::of(&path).unwrap(), None);
     }
 }

@@ -1,7 +1,7 @@
 //! `resurgam list`: instances, the newest first.
 
 use comfy_table::{Table, presets};
-use resurgam::{InstanceFilter, InstanceRow, Status, Timestamp};
+use resurgam::{Client, InstanceFilter, InstanceRow, Status, Timestamp};
 use resurgam_core::duration::Human;
 
 use super::forms;
@@ -42,7 +42,6 @@ fn status(name: &str) -> Result<Status, String> {
 
 impl Args {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
-        let client = self.db.client().await?;
         let filter = InstanceFilter {
             status: self.status,
             workflow: self.workflow,
@@ -50,9 +49,8 @@ impl Args {
             limit: self.limit as usize,
             ..InstanceFilter::default()
         };
-        let rows = client.list(filter).await?;
-        let now = client.handle().now();
-        client.close().await;
+        let list = async |client: &Client| Ok((client.list(filter).await?, client.handle().now()));
+        let (rows, now) = self.db.ask(list).await?;
         Ok(match self.json {
             true => {
                 let list: Vec<Form> = rows.iter().map(forms::instance).collect();

@@ -60,20 +60,27 @@ struct Of {
 }
 
 impl Of {
-    /// The instance, which must be there.
-    async fn describe(&self) -> Result<(Client, Description), Trouble> {
-        let client = self.db.client().await?;
-        let found = client.describe(&self.id).await?;
-        let found = found.ok_or_else(|| Error::no_instance(&format!("look at {}", self.id)))?;
-        Ok((client, found))
+    /// Looks at the instance, which must be there, and reads more about it.
+    async fn read<T>(
+        &self,
+        more: impl AsyncFnOnce(&Client, &Description) -> resurgam::Result<T>,
+    ) -> Result<(Description, T), Trouble> {
+        let read = async |client: &Client| {
+            let found = client.describe(&self.id).await?;
+            let found = found.ok_or_else(|| Error::no_instance(&format!("look at {}", self.id)))?;
+            let more = more(client, &found).await?;
+            Ok((found, more))
+        };
+        self.db.ask(read).await
     }
 }
 
 impl ShowArgs {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
-        let (client, found) = self.of.describe().await?;
-        let (now, has_worker) = (client.handle().now(), client.owner().await?.is_some());
-        client.close().await;
+        let read = async |client: &Client, _: &_| {
+            Ok((client.handle().now(), client.owner().await?.is_some()))
+        };
+        let (found, (now, has_worker)) = self.of.read(read).await?;
         Ok(match self.json {
             true => Output::json(line(&forms::described(&found)), Exit::Done),
             false => Output::done(shown(&found, now, has_worker)),
@@ -205,21 +212,21 @@ fn how_to_provide(what: &str) -> &'static str {
 
 impl HistoryArgs {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
-        let (client, found) = self.of.describe().await?;
-        let id = &found.instance.id;
-        if !self.json {
-            let text = forms::history(&client.events(id).await?, &client.attempts(id).await?);
-            client.close().await;
-            let lines = text.lines().map(|line| printable(line) + "\n");
-            return Ok(Output::done(lines.collect()));
-        }
-        let events = client.events(id).await?;
-        let attempts = match self.attempts {
-            true => client.attempts(id).await?,
-            false => Vec::new(),
+        let read = async |client: &Client, found: &Description| {
+            let events = client.events(&found.instance.id).await?;
+            let attempts = match self.attempts || !self.json {
+                true => client.attempts(&found.instance.id).await?,
+                false => Vec::new(),
+            };
+            Ok((events, attempts))
         };
-        client.close().await;
-        Ok(Output::json(line(&merged(&events, &attempts)), Exit::Done))
+        let (_, (events, attempts)) = self.of.read(read).await?;
+        if self.json {
+            return Ok(Output::json(line(&merged(&events, &attempts)), Exit::Done));
+        }
+        let text = forms::history(&events, &attempts);
+        let lines = text.lines().map(|line| printable(line) + "\n");
+        Ok(Output::done(lines.collect()))
     }
 }
 
@@ -240,9 +247,9 @@ fn merged(events: &[Event], attempts: &[AttemptRow]) -> Vec<Form> {
 
 impl AttemptsArgs {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
-        let (client, found) = self.of.describe().await?;
-        let rows = client.attempts(&found.instance.id).await?;
-        client.close().await;
+        let read =
+            async |client: &Client, found: &Description| client.attempts(&found.instance.id).await;
+        let (found, rows) = self.of.read(read).await?;
         if self.json {
             let list: Vec<Form> = rows.iter().map(forms::attempt).collect();
             return Ok(Output::json(line(&list), Exit::Done));

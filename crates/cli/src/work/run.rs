@@ -153,9 +153,7 @@ impl Wanted {
 impl StartArgs {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
         let (_, wanted) = self.what.read()?;
-        let client = self.db.database()?.new_client().await?;
-        wanted.start(&client).await?;
-        client.close().await;
+        self.db.ask_new(async |client| Ok(wanted.start(client).await?)).await?;
         let Wanted { id, workflow, .. } = wanted;
         match self.json {
             true => {

@@ -1,5 +1,6 @@
 //! `resurgam signal`, `cancel` and `terminate`: telling an instance something.
 
+use resurgam::Client;
 use serde_json::Value;
 
 use crate::database::DbArgs;
@@ -64,14 +65,15 @@ impl SignalArgs {
         let value: Value = serde_json::from_str(&self.value).map_err(|error| {
             Trouble::refused(format!("the value of the signal is not JSON: {error}"))
         })?;
-        let client = self.db.client().await?;
-        if let Some(row) = client.find(&self.id).await?
-            && let Ok(kind) = Kind::of(&row.input)
-        {
-            return Err(reads_no_signals(&self.id, kind));
-        }
-        client.signal(&self.id, &self.name, &value).await?;
-        client.close().await;
+        let send = async |client: &Client| {
+            if let Some(row) = client.find(&self.id).await?
+                && let Ok(kind) = Kind::of(&row.input)
+            {
+                return Err(reads_no_signals(&self.id, kind));
+            }
+            Ok(client.signal(&self.id, &self.name, &value).await?)
+        };
+        self.db.ask(send).await?;
         let form = Form::default().with("id", &self.id).with("signal", &self.name);
         Ok(told(&form, self.json, &format!("{} is sent to {}", self.name, self.id)))
     }
@@ -79,9 +81,7 @@ impl SignalArgs {
 
 impl CancelArgs {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
-        let client = self.db.client().await?;
-        client.cancel(&self.id, &self.reason).await?;
-        client.close().await;
+        self.db.ask(async |client| Ok(client.cancel(&self.id, &self.reason).await?)).await?;
         let form = Form::default().with("id", &self.id).with("cancel", &self.reason);
         Ok(told(&form, self.json, &format!("{} is asked to end", self.id)))
     }
@@ -89,9 +89,7 @@ impl CancelArgs {
 
 impl TerminateArgs {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
-        let client = self.db.client().await?;
-        client.terminate(&self.id, &self.reason).await?;
-        client.close().await;
+        self.db.ask(async |client| Ok(client.terminate(&self.id, &self.reason).await?)).await?;
         let form = Form::default().with("id", &self.id).with("terminate", &self.reason);
         Ok(told(&form, self.json, &format!("{} ends as it is", self.id)))
     }

@@ -41,21 +41,19 @@ pub(crate) struct Args {
 impl Args {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
         let mut signals = Signals::new()?;
-        let client = self.db.client().await?;
         let screen = Screen::new(self.json);
-        let output = match &self.id {
+        let watch = async |client: &Client| match &self.id {
             Some(id) => {
-                let ended = wait::until_closed(&client, id, &screen, &mut signals).await?;
+                let ended = wait::until_closed(client, id, &screen, &mut signals).await?;
                 let ended = match ended {
                     Ended::Interrupted => Ended::Unwatched,
                     ended => ended,
                 };
-                ended::output(&client, id, ended, &screen, self.json).await
+                ended::output(client, id, ended, &screen, self.json).await
             }
-            None => self.all(&client, &screen, &mut signals).await,
+            None => self.all(client, &screen, &mut signals).await,
         };
-        client.close().await;
-        output
+        self.db.ask(watch).await
     }
 
     /// Watches all instances that are open now, and those that are started meanwhile.

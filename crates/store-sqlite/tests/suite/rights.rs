@@ -105,22 +105,42 @@ async fn whoever_may_write_the_database_may_own_it_after_somebody_else() {
 #[test(minutes = 15)]
 async fn who_may_only_read_can_look_at_a_database_that_nobody_has_open() {
     for (file, parent) in [(0o444, 0o555), (0o444, 0o777), (0o666, 0o555)] {
-        let folder = made().await;
-        let store = folder.open();
-        write(&store, [start(1)]).await;
-        store.close().await;
-        rights(&folder.path, file);
-        rights(folder.path.parent().unwrap(), parent);
-        let before = files(&folder);
-        let said = said_by_somebody(&folder, &folder.path, "rights::looker");
-        assert_eq!(said[..2], ["opened", "found"], "{file:o} in {parent:o}");
-        assert!(
-            said[2].starts_with("unusable: ") && said[2].contains("can only be read"),
-            "{said:?}"
-        );
-        rights(folder.path.parent().unwrap(), 0o777);
-        assert_eq!(files(&folder), before, "{file:o} in {parent:o}");
+        let folder = written().await;
+        looked_at(&folder, file, parent);
     }
+}
+
+/// As somebody leaves it who was killed before the log was removed.
+#[test(minutes = 15)]
+async fn who_may_only_read_can_look_at_a_database_whose_log_is_empty() {
+    for (file, parent) in [(0o444, 0o555), (0o444, 0o777), (0o666, 0o555)] {
+        let folder = written().await;
+        fs::write(folder.file("orders.db-wal"), "").unwrap();
+        rights(&folder.file("orders.db-wal"), file);
+        looked_at(&folder, file, parent);
+    }
+}
+
+/// A database with an instance, which nobody has open.
+async fn written() -> Folder {
+    let folder = made().await;
+    let store = folder.open();
+    write(&store, [start(1)]).await;
+    store.close().await;
+    folder
+}
+
+/// Shows that somebody finds the instance with these rights to the file and its folder, and leaves
+/// everything as it was.
+fn looked_at(folder: &Folder, file: u32, parent: u32) {
+    rights(&folder.path, file);
+    rights(folder.path.parent().unwrap(), parent);
+    let before = files(folder);
+    let said = said_by_somebody(folder, &folder.path, "rights::looker");
+    rights(folder.path.parent().unwrap(), 0o777);
+    assert_eq!(said[..2], ["opened", "found"], "{file:o} in {parent:o}");
+    assert!(said[2].starts_with("unusable: ") && said[2].contains("can only be read"), "{said:?}");
+    assert_eq!(files(folder), before, "{file:o} in {parent:o}");
 }
 
 #[test(minutes = 15)]

@@ -317,3 +317,24 @@ fn results_and_inputs_are_laid_out_for_people_and_stay_one_line_for_programs() {
         "{history}"
     );
 }
+
+#[test(minutes = 15)]
+fn a_command_that_is_refused_leaves_no_log_beside_the_database() {
+    let place = place();
+    for args in [
+        &["show", "nobody"][..],
+        &["history", "nobody"],
+        &["attempts", "nobody"],
+        &["watch", "nobody"],
+        &["signal", "nobody", "go"],
+        &["signal", "b", "go"],
+        &["cancel", "nobody"],
+        &["terminate", "b"],
+        &["start", "bad.rap", "--id", "b"],
+    ] {
+        assert_eq!(place.run(args).code, Some(2), "{args:?}");
+        for name in ["test.db-wal", "test.db-shm"] {
+            assert!(!place.path(name).exists(), "{args:?} leaves {name}");
+        }
+    }
+}
