@@ -152,6 +152,7 @@ impl From<resurgam::Error> for Trouble {
             || error.is_already_exists()
             || error.is_too_large()
             || error.is_full()
+            || error.is_invalid()
             || matches!(error.code(), Code::C4 | Code::D8);
         let mistake = Mistake::new(error.to_string()).code(error.code());
         match refused {

@@ -22,6 +22,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 ///         e if e.is_unknown() => "look at the id",
 ///         e if e.is_closed() || e.is_open() => "look at the instance",
 ///         e if e.is_too_large() => "send less",
+///         e if e.is_invalid() => "change what is asked for",
 ///         e if e.is_full() || e.is_transient() => "send it again later",
 ///         e if e.is_stopped() => "begin another app",
 ///         e if e.failure().is_some() => "that is the workflow's answer",
@@ -58,6 +59,7 @@ enum Kind {
     TooLarge,
     Full,
     Stopped,
+    Invalid,
     Rejected,
     Transient,
     Mistake,
@@ -113,6 +115,11 @@ impl Error {
 
     pub(crate) fn stopped(what: impl fmt::Display) -> Self {
         Error { kind: Kind::Stopped, attempted: format!("{what}: the engine has stopped") }
+    }
+
+    /// Whoever asks has to ask for something else.
+    pub(crate) fn invalid(what: impl fmt::Display) -> Self {
+        Error { kind: Kind::Invalid, attempted: what.to_string() }
     }
 
     pub(crate) fn rejected(what: impl fmt::Display) -> Self {
@@ -173,7 +180,7 @@ impl Error {
             Kind::TooLarge => Code::E6,
             Kind::Full => Code::E7,
             Kind::Stopped => Code::E8,
-            Kind::Rejected => Code::E9,
+            Kind::Invalid | Kind::Rejected => Code::E9,
             Kind::Failed(_) => Code::E10,
             Kind::Mistake => Code::E11,
             Kind::Transient | Kind::Overtaken => Code::D1,
@@ -209,6 +216,12 @@ impl Error {
     /// True when an instance has too many signals that it has not read.
     pub fn is_full(&self) -> bool {
         matches!(self.kind, Kind::Full)
+    }
+
+    /// True when what was asked for makes no sense, whoever is asked and whenever: an id that no
+    /// store can keep, a retry policy that cannot work, an argument that the workflow cannot read.
+    pub fn is_invalid(&self) -> bool {
+        matches!(self.kind, Kind::Invalid)
     }
 
     /// True when the engine has stopped.

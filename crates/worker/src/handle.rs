@@ -256,7 +256,7 @@ impl Handle {
         options: StartOptions,
     ) -> Result<Started> {
         if options.id.is_empty() {
-            return Err(Error::rejected(format!("start {workflow}: an empty id is not allowed")));
+            return Err(Error::invalid(format!("start {workflow}: an empty id is not allowed")));
         }
         options.check(workflow)?;
         let (id, request_id) = (options.id.clone(), options.request_id.clone());
@@ -425,7 +425,7 @@ fn stopped(store: &dyn Store, what: &str) -> Error {
 pub(crate) fn given(attempted: &str, what: &str, text: &str) -> Result<()> {
     identifier::check(what, text).map_err(|error| {
         let attempted: String = attempted.chars().take(60).collect();
-        Error::rejected(format!("{}: {error}", attempted.replace('\0', "\\0")))
+        Error::invalid(format!("{}: {error}", attempted.replace('\0', "\\0")))
     })
 }
 

@@ -101,7 +101,7 @@ impl Handle {
         if let Some(open) = filter.status.iter().find(|status| !status.is_closed()) {
             let open = open.name();
             let error = format!("delete closed instances: what is {open} is not closed");
-            return Err(Error::rejected(error));
+            return Err(Error::invalid(error));
         }
         let everything = Timestamp::from_millis(i64::MAX);
         let ago = |time| self.now().saturating_sub(time);

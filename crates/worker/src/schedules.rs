@@ -47,7 +47,7 @@ impl Handle {
         let id = new.schedule.id.to_string();
         let what = format!("schedule {id}");
         let checked = new.schedule.check();
-        checked.map_err(|error| Error::rejected(format!("{what}: {error}")))?;
+        checked.map_err(|error| Error::invalid(format!("{what}: {error}")))?;
         let ScheduledStart { queue, tags, .. } = &new.start;
         // Whoever creates it hears of it now; nobody is there to hear of it when it fires.
         given_names(&what, &new.workflow, queue.as_deref(), tags)?;
@@ -121,7 +121,7 @@ impl Handle {
         let what = format!("backfill schedule {id}");
         let (record, plan) = self.read_plan(&what, id).await?;
         let times = plan.schedule.backfill(from, to);
-        let times = times.map_err(|error| Error::rejected(format!("{what}: {error}")))?;
+        let times = times.map_err(|error| Error::invalid(format!("{what}: {error}")))?;
         let fitting = BACKFILL_BYTES / record.row.input.len().max(1);
         let (mut started, mut random) = (0, Random::from_entropy());
         for times in times.chunks(fitting.clamp(1, BACKFILL_AT_ONCE)) {

@@ -147,7 +147,7 @@ impl Engine {
         };
         let (draft, closed) = match self.first_turn(&row, &definition) {
             Ok(begun) => begun,
-            Err(error) => return reply.send(Err(Error::rejected(format!("start {id}: {error}")))),
+            Err(error) => return reply.send(Err(Error::invalid(format!("start {id}: {error}")))),
         };
         if let Some(run) = self.runs.get_mut(&row.uid) {
             run.request_id.clone_from(&row.request_id);
@@ -187,7 +187,7 @@ impl Engine {
             return Some(Error::unregistered(error));
         }
         if let Err(error) = self.refuses_settings(&options.settings) {
-            return Some(Error::rejected(format!("start {id}: its retry policy: {error}")));
+            return Some(Error::invalid(format!("start {id}: its retry policy: {error}")));
         }
         let (size, most) = (input.len(), self.options.max_payload);
         (size > most).then(|| {

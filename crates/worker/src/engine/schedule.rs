@@ -268,7 +268,7 @@ impl Engine {
         let what = format!("schedule {}", row.id);
         let plan = Plan::read(row);
         if let Err(error) = plan.and_then(|plan| self.refuses_settings(&plan.start.settings)) {
-            return Some(Error::rejected(format!("{what}: its retry policy: {error}")));
+            return Some(Error::invalid(format!("{what}: its retry policy: {error}")));
         }
         let (size, most) = (row.input.len(), self.options.max_payload);
         if size > most {
@@ -280,7 +280,7 @@ impl Engine {
         }
         self.cannot_begin(&row.workflow, &row.input).map(|error| match error {
             CannotBegin::Unknown(error) => Error::unregistered(format!("{what}: {error}")),
-            CannotBegin::Unreadable(error) => Error::rejected(format!("{what}: {error}")),
+            CannotBegin::Unreadable(error) => Error::invalid(format!("{what}: {error}")),
         })
     }
 

@@ -338,3 +338,27 @@ fn a_command_that_is_refused_leaves_no_log_beside_the_database() {
         }
     }
 }
+
+#[test(minutes = 15)]
+fn an_id_or_a_name_that_no_store_can_keep_is_bad_input() {
+    let place = place();
+    let long = "x".repeat(1_025);
+    for args in [
+        &["run", "bad.rap", "--id", &long][..],
+        &["start", "bad.rap", "--id", &long],
+        &["start", "bad.rap", "--queue", &long],
+        &["signal", &long, "go"],
+        &["signal", "nobody", &long],
+        &["cancel", &long],
+        &["terminate", &long],
+    ] {
+        let ended = place.run(args);
+        assert_eq!(ended.code, Some(2), "{ended:?}");
+        assert!(ended.stderr.contains("error: E9 "), "{ended:?}");
+        assert!(ended.stderr.contains("has 1025 bytes, 1024 are allowed"), "{ended:?}");
+    }
+    for args in [&["show", &long][..], &["history", &long], &["watch", &long]] {
+        assert_eq!(place.run(args).code, Some(2), "there is no such instance");
+    }
+    assert_eq!(place.json(&["list"]).as_array().unwrap().len(), 2);
+}
