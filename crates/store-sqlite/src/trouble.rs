@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | `BUSY`, `LOCKED`, `PROTOCOL`, `INTERRUPT` | transient | somebody else writes, for a while |
 //! | `FULL` | transient | a full disk is emptied by somebody, and nothing was written |
-//! | `IOERR_WRITE` under `ulimit -f` | transient | that limit is a full disk, too |
+//! | `IOERR_WRITE`, `IOERR_SHMSIZE` under `ulimit -f` | transient | that is a full disk, too |
 //! | `IOERR` | transient | a disk or a network file system that answers again later |
 //! | `NOMEM`, `SCHEMA` | transient | less pressure, a statement prepared anew |
 //! | `CANTOPEN` while working | transient | too many open files; the database itself is open |
@@ -149,23 +149,28 @@ fn translated(error: rusqlite::Error, attempted: String) -> Error {
             format!("{attempted}: {LOCKED}")
         }
         Some(ErrorCode::ReadOnly) => format!("{attempted}: {READ_ONLY}"),
-        Some(ErrorCode::SystemIoFailure) => {
-            match file_limit::bytes().filter(|_| is_write(&error)) {
-                Some(bytes) => format!(
-                    "{attempted}: no file of this process may have more than {bytes} bytes \
-                 (ulimit -f); raise that limit, or delete closed instances"
-                ),
-                None => attempted,
-            }
-        }
+        Some(ErrorCode::SystemIoFailure) => match file_limit::bytes().zip(room_for(&error)) {
+            Some((bytes, advice)) => format!(
+                "{attempted}: no file of this process may have more than {bytes} bytes (ulimit \
+                 -f); {advice}"
+            ),
+            None => attempted,
+        },
         _ => attempted,
     };
     kind(attempted).because(error)
 }
 
-/// True when the system refused to write. It does not say why, but a limit is why most of the time.
-fn is_write(error: &rusqlite::Error) -> bool {
-    error.sqlite_extended_error_code() == Some(ffi::SQLITE_IOERR_WRITE)
+/// What helps where a limit on the size of files is why the system refused to write. It does not
+/// say why, but where there is a limit it is why most of the time.
+fn room_for(error: &rusqlite::Error) -> Option<&'static str> {
+    match error.sqlite_extended_error_code()? {
+        ffi::SQLITE_IOERR_WRITE => Some("raise that limit, or delete closed instances"),
+        ffi::SQLITE_IOERR_SHMOPEN | ffi::SQLITE_IOERR_SHMSIZE | ffi::SQLITE_IOERR_SHMMAP => {
+            Some("raise that limit: even reading takes a -shm file of some 32 KiB beside it")
+        }
+        _ => None,
+    }
 }
 
 fn of_code(failure: ffi::Error) -> fn(String) -> Error {

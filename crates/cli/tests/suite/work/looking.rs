@@ -362,3 +362,13 @@ fn an_id_or_a_name_that_no_store_can_keep_is_bad_input() {
     }
     assert_eq!(place.json(&["list"]).as_array().unwrap().len(), 2);
 }
+
+#[test(minutes = 15)]
+fn looking_under_a_limit_on_the_size_of_files_names_the_limit() {
+    let place = place();
+    place.run(&["list"]);
+    let ended = place.run_limited("ulimit -f 1", &["list"]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("error: D1 open test.db: no file of this process"), "{ended:?}");
+    assert!(ended.stderr.contains("(ulimit -f); raise that limit"), "{ended:?}");
+}
