@@ -76,8 +76,16 @@ impl OutageLog {
 struct Outage {
     /// Those who wait for an answer, and when they were last refused.
     waiting: HashMap<Asked, Instant>,
-    /// When it began, and when it was told last.
-    since: Option<(Instant, Instant)>,
+    times: Option<Times>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    began: Instant,
+    told: Instant,
+    /// When somebody was refused last, or somebody who had been refused got an answer. Whoever does
+    /// not ask again must not make the outage longer than it was.
+    lasted_until: Instant,
 }
 
 /// What is told of it.
@@ -91,25 +99,28 @@ enum Line {
 impl Outage {
     fn refused(&mut self, asked: Asked, now: Instant) -> Option<Line> {
         self.waiting.insert(asked, now);
-        let Some((since, told)) = &mut self.since else {
-            self.since = Some((now, now));
+        let Some(times) = &mut self.times else {
+            self.times = Some(Times { began: now, told: now, lasted_until: now });
             return Some(Line::Begins);
         };
-        if now.duration_since(*told) < TELL {
+        times.lasted_until = now;
+        if now.duration_since(times.told) < TELL {
             return None;
         }
-        *told = now;
-        Some(Line::Lasts(now.duration_since(*since)))
+        times.told = now;
+        Some(Line::Lasts(now.duration_since(times.began)))
     }
 
     fn answered(&mut self, asked: Asked, now: Instant) -> Option<Line> {
-        self.waiting.remove(&asked);
+        if let Some((times, _)) = self.times.as_mut().zip(self.waiting.remove(&asked)) {
+            times.lasted_until = now;
+        }
         self.waiting.retain(|_, refused| now.duration_since(*refused) < FORGET);
         if !self.waiting.is_empty() {
             return None;
         }
-        let (since, _) = self.since.take()?;
-        Some(Line::Over(now.duration_since(since)))
+        let Times { began, lasted_until, .. } = self.times.take()?;
+        Some(Line::Over(lasted_until.duration_since(began)))
     }
 }
 
@@ -151,12 +162,13 @@ mod tests {
     }
 
     #[test]
-    fn whoever_never_asks_again_does_not_keep_an_outage_going() {
+    fn whoever_never_asks_again_neither_keeps_an_outage_going_nor_makes_it_longer() {
         let (mut outage, began) = (Outage::default(), Instant::now());
         outage.refused(READ, began);
         outage.refused(COMMIT, began);
         assert_eq!(outage.answered(COMMIT, began + seconds(1)), None);
+        assert_eq!(outage.answered(COMMIT, began + seconds(2)), None);
         let over = outage.answered(COMMIT, began + FORGET);
-        assert_eq!(over, Some(Line::Over(FORGET)));
+        assert_eq!(over, Some(Line::Over(seconds(1))));
     }
 }
