@@ -74,11 +74,15 @@ impl<K: Ord + Hash> LogLimit<K> {
             return Vec::new();
         }
         let ended = self.windows.extract_if(|_, window| window.is_over(now));
-        let left_out = ended.map(|(subject, window)| (subject, window.left_out));
-        let mut left_out: Vec<_> = left_out.filter(|(_, count)| *count > 0).collect();
-        left_out.sort_unstable();
+        let left_out = left_out(ended);
         self.first_end = self.windows.values().map(Window::end).min();
         left_out
+    }
+
+    /// The same of all windows, for a process that ends before they are over.
+    pub(crate) fn end(&mut self) -> Vec<(K, u64)> {
+        self.first_end = None;
+        left_out(self.windows.drain())
     }
 
     /// True when nothing was written lately.
@@ -90,6 +94,14 @@ impl<K: Ord + Hash> LogLimit<K> {
     pub(crate) fn next(&self) -> Option<Timestamp> {
         self.windows.values().filter(|window| window.left_out > 0).map(Window::end).min()
     }
+}
+
+/// The subjects of which lines were left out, and how many.
+fn left_out<K: Ord>(windows: impl Iterator<Item = (K, Window)>) -> Vec<(K, u64)> {
+    let left_out = windows.map(|(subject, window)| (subject, window.left_out));
+    let mut left_out: Vec<_> = left_out.filter(|(_, count)| *count > 0).collect();
+    left_out.sort_unstable();
+    left_out
 }
 
 #[cfg(test)]
@@ -152,6 +164,16 @@ mod tests {
         assert_eq!(limit.next(), Some(at(15_000)));
         assert_eq!(limit.over(at(14_999)), []);
         assert_eq!(limit.over(at(15_000)), [("ship", 90)]);
+    }
+
+    #[test]
+    fn at_the_end_every_count_is_told_once() {
+        let mut limit = LogLimit::default();
+        for subject in ["ship", "charge", "mail"] {
+            written(&mut limit, subject, 0, if subject == "mail" { 1 } else { 15 });
+        }
+        assert_eq!(limit.end(), [("charge", 5), ("ship", 5)]);
+        assert_eq!((limit.end(), limit.next(), limit.is_empty()), (vec![], None, true));
     }
 
     #[test]

@@ -105,8 +105,8 @@ async fn what_is_no_failure_is_not_logged() {
     assert_eq!(text(&logged(Level::INFO)) + &text(&logged(Level::WARN)), "");
 }
 
-#[test]
-async fn a_storm_is_ten_lines_for_each_activity_and_then_a_count() {
+/// An app in which a hundred attempts have just failed.
+async fn storm() -> TestApp {
     log::listen();
     let app = TestApp::builder().workflow(question).activity(ask).start().await;
     for number in 0..100 {
@@ -114,6 +114,12 @@ async fn a_storm_is_ten_lines_for_each_activity_and_then_a_count() {
     }
     app.advance(Duration::ZERO).await;
     assert_eq!(logged(Level::INFO).len(), 10);
+    app
+}
+
+#[test]
+async fn a_storm_is_ten_lines_for_each_activity_and_then_a_count() {
+    let app = storm().await;
     // The count comes when the while is over, and not with the next failure, 50 seconds later.
     app.advance(11 * SECOND).await;
     expect![[r#"
@@ -129,4 +135,14 @@ async fn a_storm_is_ten_lines_for_each_activity_and_then_a_count() {
         WARN 90 more runs failed within 10s workflow=question left_out=90
     "#]]
     .assert_eq(&text(&warnings[20..]));
+}
+
+#[test]
+async fn a_stop_in_the_midst_of_a_storm_tells_the_count_so_far() {
+    let app = storm().await;
+    app.stop().await;
+    expect![[r#"
+        INFO 90 more attempts failed within 10s and will be retried activity=ask left_out=90
+    "#]]
+    .assert_eq(&text(&logged(Level::INFO)[10..]));
 }

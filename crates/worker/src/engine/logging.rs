@@ -120,6 +120,13 @@ impl Engine {
             log_count(what, &name, count);
         }
     }
+
+    /// Logs how many lines were left out of a while that this process does not see the end of.
+    pub(super) fn log_left_out_at_end(&mut self) {
+        for ((what, name), count) in self.lines.end() {
+            log_count(what, &name, count);
+        }
+    }
 }
 
 fn log_count(what: Trouble, name: &str, count: u64) {

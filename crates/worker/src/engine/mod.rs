@@ -418,7 +418,7 @@ impl Engine {
             self.now = self.clock.now();
             self.hear_of_others();
             if self.is_without_store() {
-                return;
+                return self.log_left_out_at_end();
             }
             self.follow_standing();
             self.take_messages();
