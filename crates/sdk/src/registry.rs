@@ -303,9 +303,11 @@ impl ActivityDefinition {
     /// from the arguments of a call what is missing here, such as `licence 7`, and `None` when
     /// nothing is. The engine asks on its own thread: this must not wait for anything.
     ///
-    /// Such a call uses up no attempt. A process that lacks nothing takes it: this one after a
-    /// restart, or another one on the same PostgreSQL that says in its `Options::provides` that it
-    /// has what is missing.
+    /// Such a call uses up no attempt. What is missing is written down with the call, and from then
+    /// on only a process takes it that has these words in its `Options::provides`: this one after a
+    /// restart, or another one on the same PostgreSQL. Whoever uses `lacking` therefore sets
+    /// `provides` as well. To find out by asking `lacks` again, a process would have to read the
+    /// arguments of all calls that wait so, each time it begins or gets shards.
     ///
     /// ```
     /// use resurgam::{ActivityDefinition, Payload};

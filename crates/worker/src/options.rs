@@ -29,7 +29,8 @@ pub struct Options {
     /// The queues whose attempts run in this process; all with `None`.
     pub queues: Option<Arc<[String]>>,
     /// What calls may need and this process has, in the words of `ActivityDefinition::lacking`: it
-    /// takes over calls from processes that lack it.
+    /// takes calls that were found to lack it, here before a restart or in other processes. Without
+    /// it such calls go on waiting, also in a process whose activities lack nothing any more.
     pub provides: Arc<[String]>,
     /// How many runs are kept in memory while nothing happens to them.
     pub hot_runs: usize,

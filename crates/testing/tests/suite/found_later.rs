@@ -172,6 +172,21 @@ async fn a_call_that_lacks_something_waits_and_runs_where_that_is() {
 }
 
 #[test]
+async fn a_call_that_lacked_something_is_left_to_who_says_that_it_provides_that() {
+    let ran = Arc::default();
+    let app = licensed(&[], 0, &ran).start().await;
+    let run = app.start_named::<Value>("a", "file", &json!({"call": "render", "with": "a"})).await;
+    app.advance(Duration::from_secs(1)).await;
+    let silent = licensed(&["a"], 0, &ran).options(|options| options.provides = Arc::new([]));
+    app.restart_with(silent).await;
+    app.advance(Duration::from_secs(86_400)).await;
+    assert_eq!(app.describe("a").await.pending[0].waits_for, Some(WaitsFor::Lacking));
+    app.restart_with(licensed(&["a"], 0, &ran)).await;
+    assert_eq!(run.result().await.unwrap(), json!("a"));
+    assert_eq!((ran.load(Ordering::SeqCst), app.ledger("a").await.len()), (1, 0));
+}
+
+#[test]
 async fn a_call_that_lacks_something_between_two_attempts_keeps_its_count() {
     let ran = Arc::default();
     let app = licensed(&["a"], 1, &ran).start().await;
