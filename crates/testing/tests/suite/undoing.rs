@@ -1,13 +1,15 @@
 //! Nothing is undone while attempts of the run still work: they may use what would be taken away,
 //! or take effect after it was looked for.
 
+use std::fmt::Debug;
 use std::time::Duration;
 
-use expect_test::expect;
+use expect_test::{Expect, expect};
 use resurgam::prelude::*;
-use resurgam::{Compensation, Kind, Outcome, Status};
-use resurgam_testing::{Crash, TestApp, TestBuilder};
+use resurgam::{Compensation, Kind, Outcome, Status, Workflow};
+use resurgam_testing::{Crash, TestApp, TestBuilder, TestInstance};
 use resurgam_watchdog::test;
+use serde::de::DeserializeOwned;
 
 use crate::common::attempts::SECOND;
 
@@ -66,12 +68,31 @@ fn app() -> TestBuilder {
     app.activity(rent).activity(give_back).activity(clean).activity(paint)
 }
 
+/// An app in which an instance of this workflow has just begun.
+async fn begun<W: Workflow>(workflow: W) -> (TestApp, TestInstance<W::Output>) {
+    begun_in(app(), workflow).await
+}
+
+/// The same in an app of its own kind.
+async fn begun_in<W: Workflow>(
+    app: TestBuilder,
+    workflow: W,
+) -> (TestApp, TestInstance<W::Output>) {
+    let app = app.start().await;
+    let run = app.start(&format!("{}-1", W::NAME), workflow).await;
+    (app, run)
+}
+
+/// Waits until an instance has failed, and compares its history.
+async fn fails<T: DeserializeOwned + Debug>(run: &TestInstance<T>, history: Expect) {
+    run.failure().await;
+    history.assert_eq(&run.history().await);
+}
+
 #[test]
 async fn compensations_begin_when_the_attempts_of_all_other_calls_have_ended() {
-    let app = app().start().await;
-    let run = app.start("stay-1", stay(5)).await;
-    run.failure().await;
-    expect![[r#"
+    let (_app, run) = begun(stay(5)).await;
+    let history = expect![[r#"
         1 +0ms RunStarted stay {"seconds":5}
         2 +0ms ActivityScheduled rent {}
         3 +0ms ActivityCompleted #2 "room 7"
@@ -84,16 +105,15 @@ async fn compensations_begin_when_the_attempts_of_all_other_calls_have_ended() {
         10 +5s ActivityScheduled give_back to undo #2 {"what":"room 7"}
         11 +5s ActivityCompleted #10 null
         12 +5s RunFailed (compensation complete) it took too long
-    "#]]
-    .assert_eq(&run.history().await);
+    "#]];
+    fails(&run, history).await;
 }
 
 #[test]
 async fn an_attempt_that_does_not_end_is_waited_for_until_its_grace_period_is_over() {
-    let app = app().options(|options| options.grace = 3 * SECOND).start().await;
-    let run = app.start("stay-1", stay(3_600)).await;
-    run.failure().await;
-    expect![[r#"
+    let patient = app().options(|options| options.grace = 3 * SECOND);
+    let (app, run) = begun_in(patient, stay(3_600)).await;
+    let history = expect![[r#"
         1 +0ms RunStarted stay {"seconds":3600}
         2 +0ms ActivityScheduled rent {}
         3 +0ms ActivityCompleted #2 "room 7"
@@ -107,16 +127,15 @@ async fn an_attempt_that_does_not_end_is_waited_for_until_its_grace_period_is_ov
         10 +4s ActivityScheduled give_back to undo #2 {"what":"room 7"}
         11 +4s ActivityCompleted #10 null
         12 +4s RunFailed (compensation complete) it took too long
-    "#]]
-    .assert_eq(&run.history().await);
+    "#]];
+    fails(&run, history).await;
     app.advance(2 * HOUR).await;
     assert_eq!(app.describe("stay-1").await.pending, []);
 }
 
 #[test]
 async fn a_cancelled_run_waits_for_its_attempts_too_before_it_undoes_anything() {
-    let app = app().start().await;
-    let run = app.start("wait-1", wait(5)).await;
+    let (app, run) = begun(wait(5)).await;
     app.advance(SECOND).await;
     run.cancel("enough").await.unwrap();
     assert!(matches!(run.outcome().await, Outcome::Cancelled(_)));
@@ -140,8 +159,7 @@ async fn a_cancelled_run_waits_for_its_attempts_too_before_it_undoes_anything() 
 async fn calls_that_are_open_when_the_time_of_a_run_is_up_are_waited_for() {
     let app = app().start().await;
     let run = app.start_with("wait-1", wait(5), |start| start.run_timeout(SECOND)).await;
-    run.failure().await;
-    expect![[r#"
+    let history = expect![[r#"
         1 +0ms RunStarted wait {"seconds":5}
         2 +0ms ActivityScheduled rent {}
         3 +0ms ActivityCompleted #2 "room 7"
@@ -153,19 +171,17 @@ async fn calls_that_are_open_when_the_time_of_a_run_is_up_are_waited_for() {
         9 +5s ActivityScheduled give_back to undo #2 {"what":"room 7"}
         10 +5s ActivityCompleted #9 null
         11 +5s RunFailed (compensation complete) RunTimeout: the run was not done in time, after 1s
-    "#]]
-    .assert_eq(&run.history().await);
+    "#]];
+    fails(&run, history).await;
 }
 
 #[test]
 async fn an_attempt_that_died_with_its_process_is_not_waited_for() {
-    let app = app().start().await;
-    let run = app.start("stay-1", stay(5)).await;
+    let (app, run) = begun(stay(5)).await;
     app.advance(2 * SECOND).await;
     assert_eq!(app.attempts(give_back), 0);
     app.restart().await;
-    run.failure().await;
-    expect![[r#"
+    let history = expect![[r#"
         1 +0ms RunStarted stay {"seconds":5}
         2 +0ms ActivityScheduled rent {}
         3 +0ms ActivityCompleted #2 "room 7"
@@ -179,8 +195,8 @@ async fn an_attempt_that_died_with_its_process_is_not_waited_for() {
         10 +2s ActivityScheduled give_back to undo #2 {"what":"room 7"}
         11 +2s ActivityCompleted #10 null
         12 +2s RunFailed (compensation complete) it took too long
-    "#]]
-    .assert_eq(&run.history().await);
+    "#]];
+    fails(&run, history).await;
 }
 
 #[test]
@@ -189,8 +205,7 @@ async fn a_crash_at_any_commit_changes_nothing_about_what_is_undone() {
         for crash in [Crash::BeforeCommit(commit), Crash::AfterCommit(commit)] {
             let app = app().start().await;
             app.faults().crash(crash);
-            let run = app.start("stay-1", stay(5)).await;
-            run.failure().await;
+            app.start("stay-1", stay(5)).await.failure().await;
             let row = app.describe("stay-1").await.instance;
             let ended = (row.status, row.compensation);
             assert_eq!(ended, (Status::Failed, Some(Compensation::Complete)), "{crash:?}");
@@ -206,26 +221,23 @@ async fn a_run_with_nothing_to_undo_does_not_wait() {
         let cleaned = ctx.timeout(SECOND, ctx.call(clean(5))).await;
         cleaned.map_err(|_| Failure::terminal("it took too long"))?
     }
-    let app = app().workflow(leave).start().await;
-    let run = app.start("leave-1", leave()).await;
-    run.failure().await;
-    expect![[r#"
+    let (_app, run) = begun_in(app().workflow(leave), leave()).await;
+    let history = expect![[r#"
         1 +0ms RunStarted leave {}
         2 +0ms ActivityScheduled clean {"seconds":5}
         3 +0ms TimerStarted until +1s
         4 +1s TimerFired #3
         5 +1s ActivityCancelled #2
         6 +1s RunFailed it took too long
-    "#]]
-    .assert_eq(&run.history().await);
+    "#]];
+    fails(&run, history).await;
 }
 
 // A call whose total timeout cuts its attempt.
 
 #[test]
 async fn what_an_attempt_returns_after_the_total_timeout_of_its_call_is_recorded_and_undone() {
-    let app = app().start().await;
-    let run = app.start("decorate-1", decorate(5)).await;
+    let (app, run) = begun(decorate(5)).await;
     app.advance(2 * SECOND).await;
     // The workflow hears of it at once.
     let status: Option<String> = app.client().status("decorate-1").await.unwrap();
@@ -248,10 +260,8 @@ async fn what_an_attempt_returns_after_the_total_timeout_of_its_call_is_recorded
 
 #[test]
 async fn an_attempt_that_outlives_its_grace_period_too_took_no_effect_that_is_known() {
-    let app = app().start().await;
-    let run = app.start("decorate-1", decorate(13)).await;
-    run.failure().await;
-    expect![[r#"
+    let (app, run) = begun(decorate(13)).await;
+    let history = expect![[r#"
         1 +0ms RunStarted decorate {"seconds":13}
         2 +0ms ActivityScheduled paint {"seconds":13}
           +2s paint#2 attempt 1 failed: total_timeout: not done within 2s
@@ -259,19 +269,17 @@ async fn an_attempt_that_outlives_its_grace_period_too_took_no_effect_that_is_kn
         4 +2s StatusSet "total_timeout"
         5 +12s ActivityFailed #2 cancelled: cancelled: it was told to end and did not within 10s
         6 +12s RunFailed total_timeout: not done within 2s
-    "#]]
-    .assert_eq(&run.history().await);
+    "#]];
+    fails(&run, history).await;
     assert_eq!(app.attempts(give_back), 0);
 }
 
 #[test]
 async fn a_crash_while_a_call_settles_after_its_total_timeout_loses_its_attempt() {
-    let app = app().start().await;
-    let run = app.start("decorate-1", decorate(5)).await;
+    let (app, run) = begun(decorate(5)).await;
     app.advance(3 * SECOND).await;
     app.restart().await;
-    run.failure().await;
-    expect![[r#"
+    let history = expect![[r#"
         1 +0ms RunStarted decorate {"seconds":5}
         2 +0ms ActivityScheduled paint {"seconds":5}
           +2s paint#2 attempt 1 failed: total_timeout: not done within 2s
@@ -279,8 +287,8 @@ async fn a_crash_while_a_call_settles_after_its_total_timeout_loses_its_attempt(
         4 +2s StatusSet "total_timeout"
         5 +3s ActivityFailed #2 cancelled: worker_lost: the process that ran it died
         6 +3s RunFailed total_timeout: not done within 2s
-    "#]]
-    .assert_eq(&run.history().await);
+    "#]];
+    fails(&run, history).await;
     assert_eq!((app.attempts(paint), app.attempts(give_back)), (1, 0));
 }
 
@@ -292,8 +300,7 @@ async fn a_late_value_of_a_run_that_completes_is_not_undone() {
         assert!(late.is_err());
         ctx.sleep(HOUR).await
     }
-    let app = app().workflow(cope).start().await;
-    let run = app.start("cope-1", cope()).await;
+    let (app, run) = begun_in(app().workflow(cope), cope()).await;
     run.result().await.unwrap();
     expect![[r#"
         1 +0ms RunStarted cope {}

@@ -3,7 +3,7 @@
 use resurgam_core::command::{
     ActivityCall, ChildCall, Command, CommandKind, DEFAULT_QUEUE, Hear, Settings,
 };
-use resurgam_core::event::{ActivityFailed, Compensation, ParentClose};
+use resurgam_core::event::{ActivityFailed, Carried, Compensation, ParentClose};
 use resurgam_core::retry::{NO_TIMEOUTS, Reason, Timeouts};
 use resurgam_core::turn::Blocked;
 use resurgam_core::{CallKey, Event, EventKind, Failure, Kind, Seq, Timestamp, Uid};
@@ -49,16 +49,8 @@ impl Engine {
             CommandKind::ScheduleActivity(call) => {
                 self.schedule_activity(run, draft, seq, call, at)?;
             }
-            CommandKind::CancelActivity { activity, hear: Hear::Nothing } => {
-                // One that ended while the run could not take notice has no task any more.
-                if run.calls.remove(&activity) {
-                    self.cancel_call(run.key.call(activity), draft);
-                }
-            }
             CommandKind::CancelActivity { activity, hear } => {
-                if run.calls.contains(&activity) {
-                    self.settle_call(run, activity, hear, draft);
-                }
+                self.cancel_activity(run, draft, activity, hear);
             }
             // They are in the history, and in the memory of the run.
             CommandKind::RecordCompensation { .. } | CommandKind::MarkVersion { .. } => {}
@@ -72,12 +64,7 @@ impl Engine {
             CommandKind::StartTimer { fire_at } => {
                 draft.keep_message(run, timer_message(run.key, seq, fire_at));
             }
-            CommandKind::CancelTimer { timer } => {
-                let id = timer_id(run.key, timer);
-                run.later.remove(&id);
-                let uid = run.key.uid;
-                draft.step.messages.push(MessageWrite::Delete { uid, id });
-            }
+            CommandKind::CancelTimer { timer } => cancel_timer(run, timer, draft),
             CommandKind::SetStatus { value } => {
                 let uid = run.key.uid;
                 draft.step.kv.push(KvRow { uid, key: KvRow::STATUS.to_string(), value });
@@ -89,25 +76,7 @@ impl Engine {
                 self.close(run, draft, Outcome::Completed(result), None, at);
             }
             CommandKind::Fail { failure, compensation, carried } => {
-                if let Some(delay) = Engine::snoozes(run, &failure, compensation, at) {
-                    let snoozed = Handover::after_snooze(run, delay, *carried);
-                    self.next_run(run, draft, snoozed, at);
-                    return Ok(());
-                }
-                match self.tries_again(run, &failure, compensation, at) {
-                    Some(delay) => {
-                        let next = Some(at.saturating_add(delay));
-                        self.log_run(&run.id, &run.about.workflow, &failure, next);
-                        let failed = Handover::after_failure(run, failure, delay, *carried);
-                        self.next_run(run, draft, failed, at);
-                    }
-                    None => {
-                        // It is not run again, and who hears of its failure must not be either.
-                        let mut failure = failure;
-                        failure.snooze = None;
-                        self.close(run, draft, Outcome::Failed(failure), compensation, at);
-                    }
-                }
+                self.fail(run, draft, failure, compensation, *carried, at);
             }
             CommandKind::EndCancelled { failure, compensation, terminated } => {
                 let outcome = match terminated {
@@ -140,6 +109,47 @@ impl Engine {
             run.shared.insert(seq);
         }
         Ok(())
+    }
+
+    /// The workflow no longer wants a call, or wants to hear only how it ended.
+    fn cancel_activity(&mut self, run: &mut HotRun, draft: &mut Draft, activity: Seq, hear: Hear) {
+        if hear == Hear::Nothing {
+            // One that ended while the run could not take notice has no task any more.
+            if run.calls.remove(&activity) {
+                self.cancel_call(run.key.call(activity), draft);
+            }
+        } else if run.calls.contains(&activity) {
+            self.settle_call(run, activity, hear, draft);
+        }
+    }
+
+    /// The run has failed: another one follows, or the instance ends.
+    fn fail(
+        &mut self,
+        run: &mut HotRun,
+        draft: &mut Draft,
+        mut failure: Failure,
+        compensation: Option<Compensation>,
+        carried: Carried,
+        at: Timestamp,
+    ) {
+        if let Some(delay) = Engine::snoozes(run, &failure, compensation, at) {
+            let snoozed = Handover::after_snooze(run, delay, carried);
+            return self.next_run(run, draft, snoozed, at);
+        }
+        match self.tries_again(run, &failure, compensation, at) {
+            Some(delay) => {
+                let next = Some(at.saturating_add(delay));
+                self.log_run(&run.id, &run.about.workflow, &failure, next);
+                let failed = Handover::after_failure(run, failure, delay, carried);
+                self.next_run(run, draft, failed, at);
+            }
+            None => {
+                // It is not run again, and who hears of its failure must not be either.
+                failure.snooze = None;
+                self.close(run, draft, Outcome::Failed(failure), compensation, at);
+            }
+        }
     }
 
     /// A value that is too large is a mistake of the code: nothing of it is written down.
@@ -304,6 +314,13 @@ fn child_id(run: &HotRun, seq: Seq) -> String {
         1 => format!("{}/{seq}", run.id),
         number => format!("{}/{number}.{seq}", run.id),
     }
+}
+
+/// Takes a timer back.
+fn cancel_timer(run: &mut HotRun, timer: Seq, draft: &mut Draft) {
+    let (uid, id) = (run.key.uid, timer_id(run.key, timer));
+    run.later.remove(&id);
+    draft.step.messages.push(MessageWrite::Delete { uid, id });
 }
 
 /// Starts an instance together with the step that asks for it.
