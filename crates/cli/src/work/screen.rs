@@ -9,6 +9,7 @@ use std::time::Duration;
 use anstyle::Style;
 use resurgam::retry::{Counters, Limit};
 use resurgam::{AttemptOutcome, AttemptRow, Description, PendingCall, Timestamp, WaitsFor};
+use resurgam_core::Failure;
 use resurgam_core::duration::Human;
 
 use super::log;
@@ -164,7 +165,13 @@ pub(super) fn trouble(row: &AttemptRow) -> String {
     match (row.outcome, &row.failure) {
         (AttemptOutcome::Lost, _) => "lost with its process".to_string(),
         (AttemptOutcome::Interrupted, _) => "interrupted by a stop".to_string(),
-        (AttemptOutcome::Snoozed, _) => "asked to be run later".to_string(),
+        (AttemptOutcome::Snoozed, failure) => {
+            let usual = Failure::snooze(Duration::ZERO);
+            let own = |failure: &&Failure| failure.message != usual.message;
+            let why = failure.as_ref().filter(own).map(|failure| &failure.message);
+            let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+            format!("asked to be run later{why}")
+        }
         (_, Some(failure)) => failure.to_string(),
         (outcome, None) => outcome.name().to_string(),
     }

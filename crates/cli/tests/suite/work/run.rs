@@ -264,6 +264,9 @@ fn actions_wait_for_what_the_node_lacks_and_hardly_leave_a_row() {
         let message = attempt["failure"]["message"].as_str().unwrap();
         assert!(message.contains("Too many open files"), "{message}");
     }
+    let said = place.run(&["attempts", "m"]).stdout;
+    assert!(said.contains("snoozed: asked to be run later: "), "{said}");
+    assert!(said.contains("Too many open files"), "{said}");
 }
 
 #[test(minutes = 15)]
