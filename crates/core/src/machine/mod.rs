@@ -83,6 +83,8 @@ pub struct Machine {
     recorded_cancels: BTreeSet<Seq>,
     /// The places where it has what would be refused today, or may have.
     recorded_asks: BTreeSet<Seq>,
+    /// The names of its signals that would be refused today.
+    recorded_signals: BTreeSet<String>,
     /// The last place of the history that is replayed.
     recorded_until: Seq,
     cancelled: Option<Failure>,
@@ -125,6 +127,7 @@ impl Machine {
             recorded: BTreeMap::new(),
             recorded_cancels: BTreeSet::new(),
             recorded_asks: BTreeSet::new(),
+            recorded_signals: BTreeSet::new(),
             recorded_until: Seq(0),
             cancelled: None,
             began: Timestamp::EPOCH,
@@ -256,6 +259,12 @@ impl Machine {
     /// refused today.
     pub fn was_accepted(&self) -> bool {
         self.recorded_asks.contains(&self.next_seq)
+    }
+
+    /// True when the history has a signal of this name, although nobody could send one today. To
+    /// wait for a signal leaves no record, so that there is nothing else to go by.
+    pub fn has_recorded_signal(&self, name: &str) -> bool {
+        self.recorded_signals.contains(name)
     }
 
     /// What the code asked for and cannot have: the run ends with it.
@@ -409,6 +418,13 @@ impl Machine {
             _ => false,
         };
         self.recorded_asks = events.iter().filter(is_ask).map(|event| event.seq).collect();
+        let signal = |event: &Event| match &event.kind {
+            EventKind::SignalReceived { name, .. } if identifier::check("", name).is_err() => {
+                Some(name.clone())
+            }
+            _ => None,
+        };
+        self.recorded_signals = events.iter().filter_map(signal).collect();
         let is_cancel = |event: &&Event| matches!(event.kind, EventKind::ActivityCancelled { .. });
         self.recorded_cancels = events.iter().filter(is_cancel).map(|event| event.seq).collect();
     }

@@ -49,8 +49,11 @@ impl<T: DeserializeOwned> Future for SignalFuture<T> {
         let this = &mut *self;
         let mut machine = this.machine.lock();
         if let State::New(name, shielded) = &this.state {
-            // Nobody can send such a signal: it would be waited for in vain.
-            if let Err(error) = identifier::check("the name", name) {
+            // Nobody can send such a signal: it would be waited for in vain. What a history says
+            // that was sent is read all the same.
+            if let Err(error) = identifier::check("the name", name)
+                && !machine.has_recorded_signal(name)
+            {
                 let failure = Failure::terminal(format!("wait for a signal: {error}"));
                 this.state = State::Done;
                 return Poll::Ready(Err(failure.with_type(INVALID_NAME)));

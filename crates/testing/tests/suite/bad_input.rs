@@ -10,7 +10,7 @@ use resurgam::retry::Exhausted;
 use resurgam::schedule::Rule;
 use resurgam::{Activity, Code, Error, InstanceFilter, Status, Workflow};
 use resurgam_store_sqlite::SqliteStore;
-use resurgam_testing::{TestApp, TestBuilder, TestInstance};
+use resurgam_testing::{TestApp, TestBuilder, TestInstance, assert_replays};
 use resurgam_watchdog::test;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -176,6 +176,25 @@ async fn a_workflow_hears_that_a_name_cannot_be_used_and_goes_on() {
     .assert_eq(&told.join("\n"));
     let told = app.start("names-2", use_name(long)).await.result().await.unwrap();
     assert!(told.iter().all(|text| text.ends_with("has 1025 bytes, 1024 are allowed")), "{told:?}");
+}
+
+#[test]
+async fn a_signal_from_before_its_name_was_refused_is_replayed() {
+    #[workflow]
+    async fn listen(ctx: WorkflowContext, name: String) -> Result<String, Failure> {
+        let heard = ctx.signal(&name).await?;
+        ctx.call(read("text".into())).await?;
+        Ok(heard)
+    }
+    let app = app().workflow(listen).start().await;
+    let run = app.start("listen-1", listen("news".into())).await;
+    run.signal("news", &"hi").await.unwrap();
+    assert_eq!(run.result().await.unwrap(), "hi");
+    let history = app.client().export_history("listen-1").await.unwrap().unwrap();
+    for name in bad_names() {
+        let name = json!(name).to_string();
+        assert_replays(&history.replace("\"news\"", &name), listen);
+    }
 }
 
 #[test]
