@@ -64,14 +64,17 @@ impl Report {
 
     /// The id of its message: a report that comes twice has the same.
     pub fn id(&self, run: u32) -> String {
-        let Report { activity, token, .. } = self;
+        let end = Report::end_id(run, self.activity, self.token);
         match (&self.outcome, &self.heartbeat) {
-            (Reported::GoesOn, Some(told)) => {
-                format!("report/{run}/{activity}/{token:016x}/{}", told.at.as_millis())
-            }
-            (Reported::TimeUp(_), _) => format!("report/{run}/{activity}/{token:016x}/time-up"),
-            _ => format!("report/{run}/{activity}/{token:016x}"),
+            (Reported::GoesOn, Some(told)) => format!("{end}/{}", told.at.as_millis()),
+            (Reported::TimeUp(_), _) => format!("{end}/time-up"),
+            _ => end,
         }
+    }
+
+    /// The id of the message that tells how an attempt ended.
+    pub fn end_id(run: u32, activity: Seq, token: u64) -> String {
+        format!("report/{run}/{activity}/{token:016x}")
     }
 
     /// The engine's part as text, and the user's value.

@@ -1,0 +1,191 @@
+//! Tasks that the holder of a shard leaves to others, and attempts that end their call themselves.
+//!
+//! A holder leaves a task when it does not serve its queue, or when the task lacks what the node
+//! that last looked at it did not have. Whoever can run it claims it; that is the one change of a
+//! task that somebody else than the holder makes, beside the end of an attempt in a transaction of
+//! its own.
+
+use std::cmp::Reverse;
+
+use resurgam_core::{CallKey, Timestamp};
+
+use super::transaction::Transaction;
+use super::work::is_served;
+use super::{Model, Sharing};
+use crate::rows::{Claim, MessageRow, TaskRow};
+use crate::{Error, Result, Runnable};
+
+/// Tasks that were found: those that are due, and when the first of the others is.
+#[derive(Default)]
+struct Found<'m> {
+    due: Vec<&'m TaskRow>,
+    next: Option<Timestamp>,
+}
+
+impl Model {
+    /// Claims tasks for a node that other holders leave, those that are due by now and can be run
+    /// here, and says when the next one is due. `token` gives each claim its token. Fenced when
+    /// the node is not there. See [`Work::claim_shared`](crate::Work::claim_shared).
+    pub fn claim_shared(
+        &mut self,
+        node: &str,
+        runnable: &Runnable,
+        now: Timestamp,
+        limit: usize,
+        mut token: impl FnMut() -> u64,
+    ) -> Result<(Vec<TaskRow>, Option<Timestamp>)> {
+        if self.sharing == Sharing::OneNode {
+            return Ok((Vec::new(), None));
+        }
+        let mut found = self.left_by_holders(node, runnable, now, limit);
+        self.add_lacking(runnable, now, limit, &mut found);
+        found.due.sort_by_key(|row| (Reverse(row.priority), row.wake_at, row.call));
+        found.due.dedup_by_key(|row| row.call);
+        let calls: Vec<CallKey> = found.due.iter().take(limit).map(|row| row.call).collect();
+        let next = found.next;
+        let mut claimed = Vec::with_capacity(calls.len());
+        for call in calls {
+            claimed.extend(self.claim(node, call, now, &mut token)?);
+        }
+        Ok((claimed, next))
+    }
+
+    /// Claims one such task by its key, whatever its queue and whether it is due, unless somebody
+    /// has claimed it. Fenced when the node is not there.
+    pub fn claim_shared_call(
+        &mut self,
+        node: &str,
+        call: CallKey,
+        now: Timestamp,
+        token: impl FnOnce() -> u64,
+    ) -> Result<Option<TaskRow>> {
+        match self.sharing {
+            Sharing::OneNode => Ok(None),
+            Sharing::ManyNodes => self.claim(node, call, now, token),
+        }
+    }
+
+    fn claim(
+        &mut self,
+        node: &str,
+        call: CallKey,
+        now: Timestamp,
+        token: impl FnOnce() -> u64,
+    ) -> Result<Option<TaskRow>> {
+        self.must_be_there(node, || format!("claim call {call}"))?;
+        let free = self.tables.tasks.get(call).filter(|row| self.is_left(row));
+        let Some(mut row) = free.cloned() else { return Ok(None) };
+        row.attempt = row.attempt.saturating_add(1);
+        row.progress.first_started.get_or_insert(now);
+        row.progress.lacks = None;
+        row.deadline_at = None;
+        row.claim = Some(Claim { node: node.to_string(), token: token(), started_at: now });
+        self.tables.tasks.put(call, Some(row.clone()));
+        Ok(Some(row))
+    }
+
+    /// Whether a task waits, and the holder of its shard is there and leaves it.
+    fn is_left(&self, row: &TaskRow) -> bool {
+        let Some(holder) = self.members.holder(row.call.run.uid.shard()) else { return false };
+        let serves = holder.queues.as_ref().is_none_or(|queues| queues.contains(&row.queue));
+        row.claim.is_none() && (!serves || row.progress.lacks.is_some())
+    }
+
+    /// Tasks of queues that the holders of their shards do not serve.
+    fn left_by_holders(
+        &self,
+        node: &str,
+        runnable: &Runnable,
+        now: Timestamp,
+        limit: usize,
+    ) -> Found<'_> {
+        let mut found = Found::default();
+        if !self.members.leave_tasks() {
+            return found;
+        }
+        let is_wanted = |row: &&TaskRow| {
+            let holder = self.members.holder(row.call.run.uid.shard());
+            let queues = holder.filter(|holder| holder.name != node);
+            let queues = queues.and_then(|holder| holder.queues.as_ref());
+            let lacks_nothing = row.progress.lacks.is_none() || runnable.provides.is_none();
+            queues.is_some_and(|queues| !queues.contains(&row.queue))
+                && lacks_nothing
+                && is_served(row, runnable)
+        };
+        let mut queue = self.tables.tasks.queue_after(None);
+        while let Some(name) = queue {
+            if runnable.queues.as_ref().is_none_or(|queues| queues.iter().any(|own| own == name)) {
+                found.add(self.tables.tasks.in_queue(name).filter(is_wanted), now, limit);
+            }
+            queue = self.tables.tasks.queue_after(Some(name));
+        }
+        found
+    }
+
+    /// Tasks of all shards that lack what is here.
+    fn add_lacking<'m>(
+        &'m self,
+        runnable: &Runnable,
+        now: Timestamp,
+        limit: usize,
+        found: &mut Found<'m>,
+    ) {
+        let Some(provides) = &runnable.provides else { return };
+        let is_wanted = |row: &&TaskRow| {
+            let lacks = row.progress.lacks.as_ref();
+            lacks.is_some_and(|lacks| provides.contains(lacks)) && is_served(row, runnable)
+        };
+        found.add(self.tables.tasks.lacking().filter(is_wanted), now, limit);
+    }
+
+    /// Whether the task of a call carries this token: the attempt that has it may still end it.
+    pub fn is_claimed(&self, call: CallKey, token: u64) -> bool {
+        let claim = self.tables.tasks.get(call).and_then(|row| row.claim.as_ref());
+        claim.is_some_and(|claim| claim.token == token)
+    }
+
+    /// Ends a call as an attempt does that writes to the user's own tables: if its task still
+    /// carries the token, the task goes and the message is stored, otherwise nothing changes and
+    /// the answer is false. Fenced when the node is not there. See
+    /// [`Tables::transact`](crate::Tables::transact).
+    pub fn end_claimed(
+        &mut self,
+        node: &str,
+        call: CallKey,
+        token: u64,
+        message: &MessageRow,
+    ) -> Result<bool> {
+        self.must_be_there(node, || format!("run the transaction of call {call}"))?;
+        if !self.is_claimed(call, token) {
+            return Ok(false);
+        }
+        let mut transaction = Transaction::begin(&mut self.tables);
+        transaction.deliver(message);
+        transaction.end_task(call)?;
+        transaction.keep();
+        Ok(true)
+    }
+
+    fn must_be_there(&self, node: &str, what: impl Fn() -> String) -> Result<()> {
+        match self.members.has(node) {
+            true => Ok(()),
+            false => Err(Error::fenced(format!("{}: node {node} is not there", what()))),
+        }
+    }
+}
+
+impl<'m> Found<'m> {
+    /// Adds tasks that come in the order of their times, as many due ones as can be claimed.
+    fn add(&mut self, tasks: impl Iterator<Item = &'m TaskRow>, now: Timestamp, limit: usize) {
+        for (count, row) in tasks.enumerate() {
+            if count == limit {
+                return;
+            }
+            if row.wake_at > now {
+                self.next = self.next.into_iter().chain([row.wake_at]).min();
+                return;
+            }
+            self.due.push(row);
+        }
+    }
+}

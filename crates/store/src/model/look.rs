@@ -1,0 +1,115 @@
+//! What people and clients read.
+
+use resurgam_core::{Event, EventKind, RunKey, Uid};
+
+use super::Model;
+use super::tables::{calls_of_run, is_signal, ledger_of};
+use crate::rows::{AttemptRow, InstanceFilter, InstanceRow, KvRow, MessageRow, Status, TaskRow};
+
+/// How many instances are listed when nobody says.
+const LIST: usize = 100;
+
+impl Model {
+    /// The current instance of an id.
+    pub fn find(&self, id: &str) -> Option<InstanceRow> {
+        self.tables.instances.holder(id).map(|instance| instance.row.clone())
+    }
+
+    /// The instance that was started with a request id.
+    pub fn find_request(&self, request_id: &str) -> Option<InstanceRow> {
+        self.tables.instances.requested(request_id).map(|instance| instance.row.clone())
+    }
+
+    /// True when a signal with this request id was stored for an instance of this id, the current
+    /// one or one before it.
+    pub fn signalled(&self, id: &str, request_id: &str) -> bool {
+        let message = format!("{}{request_id}", MessageRow::REPEATABLE_SIGNAL);
+        let waits = |uid: Uid| {
+            let found = self.tables.messages.by_id(uid, &message);
+            found.is_some_and(|(_, entry)| is_signal(&entry.row))
+        };
+        let mut holders = self.tables.instances.holders(id);
+        holders.any(|uid| waits(uid) || self.tables.events.has_signal(uid, request_id))
+    }
+
+    /// The instance of a uid.
+    pub fn instance(&self, uid: Uid) -> Option<InstanceRow> {
+        self.tables.instances.get(uid).map(|instance| instance.row.clone())
+    }
+
+    /// Those of these instances that are closed.
+    pub fn closed(&self, uids: &[Uid]) -> Vec<InstanceRow> {
+        let found = uids.iter().filter_map(|uid| self.tables.instances.get(*uid));
+        found.map(|found| &found.row).filter(|row| row.closed_at.is_some()).cloned().collect()
+    }
+
+    /// Those of these instances that are not there, in the order in which they are asked for.
+    pub fn missing(&self, uids: &[Uid]) -> Vec<Uid> {
+        let is_missing = |uid: &&Uid| self.tables.instances.get(**uid).is_none();
+        uids.iter().filter(is_missing).copied().collect()
+    }
+
+    /// Instances, the newest first.
+    pub fn list(&self, filter: &InstanceFilter) -> Vec<InstanceRow> {
+        let limit = if filter.limit == 0 { LIST } else { filter.limit };
+        let wanted =
+            self.tables.instances.newest().filter(|row| {
+                is_wanted(row, filter) && (!filter.retrying || self.is_retrying(row))
+            });
+        wanted.take(limit).cloned().collect()
+    }
+
+    /// Whether an activity of an open instance waits to be tried again.
+    fn is_retrying(&self, row: &InstanceRow) -> bool {
+        let waits_again = |task: &TaskRow| task.claim.is_none() && task.attempt > 0;
+        !row.status.is_closed() && self.tables.tasks.of(row.uid).any(waits_again)
+    }
+
+    /// The events of a run in order, as far as they are there.
+    pub fn history(&self, run: RunKey) -> Vec<Event> {
+        self.tables.events.of_run(run).cloned().collect()
+    }
+
+    /// The ledger of a run: attempts in order of their end; those of one moment call by call.
+    pub fn attempts(&self, run: RunKey) -> Vec<AttemptRow> {
+        let ledger = self.tables.attempts.map().range(ledger_of(calls_of_run(run)));
+        let mut rows: Vec<AttemptRow> = ledger.map(|(_, row)| row.clone()).collect();
+        rows.sort_by_key(|row| row.ended_at);
+        rows
+    }
+
+    /// The unfinished activity calls of a run.
+    pub fn tasks(&self, run: RunKey) -> Vec<TaskRow> {
+        self.tables.tasks.of_run(run).cloned().collect()
+    }
+
+    /// The messages that an instance has not read, in order of their arrival.
+    pub fn messages(&self, uid: Uid) -> Vec<MessageRow> {
+        self.tables.messages.of(uid).map(|(_, entry)| entry.row.clone()).collect()
+    }
+
+    /// Whether the history of a run says that somebody asked it to end.
+    pub fn cancel_requested(&self, run: RunKey) -> bool {
+        let is_request = |event: &Event| matches!(event.kind, EventKind::CancelRequested { .. });
+        self.tables.events.of_run(run).any(is_request)
+    }
+
+    /// One entry of an instance's own data.
+    pub fn kv(&self, uid: Uid, key: &str) -> Option<KvRow> {
+        let value = self.tables.kv.map().get(&(uid, key.to_string()))?.clone();
+        Some(KvRow { uid, key: key.to_string(), value })
+    }
+}
+
+fn is_wanted(row: &InstanceRow, filter: &InstanceFilter) -> bool {
+    fn is<T: PartialEq>(wanted: Option<&T>, found: Option<&T>) -> bool {
+        wanted.is_none() || wanted == found
+    }
+    let status = |status: &Status| filter.status.is_empty() || filter.status.contains(status);
+    let tag = filter.tag.as_ref().is_none_or(|(name, value)| row.tags.get(name) == Some(value));
+    status(&row.status)
+        && is(filter.workflow.as_ref(), Some(&row.workflow))
+        && tag
+        && is(filter.schedule.as_ref(), row.schedule.as_ref())
+        && is(filter.compensation.as_ref(), row.compensation.as_ref())
+}

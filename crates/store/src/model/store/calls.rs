@@ -1,0 +1,235 @@
+//! The store's promises, each asked of the model.
+
+use std::sync::Arc;
+
+use resurgam_core::{CallKey, Event, Failure, RunKey, Timestamp, Uid, UserWork};
+
+use super::{ModelStore, ModelWork};
+use crate::model::Writer;
+use crate::rows::{
+    AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow,
+    PolicyRow, RunRecord, TaskRecord, TaskRow,
+};
+use crate::{
+    Access, Answer, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Error, Inbox,
+    InboxRow, Look, Retain, Runnable, ScheduleRecord, Schedules, Step, StepResult, Tables,
+    Transacted, Work, not_offered,
+};
+
+impl Commit for ModelStore {
+    fn commit(&self, batch: Arc<[Step]>) -> Answer<'_, Vec<StepResult>> {
+        self.change(move |model, writer| model.commit_as(writer, &batch))
+    }
+
+    /// One lock, one batch at a time.
+    fn lanes(&self) -> usize {
+        1
+    }
+}
+
+impl Tables for ModelStore {
+    fn transact(&self, attempt: Arc<AttemptTransaction>) -> Answer<'_, Transacted> {
+        self.change(move |model, writer| {
+            let Some(work) = ModelWork::of(&attempt.work) else {
+                return Ok(Transacted::Failed(not_offered()));
+            };
+            let Writer::Node(fence) = writer else {
+                return Err(Error::fenced("this node does not work on it"));
+            };
+            if !model.is_claimed(attempt.call, attempt.token) {
+                return Ok(Transacted::Refused);
+            }
+            let message = match work.run().and_then(|result| (attempt.message)(result)) {
+                Ok(message) => message,
+                Err(failure) => return Ok(Transacted::Failed(failure)),
+            };
+            let ended = model.end_claimed(&fence.node, attempt.call, attempt.token, &message)?;
+            Ok(match ended {
+                true => Transacted::Done(Box::new(message)),
+                false => Transacted::Refused,
+            })
+        })
+    }
+
+    fn on_tables(&self, _: Access, work: UserWork) -> Answer<'_, Result<(), Failure>> {
+        Box::pin(async move {
+            let Some(work) = ModelWork::of(&work) else { return Ok(Err(not_offered())) };
+            Ok(work.run().map(drop))
+        })
+    }
+}
+
+impl Work for ModelStore {
+    fn due_tasks(
+        &self,
+        runnable: Runnable,
+        before: Timestamp,
+        limit: usize,
+    ) -> Answer<'_, Vec<DueTask>> {
+        let shards = self.shards();
+        self.read(move |model| model.due_tasks(shards, &runnable, before, limit))
+    }
+
+    fn due_deadlines(&self, before: Timestamp, limit: usize) -> Answer<'_, Vec<DueDeadline>> {
+        let shards = self.shards();
+        self.read(move |model| model.due_deadlines(shards, before, limit))
+    }
+
+    fn due_messages(&self, before: Timestamp, limit: usize) -> Answer<'_, Vec<DueMessage>> {
+        let shards = self.shards();
+        self.read(move |model| model.due_messages(shards, before, limit))
+    }
+
+    fn held_up(&self, after: Option<Uid>, limit: usize) -> Answer<'_, Vec<Uid>> {
+        let shards = self.shards();
+        self.read(move |model| model.held_up(shards, after, limit))
+    }
+
+    fn abandoned(&self, node: &str, limit: usize) -> Answer<'_, Vec<TaskRow>> {
+        let (shards, node) = (self.shards(), node.to_string());
+        self.read(move |model| model.abandoned(shards, &node, limit))
+    }
+
+    fn claim_shared(
+        &self,
+        node: &str,
+        runnable: Runnable,
+        now: Timestamp,
+        limit: usize,
+    ) -> Answer<'_, (Vec<TaskRow>, Option<Timestamp>)> {
+        let node = node.to_string();
+        self.change(move |model, _| {
+            model.claim_shared(&node, &runnable, now, limit, || self.database.next_token())
+        })
+    }
+
+    fn claim_shared_call(
+        &self,
+        node: &str,
+        call: CallKey,
+        now: Timestamp,
+    ) -> Answer<'_, Option<TaskRow>> {
+        let node = node.to_string();
+        self.change(move |model, _| {
+            model.claim_shared_call(&node, call, now, || self.database.next_token())
+        })
+    }
+
+    fn tasks_of(&self, calls: Arc<[CallKey]>) -> Answer<'_, Vec<TaskRow>> {
+        self.read(move |model| model.tasks_of(&calls))
+    }
+
+    fn load_task(&self, call: CallKey) -> Answer<'_, Option<TaskRecord>> {
+        self.try_read(move |model| model.load_task(call))
+    }
+
+    fn load_tasks(&self, calls: Arc<[CallKey]>) -> Answer<'_, Vec<TaskRecord>> {
+        self.read(move |model| model.load_tasks(&calls))
+    }
+
+    fn load_run(&self, uid: Uid) -> Answer<'_, Option<RunRecord>> {
+        self.try_read(move |model| model.load_run(uid))
+    }
+
+    fn due_messages_of(&self, uid: Uid, before: Timestamp) -> Answer<'_, Vec<MessageRow>> {
+        self.read(move |model| model.due_messages_of(uid, before))
+    }
+}
+
+impl Schedules for ModelStore {
+    fn due_schedules(&self, now: Timestamp, limit: usize) -> Answer<'_, DueSchedules> {
+        let shards = self.shards();
+        self.read(move |model| model.due_schedules(shards, now, limit))
+    }
+
+    fn waiting_schedules(&self, after: &str, limit: usize) -> Answer<'_, Vec<ScheduleRecord>> {
+        let (shards, after) = (self.shards(), after.to_string());
+        self.read(move |model| model.waiting_schedules(shards, &after, limit))
+    }
+
+    fn schedule(&self, id: &str) -> Answer<'_, Option<ScheduleRecord>> {
+        let id = id.to_string();
+        self.read(move |model| model.schedule(&id))
+    }
+
+    fn schedules(&self, after: &str, limit: usize) -> Answer<'_, Vec<ScheduleRecord>> {
+        let after = after.to_string();
+        self.read(move |model| model.schedules(&after, limit))
+    }
+}
+
+impl Inbox for ModelStore {
+    fn inbox(&self, limit: usize) -> Answer<'_, Vec<InboxRow>> {
+        let shards = self.shards();
+        self.read(move |model| model.inbox(shards, limit))
+    }
+}
+
+impl Retain for ModelStore {
+    fn delete_closed(&self, wanted: Deletion) -> Answer<'_, Deleted> {
+        self.change(move |model, _| Ok(model.delete_closed(&wanted)))
+    }
+}
+
+impl Look for ModelStore {
+    fn policy(&self, hash: &str) -> Answer<'_, Option<PolicyRow>> {
+        let hash = hash.to_string();
+        self.read(move |model| model.policy(&hash))
+    }
+
+    fn find(&self, id: &str) -> Answer<'_, Option<InstanceRow>> {
+        let id = id.to_string();
+        self.read(move |model| model.find(&id))
+    }
+
+    fn find_request(&self, request_id: &str) -> Answer<'_, Option<InstanceRow>> {
+        let request = request_id.to_string();
+        self.read(move |model| model.find_request(&request))
+    }
+
+    fn signalled(&self, id: &str, request_id: &str) -> Answer<'_, bool> {
+        let (id, request) = (id.to_string(), request_id.to_string());
+        self.read(move |model| model.signalled(&id, &request))
+    }
+
+    fn instance(&self, uid: Uid) -> Answer<'_, Option<InstanceRow>> {
+        self.read(move |model| model.instance(uid))
+    }
+
+    fn closed(&self, uids: Arc<[Uid]>) -> Answer<'_, Vec<InstanceRow>> {
+        self.read(move |model| model.closed(&uids))
+    }
+
+    fn missing(&self, uids: Arc<[Uid]>) -> Answer<'_, Vec<Uid>> {
+        self.read(move |model| model.missing(&uids))
+    }
+
+    fn list(&self, filter: InstanceFilter) -> Answer<'_, Vec<InstanceRow>> {
+        self.read(move |model| model.list(&filter))
+    }
+
+    fn history(&self, run: RunKey) -> Answer<'_, Vec<Event>> {
+        self.read(move |model| model.history(run))
+    }
+
+    fn attempts(&self, run: RunKey) -> Answer<'_, Vec<AttemptRow>> {
+        self.read(move |model| model.attempts(run))
+    }
+
+    fn tasks(&self, run: RunKey) -> Answer<'_, Vec<TaskRow>> {
+        self.read(move |model| model.tasks(run))
+    }
+
+    fn messages(&self, uid: Uid) -> Answer<'_, Vec<MessageRow>> {
+        self.read(move |model| model.messages(uid))
+    }
+
+    fn cancel_requested(&self, run: RunKey) -> Answer<'_, bool> {
+        self.read(move |model| model.cancel_requested(run))
+    }
+
+    fn kv(&self, uid: Uid, key: &str) -> Answer<'_, Option<KvRow>> {
+        let key = key.to_string();
+        self.read(move |model| model.kv(uid, &key))
+    }
+}

@@ -1,0 +1,121 @@
+//! Tasks, by call, by the time when they are due, and by who runs them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{Excluded, Unbounded};
+
+use resurgam_core::{CallKey, RunKey, Timestamp, Uid};
+
+use super::{calls_of, calls_of_run};
+use crate::rows::TaskRow;
+
+/// The table of tasks.
+#[derive(Clone, Debug, Default)]
+pub(in crate::model) struct Tasks {
+    rows: BTreeMap<CallKey, TaskRow>,
+    /// Those that wait for an attempt.
+    waiting: BTreeSet<(Timestamp, CallKey)>,
+    /// The same, queue by queue.
+    queues: BTreeSet<(String, Timestamp, CallKey)>,
+    /// Those of them that lack something.
+    lacking: BTreeSet<(Timestamp, CallKey)>,
+    /// Those of them that have a deadline.
+    deadlines: BTreeSet<(Timestamp, CallKey)>,
+    /// Those of which an attempt runs, by its node.
+    claimed: BTreeSet<(String, CallKey)>,
+}
+
+impl Tasks {
+    pub(in crate::model) fn put(&mut self, call: CallKey, row: Option<TaskRow>) -> Option<TaskRow> {
+        let before = self.rows.remove(&call);
+        if let Some(before) = &before {
+            self.leave_indexes(before);
+        }
+        if let Some(row) = row {
+            self.enter_indexes(&row);
+            self.rows.insert(call, row);
+        }
+        before
+    }
+
+    fn enter_indexes(&mut self, row: &TaskRow) {
+        if let Some(claim) = &row.claim {
+            self.claimed.insert((claim.node.clone(), row.call));
+            return;
+        }
+        self.waiting.insert((row.wake_at, row.call));
+        self.queues.insert((row.queue.clone(), row.wake_at, row.call));
+        if row.progress.lacks.is_some() {
+            self.lacking.insert((row.wake_at, row.call));
+        }
+        if let Some(deadline_at) = row.deadline_at {
+            self.deadlines.insert((deadline_at, row.call));
+        }
+    }
+
+    fn leave_indexes(&mut self, row: &TaskRow) {
+        if let Some(claim) = &row.claim {
+            self.claimed.remove(&(claim.node.clone(), row.call));
+            return;
+        }
+        self.waiting.remove(&(row.wake_at, row.call));
+        self.queues.remove(&(row.queue.clone(), row.wake_at, row.call));
+        self.lacking.remove(&(row.wake_at, row.call));
+        if let Some(deadline_at) = row.deadline_at {
+            self.deadlines.remove(&(deadline_at, row.call));
+        }
+    }
+
+    pub(in crate::model) fn get(&self, call: CallKey) -> Option<&TaskRow> {
+        self.rows.get(&call)
+    }
+
+    /// The tasks of a run, by place.
+    pub(in crate::model) fn of_run(&self, run: RunKey) -> impl Iterator<Item = &TaskRow> {
+        self.rows.range(calls_of_run(run)).map(|(_, row)| row)
+    }
+
+    /// The tasks of all runs of an instance.
+    pub(in crate::model) fn of(&self, uid: Uid) -> impl Iterator<Item = &TaskRow> {
+        self.rows.range(calls_of(uid)).map(|(_, row)| row)
+    }
+
+    /// Tasks that wait, the one that is due first at the front.
+    pub(in crate::model) fn waiting(&self) -> impl Iterator<Item = &TaskRow> {
+        self.waiting.iter().filter_map(|(_, call)| self.rows.get(call))
+    }
+
+    /// Tasks that wait and lack something, the one that is due first at the front.
+    pub(in crate::model) fn lacking(&self) -> impl Iterator<Item = &TaskRow> {
+        self.lacking.iter().filter_map(|(_, call)| self.rows.get(call))
+    }
+
+    /// Tasks that wait in a queue, the one that is due first at the front.
+    pub(in crate::model) fn in_queue(&self, queue: &str) -> impl Iterator<Item = &TaskRow> {
+        let first = Timestamp::from_millis(i64::MIN);
+        let begin = (queue.to_string(), first, *calls_of(Uid(u128::MIN)).start());
+        let waiting = self.queues.range(begin..).take_while(move |(name, ..)| name == queue);
+        waiting.filter_map(|(_, _, call)| self.rows.get(call))
+    }
+
+    /// The first queue after this one in which tasks wait.
+    pub(in crate::model) fn queue_after(&self, queue: Option<&str>) -> Option<&str> {
+        let last = Timestamp::from_millis(i64::MAX);
+        let end = |queue: &str| (queue.to_string(), last, *calls_of(Uid(u128::MAX)).end());
+        let after = queue.map_or(Unbounded, |queue| Excluded(end(queue)));
+        self.queues.range((after, Unbounded)).next().map(|(queue, ..)| queue.as_str())
+    }
+
+    /// Tasks that wait and have a deadline before this time, the earliest first.
+    pub(in crate::model) fn deadlines(
+        &self,
+        before: Timestamp,
+    ) -> impl Iterator<Item = (Timestamp, CallKey)> {
+        let end = (before, *calls_of(Uid(u128::MIN)).start());
+        self.deadlines.range((Unbounded, Excluded(end))).copied()
+    }
+
+    /// Tasks of which an attempt runs, by the name of its node.
+    pub(in crate::model) fn claimed(&self) -> impl Iterator<Item = (&str, &TaskRow)> {
+        self.claimed.iter().filter_map(|(node, call)| Some((node.as_str(), self.rows.get(call)?)))
+    }
+}

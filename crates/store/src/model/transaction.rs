@@ -1,0 +1,148 @@
+//! Changes that can be taken back: a batch is whole or nothing.
+//!
+//! A transaction writes into the tables at once, so that each step sees what those before it
+//! wrote, and notes every row as it was. Dropping it without [`Transaction::keep`] puts the former
+//! rows back, the last one first.
+
+use resurgam_core::{CallKey, Event, Payload, Timestamp, Uid};
+
+use super::tables::{InboxEntry, Instance, MessageEntry, ScheduleEntry, Tables};
+use crate::rows::{AttemptRow, TaskRow};
+
+/// A row as it was before a change; `None` when there was none.
+enum Before {
+    Instance(Uid, Option<Instance>),
+    Event(CallKey, Option<Event>),
+    Policy(String, Option<String>),
+    Task(CallKey, Option<TaskRow>),
+    Message((Uid, u64), Option<MessageEntry>),
+    Attempt((CallKey, u64), Option<AttemptRow>),
+    Kv((Uid, String), Option<Payload>),
+    Schedule(String, Option<ScheduleEntry>),
+    Inbox(i64, Option<InboxEntry>),
+    Seen(String, Option<Timestamp>),
+}
+
+/// Changes that are kept or taken back together.
+pub(super) struct Transaction<'t> {
+    tables: &'t mut Tables,
+    undo: Vec<Before>,
+}
+
+impl<'t> Transaction<'t> {
+    pub(super) fn begin(tables: &'t mut Tables) -> Self {
+        Transaction { tables, undo: Vec::new() }
+    }
+
+    /// Keeps everything that was written.
+    pub(super) fn keep(mut self) {
+        self.undo.clear();
+    }
+
+    /// The tables as they are by now.
+    pub(super) fn tables(&self) -> &Tables {
+        self.tables
+    }
+
+    /// The number of a row that arrives now.
+    pub(super) fn next_arrival(&mut self) -> u64 {
+        self.tables.arrivals += 1;
+        self.tables.arrivals
+    }
+
+    /// The number of a change of a schedule.
+    pub(super) fn next_revision(&mut self) -> u64 {
+        self.tables.revisions += 1;
+        self.tables.revisions
+    }
+
+    pub(super) fn put_instance(&mut self, uid: Uid, row: Option<Instance>) {
+        let before = self.tables.instances.put(uid, row);
+        self.undo.push(Before::Instance(uid, before));
+    }
+
+    pub(super) fn put_event(&mut self, place: CallKey, row: Option<Event>) {
+        let before = self.tables.events.put(place, row);
+        self.undo.push(Before::Event(place, before));
+    }
+
+    pub(super) fn put_policy(&mut self, hash: String, text: Option<String>) {
+        let before = self.tables.policies.put(hash.clone(), text);
+        self.undo.push(Before::Policy(hash, before));
+    }
+
+    pub(super) fn put_task(&mut self, call: CallKey, row: Option<TaskRow>) {
+        let before = self.tables.tasks.put(call, row);
+        self.undo.push(Before::Task(call, before));
+    }
+
+    pub(super) fn put_message(&mut self, key: (Uid, u64), row: Option<MessageEntry>) {
+        let before = self.tables.messages.put(key, row);
+        self.undo.push(Before::Message(key, before));
+    }
+
+    pub(super) fn put_attempt(&mut self, key: (CallKey, u64), row: Option<AttemptRow>) {
+        let before = self.tables.attempts.put(key, row);
+        self.undo.push(Before::Attempt(key, before));
+    }
+
+    pub(super) fn put_kv(&mut self, key: (Uid, String), value: Option<Payload>) {
+        let before = self.tables.kv.put(key.clone(), value);
+        self.undo.push(Before::Kv(key, before));
+    }
+
+    pub(super) fn put_schedule(&mut self, id: String, row: Option<ScheduleEntry>) {
+        let before = self.tables.schedules.put(id.clone(), row);
+        self.undo.push(Before::Schedule(id, before));
+    }
+
+    pub(super) fn put_inbox(&mut self, arrival: i64, row: Option<InboxEntry>) {
+        let before = self.tables.inbox.put(arrival, row);
+        self.undo.push(Before::Inbox(arrival, before));
+    }
+
+    pub(super) fn put_seen(&mut self, id: String, at: Option<Timestamp>) {
+        let before = self.tables.seen.put(id.clone(), at);
+        self.undo.push(Before::Seen(id, before));
+    }
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        let tables = &mut *self.tables;
+        for before in self.undo.drain(..).rev() {
+            match before {
+                Before::Instance(key, row) => {
+                    tables.instances.put(key, row);
+                }
+                Before::Event(key, row) => {
+                    tables.events.put(key, row);
+                }
+                Before::Policy(key, row) => {
+                    tables.policies.put(key, row);
+                }
+                Before::Task(key, row) => {
+                    tables.tasks.put(key, row);
+                }
+                Before::Message(key, row) => {
+                    tables.messages.put(key, row);
+                }
+                Before::Attempt(key, row) => {
+                    tables.attempts.put(key, row);
+                }
+                Before::Kv(key, row) => {
+                    tables.kv.put(key, row);
+                }
+                Before::Schedule(key, row) => {
+                    tables.schedules.put(key, row);
+                }
+                Before::Inbox(key, row) => {
+                    tables.inbox.put(key, row);
+                }
+                Before::Seen(key, row) => {
+                    tables.seen.put(key, row);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! The tests of the model store, one module for each topic.
+
+#![allow(clippy::unwrap_used)]
+
+mod conformance;
