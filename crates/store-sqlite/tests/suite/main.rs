@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod conformance;
+mod differential;
 mod durability;
 mod fairness;
 mod inbox;

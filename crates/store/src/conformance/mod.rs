@@ -20,6 +20,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 pub mod atomicity;
+pub mod differential;
 pub mod families;
 mod fixtures;
 pub mod history;

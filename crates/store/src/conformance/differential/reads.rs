@@ -1,0 +1,237 @@
+//! Every read of a store as text, without what a store is free to choose.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use resurgam_core::event::Compensation;
+use resurgam_core::{CallKey, RunKey, Timestamp, Uid};
+
+use super::rows::{IDS, KEYS, NODES, POLICIES, REQUESTS, SCHEDULES, WORKFLOWS};
+use crate::rows::{InstanceFilter, InstanceRow, MessageRow, Status, TaskRow};
+use crate::{Error, Result, Runnable, ScheduleRecord, Store};
+
+/// More than there is.
+const ALL: usize = 1_000;
+
+/// What is asked of a store.
+#[derive(Debug)]
+pub(super) struct Questions {
+    pub(super) uids: Vec<Uid>,
+    pub(super) runs: Vec<RunKey>,
+    pub(super) calls: Vec<CallKey>,
+    /// Calls whose tasks are there and can be loaded.
+    pub(super) loadable: Vec<CallKey>,
+    pub(super) runnable: Runnable,
+    pub(super) before: Timestamp,
+    pub(super) limit: usize,
+    pub(super) uid: Uid,
+}
+
+/// The answers, each with what was asked.
+#[derive(Default)]
+struct Answers(Vec<(String, String)>);
+
+impl Answers {
+    fn add<T: Debug>(&mut self, what: impl Debug, answer: Result<T>) {
+        let answer = answer.map_err(|error| class(&error));
+        self.0.push((format!("{what:?}"), format!("{answer:?}")));
+    }
+}
+
+/// What a caller can do about an error.
+pub(super) fn class(error: &Error) -> &'static str {
+    match error {
+        _ if error.is_transient() => "transient",
+        _ if error.is_fenced() => "fenced",
+        _ if error.is_data() => "data",
+        _ => "another error",
+    }
+}
+
+/// Asks everything.
+pub(super) async fn reads(store: &dyn Store, ask: &Questions) -> Vec<(String, String)> {
+    let mut answers = Answers::default();
+    instances(store, ask, &mut answers).await;
+    runs(store, ask, &mut answers).await;
+    lists(store, ask, &mut answers).await;
+    due(store, ask, &mut answers).await;
+    tasks(store, ask, &mut answers).await;
+    schedules(store, ask, &mut answers).await;
+    answers.0
+}
+
+async fn instances(store: &dyn Store, ask: &Questions, answers: &mut Answers) {
+    for uid in &ask.uids {
+        answers.add(("instance", uid), store.instance(*uid).await);
+        answers.add(("load_run", uid), store.load_run(*uid).await.map(level_run));
+        answers.add(("messages", uid), store.messages(*uid).await);
+        answers.add(("due_messages_of", uid), store.due_messages_of(*uid, ask.before).await);
+        for key in KEYS {
+            answers.add(("kv", uid, key), store.kv(*uid, key).await);
+        }
+    }
+    let uids: Arc<[Uid]> = ask.uids.clone().into();
+    let by_uid = |mut rows: Vec<InstanceRow>| {
+        rows.sort_by_key(|row| row.uid);
+        rows
+    };
+    answers.add("closed", store.closed(uids.clone()).await.map(by_uid));
+    answers.add("missing", store.missing(uids).await);
+    for request in REQUESTS {
+        answers.add(("find_request", request), store.find_request(request).await);
+        for id in IDS {
+            answers.add(("signalled", id, request), store.signalled(id, request).await);
+        }
+    }
+    for id in IDS {
+        answers.add(("find", id), store.find(id).await);
+    }
+    for hash in POLICIES {
+        answers.add(("policy", hash), store.policy(hash).await);
+    }
+}
+
+async fn runs(store: &dyn Store, ask: &Questions, answers: &mut Answers) {
+    for run in &ask.runs {
+        answers.add(("history", run), store.history(*run).await);
+        answers.add(("cancel_requested", run), store.cancel_requested(*run).await);
+        let tasks = store.tasks(*run).await.map(|mut tasks| {
+            level_tasks(&mut tasks);
+            tasks
+        });
+        answers.add(("tasks", run), tasks);
+        // Those that ended at the same moment come in any order, but those of one call in its own.
+        let attempts = store.attempts(*run).await.map(|mut rows| {
+            let is_sorted = rows.is_sorted_by_key(|row| row.ended_at);
+            rows.sort_by_key(|row| (row.ended_at, row.call.seq));
+            (is_sorted, rows)
+        });
+        answers.add(("attempts", run), attempts);
+    }
+}
+
+async fn lists(store: &dyn Store, ask: &Questions, answers: &mut Answers) {
+    let all = InstanceFilter::default;
+    let filters = [
+        InstanceFilter { limit: ask.limit, ..all() },
+        InstanceFilter { status: vec![Status::Running, Status::Failed], ..all() },
+        InstanceFilter { workflow: Some(WORKFLOWS[0].to_string()), limit: ask.limit, ..all() },
+        InstanceFilter { tag: Some((KEYS[0].to_string(), IDS[0].to_string())), ..all() },
+        InstanceFilter { schedule: Some(SCHEDULES[0].to_string()), ..all() },
+        InstanceFilter { compensation: Some(Compensation::Complete), ..all() },
+        InstanceFilter { retrying: true, ..all() },
+        all(),
+    ];
+    for filter in filters {
+        answers.add(("list", filter.clone()), store.list(filter).await);
+    }
+    answers.add("inbox", store.inbox(ALL).await);
+    answers.add("the beginning of the inbox", store.inbox(ask.limit).await);
+}
+
+/// What is due at the same moment comes in any order, and which of it a limit leaves out is open.
+async fn due(store: &dyn Store, ask: &Questions, answers: &mut Answers) {
+    let (before, runnable) = (ask.before, || ask.runnable.clone());
+    let tasks = store.due_tasks(runnable(), before, ALL).await.map(|mut due| {
+        let is_sorted = due.is_sorted_by_key(|task| task.wake_at);
+        due.sort_by_key(|task| (task.wake_at, task.call));
+        (is_sorted, due)
+    });
+    answers.add(("due_tasks", before, runnable()), tasks);
+    let first = store.due_tasks(runnable(), before, ask.limit).await;
+    let times = first.map(|due| due.into_iter().map(|task| task.wake_at).collect::<Vec<_>>());
+    answers.add(("the first due_tasks", ask.limit, before, runnable()), times);
+
+    let deadlines = store.due_deadlines(before, ALL).await.map(|mut due| {
+        let is_sorted = due.is_sorted_by_key(|task| task.deadline_at);
+        due.sort_by_key(|task| (task.deadline_at, task.call));
+        (is_sorted, due)
+    });
+    answers.add(("due_deadlines", before), deadlines);
+    let first = store.due_deadlines(before, ask.limit).await;
+    let times = first.map(|due| due.into_iter().map(|task| task.deadline_at).collect::<Vec<_>>());
+    answers.add(("the first due_deadlines", ask.limit, before), times);
+
+    for before in [before, MessageRow::NEVER] {
+        answers.add(("due_messages", before), store.due_messages(before, ALL).await);
+    }
+    answers.add(("the first due_messages", ask.limit), store.due_messages(before, ask.limit).await);
+    answers.add("held_up", store.held_up(None, ALL).await);
+    let after = store.held_up(Some(ask.uid), ask.limit).await;
+    answers.add(("held_up", ask.uid, ask.limit), after);
+}
+
+async fn tasks(store: &dyn Store, ask: &Questions, answers: &mut Answers) {
+    let level = |mut tasks: Vec<TaskRow>| {
+        level_tasks(&mut tasks);
+        tasks
+    };
+    answers.add("tasks_of", store.tasks_of(ask.calls.clone().into()).await.map(level));
+    for node in NODES {
+        answers.add(("abandoned", node), store.abandoned(node, ALL).await.map(level));
+        let some = store.abandoned(node, ask.limit).await.map(|tasks| tasks.len());
+        answers.add(("some abandoned", node, ask.limit), some);
+    }
+    let loaded = store.load_tasks(ask.loadable.clone().into()).await.map(|mut records| {
+        records.sort_by_key(|record| record.task.call);
+        records.iter_mut().for_each(|record| level_task(&mut record.task));
+        records
+    });
+    answers.add("load_tasks", loaded);
+    for call in ask.loadable.iter().take(2) {
+        let loaded = store.load_task(*call).await.map(|record| {
+            record.map(|mut record| {
+                level_task(&mut record.task);
+                record
+            })
+        });
+        answers.add(("load_task", call), loaded);
+    }
+}
+
+async fn schedules(store: &dyn Store, ask: &Questions, answers: &mut Answers) {
+    let level = |mut records: Vec<ScheduleRecord>| {
+        records.iter_mut().for_each(|record| record.revision = 0);
+        records
+    };
+    let due = store.due_schedules(ask.before, ALL).await.map(|mut found| {
+        found.due = level(found.due);
+        found.due.sort_by_key(|record| (record.row.next_at, record.row.id.clone()));
+        found
+    });
+    answers.add(("due_schedules", ask.before), due);
+    let first = store.due_schedules(ask.before, 1).await.map(|found| {
+        let times: Vec<_> = found.due.iter().map(|record| record.row.next_at).collect();
+        (times, found.next)
+    });
+    answers.add(("the first due_schedules", ask.before), first);
+    for after in ["", "a"] {
+        let waiting = store.waiting_schedules(after, ask.limit).await;
+        answers.add(("waiting_schedules", after, ask.limit), waiting.map(level));
+        let all = store.schedules(after, ask.limit).await;
+        answers.add(("schedules", after, ask.limit), all.map(level));
+    }
+    for id in SCHEDULES {
+        let found = store.schedule(id).await;
+        answers.add(("schedule", id), found.map(|found| level(found.into_iter().collect())));
+    }
+}
+
+fn level_run(mut run: Option<crate::rows::RunRecord>) -> Option<crate::rows::RunRecord> {
+    if let Some(run) = &mut run {
+        level_tasks(&mut run.tasks);
+    }
+    run
+}
+
+/// Tasks by call, and without the tokens that a store has chosen.
+pub(super) fn level_tasks(tasks: &mut [TaskRow]) {
+    tasks.sort_by_key(|task| task.call);
+    tasks.iter_mut().for_each(level_task);
+}
+
+fn level_task(task: &mut TaskRow) {
+    if let Some(claim) = task.claim.as_mut().filter(|claim| claim.node == "other") {
+        claim.token = 0;
+    }
+}
