@@ -114,8 +114,8 @@ pub trait Work {
     /// `limit`. Of all activities: what nobody here can run must not wait for ever.
     fn due_deadlines(&self, before: Timestamp, limit: usize) -> Answer<'_, Vec<DueDeadline>>;
 
-    /// Messages that are due before this time, the earliest first and among equals in the order
-    /// of their arrival, at most `limit`.
+    /// Messages that are due before this time, the earliest first, at most `limit`. Those of one
+    /// instance that are due at the same time come in the order of their arrival.
     fn due_messages(&self, before: Timestamp, limit: usize) -> Answer<'_, Vec<DueMessage>>;
 
     /// Open instances of which is written down why they do not go on

@@ -504,6 +504,21 @@ pub enum Message {
     },
 }
 
+impl Message {
+    /// The run that it belongs to; `None` when it is for the instance, whatever run it is in.
+    pub fn run(&self) -> Option<u32> {
+        match self {
+            Message::Timer { run, .. }
+            | Message::Result { run, .. }
+            | Message::Report { run, .. } => Some(*run),
+            Message::Start
+            | Message::Signal { .. }
+            | Message::Cancel { .. }
+            | Message::Terminate { .. } => None,
+        }
+    }
+}
+
 /// The node that works on a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {

@@ -39,7 +39,7 @@ const STATUS: &str = "
 
 const CONTINUE: &str = "
     UPDATE @instance i SET run = u.run, input_encoding = u.encoding, input = u.input,
-                           status = 'running', error = NULL
+                           status = 'running', error = NULL, closed_at = NULL
     FROM unnest($1::smallint[], $2::uuid[], $3::bigint[], $4::text[], $5::text[])
          AS u(shard, uid, run, encoding, input)
     WHERE i.shard = u.shard AND i.uid = u.uid";

@@ -31,14 +31,23 @@ pub(crate) struct Known {
     pub(crate) events: HashSet<(RunKey, Seq)>,
     /// How many signals wait for the instances that need room for one.
     pub(crate) signals: HashMap<Uid, i64>,
-    /// Messages that are there, of those instances and named by the batch: whether it is a signal.
-    pub(crate) messages: HashMap<(Uid, String), bool>,
+    /// Messages that are there, of those instances and named by the batch.
+    pub(crate) messages: HashMap<(Uid, String), Waiting>,
     /// Schedules that are there, with their revisions.
     pub(crate) schedules: HashMap<String, Revision>,
     /// Rows of the inbox that nobody has taken or refused.
     pub(crate) inbox: HashMap<i64, InboxRow>,
     /// Ids of rows that were taken.
     pub(crate) seen: HashSet<String>,
+}
+
+/// What is known of a message that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    /// It is a signal.
+    pub(crate) is_signal: bool,
+    /// The run that it belongs to.
+    pub(crate) run: Option<u32>,
 }
 
 /// The revision of a schedule.
@@ -175,10 +184,16 @@ impl Known {
 
     /// One that is there already by its uid was started by the same command, before a crash.
     fn birth(&mut self, birth: &Birth) -> Born {
-        match self.closed.contains_key(&birth.row.uid) {
-            true => Born::Before,
-            false => self.start(&birth.row, birth.replace_closed),
+        if self.closed.contains_key(&birth.row.uid) {
+            return Born::Before;
         }
+        let born = self.start(&birth.row, birth.replace_closed);
+        match (born, &birth.otherwise) {
+            (Born::New, _) => self.arrives(&birth.start),
+            (Born::IdTaken, Some(otherwise)) => self.arrives(otherwise),
+            (Born::Before | Born::IdTaken, _) => {}
+        }
+        born
     }
 
     fn knows_request(&self, row: &InstanceRow) -> bool {
@@ -231,15 +246,21 @@ impl Known {
                     self.arrives(row);
                 }
                 MessageWrite::Delete { uid, id } => {
-                    if self.messages.remove(&(*uid, id.clone())) == Some(true)
+                    let deleted = self.messages.remove(&(*uid, id.clone()));
+                    if deleted.is_some_and(|deleted| deleted.is_signal)
                         && let Some(waiting) = self.signals.get_mut(uid)
                     {
                         *waiting -= 1;
                     }
                 }
                 // Timers and results belong to runs, signals do not.
-                MessageWrite::DeleteRun(_)
-                | MessageWrite::InsertIfOpen(_)
+                MessageWrite::DeleteRun(run) => {
+                    let of_run = |uid: Uid, message: &Waiting| {
+                        uid == run.uid && message.run == Some(run.run)
+                    };
+                    self.messages.retain(|(uid, _), message| !of_run(*uid, message));
+                }
+                MessageWrite::InsertIfOpen(_)
                 | MessageWrite::Defer { .. }
                 | MessageWrite::Park(_)
                 | MessageWrite::Unpark(_) => {}
@@ -251,7 +272,8 @@ impl Known {
         let is_signal = matches!(row.body, Message::Signal { .. });
         let known = self.messages.contains_key(&(row.uid, row.id.clone()));
         if !known {
-            self.messages.insert((row.uid, row.id.clone()), is_signal);
+            let waiting = Waiting { is_signal, run: row.body.run() };
+            self.messages.insert((row.uid, row.id.clone()), waiting);
             *self.signals.entry(row.uid).or_default() += i64::from(is_signal);
         }
     }
@@ -402,7 +424,7 @@ mod tests {
         let mut known = Known::default();
         known.closed.insert(A, false);
         known.signals.insert(A, 1);
-        known.messages.insert((A, "a".into()), true);
+        known.messages.insert((A, "a".into()), Waiting { is_signal: true, run: None });
         let batch = [tell("a"), tell("b"), tell("c"), read("x"), tell("d"), read("a"), tell("e")];
         let results = judge(&batch, known).expect("no row is to blame").1;
         assert_eq!(results, [Written, Written, Full, Written, Full, Written, Written]);

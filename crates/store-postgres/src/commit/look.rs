@@ -9,7 +9,7 @@ use resurgam_store::{
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
-use super::judge::{Known, Revision};
+use super::judge::{Known, Revision, Waiting};
 use super::schedule;
 use crate::encode::whole;
 use crate::statement::Statement;
@@ -43,7 +43,7 @@ const SIGNALS: &str = "
     FROM unnest($1::smallint[], $2::uuid[], $3::bigint[]) AS u(shard, uid, most)";
 
 const MESSAGES: &str = "
-    SELECT m.uid, m.id, m.kind = 'SignalReceived' FROM @message m
+    SELECT m.uid, m.id, m.kind = 'SignalReceived', m.run FROM @message m
     JOIN unnest($1::smallint[], $2::uuid[], $3::text[]) AS u(shard, uid, id)
       ON m.shard = u.shard AND m.uid = u.uid AND m.id = u.id";
 
@@ -112,7 +112,9 @@ pub(super) fn known(answers: Vec<Vec<Row>>) -> Result<Known, Error> {
         known.signals.insert(uid(&row, 0)?, row.try_get(1)?);
     }
     for row in next() {
-        known.messages.insert((uid(&row, 0)?, row.try_get(1)?), row.try_get(2)?);
+        let run = row.try_get::<_, Option<i64>>(3)?.and_then(|run| u32::try_from(run).ok());
+        let waiting = Waiting { is_signal: row.try_get(2)?, run };
+        known.messages.insert((uid(&row, 0)?, row.try_get(1)?), waiting);
     }
     for row in next() {
         known.schedules.insert(row.try_get(0)?, Revision::Read(row.try_get(1)?));
@@ -186,15 +188,25 @@ impl<'b> Asked<'b> {
     /// Messages matter where signals are counted, which the whole batch must be asked for first.
     fn about_messages(&mut self, step: &'b Step) {
         for write in &step.messages {
-            let (uid, id) = match write {
-                MessageWrite::Insert(row) | MessageWrite::InsertIfOpen(row) => (row.uid, &row.id),
-                MessageWrite::Delete { uid, id } => (*uid, id),
-                _ => continue,
-            };
-            if self.room.contains_key(&uid) {
-                self.messages.insert((uid, id));
-                self.uids.insert(uid);
+            match write {
+                MessageWrite::Insert(row) | MessageWrite::InsertIfOpen(row) => {
+                    self.about_message(row.uid, &row.id);
+                }
+                MessageWrite::Delete { uid, id } => self.about_message(*uid, id),
+                _ => {}
             }
+        }
+        for birth in &step.births {
+            for row in [&birth.start].into_iter().chain(&birth.otherwise) {
+                self.about_message(row.uid, &row.id);
+            }
+        }
+    }
+
+    fn about_message(&mut self, uid: Uid, id: &'b str) {
+        if self.room.contains_key(&uid) {
+            self.messages.insert((uid, id));
+            self.uids.insert(uid);
         }
     }
 }

@@ -15,7 +15,7 @@ use resurgam_store::{
 use super::message;
 use super::wave::{NewMessage, StatusWrite, Wave};
 use super::waves::Need::{Alone, Shared};
-use super::waves::{Thing, Waves};
+use super::waves::{Need, Thing, Waves};
 use crate::ownership::Fence;
 
 /// What a batch writes.
@@ -43,6 +43,15 @@ pub(crate) struct Plan<'b> {
     ends: bool,
     /// How many rows have an arrival so far.
     arrivals: i64,
+    /// The last message for each instance so far: its wave, and how it is inserted.
+    last_messages: HashMap<Uid, (usize, Inserted)>,
+}
+
+/// How a message is inserted. Within a wave these are two statements, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Inserted {
+    Always,
+    IfOpen,
 }
 
 /// What becomes of an instance that a workflow starts.
@@ -89,7 +98,9 @@ impl<'b> Plan<'b> {
             self.owned.insert(run.uid.shard());
             self.events.push((*run, event, event.kind.to_stored()));
         }
-        self.policies.extend(step.policies.iter().map(|row| (&*row.hash, &*row.text)));
+        for row in &step.policies {
+            self.policies.entry(&row.hash).or_insert(&row.text);
+        }
         for write in &step.tasks {
             self.task(write);
         }
@@ -252,7 +263,7 @@ impl<'b> Plan<'b> {
     /// The same message twice in one statement is no trouble: the first counts.
     fn tell(&mut self, row: &'b MessageRow) {
         let needs = [Shared(Thing::Message(row.uid, &row.id)), Shared(Thing::Messages(row.uid))];
-        let wave = self.waves.place(&needs);
+        let wave = self.in_order(row.uid, Inserted::Always, &needs);
         let new = self.new_message(row);
         self.wave(wave).message_inserts.push(new);
     }
@@ -263,9 +274,22 @@ impl<'b> Plan<'b> {
             Shared(Thing::Messages(row.uid)),
             Shared(Thing::Instance(row.uid)),
         ];
-        let wave = self.waves.place(&needs);
+        let wave = self.in_order(row.uid, Inserted::IfOpen, &needs);
         let new = self.new_message(row);
         self.wave(wave).message_inserts_if_open.push(new);
+    }
+
+    /// The wave of a message. Each statement lets its messages arrive after those that are there,
+    /// so none may be sent before that of an earlier message for the same instance.
+    fn in_order(&mut self, uid: Uid, inserted: Inserted, needs: &[Need<'b>]) -> usize {
+        let first = match (self.last_messages.get(&uid), inserted) {
+            (None, _) => 0,
+            (Some((wave, Inserted::IfOpen)), Inserted::Always) => wave + 1,
+            (Some((wave, _)), _) => *wave,
+        };
+        let wave = self.waves.place_from(first, needs);
+        self.last_messages.insert(uid, (wave, inserted));
+        wave
     }
 
     fn new_message(&mut self, row: &'b MessageRow) -> NewMessage<'b> {

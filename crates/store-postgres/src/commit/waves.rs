@@ -63,11 +63,16 @@ struct Next {
 impl<'b> Waves<'b> {
     /// The wave of a change with these needs.
     pub(crate) fn place(&mut self, needs: &[Need<'b>]) -> usize {
+        self.place_from(0, needs)
+    }
+
+    /// The wave of a change with these needs that must not come before this one.
+    pub(crate) fn place_from(&mut self, first: usize, needs: &[Need<'b>]) -> usize {
         let free = |need: &Need<'b>| match need {
             Need::Alone(thing) => self.next.get(thing).map_or(0, |next| next.alone),
             Need::Shared(thing) => self.next.get(thing).map_or(0, |next| next.shared),
         };
-        let wave = needs.iter().map(free).max().unwrap_or(0);
+        let wave = needs.iter().map(free).fold(first, usize::max);
         for need in needs {
             match need {
                 Need::Alone(thing) => {
@@ -98,6 +103,13 @@ mod tests {
         let mut waves = Waves::default();
         assert_eq!([waves.place(&[Alone(A)]), waves.place(&[Alone(B)])], [0, 0]);
         assert_eq!(waves.place(&[]), 0);
+    }
+
+    #[test]
+    fn a_change_can_be_kept_from_an_earlier_wave() {
+        let mut waves = Waves::default();
+        assert_eq!(waves.place_from(2, &[Alone(A)]), 2);
+        assert_eq!(waves.place_from(1, &[Alone(A)]), 3);
     }
 
     #[test]

@@ -3,8 +3,10 @@
 //!
 //! Which queues a shard has tasks in is found by hopping along the index from one to the next. So
 //! nobody looks at the tasks that the holder runs itself, however many wait there. Tasks that lack
-//! something have an index of their own. Of those, who has it also finds the ones of its own
-//! shards: it may hold them since somebody else found that something is missing.
+//! something, in whatever queue, have an index of their own, and only who has it finds them: also
+//! in its own shards, which it may hold since somebody else found that something is missing.
+
+use std::sync::Arc;
 
 use resurgam_core::{CallKey, Timestamp};
 use resurgam_store::rows::Progress;
@@ -37,6 +39,7 @@ const SHARED: &str = "
         SELECT uid, run, seq, wake_at, priority FROM @task
         WHERE shard = w.shard AND queue = w.queue AND claimed_by IS NULL AND bad IS NULL
           AND ($4::text[] IS NULL OR name = ANY($4))
+          AND strpos(progress, '\"lacks\":') = 0
         ORDER BY wake_at LIMIT $3) AS t
     WHERE w.queue IS NOT NULL AND NOT w.queue = ANY(w.queues)
       AND ($5::text[] IS NULL OR w.queue = ANY($5))
@@ -46,7 +49,8 @@ const SHARED: &str = "
 const LACKING: &str = "
     SELECT t.uid, t.run, t.seq, t.wake_at FROM @task t
     WHERE t.claimed_by IS NULL AND t.bad IS NULL AND strpos(t.progress, '\"lacks\":') > 0
-      AND EXISTS (SELECT 1 FROM unnest($5::text[]) AS u(mark) WHERE strpos(t.progress, u.mark) > 0)
+      AND ($5::text[] IS NULL OR EXISTS (
+           SELECT 1 FROM unnest($5::text[]) AS u(mark) WHERE strpos(t.progress, u.mark) > 0))
       AND ($3::text[] IS NULL OR t.name = ANY($3))
       AND ($4::text[] IS NULL OR t.queue = ANY($4))
     ORDER BY t.wake_at > $1, CASE WHEN t.wake_at > $1 THEN 0 ELSE t.priority END DESC,
@@ -69,13 +73,16 @@ pub(crate) async fn shared_tasks(
         .names(&runnable.activities)
         .names(&runnable.queues);
     let mut rows = pool.ask_widely(look).await?;
-    if let Some(provides) = runnable.provides.as_ref().filter(|provides| !provides.is_empty()) {
+    if runnable.provides.as_ref().is_none_or(|provides| !provides.is_empty()) {
+        let mark = |provides: &Arc<[String]>| -> Arc<[String]> {
+            provides.iter().map(|what| Progress::lacking(what)).collect()
+        };
         let lacking = Statement::rows(what, LACKING)
             .big(now.as_millis())
             .big(whole(limit as u64))
             .names(&runnable.activities)
             .names(&runnable.queues)
-            .texts(provides.iter().map(|what| Progress::lacking(what)));
+            .names(&runnable.provides.as_ref().map(mark));
         rows.extend(pool.ask_widely(lacking).await?);
     }
     let found = |row| Ok((decode::call(row)?, Timestamp::from_millis(get(row, 3)?)));

@@ -26,11 +26,11 @@ const DUE_TASKS: &str = "
         ORDER BY wake_at, lane LIMIT $2) AS t
     ORDER BY t.wake_at, t.lane, t.uid, t.seq LIMIT $3";
 
-/// The same, of some queues: what is in others is not even looked at.
+/// The same, of some queues: what is in others is not even looked at. A queue may be named twice.
 const DUE_TASKS_OF: &str = "
     SELECT t.uid, t.run, t.seq, t.wake_at, t.queue, t.name, t.priority
     FROM unnest($1::smallint[]) AS s(shard)
-    CROSS JOIN unnest($6::text[]) AS q(queue)
+    CROSS JOIN (SELECT DISTINCT queue FROM unnest($6::text[]) AS u(queue)) AS q
     CROSS JOIN LATERAL (
         SELECT uid, run, seq, wake_at, queue, name, priority, lane FROM @task
         WHERE shard = s.shard AND queue = q.queue AND claimed_by IS NULL AND bad IS NULL

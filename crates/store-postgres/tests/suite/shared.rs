@@ -150,6 +150,19 @@ async fn a_task_that_lacks_something_is_claimed_by_who_has_it_and_by_nobody_else
 }
 
 #[test]
+async fn a_task_that_lacks_something_is_left_to_who_has_it_in_a_queue_that_nobody_serves_too() {
+    let ground = Ground::new().await;
+    let mut lacking = queued(2, "there");
+    lacking.progress.lacks = Some("key a".to_string());
+    ground.store([lacking, queued(3, "there")]).await;
+    let of =
+        |provides: &[&str]| Runnable { provides: Some(names(provides)), ..Runnable::default() };
+    assert_eq!(ground.claim(of(&[]), 10).await, [3]);
+    assert_eq!(ground.claim(of(&["key b"]), 10).await, [0; 0]);
+    assert_eq!(ground.claim(of(&["key a"]), 10).await, [2]);
+}
+
+#[test]
 async fn one_call_can_be_claimed_by_its_key_whether_it_is_due_or_not() {
     let ground = Ground::new().await;
     let later = TaskRow { wake_at: Timestamp::from_millis(i64::MAX), ..queued(2, "nowhere") };

@@ -56,7 +56,8 @@ const STATUS: &str = "
     WHERE uid = ?1";
 
 const CONTINUE: &str = "
-    UPDATE instance SET run = ?2, input_encoding = ?3, input = ?4, status = ?5, error = NULL
+    UPDATE instance SET run = ?2, input_encoding = ?3, input = ?4, status = ?5, error = NULL,
+                        closed_at = NULL
     WHERE uid = ?1";
 
 /// Counts no further than it must.

@@ -101,13 +101,14 @@ impl<'c> Statements<'c> {
     }
 
     fn step(&mut self, step: &Step) -> Result<StepResult> {
-        if let Some(write) = &step.schedule
-            && !self.schedules.follows(write)?
+        // The inbox first: a row that was taken before goes, whatever else refuses its step.
+        if let Some(write) = &step.inbox
+            && !self.inbox.is_new(write)?
         {
             return Ok(StepResult::Missed);
         }
-        if let Some(write) = &step.inbox
-            && !self.inbox.is_new(write)?
+        if let Some(write) = &step.schedule
+            && !self.schedules.follows(write)?
         {
             return Ok(StepResult::Missed);
         }

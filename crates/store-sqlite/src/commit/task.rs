@@ -65,7 +65,9 @@ impl<'c> Tasks<'c> {
     pub(crate) fn write_all(&mut self, writes: &[TaskWrite]) -> Result<()> {
         match writes {
             [TaskWrite::Insert(next), TaskWrite::Delete(done)]
-                if next.call.run == done.run && self.follow(*done, next)? =>
+                if next.call.run == done.run
+                    && next.call != *done
+                    && self.follow(*done, next)? =>
             {
                 Ok(())
             }

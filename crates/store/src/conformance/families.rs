@@ -1,8 +1,8 @@
 //! A workflow starts another instance in a step of its own, and hears of it when it cannot.
 
 use super::fixtures::*;
-use crate::rows::{MessageRow, Status};
-use crate::{Birth, MessageWrite, Step, StepResult, Store};
+use crate::rows::Status;
+use crate::{Birth, InstanceWrite, Step, StepResult, Store};
 
 pub async fn an_instance_is_born_together_with_the_step_that_asks_for_it(store: &dyn Store) {
     write(store, [start(1, "parent").birth(birth(2, "child"))]).await;
@@ -60,6 +60,15 @@ pub async fn what_a_step_starts_it_can_send_messages_to(store: &dyn Store) {
     assert_eq!(ids(store, 2).await, ["start", "end"]);
 }
 
+pub async fn what_a_birth_sends_takes_room_from_signals(store: &dyn Store) {
+    write(store, [start(1, "parent"), start(3, "taken")]).await;
+    let open = InstanceWrite::Open { uid: uid(1), signals_below: Some(1) };
+    let tell = Step { instance: Some(open), ..step() }.send(signal(1, "m", 5));
+    let results = commit(store, [step().birth(birth(5, "taken")), tell]).await;
+    assert_eq!(results, [StepResult::Written, StepResult::Full]);
+    assert_eq!(ids(store, 1).await, ["taken-5"]);
+}
+
 pub async fn a_message_to_an_instance_that_is_not_open_is_dropped(store: &dyn Store) {
     let started = (1..=3).map(|number| start(number, &format!("order-{number}")));
     write(store, started.collect::<Vec<Step>>()).await;
@@ -84,11 +93,6 @@ fn birth(number: u128, id: &str) -> Birth {
 impl Step {
     fn birth(mut self, birth: Birth) -> Self {
         self.births.push(birth);
-        self
-    }
-
-    fn send_if_open(mut self, message: MessageRow) -> Self {
-        self.messages.push(MessageWrite::InsertIfOpen(message));
         self
     }
 }

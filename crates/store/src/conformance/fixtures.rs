@@ -195,6 +195,11 @@ impl Step {
         self
     }
 
+    pub(super) fn send_if_open(mut self, message: MessageRow) -> Self {
+        self.messages.push(MessageWrite::InsertIfOpen(message));
+        self
+    }
+
     pub(super) fn receive(mut self, uid: Uid, id: &str) -> Self {
         self.messages.push(MessageWrite::Delete { uid, id: id.to_string() });
         self

@@ -6,7 +6,7 @@ use resurgam_core::event::{Compensation, ParentClose};
 
 use super::fixtures::*;
 use crate::rows::Status;
-use crate::{InstanceWrite, Step, StepResult, Store};
+use crate::{Deletion, InstanceWrite, Step, StepResult, Store};
 
 pub async fn an_instance_comes_back_as_it_was(store: &dyn Store) {
     let mut row = instance(1, "Bestellung/42 „ü“ 🦀 '\"%_");
@@ -226,6 +226,19 @@ pub async fn the_next_run_begins_with_its_own_argument(store: &dyn Store) {
     // The run before is still there to be looked at.
     assert_eq!(store.history(run(1)).await.unwrap().len(), 1);
     assert_eq!(store.instance(uid(2)).await.unwrap(), Some(instance(2, "order-2")));
+}
+
+pub async fn what_is_continued_is_open_whatever_it_was(store: &dyn Store) {
+    write(store, [start(1, "order-1"), close(1)]).await;
+    let second = RunKey { uid: uid(1), run: 2 };
+    let next = InstanceWrite::Continue { run: second, input: json("[2]") };
+    write(store, [Step { instance: Some(next), ..step() }]).await;
+    assert_eq!(store.closed([uid(1)].into()).await.unwrap(), []);
+    let told = [if_open(1).send(signal(1, "a", 5)), step().send_if_open(signal(1, "b", 5))];
+    write(store, told).await;
+    assert_eq!(store.messages(uid(1)).await.unwrap().len(), 2);
+    let deleted = store.delete_closed(Deletion::One(uid(1))).await.unwrap();
+    assert_eq!(deleted.instances, 0);
 }
 
 pub async fn only_what_was_started_is_continued(store: &dyn Store) {

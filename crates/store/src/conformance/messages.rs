@@ -4,7 +4,7 @@ use resurgam_core::event::{ActivityCompleted, ActivityFailed};
 use resurgam_core::{EventKind, Failure, RunKey, Seq};
 
 use super::fixtures::*;
-use crate::rows::{DueMessage, Heartbeat, Message, MessageRow};
+use crate::rows::{DueMessage, Heartbeat, Message, MessageRow, Status};
 use crate::{InstanceWrite, Report, Reported, Step, StepResult, Store};
 
 pub async fn every_kind_of_message_comes_back_as_it_was(store: &dyn Store) {
@@ -83,6 +83,21 @@ pub async fn messages_are_read_in_the_order_of_their_arrival(store: &dyn Store) 
     write(store, [step().receive(uid(1), "b").receive(uid(1), "a")]).await;
     write(store, [step().send(signal(1, "a again", 0))]).await;
     assert_eq!(waiting(store, 1).await, ["c", "d", "a again"]);
+}
+
+pub async fn messages_of_one_batch_arrive_in_its_order(store: &dyn Store) {
+    write(store, [start(1, "order-1").send(signal(1, "a", 5))]).await;
+    // Some of these must wait for an earlier step, and those behind them must not overtake them.
+    let batch = [
+        set_status(1, Status::Blocked).send_if_open(signal(1, "b", 5)),
+        step().send(signal(1, "c", 5)).receive(uid(1), "a"),
+        step().send(signal(1, "a", 5)).send(signal(1, "d", 5)),
+        step().send_if_open(signal(1, "e", 5)).send(signal(1, "f", 5)),
+    ];
+    write(store, batch).await;
+    assert_eq!(waiting(store, 1).await, ["b", "c", "a", "d", "e", "f"]);
+    let due = store.due_messages_of(uid(1), at(100)).await.unwrap();
+    assert_eq!(due.iter().map(|row| &*row.id).collect::<String>(), "bcadef");
 }
 
 pub async fn a_repeated_message_is_dropped(store: &dyn Store) {

@@ -22,6 +22,15 @@ pub async fn a_call_has_one_task(store: &dyn Store) {
     assert_eq!(store.tasks(run(1)).await.unwrap(), [task(call(1, 2))]);
 }
 
+pub async fn a_call_cannot_follow_itself(store: &dyn Store) {
+    let running = TaskRow { claim: claim("node-a"), ..task(call(1, 2)) };
+    write(store, [start(1, "order-1").insert(running.clone())]).await;
+    // A new task comes before the end of the old one, and there is one already.
+    let again = TaskRow { attempt: 9, ..running.clone() };
+    refused(store, [step().insert(again).delete(call(1, 2))]).await;
+    assert_eq!(store.tasks(run(1)).await.unwrap(), [running]);
+}
+
 pub async fn an_update_needs_its_task(store: &dyn Store) {
     write(store, [start(1, "order-1").insert(task(call(1, 2)))]).await;
     let error = refused(store, [step().update(task(call(1, 3)))]).await;
@@ -86,6 +95,14 @@ pub async fn only_tasks_of_served_queues_are_due(store: &dyn Store) {
     let found = store.due_tasks(of(queues), at(1_000), 1).await.unwrap();
     assert_eq!(found.iter().map(|task| task.call).collect::<Vec<_>>(), [call(1, 3)]);
     assert_eq!(store.due_tasks(of(Arc::new([])), at(1_000), 1).await.unwrap(), []);
+}
+
+pub async fn a_queue_that_is_named_twice_is_served_once(store: &dyn Store) {
+    let here = due_at(2, 1);
+    let queues: Arc<[String]> = Arc::new([here.queue.clone(), here.queue.clone()]);
+    write(store, [start(1, "order-1").insert(here)]).await;
+    let runnable = Runnable { queues: Some(queues), ..Runnable::default() };
+    assert_eq!(store.due_tasks(runnable, at(1_000), 10).await.unwrap().len(), 1);
 }
 
 pub async fn a_task_that_lacks_something_is_not_due_where_that_is_missing(store: &dyn Store) {

@@ -40,7 +40,6 @@ impl Model {
         let mut found = self.left_by_holders(node, runnable, now, limit);
         self.add_lacking(runnable, now, limit, &mut found);
         found.due.sort_by_key(|row| (Reverse(row.priority), row.wake_at, row.call));
-        found.due.dedup_by_key(|row| row.call);
         let calls: Vec<CallKey> = found.due.iter().take(limit).map(|row| row.call).collect();
         let next = found.next;
         let mut claimed = Vec::with_capacity(calls.len());
@@ -91,7 +90,7 @@ impl Model {
         row.claim.is_none() && (!serves || row.progress.lacks.is_some())
     }
 
-    /// Tasks of queues that the holders of their shards do not serve.
+    /// Tasks of queues that the holders of their shards do not serve, and that lack nothing.
     fn left_by_holders(
         &self,
         node: &str,
@@ -107,9 +106,8 @@ impl Model {
             let holder = self.members.holder(row.call.run.uid.shard());
             let queues = holder.filter(|holder| holder.name != node);
             let queues = queues.and_then(|holder| holder.queues.as_ref());
-            let lacks_nothing = row.progress.lacks.is_none() || runnable.provides.is_none();
             queues.is_some_and(|queues| !queues.contains(&row.queue))
-                && lacks_nothing
+                && row.progress.lacks.is_none()
                 && is_served(row, runnable)
         };
         let mut queue = self.tables.tasks.queue_after(None);
@@ -130,10 +128,11 @@ impl Model {
         limit: usize,
         found: &mut Found<'m>,
     ) {
-        let Some(provides) = &runnable.provides else { return };
+        let is_here = |lacks: &String| {
+            runnable.provides.as_ref().is_none_or(|provides| provides.contains(lacks))
+        };
         let is_wanted = |row: &&TaskRow| {
-            let lacks = row.progress.lacks.as_ref();
-            lacks.is_some_and(|lacks| provides.contains(lacks)) && is_served(row, runnable)
+            row.progress.lacks.as_ref().is_some_and(is_here) && is_served(row, runnable)
         };
         found.add(self.tables.tasks.lacking().filter(is_wanted), now, limit);
     }

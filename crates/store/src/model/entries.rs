@@ -4,7 +4,7 @@ use resurgam_core::{RunKey, Uid};
 
 use super::tables::{InboxEntry, MessageEntry, ScheduleEntry};
 use super::transaction::Transaction;
-use crate::rows::{Message, MessageRow, PolicyRow};
+use crate::rows::{MessageRow, PolicyRow};
 use crate::{InboxWrite, MessageWrite, ScheduleWrite};
 
 /// How many ids of inbox rows are forgotten at a time.
@@ -54,7 +54,7 @@ impl Transaction<'_> {
 
     fn delete_messages_of(&mut self, run: RunKey) {
         let messages = self.tables().messages.of(run.uid);
-        let of_run = messages.filter(|(_, entry)| run_of(&entry.row.body) == Some(run.run));
+        let of_run = messages.filter(|(_, entry)| entry.row.body.run() == Some(run.run));
         let keys: Vec<(Uid, u64)> = of_run.map(|(key, _)| key).collect();
         keys.into_iter().for_each(|key| self.put_message(key, None));
     }
@@ -124,18 +124,5 @@ impl Transaction<'_> {
                 ids.into_iter().for_each(|id| self.put_seen(id, None));
             }
         }
-    }
-}
-
-/// The run that a message belongs to; signals and requests belong to the instance.
-fn run_of(message: &Message) -> Option<u32> {
-    match message {
-        Message::Timer { run, .. } | Message::Result { run, .. } | Message::Report { run, .. } => {
-            Some(*run)
-        }
-        Message::Start
-        | Message::Signal { .. }
-        | Message::Cancel { .. }
-        | Message::Terminate { .. } => None,
     }
 }

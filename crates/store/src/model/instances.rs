@@ -21,6 +21,7 @@ impl Transaction<'_> {
                     row.input = input.clone();
                     row.status = Status::Running;
                     row.error = None;
+                    row.closed_at = None;
                 })
             }
             InstanceWrite::Status { uid, status, outcome, compensation, error, closed_at } => {
