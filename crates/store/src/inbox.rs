@@ -49,8 +49,8 @@ pub enum InboxWrite {
         /// Why.
         error: String,
     },
-    /// Ids of rows that were taken before this time are forgotten, a bounded number of them. Whether
-    /// later steps of the same batch still find them remembered is open.
+    /// Ids of rows that were taken before this time are forgotten, a bounded number of them.
+    /// Whether later steps of the same batch still find them remembered is open.
     Forget {
         /// The time.
         before: Timestamp,

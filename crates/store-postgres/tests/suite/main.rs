@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod conformance;
+mod differential;
 mod encrypted;
 mod inbox;
 mod looking;

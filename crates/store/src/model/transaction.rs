@@ -27,16 +27,20 @@ enum Before {
 pub(super) struct Transaction<'t> {
     tables: &'t mut Tables,
     undo: Vec<Before>,
+    /// The counts of arrivals and revisions at its beginning.
+    counted: (u64, u64),
 }
 
 impl<'t> Transaction<'t> {
     pub(super) fn begin(tables: &'t mut Tables) -> Self {
-        Transaction { tables, undo: Vec::new() }
+        let counted = (tables.arrivals, tables.revisions);
+        Transaction { tables, undo: Vec::new(), counted }
     }
 
     /// Keeps everything that was written.
     pub(super) fn keep(mut self) {
         self.undo.clear();
+        self.counted = (self.tables.arrivals, self.tables.revisions);
     }
 
     /// The tables as they are by now.
@@ -110,6 +114,7 @@ impl<'t> Transaction<'t> {
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         let tables = &mut *self.tables;
+        (tables.arrivals, tables.revisions) = self.counted;
         for before in self.undo.drain(..).rev() {
             match before {
                 Before::Instance(key, row) => {

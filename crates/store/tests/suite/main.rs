@@ -2,4 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod claims;
 mod conformance;
+mod ownership;
+mod random;

@@ -53,7 +53,7 @@ impl Batches {
     pub(super) fn change(&mut self, model: &Model, works: bool) -> Change {
         match self.random.below(100) {
             0..6 => Change::Inbox(self.random.inbox_row()),
-            6..14 => Change::Delete(self.deletion()),
+            6..14 => Change::Delete(self.deletion(model)),
             14..20 => self.transact(model),
             20..24 => Change::Own,
             24..44 if !works => Change::Own,
@@ -76,6 +76,12 @@ impl Batches {
                 step = self.step(model);
             }
             batch.push(step);
+        }
+        // Whether an id is still remembered that a step before forgets is open.
+        let forgets =
+            |step: &Step| matches!(step.inbox.as_deref(), Some(InboxWrite::Forget { .. }));
+        if let Some(place) = batch.iter().position(forgets) {
+            batch.iter_mut().skip(place + 1).for_each(|step| step.inbox = None);
         }
         batch
     }
@@ -118,13 +124,16 @@ impl Batches {
         InboxWrite::Take { row, at: random.time() }
     }
 
-    fn deletion(&mut self) -> Deletion {
+    /// Mostly a closed instance, or those that closed as one did.
+    fn deletion(&mut self, model: &Model) -> Deletion {
         let random = &mut self.random;
+        let closed = model.closed(&(1..=INSTANCES).map(uid).collect::<Vec<_>>());
+        let one = (!closed.is_empty()).then(|| random.one_of(&closed));
         if random.percent(30) {
-            return Deletion::One(random.uid());
+            return Deletion::One(one.map_or_else(|| random.uid(), |row| row.uid));
         }
         Deletion::Many(Sweep {
-            status: random.one_of(&Status::ALL),
+            status: one.map_or(Status::Completed, |row| row.status),
             closed_before: if random.percent(70) { at(100) } else { random.time() },
             workflow: random.maybe(20, |random| random.text(&WORKFLOWS)),
             tag: random.maybe(20, |random| ("k1".to_string(), random.text(&IDS))),

@@ -6,11 +6,12 @@
 //! mailboxes all occur.
 //!
 //! A seed decides everything. It is printed when a test fails, and `RESURGAM_SEED` repeats it;
-//! `RESURGAM_SEEDS` says how many are tried. What a store is free to choose is levelled before it is
-//! compared, in `reads`: the order of what is due at the same moment, revisions of schedules,
+//! `RESURGAM_SEEDS` says how many are tried. What a store is free to choose is levelled before it
+//! is compared, in `reads`: the order of what is due at the same moment, revisions of schedules,
 //! tokens of claims.
 //!
-//! - `batches`: draws batches and other changes. `reads`: every read, as text.
+//! - `batches`: draws batches and other changes, of the random rows in `rows`. `reads`: every read,
+//!   as text.
 
 mod batches;
 mod reads;
@@ -20,7 +21,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 
-use resurgam_core::{Payload, UserWork};
+use resurgam_core::{CallKey, Payload, RunKey, Seq, Uid, UserWork};
 
 use self::batches::{Batches, Change};
 use self::reads::{class, reads};
@@ -28,7 +29,7 @@ use super::fixtures::at;
 use crate::model::{Model, ModelDatabase, ModelStore, ModelWork, Sharing};
 use crate::{
     AttemptTransaction, Commit, Deleted, Inbox, InboxRow, Node, Ownership, Owning, Result, Retain,
-    Runnable, ScheduleWrite, Schedules, Step, Store, Tables, Transacted,
+    Runnable, ScheduleWrite, Schedules, Step, Store, Tables, TaskWrite, Transacted,
 };
 
 /// A store to compare, with what only its kind can do.
@@ -106,6 +107,28 @@ pub async fn compare_claims<S: Subject>(subject: &S, seed: u64, rounds: usize) {
         pair.compare_reads(round).await;
     }
 }
+
+/// Checks for so many rounds that a batch that the model refuses leaves it exactly as it was, with
+/// every index, and that others mean the same when they are written once more from there.
+pub fn refused_batches_leave_no_trace(seed: u64, rounds: usize) {
+    let mut model = Model::new(Sharing::OneNode);
+    let mut batches = Batches::new(seed);
+    let blamed = Step { tasks: vec![TaskWrite::Delete(NO_CALL)], ..Step::default() };
+    for round in 0..rounds {
+        let before = format!("{model:?}");
+        let batch = batches.batch(&model);
+        let refused = [batch.as_slice(), std::slice::from_ref(&blamed)].concat();
+        model.commit(&refused).expect_err("there is no such task");
+        let seed = format!("RESURGAM_SEED={seed}, round {round}");
+        assert_eq!(format!("{model:?}"), before, "{seed}: {batch:#?}");
+        let mut copy = model.clone();
+        let (results, again) = (model.commit(&batch), copy.commit(&batch));
+        assert_eq!(format!("{again:?} {copy:?}"), format!("{results:?} {model:?}"), "{seed}");
+    }
+}
+
+/// A call that no batch makes.
+const NO_CALL: CallKey = RunKey::first(Uid(0)).call(Seq(1));
 
 /// A store and the model that it is compared with.
 struct Pair<'s, S> {
@@ -283,7 +306,7 @@ enum ClaimShared {
     /// Of everything that can be run.
     All(Runnable),
     /// Of one call.
-    One(resurgam_core::CallKey),
+    One(CallKey),
 }
 
 impl ClaimShared {

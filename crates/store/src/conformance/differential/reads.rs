@@ -153,9 +153,16 @@ async fn due(store: &dyn Store, ask: &Questions, answers: &mut Answers) {
     answers.add(("the first due_deadlines", ask.limit, before), times);
 
     for before in [before, MessageRow::NEVER] {
-        answers.add(("due_messages", before), store.due_messages(before, ALL).await);
+        let messages = store.due_messages(before, ALL).await.map(|mut due| {
+            let is_sorted = due.is_sorted_by_key(|message| message.due_at);
+            due.sort_by_key(|message| (message.due_at, message.uid));
+            (is_sorted, due)
+        });
+        answers.add(("due_messages", before), messages);
     }
-    answers.add(("the first due_messages", ask.limit), store.due_messages(before, ask.limit).await);
+    let first = store.due_messages(before, ask.limit).await;
+    let times = first.map(|due| due.into_iter().map(|message| message.due_at).collect::<Vec<_>>());
+    answers.add(("the first due_messages", ask.limit, before), times);
     answers.add("held_up", store.held_up(None, ALL).await);
     let after = store.held_up(Some(ask.uid), ask.limit).await;
     answers.add(("held_up", ask.uid, ask.limit), after);

@@ -37,8 +37,7 @@ pub(super) struct Tables {
     pub(super) schedules: ScheduleRows,
     pub(super) inbox: InboxRows,
     pub(super) seen: SeenIds,
-    /// How many rows have arrived: what was written first has a lower number. Numbers of a batch
-    /// that was refused are not used again.
+    /// How many rows have arrived: what was written first has a lower number.
     pub(super) arrivals: u64,
     /// How often schedules were written.
     pub(super) revisions: u64,
