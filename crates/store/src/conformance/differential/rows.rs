@@ -19,7 +19,7 @@ pub(super) const RUNS: u32 = 2;
 /// How many events a run has at most.
 pub(super) const PLACES: u64 = 5;
 
-pub(super) const IDS: [&str; 3] = ["a", "b", "c"];
+pub(super) const IDS: [&str; 4] = ["a", "b", "c", "d"];
 pub(super) const REQUESTS: [&str; 2] = ["r1", "r2"];
 pub(super) const QUEUES: [&str; 2] = ["q1", "q2"];
 pub(super) const ACTIVITIES: [&str; 2] = ["charge", "ship"];
@@ -106,7 +106,7 @@ impl Random {
         InstanceRow {
             workflow: self.text(&WORKFLOWS),
             status,
-            request_id: self.maybe(20, |random| random.text(&REQUESTS)),
+            request_id: self.maybe(45, |random| random.text(&REQUESTS)),
             priority: self.below(3) as i32 - 1,
             parent: self.maybe(20, Random::call),
             schedule: self.maybe(20, |random| random.text(&SCHEDULES)),
