@@ -55,12 +55,14 @@ impl Shards {
         }
     }
 
-    /// Nothing is held any more.
+    /// Nothing is held any more. What the store wants of this node is looked at again: it may be
+    /// what it wanted before, and then nothing would tell.
     pub(super) fn clear(&mut self) {
         *self = Shards {
             tenures: std::mem::take(&mut self.tenures),
             ..Shards::new(self.standing.clone())
         };
+        self.standing.mark_changed();
     }
 
     pub(super) fn owns(&self, shard: Shard) -> bool {
