@@ -20,6 +20,8 @@
 //! What fails is logged (`logging.rs`).
 //! Attempts that write to the user's own tables are in `transact.rs`; those that go on for a while
 //! after they are over for their call, in `lingering.rs`.
+//! The engine asks for everything that is not in memory, and for everything that is to be done, by
+//! outputs (`output.rs`, reads in `read.rs`); the driver (`driver.rs`) carries them out.
 //! All this a node does for the shards that it holds (`shards.rs`); whether it works at all, and
 //! what those do who do not, is in `own.rs`. An attempt can outlast that its node holds the shard;
 //! then it reports by message (`report.rs`). So do those of queues that a holder does not serve
