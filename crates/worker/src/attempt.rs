@@ -27,8 +27,9 @@ use tokio::task::JoinHandle;
 use tracing::Instrument;
 
 use crate::clock::{Busy, Clock};
-use crate::engine::{AttemptEnd, AttemptStart, Mailbox, Message};
 use crate::host::{About, Host};
+use crate::mailbox::Mailbox;
+use crate::node::{AttemptEnd, AttemptStart, Input};
 
 /// The shortest time between two heartbeats that are stored, where no timeout says otherwise.
 const THROTTLE: Duration = Duration::from_secs(30);
@@ -183,7 +184,7 @@ async fn run(spec: Spec, host: Arc<Host>, clock: Arc<dyn Clock>, mailbox: Mailbo
     let mut code = Box::pin(caught(spec, deadline, host.clone(), mailbox.clone()));
     let report = |result, lingers| {
         let end = AttemptEnd { result, lingers, heartbeat: host.heartbeat() };
-        mailbox.send(Message::AttemptEnded { call, token, end });
+        mailbox.send(Input::AttemptEnded { call, token, end });
     };
     // What is done, or said, at the last moment is in time: the code comes first.
     let (failure, busy) = tokio::select! {
@@ -283,7 +284,7 @@ async fn caught(
                 true => poll_once(activity.run(context, input)),
                 false => Err(Failure::of_kind(Kind::Cancelled, "it never began")),
             };
-            mailbox.send(Message::ThreadFree { token });
+            mailbox.send(Input::ThreadFree { token });
             result
         };
         let result = tokio::task::spawn_blocking(work).await;

@@ -9,11 +9,12 @@ use resurgam_sdk::Registry;
 use resurgam_store::Store;
 use resurgam_store::rows::{InstanceRow, Owner, Status};
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use crate::clock::{Busy, Clock};
-use crate::engine::{Mailbox, Message, Reply, Request};
 use crate::error::{Error, Result};
+use crate::mailbox::{Mailbox, Message};
+use crate::node::{Reply, Request};
 
 /// Talks to an engine. Cloning gives another handle to the same one.
 #[derive(Clone)]
@@ -240,7 +241,7 @@ impl Handle {
 
     /// Says that there may be activities now that were not there before.
     pub fn activities_changed(&self) {
-        self.mailbox.send(Message::Request(Request::LookForWork));
+        self.mailbox.send(Request::LookForWork);
     }
 
     /// The time.
@@ -343,7 +344,7 @@ impl Handle {
 
     /// What changes whenever something of an instance is durable, here or in another process.
     pub async fn watch(&self, uid: Uid) -> Result<watch::Receiver<()>> {
-        self.ask("look at an instance", |reply| Request::Watch { uid, reply }).await
+        self.ask("look at an instance", |reply| Message::Watch { uid, reply }).await
     }
 
     /// Waits until an instance is closed.
@@ -396,15 +397,17 @@ impl Handle {
     }
 
     /// Sends a request at once, and answers when the engine does.
-    pub(crate) fn ask<T: Send + 'static>(
+    pub(crate) fn ask<T: Send + 'static, R: Into<Message>>(
         &self,
         what: &str,
-        request: impl FnOnce(Reply<T>) -> Request,
+        request: impl FnOnce(Reply<T>) -> R,
     ) -> impl Future<Output = Result<T>> {
-        let (reply, answer) = Reply::channel();
+        let (sender, answer) = oneshot::channel();
+        // Whoever asked may have gone; nobody else is interested in the answer.
+        let reply = Reply::call(move |answer| drop(sender.send(answer)));
         let awaits = self.clock.awaits(&what);
         let store = self.store.clone();
-        self.mailbox.send(Message::Request(request(reply)));
+        self.mailbox.send(request(reply));
         async move {
             let answer = answer.await.unwrap_or_else(|_| Err(stopped(&*store, what)));
             drop(awaits);

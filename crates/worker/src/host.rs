@@ -15,7 +15,9 @@ use resurgam_store::rows::Heartbeat;
 use tokio::sync::Notify;
 
 use crate::clock::{Busy, Clock};
-use crate::engine::{Ask, Mailbox, Message};
+use crate::driver::Ask;
+use crate::mailbox::{Mailbox, Message};
+use crate::node::Input;
 
 /// What an attempt and the loop share.
 #[derive(Debug)]
@@ -216,7 +218,7 @@ impl Host {
         state.handed_on = Some(self.clock.elapsed());
         let About { call, token, .. } = self.about;
         if let Some(heartbeat) = state.latest.clone().filter(|_| !state.over) {
-            self.mailbox.send(Message::Heartbeat { call, token, heartbeat });
+            self.mailbox.send(Input::Heartbeat { call, token, heartbeat });
         }
     }
 }

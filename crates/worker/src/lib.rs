@@ -1,28 +1,40 @@
-//! The loops that run workflows and activities on a store. The only crate that spawns.
+//! The engine that runs workflows and activities on a store. The only crate that spawns.
 //!
-//! One [`Engine`] works on one store. It is a single loop that owns everything in memory: it takes
-//! messages, runs turns (pure, in `core`), and hands what they ask for to the committer; only when
-//! that is durable does anything happen outside. Attempts run beside it as tasks of their own and
-//! report back. A [`Handle`] talks to the loop.
+//! ```text
+//!   Handle -- requests --> mailbox -- inputs --> Node -- outputs --> driver --> store, attempts
+//!                             ^                 (pure)                  |
+//!                             +---------------- answers ----------------+
+//! ```
 //!
-//! The way of a step: [`engine`] says it in order.
+//! One [`Engine`] works on one store. Its node (`node/`) owns everything in memory: it runs turns
+//! (pure, in `core`) and decides; only when that is durable does anything happen outside. The
+//! driver (`driver.rs`) owns what is not pure. Attempts (`attempt.rs`) run beside it as tasks of
+//! their own and report back. A [`Handle`] talks to the loop. The way of a step is at the top of
+//! `node`.
 
 mod attempt;
 mod clock;
-pub mod engine;
+#[cfg(test)]
+mod determinism;
+mod driver;
 mod error;
 mod handle;
 mod host;
 mod log_limit;
+mod mailbox;
+mod node;
 mod options;
+mod outage;
 mod plan;
 mod policy;
 mod random;
+mod reads;
 mod retention;
 mod schedules;
+mod watchers;
 
 pub use clock::{Awaits, Busy, Clock, Moment, StoreClock, SystemClock};
-pub use engine::Engine;
+pub use driver::Engine;
 pub use error::{Error, Result};
 pub use handle::{Handle, IfExists, Outcome, StartOptions, Started};
 pub use options::Options;

@@ -5,8 +5,7 @@
 //! the count is one line when the window is over. Pure: the caller brings the time, writes the
 //! lines, and asks when the next count is due.
 
-use std::collections::HashMap;
-use std::hash::Hash;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use resurgam_core::Timestamp;
@@ -20,7 +19,7 @@ pub(crate) const LINES: u32 = 10;
 /// What was written about each subject lately.
 #[derive(Debug)]
 pub(crate) struct LogLimit<K> {
-    windows: HashMap<K, Window>,
+    windows: BTreeMap<K, Window>,
     /// When the first of the windows is over; asked for each line.
     first_end: Option<Timestamp>,
 }
@@ -45,11 +44,11 @@ impl Window {
 
 impl<K> Default for LogLimit<K> {
     fn default() -> Self {
-        LogLimit { windows: HashMap::new(), first_end: None }
+        LogLimit { windows: BTreeMap::new(), first_end: None }
     }
 }
 
-impl<K: Ord + Hash> LogLimit<K> {
+impl<K: Ord> LogLimit<K> {
     /// True when a line about this subject may be written now; otherwise it is counted. Ask
     /// [`LogLimit::over`] first, or counts of a window before are lost.
     pub(crate) fn admits(&mut self, subject: K, now: Timestamp) -> bool {
@@ -73,7 +72,7 @@ impl<K: Ord + Hash> LogLimit<K> {
         if self.first_end.is_none_or(is_early) {
             return Vec::new();
         }
-        let ended = self.windows.extract_if(|_, window| window.is_over(now));
+        let ended = self.windows.extract_if(.., |_, window| window.is_over(now));
         let left_out = left_out(ended);
         self.first_end = self.windows.values().map(Window::end).min();
         left_out
@@ -82,7 +81,7 @@ impl<K: Ord + Hash> LogLimit<K> {
     /// The same of all windows, for a process that ends before they are over.
     pub(crate) fn end(&mut self) -> Vec<(K, u64)> {
         self.first_end = None;
-        left_out(self.windows.drain())
+        left_out(std::mem::take(&mut self.windows).into_iter())
     }
 
     /// True when nothing was written lately.
@@ -97,11 +96,9 @@ impl<K: Ord + Hash> LogLimit<K> {
 }
 
 /// The subjects of which lines were left out, and how many.
-fn left_out<K: Ord>(windows: impl Iterator<Item = (K, Window)>) -> Vec<(K, u64)> {
+fn left_out<K>(windows: impl Iterator<Item = (K, Window)>) -> Vec<(K, u64)> {
     let left_out = windows.map(|(subject, window)| (subject, window.left_out));
-    let mut left_out: Vec<_> = left_out.filter(|(_, count)| *count > 0).collect();
-    left_out.sort_unstable();
-    left_out
+    left_out.filter(|(_, count)| *count > 0).collect()
 }
 
 #[cfg(test)]

@@ -11,9 +11,9 @@ use resurgam_core::schedule::{Schedule, State, decide};
 use resurgam_core::{Payload, Timestamp, Uid};
 use resurgam_store::{Birth, ScheduleRecord, ScheduleRow, ScheduleWrite, Step};
 
-use crate::engine::Request;
 use crate::error::{Error, Result};
 use crate::handle::{Handle, given, given_names};
+use crate::node::Request;
 use crate::plan::{Plan, ScheduledStart, stored_start};
 use crate::random::Random;
 

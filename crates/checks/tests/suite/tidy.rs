@@ -29,6 +29,32 @@ fn no_comment_is_wider_than_the_code() {
 }
 
 #[test]
+fn a_node_takes_time_and_chance_from_its_inputs_and_calls_no_store() {
+    let impure = [
+        "tokio",
+        "async",
+        ".await",
+        "Instant",
+        "SystemTime",
+        "fastrand",
+        "rand::",
+        "HashMap",
+        "HashSet",
+        "dyn Store",
+        "dyn Clock",
+    ];
+    let mut found = Vec::new();
+    for (path, text) in files(".rs") {
+        let code = || text.lines().filter(|line| !line.trim_start().starts_with("//"));
+        if path.starts_with("crates/worker/src/node/") {
+            let used = impure.iter().filter(|word| code().any(|line| line.contains(**word)));
+            found.extend(used.map(|word| format!("{path}: {word}")));
+        }
+    }
+    assert_eq!(found, Vec::<String>::new());
+}
+
+#[test]
 fn nothing_is_left_for_later() {
     // Written in parts, so that this file does not find itself.
     let marks = [

@@ -1,0 +1,76 @@
+//! How the engine's loop hears of things.
+
+use std::sync::Arc;
+
+use resurgam_core::Uid;
+use tokio::sync::{mpsc, watch};
+
+use crate::clock::{Busy, Clock};
+use crate::driver::Ask;
+use crate::node::{Input, Reply, Request, Stamp};
+
+/// Something for the loop to take notice of.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// Something for the node.
+    Input(Input),
+    /// An attempt asks for a transaction.
+    Transact(Ask),
+    /// Answer with what changes whenever something of an instance is durable.
+    Watch { uid: Uid, reply: Reply<watch::Receiver<()>> },
+}
+
+impl From<Input> for Message {
+    fn from(input: Input) -> Self {
+        Message::Input(input)
+    }
+}
+
+impl From<Request> for Message {
+    fn from(request: Request) -> Self {
+        Message::Input(Input::Request(request))
+    }
+}
+
+/// A message, and the proof that work is under way until it is taken.
+#[derive(Debug)]
+pub(crate) struct Envelope {
+    pub(crate) message: Message,
+    pub(crate) busy: Busy,
+    /// When it was read, for what is worth nothing in another tenure.
+    pub(crate) stamp: Option<Stamp>,
+}
+
+/// Where messages to the loop go.
+#[derive(Clone, Debug)]
+pub(crate) struct Mailbox {
+    sender: mpsc::UnboundedSender<Envelope>,
+    clock: Arc<dyn Clock>,
+    stamp: Option<Stamp>,
+}
+
+impl Mailbox {
+    /// A mailbox, and where its messages come out.
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> (Self, mpsc::UnboundedReceiver<Envelope>) {
+        let (sender, inbox) = mpsc::unbounded_channel();
+        (Mailbox { sender, clock, stamp: None }, inbox)
+    }
+
+    /// Hands over a message. When the loop is gone, whoever waits for an answer hears of it
+    /// because the message is dropped.
+    pub(crate) fn send(&self, message: impl Into<Message>) {
+        let busy = self.clock.busy(&"a message to the engine");
+        let (stamp, message) = (self.stamp, message.into());
+        let _loop_is_gone = self.sender.send(Envelope { message, busy, stamp });
+    }
+
+    /// The same, for what is worth nothing in another tenure.
+    pub(crate) fn stamped(&self, stamp: Option<Stamp>) -> Self {
+        Mailbox { stamp, ..self.clone() }
+    }
+
+    /// True when the loop is gone: nobody wants to know anything any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
+}

@@ -1,0 +1,113 @@
+//! Everything that can happen to a node: what people ask for, what attempts report, what the store
+//! answers. Who sends it is said with each; all of it comes through the driver (`driver.rs`).
+
+use std::sync::Arc;
+
+use resurgam_core::{CallKey, Shard, Timestamp, Uid};
+use resurgam_store::rows::{
+    DueDeadline, DueMessage, DueTask, Heartbeat, InstanceRow, MessageRow, RunRecord, TaskRecord,
+    TaskRow,
+};
+use resurgam_store::{DueSchedules, InboxRow, Result, ScheduleRecord, Transacted};
+
+use super::ended::AttemptEnd;
+use super::output::AskFor;
+use super::read::Read;
+use super::request::Request;
+use super::{inbox, own, report, shared};
+use crate::handle::Outcome;
+
+/// Something that has happened.
+#[derive(Debug)]
+pub(crate) enum Input {
+    /// Somebody asks for something.
+    Request(Request),
+    /// An attempt ended.
+    AttemptEnded { call: CallKey, token: u64, end: AttemptEnd },
+    /// An attempt was cut short by a stop, or kept from beginning.
+    AttemptInterrupted { call: CallKey, token: u64, began: bool, heartbeat: Option<Heartbeat> },
+    /// An attempt asks for a transaction, for the first time or again.
+    Transact(AskFor),
+    /// The store ran a transaction.
+    Transacted { ask: AskFor, answer: Result<Transacted> },
+    /// An attempt reports how far it has come.
+    Heartbeat { call: CallKey, token: u64, heartbeat: Heartbeat },
+    /// A plain function returned, whatever has become of its attempt.
+    ThreadFree { token: u64 },
+    /// A task that is due was read.
+    TaskLoaded { call: CallKey, loaded: Result<Option<Box<TaskRecord>>> },
+    /// A run that has news was read.
+    RunLoaded { uid: Uid, loaded: Result<Option<Box<RunRecord>>> },
+    /// What is due soon was read.
+    Scanned { found: Result<Scan> },
+    /// Tasks that wait were read, whoever can run them.
+    Waiting { found: Result<Vec<DueTask>> },
+    /// Claims of nodes that are gone were read.
+    Abandoned { found: Result<Vec<TaskRecord>> },
+    /// A task was read whose outcome was lost in this process.
+    OutcomeLost { found: Option<Box<TaskRecord>> },
+    /// Shards are this node's.
+    Taken(Vec<Shard>),
+    /// Shards are no longer this node's.
+    Released(Arc<[Shard]>),
+    /// Tasks were read whose attempts run here for other nodes.
+    Wanted { found: Result<Vec<TaskRow>> },
+    /// Tasks that others leave were claimed; when the next one is due.
+    SharedClaimed {
+        /// How many there could have been.
+        asked: usize,
+        claimed: Result<(Vec<TaskRow>, Option<Timestamp>)>,
+    },
+    /// They were read.
+    SharedLoaded { claimed: shared::Claimed },
+    /// The store did not answer what is asked until it does.
+    Unanswered { read: Box<Read>, error: resurgam_store::Error },
+    /// It is known whether a call runs elsewhere that is given up.
+    SharedSettled { settled: shared::Settled },
+    /// Reports for an instance were read.
+    ReportsRead { uid: Uid, found: Vec<report::Found> },
+    /// Which runs could not go on was read, after this one.
+    HeldUp { after: Option<Uid>, found: Result<Vec<Uid>> },
+    /// The store said whether this node works.
+    Role(Result<own::RoleAnswer>),
+    /// This node is a client again.
+    SteppedDown,
+    /// Which instances have messages was read, because somebody else has committed.
+    Heard { found: Result<Vec<DueMessage>> },
+    /// The messages of a run in memory were read.
+    MessagesRead { uid: Uid, read: u64, found: Result<Vec<MessageRow>> },
+    /// Which of the instances that somebody waits for are closed was read.
+    Ends { found: Result<(Vec<InstanceRow>, Vec<Uid>)> },
+    /// There turned out to be no such instance.
+    NoInstance { uid: Uid },
+    /// An instance turned out to be closed.
+    Finished { uid: Uid, outcome: Outcome },
+    /// Which schedules are due was read.
+    SchedulesDue { found: Result<DueSchedules> },
+    /// Schedules that wait for something else than the time were read.
+    SchedulesWaiting { found: Vec<ScheduleRecord> },
+    /// A schedule was read whose instance closed.
+    ScheduleRead(Box<ScheduleRecord>),
+    /// What others have inserted was read.
+    InboxRead { found: Result<Vec<InboxRow>> },
+    /// It was read who has the id that a row of the inbox names.
+    Addressee { row: InboxRow, found: std::result::Result<inbox::Addressee, String> },
+    /// Closed instances that are old enough are deleted; when the next one is.
+    Swept { next: Result<Option<Timestamp>> },
+}
+
+/// What is due soon.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    pub(crate) tasks: Vec<DueTask>,
+    pub(crate) deadlines: Vec<DueDeadline>,
+    pub(crate) messages: Vec<DueMessage>,
+}
+
+/// When something was read: how often the role had changed, and the shard of what was read had been
+/// gained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    pub(super) tenure: u64,
+    pub(super) shard: Option<(Shard, u64)>,
+}

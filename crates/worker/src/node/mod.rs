@@ -1,0 +1,390 @@
+//! A node: everything that a process knows of the work, and decides about it.
+//!
+//! Pure: no tokio, no clock, no random source of its own, no calls of the store. It is told what
+//! happens ([`Input`]) and when ([`At`]), and says what is to be done ([`Output`]); the driver
+//! (`driver.rs`) does that, and brings the answers. The same inputs give the same outputs.
+//!
+//! The way of a step, and where it is written:
+//!
+//! 1. A request starts or wakes a run (`request.rs`), or an attempt ends (`ended.rs`): news.
+//! 2. The run takes a turn for each piece of news (`run.rs`); what the turns ask for becomes one
+//!    [`Step`](resurgam_store::Step), with effects that must wait until it is durable
+//!    (`record.rs`).
+//! 3. The committer (`commit.rs`) takes every step that is ready (`outbox.rs`), writes them in one
+//!    transaction, and hands them back. It never waits to fill a batch.
+//! 4. Then the effects happen (`effect.rs`): attempts begin, callers get their answer.
+//!
+//! Tasks and timers that are due soon are kept by time (`due.rs`); the rest stays in the store. A
+//! task that is due waits for a slot (`slots.rs`), but not for ever (`deadline.rs`).
+//! Runs and tasks that are not in memory are loaded when something happens to them (`load.rs`,
+//! `revive.rs`).
+//!
+//! Schedules fire (`schedule.rs`), rows of the inbox are routed (`inbox.rs`), and what is closed
+//! and old is deleted (`retention.rs`).
+//! What fails is logged (`logging.rs`).
+//! Attempts that write to the user's own tables are in `transact.rs`; those that go on for a while
+//! after they are over for their call, in `lingering.rs`.
+//! All this a node does for the shards that it holds (`shards.rs`); whether it works at all, and
+//! what those do who do not, is in `own.rs`. An attempt can outlast that its node holds the shard;
+//! then it reports by message (`report.rs`). So do those of queues that a holder does not serve
+//! (`shared.rs`). What is asked of the store is in `read.rs`.
+//!
+//! While a step of a run is not yet durable, the run takes no further turn and stays in memory.
+
+mod call;
+mod commit;
+mod deadline;
+mod due;
+mod effect;
+mod ended;
+mod inbox;
+mod input;
+mod later;
+mod lingering;
+mod load;
+mod logging;
+mod message;
+mod next;
+mod outbox;
+mod output;
+mod own;
+mod read;
+mod record;
+mod report;
+mod request;
+mod retention;
+mod revive;
+mod run;
+mod schedule;
+mod shards;
+mod shared;
+mod slots;
+mod stop;
+mod story;
+mod transact;
+mod unread;
+mod wide;
+mod writing;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use resurgam_core::{CallKey, Timestamp, Uid};
+use resurgam_sdk::Registry;
+use resurgam_store::{Standing, StepResult};
+
+use crate::options::Options;
+use crate::policy::Policies;
+use crate::random::Random;
+use call::HotCall;
+pub(crate) use commit::Durable;
+use deadline::Outages;
+use due::Due;
+pub(crate) use ended::{AttemptEnd, fitting};
+use inbox::Routing;
+pub(crate) use inbox::{Addressee, PAGE as INBOX_PAGE};
+pub(crate) use input::{Input, Scan, Stamp};
+use lingering::Lingering;
+pub(crate) use load::{ABANDONED, GONE, SCAN};
+pub(crate) use message::{now_due, result_id};
+use outbox::Outbox;
+pub(crate) use output::{AskFor, AttemptStart, Order, Output, Transaction};
+pub(crate) use own::{DUE, RoleAnswer};
+use own::{Hearing, Role};
+pub(crate) use read::Read;
+pub(crate) use report::Found;
+use report::Reports;
+pub(crate) use request::{Reply, Request};
+use retention::Keeper;
+use revive::Tries;
+use run::{Asleep, HotRun};
+use schedule::Calendar;
+pub(crate) use schedule::PAGE as SCHEDULES_PAGE;
+use shards::Shards;
+use shared::Leftovers;
+pub(crate) use shared::{Claimed, Settled};
+use slots::{Slot, Slots};
+use stop::Stopping;
+pub(crate) use transact::FIRST_WAIT;
+use transact::Transactions;
+pub(crate) use writing::Next;
+
+/// When something is handled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct At {
+    /// The time.
+    pub(crate) now: Timestamp,
+    /// False while others may take this node for dead: it begins no attempt then.
+    pub(crate) may_begin: bool,
+}
+
+/// What a node knows about its store.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    /// Many nodes can work at the same time.
+    pub(crate) is_shared: bool,
+    /// How many batches it takes at a time.
+    pub(crate) lanes: usize,
+    /// What it wants of the node at first.
+    pub(crate) standing: Standing,
+}
+
+/// Everything that a process knows of the work, and decides about it.
+pub(crate) struct Node {
+    registry: Arc<Registry>,
+    options: Options,
+    /// The time of what is being handled.
+    now: Timestamp,
+    random: Random,
+    /// Its name, which nobody had before.
+    name: String,
+    /// Many nodes can work on the store at the same time.
+    is_shared: bool,
+    /// Others do not take this node for dead.
+    may_begin_now: bool,
+    policies: Policies,
+    runs: BTreeMap<Uid, HotRun>,
+    ids: BTreeMap<String, Uid>,
+    calls: BTreeMap<CallKey, HotCall>,
+    transactions: Transactions,
+    due: Due,
+    slots: Slots,
+    /// The tasks that are being read.
+    loading: BTreeMap<CallKey, load::TaskRead>,
+    /// The slots of plain functions that have not returned, by the token of their attempt.
+    threads: BTreeMap<u64, Slot>,
+    lingering: Lingering,
+    outages: Outages,
+    /// What was logged lately about attempts, calls and runs that failed.
+    lines: logging::Lines,
+    outbox: Outbox,
+    waiters: BTreeMap<Uid, Vec<Reply<crate::handle::Outcome>>>,
+    /// Runs that are not in memory and have news, or are being read.
+    asleep: BTreeMap<Uid, Asleep>,
+    /// Runs that are blocked, or wait for a process that knows their workflow.
+    blocked: BTreeMap<Uid, Tries>,
+    /// Workflows that people were told this process does not know.
+    unknown: BTreeSet<String>,
+    stopping: Option<Stopping>,
+    role: Role,
+    /// People were told who works instead of this node.
+    knows_owner: bool,
+    /// Messages of others are being read.
+    messages_heard: Hearing,
+    /// It is being read which instances are closed.
+    ends_heard: Hearing,
+    /// How often the role has changed: what was read before that is worth nothing.
+    tenure: u64,
+    shards: Shards,
+    reports: Reports,
+    leftovers: Leftovers,
+    /// Claims of nodes that are gone are being read.
+    claims: load::Claims,
+    early: Early,
+    calendar: Calendar,
+    routing: Routing,
+    keeper: Keeper,
+    /// What is to be done about all this.
+    outputs: Vec<Output>,
+}
+
+/// What was asked before it was known whether this node works.
+#[derive(Debug, Default)]
+struct Early {
+    requests: Vec<Request>,
+    settled: Vec<Reply<()>>,
+}
+
+impl Node {
+    /// A node that has not begun.
+    pub(crate) fn new(
+        registry: Arc<Registry>,
+        options: Options,
+        facts: Facts,
+        seed: u64,
+        now: Timestamp,
+    ) -> Self {
+        let mut random = Random::new(seed);
+        Node {
+            due: Due::new(options.horizon, now),
+            slots: Slots::new(options.slots, registry.limits(), options.queue_slots.clone()),
+            loading: BTreeMap::new(),
+            threads: BTreeMap::new(),
+            lingering: Lingering::default(),
+            outages: Outages::default(),
+            lines: logging::Lines::default(),
+            policies: Policies::new(options.retry.clone()),
+            name: random.name(now),
+            now,
+            may_begin_now: true,
+            random,
+            shards: Shards::new(facts.standing),
+            outbox: Outbox::new(facts.lanes),
+            is_shared: facts.is_shared,
+            registry,
+            options,
+            runs: BTreeMap::new(),
+            ids: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            transactions: Transactions::default(),
+            waiters: BTreeMap::new(),
+            asleep: BTreeMap::new(),
+            blocked: BTreeMap::new(),
+            unknown: BTreeSet::new(),
+            stopping: None,
+            role: Role::Asking,
+            knows_owner: false,
+            messages_heard: Hearing::default(),
+            ends_heard: Hearing::default(),
+            tenure: 0,
+            reports: Reports::default(),
+            leftovers: Leftovers::default(),
+            claims: load::Claims::default(),
+            early: Early::default(),
+            calendar: Calendar::default(),
+            routing: Routing::default(),
+            keeper: Keeper::default(),
+            outputs: Vec::new(),
+        }
+    }
+
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Begins: asks for the right to work.
+    pub(crate) fn begin(&mut self) {
+        self.ask_to_own();
+    }
+
+    fn at(&mut self, at: At) {
+        (self.now, self.may_begin_now) = (at.now, at.may_begin);
+    }
+
+    /// Does what the time brings, and what follows from everything that was handled since the last
+    /// time.
+    pub(crate) fn tick(&mut self, at: At) {
+        self.at(at);
+        self.follow_standing();
+        self.wake_what_is_due();
+        self.wake_schedules();
+        self.wake_inbox();
+        self.wake_retention();
+        self.wake_reports();
+        self.wake_shared();
+        self.settle_shards();
+        self.log_left_out();
+        self.evict();
+        self.commit();
+    }
+
+    /// The store has answered what was sent on a lane. The next batch is among the outputs before
+    /// anything follows from this one, so that the disk does not wait for that: see
+    /// [`Node::effects`].
+    pub(crate) fn batch_answered(
+        &mut self,
+        at: At,
+        lane: usize,
+        answer: resurgam_store::Result<Vec<StepResult>>,
+    ) -> Option<Durable> {
+        self.at(at);
+        let done = self.answered(lane, answer);
+        self.commit();
+        done
+    }
+
+    /// What follows from a batch whose fate is known.
+    pub(crate) fn effects(&mut self, durable: Durable) {
+        self.committed(durable);
+    }
+
+    /// What is to be done, in order.
+    pub(crate) fn outputs(&mut self) -> Vec<Output> {
+        std::mem::take(&mut self.outputs)
+    }
+
+    /// True when nothing has changed hands since something was read, nor is about to: what leaves
+    /// is brought to rest, and must not be woken by a read that began before.
+    fn is_present(&self, stamp: Stamp) -> bool {
+        let of_shard =
+            |(shard, tenure)| self.shards.owns(shard) && self.shards.tenure(shard) == tenure;
+        stamp.tenure == self.tenure && stamp.shard.is_none_or(of_shard)
+    }
+
+    /// Takes notice of something, unless it was read in another tenure.
+    pub(crate) fn handle(&mut self, at: At, input: Input, stamp: Option<Stamp>) {
+        self.at(at);
+        if stamp.is_some_and(|stamp| !self.is_present(stamp)) {
+            return;
+        }
+        match input {
+            Input::Request(request) => self.asked(request),
+            Input::Role(answer) => self.role_known(answer),
+            Input::SteppedDown => self.ask_to_own(),
+            Input::Heard { found } => self.heard(found),
+            Input::MessagesRead { uid, read, found } => self.messages_read(uid, read, found),
+            Input::Ends { found } => self.ends_read(found),
+            Input::AttemptEnded { call, token, end } => self.attempt_ended(call, token, end),
+            Input::AttemptInterrupted { call, token, began, heartbeat } => {
+                self.attempt_interrupted(call, token, began, heartbeat);
+            }
+            Input::Transact(ask) => self.transact(ask),
+            Input::Transacted { ask, answer } => self.transacted(ask, answer),
+            Input::Heartbeat { call, token, heartbeat } => {
+                self.attempt_reports(call, token, heartbeat);
+            }
+            Input::ThreadFree { token } => self.thread_free(token),
+            Input::TaskLoaded { call, loaded } => self.task_loaded(call, loaded),
+            Input::RunLoaded { uid, loaded } => self.run_loaded(uid, loaded),
+            Input::Scanned { found } => self.scanned(found),
+            Input::Waiting { found } => self.waiting_read(found),
+            Input::Abandoned { found } => self.abandoned(found),
+            Input::OutcomeLost { found } => {
+                self.take_abandoned(found.into_iter().map(|task| *task));
+            }
+            Input::Taken(shards) => self.taken(&shards),
+            Input::Released(shards) => self.released(&shards),
+            Input::Wanted { found } => self.wanted(found),
+            Input::SharedClaimed { asked, claimed } => self.shared_claimed(asked, claimed),
+            Input::SharedLoaded { claimed } => self.shared_loaded(claimed),
+            Input::Unanswered { read, error } => {
+                tracing::debug!("read, again later: {error}");
+                self.unanswered(*read, stamp);
+            }
+            Input::SharedSettled { settled } => self.shared_settled(settled),
+            Input::ReportsRead { uid, found } => self.reports_read(uid, found),
+            Input::HeldUp { after, found } => self.held_up(after, found),
+            Input::NoInstance { uid } => self.no_instance(uid),
+            Input::Finished { uid, outcome } => self.finished(uid, &outcome),
+            Input::SchedulesDue { found } => self.schedules_due(found),
+            Input::SchedulesWaiting { found } => self.schedules_waiting(found),
+            Input::ScheduleRead(record) => self.schedule_read(*record),
+            Input::InboxRead { found } => self.inbox_read(found),
+            Input::Addressee { row, found } => self.addressee_found(row, found),
+            Input::Swept { next } => self.swept(next),
+        }
+    }
+
+    /// The next time at which something is to be done.
+    pub(crate) fn next_due(&self) -> Option<Timestamp> {
+        let stop = self.stopping.as_ref().map(|stopping| stopping.until);
+        // One that stops begins nothing new.
+        let begins =
+            [self.calendar.next(), self.routing.next(), self.keeper.next(), self.leftovers.next()];
+        let begins = begins.into_iter().flatten().filter(|_| self.stopping.is_none());
+        let due = self.due.next().into_iter().chain(begins).filter(|_| self.is_owner());
+        due.chain(self.reports.next()).chain(self.lines.next()).chain(stop).min()
+    }
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node")
+            .field("name", &self.name)
+            .field("runs", &self.runs.len())
+            .field("calls", &self.calls.len())
+            .finish_non_exhaustive()
+    }
+}

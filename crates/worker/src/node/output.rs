@@ -1,0 +1,100 @@
+//! Everything that a node wants done, carried out by the driver (`driver.rs`) in this order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use resurgam_core::event::ActivityCompleted;
+use resurgam_core::{CallKey, Failure, Payload, Timestamp, Uid};
+use resurgam_sdk::ActivityDefinition;
+
+use super::Stamp;
+use super::read::Read;
+use super::writing::Next;
+use crate::attempt::Limits;
+use crate::retention::Retention;
+
+/// Something that is to be done.
+#[derive(Debug)]
+pub(crate) enum Output {
+    /// The store is asked, after a while.
+    Read {
+        read: Read,
+        after: Duration,
+        /// The answer is worth nothing when this has changed.
+        stamp: Option<Stamp>,
+    },
+    /// Steps are written in one transaction. The answer comes before anything else is sent on the
+    /// lane. A client that is not patient wants to know who is in its way.
+    Commit { lane: usize, next: Next, patient: bool },
+    /// The store is asked for the right to work, after a while.
+    TryOwn { node: resurgam_store::Node, after: Duration },
+    /// The right to work is given back; attempts, transactions and sweeps end where they stand.
+    StepDown,
+    /// An attempt begins.
+    StartAttempt(Box<AttemptStart>),
+    /// An attempt that has begun hears something.
+    OrderAttempt { token: u64, order: Order },
+    /// An attempt is cut short, or never begins; how that went is an answer.
+    InterruptAttempt { call: CallKey, token: u64 },
+    /// The store runs a transaction of an attempt.
+    Transact(Box<Transaction>),
+    /// An attempt hears why there is no transaction.
+    RefuseTransaction { ask: u64, failure: Failure },
+    /// A transaction is recorded, and nobody hears of it any more.
+    TransactionRecorded { ask: u64 },
+    /// An attempt asks for its transaction again, after a while.
+    AskAgain { ask: AskFor, after: Duration },
+    /// Something of an instance is durable: those who look at it are told.
+    Changed(Uid),
+    /// Something may be, of any instance.
+    AnythingChanged,
+    /// Closed instances that are old enough at this time are deleted.
+    Sweep { retention: Retention, now: Timestamp },
+}
+
+/// An attempt that is to begin.
+#[derive(Debug)]
+pub(crate) struct AttemptStart {
+    pub(crate) call: CallKey,
+    pub(crate) token: u64,
+    pub(crate) number: u32,
+    pub(crate) instance: String,
+    pub(crate) activity: Arc<ActivityDefinition>,
+    pub(crate) input: Payload,
+    pub(crate) last_heartbeat: Option<Payload>,
+    pub(crate) limits: Limits,
+}
+
+/// What an attempt that has begun hears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// It is to end, and may still report.
+    Tell,
+    /// It is to end within the grace period, and reports when it has.
+    EndInGrace,
+    /// Nobody wants its result any more; it ends within the grace period.
+    GiveUp,
+    /// Nothing: it has reported that its time is up, and ends by itself.
+    Leave,
+    /// It ends where it stands, as in a crash.
+    Cut,
+}
+
+/// A transaction that an attempt asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AskFor {
+    /// Which of the things that were asked.
+    pub(crate) ask: u64,
+    pub(crate) call: CallKey,
+    pub(crate) token: u64,
+    /// How long to wait when the store is in trouble.
+    pub(crate) wait: Duration,
+}
+
+/// A transaction that the store is to run.
+#[derive(Debug)]
+pub(crate) struct Transaction {
+    pub(crate) ask: AskFor,
+    /// The record of an attempt that succeeds, without its result.
+    pub(crate) completed: ActivityCompleted,
+}

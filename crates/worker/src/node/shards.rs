@@ -1,0 +1,333 @@
+//! The shards that this node works on: getting them, and handing them over.
+//!
+//! | a shard is | what this node does with its instances                                        |
+//! |------------|-------------------------------------------------------------------------------|
+//! | held       | everything                                                                    |
+//! | leaving    | brings them to rest: nothing begins, what is on its way still gets to the disk |
+//! | elsewhere  | asks, as a client does                                                        |
+//!
+//! The store says what should move. Taking is at once, and then everything of the shard is read as
+//! after a restart. What is given up leaves memory first; only when nothing of it is on its way any
+//! more is it released, so the next holder finds everything. Attempts go on: their claim is this
+//! node's, whoever holds the shard. They report by message (`report.rs`).
+//!
+//! A store with one owner gives all shards at once and never asks for any.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use resurgam_core::{CallKey, Shard, Uid};
+use resurgam_store::{Aside, Standing};
+
+use super::effect::Effect;
+use super::read::Read;
+use super::run::{News, Origin};
+use super::{At, Node};
+
+/// The shards that this node works on.
+#[derive(Debug)]
+pub(super) struct Shards {
+    held: BTreeSet<Shard>,
+    leaving: BTreeSet<Shard>,
+    /// How often each was gained: what was read before that is worth nothing.
+    tenures: Vec<u64>,
+    standing: Standing,
+    /// What the store wants was not looked at yet.
+    changed: bool,
+    departed: u64,
+    /// Why this node has no part in the work, as people were told.
+    aside: Option<Aside>,
+    taking: bool,
+    /// What leaves is being brought to rest, or released.
+    settling: bool,
+}
+
+impl Shards {
+    pub(super) fn new(standing: Standing) -> Self {
+        Shards {
+            held: BTreeSet::new(),
+            leaving: BTreeSet::new(),
+            tenures: vec![0; usize::from(Shard::COUNT)],
+            standing,
+            changed: false,
+            departed: 0,
+            aside: None,
+            taking: false,
+            settling: false,
+        }
+    }
+
+    /// Nothing is held any more. What the store wants of this node is looked at again: it may be
+    /// what it wanted before, and then nothing would tell.
+    pub(super) fn clear(&mut self) {
+        *self = Shards {
+            tenures: std::mem::take(&mut self.tenures),
+            ..Shards::new(self.standing.clone())
+        };
+        self.changed = true;
+    }
+
+    pub(super) fn owns(&self, shard: Shard) -> bool {
+        self.held.contains(&shard) && !self.leaving.contains(&shard)
+    }
+
+    pub(super) fn tenure(&self, shard: Shard) -> u64 {
+        self.tenures[usize::from(shard.0)]
+    }
+
+    /// How often each was gained, in their order.
+    pub(super) fn tenures(&self) -> Vec<u64> {
+        self.tenures.clone()
+    }
+
+    /// True when everything that is held is to be given up.
+    pub(super) fn is_leaving(&self) -> bool {
+        !self.leaving.is_empty()
+    }
+
+    /// True when others could take over what this node gives up.
+    pub(super) fn others_work(&self) -> bool {
+        self.standing.others_work
+    }
+
+    /// Workflows that other nodes can run and this one cannot.
+    pub(super) fn known_elsewhere(&self) -> Arc<BTreeSet<String>> {
+        self.standing.known_elsewhere.clone()
+    }
+
+    /// True when some node leaves tasks to others.
+    pub(super) fn others_leave_tasks(&self) -> bool {
+        self.standing.others_leave_tasks
+    }
+}
+
+impl Node {
+    /// True when this node works on an instance.
+    pub(super) fn owns(&self, uid: Uid) -> bool {
+        self.shards.owns(uid.shard())
+    }
+
+    /// True when this node does what is done once for the whole store: whoever has the first shard.
+    pub(super) fn keeps_house(&self) -> bool {
+        self.shards.owns(Shard(0))
+    }
+
+    /// True when attempts may begin: not while others may take this node for dead.
+    pub(super) fn may_begin(&self) -> bool {
+        self.stopping.is_none() && self.may_begin_now
+    }
+
+    /// The store wants something else of this node.
+    pub(crate) fn standing(&mut self, at: At, standing: Standing) {
+        self.at(at);
+        (self.shards.standing, self.shards.changed) = (standing, true);
+    }
+
+    /// Does what the store wants of this node.
+    pub(super) fn follow_standing(&mut self) {
+        if !self.is_owner() || !std::mem::take(&mut self.shards.changed) {
+            return;
+        }
+        let Standing { take, give, departed, aside, .. } = self.shards.standing.clone();
+        self.tell_aside(aside);
+        if std::mem::replace(&mut self.shards.departed, departed) != departed {
+            self.read_abandoned();
+        }
+        if self.stopping.is_none() {
+            self.take_shards(take);
+            self.leave(give);
+        }
+        self.fill_slots();
+        self.look_for_shared();
+    }
+
+    /// Says, once, why this node has no part in the work.
+    fn tell_aside(&mut self, aside: Option<Aside>) {
+        if self.shards.aside == aside {
+            return;
+        }
+        match &aside {
+            None => tracing::info!(node = %self.name, "shares the shards again"),
+            Some(Aside::KnowsLess { than }) => tracing::info!(
+                node = %self.name,
+                "leaves its shards to node {than}, which knows all of its workflows and more"
+            ),
+            Some(Aside::KnowsOthers { than, program, only_there, only_here }) => tracing::warn!(
+                node = %self.name,
+                "takes no shards: node {than} ({program}) works here and knows other workflows \
+                 ({}), so instances of {} wait; programs with different workflows need a schema \
+                 each (postgres://HOST/DATABASE?schema=NAME)",
+                listed(only_there),
+                listed(only_here),
+            ),
+        }
+        self.shards.aside = aside;
+    }
+
+    fn take_shards(&mut self, shards: Vec<Shard>) {
+        let is_new = |shard: &Shard| !self.shards.held.contains(shard);
+        let shards: Arc<[Shard]> = shards.into_iter().filter(is_new).collect();
+        if shards.is_empty() || std::mem::replace(&mut self.shards.taking, true) {
+            return;
+        }
+        self.read(Read::Take(shards));
+    }
+
+    /// Shards are this node's.
+    pub(super) fn taken(&mut self, shards: &[Shard]) {
+        self.shards.taking = false;
+        if self.stopping.is_some() {
+            // They came too late, and go at once.
+            self.shards.held.extend(shards);
+            return self.leave(shards.to_vec());
+        }
+        self.gain(shards);
+        self.shards.changed = true;
+    }
+
+    /// This node works on these shards from now on.
+    pub(super) fn gain(&mut self, shards: &[Shard]) {
+        if shards.is_empty() {
+            return;
+        }
+        match self.is_shared {
+            true => tracing::info!(node = %self.name, "works on {} more shards", shards.len()),
+            // One owner has them all.
+            false => tracing::debug!(node = %self.name, "works on all shards"),
+        }
+        for shard in shards {
+            self.shards.tenures[usize::from(shard.0)] += 1;
+            self.shards.held.insert(*shard);
+            self.shards.leaving.remove(shard);
+        }
+        self.due.rescan(self.now);
+        self.look_for_gone();
+        self.recover();
+        self.begin_schedules();
+        self.look_into_inbox();
+        self.begin_retention();
+        self.look_for_ends();
+    }
+
+    /// Brings shards to rest, to give them up.
+    pub(super) fn leave(&mut self, shards: Vec<Shard>) {
+        let shards: Vec<Shard> =
+            shards.into_iter().filter(|shard| self.shards.owns(*shard)).collect();
+        if shards.is_empty() {
+            return;
+        }
+        tracing::info!(node = %self.name, "gives up {} shards", shards.len());
+        self.shards.leaving.extend(shards);
+        let goes = |uid: Uid| self.shards.leaving.contains(&uid.shard());
+        let runs: Vec<Uid> = self.runs.keys().copied().filter(|uid| goes(*uid)).collect();
+        let calls: Vec<CallKey> =
+            self.calls.keys().copied().filter(|key| goes(key.run.uid)).collect();
+        let asleep: Vec<Uid> = self.asleep.keys().copied().filter(|uid| goes(*uid)).collect();
+        self.blocked.retain(|uid, _| !goes(*uid));
+        self.reports.forget(goes);
+        self.claims.forget(goes);
+        self.due.drop_of(&self.shards.leaving);
+        self.slots.drop_of(&self.shards.leaving);
+        calls.into_iter().for_each(|key| self.send_away(key));
+        runs.into_iter().for_each(|uid| self.let_go(uid));
+        asleep.into_iter().for_each(|uid| self.let_sleep(uid));
+        let loading = |key: &CallKey| self.shards.leaving.contains(&key.run.uid.shard());
+        let loading: Vec<CallKey> = self.loading.keys().copied().filter(loading).collect();
+        let reads = loading.iter().filter_map(|key| self.loading.remove(key));
+        for slot in reads.filter_map(|read| read.slot).collect::<Vec<_>>() {
+            self.slots.free(slot);
+        }
+        self.settle_shards();
+    }
+
+    /// A run leaves memory because its shard goes, unless a step of it is on its way to the disk.
+    /// What it has not taken is stored.
+    pub(super) fn let_go(&mut self, uid: Uid) {
+        let is_idle = self.runs.get(&uid).is_some_and(|run| !run.committing);
+        let Some(run) = is_idle.then(|| self.runs.remove(&uid)).flatten() else { return };
+        self.ids.remove(&run.id);
+        let key = run.key;
+        for news in run.news {
+            self.pass_on(news.run(key), news);
+        }
+    }
+
+    /// The same for a run that is not in memory and has news on its way.
+    fn let_sleep(&mut self, uid: Uid) {
+        let Some(asleep) = self.asleep.get_mut(&uid) else { return };
+        asleep.loading = false;
+        let held = std::mem::take(&mut asleep.held);
+        if asleep.storing == 0 {
+            self.asleep.remove(&uid);
+        }
+        for news in held {
+            self.pass_on(news.run(resurgam_core::RunKey::first(uid)), news);
+        }
+    }
+
+    /// News for an instance that this node does not work on, or will not any more.
+    pub(super) fn pass_on(&mut self, key: resurgam_core::RunKey, news: News) {
+        match news.origin {
+            Origin::Request => self.tell_owner(key, news),
+            Origin::Call { .. } => self.store_news(key, news),
+            Origin::Stored { .. } | Origin::History => {}
+        }
+    }
+
+    /// When nothing of what leaves is in memory, what is on its way is waited for.
+    pub(super) fn settle_shards(&mut self) {
+        if self.shards.leaving.is_empty() || self.shards.settling || !self.has_let_go() {
+            return;
+        }
+        self.shards.settling = true;
+        self.outbox.after_all(Effect::AtRest);
+    }
+
+    fn has_let_go(&self) -> bool {
+        let goes = |uid: Uid| self.shards.leaving.contains(&uid.shard());
+        !self.runs.keys().any(|uid| goes(*uid))
+            && !self.calls.keys().any(|key| goes(key.run.uid))
+            && !self.asleep.keys().any(|uid| goes(*uid))
+    }
+
+    /// Everything that was on its way is durable: the shards that leave are released.
+    pub(super) fn at_rest(&mut self) {
+        self.shards.settling = false;
+        if self.shards.leaving.is_empty() || !self.has_let_go() {
+            return self.settle_shards();
+        }
+        self.shards.settling = true;
+        let shards: Arc<[Shard]> = self.shards.leaving.iter().copied().collect();
+        self.read(Read::Release(shards));
+    }
+
+    /// Shards are no longer this node's.
+    pub(super) fn released(&mut self, shards: &[Shard]) {
+        self.shards.settling = false;
+        for shard in shards {
+            self.shards.held.remove(shard);
+            self.shards.leaving.remove(shard);
+        }
+        self.look_for_ends();
+        // More may have to go by now.
+        self.settle_shards();
+        self.shards.changed = true;
+    }
+}
+
+/// Workflows for people: without versions, and not all of a hundred.
+fn listed(workflows: &[String]) -> String {
+    const MOST: usize = 5;
+    let name = |known: &String| match known.split_once(' ') {
+        Some(("*", _)) => "programs and graphs".to_string(),
+        Some(("@", name)) => format!("activity {name}"),
+        Some((name, "1")) => name.to_string(),
+        Some((name, version)) => format!("{name} version {version}"),
+        None => known.clone(),
+    };
+    let mut names: Vec<String> = workflows.iter().take(MOST).map(name).collect();
+    if let Some(more) = workflows.len().checked_sub(MOST).filter(|more| *more > 0) {
+        names.push(format!("{more} more"));
+    }
+    if names.is_empty() { "none".to_string() } else { names.join(", ") }
+}

@@ -1,0 +1,211 @@
+//! Tasks of queues that the holder of their shard does not serve: nodes that do serve them claim
+//! them, run them and report (`report.rs`). So it is with calls that the holder lacks something
+//! for: it writes down what, and whoever has it claims them; the holder, too, once it has it.
+//!
+//! The holder keeps such tasks out of memory. Others look for them when somebody has committed,
+//! when a slot is free again, and when the next one is due that they know of; none of this happens
+//! while every node serves every queue. Two nodes never get the same task: the store sees to that.
+//!
+//! Only the holder can end a call that nobody has taken. To be sure that nobody does in that very
+//! moment, it claims the task first.
+
+use resurgam_core::{CallKey, Timestamp};
+use resurgam_store::rows::{TaskRecord, TaskRow};
+use resurgam_store::{Report, Reported, Result, Step, TaskWrite};
+
+use super::Node;
+use super::effect::Effect;
+use super::load::AGAIN;
+use super::read::Read;
+use super::record::cancelled_call;
+use super::run::{News, Origin};
+
+/// The most tasks that are claimed at once.
+const AT_ONCE: usize = 100;
+
+/// What a node knows about tasks that others leave to it.
+#[derive(Debug, Default)]
+pub(super) struct Leftovers {
+    /// When the next one is due that is known of.
+    next: Option<Timestamp>,
+    looking: bool,
+    /// There may be more by now than are being looked for.
+    again: bool,
+    /// There were more than there were slots.
+    hungry: bool,
+}
+
+impl Leftovers {
+    /// When to look again.
+    pub(super) fn next(&self) -> Option<Timestamp> {
+        self.next.filter(|_| !self.looking)
+    }
+}
+
+/// Tasks that this node has claimed, and when the next one is due.
+#[derive(Debug)]
+pub(crate) struct Claimed {
+    pub(crate) tasks: Vec<TaskRecord>,
+    pub(crate) next: Option<Timestamp>,
+    pub(crate) asked: usize,
+}
+
+/// What became of a call that nobody wants any more and that may run elsewhere.
+#[derive(Debug)]
+pub(crate) enum Settled {
+    /// Nobody had claimed it, and nobody can any more.
+    Ours(Box<TaskRow>),
+    /// It runs.
+    Runs(Box<TaskRow>),
+}
+
+impl Node {
+    /// True when this node leaves a task to others, and claims it only as they do: it does not
+    /// serve its queue, or somebody found that it lacks something. On a store of one node nobody
+    /// else could take it.
+    pub(super) fn leaves(&self, task: &TaskRow) -> bool {
+        let lacks = task.claim.is_none() && task.progress.lacks.is_some();
+        !self.serves(&task.queue) || (lacks && self.is_shared)
+    }
+
+    /// A call waits until a process takes it that has what it lacks. That is written down: it is
+    /// how others know that they may.
+    pub(super) fn waits_for_what_it_lacks(&mut self, key: CallKey, what: String) {
+        let Some(call) = self.calls.get_mut(&key) else { return };
+        if call.task.progress.lacks.as_ref() == Some(&what) {
+            self.calls.remove(&key);
+            return;
+        }
+        call.task.progress.lacks = Some(what.clone());
+        let (instance, task) = (call.instance.clone(), call.task.clone());
+        self.log_lack(&instance, &task.name, &what);
+        if self.leaves(&task)
+            && let Some(run) = self.runs.get_mut(&key.run.uid).filter(|run| run.key == key.run)
+        {
+            run.shared.insert(key.seq);
+        }
+        let tasks = vec![TaskWrite::Update(task)];
+        self.outbox.push(Step { tasks, ..Step::default() }, vec![Effect::Waiting(key)]);
+    }
+
+    /// Looks for tasks that others leave, when it is time.
+    pub(super) fn wake_shared(&mut self) {
+        let now = self.now;
+        if self.leftovers.next().is_some_and(|at| at <= now) {
+            self.look_for_shared();
+        }
+    }
+
+    /// A slot is free again: there may be a task for it.
+    pub(super) fn slot_for_shared(&mut self) {
+        if self.leftovers.hungry {
+            self.look_for_shared();
+        }
+    }
+
+    /// Claims tasks that others leave, as many as there are slots.
+    pub(super) fn look_for_shared(&mut self) {
+        if !self.is_owner() || !self.shards.others_leave_tasks() || !self.may_begin() {
+            return;
+        }
+        if self.leftovers.looking {
+            self.leftovers.again = true;
+            return;
+        }
+        let limit = self.slots.free_now().min(AT_ONCE);
+        self.leftovers.hungry = limit == 0;
+        if limit == 0 {
+            return;
+        }
+        (self.leftovers.looking, self.leftovers.next) = (true, None);
+        let (node, runnable, now) = (self.name.clone(), self.runnable(), self.now);
+        self.read(Read::ClaimShared { node, runnable, now, limit });
+    }
+
+    /// Tasks that others left are claimed: what their attempts need is read.
+    pub(super) fn shared_claimed(
+        &mut self,
+        asked: usize,
+        claimed: Result<(Vec<TaskRow>, Option<Timestamp>)>,
+    ) {
+        match claimed {
+            Ok((rows, next)) if rows.is_empty() => {
+                self.shared_loaded(Claimed { tasks: Vec::new(), next, asked });
+            }
+            Ok((rows, next)) => {
+                let calls = rows.iter().map(|row| row.call).collect();
+                self.read(Read::Claimed { calls, next, asked });
+            }
+            Err(_) => {
+                self.leftovers.looking = false;
+                self.leftovers.next = Some(self.now.saturating_add(AGAIN));
+            }
+        }
+    }
+
+    /// Tasks that others left are this node's: their attempts begin.
+    pub(super) fn shared_loaded(&mut self, claimed: Claimed) {
+        let Claimed { tasks, next, asked } = claimed;
+        self.leftovers.looking = false;
+        self.leftovers.next = next;
+        let full = tasks.len() == asked;
+        tasks.into_iter().for_each(|task| self.begin_shared(task));
+        if full || std::mem::take(&mut self.leftovers.again) {
+            self.look_for_shared();
+        }
+    }
+
+    fn begin_shared(&mut self, loaded: TaskRecord) {
+        let Some(mut call) = self.hot_call(loaded) else { return };
+        let activity = self.registry.activity(&call.task.name);
+        let slot = self.slots.take_now(&call.task).filter(|_| self.may_begin());
+        match (slot, activity) {
+            (Some(slot), Some(activity)) => {
+                call.slot = Some(slot);
+                self.run_attempt(&mut call, activity);
+                self.keep_away(call);
+            }
+            (slot, _) => {
+                slot.into_iter().for_each(|slot| self.slots.free(slot));
+                self.report(&mut call, Reported::NeverBegan, None);
+            }
+        }
+    }
+
+    /// The workflow gave up a call that another node may run, and wants to hear how it ended.
+    pub(super) fn settle_shared(&mut self, key: CallKey) {
+        let (node, now) = (self.name.clone(), self.now);
+        self.read(Read::SettleShared { node, call: key, now });
+    }
+
+    pub(super) fn shared_settled(&mut self, settled: Settled) {
+        match settled {
+            Settled::Ours(task) if !self.owns(task.call.run.uid) => self.return_claim(*task),
+            Settled::Ours(task) => {
+                let key = task.call;
+                let News { event, .. } = cancelled_call(key.seq, task.attempt.saturating_sub(1));
+                let origin = Origin::ended(key, None, None);
+                self.deliver(key.run, News { event, origin, reply: None });
+            }
+            // Its node asks whether it is still wanted, and is told; then it reports.
+            Settled::Runs(mut task) if self.owns(task.call.run.uid) => {
+                task.progress.cancelled = true;
+                let run = self.runs.get(&task.call.run.uid);
+                task.progress.in_grace = run
+                    .is_some_and(|run| run.code.machine().lock().settles_in_grace(task.call.seq));
+                let tasks = vec![TaskWrite::Amend(*task)];
+                self.outbox.push(Step { tasks, ..Step::default() }, Vec::new());
+            }
+            Settled::Runs(_) => {}
+        }
+    }
+
+    /// The shard of a call went while the call was claimed: whoever holds it now settles it.
+    fn return_claim(&mut self, task: TaskRow) {
+        let Some(claim) = task.claim else { return };
+        let (activity, at) = (task.call.seq, self.now);
+        let outcome = Reported::NeverBegan;
+        let report = Report { activity, token: claim.token, at, outcome, heartbeat: None };
+        self.send_report(task.call.run, report);
+    }
+}

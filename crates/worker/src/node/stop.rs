@@ -1,0 +1,93 @@
+//! Stopping: no new attempts, a grace period for those that run, the rest is interrupted and
+//! recorded. Nothing has to wait for a timeout on the next start.
+//!
+//! A store that takes nothing any more does not hold up the stop for ever: after another grace
+//! period it is as if the process had been killed, which loses nothing but counts what ran as lost.
+
+use std::time::Duration;
+
+use resurgam_core::{CallKey, Shard, Timestamp};
+
+use super::Node;
+use super::output::{Order, Output};
+use super::request::Reply;
+use crate::error::Error;
+
+/// The least time that the store has to take what is written last.
+const LAST_WRITES: Duration = Duration::from_secs(5);
+
+/// The engine is about to stop.
+#[derive(Debug)]
+pub(super) struct Stopping {
+    /// When attempts that still run are interrupted, and after that when the store is given up.
+    pub(super) until: Timestamp,
+    interrupted: bool,
+    replies: Vec<Reply<()>>,
+}
+
+impl Node {
+    pub(super) fn stop(&mut self, reply: Reply<()>) {
+        let until = self.now.saturating_add(self.options.grace);
+        let stopping = Stopping { until, interrupted: false, replies: Vec::new() };
+        self.stopping.get_or_insert(stopping).replies.push(reply);
+        let attempts = self.calls.values().chain(self.reports.attempts());
+        let begun = attempts.filter(|call| call.begun).filter_map(|call| call.task.claim.as_ref());
+        let told: Vec<u64> = begun.map(|claim| claim.token).collect();
+        for token in told {
+            self.outputs.push(Output::OrderAttempt { token, order: Order::Tell });
+        }
+        if self.is_shared && self.shards.others_work() {
+            // They take over at once; attempts that run have their grace period all the same.
+            self.leave(Shard::all().collect());
+        }
+    }
+
+    /// True when the engine was told to stop and everything is on the disk, or nothing more can be.
+    pub(crate) fn is_done(&mut self) -> bool {
+        let Some(stopping) = &self.stopping else { return false };
+        let (is_late, interrupted) = (self.now >= stopping.until, stopping.interrupted);
+        let claimed =
+            |(key, call): (&CallKey, &super::HotCall)| call.task.claim.as_ref().map(|_| *key);
+        let running: Vec<CallKey> = self.calls.iter().filter_map(claimed).collect();
+        // Outcomes that wait for a run to be read are on their way too.
+        let held = self.asleep.values().any(|asleep| !asleep.held.is_empty());
+        let away = self.reports.calls().next().is_some();
+        let leaving = away || self.shards.is_leaving();
+        if running.is_empty() && self.outbox.is_empty() && !held && !leaving {
+            return self.stopped(None);
+        }
+        if is_late && interrupted {
+            let text = "stop: the store does not take what was to be written last; attempts that \
+                        ran count as lost when the next process begins";
+            return self.stopped(Some(text));
+        }
+        if is_late {
+            self.interrupt();
+        }
+        false
+    }
+
+    fn stopped(&mut self, trouble: Option<&str>) -> bool {
+        // Before the replies: the process may end with the first.
+        self.log_left_out_at_end();
+        for reply in self.stopping.take().into_iter().flat_map(|stopping| stopping.replies) {
+            reply.send(trouble.map_or(Ok(()), |text| Err(Error::rejected(text))));
+        }
+        true
+    }
+
+    fn interrupt(&mut self) {
+        let until = self.now.saturating_add(self.options.grace.max(LAST_WRITES));
+        if let Some(stopping) = &mut self.stopping {
+            stopping.interrupted = true;
+            stopping.until = until;
+        }
+        // A claim that is not durable yet is handed back when it is.
+        let attempts = self.calls.values().chain(self.reports.attempts());
+        for call in attempts.filter(|call| call.begun) {
+            let Some(claim) = &call.task.claim else { continue };
+            let (call, token) = (call.task.call, claim.token);
+            self.outputs.push(Output::InterruptAttempt { call, token });
+        }
+    }
+}

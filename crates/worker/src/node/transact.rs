@@ -1,0 +1,139 @@
+//! Attempts that write to the user's own tables: what they wrote and their result are recorded in
+//! one transaction of the store, and the turn follows in the next commit.
+//!
+//! | what happens | what follows |
+//! |---|---|
+//! | an attempt asks and holds its claim | the store gets the work, and what ends the call |
+//! | the store did it | the call is over, the attempt is ended, the run gets the message as news |
+//! | the work failed, or the claim is gone | the attempt hears of it, and nothing was written |
+//! | the store is in trouble | the attempt asks again after a while, and no attempt is counted |
+//! | another node is the owner by now | this one steps down |
+//!
+//! While the store has the work, the store decides: an attempt that reports meanwhile, because its
+//! time is up or its code gave up waiting, is heard when it is known that nothing was written. A
+//! workflow that gives the call up does not wait for that. Whichever of the two commits comes first
+//! counts, and the other one finds that the task is gone.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use resurgam_core::{CallKey, Failure, Kind, Payload};
+use resurgam_store::Transacted;
+use resurgam_store::rows::MessageRow;
+
+use super::Node;
+use super::call::has_token;
+use super::ended::AttemptEnd;
+use super::message::news_of;
+use super::output::{AskFor, Order, Output, Transaction};
+
+/// The wait after the first trouble of the store; it doubles.
+pub(crate) const FIRST_WAIT: Duration = Duration::from_millis(10);
+
+/// The longest wait between two tries.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+/// The transactions that are with the store, by call and token.
+#[derive(Debug, Default)]
+pub(super) struct Transactions(BTreeMap<(CallKey, u64), Reports>);
+
+/// What an attempt reported while its transaction was with the store, in order.
+type Reports = Vec<AttemptEnd>;
+
+impl Transactions {
+    /// True while the store decides about this call.
+    pub(super) fn is_under_way(&self, key: CallKey) -> bool {
+        self.0.keys().any(|(call, _)| *call == key)
+    }
+
+    /// Keeps a report until the store has decided; hands it back when there is nothing to decide.
+    pub(super) fn hold(&mut self, key: CallKey, token: u64, end: AttemptEnd) -> Option<AttemptEnd> {
+        let Some(reports) = self.0.get_mut(&(key, token)) else { return Some(end) };
+        reports.push(end);
+        None
+    }
+}
+
+impl Node {
+    /// An attempt asks for a transaction.
+    pub(super) fn transact(&mut self, ask: AskFor) {
+        let key = (ask.call, ask.token);
+        let here = self.calls.get(&ask.call).filter(|call| has_token(call, ask.token));
+        let Some(call) = here.or_else(|| self.reports.get(ask.call, ask.token)) else {
+            return self.refuse_transaction(ask, lost_claim());
+        };
+        if self.transactions.0.contains_key(&key) {
+            return self.refuse_transaction(ask, second());
+        }
+        let completed = call.completed(Payload::null(), self.now);
+        self.transactions.0.insert(key, Reports::new());
+        self.outputs.push(Output::Transact(Box::new(Transaction { ask, completed })));
+    }
+
+    fn refuse_transaction(&mut self, ask: AskFor, failure: Failure) {
+        self.outputs.push(Output::RefuseTransaction { ask: ask.ask, failure });
+    }
+
+    /// The store has decided about a transaction.
+    pub(super) fn transacted(&mut self, ask: AskFor, answer: resurgam_store::Result<Transacted>) {
+        let (key, token) = (ask.call, ask.token);
+        // None when this node has stepped down since.
+        let Some(reports) = self.transactions.0.remove(&(key, token)) else { return };
+        match answer {
+            // Whatever the attempt reported meanwhile came too late.
+            Ok(Transacted::Done(message)) => return self.transaction_done(ask, *message),
+            Ok(Transacted::Failed(failure)) => self.refuse_transaction(ask, failure),
+            Ok(Transacted::Refused) => self.refuse_transaction(ask, lost_claim()),
+            Err(error) if error.is_fenced() => return self.step_down(Vec::new()),
+            Err(error) if error.is_data() => {
+                let failure = Failure::of_type("StoreRefused", error.to_string());
+                self.refuse_transaction(ask, failure);
+            }
+            Err(error) if reports.is_empty() => self.transact_later(ask, &error),
+            // The attempt did not wait for it.
+            Err(_) => self.refuse_transaction(ask, lost_claim()),
+        }
+        for end in reports {
+            self.attempt_ended(key, token, end);
+        }
+    }
+
+    /// The call is over, and its attempt ends where it waits for its transaction.
+    fn transaction_done(&mut self, ask: AskFor, message: MessageRow) {
+        let CallKey { run, seq } = ask.call;
+        self.free_slot(ask.call);
+        let away = self.reports.remove(ask.call);
+        for mut call in self.calls.remove(&ask.call).into_iter().chain(away) {
+            call.slot.take().into_iter().for_each(|slot| self.slots.free(slot));
+            self.order_attempt(&call, Order::Cut);
+        }
+        self.outputs.push(Output::TransactionRecorded { ask: ask.ask });
+        match self.runs.get_mut(&run.uid).filter(|hot| hot.key == run) {
+            Some(hot) => {
+                hot.calls.remove(&seq);
+                hot.news.extend(news_of(run, message));
+                self.advance(run.uid);
+            }
+            None => self.has_messages(run.uid),
+        }
+        self.fill_slots();
+    }
+
+    /// The store is in trouble: the attempt asks again, if it is still there by then.
+    fn transact_later(&mut self, ask: AskFor, error: &resurgam_store::Error) {
+        tracing::debug!("transaction, again in {:?}: {error}", ask.wait);
+        metrics::counter!("resurgam.commit_retries").increment(1);
+        let (after, wait) = (ask.wait, ask.wait.saturating_mul(2).min(LONGEST_WAIT));
+        self.outputs.push(Output::AskAgain { ask: AskFor { wait, ..ask }, after });
+    }
+}
+
+fn lost_claim() -> Failure {
+    let message = "the attempt lost its claim before its transaction began; nothing was written";
+    Failure::of_kind(Kind::Cancelled, message)
+}
+
+fn second() -> Failure {
+    let message = "another transaction of this attempt is under way; an attempt has one";
+    Failure::terminal(message).with_type("SecondTransaction")
+}
