@@ -37,6 +37,8 @@ pub enum Reported {
     Interrupted,
     /// The node claimed it and its code never began.
     NeverBegan,
+    /// The node claimed it, and lacks this to run it: its code never began.
+    Lacks(String),
     /// It goes on, and has a heartbeat to tell.
     GoesOn,
 }
@@ -54,6 +56,8 @@ struct Head {
     /// Its code has not returned. A version that does not know of this takes it as the end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     lingers: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lacks: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     heartbeat_at: Option<i64>,
 }
@@ -86,10 +90,14 @@ impl Report {
                 ("failed", Some(failure.clone()), None)
             }
             Reported::Interrupted => ("interrupted", None, None),
-            Reported::NeverBegan => ("never-began", None, None),
+            Reported::NeverBegan | Reported::Lacks(_) => ("never-began", None, None),
             Reported::GoesOn => ("goes-on", None, None),
         };
         let told = told.filter(|_| body.is_none());
+        let lacks = match &self.outcome {
+            Reported::Lacks(what) => Some(what.clone()),
+            _ => None,
+        };
         let head = Head {
             v: 1,
             activity: self.activity,
@@ -98,6 +106,7 @@ impl Report {
             outcome: outcome.to_string(),
             failure,
             lingers: matches!(self.outcome, Reported::TimeUp(_)),
+            lacks,
             heartbeat_at: told.map(|told| told.at.as_millis()),
         };
         let text = serde_json::to_string(&head).expect("a report holds nothing that JSON cannot");
@@ -117,7 +126,7 @@ impl Report {
                 if head.lingers { Reported::TimeUp(failure) } else { Reported::Failed(failure) }
             }
             "interrupted" => Reported::Interrupted,
-            "never-began" => Reported::NeverBegan,
+            "never-began" => head.lacks.map_or(Reported::NeverBegan, Reported::Lacks),
             "goes-on" => Reported::GoesOn,
             other => return Err(format!("report: the outcome {other:?} is unknown")),
         };
@@ -143,6 +152,7 @@ mod tests {
             (Reported::TimeUp(Failure::of_kind(Kind::TotalTimeout, "late")), Some(told.clone())),
             (Reported::Interrupted, Some(told.clone())),
             (Reported::NeverBegan, None),
+            (Reported::Lacks("the key 1f2e".to_string()), None),
             (Reported::GoesOn, Some(told)),
         ];
         for (outcome, heartbeat) in outcomes {

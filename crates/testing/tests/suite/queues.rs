@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use resurgam::prelude::*;
-use resurgam::{AttemptOutcome, Kind, PostgresOptions};
+use resurgam::{AppBuilder, AttemptOutcome, Kind, Payload, PostgresOptions};
 use resurgam_postgres_server::{Database, Server};
+use resurgam_sdk::{ActivityDefinition, ActivitySource};
 use resurgam_watchdog::test;
 
 use crate::common::until;
@@ -55,6 +56,21 @@ async fn reserve(ctx: ActivityContext) -> Result<u32, Failure> {
     Ok(7)
 }
 
+/// Returns when it is told that its time is up.
+#[activity(total_timeout = Duration::from_millis(200))]
+async fn reserve_late(ctx: ActivityContext) -> Result<u32, Failure> {
+    let log = &ctx.state::<Place>().1;
+    log.add("reserve begins");
+    ctx.cancelled().await;
+    log.add("time is up");
+    Ok(8)
+}
+
+#[workflow]
+async fn hold_late(ctx: WorkflowContext) -> Result<u32, Failure> {
+    ctx.call(reserve_late()).queue("gpu").compensate_with(|hold| release(*hold)).await
+}
+
 #[activity]
 async fn release(ctx: ActivityContext, hold: u32) -> Result<(), Failure> {
     ctx.state::<Place>().1.add(format!("release {hold}"));
@@ -67,13 +83,26 @@ async fn hold(ctx: WorkflowContext) -> Result<u32, Failure> {
 }
 
 async fn node(database: &Database<'_>, name: &'static str, queues: &[&str], log: &Log) -> App {
+    node_with(App::builder(), database, name, queues, log).await
+}
+
+async fn node_with(
+    builder: AppBuilder,
+    database: &Database<'_>,
+    name: &'static str,
+    queues: &[&str],
+    log: &Log,
+) -> App {
     // Short, and long enough that a node on a busy machine does not miss it.
     let options = PostgresOptions::default().lease(Duration::from_secs(5));
-    App::builder()
+    builder
         .workflow(film)
         .workflow(hold)
+        .workflow(hold_late)
+        .workflow(develop)
         .activity(render)
         .activity(reserve)
+        .activity(reserve_late)
         .activity(release)
         .state(Place(name, log.clone()))
         .queues(queues.iter().copied())
@@ -130,6 +159,71 @@ async fn a_call_that_is_given_up_while_it_runs_elsewhere_is_undone_when_it_compl
     assert_eq!(log.lines(), ["reserve begins", "reserve is told", "release 7"]);
     farm.stop().await.unwrap();
     office.stop().await.unwrap();
+}
+
+#[test(minutes = 15, threads = 2)]
+async fn what_an_attempt_elsewhere_returns_after_its_time_was_up_is_undone() {
+    let (database, log) = (Server::shared().database().await, Log::default());
+    let office = node(&database, "office", &["default"], &log).await;
+    let farm = node(&database, "farm", &["gpu"], &log).await;
+    let run = office.start("hold-1", hold_late()).await.unwrap();
+    assert_eq!(run.result().await.unwrap_err().failure().unwrap().kind, Kind::TotalTimeout);
+    assert_eq!(log.lines(), ["reserve begins", "time is up", "release 8"]);
+    farm.stop().await.unwrap();
+    office.stop().await.unwrap();
+}
+
+/// Develops films with a chemical that not every node has.
+#[derive(Debug)]
+struct Lab(bool);
+
+impl ActivitySource for Lab {
+    fn find(&self, name: &str) -> Option<Arc<ActivityDefinition>> {
+        let (is_it, has_it) = (name == "develop_film", self.0);
+        let develop = ActivityDefinition::new(name, |ctx, _| {
+            let Place(name, log) = &*ctx.state::<Place>();
+            log.add(format!("{name} {}", ctx.attempt()));
+            Box::pin(async { Ok(Payload::null()) })
+        });
+        let develop = develop.lacking(move |_| (!has_it).then(|| "fixer".to_string()));
+        is_it.then(|| Arc::new(develop))
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec!["develop_film".to_string()]
+    }
+}
+
+#[activity(name = "develop_film")]
+async fn develop_film() -> Result<(), Failure> {
+    Ok(())
+}
+
+#[workflow]
+async fn develop(ctx: WorkflowContext) -> Result<(), Failure> {
+    ctx.call(develop_film()).queue("gpu").await
+}
+
+#[test(minutes = 15, threads = 2)]
+async fn a_node_that_lacks_what_a_call_of_its_queue_takes_leaves_the_call_to_one_that_has_it() {
+    let (database, log) = (Server::shared().database().await, Log::default());
+    let office = node(&database, "office", &["default"], &log).await;
+    let lab = |has_it| App::builder().activities_in(Arc::new(Lab(has_it)));
+    let farm = node_with(lab(false), &database, "farm", &["gpu"], &log).await;
+    let run = office.start("develop-1", develop()).await.unwrap();
+    until("what is missing to be written down", async || {
+        let described = office.describe("develop-1").await.unwrap().unwrap();
+        described.pending.iter().any(|call| call.lacks.as_deref() == Some("fixer"))
+    })
+    .await;
+    let has_it = lab(true).options(|options| options.provides = Arc::new(["fixer".to_string()]));
+    let barn = node_with(has_it, &database, "barn", &["gpu"], &log).await;
+    run.result().await.unwrap();
+    // No attempt began where it could not be made.
+    assert_eq!(log.lines(), ["barn 1"]);
+    for app in [barn, farm, office] {
+        app.stop().await.unwrap();
+    }
 }
 
 #[test(minutes = 15, threads = 2)]

@@ -294,6 +294,12 @@ impl Node {
             }
             Reported::Interrupted => self.attempt_failed(key, Ended::Interrupted, at),
             Reported::NeverBegan => self.hand_back(key),
+            Reported::Lacks(what) => {
+                if let Some(call) = self.calls.get_mut(&key) {
+                    call.task.progress.lacks = Some(what);
+                }
+                self.hand_back(key);
+            }
             Reported::GoesOn => {
                 self.goes_on_elsewhere(key);
                 self.push_report_end(row.uid, row.id, vec![TaskWrite::Amend(task)]);

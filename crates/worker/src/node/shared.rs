@@ -157,6 +157,11 @@ impl Node {
 
     fn begin_shared(&mut self, loaded: TaskRecord) {
         let Some(mut call) = self.hot_call(loaded) else { return };
+        if let Some(what) = self.lacks(&call) {
+            // The holder writes down what it takes, so that nobody without it claims the call.
+            self.log_lack(&call.instance, &call.task.name, &what);
+            return self.report(&mut call, Reported::Lacks(what), None);
+        }
         let activity = self.registry.activity(&call.task.name);
         let slot = self.slots.take_now(&call.task).filter(|_| self.may_begin());
         match (slot, activity) {
