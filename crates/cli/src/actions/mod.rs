@@ -5,7 +5,7 @@
 //! [`manifest`] reads what it says about itself, [`attempt`] runs it, [`process`] is the process
 //! group that it runs in, [`heartbeat`] hears its signs of life, [`output`] keeps what it prints
 //! within bounds, and [`answer`] says what became of it, which is all that can be decided without a
-//! process. [`lack`] tells what the node lacks from what is wrong with an action, [`line`] is
+//! process. [`lack`] tells what the node lacks from what is wrong with an action, [`mod@line`] is
 //! where attempts wait for that, [`mask`] keeps secrets out of what an action says, and [`launch`]
 //! sees to it that no action outlives us.
 
