@@ -135,10 +135,12 @@ impl Engine {
             }
             self.take_messages();
             self.node.tick(self.at());
-            if self.node.is_done() {
+            let is_done = self.node.is_done();
+            // Also at the end: attempts that were given up have their grace period.
+            self.do_outputs();
+            if is_done {
                 return;
             }
-            self.do_outputs();
             let written = self.poll_commit().await;
             let more = written.is_some() || !self.inbox.is_empty();
             if let Some(written) = written {
@@ -377,7 +379,8 @@ impl Engine {
     /// Gives the right to work back.
     fn give_right_back(&mut self) {
         self.sweeping = None;
-        self.beside = Beside::default();
+        // Answers to what was asked before may still come: numbers are not used again.
+        self.beside = Beside { asked: self.beside.asked, ..Beside::default() };
         self.owns.send_replace(false);
         drop(self.right.lock().unwrap_or_else(PoisonError::into_inner).take());
         let (store, mailbox) = (self.store.clone(), self.mailbox.clone());
@@ -403,9 +406,7 @@ impl Engine {
         });
         self.sweeping = Some(EndsWithIt(sweep));
     }
-}
 
-impl Engine {
     fn start_attempt(&mut self, start: AttemptStart) {
         let store = self.store.clone();
         let gate =

@@ -78,7 +78,8 @@ impl<K: Ord> LogLimit<K> {
         left_out
     }
 
-    /// The same of all windows, for a process that ends before they are over.
+    /// Forgets all windows, also those that are not over, and answers like [`LogLimit::over`]: the
+    /// process ends.
     pub(crate) fn end(&mut self) -> Vec<(K, u64)> {
         self.first_end = None;
         left_out(std::mem::take(&mut self.windows).into_iter())

@@ -64,7 +64,7 @@ impl Mailbox {
         let _loop_is_gone = self.sender.send(Envelope { message, busy, stamp });
     }
 
-    /// The same, for what is worth nothing in another tenure.
+    /// A mailbox for answers that are worth nothing in another tenure.
     pub(crate) fn stamped(&self, stamp: Option<Stamp>) -> Self {
         Mailbox { stamp, ..self.clone() }
     }

@@ -65,7 +65,7 @@ impl Read {
         })
     }
 
-    /// The same for what is asked until it is answered.
+    /// Asks the store a question that is repeated until it is answered.
     async fn ask_patiently(self, store: &dyn Store) -> Result<Option<Input>> {
         Ok(match self {
             Read::LostTask(call) => {

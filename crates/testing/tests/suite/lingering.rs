@@ -8,27 +8,18 @@ use resurgam_testing::{TestApp, TestBuilder};
 use resurgam_watchdog::test;
 
 use crate::common::attempts::SECOND;
+use crate::undoing::{clean, give_back, rent};
 
-#[activity]
-async fn rent() -> Result<String, Failure> {
-    Ok("room 7".to_string())
-}
-
-#[activity]
-async fn give_back(what: String) -> Result<(), Failure> {
-    drop(what);
-    Ok(())
-}
-
-/// Works on, whether or not anybody still wants it.
-#[activity]
-async fn clean(ctx: ActivityContext, seconds: u32) -> Result<u32, Failure> {
-    ctx.sleep(seconds * SECOND).await;
-    Ok(seconds)
+/// Gives up cleaning before there is a room to give back, and fails.
+#[workflow]
+async fn rent_late(ctx: WorkflowContext, seconds: u32) -> Result<u32, Failure> {
+    let _too_late = ctx.timeout(SECOND, ctx.call(clean(seconds))).await;
+    ctx.call(rent()).compensate_with(|room| give_back(room.clone())).await?;
+    Err(Failure::terminal("the room is not clean"))
 }
 
 fn app() -> TestBuilder {
-    TestApp::builder().activity(rent).activity(give_back).activity(clean)
+    TestApp::builder().workflow(rent_late).activity(rent).activity(give_back).activity(clean)
 }
 
 #[test]
@@ -92,17 +83,11 @@ async fn an_attempt_that_timed_out_is_waited_for_while_the_next_one_is_due() {
 
 #[test]
 async fn an_attempt_that_was_given_up_before_there_was_anything_to_undo_is_waited_for() {
-    #[workflow]
-    async fn stay(ctx: WorkflowContext) -> Result<u32, Failure> {
-        let _too_late = ctx.timeout(SECOND, ctx.call(clean(5))).await;
-        ctx.call(rent()).compensate_with(|room| give_back(room.clone())).await?;
-        Err(Failure::terminal("the room is not clean"))
-    }
-    let app = app().workflow(stay).start().await;
-    let run = app.start("stay-1", stay()).await;
+    let app = app().start().await;
+    let run = app.start("rent-1", rent_late(5)).await;
     run.failure().await;
     expect![[r#"
-        1 +0ms RunStarted stay {}
+        1 +0ms RunStarted rent_late {"seconds":5}
         2 +0ms ActivityScheduled clean {"seconds":5}
         3 +0ms TimerStarted until +1s
         4 +1s TimerFired #3
@@ -119,17 +104,11 @@ async fn an_attempt_that_was_given_up_before_there_was_anything_to_undo_is_waite
 
 #[test]
 async fn an_attempt_that_lingers_for_longer_than_its_grace_period_is_not_waited_for() {
-    #[workflow]
-    async fn stay(ctx: WorkflowContext) -> Result<u32, Failure> {
-        let _too_late = ctx.timeout(SECOND, ctx.call(clean(50))).await;
-        ctx.call(rent()).compensate_with(|room| give_back(room.clone())).await?;
-        Err(Failure::terminal("the room is not clean"))
-    }
-    let app = app().workflow(stay).start().await;
-    let run = app.start("stay-1", stay()).await;
+    let app = app().start().await;
+    let run = app.start("rent-1", rent_late(50)).await;
     run.failure().await;
     expect![[r#"
-        1 +0ms RunStarted stay {}
+        1 +0ms RunStarted rent_late {"seconds":50}
         2 +0ms ActivityScheduled clean {"seconds":50}
         3 +0ms TimerStarted until +1s
         4 +1s TimerFired #3

@@ -16,19 +16,19 @@ use crate::common::attempts::SECOND;
 const HOUR: Duration = Duration::from_secs(3_600);
 
 #[activity]
-async fn rent() -> Result<String, Failure> {
+pub(crate) async fn rent() -> Result<String, Failure> {
     Ok("room 7".to_string())
 }
 
 #[activity]
-async fn give_back(what: String) -> Result<(), Failure> {
+pub(crate) async fn give_back(what: String) -> Result<(), Failure> {
     drop(what);
     Ok(())
 }
 
 /// Works on, whether or not anybody still wants it. It cannot be undone.
 #[activity]
-async fn clean(ctx: ActivityContext, seconds: u32) -> Result<u32, Failure> {
+pub(crate) async fn clean(ctx: ActivityContext, seconds: u32) -> Result<u32, Failure> {
     ctx.sleep(seconds * SECOND).await;
     Ok(seconds)
 }

@@ -58,7 +58,7 @@ pub(crate) enum Input {
         asked: usize,
         claimed: Result<(Vec<TaskRow>, Option<Timestamp>)>,
     },
-    /// They were read.
+    /// Tasks that this node claimed from others were read.
     SharedLoaded { claimed: shared::Claimed },
     /// The store did not answer what is asked until it does.
     Unanswered { read: Box<Read>, error: resurgam_store::Error },

@@ -111,7 +111,7 @@ impl Writing {
         Next { steps: self.steps.clone(), after: Duration::ZERO }
     }
 
-    /// The same again, after a while.
+    /// Has the store asked once more for what it did not take, after a while.
     fn again(&mut self, error: &Error) -> Next {
         let after = self.wait;
         tracing::debug!("commit of {} steps, again in {after:?}: {error}", self.steps.len());
