@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use resurgam_core::{CallKey, Failure, Shard, Timestamp, Uid, UserWork};
+use resurgam_store::fleet::Fence;
 use resurgam_store::outage::OutageLog;
 use resurgam_store::rows::{MessageRow, RunRecord, TaskRecord, TaskRow};
 use resurgam_store::{
@@ -23,7 +24,7 @@ use crate::guest::PostgresWork;
 use crate::lanes::Lanes;
 use crate::migrate::{check, migrate};
 use crate::options::{Listen, Options};
-use crate::ownership::{Fence, Member};
+use crate::ownership::Member;
 use crate::pool::Pool;
 use crate::session::Session;
 use crate::statement::Schema;

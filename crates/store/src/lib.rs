@@ -11,10 +11,12 @@
 //!   writing; what a node reads to work; what people read. [`Tables`]: the user's own tables beside
 //!   ours. [`Schedules`], [`Inbox`], [`Retain`]: what starts by the clock; what others ask for in
 //!   SQL; deleting what is closed. A [`Store`] is all of these.
+//! - [`fleet`]: what the nodes of one database decide about each other, pure.
 //! - [`model`]: a store as a pure data structure, the oracle for the others.
 
 pub mod conformance;
 mod error;
+pub mod fleet;
 mod gaps;
 mod inbox;
 pub mod model;

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use resurgam_store::fleet::Fence;
 use resurgam_store::outage::OutageLog;
 use resurgam_store::{Error, Result, Step, StepResult};
 use tokio_postgres::{Row, Statement as Prepared};
@@ -17,7 +18,6 @@ use super::plan::Plan;
 use super::{look, statements};
 use crate::connect::Connector;
 use crate::options::Options;
-use crate::ownership::Fence;
 use crate::session::Session;
 use crate::statement::{Part, Schema, Sent, Statement, pipeline};
 use crate::together::pieces;

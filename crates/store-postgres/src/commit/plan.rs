@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use resurgam_core::event::Stored;
 use resurgam_core::{Event, RunKey, Shard, Uid};
+use resurgam_store::fleet::Fence;
 use resurgam_store::rows::{AttemptRow, InstanceRow, KvRow, Message, MessageRow};
 use resurgam_store::{
     Birth, InboxWrite, InstanceWrite, MessageWrite, ScheduleWrite, Step, TaskWrite,
@@ -16,7 +17,6 @@ use super::message;
 use super::wave::{NewMessage, StatusWrite, Wave};
 use super::waves::Need::{Alone, Shared};
 use super::waves::{Need, Thing, Waves};
-use crate::ownership::Fence;
 
 /// What a batch writes.
 #[derive(Default)]

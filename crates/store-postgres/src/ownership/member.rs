@@ -5,22 +5,21 @@
 //! whoever asks next through this store does it first; and when the process dies before, others
 //! find the beat standing still.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use resurgam_core::Shard;
+use resurgam_store::fleet::{
+    Fence, Moves, NodeRow, Observer, ShardRow, View, known_elsewhere, sharers, spread, why_aside,
+};
 use resurgam_store::rows::Owner;
 use resurgam_store::{Aside, Node, Ownership, Owning, Result, Standing};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use super::observe::Observer;
-use super::rows::{self, NodeRow, View};
-use super::sharers::{aside, known_elsewhere, sharers};
-use super::spread::{Moves, spread};
-use super::{Fence, life};
+use super::{life, rows};
 use crate::store::Inner;
 
 /// The node of a store.
@@ -114,7 +113,7 @@ impl Member {
         rows::join(&inner.control, &node).await?;
         let beaten = Instant::now();
         let (_, view) = rows::beat(&inner.control, &node.name).await?;
-        let fence = Fence::new(&node.name, BTreeMap::new());
+        let fence = Fence::new(&node.name, []);
         inner.fence(fence.leaving_tasks(node.queues.is_some()));
         inner.overtaken.store(false, Ordering::Relaxed);
         *self.present() = Some(Present {
@@ -146,8 +145,7 @@ impl Member {
         }
         let view = rows::look(&inner.control).await?;
         self.observe(&view);
-        let owns =
-            |node: &str| view.shards.iter().any(|(_, owner, _)| owner.as_deref() == Some(node));
+        let owns = |node: &str| view.shards.iter().any(|row| row.owner.as_deref() == Some(node));
         let alive = |row: &&NodeRow| owns(&row.node) && !self.is_dead(&row.node);
         Ok(view.nodes.iter().find(alive).map(Owner::from))
     }
@@ -209,7 +207,7 @@ impl Member {
         let now = Instant::now();
         let (alive, view) = rows::beat(&inner.control, node).await?;
         inner.clock.heard(now, view.now);
-        if !alive || !holds(&fence, &view) {
+        if !alive || !fence.holds(&view) {
             return Ok(Beat::Overtaken);
         }
         let departed = self.is_alive(node, now, &view);
@@ -264,17 +262,17 @@ impl Member {
         let is_alive = |row: &&NodeRow| row.node == node || !self.is_dead(&row.node);
         let live: Vec<&NodeRow> = view.nodes.iter().filter(is_alive).collect();
         let sharers = sharers(&live);
-        let owner = |shard: &Shard, owner: &Option<String>| -> Option<&str> {
-            let row = live.iter().find(|row| Some(&row.node) == owner.as_ref())?;
-            (row.node != node || held.contains(shard)).then_some(row.node.as_str())
+        let owner = |shard: &ShardRow| -> Option<&str> {
+            let row = live.iter().find(|row| Some(&row.node) == shard.owner.as_ref())?;
+            (row.node != node || held.contains(&shard.shard)).then_some(row.node.as_str())
         };
         let owners: Vec<(Shard, Option<&str>)> =
-            view.shards.iter().map(|(shard, name, _)| (*shard, owner(shard, name))).collect();
+            view.shards.iter().map(|row| (row.shard, owner(row))).collect();
         let names: Vec<&str> = sharers.iter().map(|row| row.node.as_str()).collect();
         let me = live.iter().find(|row| row.node == node);
         Judged {
             moves: spread(node, &names, &owners),
-            aside: me.and_then(|me| aside(me, &live, &sharers)),
+            aside: me.and_then(|me| why_aside(me, &live, &sharers)),
             known_elsewhere: me.map(|me| known_elsewhere(me, &live)).unwrap_or_default(),
         }
     }
@@ -313,7 +311,7 @@ impl Member {
         loop {
             let Some(node) = self.leaving().last().cloned() else { return Ok(()) };
             if let Some(fence) = inner.node().filter(|fence| fence.node() == node) {
-                inner.fence(Fence::new(fence.node(), BTreeMap::new()));
+                inner.fence(Fence::new(fence.node(), []));
             }
             rows::leave(&inner.control, &node).await?;
             self.leaving().retain(|other| *other != node);
@@ -331,7 +329,7 @@ impl Member {
             return Ok(None);
         };
         let view = rows::look(&inner.control).await?;
-        Ok(view.nodes.iter().find(|row| row.node == node).map(Owner::from))
+        Ok(view.node(&node).map(Owner::from))
     }
 
     /// What the node holds, while commits are its own.
@@ -372,15 +370,6 @@ impl Member {
     }
 }
 
-/// Whether all that a node believes to hold is its own by the database.
-fn holds(fence: &Fence, view: &View) -> bool {
-    fence.epochs.iter().all(|(shard, epoch)| {
-        view.shards.iter().any(|(other, owner, at)| {
-            other == shard && owner.as_deref() == Some(fence.node()) && at == epoch
-        })
-    })
-}
-
 fn may_begin(lease: Duration, since_beat: Duration) -> bool {
     since_beat < lease * 2 / 3
 }
@@ -397,21 +386,5 @@ mod tests {
         assert!(may_begin(lease, Duration::ZERO));
         assert!(may_begin(lease, Duration::from_millis(5_999)));
         assert!(!may_begin(lease, Duration::from_secs(6)));
-    }
-
-    #[test]
-    fn a_node_knows_when_a_shard_is_not_its_own_any_more() {
-        let fence = Fence::new("a", BTreeMap::from([(Shard(0), 7)]));
-        let view = |owner: Option<&str>, epoch| View {
-            now: resurgam_core::Timestamp::EPOCH,
-            leaves_tasks: false,
-            nodes: Vec::new(),
-            shards: vec![(Shard(0), owner.map(str::to_string), epoch), (Shard(1), None, 1)],
-        };
-        assert!(holds(&fence, &view(Some("a"), 7)));
-        assert!(!holds(&fence, &view(Some("a"), 8)));
-        assert!(!holds(&fence, &view(Some("b"), 7)));
-        assert!(!holds(&fence, &view(None, 7)));
-        assert!(holds(&Fence::new("a", BTreeMap::new()), &view(None, 7)));
     }
 }

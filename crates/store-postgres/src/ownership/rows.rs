@@ -4,58 +4,13 @@
 use std::collections::BTreeSet;
 
 use resurgam_core::{Shard, Timestamp};
-use resurgam_store::rows::Owner;
+use resurgam_store::fleet::{NodeRow, ShardRow, View};
 use resurgam_store::{Error, Node, Result};
 use tokio_postgres::Row;
 
 use crate::decode::{Decoded, Unreadable, get};
 use crate::pool::Pool;
 use crate::statement::Statement;
-
-/// A node that works.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct NodeRow {
-    /// Its name, which nobody had before.
-    pub(super) node: String,
-    /// What it raises to show that it is alive.
-    pub(super) beat: i64,
-    /// The id of its process.
-    pub(super) pid: u32,
-    /// The name of its program.
-    pub(super) program: String,
-    /// Since when, by the clock of the database.
-    pub(super) started_at: Timestamp,
-    /// The workflows that it can run; `None` when it does not say.
-    pub(super) workflows: Option<BTreeSet<String>>,
-}
-
-/// Who is there, and who has what.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct View {
-    /// When, by the clock of the database.
-    pub(super) now: Timestamp,
-    /// Some node serves chosen queues only, or some task lacks something.
-    pub(super) leaves_tasks: bool,
-    /// The nodes, dead ones too.
-    pub(super) nodes: Vec<NodeRow>,
-    /// Every shard with its owner and its epoch.
-    pub(super) shards: Vec<(Shard, Option<String>, i64)>,
-}
-
-impl View {
-    /// How often shards were taken, where some node leaves tasks to others.
-    pub(super) fn hands(&self) -> i64 {
-        let taken = self.shards.iter().map(|(_, _, epoch)| epoch);
-        if self.leaves_tasks { taken.sum() } else { 0 }
-    }
-}
-
-impl From<&NodeRow> for Owner {
-    fn from(row: &NodeRow) -> Owner {
-        let NodeRow { node, pid, program, started_at, .. } = row.clone();
-        Owner { node, pid, program, since: started_at }
-    }
-}
 
 const JOIN: &str = "
     INSERT INTO @node (node, beat, queues, started_at, pid, program, workflows)
@@ -194,9 +149,10 @@ fn node(row: &Row) -> Decoded<NodeRow> {
     })
 }
 
-fn shards_of(row: &Row) -> Decoded<Vec<(Shard, Option<String>, i64)>> {
+fn shards_of(row: &Row) -> Decoded<Vec<ShardRow>> {
     let owners: Option<Vec<Option<String>>> = get(row, 5)?;
     let epochs: Option<Vec<i64>> = get(row, 6)?;
     let both = owners.unwrap_or_default().into_iter().zip(epochs.unwrap_or_default());
-    Ok(Shard::all().zip(both).map(|(shard, (owner, epoch))| (shard, owner, epoch)).collect())
+    let row = |(shard, (owner, epoch))| ShardRow { shard, owner, epoch };
+    Ok(Shard::all().zip(both).map(row).collect())
 }

@@ -57,7 +57,7 @@ mod tables;
 mod transaction;
 mod work;
 
-pub use ownership::{Fence, Writer};
+pub use ownership::Writer;
 pub use shard_set::ShardSet;
 pub use store::{ModelDatabase, ModelStore, ModelWork};
 

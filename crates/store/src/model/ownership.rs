@@ -11,6 +11,7 @@ use resurgam_core::{Shard, Uid};
 
 use super::shard_set::ShardSet;
 use super::{Model, Sharing};
+use crate::fleet::Fence;
 use crate::rows::Owner;
 use crate::{Error, InstanceWrite, MessageWrite, Node, Result, Step, TaskWrite};
 
@@ -24,22 +25,6 @@ pub enum Writer {
     Client,
     /// A node that works: what only an owner can write is refused outside of its shards.
     Node(Fence),
-}
-
-/// What a node must find before it writes: its shards, at the epochs that it took them with.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Fence {
-    /// The node.
-    pub node: String,
-    /// Its shards.
-    pub epochs: BTreeMap<Shard, u64>,
-}
-
-impl Fence {
-    /// The shards that are the node's as far as it knows.
-    pub fn shards(&self) -> ShardSet {
-        self.epochs.keys().copied().collect()
-    }
 }
 
 /// The nodes that are there, and who holds what.
@@ -59,7 +44,7 @@ struct Member {
 #[derive(Clone, Debug, Default)]
 struct Holding {
     node: Option<String>,
-    epoch: u64,
+    epoch: i64,
 }
 
 impl Members {
@@ -79,7 +64,7 @@ impl Members {
         self.nodes.values().any(|member| member.node.queues.is_some())
     }
 
-    fn holds(&self, node: &str, shard: Shard, epoch: u64) -> bool {
+    fn holds(&self, node: &str, shard: Shard, epoch: i64) -> bool {
         self.shards
             .get(&shard)
             .is_some_and(|holding| holding.node.as_deref() == Some(node) && holding.epoch == epoch)
@@ -114,7 +99,7 @@ impl Model {
         &mut self,
         node: &str,
         shards: impl IntoIterator<Item = Shard>,
-    ) -> Vec<(Shard, u64)> {
+    ) -> Vec<(Shard, i64)> {
         let Members { nodes, shards: held } = &mut self.members;
         if !nodes.contains_key(node) {
             return Vec::new();
@@ -168,14 +153,14 @@ pub(super) fn check_writer(members: &Members, writer: &Writer, batch: &[Step]) -
             let mut owned = ShardSet::default();
             batch.iter().for_each(|step| add_owned(step, &mut owned));
             let is_held = |shard: &Shard| {
-                let epoch = fence.epochs.get(shard);
-                epoch.is_some_and(|epoch| members.holds(&fence.node, *shard, *epoch))
+                let epoch = fence.epoch(*shard);
+                epoch.is_some_and(|epoch| members.holds(fence.node(), *shard, epoch))
             };
             match owned.iter().find(|shard| !is_held(shard)) {
                 None => Ok(()),
                 Some(shard) => Err(Error::fenced(format!(
                     "node {} does not own shard {shard} any more",
-                    fence.node
+                    fence.node()
                 ))),
             }
         }

@@ -43,7 +43,7 @@ impl Tables for ModelStore {
                 Ok(message) => message,
                 Err(failure) => return Ok(Transacted::Failed(failure)),
             };
-            let ended = model.end_claimed(&fence.node, attempt.call, attempt.token, &message)?;
+            let ended = model.end_claimed(fence.node(), attempt.call, attempt.token, &message)?;
             Ok(match ended {
                 true => Transacted::Done(Box::new(message)),
                 false => Transacted::Refused,

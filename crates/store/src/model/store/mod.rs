@@ -108,7 +108,7 @@ impl ModelStore {
     fn shards(&self) -> ShardSet {
         match &*self.writer() {
             Writer::Anybody | Writer::Client => ShardSet::ALL,
-            Writer::Node(fence) => fence.shards(),
+            Writer::Node(fence) => fence.shards().collect(),
         }
     }
 

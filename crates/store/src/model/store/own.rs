@@ -7,7 +7,8 @@ use resurgam_core::{Shard, Timestamp};
 use tokio::sync::watch;
 
 use super::{ModelDatabase, ModelStore};
-use crate::model::{Fence, Sharing, Writer};
+use crate::fleet::Fence;
+use crate::model::{Sharing, Writer};
 use crate::rows::Owner;
 use crate::{Answer, Error, Node, Own, Ownership, Owning, Result, Standing};
 
@@ -30,7 +31,7 @@ impl ModelStore {
         let mut writer = self.writer();
         let mut model = self.database.lock();
         if let Writer::Node(fence) = &*writer
-            && let Some(owner) = model.process_of(&fence.node)
+            && let Some(owner) = model.process_of(fence.node())
         {
             return Ok(Owning::Held(owner.clone()));
         }
@@ -40,7 +41,7 @@ impl ModelStore {
         }
         let taken = model.take(&name, Shard::all());
         let shards: Vec<Shard> = taken.iter().map(|(shard, _)| *shard).collect();
-        *writer = Writer::Node(Fence { node: name.clone(), epochs: taken.into_iter().collect() });
+        *writer = Writer::Node(Fence::new(&name, taken));
         drop((model, writer));
         self.database.tell();
         let proof = Proof { database: self.database.clone(), node: name };
@@ -73,8 +74,8 @@ impl Own for ModelStore {
         Box::pin(async move {
             let mut writer = self.writer();
             let Writer::Node(fence) = &mut *writer else { return Ok(Vec::new()) };
-            let taken = self.database.lock().take(&fence.node, shards.iter().copied());
-            fence.epochs.extend(taken.iter().copied());
+            let taken = self.database.lock().take(fence.node(), shards.iter().copied());
+            *fence = fence.with(taken.iter().copied());
             Ok(taken.into_iter().map(|(shard, _)| shard).collect())
         })
     }
@@ -83,8 +84,8 @@ impl Own for ModelStore {
         Box::pin(async move {
             let mut writer = self.writer();
             let Writer::Node(fence) = &mut *writer else { return Ok(()) };
-            fence.epochs.retain(|shard, _| !shards.contains(shard));
-            self.database.lock().release(&fence.node, shards.iter().copied());
+            *fence = fence.without(&shards);
+            self.database.lock().release(fence.node(), shards.iter().copied());
             Ok(())
         })
     }
@@ -110,7 +111,7 @@ impl Own for ModelStore {
     fn is_overtaken(&self) -> bool {
         match &*self.writer() {
             Writer::Anybody | Writer::Client => false,
-            Writer::Node(fence) => self.database.lock().process_of(&fence.node).is_none(),
+            Writer::Node(fence) => self.database.lock().process_of(fence.node()).is_none(),
         }
     }
 

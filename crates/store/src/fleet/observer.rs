@@ -4,15 +4,15 @@
 //! between two looks counts only when they were close together. After an outage, or when the
 //! observer itself was asleep, nobody watched, and everybody gets a whole lease again.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What one node has seen of the others.
 #[derive(Clone, Debug)]
-pub(super) struct Observer {
+pub struct Observer {
     lease: Duration,
     last: Option<Duration>,
-    seen: HashMap<String, Seen>,
+    seen: BTreeMap<String, Seen>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -23,21 +23,17 @@ struct Seen {
 
 impl Observer {
     /// An observer that has seen nothing yet.
-    pub(super) fn new(lease: Duration) -> Self {
-        Observer { lease, last: None, seen: HashMap::new() }
+    pub fn new(lease: Duration) -> Self {
+        Observer { lease, last: None, seen: BTreeMap::new() }
     }
 
-    /// Takes note of all beats as the database tells them at this time.
-    pub(super) fn look<'n>(
-        &mut self,
-        now: Duration,
-        beats: impl IntoIterator<Item = (&'n str, i64)>,
-    ) {
+    /// Takes note of the beats of all nodes, as an answer that came at this time told them.
+    pub fn look<'n>(&mut self, now: Duration, beats: impl IntoIterator<Item = (&'n str, i64)>) {
         let since = self.last.map_or(Duration::ZERO, |last| now.saturating_sub(last));
         // A third of a lease leaves room for a slow answer, and not for an outage.
         let watched = if since <= self.lease / 3 { Some(since) } else { None };
         self.last = Some(now);
-        let mut seen = HashMap::new();
+        let mut seen = BTreeMap::new();
         for (node, beat) in beats {
             let still = match (self.seen.get(node), watched) {
                 (Some(before), Some(since)) if before.beat == beat => before.still + since,
@@ -49,7 +45,7 @@ impl Observer {
     }
 
     /// True when this node's beat stood still for a whole lease.
-    pub(super) fn is_dead(&self, node: &str) -> bool {
+    pub fn is_dead(&self, node: &str) -> bool {
         self.seen.get(node).is_some_and(|seen| seen.still >= self.lease)
     }
 }

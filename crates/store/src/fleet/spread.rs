@@ -9,16 +9,16 @@ use resurgam_core::Shard;
 
 /// What a node should do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Moves {
+pub struct Moves {
     /// Shards to take, which are free.
-    pub(super) take: Vec<Shard>,
+    pub take: Vec<Shard>,
     /// Shards to give up, of which it has too many.
-    pub(super) release: Vec<Shard>,
+    pub release: Vec<Shard>,
 }
 
 /// What `me` should do. `sharers` are the nodes that share the shards, of which each has an owner
 /// that is alive, or none.
-pub(super) fn spread(me: &str, sharers: &[&str], owners: &[(Shard, Option<&str>)]) -> Moves {
+pub fn spread(me: &str, sharers: &[&str], owners: &[(Shard, Option<&str>)]) -> Moves {
     let mut nodes: Vec<&str> = sharers.to_vec();
     nodes.sort_unstable();
     nodes.dedup();
@@ -32,7 +32,7 @@ pub(super) fn spread(me: &str, sharers: &[&str], owners: &[(Shard, Option<&str>)
     if mine.len() > share {
         // Everybody gives up others. Where nodes come and go all the time, a shard that was always
         // among the first to move would hardly ever be worked on.
-        let begin = number(me) % mine.len();
+        let begin = (number(me) % mine.len() as u64) as usize;
         mine.rotate_left(begin);
         return Moves { release: mine[share..].to_vec(), take: Vec::new() };
     }
@@ -48,8 +48,8 @@ pub(super) fn spread(me: &str, sharers: &[&str], owners: &[(Shard, Option<&str>)
 }
 
 /// A number that is another one for nearly every name.
-fn number(name: &str) -> usize {
-    name.bytes().fold(0, |number: usize, byte| number.wrapping_mul(31).wrapping_add(byte.into()))
+fn number(name: &str) -> u64 {
+    name.bytes().fold(0, |number: u64, byte| number.wrapping_mul(31).wrapping_add(byte.into()))
 }
 
 #[cfg(test)]

@@ -8,12 +8,12 @@
 use std::collections::BTreeSet;
 
 use resurgam_core::Timestamp;
-use resurgam_store::Aside;
 
-use super::rows::NodeRow;
+use super::NodeRow;
+use crate::Aside;
 
 /// The nodes that share the shards, of those that are alive.
-pub(super) fn sharers<'n>(live: &[&'n NodeRow]) -> Vec<&'n NodeRow> {
+pub fn sharers<'n>(live: &[&'n NodeRow]) -> Vec<&'n NodeRow> {
     let most = live.iter().filter(|row| superset(row, live).is_none());
     let first = most.clone().filter(|row| row.workflows.is_some()).min_by_key(|row| age(row));
     let shares = |row: &&&NodeRow| {
@@ -23,7 +23,7 @@ pub(super) fn sharers<'n>(live: &[&'n NodeRow]) -> Vec<&'n NodeRow> {
 }
 
 /// Why a node is not among those that share the shards.
-pub(super) fn aside(me: &NodeRow, live: &[&NodeRow], sharers: &[&NodeRow]) -> Option<Aside> {
+pub fn why_aside(me: &NodeRow, live: &[&NodeRow], sharers: &[&NodeRow]) -> Option<Aside> {
     if sharers.iter().any(|row| row.node == me.node) {
         return None;
     }
@@ -41,7 +41,7 @@ pub(super) fn aside(me: &NodeRow, live: &[&NodeRow], sharers: &[&NodeRow]) -> Op
 }
 
 /// Workflows that other nodes can run and this one cannot.
-pub(super) fn known_elsewhere(me: &NodeRow, live: &[&NodeRow]) -> BTreeSet<String> {
+pub fn known_elsewhere(me: &NodeRow, live: &[&NodeRow]) -> BTreeSet<String> {
     let Some(mine) = &me.workflows else { return BTreeSet::new() };
     let all = live.iter().filter_map(|row| row.workflows.as_ref()).flatten();
     all.filter(|workflow| !mine.contains(*workflow)).cloned().collect()
@@ -98,7 +98,7 @@ mod tests {
         ];
         assert_eq!(share(&nodes), ["new"]);
         let live: Vec<&NodeRow> = nodes.iter().collect();
-        let than = |row| aside(row, &live, &sharers(&live));
+        let than = |row| why_aside(row, &live, &sharers(&live));
         assert_eq!(than(&nodes[0]), Some(Aside::KnowsLess { than: "new".to_string() }));
         assert_eq!(than(&nodes[2]), None);
         assert_eq!(known_elsewhere(&nodes[0], &live), BTreeSet::from(["y".to_string()]));
@@ -121,7 +121,7 @@ mod tests {
             only_there: vec!["x".to_string(), "y".to_string()],
             only_here: vec!["* any".to_string()],
         };
-        assert_eq!(aside(&nodes[0], &live, &sharers(&live)), Some(expected));
+        assert_eq!(why_aside(&nodes[0], &live, &sharers(&live)), Some(expected));
         // One that knows all of it is before all others.
         let all = node("both", 9, Some(&["x", "y", "* any"]));
         assert_eq!(share(&[nodes.to_vec(), vec![all]].concat()), ["both"]);

@@ -1,0 +1,28 @@
+//! What the nodes of one database decide about themselves and each other.
+//!
+//! Several nodes share the shards of a database. A node says that it is alive by raising a number
+//! in its own row, its beat. The others watch it: a node whose beat stands still for a whole lease
+//! is dead, and its shards are free. Taking a shard raises its epoch, and every commit of a node
+//! names the epochs of the shards that it writes.
+//!
+//! Everything here is pure: no clock, no I/O, no random numbers, and collections with an order. The
+//! caller brings the time of its own monotonic clock, as a [`Duration`](std::time::Duration) since
+//! any origin that stays the same, and the rows as the database told them. A store does what is
+//! decided, so the same code runs on PostgreSQL and in a simulator.
+//!
+//! - [`NodeRow`], [`ShardRow`], [`View`]: the rows that are decided from.
+//! - [`Observer`]: which nodes are dead. [`sharers`]: which nodes share the shards. [`spread`]: who
+//!   should have which shards.
+//! - [`Fence`]: what a commit of a node must find.
+
+mod fence;
+mod observer;
+mod sharers;
+mod spread;
+mod view;
+
+pub use fence::Fence;
+pub use observer::Observer;
+pub use sharers::{known_elsewhere, sharers, why_aside};
+pub use spread::{Moves, spread};
+pub use view::{NodeRow, ShardRow, View};
