@@ -1,19 +1,11 @@
 //! Where a lane is: its number in the database, and what became of a batch whose answer was lost.
 //!
-//! | the database's number is | what that means |
-//! |---|---|
-//! | the lane's | nothing is in doubt |
-//! | one more | the batch in doubt is in |
-//! | two more | it is not, and never will be: somebody else raised the number past it |
-//! | anything else, or none | the database went back in time |
-//!
-//! Who does not know what became of a batch raises the number by two, from the one that the batch
-//! expects too. Should the server still be busy with the batch, this waits for it; and when it got
-//! through, the batch cannot any more, however much of it still lies in a buffer somewhere.
+//! What follows from a number is decided by [`BatchSequence`], which has the table; here it is asked
+//! for and acted on.
 
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
+use resurgam_store::fleet::{BatchFate, BatchSequence, LaneRow, NumberRefused, Rewound};
 use resurgam_store::{Error, Result};
 
 use super::lane::{Lane, refused};
@@ -22,10 +14,6 @@ use crate::session::Session;
 use crate::statement::{Part, Sent, Statement, pipeline, query};
 use crate::trouble::Attempted;
 
-/// Rows of writers that have not committed for so long are removed.
-const ABANDONED: Duration = Duration::from_secs(7 * 24 * 3_600);
-/// A lane that was idle for so long expects that its row may be gone.
-const IDLE: Duration = Duration::from_secs(24 * 3_600);
 const NUMBER: &str = "SELECT n FROM @lane WHERE node = $1 AND lane = $2";
 
 /// Decides about a batch whose fate is unknown: it is in, or it never will be.
@@ -49,7 +37,7 @@ impl Lane {
     /// Removes the rows of writers that went away long ago.
     pub(crate) async fn sweep(&mut self) -> Result<()> {
         let client = self.ready().await?;
-        let age = i64::try_from(ABANDONED.as_millis()).unwrap_or(i64::MAX);
+        let age = i64::try_from(BatchSequence::ABANDONED.as_millis()).unwrap_or(i64::MAX);
         let sweep = Statement::rows("remove abandoned lanes", SWEEP).big(age);
         let swept = query(&client, &self.shared.schema, &sweep).await;
         self.client = Some(client);
@@ -63,21 +51,28 @@ impl Lane {
                 "another node owns a shard of it by now, or this one was taken for dead",
             ),
             Part::Lane => match self.read_number().await {
-                Ok(Some(n)) if n == self.n => refused(part, error),
-                Ok(None) if self.seen.is_some_and(|seen| seen.elapsed() > IDLE) => {
-                    self.adopt(None);
-                    Error::transient("the lane was idle for so long that its row is gone")
-                }
-                Ok(n) => self.rewound(n),
+                Ok(found) => self.number_refused(found, error),
                 Err(error) => error,
             },
             Part::Claim | Part::Rows(_) => refused(part, error),
         }
     }
 
-    /// Finds out whether the batch whose answer was lost is in. Waits for the database as long as
+    /// The number was refused with this error, and another one was found, or the same.
+    fn number_refused(&mut self, found: Option<i64>, error: tokio_postgres::Error) -> Error {
+        match self.batches.number_refused(self.shared.now(), found, self.rewinds()) {
+            Ok(NumberRefused::InPlace) => refused(Part::Lane, error),
+            Ok(NumberRefused::RowRemoved) => {
+                self.look_again_without_row();
+                Error::transient("the lane was idle for so long that its row is gone")
+            }
+            Err(rewound) => self.rewound(rewound),
+        }
+    }
+
+    /// Finds out what became of the batch whose answer was lost. Waits for the database as long as
     /// it takes: whoever asked must not be told something that may be wrong.
-    pub(super) async fn settle(&mut self) -> Result<bool> {
+    pub(super) async fn settle(&mut self) -> Result<BatchFate> {
         let asked = ("find out what became of a commit", self.number.unsigned_abs().into());
         let mut backoff = Backoff::default();
         loop {
@@ -91,16 +86,10 @@ impl Lane {
                     let number = self.forestall().await;
                     self.shared.outages.heard(asked, &number);
                     match number {
-                        Ok(Some(n)) if n == self.n + 1 => {
-                            self.counted();
-                            return Ok(true);
+                        Ok(found) => {
+                            let fate = self.batches.forestalled(self.shared.now(), found);
+                            return fate.map_err(|rewound| self.rewound(rewound));
                         }
-                        Ok(Some(n)) if n == self.n + 2 => {
-                            self.n = n;
-                            self.doubt = false;
-                            return Ok(false);
-                        }
-                        Ok(n) => return Err(self.rewound(n)),
                         Err(_) => self.client = None,
                     }
                 }
@@ -112,7 +101,7 @@ impl Lane {
     /// A connection whose lane is where we left it, out of our hands until it is given back: who
     /// stops waiting in the middle of a transaction drops it.
     pub(super) async fn ready(&mut self) -> Result<Session> {
-        if self.doubt {
+        if self.batches.is_in_doubt() {
             self.client = None;
             self.settle().await?;
         }
@@ -121,16 +110,12 @@ impl Lane {
         }
         let connected = self.shared.connector.connect().await;
         self.client = Some(connected.map_err(|error| self.shared.connector.trouble(error))?);
-        let n = self.read_number().await?;
-        if n == Some(self.n) && self.seen.is_some() {
-            self.seen = Some(Instant::now());
-        } else if self.seen.is_none_or(|seen| n.is_none() && seen.elapsed() > IDLE) {
-            self.make_row().await?;
-        } else if self.rewinds < self.shared.rewinds.load(Ordering::Relaxed) {
-            // Another lane has told already, and everything in memory was read anew since.
-            self.adopt(n);
-        } else {
-            return Err(self.rewound(n));
+        let found = self.read_number().await?;
+        match self.batches.looked(self.shared.now(), found, self.rewinds()) {
+            Ok(LaneRow::InPlace) => {}
+            Ok(LaneRow::Missing) => self.make_row().await?,
+            Ok(LaneRow::Adopted) => self.look_again_without_row(),
+            Err(rewound) => return Err(self.rewound(rewound)),
         }
         self.client.take().ok_or_else(|| Error::transient("the connection went away"))
     }
@@ -148,7 +133,7 @@ impl Lane {
         let of_lane = |what, sql| {
             Statement::rows(what, sql).text(self.shared.writer.as_str()).small(self.number)
         };
-        let forestall = of_lane("forestall a batch", FORESTALL).big(self.n);
+        let forestall = of_lane("forestall a batch", FORESTALL).big(self.batches.last());
         self.ask_number(&[forestall, of_lane("read the lane", NUMBER)]).await
     }
 
@@ -170,37 +155,32 @@ impl Lane {
         let new = Statement::rows("make the lane", NEW)
             .text(self.shared.writer.as_str())
             .small(self.number)
-            .big(self.n);
+            .big(self.batches.last());
         if let Some(client) = &self.client {
             let made = query(client, &self.shared.schema, &new).await;
             made.attempted(|| "make the lane".into())?;
         }
-        self.seen = Some(Instant::now());
+        self.batches.row_made(self.shared.now());
         Ok(())
     }
 
-    /// The database is not where this lane left it.
-    fn rewound(&mut self, n: Option<i64>) -> Error {
-        let found = n.map_or_else(|| "none".to_string(), |n| n.to_string());
-        let error = Error::rewound(format!(
-            "the database went back in time: it knows {found} as the last commit of this lane, \
-             which has made {}; was a backup restored, or did a replica take over that lagged?",
-            self.n
-        ));
-        self.shared.rewinds.fetch_add(1, Ordering::Relaxed);
+    /// The database is not where this lane left it, and whoever asked is told.
+    fn rewound(&mut self, rewound: Rewound) -> Error {
+        let rewinds = self.shared.rewinds.fetch_add(1, Ordering::Relaxed) + 1;
         self.shared.policies().clear();
-        self.adopt(n);
-        error
+        self.batches.accept(self.shared.now(), rewound, rewinds);
+        self.look_again_without_row();
+        rewound.into()
     }
 
-    /// Goes on from where the database is.
-    fn adopt(&mut self, n: Option<i64>) {
-        self.rewinds = self.shared.rewinds.load(Ordering::Relaxed);
-        self.doubt = false;
-        match n {
-            Some(n) => (self.n, self.seen) = (n, Some(Instant::now())),
-            // Without a row the next use makes one.
-            None => (self.n, self.seen, self.client) = (0, None, None),
+    /// Without a row the next use makes one, on a new connection.
+    fn look_again_without_row(&mut self) {
+        if !self.batches.has_row() {
+            self.client = None;
         }
+    }
+
+    fn rewinds(&self) -> u64 {
+        self.shared.rewinds.load(Ordering::Relaxed)
     }
 }

@@ -1,14 +1,15 @@
 //! One connection that commits, a batch at a time.
 //!
 //! Batches of a lane are numbered: each transaction first raises the lane's number in the database
-//! by one, from the one that is expected. What follows from a lost answer is in `doubt`.
+//! by one, from the one that is expected ([`BatchSequence`]). What follows from a lost answer is
+//! done in `doubt`.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use resurgam_store::fleet::Fence;
+use resurgam_store::fleet::{BatchFate, BatchSequence, Fence};
 use resurgam_store::outage::OutageLog;
 use resurgam_store::{Error, Result, Step, StepResult};
 use tokio_postgres::{Row, Statement as Prepared};
@@ -38,8 +39,10 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     /// Policies that are known to be stored, so that they are not sent again and again.
     policies: Mutex<HashSet<String>>,
-    /// How often the database was found to have gone back in time.
+    /// How often lanes have told that the database went back in time.
     pub(super) rewinds: AtomicU64,
+    /// Lanes count time from here.
+    opened: Instant,
     pub(crate) outages: Arc<OutageLog>,
 }
 
@@ -55,14 +58,8 @@ pub(crate) struct Counters {
 pub(crate) struct Lane {
     pub(super) shared: Arc<Shared>,
     pub(super) number: i16,
-    /// The number of the last batch.
-    pub(super) n: i64,
+    pub(super) batches: BatchSequence,
     pub(super) client: Option<Session>,
-    /// Whether the fate of batch `n + 1` is unknown.
-    pub(super) doubt: bool,
-    /// When the lane last heard of its row; `None` before it has one.
-    pub(super) seen: Option<Instant>,
-    pub(super) rewinds: u64,
 }
 
 /// What became of a transaction.
@@ -166,8 +163,14 @@ impl Shared {
             counters: Counters::default(),
             policies: Mutex::default(),
             rewinds: AtomicU64::new(0),
+            opened: Instant::now(),
             outages: Arc::default(),
         }
+    }
+
+    /// The time by the process's own clock.
+    pub(super) fn now(&self) -> Duration {
+        self.opened.elapsed()
     }
 
     pub(super) fn policies(&self) -> MutexGuard<'_, HashSet<String>> {
@@ -208,7 +211,7 @@ type Answered = std::result::Result<Vec<Row>, tokio_postgres::Error>;
 
 impl Lane {
     pub(crate) fn new(shared: Arc<Shared>, number: i16) -> Self {
-        Lane { shared, number, n: 0, client: None, doubt: false, seen: None, rewinds: 0 }
+        Lane { shared, number, batches: BatchSequence::default(), client: None }
     }
 
     /// Writes the whole batch, or nothing of it, and says whether others should hear of it. An
@@ -240,7 +243,7 @@ impl Lane {
             let statements: Vec<&Statement<'_>> = before.iter().chain(&writes).collect();
             let pieces = pieces(&statements);
             let prepared = self.shared.prepared(&mut client, &pieces).await;
-            self.doubt = true;
+            self.batches.sent();
             let ending = match prepared {
                 Some(prepared) => self.together(&client, &prepared, &pieces).await,
                 None => self.transaction(&client, Some(&self.shared.begin), &statements).await,
@@ -272,7 +275,7 @@ impl Lane {
             };
             let writes = self.writes(&plan);
             let statements: Vec<&Statement<'_>> = writes.iter().collect();
-            self.doubt = true;
+            self.batches.sent();
             let ending = self.transaction(&client, None, &statements).await;
             match self.ended(client, ending, &mut false).await? {
                 Some(Fate::Written) => {
@@ -337,7 +340,7 @@ impl Lane {
         fence: Option<&Fence>,
     ) -> Result<Vec<Statement<'static>>> {
         let next = Statement::new(Part::Lane, NEXT).text(self.shared.writer.clone());
-        let mut before = vec![next.small(self.number).big(self.n).exactly(1)];
+        let mut before = vec![next.small(self.number).big(self.batches.last()).exactly(1)];
         if let Some(fence) = fence
             && !plan.owned.is_empty()
         {
@@ -414,10 +417,11 @@ impl Lane {
         match ending {
             Ending::Committed => {
                 self.keep(client);
-                self.counted();
+                self.batches.committed(self.shared.now());
                 Ok(Some(Fate::Written))
             }
             Ending::Refused(part, error) if meaning(&error) == Meaning::Data => {
+                self.batches.not_written();
                 self.keep(client);
                 match part {
                     Part::Lane | Part::Fence => Err(self.out_of_place(part, error).await),
@@ -425,37 +429,34 @@ impl Lane {
                 }
             }
             Ending::Refused(part, error) => {
+                self.batches.not_written();
                 self.keep(client);
                 Err(refused(part, error))
             }
             Ending::NotSent(error) if meaning(&error) == Meaning::Lost && !*resent => {
                 // An idle connection that had ended unnoticed; the next one is fresh.
-                self.doubt = false;
+                self.batches.not_written();
                 *resent = true;
                 Ok(None)
             }
             Ending::NotSent(error) => {
-                self.doubt = false;
+                self.batches.not_written();
                 Err(translated(error, "send a commit".into()))
             }
             Ending::Lost(error) => {
                 tracing::debug!(error = said(&error), "the answer to a commit was lost");
                 drop(client);
                 *resent = true;
-                Ok(self.settle().await?.then_some(Fate::Written))
+                Ok(match self.settle().await? {
+                    BatchFate::Written => Some(Fate::Written),
+                    BatchFate::NeverWritten => None,
+                })
             }
         }
     }
 
     pub(super) fn keep(&mut self, client: Session) {
-        self.doubt = false;
         self.client = (!client.is_closed()).then_some(client);
-    }
-
-    pub(super) fn counted(&mut self) {
-        self.n += 1;
-        self.doubt = false;
-        self.seen = Some(Instant::now());
     }
 
     fn remember(&self, plan: &Plan<'_>, fate: &Fate) {

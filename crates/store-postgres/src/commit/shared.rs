@@ -48,7 +48,7 @@ impl Lane {
             self.roll_back(Some(client)).await;
             return Ok(Vec::new());
         }
-        self.doubt = true;
+        self.batches.sent();
         let rows: Vec<&TaskRow> = claimed.iter().collect();
         let ending = self.transaction(&client, None, &[&task::update(&rows)]).await;
         match self.ended(client, ending, &mut false).await? {

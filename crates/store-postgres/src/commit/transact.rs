@@ -137,10 +137,11 @@ impl Lane {
         let before = self.before(plan, None)?;
         let writes = self.writes(plan);
         let statements: Vec<&Statement<'_>> = before.iter().chain(&first).chain(&writes).collect();
-        self.doubt = true;
+        self.batches.sent();
         match self.transaction(&client, None, &statements).await {
             // What is looked at last, by the commit, is the user's: we have nothing of that kind.
             Ending::Refused(part @ Part::Rows("commit"), error) if is_the_users(&error) => {
+                self.batches.not_written();
                 self.keep(client);
                 Ok(Fate::Refused(part, error))
             }

@@ -13,14 +13,17 @@
 //! - [`NodeRow`], [`ShardRow`], [`View`]: the rows that are decided from.
 //! - [`Observer`]: which nodes are dead. [`sharers`]: which nodes share the shards. [`spread`]: who
 //!   should have which shards.
-//! - [`Fence`]: what a commit of a node must find.
+//! - [`Fence`]: what a commit of a node must find. [`BatchSequence`]: the numbered batches of a
+//!   connection that commits, and what became of one whose answer was lost.
 
+mod batch_sequence;
 mod fence;
 mod observer;
 mod sharers;
 mod spread;
 mod view;
 
+pub use batch_sequence::{BatchFate, BatchSequence, LaneRow, NumberRefused, Rewound};
 pub use fence::Fence;
 pub use observer::Observer;
 pub use sharers::{known_elsewhere, sharers, why_aside};
