@@ -2,31 +2,17 @@
 
 use std::pin::pin;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::member::Beat;
 use crate::store::Inner;
 
-/// How often a node looks while shards should move, when nobody tells it.
-const MOVING: Duration = Duration::from_millis(100);
-
-/// How often a node with this lease beats, often enough that a few lost beats kill nobody.
-fn beat_every(lease: Duration) -> Duration {
-    lease / 7
-}
-
-/// How long one beat may take: then the next one gets another connection.
-fn longest_beat(lease: Duration) -> Duration {
-    lease / 4
-}
-
 /// Beats until the node leaves, or is no node any more.
 pub(super) async fn live(store: Weak<Inner>, node: String) {
     loop {
         let Some(inner) = store.upgrade() else { return };
-        let (changes, pause) = (inner.changes.clone(), pause(&inner));
+        let (changes, pause) = (inner.changes.clone(), inner.member.next_beat());
         // Nothing of the store is held meanwhile, so that dropping it ends this.
         drop(inner);
         tokio::select! {
@@ -40,18 +26,10 @@ pub(super) async fn live(store: Weak<Inner>, node: String) {
     }
 }
 
-fn pause(inner: &Inner) -> Duration {
-    let every = beat_every(inner.member.lease);
-    let every = if inner.member.is_moving() { MOVING.min(every) } else { every };
-    let until = inner.member.may_begin_until().map(Instant::from_std);
-    let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-    left.filter(|left| !left.is_zero()).map_or(every, |left| left.min(every))
-}
-
 /// One beat. False when it was the last.
 async fn beat(inner: &Arc<Inner>, node: &str) -> bool {
     let member = &inner.member;
-    let mut beating = pin!(timeout(longest_beat(member.lease), member.beat(inner, node)));
+    let mut beating = pin!(timeout(member.beat_timeout(), member.beat(inner, node)));
     // That nothing may begin any more must be said in time, also when nobody answers.
     let until = member.may_begin_until().map_or_else(Instant::now, Instant::from_std);
     let beaten = match timeout_at(until, &mut beating).await {

@@ -4,18 +4,18 @@
 //! wait, so it notes that the node is to leave and lets a task do it. Should that not get to it,
 //! whoever asks next through this store does it first; and when the process dies before, others
 //! find the beat standing still.
+//!
+//! Here are locks, statements and who is told. What follows from a look at the rows is decided by
+//! [`Membership`].
 
-use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use resurgam_core::Shard;
-use resurgam_store::fleet::{
-    Fence, Moves, NodeRow, Observer, ShardRow, View, known_elsewhere, sharers, spread, why_aside,
-};
+use resurgam_store::fleet::{self, Fence, Membership, NodeRow, Observation, View};
 use resurgam_store::rows::Owner;
-use resurgam_store::{Aside, Node, Ownership, Owning, Result, Standing};
+use resurgam_store::{Node, Ownership, Owning, Result, Standing};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -24,26 +24,17 @@ use crate::store::Inner;
 
 /// The node of a store.
 pub(crate) struct Member {
-    pub(super) lease: Duration,
+    /// Time is counted from here.
     born: Instant,
-    observer: Mutex<Observer>,
-    /// What the node should do.
+    /// What is known of the nodes and decided from it.
+    membership: Mutex<Membership>,
+    /// What the node should do, as it was told last.
     standing: watch::Sender<Standing>,
-    present: Mutex<Option<Present>>,
     /// Nodes of this process that are to leave.
     leaving: Mutex<Vec<String>>,
     /// One at a time joins, beats, takes, gives up and leaves: so that what is read about shards is
     /// never older than what is known here.
     moving: tokio::sync::Mutex<()>,
-}
-
-/// A node that works.
-struct Present {
-    node: String,
-    /// When it last showed that it is alive.
-    beaten: Instant,
-    /// The nodes that were there then.
-    seen: BTreeSet<String>,
 }
 
 /// What became of a beat.
@@ -54,22 +45,6 @@ pub(super) enum Beat {
     Over,
     /// Others took it for dead, or have shards of it.
     Overtaken,
-}
-
-/// What a node makes of a look around.
-struct Judged {
-    moves: Moves,
-    aside: Option<Aside>,
-    known_elsewhere: BTreeSet<String>,
-}
-
-impl Judged {
-    fn tell(self, standing: &mut Standing) {
-        standing.aside = self.aside;
-        if *standing.known_elsewhere != self.known_elsewhere {
-            standing.known_elsewhere = Arc::new(self.known_elsewhere);
-        }
-    }
 }
 
 /// What proves the right to work, for as long as it lives.
@@ -89,12 +64,11 @@ impl Drop for Proof {
 
 impl Member {
     pub(crate) fn new(lease: Duration) -> Self {
+        let membership = Membership::new(lease);
         Member {
-            lease,
             born: Instant::now(),
-            observer: Mutex::new(Observer::new(lease)),
-            standing: watch::Sender::new(Standing { may_begin: true, ..Standing::default() }),
-            present: Mutex::default(),
+            standing: watch::Sender::new(membership.standing().clone()),
+            membership: Mutex::new(membership),
             leaving: Mutex::default(),
             moving: tokio::sync::Mutex::default(),
         }
@@ -111,25 +85,14 @@ impl Member {
         let (store, runtime) = (Arc::downgrade(inner), Handle::current());
         let proof = Proof { node: node.name.clone(), store, runtime };
         rows::join(&inner.control, &node).await?;
-        let beaten = Instant::now();
-        let (_, view) = rows::beat(&inner.control, &node.name).await?;
+        let asked = self.now();
+        let (beaten, view) = rows::beat(&inner.control, &node.name).await?;
         let fence = Fence::new(&node.name, []);
         inner.fence(fence.leaving_tasks(node.queues.is_some()));
         inner.overtaken.store(false, Ordering::Relaxed);
-        *self.present() = Some(Present {
-            node: node.name.clone(),
-            beaten,
-            seen: view.nodes.iter().map(|row| row.node.clone()).collect(),
-        });
-        let judged = self.judge(&view, &node.name, &BTreeSet::new());
-        let shards = self.take_now(inner, &node.name, &judged.moves.take).await?;
-        let others_work = self.others_work(&view, &node.name);
-        self.stand(|standing| {
-            (standing.take, standing.give) = (Vec::new(), Vec::new());
-            (standing.others_leave_tasks, standing.hands) = (view.leaves_tasks, view.hands());
-            standing.others_work = others_work;
-            judged.tell(standing);
-        });
+        let take = self.membership().joined(&node.name, self.found(asked, beaten, &view));
+        let shards = self.take_now(inner, &node.name, &take).await?;
+        self.tell_standing();
         inner.changes.tell_moves();
         tokio::spawn(life::live(Arc::downgrade(inner), node.name));
         Ok(Owning::Taken(Ownership::new(proof, shards)))
@@ -143,11 +106,9 @@ impl Member {
         if let Some(owner) = self.present_owner(inner).await? {
             return Ok(Some(owner));
         }
+        let asked = self.now();
         let view = rows::look(&inner.control).await?;
-        self.observe(&view);
-        let owns = |node: &str| view.shards.iter().any(|row| row.owner.as_deref() == Some(node));
-        let alive = |row: &&NodeRow| owns(&row.node) && !self.is_dead(&row.node);
-        Ok(view.nodes.iter().find(alive).map(Owner::from))
+        Ok(self.membership().owner(self.found(asked, false, &view)).map(Owner::from))
     }
 
     /// What this node should do.
@@ -158,12 +119,12 @@ impl Member {
     /// Whether this node may begin an attempt: not when it could not beat for two thirds of a
     /// lease, for others may soon take it for dead.
     pub(crate) fn may_begin(&self) -> bool {
-        self.present().as_ref().is_none_or(|node| may_begin(self.lease, node.beaten.elapsed()))
+        self.membership().may_begin(self.now())
     }
 
     /// When this node must stop beginning attempts unless it beats before.
     pub(super) fn may_begin_until(&self) -> Option<Instant> {
-        self.present().as_ref().map(|node| node.beaten + self.lease * 2 / 3)
+        self.membership().may_begin_until().map(|until| self.born + until)
     }
 
     /// Takes shards that are free; those that it got. Only from here on may they be read: the owner
@@ -174,7 +135,7 @@ impl Member {
         let (mut held, wanted): (Vec<Shard>, Vec<Shard>) =
             shards.iter().partition(|shard| fence.has(**shard));
         held.extend(self.take_now(inner, fence.node(), &wanted).await?);
-        self.stand(|standing| standing.take.retain(|shard| !shards.contains(shard)));
+        self.decide(|membership| membership.taken(shards));
         Ok(held)
     }
 
@@ -184,7 +145,7 @@ impl Member {
         let Some(fence) = self.working(inner) else { return Ok(()) };
         inner.fence(fence.without(shards));
         rows::release(&inner.control, fence.node(), shards).await?;
-        self.stand(|standing| standing.give.retain(|shard| !shards.contains(shard)));
+        self.decide(|membership| membership.released(shards));
         inner.changes.tell_moves();
         Ok(())
     }
@@ -203,44 +164,30 @@ impl Member {
         let Some(fence) = self.working(inner).filter(|fence| fence.node() == node) else {
             return Ok(Beat::Over);
         };
-        // The time before the statement: it is what the others have seen at the latest.
-        let now = Instant::now();
-        let (alive, view) = rows::beat(&inner.control, node).await?;
-        inner.clock.heard(now, view.now);
-        if !alive || !fence.holds(&view) {
-            return Ok(Beat::Overtaken);
+        let asked = self.now();
+        let (beaten, view) = rows::beat(&inner.control, node).await?;
+        inner.clock.heard(self.born + asked, view.now);
+        let found = self.found(asked, beaten, &view);
+        match self.decide(|membership| membership.beaten(&fence, found)) {
+            fleet::Beat::Alive { dead } => self.bury(inner, &dead).await.map(|()| Beat::Alive),
+            fleet::Beat::Over => Ok(Beat::Over),
+            fleet::Beat::Overtaken => Ok(Beat::Overtaken),
         }
-        let departed = self.is_alive(node, now, &view);
-        let held: BTreeSet<Shard> = fence.shards().collect();
-        let mut judged = self.judge(&view, node, &held);
-        let Moves { take, release: give } = std::mem::take(&mut judged.moves);
-        let others_work = self.others_work(&view, node);
-        self.stand(|standing| {
-            standing.departed += u64::from(departed);
-            (standing.take, standing.give, standing.may_begin) = (take, give, true);
-            (standing.others_leave_tasks, standing.hands) = (view.leaves_tasks, view.hands());
-            standing.others_work = others_work;
-            judged.tell(standing);
-        });
-        self.bury(inner, &view, node).await?;
-        Ok(Beat::Alive)
     }
 
-    /// True when there are nodes beside this one that are not known to be dead.
-    fn others_work(&self, view: &View, node: &str) -> bool {
-        view.nodes.iter().any(|row| row.node != node && !self.is_dead(&row.node))
-    }
-
-    /// Says that the node may not begin attempts, if that is so.
+    /// Says whether the node may begin attempts.
     pub(super) fn say_may_begin(&self) {
-        let may_begin = self.may_begin();
-        self.stand(|standing| standing.may_begin = may_begin);
+        self.decide(|membership| membership.note_may_begin(self.now()));
     }
 
-    /// True while something should move: then it is worth looking more often.
-    pub(super) fn is_moving(&self) -> bool {
-        let standing = self.standing.borrow();
-        !standing.take.is_empty() || !standing.give.is_empty()
+    /// How long to wait before the next beat.
+    pub(super) fn next_beat(&self) -> Duration {
+        self.membership().next_beat(self.now())
+    }
+
+    /// How long one beat may take: then the next one gets another connection.
+    pub(super) fn beat_timeout(&self) -> Duration {
+        self.membership().beat_timeout()
     }
 
     async fn take_now(&self, inner: &Inner, node: &str, shards: &[Shard]) -> Result<Vec<Shard>> {
@@ -254,56 +201,19 @@ impl Member {
         Ok(taken.into_iter().map(|(shard, _)| shard).collect())
     }
 
-    /// What should move, as far as this node is concerned, and why it has no part in the work, if
-    /// it has none. What is its own by the database and not held here it may as well take: the
-    /// answer of an earlier time was lost.
-    fn judge(&self, view: &View, node: &str, held: &BTreeSet<Shard>) -> Judged {
-        self.observe(view);
-        let is_alive = |row: &&NodeRow| row.node == node || !self.is_dead(&row.node);
-        let live: Vec<&NodeRow> = view.nodes.iter().filter(is_alive).collect();
-        let sharers = sharers(&live);
-        let owner = |shard: &ShardRow| -> Option<&str> {
-            let row = live.iter().find(|row| Some(&row.node) == shard.owner.as_ref())?;
-            (row.node != node || held.contains(&shard.shard)).then_some(row.node.as_str())
-        };
-        let owners: Vec<(Shard, Option<&str>)> =
-            view.shards.iter().map(|row| (row.shard, owner(row))).collect();
-        let names: Vec<&str> = sharers.iter().map(|row| row.node.as_str()).collect();
-        let me = live.iter().find(|row| row.node == node);
-        Judged {
-            moves: spread(node, &names, &owners),
-            aside: me.and_then(|me| why_aside(me, &live, &sharers)),
-            known_elsewhere: me.map(|me| known_elsewhere(me, &live)).unwrap_or_default(),
-        }
-    }
-
     /// Removes nodes that are dead. Their shards are seen to be free at the next look, which is
     /// made at once.
-    async fn bury(&self, inner: &Inner, view: &View, node: &str) -> Result<()> {
-        let others = view.nodes.iter().filter(|row| row.node != node);
-        let dead: Vec<&NodeRow> = others.filter(|row| self.is_dead(&row.node)).collect();
+    async fn bury(&self, inner: &Inner, dead: &[&NodeRow]) -> Result<()> {
         if dead.is_empty() {
             return Ok(());
         }
-        for row in &dead {
+        for row in dead {
             tracing::warn!(node = row.node, "a node is dead: its beat stood still for a lease");
         }
-        rows::bury(&inner.control, &dead).await?;
+        rows::bury(&inner.control, dead).await?;
         inner.changes.tell_moves();
         inner.changes.look_at_moves();
         Ok(())
-    }
-
-    /// Notes that a node was alive at this time. True when one that was there before is gone.
-    fn is_alive(&self, node: &str, now: Instant, view: &View) -> bool {
-        let seen: BTreeSet<String> = view.nodes.iter().map(|row| row.node.clone()).collect();
-        let mut present = self.present();
-        let Some(present) = present.as_mut().filter(|present| present.node == node) else {
-            return false;
-        };
-        present.beaten = now;
-        let before = std::mem::replace(&mut present.seen, seen);
-        !before.is_subset(&present.seen)
     }
 
     /// Lets the nodes leave whose right was dropped.
@@ -315,8 +225,7 @@ impl Member {
             }
             rows::leave(&inner.control, &node).await?;
             self.leaving().retain(|other| *other != node);
-            self.present().take_if(|present| present.node == node);
-            self.stand(|standing| (standing.take, standing.give) = (Vec::new(), Vec::new()));
+            self.decide(|membership| membership.left(&node));
             inner.changes.tell_moves();
             // Its beat sees that it is over.
             inner.changes.look_at_moves();
@@ -325,66 +234,52 @@ impl Member {
 
     /// The node that this store is, as others see it.
     async fn present_owner(&self, inner: &Inner) -> Result<Option<Owner>> {
-        let Some(node) = self.present().as_ref().map(|present| present.node.clone()) else {
-            return Ok(None);
-        };
+        let Some(node) = self.membership().node().map(str::to_string) else { return Ok(None) };
         let view = rows::look(&inner.control).await?;
         Ok(view.node(&node).map(Owner::from))
     }
 
     /// What the node holds, while commits are its own.
     fn working(&self, inner: &Inner) -> Option<Arc<Fence>> {
-        let is_present = |fence: &Arc<Fence>| {
-            self.present().as_ref().is_some_and(|present| present.node == fence.node())
-        };
+        let is_present =
+            |fence: &Arc<Fence>| self.membership().node().is_some_and(|node| node == fence.node());
         inner.node().filter(is_present)
     }
 
-    fn observe(&self, view: &View) {
-        let beats = view.nodes.iter().map(|row| (row.node.as_str(), row.beat));
-        self.observer().look(self.born.elapsed(), beats);
+    /// An answer that has just come.
+    fn found<'v>(&self, asked: Duration, beaten: bool, view: &'v View) -> Observation<'v> {
+        Observation { asked, answered: self.now(), beaten, view }
     }
 
-    fn is_dead(&self, node: &str) -> bool {
-        self.observer().is_dead(node)
+    fn decide<T>(&self, decide: impl FnOnce(&mut Membership) -> T) -> T {
+        let decided = decide(&mut self.membership());
+        self.tell_standing();
+        decided
     }
 
-    fn stand(&self, change: impl FnOnce(&mut Standing)) {
-        self.standing.send_if_modified(|standing| {
-            let before = standing.clone();
-            change(standing);
-            *standing != before
+    /// Tells the standing of this moment, if it is news. Who has it on loan may ask this member
+    /// meanwhile, so the membership is locked last.
+    fn tell_standing(&self) {
+        self.standing.send_if_modified(|told| {
+            let membership = self.membership();
+            let is_news = told != membership.standing();
+            if is_news {
+                told.clone_from(membership.standing());
+            }
+            is_news
         });
     }
 
-    fn observer(&self) -> MutexGuard<'_, Observer> {
-        self.observer.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The time by the process's own clock.
+    fn now(&self) -> Duration {
+        self.born.elapsed()
+    }
+
+    fn membership(&self) -> MutexGuard<'_, Membership> {
+        self.membership.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn leaving(&self) -> MutexGuard<'_, Vec<String>> {
         self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn present(&self) -> MutexGuard<'_, Option<Present>> {
-        self.present.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn may_begin(lease: Duration, since_beat: Duration) -> bool {
-    since_beat < lease * 2 / 3
-}
-
-#[cfg(test)]
-mod tests {
-    use resurgam_watchdog::test;
-
-    use super::*;
-
-    #[test]
-    fn a_node_that_could_not_beat_for_two_thirds_of_a_lease_begins_nothing() {
-        let lease = Duration::from_secs(9);
-        assert!(may_begin(lease, Duration::ZERO));
-        assert!(may_begin(lease, Duration::from_millis(5_999)));
-        assert!(!may_begin(lease, Duration::from_secs(6)));
     }
 }

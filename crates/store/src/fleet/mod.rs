@@ -11,13 +11,15 @@
 //! decided, so the same code runs on PostgreSQL and in a simulator.
 //!
 //! - [`NodeRow`], [`ShardRow`], [`View`]: the rows that are decided from.
-//! - [`Observer`]: which nodes are dead. [`sharers`]: which nodes share the shards. [`spread`]: who
+//! - [`Membership`]: what one node knows of the others, and decides from every look at their rows.
+//!   It is made of these: [`Observer`]: which nodes are dead. [`sharers`]: which nodes share the shards. [`spread`]: who
 //!   should have which shards.
 //! - [`Fence`]: what a commit of a node must find. [`BatchSequence`]: the numbered batches of a
 //!   connection that commits, and what became of one whose answer was lost.
 
 mod batch_sequence;
 mod fence;
+mod membership;
 mod observer;
 mod sharers;
 mod spread;
@@ -25,7 +27,8 @@ mod view;
 
 pub use batch_sequence::{BatchFate, BatchSequence, LaneRow, NumberRefused, Rewound};
 pub use fence::Fence;
+pub use membership::{Beat, Membership, Observation};
 pub use observer::Observer;
-pub use sharers::{known_elsewhere, sharers, why_aside};
+pub use sharers::sharers;
 pub use spread::{Moves, spread};
 pub use view::{NodeRow, ShardRow, View};

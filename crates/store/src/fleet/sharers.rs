@@ -23,7 +23,7 @@ pub fn sharers<'n>(live: &[&'n NodeRow]) -> Vec<&'n NodeRow> {
 }
 
 /// Why a node is not among those that share the shards.
-pub fn why_aside(me: &NodeRow, live: &[&NodeRow], sharers: &[&NodeRow]) -> Option<Aside> {
+pub(super) fn why_aside(me: &NodeRow, live: &[&NodeRow], sharers: &[&NodeRow]) -> Option<Aside> {
     if sharers.iter().any(|row| row.node == me.node) {
         return None;
     }
@@ -41,7 +41,7 @@ pub fn why_aside(me: &NodeRow, live: &[&NodeRow], sharers: &[&NodeRow]) -> Optio
 }
 
 /// Workflows that other nodes can run and this one cannot.
-pub fn known_elsewhere(me: &NodeRow, live: &[&NodeRow]) -> BTreeSet<String> {
+pub(super) fn known_elsewhere(me: &NodeRow, live: &[&NodeRow]) -> BTreeSet<String> {
     let Some(mine) = &me.workflows else { return BTreeSet::new() };
     let all = live.iter().filter_map(|row| row.workflows.as_ref()).flatten();
     all.filter(|workflow| !mine.contains(*workflow)).cloned().collect()
