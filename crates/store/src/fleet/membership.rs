@@ -257,3 +257,255 @@ impl Membership {
 fn names(view: &View) -> BTreeSet<String> {
     view.nodes.iter().map(|row| row.node.clone()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use resurgam_core::Timestamp;
+    use resurgam_watchdog::test;
+
+    use super::*;
+    use crate::Aside;
+
+    const LEASE: Duration = Duration::from_secs(9);
+
+    fn secs(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn node(name: &str, beat: i64) -> NodeRow {
+        NodeRow {
+            node: name.to_string(),
+            beat,
+            pid: 1,
+            program: "orders".to_string(),
+            started_at: Timestamp::EPOCH,
+            workflows: None,
+        }
+    }
+
+    fn nodes(names: &[&str]) -> Vec<NodeRow> {
+        names.iter().map(|name| node(name, 0)).collect()
+    }
+
+    fn knowing(name: &str, workflows: &[&str]) -> NodeRow {
+        let workflows = Some(workflows.iter().map(ToString::to_string).collect());
+        NodeRow { workflows, ..node(name, 0) }
+    }
+
+    /// Four shards with these owners; the epoch of each is 1.
+    fn view(nodes: &[NodeRow], owners: [&str; 4]) -> View {
+        let owner = |name: &str| Some(name.to_string()).filter(|name| !name.is_empty());
+        let row = |(shard, name)| ShardRow { shard: Shard(shard), owner: owner(name), epoch: 1 };
+        View {
+            now: Timestamp::EPOCH,
+            leaves_tasks: false,
+            nodes: nodes.to_vec(),
+            shards: (0..).zip(owners).map(row).collect(),
+        }
+    }
+
+    /// An answer that came at once.
+    fn at(second: u64, view: &View) -> Observation<'_> {
+        Observation { asked: secs(second), answered: secs(second), beaten: true, view }
+    }
+
+    fn fence(node: &str, shards: &[u16]) -> Fence {
+        Fence::new(node, shards.iter().map(|shard| (Shard(*shard), 1)))
+    }
+
+    fn shards(numbers: &[u16]) -> Vec<Shard> {
+        numbers.iter().copied().map(Shard).collect()
+    }
+
+    /// Node `a`, which joined at second 0, when this was there.
+    fn joined(view: &View) -> Membership {
+        let mut membership = Membership::new(LEASE);
+        membership.joined("a", at(0, view));
+        membership
+    }
+
+    #[test]
+    fn what_a_node_that_joins_takes_at_once() {
+        type Case<'t> = (&'t str, &'t [&'t str], [&'t str; 4], &'t [u16]);
+        let table: [Case<'_>; 6] = [
+            ("everything, when it is alone", &["a"], ["", "", "", ""], &[0, 1, 2, 3]),
+            ("half of what is free", &["a", "b"], ["", "", "", ""], &[0, 1]),
+            ("nothing that another one has", &["a", "b"], ["b"; 4], &[]),
+            ("up to its share", &["a", "b"], ["b", "", "b", ""], &[1, 3]),
+            ("what a node has that is gone", &["a"], ["c"; 4], &[0, 1, 2, 3]),
+            ("what has its name already", &["a"], ["a"; 4], &[0, 1, 2, 3]),
+        ];
+        for (what, names, owners, expected) in table {
+            let mut membership = Membership::new(LEASE);
+            let take = membership.joined("a", at(0, &view(&nodes(names), owners)));
+            assert_eq!(take, shards(expected), "{what}");
+            // What it takes at once it is not told to take.
+            let Standing { take, give, others_work, .. } = membership.standing();
+            assert_eq!((take.len(), give.len()), (0, 0), "{what}");
+            assert_eq!(*others_work, names.len() > 1, "{what}");
+        }
+    }
+
+    #[test]
+    fn what_a_beat_finds() {
+        type Case<'t> = (&'t str, &'t [&'t str], [&'t str; 4], &'t [u16], &'t [u16], &'t [u16]);
+        let table: [Case<'_>; 6] = [
+            ("nothing to do", &["a"], ["a"; 4], &[0, 1, 2, 3], &[], &[]),
+            ("free shards", &["a"], ["a", "a", "", ""], &[0, 1], &[2, 3], &[]),
+            ("too many", &["a", "b"], ["a"; 4], &[0, 1, 2, 3], &[], &[3, 0]),
+            ("its share", &["a", "b"], ["a", "a", "", ""], &[0, 1], &[], &[]),
+            ("what it took, by a lost answer", &["a"], ["a"; 4], &[0, 1], &[2, 3], &[]),
+            ("a node that left", &["a"], ["a", "a", "b", "b"], &[0, 1], &[2, 3], &[]),
+        ];
+        for (what, names, owners, held, take, give) in table {
+            let view = view(&nodes(names), owners);
+            let mut membership = joined(&view);
+            let beat = membership.beaten(&fence("a", held), at(1, &view));
+            assert_eq!(beat, Beat::Alive { dead: Vec::new() }, "{what}");
+            let standing = membership.standing();
+            assert_eq!(standing.take, shards(take), "{what}");
+            assert_eq!(standing.give, shards(give), "{what}");
+        }
+    }
+
+    #[test]
+    fn a_node_is_overtaken_when_its_row_is_gone_or_a_shard_is_not_its_own() {
+        let view = view(&[node("a", 0), node("b", 5)], ["a", "a", "b", ""]);
+        let row_gone = Observation { beaten: false, ..at(1, &view) };
+        let another_epoch = Fence::new("a", [(Shard(0), 1), (Shard(1), 2)]);
+        let table = [
+            ("its row is gone", fence("a", &[0, 1]), row_gone),
+            ("a shard is another's", fence("a", &[0, 1, 2]), at(1, &view)),
+            ("a shard is free", fence("a", &[0, 1, 3]), at(1, &view)),
+            ("a shard was taken once more", another_epoch, at(1, &view)),
+        ];
+        for (what, fence, found) in table {
+            let mut membership = joined(&view);
+            assert_eq!(membership.beaten(&fence, found), Beat::Overtaken, "{what}");
+            // It has shown nobody that it is alive.
+            assert_eq!(membership.may_begin_until(), Some(secs(6)), "{what}");
+        }
+    }
+
+    #[test]
+    fn a_node_that_has_left_beats_no_more() {
+        let view = view(&[node("a", 0)], ["a", "a", "", ""]);
+        let mut membership = joined(&view);
+        let fence = fence("a", &[0, 1]);
+        membership.beaten(&fence, at(1, &view));
+        assert_eq!(membership.standing().take, shards(&[2, 3]));
+        membership.left("another one");
+        assert_eq!(membership.node(), Some("a"));
+        membership.left("a");
+        assert_eq!(membership.beaten(&fence, at(2, &view)), Beat::Over);
+        assert_eq!((membership.node(), membership.standing().take.len()), (None, 0));
+        // Nobody waits for its beat.
+        assert!(membership.may_begin(secs(1_000)));
+    }
+
+    #[test]
+    fn a_node_whose_beat_stands_still_for_a_lease_is_dead_and_its_shards_are_free() {
+        let owners = ["a", "a", "b", "b"];
+        let before = view(&[node("a", 0), node("b", 5)], owners);
+        let mut membership = joined(&before);
+        let fence = fence("a", &[0, 1]);
+        for second in [3, 6] {
+            let beat = membership.beaten(&fence, at(second, &before));
+            assert_eq!(beat, Beat::Alive { dead: Vec::new() }, "after {second} seconds");
+            assert!(membership.standing().others_work);
+        }
+        // A slow answer counts from when it came.
+        let late = Observation { answered: secs(9), ..at(8, &before) };
+        let beat = membership.beaten(&fence, late);
+        assert_eq!(beat, Beat::Alive { dead: vec![&before.nodes[1]] });
+        assert_eq!(membership.standing().take, shards(&[2, 3]));
+        assert!(!membership.standing().others_work);
+        assert_eq!(membership.standing().departed, 0);
+        // What it claimed is abandoned when its row is gone.
+        let after = view(&[node("a", 0)], ["a", "a", "", ""]);
+        membership.beaten(&fence, at(10, &after));
+        assert_eq!(membership.standing().departed, 1);
+        membership.beaten(&fence, at(11, &after));
+        assert_eq!(membership.standing().departed, 1);
+    }
+
+    #[test]
+    fn a_standing_says_what_others_know_and_leave() {
+        let nodes = [knowing("a", &["x"]), knowing("b", &["x", "y"])];
+        let mut seen = view(&nodes, ["a", "a", "", ""]);
+        let mut membership = joined(&seen);
+        membership.beaten(&fence("a", &[0, 1]), at(1, &seen));
+        let standing = membership.standing().clone();
+        assert_eq!(standing.aside, Some(Aside::KnowsLess { than: "b".to_string() }));
+        assert_eq!(*standing.known_elsewhere, BTreeSet::from(["y".to_string()]));
+        assert_eq!(standing.give, shards(&[0, 1]));
+        assert_eq!((standing.others_leave_tasks, standing.hands), (false, 0));
+        seen.leaves_tasks = true;
+        membership.beaten(&fence("a", &[0, 1]), at(2, &seen));
+        let standing = membership.standing();
+        assert_eq!((standing.others_leave_tasks, standing.hands), (true, 4));
+    }
+
+    #[test]
+    fn what_was_done_is_not_asked_for_any_more() {
+        let free = view(&[node("a", 0)], ["a", "", "", ""]);
+        let mut membership = joined(&free);
+        membership.beaten(&fence("a", &[0]), at(1, &free));
+        membership.taken(&shards(&[1, 3]));
+        assert_eq!(membership.standing().take, shards(&[2]));
+        let shared = view(&[node("a", 0), node("b", 5)], ["a"; 4]);
+        membership.beaten(&fence("a", &[0, 1, 2, 3]), at(2, &shared));
+        membership.released(&shards(&[0]));
+        assert_eq!(membership.standing().give, shards(&[3]));
+    }
+
+    #[test]
+    fn a_node_that_could_not_beat_for_two_thirds_of_a_lease_begins_nothing() {
+        let view = view(&[node("a", 0)], ["a"; 4]);
+        let mut membership = Membership::new(LEASE);
+        assert!(membership.may_begin(secs(1_000)), "a client begins nothing that could be lost");
+        // What others have seen is not younger than the question, however late the answer.
+        let late = Observation { answered: secs(12), ..at(10, &view) };
+        membership.joined("a", late);
+        for (millis, may_begin) in [(12_000, true), (15_999, true), (16_000, false)] {
+            let now = Duration::from_millis(millis);
+            assert_eq!(membership.may_begin(now), may_begin, "after {millis} ms");
+            membership.note_may_begin(now);
+            assert_eq!(membership.standing().may_begin, may_begin, "after {millis} ms");
+        }
+        membership.beaten(&fence("a", &[0, 1, 2, 3]), at(17, &view));
+        assert!(membership.standing().may_begin && membership.may_begin(secs(22)));
+    }
+
+    #[test]
+    fn when_a_node_beats() {
+        let view = view(&nodes(&["a"]), ["a"; 4]);
+        let (seventh, soon) = (LEASE / 7, Duration::from_millis(100));
+        type Case<'t> = (&'t str, &'t [u16], u64, Duration);
+        let table: [Case<'_>; 4] = [
+            ("at rest", &[0, 1, 2, 3], 1_000, seventh),
+            ("while shards move", &[0, 1, 2], 1_000, soon),
+            ("in time to begin nothing", &[0, 1, 2, 3], 6_500, Duration::from_millis(500)),
+            ("when nothing may begin any more", &[0, 1, 2, 3], 7_000, seventh),
+        ];
+        for (what, held, now, expected) in table {
+            let mut membership = joined(&view);
+            membership.beaten(&fence("a", held), at(1, &view));
+            assert_eq!(membership.next_beat(Duration::from_millis(now)), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_client_names_an_owner_that_is_not_known_to_be_dead() {
+        let mut membership = Membership::new(LEASE);
+        let seen = |b| view(&[node("idle", 0), node("a", 3), node("b", b)], ["a", "a", "b", ""]);
+        for second in 0..=9 {
+            let view = seen(i64::try_from(second).unwrap());
+            let owner = membership.owner(at(second, &view)).map(|row| row.node.clone());
+            let expected = if second < 9 { "a" } else { "b" };
+            assert_eq!(owner.as_deref(), Some(expected), "after {second} seconds");
+        }
+        let free = view(&[node("idle", 0)], ["", "", "", ""]);
+        assert_eq!(membership.owner(at(10, &free)), None);
+    }
+}
