@@ -11,11 +11,12 @@
 //! decided, so the same code runs on PostgreSQL and in a simulator.
 //!
 //! - [`NodeRow`], [`ShardRow`], [`View`]: the rows that are decided from.
-//! - [`Membership`]: what one node knows of the others, and decides from every look at their rows.
-//!   It is made of these: [`Observer`]: which nodes are dead. [`sharers`]: which nodes share the shards. [`spread`]: who
-//!   should have which shards.
-//! - [`Fence`]: what a commit of a node must find. [`BatchSequence`]: the numbered batches of a
-//!   connection that commits, and what became of one whose answer was lost.
+//! - [`Membership`]: what one node knows of the others, and decides from every look at the rows. Its
+//!   parts are [`Observer`], which nodes are dead; [`sharers()`], which nodes share the shards; and
+//!   [`spread()`], who should have which shards.
+//! - [`Fence`]: what a commit of a node must find.
+//! - [`BatchSequence`]: the numbered batches of one lane, a connection that commits, and what became
+//!   of a batch whose answer was lost.
 
 mod batch_sequence;
 mod fence;

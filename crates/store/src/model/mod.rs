@@ -23,8 +23,9 @@
 //! take O(limit · log n), plus what they step over because it is of other shards or cannot be run
 //! here. Lists for people may walk through all instances.
 //!
-//! Deliberately not here: rows that cannot be read and are set aside (the model never has any),
-//! lanes and lost answers, heartbeats of nodes, and who should have which shards.
+//! Deliberately not here: rows that cannot be read and are set aside (the model never has any); and
+//! what nodes decide by themselves, which is in [`fleet`](crate::fleet): lanes and lost answers,
+//! beats, and who should have which shards.
 //!
 //! ```
 //! use resurgam_core::{Payload, Timestamp, Uid};
