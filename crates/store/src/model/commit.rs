@@ -27,11 +27,22 @@ impl Model {
 
     /// Writes a batch of this writer: fenced when one of its steps is not the writer's to write.
     pub fn commit_as(&mut self, writer: &Writer, batch: &[Step]) -> Result<Vec<StepResult>> {
+        self.commit_if(writer, batch, |_| true)
+    }
+
+    /// Writes a batch of this writer if what would become of its steps is `wanted`. The answer is
+    /// that, whether it was written or not.
+    pub fn commit_if(
+        &mut self,
+        writer: &Writer,
+        batch: &[Step],
+        wanted: impl FnOnce(&[StepResult]) -> bool,
+    ) -> Result<Vec<StepResult>> {
         check_writer(&self.members, writer, batch)?;
         let mut transaction = Transaction::begin(&mut self.tables);
         let results: Result<Vec<StepResult>> =
             batch.iter().map(|step| transaction.step(step)).collect();
-        if results.is_ok() {
+        if results.as_deref().is_ok_and(wanted) {
             transaction.keep();
         }
         results

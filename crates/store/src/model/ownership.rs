@@ -128,6 +128,17 @@ impl Model {
         }
     }
 
+    /// The nodes that are there.
+    pub fn nodes(&self) -> impl Iterator<Item = (&Node, &Owner)> {
+        self.members.nodes.values().map(|member| (&member.node, &member.process))
+    }
+
+    /// Every shard that was ever taken, who holds it, and its epoch.
+    pub fn holdings(&self) -> impl Iterator<Item = (Shard, Option<&str>, i64)> {
+        let shards = self.members.shards.iter();
+        shards.map(|(shard, holding)| (*shard, holding.node.as_deref(), holding.epoch))
+    }
+
     /// What is told about a node that is there.
     pub fn process_of(&self, node: &str) -> Option<&Owner> {
         self.members.nodes.get(node).map(|member| &member.process)
