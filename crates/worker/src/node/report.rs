@@ -14,12 +14,12 @@
 //! |-----------------------------------------|----------------------------------------------------|
 //! | a report with the token of the claim    | what follows the end of an attempt here            |
 //! | another token, or no task               | the report goes: the attempt was over before       |
+//! | another report of the call is not done  | it stays, and is read again after that one         |
 //!
 //! An attempt that runs elsewhere is lost when its node is gone, and not before. Whether a call is
 //! still wanted is asked every second as long as such attempts run.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,9 +47,19 @@ pub(super) struct Reports {
     ask_at: Option<Timestamp>,
     /// Reports of instances that are being read.
     heard: BTreeMap<Uid, Hearing>,
-    /// Reports that were taken, and whether they are gone from the store: a read that began before
-    /// that may still find them.
-    taken: BTreeMap<(Uid, String), bool>,
+    /// Reports that were taken. A read that began before they were gone from the store may still
+    /// find them, and finds their tasks as they were.
+    taken: BTreeMap<(Uid, String), Taken>,
+    /// Instances with reports that wait until others about the same call are gone.
+    postponed: BTreeSet<Uid>,
+}
+
+/// A report that was taken.
+#[derive(Debug)]
+struct Taken {
+    call: CallKey,
+    /// It is gone from the store.
+    gone: bool,
 }
 
 impl Reports {
@@ -76,6 +86,24 @@ impl Reports {
     pub(super) fn forget(&mut self, goes: impl Fn(Uid) -> bool) {
         self.heard.retain(|uid, _| !goes(*uid));
         self.taken.retain(|(uid, _), _| !goes(*uid));
+        self.postponed.retain(|uid| !goes(*uid));
+    }
+
+    /// Takes a report, unless it was taken before, or another one about its call was: what was read
+    /// of the task with it may be what the other one has changed.
+    fn take(&mut self, row: &MessageRow) -> bool {
+        let StoredMessage::Report { run, report } = &row.body else { return false };
+        let call = RunKey { uid: row.uid, run: *run }.call(report.activity);
+        let mut taken = self.taken.range((row.uid, String::new())..);
+        let about = taken.find(|((uid, _), taken)| *uid != row.uid || taken.call == call);
+        if let Some(((_, id), _)) = about.filter(|((uid, _), _)| *uid == row.uid) {
+            if *id != row.id {
+                self.postponed.insert(row.uid);
+            }
+            return false;
+        }
+        self.taken.insert((row.uid, row.id.clone()), Taken { call, gone: false });
+        true
     }
 
     /// The attempts that run for other nodes.
@@ -86,9 +114,9 @@ impl Reports {
 
 /// A report with the task that it is about.
 #[derive(Debug)]
-pub(crate) struct Found {
-    pub(crate) row: MessageRow,
-    pub(crate) task: Option<TaskRecord>,
+pub struct Found {
+    pub row: MessageRow,
+    pub task: Option<TaskRecord>,
 }
 
 impl Node {
@@ -257,15 +285,24 @@ impl Node {
 
     pub(super) fn reports_read(&mut self, uid: Uid, found: Vec<Found>) {
         for Found { row, task } in found {
-            if let Entry::Vacant(place) = self.reports.taken.entry((uid, row.id.clone())) {
-                place.insert(false);
+            if self.reports.take(&row) {
                 self.take_report(row, task);
             }
         }
-        self.reports.taken.retain(|(of, _), gone| *of != uid || !*gone);
+        self.reports.taken.retain(|(of, _), taken| *of != uid || !taken.gone);
+        self.read_postponed(uid);
         match self.reports.heard.get_mut(&uid).is_some_and(Hearing::end) {
             true => self.has_reports(uid),
             false => drop(self.reports.heard.remove(&uid)),
+        }
+    }
+
+    /// Reads reports again that had to wait, when those are gone that they waited for.
+    fn read_postponed(&mut self, uid: Uid) {
+        let mut taken = self.reports.taken.range((uid, String::new())..);
+        let waits = taken.next().is_some_and(|((of, _), _)| *of == uid);
+        if !waits && self.reports.postponed.remove(&uid) {
+            self.has_reports(uid);
         }
     }
 
@@ -325,9 +362,14 @@ impl Node {
     /// A report is gone from the store.
     pub(super) fn report_taken(&mut self, uid: Uid, id: String) {
         match self.reports.heard.contains_key(&uid) {
-            true => drop(self.reports.taken.insert((uid, id), true)),
+            true => {
+                if let Some(taken) = self.reports.taken.get_mut(&(uid, id)) {
+                    taken.gone = true;
+                }
+            }
             false => drop(self.reports.taken.remove(&(uid, id))),
         }
+        self.read_postponed(uid);
     }
 }
 
