@@ -79,27 +79,27 @@ impl Gate {
 
 /// What an attempt must not take longer than.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub struct Limits {
     /// How long it may take.
-    pub(crate) time: Option<Limit>,
+    pub time: Option<Limit>,
     /// How long it may be silent.
-    pub(crate) silence: Option<Duration>,
+    pub silence: Option<Duration>,
 }
 
 /// How long an attempt may take.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limit {
+pub struct Limit {
     /// From its beginning.
-    pub(crate) left: Duration,
+    pub left: Duration,
     /// The timeout that this is left of.
-    pub(crate) whole: Duration,
+    pub whole: Duration,
     /// What an attempt that takes longer fails with.
-    pub(crate) kind: Kind,
+    pub kind: Kind,
 }
 
 impl Limit {
     /// The failure of what took longer.
-    pub(crate) fn failure(&self) -> Failure {
+    pub fn failure(&self) -> Failure {
         Failure::of_kind(self.kind, format!("not done within {}", Human(self.whole)))
     }
 }

@@ -22,7 +22,8 @@ mod handle;
 mod host;
 mod log_limit;
 mod mailbox;
-mod node;
+#[doc(hidden)]
+pub mod node;
 mod options;
 mod outage;
 mod plan;

@@ -17,7 +17,7 @@ use crate::outage::bits_of;
 
 impl Read {
     /// Asks the store. Every question has one answer; `None` when nobody needs to hear it.
-    pub(crate) async fn ask(self, store: &dyn Store, log: &OutageLog) -> Option<Input> {
+    pub async fn ask(self, store: &dyn Store, log: &OutageLog) -> Option<Input> {
         let (again, asked) = (self.clone(), self.patient_name());
         Some(match self {
             Read::Run(uid) => {

@@ -134,7 +134,7 @@ impl Node {
             },
             heartbeat: None,
         };
-        if self.outbox.is_new_policy(&policy.row.hash) {
+        if self.outbox.is_new_policy(key, &policy.row.hash) {
             step.policies.push(policy.row.clone());
         }
         let held = call.compensates.and_then(|_| self.lingering.hold(key, now, self.options.grace));

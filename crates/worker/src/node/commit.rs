@@ -33,6 +33,8 @@ pub(super) const BYTES: usize = 8 << 20;
 /// A step with its effects.
 #[derive(Debug)]
 pub(super) struct Pending {
+    /// Where it goes.
+    pub(super) lane: usize,
     /// Usually one; a wide turn comes in several parts, written one after another. Empty while
     /// they are with the store.
     pub(super) parts: Vec<Step>,
@@ -63,7 +65,7 @@ pub(super) enum Fate {
 
 /// A batch whose fate is known, which was with the store since then.
 #[derive(Debug)]
-pub(crate) struct Durable {
+pub struct Durable {
     since: Timestamp,
     done: Done,
 }
@@ -150,7 +152,7 @@ impl Node {
     }
 
     fn written(&mut self, pending: Pending) {
-        self.outbox.knows_policies(pending.policies);
+        self.outbox.knows_policies(pending.lane, pending.policies);
         for effect in pending.effects {
             self.happen(effect);
         }

@@ -93,6 +93,11 @@ impl Effect {
         self.call() == Some(call)
     }
 
+    /// True when somebody waits for the start of this instance.
+    pub(super) fn starts(&self, uid: Uid) -> bool {
+        matches!(self, Effect::Started(_, started) if started.uid == uid)
+    }
+
     /// The step is not durable and will not be: those who wait for it hear of it.
     pub(super) fn fails(self, refusal: &Refusal) {
         match self {

@@ -31,12 +31,12 @@ use super::run::{News, Origin};
 
 /// How an attempt ended, as it reports.
 #[derive(Debug)]
-pub(crate) struct AttemptEnd {
-    pub(crate) result: Result<Payload, Failure>,
+pub struct AttemptEnd {
+    pub result: Result<Payload, Failure>,
     /// Its time is up, and its code has not returned: it reports again.
-    pub(crate) lingers: bool,
+    pub lingers: bool,
     /// What it told last.
-    pub(crate) heartbeat: Option<Heartbeat>,
+    pub heartbeat: Option<Heartbeat>,
 }
 
 /// How an attempt ended without success.
@@ -439,7 +439,7 @@ fn state(progress: &Progress, now: Timestamp) -> State {
 }
 
 /// A result that is not too large; the next attempt would return the same.
-pub(crate) fn fitting(result: Payload, most: usize) -> Result<Payload, Failure> {
+pub fn fitting(result: Payload, most: usize) -> Result<Payload, Failure> {
     if result.len() <= most {
         return Ok(result);
     }

@@ -54,7 +54,7 @@ impl Routing {
 
 /// Who a signal or a cancellation is for.
 #[derive(Debug)]
-pub(crate) enum Addressee {
+pub enum Addressee {
     Instance(Box<InstanceRow>),
     /// There is none of this id.
     Nobody,

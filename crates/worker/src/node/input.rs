@@ -19,7 +19,7 @@ use crate::handle::Outcome;
 
 /// Something that has happened.
 #[derive(Debug)]
-pub(crate) enum Input {
+pub enum Input {
     /// Somebody asks for something.
     Request(Request),
     /// An attempt ended.
@@ -98,16 +98,16 @@ pub(crate) enum Input {
 
 /// What is due soon.
 #[derive(Debug)]
-pub(crate) struct Scan {
-    pub(crate) tasks: Vec<DueTask>,
-    pub(crate) deadlines: Vec<DueDeadline>,
-    pub(crate) messages: Vec<DueMessage>,
+pub struct Scan {
+    pub tasks: Vec<DueTask>,
+    pub deadlines: Vec<DueDeadline>,
+    pub messages: Vec<DueMessage>,
 }
 
 /// When something was read: how often the role had changed, and the shard of what was read had been
 /// gained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub struct Stamp {
     pub(super) tenure: u64,
     pub(super) shard: Option<(Shard, u64)>,
 }

@@ -88,7 +88,7 @@ pub(super) fn news_of(key: RunKey, row: MessageRow) -> Option<News> {
 }
 
 /// The message that tells how a call ended.
-pub(crate) fn result_id(key: RunKey, call: Seq) -> String {
+pub fn result_id(key: RunKey, call: Seq) -> String {
     format!("result/{}/{call}", key.run)
 }
 
@@ -140,6 +140,6 @@ pub(super) fn deadline_message(key: RunKey, total: bool, due_at: Timestamp) -> M
     MessageRow { uid: key.uid, id, due_at, body }
 }
 
-pub(crate) fn now_due(uid: Uid, id: String, body: StoredMessage) -> MessageRow {
+pub fn now_due(uid: Uid, id: String, body: StoredMessage) -> MessageRow {
     MessageRow { uid, id, due_at: Timestamp::EPOCH, body }
 }

@@ -78,24 +78,26 @@ use crate::options::Options;
 use crate::policy::Policies;
 use crate::random::Random;
 use call::HotCall;
-pub(crate) use commit::Durable;
+pub use commit::Durable;
 use deadline::Outages;
 use due::Due;
-pub(crate) use ended::{AttemptEnd, fitting};
+pub use ended::{AttemptEnd, fitting};
+pub use inbox::Addressee;
+pub(crate) use inbox::PAGE as INBOX_PAGE;
 use inbox::Routing;
-pub(crate) use inbox::{Addressee, PAGE as INBOX_PAGE};
-pub(crate) use input::{Input, Scan, Stamp};
+pub use input::{Input, Scan, Stamp};
 use lingering::Lingering;
 pub(crate) use load::{ABANDONED, GONE, SCAN};
-pub(crate) use message::{now_due, result_id};
+pub use message::{now_due, result_id};
 use outbox::Outbox;
-pub(crate) use output::{AskFor, AttemptStart, Order, Output, Transaction};
-pub(crate) use own::{DUE, RoleAnswer};
+pub use output::{AskFor, AttemptStart, Order, Output, Transaction};
+pub(crate) use own::DUE;
+pub use own::RoleAnswer;
 use own::{Hearing, Role};
-pub(crate) use read::Read;
-pub(crate) use report::Found;
+pub use read::Read;
+pub use report::Found;
 use report::Reports;
-pub(crate) use request::{Reply, Request};
+pub use request::{Reply, Request};
 use retention::Keeper;
 use revive::Tries;
 use run::{Asleep, HotRun};
@@ -103,35 +105,35 @@ use schedule::Calendar;
 pub(crate) use schedule::PAGE as SCHEDULES_PAGE;
 use shards::Shards;
 use shared::Leftovers;
-pub(crate) use shared::{Claimed, Settled};
+pub use shared::{Claimed, Settled};
 use slots::{Slot, Slots};
 use stop::Stopping;
-pub(crate) use transact::FIRST_WAIT;
+pub use transact::FIRST_WAIT;
 use transact::Transactions;
-pub(crate) use writing::Next;
+pub use writing::Next;
 
 /// When something is handled.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct At {
+pub struct At {
     /// The time.
-    pub(crate) now: Timestamp,
+    pub now: Timestamp,
     /// False while others may take this node for dead: it begins no attempt then.
-    pub(crate) may_begin: bool,
+    pub may_begin: bool,
 }
 
 /// What a node knows about its store.
 #[derive(Debug)]
-pub(crate) struct Facts {
+pub struct Facts {
     /// Many nodes can work at the same time.
-    pub(crate) is_shared: bool,
+    pub is_shared: bool,
     /// How many batches it takes at a time.
-    pub(crate) lanes: usize,
+    pub lanes: usize,
     /// What it wants of the node at first.
-    pub(crate) standing: Standing,
+    pub standing: Standing,
 }
 
 /// Everything that a process knows of the work, and decides about it.
-pub(crate) struct Node {
+pub struct Node {
     registry: Arc<Registry>,
     options: Options,
     /// The time of what is being handled.
@@ -198,7 +200,7 @@ struct Early {
 
 impl Node {
     /// A node that has not begun.
-    pub(crate) fn new(
+    pub fn new(
         registry: Arc<Registry>,
         options: Options,
         facts: Facts,
@@ -250,12 +252,12 @@ impl Node {
     }
 
     /// Its name.
-    pub(crate) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Begins: asks for the right to work.
-    pub(crate) fn begin(&mut self) {
+    pub fn begin(&mut self) {
         self.ask_to_own();
     }
 
@@ -265,7 +267,7 @@ impl Node {
 
     /// Does what the time brings, and what follows from everything that was handled since the last
     /// time.
-    pub(crate) fn tick(&mut self, at: At) {
+    pub fn tick(&mut self, at: At) {
         self.at(at);
         self.follow_standing();
         self.wake_what_is_due();
@@ -283,7 +285,7 @@ impl Node {
     /// The store has answered what was sent on a lane. The next batch is among the outputs before
     /// anything follows from this one, so that the disk does not wait for that: see
     /// [`Node::effects`].
-    pub(crate) fn batch_answered(
+    pub fn batch_answered(
         &mut self,
         at: At,
         lane: usize,
@@ -296,12 +298,12 @@ impl Node {
     }
 
     /// What follows from a batch whose fate is known.
-    pub(crate) fn effects(&mut self, durable: Durable) {
+    pub fn effects(&mut self, durable: Durable) {
         self.committed(durable);
     }
 
     /// What is to be done, in order.
-    pub(crate) fn outputs(&mut self) -> Vec<Output> {
+    pub fn outputs(&mut self) -> Vec<Output> {
         std::mem::take(&mut self.outputs)
     }
 
@@ -314,7 +316,7 @@ impl Node {
     }
 
     /// Takes notice of something, unless it was read in another tenure.
-    pub(crate) fn handle(&mut self, at: At, input: Input, stamp: Option<Stamp>) {
+    pub fn handle(&mut self, at: At, input: Input, stamp: Option<Stamp>) {
         self.at(at);
         if stamp.is_some_and(|stamp| !self.is_present(stamp)) {
             return;
@@ -368,7 +370,7 @@ impl Node {
     }
 
     /// The next time at which something is to be done.
-    pub(crate) fn next_due(&self) -> Option<Timestamp> {
+    pub fn next_due(&self) -> Option<Timestamp> {
         let stop = self.stopping.as_ref().map(|stopping| stopping.until);
         // One that stops begins nothing new.
         let begins =

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use resurgam_core::{Shard, Timestamp, Uid};
+use resurgam_core::{CallKey, Shard, Timestamp, Uid};
 use resurgam_store::{Result, Step, StepResult};
 
 use super::commit::{BYTES, Pending, ROWS};
@@ -19,8 +19,6 @@ use super::writing::{Done, Next, Writing};
 /// Steps on their way to the disk.
 pub(super) struct Outbox {
     lanes: Vec<Lane>,
-    /// Policies that are in the store.
-    stored: BTreeSet<String>,
     /// Counts what happens, for choosing what to evict.
     pub(super) ticks: u64,
 }
@@ -30,6 +28,9 @@ struct Lane {
     ready: VecDeque<Pending>,
     /// The batch that is with the store.
     writing: Option<Writing>,
+    /// Policies that are in the store. A database that goes back in time may lose what one lane has
+    /// written, and not what another has; each finds out for itself, and knows nothing of the rest.
+    stored: BTreeSet<String>,
 }
 
 /// What follows from the store's answer.
@@ -45,7 +46,7 @@ impl Outbox {
     /// As many lanes as the store takes batches at a time.
     pub(super) fn new(lanes: usize) -> Self {
         let lanes = (0..lanes.max(1)).map(|_| Lane::default()).collect();
-        Outbox { lanes, stored: BTreeSet::new(), ticks: 0 }
+        Outbox { lanes, ticks: 0 }
     }
 
     /// Hands over a step.
@@ -60,6 +61,14 @@ impl Outbox {
         self.push_on(lane, Step::default(), vec![effect]);
     }
 
+    /// The start of an instance, while it is on its way.
+    pub(super) fn start_of(&mut self, uid: Uid) -> Option<&mut Pending> {
+        let lane = self.lane_of(Some(uid.shard()));
+        let Lane { ready, writing, .. } = &mut self.lanes[lane];
+        let writing = writing.iter_mut().flat_map(Writing::steps_mut);
+        writing.chain(ready).find(|pending| pending.effects.iter().any(|effect| effect.starts(uid)))
+    }
+
     /// Has something happen when everything is durable that was handed over before.
     pub(super) fn after_all(&mut self, effect: Effect) {
         // Whichever lane gets there last finds that it has the only part left.
@@ -71,7 +80,7 @@ impl Outbox {
 
     fn push_on(&mut self, lane: usize, step: Step, effects: Vec<Effect>) {
         let policies = step.policies.iter().map(|policy| policy.hash.clone()).collect();
-        let pending = Pending { parts: wide::parts(step), effects, policies };
+        let pending = Pending { lane, parts: wide::parts(step), effects, policies };
         self.lanes[lane].ready.push_back(pending);
     }
 
@@ -79,14 +88,19 @@ impl Outbox {
         shard.map_or(0, |shard| usize::from(shard.0) % self.lanes.len())
     }
 
-    /// True when this policy is not known to be in the store.
-    pub(super) fn is_new_policy(&self, hash: &str) -> bool {
-        !self.stored.contains(hash)
+    /// True when this policy of a call is not known to be in the store.
+    pub(super) fn is_new_policy(&self, call: CallKey, hash: &str) -> bool {
+        !self.lanes[self.lane_of(Some(call.run.uid.shard()))].stored.contains(hash)
     }
 
-    /// Policies are in the store.
-    pub(super) fn knows_policies(&mut self, hashes: Vec<String>) {
-        self.stored.extend(hashes);
+    /// Policies that were written on a lane are in the store.
+    pub(super) fn knows_policies(&mut self, lane: usize, hashes: Vec<String>) {
+        self.lanes[lane].stored.extend(hashes);
+    }
+
+    /// The database may have lost them.
+    pub(super) fn forget_policies(&mut self) {
+        self.lanes.iter_mut().for_each(|lane| lane.stored.clear());
     }
 
     /// Everything that is not with the store yet.

@@ -15,7 +15,7 @@ use crate::retention::Retention;
 
 /// Something that is to be done.
 #[derive(Debug)]
-pub(crate) enum Output {
+pub enum Output {
     /// The store is asked, after a while.
     Read {
         read: Read,
@@ -54,20 +54,20 @@ pub(crate) enum Output {
 
 /// An attempt that is to begin.
 #[derive(Debug)]
-pub(crate) struct AttemptStart {
-    pub(crate) call: CallKey,
-    pub(crate) token: u64,
-    pub(crate) number: u32,
-    pub(crate) instance: String,
-    pub(crate) activity: Arc<ActivityDefinition>,
-    pub(crate) input: Payload,
-    pub(crate) last_heartbeat: Option<Payload>,
-    pub(crate) limits: Limits,
+pub struct AttemptStart {
+    pub call: CallKey,
+    pub token: u64,
+    pub number: u32,
+    pub instance: String,
+    pub activity: Arc<ActivityDefinition>,
+    pub input: Payload,
+    pub last_heartbeat: Option<Payload>,
+    pub limits: Limits,
 }
 
 /// What an attempt that has begun hears.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
+pub enum Order {
     /// It is to end, and may still report.
     Tell,
     /// It is to end within the grace period, and reports when it has.
@@ -82,19 +82,19 @@ pub(crate) enum Order {
 
 /// A transaction that an attempt asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct AskFor {
+pub struct AskFor {
     /// Which of the things that were asked.
-    pub(crate) ask: u64,
-    pub(crate) call: CallKey,
-    pub(crate) token: u64,
+    pub ask: u64,
+    pub call: CallKey,
+    pub token: u64,
     /// How long to wait when the store is in trouble.
-    pub(crate) wait: Duration,
+    pub wait: Duration,
 }
 
 /// A transaction that the store is to run.
 #[derive(Debug)]
-pub(crate) struct Transaction {
-    pub(crate) ask: AskFor,
+pub struct Transaction {
+    pub ask: AskFor,
     /// The record of an attempt that succeeds, without its result.
-    pub(crate) completed: ActivityCompleted,
+    pub completed: ActivityCompleted,
 }

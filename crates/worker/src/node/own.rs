@@ -62,7 +62,7 @@ pub(super) enum Role {
 
 /// Whether a node may work, as the store says.
 #[derive(Debug)]
-pub(crate) enum RoleAnswer {
+pub enum RoleAnswer {
     /// It may, on these shards.
     Taken(Vec<Shard>),
     /// Somebody else does.
@@ -219,6 +219,7 @@ impl Node {
         self.outages = Outages::default();
         let queues = self.options.queue_slots.clone();
         self.slots = Slots::new(self.options.slots, self.registry.limits(), queues);
+        self.outbox.forget_policies();
         self.loading.clear();
         self.threads.clear();
         self.lingering = super::Lingering::default();
@@ -233,7 +234,7 @@ impl Node {
     }
 
     /// Somebody else has committed, or the right to work is gone.
-    pub(crate) fn others_committed(&mut self, at: At, is_overtaken: bool) {
+    pub fn others_committed(&mut self, at: At, is_overtaken: bool) {
         self.at(at);
         if self.is_owner() && is_overtaken {
             return self.step_down(Vec::new());

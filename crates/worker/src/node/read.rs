@@ -21,7 +21,7 @@ use super::{Node, Stamp};
 
 /// Something that is asked of the store.
 #[derive(Clone, Debug)]
-pub(crate) enum Read {
+pub enum Read {
     /// A run with everything that a turn needs.
     Run(Uid),
     /// A task with everything that an attempt needs.

@@ -21,7 +21,7 @@ use crate::handle::{Outcome, StartOptions, Started};
 
 /// Something that is asked of the engine.
 #[derive(Debug)]
-pub(crate) enum Request {
+pub enum Request {
     /// Start an instance.
     Start { workflow: String, input: Payload, options: StartOptions, reply: Reply<Started> },
     /// Give news to an open instance.
@@ -39,15 +39,15 @@ pub(crate) enum Request {
 }
 
 /// Where an answer goes.
-pub(crate) struct Reply<T>(Box<dyn FnOnce(Result<T>) + Send>);
+pub struct Reply<T>(Box<dyn FnOnce(Result<T>) + Send>);
 
 impl<T> Reply<T> {
     /// An answer that makes something happen.
-    pub(crate) fn call(answer: impl FnOnce(Result<T>) + Send + 'static) -> Self {
+    pub fn call(answer: impl FnOnce(Result<T>) + Send + 'static) -> Self {
         Reply(Box::new(answer))
     }
 
-    pub(crate) fn send(self, answer: Result<T>) {
+    pub fn send(self, answer: Result<T>) {
         (self.0)(answer);
     }
 }
@@ -192,12 +192,17 @@ impl Node {
         };
         let answer = match run.filter(is_same) {
             Some(run) => Effect::Started(reply, Started { id, uid, run: run.key.run }),
-            None => Effect::Reply(Reply::call(move |_: Result<()>| {
-                reply.send(Err(Error::already_exists(&id)));
+            None => Effect::Reply(Reply::call(move |first: Result<()>| {
+                let trouble = first.err().filter(Error::is_transient);
+                reply.send(Err(trouble.unwrap_or_else(|| Error::already_exists(&id))));
             })),
         };
-        // Whoever asks the store about it finds the first one there.
-        self.outbox.after(uid, answer);
+        // Whoever asks the store about it finds the first one there; or hears that it was refused,
+        // as whoever asked for the first one does.
+        match self.outbox.start_of(uid) {
+            Some(start) => start.effects.push(answer),
+            None => self.outbox.after(uid, answer),
+        }
     }
 
     fn first_turn(

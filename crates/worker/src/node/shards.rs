@@ -118,7 +118,7 @@ impl Node {
     }
 
     /// The store wants something else of this node.
-    pub(crate) fn standing(&mut self, at: At, standing: Standing) {
+    pub fn standing(&mut self, at: At, standing: Standing) {
         self.at(at);
         (self.shards.standing, self.shards.changed) = (standing, true);
     }

@@ -44,15 +44,15 @@ impl Leftovers {
 
 /// Tasks that this node has claimed, and when the next one is due.
 #[derive(Debug)]
-pub(crate) struct Claimed {
-    pub(crate) tasks: Vec<TaskRecord>,
-    pub(crate) next: Option<Timestamp>,
-    pub(crate) asked: usize,
+pub struct Claimed {
+    pub tasks: Vec<TaskRecord>,
+    pub next: Option<Timestamp>,
+    pub asked: usize,
 }
 
 /// What became of a call that nobody wants any more and that may run elsewhere.
 #[derive(Debug)]
-pub(crate) enum Settled {
+pub enum Settled {
     /// Nobody had claimed it, and nobody can any more.
     Ours(Box<TaskRow>),
     /// It runs.

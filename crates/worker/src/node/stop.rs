@@ -43,7 +43,7 @@ impl Node {
     }
 
     /// True when the engine was told to stop and everything is on the disk, or nothing more can be.
-    pub(crate) fn is_done(&mut self) -> bool {
+    pub fn is_done(&mut self) -> bool {
         let Some(stopping) = &self.stopping else { return false };
         let (is_late, interrupted) = (self.now >= stopping.until, stopping.interrupted);
         let claimed =

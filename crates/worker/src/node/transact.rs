@@ -28,7 +28,7 @@ use super::message::news_of;
 use super::output::{AskFor, Order, Output, Transaction};
 
 /// The wait after the first trouble of the store; it doubles.
-pub(crate) const FIRST_WAIT: Duration = Duration::from_millis(10);
+pub const FIRST_WAIT: Duration = Duration::from_millis(10);
 
 /// The longest wait between two tries.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);

@@ -46,9 +46,9 @@ pub(super) struct Writing {
 
 /// What is to be written next.
 #[derive(Debug)]
-pub(crate) struct Next {
-    pub(crate) steps: Arc<[Step]>,
-    pub(crate) after: Duration,
+pub struct Next {
+    pub steps: Arc<[Step]>,
+    pub after: Duration,
 }
 
 impl Writing {
@@ -89,6 +89,12 @@ impl Writing {
         }
         (self.batch, self.part, self.wait) = (self.open.pop()?, 0, FIRST_WAIT);
         Some(self.write())
+    }
+
+    /// The steps, whether it is known what became of them or not.
+    pub(super) fn steps_mut(&mut self) -> impl Iterator<Item = &mut Pending> {
+        let done = self.done.iter_mut().map(|(pending, _)| pending);
+        self.batch.iter_mut().chain(self.open.iter_mut().flatten()).chain(done)
     }
 
     /// What became of the steps.
