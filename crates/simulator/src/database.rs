@@ -1,0 +1,262 @@
+//! The simulated database: the model store, with a clock, commit lanes that are numbered, beats of
+//! nodes, and everything that can be wrong with a server.
+
+use std::collections::BTreeMap;
+
+use resurgam_core::{CallKey, Shard, Timestamp, Uid};
+use resurgam_store::fleet::{NodeRow, ShardRow, View};
+use resurgam_store::model::{Model, Sharing, Writer};
+use resurgam_store::rows::{MessageRow, Owner};
+use resurgam_store::{
+    Error, InstanceWrite, MessageWrite, Node, Result, Step, StepResult, TaskWrite,
+};
+
+use crate::promises::Promises;
+
+/// A database, and what was promised about it.
+#[derive(Clone)]
+pub(crate) struct Database {
+    /// What is in it.
+    pub(crate) model: Model,
+    /// What was promised, and whether that held. It goes back in time with the rest.
+    pub(crate) promises: Promises,
+    /// What its clock says.
+    pub(crate) now: Timestamp,
+    /// Whether the disk is full.
+    pub(crate) is_full: bool,
+    /// It refuses everything for now.
+    pub(crate) is_busy: bool,
+    /// The next step with an event is refused, as by a trigger of the user's.
+    pub(crate) refuses_next: bool,
+    /// What others are to hear of since the world last looked.
+    pub(crate) news: News,
+    /// The last number of each commit lane, by its writer.
+    lanes: BTreeMap<(String, i16), i64>,
+    beats: BTreeMap<String, i64>,
+    /// How many claims have a token. It never goes back.
+    pub(crate) tokens: u64,
+}
+
+/// What others are to hear of.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct News {
+    /// Something was committed that is not its writer's own.
+    pub(crate) committed: bool,
+    /// Shards are free, or a node came or went.
+    pub(crate) moves: bool,
+}
+
+/// What became of a numbered commit.
+pub(crate) enum Numbered {
+    /// It is in, or it would be if it were wanted: what becomes of each step.
+    Results(Vec<StepResult>),
+    /// Its number is not the next one.
+    OutOfPlace,
+}
+
+impl Database {
+    /// An empty database.
+    pub(crate) fn new(sharing: Sharing, now: Timestamp) -> Self {
+        Database {
+            model: Model::new(sharing),
+            promises: Promises::default(),
+            now,
+            is_full: false,
+            is_busy: false,
+            refuses_next: false,
+            news: News::default(),
+            lanes: BTreeMap::new(),
+            beats: BTreeMap::new(),
+            tokens: 0,
+        }
+    }
+
+    /// Writes a batch, if what becomes of its steps is `wanted`.
+    pub(crate) fn commit(
+        &mut self,
+        writer: &Writer,
+        batch: &[Step],
+        wanted: impl Fn(&[StepResult]) -> bool,
+    ) -> Result<Vec<StepResult>> {
+        self.must_be_writable()?;
+        let has_events = batch.iter().any(|step| !step.events.is_empty());
+        if has_events && std::mem::take(&mut self.refuses_next) {
+            return Err(Error::data("a trigger refuses a row"));
+        }
+        let results = self.model.commit_if(writer, batch, &wanted)?;
+        if wanted(&results) {
+            self.promises.committed(batch, &results);
+            self.news.committed |= self.is_news(writer, batch);
+        }
+        Ok(results)
+    }
+
+    /// The same on a lane, whose number must be this before it.
+    pub(crate) fn commit_numbered(
+        &mut self,
+        (lane, number): (&Lane, i64),
+        writer: &Writer,
+        batch: &[Step],
+        wanted: impl Fn(&[StepResult]) -> bool,
+    ) -> Result<Numbered> {
+        if self.number(lane) != Some(number) {
+            return Ok(Numbered::OutOfPlace);
+        }
+        let results = self.commit(writer, batch, &wanted)?;
+        if wanted(&results) {
+            self.lanes.insert(lane.clone(), number + 1);
+        }
+        Ok(Numbered::Results(results))
+    }
+
+    /// An attempt ends its call in a transaction of its own, on a lane.
+    pub(crate) fn transact_numbered(
+        &mut self,
+        (lane, number): (&Lane, i64),
+        node: &str,
+        (call, token): (CallKey, u64),
+        message: &MessageRow,
+    ) -> Result<Option<bool>> {
+        if self.number(lane) != Some(number) {
+            return Ok(None);
+        }
+        let is_done = self.transact(node, (call, token), message)?;
+        if is_done {
+            self.lanes.insert(lane.clone(), number + 1);
+        }
+        Ok(Some(is_done))
+    }
+
+    /// An attempt ends its call in a transaction of its own.
+    pub(crate) fn transact(
+        &mut self,
+        node: &str,
+        (call, token): (CallKey, u64),
+        message: &MessageRow,
+    ) -> Result<bool> {
+        self.must_be_writable()?;
+        let is_done = self.model.end_claimed(node, call, token, message)?;
+        if is_done {
+            self.promises.transacted(message);
+            self.news.committed = true;
+        }
+        Ok(is_done)
+    }
+
+    fn must_be_writable(&self) -> Result<()> {
+        match (self.is_full, self.is_busy) {
+            (true, _) => Err(Error::transient("the disk is full")),
+            (_, true) => Err(Error::transient("the database has no time")),
+            _ => Ok(()),
+        }
+    }
+
+    /// The number of a lane; none without its row.
+    pub(crate) fn number(&self, lane: &Lane) -> Option<i64> {
+        self.lanes.get(lane).copied()
+    }
+
+    /// Makes the row of a lane.
+    pub(crate) fn make_lane(&mut self, lane: Lane, number: i64) {
+        self.lanes.insert(lane, number);
+    }
+
+    /// Sees to it that a batch whose fate is unknown is in or never will be; the number after that.
+    pub(crate) fn forestall(&mut self, lane: &Lane, number: i64) -> Option<i64> {
+        let found = self.lanes.get_mut(lane)?;
+        if *found == number {
+            *found += 2;
+        }
+        Some(*found)
+    }
+
+    /// A node begins to work. Where one works and another one is there, the answer is that one.
+    pub(crate) fn join(&mut self, node: Node) -> Option<Owner> {
+        let name = node.name.clone();
+        let process =
+            Owner { node: name.clone(), pid: 1, program: "simulated".to_string(), since: self.now };
+        let owner = self.model.join(node, process);
+        if owner.is_none() {
+            self.beats.insert(name, 0);
+            self.news.moves = true;
+        }
+        owner
+    }
+
+    /// A node leaves, or is dead.
+    pub(crate) fn leave(&mut self, node: &str) {
+        self.model.leave(node);
+        self.beats.remove(node);
+        self.news.moves = true;
+    }
+
+    /// Removes nodes that are dead, unless their beats have moved since.
+    pub(crate) fn bury(&mut self, dead: &[(String, i64)]) {
+        for (node, beat) in dead {
+            if self.beats.get(node) == Some(beat) {
+                self.leave(node);
+            }
+        }
+    }
+
+    /// A node shows that it is alive; whether it is there, and what it sees.
+    pub(crate) fn beat(&mut self, node: &str) -> (bool, View) {
+        let beat = self.beats.get_mut(node);
+        let is_there = beat.is_some();
+        if let Some(beat) = beat {
+            *beat += 1;
+        }
+        (is_there, self.view())
+    }
+
+    /// Who is there, and who has what.
+    pub(crate) fn view(&self) -> View {
+        let nodes = self.model.nodes().map(|(node, process)| NodeRow {
+            node: node.name.clone(),
+            beat: self.beats.get(&node.name).copied().unwrap_or_default(),
+            pid: process.pid,
+            program: process.program.clone(),
+            started_at: process.since,
+            workflows: node.workflows.as_ref().map(|known| known.iter().cloned().collect()),
+        });
+        let held: BTreeMap<Shard, (Option<&str>, i64)> =
+            self.model.holdings().map(|(shard, node, epoch)| (shard, (node, epoch))).collect();
+        let shards = Shard::all().map(|shard| {
+            let (owner, epoch) = held.get(&shard).copied().unwrap_or_default();
+            ShardRow { shard, owner: owner.map(str::to_string), epoch }
+        });
+        View {
+            now: self.now,
+            leaves_tasks: self.model.nodes().any(|(node, _)| node.queues.is_some()),
+            nodes: nodes.collect(),
+            shards: shards.collect(),
+        }
+    }
+
+    /// Whether others should hear of a batch: it ends something, or concerns shards that are not
+    /// its writer's, or leaves a task to others.
+    fn is_news(&self, writer: &Writer, batch: &[Step]) -> bool {
+        let Writer::Node(fence) = writer else { return true };
+        let is_own = |uid: Uid| fence.has(uid.shard());
+        let mut nodes = self.model.nodes().map(|(node, _)| node);
+        let leaves = nodes.any(|node| node.name == fence.node() && node.queues.is_some());
+        batch.iter().any(|step| {
+            let ends = matches!(&step.instance, Some(InstanceWrite::Status { status, .. })
+                if status.is_closed());
+            let inserts = matches!(&step.instance, Some(InstanceWrite::Insert { row, .. })
+                if !is_own(row.uid));
+            let starts = step.births.iter().any(|birth| !is_own(birth.row.uid));
+            let tells = step.messages.iter().map(MessageWrite::uid).any(|uid| !is_own(uid));
+            let waits = |write: &TaskWrite| match write {
+                TaskWrite::Insert(row) | TaskWrite::Update(row) | TaskWrite::Amend(row) => {
+                    row.claim.is_none() && (leaves || row.progress.lacks.is_some())
+                }
+                TaskWrite::Delete(_) | TaskWrite::Discard(_) | TaskWrite::DeleteAll(_) => false,
+            };
+            ends || starts || tells || inserts || step.tasks.iter().any(waits)
+        })
+    }
+}
+
+/// A commit lane: its writer, and which of the writer's lanes it is.
+pub(crate) type Lane = (String, i16);

@@ -1,0 +1,185 @@
+//! What lies between the processes and the database: requests and answers take their time, and are
+//! lost or late when the plan says so.
+
+use std::time::Duration;
+
+use resurgam_store::model::Sharing;
+
+use crate::database::News;
+use crate::faults::Fault;
+use crate::wire::{Job, Reply, Sent};
+use crate::world::{Event, World};
+
+/// How many messages out of a thousand fare badly, of each kind of fault.
+const BAD: u64 = 6;
+
+/// A request on its way to the database.
+pub(crate) struct Sending {
+    host: usize,
+    life: u64,
+    number: u64,
+    session: u64,
+    writes: bool,
+    job: Job,
+    fate: Fate,
+}
+
+/// What is going to happen to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// It is answered after this time.
+    Answered(Duration),
+    /// The database refuses it for now.
+    Refused(Duration),
+    /// It is done, and its answer is lost.
+    AnswerLost,
+    /// It never gets there.
+    Lost,
+    /// It gets there when nobody waits for it any more.
+    Late,
+}
+
+impl World {
+    /// A process sends something.
+    pub(crate) fn send(&mut self, (host, life): (usize, u64), number: u64, sent: Sent) {
+        let (what, writes, job) = match sent {
+            Sent::Ask { what, writes, job } => (what, writes, job),
+            Sent::Sleep(time) => return self.sleeps((host, life), number, time),
+            Sent::Nap(time) => {
+                if let Some(host) = self.hosts[host].host.as_mut() {
+                    host.nap = Some(number);
+                }
+                return self.sleeps((host, life), number, time);
+            }
+        };
+        let session = self.session;
+        let fate = self.fate(what, writes);
+        let mut there = self.one_way();
+        match fate {
+            Fate::Answered(_) | Fate::Refused(_) => {}
+            Fate::AnswerLost | Fate::Lost | Fate::Late => {
+                let given_up = self.random.delay(there, Duration::from_secs(2)) + there;
+                let session = None;
+                let nothing = Event::Answer { host, life, number, reply: None, session };
+                self.timeline.after(given_up, nothing);
+                if fate == Fate::Lost {
+                    return;
+                }
+                if fate == Fate::Late {
+                    there = given_up + self.random.delay(there, Duration::from_secs(5));
+                }
+            }
+        }
+        let sending = Sending { host, life, number, session, writes, job, fate };
+        self.timeline.after(there, Event::Arrive(Box::new(sending)));
+    }
+
+    fn sleeps(&mut self, (host, life): (usize, u64), number: u64, time: Duration) {
+        let reply: Option<Reply> = Some(Box::new(()));
+        self.timeline.after(time, Event::Answer { host, life, number, reply, session: None });
+    }
+
+    /// Shards move: whoever naps looks now.
+    pub(crate) fn end_nap(&mut self, number: usize) {
+        let Some(host) = self.hosts[number].host.as_mut() else { return };
+        if let Some(nap) = host.nap.take() {
+            self.sleeps_no_longer(number, nap);
+        }
+    }
+
+    fn sleeps_no_longer(&mut self, number: usize, nap: u64) {
+        let reply: Option<Reply> = Some(Box::new(()));
+        self.answered(number, nap, reply);
+    }
+
+    /// How long something takes to the database, or back.
+    fn one_way(&mut self) -> Duration {
+        let longest = match self.plan.sharing {
+            Sharing::OneNode => Duration::from_micros(300),
+            Sharing::ManyNodes => Duration::from_millis(3),
+        };
+        self.random.delay(Duration::from_micros(20), longest)
+    }
+
+    /// True when this goes wrong now.
+    fn fares_badly(&mut self, fault: Fault) -> bool {
+        if self.is_calm() || !self.goes_wrong(fault) || self.random.below(1_000) >= BAD {
+            return false;
+        }
+        self.counts.add(fault);
+        true
+    }
+
+    fn fate(&mut self, what: &'static str, writes: bool) -> Fate {
+        let back = self.one_way();
+        if !writes {
+            if self.fares_badly(Fault::ReadLost) {
+                return Fate::AnswerLost;
+            }
+            if self.fares_badly(Fault::ReadLate) {
+                return Fate::Answered(self.random.delay(back, Duration::from_secs(4)));
+            }
+            return Fate::Answered(back);
+        }
+        let is_commit = what == "commit" || what == "transact";
+        if is_commit && self.fares_badly(Fault::CommitRefused) {
+            return Fate::Refused(back);
+        }
+        if is_commit && self.fares_badly(Fault::CommitLate) {
+            return Fate::Answered(self.random.delay(back, Duration::from_secs(4)));
+        }
+        if self.fares_badly(Fault::AnswerLost) {
+            return Fate::AnswerLost;
+        }
+        if self.fares_badly(Fault::RequestLost) {
+            return Fate::Lost;
+        }
+        if self.fares_badly(Fault::RequestLate) {
+            return Fate::Late;
+        }
+        Fate::Answered(back)
+    }
+
+    /// A request reaches the database.
+    pub(crate) fn arrives(&mut self, sending: Sending) {
+        let Sending { host, life, number, session, writes, job, fate } = sending;
+        let is_alive = self.hosts[host].host.as_ref().is_some_and(|host| host.life == life);
+        // What a dead process has sent may be done or not; its connection ends with it.
+        let is_done = is_alive || (writes && self.random.one_in(2));
+        if !self.is_up || session != self.session || !is_done {
+            let delay = self.one_way();
+            let nothing = Event::Answer { host, life, number, reply: None, session: None };
+            return self.timeline.after(delay, nothing);
+        }
+        self.database.now = self.database_time();
+        self.database.is_busy = matches!(fate, Fate::Refused(_));
+        let reply = Some(job(&mut self.database));
+        self.database.is_busy = false;
+        self.spread_news(Some(host));
+        if let Fate::Answered(back) | Fate::Refused(back) = fate {
+            let session = Some(session);
+            self.timeline.after(back, Event::Answer { host, life, number, reply, session });
+        }
+    }
+
+    /// Others hear of what was done.
+    pub(crate) fn spread_news(&mut self, by: Option<usize>) {
+        let news = std::mem::take(&mut self.database.news);
+        let News { committed, moves } = news;
+        if !committed && !moves {
+            return;
+        }
+        for number in 0..self.hosts.len() {
+            let Some(host) = self.hosts[number].host.as_mut() else { continue };
+            let life = host.life;
+            if by == Some(number) && !moves {
+                continue;
+            }
+            let mut delay = self.random.delay(Duration::from_millis(1), Duration::from_millis(30));
+            if self.fares_badly(Fault::HintLate) {
+                delay = self.random.delay(delay, Duration::from_secs(5));
+            }
+            self.timeline.after(delay, Event::Hint { host: number, life, news });
+        }
+    }
+}

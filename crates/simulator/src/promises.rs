@@ -1,0 +1,421 @@
+//! What is promised, checked against everything that happens.
+//!
+//! This knows nothing of how the engine works: it sees what the database takes, when attempts
+//! begin, and what users are told.
+//!
+//! | promise | checked when |
+//! |---|---|
+//! | what was acknowledged is in the database | somebody is told so, and at the end |
+//! | an attempt begins only while its call is claimed for it, or was until its workflow gave it up a moment ago; each number once | it begins |
+//! | no attempt begins before it is due | it is claimed |
+//! | failures never exceed the policy; each attempt is recorded once | the ledger is written |
+//! | a result is that of the attempt which the history names | it is written |
+//! | a call, a timer, a child ends once; a timer not before its time | it is written |
+//! | signals arrive once, in the order in which they were acknowledged | they are written |
+//! | nothing follows the end of a run; histories have no holes | they are written |
+//! | nothing is undone while attempts of the run still work | an attempt begins |
+//! | what somebody waits for is what was written | they are told |
+//! | every run ends when the faults stop | the end |
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
+
+use resurgam_core::retry::{Limit, RetryPolicy};
+use resurgam_core::{CallKey, Event, EventKind, RunKey, Seq, Timestamp, Uid};
+use resurgam_store::model::Model;
+use resurgam_store::rows::{AttemptOutcome, AttemptRow, InstanceRow, Message, TaskRow};
+use resurgam_store::{InstanceWrite, MessageWrite, Step, StepResult, TaskWrite};
+
+use crate::program::{Call, call_of};
+
+/// How far the clock of a node is set right when it hears that of the database, at most.
+const CORRECTED: Duration = Duration::from_millis(500);
+
+/// A promise that was broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The instance that it is about.
+    pub uid: Option<Uid>,
+    /// What happened.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+/// What has happened so far, as far as promises depend on it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Promises {
+    calls: BTreeMap<CallKey, CallSeen>,
+    runs: BTreeMap<RunKey, RunSeen>,
+    /// Instances whose start was acknowledged.
+    started: BTreeMap<String, Uid>,
+    /// Signals that were acknowledged, in that order.
+    signalled: BTreeMap<Uid, Vec<String>>,
+    /// Signals that stand in a history, in that order.
+    received: BTreeMap<Uid, Vec<String>>,
+    /// What was found wrong, the first first.
+    violations: Vec<Violation>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct CallSeen {
+    script: Option<Box<Call>>,
+    compensates: bool,
+    begun: BTreeSet<u32>,
+    recorded: BTreeSet<u32>,
+    failures: u32,
+    due: Option<Timestamp>,
+    ended: bool,
+    /// What its last claim carried.
+    token: Option<u64>,
+    /// The workflow gave it up while that claim stood: its process hears of it soon.
+    given_up: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct RunSeen {
+    last: u64,
+    closed: bool,
+    timers: BTreeMap<Seq, Timestamp>,
+    children: BTreeMap<Seq, bool>,
+}
+
+impl Promises {
+    /// What was found wrong first.
+    pub(crate) fn broken(&self) -> Option<&Violation> {
+        self.violations.first()
+    }
+
+    /// Notes that a promise was broken.
+    pub(crate) fn breaks(&mut self, uid: impl Into<Option<Uid>>, what: String) {
+        self.violations.push(Violation { uid: uid.into(), what });
+    }
+
+    /// A batch is in the database.
+    pub(crate) fn committed(&mut self, batch: &[Step], results: &[StepResult]) {
+        let written =
+            batch.iter().zip(results).filter(|(_, result)| **result == StepResult::Written);
+        for (step, _) in written {
+            self.written(step);
+        }
+    }
+
+    fn written(&mut self, step: &Step) {
+        for (run, event) in &step.events {
+            self.appended(*run, event);
+        }
+        for write in &step.tasks {
+            self.task_written(write);
+        }
+        for row in &step.attempts {
+            self.recorded(row);
+        }
+        for write in &step.messages {
+            if let MessageWrite::Insert(row) | MessageWrite::InsertIfOpen(row) = write
+                && let Message::Result { run, event } = &row.body
+            {
+                self.result_of_attempt(RunKey { uid: row.uid, run: *run }, event);
+            }
+        }
+        if let Some(InstanceWrite::Status { uid, status, .. }) = &step.instance
+            && status.is_closed()
+        {
+            let closes = step.events.iter().any(|(_, event)| ends_run(&event.kind));
+            if !closes {
+                self.breaks(*uid, format!("instance {uid} closed without an event that says so"));
+            }
+        }
+    }
+
+    fn task_written(&mut self, write: &TaskWrite) {
+        match write {
+            TaskWrite::Insert(row) | TaskWrite::Update(row) | TaskWrite::Amend(row) => {
+                let call = self.calls.entry(row.call).or_default();
+                let is_new = row.claim.as_ref().is_some_and(|it| Some(it.token) != call.token);
+                call.token = row.claim.as_ref().map(|claim| claim.token);
+                call.given_up = false;
+                if is_new {
+                    self.claimed(row);
+                }
+            }
+            TaskWrite::Delete(_) => {}
+            TaskWrite::Discard(call) => self.calls.entry(*call).or_default().given_up = true,
+            TaskWrite::DeleteAll(run) => {
+                let calls = self.calls.range_mut(run.call(Seq(0))..=run.call(Seq(u64::MAX)));
+                calls.for_each(|(_, call)| call.given_up = true);
+            }
+        }
+    }
+
+    /// A call is claimed, by the holder of its shard or by somebody else.
+    pub(crate) fn claimed(&mut self, row: &TaskRow) {
+        let Some(claim) = &row.claim else { return };
+        let call = self.calls.entry(row.call).or_default();
+        call.token = Some(claim.token);
+        if let Some(due) = call.due.filter(|due| claim.started_at.saturating_add(CORRECTED) < *due)
+        {
+            let (number, early) = (row.attempt, due.since(claim.started_at));
+            let what = format!("attempt {number} of call {} is {early:?} too early", row.call);
+            self.breaks(row.call.run.uid, what);
+        }
+    }
+
+    /// An attempt ended its call in a transaction of its own.
+    pub(crate) fn transacted(&mut self, row: &resurgam_store::rows::MessageRow) {
+        if let Message::Result { run, event } = &row.body {
+            self.result_of_attempt(RunKey { uid: row.uid, run: *run }, event);
+        }
+    }
+
+    fn appended(&mut self, run: RunKey, event: &Event) {
+        let seen = self.runs.entry(run).or_default();
+        let (last, closed) = (seen.last, seen.closed);
+        seen.last = event.seq.0;
+        seen.closed |= ends_run(&event.kind);
+        let name = event.kind.name();
+        if event.seq.0 != last + 1 {
+            self.breaks(run.uid, format!("event {} ({name}) of {run:?} follows {last}", event.seq));
+        }
+        if closed {
+            self.breaks(
+                run.uid,
+                format!("event {} ({name}) of {run:?} follows its end", event.seq),
+            );
+        }
+        match &event.kind {
+            EventKind::RunStarted(started) => {
+                // One that does not begin at once waits for a timer that has the place of its start.
+                let timers = &mut self.runs.entry(run).or_default().timers;
+                timers.extend(started.first_turn_at.map(|at| (event.seq, at)));
+            }
+            EventKind::ActivityScheduled(scheduled) => {
+                let call = self.calls.entry(run.call(event.seq)).or_default();
+                call.script = call_of(&scheduled.input).map(Box::new);
+                call.compensates = scheduled.compensates.is_some();
+            }
+            EventKind::ActivityCompleted(_) | EventKind::ActivityFailed(_) => {
+                self.call_ended(run, event);
+            }
+            EventKind::TimerStarted { fire_at } => {
+                self.runs.entry(run).or_default().timers.insert(event.seq, *fire_at);
+            }
+            EventKind::TimerFired { timer } => self.timer_fired(run, *timer, event.at),
+            EventKind::ChildStarted(_) => {
+                self.runs.entry(run).or_default().children.insert(event.seq, false);
+            }
+            EventKind::ChildCompleted { child, .. } | EventKind::ChildFailed { child, .. } => {
+                self.child_ended(run, *child);
+            }
+            EventKind::SignalReceived { id: Some(id), .. } => self.received(run.uid, id),
+            _ => {}
+        }
+    }
+
+    fn call_ended(&mut self, run: RunKey, event: &Event) {
+        self.result_of_attempt(run, &event.kind);
+        let (seq, settles) = match &event.kind {
+            EventKind::ActivityCompleted(completed) => (completed.activity, false),
+            EventKind::ActivityFailed(failed) => (failed.activity, failed.settles),
+            _ => return,
+        };
+        let call = self.calls.entry(run.call(seq)).or_default();
+        // One whose time is up is heard of a second time, when its attempt has ended.
+        if std::mem::replace(&mut call.ended, !settles) {
+            self.breaks(run.uid, format!("call {seq} of {run:?} ended twice"));
+        }
+    }
+
+    /// The result that is recorded must be the one that this attempt gave.
+    fn result_of_attempt(&mut self, run: RunKey, event: &EventKind) {
+        let EventKind::ActivityCompleted(completed) = event else { return };
+        let key = run.call(completed.activity);
+        let Some(call) = self.calls.get(&key) else { return };
+        let result = completed.result.decode::<(u32, u32)>().ok();
+        let expected = call.script.as_ref().map(|script| (script.id, completed.attempt));
+        if result != expected {
+            let what = format!(
+                "call {key} completed with {result:?}, which is not what attempt {} gave",
+                completed.attempt
+            );
+            return self.breaks(run.uid, what);
+        }
+        if !call.begun.contains(&completed.attempt) {
+            let what = format!("call {key} completed by attempt {}", completed.attempt);
+            return self.breaks(run.uid, format!("{what}, which never began"));
+        }
+        if call.recorded.contains(&completed.attempt) {
+            let what = format!("call {key} completed by attempt {}", completed.attempt);
+            self.breaks(run.uid, format!("{what}, which was recorded as failed before"));
+        }
+    }
+
+    fn timer_fired(&mut self, run: RunKey, timer: Seq, at: Timestamp) {
+        match self.runs.entry(run).or_default().timers.remove(&timer) {
+            None => self.breaks(run.uid, format!("timer {timer} of {run:?} fired twice")),
+            Some(fire_at) if at < fire_at => {
+                let early = fire_at.since(at);
+                self.breaks(run.uid, format!("timer {timer} of {run:?} fired {early:?} early"));
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn child_ended(&mut self, run: RunKey, child: Seq) {
+        let ended = self.runs.entry(run).or_default().children.insert(child, true);
+        if ended != Some(false) {
+            self.breaks(run.uid, format!("child {child} of {run:?} ended twice"));
+        }
+    }
+
+    fn received(&mut self, uid: Uid, id: &str) {
+        let received = self.received.entry(uid).or_default();
+        if received.iter().any(|other| other == id) {
+            let what = format!("signal {id} is in the history of {uid} twice");
+            return self.breaks(uid, what);
+        }
+        received.push(id.to_string());
+    }
+
+    /// A row of the ledger is written.
+    fn recorded(&mut self, row: &AttemptRow) {
+        let call = self.calls.entry(row.call).or_default();
+        let uid = row.call.run.uid;
+        call.failures += u32::from(row.outcome == AttemptOutcome::Failed);
+        call.due = row.next_due();
+        let failures = call.failures;
+        let is_new = call.recorded.insert(row.attempt);
+        let most = call.script.as_ref().and_then(|script| most_attempts(&script.policy));
+        if !is_new {
+            let what = format!("attempt {} of call {} is recorded twice", row.attempt, row.call);
+            self.breaks(uid, what);
+        }
+        if most.is_some_and(|most| failures > most) {
+            let what = format!("call {} failed {failures} times, allowed were {most:?}", row.call);
+            self.breaks(uid, what);
+        }
+    }
+
+    /// A clock was set: what was due by it before says nothing.
+    pub(crate) fn clock_was_set(&mut self) {
+        for call in self.calls.values_mut() {
+            call.due = None;
+        }
+        for run in self.runs.values_mut() {
+            run.timers.values_mut().for_each(|fire_at| *fire_at = Timestamp::EPOCH);
+        }
+    }
+
+    /// An attempt begins in a process that does not know that the database went back in time, and
+    /// can keep no promise.
+    pub(crate) fn begins_unaware(&mut self, key: CallKey, number: u32) {
+        self.calls.entry(key).or_default().begun.insert(number);
+    }
+
+    /// An attempt begins in a process. `running` are the other attempts
+    /// that work at this moment, anywhere.
+    pub(crate) fn begins(
+        &mut self,
+        model: &Model,
+        (key, token, number): (CallKey, u64, u32),
+        running: impl Iterator<Item = CallKey>,
+    ) {
+        let call = self.calls.entry(key).or_default();
+        let what = format!("attempt {number} of call {key} began");
+        let (is_new, undoes) = (call.begun.insert(number), call.compensates);
+        let is_recorded = call.recorded.contains(&number);
+        let was_claimed = call.given_up && call.token == Some(token);
+        let uid = key.run.uid;
+        if !was_claimed && !model.is_claimed(key, token) {
+            self.breaks(uid, format!("{what} without a claim in the database"));
+        }
+        if !is_new {
+            self.breaks(uid, format!("{what} twice"));
+        }
+        if is_recorded {
+            self.breaks(uid, format!("{what} after it was recorded how it ended"));
+        }
+        if undoes {
+            let is_forward = |other: &CallKey| {
+                other.run == key.run && self.calls.get(other).is_some_and(|seen| !seen.compensates)
+            };
+            if let Some(other) = running.filter(|other| *other != key).find(is_forward) {
+                self.breaks(uid, format!("{what} to undo something while call {other} works"));
+            }
+        }
+    }
+
+    /// A user is told that an instance is started.
+    pub(crate) fn start_acknowledged(&mut self, model: &Model, id: &str, uid: Uid) {
+        if model.instance(uid).is_none_or(|row| row.id != id) {
+            self.breaks(uid, format!("the start of {id} was acknowledged, and it is not there"));
+        }
+        self.started.insert(id.to_string(), uid);
+    }
+
+    /// A user is told that a signal is sent.
+    pub(crate) fn signal_acknowledged(&mut self, model: &Model, id: &str, uid: Uid, request: &str) {
+        if !model.signalled(id, request) {
+            let what = format!("signal {request} to {id} was acknowledged, and it is not there");
+            self.breaks(uid, what);
+        }
+        self.signalled.entry(uid).or_default().push(request.to_string());
+    }
+
+    /// A user is told how an instance ended.
+    pub(crate) fn outcome_told(&mut self, row: Option<&InstanceRow>, uid: Uid, told: &str) {
+        let is = row.map(|row| row.status.name());
+        if is != Some(told) {
+            self.breaks(uid, format!("somebody was told that {uid} is {told}; it is {is:?}"));
+        }
+    }
+
+    /// Everything is over: whether all that was promised came true.
+    pub(crate) fn at_the_end(&mut self, model: &Model) {
+        for (id, uid) in self.started.clone() {
+            match model.instance(uid) {
+                None => self.breaks(uid, format!("{id} was acknowledged, and is lost")),
+                Some(row) if !row.status.is_closed() => {
+                    let status = row.status.name();
+                    let why = row.error.unwrap_or_default();
+                    self.breaks(uid, format!("{id} did not end: it is {status} {why}"));
+                }
+                Some(_) => {}
+            }
+        }
+        for (uid, sent) in std::mem::take(&mut self.signalled) {
+            let received = self.received.get(&uid).cloned().unwrap_or_default();
+            let both: Vec<&String> = sent.iter().filter(|id| received.contains(id)).collect();
+            let order: Vec<&String> = received.iter().filter(|id| sent.contains(id)).collect();
+            if both != order {
+                let what = format!("signals to {uid} were sent as {both:?}, arrived as {order:?}");
+                self.breaks(uid, what);
+            }
+        }
+    }
+}
+
+/// How many attempts a policy allows at most: a rule may allow more than the rest.
+fn most_attempts(policy: &RetryPolicy) -> Option<u32> {
+    let rules = policy.rules.iter().filter_map(|rule| rule.max_attempts);
+    let limits = rules.chain([policy.max_attempts]).map(|limit| match limit {
+        Limit::Attempts(most) => Some(most.get()),
+        Limit::Unlimited => None,
+    });
+    limits.collect::<Option<Vec<u32>>>()?.into_iter().max()
+}
+
+/// True for an event after which nothing follows in its run.
+fn ends_run(kind: &EventKind) -> bool {
+    matches!(
+        kind,
+        EventKind::RunCompleted { .. }
+            | EventKind::RunFailed { .. }
+            | EventKind::RunCancelled { .. }
+            | EventKind::RunContinued(_)
+    )
+}

@@ -1,0 +1,425 @@
+//! The store of a simulated process: everything that it asks goes over the wire.
+//!
+//! On a file one process works, and there is one lane: what is written is written, or the process
+//! is dead. On a server several do; there the lanes are numbered, so that an answer which was lost
+//! can be found out, and nodes show that they are alive. What decides about both is the code that
+//! the PostgreSQL store runs (`resurgam_store::fleet`).
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use resurgam_core::{CallKey, Event, Failure, Payload, RunKey, Shard, Timestamp, Uid, UserWork};
+use resurgam_store::model::{ShardSet, Writer};
+use resurgam_store::rows::{
+    AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow,
+    Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
+};
+use resurgam_store::{
+    Access, Answer, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Error, Inbox,
+    InboxRow, Look, Node, Own, Owning, Result, Retain, Runnable, ScheduleRecord, Schedules,
+    Standing, Step, StepResult, Tables, Transacted, Work, not_offered,
+};
+use tokio::sync::watch;
+
+use crate::database::Database;
+use crate::server::Server;
+use crate::wire::{Lost, Wire};
+
+/// The store of a process.
+pub(crate) struct SimulatedStore {
+    pub(crate) wire: Wire,
+    /// As whom it commits.
+    writer: Mutex<Writer>,
+    /// What the store does where it is a server; a file needs nothing.
+    pub(crate) server: Option<Server>,
+    pub(crate) standing: watch::Sender<Standing>,
+    pub(crate) changes: watch::Sender<u64>,
+    pub(crate) overtaken: AtomicBool,
+}
+
+impl SimulatedStore {
+    /// The store of a process on a file, or on a server.
+    pub(crate) fn new(wire: Wire, server: Option<Server>) -> Self {
+        let standing = Standing { may_begin: true, ..Standing::default() };
+        SimulatedStore {
+            wire,
+            writer: Mutex::default(),
+            server,
+            standing: watch::Sender::new(standing),
+            changes: watch::Sender::new(0),
+            overtaken: AtomicBool::new(false),
+        }
+    }
+
+    /// Somebody else has committed, or this node should look for another reason.
+    pub(crate) fn tell(&self) {
+        self.changes.send_modify(|number| *number += 1);
+    }
+
+    pub(crate) fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The shards that this store reads what is due in.
+    fn shards(&self) -> ShardSet {
+        match &*self.writer() {
+            Writer::Anybody | Writer::Client => ShardSet::ALL,
+            Writer::Node(fence) => fence.shards().collect(),
+        }
+    }
+
+    /// Reads.
+    fn read<'a, T: Send + 'static>(
+        &'a self,
+        what: &'static str,
+        read: impl FnOnce(&Database) -> T + Send + 'static,
+    ) -> Answer<'a, T> {
+        self.try_read(what, |database| Ok(read(database)))
+    }
+
+    /// Reads what may be refused.
+    fn try_read<'a, T: Send + 'static>(
+        &'a self,
+        what: &'static str,
+        read: impl FnOnce(&Database) -> Result<T> + Send + 'static,
+    ) -> Answer<'a, T> {
+        Box::pin(async move {
+            let found = self.wire.ask(what, false, move |database| read(database)).await;
+            found.unwrap_or_else(|Lost| Err(lost(what)))
+        })
+    }
+
+    /// Changes something; when the answer is lost nobody knows whether it is changed.
+    pub(crate) async fn change<T: Send + 'static>(
+        &self,
+        what: &'static str,
+        change: impl FnOnce(&mut Database) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let changed = self.wire.ask(what, true, change).await;
+        changed.unwrap_or_else(|Lost| Err(lost(what)))
+    }
+}
+
+/// What is said when there was no answer.
+pub(crate) fn lost(what: &str) -> Error {
+    Error::transient(format!("{what}: the connection broke"))
+}
+
+impl Commit for SimulatedStore {
+    fn commit(&self, batch: Arc<[Step]>) -> Answer<'_, Vec<StepResult>> {
+        Box::pin(async move {
+            let writer = self.writer().clone();
+            match &self.server {
+                Some(server) => server.commit(self, writer, batch).await,
+                None => {
+                    let commit =
+                        move |database: &mut Database| database.commit(&writer, &batch, |_| true);
+                    self.change("commit", commit).await
+                }
+            }
+        })
+    }
+
+    fn lanes(&self) -> usize {
+        self.server.as_ref().map_or(1, Server::lanes)
+    }
+}
+
+impl Tables for SimulatedStore {
+    fn transact(&self, attempt: Arc<AttemptTransaction>) -> Answer<'_, Transacted> {
+        Box::pin(async move {
+            let Writer::Node(fence) = self.writer().clone() else {
+                return Err(Error::fenced("this node does not work on it"));
+            };
+            let result = attempt.work.downcast_ref::<Payload>().cloned();
+            let message =
+                result.ok_or_else(not_offered).and_then(|result| (attempt.message)(result));
+            let message = match message {
+                Ok(message) => Arc::new(message),
+                Err(failure) => return Ok(Transacted::Failed(failure)),
+            };
+            let (call, node) = ((attempt.call, attempt.token), fence.node().to_string());
+            let is_done = match &self.server {
+                Some(server) => server.transact(self, node, call, message.clone()).await?,
+                None => {
+                    let message = message.clone();
+                    let ends =
+                        move |database: &mut Database| database.transact(&node, call, &message);
+                    self.change("transact", ends).await?
+                }
+            };
+            Ok(match is_done {
+                true => Transacted::Done(Box::new(MessageRow::clone(&message))),
+                false => Transacted::Refused,
+            })
+        })
+    }
+
+    fn on_tables(&self, _: Access, _: UserWork) -> Answer<'_, std::result::Result<(), Failure>> {
+        Box::pin(async { Ok(Err(not_offered())) })
+    }
+}
+
+impl Work for SimulatedStore {
+    fn due_tasks(
+        &self,
+        runnable: Runnable,
+        before: Timestamp,
+        limit: usize,
+    ) -> Answer<'_, Vec<DueTask>> {
+        let shards = self.shards();
+        self.read("due tasks", move |it| it.model.due_tasks(shards, &runnable, before, limit))
+    }
+
+    fn due_deadlines(&self, before: Timestamp, limit: usize) -> Answer<'_, Vec<DueDeadline>> {
+        let shards = self.shards();
+        self.read("due deadlines", move |it| it.model.due_deadlines(shards, before, limit))
+    }
+
+    fn due_messages(&self, before: Timestamp, limit: usize) -> Answer<'_, Vec<DueMessage>> {
+        let shards = self.shards();
+        self.read("due messages", move |it| it.model.due_messages(shards, before, limit))
+    }
+
+    fn held_up(&self, after: Option<Uid>, limit: usize) -> Answer<'_, Vec<Uid>> {
+        let shards = self.shards();
+        self.read("held up", move |it| it.model.held_up(shards, after, limit))
+    }
+
+    fn abandoned(&self, node: &str, limit: usize) -> Answer<'_, Vec<TaskRow>> {
+        let (shards, node) = (self.shards(), node.to_string());
+        self.read("abandoned", move |it| it.model.abandoned(shards, &node, limit))
+    }
+
+    fn claim_shared(
+        &self,
+        node: &str,
+        runnable: Runnable,
+        now: Timestamp,
+        limit: usize,
+    ) -> Answer<'_, (Vec<TaskRow>, Option<Timestamp>)> {
+        let node = node.to_string();
+        Box::pin(self.change("claim", move |database| {
+            let Database { model, tokens, promises, .. } = database;
+            let claimed = model.claim_shared(&node, &runnable, now, limit, || next(tokens))?;
+            claimed.0.iter().for_each(|row| promises.claimed(row));
+            Ok(claimed)
+        }))
+    }
+
+    fn claim_shared_call(
+        &self,
+        node: &str,
+        call: CallKey,
+        now: Timestamp,
+    ) -> Answer<'_, Option<TaskRow>> {
+        let node = node.to_string();
+        Box::pin(self.change("claim a call", move |database| {
+            let Database { model, tokens, promises, .. } = database;
+            let claimed = model.claim_shared_call(&node, call, now, || next(tokens))?;
+            claimed.iter().for_each(|row| promises.claimed(row));
+            Ok(claimed)
+        }))
+    }
+
+    fn tasks_of(&self, calls: Arc<[CallKey]>) -> Answer<'_, Vec<TaskRow>> {
+        self.read("tasks of calls", move |it| it.model.tasks_of(&calls))
+    }
+
+    fn load_task(&self, call: CallKey) -> Answer<'_, Option<TaskRecord>> {
+        self.try_read("load a task", move |it| it.model.load_task(call))
+    }
+
+    fn load_tasks(&self, calls: Arc<[CallKey]>) -> Answer<'_, Vec<TaskRecord>> {
+        self.read("load tasks", move |it| it.model.load_tasks(&calls))
+    }
+
+    fn load_run(&self, uid: Uid) -> Answer<'_, Option<RunRecord>> {
+        self.try_read("load a run", move |it| it.model.load_run(uid))
+    }
+
+    fn due_messages_of(&self, uid: Uid, before: Timestamp) -> Answer<'_, Vec<MessageRow>> {
+        self.read("messages", move |it| it.model.due_messages_of(uid, before))
+    }
+}
+
+/// A token that no other claim has.
+fn next(tokens: &mut u64) -> u64 {
+    *tokens += 1;
+    *tokens
+}
+
+impl Schedules for SimulatedStore {
+    fn due_schedules(&self, now: Timestamp, limit: usize) -> Answer<'_, DueSchedules> {
+        let shards = self.shards();
+        self.read("due schedules", move |it| it.model.due_schedules(shards, now, limit))
+    }
+
+    fn waiting_schedules(&self, after: &str, limit: usize) -> Answer<'_, Vec<ScheduleRecord>> {
+        let (shards, after) = (self.shards(), after.to_string());
+        self.read("waiting schedules", move |it| it.model.waiting_schedules(shards, &after, limit))
+    }
+
+    fn schedule(&self, id: &str) -> Answer<'_, Option<ScheduleRecord>> {
+        let id = id.to_string();
+        self.read("schedule", move |it| it.model.schedule(&id))
+    }
+
+    fn schedules(&self, after: &str, limit: usize) -> Answer<'_, Vec<ScheduleRecord>> {
+        let after = after.to_string();
+        self.read("schedules", move |it| it.model.schedules(&after, limit))
+    }
+}
+
+impl Inbox for SimulatedStore {
+    fn inbox(&self, limit: usize) -> Answer<'_, Vec<InboxRow>> {
+        let shards = self.shards();
+        self.read("inbox", move |it| it.model.inbox(shards, limit))
+    }
+}
+
+impl Retain for SimulatedStore {
+    fn delete_closed(&self, wanted: Deletion) -> Answer<'_, Deleted> {
+        Box::pin(self.change("delete", move |it| Ok(it.model.delete_closed(&wanted))))
+    }
+}
+
+impl Look for SimulatedStore {
+    fn policy(&self, hash: &str) -> Answer<'_, Option<PolicyRow>> {
+        let hash = hash.to_string();
+        self.read("policy", move |it| it.model.policy(&hash))
+    }
+
+    fn find(&self, id: &str) -> Answer<'_, Option<InstanceRow>> {
+        let id = id.to_string();
+        self.read("find", move |it| it.model.find(&id))
+    }
+
+    fn find_request(&self, request_id: &str) -> Answer<'_, Option<InstanceRow>> {
+        let request = request_id.to_string();
+        self.read("find a request", move |it| it.model.find_request(&request))
+    }
+
+    fn signalled(&self, id: &str, request_id: &str) -> Answer<'_, bool> {
+        let (id, request) = (id.to_string(), request_id.to_string());
+        self.read("signalled", move |it| it.model.signalled(&id, &request))
+    }
+
+    fn instance(&self, uid: Uid) -> Answer<'_, Option<InstanceRow>> {
+        self.read("instance", move |it| it.model.instance(uid))
+    }
+
+    fn closed(&self, uids: Arc<[Uid]>) -> Answer<'_, Vec<InstanceRow>> {
+        self.read("closed", move |it| it.model.closed(&uids))
+    }
+
+    fn missing(&self, uids: Arc<[Uid]>) -> Answer<'_, Vec<Uid>> {
+        self.read("missing", move |it| it.model.missing(&uids))
+    }
+
+    fn list(&self, filter: InstanceFilter) -> Answer<'_, Vec<InstanceRow>> {
+        self.read("list", move |it| it.model.list(&filter))
+    }
+
+    fn history(&self, run: RunKey) -> Answer<'_, Vec<Event>> {
+        self.read("history", move |it| it.model.history(run))
+    }
+
+    fn attempts(&self, run: RunKey) -> Answer<'_, Vec<AttemptRow>> {
+        self.read("attempts", move |it| it.model.attempts(run))
+    }
+
+    fn tasks(&self, run: RunKey) -> Answer<'_, Vec<TaskRow>> {
+        self.read("tasks", move |it| it.model.tasks(run))
+    }
+
+    fn messages(&self, uid: Uid) -> Answer<'_, Vec<MessageRow>> {
+        self.read("messages", move |it| it.model.messages(uid))
+    }
+
+    fn cancel_requested(&self, run: RunKey) -> Answer<'_, bool> {
+        self.read("cancel requested", move |it| it.model.cancel_requested(run))
+    }
+
+    fn kv(&self, uid: Uid, key: &str) -> Answer<'_, Option<KvRow>> {
+        let key = key.to_string();
+        self.read("kv", move |it| it.model.kv(uid, &key))
+    }
+}
+
+impl Own for SimulatedStore {
+    fn try_own(&self, node: Node) -> Answer<'_, Owning> {
+        Box::pin(async move {
+            match &self.server {
+                Some(server) => server.join(self, node).await,
+                None => crate::file::own(self, node).await,
+            }
+        })
+    }
+
+    fn standing(&self) -> watch::Receiver<Standing> {
+        self.standing.subscribe()
+    }
+
+    fn is_shared(&self) -> bool {
+        self.server.is_some()
+    }
+
+    /// Asked of the world, which knows the time: see `Host`.
+    fn may_begin(&self) -> bool {
+        self.standing.borrow().may_begin
+    }
+
+    fn now(&self) -> Option<Timestamp> {
+        None
+    }
+
+    fn take(&self, shards: Arc<[Shard]>) -> Answer<'_, Vec<Shard>> {
+        Box::pin(async move {
+            match &self.server {
+                Some(server) => server.take(self, &shards).await,
+                None => Ok(Vec::new()),
+            }
+        })
+    }
+
+    fn release(&self, shards: Arc<[Shard]>) -> Answer<'_, ()> {
+        Box::pin(async move {
+            match &self.server {
+                Some(server) => server.release(self, &shards).await,
+                None => Ok(()),
+            }
+        })
+    }
+
+    fn disown(&self) -> Answer<'_, ()> {
+        Box::pin(async {
+            *self.writer() = Writer::Client;
+            Ok(())
+        })
+    }
+
+    fn flush(&self) -> Answer<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn close(&self) -> Answer<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn is_overtaken(&self) -> bool {
+        self.overtaken.load(Ordering::Relaxed)
+    }
+
+    fn gone(&self) -> Option<Error> {
+        None
+    }
+
+    fn owner(&self) -> Answer<'_, Option<Owner>> {
+        self.read("owner", |it| it.model.owner().cloned())
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+}

@@ -1,0 +1,207 @@
+//! What goes wrong with processes, the database and clocks, and how it is mended.
+
+use std::time::Duration;
+
+use resurgam_store::model::Sharing;
+use resurgam_store::rows::{InstanceFilter, Status};
+use resurgam_worker::node::{Input, Reply, Request};
+
+use crate::database::News;
+use crate::faults::Fault;
+use crate::host::{Arrived, Role};
+use crate::users::nudge;
+use crate::world::{Event, Mend, NUDGE, PATIENCE, Place, World};
+
+impl World {
+    /// When a kind of fault comes next.
+    pub(crate) fn plan_fault(&mut self, fault: Fault) {
+        let seconds = match fault {
+            Fault::Kill | Fault::Pause | Fault::Stop | Fault::RowRefused => 60,
+            Fault::ClockJump | Fault::Restart | Fault::Failover | Fault::DiskFull => 90,
+            Fault::Join | Fault::OtherCode | Fault::OtherQueues | Fault::SetBack => 90,
+            _ => return,
+        };
+        let delay = Duration::from_millis(self.random.between(1_000, 2_000 * seconds));
+        self.timeline.after(delay, Event::Fault(fault));
+    }
+
+    /// Something goes wrong.
+    pub(crate) fn fault(&mut self, fault: Fault) {
+        if self.is_calm() {
+            return;
+        }
+        self.counts.add(fault);
+        self.trace.line(self.timeline.now(), || format!("! {fault}"));
+        let number = self.random.below(self.hosts.len() as u64) as usize;
+        match fault {
+            Fault::Kill => self.kill(number),
+            Fault::Stop => self.stop(number),
+            Fault::Pause => self.pause(number),
+            Fault::OtherCode | Fault::OtherQueues => {
+                let role = self.new_role();
+                self.hosts[number].role = role;
+                self.stop(number);
+            }
+            Fault::Join => self.join(),
+            Fault::RowRefused => self.database.refuses_next = true,
+            Fault::Restart => {
+                self.breaks_connections();
+                self.is_up = false;
+                let down = self.random.delay(Duration::from_millis(10), Duration::from_secs(20));
+                self.timeline.after(down, Event::Mend(Mend::Database));
+            }
+            Fault::Failover => {
+                self.breaks_connections();
+                self.ahead += self.random.below(400) as i64 - 200;
+                self.database.promises.clock_was_set();
+                self.is_up = false;
+                let down = self.random.delay(Duration::from_millis(100), Duration::from_secs(5));
+                self.timeline.after(down, Event::Mend(Mend::Database));
+            }
+            Fault::SetBack => self.set_back(),
+            Fault::DiskFull => {
+                self.database.is_full = true;
+                let full = self.random.delay(Duration::from_millis(100), Duration::from_secs(20));
+                self.timeline.after(full, Event::Mend(Mend::Disk));
+            }
+            Fault::ClockJump => {
+                let jump = self.random.below(120_000) as i64 - 60_000;
+                self.ahead += if self.random.one_in(2) { jump } else { jump / 100 };
+                self.database.promises.clock_was_set();
+            }
+            _ => {}
+        }
+        self.plan_fault(fault);
+    }
+
+    /// What went wrong is over.
+    pub(crate) fn mend(&mut self, mend: Mend) {
+        self.trace.line(self.timeline.now(), || format!("! over: {mend:?}"));
+        match mend {
+            Mend::Database => {
+                self.is_up = true;
+                self.everybody_looks();
+            }
+            Mend::Disk => self.database.is_full = false,
+            Mend::Leave(number, life) => {
+                if self.hosts[number].host.as_ref().is_some_and(|host| host.life == life) {
+                    self.stop(number);
+                }
+            }
+        }
+    }
+
+    fn kill(&mut self, number: usize) {
+        let Some(host) = self.hosts[number].host.take() else { return };
+        if self.plan.sharing == Sharing::OneNode {
+            // The lock ends with the process.
+            let name = host.node.name().to_string();
+            self.leave(&name);
+        }
+        let delay = self.random.delay(Duration::from_millis(10), Duration::from_secs(30));
+        self.timeline.after(delay, Event::Start(number));
+    }
+
+    fn stop(&mut self, number: usize) {
+        if self.hosts[number].host.is_some() {
+            let stop = Request::Stop { reply: Reply::call(|_| {}) };
+            self.arrived(number, Arrived::input(Input::Request(stop)));
+        }
+    }
+
+    fn pause(&mut self, number: usize) {
+        let pause = self.random.delay(Duration::from_millis(50), Duration::from_secs(40));
+        let until = self.timeline.now() + pause;
+        if let Some(host) = self.hosts[number].host.as_mut() {
+            host.paused_until = Some(until);
+        }
+    }
+
+    /// One more process comes, for a while.
+    fn join(&mut self) {
+        if self.hosts.len() >= self.plan.nodes + 3 {
+            return;
+        }
+        let role = self.new_role();
+        let number = self.hosts.len();
+        self.hosts.push(Place { role, host: None });
+        self.start(number);
+        let life = self.hosts[number].host.as_ref().map_or(0, |host| host.life);
+        let stays = self.random.delay(Duration::from_secs(1), Duration::from_secs(120));
+        self.timeline.after(stays, Event::Mend(Mend::Leave(number, life)));
+    }
+
+    /// All connections to the database break.
+    fn breaks_connections(&mut self) {
+        self.session += 1;
+    }
+
+    /// The database is what it was a while ago.
+    fn set_back(&mut self) {
+        let Some(backup) = self.backup.clone() else { return };
+        let tokens = self.database.tokens;
+        self.breaks_connections();
+        self.database = *backup;
+        self.database.tokens = tokens;
+        self.users_forget();
+        for place in &mut self.hosts {
+            if let Some(host) = &mut place.host {
+                host.is_unaware = true;
+            }
+        }
+        self.everybody_looks();
+    }
+
+    /// A connection that is made again says that something may have changed.
+    fn everybody_looks(&mut self) {
+        self.database.news = News { committed: true, moves: true };
+        self.spread_news(None);
+    }
+
+    /// Nothing goes wrong any more: everything runs with the new code and serves all queues, and
+    /// everything that was started must end.
+    pub(crate) fn calm(&mut self) {
+        self.trace.line(self.timeline.now(), || "! calm".to_string());
+        (self.database.is_full, self.database.refuses_next, self.is_up) = (false, false, true);
+        let now = self.timeline.now();
+        for number in 0..self.hosts.len() {
+            let place = &mut self.hosts[number];
+            let Role { is_new, serves_others, .. } = place.role;
+            place.role = Role { is_new: true, serves_others: true, ..place.role };
+            if let Some(host) = &mut place.host {
+                host.paused_until = host.paused_until.map(|_| now);
+            }
+            if !is_new || !serves_others {
+                self.stop(number);
+            }
+        }
+        self.everybody_looks();
+        self.timeline.after(NUDGE, Event::Nudge);
+    }
+
+    /// What still waits for a signal gets one, until everything has ended.
+    pub(crate) fn nudge(&mut self) {
+        let open = InstanceFilter {
+            status: vec![Status::Running, Status::Blocked],
+            limit: 1_000,
+            ..InstanceFilter::default()
+        };
+        let open = self.database.model.list(&open);
+        let users_want_more = self.users_want_more();
+        let patience = self.plan.trouble + PATIENCE;
+        if (open.is_empty() && !users_want_more) || self.timeline.now() > patience {
+            self.is_over = true;
+            return;
+        }
+        let places: Vec<usize> =
+            (0..self.hosts.len()).filter(|number| self.hosts[*number].host.is_some()).collect();
+        for row in open {
+            let Some(number) = self.random.pick(&places).copied() else { continue };
+            for name in ["go", "stop"] {
+                let request = Input::Request(nudge(row.uid, row.run, name));
+                self.arrived(number, Arrived::input(request));
+            }
+        }
+        self.timeline.after(NUDGE, Event::Nudge);
+    }
+}

@@ -1,0 +1,198 @@
+//! Users: they start instances, send signals, cancel, wait for the end, and ask again when nobody
+//! answers.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use resurgam_core::{EventKind, Payload, Uid};
+use resurgam_store::model::Model;
+use resurgam_worker::node::{Reply, Request};
+use resurgam_worker::{Outcome, Result, StartOptions, Started};
+
+use crate::program::{Maker, Program};
+use crate::random::Random;
+
+/// Somebody who wants an instance.
+#[derive(Debug)]
+pub(crate) struct User {
+    /// The id of the instance.
+    pub(crate) id: String,
+    /// When they begin.
+    pub(crate) begins: Duration,
+    input: Payload,
+    signals: Vec<String>,
+    /// How they want it to end, if not by itself.
+    ends: Option<Ends>,
+    sent: usize,
+    asked: u64,
+    /// Where they are.
+    pub(crate) stage: Stage,
+}
+
+/// Where a user is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// The start was not acknowledged yet.
+    Starting,
+    /// It was.
+    Started(Uid),
+    /// They want nothing more.
+    Content,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Ends {
+    Cancelled,
+    Terminated,
+}
+
+/// What a user was told, by which process, and to which question.
+#[derive(Debug)]
+pub(crate) struct Told {
+    /// The user.
+    pub(crate) user: usize,
+    /// The number of their question.
+    pub(crate) asked: u64,
+    /// The answer.
+    pub(crate) answer: Answer,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// To a start.
+    Started(Result<Started>),
+    /// To a signal or a wish that it ends.
+    Done(Result<()>),
+    /// To the question how it ended.
+    Ended(Uid, Result<Outcome>),
+}
+
+/// Where processes put their answers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Answers(Arc<Mutex<Vec<Told>>>);
+
+impl Answers {
+    fn push(&self, told: Told) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(told);
+    }
+
+    /// What was answered since this was last asked.
+    pub(crate) fn take(&self) -> Vec<Told> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl User {
+    /// The user of this number.
+    pub(crate) fn new(number: usize, random: &mut Random, trouble: Duration) -> Self {
+        let (program, signals) = Maker::new(random.fork()).program();
+        let ends = match random.below(12) {
+            0 => Some(Ends::Cancelled),
+            1 => Some(Ends::Terminated),
+            _ => None,
+        };
+        User {
+            id: format!("order-{number}"),
+            begins: random.delay(Duration::ZERO, trouble),
+            input: Payload::encode(&program).unwrap_or_else(|_| Payload::null()),
+            signals,
+            ends,
+            sent: 0,
+            asked: 0,
+            stage: Stage::Starting,
+        }
+    }
+
+    /// What they ask for next, and its number; `None` when they want nothing more.
+    pub(crate) fn next(
+        &mut self,
+        number: usize,
+        model: &Model,
+        answers: &Answers,
+    ) -> Option<Request> {
+        self.asked += 1;
+        let (asked, answers) = (self.asked, answers.clone());
+        match self.stage {
+            Stage::Starting => Some(Request::Start {
+                workflow: <Program as resurgam_sdk::Workflow>::NAME.to_string(),
+                input: self.input.clone(),
+                options: StartOptions {
+                    id: self.id.clone(),
+                    request_id: Some(format!("start-{}", self.id)),
+                    ..StartOptions::default()
+                },
+                reply: Reply::call(move |answer| {
+                    answers.push(Told { user: number, asked, answer: Answer::Started(answer) });
+                }),
+            }),
+            Stage::Started(uid) => {
+                let event = self.next_event()?;
+                let run = model.instance(uid)?.run;
+                let reply = Reply::call(move |answer| {
+                    answers.push(Told { user: number, asked, answer: Answer::Done(answer) });
+                });
+                Some(Request::Tell { uid, run, event, reply })
+            }
+            Stage::Content => None,
+        }
+    }
+
+    /// The request id of the signal that they send now.
+    pub(crate) fn request(&self) -> Option<String> {
+        self.signals.get(self.sent).map(|_| format!("signal-{}-{}", self.id, self.sent))
+    }
+
+    fn next_event(&self) -> Option<EventKind> {
+        if let Some(name) = self.signals.get(self.sent) {
+            return Some(EventKind::SignalReceived {
+                name: name.clone(),
+                value: Payload::encode(&self.sent).unwrap_or_else(|_| Payload::null()),
+                id: self.request(),
+            });
+        }
+        match self.ends? {
+            Ends::Cancelled => {
+                Some(EventKind::CancelRequested { reason: "a change of mind".into() })
+            }
+            Ends::Terminated => Some(EventKind::TerminateRequested { reason: "enough".into() }),
+        }
+    }
+
+    /// What they asked for is done.
+    pub(crate) fn is_done(&mut self) {
+        match self.sent < self.signals.len() {
+            true => self.sent += 1,
+            false => self.stage = Stage::Content,
+        }
+    }
+
+    /// Whether an answer is to what they asked last.
+    pub(crate) fn asked(&self, number: u64) -> bool {
+        self.asked == number
+    }
+
+    /// The number of what they asked last.
+    pub(crate) fn last_asked(&self) -> u64 {
+        self.asked
+    }
+}
+
+/// Asks how an instance ends.
+pub(crate) fn wait(user: usize, uid: Uid, answers: &Answers) -> Request {
+    let answers = answers.clone();
+    let reply = Reply::call(move |answer| {
+        answers.push(Told { user, asked: 0, answer: Answer::Ended(uid, answer) });
+    });
+    Request::Wait { uid, reply }
+}
+
+/// A signal of nobody in particular, so that nothing waits for one for ever.
+pub(crate) fn nudge(uid: Uid, run: u32, name: &str) -> Request {
+    let event = EventKind::SignalReceived {
+        name: name.to_string(),
+        value: Payload::encode(&0).unwrap_or_else(|_| Payload::null()),
+        id: None,
+    };
+    Request::Tell { uid, run, event, reply: Reply::call(|_| {}) }
+}
