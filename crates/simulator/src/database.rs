@@ -156,9 +156,15 @@ impl Database {
         self.lanes.get(lane).copied()
     }
 
-    /// Makes the row of a lane.
-    pub(crate) fn make_lane(&mut self, lane: Lane, number: i64) {
-        self.lanes.insert(lane, number);
+    /// Makes the row of a lane, which must not be there.
+    pub(crate) fn make_lane(&mut self, lane: Lane, number: i64) -> Result<()> {
+        match self.lanes.contains_key(&lane) {
+            true => Err(Error::data("make a lane: there is one already")),
+            false => {
+                self.lanes.insert(lane, number);
+                Ok(())
+            }
+        }
     }
 
     /// Sees to it that a batch whose fate is unknown is in or never will be; the number after that.

@@ -300,6 +300,13 @@ impl Promises {
         }
     }
 
+    /// The holder of its shard claims a call that is given up, so that nobody else does: no attempt
+    /// follows.
+    pub(crate) fn claimed_to_end(&mut self, row: &TaskRow) {
+        let call = self.calls.entry(row.call).or_default();
+        call.token = row.claim.as_ref().map(|claim| claim.token);
+    }
+
     /// A clock was set: what was due by it before says nothing.
     pub(crate) fn clock_was_set(&mut self) {
         for call in self.calls.values_mut() {

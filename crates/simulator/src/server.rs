@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use resurgam_core::{CallKey, Shard, Timestamp};
 use resurgam_store::fleet::{
-    BatchFate, BatchSequence, Beat, Fence, LaneRow, Membership, NumberRefused, Observation, Rewound,
+    BatchFate, BatchSequence, Beat, Fence, LaneRow, Membership, NumberRefused, Observation,
+    Rewinds, Rewound,
 };
 use resurgam_store::model::Writer;
 use resurgam_store::rows::{MessageRow, Owner};
@@ -52,7 +53,7 @@ struct State {
     /// Nodes of this process that are to leave.
     leaving: Vec<String>,
     lanes: Vec<LaneState>,
-    rewinds: u64,
+    rewinds: Rewinds,
     /// What the clock of the database said, and when.
     heard: Option<(Duration, Timestamp)>,
 }
@@ -74,7 +75,7 @@ impl Server {
             is_moving: false,
             leaving: Vec::new(),
             lanes,
-            rewinds: 0,
+            rewinds: Rewinds::default(),
             heard: None,
         };
         Server { writer, state: Mutex::new(state) }
@@ -134,7 +135,11 @@ impl Server {
                     Numbered::OutOfPlace => Ok(None),
                 }
             };
-            if self.numbered(store, lane, "commit", commit).await? {
+            let node = match &writer {
+                Writer::Node(fence) => Some(fence.node()),
+                Writer::Anybody | Writer::Client => None,
+            };
+            if self.numbered(store, lane, node, "commit", commit).await? {
                 return Ok(expected);
             }
             let (by, steps) = (writer.clone(), batch.clone());
@@ -156,7 +161,7 @@ impl Server {
         let transact = move |database: &mut Database, lane: &Lane, number| {
             database.transact_numbered((lane, number), &node, call, &message)
         };
-        let is_done = self.numbered(store, lane, "transact", transact).await;
+        let is_done = self.numbered(store, lane, None, "transact", transact).await;
         self.state().lanes[lane].is_taken = false;
         is_done
     }
@@ -167,11 +172,15 @@ impl Server {
         &self,
         store: &SimulatedStore,
         lane: usize,
+        node: Option<&str>,
         what: &'static str,
         job: impl Fn(&mut Database, &Lane, i64) -> Result<Option<bool>> + Clone + Send + 'static,
     ) -> Result<bool> {
         for _ in 0..2 {
             self.ready(store, lane).await?;
+            if node.is_some_and(|node| self.state().rewinds.refuses(node)) {
+                return Err(Error::rewound("the database went back in time"));
+            }
             let (number, key) = (self.state().lanes[lane].batches.last(), self.lane(lane));
             self.state().lanes[lane].batches.sent();
             let job = job.clone();
@@ -234,7 +243,7 @@ impl Server {
         let now = store.wire.now();
         let row = {
             let mut state = self.state();
-            let rewinds = state.rewinds;
+            let rewinds = state.rewinds.told();
             state.lanes[lane].batches.looked(now, found, rewinds)
         };
         match row {
@@ -254,10 +263,7 @@ impl Server {
 
     async fn make_row(&self, store: &SimulatedStore, lane: usize) -> Result<()> {
         let (key, number) = (self.lane(lane), self.state().lanes[lane].batches.last());
-        let make = move |database: &mut Database| {
-            database.make_lane(key, number);
-            Ok(())
-        };
+        let make = move |database: &mut Database| database.make_lane(key, number);
         store.change("make a lane", make).await?;
         self.state().lanes[lane].batches.row_made(store.wire.now());
         Ok(())
@@ -280,7 +286,7 @@ impl Server {
     fn number_refused(&self, store: &SimulatedStore, lane: usize, found: Option<i64>) -> Error {
         let now = store.wire.now();
         let mut state = self.state();
-        let rewinds = state.rewinds;
+        let rewinds = state.rewinds.told();
         state.lanes[lane].batches.not_written();
         state.lanes[lane].is_connected = false;
         let refused = state.lanes[lane].batches.number_refused(now, found, rewinds);
@@ -295,8 +301,7 @@ impl Server {
 
     fn rewound(&self, now: Duration, lane: usize, rewound: Rewound) -> Error {
         let mut state = self.state();
-        state.rewinds += 1;
-        let rewinds = state.rewinds;
+        let rewinds = state.rewinds.tell();
         state.lanes[lane].batches.accept(now, rewound, rewinds);
         state.lanes[lane].is_connected = false;
         rewound.into()
@@ -459,7 +464,9 @@ impl Server {
 
     fn fence(&self, store: &SimulatedStore, fence: Fence) {
         *store.writer() = Writer::Node(fence.clone());
-        self.state().fence = Some(fence);
+        let mut state = self.state();
+        state.rewinds.works_as(fence.node());
+        state.fence = Some(fence);
     }
 
     /// What the store wants of the node.

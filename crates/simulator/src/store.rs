@@ -217,7 +217,7 @@ impl Work for SimulatedStore {
         Box::pin(self.change("claim a call", move |database| {
             let Database { model, tokens, promises, .. } = database;
             let claimed = model.claim_shared_call(&node, call, now, || next(tokens))?;
-            claimed.iter().for_each(|row| promises.claimed(row));
+            claimed.iter().for_each(|row| promises.claimed_to_end(row));
             Ok(claimed)
         }))
     }

@@ -326,6 +326,7 @@ impl Inner {
 
     /// From now on commits are those of a node.
     pub(crate) fn fence(&self, fence: Fence) {
+        self.shared.rewinds().works_as(fence.node());
         self.stand(Right::Node(Arc::new(fence)));
     }
 

@@ -3,8 +3,6 @@
 //! What follows from a number is decided by [`BatchSequence`], which has the table; here it is asked
 //! for and acted on.
 
-use std::sync::atomic::Ordering;
-
 use resurgam_store::fleet::{BatchFate, BatchSequence, LaneRow, NumberRefused, Rewound};
 use resurgam_store::{Error, Result};
 
@@ -110,6 +108,14 @@ impl Lane {
         }
         let connected = self.shared.connector.connect().await;
         self.client = Some(connected.map_err(|error| self.shared.connector.trouble(error))?);
+        let looked = self.look_at_row().await;
+        // A connection on which nobody has looked at the row is not used.
+        let client = self.client.take().filter(|_| looked.is_ok());
+        looked.and(client.ok_or_else(|| Error::transient("the connection went away")))
+    }
+
+    /// Looks at the row of the lane, and makes it when it is missing.
+    async fn look_at_row(&mut self) -> Result<()> {
         let found = self.read_number().await?;
         match self.batches.looked(self.shared.now(), found, self.rewinds()) {
             Ok(LaneRow::InPlace) => {}
@@ -117,7 +123,7 @@ impl Lane {
             Ok(LaneRow::Adopted) => self.look_again_without_row(),
             Err(rewound) => return Err(self.rewound(rewound)),
         }
-        self.client.take().ok_or_else(|| Error::transient("the connection went away"))
+        Ok(())
     }
 
     /// The lane's number in the database; none without its row.
@@ -166,7 +172,7 @@ impl Lane {
 
     /// The database is not where this lane left it, and whoever asked is told.
     fn rewound(&mut self, rewound: Rewound) -> Error {
-        let rewinds = self.shared.rewinds.fetch_add(1, Ordering::Relaxed) + 1;
+        let rewinds = self.shared.rewinds().tell();
         self.shared.policies().clear();
         self.batches.accept(self.shared.now(), rewound, rewinds);
         self.look_again_without_row();
@@ -181,6 +187,6 @@ impl Lane {
     }
 
     fn rewinds(&self) -> u64 {
-        self.shared.rewinds.load(Ordering::Relaxed)
+        self.shared.rewinds().told()
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use resurgam_store::fleet::{BatchFate, BatchSequence, Fence};
+use resurgam_store::fleet::{BatchFate, BatchSequence, Fence, Rewinds};
 use resurgam_store::outage::OutageLog;
 use resurgam_store::{Error, Result, Step, StepResult};
 use tokio_postgres::{Row, Statement as Prepared};
@@ -40,7 +40,7 @@ pub(crate) struct Shared {
     /// Policies that are known to be stored, so that they are not sent again and again.
     policies: Mutex<HashSet<String>>,
     /// How often lanes have told that the database went back in time.
-    pub(super) rewinds: AtomicU64,
+    rewinds: Mutex<Rewinds>,
     /// Lanes count time from here.
     opened: Instant,
     pub(crate) outages: Arc<OutageLog>,
@@ -162,7 +162,7 @@ impl Shared {
             sessions: Arc::default(),
             counters: Counters::default(),
             policies: Mutex::default(),
-            rewinds: AtomicU64::new(0),
+            rewinds: Mutex::default(),
             opened: Instant::now(),
             outages: Arc::default(),
         }
@@ -171,6 +171,10 @@ impl Shared {
     /// The time by the process's own clock.
     pub(super) fn now(&self) -> Duration {
         self.opened.elapsed()
+    }
+
+    pub(crate) fn rewinds(&self) -> MutexGuard<'_, Rewinds> {
+        self.rewinds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn policies(&self) -> MutexGuard<'_, HashSet<String>> {
@@ -339,6 +343,10 @@ impl Lane {
         plan: &Plan<'_>,
         fence: Option<&Fence>,
     ) -> Result<Vec<Statement<'static>>> {
+        if fence.is_some_and(|fence| self.shared.rewinds().refuses(fence.node())) {
+            let found = "the database went back in time, as another commit of this node has found";
+            return Err(Error::rewound(found));
+        }
         let next = Statement::new(Part::Lane, NEXT).text(self.shared.writer.clone());
         let mut before = vec![next.small(self.number).big(self.batches.last()).exactly(1)];
         if let Some(fence) = fence

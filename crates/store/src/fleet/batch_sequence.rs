@@ -167,10 +167,11 @@ impl BatchSequence {
         found: Option<i64>,
         rewinds: u64,
     ) -> Result<LaneRow, Rewound> {
-        if found == Some(self.last) && self.has_row() {
+        if found == Some(self.last) {
+            // Also when it was made and the answer was lost.
             self.heard = Some(now);
             Ok(LaneRow::InPlace)
-        } else if !self.has_row() || (found.is_none() && self.is_idle(now)) {
+        } else if found.is_none() && (!self.has_row() || self.is_idle(now)) {
             Ok(LaneRow::Missing)
         } else if self.rewinds < rewinds {
             self.adopt(now, found, rewinds);

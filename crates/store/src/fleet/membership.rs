@@ -137,6 +137,7 @@ impl Membership {
         self.present = Some(Present { node: node.to_string(), beaten: found.asked, seen });
         let moves = self.decide(&Fence::new(node, []), found);
         (self.standing.take, self.standing.give) = (Vec::new(), Vec::new());
+        self.standing.may_begin = true;
         moves.take
     }
 

@@ -16,12 +16,14 @@
 //!   [`spread()`], who should have which shards.
 //! - [`Fence`]: what a commit of a node must find.
 //! - [`BatchSequence`]: the numbered batches of one lane, a connection that commits, and what became
-//!   of a batch whose answer was lost.
+//!   of a batch whose answer was lost. [`Rewinds`]: what follows when a lane finds that the database
+//!   went back in time.
 
 mod batch_sequence;
 mod fence;
 mod membership;
 mod observer;
+mod rewinds;
 mod sharers;
 mod spread;
 mod view;
@@ -30,6 +32,7 @@ pub use batch_sequence::{BatchFate, BatchSequence, LaneRow, NumberRefused, Rewou
 pub use fence::Fence;
 pub use membership::{Beat, Membership, Observation};
 pub use observer::Observer;
+pub use rewinds::Rewinds;
 pub use sharers::sharers;
 pub use spread::{Moves, spread};
 pub use view::{NodeRow, ShardRow, View};
