@@ -48,21 +48,21 @@ const STATEMENTS: [&str; 7] = [
     "DELETE FROM @task t
      USING unnest($1::smallint[], $2::uuid[], $3::bigint[], $4::bigint[]) AS u(shard, uid, run, seq)
      WHERE t.shard = u.shard AND t.uid = u.uid AND t.run = u.run AND t.seq = u.seq",
-    "INSERT INTO @task (shard, uid, run, seq, name, queue, lane, priority, policy, attempt, wake_at,
+    "INSERT INTO @task (shard, uid, run, seq, name, queue, gate, priority, policy, attempt, wake_at,
                         claimed_by, token, started_at, progress)
      SELECT * FROM unnest($1::smallint[], $2::uuid[], $3::bigint[], $4::bigint[], $5::text[],
                           $6::text[], $7::text[], $8::integer[], $9::text[], $10::bigint[],
                           $11::bigint[], $12::text[], $13::bigint[], $14::bigint[], $15::text[])",
     "INSERT INTO @policy (hash, text) SELECT * FROM unnest($1::text[], $2::text[])
      ON CONFLICT (hash) DO NOTHING",
-    "UPDATE @task t SET name = u.name, queue = u.queue, lane = u.lane, priority = u.priority,
+    "UPDATE @task t SET name = u.name, queue = u.queue, gate = u.gate, priority = u.priority,
                         policy = u.policy, attempt = u.attempt, wake_at = u.wake_at,
                         claimed_by = u.claimed_by, token = u.token, started_at = u.started_at,
                         progress = u.progress
      FROM unnest($1::smallint[], $2::uuid[], $3::bigint[], $4::bigint[], $5::text[], $6::text[],
                  $7::text[], $8::integer[], $9::text[], $10::bigint[], $11::bigint[], $12::text[],
                  $13::bigint[], $14::bigint[], $15::text[])
-          AS u(shard, uid, run, seq, name, queue, lane, priority, policy, attempt, wake_at,
+          AS u(shard, uid, run, seq, name, queue, gate, priority, policy, attempt, wake_at,
                claimed_by, token, started_at, progress)
      WHERE t.shard = u.shard AND t.uid = u.uid AND t.run = u.run AND t.seq = u.seq",
 ];
@@ -250,7 +250,7 @@ fn tasks(rows: &[&TaskRow]) -> Vec<Column> {
         bigs(rows().map(|row| row.call.seq.0.cast_signed())),
         texts(rows().map(|row| &*row.name)),
         texts(rows().map(|row| &*row.queue)),
-        texts(rows().map(|row| &*row.lane)),
+        texts(rows().map(|row| &*row.gate)),
         column(rows().map(|row| row.priority)),
         texts(rows().map(|row| &*row.policy)),
         bigs(rows().map(|row| i64::from(row.attempt))),

@@ -35,14 +35,14 @@ const STATEMENTS: [&str; 8] = [
     "INSERT INTO event (uid, run, seq, at, kind, head, encoding, body)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     "INSERT INTO policy (hash, text) VALUES (?1, ?2) ON CONFLICT (hash) DO NOTHING",
-    "INSERT INTO task (uid, run, seq, name, queue, lane, priority, policy, attempt, wake_at, token,
+    "INSERT INTO task (uid, run, seq, name, queue, gate, priority, policy, attempt, wake_at, token,
                        started_at, progress, claimed_by)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
-    "UPDATE task SET seq = ?3, name = ?4, queue = ?5, lane = ?6, priority = ?7, policy = ?8,
+    "UPDATE task SET seq = ?3, name = ?4, queue = ?5, gate = ?6, priority = ?7, policy = ?8,
                      attempt = ?9, wake_at = ?10, token = ?11, started_at = ?12, progress = ?13
      WHERE uid = ?1 AND run = ?2 AND seq = ?14",
     "DELETE FROM task WHERE uid = ?1 AND run = ?2 AND seq = ?3",
-    "UPDATE task SET name = ?4, queue = ?5, lane = ?6, priority = ?7, policy = ?8, attempt = ?9,
+    "UPDATE task SET name = ?4, queue = ?5, gate = ?6, priority = ?7, policy = ?8, attempt = ?9,
                      wake_at = ?10, token = ?11, started_at = ?12, progress = ?13, claimed_by = ?14
      WHERE uid = ?1 AND run = ?2 AND seq = ?3",
 ];
@@ -176,7 +176,7 @@ fn task(row: &TaskRow) -> Vec<Value> {
         row.call.seq.0.cast_signed().into(),
         text(&row.name),
         text(&row.queue),
-        text(&row.lane),
+        text(&row.gate),
         row.priority.into(),
         text(&row.policy),
         row.attempt.into(),

@@ -116,7 +116,7 @@ fn body(event: EventKind, row: &Row) -> Decoded<Message> {
 }
 
 /// The columns of [`task`], in its order.
-pub(crate) const TASK: &str = "uid, run, seq, name, queue, lane, priority, policy, attempt,
+pub(crate) const TASK: &str = "uid, run, seq, name, queue, gate, priority, policy, attempt,
      wake_at, claimed_by, token, started_at, progress, encoding, heartbeat, heartbeat_at,
      deadline_at";
 
@@ -126,7 +126,7 @@ pub(crate) fn task(row: &Row) -> Decoded<TaskRow> {
         call: call(row)?,
         name: get(row, 3)?,
         queue: get(row, 4)?,
-        lane: get(row, 5)?,
+        gate: get(row, 5)?,
         priority: get(row, 6)?,
         policy: get(row, 7)?,
         attempt: count(row, 8)?,

@@ -27,6 +27,8 @@ const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("workflows.sql"), min_reader: 1 },
     // A holder that claims tasks by itself that others may claim as well must not work on it.
     Migration { sql: include_str!("lacking.sql"), min_reader: 3 },
+    // A program that asks for the column by its old name cannot use the schema.
+    Migration { sql: include_str!("gate.sql"), min_reader: 4 },
 ];
 
 /// The number of the newest migration that this program knows.

@@ -141,7 +141,7 @@ fn task(run: RunKey, seq: u64) -> TaskRow {
         call: run.call(Seq(seq)),
         name: "charge".into(),
         queue: "default".into(),
-        lane: "charge".into(),
+        gate: "charge".into(),
         priority: 0,
         policy: "9f86d081884c7d65".into(),
         attempt: 1,

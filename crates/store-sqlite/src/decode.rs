@@ -133,7 +133,7 @@ fn body(event: EventKind, run: impl Fn() -> rusqlite::Result<u32>) -> Decoded<Me
 }
 
 /// The columns of [`task`], in its order.
-pub(crate) const TASK: &str = "uid, run, seq, name, queue, lane, priority, policy, attempt, \
+pub(crate) const TASK: &str = "uid, run, seq, name, queue, gate, priority, policy, attempt, \
      wake_at, claimed_by, token, started_at, progress, encoding, heartbeat, heartbeat_at, \
      deadline_at";
 
@@ -144,7 +144,7 @@ pub(crate) fn task(row: &Row<'_>) -> Decoded<TaskRow> {
         call: call(row)?,
         name: text(row, 3)?.to_string(),
         queue: text(row, 4)?.to_string(),
-        lane: text(row, 5)?.to_string(),
+        gate: text(row, 5)?.to_string(),
         priority: row.get(6)?,
         policy: text(row, 7)?.to_string(),
         attempt: row.get(8)?,

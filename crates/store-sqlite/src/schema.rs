@@ -53,6 +53,8 @@ const MIGRATIONS: &[Migration] = &[
     // An owner that fires no schedule and leaves the inbox alone must not work on the file.
     Migration { sql: include_str!("schedules.sql"), min_reader: 5 },
     Migration { sql: include_str!("held_up.sql"), min_reader: 5 },
+    // A program that asks for the column by its old name cannot use the file.
+    Migration { sql: include_str!("gate.sql"), min_reader: 7 },
 ];
 
 /// The number of the newest migration that this program knows.

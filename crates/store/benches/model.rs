@@ -100,7 +100,7 @@ fn task(call: CallKey, claim: Option<Claim>) -> TaskRow {
         call,
         name: "charge".to_string(),
         queue: "default".to_string(),
-        lane: "charge".to_string(),
+        gate: "charge".to_string(),
         priority: 0,
         policy: "p".to_string(),
         attempt: 0,

@@ -184,8 +184,8 @@ pub struct TaskRow {
     pub name: String,
     /// Where it is to run.
     pub queue: String,
-    /// The dependency it talks to; its name unless somebody says otherwise.
-    pub lane: String,
+    /// The gate of the dependency it talks to; the activity's name unless somebody says otherwise.
+    pub gate: String,
     /// Higher goes first among tasks that are due.
     pub priority: i32,
     /// The hash of its policy, see [`PolicyRow`].

@@ -14,7 +14,7 @@ const ROWS: &str = "unnest($1::smallint[], $2::uuid[], $3::bigint[], $4::bigint[
                 $12::text[], $13::bigint[], $14::bigint[], $15::text[], $16::text[], $17::text[],
                 $18::bigint[], $19::bigint[])";
 
-const COLUMNS: &str = "shard, uid, run, seq, name, queue, lane, priority, policy, attempt, wake_at,
+const COLUMNS: &str = "shard, uid, run, seq, name, queue, gate, priority, policy, attempt, wake_at,
                 claimed_by, token, started_at, progress, encoding, heartbeat, heartbeat_at, deadline_at";
 
 static INSERT: LazyLock<String> =
@@ -23,7 +23,7 @@ static INSERT: LazyLock<String> =
 /// Whatever is written now can be read, so an older mark goes.
 static UPDATE: LazyLock<String> = LazyLock::new(|| {
     format!(
-        "UPDATE @task t SET name = u.name, queue = u.queue, lane = u.lane, priority = u.priority,
+        "UPDATE @task t SET name = u.name, queue = u.queue, gate = u.gate, priority = u.priority,
                             policy = u.policy, attempt = u.attempt, wake_at = u.wake_at,
                             claimed_by = u.claimed_by, token = u.token, started_at = u.started_at,
                             progress = u.progress, encoding = u.encoding, heartbeat = u.heartbeat,
@@ -85,7 +85,7 @@ fn rows<'p>(statement: Statement<'p>, rows: &'p [&TaskRow]) -> Statement<'p> {
         .bigs(rows().map(|row| whole(row.call.seq.0)))
         .texts(rows().map(|row| &*row.name))
         .texts(rows().map(|row| &*row.queue))
-        .texts(rows().map(|row| &*row.lane))
+        .texts(rows().map(|row| &*row.gate))
         .ints(rows().map(|row| row.priority))
         .texts(rows().map(|row| &*row.policy))
         .bigs(rows().map(|row| i64::from(row.attempt)))

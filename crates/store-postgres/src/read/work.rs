@@ -19,12 +19,12 @@ const DUE_TASKS: &str = "
     SELECT t.uid, t.run, t.seq, t.wake_at, t.queue, t.name, t.priority
     FROM unnest($1::smallint[]) AS s(shard)
     CROSS JOIN LATERAL (
-        SELECT uid, run, seq, wake_at, queue, name, priority, lane FROM @task
+        SELECT uid, run, seq, wake_at, queue, name, priority, gate FROM @task
         WHERE shard = s.shard AND claimed_by IS NULL AND bad IS NULL AND wake_at < $4
           AND ($5::text[] IS NULL OR name = ANY($5)) AND $6::text[] IS NULL
           AND ($7::text[] IS NULL OR strpos(progress, '\"lacks\":') = 0)
-        ORDER BY wake_at, lane LIMIT $2) AS t
-    ORDER BY t.wake_at, t.lane, t.uid, t.seq LIMIT $3";
+        ORDER BY wake_at, gate LIMIT $2) AS t
+    ORDER BY t.wake_at, t.gate, t.uid, t.seq LIMIT $3";
 
 /// The same, of some queues: what is in others is not even looked at. A queue may be named twice.
 const DUE_TASKS_OF: &str = "
@@ -32,12 +32,12 @@ const DUE_TASKS_OF: &str = "
     FROM unnest($1::smallint[]) AS s(shard)
     CROSS JOIN (SELECT DISTINCT queue FROM unnest($6::text[]) AS u(queue)) AS q
     CROSS JOIN LATERAL (
-        SELECT uid, run, seq, wake_at, queue, name, priority, lane FROM @task
+        SELECT uid, run, seq, wake_at, queue, name, priority, gate FROM @task
         WHERE shard = s.shard AND queue = q.queue AND claimed_by IS NULL AND bad IS NULL
           AND wake_at < $4 AND ($5::text[] IS NULL OR name = ANY($5))
           AND ($7::text[] IS NULL OR strpos(progress, '\"lacks\":') = 0)
         ORDER BY wake_at LIMIT $2) AS t
-    ORDER BY t.wake_at, t.lane, t.uid, t.seq LIMIT $3";
+    ORDER BY t.wake_at, t.gate, t.uid, t.seq LIMIT $3";
 
 const DUE_DEADLINES: &str = "
     SELECT t.uid, t.run, t.seq, t.deadline_at

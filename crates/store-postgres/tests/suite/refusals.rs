@@ -1,7 +1,9 @@
 //! What people run into when they connect, and what they are told.
 
+use resurgam_core::Shard;
 use resurgam_postgres_server::Server;
-use resurgam_store::Error;
+use resurgam_store::rows::TaskRow;
+use resurgam_store::{Error, Look, Runnable, Work};
 use resurgam_store_postgres::PostgresStore;
 use resurgam_watchdog::test;
 
@@ -114,6 +116,40 @@ async fn a_newer_format_is_refused_with_both_versions() {
 }
 
 #[test]
+async fn a_task_of_format_3_keeps_its_gate_under_the_new_name() {
+    let database = Server::shared().database().await;
+    database.run("CREATE SCHEMA resurgam").await;
+    for migration in [
+        include_str!("../../src/schema.sql"),
+        include_str!("../../src/workflows.sql"),
+        include_str!("../../src/lacking.sql"),
+    ] {
+        database.run(&migration.replace('@', "resurgam.")).await;
+    }
+    let uid = run(1).uid;
+    let rows = format!(
+        "INSERT INTO resurgam.meta VALUES (1, 3, 3, {}, '{}', '0.1.0');
+         INSERT INTO resurgam.task (shard, uid, run, seq, name, queue, lane, priority, policy,
+                                    attempt, wake_at, progress)
+         VALUES ({}, '{:032x}', 1, 2, 'charge', 'default', 'stripe', 0, 'p', 0, 0, '{{}}')",
+        Shard::COUNT,
+        Shard::HASH,
+        uid.shard().0,
+        uid.0
+    );
+    database.run(&rows).await;
+
+    let store = connect(&database).await;
+    let expected = TaskRow { gate: "stripe".into(), ..task(run(1), 2) };
+    assert_eq!(store.tasks(run(1)).await.unwrap(), [expected]);
+    let _right = own(&store, "node-a").await;
+    let due = store.due_tasks(Runnable::default(), LATER, 10).await.unwrap();
+    assert_eq!(due.len(), 1);
+    write(&store, [start(2)]).await;
+    assert_eq!(database.ask("SELECT format FROM resurgam.meta").await, "4");
+}
+
+#[test]
 async fn another_way_to_spread_instances_is_refused() {
     let database = database().await;
     database.run("UPDATE resurgam.meta SET hash = 'md5'").await;
@@ -124,7 +160,7 @@ async fn another_way_to_spread_instances_is_refused() {
 
 #[test]
 async fn a_closed_store_says_so() {
-    use resurgam_store::{Commit, Look};
+    use resurgam_store::Commit;
     let store = open().await;
     store.close().await;
     let find = store.find("order-1").await.map(|_| ()).unwrap_err();

@@ -130,7 +130,7 @@ pub(crate) fn task(run: RunKey, seq: u64) -> TaskRow {
         call: run.call(Seq(seq)),
         name: "charge".into(),
         queue: "default".into(),
-        lane: "charge".into(),
+        gate: "charge".into(),
         priority: 0,
         policy: "p".into(),
         attempt: 0,

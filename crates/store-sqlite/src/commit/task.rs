@@ -19,14 +19,14 @@ pub(crate) struct Tasks<'c> {
 }
 
 const INSERT: &str = "
-    INSERT INTO task (uid, run, seq, name, queue, lane, priority, policy, attempt, wake_at,
+    INSERT INTO task (uid, run, seq, name, queue, gate, priority, policy, attempt, wake_at,
                       claimed_by, token, started_at, progress, encoding, heartbeat,
                       heartbeat_at, deadline_at)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)";
 
 /// Whatever is written now can be read, so an older mark goes.
 const UPDATE: &str = "
-    UPDATE task SET name = ?4, queue = ?5, lane = ?6, priority = ?7, policy = ?8, attempt = ?9,
+    UPDATE task SET name = ?4, queue = ?5, gate = ?6, priority = ?7, policy = ?8, attempt = ?9,
                     wake_at = ?10, claimed_by = ?11, token = ?12, started_at = ?13, progress = ?14,
                     encoding = ?15, heartbeat = ?16, heartbeat_at = ?17, deadline_at = ?18,
                     bad = NULL
@@ -35,7 +35,7 @@ const UPDATE: &str = "
 /// The row of a call that is over becomes that of the next. The claim's node is not set, so that
 /// its index stays as it is.
 const FOLLOW: &str = "
-    UPDATE task SET seq = ?4, name = ?5, queue = ?6, lane = ?7, priority = ?8, policy = ?9,
+    UPDATE task SET seq = ?4, name = ?5, queue = ?6, gate = ?7, priority = ?8, policy = ?9,
                     attempt = ?10, wake_at = ?11, token = ?13, started_at = ?14, progress = ?15,
                     encoding = NULL, heartbeat = NULL, heartbeat_at = NULL, deadline_at = NULL,
                     bad = NULL
@@ -87,7 +87,7 @@ impl<'c> Tasks<'c> {
             whole(next.call.seq.0),
             next.name,
             next.queue,
-            next.lane,
+            next.gate,
             next.priority,
             next.policy,
             next.attempt,
@@ -149,7 +149,7 @@ fn change(statement: &mut Statement<'_>, row: &TaskRow, verb: &str) -> Result<us
         whole(row.call.seq.0),
         row.name,
         row.queue,
-        row.lane,
+        row.gate,
         row.priority,
         row.policy,
         row.attempt,

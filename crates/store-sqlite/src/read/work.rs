@@ -32,7 +32,7 @@ pub(crate) fn due_tasks(
                  AND (?3 IS NULL OR queue IN (SELECT value FROM json_each(?3)))
                  AND (?4 IS NULL OR instr(progress, ?5) = 0
                       OR EXISTS (SELECT 1 FROM json_each(?4) WHERE instr(progress, value) > 0))
-               ORDER BY wake_at, lane, rowid";
+               ORDER BY wake_at, gate, rowid";
     let list = |names: &Arc<[String]>| serde_json::json!(&**names).to_string();
     let names = [&runnable.activities, &runnable.queues].map(|names| names.as_ref().map(list));
     let marks = |provides: &Arc<[String]>| -> String {

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use crate::support::*;
-use resurgam_store::{Error, Look, Work};
+use resurgam_store::rows::TaskRow;
+use resurgam_store::{Error, Look, Runnable, Work};
 use resurgam_store_sqlite::{Options, SqliteStore};
 use resurgam_watchdog::test;
 use rusqlite::Connection;
@@ -12,10 +13,10 @@ use rusqlite::Connection;
 async fn a_database_of_a_newer_version_is_refused() {
     let folder = Folder::new();
     folder.open().close().await;
-    let newer = "UPDATE meta SET format = 9, min_reader = 7, made_by = '3.4.5'";
+    let newer = "UPDATE meta SET format = 9, min_reader = 8, made_by = '3.4.5'";
     folder.sql().execute_batch(newer).unwrap();
     let error = refusal(&folder.path, Options::default());
-    unusable(&error, &["orders.db", "3.4.5", "format 9", "format 7", "newer"]);
+    unusable(&error, &["orders.db", "3.4.5", "format 9", "format 8", "newer"]);
     assert_eq!(folder.names(), ["orders.db"]);
 }
 
@@ -157,6 +158,62 @@ async fn a_database_of_format_1_is_brought_up_to_date() {
     assert_eq!(store.due_messages(LATER, 10).await.unwrap().len(), 1);
     own(&store, "node-a").await;
     write(&store, [start(1)]).await;
+}
+
+#[test]
+async fn a_task_of_format_6_keeps_its_gate_under_the_new_name() {
+    let folder = Folder::new();
+    let old = of_format_6(&folder);
+    let task_of = "INSERT INTO task (uid, run, seq, name, queue, lane, priority, policy, attempt,
+                                     wake_at, progress)
+                   VALUES (?1, 1, 2, 'charge', 'default', 'stripe', 0, 'p', 0, 0, '{}')";
+    old.execute(task_of, [run(1).uid.to_bytes()]).unwrap();
+    let expected = TaskRow { gate: "stripe".into(), ..task(run(1), 2) };
+
+    let store = folder.open();
+    assert_eq!(store.tasks(run(1)).await.unwrap(), [expected]);
+    let due = store.due_tasks(Runnable::default(), LATER, 10).await.unwrap();
+    assert_eq!(due.len(), 1);
+    own(&store, "node-a").await;
+    write(&store, [start(2)]).await;
+    store.close().await;
+    let format: i64 = old.query_row("SELECT format FROM meta", [], |row| row.get(0)).unwrap();
+    assert_eq!(format, 7);
+}
+
+#[test]
+async fn views_of_the_user_follow_the_new_name_and_broken_ones_are_left_alone() {
+    let folder = Folder::new();
+    let old = of_format_6(&folder);
+    let views = "CREATE VIEW waiting AS SELECT lane AS dependency FROM task;
+                 CREATE VIEW broken AS SELECT name FROM customer";
+    old.execute_batch(views).unwrap();
+    write(&folder.open(), [start(1)]).await;
+    let gate: String =
+        old.query_row("SELECT dependency FROM waiting", [], |row| row.get(0)).unwrap();
+    assert_eq!(gate, "charge");
+    let broken = "SELECT sql FROM sqlite_schema WHERE name = 'broken'";
+    let broken: String = old.query_row(broken, [], |row| row.get(0)).unwrap();
+    assert_eq!(broken, "CREATE VIEW broken AS SELECT name FROM customer");
+}
+
+/// A database as the program before the column `gate` made it.
+fn of_format_6(folder: &Folder) -> Connection {
+    let old = folder.sql();
+    old.execute_batch("PRAGMA journal_mode = WAL; PRAGMA application_id = 0x5253474D").unwrap();
+    for migration in [
+        include_str!("../../src/schema.sql"),
+        include_str!("../../src/owner.sql"),
+        include_str!("../../src/families.sql"),
+        include_str!("../../src/deadlines.sql"),
+        include_str!("../../src/schedules.sql"),
+        include_str!("../../src/held_up.sql"),
+        "INSERT INTO meta (one, format, min_reader, shards, hash, made_by)
+         VALUES (1, 6, 5, 1, 'none', '0.1.0')",
+    ] {
+        old.execute_batch(migration).unwrap();
+    }
+    old
 }
 
 /// Opens a database that somebody keeps locked, until the time is up.

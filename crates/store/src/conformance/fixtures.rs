@@ -68,7 +68,7 @@ pub(super) fn task(call: CallKey) -> TaskRow {
         call,
         name: "charge".to_string(),
         queue: "payments".to_string(),
-        lane: "gateway".to_string(),
+        gate: "gateway".to_string(),
         priority: 0,
         policy: POLICY.to_string(),
         attempt: 0,

@@ -147,7 +147,7 @@ pub async fn due_tasks_come_earliest_first(store: &dyn Store) {
     let mut all = start(1, "order-1");
     for (seq, wake_at) in [(2, 50), (3, -10), (4, 30), (5, 2_000), (6, 10)] {
         let mut row = due_at(seq, wake_at);
-        row.lane = format!("lane-{seq}");
+        row.gate = format!("gate-{seq}");
         row.priority = -7;
         all = all.insert(row);
     }
@@ -343,7 +343,7 @@ fn full(call: resurgam_core::CallKey) -> TaskRow {
         call,
         name: "namespace/charge \"twice\"".to_string(),
         queue: "Zahlungen ü".to_string(),
-        lane: String::new(),
+        gate: String::new(),
         priority: i32::MIN,
         policy: "another".to_string(),
         attempt: u32::MAX,

@@ -39,7 +39,7 @@ fn task(seq: u64, queue: &str) -> TaskRow {
         call: call(seq),
         name: "charge".into(),
         queue: queue.into(),
-        lane: "charge".into(),
+        gate: "charge".into(),
         priority: 0,
         policy: "p".into(),
         attempt: 0,

@@ -116,7 +116,7 @@ impl Node {
         lacks.iter().for_each(|what| self.log_lack(&run.id, &call.name, what));
         let mut task = TaskRow {
             call: key,
-            lane: call.name.clone(),
+            gate: call.name.clone(),
             name: call.name,
             queue,
             priority: run.about.priority,

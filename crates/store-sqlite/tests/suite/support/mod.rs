@@ -122,7 +122,7 @@ pub fn task(run: RunKey, seq: u64) -> TaskRow {
         call: run.call(Seq(seq)),
         name: "charge".into(),
         queue: "default".into(),
-        lane: "charge".into(),
+        gate: "charge".into(),
         priority: 0,
         policy: "p".into(),
         attempt: 0,

@@ -161,7 +161,7 @@ impl Random {
             call: self.call(),
             name: self.text(&ACTIVITIES),
             queue: self.text(&QUEUES),
-            lane: self.text(&KEYS),
+            gate: self.text(&KEYS),
             priority: self.below(3) as i32 - 1,
             policy: self.text(&POLICIES),
             attempt: self.below(3) as u32,
