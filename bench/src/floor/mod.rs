@@ -1,8 +1,8 @@
 //! What is left when the engine and the store are taken away: the rows, written by the database.
 //!
-//! Only what `chain` writes is known here. Anything else is an error, so that no row is left out
-//! unnoticed. Deletions that find nothing are no rows and are left out: those of the messages of a
-//! run that never had any.
+//! Only what `chain` writes is known here, in the order in which the engine writes it. Anything
+//! else is an error, so that no row is left out unnoticed. Deletions that find nothing are no rows
+//! and are left out: those of the messages and of further tasks of a run that never had any.
 
 pub(crate) mod postgres;
 pub(crate) mod sqlite;
@@ -28,9 +28,19 @@ struct Written<'b> {
     end: Option<End<'b>>,
     events: Vec<(RunKey, &'b Event, Stored)>,
     policies: Vec<(&'b str, &'b str)>,
-    next: Option<&'b TaskRow>,
-    claimed: Option<&'b TaskRow>,
-    done: Option<CallKey>,
+    task: Option<Task<'b>>,
+}
+
+/// What becomes of the task of a chain's call.
+enum Task<'b> {
+    /// It is the first one.
+    First(&'b TaskRow),
+    /// It waited for a slot, and has one.
+    Claimed(&'b TaskRow),
+    /// It follows the one of a call that is over.
+    Next { done: CallKey, next: &'b TaskRow },
+    /// It was the last one.
+    Last(CallKey),
 }
 
 /// The end of an instance.
@@ -61,21 +71,48 @@ fn written<'b>(step: &'b Step) -> Result<Written<'b>> {
     let stored = |(run, event): &'b (RunKey, Event)| (*run, event, event.kind.to_stored());
     all.events = events.iter().map(stored).collect();
     all.policies = policies.iter().map(|row| (&*row.hash, &*row.text)).collect();
-    for task in tasks {
-        match task {
-            TaskWrite::Insert(row) if all.next.is_none() => all.next = Some(row),
-            TaskWrite::Update(row) if all.claimed.is_none() => all.claimed = Some(row),
-            TaskWrite::Delete(call) if all.done.is_none() => all.done = Some(*call),
-            TaskWrite::DeleteAll(_) => {}
-            _ => return Err(unknown(step)),
+    all.task = match tasks.as_slice() {
+        [] => None,
+        [TaskWrite::Insert(row)] => Some(Task::First(row)),
+        [TaskWrite::Update(row)] => Some(Task::Claimed(row)),
+        [TaskWrite::Delete(done), TaskWrite::Insert(next)] if done.run == next.call.run => {
+            Some(Task::Next { done: *done, next })
         }
-    }
+        [TaskWrite::Delete(done), TaskWrite::DeleteAll(_)] => Some(Task::Last(*done)),
+        _ => return Err(unknown(step)),
+    };
     let finds_nothing = |message: &MessageWrite| {
         matches!(message, MessageWrite::DeleteRun(_) | MessageWrite::Park(_))
     };
     match messages.iter().all(finds_nothing) {
         true => Ok(all),
         false => Err(unknown(step)),
+    }
+}
+
+impl<'b> Task<'b> {
+    /// The task that comes.
+    fn inserted(&self) -> Option<&'b TaskRow> {
+        match self {
+            Task::First(row) | Task::Next { next: row, .. } => Some(row),
+            Task::Claimed(_) | Task::Last(_) => None,
+        }
+    }
+
+    /// The task that changes.
+    fn claimed(&self) -> Option<&'b TaskRow> {
+        match self {
+            Task::Claimed(row) => Some(row),
+            Task::First(_) | Task::Next { .. } | Task::Last(_) => None,
+        }
+    }
+
+    /// The task that goes.
+    fn done(&self) -> Option<CallKey> {
+        match self {
+            Task::Next { done, .. } | Task::Last(done) => Some(*done),
+            Task::First(_) | Task::Claimed(_) => None,
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Statement};
 use uuid::Uuid;
 
-use super::{Written, in_order, written};
+use super::{Task, Written, in_order, written};
 use crate::watched::Batch;
 use crate::{Result, server};
 
@@ -150,10 +150,9 @@ fn columns(batch: &Batch, arrival: &mut i64) -> Result<Columns> {
     all.0[INSTANCE] = starts(&steps, arrival);
     all.0[STATUS] = ends(&steps);
     all.0[TASK_ENDS] = done(&steps);
-    let next: Vec<&TaskRow> = steps.iter().filter_map(|step| step.next).collect();
-    all.0[TASK] = tasks(&next);
-    let claimed: Vec<&TaskRow> = steps.iter().filter_map(|step| step.claimed).collect();
-    all.0[TASK_CHANGES] = tasks(&claimed);
+    let task = || steps.iter().filter_map(|step| step.task.as_ref());
+    all.0[TASK] = tasks(&task().filter_map(Task::inserted).collect::<Vec<&TaskRow>>());
+    all.0[TASK_CHANGES] = tasks(&task().filter_map(Task::claimed).collect::<Vec<&TaskRow>>());
     let policies: Vec<_> = steps.iter().flat_map(|step| step.policies.iter()).collect();
     if !policies.is_empty() {
         let (hash, text) = (policies.iter().map(|row| row.0), policies.iter().map(|row| row.1));
@@ -224,7 +223,8 @@ fn ends(steps: &[Written<'_>]) -> Vec<Column> {
 }
 
 fn done(steps: &[Written<'_>]) -> Vec<Column> {
-    let calls: Vec<_> = steps.iter().filter_map(|step| step.done).collect();
+    let tasks = steps.iter().filter_map(|step| step.task.as_ref());
+    let calls: Vec<_> = tasks.filter_map(Task::done).collect();
     if calls.is_empty() {
         return Vec::new();
     }

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use resurgam_core::{Payload, Timestamp};
-use resurgam_store::rows::TaskRow;
+use resurgam_core::{CallKey, Payload, Timestamp};
+use resurgam_store::rows::{InstanceRow, TaskRow};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
-use super::{Written, written};
+use super::{End, Task, Written, written};
 use crate::Result;
 use crate::bed::Sync;
 use crate::watched::Batch;
@@ -27,23 +27,32 @@ const TASK_CHANGES: usize = 7;
 
 /// Those of the store.
 const STATEMENTS: [&str; 8] = [
-    "INSERT INTO instance (uid, id, workflow, status, run, queue, input_encoding, input, created_at,
-                           priority, settings)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-    "UPDATE instance SET status = ?2, outcome_encoding = ?3, outcome = ?4, closed_at = ?5
+    "INSERT INTO instance (uid, id, workflow, status, run, queue, request_id, input_encoding, input,
+                           outcome_encoding, outcome, error, created_at, closed_at, priority,
+                           parent, parent_run, parent_seq, schedule, settings, compensation)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
+             ?20, ?21)
+     ON CONFLICT DO NOTHING",
+    "UPDATE instance SET status = ?2, outcome_encoding = ?3, outcome = ?4, error = ?5,
+                         closed_at = ?6, compensation = ?7
      WHERE uid = ?1",
     "INSERT INTO event (uid, run, seq, at, kind, head, encoding, body)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     "INSERT INTO policy (hash, text) VALUES (?1, ?2) ON CONFLICT (hash) DO NOTHING",
-    "INSERT INTO task (uid, run, seq, name, queue, gate, priority, policy, attempt, wake_at, token,
-                       started_at, progress, claimed_by)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
-    "UPDATE task SET seq = ?3, name = ?4, queue = ?5, gate = ?6, priority = ?7, policy = ?8,
-                     attempt = ?9, wake_at = ?10, token = ?11, started_at = ?12, progress = ?13
-     WHERE uid = ?1 AND run = ?2 AND seq = ?14",
+    "INSERT INTO task (uid, run, seq, name, queue, gate, priority, policy, attempt, wake_at,
+                       claimed_by, token, started_at, progress, encoding, heartbeat,
+                       heartbeat_at, deadline_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
+    "UPDATE task SET seq = ?4, name = ?5, queue = ?6, gate = ?7, priority = ?8, policy = ?9,
+                     attempt = ?10, wake_at = ?11, token = ?13, started_at = ?14, progress = ?15,
+                     encoding = NULL, heartbeat = NULL, heartbeat_at = NULL, deadline_at = NULL,
+                     bad = NULL
+     WHERE uid = ?1 AND run = ?2 AND seq = ?3 AND claimed_by = ?12",
     "DELETE FROM task WHERE uid = ?1 AND run = ?2 AND seq = ?3",
     "UPDATE task SET name = ?4, queue = ?5, gate = ?6, priority = ?7, policy = ?8, attempt = ?9,
-                     wake_at = ?10, token = ?11, started_at = ?12, progress = ?13, claimed_by = ?14
+                     wake_at = ?10, claimed_by = ?11, token = ?12, started_at = ?13, progress = ?14,
+                     encoding = ?15, heartbeat = ?16, heartbeat_at = ?17, deadline_at = ?18,
+                     bad = NULL
      WHERE uid = ?1 AND run = ?2 AND seq = ?3",
 ];
 
@@ -96,36 +105,8 @@ fn rows(batch: &Batch) -> Result<Vec<Row>> {
 }
 
 fn add(step: &Written<'_>, rows: &mut Vec<Row>) {
-    if let Some(row) = step.start {
-        rows.push((
-            INSTANCE,
-            vec![
-                blob(row.uid.to_bytes()),
-                text(&row.id),
-                text(&row.workflow),
-                text(row.status.name()),
-                row.run.into(),
-                text(&row.queue),
-                text(Payload::ENCODING),
-                text(row.input.as_str()),
-                millis(row.created_at),
-                row.priority.into(),
-                text("{}"),
-            ],
-        ));
-    }
-    if let Some(end) = &step.end {
-        rows.push((
-            STATUS,
-            vec![
-                blob(end.uid.to_bytes()),
-                text(end.status.name()),
-                end.outcome.map_or(Value::Null, |_| text(Payload::ENCODING)),
-                end.outcome.map_or(Value::Null, |outcome| text(outcome.as_str())),
-                end.closed_at.map_or(Value::Null, millis),
-            ],
-        ));
-    }
+    rows.extend(step.start.map(|row| (INSTANCE, instance(row))));
+    rows.extend(step.end.as_ref().map(|end| (STATUS, status(end))));
     for (run, event, stored) in &step.events {
         let body = stored.body.as_ref();
         rows.push((
@@ -137,43 +118,78 @@ fn add(step: &Written<'_>, rows: &mut Vec<Row>) {
                 millis(event.at),
                 text(stored.kind),
                 text(&stored.head),
-                body.map_or(Value::Null, |_| text(Payload::ENCODING)),
-                body.map_or(Value::Null, |body| text(body.as_str())),
+                maybe(body, |_| text(Payload::ENCODING)),
+                maybe(body, |body| text(body.as_str())),
             ],
         ));
     }
     rows.extend(step.policies.iter().map(|(hash, words)| (POLICY, vec![text(hash), text(words)])));
-    rows.extend(step.claimed.map(|claimed| (TASK_CHANGES, whole_task(claimed))));
-    match (step.next, step.done) {
-        (Some(next), Some(done)) if next.call.run == done.run && next.claim.is_some() => {
+    match &step.task {
+        None => {}
+        Some(Task::First(first)) => rows.push((TASK, whole_task(first))),
+        Some(Task::Claimed(claimed)) => rows.push((TASK_CHANGES, whole_task(claimed))),
+        Some(Task::Next { done, next }) if next.claim.is_some() => {
             let mut values = task(next);
-            values.push(done.seq.0.cast_signed().into());
+            values.insert(2, done.seq.0.cast_signed().into());
             rows.push((TASK_FOLLOWS, values));
         }
-        (next, done) => {
-            rows.extend(next.map(|next| (TASK, whole_task(next))));
-            rows.extend(done.map(|done| {
-                let (run, seq) = (done.run.run.into(), done.seq.0.cast_signed().into());
-                (TASK_ENDS, vec![blob(done.run.uid.to_bytes()), run, seq])
-            }));
+        Some(Task::Next { done, next }) => {
+            rows.extend([(TASK_ENDS, key(done)), (TASK, whole_task(next))]);
         }
+        Some(Task::Last(done)) => rows.push((TASK_ENDS, key(done))),
     }
+}
+
+/// The values of an instance that starts.
+fn instance(row: &InstanceRow) -> Vec<Value> {
+    let mut values = vec![
+        blob(row.uid.to_bytes()),
+        text(&row.id),
+        text(&row.workflow),
+        text(row.status.name()),
+        row.run.into(),
+        text(&row.queue),
+        Value::Null,
+        text(Payload::ENCODING),
+        text(row.input.as_str()),
+        Value::Null,
+        Value::Null,
+        Value::Null,
+        millis(row.created_at),
+        Value::Null,
+        row.priority.into(),
+    ];
+    let (settings, compensation) = (text("{}"), Value::Null);
+    values.extend([Value::Null, Value::Null, Value::Null, Value::Null, settings, compensation]);
+    values
+}
+
+/// The values of an instance that ends.
+fn status(end: &End<'_>) -> Vec<Value> {
+    vec![
+        blob(end.uid.to_bytes()),
+        text(end.status.name()),
+        maybe(end.outcome, |_| text(Payload::ENCODING)),
+        maybe(end.outcome, |outcome| text(outcome.as_str())),
+        Value::Null,
+        maybe(end.closed_at, millis),
+        Value::Null,
+    ]
 }
 
 /// All values of a task.
 fn whole_task(row: &TaskRow) -> Vec<Value> {
     let mut values = task(row);
-    values.push(row.claim.as_ref().map_or(Value::Null, |claim| text(&claim.node)));
+    let no_heartbeat = [Value::Null, Value::Null, Value::Null];
+    values.extend(no_heartbeat.into_iter().chain([maybe(row.deadline_at, millis)]));
     values
 }
 
 /// The values that all ways to write a task begin with.
 fn task(row: &TaskRow) -> Vec<Value> {
     let claim = row.claim.as_ref();
-    vec![
-        blob(row.call.run.uid.to_bytes()),
-        row.call.run.run.into(),
-        row.call.seq.0.cast_signed().into(),
+    let mut values = key(&row.call);
+    values.extend([
         text(&row.name),
         text(&row.queue),
         text(&row.gate),
@@ -181,10 +197,22 @@ fn task(row: &TaskRow) -> Vec<Value> {
         text(&row.policy),
         row.attempt.into(),
         millis(row.wake_at),
-        claim.map_or(Value::Null, |claim| claim.token.cast_signed().into()),
-        claim.map_or(Value::Null, |claim| millis(claim.started_at)),
+        maybe(claim, |claim| text(&claim.node)),
+        maybe(claim, |claim| claim.token.cast_signed().into()),
+        maybe(claim, |claim| millis(claim.started_at)),
         text(&serde_json::to_string(&row.progress).unwrap_or_default()),
-    ]
+    ]);
+    values
+}
+
+/// What finds a task.
+fn key(call: &CallKey) -> Vec<Value> {
+    let CallKey { run, seq } = call;
+    vec![blob(run.uid.to_bytes()), run.run.into(), seq.0.cast_signed().into()]
+}
+
+fn maybe<T>(value: Option<T>, make: impl FnOnce(T) -> Value) -> Value {
+    value.map_or(Value::Null, make)
 }
 
 fn blob(bytes: [u8; 16]) -> Value {
@@ -197,4 +225,29 @@ fn text(text: &str) -> Value {
 
 fn millis(at: Timestamp) -> Value {
     at.as_millis().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use resurgam_watchdog::test;
+
+    use super::*;
+
+    /// The words of a text, however its lines are broken.
+    fn words(text: &str) -> String {
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn every_statement_is_one_of_the_store() {
+        let store = words(concat!(
+            include_str!("../../../crates/store-sqlite/src/commit/instance.rs"),
+            include_str!("../../../crates/store-sqlite/src/commit/event.rs"),
+            include_str!("../../../crates/store-sqlite/src/commit/policy.rs"),
+            include_str!("../../../crates/store-sqlite/src/commit/task.rs"),
+        ));
+        for sql in STATEMENTS {
+            assert!(store.contains(&format!("{}\";", words(sql))), "{sql}");
+        }
+    }
 }

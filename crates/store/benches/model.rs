@@ -78,7 +78,7 @@ fn call(model: &mut Model) -> Result<()> {
             (call.run, Event { seq: done, at: now, kind: completed }),
             (call.run, scheduled(next.seq)),
         ],
-        tasks: vec![TaskWrite::Insert(task(next, None)), TaskWrite::Delete(call)],
+        tasks: vec![TaskWrite::Delete(call), TaskWrite::Insert(task(next, None))],
         ..Step::default()
     };
     model.commit(&[step]).map(drop)

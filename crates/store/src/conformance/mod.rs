@@ -84,6 +84,8 @@ macro_rules! conformance_promises {
             tasks::a_task_comes_back_as_it_was,
             tasks::a_call_has_one_task,
             tasks::a_call_cannot_follow_itself,
+            tasks::a_call_that_follows_another_keeps_nothing_of_it,
+            tasks::a_call_follows_only_one_that_is_there_and_only_once,
             tasks::an_update_needs_its_task,
             tasks::an_update_changes_everything_and_nothing_else,
             tasks::a_deletion_needs_its_task,

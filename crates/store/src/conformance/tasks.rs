@@ -31,6 +31,26 @@ pub async fn a_call_cannot_follow_itself(store: &dyn Store) {
     assert_eq!(store.tasks(run(1)).await.unwrap(), [running]);
 }
 
+pub async fn a_call_that_follows_another_keeps_nothing_of_it(store: &dyn Store) {
+    let done = |number| full(call(number, 2));
+    let node = &done(1).claim.unwrap().node;
+    for (number, claim) in [(1, claim(node)), (2, claim("node-b")), (3, None)] {
+        let next = TaskRow { claim, ..task(call(number, 4)) };
+        write(store, [start(number, &format!("order-{number}")).insert(done(number))]).await;
+        write(store, [step().delete(call(number, 2)).insert(next.clone())]).await;
+        assert_eq!(store.tasks(run(number)).await.unwrap(), [next]);
+    }
+}
+
+pub async fn a_call_follows_only_one_that_is_there_and_only_once(store: &dyn Store) {
+    let claimed = |seq| TaskRow { claim: claim("node-a"), ..task(call(1, seq)) };
+    write(store, [start(1, "order-1").insert(claimed(2)).insert(claimed(4))]).await;
+    let error = refused(store, [step().delete(call(1, 3)).insert(claimed(6))]).await;
+    assert!(error.to_string().contains(&call(1, 3).to_string()), "{error}");
+    refused(store, [step().delete(call(1, 2)).insert(claimed(4))]).await;
+    assert_eq!(store.tasks(run(1)).await.unwrap(), [claimed(2), claimed(4)]);
+}
+
 pub async fn an_update_needs_its_task(store: &dyn Store) {
     write(store, [start(1, "order-1").insert(task(call(1, 2)))]).await;
     let error = refused(store, [step().update(task(call(1, 3)))]).await;

@@ -231,7 +231,11 @@ fn task_writes(random: &mut Random) -> Vec<TaskWrite> {
     if random.percent(20) {
         let (next, seq) = (random.task(), Seq(1 + random.below(PLACES)));
         let done = next.call.run.call(seq);
-        return vec![TaskWrite::Insert(next), TaskWrite::Delete(done)];
+        let pair = [TaskWrite::Delete(done), TaskWrite::Insert(next)];
+        return match random.percent(80) {
+            true => pair.into(),
+            false => pair.into_iter().rev().collect(),
+        };
     }
     random.some(2, |random| match random.below(10) {
         0..4 => TaskWrite::Insert(random.task()),
