@@ -7,13 +7,13 @@ use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Timestamp, 
 use resurgam_store::rows::{
     AttemptOutcome, AttemptRow, Claim, Heartbeat, InstanceRow, Message, MessageRow, Status, TaskRow,
 };
-use resurgam_store::{InboxRow, Report, ScheduleRecord, ScheduleRow};
+use resurgam_store::{InboxRow, ScheduleRecord, ScheduleRow};
 use serde::de::DeserializeOwned;
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 use uuid::Uuid;
 
-use crate::encode::{PERCENT, START, from_percent};
+use crate::encode::{PERCENT, from_percent};
 
 /// Why a row cannot be read.
 #[derive(Debug)]
@@ -89,30 +89,9 @@ pub(crate) const MESSAGE: &str = "uid, id, due_at, run, kind, head, encoding, bo
 
 /// A message from the columns of [`MESSAGE`].
 pub(crate) fn message(row: &Row) -> Decoded<MessageRow> {
-    let body = match get::<&str>(row, 4)? {
-        START => Message::Start,
-        Report::KIND => {
-            let report = Report::from_stored(get(row, 5)?, payload(row, 6)?)?;
-            Message::Report { run: count(row, 3)?, report: Box::new(report) }
-        }
-        kind => body(EventKind::from_stored(kind, get(row, 5)?, payload(row, 6)?)?, row)?,
-    };
+    let run = get::<Option<i64>>(row, 3)?.map(as_count).transpose()?;
+    let body = Message::from_stored(run, get(row, 4)?, get(row, 5)?, payload(row, 6)?)?;
     Ok(MessageRow { uid: uid(row, 0)?, id: get(row, 1)?, due_at: timestamp(row, 2)?, body })
-}
-
-fn body(event: EventKind, row: &Row) -> Decoded<Message> {
-    Ok(match event {
-        EventKind::TimerFired { timer } => Message::Timer { run: count(row, 3)?, timer },
-        EventKind::SignalReceived { name, value, .. } => Message::Signal { name, value },
-        EventKind::CancelRequested { reason } => Message::Cancel { reason },
-        EventKind::TerminateRequested { reason } => Message::Terminate { reason },
-        EventKind::ActivityCompleted(_)
-        | EventKind::ActivityFailed(_)
-        | EventKind::ChildCompleted { .. }
-        | EventKind::ChildFailed { .. }
-        | EventKind::RunTimedOut { .. } => Message::Result { run: count(row, 3)?, event },
-        other => return Err(Unreadable(format!("{} is no message", other.name()))),
-    })
 }
 
 /// The columns of [`task`], in its order.
@@ -260,7 +239,10 @@ fn json<T: DeserializeOwned>(text: &str, what: &str) -> Decoded<T> {
 }
 
 fn count(row: &Row, column: usize) -> Decoded<u32> {
-    let number: i64 = get(row, column)?;
+    as_count(get(row, column)?)
+}
+
+fn as_count(number: i64) -> Decoded<u32> {
     Ok(u32::try_from(number).map_err(|_| format!("the count {number} is out of range"))?)
 }
 

@@ -2,12 +2,9 @@
 
 use std::borrow::Cow;
 
-use resurgam_core::command::Settings;
-use resurgam_core::{Payload, Timestamp};
-use resurgam_store::rows::Progress;
+use resurgam_core::Payload;
 
-/// The kind of the message that begins an instance.
-pub(crate) const START: &str = "Start";
+pub(crate) use resurgam_store::encode::{failure, millis, progress, settings, token, whole};
 
 /// The mark of a payload with NUL characters, which PostgreSQL refuses in text: a percent sign is
 /// written as %25 and a NUL as %00.
@@ -40,31 +37,6 @@ pub(crate) fn prose(text: &str) -> Cow<'_, str> {
         true => Cow::Owned(text.replace('\0', "\u{fffd}")),
         false => Cow::Borrowed(text),
     }
-}
-
-/// A time that may be missing.
-pub(crate) fn millis(at: Option<Timestamp>) -> Option<i64> {
-    at.map(Timestamp::as_millis)
-}
-
-/// A count. The database's integers end at half of ours, far beyond anything that counts up by one.
-pub(crate) fn whole(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-/// A token uses all its bits, so the upper half is stored as negative numbers.
-pub(crate) fn token(token: u64) -> i64 {
-    token.cast_signed()
-}
-
-/// The settings of an instance. Most have none.
-pub(crate) fn settings(settings: &Settings) -> String {
-    serde_json::to_string(settings).expect("settings hold nothing that JSON cannot")
-}
-
-/// The counters of a task.
-pub(crate) fn progress(progress: &Progress) -> String {
-    serde_json::to_string(progress).expect("progress holds nothing that JSON cannot")
 }
 
 #[cfg(test)]

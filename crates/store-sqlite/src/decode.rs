@@ -7,12 +7,10 @@ use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Timestamp, 
 use resurgam_store::rows::{
     AttemptOutcome, AttemptRow, Claim, Heartbeat, InstanceRow, Message, MessageRow, Status, TaskRow,
 };
-use resurgam_store::{InboxRow, Report, ScheduleRecord, ScheduleRow};
+use resurgam_store::{InboxRow, ScheduleRecord, ScheduleRow};
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 use serde::de::DeserializeOwned;
-
-use crate::encode::START;
 
 /// Why a row cannot be read.
 #[derive(Debug)]
@@ -100,35 +98,13 @@ pub(crate) const MESSAGE: &str = "uid, id, due_at, run, kind, head, encoding, bo
 
 /// A message from the columns of [`MESSAGE`].
 pub(crate) fn message(row: &Row<'_>) -> Decoded<MessageRow> {
-    let run = || row.get::<_, u32>(3);
-    let body = match text(row, 4)? {
-        START => Message::Start,
-        Report::KIND => {
-            let report = Report::from_stored(text(row, 5)?, payload(row, 6)?)?;
-            Message::Report { run: run()?, report: Box::new(report) }
-        }
-        kind => body(EventKind::from_stored(kind, text(row, 5)?, payload(row, 6)?)?, run)?,
-    };
+    let (kind, head) = (text(row, 4)?, text(row, 5)?);
+    let body = Message::from_stored(row.get(3)?, kind, head, payload(row, 6)?)?;
     Ok(MessageRow {
         uid: uid(row, 0)?,
         id: text(row, 1)?.to_string(),
         due_at: timestamp(row, 2)?,
         body,
-    })
-}
-
-fn body(event: EventKind, run: impl Fn() -> rusqlite::Result<u32>) -> Decoded<Message> {
-    Ok(match event {
-        EventKind::TimerFired { timer } => Message::Timer { run: run()?, timer },
-        EventKind::SignalReceived { name, value, .. } => Message::Signal { name, value },
-        EventKind::CancelRequested { reason } => Message::Cancel { reason },
-        EventKind::TerminateRequested { reason } => Message::Terminate { reason },
-        EventKind::ActivityCompleted(_)
-        | EventKind::ActivityFailed(_)
-        | EventKind::ChildCompleted { .. }
-        | EventKind::ChildFailed { .. }
-        | EventKind::RunTimedOut { .. } => Message::Result { run: run()?, event },
-        other => return Err(Unreadable(format!("{} is no message", other.name()))),
     })
 }
 

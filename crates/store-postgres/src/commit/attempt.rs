@@ -4,7 +4,7 @@
 //! oldest ever counts rows: the ten-thousandth retry costs what the tenth did.
 
 use super::plan::Plan;
-use crate::encode::{prose, whole};
+use crate::encode::{failure, prose, whole};
 use crate::statement::Statement;
 
 /// How many rows at the beginning of a call's ledger always stay: how trouble began is worth more
@@ -42,12 +42,6 @@ pub(super) fn statements<'p>(plan: &'p Plan<'_>, limit: u32, add: &mut Vec<State
     if plan.attempts.is_empty() {
         return;
     }
-    let failure = |row: &&resurgam_store::rows::AttemptRow| {
-        let json = |failure| {
-            serde_json::to_string(failure).expect("a failure holds nothing that JSON cannot")
-        };
-        row.failure.as_ref().map(json)
-    };
     add.push(
         Statement::rows("add attempts to the ledger", DROP)
             .made_from(ADDED)
@@ -59,7 +53,7 @@ pub(super) fn statements<'p>(plan: &'p Plan<'_>, limit: u32, add: &mut Vec<State
             .texts(rows().map(|row| row.outcome.name()))
             .bigs(rows().map(|row| row.started_at.as_millis()))
             .bigs(rows().map(|row| row.ended_at.as_millis()))
-            .maybe_texts(rows().map(failure))
+            .maybe_texts(rows().map(|row| row.failure.as_ref().map(failure)))
             .maybe_bigs(rows().map(|row| row.delay_ms.map(whole)))
             .texts(rows().map(|row| prose(&row.why)))
             .big(i64::from(limit).max(FIRST + 1))

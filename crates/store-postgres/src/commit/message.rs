@@ -1,13 +1,11 @@
 //! Messages: dropped when they come twice, gone when a turn has read them.
 
-use resurgam_core::event::Stored;
-use resurgam_core::{EventKind, Uid};
-use resurgam_store::Report;
-use resurgam_store::rows::{Message, MessageRow};
+use resurgam_core::Uid;
+use resurgam_store::rows::MessageRow;
 
 use super::NOW;
 use super::wave::{NewMessage, Wave};
-use crate::encode::{START, encoding, text};
+use crate::encode::{encoding, text};
 use crate::statement::Statement;
 
 const COLUMNS: &str = "shard, uid, id, arrival, due_at, run, kind, head, encoding, body";
@@ -97,26 +95,4 @@ pub(super) fn insert<'p>(rows: &'p [NewMessage<'_>], join: &str, lock: &str) -> 
         .texts(rows.iter().map(|new| &*new.stored.head))
         .maybe_texts(body().map(|body| body.map(encoding)))
         .maybe_texts(body().map(|body| body.map(text)))
-}
-
-/// The run that a message belongs to, and its stored form: that of the event it becomes. A start
-/// has none of its own, for its workflow and argument are in the instance's row.
-pub(super) fn stored(message: &Message) -> (Option<u32>, Stored) {
-    let (run, event) = match message.clone() {
-        Message::Start => {
-            return (None, Stored { kind: START, head: "{}".to_string(), body: None });
-        }
-        Message::Timer { run, timer } => (Some(run), EventKind::TimerFired { timer }),
-        Message::Signal { name, value } => {
-            (None, EventKind::SignalReceived { name, value, id: None })
-        }
-        Message::Cancel { reason } => (None, EventKind::CancelRequested { reason }),
-        Message::Terminate { reason } => (None, EventKind::TerminateRequested { reason }),
-        Message::Result { run, event } => (Some(run), event),
-        Message::Report { run, report } => {
-            let (head, body) = report.to_stored();
-            return (Some(run), Stored { kind: Report::KIND, head, body });
-        }
-    };
-    (run, event.to_stored())
 }

@@ -13,7 +13,6 @@ use resurgam_store::{
     Birth, InboxWrite, InstanceWrite, MessageWrite, ScheduleWrite, Step, TaskWrite,
 };
 
-use super::message;
 use super::wave::{NewMessage, StatusWrite, Wave};
 use super::waves::Need::{Alone, Shared};
 use super::waves::{Need, Thing, Waves};
@@ -297,7 +296,7 @@ impl<'b> Plan<'b> {
         if let Message::Signal { .. } = &row.body {
             *self.signals.entry(row.uid).or_default() += 1;
         }
-        let (run, stored) = message::stored(&row.body);
+        let (run, stored) = row.body.to_stored();
         NewMessage { arrival: self.arrival(), row, run, stored }
     }
 

@@ -3,13 +3,12 @@
 //! Each row knows its place in the ledger of its call, so that neither adding one nor dropping the
 //! oldest ever counts rows: the ten-thousandth retry costs what the tenth did.
 
-use resurgam_core::Failure;
+use resurgam_store::Result;
 use resurgam_store::rows::AttemptRow;
-use resurgam_store::{Error, Result};
 use rusqlite::{Connection, Statement, params};
 
 use super::prepare;
-use crate::encode::whole;
+use crate::encode::{failure, whole};
 use crate::trouble::Attempted;
 
 /// How many rows at the beginning of a call's ledger always stay: how trouble began is worth more
@@ -46,7 +45,6 @@ impl<'c> Attempts<'c> {
     pub(crate) fn insert(&mut self, row: &AttemptRow) -> Result<()> {
         let attempted =
             || format!("add attempt {} of call {} to the ledger", row.attempt, row.call);
-        let failure = row.failure.as_ref().map(as_json).transpose();
         let values = params![
             row.call.run.uid.to_bytes(),
             row.call.run.run,
@@ -56,7 +54,7 @@ impl<'c> Attempts<'c> {
             row.outcome.name(),
             row.started_at.as_millis(),
             row.ended_at.as_millis(),
-            failure.map_err(|error| Error::data(attempted()).because(error))?,
+            row.failure.as_ref().map(failure),
             row.delay_ms.map(whole),
             row.why,
         ];
@@ -76,8 +74,4 @@ impl<'c> Attempts<'c> {
         self.trim.execute(values).attempted(|| format!("bound the ledger of call {call}"))?;
         Ok(())
     }
-}
-
-fn as_json(failure: &Failure) -> serde_json::Result<String> {
-    serde_json::to_string(failure)
 }

@@ -1,13 +1,12 @@
 //! Messages: dropped when they come twice, gone when a turn has read them.
 
-use resurgam_core::event::Stored;
-use resurgam_core::{EventKind, Payload, RunKey, Uid};
-use resurgam_store::rows::{Message, MessageRow};
-use resurgam_store::{MessageWrite, Report, Result};
+use resurgam_core::{Payload, RunKey, Uid};
+use resurgam_store::rows::MessageRow;
+use resurgam_store::{MessageWrite, Result};
 use rusqlite::{Connection, Statement, params};
 
 use super::{named, prepare};
-use crate::encode::{START, encoding};
+use crate::encode::encoding;
 use crate::trouble::Attempted;
 
 pub(crate) struct Messages<'c> {
@@ -76,7 +75,7 @@ impl<'c> Messages<'c> {
     }
 
     pub(crate) fn insert(&mut self, row: &MessageRow) -> Result<()> {
-        let (run, stored) = stored(&row.body);
+        let (run, stored) = row.body.to_stored();
         let values = params![
             row.uid.to_bytes(),
             row.id,
@@ -103,26 +102,4 @@ impl<'c> Messages<'c> {
         deleted.attempted(|| format!("delete the messages of {}", named(run)))?;
         Ok(())
     }
-}
-
-/// The run that a message belongs to, and its stored form: that of the event it becomes. A start
-/// has none of its own, for its workflow and argument are in the instance's row.
-fn stored(message: &Message) -> (Option<u32>, Stored) {
-    let (run, event) = match message.clone() {
-        Message::Start => {
-            return (None, Stored { kind: START, head: "{}".to_string(), body: None });
-        }
-        Message::Timer { run, timer } => (Some(run), EventKind::TimerFired { timer }),
-        Message::Signal { name, value } => {
-            (None, EventKind::SignalReceived { name, value, id: None })
-        }
-        Message::Cancel { reason } => (None, EventKind::CancelRequested { reason }),
-        Message::Terminate { reason } => (None, EventKind::TerminateRequested { reason }),
-        Message::Result { run, event } => (Some(run), event),
-        Message::Report { run, report } => {
-            let (head, body) = report.to_stored();
-            return (Some(run), Stored { kind: Report::KIND, head, body });
-        }
-    };
-    (run, event.to_stored())
 }
