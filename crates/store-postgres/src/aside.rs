@@ -13,7 +13,7 @@ use resurgam_store::Result;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use crate::decode::{Decoded, Unreadable};
+use crate::decode::{Decoded, Fetched, Unreadable};
 use crate::encode::prose;
 use crate::pool::Pool;
 use crate::statement::{Statement, shard_of};
@@ -133,9 +133,9 @@ pub(crate) fn readable<T>(
     table: Table,
     rows: &[Row],
     aside: &mut Vec<SetAside>,
-    decode: impl Fn(&Row) -> Decoded<T>,
+    decode: impl Fn(Fetched<'_>) -> Decoded<T>,
 ) -> Vec<T> {
-    let keep = |row| match decode(row) {
+    let keep = |row| match decode(Fetched(row)) {
         Ok(value) => Some(value),
         Err(Unreadable(why)) => {
             aside.push(SetAside::new(table, row, why));

@@ -12,7 +12,7 @@ use resurgam_core::{Timestamp, Uid};
 use resurgam_store::{Deleted, Deletion, Error, INSTANCES, Place, ROWS, Result, Sweep};
 use tokio_postgres::Row;
 
-use crate::decode::{self, Decoded, get};
+use crate::decode::{Columns, Decoded, Fetched, Unreadable, get};
 use crate::encode::whole;
 use crate::pool::Pool;
 use crate::statement::Statement;
@@ -111,12 +111,12 @@ async fn candidates(pool: &Pool, sweep: &Sweep) -> Result<Vec<Candidate>> {
         .maybe_text(tag)
         .maybe_text(value)
         .big(whole(LOOKS as u64));
-    let read = |row: &Row| {
-        let place = Place { closed_at: decode::timestamp(row, 1)?, row: get(row, 2)? };
-        Ok(Candidate { place, uid: decode::uid(row, 0)?, wanted: get(row, 3)? })
+    let read = |row: Fetched<'_>| {
+        let place = Place { closed_at: row.timestamp(1)?, row: row.number(2)? };
+        Ok(Candidate { place, uid: row.uid(0)?, wanted: row.flag(3)? })
     };
     let rows = pool.ask_widely(look).await?;
-    let found: Decoded<Vec<Candidate>> = rows.iter().map(read).collect();
+    let found: Decoded<Vec<Candidate>> = rows.iter().map(Fetched).map(read).collect();
     found.map_err(|why| Error::data(WHAT).because(why))
 }
 
@@ -142,7 +142,7 @@ async fn counts(pool: &Pool, uids: &[Uid]) -> Result<Vec<u64>> {
     let mut counts = vec![0; uids.len()];
     let count = Statement::rows(WHAT, sql).uids(uids.iter().copied());
     for row in pool.ask_widely(count).await? {
-        let unreadable = |why: decode::Unreadable| Error::data(WHAT).because(why);
+        let unreadable = |why: Unreadable| Error::data(WHAT).because(why);
         let (nth, count): (i64, i64) =
             (get(&row, 0).map_err(unreadable)?, get(&row, 1).map_err(unreadable)?);
         let place = usize::try_from(nth - 1).unwrap_or(usize::MAX);

@@ -12,10 +12,11 @@
 //!   ours. [`Schedules`], [`Inbox`], [`Retain`]: what starts by the clock; what others ask for in
 //!   SQL; deleting what is closed. A [`Store`] is all of these.
 //! - [`fleet`]: what the nodes of one database decide about each other, pure.
-//! - [`encode`]: what SQL stores have in common, without any SQL.
+//! - [`decode`], [`encode`]: what SQL stores have in common.
 //! - [`model`]: a store as a pure data structure, the oracle for the others.
 
 pub mod conformance;
+pub mod decode;
 pub mod encode;
 mod error;
 pub mod fleet;

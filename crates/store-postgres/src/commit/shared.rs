@@ -7,13 +7,14 @@
 //! lane says then whether the claims are there: one that nobody knows of would never be run.
 
 use resurgam_core::{CallKey, Timestamp};
+use resurgam_store::decode::{self, TASK};
 use resurgam_store::rows::{Claim, TaskRow};
 use resurgam_store::{Error, Result};
 
 use super::lane::{Fate, Lane, alive, refused};
 use super::plan::Plan;
 use super::task;
-use crate::decode::{self, TASK};
+use crate::decode::Fetched;
 use crate::statement::Statement;
 
 const FREE: &str = "
@@ -42,7 +43,7 @@ impl Lane {
         let free = Statement::rows("lock tasks", sql).calls(calls.iter().copied());
         let (client, rows) = self.ask_inside(client, &before, &[free]).await?;
         // One that cannot be read is left for the holder, which sets it aside.
-        let free = rows.iter().flatten().filter_map(|row| decode::task(row).ok());
+        let free = rows.iter().flatten().filter_map(|row| decode::task(&Fetched(row)).ok());
         let claimed: Vec<TaskRow> = free.map(|task| claim(task, node, now)).collect();
         if claimed.is_empty() {
             self.roll_back(Some(client)).await;

@@ -1,12 +1,12 @@
 //! Rows that others have inserted.
 
 use resurgam_core::Shard;
+use resurgam_store::decode::{self, INBOX};
 use resurgam_store::{InboxRow, Result};
-use tokio_postgres::Row;
 
 use super::{many, shards};
 use crate::aside::Table;
-use crate::decode::{self, INBOX, get};
+use crate::decode::{Columns, Fetched};
 use crate::encode::whole;
 use crate::pool::Pool;
 use crate::statement::Statement;
@@ -39,7 +39,7 @@ pub(crate) async fn inbox(pool: &Pool, among: &[Shard], limit: usize) -> Result<
     let mut found = Vec::new();
     for _ in 0..TIMES {
         let look = Statement::rows("look into the inbox", sql.clone()).shards(shards(among));
-        let read = |row: &Row| Ok((decode::inbox(row)?, get::<bool>(row, 7)?));
+        let read = |row: Fetched<'_>| Ok((decode::inbox(&row)?, row.flag(7)?));
         found = many(pool, Table::Inbox, look.big(whole(limit as u64)), read).await?;
         let Some((first, _)) = found.iter().find(|(_, tied)| *tied) else { break };
         let apart = Statement::rows("set rows of the inbox apart", SET_APART).big(first.arrival);

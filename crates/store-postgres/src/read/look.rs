@@ -3,14 +3,14 @@
 use resurgam_core::event::Compensation;
 use resurgam_core::{EventKind, RunKey, Timestamp, Uid};
 use resurgam_store::Result;
+use resurgam_store::decode::{self, ATTEMPT, MESSAGE, TASK};
 use resurgam_store::rows::{
     AttemptRow, InstanceFilter, InstanceRow, KvRow, MessageRow, Status, TaskRow,
 };
-use tokio_postgres::Row;
 
 use super::{many, one};
 use crate::aside::Table;
-use crate::decode::{self, ATTEMPT, INSTANCE, MESSAGE, TASK};
+use crate::decode::{Columns, Decoded, Fetched, INSTANCE};
 use crate::encode::whole;
 use crate::gather::Answers;
 use crate::pool::Pool;
@@ -23,14 +23,14 @@ const LIST: usize = 100;
 pub(crate) async fn find(pool: &Pool, id: &str) -> Result<Option<InstanceRow>> {
     let sql = format!("SELECT {INSTANCE} FROM @instance instance WHERE id = $1 AND current");
     let rows = pool.ask(Statement::rows("find an instance", sql).text(id)).await?;
-    one(&rows, decode::instance, || format!("read instance {id:?}"))
+    one(&rows, |row| decode::instance(&row), || format!("read instance {id:?}"))
 }
 
 /// The instance that was started with a request id.
 pub(crate) async fn find_request(pool: &Pool, request: &str) -> Result<Option<InstanceRow>> {
     let sql = format!("SELECT {INSTANCE} FROM @instance instance WHERE request_id = $1");
     let rows = pool.ask(Statement::rows("look for a request", sql).text(request)).await?;
-    one(&rows, decode::instance, || format!("look for request {request:?}"))
+    one(&rows, |row| decode::instance(&row), || format!("look for request {request:?}"))
 }
 
 /// Those of these instances that are closed. One that cannot be read is set aside: whoever waits
@@ -46,7 +46,7 @@ pub(crate) async fn closed(pool: &Pool, uids: &[Uid]) -> Result<Vec<InstanceRow>
          WHERE closed_at IS NOT NULL"
     );
     let closed = Statement::rows("look for closed instances", sql).uids(uids.iter().copied());
-    many(pool, Table::Instance, closed, decode::instance).await
+    many(pool, Table::Instance, closed, |row| decode::instance(&row)).await
 }
 
 /// Those of these instances that are not there.
@@ -61,7 +61,7 @@ pub(crate) async fn missing(pool: &Pool, uids: &[Uid]) -> Result<Vec<Uid>> {
                ORDER BY u.nth";
     let what = "look for instances that are gone";
     let rows = pool.ask(Statement::rows(what, sql).uids(uids.iter().copied())).await?;
-    let found: decode::Decoded<Vec<Uid>> = rows.iter().map(|row| decode::uid(row, 0)).collect();
+    let found: Decoded<Vec<Uid>> = rows.iter().map(|row| Fetched(row).uid(0)).collect();
     found.map_err(|why| resurgam_store::Error::data(what).because(why))
 }
 
@@ -86,7 +86,7 @@ pub(crate) async fn signalled(pool: &Pool, id: &str, request: &str) -> Result<bo
         .text(request);
     let rows = pool.ask(look).await?;
     let what = || format!("look for signal {request:?} to {id:?}");
-    Ok(one(&rows, |row| decode::get(row, 0), what)?.unwrap_or_default())
+    Ok(one(&rows, |row| row.flag(0), what)?.unwrap_or_default())
 }
 
 /// Instances, the newest first. A list costs what it shows and not what is stored: a tag or a
@@ -103,7 +103,7 @@ pub(crate) async fn list(pool: &Pool, filter: &InstanceFilter) -> Result<Vec<Ins
         .maybe_text(tag)
         .maybe_text(value)
         .big(whole(limit as u64));
-    many(pool, Table::Instance, list, decode::instance).await
+    many(pool, Table::Instance, list, |row| decode::instance(&row)).await
 }
 
 fn newest(filter: &InstanceFilter) -> String {
@@ -156,7 +156,7 @@ pub(crate) async fn attempts(pool: &Pool, run: RunKey) -> Result<Vec<AttemptRow>
          ORDER BY ended_at, seq, place"
     );
     let rows = Statement::rows("read a ledger", sql).uid(run.uid).big(i64::from(run.run));
-    many(pool, Table::Attempt, rows, decode::attempt).await
+    many(pool, Table::Attempt, rows, |row| decode::attempt(&row)).await
 }
 
 /// The unfinished calls of a run.
@@ -164,7 +164,8 @@ pub(crate) async fn tasks(pool: &Pool, run: RunKey) -> Result<Vec<TaskRow>> {
     let sql =
         format!("SELECT {TASK} FROM @task WHERE shard = $1 AND uid = $2 AND run = $3 ORDER BY seq");
     let rows = Statement::rows("read the tasks of a run", sql);
-    many(pool, Table::Task, rows.uid(run.uid).big(i64::from(run.run)), decode::task).await
+    many(pool, Table::Task, rows.uid(run.uid).big(i64::from(run.run)), |row| decode::task(&row))
+        .await
 }
 
 /// The messages of an instance in order of their arrival.
@@ -173,7 +174,7 @@ pub(crate) async fn messages(pool: &Pool, uid: Uid) -> Result<Vec<MessageRow>> {
         "SELECT {MESSAGE} FROM @message WHERE shard = $1 AND uid = $2 ORDER BY arrival, id"
     );
     let rows = Statement::rows("read the messages of an instance", sql).uid(uid);
-    many(pool, Table::Message, rows, decode::message).await
+    many(pool, Table::Message, rows, |row| decode::message(&row)).await
 }
 
 /// The messages of instances that are due before a time each, in order of their arrival.
@@ -192,9 +193,9 @@ pub(crate) async fn due_messages_of(
     let due = Statement::rows("read the messages of instances that are due", sql)
         .uids(asked.iter().map(|(uid, _)| *uid))
         .bigs(asked.iter().map(|(_, before)| before.as_millis()));
-    let with_key = |row: &Row| {
-        let message = decode::message(row)?;
-        Ok(((message.uid, decode::timestamp(row, 8)?), message))
+    let with_key = |row: Fetched<'_>| {
+        let message = decode::message(&row)?;
+        Ok(((message.uid, row.timestamp(8)?), message))
     };
     let mut found: Answers<(Uid, Timestamp), Vec<MessageRow>> = Answers::new();
     for (key, message) in many(pool, Table::Message, due, with_key).await? {
@@ -222,6 +223,6 @@ pub(crate) async fn kv(pool: &Pool, uid: Uid, key: &str) -> Result<Option<KvRow>
     let rows =
         pool.ask(Statement::rows("read data of an instance", sql).uid(uid).text(key)).await?;
     let what = || format!("read {key:?} of instance {uid}");
-    let value = one(&rows, |row: &Row| decode::payload(row, 0), what)?.flatten();
+    let value = one(&rows, |row| row.payload(0), what)?.flatten();
     Ok(value.map(|value| KvRow { uid, key: key.to_string(), value }))
 }

@@ -25,7 +25,7 @@ use resurgam_store::{Error, Result};
 use tokio_postgres::Row;
 
 use crate::aside::{self, SetAside, Table, readable};
-use crate::decode::Decoded;
+use crate::decode::{Decoded, Fetched};
 use crate::pool::Pool;
 use crate::statement::Statement;
 
@@ -40,10 +40,10 @@ fn shards(shards: &[Shard]) -> impl Iterator<Item = i16> {
 /// One row, or none. `what` names it when it cannot be read.
 fn one<T>(
     rows: &[Row],
-    decode: impl FnOnce(&Row) -> Decoded<T>,
+    decode: impl FnOnce(Fetched<'_>) -> Decoded<T>,
     what: impl FnOnce() -> String,
 ) -> Result<Option<T>> {
-    let found = rows.first().map(decode).transpose();
+    let found = rows.first().map(|row| decode(Fetched(row))).transpose();
     found.map_err(|why| Error::data(what()).because(why))
 }
 
@@ -52,7 +52,7 @@ async fn many<T>(
     pool: &Pool,
     table: Table,
     statement: Statement<'_>,
-    decode: impl Fn(&Row) -> Decoded<T>,
+    decode: impl Fn(Fetched<'_>) -> Decoded<T>,
 ) -> Result<Vec<T>> {
     let rows = pool.ask_widely(statement).await?;
     let mut bad = Vec::new();

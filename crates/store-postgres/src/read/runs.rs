@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 
 use resurgam_core::{Event, RunKey, Uid};
+use resurgam_store::decode::{self, EVENT, MESSAGE, TASK};
 use resurgam_store::rows::{MessageRow, RunRecord, TaskRow};
 use resurgam_store::{Error, Gaps, Result};
 use tokio_postgres::Row;
 
 use super::set_aside;
 use crate::aside::{SetAside, Table, readable};
-use crate::decode::{self, EVENT, INSTANCE, MESSAGE, TASK, Unreadable};
+use crate::decode::{Columns, Fetched, INSTANCE, Unreadable};
 use crate::gather::Answers;
 use crate::pool::Pool;
 use crate::statement::Statement;
@@ -24,7 +25,7 @@ pub(crate) async fn load_runs(pool: &Pool, uids: &[Uid]) -> Result<Answers<Uid, 
     let mut parts = Parts::of(events, messages, tasks, &mut bad);
     let mut found = Answers::with_capacity(instances.len());
     for row in instances {
-        let Ok(uid) = decode::uid(row, 0) else { continue };
+        let Ok(uid) = Fetched(row).uid(0) else { continue };
         found.insert(uid, parts.complete(uid, row));
     }
     set_aside(pool, bad).await;
@@ -73,17 +74,18 @@ impl<'a> Parts<'a> {
             lost_tasks: HashMap::new(),
         };
         for row in events {
-            let Ok(uid) = decode::uid(row, 6) else { continue };
+            let Ok(uid) = Fetched(row).uid(6) else { continue };
             parts.events.entry(uid).or_default().push(row);
         }
-        for message in readable(Table::Message, messages, bad, decode::message) {
+        for message in readable(Table::Message, messages, bad, |row| decode::message(&row)) {
             parts.messages.entry(message.uid).or_default().push(message);
         }
         for row in tasks {
-            match decode::task(row) {
+            match decode::task(&Fetched(row)) {
                 Ok(task) => parts.tasks.entry(task.call.run.uid).or_default().push(task),
                 Err(Unreadable(why)) => {
-                    parts.lost_tasks.extend(decode::uid(row, 0).ok().map(|uid| (uid, why.clone())));
+                    let uid = Fetched(row).uid(0).ok();
+                    parts.lost_tasks.extend(uid.map(|uid| (uid, why.clone())));
                     bad.push(SetAside::new(Table::Task, row, why));
                 }
             }
@@ -93,7 +95,7 @@ impl<'a> Parts<'a> {
 
     fn complete(&mut self, uid: Uid, row: &Row) -> Result<RunRecord> {
         let unreadable = |why| Error::data(format!("read instance {uid}")).because(why);
-        let instance = decode::instance(row).map_err(unreadable)?;
+        let instance = decode::instance(&Fetched(row)).map_err(unreadable)?;
         let named = format!("instance {:?}, run {}", instance.id, instance.run);
         let events = self.events.remove(&uid).unwrap_or_default();
         let events = in_order(events.into_iter(), &named, Gaps::Refused)?;
@@ -130,14 +132,15 @@ fn in_order<'a>(
     let what = || format!("read the history of {run}");
     let mut events: Vec<Event> = Vec::with_capacity(rows.len());
     for row in rows {
-        let event = decode::event(row).map_err(|why| bad_event(what(), row, why))?;
+        let row = Fetched(row);
+        let event = decode::event(&row).map_err(|why| bad_event(what(), &row, why))?;
         gaps.add(&mut events, event, what)?;
     }
     Ok(events)
 }
 
-fn bad_event(what: String, row: &Row, why: Unreadable) -> Error {
-    let place = row.try_get::<_, i64>(0).map_or_else(|_| "?".to_string(), |seq| seq.to_string());
+fn bad_event(what: String, row: &Fetched<'_>, why: Unreadable) -> Error {
+    let place = row.number(0).map_or_else(|_| "?".to_string(), |seq| seq.to_string());
     Error::data(format!(
         "{what}: event {place} cannot be read; start a version that knows it, or restore a backup"
     ))

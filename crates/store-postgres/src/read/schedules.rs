@@ -1,12 +1,12 @@
 //! Schedules: what is due, what waits, and what people want to see.
 
 use resurgam_core::{Shard, Timestamp};
+use resurgam_store::decode;
 use resurgam_store::{DueSchedules, Error, Result, ScheduleRecord};
-use tokio_postgres::Row;
 
 use super::{many, one, set_aside, shards};
 use crate::aside::{Table, readable};
-use crate::decode::{self, SCHEDULE, get};
+use crate::decode::{Columns, SCHEDULE};
 use crate::encode::whole;
 use crate::pool::Pool;
 use crate::statement::Statement;
@@ -33,12 +33,12 @@ pub(crate) async fn due_schedules(
         return Err(Error::transient(format!("{what}: no answer")));
     };
     let mut bad = Vec::new();
-    let due = readable(Table::Schedule, rows, &mut bad, decode::schedule);
+    let due = readable(Table::Schedule, rows, &mut bad, |row| decode::schedule(&row));
     set_aside(pool, bad).await;
-    let next = one(next, |row| get::<Option<i64>>(row, 0), || what.to_string())?.flatten();
+    let next = one(next, |row| row.maybe_timestamp(0), || what.to_string())?.flatten();
     let next = match rows.len() == limit {
         true => Some(now),
-        false => next.map(Timestamp::from_millis),
+        false => next,
     };
     Ok(DueSchedules { due, next })
 }
@@ -56,7 +56,7 @@ pub(crate) async fn waiting_schedules(
     );
     let waiting = Statement::rows("look for schedules that wait", sql).shards(shards(among));
     let waiting = waiting.text(after).big(whole(limit as u64));
-    many(pool, Table::Schedule, waiting, decode::schedule).await
+    many(pool, Table::Schedule, waiting, |row| decode::schedule(&row)).await
 }
 
 /// The schedule of an id.
@@ -64,7 +64,7 @@ pub(crate) async fn schedule(pool: &Pool, id: &str) -> Result<Option<ScheduleRec
     let sql = format!("SELECT {SCHEDULE} FROM @schedule schedule WHERE shard = $1 AND id = $2");
     let shard = Shard::of_id(id).0.cast_signed();
     let rows = pool.ask(Statement::rows("read a schedule", sql).small(shard).text(id)).await?;
-    one(&rows, |row: &Row| decode::schedule(row), || format!("read schedule {id:?}"))
+    one(&rows, |row| decode::schedule(&row), || format!("read schedule {id:?}"))
 }
 
 /// All schedules, by id.
@@ -76,5 +76,5 @@ pub(crate) async fn schedules(
     let sql =
         format!("SELECT {SCHEDULE} FROM @schedule schedule WHERE id > $1 ORDER BY id LIMIT $2");
     let all = Statement::rows("list schedules", sql).text(after).big(whole(limit as u64));
-    many(pool, Table::Schedule, all, decode::schedule).await
+    many(pool, Table::Schedule, all, |row| decode::schedule(&row)).await
 }

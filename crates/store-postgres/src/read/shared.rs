@@ -9,10 +9,11 @@
 use std::sync::Arc;
 
 use resurgam_core::{CallKey, Timestamp};
+use resurgam_store::decode;
 use resurgam_store::rows::Progress;
 use resurgam_store::{Error, Result, Runnable};
 
-use crate::decode::{self, Decoded, get};
+use crate::decode::{Columns, Decoded, Fetched};
 use crate::encode::whole;
 use crate::pool::Pool;
 use crate::statement::Statement;
@@ -85,8 +86,8 @@ pub(crate) async fn shared_tasks(
             .names(&runnable.provides.as_ref().map(mark));
         rows.extend(pool.ask_widely(lacking).await?);
     }
-    let found = |row| Ok((decode::call(row)?, Timestamp::from_millis(get(row, 3)?)));
-    let found: Decoded<Vec<(CallKey, Timestamp)>> = rows.iter().map(found).collect();
+    let found = |row: Fetched<'_>| Ok((decode::call(&row)?, row.timestamp(3)?));
+    let found: Decoded<Vec<(CallKey, Timestamp)>> = rows.iter().map(Fetched).map(found).collect();
     let found = found.map_err(|why| Error::data(what).because(why))?;
     let next = found.iter().map(|(_, wake_at)| *wake_at).filter(|at| *at > now).min();
     let due = found.into_iter().filter(|(_, wake_at)| *wake_at <= now).map(|(call, _)| call);

@@ -3,14 +3,14 @@
 use std::collections::{BTreeSet, HashMap};
 
 use resurgam_core::{CallKey, Uid};
+use resurgam_store::decode::{self, ATTEMPT, TASK};
 use resurgam_store::rows::{AttemptRow, TaskRecord};
 use resurgam_store::{Error, Result};
 use tokio_postgres::Row;
 
 use super::set_aside;
-use super::work::policy_of;
 use crate::aside::{SetAside, Table, readable};
-use crate::decode::{self, ATTEMPT, TASK, Unreadable, get};
+use crate::decode::{Columns, Fetched, Unreadable, get};
 use crate::gather::Answers;
 use crate::pool::Pool;
 use crate::statement::Statement;
@@ -33,12 +33,12 @@ pub(crate) async fn load_tasks(
     };
     let mut bad = Vec::new();
     let mut about = About::of(inputs, policies, instances);
-    for row in readable(Table::Attempt, ledger, &mut bad, decode::attempt) {
+    for row in readable(Table::Attempt, ledger, &mut bad, |row| decode::attempt(&row)) {
         about.ledgers.entry(row.call).or_default().push(row);
     }
     let mut found = Answers::with_capacity(tasks.len());
     for row in tasks {
-        let Ok(call) = decode::call(row) else { continue };
+        let Ok(call) = decode::call(&Fetched(row)) else { continue };
         let record = about.complete(call, row);
         if let Err(error) = &record {
             // No attempt can be made of it, so it must not be found due again and again.
@@ -96,9 +96,9 @@ struct About<'a> {
 
 impl<'a> About<'a> {
     fn of(inputs: &'a [Row], policies: &'a [Row], instances: &'a [Row]) -> Self {
-        let call = |row: &'a Row| Some((decode::call(row).ok()?, row));
+        let call = |row: &'a Row| Some((decode::call(&Fetched(row)).ok()?, row));
         let policy = |row: &'a Row| Some((get(row, 0).ok()?, row));
-        let instance = |row: &'a Row| Some((decode::uid(row, 0).ok()?, row));
+        let instance = |row: &'a Row| Some((Fetched(row).uid(0).ok()?, row));
         About {
             inputs: inputs.iter().filter_map(call).collect(),
             policies: policies.iter().filter_map(policy).collect(),
@@ -109,19 +109,21 @@ impl<'a> About<'a> {
 
     fn complete(&mut self, call: CallKey, row: &Row) -> Result<TaskRecord> {
         let unreadable = |what: String| move |why: Unreadable| Error::data(what).because(why);
-        let task =
-            decode::task(row).map_err(unreadable(format!("read the task of call {call}")))?;
+        let what = format!("read the task of call {call}");
+        let task = decode::task(&Fetched(row)).map_err(unreadable(what))?;
         let Some(instance) = self.instances.get(&call.run.uid) else {
             let why = "there is no such instance";
             return Err(Error::data(format!("load the task of call {call}: {why}")));
         };
         let instance = get(instance, 1).map_err(unreadable("read the id of an instance".into()))?;
         let what = format!("read the input of call {call}");
-        let input = self.inputs.get(&call).map(|row| decode::payload(row, 3)).transpose();
+        let input = self.inputs.get(&call).map(|row| Fetched(row).payload(3)).transpose();
         let input = input.map_err(unreadable(what.clone()))?.flatten();
         let input = input.ok_or_else(|| Error::data(format!("{what}: its event is missing")))?;
-        let policy = self.policies.get(task.policy.as_str()).map(|row| policy_of(row)).transpose();
-        let policy = policy.map_err(unreadable(format!("read policy {}", task.policy)))?;
+        let policy =
+            self.policies.get(task.policy.as_str()).map(|row| decode::policy(&Fetched(row)));
+        let what = format!("read policy {}", task.policy);
+        let policy = policy.transpose().map_err(unreadable(what))?;
         let ledger = self.ledgers.remove(&call).unwrap_or_default();
         Ok(TaskRecord { task, input, policy, instance, ledger })
     }

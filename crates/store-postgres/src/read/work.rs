@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 
 use resurgam_core::{CallKey, Shard, Timestamp, Uid};
+use resurgam_store::decode::{self, TASK};
 use resurgam_store::rows::{DueDeadline, DueMessage, DueTask, InstanceRow, PolicyRow, TaskRow};
 use resurgam_store::{Error, Report, Result, Runnable};
 use tokio_postgres::Row;
 
 use super::{many, one, shards};
 use crate::aside::Table;
-use crate::decode::{self, Decoded, INSTANCE, TASK, get};
+use crate::decode::{Columns, Decoded, Fetched, INSTANCE};
 use crate::encode::whole;
 use crate::pool::Pool;
 use crate::statement::Statement;
@@ -82,16 +83,7 @@ pub(crate) async fn due_tasks(
     let what = "look for tasks that are due";
     let sql = if runnable.queues.is_some() { DUE_TASKS_OF } else { DUE_TASKS };
     let rows = in_parts(pool, what, sql, among, limit, due).await?;
-    let read = |row: &Row| {
-        Ok(DueTask {
-            call: decode::call(row)?,
-            wake_at: decode::timestamp(row, 3)?,
-            queue: get(row, 4)?,
-            name: get(row, 5)?,
-            priority: get(row, 6)?,
-        })
-    };
-    all(&rows, what, read)
+    all(&rows, what, |row| decode::due_task(&row))
 }
 
 /// Tasks that wait and may have waited too long.
@@ -104,10 +96,7 @@ pub(crate) async fn due_deadlines(
     let what = "look for tasks that wait in vain";
     let due = |due: Statement<'static>| due.big(before.as_millis());
     let rows = in_parts(pool, what, DUE_DEADLINES, among, limit, due).await?;
-    let read = |row: &Row| {
-        Ok(DueDeadline { call: decode::call(row)?, deadline_at: decode::timestamp(row, 3)? })
-    };
-    all(&rows, what, read)
+    all(&rows, what, |row| decode::due_deadline(&row))
 }
 
 /// Messages that are due.
@@ -120,11 +109,7 @@ pub(crate) async fn due_messages(
     let what = "look for messages that are due";
     let due = |due: Statement<'static>| due.big(before.as_millis()).text(Report::KIND);
     let rows = in_parts(pool, what, DUE_MESSAGES, among, limit, due).await?;
-    let read = |row: &Row| {
-        let (uid, due_at) = (decode::uid(row, 0)?, decode::timestamp(row, 1)?);
-        Ok(DueMessage { uid, due_at, is_report: get(row, 2)? })
-    };
-    all(&rows, what, read)
+    all(&rows, what, |row| decode::due_message(&row))
 }
 
 /// Open instances that do not go on.
@@ -139,7 +124,7 @@ pub(crate) async fn held_up(
         .shards(shards(among))
         .only_uids(std::iter::once(after))
         .big(whole(limit as u64));
-    all(&pool.ask_widely(held_up).await?, what, |row| decode::uid(row, 0))
+    all(&pool.ask_widely(held_up).await?, what, |row| row.uid(0))
 }
 
 /// Asks every shard for several times its even share: reading as many as are asked for in all would
@@ -172,7 +157,7 @@ async fn in_parts(
 /// belongs there too.
 fn is_cut(part: usize, found: &[Row]) -> bool {
     let mut counts = HashMap::new();
-    let uids = found.iter().filter_map(|row| decode::uid(row, 0).ok());
+    let uids = found.iter().filter_map(|row| Fetched(row).uid(0).ok());
     uids.into_iter().any(|uid| {
         let count = counts.entry(uid.shard()).or_insert(0_usize);
         *count += 1;
@@ -181,8 +166,8 @@ fn is_cut(part: usize, found: &[Row]) -> bool {
 }
 
 /// Rows of which only columns with types are read, so that each of them can be.
-fn all<T>(rows: &[Row], what: &str, read: impl Fn(&Row) -> decode::Decoded<T>) -> Result<Vec<T>> {
-    let found: decode::Decoded<Vec<T>> = rows.iter().map(read).collect();
+fn all<T>(rows: &[Row], what: &str, read: impl Fn(Fetched<'_>) -> Decoded<T>) -> Result<Vec<T>> {
+    let found: Decoded<Vec<T>> = rows.iter().map(|row| read(Fetched(row))).collect();
     found.map_err(|why| Error::data(what).because(why))
 }
 
@@ -207,7 +192,7 @@ pub(crate) async fn abandoned(
         .shards(shards(among))
         .text(node)
         .big(whole(limit as u64));
-    many(pool, Table::Task, claimed, decode::task).await
+    many(pool, Table::Task, claimed, |row| decode::task(&row)).await
 }
 
 /// Those of these calls that are not finished.
@@ -222,23 +207,19 @@ pub(crate) async fn tasks_of(pool: &Pool, calls: &[CallKey]) -> Result<Vec<TaskR
            ON shard = of_shard AND uid = of_uid AND run = of_run AND seq = of_seq"
     );
     let tasks = Statement::rows("look at the tasks of calls", sql).calls(calls.iter().copied());
-    many(pool, Table::Task, tasks, decode::task).await
+    many(pool, Table::Task, tasks, |row| decode::task(&row)).await
 }
 
 /// The instance of a uid.
 pub(crate) async fn instance(pool: &Pool, uid: Uid) -> Result<Option<InstanceRow>> {
     let sql = format!("SELECT {INSTANCE} FROM @instance instance WHERE shard = $1 AND uid = $2");
     let rows = pool.ask(Statement::rows("read an instance", sql).uid(uid)).await?;
-    one(&rows, decode::instance, || format!("read instance {uid}"))
+    one(&rows, |row| decode::instance(&row), || format!("read instance {uid}"))
 }
 
 /// An interned policy.
 pub(crate) async fn policy(pool: &Pool, hash: &str) -> Result<Option<PolicyRow>> {
     let sql = "SELECT hash, text FROM @policy WHERE hash = $1";
     let rows = pool.ask(Statement::rows("read a policy", sql).text(hash)).await?;
-    one(&rows, policy_of, || format!("read policy {hash}"))
-}
-
-pub(super) fn policy_of(row: &Row) -> Decoded<PolicyRow> {
-    Ok(PolicyRow { hash: get(row, 0)?, text: get(row, 1)? })
+    one(&rows, |row| decode::policy(&row), || format!("read policy {hash}"))
 }

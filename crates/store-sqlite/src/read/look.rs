@@ -2,6 +2,7 @@
 
 use resurgam_core::event::Compensation;
 use resurgam_core::{Event, EventKind, RunKey, Timestamp, Uid};
+use resurgam_store::decode::{self, ATTEMPT, Columns, MESSAGE, TASK};
 use resurgam_store::rows::{
     AttemptRow, InstanceFilter, InstanceRow, KvRow, MessageRow, Status, TaskRow,
 };
@@ -11,7 +12,7 @@ use rusqlite::params;
 use super::Reading;
 use super::work::events;
 use crate::aside::Table;
-use crate::decode::{self, ATTEMPT, INSTANCE, MESSAGE, TASK};
+use crate::decode::INSTANCE;
 
 /// How many instances are listed when nobody says.
 const LIST: usize = 100;
@@ -19,7 +20,7 @@ const LIST: usize = 100;
 /// The current instance of an id.
 pub(crate) fn find(reading: &mut Reading<'_>, id: &str) -> Result<Option<InstanceRow>> {
     let sql = format!("SELECT {INSTANCE} FROM instance WHERE id = ?1 AND current = 1");
-    reading.one(&sql, [id], decode::instance, || format!("read instance {id:?}"))
+    reading.one(&sql, [id], |row| decode::instance(&row), || format!("read instance {id:?}"))
 }
 
 /// The instance that was started with a request id.
@@ -28,7 +29,12 @@ pub(crate) fn find_request(
     request: &str,
 ) -> Result<Option<InstanceRow>> {
     let sql = format!("SELECT {INSTANCE} FROM instance WHERE request_id = ?1");
-    reading.one(&sql, [request], decode::instance, || format!("look for request {request:?}"))
+    reading.one(
+        &sql,
+        [request],
+        |row| decode::instance(&row),
+        || format!("look for request {request:?}"),
+    )
 }
 
 /// Whether a signal was stored for an instance of this id: it is read, or still waits.
@@ -53,7 +59,7 @@ pub(crate) fn closed(reading: &mut Reading<'_>, uids: &[Uid]) -> Result<Vec<Inst
     let mut found = Vec::new();
     for uid in uids {
         let key = [uid.to_bytes()];
-        found.extend(reading.many(Table::Instance, &sql, key, 1, decode::instance)?);
+        found.extend(reading.many(Table::Instance, &sql, key, 1, |row| decode::instance(&row))?);
     }
     Ok(found)
 }
@@ -155,7 +161,7 @@ fn newest(
     let statuses = serde_json::json!(statuses).to_string();
     let values = params![statuses, filter.workflow, filter.schedule, compensation, tag, value];
     reading.many(Table::Instance, &sql, values, limit, |row| {
-        Ok((row.get("rowid")?, decode::instance(row)?))
+        Ok((row.rowid()?, decode::instance(&row)?))
     })
 }
 
@@ -170,21 +176,21 @@ pub(crate) fn attempts(reading: &mut Reading<'_>, run: RunKey) -> Result<Vec<Att
         "SELECT {ATTEMPT}, rowid FROM attempt WHERE uid = ?1 AND run = ?2 ORDER BY ended_at, rowid"
     );
     let key = params![run.uid.to_bytes(), run.run];
-    reading.many(Table::Attempt, &sql, key, usize::MAX, decode::attempt)
+    reading.many(Table::Attempt, &sql, key, usize::MAX, |row| decode::attempt(&row))
 }
 
 /// The unfinished calls of a run.
 pub(crate) fn tasks(reading: &mut Reading<'_>, run: RunKey) -> Result<Vec<TaskRow>> {
     let sql = format!("SELECT {TASK}, rowid FROM task WHERE uid = ?1 AND run = ?2 ORDER BY seq");
     let key = params![run.uid.to_bytes(), run.run];
-    reading.many(Table::Task, &sql, key, usize::MAX, decode::task)
+    reading.many(Table::Task, &sql, key, usize::MAX, |row| decode::task(&row))
 }
 
 /// The messages of an instance in order of their arrival.
 pub(crate) fn messages(reading: &mut Reading<'_>, uid: Uid) -> Result<Vec<MessageRow>> {
     let sql =
         format!("SELECT {MESSAGE}, arrival AS rowid FROM message WHERE uid = ?1 ORDER BY arrival");
-    reading.many(Table::Message, &sql, [uid.to_bytes()], usize::MAX, decode::message)
+    reading.many(Table::Message, &sql, [uid.to_bytes()], usize::MAX, |row| decode::message(&row))
 }
 
 /// The messages of an instance that are due, in order of their arrival.
@@ -198,7 +204,7 @@ pub(crate) fn due_messages_of(
          WHERE uid = ?1 AND due_at < ?2 ORDER BY arrival"
     );
     let values = params![uid.to_bytes(), before.as_millis()];
-    reading.many(Table::Message, &sql, values, usize::MAX, decode::message)
+    reading.many(Table::Message, &sql, values, usize::MAX, |row| decode::message(&row))
 }
 
 /// Whether a run was asked to end.
@@ -213,7 +219,6 @@ pub(crate) fn cancel_requested(reading: &mut Reading<'_>, run: RunKey) -> Result
 pub(crate) fn kv(reading: &mut Reading<'_>, uid: Uid, key: &str) -> Result<Option<KvRow>> {
     let sql = "SELECT encoding, value FROM kv WHERE uid = ?1 AND key = ?2";
     let what = || format!("read {key:?} of instance {uid}");
-    let value =
-        reading.one(sql, params![uid.to_bytes(), key], |row| decode::payload(row, 0), what)?;
+    let value = reading.one(sql, params![uid.to_bytes(), key], |row| row.payload(0), what)?;
     Ok(value.flatten().map(|value| KvRow { uid, key: key.to_string(), value }))
 }

@@ -13,11 +13,12 @@ pub(crate) use look::*;
 pub(crate) use schedules::*;
 pub(crate) use work::*;
 
+use resurgam_store::decode::{Decoded, Unreadable};
 use resurgam_store::{Error, Result};
-use rusqlite::{CachedStatement, Connection, Params, Row, Statement, StatementStatus};
+use rusqlite::{CachedStatement, Connection, Params, Statement, StatementStatus};
 
 use crate::aside::{self, BadRow, SetAside, Table};
-use crate::decode::Unreadable;
+use crate::decode::Fetched;
 use crate::trouble::Attempted;
 
 /// How many unreadable rows one read sets aside; the next read takes more.
@@ -70,14 +71,14 @@ impl<'c> Reading<'c> {
         &self,
         sql: &str,
         values: impl Params,
-        decode: impl FnOnce(&Row<'_>) -> std::result::Result<T, Unreadable>,
+        decode: impl FnOnce(Fetched<'_>) -> Decoded<T>,
         what: impl Fn() -> String,
     ) -> Result<Option<T>> {
         let mut statement = self.prepare(sql)?;
         let mut rows = statement.query(values).attempted(&what)?;
         let found = match rows.next().attempted(&what)? {
             None => Ok(None),
-            Some(row) => decode(row).map(Some).map_err(|why| unreadable(what(), why)),
+            Some(row) => decode(Fetched(row)).map(Some).map_err(|why| unreadable(what(), why)),
         };
         drop(rows);
         assert_indexed(&statement, sql);
@@ -92,7 +93,7 @@ impl<'c> Reading<'c> {
         sql: &str,
         values: impl Params,
         limit: usize,
-        decode: impl Fn(&Row<'_>) -> std::result::Result<T, Unreadable>,
+        decode: impl Fn(Fetched<'_>) -> Decoded<T>,
     ) -> Result<Vec<T>> {
         let attempted = || format!("read rows of {}", table.name());
         let mut statement = self.prepare(sql)?;
@@ -100,7 +101,7 @@ impl<'c> Reading<'c> {
         let mut found = Vec::new();
         while found.len() < limit {
             let Some(row) = rows.next().attempted(attempted)? else { break };
-            match decode(row) {
+            match decode(Fetched(row)) {
                 Ok(value) => found.push(value),
                 Err(why) => {
                     let rowid = row.get("rowid").attempted(attempted)?;

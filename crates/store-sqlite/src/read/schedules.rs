@@ -1,12 +1,13 @@
 //! Schedules: what is due, what waits, and what people want to see.
 
 use resurgam_core::Timestamp;
+use resurgam_store::decode::{self, Columns};
 use resurgam_store::{DueSchedules, Result, ScheduleRecord};
 use rusqlite::params;
 
 use super::Reading;
 use crate::aside::Table;
-use crate::decode::{self, SCHEDULE};
+use crate::decode::SCHEDULE;
 
 /// What the index of due schedules covers, word for word.
 const FIRES: &str = "next_at IS NOT NULL AND paused = 0 AND bad IS NULL";
@@ -20,7 +21,8 @@ pub(crate) fn due_schedules(
     let sql = format!(
         "SELECT {SCHEDULE}, rowid FROM schedule WHERE {FIRES} AND next_at <= ?1 ORDER BY next_at"
     );
-    let due = reading.many(Table::Schedule, &sql, [now.as_millis()], limit, decode::schedule)?;
+    let due = reading
+        .many(Table::Schedule, &sql, [now.as_millis()], limit, |row| decode::schedule(&row))?;
     if due.len() == limit {
         return Ok(DueSchedules { due, next: Some(now) });
     }
@@ -28,7 +30,7 @@ pub(crate) fn due_schedules(
         "SELECT next_at FROM schedule WHERE {FIRES} AND next_at > ?1 ORDER BY next_at LIMIT 1"
     );
     let what = || "look for the next schedule".to_string();
-    let next = reading.one(&sql, [now.as_millis()], |row| decode::timestamp(row, 0), what)?;
+    let next = reading.one(&sql, [now.as_millis()], |row| row.timestamp(0), what)?;
     Ok(DueSchedules { due, next })
 }
 
@@ -42,13 +44,13 @@ pub(crate) fn waiting_schedules(
         "SELECT {SCHEDULE}, rowid FROM schedule
          WHERE waits = 1 AND bad IS NULL AND id > ?1 ORDER BY id"
     );
-    reading.many(Table::Schedule, &sql, [after], limit, decode::schedule)
+    reading.many(Table::Schedule, &sql, [after], limit, |row| decode::schedule(&row))
 }
 
 /// The schedule of an id.
 pub(crate) fn schedule(reading: &mut Reading<'_>, id: &str) -> Result<Option<ScheduleRecord>> {
     let sql = format!("SELECT {SCHEDULE} FROM schedule WHERE id = ?1");
-    reading.one(&sql, params![id], decode::schedule, || format!("read schedule {id:?}"))
+    reading.one(&sql, params![id], |row| decode::schedule(&row), || format!("read schedule {id:?}"))
 }
 
 /// All schedules, by id.
@@ -58,5 +60,5 @@ pub(crate) fn schedules(
     limit: usize,
 ) -> Result<Vec<ScheduleRecord>> {
     let sql = format!("SELECT {SCHEDULE}, rowid FROM schedule WHERE id > ?1 ORDER BY id");
-    reading.many(Table::Schedule, &sql, [after], limit, decode::schedule)
+    reading.many(Table::Schedule, &sql, [after], limit, |row| decode::schedule(&row))
 }

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use resurgam_core::{CallKey, Event, Payload, RunKey, Timestamp, Uid};
+use resurgam_store::decode::{self, ATTEMPT, Columns, EVENT, INBOX, TASK, Unreadable};
 use resurgam_store::rows::{
     AttemptRow, DueDeadline, DueMessage, DueTask, InstanceRow, PolicyRow, Progress, RunRecord,
     TaskRecord, TaskRow,
 };
 use resurgam_store::{Error, Gaps, InboxRow, Report, Result, Runnable};
-use rusqlite::{Row, params};
+use rusqlite::params;
 
 use super::Reading;
 use crate::aside::{SetAside, Table};
-use crate::decode::{self, ATTEMPT, EVENT, INBOX, INSTANCE, TASK, Unreadable};
+use crate::decode::{Fetched, INSTANCE};
 use crate::encode::whole;
 use crate::trouble::Attempted;
 
@@ -41,15 +42,7 @@ pub(crate) fn due_tasks(
     };
     let provides = runnable.provides.as_ref().map(marks);
     let values = params![before.as_millis(), names[0], names[1], provides, Progress::LACKING];
-    reading.many(Table::Task, sql, values, limit, |row| {
-        Ok(DueTask {
-            call: decode::call(row)?,
-            wake_at: decode::timestamp(row, 3)?,
-            queue: decode::text(row, 4)?.to_string(),
-            name: decode::text(row, 5)?.to_string(),
-            priority: row.get(6)?,
-        })
-    })
+    reading.many(Table::Task, sql, values, limit, |row| decode::due_task(&row))
 }
 
 /// Tasks that wait and may have waited too long, in the order of their index.
@@ -61,9 +54,8 @@ pub(crate) fn due_deadlines(
     let sql = "SELECT uid, run, seq, deadline_at, rowid FROM task
                WHERE claimed_by IS NULL AND bad IS NULL AND deadline_at < ?1
                ORDER BY deadline_at, rowid";
-    reading.many(Table::Task, sql, [before.as_millis()], limit, |row| {
-        Ok(DueDeadline { call: decode::call(row)?, deadline_at: decode::timestamp(row, 3)? })
-    })
+    let before = [before.as_millis()];
+    reading.many(Table::Task, sql, before, limit, |row| decode::due_deadline(&row))
 }
 
 /// Messages that are due.
@@ -75,13 +67,8 @@ pub(crate) fn due_messages(
     let sql = "SELECT uid, due_at, kind = ?2, arrival AS rowid FROM message
                WHERE bad IS NULL AND parked = 0 AND due_at < ?1
                ORDER BY due_at, arrival";
-    reading.many(Table::Message, sql, params![before.as_millis(), Report::KIND], limit, |row| {
-        Ok(DueMessage {
-            uid: decode::uid(row, 0)?,
-            due_at: decode::timestamp(row, 1)?,
-            is_report: row.get(2)?,
-        })
-    })
+    let values = params![before.as_millis(), Report::KIND];
+    reading.many(Table::Message, sql, values, limit, |row| decode::due_message(&row))
 }
 
 /// Open instances that do not go on.
@@ -93,7 +80,7 @@ pub(crate) fn held_up(
     let sql = "SELECT uid, rowid FROM instance
                WHERE error IS NOT NULL AND closed_at IS NULL AND uid > ?1 ORDER BY uid";
     let after = after.map_or_else(Vec::new, |uid| uid.to_bytes().to_vec());
-    reading.many(Table::Instance, sql, [after], limit, |row| decode::uid(row, 0))
+    reading.many(Table::Instance, sql, [after], limit, |row| row.uid(0))
 }
 
 /// Rows that others have inserted, in the order of their arrival.
@@ -103,7 +90,7 @@ pub(crate) fn inbox(reading: &mut Reading<'_>, limit: usize) -> Result<Vec<Inbox
         "SELECT {INBOX}, arrival AS rowid FROM inbox INDEXED BY inbox_new
          WHERE error IS NULL AND arrival >= ?1 ORDER BY arrival"
     );
-    reading.many(Table::Inbox, &sql, [i64::MIN], limit, decode::inbox)
+    reading.many(Table::Inbox, &sql, [i64::MIN], limit, |row| decode::inbox(&row))
 }
 
 /// Tasks that another node has claimed: it is gone, for one works at a time. Two ranges of the
@@ -119,7 +106,7 @@ pub(crate) fn abandoned(
         "SELECT {TASK}, rowid FROM task WHERE claimed_by < ?1 AND {unreported}
          UNION ALL SELECT {TASK}, rowid FROM task WHERE claimed_by > ?1 AND {unreported}"
     );
-    reading.many(Table::Task, &sql, [node], limit, decode::task)
+    reading.many(Table::Task, &sql, [node], limit, |row| decode::task(&row))
 }
 
 /// Those of these calls that are not finished.
@@ -128,7 +115,7 @@ pub(crate) fn tasks_of(reading: &mut Reading<'_>, calls: &[CallKey]) -> Result<V
     let mut found = Vec::new();
     for call in calls {
         let key = params![call.run.uid.to_bytes(), call.run.run, whole(call.seq.0)];
-        found.extend(reading.many(Table::Task, &sql, key, 1, decode::task)?);
+        found.extend(reading.many(Table::Task, &sql, key, 1, |row| decode::task(&row))?);
     }
     Ok(found)
 }
@@ -138,8 +125,10 @@ pub(crate) fn load_task(reading: &mut Reading<'_>, call: CallKey) -> Result<Opti
     let sql = format!("SELECT {TASK}, rowid FROM task WHERE uid = ?1 AND run = ?2 AND seq = ?3");
     let key = params![call.run.uid.to_bytes(), call.run.run, whole(call.seq.0)];
     let what = || format!("read the task of call {call}");
-    let decode = |row: &Row<'_>| Ok((row.get("rowid")?, decode::task(row)?));
-    let found = reading.whole(what, |reading| reading.many(Table::Task, &sql, key, 1, decode))?;
+    let found = reading.whole(what, |reading| {
+        let with_rowid = |row: Fetched<'_>| Ok((row.rowid()?, decode::task(&row)?));
+        reading.many(Table::Task, &sql, key, 1, with_rowid)
+    })?;
     let Some((rowid, task)) = found.into_iter().next() else { return Ok(None) };
     let record = complete(reading, task);
     if let Err(error) = &record
@@ -179,14 +168,14 @@ fn input(reading: &Reading<'_>, call: CallKey) -> Result<Payload> {
     let sql = "SELECT encoding, body FROM event WHERE uid = ?1 AND run = ?2 AND seq = ?3";
     let key = params![call.run.uid.to_bytes(), call.run.run, whole(call.seq.0)];
     let what = || format!("read the input of call {call}");
-    let input = reading.one(sql, key, |row| decode::payload(row, 0), what)?;
+    let input = reading.one(sql, key, |row| row.payload(0), what)?;
     input.flatten().ok_or_else(|| Error::data(format!("{}: its event is missing", what())))
 }
 
 fn instance_id(reading: &Reading<'_>, uid: Uid) -> Result<String> {
     let what = || format!("read the id of instance {uid}");
     let sql = "SELECT id FROM instance WHERE uid = ?1";
-    let id = reading.one(sql, [uid.to_bytes()], |row| Ok(row.get(0)?), what)?;
+    let id = reading.one(sql, [uid.to_bytes()], |row| row.string(0), what)?;
     id.ok_or_else(|| Error::data(format!("{}: there is no such instance", what())))
 }
 
@@ -201,7 +190,7 @@ fn ledger_ends(reading: &mut Reading<'_>, call: CallKey) -> Result<Vec<AttemptRo
          ORDER BY place"
     );
     let key = params![call.run.uid.to_bytes(), call.run.run, whole(call.seq.0), LEDGER_ENDS];
-    reading.many(Table::Attempt, &sql, key, usize::MAX, decode::attempt)
+    reading.many(Table::Attempt, &sql, key, usize::MAX, |row| decode::attempt(&row))
 }
 
 /// The current run of an instance, whole.
@@ -223,7 +212,7 @@ pub(crate) fn load_run(reading: &mut Reading<'_>, uid: Uid) -> Result<Option<Run
 pub(crate) fn instance(reading: &mut Reading<'_>, uid: Uid) -> Result<Option<InstanceRow>> {
     let sql = format!("SELECT {INSTANCE} FROM instance WHERE uid = ?1");
     let what = || format!("read instance {uid}");
-    reading.one(&sql, [uid.to_bytes()], decode::instance, what)
+    reading.one(&sql, [uid.to_bytes()], |row| decode::instance(&row), what)
 }
 
 /// The events of a run. One that cannot be read blocks its run and is named.
@@ -238,14 +227,15 @@ pub(super) fn events(reading: &Reading<'_>, run: RunKey, gaps: Gaps) -> Result<V
     let mut rows = statement.query(params![run.uid.to_bytes(), run.run]).attempted(what)?;
     let mut events: Vec<Event> = Vec::new();
     while let Some(row) = rows.next().attempted(what)? {
-        let event = decode::event(row).map_err(|why| bad_event(what(), row, why))?;
+        let row = Fetched(row);
+        let event = decode::event(&row).map_err(|why| bad_event(what(), &row, why))?;
         gaps.add(&mut events, event, what)?;
     }
     Ok(events)
 }
 
-fn bad_event(what: String, row: &Row<'_>, why: Unreadable) -> Error {
-    let place = row.get::<_, i64>(0).map_or_else(|_| "?".to_string(), |seq| seq.to_string());
+fn bad_event(what: String, row: &Fetched<'_>, why: Unreadable) -> Error {
+    let place = row.number(0).map_or_else(|_| "?".to_string(), |seq| seq.to_string());
     Error::data(format!(
         "{what}: event {place} cannot be read; start a version that knows it, or restore a backup"
     ))
@@ -256,5 +246,5 @@ fn bad_event(what: String, row: &Row<'_>, why: Unreadable) -> Error {
 pub(crate) fn policy(reading: &mut Reading<'_>, hash: &str) -> Result<Option<PolicyRow>> {
     let sql = "SELECT hash, text FROM policy WHERE hash = ?1";
     let what = || format!("read policy {hash}");
-    reading.one(sql, [hash], |row| Ok(PolicyRow { hash: row.get(0)?, text: row.get(1)? }), what)
+    reading.one(sql, [hash], |row| decode::policy(&row), what)
 }

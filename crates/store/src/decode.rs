@@ -1,0 +1,402 @@
+//! Rows of a SQL database as the engine knows them.
+//!
+//! The SQL stores have the same tables, so they share how rows are read: a store says how it
+//! fetches a column ([`Columns`]), and the functions here make rows of ours out of columns in the
+//! order of a list that stands beside each. Queries may have further columns behind those.
+//!
+//! What cannot be read is described: never guessed, never a panic.
+
+use std::fmt;
+
+use resurgam_core::event::Compensation;
+use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
+use serde::de::DeserializeOwned;
+
+use crate::rows::{
+    AttemptOutcome, AttemptRow, Claim, DueDeadline, DueMessage, DueTask, Heartbeat, InstanceRow,
+    Message, MessageRow, PolicyRow, Status, TaskRow,
+};
+use crate::{InboxRow, ScheduleRecord, ScheduleRow};
+
+/// Why a row cannot be read.
+#[derive(Debug)]
+pub struct Unreadable(pub String);
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unreadable {}
+
+impl From<String> for Unreadable {
+    fn from(text: String) -> Self {
+        Unreadable(text)
+    }
+}
+
+/// What was read, or why it cannot be.
+pub type Decoded<T> = Result<T, Unreadable>;
+
+/// A row that a query has answered with. Columns are counted from 0.
+///
+/// A store says how it fetches each type; the rest follows from that.
+pub trait Columns {
+    /// What identifies an instance.
+    fn maybe_uid(&self, column: usize) -> Decoded<Option<Uid>>;
+
+    /// Text.
+    fn maybe_text(&self, column: usize) -> Decoded<Option<&str>>;
+
+    /// A number of eight bytes.
+    fn maybe_number(&self, column: usize) -> Decoded<Option<i64>>;
+
+    /// A number of four bytes.
+    fn int(&self, column: usize) -> Decoded<i32>;
+
+    /// Whether something is so.
+    fn flag(&self, column: usize) -> Decoded<bool>;
+
+    /// The payload of a text in this encoding, `None` when the encoding is unknown.
+    fn payload_of(encoding: &str, text: &str) -> Option<Payload> {
+        (encoding == Payload::ENCODING).then(|| Payload::from_text(text))
+    }
+
+    /// The name of a column, for people.
+    fn name_of(&self, column: usize) -> String;
+
+    /// What identifies an instance, which must be there.
+    fn uid(&self, column: usize) -> Decoded<Uid> {
+        self.present(column, self.maybe_uid(column)?)
+    }
+
+    /// Text that must be there.
+    fn text(&self, column: usize) -> Decoded<&str> {
+        self.present(column, self.maybe_text(column)?)
+    }
+
+    /// A number that must be there.
+    fn number(&self, column: usize) -> Decoded<i64> {
+        self.present(column, self.maybe_number(column)?)
+    }
+
+    /// Text of our own, which may be missing.
+    fn maybe_string(&self, column: usize) -> Decoded<Option<String>> {
+        Ok(self.maybe_text(column)?.map(str::to_string))
+    }
+
+    /// Text of our own.
+    fn string(&self, column: usize) -> Decoded<String> {
+        Ok(self.text(column)?.to_string())
+    }
+
+    /// A time.
+    fn timestamp(&self, column: usize) -> Decoded<Timestamp> {
+        Ok(Timestamp::from_millis(self.number(column)?))
+    }
+
+    /// A time that may be missing.
+    fn maybe_timestamp(&self, column: usize) -> Decoded<Option<Timestamp>> {
+        Ok(self.maybe_number(column)?.map(Timestamp::from_millis))
+    }
+
+    /// Something that is counted, and may be missing.
+    fn maybe_count(&self, column: usize) -> Decoded<Option<u32>> {
+        let count = |number| {
+            u32::try_from(number).map_err(|_| format!("the count {number} is out of range"))
+        };
+        Ok(self.maybe_number(column)?.map(count).transpose()?)
+    }
+
+    /// Something that is counted.
+    fn count(&self, column: usize) -> Decoded<u32> {
+        self.present(column, self.maybe_count(column)?)
+    }
+
+    /// A place in a run.
+    fn seq(&self, column: usize) -> Decoded<Seq> {
+        let number = self.number(column)?;
+        Ok(Seq(u64::try_from(number).map_err(|_| format!("the place {number} is below 1"))?))
+    }
+
+    /// A payload from the column of its encoding and the one after it.
+    fn payload(&self, column: usize) -> Decoded<Option<Payload>> {
+        let Some(text) = self.maybe_text(column + 1)? else { return Ok(None) };
+        let encoding = self.maybe_text(column)?;
+        let encoding = encoding.ok_or_else(|| "the encoding is missing".to_string())?;
+        let payload = Self::payload_of(encoding, text);
+        let unknown = || format!("the encoding {encoding:?} is unknown to this version");
+        Ok(Some(payload.ok_or_else(unknown)?))
+    }
+
+    /// A value that must be there.
+    fn present<T>(&self, column: usize, value: Option<T>) -> Decoded<T> {
+        Ok(value.ok_or_else(|| format!("column {}: it is missing", self.name_of(column)))?)
+    }
+}
+
+/// An instance. Both stores have a list of their own, because tags are in another table: uid, id,
+/// workflow, status, run, queue, request_id, input_encoding, input, outcome_encoding, outcome,
+/// error, created_at, closed_at, priority, parent, parent_run, parent_seq, schedule, settings,
+/// compensation, and all tags as JSON.
+pub fn instance(row: &impl Columns) -> Decoded<InstanceRow> {
+    let status = row.text(3)?;
+    Ok(InstanceRow {
+        uid: row.uid(0)?,
+        id: row.string(1)?,
+        workflow: row.string(2)?,
+        status: Status::named(status)
+            .ok_or_else(|| format!("the status {status:?} is unknown to this version"))?,
+        run: row.count(4)?,
+        queue: row.string(5)?,
+        request_id: row.maybe_string(6)?,
+        input: row.payload(7)?.ok_or_else(|| "the input is missing".to_string())?,
+        outcome: row.payload(9)?,
+        error: row.maybe_string(11)?,
+        created_at: row.timestamp(12)?,
+        closed_at: row.maybe_timestamp(13)?,
+        priority: row.int(14)?,
+        parent: parent(row)?,
+        schedule: row.maybe_string(18)?,
+        settings: json(row.text(19)?, "settings")?,
+        compensation: row.maybe_text(20)?.and_then(Compensation::named),
+        tags: json(row.maybe_text(21)?.unwrap_or("{}"), "tags")?,
+    })
+}
+
+/// The call that started an instance.
+fn parent(row: &impl Columns) -> Decoded<Option<CallKey>> {
+    let Some(uid) = row.maybe_uid(15)? else { return Ok(None) };
+    Ok(Some(RunKey { uid, run: row.count(16)? }.call(row.seq(17)?)))
+}
+
+/// The columns of [`event`], in its order.
+pub const EVENT: &str = "seq, at, kind, head, encoding, body";
+
+/// An event from the columns of [`EVENT`].
+pub fn event(row: &impl Columns) -> Decoded<Event> {
+    let kind = EventKind::from_stored(row.text(2)?, row.text(3)?, row.payload(4)?)?;
+    Ok(Event { seq: row.seq(0)?, at: row.timestamp(1)?, kind })
+}
+
+/// The columns of [`message`], in its order.
+pub const MESSAGE: &str = "uid, id, due_at, run, kind, head, encoding, body";
+
+/// A message from the columns of [`MESSAGE`].
+pub fn message(row: &impl Columns) -> Decoded<MessageRow> {
+    let (run, kind, head) = (row.maybe_count(3)?, row.text(4)?, row.text(5)?);
+    let body = Message::from_stored(run, kind, head, row.payload(6)?)?;
+    Ok(MessageRow { uid: row.uid(0)?, id: row.string(1)?, due_at: row.timestamp(2)?, body })
+}
+
+/// The columns of [`task`], in its order.
+pub const TASK: &str = "uid, run, seq, name, queue, gate, priority, policy, attempt, wake_at, \
+     claimed_by, token, started_at, progress, encoding, heartbeat, heartbeat_at, deadline_at";
+
+/// A task from the columns of [`TASK`].
+pub fn task(row: &impl Columns) -> Decoded<TaskRow> {
+    Ok(TaskRow {
+        call: call(row)?,
+        name: row.string(3)?,
+        queue: row.string(4)?,
+        gate: row.string(5)?,
+        priority: row.int(6)?,
+        policy: row.string(7)?,
+        attempt: row.count(8)?,
+        wake_at: row.timestamp(9)?,
+        deadline_at: row.maybe_timestamp(17)?,
+        claim: claim(row)?,
+        progress: json(row.text(13)?, "progress")?,
+        heartbeat: heartbeat(row)?,
+    })
+}
+
+/// One of an older program came without its time: then it is as old as can be.
+fn heartbeat(row: &impl Columns) -> Decoded<Option<Heartbeat>> {
+    let Some(details) = row.payload(14)? else { return Ok(None) };
+    let at = row.maybe_timestamp(16)?.unwrap_or(Timestamp::EPOCH);
+    Ok(Some(Heartbeat { details, at }))
+}
+
+fn claim(row: &impl Columns) -> Decoded<Option<Claim>> {
+    let Some(node) = row.maybe_string(10)? else { return Ok(None) };
+    let token = row.number(11)?.cast_unsigned();
+    Ok(Some(Claim { node, token, started_at: row.timestamp(12)? }))
+}
+
+/// A task that is due, from these columns: uid, run, seq, wake_at, queue, name, priority.
+pub fn due_task(row: &impl Columns) -> Decoded<DueTask> {
+    Ok(DueTask {
+        call: call(row)?,
+        wake_at: row.timestamp(3)?,
+        queue: row.string(4)?,
+        name: row.string(5)?,
+        priority: row.int(6)?,
+    })
+}
+
+/// A task that may have waited too long, from these columns: uid, run, seq, deadline_at.
+pub fn due_deadline(row: &impl Columns) -> Decoded<DueDeadline> {
+    Ok(DueDeadline { call: call(row)?, deadline_at: row.timestamp(3)? })
+}
+
+/// A message that is due, from these columns: uid, due_at, and whether it is a report.
+pub fn due_message(row: &impl Columns) -> Decoded<DueMessage> {
+    Ok(DueMessage { uid: row.uid(0)?, due_at: row.timestamp(1)?, is_report: row.flag(2)? })
+}
+
+/// A policy from these columns: hash, text.
+pub fn policy(row: &impl Columns) -> Decoded<PolicyRow> {
+    Ok(PolicyRow { hash: row.string(0)?, text: row.string(1)? })
+}
+
+/// The columns of [`attempt`], in its order.
+pub const ATTEMPT: &str =
+    "uid, run, seq, name, attempt, outcome, started_at, ended_at, failure, delay_ms, why";
+
+/// A row of the ledger from the columns of [`ATTEMPT`].
+pub fn attempt(row: &impl Columns) -> Decoded<AttemptRow> {
+    let outcome = row.text(5)?;
+    let failure = row.maybe_text(8)?.map(|failure| json(failure, "failure"));
+    Ok(AttemptRow {
+        call: call(row)?,
+        name: row.string(3)?,
+        attempt: row.count(4)?,
+        outcome: AttemptOutcome::named(outcome)
+            .ok_or_else(|| format!("the outcome {outcome:?} is unknown to this version"))?,
+        started_at: row.timestamp(6)?,
+        ended_at: row.timestamp(7)?,
+        failure: failure.transpose()?,
+        delay_ms: row.maybe_number(9)?.map(i64::unsigned_abs),
+        why: row.string(10)?,
+    })
+}
+
+/// A schedule. Both stores have a list of their own, because the instance that it started last is
+/// in another table: id, workflow, encoding, input, rule, options, state, paused, next_at, waits,
+/// last, error, created_at, revision, and whether that instance is open.
+pub fn schedule(row: &impl Columns) -> Decoded<ScheduleRecord> {
+    Ok(ScheduleRecord {
+        row: ScheduleRow {
+            id: row.string(0)?,
+            workflow: row.string(1)?,
+            input: row.payload(2)?.ok_or_else(|| "the input is missing".to_string())?,
+            rule: row.string(4)?,
+            options: row.string(5)?,
+            state: row.string(6)?,
+            paused: row.flag(7)?,
+            next_at: row.maybe_timestamp(8)?,
+            waits: row.flag(9)?,
+            last: row.maybe_string(10)?,
+            error: row.maybe_string(11)?,
+            created_at: row.timestamp(12)?,
+        },
+        revision: row.number(13)?.cast_unsigned(),
+        last_open: row.flag(14)?,
+    })
+}
+
+/// The columns of [`inbox`], in its order.
+pub const INBOX: &str = "arrival, id, instance, kind, name, encoding, body";
+
+/// A row of the inbox from the columns of [`INBOX`]. Whoever inserts one writes plain JSON.
+pub fn inbox(row: &impl Columns) -> Decoded<InboxRow> {
+    let encoding = row.text(5)?;
+    if encoding != Payload::ENCODING {
+        return Err(Unreadable(format!("the encoding {encoding:?} is not known here")));
+    }
+    Ok(InboxRow {
+        arrival: row.number(0)?,
+        id: row.maybe_string(1)?,
+        instance: row.string(2)?,
+        kind: row.string(3)?,
+        name: row.maybe_string(4)?,
+        body: row.maybe_text(6)?.map(Payload::from_text),
+    })
+}
+
+/// A call from the first three columns: uid, run, seq.
+pub fn call(row: &impl Columns) -> Decoded<CallKey> {
+    Ok(RunKey { uid: row.uid(0)?, run: row.count(1)? }.call(row.seq(2)?))
+}
+
+fn json<T: DeserializeOwned>(text: &str, what: &str) -> Decoded<T> {
+    Ok(serde_json::from_str(text).map_err(|error| format!("the {what}: {error}"))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use resurgam_watchdog::test;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A row as JSON. A uid is a number.
+    struct Row(Vec<Value>);
+
+    impl Columns for Row {
+        fn maybe_uid(&self, column: usize) -> Decoded<Option<Uid>> {
+            Ok(self.0[column].as_u64().map(|uid| Uid(u128::from(uid))))
+        }
+
+        fn maybe_text(&self, column: usize) -> Decoded<Option<&str>> {
+            Ok(self.0[column].as_str())
+        }
+
+        fn maybe_number(&self, column: usize) -> Decoded<Option<i64>> {
+            Ok(self.0[column].as_i64())
+        }
+
+        fn int(&self, column: usize) -> Decoded<i32> {
+            Ok(i32::try_from(self.number(column)?).unwrap())
+        }
+
+        fn flag(&self, column: usize) -> Decoded<bool> {
+            Ok(self.0[column].as_bool().unwrap())
+        }
+
+        fn name_of(&self, column: usize) -> String {
+            format!("nr. {column}")
+        }
+    }
+
+    /// A task that is claimed and has told something, after this column was set to this value.
+    fn task_with(column: usize, value: Value) -> Decoded<TaskRow> {
+        let row = json!([
+            7, 1, 2, "charge", "default", "stripe", -3, "p", 4, 5, "node-a", -1, 6, "{}", "json",
+            "[1]", 8, 9
+        ]);
+        let Value::Array(mut row) = row else { panic!("{row} is a list") };
+        row[column] = value;
+        task(&Row(row))
+    }
+
+    #[test]
+    fn a_task_is_read_from_the_columns_of_its_list() {
+        let task = task_with(0, json!(7)).unwrap();
+        assert_eq!(TASK.split(',').count(), 18);
+        assert_eq!(task.call, RunKey::first(Uid(7)).call(Seq(2)));
+        assert_eq!((task.gate.as_str(), task.priority, task.attempt), ("stripe", -3, 4));
+        assert_eq!(task.claim.unwrap().token, u64::MAX);
+        assert_eq!(task.heartbeat.unwrap().at, Timestamp::from_millis(8));
+        assert_eq!(task.deadline_at, Some(Timestamp::from_millis(9)));
+    }
+
+    #[test]
+    fn a_heartbeat_without_its_time_is_as_old_as_can_be() {
+        let task = task_with(16, Value::Null).unwrap();
+        assert_eq!(task.heartbeat.unwrap().at, Timestamp::EPOCH);
+    }
+
+    #[test]
+    fn what_cannot_be_read_says_why() {
+        let why = |column, value| task_with(column, value).unwrap_err().to_string();
+        assert_eq!(why(3, Value::Null), "column nr. 3: it is missing");
+        assert_eq!(why(1, json!(-1)), "the count -1 is out of range");
+        assert_eq!(why(2, json!(-1)), "the place -1 is below 1");
+        assert_eq!(why(14, Value::Null), "the encoding is missing");
+        assert_eq!(why(14, json!("zstd")), "the encoding \"zstd\" is unknown to this version");
+        assert!(why(13, json!("x")).starts_with("the progress: "), "{}", why(13, json!("x")));
+    }
+}
