@@ -1,15 +1,11 @@
-//! Rows that cannot be read, and what becomes of them.
+//! Rows that cannot be read, and how they are marked.
 //!
-//! A read that steps over such a row marks it in the column `bad`. Marked rows are left out where
-//! work is looked for, so they cost nothing and hold up nobody; an operator sees them with the
-//! reason. Marks are cleared when a program connects that may work: what this version cannot read,
-//! another may. For the same reason a store that only looks marks nothing.
-//! Rows of the inbox are refused instead: they have a column for the reason, and whoever inserted
-//! them looks there. Columns have types here, so a key can always be read, and the mark finds its
-//! row by it.
+//! What the marks are for is in [`resurgam_store::quarantine`]. Columns have types here, so a key
+//! can always be read, and the mark finds its row by it.
 
 use resurgam_core::{Shard, Uid};
 use resurgam_store::Result;
+use resurgam_store::quarantine::{BadRow, Table};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -17,28 +13,6 @@ use crate::decode::{Decoded, Fetched, Unreadable};
 use crate::encode::prose;
 use crate::pool::Pool;
 use crate::statement::{Statement, shard_of};
-
-/// A row that could not be read, for an operator.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadRow {
-    /// Its table.
-    pub table: &'static str,
-    /// The instance it belongs to, when it belongs to one.
-    pub uid: Option<Uid>,
-    /// Why it could not be read.
-    pub why: String,
-}
-
-/// A table whose rows can be set aside. Events cannot: a run without one of its events is blocked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Table {
-    Instance,
-    Message,
-    Task,
-    Attempt,
-    Schedule,
-    Inbox,
-}
 
 /// A row to set aside, by the columns of its key; those that its table has not are of no meaning.
 #[derive(Debug)]
@@ -54,62 +28,18 @@ pub(crate) struct SetAside {
     pub(crate) why: String,
 }
 
-impl Table {
-    const ALL: [Table; 6] = [
-        Table::Instance,
-        Table::Message,
-        Table::Task,
-        Table::Attempt,
-        Table::Schedule,
-        Table::Inbox,
-    ];
-
-    /// Those with a column `bad`.
-    const MARKED: [Table; 5] =
-        [Table::Instance, Table::Message, Table::Task, Table::Attempt, Table::Schedule];
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Table::Instance => "instance",
-            Table::Message => "message",
-            Table::Task => "task",
-            Table::Attempt => "attempt",
-            Table::Schedule => "schedule",
-            Table::Inbox => "inbox",
-        }
-    }
-
-    /// What finds a row.
-    const fn key(self) -> &'static str {
-        match self {
-            Table::Instance => "t.shard = u.shard AND t.uid = u.uid",
-            Table::Message => "t.shard = u.shard AND t.uid = u.uid AND t.id = u.id",
-            Table::Task => {
-                "t.shard = u.shard AND t.uid = u.uid AND t.run = u.run AND t.seq = u.seq"
-            }
-            Table::Attempt => {
-                "t.shard = u.shard AND t.uid = u.uid AND t.run = u.run AND t.seq = u.seq
+/// What finds a row.
+const fn key(table: Table) -> &'static str {
+    match table {
+        Table::Instance => "t.shard = u.shard AND t.uid = u.uid",
+        Table::Message => "t.shard = u.shard AND t.uid = u.uid AND t.id = u.id",
+        Table::Task => "t.shard = u.shard AND t.uid = u.uid AND t.run = u.run AND t.seq = u.seq",
+        Table::Attempt => {
+            "t.shard = u.shard AND t.uid = u.uid AND t.run = u.run AND t.seq = u.seq
                  AND t.attempt = u.attempt"
-            }
-            Table::Schedule => "t.shard = u.shard AND t.id = u.id",
-            Table::Inbox => "t.arrival = u.arrival",
         }
-    }
-
-    /// Where the reason goes.
-    const fn reason(self) -> &'static str {
-        match self {
-            Table::Inbox => "error",
-            _ => "bad",
-        }
-    }
-
-    /// The instance that a row belongs to.
-    const fn uid(self) -> &'static str {
-        match self {
-            Table::Schedule | Table::Inbox => "NULL::uuid",
-            _ => "uid",
-        }
+        Table::Schedule => "t.shard = u.shard AND t.id = u.id",
+        Table::Inbox => "t.arrival = u.arrival",
     }
 }
 
@@ -152,7 +82,7 @@ pub(crate) async fn mark(pool: &Pool, aside: Vec<SetAside>) {
         if rows().next().is_none() {
             continue;
         }
-        let (name, reason, key) = (table.name(), table.reason(), table.key());
+        let (name, reason, key) = (table.name(), table.reason(), key(table));
         let sql = format!(
             "UPDATE @{name} t SET {reason} = u.why
              FROM unnest($1::smallint[], $2::uuid[], $3::text[], $4::bigint[], $5::bigint[],
@@ -179,7 +109,7 @@ pub(crate) async fn mark(pool: &Pool, aside: Vec<SetAside>) {
 pub(crate) async fn marked(pool: &Pool, limit: u32) -> Result<Vec<BadRow>> {
     let mut found = Vec::new();
     for table in Table::MARKED {
-        let (uid, table) = (table.uid(), table.name());
+        let (uid, table) = (if table.has_uid() { "uid" } else { "NULL::uuid" }, table.name());
         let sql = format!("SELECT {uid}, bad FROM @{table} WHERE bad IS NOT NULL LIMIT $1");
         let look = Statement::rows("look for rows that were set aside", sql);
         for row in pool.ask(look.big(i64::from(limit))).await? {

@@ -18,7 +18,6 @@ use tokio::sync::watch;
 
 use crate::pool::Pool;
 use crate::store::PostgresStore;
-use crate::trouble::within;
 use crate::{read, sweep};
 
 impl PostgresStore {
@@ -34,7 +33,7 @@ impl PostgresStore {
         Box::pin(async move {
             answer.await.map_err(|error| match error.to_string().contains(&self.inner.place) {
                 true => error,
-                false => within(&format!("in {}", self.inner.place), error),
+                false => error.within(format!("in {}", self.inner.place)),
             })
         })
     }

@@ -49,7 +49,7 @@ mod sweep;
 mod together;
 mod trouble;
 
-pub use aside::BadRow;
 pub use guest::PostgresWork;
 pub use options::Options;
+pub use resurgam_store::quarantine::BadRow;
 pub use store::{Commits, PostgresStore};

@@ -8,13 +8,14 @@ use std::time::Duration;
 use resurgam_core::{CallKey, Failure, Shard, Timestamp, Uid, UserWork};
 use resurgam_store::fleet::Fence;
 use resurgam_store::outage::OutageLog;
+use resurgam_store::quarantine::BadRow;
 use resurgam_store::rows::{MessageRow, RunRecord, TaskRecord, TaskRow};
 use resurgam_store::{
     Access, AttemptTransaction, Error, Result, Step, StepResult, Transacted, not_offered,
 };
 use tokio::task::JoinHandle;
 
-use crate::aside::{self, BadRow};
+use crate::aside;
 use crate::changes::{self, Changes, Found};
 use crate::clock::Clock;
 use crate::commit::lane::Shared;
@@ -28,7 +29,6 @@ use crate::ownership::Member;
 use crate::pool::Pool;
 use crate::session::Session;
 use crate::statement::Schema;
-use crate::trouble::within;
 
 /// A Resurgam schema in a PostgreSQL database.
 ///
@@ -256,8 +256,8 @@ impl Inner {
         let in_words = |error: Error| {
             let attempted = format!("commit {} steps", batch.len());
             match error.to_string().contains(&self.place) {
-                true => within(&attempted, error),
-                false => within(&format!("{attempted} in {}", self.place), error),
+                true => error.within(attempted),
+                false => error.within(format!("{attempted} in {}", self.place)),
             }
         };
         let fence = match self.right() {
@@ -294,7 +294,7 @@ impl Inner {
         if !fence.has(attempt.call.run.uid.shard()) && matches!(ended, Ok(Transacted::Done(_))) {
             self.changes.tell();
         }
-        ended.map_err(|error| within(&what(), error))
+        ended.map_err(|error| error.within(what()))
     }
 
     /// Claims tasks of shards whose holder does not serve their queue.

@@ -71,24 +71,6 @@ pub(crate) fn said(error: &tokio_postgres::Error) -> String {
     }
 }
 
-/// Our own trouble, put under what was attempted.
-pub(crate) fn within(attempted: &str, error: Error) -> Error {
-    let outer = if error.is_transient() {
-        Error::transient(attempted)
-    } else if error.is_data() {
-        Error::data(attempted)
-    } else if error.is_fenced() {
-        Error::fenced(attempted)
-    } else if error.is_rewound() {
-        Error::rewound(attempted)
-    } else if error.is_missing() {
-        Error::missing(attempted)
-    } else {
-        Error::unusable(attempted)
-    };
-    outer.with_code(error.code()).because(error)
-}
-
 /// PostgreSQL's error as ours.
 pub(crate) fn translated(error: tokio_postgres::Error, attempted: String) -> Error {
     let said = said(&error);

@@ -58,7 +58,7 @@ mod threads;
 mod trouble;
 mod writer;
 
-pub use aside::BadRow;
 pub use guest::SqliteWork;
 pub use options::{Options, SyncMode};
+pub use resurgam_store::quarantine::BadRow;
 pub use store::{Commits, SqliteStore};

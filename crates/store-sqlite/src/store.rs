@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use resurgam_core::UserWork;
+use resurgam_store::quarantine::BadRow;
 use resurgam_store::rows::Owner;
 use resurgam_store::{
     Access, Answer, AttemptTransaction, Deleted, Deletion, Error, Owning, Result, Step, StepResult,
@@ -16,7 +17,6 @@ use resurgam_store::{
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
 
-use crate::aside::BadRow;
 use crate::beside::{Beside, Gone};
 use crate::changes::Changes;
 use crate::options::Options;
@@ -26,7 +26,6 @@ use crate::read::Reading;
 use crate::reader::{self, ReadJob, ReadOrder};
 use crate::still::Opened;
 use crate::threads::Threads;
-use crate::trouble::within;
 use crate::writer::{Changed, Copying, Counters, Log, Order, Writer};
 use crate::{busy, checkpoint, file_limit, guest, open, trouble};
 
@@ -440,7 +439,7 @@ impl SqliteStore {
             Err(another_process) => Ok(Err(another_process)),
         };
         match answer {
-            Ok(answer) => answer.map_err(|error| within(&self.attempted(&what()), error)),
+            Ok(answer) => answer.map_err(|error| error.within(self.attempted(&what()))),
             Err(_) => Err(self.ended(&what())),
         }
     }

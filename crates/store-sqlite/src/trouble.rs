@@ -96,22 +96,6 @@ pub(crate) fn not_found(path: &Path, error: std::io::Error) -> Error {
     Error::transient(format!("open {}: find out where it really is", path.display())).because(error)
 }
 
-/// Our own trouble, put under what was attempted.
-pub(crate) fn within(attempted: &str, error: Error) -> Error {
-    let outer = if error.is_transient() {
-        Error::transient(attempted)
-    } else if error.is_data() {
-        Error::data(attempted)
-    } else if error.is_fenced() {
-        Error::fenced(attempted)
-    } else if error.is_missing() {
-        Error::missing(attempted)
-    } else {
-        Error::unusable(attempted)
-    };
-    outer.with_code(error.code()).because(error)
-}
-
 /// True for a failure of the user's code that is the disk's fault: the code is to be run again, and
 /// no attempt is to be counted. On its way through the user's code an error of SQLite has become
 /// text; these are the words in which SQLite says it.

@@ -16,7 +16,7 @@ use crate::rows::{
     AttemptOutcome, AttemptRow, Claim, DueDeadline, DueMessage, DueTask, Heartbeat, InstanceRow,
     Message, MessageRow, PolicyRow, Status, TaskRow,
 };
-use crate::{InboxRow, ScheduleRecord, ScheduleRow};
+use crate::{Error, InboxRow, ScheduleRecord, ScheduleRow};
 
 /// Why a row cannot be read.
 #[derive(Debug)]
@@ -178,6 +178,16 @@ pub const EVENT: &str = "seq, at, kind, head, encoding, body";
 pub fn event(row: &impl Columns) -> Decoded<Event> {
     let kind = EventKind::from_stored(row.text(2)?, row.text(3)?, row.payload(4)?)?;
     Ok(Event { seq: row.seq(0)?, at: row.timestamp(1)?, kind })
+}
+
+/// The error for an event that cannot be read: it blocks its run and is named. `what` says which
+/// history was to be read.
+pub fn bad_event(what: &str, row: &impl Columns, why: Unreadable) -> Error {
+    let place = row.number(0).map_or_else(|_| "?".to_string(), |seq| seq.to_string());
+    Error::data(format!(
+        "{what}: event {place} cannot be read; start a version that knows it, or restore a backup"
+    ))
+    .because(why)
 }
 
 /// The columns of [`message`], in its order.

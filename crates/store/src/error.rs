@@ -91,6 +91,12 @@ impl Error {
         self
     }
 
+    /// The same trouble as part of something larger that was attempted.
+    pub fn within(self, attempted: impl Into<String>) -> Self {
+        let outer = Error::new(self.kind, attempted).with_code(self.code);
+        outer.because(self)
+    }
+
     /// The same under a code that says more.
     pub fn with_code(mut self, code: Code) -> Self {
         self.code = code;

@@ -12,7 +12,7 @@
 //!   ours. [`Schedules`], [`Inbox`], [`Retain`]: what starts by the clock; what others ask for in
 //!   SQL; deleting what is closed. A [`Store`] is all of these.
 //! - [`fleet`]: what the nodes of one database decide about each other, pure.
-//! - [`decode`], [`encode`]: what SQL stores have in common.
+//! - [`decode`], [`encode`], [`quarantine`]: what SQL stores have in common.
 //! - [`model`]: a store as a pure data structure, the oracle for the others.
 
 pub mod conformance;
@@ -27,6 +27,7 @@ pub mod model;
 #[doc(hidden)]
 pub mod outage;
 mod own;
+pub mod quarantine;
 mod report;
 mod retain;
 pub mod rows;

@@ -175,6 +175,26 @@ pub struct InstanceFilter {
     pub limit: usize,
 }
 
+impl InstanceFilter {
+    /// How many instances are listed when nobody says.
+    const LIMIT: usize = 100;
+
+    /// How many are listed at most.
+    #[doc(hidden)]
+    pub fn most(&self) -> usize {
+        if self.limit == 0 { InstanceFilter::LIMIT } else { self.limit }
+    }
+
+    /// The statuses that can be among them: only what is open has activities that wait.
+    #[doc(hidden)]
+    pub fn statuses(&self) -> impl Iterator<Item = Status> {
+        Status::ALL.into_iter().filter(|status| {
+            let wanted = self.status.is_empty() || self.status.contains(status);
+            wanted && !(self.retrying && status.is_closed())
+        })
+    }
+}
+
 /// An activity call that is not finished. Its input lives in its `ActivityScheduled` event only.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskRow {

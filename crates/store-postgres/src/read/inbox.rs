@@ -2,10 +2,10 @@
 
 use resurgam_core::Shard;
 use resurgam_store::decode::{self, INBOX};
+use resurgam_store::quarantine::Table;
 use resurgam_store::{InboxRow, Result};
 
 use super::{many, shards};
-use crate::aside::Table;
 use crate::decode::{Columns, Fetched};
 use crate::encode::whole;
 use crate::pool::Pool;

@@ -4,20 +4,17 @@ use resurgam_core::event::Compensation;
 use resurgam_core::{EventKind, RunKey, Timestamp, Uid};
 use resurgam_store::Result;
 use resurgam_store::decode::{self, ATTEMPT, MESSAGE, TASK};
+use resurgam_store::quarantine::Table;
 use resurgam_store::rows::{
     AttemptRow, InstanceFilter, InstanceRow, KvRow, MessageRow, Status, TaskRow,
 };
 
 use super::{many, one};
-use crate::aside::Table;
 use crate::decode::{Columns, Decoded, Fetched, INSTANCE};
 use crate::encode::whole;
 use crate::gather::Answers;
 use crate::pool::Pool;
 use crate::statement::Statement;
-
-/// How many instances are listed when nobody says.
-const LIST: usize = 100;
 
 /// The current instance of an id.
 pub(crate) async fn find(pool: &Pool, id: &str) -> Result<Option<InstanceRow>> {
@@ -93,10 +90,10 @@ pub(crate) async fn signalled(pool: &Pool, id: &str, request: &str) -> Result<bo
 /// schedule narrows most, so its index is the way in; otherwise each status is read along its index
 /// and the results are merged.
 pub(crate) async fn list(pool: &Pool, filter: &InstanceFilter) -> Result<Vec<InstanceRow>> {
-    let limit = if filter.limit == 0 { LIST } else { filter.limit };
+    let limit = filter.most();
     let (tag, value) = filter.tag.clone().unzip();
     let list = Statement::rows("list instances", newest(filter))
-        .texts(statuses(filter).map(Status::name))
+        .texts(filter.statuses().map(Status::name))
         .maybe_text(filter.workflow.as_deref())
         .maybe_text(filter.schedule.as_deref())
         .maybe_text(filter.compensation.map(Compensation::name))
@@ -139,14 +136,6 @@ fn newest(filter: &InstanceFilter) -> String {
         "SELECT {INSTANCE} FROM ({rows}) AS instance
          ORDER BY created_at DESC, arrival DESC LIMIT $7"
     )
-}
-
-/// Which statuses to read. Only what is open has activities that wait.
-fn statuses(filter: &InstanceFilter) -> impl Iterator<Item = Status> {
-    Status::ALL.into_iter().filter(|status| {
-        let wanted = filter.status.is_empty() || filter.status.contains(status);
-        wanted && !(filter.retrying && status.is_closed())
-    })
 }
 
 /// The ledger of a run. Those of one moment come call by call.

@@ -21,16 +21,14 @@ pub(crate) use tasks::*;
 pub(crate) use work::*;
 
 use resurgam_core::Shard;
+use resurgam_store::quarantine::{MARKED_AT_ONCE, Table};
 use resurgam_store::{Error, Result};
 use tokio_postgres::Row;
 
-use crate::aside::{self, SetAside, Table, readable};
+use crate::aside::{self, SetAside, readable};
 use crate::decode::{Decoded, Fetched};
 use crate::pool::Pool;
 use crate::statement::Statement;
-
-/// How many unreadable rows one read sets aside; the next read takes more.
-const SET_ASIDE_AT_ONCE: usize = 1_000;
 
 /// Shards as a column.
 fn shards(shards: &[Shard]) -> impl Iterator<Item = i16> {
@@ -62,7 +60,7 @@ async fn many<T>(
 }
 
 async fn set_aside(pool: &Pool, mut rows: Vec<SetAside>) {
-    rows.truncate(SET_ASIDE_AT_ONCE);
+    rows.truncate(MARKED_AT_ONCE);
     if pool.marks && !rows.is_empty() {
         aside::mark(pool, rows).await;
     }

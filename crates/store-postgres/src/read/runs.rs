@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use resurgam_core::{Event, RunKey, Uid};
 use resurgam_store::decode::{self, EVENT, MESSAGE, TASK};
+use resurgam_store::quarantine::Table;
 use resurgam_store::rows::{MessageRow, RunRecord, TaskRow};
 use resurgam_store::{Error, Gaps, Result};
 use tokio_postgres::Row;
 
 use super::set_aside;
-use crate::aside::{SetAside, Table, readable};
+use crate::aside::{SetAside, readable};
 use crate::decode::{Columns, Fetched, INSTANCE, Unreadable};
 use crate::gather::Answers;
 use crate::pool::Pool;
@@ -133,16 +134,8 @@ fn in_order<'a>(
     let mut events: Vec<Event> = Vec::with_capacity(rows.len());
     for row in rows {
         let row = Fetched(row);
-        let event = decode::event(&row).map_err(|why| bad_event(what(), &row, why))?;
+        let event = decode::event(&row).map_err(|why| decode::bad_event(&what(), &row, why))?;
         gaps.add(&mut events, event, what)?;
     }
     Ok(events)
-}
-
-fn bad_event(what: String, row: &Fetched<'_>, why: Unreadable) -> Error {
-    let place = row.number(0).map_or_else(|_| "?".to_string(), |seq| seq.to_string());
-    Error::data(format!(
-        "{what}: event {place} cannot be read; start a version that knows it, or restore a backup"
-    ))
-    .because(why)
 }

@@ -2,10 +2,11 @@
 
 use resurgam_core::{Shard, Timestamp};
 use resurgam_store::decode;
+use resurgam_store::quarantine::Table;
 use resurgam_store::{DueSchedules, Error, Result, ScheduleRecord};
 
 use super::{many, one, set_aside, shards};
-use crate::aside::{Table, readable};
+use crate::aside::readable;
 use crate::decode::{Columns, SCHEDULE};
 use crate::encode::whole;
 use crate::pool::Pool;

@@ -4,12 +4,13 @@ use std::collections::{BTreeSet, HashMap};
 
 use resurgam_core::{CallKey, Uid};
 use resurgam_store::decode::{self, ATTEMPT, TASK};
+use resurgam_store::quarantine::Table;
 use resurgam_store::rows::{AttemptRow, TaskRecord};
 use resurgam_store::{Error, Result};
 use tokio_postgres::Row;
 
 use super::set_aside;
-use crate::aside::{SetAside, Table, readable};
+use crate::aside::{SetAside, readable};
 use crate::decode::{Columns, Fetched, Unreadable, get};
 use crate::gather::Answers;
 use crate::pool::Pool;

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use resurgam_core::{CallKey, Shard, Timestamp, Uid};
 use resurgam_store::decode::{self, TASK};
+use resurgam_store::quarantine::Table;
 use resurgam_store::rows::{DueDeadline, DueMessage, DueTask, InstanceRow, PolicyRow, TaskRow};
 use resurgam_store::{Error, Report, Result, Runnable};
 use tokio_postgres::Row;
 
 use super::{many, one, shards};
-use crate::aside::Table;
 use crate::decode::{Columns, Decoded, Fetched, INSTANCE};
 use crate::encode::whole;
 use crate::pool::Pool;

@@ -3,6 +3,7 @@
 use resurgam_core::event::Compensation;
 use resurgam_core::{Event, EventKind, RunKey, Timestamp, Uid};
 use resurgam_store::decode::{self, ATTEMPT, Columns, MESSAGE, TASK};
+use resurgam_store::quarantine::Table;
 use resurgam_store::rows::{
     AttemptRow, InstanceFilter, InstanceRow, KvRow, MessageRow, Status, TaskRow,
 };
@@ -11,11 +12,7 @@ use rusqlite::params;
 
 use super::Reading;
 use super::work::events;
-use crate::aside::Table;
 use crate::decode::INSTANCE;
-
-/// How many instances are listed when nobody says.
-const LIST: usize = 100;
 
 /// The current instance of an id.
 pub(crate) fn find(reading: &mut Reading<'_>, id: &str) -> Result<Option<InstanceRow>> {
@@ -81,8 +78,8 @@ pub(crate) fn missing(reading: &mut Reading<'_>, uids: &[Uid]) -> Result<Vec<Uid
 /// schedule narrows most, so its index is the way in; otherwise each status is read along its index
 /// and the results are merged.
 pub(crate) fn list(reading: &mut Reading<'_>, filter: &InstanceFilter) -> Result<Vec<InstanceRow>> {
-    let limit = if filter.limit == 0 { LIST } else { filter.limit };
-    let statuses: Vec<&str> = statuses(filter).map(Status::name).collect();
+    let limit = filter.most();
+    let statuses: Vec<&str> = filter.statuses().map(Status::name).collect();
     let mut found = match (&filter.tag, &filter.schedule) {
         (Some(_), _) => newest(reading, filter, &TAGGED, &statuses, limit)?,
         (None, Some(_)) => newest(reading, filter, &SCHEDULED, &statuses, limit)?,
@@ -97,14 +94,6 @@ pub(crate) fn list(reading: &mut Reading<'_>, filter: &InstanceFilter) -> Result
     found.sort_by_key(|(rowid, row)| std::cmp::Reverse((row.created_at, *rowid)));
     found.truncate(limit);
     Ok(found.into_iter().map(|(_, row)| row).collect())
-}
-
-/// Which statuses to read. Only what is open has activities that wait.
-fn statuses(filter: &InstanceFilter) -> impl Iterator<Item = Status> {
-    Status::ALL.into_iter().filter(|status| {
-        let wanted = filter.status.is_empty() || filter.status.contains(status);
-        wanted && !(filter.retrying && status.is_closed())
-    })
 }
 
 /// How a list is read, so that an index brings it in its order.

@@ -14,15 +14,13 @@ pub(crate) use schedules::*;
 pub(crate) use work::*;
 
 use resurgam_store::decode::{Decoded, Unreadable};
+use resurgam_store::quarantine::{BadRow, MARKED_AT_ONCE, Table};
 use resurgam_store::{Error, Result};
 use rusqlite::{CachedStatement, Connection, Params, Statement, StatementStatus};
 
-use crate::aside::{self, BadRow, SetAside, Table};
+use crate::aside::{self, SetAside};
 use crate::decode::Fetched;
 use crate::trouble::Attempted;
-
-/// How many unreadable rows one read sets aside; the next read takes more.
-const SET_ASIDE_AT_ONCE: usize = 1_000;
 
 /// One read.
 pub(crate) struct Reading<'c> {
@@ -38,7 +36,7 @@ impl<'c> Reading<'c> {
     ) -> (Result<T>, Vec<SetAside>) {
         let mut reading = Reading { connection, set_aside: Vec::new() };
         let answer = reading.in_transaction(read);
-        reading.set_aside.truncate(SET_ASIDE_AT_ONCE);
+        reading.set_aside.truncate(MARKED_AT_ONCE);
         (answer, reading.set_aside)
     }
 

@@ -2,11 +2,11 @@
 
 use resurgam_core::Timestamp;
 use resurgam_store::decode::{self, Columns};
+use resurgam_store::quarantine::Table;
 use resurgam_store::{DueSchedules, Result, ScheduleRecord};
 use rusqlite::params;
 
 use super::Reading;
-use crate::aside::Table;
 use crate::decode::SCHEDULE;
 
 /// What the index of due schedules covers, word for word.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use resurgam_core::{CallKey, Event, Payload, RunKey, Timestamp, Uid};
-use resurgam_store::decode::{self, ATTEMPT, Columns, EVENT, INBOX, TASK, Unreadable};
+use resurgam_store::decode::{self, ATTEMPT, Columns, EVENT, INBOX, TASK};
+use resurgam_store::quarantine::Table;
 use resurgam_store::rows::{
     AttemptRow, DueDeadline, DueMessage, DueTask, InstanceRow, PolicyRow, Progress, RunRecord,
     TaskRecord, TaskRow,
@@ -12,7 +13,7 @@ use resurgam_store::{Error, Gaps, InboxRow, Report, Result, Runnable};
 use rusqlite::params;
 
 use super::Reading;
-use crate::aside::{SetAside, Table};
+use crate::aside::SetAside;
 use crate::decode::{Fetched, INSTANCE};
 use crate::encode::whole;
 use crate::trouble::Attempted;
@@ -228,18 +229,10 @@ pub(super) fn events(reading: &Reading<'_>, run: RunKey, gaps: Gaps) -> Result<V
     let mut events: Vec<Event> = Vec::new();
     while let Some(row) = rows.next().attempted(what)? {
         let row = Fetched(row);
-        let event = decode::event(&row).map_err(|why| bad_event(what(), &row, why))?;
+        let event = decode::event(&row).map_err(|why| decode::bad_event(&what(), &row, why))?;
         gaps.add(&mut events, event, what)?;
     }
     Ok(events)
-}
-
-fn bad_event(what: String, row: &Fetched<'_>, why: Unreadable) -> Error {
-    let place = row.number(0).map_or_else(|_| "?".to_string(), |seq| seq.to_string());
-    Error::data(format!(
-        "{what}: event {place} cannot be read; start a version that knows it, or restore a backup"
-    ))
-    .because(why)
 }
 
 /// An interned policy.

@@ -6,9 +6,6 @@ use super::Model;
 use super::tables::{calls_of_run, is_signal, ledger_of};
 use crate::rows::{AttemptRow, InstanceFilter, InstanceRow, KvRow, MessageRow, Status, TaskRow};
 
-/// How many instances are listed when nobody says.
-const LIST: usize = 100;
-
 impl Model {
     /// The current instance of an id.
     pub fn find(&self, id: &str) -> Option<InstanceRow> {
@@ -51,12 +48,11 @@ impl Model {
 
     /// Instances, the newest first.
     pub fn list(&self, filter: &InstanceFilter) -> Vec<InstanceRow> {
-        let limit = if filter.limit == 0 { LIST } else { filter.limit };
         let wanted =
             self.tables.instances.newest().filter(|row| {
                 is_wanted(row, filter) && (!filter.retrying || self.is_retrying(row))
             });
-        wanted.take(limit).cloned().collect()
+        wanted.take(filter.most()).cloned().collect()
     }
 
     /// Whether an activity of an open instance waits to be tried again.
