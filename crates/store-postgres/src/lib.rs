@@ -17,6 +17,7 @@
 //! then. Nothing is left behind in a session that others may get: statements have no names,
 //! settings end with their transaction, and there are no session locks anywhere. Where a session is
 //! ours alone (`session`) statements are prepared, and a batch is one of them (`together`, `few`).
+//! What statements say follows from lists of columns (`sql`).
 //!
 //! The tables are described in `schema.sql`, for people too: anybody may read them while nodes
 //! work.
@@ -40,9 +41,11 @@ mod lanes;
 mod migrate;
 mod options;
 mod ownership;
+mod plain;
 mod pool;
 mod read;
 mod session;
+mod sql;
 mod statement;
 mod store;
 mod sweep;

@@ -2,12 +2,13 @@
 //!
 //! Statements are typed by us, and unnamed unless a session is known to be ours alone (`session`),
 //! so that the server keeps nothing of them and a pooler in transaction mode may stand between. `@`
-//! in the text stands for the schema's name. Values are columns: one array for each, which the
-//! server turns into rows with `unnest`; how that is done for a few of them is in `few`, and how
-//! many statements become one in `together`.
+//! in the text stands for the schema's name. Rows come as columns: one array for each. Statements
+//! that write are made of pieces (`sql`), so that a few rows can be listed (`few`) and many
+//! statements become one (`together`); those that read are plain text.
 
 use std::borrow::Cow;
 use std::future::{Future, poll_fn};
+use std::hash::{Hash, Hasher};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -19,7 +20,8 @@ use tokio_postgres::{Client, Error, Row, Statement as Prepared};
 use uuid::Uuid;
 
 use crate::encode::whole;
-use crate::few;
+use crate::sql::{Sql, is_count};
+use crate::{few, plain};
 
 /// The name of our schema, ready to stand in front of a table's.
 #[derive(Clone, Debug)]
@@ -61,18 +63,86 @@ pub(crate) enum Part {
 pub(crate) struct Shape {
     pub(crate) form: Form,
     /// What it is made from, as in `WITH`; often nothing.
-    pub(crate) with: &'static str,
-    pub(crate) text: Cow<'static, str>,
+    with: Option<Query>,
+    query: Query,
     /// How many rows its columns have, when they are few; otherwise 0.
     few: usize,
 }
 
 impl Shape {
-    /// Its text for as many rows as there are.
-    pub(crate) fn sql(&self) -> Cow<'_, str> {
-        match self.few {
-            0 => Cow::Borrowed(&self.text),
-            rows => Cow::Owned(few::listed(&self.text, rows)),
+    /// Its text after this many values of others, for as many rows as there are.
+    pub(crate) fn after(&self, values: usize) -> String {
+        self.query.after(values, self.few)
+    }
+
+    /// The text of what it is made from, after this many values of others.
+    pub(crate) fn with_after(&self, values: usize) -> Option<String> {
+        self.with.as_ref().map(|with| with.after(values, self.few))
+    }
+}
+
+/// What a statement says.
+#[derive(Clone, Debug)]
+pub(crate) enum Query {
+    /// Text that is sent as it is.
+    Plain(Cow<'static, str>),
+    /// Pieces.
+    Built(&'static Sql),
+}
+
+impl Query {
+    /// Its text when it is sent alone, for any number of rows.
+    fn alone(&self) -> &str {
+        match self {
+            Query::Plain(text) => text,
+            Query::Built(sql) => sql.alone(),
+        }
+    }
+
+    fn after(&self, values: usize, rows: usize) -> String {
+        match self {
+            Query::Plain(text) => plain::after(text, values, rows),
+            Query::Built(sql) => sql.after(values, rows),
+        }
+    }
+}
+
+impl From<&'static str> for Query {
+    fn from(text: &'static str) -> Self {
+        Query::Plain(text.into())
+    }
+}
+
+impl From<String> for Query {
+    fn from(text: String) -> Self {
+        Query::Plain(text.into())
+    }
+}
+
+impl From<&'static Sql> for Query {
+    fn from(sql: &'static Sql) -> Self {
+        Query::Built(sql)
+    }
+}
+
+/// Pieces are not compared one by one: this is asked for every batch.
+impl PartialEq for Query {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Query::Plain(one), Query::Plain(other)) => one == other,
+            (Query::Built(one), Query::Built(other)) => std::ptr::eq(*one, *other),
+            (Query::Plain(_), Query::Built(_)) | (Query::Built(_), Query::Plain(_)) => false,
+        }
+    }
+}
+
+impl Eq for Query {}
+
+impl Hash for Query {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self {
+            Query::Plain(text) => text.hash(state),
+            Query::Built(sql) => std::ptr::hash(*sql, state),
         }
     }
 }
@@ -98,24 +168,24 @@ pub(crate) struct Statement<'b> {
 }
 
 impl<'b> Statement<'b> {
-    pub(crate) fn new(part: Part, text: impl Into<Cow<'static, str>>) -> Self {
-        let shape = Shape { form: Form::Rows, with: "", text: text.into(), few: 0 };
+    pub(crate) fn new(part: Part, query: impl Into<Query>) -> Self {
+        let shape = Shape { form: Form::Rows, with: None, query: query.into(), few: 0 };
         Statement { part, shape, follows: false, values: Vec::new() }
     }
 
     /// A statement that fails with a division by zero where something does not hold.
-    pub(crate) fn check(part: Part, text: impl Into<Cow<'static, str>>) -> Self {
-        Statement::new(part, text).form(Form::Check)
+    pub(crate) fn check(part: Part, query: impl Into<Query>) -> Self {
+        Statement::new(part, query).form(Form::Check)
     }
 
     /// A statement that writes or reads rows.
-    pub(crate) fn rows(what: &'static str, text: impl Into<Cow<'static, str>>) -> Self {
-        Statement::new(Part::Rows(what), text)
+    pub(crate) fn rows(what: &'static str, query: impl Into<Query>) -> Self {
+        Statement::new(Part::Rows(what), query)
     }
 
     /// The queries by name that it is made from.
-    pub(crate) fn made_from(mut self, with: &'static str) -> Self {
-        self.shape.with = with;
+    pub(crate) fn made_from(mut self, with: &'static Sql) -> Self {
+        self.shape.with = Some(with.into());
         self
     }
 
@@ -137,15 +207,36 @@ impl<'b> Statement<'b> {
 
     /// Its text when it is sent by itself, for any number of rows.
     pub(crate) fn alone(&self) -> Cow<'_, str> {
-        let Shape { form, with, text, .. } = &self.shape;
-        match form {
-            Form::Exactly => Cow::Owned(format!(
+        self.assert_types();
+        let Shape { form, with, query, .. } = &self.shape;
+        let text = query.alone();
+        match (form, with) {
+            (Form::Exactly, _) => Cow::Owned(format!(
                 "WITH done AS ({text} RETURNING 1) SELECT {} FROM done",
                 is_count(self.values.len())
             )),
-            _ if with.is_empty() => Cow::Borrowed(text),
-            _ => Cow::Owned(format!("WITH {with} {text}")),
+            (_, None) => Cow::Borrowed(text),
+            (_, Some(with)) => Cow::Owned(format!("WITH {} {text}", with.alone())),
         }
+    }
+
+    /// The columns that were given are those that the pieces list. Tests see to it that every
+    /// statement is sent.
+    pub(crate) fn assert_types(&self) {
+        let of_rows = |query: &Query| match query {
+            Query::Built(sql) => sql.row_types(),
+            Query::Plain(_) => Vec::new(),
+        };
+        let given = || self.types();
+        debug_assert!(
+            [Some(&self.shape.query), self.shape.with.as_ref()]
+                .into_iter()
+                .flatten()
+                .all(|query| given().starts_with(&of_rows(query))),
+            "other columns than those of {:?}: {:?}",
+            self.shape,
+            given()
+        );
     }
 
     /// Its values, in the order of their numbers.
@@ -250,11 +341,6 @@ impl<'b> Statement<'b> {
     pub(crate) fn maybe_text(self, text: Option<impl Into<Cow<'b, str>>>) -> Self {
         self.with(text.map(Into::into), Type::TEXT)
     }
-}
-
-/// An expression that fails unless there are as many rows as the value of this number says.
-pub(crate) fn is_count(value: usize) -> String {
-    format!("1 / (count(*) = ${value}::bigint)::int")
 }
 
 /// A uid as PostgreSQL's type.

@@ -6,9 +6,8 @@
 //! has waited for, is the first of a statement of its own. What is wrong is said without saying
 //! where; the careful way finds out.
 
-use std::fmt::Write;
-
-use crate::statement::{Form, Statement, is_count};
+use crate::sql::is_count;
+use crate::statement::{Form, Statement};
 
 /// The text of a statement that does what all of these do. Its values are theirs, in this order.
 pub(crate) fn text(statements: &[&Statement<'_>]) -> String {
@@ -16,11 +15,10 @@ pub(crate) fn text(statements: &[&Statement<'_>]) -> String {
     let mut checks: Vec<String> = Vec::new();
     let mut values = 0;
     for (place, statement) in statements.iter().enumerate() {
+        statement.assert_types();
         let shape = &statement.shape;
-        let text = renumbered(&shape.sql(), values);
-        if !shape.with.is_empty() {
-            queries.push(renumbered(shape.with, values));
-        }
+        let text = shape.after(values);
+        queries.extend(shape.with_after(values));
         values += statement.values().len();
         match shape.form {
             Form::Check => checks.push(format!("({text})")),
@@ -44,43 +42,34 @@ pub(crate) fn pieces<'s, 'v>(statements: &'s [&'v Statement<'v>]) -> Vec<&'s [&'
     statements.chunk_by(|_, next| !next.follows).collect()
 }
 
-/// A text whose values come after this many others.
-fn renumbered(text: &str, after: usize) -> String {
-    let mut pieces = text.split('$');
-    let mut new = pieces.next().unwrap_or_default().to_string();
-    for piece in pieces {
-        let digits = piece.find(|c: char| !c.is_ascii_digit()).unwrap_or(piece.len());
-        let (number, rest) = piece.split_at(digits);
-        let _ = match number.parse::<usize>() {
-            Ok(number) => write!(new, "${}{rest}", number + after),
-            Err(_) => write!(new, "${piece}"),
-        };
-    }
-    new
-}
-
 #[cfg(test)]
 mod tests {
     use resurgam_watchdog::test;
 
     use super::*;
+    use crate::sql::Piece::{IsCount, Text, Value};
+    use crate::sql::Sql;
     use crate::statement::Part;
+
+    static COUNT: Sql =
+        Sql::new(&[Text("UPDATE a SET n = "), Value(1), Text(" WHERE n = "), Value(2)]);
+    static LOOK: Sql = Sql::new(&[Text("SELECT "), IsCount(1), Text(" FROM b")]);
+    static NEW: Sql =
+        Sql::new(&[Text("new AS (INSERT INTO c SELECT "), Value(1), Text(" RETURNING n)")]);
+    static LEDGER: Sql = Sql::new(&[Text("DELETE FROM c USING new WHERE n > "), Value(2)]);
 
     #[test]
     fn parts_keep_their_values_and_their_checks() {
-        let count = Statement::rows("count", "UPDATE a SET n = $1 WHERE n = $2").big(1).big(2);
-        let look = Statement::check(Part::Fence, "SELECT 1 / (count(*) = $1)::int FROM b").big(3);
-        let ledger = Statement::rows("add", "DELETE FROM c USING new WHERE n > $2")
-            .made_from("new AS (INSERT INTO c SELECT $1 RETURNING n)")
-            .big(4)
-            .big(5);
+        let count = Statement::rows("count", &COUNT).big(1).big(2);
+        let look = Statement::check(Part::Fence, &LOOK).big(3);
+        let ledger = Statement::rows("add", &LEDGER).made_from(&NEW).big(4).big(5);
         assert_eq!(
             text(&[&count.exactly(1), &look, &ledger]),
             "WITH part0 AS (UPDATE a SET n = $1 WHERE n = $2 RETURNING 1),\n\
              new AS (INSERT INTO c SELECT $5 RETURNING n),\n\
              part2 AS (DELETE FROM c USING new WHERE n > $6) \
              SELECT (SELECT 1 / (count(*) = $3::bigint)::int FROM part0),\n\
-             (SELECT 1 / (count(*) = $4)::int FROM b)"
+             (SELECT 1 / (count(*) = $4::bigint)::int FROM b)"
         );
     }
 }

@@ -5,36 +5,73 @@
 
 use super::plan::Plan;
 use crate::encode::{failure, prose, whole};
+use crate::sql::Piece::{CountedRows, Matches, Names, Text, Value};
+use crate::sql::{Column, RUN, SEQ, SHARD, Sql, UID};
 use crate::statement::Statement;
 
 /// How many rows at the beginning of a call's ledger always stay: how trouble began is worth more
 /// than its middle.
 const FIRST: i64 = 10;
 
+/// The columns of a row but its place.
+const ATTEMPT: &[Column] = &[
+    SHARD,
+    UID,
+    RUN,
+    SEQ,
+    Column::text("name"),
+    Column::bigint("attempt"),
+    Column::text("outcome"),
+    Column::bigint("started_at"),
+    Column::bigint("ended_at"),
+    Column::text("failure"),
+    Column::bigint("delay_ms"),
+    Column::text("why"),
+];
+
+const CALL: &[Column] = ATTEMPT.split_at(4).0;
+const VALUES: &[Column] = ATTEMPT.split_at(4).1;
+
 /// Adds rows.
-const ADDED: &str = "
-    new AS (
-        INSERT INTO @attempt (shard, uid, run, seq, place, name, attempt, outcome, started_at,
-                              ended_at, failure, delay_ms, why)
-        SELECT u.shard, u.uid, u.run, u.seq,
-               coalesce((SELECT max(a.place) FROM @attempt a WHERE a.shard = u.shard
-                         AND a.uid = u.uid AND a.run = u.run AND a.seq = u.seq), 0)
-               + row_number() OVER (PARTITION BY u.uid, u.run, u.seq ORDER BY u.nth),
+static ADDED: Sql = Sql::new(&[
+    Text("new AS (INSERT INTO @attempt ("),
+    Names(CALL),
+    Text(", place, "),
+    Names(VALUES),
+    Text(
+        ") SELECT u.shard, u.uid, u.run, u.seq,
+                  coalesce((SELECT max(a.place) FROM @attempt a WHERE ",
+    ),
+    Matches("a", CALL),
+    Text(
+        "), 0) + row_number() OVER (PARTITION BY u.uid, u.run, u.seq ORDER BY u.nth),
                u.name, u.attempt, u.outcome, u.started_at, u.ended_at, u.failure, u.delay_ms, u.why
-        FROM unnest($1::smallint[], $2::uuid[], $3::bigint[], $4::bigint[], $5::text[],
-                    $6::bigint[], $7::text[], $8::bigint[], $9::bigint[], $10::text[],
-                    $11::bigint[], $12::text[])
-             WITH ORDINALITY AS u(shard, uid, run, seq, name, attempt, outcome, started_at,
-                                  ended_at, failure, delay_ms, why, nth)
-        RETURNING shard, uid, run, seq, place),
-    last AS (SELECT shard, uid, run, seq, max(place) AS place FROM new
-             GROUP BY shard, uid, run, seq HAVING max(place) > $13::bigint)";
+         FROM ",
+    ),
+    CountedRows(ATTEMPT),
+    Text(
+        " RETURNING shard, uid, run, seq, place),
+        last AS (SELECT shard, uid, run, seq, max(place) AS place FROM new
+                 GROUP BY shard, uid, run, seq HAVING max(place) > ",
+    ),
+    Value(13),
+    Text("::bigint)"),
+]);
 
 /// Drops what lies between the first ones and the last ones.
-const DROP: &str = "
-    DELETE FROM @attempt a USING last
-    WHERE a.shard = last.shard AND a.uid = last.uid AND a.run = last.run AND a.seq = last.seq
-      AND a.place > $14::bigint AND a.place <= last.place - $13::bigint + $14::bigint";
+static DROP: Sql = Sql::new(&[
+    Text(
+        "DELETE FROM @attempt a USING last
+         WHERE a.shard = last.shard AND a.uid = last.uid AND a.run = last.run AND a.seq = last.seq
+           AND a.place > ",
+    ),
+    Value(14),
+    Text("::bigint AND a.place <= last.place - "),
+    Value(13),
+    Text("::bigint + "),
+    Value(14),
+    Text("::bigint"),
+]);
 
 /// Adds the statement for the ledger rows of a batch. `limit` is how many a call may have.
 pub(super) fn statements<'p>(plan: &'p Plan<'_>, limit: u32, add: &mut Vec<Statement<'p>>) {
@@ -43,8 +80,8 @@ pub(super) fn statements<'p>(plan: &'p Plan<'_>, limit: u32, add: &mut Vec<State
         return;
     }
     add.push(
-        Statement::rows("add attempts to the ledger", DROP)
-            .made_from(ADDED)
+        Statement::rows("add attempts to the ledger", &DROP)
+            .made_from(&ADDED)
             .uids(rows().map(|row| row.call.run.uid))
             .bigs(rows().map(|row| i64::from(row.call.run.run)))
             .bigs(rows().map(|row| whole(row.call.seq.0)))

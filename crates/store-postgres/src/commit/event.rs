@@ -2,12 +2,24 @@
 
 use super::plan::Plan;
 use crate::encode::{encoding, text, whole};
+use crate::sql::Piece::{Names, Rows, Text};
+use crate::sql::{Column, RUN, SEQ, SHARD, Sql, UID};
 use crate::statement::Statement;
 
-const INSERT: &str = "
-    INSERT INTO @event (shard, uid, run, seq, at, kind, head, encoding, body)
-    SELECT * FROM unnest($1::smallint[], $2::uuid[], $3::bigint[], $4::bigint[], $5::bigint[],
-                         $6::text[], $7::text[], $8::text[], $9::text[])";
+const EVENT: &[Column] = &[
+    SHARD,
+    UID,
+    RUN,
+    SEQ,
+    Column::bigint("at"),
+    Column::text("kind"),
+    Column::text("head"),
+    Column::text("encoding"),
+    Column::text("body"),
+];
+
+static INSERT: Sql =
+    Sql::new(&[Text("INSERT INTO @event ("), Names(EVENT), Text(") SELECT * FROM "), Rows(EVENT)]);
 
 /// Adds the statement for the events of a batch.
 pub(super) fn statements<'p>(plan: &'p Plan<'_>, add: &mut Vec<Statement<'p>>) {
@@ -17,7 +29,7 @@ pub(super) fn statements<'p>(plan: &'p Plan<'_>, add: &mut Vec<Statement<'p>>) {
     }
     let body = || events().map(|(_, _, stored)| stored.body.as_ref());
     add.push(
-        Statement::rows("append events", INSERT)
+        Statement::rows("append events", &INSERT)
             .uids(events().map(|(run, ..)| run.uid))
             .bigs(events().map(|(run, ..)| i64::from(run.run)))
             .bigs(events().map(|(_, event, _)| whole(event.seq.0)))

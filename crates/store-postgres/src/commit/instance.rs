@@ -1,7 +1,5 @@
 //! Instances: a start that wins its id or is refused, and changes of status.
 
-use std::sync::LazyLock;
-
 use resurgam_core::event::Compensation;
 use resurgam_core::{Payload, Uid};
 use resurgam_store::rows::InstanceRow;
@@ -10,88 +8,149 @@ use super::NOW;
 use super::plan::Plan;
 use super::wave::{StatusWrite, Wave};
 use crate::encode::{encoding, millis, prose, settings, text, whole};
-use crate::statement::{Part, Statement, is_count};
+use crate::sql::Piece::{IsCount, Matches, Names, Rows, Set, Text};
+use crate::sql::{Column, RUN, SHARD, Sql, UID, columns};
+use crate::statement::{Part, Statement};
 
 /// The statuses in which nothing further happens.
 pub(super) const CLOSED: &str = "('completed', 'failed', 'cancelled', 'terminated')";
 
+/// The columns of an instance that starts.
+const INSTANCE: [Column; 23] = [
+    SHARD,
+    UID,
+    Column::text("id"),
+    Column::bigint("arrival"),
+    Column::text("workflow"),
+    Column::text("status"),
+    RUN,
+    Column::integer("priority"),
+    Column::text("queue"),
+    Column::text("request_id"),
+    Column::uuid("parent"),
+    Column::bigint("parent_run"),
+    Column::bigint("parent_seq"),
+    Column::text("schedule"),
+    Column::text("settings"),
+    Column::text("input_encoding"),
+    Column::text("input"),
+    Column::text("outcome_encoding"),
+    Column::text("outcome"),
+    Column::text("compensation"),
+    Column::text("error"),
+    Column::bigint("created_at"),
+    Column::bigint("closed_at"),
+];
+
+const KEY: &[Column] = INSTANCE.split_at(2).0;
+const BEFORE_ARRIVAL: &[Column] = INSTANCE.split_at(3).0;
+const AFTER_ARRIVAL: &[Column] = INSTANCE.split_at(4).1;
+
+/// What a change of status writes.
+const CHANGED: [Column; 8] = columns(
+    &INSTANCE,
+    ["shard", "uid", "status", "outcome_encoding", "outcome", "error", "closed_at", "compensation"],
+);
+
+/// What the next run of an instance begins with.
+const CONTINUED: [Column; 5] =
+    columns(&INSTANCE, ["shard", "uid", "run", "input_encoding", "input"]);
+
+const RELEASED: &[Column] = &columns(&INSTANCE, ["id"]);
+
+const TAGS: &[Column] = &[
+    SHARD,
+    UID,
+    Column::text("name"),
+    Column::text("value"),
+    Column::bigint("created_at"),
+    Column::bigint("arrival"),
+];
+
+const ROOM_FOR: &[Column] = &[SHARD, UID, Column::bigint("below")];
+
 /// Waits for a commit that closes one of them, and makes one wait that is about to.
-static OPEN: LazyLock<String> = LazyLock::new(|| {
-    format!(
-        "SELECT {} FROM (
-            SELECT 1 FROM @instance i
-            JOIN unnest($1::smallint[], $2::uuid[]) AS u(shard, uid)
-              ON i.shard = u.shard AND i.uid = u.uid
-            WHERE i.status NOT IN {CLOSED}
-            ORDER BY i.shard, i.uid FOR SHARE OF i) AS open",
-        is_count(3)
-    )
-});
+static OPEN: Sql = Sql::new(&[
+    Text("SELECT "),
+    IsCount(3),
+    Text(" FROM (SELECT 1 FROM @instance i JOIN "),
+    Rows(KEY),
+    Text(" ON "),
+    Matches("i", KEY),
+    Text(" WHERE i.status NOT IN "),
+    Text(CLOSED),
+    Text(" ORDER BY i.shard, i.uid FOR SHARE OF i) AS open"),
+]);
 
-const STATUS: &str = "
-    UPDATE @instance i SET status = u.status, outcome_encoding = u.outcome_encoding,
-                           outcome = u.outcome, error = u.error, closed_at = u.closed_at,
-                           compensation = u.compensation
-    FROM unnest($1::smallint[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[],
-                $7::bigint[], $8::text[])
-         AS u(shard, uid, status, outcome_encoding, outcome, error, closed_at, compensation)
-    WHERE i.shard = u.shard AND i.uid = u.uid";
+static STATUS: Sql = Sql::new(&[
+    Text("UPDATE @instance i SET "),
+    Set(CHANGED.split_at(2).1),
+    Text(" FROM "),
+    Rows(&CHANGED),
+    Text(" WHERE "),
+    Matches("i", KEY),
+]);
 
-const CONTINUE: &str = "
-    UPDATE @instance i SET run = u.run, input_encoding = u.encoding, input = u.input,
-                           status = 'running', error = NULL, closed_at = NULL
-    FROM unnest($1::smallint[], $2::uuid[], $3::bigint[], $4::text[], $5::text[])
-         AS u(shard, uid, run, encoding, input)
-    WHERE i.shard = u.shard AND i.uid = u.uid";
+static CONTINUE: Sql = Sql::new(&[
+    Text("UPDATE @instance i SET "),
+    Set(CONTINUED.split_at(2).1),
+    Text(", status = 'running', error = NULL, closed_at = NULL FROM "),
+    Rows(&CONTINUED),
+    Text(" WHERE "),
+    Matches("i", KEY),
+]);
 
-const RELEASE: &str = "
-    UPDATE @instance i SET current = false FROM unnest($1::text[]) AS u(id)
-    WHERE i.id = u.id AND i.current AND i.status IN ";
-
-const COLUMNS: &str = "shard, uid, id, arrival, workflow, status, run, priority, queue, request_id,
-        parent, parent_run, parent_seq, schedule, settings, input_encoding, input,
-        outcome_encoding, outcome, compensation, error, created_at, closed_at";
-
-const ROWS: &str = "unnest($1::smallint[], $2::uuid[], $3::text[], $4::bigint[], $5::text[],
-        $6::text[], $7::bigint[], $8::integer[], $9::text[], $10::text[], $11::uuid[],
-        $12::bigint[], $13::bigint[], $14::text[], $15::text[], $16::text[], $17::text[],
-        $18::text[], $19::text[], $20::text[], $21::text[], $22::bigint[], $23::bigint[])";
+static RELEASE: Sql = Sql::new(&[
+    Text("UPDATE @instance i SET current = false FROM "),
+    Rows(RELEASED),
+    Text(" WHERE i.id = u.id AND i.current AND i.status IN "),
+    Text(CLOSED),
+]);
 
 /// Every unique index may refuse a start: the uid's, the id's and the request id's.
-static INSERT: LazyLock<String> = LazyLock::new(|| {
-    format!(
-        "INSERT INTO @instance ({COLUMNS})
-         SELECT shard, uid, id, {NOW} + arrival, workflow, status, run, priority, queue, request_id,
-                parent, parent_run, parent_seq, schedule, settings, input_encoding, input,
-                outcome_encoding, outcome, compensation, error, created_at, closed_at
-         FROM {ROWS} AS u({COLUMNS})
-         ON CONFLICT DO NOTHING"
-    )
-});
+static INSERT: Sql = Sql::new(&[
+    Text("INSERT INTO @instance ("),
+    Names(&INSTANCE),
+    Text(") SELECT "),
+    Names(BEFORE_ARRIVAL),
+    Text(", "),
+    Text(NOW),
+    Text(" + arrival, "),
+    Names(AFTER_ARRIVAL),
+    Text(" FROM "),
+    Rows(&INSTANCE),
+    Text(" ON CONFLICT DO NOTHING"),
+]);
 
-const TAG: &str = "
-    INSERT INTO @tag (shard, uid, name, value, created_at, arrival)
-    SELECT shard, uid, name, value, created_at, arrival + ";
-
-const TAG_ROWS: &str = "
-    FROM unnest($1::smallint[], $2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::bigint[])
-         AS u(shard, uid, name, value, created_at, arrival)";
+static TAG: Sql = Sql::new(&[
+    Text("INSERT INTO @tag ("),
+    Names(TAGS),
+    Text(") SELECT "),
+    Names(TAGS),
+    Text(" + "),
+    Text(NOW),
+    Text(" FROM "),
+    Rows(TAGS),
+]);
 
 /// Counts no further than it must. Two who send at the same time may both find the last place: the
 /// limit is there to stop a flood, and one more does no harm.
-const ROOM: &str = "
-    SELECT 1 / (count(*) = 0)::int
-    FROM unnest($1::smallint[], $2::uuid[], $3::bigint[]) AS u(shard, uid, below)
-    WHERE u.below <= (SELECT count(*) FROM (
-        SELECT 1 FROM @message m
-        WHERE m.shard = u.shard AND m.uid = u.uid AND m.kind = 'SignalReceived'
-        LIMIT greatest(u.below, 0)) AS waiting)";
+static ROOM: Sql = Sql::new(&[
+    Text("SELECT 1 / (count(*) = 0)::int FROM "),
+    Rows(ROOM_FOR),
+    Text(
+        " WHERE u.below <= (SELECT count(*) FROM (
+              SELECT 1 FROM @message m
+              WHERE m.shard = u.shard AND m.uid = u.uid AND m.kind = 'SignalReceived'
+              LIMIT greatest(u.below, 0)) AS waiting)",
+    ),
+]);
 
 /// Adds the statement that looks whether there is room for the signals of a batch.
 pub(super) fn room<'p>(plan: &'p Plan<'_>, add: &mut Vec<Statement<'p>>) {
     if !plan.room.is_empty() {
         add.push(
-            Statement::check(Part::Rows("look whether there is room for signals"), ROOM)
+            Statement::check(Part::Rows("look whether there is room for signals"), &ROOM)
                 .uids(plan.room.keys().copied())
                 .bigs(plan.room.values().copied()),
         );
@@ -110,7 +169,7 @@ pub(super) fn statements<'p>(wave: &'p Wave<'_>, add: &mut Vec<Statement<'p>>) {
     if !wave.continued.is_empty() {
         let runs = || wave.continued.iter();
         add.push(
-            Statement::rows("continue instances", CONTINUE)
+            Statement::rows("continue instances", &CONTINUE)
                 .uids(runs().map(|(run, _)| run.uid))
                 .bigs(runs().map(|(run, _)| i64::from(run.run)))
                 .texts(runs().map(|(_, input)| encoding(input)))
@@ -119,7 +178,7 @@ pub(super) fn statements<'p>(wave: &'p Wave<'_>, add: &mut Vec<Statement<'p>>) {
         );
     }
     if !wave.released.is_empty() {
-        let release = Statement::rows("release ids", format!("{RELEASE}{CLOSED}"));
+        let release = Statement::rows("release ids", &RELEASE);
         add.push(release.texts(wave.released.iter().copied()));
     }
     if !wave.started.is_empty() {
@@ -131,14 +190,12 @@ pub(super) fn statements<'p>(wave: &'p Wave<'_>, add: &mut Vec<Statement<'p>>) {
 
 fn open<'p>(uids: impl ExactSizeIterator<Item = Uid> + Clone) -> Statement<'p> {
     let expected = whole(uids.len() as u64);
-    Statement::check(Part::Rows("look whether instances are open"), OPEN.as_str())
-        .uids(uids)
-        .big(expected)
+    Statement::check(Part::Rows("look whether instances are open"), &OPEN).uids(uids).big(expected)
 }
 
 fn statuses<'p>(writes: &'p [StatusWrite<'_>]) -> Statement<'p> {
     let writes = || writes.iter();
-    Statement::rows("change the status of instances", STATUS)
+    Statement::rows("change the status of instances", &STATUS)
         .uids(writes().map(|write| write.uid))
         .texts(writes().map(|write| write.status.name()))
         .maybe_texts(writes().map(|write| write.outcome.map(encoding)))
@@ -152,7 +209,7 @@ fn statuses<'p>(writes: &'p [StatusWrite<'_>]) -> Statement<'p> {
 fn insert<'p>(rows: &'p [(i64, &InstanceRow)]) -> Statement<'p> {
     let places = rows;
     let rows = || places.iter().map(|(_, row)| *row);
-    Statement::rows("insert instances", INSERT.as_str())
+    Statement::rows("insert instances", &INSERT)
         .uids(rows().map(|row| row.uid))
         .texts(rows().map(|row| &*row.id))
         .bigs(places.iter().map(|(arrival, _)| *arrival))
@@ -187,7 +244,7 @@ fn tags<'p>(rows: &'p [(i64, &InstanceRow)], add: &mut Vec<Statement<'p>>) {
         || rows.iter().flat_map(|(nth, row)| row.tags.iter().map(move |tag| (nth, *row, tag)));
     if tags().next().is_some() {
         add.push(
-            Statement::rows("tag instances", format!("{TAG}{NOW}{TAG_ROWS}"))
+            Statement::rows("tag instances", &TAG)
                 .uids(tags().map(|(_, row, _)| row.uid))
                 .texts(tags().map(|(_, _, (name, _))| &**name))
                 .texts(tags().map(|(_, _, (_, value))| &**value))

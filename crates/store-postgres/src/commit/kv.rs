@@ -2,13 +2,23 @@
 
 use super::plan::Plan;
 use crate::encode::{encoding, text};
+use crate::sql::Piece::{Names, Rows, Text};
+use crate::sql::{Column, SHARD, Sql, UID};
 use crate::statement::Statement;
 
-const PUT: &str = "
-    INSERT INTO @kv (shard, uid, key, encoding, value)
-    SELECT * FROM unnest($1::smallint[], $2::uuid[], $3::text[], $4::text[], $5::text[])
-    ON CONFLICT (shard, uid, key)
-    DO UPDATE SET encoding = excluded.encoding, value = excluded.value";
+const KV: &[Column] =
+    &[SHARD, UID, Column::text("key"), Column::text("encoding"), Column::text("value")];
+
+static PUT: Sql = Sql::new(&[
+    Text("INSERT INTO @kv ("),
+    Names(KV),
+    Text(") SELECT * FROM "),
+    Rows(KV),
+    Text(
+        " ON CONFLICT (shard, uid, key)
+          DO UPDATE SET encoding = excluded.encoding, value = excluded.value",
+    ),
+]);
 
 /// Adds the statement for the data of a batch.
 pub(super) fn statements<'p>(plan: &'p Plan<'_>, add: &mut Vec<Statement<'p>>) {
@@ -17,7 +27,7 @@ pub(super) fn statements<'p>(plan: &'p Plan<'_>, add: &mut Vec<Statement<'p>>) {
         return;
     }
     add.push(
-        Statement::rows("write data of instances", PUT)
+        Statement::rows("write data of instances", &PUT)
             .uids(rows().map(|row| row.uid))
             .texts(rows().map(|row| &*row.key))
             .texts(rows().map(|row| encoding(&row.value)))

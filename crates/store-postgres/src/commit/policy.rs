@@ -1,13 +1,21 @@
 //! Policies: each text once, however many tasks name it.
 
 use super::plan::Plan;
+use crate::sql::Piece::{Names, Rows, Text};
+use crate::sql::{Column, Sql};
 use crate::statement::Statement;
+
+const POLICY: &[Column] = &[Column::text("hash"), Column::text("text")];
 
 /// In the order of their hashes, so that two commits with the same new policies cannot wait for
 /// each other.
-const INSERT: &str = "
-    INSERT INTO @policy (hash, text) SELECT * FROM unnest($1::text[], $2::text[])
-    ON CONFLICT (hash) DO NOTHING";
+static INSERT: Sql = Sql::new(&[
+    Text("INSERT INTO @policy ("),
+    Names(POLICY),
+    Text(") SELECT * FROM "),
+    Rows(POLICY),
+    Text(" ON CONFLICT (hash) DO NOTHING"),
+]);
 
 /// Adds the statement for the policies of a batch that are not `known` to be there.
 pub(super) fn statements<'p>(
@@ -21,7 +29,7 @@ pub(super) fn statements<'p>(
         return;
     }
     add.push(
-        Statement::rows("insert policies", INSERT)
+        Statement::rows("insert policies", &INSERT)
             .texts(new.iter().map(|(hash, _)| *hash))
             .texts(new.iter().map(|(_, text)| *text)),
     );

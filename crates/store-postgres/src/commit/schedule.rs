@@ -5,50 +5,71 @@ use resurgam_store::ScheduleRow;
 
 use super::wave::Wave;
 use crate::encode::{encoding, millis, prose, text, whole};
+use crate::sql::Piece::{Matches, Names, Rows, Set, Text};
+use crate::sql::{Column, SHARD, Sql};
 use crate::statement::Statement;
 
-const COLUMNS: &str = "shard, id, workflow, queue, encoding, input, rule, options, state, paused,
-                next_at, waits, last, error, created_at, revision";
+/// The columns of a schedule; and the revision that a change follows from, which is none of them.
+const CHANGE: [Column; 17] = [
+    SHARD,
+    Column::text("id"),
+    Column::text("workflow"),
+    Column::text("queue"),
+    Column::text("encoding"),
+    Column::text("input"),
+    Column::text("rule"),
+    Column::text("options"),
+    Column::text("state"),
+    Column::boolean("paused"),
+    Column::bigint("next_at"),
+    Column::boolean("waits"),
+    Column::text("last"),
+    Column::text("error"),
+    Column::bigint("created_at"),
+    Column::bigint("revision"),
+    Column::bigint("follows"),
+];
 
-/// All columns, as arrays under these numbers.
-const ROWS: &str = "unnest($1::smallint[], $2::text[], $3::text[], $4::text[], $5::text[],
-                $6::text[], $7::text[], $8::text[], $9::text[], $10::boolean[], $11::bigint[],
-                $12::boolean[], $13::text[], $14::text[], $15::bigint[], $16::bigint[])";
+const SCHEDULE: &[Column] = CHANGE.split_at(16).0;
+const KEY: &[Column] = SCHEDULE.split_at(2).0;
+const VALUES: &[Column] = SCHEDULE.split_at(2).1;
+
+static INSERT: Sql = Sql::new(&[
+    Text("INSERT INTO @schedule ("),
+    Names(SCHEDULE),
+    Text(") SELECT * FROM "),
+    Rows(SCHEDULE),
+    Text(" ON CONFLICT DO NOTHING"),
+]);
 
 /// Whatever is written now can be read, so an older mark goes.
-const UPDATE: &str = "
-    UPDATE @schedule s SET workflow = u.workflow, queue = u.queue, encoding = u.encoding,
-                           input = u.input, rule = u.rule, options = u.options, state = u.state,
-                           paused = u.paused, next_at = u.next_at, waits = u.waits, last = u.last,
-                           error = u.error, created_at = u.created_at, revision = u.revision,
-                           bad = NULL";
+static UPDATE: Sql = Sql::new(&[
+    Text("UPDATE @schedule s SET "),
+    Set(VALUES),
+    Text(", bad = NULL FROM "),
+    Rows(&CHANGE),
+    Text(" WHERE "),
+    Matches("s", KEY),
+    Text(" AND s.revision = u.follows"),
+]);
 
-const UPDATED: &str = "unnest($1::smallint[], $2::text[], $3::text[], $4::text[], $5::text[],
-                $6::text[], $7::text[], $8::text[], $9::text[], $10::boolean[], $11::bigint[],
-                $12::boolean[], $13::text[], $14::text[], $15::bigint[], $16::bigint[],
-                $17::bigint[])";
-
-const DELETE: &str = "
-    DELETE FROM @schedule s USING unnest($1::smallint[], $2::text[]) AS u(shard, id)
-    WHERE s.shard = u.shard AND s.id = u.id";
+static DELETE: Sql = Sql::new(&[
+    Text("DELETE FROM @schedule s USING "),
+    Rows(KEY),
+    Text(" WHERE "),
+    Matches("s", KEY),
+]);
 
 /// Adds the statements for the schedules of a wave.
 pub(super) fn statements<'p>(wave: &'p Wave<'_>, add: &mut Vec<Statement<'p>>) {
     if !wave.schedule_inserts.is_empty() {
-        let sql = format!(
-            "INSERT INTO @schedule ({COLUMNS}) SELECT * FROM {ROWS} ON CONFLICT DO NOTHING"
-        );
         let inserts = || wave.schedule_inserts.iter().copied();
-        let insert = Statement::rows("insert schedules", sql);
+        let insert = Statement::rows("insert schedules", &INSERT);
         add.push(rows(insert, inserts()).exactly(inserts().len()));
     }
     if !wave.schedule_updates.is_empty() {
-        let sql = format!(
-            "{UPDATE} FROM {UPDATED} AS u({COLUMNS}, follows)
-             WHERE s.shard = u.shard AND s.id = u.id AND s.revision = u.follows"
-        );
         let updates = || wave.schedule_updates.iter();
-        let update = Statement::rows("update schedules", sql);
+        let update = Statement::rows("update schedules", &UPDATE);
         add.push(
             rows(update, updates().map(|(row, _)| *row))
                 .bigs(updates().map(|(_, revision)| whole(*revision)))
@@ -57,7 +78,7 @@ pub(super) fn statements<'p>(wave: &'p Wave<'_>, add: &mut Vec<Statement<'p>>) {
     }
     if !wave.schedule_deletes.is_empty() {
         let ids = || wave.schedule_deletes.iter().copied();
-        let delete = Statement::rows("delete schedules", DELETE);
+        let delete = Statement::rows("delete schedules", &DELETE);
         add.push(named(delete, ids()).exactly(ids().len()));
     }
 }

@@ -1,61 +1,77 @@
 //! Tasks: a change must find exactly the row it means, unless it says that it may be gone.
 
-use std::sync::LazyLock;
-
 use resurgam_store::rows::TaskRow;
 
 use super::wave::Wave;
 use crate::encode::{encoding, millis, progress, text, token, whole};
+use crate::sql::Piece::{Matches, Names, Rows, Set, Text};
+use crate::sql::{Column, RUN, SEQ, SHARD, Sql, UID};
 use crate::statement::Statement;
 
-/// All columns, as arrays under these numbers.
-const ROWS: &str = "unnest($1::smallint[], $2::uuid[], $3::bigint[], $4::bigint[], $5::text[],
-                $6::text[], $7::text[], $8::integer[], $9::text[], $10::bigint[], $11::bigint[],
-                $12::text[], $13::bigint[], $14::bigint[], $15::text[], $16::text[], $17::text[],
-                $18::bigint[], $19::bigint[])";
+const TASK: &[Column] = &[
+    SHARD,
+    UID,
+    RUN,
+    SEQ,
+    Column::text("name"),
+    Column::text("queue"),
+    Column::text("gate"),
+    Column::integer("priority"),
+    Column::text("policy"),
+    Column::bigint("attempt"),
+    Column::bigint("wake_at"),
+    Column::text("claimed_by"),
+    Column::bigint("token"),
+    Column::bigint("started_at"),
+    Column::text("progress"),
+    Column::text("encoding"),
+    Column::text("heartbeat"),
+    Column::bigint("heartbeat_at"),
+    Column::bigint("deadline_at"),
+];
 
-const COLUMNS: &str = "shard, uid, run, seq, name, queue, gate, priority, policy, attempt, wake_at,
-                claimed_by, token, started_at, progress, encoding, heartbeat, heartbeat_at, deadline_at";
+/// What names the run of a task, and what names the task.
+const OF_RUN: &[Column] = TASK.split_at(3).0;
+const KEY: &[Column] = TASK.split_at(4).0;
+const VALUES: &[Column] = TASK.split_at(4).1;
 
-static INSERT: LazyLock<String> =
-    LazyLock::new(|| format!("INSERT INTO @task ({COLUMNS}) SELECT * FROM {ROWS}"));
+static INSERT: Sql =
+    Sql::new(&[Text("INSERT INTO @task ("), Names(TASK), Text(") SELECT * FROM "), Rows(TASK)]);
 
 /// Whatever is written now can be read, so an older mark goes.
-static UPDATE: LazyLock<String> = LazyLock::new(|| {
-    format!(
-        "UPDATE @task t SET name = u.name, queue = u.queue, gate = u.gate, priority = u.priority,
-                            policy = u.policy, attempt = u.attempt, wake_at = u.wake_at,
-                            claimed_by = u.claimed_by, token = u.token, started_at = u.started_at,
-                            progress = u.progress, encoding = u.encoding, heartbeat = u.heartbeat,
-                            heartbeat_at = u.heartbeat_at, deadline_at = u.deadline_at, bad = NULL
-         FROM {ROWS} AS u({COLUMNS})
-         WHERE t.shard = u.shard AND t.uid = u.uid AND t.run = u.run AND t.seq = u.seq"
-    )
-});
+static UPDATE: Sql = Sql::new(&[
+    Text("UPDATE @task t SET "),
+    Set(VALUES),
+    Text(", bad = NULL FROM "),
+    Rows(TASK),
+    Text(" WHERE "),
+    Matches("t", KEY),
+]);
 
-const DELETE: &str = "
-    DELETE FROM @task t
-    USING unnest($1::smallint[], $2::uuid[], $3::bigint[], $4::bigint[]) AS u(shard, uid, run, seq)
-    WHERE t.shard = u.shard AND t.uid = u.uid AND t.run = u.run AND t.seq = u.seq";
+static DELETE: Sql =
+    Sql::new(&[Text("DELETE FROM @task t USING "), Rows(KEY), Text(" WHERE "), Matches("t", KEY)]);
 
-const DELETE_RUNS: &str = "
-    DELETE FROM @task t USING unnest($1::smallint[], $2::uuid[], $3::bigint[]) AS u(shard, uid, run)
-    WHERE t.shard = u.shard AND t.uid = u.uid AND t.run = u.run";
+static DELETE_RUNS: Sql = Sql::new(&[
+    Text("DELETE FROM @task t USING "),
+    Rows(OF_RUN),
+    Text(" WHERE "),
+    Matches("t", OF_RUN),
+]);
 
 /// Adds the statements for the tasks of a wave.
 pub(super) fn statements<'p>(wave: &'p Wave<'_>, add: &mut Vec<Statement<'p>>) {
     if !wave.task_deletes.is_empty() {
-        let delete = Statement::rows("delete tasks", DELETE);
+        let delete = Statement::rows("delete tasks", &DELETE);
         let deletes = &wave.task_deletes;
         add.push(delete.calls(deletes.iter().copied()).exactly(deletes.len()));
     }
     if !wave.task_discards.is_empty() {
-        let discard = Statement::rows("discard tasks", DELETE);
+        let discard = Statement::rows("discard tasks", &DELETE);
         add.push(discard.calls(wave.task_discards.iter().copied()));
     }
     if !wave.task_runs.is_empty() {
         let runs = || wave.task_runs.iter();
-        let delete = Statement::rows("delete the tasks of runs", DELETE_RUNS);
+        let delete = Statement::rows("delete the tasks of runs", &DELETE_RUNS);
         let delete = delete.uids(runs().map(|run| run.uid));
         add.push(delete.bigs(runs().map(|run| i64::from(run.run))));
     }
@@ -63,16 +79,16 @@ pub(super) fn statements<'p>(wave: &'p Wave<'_>, add: &mut Vec<Statement<'p>>) {
         add.push(update(&wave.task_updates));
     }
     if !wave.task_amends.is_empty() {
-        add.push(rows(Statement::rows("amend tasks", UPDATE.as_str()), &wave.task_amends));
+        add.push(rows(Statement::rows("amend tasks", &UPDATE), &wave.task_amends));
     }
     if !wave.task_inserts.is_empty() {
-        add.push(rows(Statement::rows("insert tasks", INSERT.as_str()), &wave.task_inserts));
+        add.push(rows(Statement::rows("insert tasks", &INSERT), &wave.task_inserts));
     }
 }
 
 /// Changes tasks that must all be there.
 pub(super) fn update<'p>(tasks: &'p [&TaskRow]) -> Statement<'p> {
-    rows(Statement::rows("update tasks", UPDATE.as_str()), tasks).exactly(tasks.len())
+    rows(Statement::rows("update tasks", &UPDATE), tasks).exactly(tasks.len())
 }
 
 fn rows<'p>(statement: Statement<'p>, rows: &'p [&TaskRow]) -> Statement<'p> {
