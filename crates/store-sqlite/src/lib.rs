@@ -8,19 +8,19 @@
 //!   at a long list holds up a commit. In memory one connection does both.
 //! - Another connection copies the write-ahead log into the database (`checkpoint`).
 //! - One process at a time works on a file, and others are its clients. `owning` says how that is
-//!   kept: a lock beside the file (`lock`), and a name inside it that every commit of the owner
-//!   reads first. `changes` hears of the commits of others, and `busy` and `queue` see to it that
-//!   everybody who waits to write gets there soon.
+//!   kept: a lock beside the file (`lock`, `lock_files`), and a name inside it that every commit
+//!   of the owner reads first. `changes` hears of the commits of others, and `busy` and `queue` see
+//!   to it that everybody who waits to write gets there soon.
 //! - The user's own tables lie beside ours. Code that uses them runs on the same threads, and
-//!   `guest` keeps it to its tables; `commit/transact.rs` stores an attempt's result together with
-//!   what the attempt wrote there.
+//!   `user_transaction` keeps it to its tables; `commit/transact.rs` stores an attempt's result
+//!   together with what the attempt wrote there.
 //! - Who only looks, or asks others to work, opens a database as it is and leaves it so: nothing
 //!   is made, migrated or marked, and the right to read is enough (`still`: where no files can be
 //!   made).
 //! - `open` and `schema` refuse what is not ours or is newer than we are; `process` refuses use
-//!   after a fork; `trouble` says in one table what SQLite's errors mean, and `file_limit` makes an
-//!   error of what would end the process; `aside` keeps rows that cannot be read out of the way;
-//!   `sweep` deletes closed instances in short pieces.
+//!   after a fork; `errors` says in one table what SQLite's errors mean, and `file_limit` makes an
+//!   error of what would end the process; `quarantine` keeps rows that cannot be read out of the
+//!   way; `sweep` deletes closed instances in short pieces.
 //!
 //! The tables are described in `schema.sql` and the migrations beside it, for people too: anybody
 //! may read them with any SQLite tool while the store is open.
@@ -31,8 +31,6 @@
 //! Not here: what an owner does with the rows, and when a standby tries to become one. That is the
 //! worker's.
 
-mod aside;
-mod beside;
 mod busy;
 mod calls;
 mod changes;
@@ -40,13 +38,15 @@ mod checkpoint;
 mod commit;
 mod decode;
 mod encode;
+mod errors;
 mod file_limit;
-mod guest;
 mod lock;
+mod lock_files;
 mod open;
 mod options;
 mod owning;
 mod process;
+mod quarantine;
 mod queue;
 mod read;
 mod reader;
@@ -55,10 +55,10 @@ mod still;
 mod store;
 mod sweep;
 mod threads;
-mod trouble;
+mod user_transaction;
 mod writer;
 
-pub use guest::SqliteWork;
 pub use options::{Options, SyncMode};
 pub use resurgam_store::quarantine::BadRow;
 pub use store::{Commits, SqliteStore};
+pub use user_transaction::SqliteWork;

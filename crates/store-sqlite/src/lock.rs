@@ -24,7 +24,7 @@ use resurgam_store::rows::Owner;
 use resurgam_store::{Error, Result};
 use serde_json::{Value, json};
 
-use crate::beside::Beside;
+use crate::lock_files::LockFiles;
 use crate::process::Process;
 
 /// How often a lock is tried that somebody holds only to look, or on a file that was replaced.
@@ -36,7 +36,7 @@ const SHORTLY: Duration = Duration::from_micros(200);
 /// The lock file of a database.
 #[derive(Clone, Debug)]
 pub(crate) struct LockFile {
-    beside: Beside,
+    files: LockFiles,
     path: PathBuf,
 }
 
@@ -58,14 +58,14 @@ pub(crate) struct Locked {
 pub(crate) type Identity = (u64, u64);
 
 impl LockFile {
-    pub(crate) fn new(beside: &Beside) -> Self {
-        LockFile { beside: beside.clone(), path: beside.owner() }
+    pub(crate) fn new(files: &LockFiles) -> Self {
+        LockFile { files: files.clone(), path: files.owner() }
     }
 
     /// Locks the file and writes down who has done so; `None` when somebody else holds it.
     pub(crate) fn try_take(&self, owner: &Owner) -> Result<Option<(Lock, Locked)>> {
         for _ in 0..TRIES {
-            let file = self.beside.open(&self.path).map_err(|error| self.refused(error))?;
+            let file = self.files.open(&self.path).map_err(|error| self.refused(error))?;
             match file.try_lock() {
                 Ok(()) => {
                     let locked = Locked { path: self.path.clone(), identity: identity_of(&file) };
@@ -248,8 +248,8 @@ mod tests {
         let folder = TempDir::new().unwrap();
         let database = folder.path().join("orders.db");
         fs::write(&database, "").unwrap();
-        let beside = Beside::of(&database).unwrap();
-        (folder, LockFile::new(&beside))
+        let files = LockFiles::of(&database).unwrap();
+        (folder, LockFile::new(&files))
     }
 
     #[test]

@@ -13,7 +13,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::options::{Options, SyncMode};
 use crate::still::{Opened, Still};
-use crate::{aside, busy, guest, schema, trouble};
+use crate::{busy, errors, quarantine, schema, user_transaction};
 
 /// The oldest SQLite library that may write: earlier ones can corrupt a write-ahead log that two
 /// connections checkpoint.
@@ -23,7 +23,7 @@ const OLDEST_LIBRARY: i32 = 3_051_003;
 pub(crate) fn writer(path: &Path, options: &Options) -> Result<Connection> {
     refuse_old_library(rusqlite::version_number())?;
     refuse_missing(path, options)?;
-    let failed = |error| trouble::on_opening(path, error);
+    let failed = |error| errors::on_opening(path, error);
     let mut connection = connect(path, options).map_err(failed)?;
     // Before anything is read: even that would leave the files of a write-ahead log behind.
     refuse_read_only(path, &connection)?;
@@ -39,7 +39,7 @@ pub(crate) fn existing(path: &Path, options: &Options) -> Result<Opened> {
     refuse_old_library(rusqlite::version_number())?;
     refuse_no_path(path)?;
     if !path.exists() {
-        return Err(trouble::missing(path, "there is no such file"));
+        return Err(errors::missing(path, "there is no such file"));
     }
     let opened = another_existing(path, options)?;
     refuse_foreign(path, &opened.connection)?;
@@ -49,14 +49,14 @@ pub(crate) fn existing(path: &Path, options: &Options) -> Result<Opened> {
 
 /// Another connection to a database that [`existing`] has looked at.
 pub(crate) fn another_existing(path: &Path, options: &Options) -> Result<Opened> {
-    let unlogged = Still::of(path).map_err(|error| trouble::not_found(path, error))?;
+    let unlogged = Still::of(path).map_err(|error| errors::not_found(path, error))?;
     let open = || {
         let connection = connect(path, &options.clone().create(false))?;
         let opened = match unlogged {
             // Where it may not be written, making the log would be in the way of whoever may.
             Some(still) if connection.is_readonly("main")? || !can_read(&connection)? => {
                 let mut connection = still.open()?;
-                guest::install(&mut connection)?;
+                user_transaction::install(&mut connection)?;
                 Opened { connection, still: Some(still) }
             }
             _ => Opened { connection, still: None },
@@ -65,7 +65,7 @@ pub(crate) fn another_existing(path: &Path, options: &Options) -> Result<Opened>
         opened.connection.set_prepared_statement_cache_capacity(64);
         Ok(opened)
     };
-    open().map_err(|error| trouble::on_opening(path, error))
+    open().map_err(|error| errors::on_opening(path, error))
 }
 
 /// False when the files are missing that reading needs, and cannot be made.
@@ -84,12 +84,12 @@ pub(crate) fn in_memory(options: &Options) -> Result<Connection> {
     let path = Path::new(":memory:");
     let open = || {
         let mut connection = Connection::open_in_memory()?;
-        guest::install(&mut connection)?;
+        user_transaction::install(&mut connection)?;
         connection.execute_batch(foreign_keys(options))?;
         connection.set_prepared_statement_cache_capacity(64);
         Ok(connection)
     };
-    let mut connection = open().map_err(|error| trouble::on_opening(path, error))?;
+    let mut connection = open().map_err(|error| errors::on_opening(path, error))?;
     schema::migrate(path, &mut connection)?;
     Ok(connection)
 }
@@ -102,7 +102,7 @@ pub(crate) fn another(path: &Path, options: &Options) -> Result<Connection> {
         connection.set_prepared_statement_cache_capacity(64);
         Ok(connection)
     };
-    open().map_err(|error| trouble::on_opening(path, error))
+    open().map_err(|error| errors::on_opening(path, error))
 }
 
 fn connect(path: &Path, options: &Options) -> rusqlite::Result<Connection> {
@@ -110,7 +110,7 @@ fn connect(path: &Path, options: &Options) -> rusqlite::Result<Connection> {
     flags.set(OpenFlags::SQLITE_OPEN_CREATE, options.create);
     let mut connection = Connection::open_with_flags(path, flags)?;
     busy::install(&mut connection)?;
-    guest::install(&mut connection)?;
+    user_transaction::install(&mut connection)?;
     Ok(connection)
 }
 
@@ -145,7 +145,7 @@ fn foreign_keys(options: &Options) -> &'static str {
 }
 
 fn prepare_file(path: &Path, connection: &mut Connection) -> Result<()> {
-    let log = write_ahead_log(connection).map_err(|error| trouble::on_opening(path, error))?;
+    let log = write_ahead_log(connection).map_err(|error| errors::on_opening(path, error))?;
     if log != "wal" {
         return Err(Error::unusable(format!(
             "open {}: its file system offers no write-ahead log (SQLite answered {log:?}); \
@@ -154,7 +154,7 @@ fn prepare_file(path: &Path, connection: &mut Connection) -> Result<()> {
         )));
     }
     schema::migrate(path, connection)?;
-    aside::clear(connection).map_err(|error| trouble::on_opening(path, error))
+    quarantine::clear(connection).map_err(|error| errors::on_opening(path, error))
 }
 
 /// Switches to the write-ahead log and answers with the mode that is set. SQLite reads first and
@@ -196,8 +196,8 @@ fn refuse_missing(path: &Path, options: &Options) -> Result<()> {
 fn refuse_read_only(path: &Path, connection: &Connection) -> Result<()> {
     match connection.is_readonly("main") {
         Ok(false) => Ok(()),
-        Ok(true) => Err(trouble::read_only(path)),
-        Err(error) => Err(trouble::on_opening(path, error)),
+        Ok(true) => Err(errors::read_only(path)),
+        Err(error) => Err(errors::on_opening(path, error)),
     }
 }
 
@@ -211,7 +211,7 @@ fn refuse_foreign(path: &Path, connection: &Connection) -> Result<()> {
             connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
         Ok((id, tables))
     };
-    match look().map_err(|error| trouble::on_opening(path, error))? {
+    match look().map_err(|error| errors::on_opening(path, error))? {
         (schema::APPLICATION_ID, _) | (0, 0) => Ok(()),
         _ => Err(Error::unusable(format!(
             "open {}: this database belongs to another application; give the path of another \

@@ -12,15 +12,15 @@ use resurgam_store::rows::Owner;
 use resurgam_store::{Error, Result};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use crate::beside::{Beside, Gone};
+use crate::errors;
 use crate::lock::{self, Lock, LockFile, Locked};
-use crate::trouble;
+use crate::lock_files::{Gone, LockFiles};
 
 /// Where it is noted who owns a database.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
     /// In a lock file.
-    File(Beside),
+    File(LockFiles),
     /// Here: nobody else can reach a database in memory.
     Memory(Note),
 }
@@ -58,7 +58,7 @@ impl Place {
         let taken = self.try_take(node)?;
         if let Taking::Taken(..) = &taken {
             let written = write_owner(connection, node);
-            written.map_err(|error| trouble::on_opening(self.path(), error))?;
+            written.map_err(|error| errors::on_opening(self.path(), error))?;
         }
         Ok(taken)
     }
@@ -66,7 +66,7 @@ impl Place {
     /// The database, for messages.
     fn path(&self) -> &Path {
         match self {
-            Place::File(beside) => beside.database(),
+            Place::File(files) => files.database(),
             Place::Memory(_) => Path::new(":memory:"),
         }
     }
@@ -75,8 +75,8 @@ impl Place {
         let owner = lock::this_process(node);
         let fence = |locked| Fence { node: node.to_string(), locked, lost: false };
         match self {
-            Place::File(beside) => {
-                let file = LockFile::new(beside);
+            Place::File(files) => {
+                let file = LockFile::new(files);
                 Ok(match file.try_take(&owner)? {
                     Some((lock, locked)) => Taking::Taken(Proof::File(lock), fence(Some(locked))),
                     None => Taking::Held(file.holder()),
@@ -95,7 +95,7 @@ impl Place {
     /// The file of the database that is missing, or is another one.
     pub(crate) fn gone(&self) -> Option<Gone> {
         match self {
-            Place::File(beside) => beside.gone(),
+            Place::File(files) => files.gone(),
             Place::Memory(_) => None,
         }
     }
@@ -103,13 +103,13 @@ impl Place {
     /// The error of everything that is asked then.
     pub(crate) fn refusal(&self, gone: Gone) -> Error {
         let (path, why) = match (gone, self) {
-            (Gone::Log, Place::File(beside)) => (
-                beside.log(),
+            (Gone::Log, Place::File(files)) => (
+                files.log(),
                 "what is written now would be lost; what was committed is copied into the \
                  database, so stop every process that uses it and begin them anew",
             ),
-            (Gone::Index, Place::File(beside)) => (
-                beside.index(),
+            (Gone::Index, Place::File(files)) => (
+                files.index(),
                 "another process could now write at the same time and damage the database; stop \
                  every process that uses it and begin them anew",
             ),
@@ -129,7 +129,7 @@ impl Place {
     /// Who has the right to work now.
     pub(crate) fn owner(&self) -> Result<Option<Owner>> {
         match self {
-            Place::File(beside) => LockFile::new(beside).owner(),
+            Place::File(files) => LockFile::new(files).owner(),
             Place::Memory(note) => Ok(note.lock().clone()),
         }
     }

@@ -19,7 +19,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::beside::Beside;
+use crate::lock_files::LockFiles;
 
 /// How long a process gives way before one commit.
 const AT_MOST: Duration = Duration::from_millis(5);
@@ -37,13 +37,13 @@ pub(crate) struct Queue {
 
 impl Queue {
     /// Opens the queue, and makes it when it is not there: without an owner nobody needs it.
-    pub(crate) fn make(beside: &Beside) -> io::Result<Self> {
-        Ok(Queue { file: beside.open(&beside.queue())?, not_before: None })
+    pub(crate) fn make(files: &LockFiles) -> io::Result<Self> {
+        Ok(Queue { file: files.open(&files.queue())?, not_before: None })
     }
 
     /// Opens the queue when there is one.
-    pub(crate) fn find(beside: &Beside) -> Option<Self> {
-        let file = File::options().read(true).write(true).open(beside.queue()).ok()?;
+    pub(crate) fn find(files: &LockFiles) -> Option<Self> {
+        let file = File::options().read(true).write(true).open(files.queue()).ok()?;
         Some(Queue { file, not_before: None })
     }
 
@@ -86,27 +86,27 @@ mod tests {
 
     use super::*;
 
-    fn queue() -> (TempDir, Beside, Queue) {
+    fn queue() -> (TempDir, LockFiles, Queue) {
         let folder = TempDir::new().unwrap();
         let database = folder.path().join("orders.db");
         std::fs::write(&database, "").unwrap();
-        let beside = Beside::of(&database).unwrap();
-        let queue = Queue::make(&beside).unwrap();
-        (folder, beside, queue)
+        let files = LockFiles::of(&database).unwrap();
+        let queue = Queue::make(&files).unwrap();
+        (folder, files, queue)
     }
 
     #[test]
     fn nobody_gives_way_when_nobody_waits() {
-        let (_folder, beside, mut queue) = queue();
-        drop(stand_in(&beside.queue()).unwrap());
+        let (_folder, files, mut queue) = queue();
+        drop(stand_in(&files.queue()).unwrap());
         queue.give_way();
         assert_eq!(queue.not_before, None);
     }
 
     #[test]
     fn those_who_wait_are_seen_until_they_have_gone() {
-        let (_folder, beside, mut queue) = queue();
-        let places = [(); 3].map(|()| stand_in(&beside.queue()).unwrap());
+        let (_folder, files, mut queue) = queue();
+        let places = [(); 3].map(|()| stand_in(&files.queue()).unwrap());
         assert!(queue.somebody_waits());
         drop(places);
         assert!(!queue.somebody_waits());
@@ -116,8 +116,8 @@ mod tests {
 
     #[test]
     fn a_process_that_stands_there_for_ever_does_not_hold_up_every_commit() {
-        let (_folder, beside, mut queue) = queue();
-        let _place = stand_in(&beside.queue()).unwrap();
+        let (_folder, files, mut queue) = queue();
+        let _place = stand_in(&files.queue()).unwrap();
         queue.give_way();
         assert!(queue.not_before.is_some());
         let in_an_hour = Some(Instant::now() + Duration::from_secs(3_600));
@@ -131,9 +131,9 @@ mod tests {
 
     #[test]
     fn where_there_is_no_owner_nobody_queues() {
-        let (_folder, beside, queue) = queue();
+        let (_folder, files, queue) = queue();
         drop(queue);
-        std::fs::remove_file(beside.queue()).unwrap();
-        assert!(stand_in(&beside.queue()).is_none());
+        std::fs::remove_file(files.queue()).unwrap();
+        assert!(stand_in(&files.queue()).is_none());
     }
 }

@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use resurgam_store::Result;
 
-use crate::aside::SetAside;
+use crate::quarantine::Quarantined;
 use crate::still::{Opened, Seat};
 use crate::writer::Order;
 
 /// A read. Rows that it cannot make sense of go to the second argument before it answers, so that
 /// they are marked before anything that its caller does next.
-pub(crate) type ReadJob = Box<dyn FnOnce(Seat<'_>, &mut dyn FnMut(Vec<SetAside>)) + Send>;
+pub(crate) type ReadJob = Box<dyn FnOnce(Seat<'_>, &mut dyn FnMut(Vec<Quarantined>)) + Send>;
 
 /// What a reader is asked to do.
 pub(crate) enum ReadOrder {
@@ -43,7 +43,7 @@ pub(crate) fn run(
                 let Opened { connection, still } = &opened;
                 job(Seat { connection, still: still.as_ref() }, &mut |rows| {
                     // Without a writer nobody can mark them, and they are found again another time.
-                    let _ = writer.send(Order::SetAside(rows));
+                    let _ = writer.send(Order::Quarantine(rows));
                 });
             }
             Ok(ReadOrder::Close) | Err(_) => return,

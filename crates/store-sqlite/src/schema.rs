@@ -11,7 +11,7 @@ use resurgam_core::Code;
 use resurgam_store::{Error, Result};
 use rusqlite::{Connection, TransactionBehavior, params};
 
-use crate::trouble;
+use crate::errors;
 
 /// What `PRAGMA application_id` of our databases says: "RSGM".
 pub(crate) const APPLICATION_ID: i32 = 0x5253_474D;
@@ -69,7 +69,7 @@ struct Meta {
 
 /// Brings a database up to date, or refuses one that only newer programs understand.
 pub(crate) fn migrate(path: &Path, connection: &mut Connection) -> Result<()> {
-    let failed = |error| trouble::on_opening(path, error);
+    let failed = |error| errors::on_opening(path, error);
     // Looking first keeps clients from waiting for the write lock on every start.
     if missing(path, meta(connection).map_err(failed)?)?.is_empty() {
         return Ok(());
@@ -83,8 +83,8 @@ pub(crate) fn migrate(path: &Path, connection: &mut Connection) -> Result<()> {
 
 /// Refuses a database that has not every migration, and changes nothing.
 pub(crate) fn check(path: &Path, connection: &Connection) -> Result<()> {
-    let Some(meta) = meta(connection).map_err(|error| trouble::on_opening(path, error))? else {
-        return Err(trouble::missing(path, "there is no Resurgam in this file"));
+    let Some(meta) = meta(connection).map_err(|error| errors::on_opening(path, error))? else {
+        return Err(errors::missing(path, "there is no Resurgam in this file"));
     };
     let (format, made_by) = (meta.format, meta.made_by.clone());
     if missing(path, Some(meta))?.is_empty() {

@@ -17,8 +17,8 @@ use resurgam_store::{
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
 
-use crate::beside::{Beside, Gone};
 use crate::changes::Changes;
+use crate::lock_files::{Gone, LockFiles};
 use crate::options::Options;
 use crate::owning::{Note, Place};
 use crate::process::Process;
@@ -27,7 +27,7 @@ use crate::reader::{self, ReadJob, ReadOrder};
 use crate::still::Opened;
 use crate::threads::Threads;
 use crate::writer::{Changed, Copying, Counters, Log, Order, Writer};
-use crate::{busy, checkpoint, file_limit, guest, open, trouble};
+use crate::{busy, checkpoint, errors, file_limit, open, user_transaction};
 
 /// A Resurgam database in one SQLite file, or in memory.
 ///
@@ -139,15 +139,15 @@ impl SqliteStore {
 
     fn begin(path: &Path, opened: Opened, options: &Options, what_for: Use) -> Result<Self> {
         let Opened { connection, still } = opened;
-        let failed = |error| trouble::on_opening(path, error);
-        let beside = Beside::of(path).map_err(|error| trouble::not_found(path, error))?;
+        let failed = |error| errors::on_opening(path, error);
+        let files = LockFiles::of(path).map_err(|error| errors::not_found(path, error))?;
         let changes = Changes::in_a_file(&connection, still.as_ref()).map_err(failed)?;
         let is_read_only = connection.is_readonly("main").map_err(failed)?;
         let (writer, orders) = mpsc::channel();
         let (readers, reads) = mpsc::channel();
         let readers = Readers::Threads(options.readers, readers);
         let name = path.display().to_string();
-        let store = SqliteStore::new(name, Place::File(beside), &changes, writer, readers, options);
+        let store = SqliteStore::new(name, Place::File(files), &changes, writer, readers, options);
         store.start_readers(path, options, reads, what_for)?;
         let log = match is_read_only {
             true => None,
@@ -334,7 +334,7 @@ impl SqliteStore {
                 || "read the user's tables".to_string(),
                 move |answer| {
                     Box::new(move |seat, _| {
-                        let read = guest::read(&work, seat.connection, limit);
+                        let read = user_transaction::read(&work, seat.connection, limit);
                         let _ = answer.send(seat.checked(read));
                     })
                 },

@@ -10,7 +10,7 @@ use resurgam_store::{Deleted, Deletion, INSTANCES, Place, ROWS, Result, Sweep};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use crate::busy;
-use crate::trouble::Attempted;
+use crate::errors::Attempted;
 
 /// The tables whose rows belong to an instance; the one that can be long first.
 const TABLES: [&str; 6] = ["event", "attempt", "message", "task", "kv", "tag"];

@@ -7,7 +7,7 @@
 //!
 //! Between orders the thread looks whether somebody else has committed (see `changes`), whether it
 //! is still the owner (see `owning`), and whether the files are still those that it has open (see
-//! `beside`). Once they are not, nothing is written any more.
+//! `lock_files`). Once they are not, nothing is written any more.
 //!
 //! After a commit is acknowledged the thread looks after the write-ahead log: a log that grew is
 //! copied into the database by another connection meanwhile, and when that lags behind, here. Only
@@ -28,19 +28,19 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::oneshot;
 
-use crate::aside::{self, SetAside};
-use crate::beside::Gone;
 use crate::busy;
 use crate::changes::Changes;
 use crate::checkpoint;
 use crate::commit::Statements;
-use crate::guest::{self, SqliteWork};
+use crate::errors::Attempted;
+use crate::lock_files::Gone;
 use crate::owning::{Fence, Place, Taking, owner_of};
+use crate::quarantine::{self, Quarantined};
 use crate::queue::Queue;
 use crate::reader::ReadJob;
 use crate::still::Seat;
 use crate::sweep;
-use crate::trouble::Attempted;
+use crate::user_transaction::{self, SqliteWork};
 
 /// What the writer is asked to do.
 pub(crate) enum Order {
@@ -61,7 +61,7 @@ pub(crate) enum Order {
     /// Read on this connection: everything in memory, otherwise what only this one can tell.
     Read(ReadJob),
     /// Mark rows that cannot be read.
-    SetAside(Vec<SetAside>),
+    Quarantine(Vec<Quarantined>),
     /// Run SQL, for tests.
     Run { sql: String, answer: oneshot::Sender<Result<()>> },
     /// End.
@@ -167,8 +167,8 @@ impl Writer {
     /// Takes orders until the store is closed or dropped.
     pub(crate) fn run(self, changes: Changes) {
         busy::limit_on_this_thread(self.busy_timeout);
-        if let Place::File(beside) = &self.place {
-            busy::queue_on_this_thread(beside.queue());
+        if let Place::File(files) = &self.place {
+            busy::queue_on_this_thread(files.queue());
         }
         let mut desk =
             Desk { changes, statements: None, fence: None, queue: None, disowned: false };
@@ -297,7 +297,7 @@ impl Writer {
                 let seat = Seat { connection: &self.connection, still: None };
                 job(seat, &mut |rows| self.set_aside(&rows));
             }
-            Order::SetAside(rows) => self.set_aside(&rows),
+            Order::Quarantine(rows) => self.set_aside(&rows),
             Order::Run { sql, answer } => {
                 let ran = self.connection.execute_batch(&sql);
                 let _ = answer.send(ran.attempted(|| sql));
@@ -354,7 +354,7 @@ impl Writer {
         busy::served();
         let transaction = begun.attempted(|| "begin a transaction".into())?;
         if let Err(failure) =
-            guest::run(work, &transaction, Access::Write, self.transaction_timeout)?
+            user_transaction::run(work, &transaction, Access::Write, self.transaction_timeout)?
         {
             return Ok(Err(failure));
         }
@@ -364,9 +364,9 @@ impl Writer {
 
     /// Lets others write first who have waited. In memory there are none.
     fn give_way(&self, desk: &mut Desk<'_>) {
-        let Place::File(beside) = &self.place else { return };
+        let Place::File(files) = &self.place else { return };
         if desk.queue.is_none() {
-            desk.queue = Queue::find(beside);
+            desk.queue = Queue::find(files);
         }
         if let Some(queue) = &mut desk.queue {
             queue.give_way();
@@ -381,9 +381,9 @@ impl Writer {
                 desk.fence = Some(fence);
                 desk.disowned = false;
                 self.overtaken.store(false, Ordering::Relaxed);
-                if let Place::File(beside) = &self.place {
+                if let Place::File(files) = &self.place {
                     // Without a queue others wait longer, and nothing is wrong.
-                    desk.queue = Queue::make(beside).ok();
+                    desk.queue = Queue::make(files).ok();
                 }
                 Ok(Owning::Taken(Ownership::new(proof, Shard::all())))
             }
@@ -401,9 +401,9 @@ impl Writer {
     }
 
     /// Marking is a courtesy: when it fails, the next read steps over the rows again.
-    fn set_aside(&self, rows: &[SetAside]) {
+    fn set_aside(&self, rows: &[Quarantined]) {
         if self.marks && !rows.is_empty() && self.gone.get().is_none() {
-            let _ = aside::mark(&self.connection, rows);
+            let _ = quarantine::mark(&self.connection, rows);
         }
     }
 

@@ -9,7 +9,7 @@ use rusqlite::{Connection, Statement, params};
 
 use super::prepare;
 use crate::encode::{failure, whole};
-use crate::trouble::Attempted;
+use crate::errors::Attempted;
 
 /// How many rows at the beginning of a call's ledger always stay: how trouble began is worth more
 /// than its middle.

@@ -6,7 +6,7 @@ use rusqlite::{Connection, Statement, params};
 
 use super::{named, prepare};
 use crate::encode::{encoding, whole};
-use crate::trouble::Attempted;
+use crate::errors::Attempted;
 
 pub(crate) struct Events<'c> {
     insert: Statement<'c>,

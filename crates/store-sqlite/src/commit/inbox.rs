@@ -5,7 +5,7 @@ use resurgam_store::{InboxRow, InboxWrite, Result};
 use rusqlite::{Connection, Statement, params};
 
 use super::prepare;
-use crate::trouble::Attempted;
+use crate::errors::Attempted;
 
 pub(crate) struct Inbox<'c> {
     same: Statement<'c>,

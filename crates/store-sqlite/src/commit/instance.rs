@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Statement, params};
 
 use super::prepare;
 use crate::encode::{encoding, millis, settings, whole};
-use crate::trouble::Attempted;
+use crate::errors::Attempted;
 
 pub(crate) struct Instances<'c> {
     insert: Statement<'c>,

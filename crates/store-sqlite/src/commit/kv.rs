@@ -6,7 +6,7 @@ use resurgam_store::rows::KvRow;
 use rusqlite::{Connection, Statement, params};
 
 use super::prepare;
-use crate::trouble::Attempted;
+use crate::errors::Attempted;
 
 pub(crate) struct Kv<'c> {
     put: Statement<'c>,

@@ -7,7 +7,7 @@ use rusqlite::{Connection, Statement, params};
 
 use super::{named, prepare};
 use crate::encode::encoding;
-use crate::trouble::Attempted;
+use crate::errors::Attempted;
 
 pub(crate) struct Messages<'c> {
     insert: Statement<'c>,

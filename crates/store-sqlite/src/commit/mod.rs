@@ -21,8 +21,8 @@ use resurgam_store::{Birth, Result, Step, StepResult};
 use rusqlite::{Connection, PrepFlags, Statement};
 
 use crate::busy;
+use crate::errors::Attempted;
 use crate::owning::Fence;
-use crate::trouble::Attempted;
 use instance::Born;
 
 /// The statements that write, each prepared once for the life of the connection.

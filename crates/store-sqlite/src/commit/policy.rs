@@ -5,7 +5,7 @@ use resurgam_store::rows::PolicyRow;
 use rusqlite::{Connection, Statement, params};
 
 use super::prepare;
-use crate::trouble::Attempted;
+use crate::errors::Attempted;
 
 pub(crate) struct Policies<'c> {
     insert: Statement<'c>,

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Statement, params};
 
 use super::prepare;
 use crate::encode::{millis, whole};
-use crate::trouble::Attempted;
+use crate::errors::Attempted;
 
 pub(crate) struct Schedules<'c> {
     revision: Statement<'c>,

@@ -7,7 +7,7 @@ use rusqlite::{Connection, Statement, params};
 
 use super::{named, prepare};
 use crate::encode::{encoding, progress, token, whole};
-use crate::trouble::Attempted;
+use crate::errors::Attempted;
 
 pub(crate) struct Tasks<'c> {
     insert: Statement<'c>,

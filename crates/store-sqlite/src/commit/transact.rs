@@ -12,9 +12,9 @@ use rusqlite::{ErrorCode, Transaction, TransactionBehavior};
 
 use super::Statements;
 use crate::busy;
-use crate::guest::{self, SqliteWork};
+use crate::errors::Attempted;
 use crate::owning::Fence;
-use crate::trouble::Attempted;
+use crate::user_transaction::{self, SqliteWork};
 
 impl Statements<'_> {
     /// Runs the attempt's code and stores its result. Whatever ends it early, a failure or trouble
@@ -33,7 +33,7 @@ impl Statements<'_> {
         if !self.tasks.is_claimed(attempt.call, attempt.token)? {
             return Ok(Transacted::Refused);
         }
-        let result = match guest::run(work, &transaction, Access::Write, limit)? {
+        let result = match user_transaction::run(work, &transaction, Access::Write, limit)? {
             Ok(result) => result,
             Err(failure) => return Ok(Transacted::Failed(failure)),
         };

@@ -3,7 +3,7 @@
 //! Every read runs on a thread of the store, inside one read transaction, and sees all that was
 //! acknowledged before it began. A row that cannot be read is an error where somebody asked for
 //! that very row, and is set aside where it is one of many: the reader collects it here, the writer
-//! marks it (see [`SetAside`]).
+//! marks it (see [`Quarantined`]).
 
 mod look;
 mod schedules;
@@ -18,14 +18,14 @@ use resurgam_store::quarantine::{BadRow, MARKED_AT_ONCE, Table};
 use resurgam_store::{Error, Result};
 use rusqlite::{CachedStatement, Connection, Params, Statement, StatementStatus};
 
-use crate::aside::{self, SetAside};
 use crate::decode::Fetched;
-use crate::trouble::Attempted;
+use crate::errors::Attempted;
+use crate::quarantine::{self, Quarantined};
 
 /// One read.
 pub(crate) struct Reading<'c> {
     connection: &'c Connection,
-    set_aside: Vec<SetAside>,
+    set_aside: Vec<Quarantined>,
 }
 
 impl<'c> Reading<'c> {
@@ -33,7 +33,7 @@ impl<'c> Reading<'c> {
     pub(crate) fn run<T>(
         connection: &'c Connection,
         read: impl FnOnce(&mut Reading<'c>) -> Result<T>,
-    ) -> (Result<T>, Vec<SetAside>) {
+    ) -> (Result<T>, Vec<Quarantined>) {
         let mut reading = Reading { connection, set_aside: Vec::new() };
         let answer = reading.in_transaction(read);
         reading.set_aside.truncate(MARKED_AT_ONCE);
@@ -57,7 +57,7 @@ impl<'c> Reading<'c> {
 
     /// Rows that were set aside.
     pub(crate) fn bad_rows(&self, limit: u32) -> Result<Vec<BadRow>> {
-        aside::marked(self.connection, limit).attempted(|| "read the marks".into())
+        quarantine::marked(self.connection, limit).attempted(|| "read the marks".into())
     }
 
     fn prepare(&self, sql: &str) -> Result<CachedStatement<'c>> {
@@ -103,7 +103,7 @@ impl<'c> Reading<'c> {
                 Ok(value) => found.push(value),
                 Err(why) => {
                     let rowid = row.get("rowid").attempted(attempted)?;
-                    self.set_aside.push(SetAside { table, rowid, why: why.0 });
+                    self.set_aside.push(Quarantined { table, rowid, why: why.0 });
                 }
             }
         }

@@ -13,10 +13,10 @@ use resurgam_store::{Error, Gaps, InboxRow, Report, Result, Runnable};
 use rusqlite::params;
 
 use super::Reading;
-use crate::aside::SetAside;
 use crate::decode::{Fetched, INSTANCE};
 use crate::encode::whole;
-use crate::trouble::Attempted;
+use crate::errors::Attempted;
+use crate::quarantine::Quarantined;
 
 /// How many rows of a call's ledger an attempt is given, from each end.
 const LEDGER_ENDS: i64 = 10;
@@ -137,7 +137,7 @@ pub(crate) fn load_task(reading: &mut Reading<'_>, call: CallKey) -> Result<Opti
     {
         // No attempt can be made of it, so it must not be found due again and again.
         let why = error.to_string();
-        reading.set_aside.push(SetAside { table: Table::Task, rowid, why });
+        reading.set_aside.push(Quarantined { table: Table::Task, rowid, why });
     }
     record.map(Some)
 }

@@ -32,8 +32,8 @@ use resurgam_store::{Access, Error, Result, not_offered};
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::{Connection, Transaction};
 
+use crate::errors::{self, Attempted};
 use crate::schema::{RESERVED, TABLES};
-use crate::trouble::{self, Attempted};
 
 /// How many instructions SQLite runs between two looks at the time: less than a millisecond.
 const LOOK_EVERY: i32 = 1_000;
@@ -97,7 +97,7 @@ pub(crate) fn run(
     };
     match (guest.refused, ended) {
         (Some(refused), ended) => Ok(Err(not_allowed(refused, ended.err()))),
-        (None, Err(failure)) if trouble::is_of_the_disk(&failure) => {
+        (None, Err(failure)) if errors::is_of_the_disk(&failure) => {
             Err(Error::transient("run the user's code").because(failure.to_string()))
         }
         (None, ended) => Ok(ended),

@@ -21,7 +21,7 @@ use crate::lock::{self, Identity};
 
 /// Where a database is, whatever path it was opened by.
 #[derive(Clone, Debug)]
-pub(crate) struct Beside {
+pub(crate) struct LockFiles {
     database: PathBuf,
     /// What tells the file from another one at the same path.
     identity: Option<Identity>,
@@ -43,17 +43,17 @@ pub(crate) enum Gone {
     Index,
 }
 
-impl Beside {
+impl LockFiles {
     /// The files beside a database that is there, and that a connection has read: before that
     /// SQLite's own files may come and go.
     pub(crate) fn of(database: &Path) -> io::Result<Self> {
         let database = fs::canonicalize(database)?;
         let identity = lock::identity(&fs::metadata(&database)?);
-        let mut beside = Beside { database, identity, log: None, index: None };
+        let mut files = LockFiles { database, identity, log: None, index: None };
         let found = |path: PathBuf| fs::metadata(path).ok().as_ref().and_then(lock::identity);
-        beside.log = found(beside.log());
-        beside.index = found(beside.index());
-        Ok(beside)
+        files.log = found(files.log());
+        files.index = found(files.index());
+        Ok(files)
     }
 
     /// The file that is missing by now, or is another one.

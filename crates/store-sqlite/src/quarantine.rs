@@ -9,7 +9,7 @@ use rusqlite::{Connection, Result, params};
 
 /// A row to set aside.
 #[derive(Debug)]
-pub(crate) struct SetAside {
+pub(crate) struct Quarantined {
     pub(crate) table: Table,
     pub(crate) rowid: i64,
     pub(crate) why: String,
@@ -17,7 +17,7 @@ pub(crate) struct SetAside {
 
 /// Marks rows, all in one transaction. A row that went away or changed its number meanwhile is
 /// found again by a reader.
-pub(crate) fn mark(connection: &Connection, rows: &[SetAside]) -> Result<()> {
+pub(crate) fn mark(connection: &Connection, rows: &[Quarantined]) -> Result<()> {
     let transaction = connection.unchecked_transaction()?;
     for row in rows {
         let (table, reason) = (row.table.name(), row.table.reason());
