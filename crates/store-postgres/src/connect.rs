@@ -17,7 +17,7 @@ use tokio_postgres::{Client, Config, Connection, NoTls, Socket};
 use crate::session::Session;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::trouble::{self, Meaning, is_missing, meaning, said};
+use crate::errors::{self, Meaning, is_missing, meaning, said};
 use tls::Check;
 use url::Url;
 
@@ -133,7 +133,7 @@ impl Connector {
                  max_connections"
             }
             Some("57P03") => "the server is starting or stopping; try again",
-            Some(_) => return trouble::translated(error, attempted),
+            Some(_) => return errors::translated(error, attempted),
             None => return self.unreachable(error, attempted),
         };
         let attempted = format!("{attempted}: {advice}");

@@ -10,14 +10,14 @@
 //!   what. Every commit of an owner is refused once another node has taken the shard.
 //! - `changes` hears of the commits of others: by polling, and sooner by notifications.
 //! - `connect`, `connect/tls` and `migrate` refuse what is not ours, too old or newer than we are;
-//!   `trouble` says in one table what PostgreSQL's errors mean; `aside` keeps rows that cannot be
-//!   read out of the way.
+//!   `errors` says in one table what PostgreSQL's errors mean; `quarantine` keeps rows that cannot
+//!   be read out of the way.
 //!
 //! A pooler in transaction mode may stand between; give [`Options::listen_url`] the server itself
 //! then. Nothing is left behind in a session that others may get: statements have no names,
 //! settings end with their transaction, and there are no session locks anywhere. Where a session is
-//! ours alone (`session`) statements are prepared, and a batch is one of them (`together`, `few`).
-//! What statements say follows from lists of columns (`sql`).
+//! ours alone (`session`) statements are prepared, and a batch is one of them (`combine`,
+//! `small_batch`). What statements say follows from lists of columns (`sql`).
 //!
 //! The tables are described in `schema.sql`, for people too: anybody may read them while nodes
 //! work.
@@ -25,34 +25,38 @@
 //! Not here: what an owner does with the rows, and when it takes or gives up a shard. That is the
 //! worker's.
 
-mod aside;
 mod backoff;
+mod batched_reads;
 mod calls;
 mod changes;
 mod clock;
+mod combine;
 mod commit;
 mod connect;
 mod decode;
 mod encode;
-mod few;
-mod gather;
-mod guest;
+mod errors;
 mod lanes;
 mod migrate;
 mod options;
 mod ownership;
 mod plain;
 mod pool;
+mod quarantine;
 mod read;
 mod session;
+mod small_batch;
 mod sql;
 mod statement;
 mod store;
 mod sweep;
-mod together;
-mod trouble;
+mod user_transaction;
 
-pub use guest::PostgresWork;
+// By these names `commit/lane.rs` and `commit/doubt.rs` know them.
+use combine as together;
+use errors as trouble;
+
 pub use options::Options;
 pub use resurgam_store::quarantine::BadRow;
 pub use store::{Commits, PostgresStore};
+pub use user_transaction::PostgresWork;

@@ -220,7 +220,7 @@ fn not_made(connector: &Connector, schema: &Schema, error: tokio_postgres::Error
         connector.place(),
         quoted(schema.name())
     ))
-    .because(crate::trouble::said(&error))
+    .because(crate::errors::said(&error))
 }
 
 /// Trouble while reading the schema: usually that somebody else made it.
@@ -236,7 +236,7 @@ fn no_rights(connector: &Connector, schema: &Schema, error: tokio_postgres::Erro
         connector.place(),
         quoted(schema.name())
     ))
-    .because(crate::trouble::said(&error))
+    .because(crate::errors::said(&error))
 }
 
 fn quoted(name: &str) -> String {

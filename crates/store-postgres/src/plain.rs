@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use crate::few;
+use crate::small_batch;
 
 /// A text after this many values of others, with so many rows listed; 0 for any number of them.
 pub(crate) fn after(text: &str, values: usize, rows: usize) -> String {
@@ -12,7 +12,7 @@ pub(crate) fn after(text: &str, values: usize, rows: usize) -> String {
         (0, _) | (_, None) => renumbered(text, values),
         (_, Some((before, columns, after))) => {
             let columns: Vec<String> = columns.split(", ").map(str::to_string).collect();
-            let list = few::listed(&columns, rows);
+            let list = small_batch::listed(&columns, rows);
             renumbered(&format!("{before}({list}){after}"), values)
         }
     }

@@ -11,9 +11,9 @@ use tokio::sync::Semaphore;
 use tokio_postgres::Row;
 
 use crate::connect::Connector;
+use crate::errors::{Meaning, meaning, translated};
 use crate::session::Session;
 use crate::statement::{Schema, Sent, Statement, pipeline};
-use crate::trouble::{Meaning, meaning, translated};
 
 /// A few connections, made when they are needed.
 pub(crate) struct Pool {

@@ -11,8 +11,8 @@ use std::ops::{Deref, DerefMut};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Statement as Prepared};
 
+use crate::combine;
 use crate::statement::{Schema, Shape, Statement};
-use crate::together;
 
 /// How many statements a session remembers before it begins anew. What is written together differs
 /// from batch to batch, and a program has its habits: far fewer than this.
@@ -57,7 +57,7 @@ impl Session {
         if self.known.len() >= MOST {
             self.known.clear();
         }
-        let sql = schema.sql(&together::text(statements));
+        let sql = schema.sql(&combine::text(statements));
         let types: Vec<Type> = statements.iter().flat_map(|one| one.types()).collect();
         let prepared = self.client.prepare_typed(&sql, &types).await.ok()?;
         self.known.insert(shapes, prepared.clone());

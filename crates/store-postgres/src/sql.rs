@@ -1,9 +1,9 @@
 //! SQL as pieces.
 //!
 //! How a statement is written depends on how it is sent. Alone its values are numbered from 1, and
-//! as a part of a larger one they follow those of the parts before it (`together`). Many rows come
-//! as arrays, one for each column, and a few are listed (`few`). So a statement that writes is a
-//! list of pieces, and its text is put together from them; it is never taken apart.
+//! as a part of a larger one they follow those of the parts before it (`combine`). Many rows come
+//! as arrays, one for each column, and a few are listed (`small_batch`). So a statement that writes
+//! is a list of pieces, and its text is put together from them; it is never taken apart.
 //!
 //! Columns and their types are listed once for each table. What is inserted, set, compared and
 //! unnested follows from such a list.
@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 
 use tokio_postgres::types::Type;
 
-use crate::few;
+use crate::small_batch;
 
 /// A column of a table.
 #[derive(Clone, Copy, Debug)]
@@ -194,7 +194,8 @@ impl Piece {
                 write!(text, "unnest({arrays}) AS u({names})")
             }
             Piece::Rows(columns) => {
-                let (list, names) = (few::listed(&arrays(columns, after), rows), names(columns));
+                let (list, names) =
+                    (small_batch::listed(&arrays(columns, after), rows), names(columns));
                 write!(text, "({list}) AS u({names})")
             }
             Piece::CountedRows(columns) => {

@@ -3,8 +3,8 @@
 //! Statements are typed by us, and unnamed unless a session is known to be ours alone (`session`),
 //! so that the server keeps nothing of them and a pooler in transaction mode may stand between. `@`
 //! in the text stands for the schema's name. Rows come as columns: one array for each. Statements
-//! that write are made of pieces (`sql`), so that a few rows can be listed (`few`) and many
-//! statements become one (`together`); those that read are plain text.
+//! that write are made of pieces (`sql`), so that a few rows can be listed (`small_batch`) and many
+//! statements become one (`combine`); those that read are plain text.
 
 use std::borrow::Cow;
 use std::future::{Future, poll_fn};
@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 use crate::encode::whole;
 use crate::sql::{Sql, is_count};
-use crate::{few, plain};
+use crate::{plain, small_batch};
 
 /// The name of our schema, ready to stand in front of a table's.
 #[derive(Clone, Debug)]
@@ -66,18 +66,18 @@ pub(crate) struct Shape {
     with: Option<Query>,
     query: Query,
     /// How many rows its columns have, when they are few; otherwise 0.
-    few: usize,
+    listed: usize,
 }
 
 impl Shape {
     /// Its text after this many values of others, for as many rows as there are.
     pub(crate) fn after(&self, values: usize) -> String {
-        self.query.after(values, self.few)
+        self.query.after(values, self.listed)
     }
 
     /// The text of what it is made from, after this many values of others.
     pub(crate) fn with_after(&self, values: usize) -> Option<String> {
-        self.with.as_ref().map(|with| with.after(values, self.few))
+        self.with.as_ref().map(|with| with.after(values, self.listed))
     }
 }
 
@@ -169,7 +169,7 @@ pub(crate) struct Statement<'b> {
 
 impl<'b> Statement<'b> {
     pub(crate) fn new(part: Part, query: impl Into<Query>) -> Self {
-        let shape = Shape { form: Form::Rows, with: None, query: query.into(), few: 0 };
+        let shape = Shape { form: Form::Rows, with: None, query: query.into(), listed: 0 };
         Statement { part, shape, follows: false, values: Vec::new() }
     }
 
@@ -249,7 +249,7 @@ impl<'b> Statement<'b> {
     where
         Vec<T>: ToSql + Send + Sync + 'b,
     {
-        self.shape.few = if values.len() <= few::MOST { values.len() } else { 0 };
+        self.shape.listed = if values.len() <= small_batch::MOST { values.len() } else { 0 };
         self.with(values, kind)
     }
 

@@ -15,20 +15,20 @@ use resurgam_store::{
 };
 use tokio::task::JoinHandle;
 
-use crate::aside;
+use crate::batched_reads::BatchedReads;
 use crate::changes::{self, Changes, Found};
 use crate::clock::Clock;
 use crate::commit::lane::Shared;
 use crate::connect::Connector;
-use crate::gather::Gather;
-use crate::guest::PostgresWork;
 use crate::lanes::Lanes;
 use crate::migrate::{check, migrate};
 use crate::options::{Listen, Options};
 use crate::ownership::Member;
 use crate::pool::Pool;
+use crate::quarantine;
 use crate::session::Session;
 use crate::statement::Schema;
+use crate::user_transaction::PostgresWork;
 
 /// A Resurgam schema in a PostgreSQL database.
 ///
@@ -59,9 +59,9 @@ pub(crate) struct Inner {
     guests: Lanes,
     transaction_timeout: Duration,
     pub(crate) readers: Pool,
-    pub(crate) runs: Gather<Uid, RunRecord>,
-    pub(crate) tasks: Gather<CallKey, TaskRecord>,
-    pub(crate) messages: Gather<(Uid, Timestamp), Vec<MessageRow>>,
+    pub(crate) runs: BatchedReads<Uid, RunRecord>,
+    pub(crate) tasks: BatchedReads<CallKey, TaskRecord>,
+    pub(crate) messages: BatchedReads<(Uid, Timestamp), Vec<MessageRow>>,
     /// For beats, watching and polling: nobody's long list may hold them up.
     pub(crate) control: Arc<Pool>,
     pub(crate) changes: Arc<Changes>,
@@ -110,7 +110,7 @@ impl PostgresStore {
         migrate(&client, &connector, &schema).await?;
         let inner = Inner::new(connector.clone(), schema.clone(), &options, Use::Work);
         inner.control.give(client);
-        aside::clear(&inner.control).await?;
+        quarantine::clear(&inner.control).await?;
         let mut first = inner.lanes.free().await?;
         first.open().await?;
         first.sweep().await?;
@@ -158,7 +158,7 @@ impl PostgresStore {
 
     /// Rows that could not be read and were set aside, at most `limit` of each table.
     pub async fn bad_rows(&self, limit: u32) -> Result<Vec<BadRow>> {
-        aside::marked(&self.inner.readers, limit).await
+        quarantine::marked(&self.inner.readers, limit).await
     }
 
     /// Gives up what is still held by a right to work that was dropped, and ends the connections.
@@ -211,9 +211,9 @@ impl Inner {
             guests: Lanes::new(&shared, FIRST_GUEST, options.transactions),
             transaction_timeout: options.transaction_timeout,
             readers: pool(options.readers),
-            runs: Gather::default(),
-            tasks: Gather::default(),
-            messages: Gather::default(),
+            runs: BatchedReads::default(),
+            tasks: BatchedReads::default(),
+            messages: BatchedReads::default(),
             control: Arc::new(pool(CONTROL)),
             changes: Arc::new(Changes::new(shared.sessions())),
             member: Member::new(options.lease),

@@ -1,7 +1,7 @@
 //! Writing a batch of steps: one transaction in one round trip.
 //!
 //! `BEGIN`, the number of the batch, the fence, the statements and `COMMIT` are sent in one go and
-//! answered in one go; where a session is ours alone they are even one statement (`together`).
+//! answered in one go; where a session is ours alone they are even one statement (`combine`).
 //! Everything that must hold is checked inside the database: where a count is short, a division by
 //! zero takes the transaction down, and the `COMMIT` that follows is a rollback. So the way of
 //! nearly every batch costs **one** round trip, however long it is.

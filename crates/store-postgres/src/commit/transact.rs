@@ -20,10 +20,10 @@ use resurgam_store::{Access, AttemptTransaction, Error, MessageWrite, Result, St
 use super::lane::{Ending, Fate, Lane, alive, refused};
 use super::plan::Plan;
 use crate::encode::{token, whole};
-use crate::guest::{self, Ended, Visit};
+use crate::errors::{Meaning, meaning};
 use crate::session::Session;
 use crate::statement::{Part, Statement};
-use crate::trouble::{Meaning, meaning};
+use crate::user_transaction::{self, Ended, Visit};
 
 const IS_CLAIMED: &str = "
     SELECT 1 FROM @task WHERE shard = $1 AND uid = $2 AND run = $3 AND seq = $4 AND token = $5";
@@ -82,7 +82,7 @@ impl Lane {
                 self.shared.counters.add(0);
                 Ok(())
             }
-            Fate::Refused(_, error) => Err(guest::told(error.into())),
+            Fate::Refused(_, error) => Err(user_transaction::told(error.into())),
         })
     }
 
@@ -90,7 +90,7 @@ impl Lane {
     /// and kept otherwise.
     async fn visit(&mut self, visit: Visit) -> Result<(Option<Session>, Ended)> {
         let client = self.ready().await?;
-        let (client, ended) = guest::visit(client, &self.shared.schema, visit).await;
+        let (client, ended) = user_transaction::visit(client, &self.shared.schema, visit).await;
         match ended {
             Ok(ended @ Ended::Open(_)) => Ok((client, ended)),
             ended => {
@@ -119,7 +119,7 @@ impl Lane {
             }
             Fate::Refused(Part::Claim, _) => Ok(Transacted::Refused),
             Fate::Refused(Part::Rows("commit"), error) => {
-                Ok(Transacted::Failed(guest::told(error.into())))
+                Ok(Transacted::Failed(user_transaction::told(error.into())))
             }
             Fate::Refused(part, error) => Err(refused(part, error)),
         }

@@ -10,9 +10,9 @@ use resurgam_store::rows::{
 };
 
 use super::{many, one};
+use crate::batched_reads::Answers;
 use crate::decode::{Columns, Decoded, Fetched, INSTANCE};
 use crate::encode::whole;
-use crate::gather::Answers;
 use crate::pool::Pool;
 use crate::statement::Statement;
 

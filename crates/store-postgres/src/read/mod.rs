@@ -25,9 +25,9 @@ use resurgam_store::quarantine::{MARKED_AT_ONCE, Table};
 use resurgam_store::{Error, Result};
 use tokio_postgres::Row;
 
-use crate::aside::{self, SetAside, readable};
 use crate::decode::{Decoded, Fetched};
 use crate::pool::Pool;
+use crate::quarantine::{self, Quarantined, readable};
 use crate::statement::Statement;
 
 /// Shards as a column.
@@ -59,9 +59,9 @@ async fn many<T>(
     Ok(found)
 }
 
-async fn set_aside(pool: &Pool, mut rows: Vec<SetAside>) {
+async fn set_aside(pool: &Pool, mut rows: Vec<Quarantined>) {
     rows.truncate(MARKED_AT_ONCE);
     if pool.marks && !rows.is_empty() {
-        aside::mark(pool, rows).await;
+        quarantine::mark(pool, rows).await;
     }
 }

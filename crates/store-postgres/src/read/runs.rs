@@ -10,10 +10,10 @@ use resurgam_store::{Error, Gaps, Result};
 use tokio_postgres::Row;
 
 use super::set_aside;
-use crate::aside::{SetAside, readable};
+use crate::batched_reads::Answers;
 use crate::decode::{Columns, Fetched, INSTANCE, Unreadable};
-use crate::gather::Answers;
 use crate::pool::Pool;
+use crate::quarantine::{Quarantined, readable};
 use crate::statement::Statement;
 
 /// The current runs of instances, whole.
@@ -67,7 +67,7 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    fn of(events: &'a [Row], messages: &[Row], tasks: &[Row], bad: &mut Vec<SetAside>) -> Self {
+    fn of(events: &'a [Row], messages: &[Row], tasks: &[Row], bad: &mut Vec<Quarantined>) -> Self {
         let mut parts = Parts {
             events: HashMap::new(),
             messages: HashMap::new(),
@@ -87,7 +87,7 @@ impl<'a> Parts<'a> {
                 Err(Unreadable(why)) => {
                     let uid = Fetched(row).uid(0).ok();
                     parts.lost_tasks.extend(uid.map(|uid| (uid, why.clone())));
-                    bad.push(SetAside::new(Table::Task, row, why));
+                    bad.push(Quarantined::new(Table::Task, row, why));
                 }
             }
         }

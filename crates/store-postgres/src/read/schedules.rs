@@ -6,10 +6,10 @@ use resurgam_store::quarantine::Table;
 use resurgam_store::{DueSchedules, Error, Result, ScheduleRecord};
 
 use super::{many, one, set_aside, shards};
-use crate::aside::readable;
 use crate::decode::{Columns, SCHEDULE};
 use crate::encode::whole;
 use crate::pool::Pool;
+use crate::quarantine::readable;
 use crate::statement::Statement;
 
 /// What the index of due schedules covers, word for word.

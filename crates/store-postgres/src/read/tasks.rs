@@ -10,10 +10,10 @@ use resurgam_store::{Error, Result};
 use tokio_postgres::Row;
 
 use super::set_aside;
-use crate::aside::{SetAside, readable};
+use crate::batched_reads::Answers;
 use crate::decode::{Columns, Fetched, Unreadable, get};
-use crate::gather::Answers;
 use crate::pool::Pool;
+use crate::quarantine::{Quarantined, readable};
 use crate::statement::Statement;
 
 /// How many rows of a call's ledger an attempt is given, from each end.
@@ -43,7 +43,7 @@ pub(crate) async fn load_tasks(
         let record = about.complete(call, row);
         if let Err(error) = &record {
             // No attempt can be made of it, so it must not be found due again and again.
-            bad.push(SetAside::new(Table::Task, row, error.to_string()));
+            bad.push(Quarantined::new(Table::Task, row, error.to_string()));
         }
         found.insert(call, record);
     }

@@ -18,19 +18,19 @@ pub(crate) type Answers<K, V> = HashMap<K, Result<V>>;
 type Asked<K, V> = (K, oneshot::Sender<Result<Option<V>>>);
 
 /// Those who wait to read something of one kind.
-pub(crate) struct Gather<K, V> {
+pub(crate) struct BatchedReads<K, V> {
     asked: Mutex<Vec<Asked<K, V>>>,
     /// Who has the turn reads for everybody.
     turn: tokio::sync::Mutex<()>,
 }
 
-impl<K, V> Default for Gather<K, V> {
+impl<K, V> Default for BatchedReads<K, V> {
     fn default() -> Self {
-        Gather { asked: Mutex::default(), turn: tokio::sync::Mutex::default() }
+        BatchedReads { asked: Mutex::default(), turn: tokio::sync::Mutex::default() }
     }
 }
 
-impl<K: Copy + Eq + Hash, V> Gather<K, V> {
+impl<K: Copy + Eq + Hash, V> BatchedReads<K, V> {
     /// Reads what belongs to a key, together with whatever others ask for.
     pub(crate) async fn ask<F>(&self, key: K, read: impl Fn(Vec<K>) -> F) -> Result<Option<V>>
     where
@@ -121,8 +121,8 @@ mod tests {
 
     #[test]
     async fn what_is_asked_for_meanwhile_is_read_at_once() {
-        let (gather, reads) = (Gather::default(), AtomicUsize::new(0));
-        let asks = (0..50).map(|key| gather.ask(key, |keys| echo(keys, &reads)));
+        let (batched, reads) = (BatchedReads::default(), AtomicUsize::new(0));
+        let asks = (0..50).map(|key| batched.ask(key, |keys| echo(keys, &reads)));
         let answers = all(asks).await;
         for (key, answer) in (0..).zip(answers) {
             assert_eq!(answer.unwrap(), (key != 7).then_some(key));
@@ -132,18 +132,18 @@ mod tests {
 
     #[test]
     async fn more_than_fit_and_the_same_twice_are_read_one_after_another() {
-        let (gather, reads) = (Gather::default(), AtomicUsize::new(0));
+        let (batched, reads) = (BatchedReads::default(), AtomicUsize::new(0));
         let keys = (0..200).map(|number| number % 100);
-        let answers = all(keys.map(|key| gather.ask(key, |keys| echo(keys, &reads)))).await;
+        let answers = all(keys.map(|key| batched.ask(key, |keys| echo(keys, &reads)))).await;
         assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 200);
         assert!((4..=6).contains(&reads.load(Ordering::SeqCst)), "{reads:?}");
     }
 
     #[test]
     async fn trouble_is_told_to_everybody() {
-        let gather: Gather<u32, u32> = Gather::default();
+        let batched: BatchedReads<u32, u32> = BatchedReads::default();
         let refuse = |_| async { Err(Error::transient("read: no")) };
-        let answers = all((0..10).map(|key| gather.ask(key, refuse))).await;
+        let answers = all((0..10).map(|key| batched.ask(key, refuse))).await;
         for answer in answers {
             assert!(answer.unwrap_err().is_transient());
         }
@@ -151,10 +151,10 @@ mod tests {
 
     #[test]
     async fn who_is_dropped_while_it_reads_for_others_takes_nothing_from_them() {
-        let (gather, reads) = (Gather::default(), AtomicUsize::new(0));
+        let (batched, reads) = (BatchedReads::default(), AtomicUsize::new(0));
         let never = |_: Vec<u32>| std::future::pending::<Result<Answers<u32, u32>>>();
-        let mut leader = Box::pin(gather.ask(1, never));
-        let mut follower = Box::pin(gather.ask(2, |keys| echo(keys, &reads)));
+        let mut leader = Box::pin(batched.ask(1, never));
+        let mut follower = Box::pin(batched.ask(2, |keys| echo(keys, &reads)));
         std::future::poll_fn(|context| {
             assert!(leader.as_mut().poll(context).is_pending());
             assert!(follower.as_mut().poll(context).is_pending());

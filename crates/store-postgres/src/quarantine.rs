@@ -16,7 +16,7 @@ use crate::statement::{Statement, shard_of};
 
 /// A row to set aside, by the columns of its key; those that its table has not are of no meaning.
 #[derive(Debug)]
-pub(crate) struct SetAside {
+pub(crate) struct Quarantined {
     table: Table,
     shard: i16,
     uid: Uid,
@@ -43,7 +43,7 @@ const fn key(table: Table) -> &'static str {
     }
 }
 
-impl SetAside {
+impl Quarantined {
     /// The row of a table that could not be read. Each query has the key in its first columns.
     pub(crate) fn new(table: Table, row: &Row, why: String) -> Self {
         let number = |column| row.try_get::<_, i64>(column).unwrap_or_default();
@@ -54,7 +54,7 @@ impl SetAside {
             _ => (text(1), shard_of(uid)),
         };
         let (run, seq, attempt, arrival) = (number(1), number(2), number(4), number(0));
-        SetAside { table, shard, uid, id, run, seq, attempt, arrival, why }
+        Quarantined { table, shard, uid, id, run, seq, attempt, arrival, why }
     }
 }
 
@@ -62,13 +62,13 @@ impl SetAside {
 pub(crate) fn readable<T>(
     table: Table,
     rows: &[Row],
-    aside: &mut Vec<SetAside>,
+    bad: &mut Vec<Quarantined>,
     decode: impl Fn(Fetched<'_>) -> Decoded<T>,
 ) -> Vec<T> {
     let keep = |row| match decode(Fetched(row)) {
         Ok(value) => Some(value),
         Err(Unreadable(why)) => {
-            aside.push(SetAside::new(table, row, why));
+            bad.push(Quarantined::new(table, row, why));
             None
         }
     };
@@ -76,9 +76,9 @@ pub(crate) fn readable<T>(
 }
 
 /// Marks rows. It is a courtesy: when it fails, the next read steps over the rows again.
-pub(crate) async fn mark(pool: &Pool, aside: Vec<SetAside>) {
+pub(crate) async fn mark(pool: &Pool, bad: Vec<Quarantined>) {
     for table in Table::ALL {
-        let rows = || aside.iter().filter(|row| row.table == table);
+        let rows = || bad.iter().filter(|row| row.table == table);
         if rows().next().is_none() {
             continue;
         }

@@ -24,9 +24,9 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_postgres::{IsolationLevel, Transaction};
 
+use crate::errors::{Attempted, translated};
 use crate::session::Session;
 use crate::statement::{Schema, Sent, Statement, pipeline};
-use crate::trouble::{Attempted, translated};
 
 /// Code of the user, as this store takes it: it may be run more than once.
 pub struct PostgresWork(Box<dyn Code>);
