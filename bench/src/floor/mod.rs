@@ -53,8 +53,8 @@ struct End<'b> {
 
 /// What a step of `chain` writes.
 fn written<'b>(step: &'b Step) -> Result<Written<'b>> {
-    let Step { instance, events, policies, tasks, births, messages, attempts, kv, .. } = step;
-    let known = births.is_empty() && attempts.is_empty() && kv.is_empty();
+    let Step { instance, events, policies, tasks, child_starts, messages, attempts, kv, .. } = step;
+    let known = child_starts.is_empty() && attempts.is_empty() && kv.is_empty();
     if !known || step.schedule.is_some() || step.inbox.is_some() {
         return Err(unknown(step));
     }

@@ -52,7 +52,7 @@ use rows::{
     PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 pub use schedules::{DueSchedules, ScheduleRecord, ScheduleRow, ScheduleWrite, Schedules};
-pub use step::{Birth, InstanceWrite, MessageWrite, Step, StepResult, TaskWrite};
+pub use step::{ChildStart, InstanceWrite, MessageWrite, Step, StepResult, TaskWrite};
 pub use tables::{Access, AttemptTransaction, Tables, Transacted, not_offered};
 
 /// A future that can be kept in a list.

@@ -21,8 +21,8 @@ pub struct Step {
     pub policies: Vec<PolicyRow>,
     /// Unfinished activity calls.
     pub tasks: Vec<TaskWrite>,
-    /// Instances that a workflow starts.
-    pub births: Vec<Birth>,
+    /// Instances that a workflow or a schedule starts.
+    pub child_starts: Vec<ChildStart>,
     /// Messages, also to instances that are started by the same step.
     pub messages: Vec<MessageWrite>,
     /// Rows of the ledger.
@@ -77,9 +77,10 @@ pub enum InstanceWrite {
     },
 }
 
-/// An instance that a workflow starts. Whether its id is free does not decide about the step.
+/// An instance that a workflow or a schedule starts. Whether its id is free does not decide about
+/// the step.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Birth {
+pub struct ChildStart {
     /// The instance.
     pub row: InstanceRow,
     /// Whether a closed holder gives up the id.
@@ -214,8 +215,8 @@ impl Step {
         let message = self.messages.first().map(MessageWrite::uid);
         let attempt = self.attempts.first().map(|row| row.call.run.uid);
         let kv = self.kv.first().map(|row| row.uid);
-        let birth = self.births.first().map(|birth| birth.row.uid);
-        let uid = instance.or(event).or(task).or(attempt).or(kv).or(message).or(birth);
+        let child_start = self.child_starts.first().map(|child| child.row.uid);
+        let uid = instance.or(event).or(task).or(attempt).or(kv).or(message).or(child_start);
         uid.map(Uid::shard)
     }
 
@@ -226,7 +227,7 @@ impl Step {
             + self.policies.len()
             + self.tasks.len()
             + self.messages.len()
-            + self.births.len() * 2
+            + self.child_starts.len() * 2
             + self.attempts.len()
             + self.kv.len()
             + usize::from(self.schedule.is_some())
@@ -237,8 +238,8 @@ impl Step {
     pub fn bytes(&self) -> usize {
         let events = self.events.iter().map(|(_, event)| event.kind.payload_len());
         let kv = self.kv.iter().map(|row| row.value.len());
-        let births = self.births.iter().map(|birth| birth.row.input.len());
+        let child_starts = self.child_starts.iter().map(|child| child.row.input.len());
         let schedule = self.schedule.iter().map(|write| write.bytes());
-        events.chain(kv).chain(births).chain(schedule).sum()
+        events.chain(kv).chain(child_starts).chain(schedule).sum()
     }
 }

@@ -9,7 +9,7 @@ use resurgam_core::Timestamp;
 use resurgam_core::command::Settings;
 use resurgam_core::schedule::{CheckedSchedule, Decision, Schedule, State};
 use resurgam_store::rows::{InstanceRow, Message, MessageRow};
-use resurgam_store::{Birth, ScheduleRow};
+use resurgam_store::{ChildStart, ScheduleRow};
 use serde::{Deserialize, Serialize};
 
 use crate::random::Random;
@@ -50,13 +50,13 @@ impl Plan {
     }
 
     /// The instance that a firing starts, with the message that has the owner begin it.
-    pub(crate) fn birth(
+    pub(crate) fn child_start(
         &self,
         row: &ScheduleRow,
         nominal: Timestamp,
         now: Timestamp,
         random: &mut Random,
-    ) -> Birth {
+    ) -> ChildStart {
         let id = self.schedule.instance_id(nominal);
         let uid = random.uid(&id, now);
         let mut instance = InstanceRow::new(uid, id, &row.workflow, row.input.clone(), now);
@@ -72,7 +72,7 @@ impl Plan {
             due_at: Timestamp::EPOCH,
             body: Message::Start,
         };
-        Birth { row: instance, start, otherwise: None, replace_closed: false }
+        ChildStart { row: instance, start, otherwise: None, replace_closed: false }
     }
 
     /// The row after a decision.

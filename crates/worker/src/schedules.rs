@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use resurgam_core::schedule::{Schedule, State, decide};
 use resurgam_core::{Payload, Timestamp, Uid};
-use resurgam_store::{Birth, ScheduleRecord, ScheduleRow, ScheduleWrite, Step};
+use resurgam_store::{ChildStart, ScheduleRecord, ScheduleRow, ScheduleWrite, Step};
 
 use crate::error::{Error, Result};
 use crate::handle::{Handle, given, given_names};
@@ -108,8 +108,8 @@ impl Handle {
             state.start(nominal);
             started = plan.schedule.instance_id(nominal);
             let mut random = Random::from_entropy();
-            let births = vec![plan.birth(&record.row, nominal, now, &mut random)];
-            Some((plan.remembers(&record.row, &state), births))
+            let child_starts = vec![plan.child_start(&record.row, nominal, now, &mut random)];
+            Some((plan.remembers(&record.row, &state), child_starts))
         })
         .await?;
         Ok(started)
@@ -126,11 +126,12 @@ impl Handle {
         let (mut started, mut random) = (0, Random::from_entropy());
         for times in times.chunks(fitting.clamp(1, BACKFILL_AT_ONCE)) {
             let now = self.now();
-            let births =
-                times.iter().map(|nominal| plan.birth(&record.row, *nominal, now, &mut random));
-            let births: Vec<Birth> = births.collect();
-            let uids: Arc<[Uid]> = births.iter().map(|birth| birth.row.uid).collect();
-            let step = Box::new(Step { births, ..Step::default() });
+            let child_starts = times
+                .iter()
+                .map(|nominal| plan.child_start(&record.row, *nominal, now, &mut random));
+            let child_starts: Vec<ChildStart> = child_starts.collect();
+            let uids: Arc<[Uid]> = child_starts.iter().map(|child| child.row.uid).collect();
+            let step = Box::new(Step { child_starts, ..Step::default() });
             let request = |reply| Request::Schedule { step, is_new: false, reply };
             self.ask(&what, request).await?;
             started += self.count_born(&what, uids).await?;
@@ -190,15 +191,22 @@ impl Handle {
         &self,
         verb: &str,
         id: &str,
-        mut change: impl FnMut(&ScheduleRecord, &Plan, Timestamp) -> Option<(ScheduleRow, Vec<Birth>)>,
+        mut change: impl FnMut(
+            &ScheduleRecord,
+            &Plan,
+            Timestamp,
+        ) -> Option<(ScheduleRow, Vec<ChildStart>)>,
     ) -> Result<()> {
         let what = format!("{verb} schedule {id}");
         loop {
             let busy = self.busy();
             let (record, plan) = self.read_plan(&what, id).await?;
-            let Some((row, births)) = change(&record, &plan, self.now()) else { return Ok(()) };
+            let Some((row, child_starts)) = change(&record, &plan, self.now()) else {
+                return Ok(());
+            };
             let write = ScheduleWrite::Update { row, revision: record.revision };
-            let step = Box::new(Step { schedule: Some(write.into()), births, ..Step::default() });
+            let step =
+                Box::new(Step { schedule: Some(write.into()), child_starts, ..Step::default() });
             let request = |reply| Request::Schedule { step, is_new: false, reply };
             let asked = self.ask(&what, request);
             drop(busy);

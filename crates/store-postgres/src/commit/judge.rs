@@ -10,11 +10,11 @@ use std::collections::{HashMap, HashSet};
 use resurgam_core::{CallKey, RunKey, Seq, Uid};
 use resurgam_store::rows::{InstanceRow, Message, MessageRow};
 use resurgam_store::{
-    Birth, Error, InboxRow, InboxWrite, InstanceWrite, MessageWrite, Result, ScheduleWrite, Step,
-    StepResult, TaskWrite,
+    ChildStart, Error, InboxRow, InboxWrite, InstanceWrite, MessageWrite, Result, ScheduleWrite,
+    Step, StepResult, TaskWrite,
 };
 
-use super::plan::{Born, Plan};
+use super::plan::{Plan, Started};
 
 /// What the database knew before the batch.
 #[derive(Clone, Debug, Default)]
@@ -72,11 +72,12 @@ pub(crate) fn judge(batch: &[Step], mut known: Known) -> Result<(Plan<'_>, Vec<S
         if result == StepResult::Written {
             known.events(step)?;
             known.tasks(step)?;
-            let births: Vec<Born> = step.births.iter().map(|birth| known.birth(birth)).collect();
+            let started: Vec<Started> =
+                step.child_starts.iter().map(|child| known.start_child(child)).collect();
             known.messages(step);
             known.schedule(step.schedule.as_deref());
             known.inbox(step.inbox.as_deref());
-            plan.add(step, &births);
+            plan.add(step, &started);
         } else if let Some(arrival) = known.repeated(step.inbox.as_deref()) {
             plan.drop_repeated(arrival);
         }
@@ -125,9 +126,9 @@ impl Known {
             None => Ok(StepResult::Written),
             Some(InstanceWrite::Insert { row, replace_closed }) => {
                 match self.start(row, *replace_closed) {
-                    Born::New => Ok(StepResult::Written),
-                    Born::IdTaken => Ok(StepResult::Duplicate),
-                    Born::Before => Err(Error::data(format!(
+                    Started::New => Ok(StepResult::Written),
+                    Started::IdTaken => Ok(StepResult::Duplicate),
+                    Started::Before => Err(Error::data(format!(
                         "insert instance {:?}: its uid {} is that of another start",
                         row.id, row.uid
                     ))),
@@ -166,34 +167,34 @@ impl Known {
 
     /// What becomes of a start. Who holds the id, or asked before, is looked at first: a start that
     /// is repeated is a duplicate also when it repeats its uid.
-    fn start(&mut self, row: &InstanceRow, replace_closed: bool) -> Born {
+    fn start(&mut self, row: &InstanceRow, replace_closed: bool) -> Started {
         let holder = self.holders.get(&row.id);
         let closed = holder.is_some_and(|holder| self.closed.get(holder) == Some(&true));
         let in_the_way = holder.is_some() && !(replace_closed && closed);
         if in_the_way || self.knows_request(row) {
-            return Born::IdTaken;
+            return Started::IdTaken;
         }
         if self.closed.contains_key(&row.uid) {
-            return Born::Before;
+            return Started::Before;
         }
         self.holders.insert(row.id.clone(), row.uid);
         self.requests.extend(row.request_id.clone());
         self.closed.insert(row.uid, row.status.is_closed());
-        Born::New
+        Started::New
     }
 
     /// One that is there already by its uid was started by the same command, before a crash.
-    fn birth(&mut self, birth: &Birth) -> Born {
-        if self.closed.contains_key(&birth.row.uid) {
-            return Born::Before;
+    fn start_child(&mut self, child: &ChildStart) -> Started {
+        if self.closed.contains_key(&child.row.uid) {
+            return Started::Before;
         }
-        let born = self.start(&birth.row, birth.replace_closed);
-        match (born, &birth.otherwise) {
-            (Born::New, _) => self.arrives(&birth.start),
-            (Born::IdTaken, Some(otherwise)) => self.arrives(otherwise),
-            (Born::Before | Born::IdTaken, _) => {}
+        let started = self.start(&child.row, child.replace_closed);
+        match (started, &child.otherwise) {
+            (Started::New, _) => self.arrives(&child.start),
+            (Started::IdTaken, Some(otherwise)) => self.arrives(otherwise),
+            (Started::Before | Started::IdTaken, _) => {}
         }
-        born
+        started
     }
 
     fn knows_request(&self, row: &InstanceRow) -> bool {
@@ -387,7 +388,7 @@ mod tests {
     fn a_birth_knows_its_own_start_from_that_of_another() {
         let body = Message::Start;
         let start = MessageRow { uid: B, id: "s".into(), due_at: Timestamp::EPOCH, body };
-        let birth = |uid, id: &str| Birth {
+        let child = |uid, id: &str| ChildStart {
             row: instance(uid, id),
             replace_closed: false,
             start: start.clone(),
@@ -396,14 +397,17 @@ mod tests {
         let mut known = Known::default();
         known.holders.insert("a".to_string(), A);
         known.closed.insert(A, false);
-        assert_eq!(known.birth(&birth(A, "a")), Born::Before);
-        assert_eq!(known.birth(&birth(B, "a")), Born::IdTaken);
-        assert_eq!(known.birth(&birth(B, "b")), Born::New);
-        assert_eq!(known.birth(&birth(B, "b")), Born::Before);
+        assert_eq!(known.start_child(&child(A, "a")), Started::Before);
+        assert_eq!(known.start_child(&child(B, "a")), Started::IdTaken);
+        assert_eq!(known.start_child(&child(B, "b")), Started::New);
+        assert_eq!(known.start_child(&child(B, "b")), Started::Before);
         known.closed.insert(A, true);
         let c = Uid(3);
-        assert_eq!(known.birth(&birth(c, "a")), Born::IdTaken);
-        assert_eq!(known.birth(&Birth { replace_closed: true, ..birth(c, "a") }), Born::New);
+        assert_eq!(known.start_child(&child(c, "a")), Started::IdTaken);
+        assert_eq!(
+            known.start_child(&ChildStart { replace_closed: true, ..child(c, "a") }),
+            Started::New
+        );
     }
 
     #[test]

@@ -151,7 +151,7 @@ impl<'b> Asked<'b> {
             Some(InstanceWrite::Insert { row, .. }) => Some(&**row),
             _ => None,
         };
-        for row in started.into_iter().chain(step.births.iter().map(|birth| &birth.row)) {
+        for row in started.into_iter().chain(step.child_starts.iter().map(|child| &child.row)) {
             self.ids.insert(&row.id);
             self.requests.extend(row.request_id.as_deref());
             self.uids.insert(row.uid);
@@ -196,8 +196,8 @@ impl<'b> Asked<'b> {
                 _ => {}
             }
         }
-        for birth in &step.births {
-            for row in [&birth.start].into_iter().chain(&birth.otherwise) {
+        for child in &step.child_starts {
+            for row in [&child.start].into_iter().chain(&child.otherwise) {
                 self.about_message(row.uid, &row.id);
             }
         }

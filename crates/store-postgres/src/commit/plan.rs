@@ -10,7 +10,7 @@ use resurgam_core::{Event, RunKey, Shard, Uid};
 use resurgam_store::fleet::Fence;
 use resurgam_store::rows::{AttemptRow, InstanceRow, KvRow, Message, MessageRow};
 use resurgam_store::{
-    Birth, InboxWrite, InstanceWrite, MessageWrite, ScheduleWrite, Step, TaskWrite,
+    ChildStart, InboxWrite, InstanceWrite, MessageWrite, ScheduleWrite, Step, TaskWrite,
 };
 
 use super::wave::{NewMessage, StatusWrite, Wave};
@@ -55,7 +55,7 @@ enum Inserted {
 
 /// What becomes of an instance that a workflow starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Born {
+pub(crate) enum Started {
     /// It is written.
     New,
     /// It was written before.
@@ -70,8 +70,8 @@ impl<'b> Plan<'b> {
         let mut plan = Plan::default();
         for step in batch {
             plan.hopes_for_room(step);
-            let births: Vec<Born> = step.births.iter().map(|_| Born::New).collect();
-            plan.add(step, &births);
+            let started: Vec<Started> = step.child_starts.iter().map(|_| Started::New).collect();
+            plan.add(step, &started);
         }
         plan
     }
@@ -89,7 +89,7 @@ impl<'b> Plan<'b> {
     }
 
     /// Adds a step that is written, with what becomes of the instances that it starts.
-    pub(crate) fn add(&mut self, step: &'b Step, births: &[Born]) {
+    pub(crate) fn add(&mut self, step: &'b Step, started: &[Started]) {
         if let Some(write) = &step.instance {
             self.instance(write);
         }
@@ -103,8 +103,8 @@ impl<'b> Plan<'b> {
         for write in &step.tasks {
             self.task(write);
         }
-        for (birth, born) in step.births.iter().zip(births) {
-            self.birth(birth, *born);
+        for (child, started) in step.child_starts.iter().zip(started) {
+            self.start_child(child, *started);
         }
         for write in &step.messages {
             self.message(write);
@@ -183,14 +183,14 @@ impl<'b> Plan<'b> {
         wave.started.push((arrival, row));
     }
 
-    fn birth(&mut self, birth: &'b Birth, born: Born) {
-        match (born, &birth.otherwise) {
-            (Born::New, _) => {
-                self.start(&birth.row, birth.replace_closed);
-                self.tell(&birth.start);
+    fn start_child(&mut self, child: &'b ChildStart, started: Started) {
+        match (started, &child.otherwise) {
+            (Started::New, _) => {
+                self.start(&child.row, child.replace_closed);
+                self.tell(&child.start);
             }
-            (Born::IdTaken, Some(otherwise)) => self.tell(otherwise),
-            (Born::Before | Born::IdTaken, _) => {}
+            (Started::IdTaken, Some(otherwise)) => self.tell(otherwise),
+            (Started::Before | Started::IdTaken, _) => {}
         }
     }
 

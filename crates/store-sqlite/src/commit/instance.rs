@@ -24,7 +24,7 @@ pub(crate) struct Instances<'c> {
 
 /// What became of an instance that a workflow starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Born {
+pub(crate) enum Started {
     /// It is written.
     New,
     /// It was written before.
@@ -169,14 +169,18 @@ impl<'c> Instances<'c> {
 
     /// The instance that a workflow starts. One that is there already by its uid was started by the
     /// same command, before a crash.
-    pub(crate) fn birth(&mut self, row: &InstanceRow, replace_closed: bool) -> Result<Born> {
+    pub(crate) fn start_child(
+        &mut self,
+        row: &InstanceRow,
+        replace_closed: bool,
+    ) -> Result<Started> {
         let known = self.status_of.exists([row.uid.to_bytes()]);
         if known.attempted(|| format!("look for instance {:?}", row.id))? {
-            return Ok(Born::Before);
+            return Ok(Started::Before);
         }
         match self.insert(row, replace_closed)? {
-            StepResult::Written => Ok(Born::New),
-            _ => Ok(Born::IdTaken),
+            StepResult::Written => Ok(Started::New),
+            _ => Ok(Started::IdTaken),
         }
     }
 

@@ -17,13 +17,13 @@ mod task;
 mod transact;
 
 use resurgam_core::RunKey;
-use resurgam_store::{Birth, Result, Step, StepResult};
+use resurgam_store::{ChildStart, Result, Step, StepResult};
 use rusqlite::{Connection, PrepFlags, Statement};
 
 use crate::busy;
 use crate::errors::Attempted;
 use crate::owning::Fence;
-use instance::Born;
+use instance::Started;
 
 /// The statements that write, each prepared once for the life of the connection.
 pub(crate) struct Statements<'c> {
@@ -125,8 +125,8 @@ impl<'c> Statements<'c> {
             self.policies.insert(policy)?;
         }
         self.tasks.write_all(&step.tasks)?;
-        for birth in &step.births {
-            self.birth(birth)?;
+        for child in &step.child_starts {
+            self.start_child(child)?;
         }
         for message in &step.messages {
             self.messages.write(message)?;
@@ -148,12 +148,12 @@ impl<'c> Statements<'c> {
 }
 
 impl Statements<'_> {
-    fn birth(&mut self, birth: &Birth) -> Result<()> {
-        let born = self.instances.birth(&birth.row, birth.replace_closed)?;
-        match (born, &birth.otherwise) {
-            (Born::New, _) => self.messages.insert(&birth.start),
-            (Born::IdTaken, Some(otherwise)) => self.messages.insert(otherwise),
-            (Born::Before | Born::IdTaken, _) => Ok(()),
+    fn start_child(&mut self, child: &ChildStart) -> Result<()> {
+        let started = self.instances.start_child(&child.row, child.replace_closed)?;
+        match (started, &child.otherwise) {
+            (Started::New, _) => self.messages.insert(&child.start),
+            (Started::IdTaken, Some(otherwise)) => self.messages.insert(otherwise),
+            (Started::Before | Started::IdTaken, _) => Ok(()),
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use super::fixtures::*;
 use crate::rows::Status;
-use crate::{Birth, InstanceWrite, Step, StepResult, Store};
+use crate::{ChildStart, InstanceWrite, Step, StepResult, Store};
 
 pub async fn an_instance_is_born_together_with_the_step_that_asks_for_it(store: &dyn Store) {
-    write(store, [start(1, "parent").birth(birth(2, "child"))]).await;
+    write(store, [start(1, "parent").child_start(child_start(2, "child"))]).await;
     assert_eq!(store.find("child").await.unwrap(), Some(instance(2, "child")));
     assert_eq!(ids(store, 2).await, ["start"]);
     assert_eq!(ids(store, 1).await, [""; 0]);
@@ -15,10 +15,10 @@ pub async fn an_id_that_is_taken_stops_no_step_and_is_told(store: &dyn Store) {
     write(store, [start(1, "parent"), start(3, "open"), start(4, "closed"), close(4)]).await;
     let turn = step()
         .event(run(1), event(2, scheduled()))
-        .birth(birth(5, "open"))
-        .birth(Birth { otherwise: None, ..birth(6, "open") })
-        .birth(birth(7, "closed"))
-        .birth(birth(8, "free"));
+        .child_start(child_start(5, "open"))
+        .child_start(ChildStart { otherwise: None, ..child_start(6, "open") })
+        .child_start(child_start(7, "closed"))
+        .child_start(child_start(8, "free"));
     write(store, [turn]).await;
     assert_eq!(ids(store, 1).await, ["taken-5", "taken-7"]);
     assert_eq!(store.history(run(1)).await.unwrap().len(), 2);
@@ -30,17 +30,18 @@ pub async fn an_id_that_is_taken_stops_no_step_and_is_told(store: &dyn Store) {
     assert_eq!(store.find("free").await.unwrap().unwrap().uid, uid(8));
 }
 
-pub async fn a_birth_takes_over_the_id_of_a_closed_instance_where_it_may(store: &dyn Store) {
+pub async fn a_child_takes_over_the_id_of_a_closed_instance_where_it_may(store: &dyn Store) {
     write(store, [start(1, "parent"), start(3, "open"), start(4, "closed"), close(4)]).await;
-    let replacing = |number, id| Birth { replace_closed: true, ..birth(number, id) };
-    write(store, [step().birth(replacing(5, "open")).birth(replacing(6, "closed"))]).await;
+    let replacing = |number, id| ChildStart { replace_closed: true, ..child_start(number, id) };
+    write(store, [step().child_start(replacing(5, "open")).child_start(replacing(6, "closed"))])
+        .await;
     assert_eq!(store.find("open").await.unwrap().unwrap().uid, uid(3));
     assert_eq!(store.find("closed").await.unwrap().unwrap().uid, uid(6));
     assert_eq!(ids(store, 1).await, ["taken-5"]);
 }
 
 pub async fn an_instance_is_born_once(store: &dyn Store) {
-    let turn = || step().birth(birth(2, "child"));
+    let turn = || step().child_start(child_start(2, "child"));
     write(store, [start(1, "parent"), turn()]).await;
     write(store, [step().receive(uid(2), "start")]).await;
     // A crash kept the answer from the one who asked, who asks again.
@@ -55,16 +56,16 @@ pub async fn an_instance_is_born_once(store: &dyn Store) {
 }
 
 pub async fn what_a_step_starts_it_can_send_messages_to(store: &dyn Store) {
-    let turn = step().birth(birth(2, "child")).send_if_open(signal(2, "end", 5));
+    let turn = step().child_start(child_start(2, "child")).send_if_open(signal(2, "end", 5));
     write(store, [start(1, "parent"), turn]).await;
     assert_eq!(ids(store, 2).await, ["start", "end"]);
 }
 
-pub async fn what_a_birth_sends_takes_room_from_signals(store: &dyn Store) {
+pub async fn what_a_child_start_sends_takes_room_from_signals(store: &dyn Store) {
     write(store, [start(1, "parent"), start(3, "taken")]).await;
     let open = InstanceWrite::Open { uid: uid(1), signals_below: Some(1) };
     let tell = Step { instance: Some(open), ..step() }.send(signal(1, "m", 5));
-    let results = commit(store, [step().birth(birth(5, "taken")), tell]).await;
+    let results = commit(store, [step().child_start(child_start(5, "taken")), tell]).await;
     assert_eq!(results, [StepResult::Written, StepResult::Full]);
     assert_eq!(ids(store, 1).await, ["taken-5"]);
 }
@@ -80,9 +81,9 @@ pub async fn a_message_to_an_instance_that_is_not_open_is_dropped(store: &dyn St
     }
 }
 
-/// An instance that is born, and what its parent is told when its id is taken.
-fn birth(number: u128, id: &str) -> Birth {
-    Birth {
+/// A child that starts, and what its parent is told when its id is taken.
+fn child_start(number: u128, id: &str) -> ChildStart {
+    ChildStart {
         row: instance(number, id),
         replace_closed: false,
         start: signal(number, "start", 0),
@@ -91,8 +92,8 @@ fn birth(number: u128, id: &str) -> Birth {
 }
 
 impl Step {
-    fn birth(mut self, birth: Birth) -> Self {
-        self.births.push(birth);
+    fn child_start(mut self, child_start: ChildStart) -> Self {
+        self.child_starts.push(child_start);
         self
     }
 }

@@ -9,7 +9,7 @@ use crate::rows::{
     AttemptOutcome, AttemptRow, Claim, InstanceRow, KvRow, Message, MessageRow, PolicyRow,
     Progress, Status, TaskRow,
 };
-use crate::{Birth, Error, InstanceWrite, MessageWrite, Step, StepResult, Store, TaskWrite};
+use crate::{ChildStart, Error, InstanceWrite, MessageWrite, Step, StepResult, Store, TaskWrite};
 
 /// The policy that every task of the suite names.
 pub(super) const POLICY: &str = "4ce1d1";
@@ -225,8 +225,11 @@ impl Step {
         self
     }
 
-    pub(super) fn births(mut self, births: impl IntoIterator<Item = Birth>) -> Self {
-        self.births.extend(births);
+    pub(super) fn child_starts(
+        mut self,
+        child_starts: impl IntoIterator<Item = ChildStart>,
+    ) -> Self {
+        self.child_starts.extend(child_starts);
         self
     }
 

@@ -2,7 +2,7 @@
 
 use super::fixtures::*;
 use crate::rows::{InstanceRow, Message, MessageRow};
-use crate::{Birth, ScheduleRow, ScheduleWrite, Step, StepResult, Store};
+use crate::{ChildStart, ScheduleRow, ScheduleWrite, Step, StepResult, Store};
 
 /// A schedule that is due at its number of seconds.
 fn row(number: i64, id: &str) -> ScheduleRow {
@@ -34,11 +34,11 @@ fn delete(id: &str) -> Step {
     Step { schedule: Some(ScheduleWrite::Delete { id: id.to_string() }.into()), ..Step::default() }
 }
 
-fn birth(number: u128, id: &str) -> Birth {
+fn child_start(number: u128, id: &str) -> ChildStart {
     let row = InstanceRow { schedule: Some("a".to_string()), ..instance(number, id) };
     let start =
         MessageRow { uid: row.uid, id: "start".to_string(), due_at: at(0), body: Message::Start };
-    Birth { row, start, otherwise: None, replace_closed: false }
+    ChildStart { row, start, otherwise: None, replace_closed: false }
 }
 
 async fn revision(store: &dyn Store, id: &str) -> u64 {
@@ -110,8 +110,8 @@ pub async fn a_schedule_that_is_gone_cannot_be_deleted(store: &dyn Store) {
 pub async fn what_a_schedule_starts_is_refused_with_its_change(store: &dyn Store) {
     write(store, [insert(row(1, "a"))]).await;
     let read = revision(store, "a").await;
-    write(store, [update(row(2, "a"), read).births([birth(1, "a/1")])]).await;
-    let late = update(row(3, "a"), read).births([birth(2, "a/2")]);
+    write(store, [update(row(2, "a"), read).child_starts([child_start(1, "a/1")])]).await;
+    let late = update(row(3, "a"), read).child_starts([child_start(2, "a/2")]);
     assert_eq!(one(store, late).await, StepResult::Missed);
     assert!(store.find("a/1").await.unwrap().is_some());
     assert_eq!(store.messages(uid(1)).await.unwrap().len(), 1);
@@ -122,8 +122,8 @@ pub async fn what_a_schedule_starts_is_refused_with_its_change(store: &dyn Store
 pub async fn an_id_that_is_taken_starts_nothing_and_refuses_nothing(store: &dyn Store) {
     write(store, [insert(row(1, "a")), start(9, "a/1")]).await;
     let read = revision(store, "a").await;
-    let births = [birth(1, "a/1"), birth(2, "a/2")];
-    write(store, [update(row(2, "a"), read).births(births)]).await;
+    let child_starts = [child_start(1, "a/1"), child_start(2, "a/2")];
+    write(store, [update(row(2, "a"), read).child_starts(child_starts)]).await;
     assert_eq!(store.find("a/1").await.unwrap().unwrap().uid, uid(9));
     assert_eq!(store.messages(uid(1)).await.unwrap(), []);
     assert_eq!(store.find("a/2").await.unwrap().unwrap().uid, uid(2));

@@ -64,8 +64,8 @@ impl Transaction<'_> {
         for write in &step.tasks {
             self.write_task(write)?;
         }
-        for birth in &step.births {
-            self.start_child(birth)?;
+        for child in &step.child_starts {
+            self.start_child(child)?;
         }
         for write in &step.messages {
             self.write_message(write);

@@ -5,7 +5,7 @@ use resurgam_core::{RunKey, Uid};
 use super::tables::Instance;
 use super::transaction::Transaction;
 use crate::rows::{InstanceRow, Status};
-use crate::{Birth, Error, InstanceWrite, Result, StepResult};
+use crate::{ChildStart, Error, InstanceWrite, Result, StepResult};
 
 impl Transaction<'_> {
     /// Changes an instance, or says why the step is refused.
@@ -64,13 +64,13 @@ impl Transaction<'_> {
 
     /// Starts an instance for a workflow. One that is there already by its uid was started by the
     /// same command before, and stays as it is.
-    pub(super) fn start_child(&mut self, birth: &Birth) -> Result<()> {
-        if self.tables().instances.get(birth.row.uid).is_some() {
+    pub(super) fn start_child(&mut self, child: &ChildStart) -> Result<()> {
+        if self.tables().instances.get(child.row.uid).is_some() {
             return Ok(());
         }
-        let written = self.start(&birth.row, birth.replace_closed)? == StepResult::Written;
-        match (written, &birth.otherwise) {
-            (true, _) => self.deliver(&birth.start),
+        let written = self.start(&child.row, child.replace_closed)? == StepResult::Written;
+        match (written, &child.otherwise) {
+            (true, _) => self.deliver(&child.start),
             (false, Some(otherwise)) => self.deliver(otherwise),
             (false, None) => {}
         }

@@ -8,7 +8,7 @@ use resurgam_core::retry::{NO_TIMEOUTS, Reason, Timeouts};
 use resurgam_core::turn::Blocked;
 use resurgam_core::{CallKey, Event, EventKind, Failure, Kind, Seq, Timestamp, Uid};
 use resurgam_store::rows::{InstanceRow, KvRow};
-use resurgam_store::{Birth, InstanceWrite, MessageWrite, TaskWrite};
+use resurgam_store::{ChildStart, InstanceWrite, MessageWrite, TaskWrite};
 
 use super::Node;
 use super::effect::Effect;
@@ -339,7 +339,7 @@ fn start_child(run: &mut HotRun, seq: Seq, child: ChildCall, at: Timestamp, draf
     let taken = format!("start {}: an instance of the id {:?} exists", row.workflow, row.id);
     let taken = Failure::terminal(taken).with_type("AlreadyExists");
     let refused = EventKind::ChildFailed { child: seq, failure: taken };
-    draft.step.births.push(Birth {
+    draft.step.child_starts.push(ChildStart {
         // The child of an earlier instance of the parent's id may have had the same.
         replace_closed: row.id == child_id(run, seq),
         start: start_message(uid),

@@ -183,14 +183,15 @@ impl Node {
             tracing::warn!(schedule = %row.id, "{} firings were missed", decision.missed);
         }
         let start = decision.start.iter();
-        let births: Vec<_> =
-            start.map(|nominal| plan.birth(&record.row, *nominal, now, &mut self.random)).collect();
+        let child_starts: Vec<_> = start
+            .map(|nominal| plan.child_start(&record.row, *nominal, now, &mut self.random))
+            .collect();
         let mut effects: Vec<Effect> =
-            births.iter().map(|birth| Effect::Wake(birth.row.uid)).collect();
+            child_starts.iter().map(|child| Effect::Wake(child.row.uid)).collect();
         let schedule = Some(ScheduleWrite::Update { row, revision: record.revision }.into());
         self.calendar.deciding.insert(record.row.id.clone());
         effects.push(Effect::ScheduleDecided(Box::new(record)));
-        self.outbox.push(Step { schedule, births, ..Step::default() }, effects);
+        self.outbox.push(Step { schedule, child_starts, ..Step::default() }, effects);
     }
 
     /// Notes why a schedule does not fire, where people look for it.
@@ -257,7 +258,7 @@ impl Node {
         }
         let mut effects = vec![Effect::Reply(reply)];
         // Whoever works hears of it: this node, if it does when that is durable, hears it so.
-        effects.extend(step.births.iter().map(|birth| Effect::Wake(birth.row.uid)));
+        effects.extend(step.child_starts.iter().map(|child| Effect::Wake(child.row.uid)));
         effects.push(Effect::LookAtSchedules);
         self.outbox.push(step, effects);
     }

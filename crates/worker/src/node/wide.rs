@@ -25,8 +25,8 @@ pub(super) fn parts(mut step: Step) -> Vec<Step> {
     for task in step.tasks {
         parts[places.task(&task)].tasks.push(task);
     }
-    for birth in step.births {
-        parts[places.birth(&birth.row.uid)].births.push(birth);
+    for child in step.child_starts {
+        parts[places.child_start(&child.row.uid)].child_starts.push(child);
     }
     for message in step.messages {
         parts[places.message(&message)].messages.push(message);
@@ -136,7 +136,7 @@ impl Places {
         Places { run, by_seq, cancelled, children, last: parts.len() - 1 }
     }
 
-    fn birth(&self, uid: &Uid) -> usize {
+    fn child_start(&self, uid: &Uid) -> usize {
         self.children.get(uid).copied().unwrap_or(self.last)
     }
 

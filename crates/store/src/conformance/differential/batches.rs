@@ -11,8 +11,8 @@ use super::rows::{
 use crate::model::{Model, ShardSet};
 use crate::rows::{MessageRow, Status};
 use crate::{
-    Birth, Deletion, InboxRow, InboxWrite, InstanceWrite, MessageWrite, Runnable, ScheduleWrite,
-    Step, Sweep, TaskWrite,
+    ChildStart, Deletion, InboxRow, InboxWrite, InstanceWrite, MessageWrite, Runnable,
+    ScheduleWrite, Step, Sweep, TaskWrite,
 };
 
 /// A revision that no schedule has.
@@ -96,7 +96,7 @@ impl Batches {
             events: random.some(2, Random::event),
             policies: random.some(1, Random::policy),
             tasks: task_writes(random),
-            births: if random.percent(15) { random.some(2, birth) } else { Vec::new() },
+            child_starts: if random.percent(15) { random.some(2, child_start) } else { Vec::new() },
             messages: random.some(3, message_write),
             attempts: random.some(1, Random::attempt),
             kv: random.some(2, Random::kv),
@@ -247,11 +247,11 @@ fn task_writes(random: &mut Random) -> Vec<TaskWrite> {
     })
 }
 
-fn birth(random: &mut Random) -> Birth {
+fn child_start(random: &mut Random) -> ChildStart {
     let row = random.instance();
     let start = MessageRow { uid: row.uid, ..random.message() };
     let otherwise = random.maybe(50, Random::message);
-    Birth { row, replace_closed: random.percent(30), start, otherwise }
+    ChildStart { row, replace_closed: random.percent(30), start, otherwise }
 }
 
 fn message_write(random: &mut Random) -> MessageWrite {
