@@ -10,14 +10,15 @@ use crate::sql::is_count;
 use crate::statement::{Form, Statement};
 
 /// The text of a statement that does what all of these do. Its values are theirs, in this order.
-pub(crate) fn text(statements: &[&Statement<'_>]) -> String {
+/// None when one of them is plain text, which is sent alone.
+pub(crate) fn text(statements: &[&Statement<'_>]) -> Option<String> {
     let mut queries: Vec<String> = Vec::new();
     let mut checks: Vec<String> = Vec::new();
     let mut values = 0;
     for (place, statement) in statements.iter().enumerate() {
         statement.assert_types();
         let shape = &statement.shape;
-        let text = shape.after(values);
+        let text = shape.after(values)?;
         queries.extend(shape.with_after(values));
         values += statement.values().len();
         match shape.form {
@@ -30,11 +31,11 @@ pub(crate) fn text(statements: &[&Statement<'_>]) -> String {
         }
     }
     let (queries, checks) = (queries.join(",\n"), checks.join(",\n"));
-    match (queries.is_empty(), checks.is_empty()) {
+    Some(match (queries.is_empty(), checks.is_empty()) {
         (false, false) => format!("WITH {queries} SELECT {checks}"),
         (false, true) => format!("WITH {queries} SELECT 1"),
         (true, _) => format!("SELECT {checks}"),
-    }
+    })
 }
 
 /// These statements in as few pieces as may be: each one begins with what must see the one before.
@@ -64,12 +65,18 @@ mod tests {
         let look = Statement::check(Part::Fence, &LOOK).big(3);
         let ledger = Statement::rows("add", &LEDGER).made_from(&NEW).big(4).big(5);
         assert_eq!(
-            text(&[&count.exactly(1), &look, &ledger]),
+            text(&[&count.exactly(1), &look, &ledger]).unwrap(),
             "WITH part0 AS (UPDATE a SET n = $1 WHERE n = $2 RETURNING 1),\n\
              new AS (INSERT INTO c SELECT $5 RETURNING n),\n\
              part2 AS (DELETE FROM c USING new WHERE n > $6) \
              SELECT (SELECT 1 / (count(*) = $3::bigint)::int FROM part0),\n\
              (SELECT 1 / (count(*) = $4::bigint)::int FROM b)"
         );
+    }
+    #[test]
+    fn plain_text_is_no_part_of_another_statement() {
+        let count = Statement::rows("count", &COUNT).big(1).big(2);
+        let plain = Statement::rows("look", "SELECT $1").big(3);
+        assert_eq!(text(&[&count, &plain]), None);
     }
 }

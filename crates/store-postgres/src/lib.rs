@@ -40,7 +40,6 @@ mod lanes;
 mod migrate;
 mod options;
 mod ownership;
-mod plain;
 mod pool;
 mod quarantine;
 mod read;
@@ -51,10 +50,6 @@ mod statement;
 mod store;
 mod sweep;
 mod user_transaction;
-
-// By these names `commit/lane.rs` and `commit/doubt.rs` know them.
-use combine as together;
-use errors as trouble;
 
 pub use options::Options;
 pub use resurgam_store::quarantine::BadRow;

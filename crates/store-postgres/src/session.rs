@@ -57,7 +57,7 @@ impl Session {
         if self.known.len() >= MOST {
             self.known.clear();
         }
-        let sql = schema.sql(&combine::text(statements));
+        let sql = schema.sql(&combine::text(statements)?);
         let types: Vec<Type> = statements.iter().flat_map(|one| one.types()).collect();
         let prepared = self.client.prepare_typed(&sql, &types).await.ok()?;
         self.known.insert(shapes, prepared.clone());

@@ -9,6 +9,8 @@
 //! unnested follows from such a list.
 
 use std::fmt::{self, Write};
+use std::hash::{Hash, Hasher};
+use std::ptr;
 use std::sync::OnceLock;
 
 use tokio_postgres::types::Type;
@@ -152,6 +154,21 @@ pub(crate) struct Sql {
     pieces: &'static [Piece],
     /// Its text when it is sent alone, for any number of rows.
     alone: OnceLock<String>,
+}
+
+/// Pieces are not compared one by one: this is asked for every batch.
+impl PartialEq for Sql {
+    fn eq(&self, other: &Self) -> bool {
+        ptr::eq(self, other)
+    }
+}
+
+impl Eq for Sql {}
+
+impl Hash for Sql {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        ptr::hash(self, state);
+    }
 }
 
 impl Sql {

@@ -8,7 +8,6 @@
 
 use std::borrow::Cow;
 use std::future::{Future, poll_fn};
-use std::hash::{Hash, Hasher};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -20,8 +19,8 @@ use tokio_postgres::{Client, Error, Row, Statement as Prepared};
 use uuid::Uuid;
 
 use crate::encode::whole;
+use crate::small_batch;
 use crate::sql::{Sql, is_count};
-use crate::{plain, small_batch};
 
 /// The name of our schema, ready to stand in front of a table's.
 #[derive(Clone, Debug)]
@@ -63,26 +62,30 @@ pub(crate) enum Part {
 pub(crate) struct Shape {
     pub(crate) form: Form,
     /// What it is made from, as in `WITH`; often nothing.
-    with: Option<Query>,
+    with: Option<&'static Sql>,
     query: Query,
     /// How many rows its columns have, when they are few; otherwise 0.
     listed: usize,
 }
 
 impl Shape {
-    /// Its text after this many values of others, for as many rows as there are.
-    pub(crate) fn after(&self, values: usize) -> String {
-        self.query.after(values, self.listed)
+    /// Its text after this many values of others, for as many rows as there are. None for plain
+    /// text, which is sent alone.
+    pub(crate) fn after(&self, values: usize) -> Option<String> {
+        match self.query {
+            Query::Plain(_) => None,
+            Query::Built(sql) => Some(sql.after(values, self.listed)),
+        }
     }
 
     /// The text of what it is made from, after this many values of others.
     pub(crate) fn with_after(&self, values: usize) -> Option<String> {
-        self.with.as_ref().map(|with| with.after(values, self.listed))
+        self.with.map(|with| with.after(values, self.listed))
     }
 }
 
 /// What a statement says.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Query {
     /// Text that is sent as it is.
     Plain(Cow<'static, str>),
@@ -96,13 +99,6 @@ impl Query {
         match self {
             Query::Plain(text) => text,
             Query::Built(sql) => sql.alone(),
-        }
-    }
-
-    fn after(&self, values: usize, rows: usize) -> String {
-        match self {
-            Query::Plain(text) => plain::after(text, values, rows),
-            Query::Built(sql) => sql.after(values, rows),
         }
     }
 }
@@ -122,28 +118,6 @@ impl From<String> for Query {
 impl From<&'static Sql> for Query {
     fn from(sql: &'static Sql) -> Self {
         Query::Built(sql)
-    }
-}
-
-/// Pieces are not compared one by one: this is asked for every batch.
-impl PartialEq for Query {
-    fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Query::Plain(one), Query::Plain(other)) => one == other,
-            (Query::Built(one), Query::Built(other)) => std::ptr::eq(*one, *other),
-            (Query::Plain(_), Query::Built(_)) | (Query::Built(_), Query::Plain(_)) => false,
-        }
-    }
-}
-
-impl Eq for Query {}
-
-impl Hash for Query {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        match self {
-            Query::Plain(text) => text.hash(state),
-            Query::Built(sql) => std::ptr::hash(*sql, state),
-        }
     }
 }
 
@@ -185,7 +159,7 @@ impl<'b> Statement<'b> {
 
     /// The queries by name that it is made from.
     pub(crate) fn made_from(mut self, with: &'static Sql) -> Self {
-        self.shape.with = Some(with.into());
+        self.shape.with = Some(with);
         self
     }
 
@@ -223,19 +197,16 @@ impl<'b> Statement<'b> {
     /// The columns that were given are those that the pieces list. Tests see to it that every
     /// statement is sent.
     pub(crate) fn assert_types(&self) {
-        let of_rows = |query: &Query| match query {
-            Query::Built(sql) => sql.row_types(),
-            Query::Plain(_) => Vec::new(),
+        let query = match self.shape.query {
+            Query::Built(sql) => Some(sql),
+            Query::Plain(_) => None,
         };
-        let given = || self.types();
+        let is_as_listed = |sql: &Sql| self.types().starts_with(&sql.row_types());
         debug_assert!(
-            [Some(&self.shape.query), self.shape.with.as_ref()]
-                .into_iter()
-                .flatten()
-                .all(|query| given().starts_with(&of_rows(query))),
+            query.into_iter().chain(self.shape.with).all(is_as_listed),
             "other columns than those of {:?}: {:?}",
             self.shape,
-            given()
+            self.types()
         );
     }
 

@@ -8,9 +8,9 @@ use resurgam_store::{Error, Result};
 
 use super::lane::{Lane, refused};
 use crate::backoff::Backoff;
+use crate::errors::Attempted;
 use crate::session::Session;
 use crate::statement::{Part, Sent, Statement, pipeline, query};
-use crate::trouble::Attempted;
 
 const NUMBER: &str = "SELECT n FROM @lane WHERE node = $1 AND lane = $2";
 

@@ -17,12 +17,14 @@ use tokio_postgres::{Row, Statement as Prepared};
 use super::judge::judge;
 use super::plan::Plan;
 use super::{look, statements};
+use crate::combine::pieces;
 use crate::connect::Connector;
+use crate::errors::{Attempted, Meaning, meaning, said, translated};
 use crate::options::Options;
 use crate::session::Session;
+use crate::sql::Piece::{IsCount, Rows, Text, Value};
+use crate::sql::{Column, SHARD, Sql};
 use crate::statement::{Part, Schema, Sent, Statement, pipeline};
-use crate::together::pieces;
-use crate::trouble::{Attempted, Meaning, meaning, said, translated};
 
 /// What all lanes of a store share.
 pub(crate) struct Shared {
@@ -120,17 +122,31 @@ fn timeout(lease: Duration) -> u128 {
     (lease * 2 / 5).as_millis().max(1)
 }
 
-const NEXT: &str = "
-    UPDATE @lane SET n = n + 1, at = (extract(epoch FROM now()) * 1000)::bigint
-    WHERE node = $1 AND lane = $2 AND n = $3";
+static NEXT: Sql = Sql::new(&[
+    Text(
+        "UPDATE @lane SET n = n + 1, at = (extract(epoch FROM now()) * 1000)::bigint
+         WHERE node = ",
+    ),
+    Value(1),
+    Text(" AND lane = "),
+    Value(2),
+    Text(" AND n = "),
+    Value(3),
+]);
+
+/// A shard, and the epoch in which a node took it.
+const EPOCH: &[Column] = &[SHARD, Column::bigint("epoch")];
 
 /// Locks the rows, so that whoever takes a shard over waits for this commit, and reads after it.
-const FENCE: &str = "
-    SELECT 1 / (count(*) = $4::bigint)::int FROM (
-        SELECT 1 FROM @shard s
-        JOIN unnest($1::smallint[], $2::bigint[]) AS u(shard, epoch) ON s.shard = u.shard
-        WHERE s.owner = $3 AND s.epoch = u.epoch
-        ORDER BY s.shard FOR SHARE OF s) AS held";
+static FENCE: Sql = Sql::new(&[
+    Text("SELECT "),
+    IsCount(4),
+    Text(" FROM (SELECT 1 FROM @shard s JOIN "),
+    Rows(EPOCH),
+    Text(" ON s.shard = u.shard WHERE s.owner = "),
+    Value(3),
+    Text(" AND s.epoch = u.epoch ORDER BY s.shard FOR SHARE OF s) AS held"),
+]);
 
 /// Makes whoever removes the node wait for this commit. Its beats go on meanwhile.
 const ALIVE: &str = "
@@ -347,14 +363,14 @@ impl Lane {
             let found = "the database went back in time, as another commit of this node has found";
             return Err(Error::rewound(found));
         }
-        let next = Statement::new(Part::Lane, NEXT).text(self.shared.writer.clone());
+        let next = Statement::new(Part::Lane, &NEXT).text(self.shared.writer.clone());
         let mut before = vec![next.small(self.number).big(self.batches.last()).exactly(1)];
         if let Some(fence) = fence
             && !plan.owned.is_empty()
         {
             let epochs = fence.epochs(plan.owned.iter().copied())?;
             before.push(
-                Statement::check(Part::Fence, FENCE)
+                Statement::check(Part::Fence, &FENCE)
                     .shards(epochs.iter().map(|(shard, _)| shard.0.cast_signed()))
                     .bigs(epochs.iter().map(|(_, epoch)| *epoch))
                     .text(fence.node().to_string())
