@@ -251,7 +251,7 @@ impl Database {
                 if status.is_closed());
             let inserts = matches!(&step.instance, Some(InstanceWrite::Insert { row, .. })
                 if !is_own(row.uid));
-            let starts = step.births.iter().any(|birth| !is_own(birth.row.uid));
+            let starts = step.child_starts.iter().any(|child| !is_own(child.row.uid));
             let tells = step.messages.iter().map(MessageWrite::uid).any(|uid| !is_own(uid));
             let waits = |write: &TaskWrite| match write {
                 TaskWrite::Insert(row) | TaskWrite::Update(row) | TaskWrite::Amend(row) => {
