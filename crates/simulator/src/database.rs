@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use resurgam_core::{CallKey, Shard, Timestamp, Uid};
 use resurgam_store::fleet::{NodeRow, ShardRow, View};
 use resurgam_store::model::{Model, Sharing, Writer};
-use resurgam_store::rows::{MessageRow, Owner};
+use resurgam_store::rows::{MessageRow, Owner, TaskRow};
 use resurgam_store::{
-    Error, InstanceWrite, MessageWrite, Node, Result, Step, StepResult, TaskWrite,
+    Error, InstanceWrite, MessageWrite, Node, Result, Runnable, Step, StepResult, TaskWrite,
 };
 
 use crate::promises::Promises;
@@ -109,22 +109,48 @@ impl Database {
         Ok(Numbered::Results(results))
     }
 
-    /// An attempt ends its call in a transaction of its own, on a lane.
-    pub(crate) fn transact_numbered(
+    /// Changes something on a lane, whose number must be this before it. The change says whether it
+    /// is one; `None` when the number is not the next.
+    pub(crate) fn change_numbered(
         &mut self,
         (lane, number): (&Lane, i64),
-        node: &str,
-        (call, token): (CallKey, u64),
-        message: &MessageRow,
+        change: impl FnOnce(&mut Database) -> Result<bool>,
     ) -> Result<Option<bool>> {
         if self.number(lane) != Some(number) {
             return Ok(None);
         }
-        let is_done = self.transact(node, (call, token), message)?;
-        if is_done {
+        let is_changed = change(self)?;
+        if is_changed {
             self.lanes.insert(lane.clone(), number + 1);
         }
-        Ok(Some(is_done))
+        Ok(Some(is_changed))
+    }
+
+    /// A node claims tasks that others leave.
+    pub(crate) fn claim(
+        &mut self,
+        node: &str,
+        runnable: &Runnable,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Claimed> {
+        let Database { model, tokens, promises, .. } = self;
+        let claimed = model.claim_shared(node, runnable, now, limit, || next(tokens))?;
+        claimed.0.iter().for_each(|row| promises.claimed(row));
+        Ok(claimed)
+    }
+
+    /// The holder of a shard claims a call, so that nobody else does.
+    pub(crate) fn claim_call(
+        &mut self,
+        node: &str,
+        call: CallKey,
+        now: Timestamp,
+    ) -> Result<Option<TaskRow>> {
+        let Database { model, tokens, promises, .. } = self;
+        let claimed = model.claim_shared_call(node, call, now, || next(tokens))?;
+        claimed.iter().for_each(|row| promises.claimed_to_end(row));
+        Ok(claimed)
     }
 
     /// An attempt ends its call in a transaction of its own.
@@ -262,6 +288,15 @@ impl Database {
             ends || starts || tells || inserts || step.tasks.iter().any(waits)
         })
     }
+}
+
+/// Tasks that were claimed, and when the next one is due.
+pub(crate) type Claimed = (Vec<TaskRow>, Option<Timestamp>);
+
+/// A token that no other claim has.
+fn next(tokens: &mut u64) -> u64 {
+    *tokens += 1;
+    *tokens
 }
 
 /// A commit lane: its writer, and which of the writer's lanes it is.

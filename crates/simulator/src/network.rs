@@ -19,6 +19,7 @@ pub(crate) struct Sending {
     life: u64,
     number: u64,
     session: u64,
+    what: &'static str,
     writes: bool,
     job: Job,
     fate: Fate,
@@ -70,7 +71,7 @@ impl World {
                 }
             }
         }
-        let sending = Sending { host, life, number, session, writes, job, fate };
+        let sending = Sending { host, life, number, session, what, writes, job, fate };
         self.timeline.after(there, Event::Arrive(Box::new(sending)));
     }
 
@@ -142,7 +143,7 @@ impl World {
 
     /// A request reaches the database.
     pub(crate) fn arrives(&mut self, sending: Sending) {
-        let Sending { host, life, number, session, writes, job, fate } = sending;
+        let Sending { host, life, number, session, what, writes, job, fate } = sending;
         let is_alive = self.hosts[host].host.as_ref().is_some_and(|host| host.life == life);
         // What a dead process has sent may be done or not; its connection ends with it.
         let is_done = is_alive || (writes && self.random.one_in(2));
@@ -150,6 +151,10 @@ impl World {
             let delay = self.one_way();
             let nothing = Event::Answer { host, life, number, reply: None, session: None };
             return self.timeline.after(delay, nothing);
+        }
+        if writes {
+            self.trace
+                .line(self.timeline.now(), || format!("? {what} of process {host}: {fate:?}"));
         }
         self.database.now = self.database_time();
         self.database.is_busy = matches!(fate, Fate::Refused(_));

@@ -6,7 +6,7 @@
 //! | promise | checked when |
 //! |---|---|
 //! | what was acknowledged is in the database | somebody is told so, and at the end |
-//! | an attempt begins only while its call is claimed for it, or was until its workflow gave it up a moment ago; each number once | it begins |
+//! | an attempt begins only while its call is claimed for it, and each number once | it begins |
 //! | no attempt begins before it is due | it is claimed |
 //! | failures never exceed the policy; each attempt is recorded once | the ledger is written |
 //! | a result is that of the attempt which the history names | it is written |
@@ -16,6 +16,9 @@
 //! | nothing is undone while attempts of the run still work | an attempt begins |
 //! | what somebody waits for is what was written | they are told |
 //! | every run ends when the faults stop | the end |
+//!
+//! A call that its workflow has just given up may still begin: its process hears of that a moment
+//! later.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -189,7 +192,7 @@ impl Promises {
         }
         match &event.kind {
             EventKind::RunStarted(started) => {
-                // One that does not begin at once waits for a timer that has the place of its start.
+                // One that does not begin at once waits for a timer in the place of its start.
                 let timers = &mut self.runs.entry(run).or_default().timers;
                 timers.extend(started.first_turn_at.map(|at| (event.seq, at)));
             }

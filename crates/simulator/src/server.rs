@@ -159,11 +159,38 @@ impl Server {
     ) -> Result<bool> {
         let lane = self.free_lane(&store.wire, COMMIT_LANES..LANES).await;
         let transact = move |database: &mut Database, lane: &Lane, number| {
-            database.transact_numbered((lane, number), &node, call, &message)
+            let transact = |it: &mut Database| it.transact(&node, call, &message);
+            database.change_numbered((lane, number), transact)
         };
         let is_done = self.numbered(store, lane, None, "transact", transact).await;
         self.state().lanes[lane].is_taken = false;
         is_done
+    }
+
+    /// Claims something. Who claims knows what before the last word is sent, and so also when the
+    /// answer to that is lost.
+    pub(crate) async fn claim<T: Send + 'static>(
+        &self,
+        store: &SimulatedStore,
+        claim: impl Fn(&mut Database) -> Result<T> + Send + Sync + 'static,
+        is_claimed: fn(&T) -> bool,
+    ) -> Result<T> {
+        let lane = self.free_lane(&store.wire, COMMIT_LANES..LANES).await;
+        let known: Arc<Mutex<Option<T>>> = Arc::default();
+        let (found, claim) = (known.clone(), Arc::new(claim));
+        let job = move |database: &mut Database, lane: &Lane, number| {
+            database.change_numbered((lane, number), |database| {
+                let claimed = claim(database)?;
+                let is_claimed = is_claimed(&claimed);
+                *found.lock().unwrap_or_else(PoisonError::into_inner) = Some(claimed);
+                Ok(is_claimed)
+            })
+        };
+        let is_done = self.numbered(store, lane, None, "claim", job).await;
+        self.state().lanes[lane].is_taken = false;
+        is_done?;
+        let claimed = known.lock().unwrap_or_else(PoisonError::into_inner).take();
+        claimed.ok_or_else(|| lost("claim"))
     }
 
     /// Does something on a lane under its next number, and finds out whether it is done when the

@@ -199,12 +199,11 @@ impl Work for SimulatedStore {
         limit: usize,
     ) -> Answer<'_, (Vec<TaskRow>, Option<Timestamp>)> {
         let node = node.to_string();
-        Box::pin(self.change("claim", move |database| {
-            let Database { model, tokens, promises, .. } = database;
-            let claimed = model.claim_shared(&node, &runnable, now, limit, || next(tokens))?;
-            claimed.0.iter().for_each(|row| promises.claimed(row));
-            Ok(claimed)
-        }))
+        Box::pin(async move {
+            let Some(server) = &self.server else { return Ok((Vec::new(), None)) };
+            let claim = move |database: &mut Database| database.claim(&node, &runnable, now, limit);
+            server.claim(self, claim, |(rows, _)| !rows.is_empty()).await
+        })
     }
 
     fn claim_shared_call(
@@ -214,12 +213,11 @@ impl Work for SimulatedStore {
         now: Timestamp,
     ) -> Answer<'_, Option<TaskRow>> {
         let node = node.to_string();
-        Box::pin(self.change("claim a call", move |database| {
-            let Database { model, tokens, promises, .. } = database;
-            let claimed = model.claim_shared_call(&node, call, now, || next(tokens))?;
-            claimed.iter().for_each(|row| promises.claimed_to_end(row));
-            Ok(claimed)
-        }))
+        Box::pin(async move {
+            let Some(server) = &self.server else { return Ok(None) };
+            let claim = move |database: &mut Database| database.claim_call(&node, call, now);
+            server.claim(self, claim, Option::is_some).await
+        })
     }
 
     fn tasks_of(&self, calls: Arc<[CallKey]>) -> Answer<'_, Vec<TaskRow>> {
@@ -241,12 +239,6 @@ impl Work for SimulatedStore {
     fn due_messages_of(&self, uid: Uid, before: Timestamp) -> Answer<'_, Vec<MessageRow>> {
         self.read("messages", move |it| it.model.due_messages_of(uid, before))
     }
-}
-
-/// A token that no other claim has.
-fn next(tokens: &mut u64) -> u64 {
-    *tokens += 1;
-    *tokens
 }
 
 impl Schedules for SimulatedStore {

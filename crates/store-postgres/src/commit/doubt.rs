@@ -1,7 +1,7 @@
 //! Where a lane is: its number in the database, and what became of a batch whose answer was lost.
 //!
-//! What follows from a number is decided by [`BatchSequence`], which has the table; here it is asked
-//! for and acted on.
+//! What follows from a number is decided by [`BatchSequence`], which has the table; here it is
+//! asked for and acted on.
 
 use resurgam_store::fleet::{BatchFate, BatchSequence, LaneRow, NumberRefused, Rewound};
 use resurgam_store::{Error, Result};

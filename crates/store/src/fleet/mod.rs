@@ -11,13 +11,13 @@
 //! decided, so the same code runs on PostgreSQL and in a simulator.
 //!
 //! - [`NodeRow`], [`ShardRow`], [`View`]: the rows that are decided from.
-//! - [`Membership`]: what one node knows of the others, and decides from every look at the rows. Its
-//!   parts are [`Observer`], which nodes are dead; [`sharers()`], which nodes share the shards; and
-//!   [`spread()`], who should have which shards.
+//! - [`Membership`]: what one node knows of the others, and decides from every look at the rows.
+//!   Its parts are [`Observer`], which nodes are dead; [`sharers()`], which nodes share the shards;
+//!   and [`spread()`], who should have which shards.
 //! - [`Fence`]: what a commit of a node must find.
-//! - [`BatchSequence`]: the numbered batches of one lane, a connection that commits, and what became
-//!   of a batch whose answer was lost. [`Rewinds`]: what follows when a lane finds that the database
-//!   went back in time.
+//! - [`BatchSequence`]: the numbered batches of one lane, a connection that commits, and what
+//!   became of a batch whose answer was lost. [`Rewinds`]: what follows when a lane finds that the
+//!   database went back in time.
 
 mod batch_sequence;
 mod fence;

@@ -137,7 +137,7 @@ impl Node {
         if self.outbox.is_new_policy(key, &policy.row.hash) {
             step.policies.push(policy.row.clone());
         }
-        let held = call.compensates.and_then(|_| self.lingering.hold(key, now, self.options.grace));
+        let held = call.compensates.and_then(|_| self.lingering.hold(key, now));
         task.wake_at = held.unwrap_or(now);
         let can_run = definition.is_some() && task.progress.lacks.is_none() && held.is_none();
         let slot = if can_run && self.serves(&task.queue) && self.may_begin() {
@@ -175,10 +175,12 @@ impl Node {
         if !self.may_begin() {
             return;
         }
-        while let Some((key, slot)) = self.slots.next_in_line() {
-            match self.calls.contains_key(&key) {
-                true => self.claim_next(key, slot),
-                false => self.read_task(key, Some(slot)),
+        while let Some((at, key, slot)) = self.slots.next_in_line() {
+            match self.calls.get(&key) {
+                // A read that was overtaken put it in line: it waits for another time by now.
+                Some(call) if call.task.wake_at != at => self.slots.free(slot),
+                Some(_) => self.claim_next(key, slot),
+                None => self.read_task(key, Some(slot)),
             }
         }
     }
@@ -337,7 +339,8 @@ impl Node {
         self.free_slot(key);
         let Some(call) = self.calls.remove(&key) else { return };
         if let Some(claim) = call.task.claim.as_ref().filter(|_| call.begun) {
-            self.lingering.begin(key.run, claim.token);
+            let token = claim.token;
+            self.lingers(key.run, token);
         }
         self.order_attempt(&call, Order::GiveUp);
     }

@@ -43,6 +43,18 @@ pub(super) struct Pending {
     pub(super) policies: Vec<String>,
 }
 
+/// Tells those who wait for steps of a node that has stepped down. Nothing else follows.
+fn tell_fate(done: Vec<(Pending, Fate)>) {
+    for (pending, fate) in done {
+        for effect in pending.effects {
+            match fate {
+                Fate::Written => effect.answers(),
+                _ => effect.fails(&Refusal::Fenced),
+            }
+        }
+    }
+}
+
 /// What became of it.
 #[derive(Debug)]
 pub(super) enum Fate {
@@ -122,6 +134,10 @@ impl Node {
                 None
             }
             Answered::Done(since, done) => Some(Durable { since, done }),
+            Answered::TooLate(done) => {
+                tell_fate(done);
+                None
+            }
         }
     }
 

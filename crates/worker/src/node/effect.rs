@@ -98,6 +98,15 @@ impl Effect {
         matches!(self, Effect::Started(_, started) if started.uid == uid)
     }
 
+    /// The step is durable: those who wait for it hear of it, and nothing else follows.
+    pub(super) fn answers(self) {
+        match self {
+            Effect::Started(reply, started) => reply.send(Ok(started)),
+            Effect::Reply(reply) => reply.send(Ok(())),
+            _ => {}
+        }
+    }
+
     /// The step is not durable and will not be: those who wait for it hear of it.
     pub(super) fn fails(self, refusal: &Refusal) {
         match self {

@@ -85,7 +85,7 @@ impl Node {
         call.begun = false;
         if let Some(claim) = call.task.claim.as_ref().filter(|_| lingers) {
             let (token, order) = (claim.token, Order::Leave);
-            self.lingering.begin(key.run, token);
+            self.lingers(key.run, token);
             self.outputs.push(Output::OrderAttempt { token, order });
         }
     }

@@ -377,7 +377,10 @@ impl Node {
             [self.calendar.next(), self.routing.next(), self.keeper.next(), self.leftovers.next()];
         let begins = begins.into_iter().flatten().filter(|_| self.stopping.is_none());
         let due = self.due.next().into_iter().chain(begins).filter(|_| self.is_owner());
-        due.chain(self.reports.next()).chain(self.lines.next()).chain(stop).min()
+        // What leaves waits for attempts that linger.
+        let lingers = self.lingering.next(self.now).filter(|_| self.shards.is_leaving());
+        let other = [self.reports.next(), self.lines.next(), stop, lingers];
+        due.chain(other.into_iter().flatten()).min()
     }
 }
 

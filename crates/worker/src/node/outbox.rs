@@ -40,6 +40,8 @@ pub(super) enum Answered {
     Go(Next),
     /// It is known what became of the batch, which was with the store since then.
     Done(Timestamp, Done),
+    /// The same, of one that the node has abandoned.
+    TooLate(Done),
 }
 
 impl Outbox {
@@ -103,6 +105,12 @@ impl Outbox {
         self.lanes.iter_mut().for_each(|lane| lane.stored.clear());
     }
 
+    /// What is with the store was decided by a node that has stepped down.
+    pub(super) fn abandon(&mut self) {
+        let writing = self.lanes.iter_mut().filter_map(|lane| lane.writing.as_mut());
+        writing.for_each(|writing| writing.abandoned = true);
+    }
+
     /// Everything that is not with the store yet.
     pub(super) fn take_ready(&mut self) -> Vec<Pending> {
         self.lanes.iter_mut().flat_map(|lane| std::mem::take(&mut lane.ready)).collect()
@@ -139,6 +147,10 @@ impl Outbox {
     ) -> Answered {
         let lane = &mut self.lanes[lane];
         let mut writing = lane.writing.take().expect("the store answers what was sent");
+        if writing.abandoned {
+            writing.answered_too_late(answer);
+            return Answered::TooLate(writing.into_done());
+        }
         match writing.answered(answer, patient) {
             Some(next) => {
                 lane.writing = Some(writing);

@@ -219,6 +219,7 @@ impl Node {
         self.outages = Outages::default();
         let queues = self.options.queue_slots.clone();
         self.slots = Slots::new(self.options.slots, self.registry.limits(), queues);
+        self.outbox.abandon();
         self.outbox.forget_policies();
         self.loading.clear();
         self.threads.clear();

@@ -314,6 +314,11 @@ impl Node {
         let is_its =
             |task: &TaskRecord| task.task.claim.as_ref().is_some_and(|claim| claim.token == token);
         let kept = task.filter(is_its).and_then(|task| self.keep_call(task));
+        match outcome {
+            Reported::TimeUp(_) if kept.is_some() => self.lingers(key.run, token),
+            Reported::TimeUp(_) | Reported::GoesOn => {}
+            _ => self.stops_lingering(key.run, token),
+        }
         let Some(call) = kept.and_then(|key| self.calls.get_mut(&key)) else {
             return self.push_report_end(row.uid, row.id, Vec::new());
         };

@@ -288,6 +288,7 @@ impl Node {
         !self.runs.keys().any(|uid| goes(*uid))
             && !self.calls.keys().any(|key| goes(key.run.uid))
             && !self.asleep.keys().any(|uid| goes(*uid))
+            && !self.lingering.has(goes, self.now)
     }
 
     /// Everything that was on its way is durable: the shards that leave are released.
@@ -308,6 +309,7 @@ impl Node {
             self.shards.held.remove(shard);
             self.shards.leaving.remove(shard);
         }
+        self.lingering.forget(|uid| shards.contains(&uid.shard()));
         self.look_for_ends();
         // More may have to go by now.
         self.settle_shards();

@@ -126,11 +126,12 @@ impl Slots {
         });
     }
 
-    /// Gives a slot to the task that is first in line, if there is both.
-    pub(super) fn next_in_line(&mut self) -> Option<(CallKey, Slot)> {
+    /// Gives a slot to the task that is first in line, and due since then, if there is both.
+    pub(super) fn next_in_line(&mut self) -> Option<(Timestamp, CallKey, Slot)> {
         let (first, needs) = self.first()?;
         self.leave(needs, first);
-        Some((first.2, self.take_of(needs)))
+        let (_, at, call) = first;
+        Some((at, call, self.take_of(needs)))
     }
 
     /// Gives a slot back.

@@ -7,10 +7,12 @@
 //! | trouble, and this node is a client      | whoever asked hears of it                          |
 //! | a row that the database refuses         | the batch is split until the culprit is alone      |
 //! | another node is the owner by now        | nothing of the batch is written, nor ever will be  |
+//! | anything, and the node has stepped down | whoever asked hears of it; nothing more is written |
 //!
 //! The parts of a wide turn are written one after another. A crash in between leaves a prefix,
 //! which replay accepts.
 
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,6 +44,8 @@ pub(super) struct Writing {
     /// How long to wait when the store is in trouble.
     wait: Duration,
     done: Done,
+    /// The node has stepped down since, and knows nothing of it any more.
+    pub(super) abandoned: bool,
 }
 
 /// What is to be written next.
@@ -62,6 +66,7 @@ impl Writing {
             open: Vec::new(),
             wait: FIRST_WAIT,
             done: Vec::new(),
+            abandoned: false,
         };
         let next = writing.write();
         (writing, next)
@@ -95,6 +100,18 @@ impl Writing {
     pub(super) fn steps_mut(&mut self) -> impl Iterator<Item = &mut Pending> {
         let done = self.done.iter_mut().map(|(pending, _)| pending);
         self.batch.iter_mut().chain(self.open.iter_mut().flatten()).chain(done)
+    }
+
+    /// The store has answered what was sent before the node stepped down. Nothing more of it is
+    /// sent: what it was decided on is worth nothing.
+    pub(super) fn answered_too_late(&mut self, answer: Result<Vec<StepResult>>) {
+        let is_whole =
+            !self.is_wide() || self.batch.iter().all(|it| it.parts.len() == self.part + 1);
+        let results = answer.ok().filter(|_| is_whole).unwrap_or_default();
+        let fates = results.into_iter().map(fate_of).chain(iter::repeat_with(|| Fate::Fenced));
+        self.done.extend(std::mem::take(&mut self.batch).into_iter().zip(fates));
+        let open = std::mem::take(&mut self.open).into_iter().flatten();
+        self.done.extend(open.map(|pending| (pending, Fate::Fenced)));
     }
 
     /// What became of the steps.
