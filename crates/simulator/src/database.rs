@@ -182,6 +182,12 @@ impl Database {
         self.lanes.get(lane).copied()
     }
 
+    /// The numbers of all lanes of a writer.
+    pub(crate) fn numbers(&self, writer: &str) -> Vec<(i16, i64)> {
+        let lanes = self.lanes.iter().filter(|((of, _), _)| of == writer);
+        lanes.map(|((_, lane), number)| (*lane, *number)).collect()
+    }
+
     /// Makes the row of a lane, which must not be there.
     pub(crate) fn make_lane(&mut self, lane: Lane, number: i64) -> Result<()> {
         match self.lanes.contains_key(&lane) {

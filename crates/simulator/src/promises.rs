@@ -11,7 +11,7 @@
 //! | failures never exceed the policy; each attempt is recorded once | the ledger is written |
 //! | a result is that of the attempt which the history names | it is written |
 //! | a call, a timer, a child ends once; a timer not before its time | it is written |
-//! | signals arrive once, in the order in which they were acknowledged | they are written |
+//! | signals of a name arrive once, in the order in which they were acknowledged | the end |
 //! | nothing follows the end of a run; histories have no holes | they are written |
 //! | nothing is undone while attempts of the run still work | an attempt begins |
 //! | what somebody waits for is what was written | they are told |
@@ -390,9 +390,7 @@ impl Promises {
             match model.instance(uid) {
                 None => self.breaks(uid, format!("{id} was acknowledged, and is lost")),
                 Some(row) if !row.status.is_closed() => {
-                    let status = row.status.name();
-                    let why = row.error.unwrap_or_default();
-                    self.breaks(uid, format!("{id} did not end: it is {status} {why}"));
+                    self.breaks(uid, format!("{id} did not end: {}", state_of(model, &row)));
                 }
                 Some(_) => {}
             }
@@ -401,12 +399,41 @@ impl Promises {
             let received = self.received.get(&uid).cloned().unwrap_or_default();
             let both: Vec<&String> = sent.iter().filter(|id| received.contains(id)).collect();
             let order: Vec<&String> = received.iter().filter(|id| sent.contains(id)).collect();
-            if both != order {
-                let what = format!("signals to {uid} were sent as {both:?}, arrived as {order:?}");
-                self.breaks(uid, what);
+            for name in ["go", "stop"] {
+                let of_name = |ids: &[&String]| -> Vec<String> {
+                    ids.iter().filter(|id| id.ends_with(name)).map(ToString::to_string).collect()
+                };
+                let (sent, arrived) = (of_name(&both), of_name(&order));
+                if sent != arrived {
+                    let what = format!("signals to {uid} were sent as {sent:?}");
+                    self.breaks(uid, format!("{what}, and arrived as {arrived:?}"));
+                }
             }
         }
     }
+}
+
+/// Where an instance stands, for people who wonder why it does not go on.
+fn state_of(model: &Model, row: &InstanceRow) -> String {
+    let run = RunKey { uid: row.uid, run: row.run };
+    let last = model.history(run).last().map(|event| event.kind.name()).unwrap_or("nothing");
+    let status = row.status.name();
+    let mut state = format!("it is {status}, and the last that happened is {last}");
+    if let Some(error) = &row.error {
+        state.push_str(&format!("; {error}"));
+    }
+    for task in model.tasks(run) {
+        let (call, attempt, wake_at) = (task.call.seq, task.attempt, task.wake_at);
+        state.push_str(&format!("; call {call} in queue {}, attempt {attempt}", task.queue));
+        match task.claim {
+            Some(claim) => state.push_str(&format!(", is claimed by {}", claim.node)),
+            None => state.push_str(&format!(", waits for {wake_at}")),
+        }
+        if let Some(lacks) = &task.progress.lacks {
+            state.push_str(&format!(", lacks {lacks}"));
+        }
+    }
+    state
 }
 
 /// How many attempts a policy allows at most: a rule may allow more than the rest.

@@ -65,6 +65,14 @@ struct LaneState {
     is_connected: bool,
 }
 
+impl State {
+    /// Every lane may know where this one is.
+    fn reached(&mut self, now: Duration, lane: usize) {
+        let last = self.lanes[lane].batches.last();
+        self.rewinds.reached(now, lane as i16, last);
+    }
+}
+
 impl Server {
     /// What a process keeps, under a name that no other has.
     pub(crate) fn new(writer: String) -> Self {
@@ -96,6 +104,11 @@ impl Server {
         let since = now.saturating_sub(at).as_millis() as i64;
         let millis = since + since * drift / 1_000_000;
         Some(Timestamp::from_millis(time.as_millis() + millis))
+    }
+
+    /// All connections to the database are gone.
+    pub(crate) fn connections_broke(&self) {
+        self.state().lanes.iter_mut().for_each(|lane| lane.is_connected = false);
     }
 
     /// Whether attempts may begin.
@@ -223,6 +236,7 @@ impl Server {
                         true => state.lanes[lane].batches.committed(store.wire.now()),
                         false => state.lanes[lane].batches.not_written(),
                     }
+                    state.reached(store.wire.now(), lane);
                     return Ok(is_done);
                 }
                 Ok((Ok(None), found)) => return Err(self.number_refused(store, lane, found)),
@@ -264,10 +278,16 @@ impl Server {
         if self.state().lanes[lane].is_connected {
             return Ok(());
         }
-        let key = self.lane(lane);
-        let look = move |database: &mut Database| Ok(database.number(&key));
-        let found = store.change("look at a lane", look).await?;
+        let writer = self.writer.clone();
+        let look = move |database: &mut Database| Ok(database.numbers(&writer));
+        let numbers = store.change("look at a lane", look).await?;
+        let is_own = |(other, _): &&(i16, i64)| *other == lane as i16;
+        let found = numbers.iter().find(is_own).map(|(_, number)| *number);
         let now = store.wire.now();
+        if self.state().rewinds.has_lost(now, &numbers) {
+            let last = self.state().lanes[lane].batches.last();
+            return Err(self.rewound(now, lane, Rewound { last, found }));
+        }
         let row = {
             let mut state = self.state();
             let rewinds = state.rewinds.told();
@@ -284,7 +304,9 @@ impl Server {
             }
             Err(rewound) => return Err(self.rewound(now, lane, rewound)),
         }
-        self.state().lanes[lane].is_connected = true;
+        let mut state = self.state();
+        state.lanes[lane].is_connected = true;
+        state.reached(now, lane);
         Ok(())
     }
 
@@ -304,7 +326,9 @@ impl Server {
             if let Ok(found) = store.wire.ask("forestall", true, forestall).await {
                 let now = store.wire.now();
                 let fate = self.state().lanes[lane].batches.forestalled(now, found);
-                return fate.map_err(|rewound| self.rewound(now, lane, rewound));
+                let fate = fate.map_err(|rewound| self.rewound(now, lane, rewound))?;
+                self.state().reached(now, lane);
+                return Ok(fate);
             }
             store.wire.sleep(AGAIN).await;
         }

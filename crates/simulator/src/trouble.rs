@@ -134,6 +134,11 @@ impl World {
     /// All connections to the database break.
     fn breaks_connections(&mut self) {
         self.session += 1;
+        for host in self.hosts.iter().filter_map(|place| place.host.as_ref()) {
+            if let Some(server) = &host.store.server {
+                server.connections_broke();
+            }
+        }
     }
 
     /// The database is what it was a while ago.

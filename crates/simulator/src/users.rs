@@ -140,7 +140,7 @@ impl User {
 
     /// The request id of the signal that they send now.
     pub(crate) fn request(&self) -> Option<String> {
-        self.signals.get(self.sent).map(|_| format!("signal-{}-{}", self.id, self.sent))
+        self.signals.get(self.sent).map(|name| format!("signal-{}-{}-{name}", self.id, self.sent))
     }
 
     fn next_event(&self) -> Option<EventKind> {

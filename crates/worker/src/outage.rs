@@ -17,7 +17,7 @@ pub(crate) fn note_answer(log: &OutageLog, input: &Input) {
         Input::HeldUp { found, .. } => {
             log.heard(("read which runs could not go on", 0), found);
         }
-        Input::Wanted { found } => log.heard(("ask whether calls are wanted", 0), found),
+        Input::Wanted { found, .. } => log.heard(("ask whether calls are wanted", 0), found),
         Input::SharedClaimed { claimed, .. } => {
             log.heard(("claim tasks that others leave", 0), claimed);
         }

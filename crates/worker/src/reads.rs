@@ -44,7 +44,10 @@ impl Read {
                 Input::MessagesRead { uid, read, found }
             }
             Read::Ends { uids } => Input::Ends { found: ends(store, uids).await },
-            Read::Wanted { calls } => Input::Wanted { found: store.tasks_of(calls).await },
+            Read::Wanted { attempts } => {
+                let calls = attempts.iter().map(|(call, _)| *call).collect();
+                Input::Wanted { attempts, found: store.tasks_of(calls).await }
+            }
             Read::ClaimShared { node, runnable, now, limit } => {
                 let claimed = store.claim_shared(&node, runnable, now, limit).await;
                 Input::SharedClaimed { asked: limit, claimed }

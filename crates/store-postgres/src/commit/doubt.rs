@@ -14,6 +14,8 @@ use crate::statement::{Part, Sent, Statement, pipeline, query};
 
 const NUMBER: &str = "SELECT n FROM @lane WHERE node = $1 AND lane = $2";
 
+const NUMBERS: &str = "SELECT lane, n FROM @lane WHERE node = $1";
+
 /// Decides about a batch whose fate is unknown: it is in, or it never will be.
 const FORESTALL: &str = "
     UPDATE @lane SET n = n + 2 WHERE node = $1 AND lane = $2 AND n = $3";
@@ -86,7 +88,9 @@ impl Lane {
                     match number {
                         Ok(found) => {
                             let fate = self.batches.forestalled(self.shared.now(), found);
-                            return fate.map_err(|rewound| self.rewound(rewound));
+                            let fate = fate.map_err(|rewound| self.rewound(rewound))?;
+                            self.reached();
+                            return Ok(fate);
                         }
                         Err(_) => self.client = None,
                     }
@@ -116,14 +120,43 @@ impl Lane {
 
     /// Looks at the row of the lane, and makes it when it is missing.
     async fn look_at_row(&mut self) -> Result<()> {
-        let found = self.read_number().await?;
+        let numbers = self.read_numbers().await?;
+        let is_own = |(lane, _): &&(i16, i64)| *lane == self.number;
+        let found = numbers.iter().find(is_own).map(|(_, number)| *number);
+        if self.shared.rewinds().has_lost(self.shared.now(), &numbers) {
+            let last = self.batches.last();
+            return Err(self.rewound(Rewound { last, found }));
+        }
         match self.batches.looked(self.shared.now(), found, self.rewinds()) {
             Ok(LaneRow::InPlace) => {}
             Ok(LaneRow::Missing) => self.make_row().await?,
             Ok(LaneRow::Adopted) => self.look_again_without_row(),
             Err(rewound) => return Err(self.rewound(rewound)),
         }
+        if self.batches.has_row() {
+            self.reached();
+        }
         Ok(())
+    }
+
+    /// Everybody may know where this lane is.
+    pub(super) fn reached(&self) {
+        let (now, last) = (self.shared.now(), self.batches.last());
+        self.shared.rewinds().reached(now, self.number, last);
+    }
+
+    /// The numbers of all lanes of this process.
+    async fn read_numbers(&self) -> Result<Vec<(i16, i64)>> {
+        let what = || "read the lanes".to_string();
+        let Some(client) = &self.client else {
+            return Err(Error::transient(format!("{}: there is no connection", what())));
+        };
+        let numbers = Statement::rows("read the lanes", NUMBERS).text(self.shared.writer.as_str());
+        let rows = query(client, &self.shared.schema, &numbers).await.attempted(what)?;
+        let number = |row: &tokio_postgres::Row| Ok((row.try_get(0)?, row.try_get(1)?));
+        let numbers: std::result::Result<_, tokio_postgres::Error> =
+            rows.iter().map(number).collect();
+        numbers.attempted(what)
     }
 
     /// The lane's number in the database; none without its row.

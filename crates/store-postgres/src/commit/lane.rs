@@ -442,6 +442,7 @@ impl Lane {
             Ending::Committed => {
                 self.keep(client);
                 self.batches.committed(self.shared.now());
+                self.reached();
                 Ok(Some(Fate::Written))
             }
             Ending::Refused(part, error) if meaning(&error) == Meaning::Data => {

@@ -102,7 +102,7 @@ pub struct Rewound {
 
 /// A lane that was idle for so long expects that its row may be gone: well below
 /// [`BatchSequence::ABANDONED`].
-const IDLE: Duration = Duration::from_secs(24 * 3_600);
+pub(super) const IDLE: Duration = Duration::from_secs(24 * 3_600);
 
 impl BatchSequence {
     /// Rows of lanes that have not committed for so long may be removed.

@@ -5,10 +5,20 @@
 //! nothing, on every lane and also where nothing was lost: it steps down, and joins again under
 //! another name. Until then nothing of it may be written. A lane that comes later goes on from what
 //! it finds, for whoever works then.
+//!
+//! A lane on which nothing was lost would find nothing, and write what follows from things that are
+//! gone. So whoever looks at the row of a lane, on a new connection, looks at those of the others
+//! too: a database goes back in time only when connections break.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::batch_sequence::IDLE;
 
 /// How often the database went back in time, as lanes of this process have found, and for whom.
 ///
 /// ```
+/// use std::time::Duration;
 /// use resurgam_store::fleet::Rewinds;
 ///
 /// let mut rewinds = Rewinds::default();
@@ -19,6 +29,10 @@
 /// // It has stepped down and read everything anew.
 /// rewinds.works_as("node-2");
 /// assert!(!rewinds.refuses("node-2") && rewinds.refuses("node-1"));
+/// // One lane finds that what another has written is gone.
+/// let now = Duration::from_secs(5);
+/// rewinds.reached(now, 0, 7);
+/// assert!(!rewinds.has_lost(now, &[(0, 8), (1, 3)]) && rewinds.has_lost(now, &[(0, 6), (1, 3)]));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rewinds {
@@ -27,6 +41,8 @@ pub struct Rewinds {
     node: Option<String>,
     /// The last one that knows what never happened.
     misled: Option<String>,
+    /// The last batch of each lane that is known to be in, and since when.
+    reached: BTreeMap<i16, (i64, Duration)>,
 }
 
 impl Rewinds {
@@ -46,7 +62,25 @@ impl Rewinds {
     pub fn tell(&mut self) -> u64 {
         self.told += 1;
         self.misled.clone_from(&self.node);
+        // Each lane finds out anew where it is.
+        self.reached.clear();
         self.told
+    }
+
+    /// The batch of this number is in, on a lane.
+    pub fn reached(&mut self, now: Duration, lane: i16, number: i64) {
+        self.reached.insert(lane, (number, now));
+    }
+
+    /// Whether something is gone that was written, now that these numbers of lanes were found. The
+    /// row of a lane that was idle for long may have been removed.
+    pub fn has_lost(&self, now: Duration, found: &[(i16, i64)]) -> bool {
+        self.reached.iter().any(|(lane, (reached, at))| {
+            match found.iter().find(|(other, _)| other == lane) {
+                Some((_, number)) => number < reached,
+                None => now.saturating_sub(*at) <= IDLE,
+            }
+        })
     }
 
     /// True when nothing of this node may be written any more.

@@ -50,8 +50,8 @@ pub enum Input {
     Taken(Vec<Shard>),
     /// Shards are no longer this node's.
     Released(Arc<[Shard]>),
-    /// Tasks were read whose attempts run here for other nodes.
-    Wanted { found: Result<Vec<TaskRow>> },
+    /// Tasks were read whose attempts, of these tokens, run here for other nodes.
+    Wanted { attempts: Arc<[(CallKey, u64)]>, found: Result<Vec<TaskRow>> },
     /// Tasks that others leave were claimed; when the next one is due.
     SharedClaimed {
         /// How many there could have been.

@@ -348,7 +348,7 @@ impl Node {
             }
             Input::Taken(shards) => self.taken(&shards),
             Input::Released(shards) => self.released(&shards),
-            Input::Wanted { found } => self.wanted(found),
+            Input::Wanted { attempts, found } => self.wanted(&attempts, found),
             Input::SharedClaimed { asked, claimed } => self.shared_claimed(asked, claimed),
             Input::SharedLoaded { claimed } => self.shared_loaded(claimed),
             Input::Unanswered { read, error } => {

@@ -46,8 +46,8 @@ pub enum Read {
     Ends { uids: Arc<[Uid]> },
     /// Whether an instance is closed.
     End(Uid),
-    /// The tasks of these calls, in any shard.
-    Wanted { calls: Arc<[CallKey]> },
+    /// The tasks of these calls, in any shard, whose attempts have these tokens.
+    Wanted { attempts: Arc<[(CallKey, u64)]> },
     /// Claims tasks that others leave, at most so many.
     ClaimShared { node: String, runnable: Runnable, now: Timestamp, limit: usize },
     /// The tasks that were claimed: nobody else would run them.

@@ -20,7 +20,6 @@
 //! still wanted is asked every second as long as such attempts run.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam_core::{CallKey, Failure, RunKey, Timestamp, Uid};
@@ -229,12 +228,15 @@ impl Node {
         if self.reports.away.is_empty() {
             return;
         }
-        let calls: Arc<[CallKey]> = self.reports.away.keys().copied().collect();
-        self.read(Read::Wanted { calls });
+        let token = |call: &HotCall| call.task.claim.as_ref().map(|claim| claim.token);
+        let away = self.reports.away.iter();
+        let attempts = away.filter_map(|(key, call)| Some((*key, token(call)?))).collect();
+        self.read(Read::Wanted { attempts });
     }
 
-    /// Attempts are told when nobody wants their result any more.
-    pub(super) fn wanted(&mut self, found: Result<Vec<TaskRow>>) {
+    /// Attempts are told when nobody wants their result any more. The answer says nothing about
+    /// those that have begun since it was asked for.
+    pub(super) fn wanted(&mut self, asked: &[(CallKey, u64)], found: Result<Vec<TaskRow>>) {
         let ask_at = self.now.saturating_add(WANTED);
         self.reports.ask_at = Some(ask_at).filter(|_| !self.reports.away.is_empty());
         let rows = match found {
@@ -243,8 +245,12 @@ impl Node {
         };
         let rows: BTreeMap<CallKey, TaskRow> =
             rows.into_iter().map(|row| (row.call, row)).collect();
+        let asked: BTreeMap<CallKey, u64> = asked.iter().copied().collect();
         let (mut over, mut told) = (Vec::new(), Vec::new());
         for (key, call) in &mut self.reports.away {
+            if !asked.get(key).is_some_and(|token| has_token(call, *token)) {
+                continue;
+            }
             let row = rows.get(key).filter(|row| row.claim == call.task.claim);
             match row {
                 Some(row) if row.progress.cancelled => {
