@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -61,6 +62,8 @@ pub(crate) struct Host {
     pub(crate) wakes_at: Option<Duration>,
     /// What it waits for while it sleeps, unless shards move.
     pub(crate) nap: Option<u64>,
+    /// How often it gave the right to work back.
+    pub(crate) given_back: Arc<AtomicU64>,
     /// It is going to look at what arrived.
     pub(crate) is_called: bool,
     /// Its clock, against that of the world.
@@ -193,6 +196,7 @@ impl Host {
             is_unaware: false,
             wakes_at: None,
             nap: None,
+            given_back: Arc::default(),
             is_called: false,
             clock: HostClock::default(),
             grace,

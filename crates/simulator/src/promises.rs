@@ -61,6 +61,8 @@ pub(crate) struct Promises {
     signalled: BTreeMap<Uid, Vec<String>>,
     /// Signals that stand in a history, in that order.
     received: BTreeMap<Uid, Vec<String>>,
+    /// A clock was set, and not every node may have heard of it.
+    is_clock_in_doubt: bool,
     /// What was found wrong, the first first.
     violations: Vec<Violation>,
 }
@@ -251,7 +253,8 @@ impl Promises {
             let what = format!("call {key} completed by attempt {}", completed.attempt);
             return self.breaks(run.uid, format!("{what}, which never began"));
         }
-        if call.recorded.contains(&completed.attempt) {
+        // One whose time was up may still succeed, and be undone for that.
+        if call.recorded.contains(&completed.attempt) && !completed.after_cancel {
             let what = format!("call {key} completed by attempt {}", completed.attempt);
             self.breaks(run.uid, format!("{what}, which was recorded as failed before"));
         }
@@ -260,7 +263,7 @@ impl Promises {
     fn timer_fired(&mut self, run: RunKey, timer: Seq, at: Timestamp) {
         match self.runs.entry(run).or_default().timers.remove(&timer) {
             None => self.breaks(run.uid, format!("timer {timer} of {run:?} fired twice")),
-            Some(fire_at) if at < fire_at => {
+            Some(fire_at) if at < fire_at && !self.is_clock_in_doubt => {
                 let early = fire_at.since(at);
                 self.breaks(run.uid, format!("timer {timer} of {run:?} fired {early:?} early"));
             }
@@ -289,7 +292,7 @@ impl Promises {
         let call = self.calls.entry(row.call).or_default();
         let uid = row.call.run.uid;
         call.failures += u32::from(row.outcome == AttemptOutcome::Failed);
-        call.due = row.next_due();
+        call.due = row.next_due().filter(|_| !self.is_clock_in_doubt);
         let failures = call.failures;
         let is_new = call.recorded.insert(row.attempt);
         let most = call.script.as_ref().and_then(|script| most_attempts(&script.policy));
@@ -310,8 +313,9 @@ impl Promises {
         call.token = row.claim.as_ref().map(|claim| claim.token);
     }
 
-    /// A clock was set: what was due by it before says nothing.
-    pub(crate) fn clock_was_set(&mut self) {
+    /// A clock was set, or everybody has heard of that: what was due by it before says nothing.
+    pub(crate) fn clock_was_set(&mut self, is_in_doubt: bool) {
+        self.is_clock_in_doubt = is_in_doubt;
         for call in self.calls.values_mut() {
             call.due = None;
         }

@@ -12,6 +12,9 @@ use crate::host::{Arrived, Role};
 use crate::users::nudge;
 use crate::world::{Event, Mend, NUDGE, PATIENCE, Place, World};
 
+/// By then every node that can has heard what the clock of the database says.
+const HEARD_BY_ALL: Duration = Duration::from_secs(60);
+
 impl World {
     /// When a kind of fault comes next.
     pub(crate) fn plan_fault(&mut self, fault: Fault) {
@@ -53,7 +56,7 @@ impl World {
             Fault::Failover => {
                 self.breaks_connections();
                 self.ahead += self.random.below(400) as i64 - 200;
-                self.database.promises.clock_was_set();
+                self.clock_was_set();
                 self.is_up = false;
                 let down = self.random.delay(Duration::from_millis(100), Duration::from_secs(5));
                 self.timeline.after(down, Event::Mend(Mend::Database));
@@ -67,11 +70,18 @@ impl World {
             Fault::ClockJump => {
                 let jump = self.random.below(120_000) as i64 - 60_000;
                 self.ahead += if self.random.one_in(2) { jump } else { jump / 100 };
-                self.database.promises.clock_was_set();
+                self.clock_was_set();
             }
             _ => {}
         }
         self.plan_fault(fault);
+    }
+
+    /// A clock was set. Nodes on a server hear of it with their next beats.
+    fn clock_was_set(&mut self) {
+        self.clocks_in_doubt += 1;
+        self.database.promises.clock_was_set(true);
+        self.timeline.after(HEARD_BY_ALL, Event::Mend(Mend::Clock));
     }
 
     /// What went wrong is over.
@@ -83,6 +93,10 @@ impl World {
                 self.everybody_looks();
             }
             Mend::Disk => self.database.is_full = false,
+            Mend::Clock => {
+                self.clocks_in_doubt -= 1;
+                self.database.promises.clock_was_set(self.clocks_in_doubt > 0);
+            }
             Mend::Leave(number, life) => {
                 if self.hosts[number].host.as_ref().is_some_and(|host| host.life == life) {
                     self.stop(number);
@@ -148,6 +162,7 @@ impl World {
         self.breaks_connections();
         self.database = *backup;
         self.database.tokens = tokens;
+        self.database.promises.clock_was_set(self.clocks_in_doubt > 0);
         self.users_forget();
         for place in &mut self.hosts {
             if let Some(host) = &mut place.host {

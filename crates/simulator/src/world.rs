@@ -6,13 +6,14 @@
 //! wants is carried out here, as the driver of the engine would.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use resurgam_core::{EventKind, Payload, Timestamp};
 use resurgam_store::model::Sharing;
 use resurgam_store::outage::OutageLog;
 use resurgam_store::rows::Message as StoredMessage;
-use resurgam_store::{AttemptTransaction, Commit, Own, Tables};
+use resurgam_store::{AttemptTransaction, Commit, Error, Own, Tables};
 use resurgam_worker::node::{AskFor, At, Input, Output, Transaction, now_due, result_id};
 
 use crate::attempts::Moment;
@@ -59,6 +60,8 @@ pub(crate) struct World {
     pub(crate) is_up: bool,
     /// How far the clock of the database is ahead, in milliseconds.
     pub(crate) ahead: i64,
+    /// How many settings of clocks not everybody may have heard of.
+    pub(crate) clocks_in_doubt: u32,
     pub(crate) backup: Option<Box<Database>>,
     pub(crate) is_over: bool,
 }
@@ -110,6 +113,7 @@ pub(crate) enum Event {
 pub(crate) enum Mend {
     Database,
     Disk,
+    Clock,
     /// A process that came for a while leaves.
     Leave(usize, u64),
 }
@@ -133,6 +137,7 @@ impl World {
             session: 0,
             is_up: true,
             ahead: 0,
+            clocks_in_doubt: 0,
             backup: None,
             is_over: false,
             random,
@@ -451,8 +456,14 @@ impl World {
             }
             Output::Commit { lane, next, .. } => {
                 let store = host.store.clone();
+                let given_back = host.given_back.clone();
+                let tenure = given_back.load(Ordering::Relaxed);
                 let commit = async move {
-                    let answer = store.commit(next.steps).await;
+                    // As the driver does: it may have waited.
+                    let answer = match given_back.load(Ordering::Relaxed) == tenure {
+                        true => store.commit(next.steps).await,
+                        false => Err(Error::fenced("this node has stepped down")),
+                    };
                     Done::Arrived(Arrived::Written { lane, answer })
                 };
                 self.spawn(number, next.after, commit);
@@ -549,6 +560,7 @@ impl World {
         let Some(host) = self.hosts[number].host.as_mut() else { return };
         host.cut_all();
         host.is_unaware = false;
+        host.given_back.fetch_add(1, Ordering::Relaxed);
         let store = host.store.clone();
         self.spawn(number, Duration::ZERO, async move {
             if let Some(server) = &store.server {

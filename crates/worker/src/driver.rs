@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -69,6 +70,8 @@ pub struct Engine {
     outage_log: Arc<OutageLog>,
     /// The right to work, while this node has it.
     right: Right,
+    /// How often it was given back: what was to be written before that is not written after it.
+    given_back: Arc<AtomicU64>,
     sweeping: Option<EndsWithIt>,
     beside: Beside,
     commits: Vec<Option<InFlight>>,
@@ -117,6 +120,7 @@ impl Engine {
             owns,
             watchers: Watchers::default(),
             right: Arc::default(),
+            given_back: Arc::default(),
             sweeping: None,
             beside: Beside::default(),
             commits: Vec::new(),
@@ -329,8 +333,13 @@ impl Engine {
         let span = tracing::debug_span!("commit", steps = steps.len(), rows);
         // Busy from now on, and not only once the future is polled.
         let waiting = Waiting::new(&*clock, after, "a commit");
+        let given_back = self.given_back.clone();
+        let tenure = given_back.load(Ordering::Relaxed);
         let commit = async move {
             let busy = waiting.over().await;
+            if given_back.load(Ordering::Relaxed) != tenure {
+                return (Err(resurgam_store::Error::fenced("this node has stepped down")), busy);
+            }
             let began = clock.now();
             let mut answer = store.commit(steps).await;
             if patient {
@@ -382,6 +391,7 @@ impl Engine {
         // Answers to what was asked before may still come: numbers are not used again.
         self.beside = Beside { asked: self.beside.asked, ..Beside::default() };
         self.owns.send_replace(false);
+        self.given_back.fetch_add(1, Ordering::Relaxed);
         drop(self.right.lock().unwrap_or_else(PoisonError::into_inner).take());
         let (store, mailbox) = (self.store.clone(), self.mailbox.clone());
         let busy = self.clock.busy(&"a node that steps down");
