@@ -6,9 +6,12 @@ use resurgam_core::{CallKey, Failure, Kind, Payload};
 use resurgam_store::rows::Heartbeat;
 use resurgam_worker::node::{AskFor, AttemptEnd, AttemptStart, FIRST_WAIT, Input, Order};
 
-use crate::host::{Arrived, Host};
+use crate::host::{Arrived, Attempt, Host};
 use crate::program::Ends;
 use crate::world::{Event, World};
+
+/// How far clocks may be apart when a grace period ends.
+const CLOCKS: Duration = Duration::from_millis(500);
 
 /// How often an attempt looks whether it may begin, where it may not.
 const GATE: Duration = Duration::from_millis(100);
@@ -108,7 +111,9 @@ impl World {
         let is_awake = |host: &&Host| host.paused_until.is_none_or(|until| until <= world);
         let hosts = self.hosts.iter().filter_map(|place| place.host.as_ref()).filter(is_awake);
         let aware = hosts.filter(|host| !host.is_unaware && self.at(host).may_begin);
-        let works = aware.flat_map(|host| host.attempts.values()).filter(|other| other.begun);
+        let is_over = |other: &Attempt| other.ends_by.is_some_and(|end| end <= world + CLOCKS);
+        let works = aware.flat_map(|host| host.attempts.values());
+        let works = works.filter(|other| other.begun && !is_over(other));
         let running: Vec<CallKey> = works.map(|other| other.call).collect();
         let model = &self.database.model;
         self.database.promises.begins(model, attempt, running.into_iter());
@@ -147,9 +152,19 @@ impl World {
             heartbeat: attempt.heartbeat.clone(),
         };
         let input = Input::AttemptEnded { call: attempt.call, token, end };
-        self.tell_attempt(number, token);
-        self.moment(number, token, grace, Moment::GraceIsOver);
+        self.ends_in_grace(number, token, grace);
         self.arrived(number, Arrived::input(input));
+    }
+
+    fn ends_in_grace(&mut self, number: usize, token: u64, grace: Duration) {
+        self.tell_attempt(number, token);
+        let end = self.timeline.now() + grace;
+        if let Some(host) = self.hosts[number].host.as_mut()
+            && let Some(attempt) = host.attempts.get_mut(&token)
+        {
+            attempt.ends_by.get_or_insert(end);
+        }
+        self.moment(number, token, grace, Moment::GraceIsOver);
     }
 
     /// An attempt hears that it is to end; one that is deaf goes on.
@@ -168,8 +183,7 @@ impl World {
         match order {
             Order::Tell => self.tell_attempt(number, token),
             Order::EndInGrace | Order::GiveUp => {
-                self.tell_attempt(number, token);
-                self.moment(number, token, grace, Moment::GraceIsOver);
+                self.ends_in_grace(number, token, grace);
             }
             // It has reported, and ends by itself.
             Order::Leave => {}

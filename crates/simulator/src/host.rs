@@ -125,6 +125,8 @@ pub(crate) struct Attempt {
     pub(crate) begun: bool,
     /// Whether it was told to end.
     pub(crate) told: bool,
+    /// When its grace period is over, once it is to end.
+    pub(crate) ends_by: Option<Duration>,
     /// Whether it has reported that its time is up.
     pub(crate) lingers: bool,
     /// What it told last.
@@ -282,6 +284,7 @@ impl Host {
             script: call.map_or(nothing, |call| call.attempt(start.number)),
             begun: false,
             told: false,
+            ends_by: None,
             lingers: false,
             heartbeat: None,
             sent_at: None,

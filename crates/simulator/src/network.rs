@@ -145,8 +145,9 @@ impl World {
     pub(crate) fn arrives(&mut self, sending: Sending) {
         let Sending { host, life, number, session, what, writes, job, fate } = sending;
         let is_alive = self.hosts[host].host.as_ref().is_some_and(|host| host.life == life);
-        // What a dead process has sent may be done or not; its connection ends with it.
-        let is_done = is_alive || (writes && self.random.one_in(2));
+        // What a dead process has sent may be done or not; its connection ends with it, and so does
+        // the lock of a file.
+        let is_done = is_alive || (writes && what != "take the lock" && self.random.one_in(2));
         if !self.is_up || session != self.session || !is_done {
             let delay = self.one_way();
             let nothing = Event::Answer { host, life, number, reply: None, session: None };
