@@ -9,6 +9,9 @@ use crate::host::Arrived;
 use crate::users::{Answer, Stage, Told, wait};
 use crate::world::{Event, World};
 
+/// When whatever went wrong has no consequences any more for who stops.
+const AT_REST: Duration = Duration::from_secs(59);
+
 impl World {
     /// A user asks some process for what they want next.
     pub(crate) fn user_asks(&mut self, user: usize) {
@@ -45,16 +48,18 @@ impl World {
             (Answer::Done(Ok(())), Stage::Started(_)) => user
                 .request()
                 .is_none_or(|request| self.database.model.signalled(&user.id, &request)),
-            (Answer::Ended(..), _) => false,
+            (Answer::Ended(..) | Answer::Stopped(_), _) => false,
             _ => true,
         }
     }
 
     fn user_told(&mut self, told: Told) {
         let Told { user, asked, answer } = told;
-        if let Answer::Ended(uid, answer) = answer {
-            return self.told_end(uid, answer);
-        }
+        let answer = match answer {
+            Answer::Ended(uid, answer) => return self.told_end(uid, answer),
+            Answer::Stopped(answer) => return self.told_stop(answer),
+            answer => answer,
+        };
         if !self.users[user].asked(asked) {
             return;
         }
@@ -108,6 +113,16 @@ impl World {
         };
         let row = self.database.model.instance(uid);
         self.database.promises.outcome_told(row.as_ref(), uid, told);
+    }
+
+    /// A process that is told to stop ends in good order, where nothing was wrong for a while.
+    fn told_stop(&mut self, answer: resurgam_worker::Result<()>) {
+        let calm_since = self.timeline.now().saturating_sub(self.plan.trouble);
+        if let Err(error) = answer
+            && calm_since > AT_REST
+        {
+            self.database.promises.breaks(None, format!("a process could not stop: {error}"));
+        }
     }
 
     /// The database went back in time: who has started something that is not there starts it again.

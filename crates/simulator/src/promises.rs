@@ -263,7 +263,7 @@ impl Promises {
     fn timer_fired(&mut self, run: RunKey, timer: Seq, at: Timestamp) {
         match self.runs.entry(run).or_default().timers.remove(&timer) {
             None => self.breaks(run.uid, format!("timer {timer} of {run:?} fired twice")),
-            Some(fire_at) if at < fire_at && !self.is_clock_in_doubt => {
+            Some(fire_at) if at.saturating_add(CORRECTED) < fire_at && !self.is_clock_in_doubt => {
                 let early = fire_at.since(at);
                 self.breaks(run.uid, format!("timer {timer} of {run:?} fired {early:?} early"));
             }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use resurgam_store::model::Sharing;
 use resurgam_store::rows::{InstanceFilter, Status};
-use resurgam_worker::node::{Input, Reply, Request};
+use resurgam_worker::node::Input;
 
 use crate::database::News;
 use crate::faults::Fault;
 use crate::host::{Arrived, Role};
-use crate::users::nudge;
+use crate::users::{self, nudge};
 use crate::world::{Event, Mend, NUDGE, PATIENCE, Place, World};
 
 /// By then every node that can has heard what the clock of the database says.
@@ -118,8 +118,8 @@ impl World {
 
     fn stop(&mut self, number: usize) {
         if self.hosts[number].host.is_some() {
-            let stop = Request::Stop { reply: Reply::call(|_| {}) };
-            self.arrived(number, Arrived::input(Input::Request(stop)));
+            let stop = Input::Request(users::stop(&self.answers));
+            self.arrived(number, Arrived::input(stop));
         }
     }
 
@@ -221,6 +221,12 @@ impl World {
                 let request = Input::Request(nudge(row.uid, row.run, name));
                 self.arrived(number, Arrived::input(request));
             }
+        }
+        // Processes are also restarted where nothing is wrong.
+        if self.restarts < 3 && self.random.one_in(2) {
+            self.restarts += 1;
+            let number = self.random.below(self.hosts.len() as u64) as usize;
+            self.stop(number);
         }
         self.timeline.after(NUDGE, Event::Nudge);
     }

@@ -66,6 +66,8 @@ pub(crate) enum Answer {
     Done(Result<()>),
     /// To the question how it ended.
     Ended(Uid, Result<Outcome>),
+    /// To who has a process stop.
+    Stopped(Result<()>),
 }
 
 /// Where processes put their answers.
@@ -185,6 +187,15 @@ pub(crate) fn wait(user: usize, uid: Uid, answers: &Answers) -> Request {
         answers.push(Told { user, asked: 0, answer: Answer::Ended(uid, answer) });
     });
     Request::Wait { uid, reply }
+}
+
+/// Has a process stop.
+pub(crate) fn stop(answers: &Answers) -> Request {
+    let answers = answers.clone();
+    let reply = Reply::call(move |answer| {
+        answers.push(Told { user: 0, asked: 0, answer: Answer::Stopped(answer) });
+    });
+    Request::Stop { reply }
 }
 
 /// A signal of nobody in particular, so that nothing waits for one for ever.

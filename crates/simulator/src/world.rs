@@ -64,6 +64,8 @@ pub(crate) struct World {
     pub(crate) clocks_in_doubt: u32,
     pub(crate) backup: Option<Box<Database>>,
     pub(crate) is_over: bool,
+    /// How many processes were restarted when nothing went wrong any more.
+    pub(crate) restarts: u32,
 }
 
 /// A place for a process, and the process if there is one.
@@ -140,6 +142,7 @@ impl World {
             clocks_in_doubt: 0,
             backup: None,
             is_over: false,
+            restarts: 0,
             random,
             plan,
         };

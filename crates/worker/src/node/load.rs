@@ -193,6 +193,7 @@ impl Node {
 
     /// Whatever is being read of a call is out of date.
     pub(super) fn call_changes(&mut self, key: CallKey) {
+        self.reports.call_changes(key);
         if let Some(read) = self.loading.get_mut(&key) {
             read.outdated = true;
         }

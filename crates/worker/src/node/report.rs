@@ -51,6 +51,8 @@ pub(super) struct Reports {
     taken: BTreeMap<(Uid, String), Taken>,
     /// Instances with reports that wait until others about the same call are gone.
     postponed: BTreeSet<Uid>,
+    /// Calls that changed while reports about them were being read: what was read of them is old.
+    changed: BTreeSet<CallKey>,
 }
 
 /// A report that was taken.
@@ -86,13 +88,25 @@ impl Reports {
         self.heard.retain(|uid, _| !goes(*uid));
         self.taken.retain(|(uid, _), _| !goes(*uid));
         self.postponed.retain(|uid| !goes(*uid));
+        self.changed.retain(|call| !goes(call.run.uid));
     }
 
-    /// Takes a report, unless it was taken before, or another one about its call was: what was read
-    /// of the task with it may be what the other one has changed.
+    /// A call changes: whatever is being read of it with reports is out of date.
+    pub(super) fn call_changes(&mut self, call: CallKey) {
+        if self.heard.contains_key(&call.run.uid) {
+            self.changed.insert(call);
+        }
+    }
+
+    /// Takes a report, unless it was taken before, or its call has changed since it was read, perhaps
+    /// because another report was taken: what was read of the task with it is worth nothing then.
     fn take(&mut self, row: &MessageRow) -> bool {
         let StoredMessage::Report { run, report } = &row.body else { return false };
         let call = RunKey { uid: row.uid, run: *run }.call(report.activity);
+        if self.changed.contains(&call) {
+            self.postponed.insert(row.uid);
+            return false;
+        }
         let mut taken = self.taken.range((row.uid, String::new())..);
         let about = taken.find(|((uid, _), taken)| *uid != row.uid || taken.call == call);
         if let Some(((_, id), _)) = about.filter(|((uid, _), _)| *uid == row.uid) {
@@ -296,6 +310,7 @@ impl Node {
             }
         }
         self.reports.taken.retain(|(of, _), taken| *of != uid || !taken.gone);
+        self.reports.changed.retain(|call| call.run.uid != uid);
         self.read_postponed(uid);
         match self.reports.heard.get_mut(&uid).is_some_and(Hearing::end) {
             true => self.has_reports(uid),
@@ -319,7 +334,10 @@ impl Node {
         let key = RunKey { uid: row.uid, run }.call(activity);
         let is_its =
             |task: &TaskRecord| task.task.claim.as_ref().is_some_and(|claim| claim.token == token);
-        let kept = task.filter(is_its).and_then(|task| self.keep_call(task));
+        // What is in memory is newer than what was read.
+        let is_over = self.calls.get(&key).is_some_and(|call| !has_token(call, token));
+        let kept = task.filter(|task| is_its(task) && !is_over);
+        let kept = kept.and_then(|task| self.keep_call(task));
         match outcome {
             Reported::TimeUp(_) if kept.is_some() => self.lingers(key.run, token),
             Reported::TimeUp(_) | Reported::GoesOn => {}
