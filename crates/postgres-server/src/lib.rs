@@ -260,7 +260,7 @@ async fn ask(url: &str, sql: &str) -> String {
 async fn run(url: &str, sql: &str) {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect(sql);
     let driver = tokio::spawn(connection);
-    // Of two that wait for each other the server gives one up; whoever works beside a test goes on.
+    // Of two that wait for each other the server gives one up; whoever works beside it goes on.
     let is_deadlock = |error: &tokio_postgres::Error| {
         error.code() == Some(&tokio_postgres::error::SqlState::T_R_DEADLOCK_DETECTED)
     };
