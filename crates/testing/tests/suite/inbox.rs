@@ -203,7 +203,7 @@ async fn a_row_with_an_id_that_was_seen_is_dropped() {
     ground.insert("('3', 'else', 'start', 'collect', NULL)").await;
     app.restart().await;
     settle(&app).await;
-    // An app that is restarted after it took a row may not have forgotten yet; the next row does it.
+    // An app that is restarted after it took a row may not have forgotten yet: the next row does.
     for _ in 0..3 {
         ground
             .insert(

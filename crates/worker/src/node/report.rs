@@ -98,8 +98,9 @@ impl Reports {
         }
     }
 
-    /// Takes a report, unless it was taken before, or its call has changed since it was read, perhaps
-    /// because another report was taken: what was read of the task with it is worth nothing then.
+    /// Takes a report, unless it was taken before, or its call has changed since it was read,
+    /// perhaps because another report was taken: what was read of the task with it is worth
+    /// nothing then.
     fn take(&mut self, row: &MessageRow) -> bool {
         let StoredMessage::Report { run, report } = &row.body else { return false };
         let call = RunKey { uid: row.uid, run: *run }.call(report.activity);
