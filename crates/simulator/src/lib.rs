@@ -3,7 +3,7 @@
 //! Several nodes (`resurgam_worker::node`) run random programs on the model store
 //! (`resurgam_store::model`), which a simulated network lies between. One seed decides everything:
 //! what the programs do, how their attempts end, and what goes wrong when. Everything that happens
-//! is checked against what is promised ([`promises`]), and the same seed gives the same trace.
+//! is checked against what is promised (`promises.rs`), and the same seed gives the same trace.
 //!
 //! ```text
 //!   users ── requests ──► host: Node ── outputs ──► world ── wire, faults ──► database: Model
