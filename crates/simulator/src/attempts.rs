@@ -8,7 +8,7 @@ use resurgam_worker::node::{AskFor, AttemptEnd, AttemptStart, FIRST_WAIT, Input,
 
 use crate::host::{Arrived, Attempt, Host};
 use crate::program::Ends;
-use crate::world::{Event, World};
+use crate::world::{Happening, World};
 
 /// How far clocks may be apart when a grace period ends.
 const CLOCKS: Duration = Duration::from_millis(500);
@@ -36,9 +36,7 @@ pub(crate) enum Moment {
 
 impl World {
     fn moment(&mut self, number: usize, token: u64, delay: Duration, moment: Moment) {
-        let Some(host) = self.hosts[number].host.as_ref() else { return };
-        let life = host.life;
-        self.timeline.after(delay, Event::Attempt { host: number, life, token, moment });
+        self.plan_for(number, delay, Happening::Attempt { token, moment });
     }
 
     /// An attempt is to begin.

@@ -8,7 +8,7 @@ use resurgam_store::model::Sharing;
 use crate::database::News;
 use crate::faults::Fault;
 use crate::wire::{Job, Reply, Sent};
-use crate::world::{Event, World};
+use crate::world::{Event, Happening, World};
 
 /// How many messages out of a thousand fare badly, of each kind of fault.
 const BAD: u64 = 6;
@@ -60,9 +60,7 @@ impl World {
             Fate::Answered(_) | Fate::Refused(_) => {}
             Fate::AnswerLost | Fate::Lost | Fate::Late => {
                 let given_up = self.random.delay(there, Duration::from_secs(2)) + there;
-                let session = None;
-                let nothing = Event::Answer { host, life, number, reply: None, session };
-                self.timeline.after(given_up, nothing);
+                self.answer_after(given_up, (host, life), number, None, None);
                 if fate == Fate::Lost {
                     return;
                 }
@@ -77,7 +75,19 @@ impl World {
 
     fn sleeps(&mut self, (host, life): (usize, u64), number: u64, time: Duration) {
         let reply: Option<Reply> = Some(Box::new(()));
-        self.timeline.after(time, Event::Answer { host, life, number, reply, session: None });
+        self.answer_after(time, (host, life), number, reply, None);
+    }
+
+    fn answer_after(
+        &mut self,
+        delay: Duration,
+        (host, life): (usize, u64),
+        number: u64,
+        reply: Option<Reply>,
+        session: Option<u64>,
+    ) {
+        let what = Happening::Answer { number, reply, session };
+        self.timeline.after(delay, Event::Process { host, life, what });
     }
 
     /// Shards move: whoever naps looks now.
@@ -150,8 +160,7 @@ impl World {
         let is_done = is_alive || (writes && what != "take the lock" && self.random.one_in(2));
         if !self.is_up || session != self.session || !is_done {
             let delay = self.one_way();
-            let nothing = Event::Answer { host, life, number, reply: None, session: None };
-            return self.timeline.after(delay, nothing);
+            return self.answer_after(delay, (host, life), number, None, None);
         }
         if writes {
             self.trace
@@ -163,8 +172,7 @@ impl World {
         self.database.is_busy = false;
         self.spread_news(Some(host));
         if let Fate::Answered(back) | Fate::Refused(back) = fate {
-            let session = Some(session);
-            self.timeline.after(back, Event::Answer { host, life, number, reply, session });
+            self.answer_after(back, (host, life), number, reply, Some(session));
         }
     }
 
@@ -176,16 +184,15 @@ impl World {
             return;
         }
         for number in 0..self.hosts.len() {
-            let Some(host) = self.hosts[number].host.as_mut() else { continue };
-            let life = host.life;
-            if by == Some(number) && !moves {
+            let is_there = self.hosts[number].host.is_some();
+            if !is_there || (by == Some(number) && !moves) {
                 continue;
             }
             let mut delay = self.random.delay(Duration::from_millis(1), Duration::from_millis(30));
             if self.fares_badly(Fault::HintLate) {
                 delay = self.random.delay(delay, Duration::from_secs(5));
             }
-            self.timeline.after(delay, Event::Hint { host: number, life, news });
+            self.plan_for(number, delay, Happening::Hint(news));
         }
     }
 }

@@ -280,11 +280,12 @@ impl Server {
         }
         let writer = self.writer.clone();
         let look = move |database: &mut Database| Ok(database.numbers(&writer));
+        let before = self.state().rewinds.positions();
         let numbers = store.change("look at a lane", look).await?;
         let is_own = |(other, _): &&(i16, i64)| *other == lane as i16;
         let found = numbers.iter().find(is_own).map(|(_, number)| *number);
         let now = store.wire.now();
-        if self.state().rewinds.has_lost(now, &numbers) {
+        if self.state().rewinds.has_lost(now, &before, &numbers) {
             let last = self.state().lanes[lane].batches.last();
             return Err(self.rewound(now, lane, Rewound { last, found }));
         }

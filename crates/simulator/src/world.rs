@@ -78,20 +78,8 @@ pub(crate) struct Place {
 pub(crate) enum Event {
     /// A request reaches the database.
     Arrive(Box<Sending>),
-    /// An answer reaches a process.
-    Answer { host: usize, life: u64, number: u64, reply: Option<Reply>, session: Option<u64> },
-    /// A task of a process begins.
-    Begin { host: usize, life: u64, task: u64 },
-    /// A process looks at what arrived.
-    Turn { host: usize, life: u64 },
-    /// A process looks at the time.
-    Wake { host: usize, life: u64 },
-    /// A process hears that others have done something.
-    Hint { host: usize, life: u64, news: News },
-    /// Something of an attempt.
-    Attempt { host: usize, life: u64, token: u64, moment: Moment },
-    /// An attempt asks for its transaction again.
-    AskAgain { host: usize, life: u64, ask: AskFor },
+    /// Something happens to a process, if it is still the one that it was meant for.
+    Process { host: usize, life: u64, what: Happening },
     /// A user asks for something.
     User(usize),
     /// A user has waited long enough.
@@ -108,6 +96,25 @@ pub(crate) enum Event {
     Calm,
     /// What waits for a signal gets one.
     Nudge,
+}
+
+/// Something that happens to a process.
+pub(crate) enum Happening {
+    /// What it awaits is answered; without a reply nobody knows what became of it. An answer of a
+    /// session that is over is lost.
+    Answer { number: u64, reply: Option<Reply>, session: Option<u64> },
+    /// A task of it begins.
+    Begin(u64),
+    /// It looks at what arrived.
+    Turn,
+    /// It looks at the time.
+    Wake,
+    /// It hears that others have done something.
+    Hint(News),
+    /// Something of an attempt.
+    Attempt { token: u64, moment: Moment },
+    /// An attempt asks for its transaction again.
+    AskAgain(AskFor),
 }
 
 /// What goes well again.
@@ -203,51 +210,7 @@ impl World {
     fn happens(&mut self, event: Event) {
         match event {
             Event::Arrive(request) => self.arrives(*request),
-            Event::Answer { host, life, number, reply, session } => {
-                let is_lost = session.is_some_and(|session| session != self.session);
-                let reply = reply.filter(|_| !is_lost);
-                match self.deferred(host, life) {
-                    Some(Ok(())) => self.answered(host, number, reply),
-                    Some(Err(delay)) => {
-                        let session = None;
-                        let later = Event::Answer { host, life, number, reply, session };
-                        self.timeline.after(delay, later);
-                    }
-                    None => {}
-                }
-            }
-            Event::Begin { host, life, task } => match self.deferred(host, life) {
-                Some(Ok(())) => self.poll(host, task),
-                Some(Err(delay)) => self.timeline.after(delay, Event::Begin { host, life, task }),
-                None => {}
-            },
-            Event::Turn { host, life } => match self.deferred(host, life) {
-                Some(Ok(())) => self.turn(host),
-                Some(Err(delay)) => self.timeline.after(delay, Event::Turn { host, life }),
-                None => {}
-            },
-            Event::Wake { host, life } => match self.deferred(host, life) {
-                Some(Ok(())) => self.wakes(host),
-                Some(Err(delay)) => self.timeline.after(delay, Event::Wake { host, life }),
-                None => {}
-            },
-            Event::Hint { host, life, news } => match self.deferred(host, life) {
-                Some(Ok(())) => self.hears(host, news),
-                Some(Err(delay)) => self.timeline.after(delay, Event::Hint { host, life, news }),
-                None => {}
-            },
-            Event::Attempt { host, life, token, moment } => match self.deferred(host, life) {
-                Some(Ok(())) => self.attempt(host, token, moment),
-                Some(Err(delay)) => {
-                    self.timeline.after(delay, Event::Attempt { host, life, token, moment });
-                }
-                None => {}
-            },
-            Event::AskAgain { host, life, ask } => match self.deferred(host, life) {
-                Some(Ok(())) => self.arrived(host, Arrived::input(Input::Transact(ask))),
-                Some(Err(delay)) => self.timeline.after(delay, Event::AskAgain { host, life, ask }),
-                None => {}
-            },
+            Event::Process { host, life, what } => self.happens_to((host, life), what),
             Event::User(user) => self.user_asks(user),
             Event::Patience { user, asked } => {
                 if self.users[user].asked(asked) {
@@ -268,16 +231,35 @@ impl World {
         }
     }
 
-    /// Whether a process is there and goes on, or for how long it stands still.
-    fn deferred(&mut self, host: usize, life: u64) -> Option<Result<(), Duration>> {
+    /// Something happens to a process: now, when it goes on, or never, when it is not there.
+    fn happens_to(&mut self, (host, life): (usize, u64), mut what: Happening) {
+        if let Happening::Answer { reply, session, .. } = &mut what
+            && session.take().is_some_and(|session| session != self.session)
+        {
+            *reply = None;
+        }
         let now = self.timeline.now();
-        let host = self.hosts[host].host.as_mut().filter(|host| host.life == life)?;
-        match host.paused_until {
-            Some(until) if until > now => Some(Err(until - now)),
-            _ => {
-                host.paused_until = None;
-                Some(Ok(()))
-            }
+        let place = &mut self.hosts[host].host;
+        let Some(process) = place.as_mut().filter(|process| process.life == life) else { return };
+        if let Some(until) = process.paused_until.filter(|until| *until > now) {
+            return self.timeline.after(until - now, Event::Process { host, life, what });
+        }
+        process.paused_until = None;
+        match what {
+            Happening::Answer { number, reply, .. } => self.answered(host, number, reply),
+            Happening::Begin(task) => self.poll(host, task),
+            Happening::Turn => self.turn(host),
+            Happening::Wake => self.wakes(host),
+            Happening::Hint(news) => self.hears(host, news),
+            Happening::Attempt { token, moment } => self.attempt(host, token, moment),
+            Happening::AskAgain(ask) => self.arrived(host, Arrived::input(Input::Transact(ask))),
+        }
+    }
+
+    /// Something is going to happen to a process, unless it ends before.
+    pub(crate) fn plan_for(&mut self, host: usize, delay: Duration, what: Happening) {
+        if let Some(life) = self.hosts[host].host.as_ref().map(|process| process.life) {
+            self.timeline.after(delay, Event::Process { host, life, what });
         }
     }
 
@@ -337,9 +319,8 @@ impl World {
     pub(crate) fn call(&mut self, number: usize) {
         let Some(host) = self.hosts[number].host.as_mut() else { return };
         if !std::mem::replace(&mut host.is_called, true) {
-            let life = host.life;
             let delay = self.random.delay(Duration::ZERO, Duration::from_micros(200));
-            self.timeline.after(delay, Event::Turn { host: number, life });
+            self.plan_for(number, delay, Happening::Turn);
         }
     }
 
@@ -416,8 +397,7 @@ impl World {
         let at = self.timeline.now() + delay;
         if host.wakes_at.is_none_or(|other| at < other) {
             host.wakes_at = Some(at);
-            let life = host.life;
-            self.timeline.after(delay, Event::Wake { host: number, life });
+            self.plan_for(number, delay, Happening::Wake);
         }
     }
 
@@ -444,7 +424,6 @@ impl World {
         let now = self.timeline.now();
         self.trace.line(now, || format!("process {number} wants {output:?}"));
         let Some(host) = self.hosts[number].host.as_mut() else { return };
-        let life = host.life;
         match output {
             Output::Read { read, after, stamp } => {
                 let store = host.reader();
@@ -494,7 +473,7 @@ impl World {
                 }
             }
             Output::AskAgain { ask, after } => {
-                self.timeline.after(after, Event::AskAgain { host: number, life, ask });
+                self.plan_for(number, after, Happening::AskAgain(ask));
             }
             Output::Changed(_) | Output::AnythingChanged => {}
             Output::Sweep { .. } => {
@@ -511,10 +490,10 @@ impl World {
         task: impl Future<Output = Done> + Send + 'static,
     ) {
         let Some(host) = self.hosts[number].host.as_mut() else { return };
-        let (life, task) = (host.life, host.spawn(task));
+        let task = host.spawn(task);
         match after {
             Duration::ZERO => self.poll(number, task),
-            after => self.timeline.after(after, Event::Begin { host: number, life, task }),
+            after => self.plan_for(number, after, Happening::Begin(task)),
         }
     }
 

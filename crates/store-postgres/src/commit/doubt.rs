@@ -120,10 +120,11 @@ impl Lane {
 
     /// Looks at the row of the lane, and makes it when it is missing.
     async fn look_at_row(&mut self) -> Result<()> {
+        let before = self.shared.rewinds().positions();
         let numbers = self.read_numbers().await?;
         let is_own = |(lane, _): &&(i16, i64)| *lane == self.number;
         let found = numbers.iter().find(is_own).map(|(_, number)| *number);
-        if self.shared.rewinds().has_lost(self.shared.now(), &numbers) {
+        if self.shared.rewinds().has_lost(self.shared.now(), &before, &numbers) {
             let last = self.batches.last();
             return Err(self.rewound(Rewound { last, found }));
         }

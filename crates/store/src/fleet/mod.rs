@@ -32,7 +32,7 @@ pub use batch_sequence::{BatchFate, BatchSequence, LaneRow, NumberRefused, Rewou
 pub use fence::Fence;
 pub use membership::{Beat, Membership, Observation};
 pub use observer::Observer;
-pub use rewinds::Rewinds;
+pub use rewinds::{Positions, Rewinds};
 pub use sharers::sharers;
 pub use spread::{Moves, spread};
 pub use view::{NodeRow, ShardRow, View};

@@ -32,7 +32,9 @@ use super::batch_sequence::IDLE;
 /// // One lane finds that what another has written is gone.
 /// let now = Duration::from_secs(5);
 /// rewinds.reached(now, 0, 7);
-/// assert!(!rewinds.has_lost(now, &[(0, 8), (1, 3)]) && rewinds.has_lost(now, &[(0, 6), (1, 3)]));
+/// let reached = rewinds.positions();
+/// assert!(!rewinds.has_lost(now, &reached, &[(0, 8), (1, 3)]));
+/// assert!(rewinds.has_lost(now, &reached, &[(0, 6), (1, 3)]));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rewinds {
@@ -42,6 +44,13 @@ pub struct Rewinds {
     /// The last one that knows what never happened.
     misled: Option<String>,
     /// The last batch of each lane that is known to be in, and since when.
+    reached: BTreeMap<i16, (i64, Duration)>,
+}
+
+/// Where the lanes of a process are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Positions {
+    told: u64,
     reached: BTreeMap<i16, (i64, Duration)>,
 }
 
@@ -72,15 +81,24 @@ impl Rewinds {
         self.reached.insert(lane, (number, now));
     }
 
-    /// Whether something is gone that was written, now that these numbers of lanes were found. The
-    /// row of a lane that was idle for long may have been removed.
-    pub fn has_lost(&self, now: Duration, found: &[(i16, i64)]) -> bool {
-        self.reached.iter().any(|(lane, (reached, at))| {
-            match found.iter().find(|(other, _)| other == lane) {
-                Some((_, number)) => number < reached,
-                None => now.saturating_sub(*at) <= IDLE,
-            }
-        })
+    /// Where the lanes are, to be compared with what a look finds that begins now: a lane may get
+    /// on while somebody looks.
+    pub fn positions(&self) -> Positions {
+        Positions { told: self.told, reached: self.reached.clone() }
+    }
+
+    /// Whether something is gone that was written when the lanes were there, now that these numbers
+    /// were found. The row of a lane that was idle for long may have been removed. What another
+    /// lane has told meanwhile is known already.
+    pub fn has_lost(&self, now: Duration, before: &Positions, found: &[(i16, i64)]) -> bool {
+        let is_lost = |(lane, (reached, at)): (&i16, &(i64, Duration))| match found
+            .iter()
+            .find(|(other, _)| other == lane)
+        {
+            Some((_, number)) => number < reached,
+            None => now.saturating_sub(*at) <= IDLE,
+        };
+        before.told == self.told && before.reached.iter().any(is_lost)
     }
 
     /// True when nothing of this node may be written any more.
