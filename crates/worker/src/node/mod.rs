@@ -378,7 +378,10 @@ impl Node {
         let begins = begins.into_iter().flatten().filter(|_| self.stopping.is_none());
         let due = self.due.next().into_iter().chain(begins).filter(|_| self.is_owner());
         // What leaves waits for attempts that linger.
-        let lingers = self.lingering.next(self.now).filter(|_| self.shards.is_leaving());
+        let lingers = match self.shards.is_leaving() {
+            true => self.lingering.next(self.now),
+            false => None,
+        };
         let other = [self.reports.next(), self.lines.next(), stop, lingers];
         due.chain(other.into_iter().flatten()).min()
     }
