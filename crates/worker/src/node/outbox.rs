@@ -121,9 +121,10 @@ impl Outbox {
         self.lanes.iter().filter_map(|lane| Some(lane.writing.as_ref()?.since)).min()
     }
 
-    /// True when nothing is on its way.
-    pub(super) fn is_empty(&self) -> bool {
-        self.lanes.iter().all(|lane| lane.ready.is_empty() && lane.writing.is_none())
+    /// How many steps are on their way.
+    pub(super) fn len(&self) -> usize {
+        let writing = |lane: &Lane| lane.writing.as_ref().map_or(0, Writing::len);
+        self.lanes.iter().map(|lane| lane.ready.len() + writing(lane)).sum()
     }
 
     /// The next batch that can be sent: on which lane, and how many steps it has.

@@ -85,6 +85,11 @@ impl Shards {
         !self.leaving.is_empty()
     }
 
+    /// How many are to be given up and are not yet.
+    pub(super) fn leaving(&self) -> usize {
+        self.leaving.len()
+    }
+
     /// True when others could take over what this node gives up.
     pub(super) fn others_work(&self) -> bool {
         self.standing.others_work

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use resurgam_core::{CallKey, Shard, Timestamp};
+use resurgam_core::{Shard, Timestamp};
 
 use super::Node;
 use super::output::{Order, Output};
@@ -46,20 +46,29 @@ impl Node {
     pub fn is_done(&mut self) -> bool {
         let Some(stopping) = &self.stopping else { return false };
         let (is_late, interrupted) = (self.now >= stopping.until, stopping.interrupted);
-        let claimed =
-            |(key, call): (&CallKey, &super::HotCall)| call.task.claim.as_ref().map(|_| *key);
-        let running: Vec<CallKey> = self.calls.iter().filter_map(claimed).collect();
+        let running = self.calls.values().filter(|call| call.task.claim.is_some()).count();
         // Outcomes that wait for a run to be read are on their way too.
-        let held = self.asleep.values().any(|asleep| !asleep.held.is_empty());
-        let away = self.reports.calls().next().is_some();
-        let leaving = away || self.shards.is_leaving();
-        if running.is_empty() && self.outbox.is_empty() && !held && !leaving {
+        let held = self.asleep.values().filter(|asleep| !asleep.held.is_empty()).count();
+        let away = self.reports.calls().count();
+        let remains = [
+            (running, "attempts that have not ended"),
+            (away, "attempts that were not reported"),
+            (held, "runs that were not read"),
+            (self.outbox.len(), "steps that were not written"),
+            (self.shards.leaving(), "shards that were not given up"),
+        ];
+        if remains.iter().all(|(count, _)| *count == 0) {
             return self.stopped(None);
         }
         if is_late && interrupted {
-            let text = "stop: the store does not take what was to be written last; attempts that \
-                        ran count as lost when the next process begins";
-            return self.stopped(Some(text));
+            let some = remains.iter().filter(|(count, _)| *count > 0);
+            let some: Vec<String> = some.map(|(count, what)| format!("{count} {what}")).collect();
+            let text = format!(
+                "stop: the store does not take what was to be written last ({}); attempts that \
+                 ran count as lost when the next process begins",
+                some.join(", ")
+            );
+            return self.stopped(Some(&text));
         }
         if is_late {
             self.interrupt();

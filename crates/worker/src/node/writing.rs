@@ -96,6 +96,11 @@ impl Writing {
         Some(self.write())
     }
 
+    /// How many steps it is not known of what becomes of them.
+    pub(super) fn len(&self) -> usize {
+        self.batch.len() + self.open.iter().map(Vec::len).sum::<usize>()
+    }
+
     /// The steps, whether it is known what became of them or not.
     pub(super) fn steps_mut(&mut self) -> impl Iterator<Item = &mut Pending> {
         let done = self.done.iter_mut().map(|(pending, _)| pending);
