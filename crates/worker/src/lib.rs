@@ -12,10 +12,10 @@
 //! their own and report back. A [`Handle`] talks to the loop. The way of a step is at the top of
 //! `node`.
 
+#[cfg(test)]
+mod alone;
 mod attempt;
 mod clock;
-#[cfg(test)]
-mod determinism;
 mod driver;
 mod error;
 mod handle;

@@ -191,10 +191,10 @@ impl Node {
         let mut name = run.map(|uid| uid.to_string()).unwrap_or_default();
         if let Some(run) = run.and_then(|uid| self.runs.remove(&uid)) {
             self.ids.remove(&run.id);
-            self.news_lost(run.news, &text);
             // Loading it again is not getting anywhere: the wait grows all the same.
             self.blocked.insert(run.key.uid, Tries::after(run.tries));
-            name = run.id;
+            name.clone_from(&run.id);
+            self.news_lost(run.into_news(), &text);
         }
         let mut was_start = false;
         for effect in pending.effects {

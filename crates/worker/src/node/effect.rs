@@ -149,7 +149,7 @@ impl Node {
             Effect::Durable(uid) => self.step_is_durable(uid),
             Effect::Closed(uid) => {
                 if let Some(run) = self.take_out(uid) {
-                    refuse_news(run.news);
+                    refuse_news(run.into_news());
                 }
             }
             Effect::NextRun(uid) => {

@@ -224,7 +224,7 @@ impl Node {
     /// What came for a run that is over is for the next one, unless only this one waited for it.
     pub(super) fn hand_over(&mut self, run: HotRun) {
         let key = RunKey { uid: run.key.uid, run: run.key.run.saturating_add(1) };
-        for news in run.news {
+        for news in run.into_news() {
             if matches!(news.origin, Origin::Request) {
                 self.deliver(key, news);
             }

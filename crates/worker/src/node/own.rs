@@ -203,7 +203,7 @@ impl Node {
         }
         tracing::error!(node = %self.name, "another node works on the store; standing by");
         for run in std::mem::take(&mut self.runs).into_values() {
-            fail_news(run.news);
+            fail_news(run.into_news());
         }
         for asleep in std::mem::take(&mut self.asleep).into_values() {
             fail_news(asleep.held);
@@ -302,13 +302,18 @@ impl Node {
             Some(_) => return self.park(uid),
             None => {}
         }
-        let Some(run) = self.runs.get_mut(&uid) else {
-            if let Some(asleep) = self.asleep.get_mut(&uid).filter(|asleep| asleep.loading) {
-                asleep.missed = true;
-                return;
-            }
-            return self.load_run(uid);
-        };
+        if self.runs.contains_key(&uid) {
+            return self.read_messages(uid);
+        }
+        match self.asleep.get_mut(&uid).filter(|asleep| asleep.loading) {
+            Some(asleep) => asleep.missed = true,
+            None => self.load_run(uid),
+        }
+    }
+
+    /// Reads the messages of a run in memory, once more if they are being read.
+    pub(super) fn read_messages(&mut self, uid: Uid) {
+        let Some(run) = self.runs.get_mut(&uid) else { return };
         if let Some(read) = run.hearing.begin(&mut self.outbox.ticks) {
             self.read_of(uid, self.messages_of(uid, read));
         }
@@ -338,6 +343,7 @@ impl Node {
                 run.news.extend(news_of(run.key, row));
             }
         }
+        run.requests_may_follow(read);
         // A message that is taken already: the read was older than that, or somebody sent it once
         // more. In the second case it is still there when it is read again.
         run.read_again = seen_again;

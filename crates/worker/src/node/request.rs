@@ -14,7 +14,7 @@ use super::effect::Effect;
 use super::next::{About, first_messages};
 use super::own::Role;
 use super::read::Read;
-use super::revive::{begin_code, new_run};
+use super::revive::begin_code;
 use super::run::{Draft, HotRun, News, Origin};
 use crate::error::{Error, Result};
 use crate::handle::{Outcome, StartOptions, Started};
@@ -214,7 +214,7 @@ impl Node {
         let key = RunKey::first(uid);
         let started = self.first_event(row, workflow.version);
         let code = begin_code(key, workflow, &row.input)?;
-        let mut run = new_run(key, id.clone(), code, About::new(row, &started));
+        let mut run = HotRun::new(key, id.clone(), code, About::new(row, &started));
         let mut draft = Draft::default();
         let event = EventKind::RunStarted(started);
         match self.begin_run(&mut run, &mut draft, &event) {

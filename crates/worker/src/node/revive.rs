@@ -5,7 +5,7 @@
 //! process does not know *waits*, for a process that does.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,15 +20,12 @@ use resurgam_store::{InstanceWrite, MessageWrite, Result, Step};
 
 use super::Node;
 use super::effect::Effect;
-use super::later::Later;
 use super::load::AGAIN;
 use super::message::{result_id, wake_id};
 use super::next::About;
-use super::own::Hearing;
 use super::read::Read;
 use super::record::cancelled_call;
 use super::run::{Asleep, Draft, HotRun, News, refuse_news};
-use super::unread::Unread;
 
 /// The longest wait before a blocked run is tried again.
 const BLOCKED: Duration = Duration::from_secs(300);
@@ -177,7 +174,7 @@ impl Node {
         let key = record.key();
         let begun = begin_code(key, &workflow, &started.input);
         let code = begun.map_err(Blocked::Unreadable)?;
-        let mut run = new_run(key, row.id.clone(), code, About::new(row, &started));
+        let mut run = HotRun::new(key, row.id.clone(), code, About::new(row, &started));
         run.calls = record.tasks.iter().map(|task| task.call.seq).collect();
         run.elsewhere = self.elsewhere(record);
         run.shared = self.shared_calls(record);
@@ -242,7 +239,7 @@ impl Node {
             EventKind::RunStarted(started) => About::new(row, started),
             _ => About::default(),
         };
-        let mut run = new_run(key, row.id.clone(), code, about);
+        let mut run = HotRun::new(key, row.id.clone(), code, about);
         run.calls = record.tasks.iter().map(|task| task.call.seq).collect();
         run.elsewhere = self.elsewhere(record);
         run.shared = self.shared_calls(record);
@@ -439,30 +436,4 @@ pub(super) fn begin_code(
         })
     });
     begun.map(|()| code)
-}
-
-/// A run that is not begun yet.
-pub(super) fn new_run(key: RunKey, id: String, code: Run, about: About) -> HotRun {
-    HotRun {
-        key,
-        id,
-        about,
-        code,
-        committing: false,
-        news: VecDeque::new(),
-        settled: VecDeque::new(),
-        later: Later::default(),
-        unread: Unread::default(),
-        calls: BTreeSet::new(),
-        elsewhere: BTreeMap::new(),
-        shared: BTreeSet::new(),
-        children: BTreeMap::new(),
-        request_id: None,
-        touched: 0,
-        tries: 0,
-        gets_on: false,
-        hearing: Hearing::default(),
-        taken: BTreeSet::new(),
-        read_again: false,
-    }
 }

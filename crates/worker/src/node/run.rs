@@ -31,6 +31,10 @@ pub(super) struct HotRun {
     pub(super) committing: bool,
     /// What it has not taken yet, in order.
     pub(super) news: VecDeque<News>,
+    /// What senders in this process ask for, each with the number of the last read that began before
+    /// it. Another process may have stored a message earlier: that one comes first, so these wait
+    /// until a later read has found it.
+    requests: VecDeque<(u64, News)>,
     /// How calls that it gave up have ended: what follows from its own history comes first.
     pub(super) settled: VecDeque<News>,
     /// Messages that are stored and not due yet.
@@ -62,6 +66,50 @@ pub(super) struct HotRun {
 }
 
 impl HotRun {
+    /// A run that has taken nothing yet.
+    pub(super) fn new(key: RunKey, id: String, code: Run, about: About) -> Self {
+        HotRun {
+            key,
+            id,
+            code,
+            committing: false,
+            news: VecDeque::new(),
+            requests: VecDeque::new(),
+            settled: VecDeque::new(),
+            later: Later::default(),
+            unread: Unread::default(),
+            calls: BTreeSet::new(),
+            elsewhere: BTreeMap::new(),
+            shared: BTreeSet::new(),
+            children: BTreeMap::new(),
+            request_id: None,
+            about,
+            touched: 0,
+            tries: 0,
+            gets_on: false,
+            hearing: Hearing::default(),
+            taken: BTreeSet::new(),
+            read_again: false,
+        }
+    }
+
+    /// What it has not taken, when it leaves memory.
+    pub(super) fn into_news(self) -> impl Iterator<Item = News> {
+        self.news.into_iter().chain(self.requests.into_iter().map(|(_, news)| news))
+    }
+
+    /// True when somebody in this process waits for stored messages to be read first.
+    pub(super) fn has_requests(&self) -> bool {
+        !self.requests.is_empty()
+    }
+
+    /// A read has found what was stored before it began: what was asked for before that is next.
+    pub(super) fn requests_may_follow(&mut self, read: u64) {
+        while let Some((_, news)) = self.requests.pop_front_if(|(before, _)| *before < read) {
+            self.news.push_back(news);
+        }
+    }
+
     /// Keeps a stored message until its time.
     pub(super) fn remember(&mut self, row: MessageRow) {
         match row.body {
@@ -216,7 +264,11 @@ impl Node {
         }
         match self.runs.get_mut(&key.uid) {
             // What somebody asks for is for the instance, whichever run it has by now.
-            Some(run) if run.key == key || matches!(news.origin, Origin::Request) => {
+            Some(run) if matches!(news.origin, Origin::Request) => {
+                run.requests.push_back((self.outbox.ticks, news));
+                self.read_messages(key.uid);
+            }
+            Some(run) if run.key == key => {
                 run.news.push_back(news);
                 self.advance(key.uid);
             }
@@ -427,6 +479,7 @@ impl Node {
         let mut news: VecDeque<News> = draft.consumed;
         news.append(&mut run.settled);
         news.append(&mut run.news);
+        news.extend(run.requests.drain(..).map(|(_, news)| news));
         self.take_back(&draft.effects);
         let mut step = Step {
             instance: Some(held_up(uid, Status::Blocked, &blocked.to_string())),

@@ -252,7 +252,7 @@ impl Node {
         let Some(run) = is_idle.then(|| self.runs.remove(&uid)).flatten() else { return };
         self.ids.remove(&run.id);
         let key = run.key;
-        for news in run.news {
+        for news in run.into_news() {
             self.pass_on(news.run(key), news);
         }
     }

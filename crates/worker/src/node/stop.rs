@@ -48,7 +48,8 @@ impl Node {
         let (is_late, interrupted) = (self.now >= stopping.until, stopping.interrupted);
         let running = self.calls.values().filter(|call| call.task.claim.is_some()).count();
         // Outcomes that wait for a run to be read are on their way too.
-        let held = self.asleep.values().filter(|asleep| !asleep.held.is_empty()).count();
+        let held = self.asleep.values().filter(|asleep| !asleep.held.is_empty()).count()
+            + self.runs.values().filter(|run| run.has_requests()).count();
         let away = self.reports.calls().count();
         let remains = [
             (running, "attempts that have not ended"),

@@ -1,5 +1,4 @@
-//! A node gives the same outputs for the same inputs, byte for byte: shown with a model store that
-//! answers at once, one thing after another.
+//! A node alone, without a driver: on a model store that answers at once, one thing after another.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -10,15 +9,18 @@ use std::time::Duration;
 
 use resurgam_core::command::{ActivityCall, CallOptions};
 use resurgam_core::turn::WorkflowFuture;
-use resurgam_core::{Failure, Payload, Timestamp};
+use resurgam_core::{EventKind, Failure, Payload, Timestamp, Uid};
 use resurgam_sdk::{ActivityDefinition, Registry, WorkflowContext, WorkflowDefinition};
 use resurgam_store::model::{Model, ModelDatabase, ModelStore, Sharing};
 use resurgam_store::outage::OutageLog;
-use resurgam_store::{Commit, Own, Ownership, Owning};
+use resurgam_store::rows::Message as StoredMessage;
+use resurgam_store::{Commit, MessageWrite, Own, Ownership, Owning, Step};
 use resurgam_watchdog::test;
 
 use crate::handle::{Outcome, StartOptions};
-use crate::node::{At, AttemptEnd, Facts, Input, Node, Output, Reply, Request, RoleAnswer, Stamp};
+use crate::node::{
+    At, AttemptEnd, Facts, Input, Node, Output, Reply, Request, RoleAnswer, Stamp, now_due,
+};
 use crate::options::Options;
 
 /// A node with everything that it asks for, and what it asked for so far.
@@ -37,6 +39,7 @@ impl World {
         let ship = ActivityDefinition::new("ship", |_, _| unreachable!("the test ends attempts"));
         registry.add_activity_definition(ship, &[]).unwrap();
         registry.add_workflow_definition(WorkflowDefinition::new("order", order)).unwrap();
+        registry.add_workflow_definition(WorkflowDefinition::new("listen", listen)).unwrap();
         let database = ModelDatabase::new(Model::new(Sharing::OneNode));
         let store = ModelStore::on(&database);
         let standing = store.standing().borrow().clone();
@@ -45,6 +48,33 @@ impl World {
         let node = Node::new(Arc::new(registry), Options::default(), facts, seed, now);
         let (inputs, trace) = (VecDeque::new(), String::new());
         World { node, store, right: None, now, inputs, trace }
+    }
+
+    /// Starts an instance.
+    fn start(&mut self, workflow: &str, id: String) -> Uid {
+        let options = StartOptions { id, ..StartOptions::default() };
+        let started = Arc::new(Mutex::new(None));
+        let answer = started.clone();
+        let request = Request::Start {
+            workflow: workflow.to_string(),
+            input: Payload::null(),
+            options,
+            reply: Reply::call(move |told| *answer.lock().unwrap() = Some(told)),
+        };
+        self.ask(request);
+        self.settle();
+        started.lock().unwrap().take().unwrap().unwrap().uid
+    }
+
+    /// Has the outcome of an instance noted when it is closed.
+    fn wait_for(&mut self, uid: Uid, outcomes: &Arc<Mutex<Vec<Outcome>>>) {
+        let ends = outcomes.clone();
+        let reply = Reply::call(move |told| ends.lock().unwrap().push(told.unwrap()));
+        self.ask(Request::Wait { uid, reply });
+    }
+
+    fn ask(&mut self, request: Request) {
+        self.node.handle(self.at(), Input::Request(request), None);
     }
 
     /// Lets everything happen that happens by itself, for this long.
@@ -130,6 +160,19 @@ fn order(
     }))
 }
 
+/// Waits for two signals.
+fn listen(
+    machine: resurgam_core::machine::SharedMachine,
+    _input: &Payload,
+) -> Result<WorkflowFuture, String> {
+    let ctx = WorkflowContext::new(machine);
+    Ok(Box::pin(async move {
+        let first: String = ctx.signal("word").await?;
+        let second: String = ctx.signal("word").await?;
+        Ok(Payload::encode(&(first, second)).unwrap())
+    }))
+}
+
 fn at_once<T>(answer: impl Future<Output = T>) -> T {
     match pin!(answer).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(answer) => answer,
@@ -144,22 +187,8 @@ fn run(seed: u64) -> (String, Vec<Outcome>) {
     world.settle();
     let outcomes = Arc::new(Mutex::new(Vec::new()));
     for number in 0..20 {
-        let options = StartOptions { id: format!("order-{number}"), ..StartOptions::default() };
-        let started = Arc::new(Mutex::new(None));
-        let answer = started.clone();
-        let request = Request::Start {
-            workflow: "order".to_string(),
-            input: Payload::null(),
-            options,
-            reply: Reply::call(move |told| *answer.lock().unwrap() = Some(told)),
-        };
-        world.node.handle(world.at(), Input::Request(request), None);
-        world.settle();
-        let uid = started.lock().unwrap().take().unwrap().unwrap().uid;
-        let ends = outcomes.clone();
-        let reply = Reply::call(move |told| ends.lock().unwrap().push(told.unwrap()));
-        let wait = Input::Request(Request::Wait { uid, reply });
-        world.node.handle(world.at(), wait, None);
+        let uid = world.start("order", format!("order-{number}"));
+        world.wait_for(uid, &outcomes);
         world.advance(Duration::from_millis(300));
     }
     world.advance(Duration::from_secs(60));
@@ -174,4 +203,26 @@ fn the_same_inputs_give_the_same_outputs_byte_for_byte() {
     assert!(first.lines().count() > 200, "{} outputs", first.lines().count());
     assert!(first == run(7).0, "the same seed gave other outputs");
     assert!(first != run(8).0, "chance comes from the seed");
+}
+
+#[test]
+fn a_signal_comes_after_one_that_another_process_stored_before_it() {
+    let word = |word: &str| Payload::encode(word).unwrap();
+    let mut world = World::new(7);
+    world.node.begin();
+    world.settle();
+    let outcomes = Arc::default();
+    let uid = world.start("listen", "listen-1".to_string());
+    world.wait_for(uid, &outcomes);
+    // Nobody has told the node yet.
+    let stored = StoredMessage::Signal { name: "word".to_string(), value: word("first") };
+    let row = now_due(uid, "signal/1".to_string(), stored);
+    let step = Step { messages: vec![MessageWrite::Insert(row)], ..Step::default() };
+    at_once(world.store.commit([step].into())).unwrap();
+    let (name, value) = ("word".to_string(), word("second"));
+    let event = EventKind::SignalReceived { name, value, id: None };
+    world.ask(Request::Tell { uid, run: 1, event, reply: Reply::call(|told| told.unwrap()) });
+    world.advance(Duration::from_secs(1));
+    let both = Outcome::Completed(Payload::from_text(r#"["first","second"]"#));
+    assert_eq!(*outcomes.lock().unwrap(), [both]);
 }
