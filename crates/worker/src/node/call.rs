@@ -137,11 +137,11 @@ impl Node {
         if self.outbox.is_new_policy(key, &policy.row.hash) {
             step.policies.push(policy.row.clone());
         }
-        let held = call.compensates.and_then(|_| self.lingering.hold(key, now));
+        let held = call.compensates.and_then(|_| self.memory.lingering.hold(key, now));
         task.wake_at = held.unwrap_or(now);
         let can_run = definition.is_some() && task.progress.lacks.is_none() && held.is_none();
         let slot = if can_run && self.serves(&task.queue) && self.may_begin() {
-            self.slots.take(&task)
+            self.memory.slots.take(&task)
         } else {
             None
         };
@@ -155,7 +155,7 @@ impl Node {
         step.tasks.push(TaskWrite::Insert(task.clone()));
         let mut hot = HotCall::new(task, call.input, run.id.clone(), policy);
         hot.slot = slot;
-        self.calls.insert(key, hot);
+        self.memory.calls.insert(key, hot);
         Ok(())
     }
 
@@ -175,10 +175,10 @@ impl Node {
         if !self.may_begin() {
             return;
         }
-        while let Some((at, key, slot)) = self.slots.next_in_line() {
-            match self.calls.get(&key) {
+        while let Some((at, key, slot)) = self.memory.slots.next_in_line() {
+            match self.memory.calls.get(&key) {
                 // A read that was overtaken put it in line: it waits for another time by now.
-                Some(call) if call.task.wake_at != at => self.slots.free(slot),
+                Some(call) if call.task.wake_at != at => self.memory.slots.free(slot),
                 Some(_) => self.claim_next(key, slot),
                 None => self.read_task(key, Some(slot)),
             }
@@ -189,21 +189,21 @@ impl Node {
     pub(super) fn claim_next(&mut self, key: CallKey, slot: Slot) {
         let now = self.now;
         let waits = |call: &&HotCall| call.task.claim.is_none();
-        let waiting = self.calls.get(&key).filter(waits);
+        let waiting = self.memory.calls.get(&key).filter(waits);
         let Some(mut task) = waiting.map(|call| call.task.clone()) else {
-            return self.slots.free(slot);
+            return self.memory.slots.free(slot);
         };
-        let lacks = self.calls.get(&key).and_then(|call| self.lacks(call));
+        let lacks = self.memory.calls.get(&key).and_then(|call| self.lacks(call));
         let is_unknown = self.registry.activity(&task.name).is_none();
         if is_unknown || lacks.is_some() || self.leaves(&task) {
             // It went while the task waited, or this process lacks what another one had.
-            self.slots.free(slot);
+            self.memory.slots.free(slot);
             return self.task_waits(key);
         }
-        self.due.forget(&task);
+        self.memory.due.forget(&task);
         self.claim(&mut task, now);
         let step = Step { tasks: vec![TaskWrite::Update(task.clone())], ..Step::default() };
-        if let Some(call) = self.calls.get_mut(&key) {
+        if let Some(call) = self.memory.calls.get_mut(&key) {
             metrics::histogram!("resurgam.due_lag_ms")
                 .record(millis(now.since(call.task.wake_at)) as f64);
             call.task = task;
@@ -223,7 +223,7 @@ impl Node {
             return self.hand_back(key);
         }
         let now = self.now;
-        let Some(call) = self.calls.get_mut(&key) else { return };
+        let Some(call) = self.memory.calls.get_mut(&key) else { return };
         if call.task.progress.cancelled {
             // The workflow gave it up before it began.
             self.free_slot(key);
@@ -239,9 +239,9 @@ impl Node {
             call.task.progress.unregistered = true;
             return self.hand_back(key);
         };
-        if let Some(mut call) = self.calls.remove(&key) {
+        if let Some(mut call) = self.memory.calls.remove(&key) {
             self.run_attempt(&mut call, activity);
-            self.calls.insert(key, call);
+            self.memory.calls.insert(key, call);
         }
     }
 
@@ -254,7 +254,7 @@ impl Node {
             attempt = call.task.attempt, "attempt begins");
         if activity.blocking {
             // However it ends, its thread has the slot until the function returns.
-            self.threads.extend(call.slot.take().map(|slot| (claim.token, slot)));
+            self.memory.threads.extend(call.slot.take().map(|slot| (claim.token, slot)));
         }
         call.begun = true;
         self.outputs.push(Output::StartAttempt(Box::new(AttemptStart {
@@ -279,7 +279,7 @@ impl Node {
     /// Stores that a claimed attempt never happened: its task waits as before.
     pub(super) fn hand_back(&mut self, key: CallKey) {
         self.take_claim_back(key);
-        let Some(call) = self.calls.get_mut(&key) else { return };
+        let Some(call) = self.memory.calls.get_mut(&key) else { return };
         let tasks = vec![TaskWrite::Update(call.task.clone())];
         let (mut step, mut effects) =
             (Step { tasks, ..Step::default() }, vec![Effect::Waiting(key)]);
@@ -290,7 +290,7 @@ impl Node {
     /// Takes a claim back whose attempt has not begun. The task waits as it did before.
     fn take_claim_back(&mut self, key: CallKey) {
         self.free_slot(key);
-        let Some(call) = self.calls.get_mut(&key) else { return };
+        let Some(call) = self.memory.calls.get_mut(&key) else { return };
         call.task.attempt = call.task.attempt.saturating_sub(1);
         if call.task.attempt == 0 {
             call.task.progress.first_started = None;
@@ -300,14 +300,14 @@ impl Node {
 
     /// Gives back what the attempt of a call holds.
     pub(super) fn free_slot(&mut self, key: CallKey) {
-        let slot = self.calls.get_mut(&key).and_then(|call| call.slot.take());
-        slot.into_iter().for_each(|slot| self.slots.free(slot));
+        let slot = self.memory.calls.get_mut(&key).and_then(|call| call.slot.take());
+        slot.into_iter().for_each(|slot| self.memory.slots.free(slot));
     }
 
     /// A plain function returned. Its attempt may be over for long.
     pub(super) fn thread_free(&mut self, token: u64) {
-        if let Some(slot) = self.threads.remove(&token) {
-            self.slots.free(slot);
+        if let Some(slot) = self.memory.threads.remove(&token) {
+            self.memory.slots.free(slot);
         }
     }
 
@@ -316,7 +316,8 @@ impl Node {
         if self.away_reports(key, token, &heartbeat) {
             return;
         }
-        let Some(call) = self.calls.get_mut(&key).filter(|call| has_token(call, token)) else {
+        let Some(call) = self.memory.calls.get_mut(&key).filter(|call| has_token(call, token))
+        else {
             return;
         };
         call.note(Some(heartbeat));
@@ -326,9 +327,9 @@ impl Node {
 
     /// Takes a task out of everything it waits in.
     pub(super) fn stop_waiting(&mut self, key: CallKey) {
-        if let Some(call) = self.calls.get(&key) {
-            self.slots.dequeue(&call.task);
-            self.due.forget(&call.task);
+        if let Some(call) = self.memory.calls.get(&key) {
+            self.memory.slots.dequeue(&call.task);
+            self.memory.due.forget(&call.task);
         }
     }
 
@@ -337,7 +338,7 @@ impl Node {
         self.call_changes(key);
         self.stop_waiting(key);
         self.free_slot(key);
-        let Some(call) = self.calls.remove(&key) else { return };
+        let Some(call) = self.memory.calls.remove(&key) else { return };
         if let Some(claim) = call.task.claim.as_ref().filter(|_| call.begun) {
             let token = claim.token;
             self.lingers(key.run, token);

@@ -189,10 +189,10 @@ impl Node {
         let run = pending.effects.iter().find_map(Effect::run);
         let noted = pending.effects.iter().any(|effect| matches!(effect, Effect::Blocked(_)));
         let mut name = run.map(|uid| uid.to_string()).unwrap_or_default();
-        if let Some(run) = run.and_then(|uid| self.runs.remove(&uid)) {
-            self.ids.remove(&run.id);
+        if let Some(run) = run.and_then(|uid| self.memory.runs.remove(&uid)) {
+            self.memory.ids.remove(&run.id);
             // Loading it again is not getting anywhere: the wait grows all the same.
-            self.blocked.insert(run.key.uid, Tries::after(run.tries));
+            self.memory.blocked.insert(run.key.uid, Tries::after(run.tries));
             name.clone_from(&run.id);
             self.news_lost(run.into_news(), &text);
         }

@@ -100,14 +100,14 @@ fn queue_failure(policy: &Resolved) -> Failure {
 impl Node {
     /// Looks at the calls whose deadline has come.
     pub(super) fn deadlines_due(&mut self, now: Timestamp) {
-        for call in self.due.due_deadlines(now) {
+        for call in self.memory.due.due_deadlines(now) {
             self.look_at_call(call);
         }
     }
 
     /// Ends a call that has waited too long, wherever it is. Otherwise it waits on.
     pub(super) fn look_at_call(&mut self, key: CallKey) {
-        if self.calls.contains_key(&key) {
+        if self.memory.calls.contains_key(&key) {
             self.has_waited_too_long(key);
             return;
         }
@@ -119,7 +119,8 @@ impl Node {
         let now = self.now;
         let waits = |call: &&HotCall| call.task.claim.is_none();
         // A stop decides about nothing that can wait for the next process.
-        let Some(call) = self.calls.get(&key).filter(waits).filter(|_| self.stopping.is_none())
+        let Some(call) =
+            self.memory.calls.get(&key).filter(waits).filter(|_| self.stopping.is_none())
         else {
             return false;
         };
@@ -130,19 +131,19 @@ impl Node {
         }
         let Some(end) = queue_end(task, policy).filter(|end| *end <= now) else {
             if let Some(at) = task.deadline_at {
-                self.due.add_deadline(at, key);
+                self.memory.due.add_deadline(at, key);
             }
             return false;
         };
-        let since = [self.outbox.in_flight_since(), self.outages.since];
+        let since = [self.outbox.in_flight_since(), self.memory.outages.since];
         if since.into_iter().flatten().any(|since| since < end) {
             // Whether the store can be reached is not known before it answers.
-            self.outages.held.push(key);
+            self.memory.outages.held.push(key);
             return false;
         }
-        let end = end.saturating_add(self.outages.after(task.wake_at));
+        let end = end.saturating_add(self.memory.outages.after(task.wake_at));
         if end > now {
-            self.due.look_again(end, key);
+            self.memory.due.look_again(end, key);
             return false;
         }
         let failure = queue_failure(policy);
@@ -154,21 +155,21 @@ impl Node {
     pub(super) fn store_took(&mut self, since: Timestamp) {
         let now = self.now;
         if now.since(since) >= SLOW {
-            self.outages.add(since, now);
+            self.memory.outages.add(since, now);
         }
         self.look_at_held();
     }
 
     /// The store can be read.
     pub(super) fn store_answers(&mut self) {
-        if let Some(since) = self.outages.since.take() {
-            self.outages.add(since, self.now);
+        if let Some(since) = self.memory.outages.since.take() {
+            self.memory.outages.add(since, self.now);
             self.look_at_held();
         }
     }
 
     fn look_at_held(&mut self) {
-        for call in std::mem::take(&mut self.outages.held) {
+        for call in std::mem::take(&mut self.memory.outages.held) {
             self.look_at_call(call);
         }
     }

@@ -145,7 +145,7 @@ impl Node {
             Effect::Tell(call) => self.tell_attempt(call),
             Effect::GivenUp(call) => self.forget_call(call),
             Effect::Waiting(call) => self.task_waits(call),
-            Effect::TimerStarted(at, uid) => self.due.add_run(at, uid),
+            Effect::TimerStarted(at, uid) => self.memory.due.add_run(at, uid),
             Effect::Durable(uid) => self.step_is_durable(uid),
             Effect::Closed(uid) => {
                 if let Some(run) = self.take_out(uid) {
@@ -191,7 +191,7 @@ impl Node {
     /// The run takes the next turn, if it is still ours.
     fn step_is_durable(&mut self, uid: Uid) {
         self.outputs.push(Output::Changed(uid));
-        if let Some(run) = self.runs.get_mut(&uid) {
+        if let Some(run) = self.memory.runs.get_mut(&uid) {
             run.committing = false;
             if std::mem::take(&mut run.gets_on) {
                 run.tries = 0;
@@ -209,21 +209,21 @@ impl Node {
 
     /// Takes a run that is over out of memory.
     fn take_out(&mut self, uid: Uid) -> Option<HotRun> {
-        let run = self.runs.remove(&uid)?;
-        self.ids.remove(&run.id);
+        let run = self.memory.runs.remove(&uid)?;
+        self.memory.ids.remove(&run.id);
         Some(run)
     }
 
     fn wake_to_end(&mut self, uid: Uid) {
         self.try_blocked_now(uid);
-        match self.blocked.contains_key(&uid) {
+        match self.memory.blocked.contains_key(&uid) {
             true => self.load_run(uid),
             false => self.has_messages(uid),
         }
     }
 
     fn tell_attempt(&mut self, call: CallKey) {
-        let Some(call) = self.calls.get(&call).filter(|call| call.begun) else { return };
+        let Some(call) = self.memory.calls.get(&call).filter(|call| call.begun) else { return };
         let Some(claim) = &call.task.claim else { return };
         let (token, order) = (claim.token, end_order(&call.task));
         self.outputs.push(Output::OrderAttempt { token, order });

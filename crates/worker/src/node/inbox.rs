@@ -73,7 +73,7 @@ impl Node {
     /// Reads the inbox when it is time to do so again.
     pub(super) fn wake_inbox(&mut self) {
         let now = self.now;
-        if self.routing.next.is_some_and(|at| at <= now) {
+        if self.memory.routing.next.is_some_and(|at| at <= now) {
             self.look_into_inbox();
         }
     }
@@ -83,52 +83,52 @@ impl Node {
         if !self.keeps_house() || self.stopping.is_some() {
             return;
         }
-        self.routing.next = None;
-        if !self.routing.lines.is_empty() {
-            self.routing.more = true;
+        self.memory.routing.next = None;
+        if !self.memory.routing.lines.is_empty() {
+            self.memory.routing.more = true;
             return;
         }
-        if self.routing.hearing.begin(&mut self.outbox.ticks).is_none() {
+        if self.memory.routing.hearing.begin(&mut self.outbox.ticks).is_none() {
             return;
         }
         self.read(Read::Inbox);
     }
 
     pub(super) fn inbox_read(&mut self, found: Result<Vec<InboxRow>>) {
-        let again = self.routing.hearing.end();
+        let again = self.memory.routing.hearing.end();
         if !self.keeps_house() {
             return;
         }
         let rows = found.unwrap_or_else(|_| {
-            self.routing.next = Some(self.now.saturating_add(AGAIN));
+            self.memory.routing.next = Some(self.now.saturating_add(AGAIN));
             Vec::new()
         });
-        self.routing.more = again || rows.len() == PAGE;
+        self.memory.routing.more = again || rows.len() == PAGE;
         for row in rows {
-            self.routing.lines.entry(row.instance.clone()).or_default().push_back(row);
+            self.memory.routing.lines.entry(row.instance.clone()).or_default().push_back(row);
         }
-        let instances: Vec<String> = self.routing.lines.keys().cloned().collect();
+        let instances: Vec<String> = self.memory.routing.lines.keys().cloned().collect();
         instances.iter().for_each(|instance| self.route_next(instance));
-        if self.routing.lines.is_empty() {
+        if self.memory.routing.lines.is_empty() {
             self.page_routed();
         }
     }
 
     /// Everything that was read is routed: reads on, and forgets what is old.
     fn page_routed(&mut self) {
-        if std::mem::take(&mut self.routing.remembers) {
+        if std::mem::take(&mut self.memory.routing.remembers) {
             let before = self.now.saturating_sub(self.options.inbox_memory);
             let inbox = Some(InboxWrite::Forget { before }.into());
             self.outbox.push(Step { inbox, ..Step::default() }, Vec::new());
         }
-        if std::mem::take(&mut self.routing.more) {
+        if std::mem::take(&mut self.memory.routing.more) {
             self.look_into_inbox();
         }
     }
 
     /// Routes the first row of an instance.
     fn route_next(&mut self, instance: &str) {
-        let line = self.routing.lines.get(instance);
+        let line = self.memory.routing.lines.get(instance);
         let Some(row) = line.and_then(VecDeque::front).cloned() else { return };
         match self.wish(&row) {
             Err(error) => self.refuse_row(&row, &error),
@@ -247,7 +247,7 @@ impl Node {
     /// One commit: the row goes, and what it causes is there.
     fn take_row(&mut self, row: InboxRow, write: InstanceWrite, message: MessageRow) {
         let (at, uid) = (self.now, message.uid);
-        self.routing.remembers |= row.id.is_some();
+        self.memory.routing.remembers |= row.id.is_some();
         let step = Step {
             instance: Some(write),
             messages: vec![MessageWrite::Insert(message)],
@@ -259,7 +259,7 @@ impl Node {
 
     /// What the row asks for was done before: it goes.
     fn drop_row(&mut self, row: InboxRow) {
-        self.routing.remembers |= row.id.is_some();
+        self.memory.routing.remembers |= row.id.is_some();
         let inbox = Some(InboxWrite::Take { row: row.clone(), at: self.now }.into());
         let effects = vec![Effect::RowTaken(Box::new(row))];
         self.outbox.push(Step { inbox, ..Step::default() }, effects);
@@ -281,14 +281,14 @@ impl Node {
 
     /// A row is dealt with: the next one of its instance follows.
     pub(super) fn row_routed(&mut self, instance: &str) {
-        if let Some(line) = self.routing.lines.get_mut(instance) {
+        if let Some(line) = self.memory.routing.lines.get_mut(instance) {
             line.pop_front();
             if line.is_empty() {
-                self.routing.lines.remove(instance);
+                self.memory.routing.lines.remove(instance);
             }
         }
         self.route_next(instance);
-        if self.routing.lines.is_empty() {
+        if self.memory.routing.lines.is_empty() {
             self.page_routed();
         }
     }

@@ -79,19 +79,19 @@ impl Node {
     /// An attempt is over, and its code goes on for the grace period at the longest.
     pub(super) fn lingers(&mut self, run: RunKey, token: u64) {
         let until = self.now.saturating_add(self.options.grace);
-        self.lingering.begin(run, token, until);
+        self.memory.lingering.begin(run, token, until);
     }
 
     /// The code of an attempt has returned: what waited for that may begin.
     pub(super) fn stops_lingering(&mut self, run: RunKey, token: u64) {
         let now = self.now;
-        for key in self.lingering.end(run, token) {
+        for key in self.memory.lingering.end(run, token) {
             let waits = |call: &HotCall| call.task.claim.is_none() && call.task.wake_at > now;
-            if !self.calls.get(&key).is_some_and(waits) {
+            if !self.memory.calls.get(&key).is_some_and(waits) {
                 continue;
             }
             self.stop_waiting(key);
-            if let Some(call) = self.calls.get_mut(&key) {
+            if let Some(call) = self.memory.calls.get_mut(&key) {
                 call.task.wake_at = now;
             }
             // The step that schedules it may not be durable yet.

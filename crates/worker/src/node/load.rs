@@ -106,10 +106,10 @@ impl Node {
     /// Reads claims of nodes that are gone. One page at a time, each after what follows from the
     /// one before is durable: a claim is lost once.
     pub(super) fn read_abandoned(&mut self) {
-        if self.claims.heard.begin(&mut self.outbox.ticks).is_some() {
+        if self.memory.claims.heard.begin(&mut self.outbox.ticks).is_some() {
             self.read(self.abandoned_claims());
-            self.claims.tenures = self.shards.tenures();
-            self.claims.changed.clear();
+            self.memory.claims.tenures = self.memory.shards.tenures();
+            self.memory.claims.changed.clear();
         }
     }
 
@@ -125,9 +125,9 @@ impl Node {
                 return self.read_later(self.abandoned_claims());
             }
         };
-        let again = self.claims.heard.end();
+        let again = self.memory.claims.heard.end();
         let full = tasks.len() == ABANDONED;
-        let (claims, shards) = (&self.claims, &self.shards);
+        let (claims, shards) = (&self.memory.claims, &self.memory.shards);
         let is_present = |task: &TaskRecord| !claims.is_outdated(shards, task.task.call);
         let tasks: Vec<TaskRecord> = tasks.into_iter().filter(is_present).collect();
         let kept = self.take_abandoned(tasks);
@@ -141,21 +141,21 @@ impl Node {
     /// Takes tasks whose attempt is lost. False when there was none.
     pub(super) fn take_abandoned(&mut self, tasks: impl IntoIterator<Item = TaskRecord>) -> bool {
         let now = self.now;
-        self.claims.lost.retain(|_, at| now.since(*at) < REMEMBERED);
+        self.memory.claims.lost.retain(|_, at| now.since(*at) < REMEMBERED);
         let mut kept = false;
         for loaded in tasks {
             let task = &loaded.task;
             // What is in memory is known better here.
-            if !self.owns(task.call.run.uid) || self.calls.contains_key(&task.call) {
+            if !self.owns(task.call.run.uid) || self.memory.calls.contains_key(&task.call) {
                 continue;
             }
-            if self.claims.has_lost(task) {
+            if self.memory.claims.has_lost(task) {
                 continue;
             }
             let token = task.claim.as_ref().map(|claim| claim.token);
             match (self.keep_call(loaded), token) {
                 (Some(key), Some(token)) => {
-                    self.claims.lost.insert((key, token), now);
+                    self.memory.claims.lost.insert((key, token), now);
                     self.attempt_lost(key);
                 }
                 (Some(key), None) => self.task_waits(key),
@@ -176,29 +176,29 @@ impl Node {
     pub(super) fn keep_call(&mut self, loaded: TaskRecord) -> Option<CallKey> {
         let mut call = self.hot_call(loaded)?;
         let key = call.task.call;
-        if let Some(asleep) = self.asleep.get_mut(&key.run.uid) {
+        if let Some(asleep) = self.memory.asleep.get_mut(&key.run.uid) {
             asleep.outdated |= asleep.loading && call.task.claim.is_some();
         }
-        if let Some(run) = self.runs.get_mut(&key.run.uid).filter(|run| run.key == key.run) {
+        if let Some(run) = self.memory.runs.get_mut(&key.run.uid).filter(|run| run.key == key.run) {
             run.elsewhere.remove(&key.seq);
             // It may have been read before the workflow gave it up.
             let machine = run.code.machine().lock();
             call.task.progress.cancelled |= machine.is_settling(key.seq);
             call.task.progress.in_grace |= machine.settles_in_grace(key.seq);
         }
-        self.calls.insert(key, call);
+        self.memory.calls.insert(key, call);
         self.call_changes(key);
         Some(key)
     }
 
     /// Whatever is being read of a call is out of date.
     pub(super) fn call_changes(&mut self, key: CallKey) {
-        self.reports.call_changes(key);
-        if let Some(read) = self.loading.get_mut(&key) {
+        self.memory.reports.call_changes(key);
+        if let Some(read) = self.memory.loading.get_mut(&key) {
             read.outdated = true;
         }
-        if self.claims.heard.is_reading() {
-            self.claims.changed.insert(key);
+        if self.memory.claims.heard.is_reading() {
+            self.memory.claims.changed.insert(key);
         }
     }
 
@@ -223,18 +223,18 @@ impl Node {
     /// Wakes tasks and runs whose time has come, and reads further ahead when it is time.
     pub(super) fn wake_what_is_due(&mut self) {
         let now = self.now;
-        self.due.moves_to(now);
-        for (at, call, ticket) in self.due.due_tasks(now) {
+        self.memory.due.moves_to(now);
+        for (at, call, ticket) in self.memory.due.due_tasks(now) {
             self.task_due(at, call, ticket);
         }
-        for uid in self.due.due_runs(now) {
-            if self.runs.contains_key(&uid) {
+        for uid in self.memory.due.due_runs(now) {
+            if self.memory.runs.contains_key(&uid) {
                 self.messages_due(uid, now);
             } else {
                 self.load_run(uid);
             }
         }
-        if self.is_owner() && self.due.begin_scan(now) {
+        if self.is_owner() && self.memory.due.begin_scan(now) {
             self.read(Read::DueSoon(self.runnable()));
         }
         self.fill_slots();
@@ -261,15 +261,15 @@ impl Node {
         let scan = match found {
             Ok(scan) => scan,
             Err(_) => {
-                self.outages.begin(now);
-                return self.due.scan_failed(now.saturating_add(AGAIN));
+                self.memory.outages.begin(now);
+                return self.memory.due.scan_failed(now.saturating_add(AGAIN));
             }
         };
         self.store_answers();
         let tasks = scan.tasks.iter().map(|task| task.wake_at);
         let deadlines = scan.deadlines.iter().map(|task| task.deadline_at);
         let messages = scan.messages.iter().map(|message| message.due_at);
-        let ahead = self.due.ahead(now);
+        let ahead = self.memory.due.ahead(now);
         // A full page ends in the middle of a moment: that moment is read again.
         let cut = |page: usize, last: Option<Timestamp>| last.filter(|_| page == SCAN);
         let ends = [
@@ -282,23 +282,24 @@ impl Node {
             end.map_or(ahead, |end| end.saturating_add(Duration::from_millis(1)).min(ahead));
         let beyond =
             tasks.chain(deadlines).chain(messages).filter(|at| *at >= until).chain(end).min();
-        self.due.scanned(until, beyond, now);
+        self.memory.due.scanned(until, beyond, now);
         // Some may be of a shard that has changed hands since.
         let tasks = scan.tasks.into_iter().filter(|task| task.wake_at < until);
         for task in tasks.filter(|task| self.owns(task.call.run.uid)).collect::<Vec<_>>() {
-            let claimed = self.calls.get(&task.call).is_some_and(|call| call.task.claim.is_some());
+            let claimed =
+                self.memory.calls.get(&task.call).is_some_and(|call| call.task.claim.is_some());
             if !claimed && self.registry.activity(&task.name).is_some() {
-                let ticket = self.slots.ticket(&task.name, &task.queue, task.priority);
-                self.due.add_task(task.wake_at, task.call, ticket);
+                let ticket = self.memory.slots.ticket(&task.name, &task.queue, task.priority);
+                self.memory.due.add_task(task.wake_at, task.call, ticket);
             }
         }
         for task in scan.deadlines.into_iter().filter(|task| task.deadline_at < until) {
-            self.due.add_deadline(task.deadline_at, task.call);
+            self.memory.due.add_deadline(task.deadline_at, task.call);
         }
         for message in scan.messages.into_iter().filter(|message| message.due_at < until) {
             match message.is_report {
                 true => self.has_reports(message.uid),
-                false => self.due.add_run(message.due_at, message.uid),
+                false => self.memory.due.add_run(message.due_at, message.uid),
             }
         }
     }
@@ -312,33 +313,33 @@ impl Node {
             return self.forget_call(key);
         }
         let waits = |call: &&HotCall| call.task.claim.is_none();
-        let Some(call) = self.calls.get(&key).filter(waits) else { return };
-        let (at, ticket) = (call.task.wake_at, self.slots.ticket_of(&call.task));
+        let Some(call) = self.memory.calls.get(&key).filter(waits) else { return };
+        let (at, ticket) = (call.task.wake_at, self.memory.slots.ticket_of(&call.task));
         if self.leaves(&call.task) {
             // Another node serves its queue, or has what it lacks, some day.
-            self.calls.remove(&key);
+            self.memory.calls.remove(&key);
         } else if self.registry.activity(&call.task.name).is_none() {
             self.waits_for_activity(key);
         } else if let Some(what) = self.lacks(call) {
             self.waits_for_what_it_lacks(key, what);
         } else if at <= self.now {
             self.task_due(at, key, ticket);
-        } else if !self.due.add_task(at, key, ticket) {
-            self.calls.remove(&key);
+        } else if !self.memory.due.add_task(at, key, ticket) {
+            self.memory.calls.remove(&key);
         }
     }
 
     /// A task waits until its activity is there. That is written down, once, for those who look at
     /// it from elsewhere and cannot know.
     fn waits_for_activity(&mut self, key: CallKey) {
-        let Some(call) = self.calls.get_mut(&key) else { return };
+        let Some(call) = self.memory.calls.get_mut(&key) else { return };
         if !call.task.progress.unregistered {
             call.task.progress.unregistered = true;
             let tasks = vec![TaskWrite::Update(call.task.clone())];
             let step = Step { tasks, ..Step::default() };
             return self.outbox.push(step, vec![Effect::Waiting(key)]);
         }
-        if let Some(call) = self.calls.remove(&key) {
+        if let Some(call) = self.memory.calls.remove(&key) {
             self.log_no_activity(&call.instance, &call.task.name);
         }
     }
@@ -361,7 +362,7 @@ impl Node {
             if self.registry.activity(&task.name).is_some() || !self.owns(key.run.uid) {
                 continue;
             }
-            if self.calls.contains_key(&key) {
+            if self.memory.calls.contains_key(&key) {
                 self.task_waits(key);
             } else {
                 self.read_of(key.run.uid, Read::Task(key));
@@ -374,8 +375,8 @@ impl Node {
         // A read that was overtaken: the task runs, or waits for another time by now.
         let is_stale =
             |call: &HotCall| call.task.claim.is_some() || call.given_up || call.task.wake_at != at;
-        if !self.calls.get(&key).is_some_and(is_stale) {
-            self.slots.enqueue(ticket, at, key);
+        if !self.memory.calls.get(&key).is_some_and(is_stale) {
+            self.memory.slots.enqueue(ticket, at, key);
         }
     }
 
@@ -387,20 +388,20 @@ impl Node {
     /// Has a task read that is not in memory, perhaps because there is a slot for it, which is held
     /// meanwhile.
     pub(super) fn read_task(&mut self, key: CallKey, slot: Option<Slot>) {
-        if !self.loading.contains_key(&key) {
+        if !self.memory.loading.contains_key(&key) {
             // What is not durable yet is not in the answer.
             let outdated = self.is_storing(key.run.uid) || self.is_over(key);
-            self.loading.insert(key, TaskRead { slot: None, outdated });
+            self.memory.loading.insert(key, TaskRead { slot: None, outdated });
             self.read_of(key.run.uid, Read::Task(key));
         }
-        let read = self.loading.entry(key).or_default();
+        let read = self.memory.loading.entry(key).or_default();
         if let Some(another) = slot.and_then(|slot| read.slot.replace(slot)) {
-            self.slots.free(another);
+            self.memory.slots.free(another);
         }
     }
 
     pub(super) fn task_loaded(&mut self, key: CallKey, loaded: Result<Option<Box<TaskRecord>>>) {
-        let TaskRead { slot, outdated } = self.loading.remove(&key).unwrap_or_default();
+        let TaskRead { slot, outdated } = self.memory.loading.remove(&key).unwrap_or_default();
         match loaded {
             Ok(loaded) => {
                 self.store_answers();
@@ -410,12 +411,12 @@ impl Node {
             }
             Err(error) => {
                 self.tell("read the task", &key, &error);
-                self.outages.begin(self.now);
-                self.loading.insert(key, TaskRead { slot: None, outdated });
+                self.memory.outages.begin(self.now);
+                self.memory.loading.insert(key, TaskRead { slot: None, outdated });
                 self.read_later_of(key.run.uid, Read::Task(key));
             }
         }
-        slot.into_iter().for_each(|slot| self.slots.free(slot));
+        slot.into_iter().for_each(|slot| self.memory.slots.free(slot));
     }
 
     /// Keeps a task that was read, unless more is known of it. True when it is in memory.
@@ -425,10 +426,11 @@ impl Node {
         loaded: Option<Box<TaskRecord>>,
         outdated: bool,
     ) -> bool {
-        if self.calls.contains_key(&key) {
+        if self.memory.calls.contains_key(&key) {
             return true;
         }
-        if let Some(asleep) = self.asleep.get_mut(&key.run.uid).filter(|asleep| asleep.storing > 0)
+        if let Some(asleep) =
+            self.memory.asleep.get_mut(&key.run.uid).filter(|asleep| asleep.storing > 0)
         {
             // That may be about the end of this very call: looks again when it is durable.
             asleep.calls.push(key);
@@ -447,7 +449,7 @@ impl Node {
     }
 
     fn is_storing(&self, uid: Uid) -> bool {
-        self.asleep.get(&uid).is_some_and(|asleep| asleep.storing > 0)
+        self.memory.asleep.get(&uid).is_some_and(|asleep| asleep.storing > 0)
     }
 
     /// True when a call has ended, or was given up, and that may not be durable yet: what was read
@@ -456,7 +458,10 @@ impl Node {
         let is_its_end =
             |news: &News| matches!(&news.origin, Origin::Call { call, .. } if *call == key);
         let uid = key.run.uid;
-        match (self.runs.get(&uid).filter(|run| run.key == key.run), self.asleep.get(&uid)) {
+        match (
+            self.memory.runs.get(&uid).filter(|run| run.key == key.run),
+            self.memory.asleep.get(&uid),
+        ) {
             (Some(run), _) => !run.calls.contains(&key.seq) || run.news.iter().any(is_its_end),
             (None, Some(asleep)) => asleep.held.iter().any(is_its_end),
             (None, None) => false,
@@ -466,13 +471,13 @@ impl Node {
     /// A task was read, perhaps because there is a slot for it.
     fn task_waits_with(&mut self, key: CallKey, slot: Option<Slot>) {
         let now = self.now;
-        let is_due = self.calls.get(&key).is_some_and(|call| {
+        let is_due = self.memory.calls.get(&key).is_some_and(|call| {
             call.task.claim.is_none() && call.task.wake_at <= now && self.stopping.is_none()
         });
         match slot {
             Some(slot) if is_due && !self.has_waited_too_long(key) => self.claim_next(key, slot),
             slot => {
-                slot.into_iter().for_each(|slot| self.slots.free(slot));
+                slot.into_iter().for_each(|slot| self.memory.slots.free(slot));
                 self.task_waits(key);
             }
         }

@@ -43,6 +43,7 @@ mod later;
 mod lingering;
 mod load;
 mod logging;
+mod memory;
 mod message;
 mod next;
 mod outbox;
@@ -70,46 +71,33 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use resurgam_core::{CallKey, Timestamp, Uid};
+use resurgam_core::{Timestamp, Uid};
 use resurgam_sdk::Registry;
 use resurgam_store::{Standing, StepResult};
 
 use crate::options::Options;
 use crate::policy::Policies;
 use crate::random::Random;
-use call::HotCall;
 pub use commit::Durable;
-use deadline::Outages;
-use due::Due;
 pub use ended::{AttemptEnd, fitting};
 pub use inbox::Addressee;
 pub(crate) use inbox::PAGE as INBOX_PAGE;
-use inbox::Routing;
 pub use input::{Input, Scan, Stamp};
-use lingering::Lingering;
 pub(crate) use load::{ABANDONED, GONE, SCAN};
+use memory::Memory;
 pub use message::{now_due, result_id};
 use outbox::Outbox;
 pub use output::{AskFor, AttemptStart, Order, Output, Transaction};
 pub(crate) use own::DUE;
+use own::Role;
 pub use own::RoleAnswer;
-use own::{Hearing, Role};
 pub use read::Read;
 pub use report::Found;
-use report::Reports;
 pub use request::{Reply, Request};
-use retention::Keeper;
-use revive::Tries;
-use run::{Asleep, HotRun};
-use schedule::Calendar;
 pub(crate) use schedule::PAGE as SCHEDULES_PAGE;
-use shards::Shards;
-use shared::Leftovers;
 pub use shared::{Claimed, Settled};
-use slots::{Slot, Slots};
 use stop::Stopping;
 pub use transact::FIRST_WAIT;
-use transact::Transactions;
 pub use writing::Next;
 
 /// When something is handled.
@@ -146,47 +134,22 @@ pub struct Node {
     /// Others do not take this node for dead.
     may_begin_now: bool,
     policies: Policies,
-    runs: BTreeMap<Uid, HotRun>,
-    ids: BTreeMap<String, Uid>,
-    calls: BTreeMap<CallKey, HotCall>,
-    transactions: Transactions,
-    due: Due,
-    slots: Slots,
-    /// The tasks that are being read.
-    loading: BTreeMap<CallKey, load::TaskRead>,
-    /// The slots of plain functions that have not returned, by the token of their attempt.
-    threads: BTreeMap<u64, Slot>,
-    lingering: Lingering,
-    outages: Outages,
     /// What was logged lately about attempts, calls and runs that failed.
     lines: logging::Lines,
     outbox: Outbox,
     waiters: BTreeMap<Uid, Vec<Reply<crate::handle::Outcome>>>,
-    /// Runs that are not in memory and have news, or are being read.
-    asleep: BTreeMap<Uid, Asleep>,
-    /// Runs that are blocked, or wait for a process that knows their workflow.
-    blocked: BTreeMap<Uid, Tries>,
     /// Workflows that people were told this process does not know.
     unknown: BTreeSet<String>,
     stopping: Option<Stopping>,
     role: Role,
     /// People were told who works instead of this node.
     knows_owner: bool,
-    /// Messages of others are being read.
-    messages_heard: Hearing,
-    /// It is being read which instances are closed.
-    ends_heard: Hearing,
     /// How often the role has changed: what was read before that is worth nothing.
     tenure: u64,
-    shards: Shards,
-    reports: Reports,
-    leftovers: Leftovers,
-    /// Claims of nodes that are gone are being read.
-    claims: load::Claims,
+    /// What was asked before it was known whether this node works.
     early: Early,
-    calendar: Calendar,
-    routing: Routing,
-    keeper: Keeper,
+    /// What is known as long as the role does not change.
+    memory: Memory,
     /// What is to be done about all this.
     outputs: Vec<Output>,
 }
@@ -209,44 +172,24 @@ impl Node {
     ) -> Self {
         let mut random = Random::new(seed);
         Node {
-            due: Due::new(options.horizon, now),
-            slots: Slots::new(options.slots, registry.limits(), options.queue_slots.clone()),
-            loading: BTreeMap::new(),
-            threads: BTreeMap::new(),
-            lingering: Lingering::default(),
-            outages: Outages::default(),
             lines: logging::Lines::default(),
             policies: Policies::new(options.retry.clone()),
             name: random.name(now),
             now,
             may_begin_now: true,
             random,
-            shards: Shards::new(facts.standing),
             outbox: Outbox::new(facts.lanes),
             is_shared: facts.is_shared,
+            memory: Memory::new(&options, &registry, facts.standing, now),
             registry,
             options,
-            runs: BTreeMap::new(),
-            ids: BTreeMap::new(),
-            calls: BTreeMap::new(),
-            transactions: Transactions::default(),
             waiters: BTreeMap::new(),
-            asleep: BTreeMap::new(),
-            blocked: BTreeMap::new(),
             unknown: BTreeSet::new(),
             stopping: None,
             role: Role::Asking,
             knows_owner: false,
-            messages_heard: Hearing::default(),
-            ends_heard: Hearing::default(),
             tenure: 0,
-            reports: Reports::default(),
-            leftovers: Leftovers::default(),
-            claims: load::Claims::default(),
             early: Early::default(),
-            calendar: Calendar::default(),
-            routing: Routing::default(),
-            keeper: Keeper::default(),
             outputs: Vec::new(),
         }
     }
@@ -310,8 +253,9 @@ impl Node {
     /// True when nothing has changed hands since something was read, nor is about to: what leaves
     /// is brought to rest, and must not be woken by a read that began before.
     fn is_present(&self, stamp: Stamp) -> bool {
-        let of_shard =
-            |(shard, tenure)| self.shards.owns(shard) && self.shards.tenure(shard) == tenure;
+        let of_shard = |(shard, tenure)| {
+            self.memory.shards.owns(shard) && self.memory.shards.tenure(shard) == tenure
+        };
         stamp.tenure == self.tenure && stamp.shard.is_none_or(of_shard)
     }
 
@@ -373,16 +317,20 @@ impl Node {
     pub fn next_due(&self) -> Option<Timestamp> {
         let stop = self.stopping.as_ref().map(|stopping| stopping.until);
         // One that stops begins nothing new.
-        let begins =
-            [self.calendar.next(), self.routing.next(), self.keeper.next(), self.leftovers.next()];
+        let begins = [
+            self.memory.calendar.next(),
+            self.memory.routing.next(),
+            self.memory.keeper.next(),
+            self.memory.leftovers.next(),
+        ];
         let begins = begins.into_iter().flatten().filter(|_| self.stopping.is_none());
-        let due = self.due.next().into_iter().chain(begins).filter(|_| self.is_owner());
+        let due = self.memory.due.next().into_iter().chain(begins).filter(|_| self.is_owner());
         // What leaves waits for attempts that linger.
-        let lingers = match self.shards.is_leaving() {
-            true => self.lingering.next(self.now),
+        let lingers = match self.memory.shards.is_leaving() {
+            true => self.memory.lingering.next(self.now),
             false => None,
         };
-        let other = [self.reports.next(), self.lines.next(), stop, lingers];
+        let other = [self.memory.reports.next(), self.lines.next(), stop, lingers];
         due.chain(other.into_iter().flatten()).min()
     }
 }
@@ -391,8 +339,8 @@ impl fmt::Debug for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Node")
             .field("name", &self.name)
-            .field("runs", &self.runs.len())
-            .field("calls", &self.calls.len())
+            .field("runs", &self.memory.runs.len())
+            .field("calls", &self.memory.calls.len())
             .finish_non_exhaustive()
     }
 }

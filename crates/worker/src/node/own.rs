@@ -24,21 +24,13 @@ use resurgam_store::rows::{DueMessage, InstanceRow, Message as StoredMessage, Me
 use resurgam_store::{InstanceWrite, MessageWrite, Result, Step};
 
 use super::commit::{Pending, Refusal};
-use super::deadline::Outages;
-use super::due::Due;
 use super::effect::Effect;
-use super::inbox::Routing;
-use super::load::Claims;
+use super::memory::Memory;
 use super::message::{news_of, start_message};
 use super::output::Output;
 use super::read::Read;
-use super::report::Reports;
 use super::request::Reply;
-use super::retention::Keeper;
 use super::run::{News, Origin};
-use super::schedule::Calendar;
-use super::shared::Leftovers;
-use super::slots::Slots;
 use super::{At, Node};
 use crate::error::Error;
 use crate::handle::Outcome;
@@ -139,7 +131,6 @@ impl Node {
             false => tracing::debug!(node = %self.name, "this node works on the store"),
         }
         self.take_role(Role::Owner);
-        self.shards.clear();
         self.gain(shards);
         self.answer_early();
     }
@@ -162,15 +153,17 @@ impl Node {
         }
     }
 
-    /// Another role: what is being read for the one before is worth nothing any more.
-    fn take_role(&mut self, role: Role) {
+    /// Another role: what was in memory for the one before, and what is being read for it, is worth
+    /// nothing any more. Answers with what was in memory.
+    fn take_role(&mut self, role: Role) -> Memory {
         self.tenure += 1;
-        self.messages_heard = Hearing::default();
-        self.ends_heard = Hearing::default();
-        self.claims = Claims::default();
+        let standing = self.memory.shards.standing();
+        let memory = Memory::new(&self.options, &self.registry, standing, self.now);
+        let before = std::mem::replace(&mut self.memory, memory);
         self.role = role;
         // What others have closed meanwhile, nobody in this process has heard of.
         self.look_for_ends();
+        before
     }
 
     /// The store does not say who works. Whoever waits for that hears of it; asking goes on.
@@ -202,34 +195,13 @@ impl Node {
             return;
         }
         tracing::error!(node = %self.name, "another node works on the store; standing by");
-        for run in std::mem::take(&mut self.runs).into_values() {
-            fail_news(run.into_news());
-        }
-        for asleep in std::mem::take(&mut self.asleep).into_values() {
-            fail_news(asleep.held);
-        }
-        self.ids.clear();
-        self.calls.clear();
-        self.transactions = super::Transactions::default();
-        self.reports = Reports::default();
-        self.leftovers = Leftovers::default();
-        self.shards.clear();
-        self.blocked.clear();
-        self.due = Due::new(self.options.horizon, self.now);
-        self.outages = Outages::default();
-        let queues = self.options.queue_slots.clone();
-        self.slots = Slots::new(self.options.slots, self.registry.limits(), queues);
         self.outbox.abandon();
         self.outbox.forget_policies();
-        self.loading.clear();
-        self.threads.clear();
-        self.lingering = super::Lingering::default();
-        self.calendar = Calendar::default();
-        self.routing = Routing::default();
-        self.keeper = Keeper::default();
         // Claims of the node that it was count as lost, like those of any other.
         self.name = self.random.name(self.now);
-        self.take_role(Role::Asking);
+        let Memory { runs, asleep, .. } = self.take_role(Role::Asking);
+        runs.into_values().for_each(|run| fail_news(run.into_news()));
+        asleep.into_values().for_each(|asleep| fail_news(asleep.held));
         self.knows_owner = false;
         self.outputs.push(Output::StepDown);
     }
@@ -260,7 +232,7 @@ impl Node {
 
     /// Reads which instances have messages of others.
     fn look_for_messages(&mut self) {
-        if self.messages_heard.begin(&mut self.outbox.ticks).is_some() {
+        if self.memory.messages_heard.begin(&mut self.outbox.ticks).is_some() {
             self.read(self.due_messages());
         }
     }
@@ -273,7 +245,7 @@ impl Node {
     pub(super) fn heard(&mut self, found: Result<Vec<DueMessage>>) {
         match found {
             Ok(found) => {
-                let again = self.messages_heard.end();
+                let again = self.memory.messages_heard.end();
                 let (reports, others): (Vec<DueMessage>, _) =
                     found.into_iter().partition(|message| message.is_report);
                 let uids = |found: Vec<DueMessage>| -> BTreeSet<Uid> {
@@ -296,16 +268,16 @@ impl Node {
         if !self.owns(uid) {
             return;
         }
-        match self.blocked.get_mut(&uid) {
+        match self.memory.blocked.get_mut(&uid) {
             // Looking costs little, and somebody may want to end it.
             Some(tries) if tries.waits_for_code() => tries.now(),
             Some(_) => return self.park(uid),
             None => {}
         }
-        if self.runs.contains_key(&uid) {
+        if self.memory.runs.contains_key(&uid) {
             return self.read_messages(uid);
         }
-        match self.asleep.get_mut(&uid).filter(|asleep| asleep.loading) {
+        match self.memory.asleep.get_mut(&uid).filter(|asleep| asleep.loading) {
             Some(asleep) => asleep.missed = true,
             None => self.load_run(uid),
         }
@@ -313,7 +285,7 @@ impl Node {
 
     /// Reads the messages of a run in memory, once more if they are being read.
     pub(super) fn read_messages(&mut self, uid: Uid) {
-        let Some(run) = self.runs.get_mut(&uid) else { return };
+        let Some(run) = self.memory.runs.get_mut(&uid) else { return };
         if let Some(read) = run.hearing.begin(&mut self.outbox.ticks) {
             self.read_of(uid, self.messages_of(uid, read));
         }
@@ -326,7 +298,7 @@ impl Node {
     /// What a run had not heard of becomes news. A read for a run that left memory meanwhile says
     /// nothing about the one that came after it.
     pub(super) fn messages_read(&mut self, uid: Uid, read: u64, found: Result<Vec<MessageRow>>) {
-        let run = self.runs.get_mut(&uid).filter(|run| run.hearing.is(read));
+        let run = self.memory.runs.get_mut(&uid).filter(|run| run.hearing.is(read));
         let Some(run) = run else { return };
         let rows = match found {
             Ok(rows) => rows,
@@ -359,7 +331,9 @@ impl Node {
 
     /// Reads the messages of a run once more, as soon as what it has taken is gone from the store.
     pub(super) fn read_again(&mut self, uid: Uid) {
-        let Some(run) = self.runs.get_mut(&uid).filter(|run| !run.committing) else { return };
+        let Some(run) = self.memory.runs.get_mut(&uid).filter(|run| !run.committing) else {
+            return;
+        };
         if std::mem::take(&mut run.read_again) {
             self.has_messages(uid);
         }
@@ -374,7 +348,7 @@ impl Node {
     /// Reads which of the instances that somebody waits for are closed, where others work on them.
     pub(super) fn look_for_ends(&mut self) {
         let elsewhere = self.waiters.keys().any(|uid| !self.owns(*uid));
-        if elsewhere && self.ends_heard.begin(&mut self.outbox.ticks).is_some() {
+        if elsewhere && self.memory.ends_heard.begin(&mut self.outbox.ticks).is_some() {
             self.read(self.ends());
         }
     }
@@ -389,7 +363,7 @@ impl Node {
     pub(super) fn ends_read(&mut self, found: Result<(Vec<InstanceRow>, Vec<Uid>)>) {
         match found {
             Ok((rows, missing)) => {
-                let again = self.ends_heard.end();
+                let again = self.memory.ends_heard.end();
                 missing.into_iter().for_each(|uid| self.no_instance(uid));
                 for row in rows {
                     if let Some(outcome) = Outcome::of(&row) {

@@ -109,7 +109,7 @@ impl Node {
     }
 
     fn stamp_of(&self, uid: Uid) -> Stamp {
-        let shard = Some((uid.shard(), self.shards.tenure(uid.shard())));
+        let shard = Some((uid.shard(), self.memory.shards.tenure(uid.shard())));
         Stamp { tenure: self.tenure, shard }
     }
 }

@@ -105,7 +105,7 @@ impl Node {
         let (key, name) = (run.key.call(seq), call.name.clone());
         self.schedule_call(key, call, run, at, draft)
             .map_err(|error| Blocked::Unreadable(format!("the retry policy of {name}: {error}")))?;
-        if self.calls.get(&key).is_some_and(|call| self.leaves(&call.task)) {
+        if self.memory.calls.get(&key).is_some_and(|call| self.leaves(&call.task)) {
             run.shared.insert(seq);
         }
         Ok(())
@@ -216,8 +216,8 @@ impl Node {
     /// The workflow no longer wants a call's result, but wants to hear how it ended.
     fn settle_call(&mut self, run: &mut HotRun, activity: Seq, hear: Hear, draft: &mut Draft) {
         let (key, in_grace) = (run.key.call(activity), hear == Hear::End);
-        let transacting = self.transactions.is_under_way(key);
-        let begun = self.calls.get_mut(&key).filter(|call| call.task.claim.is_some());
+        let transacting = self.memory.transactions.is_under_way(key);
+        let begun = self.memory.calls.get_mut(&key).filter(|call| call.task.claim.is_some());
         let Some(call) = begun else {
             if let Some(task) = run.elsewhere.get_mut(&activity) {
                 // Its node tells how it ended, or is found to be gone.
@@ -229,7 +229,7 @@ impl Node {
                 return draft.effects.push(Effect::SettleShared(key));
             }
             // No attempt runs, and those before have failed: it cannot have taken effect.
-            let attempt = self.calls.get(&key).map_or(0, |call| call.task.attempt);
+            let attempt = self.memory.calls.get(&key).map_or(0, |call| call.task.attempt);
             run.calls.remove(&activity);
             self.cancel_call(key, draft);
             return run.settled.push_back(cancelled_call(activity, attempt));
@@ -271,7 +271,7 @@ impl Node {
 
     /// No attempt of a call begins any more. One that runs is told when that is durable.
     pub(super) fn give_up_call(&mut self, key: CallKey, draft: &mut Draft) {
-        let Some(call) = self.calls.get_mut(&key) else { return };
+        let Some(call) = self.memory.calls.get_mut(&key) else { return };
         call.given_up = true;
         self.stop_waiting(key);
         draft.effects.push(Effect::GivenUp(key));

@@ -136,7 +136,7 @@ pub struct Found {
 impl Node {
     /// The shard of a call goes: one that waits is forgotten, one that runs goes on.
     pub(super) fn send_away(&mut self, key: CallKey) {
-        let Some(call) = self.calls.get(&key) else { return };
+        let Some(call) = self.memory.calls.get(&key) else { return };
         if call.given_up || call.task.claim.is_none() {
             return self.forget_call(key);
         }
@@ -147,21 +147,21 @@ impl Node {
     }
 
     fn away(&mut self, key: CallKey) {
-        let Some(call) = self.calls.remove(&key) else { return };
+        let Some(call) = self.memory.calls.remove(&key) else { return };
         self.keep_away(call);
     }
 
     /// An attempt runs here, and its shard is another node's.
     pub(super) fn keep_away(&mut self, call: HotCall) {
-        self.reports.away.insert(call.task.call, call);
+        self.memory.reports.away.insert(call.task.call, call);
         let ask_at = self.now.saturating_add(WANTED);
-        self.reports.ask_at.get_or_insert(ask_at);
+        self.memory.reports.ask_at.get_or_insert(ask_at);
     }
 
     /// An attempt reports that runs for another node.
     pub(super) fn away_ended(&mut self, key: CallKey, end: AttemptEnd) {
         let AttemptEnd { result, lingers, heartbeat } = end;
-        let Some(mut call) = self.reports.away.remove(&key) else { return };
+        let Some(mut call) = self.memory.reports.away.remove(&key) else { return };
         let stopped = self.stopping.is_some() && !call.task.progress.cancelled;
         let fitting = |result| fitting(result, self.options.max_payload);
         let outcome = match result.and_then(fitting).map_err(Failure::bounded) {
@@ -175,7 +175,7 @@ impl Node {
         };
         self.report(&mut call, outcome, heartbeat);
         if lingers {
-            self.reports.away.insert(key, call);
+            self.memory.reports.away.insert(key, call);
         }
         self.slot_for_shared();
     }
@@ -187,14 +187,14 @@ impl Node {
         began: bool,
         heartbeat: Option<Heartbeat>,
     ) {
-        let Some(mut call) = self.reports.away.remove(&key) else { return };
+        let Some(mut call) = self.memory.reports.away.remove(&key) else { return };
         let outcome = if began { Reported::Interrupted } else { Reported::NeverBegan };
         self.report(&mut call, outcome, heartbeat);
     }
 
     /// An attempt tells how far it has come. False when none of this token runs for another node.
     pub(super) fn away_reports(&mut self, key: CallKey, token: u64, told: &Heartbeat) -> bool {
-        if self.reports.get(key, token).is_none() {
+        if self.memory.reports.get(key, token).is_none() {
             return false;
         }
         let report = Report {
@@ -215,7 +215,7 @@ impl Node {
         outcome: Reported,
         heartbeat: Option<Heartbeat>,
     ) {
-        call.slot.take().into_iter().for_each(|slot| self.slots.free(slot));
+        call.slot.take().into_iter().for_each(|slot| self.memory.slots.free(slot));
         let CallKey { run, seq } = call.task.call;
         let Some(claim) = &call.task.claim else { return };
         let at = self.now;
@@ -236,15 +236,15 @@ impl Node {
     /// Asks whether the calls are still wanted whose attempts run for other nodes.
     pub(super) fn wake_reports(&mut self) {
         let now = self.now;
-        if self.reports.ask_at.is_none_or(|at| at > now) {
+        if self.memory.reports.ask_at.is_none_or(|at| at > now) {
             return;
         }
-        self.reports.ask_at = None;
-        if self.reports.away.is_empty() {
+        self.memory.reports.ask_at = None;
+        if self.memory.reports.away.is_empty() {
             return;
         }
         let token = |call: &HotCall| call.task.claim.as_ref().map(|claim| claim.token);
-        let away = self.reports.away.iter();
+        let away = self.memory.reports.away.iter();
         let attempts = away.filter_map(|(key, call)| Some((*key, token(call)?))).collect();
         self.read(Read::Wanted { attempts });
     }
@@ -253,7 +253,7 @@ impl Node {
     /// those that have begun since it was asked for.
     pub(super) fn wanted(&mut self, asked: &[(CallKey, u64)], found: Result<Vec<TaskRow>>) {
         let ask_at = self.now.saturating_add(WANTED);
-        self.reports.ask_at = Some(ask_at).filter(|_| !self.reports.away.is_empty());
+        self.memory.reports.ask_at = Some(ask_at).filter(|_| !self.memory.reports.away.is_empty());
         let rows = match found {
             Ok(rows) => rows,
             Err(_) => return,
@@ -262,7 +262,7 @@ impl Node {
             rows.into_iter().map(|row| (row.call, row)).collect();
         let asked: BTreeMap<CallKey, u64> = asked.iter().copied().collect();
         let (mut over, mut told) = (Vec::new(), Vec::new());
-        for (key, call) in &mut self.reports.away {
+        for (key, call) in &mut self.memory.reports.away {
             if !asked.get(key).is_some_and(|token| has_token(call, *token)) {
                 continue;
             }
@@ -277,9 +277,9 @@ impl Node {
             }
         }
         for mut call in
-            over.iter().filter_map(|key| self.reports.away.remove(key)).collect::<Vec<_>>()
+            over.iter().filter_map(|key| self.memory.reports.away.remove(key)).collect::<Vec<_>>()
         {
-            call.slot.take().into_iter().for_each(|slot| self.slots.free(slot));
+            call.slot.take().into_iter().for_each(|slot| self.memory.slots.free(slot));
             self.order_attempt(&call, Order::GiveUp);
         }
         for (token, order) in told {
@@ -293,7 +293,7 @@ impl Node {
         if !self.owns(uid) {
             return;
         }
-        let hearing = self.reports.heard.entry(uid).or_default();
+        let hearing = self.memory.reports.heard.entry(uid).or_default();
         if hearing.begin(&mut self.outbox.ticks).is_some() {
             self.read_reports(uid);
         }
@@ -306,24 +306,24 @@ impl Node {
 
     pub(super) fn reports_read(&mut self, uid: Uid, found: Vec<Found>) {
         for Found { row, task } in found {
-            if self.reports.take(&row) {
+            if self.memory.reports.take(&row) {
                 self.take_report(row, task);
             }
         }
-        self.reports.taken.retain(|(of, _), taken| *of != uid || !taken.gone);
-        self.reports.changed.retain(|call| call.run.uid != uid);
+        self.memory.reports.taken.retain(|(of, _), taken| *of != uid || !taken.gone);
+        self.memory.reports.changed.retain(|call| call.run.uid != uid);
         self.read_postponed(uid);
-        match self.reports.heard.get_mut(&uid).is_some_and(Hearing::end) {
+        match self.memory.reports.heard.get_mut(&uid).is_some_and(Hearing::end) {
             true => self.has_reports(uid),
-            false => drop(self.reports.heard.remove(&uid)),
+            false => drop(self.memory.reports.heard.remove(&uid)),
         }
     }
 
     /// Reads reports again that had to wait, when those are gone that they waited for.
     fn read_postponed(&mut self, uid: Uid) {
-        let mut taken = self.reports.taken.range((uid, String::new())..);
+        let mut taken = self.memory.reports.taken.range((uid, String::new())..);
         let waits = taken.next().is_some_and(|((of, _), _)| *of == uid);
-        if !waits && self.reports.postponed.remove(&uid) {
+        if !waits && self.memory.reports.postponed.remove(&uid) {
             self.has_reports(uid);
         }
     }
@@ -336,7 +336,7 @@ impl Node {
         let is_its =
             |task: &TaskRecord| task.task.claim.as_ref().is_some_and(|claim| claim.token == token);
         // What is in memory is newer than what was read.
-        let is_over = self.calls.get(&key).is_some_and(|call| !has_token(call, token));
+        let is_over = self.memory.calls.get(&key).is_some_and(|call| !has_token(call, token));
         let kept = task.filter(|task| is_its(task) && !is_over);
         let kept = kept.and_then(|task| self.keep_call(task));
         match outcome {
@@ -344,7 +344,7 @@ impl Node {
             Reported::TimeUp(_) | Reported::GoesOn => {}
             _ => self.stops_lingering(key.run, token),
         }
-        let Some(call) = kept.and_then(|key| self.calls.get_mut(&key)) else {
+        let Some(call) = kept.and_then(|key| self.memory.calls.get_mut(&key)) else {
             return self.push_report_end(row.uid, row.id, Vec::new());
         };
         call.report = Some(row.id.clone());
@@ -362,7 +362,7 @@ impl Node {
             Reported::Interrupted => self.attempt_failed(key, Ended::Interrupted, at),
             Reported::NeverBegan => self.hand_back(key),
             Reported::Lacks(what) => {
-                if let Some(call) = self.calls.get_mut(&key) {
+                if let Some(call) = self.memory.calls.get_mut(&key) {
                     call.task.progress.lacks = Some(what);
                 }
                 self.hand_back(key);
@@ -376,8 +376,8 @@ impl Node {
 
     /// An attempt that has reported is not over: its node has more to tell.
     fn goes_on_elsewhere(&mut self, key: CallKey) {
-        let Some(call) = self.calls.remove(&key) else { return };
-        if let Some(run) = self.runs.get_mut(&key.run.uid).filter(|run| run.key == key.run) {
+        let Some(call) = self.memory.calls.remove(&key) else { return };
+        if let Some(run) = self.memory.runs.get_mut(&key.run.uid).filter(|run| run.key == key.run) {
             run.elsewhere.insert(key.seq, call.task);
         }
     }
@@ -391,13 +391,13 @@ impl Node {
 
     /// A report is gone from the store.
     pub(super) fn report_taken(&mut self, uid: Uid, id: String) {
-        match self.reports.heard.contains_key(&uid) {
+        match self.memory.reports.heard.contains_key(&uid) {
             true => {
-                if let Some(taken) = self.reports.taken.get_mut(&(uid, id)) {
+                if let Some(taken) = self.memory.reports.taken.get_mut(&(uid, id)) {
                     taken.gone = true;
                 }
             }
-            false => drop(self.reports.taken.remove(&(uid, id))),
+            false => drop(self.memory.reports.taken.remove(&(uid, id))),
         }
         self.read_postponed(uid);
     }

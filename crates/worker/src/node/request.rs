@@ -83,7 +83,7 @@ impl Node {
             Request::Schedule { step, is_new, reply } => self.write_schedule(*step, is_new, reply),
             Request::Wait { uid, reply } => self.wait_for(uid, reply),
             Request::LookForWork => {
-                self.due.rescan(self.now);
+                self.memory.due.rescan(self.now);
                 self.look_for_shared();
                 self.look_for_gone();
             }
@@ -115,7 +115,7 @@ impl Node {
         if self.stopping.is_some() {
             return reply.send(Err(Error::stopped(format!("start {id}"))));
         }
-        if let Some(uid) = self.ids.get(&id) {
+        if let Some(uid) = self.memory.ids.get(&id) {
             return self.start_again(*uid, id, &options, reply);
         }
         let definition = self.registry.workflow(workflow).cloned();
@@ -134,7 +134,7 @@ impl Node {
             Ok(begun) => begun,
             Err(error) => return reply.send(Err(Error::invalid(format!("start {id}: {error}")))),
         };
-        if let Some(run) = self.runs.get_mut(&row.uid) {
+        if let Some(run) = self.memory.runs.get_mut(&row.uid) {
             run.request_id.clone_from(&row.request_id);
         }
         self.store_start(row, replace_closed, draft, closed, reply, started);
@@ -184,7 +184,7 @@ impl Node {
     /// An instance of this id is in memory. The same request gets the same answer, once the first
     /// one is durable.
     fn start_again(&mut self, uid: Uid, id: String, options: &StartOptions, reply: Reply<Started>) {
-        let run = self.runs.get(&uid);
+        let run = self.memory.runs.get(&uid);
         let is_same = |run: &&HotRun| match &options.request_id {
             // Another request may have been answered before: the store knows.
             Some(request) => run.request_id.as_ref() == Some(request),
@@ -221,8 +221,8 @@ impl Node {
             Ok(()) => {
                 let closed = run.code.is_closed();
                 run.committing = true;
-                self.ids.insert(id.to_string(), uid);
-                self.runs.insert(uid, run);
+                self.memory.ids.insert(id.to_string(), uid);
+                self.memory.runs.insert(uid, run);
                 Ok((draft, closed))
             }
             Err(blocked) => {
@@ -296,7 +296,7 @@ impl Node {
     /// Somebody wants to know how an instance ends.
     fn wait_for(&mut self, uid: Uid, reply: Reply<Outcome>) {
         self.waiters.entry(uid).or_default().push(reply);
-        if self.runs.contains_key(&uid) {
+        if self.memory.runs.contains_key(&uid) {
             return;
         }
         // It may be closed already: the store knows.

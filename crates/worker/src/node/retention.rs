@@ -41,32 +41,32 @@ impl Node {
     /// This node begins to work.
     pub(super) fn begin_retention(&mut self) {
         if self.options.retention != Retention::default() {
-            self.keeper.next = Some(self.now);
+            self.memory.keeper.next = Some(self.now);
         }
     }
 
     /// An instance closed, and is to be deleted some day.
     pub(super) fn will_be_deleted(&mut self, status: Status) {
         if let Some(stays) = self.options.retention.of(status) {
-            self.keeper.not_later_than(self.now.saturating_add(stays));
+            self.memory.keeper.not_later_than(self.now.saturating_add(stays));
         }
     }
 
     /// Sweeps when it is time.
     pub(super) fn wake_retention(&mut self) {
         let now = self.now;
-        let due = self.keeper.next().is_some_and(|at| at <= now);
+        let due = self.memory.keeper.next().is_some_and(|at| at <= now);
         if !due || !self.is_owner() || self.stopping.is_some() {
             return;
         }
-        self.keeper.next = None;
-        self.keeper.is_sweeping = true;
+        self.memory.keeper.next = None;
+        self.memory.keeper.is_sweeping = true;
         self.outputs.push(Output::Sweep { retention: self.options.retention, now });
     }
 
     /// Everything that was too old is gone.
     pub(super) fn swept(&mut self, next: resurgam_store::Result<Option<Timestamp>>) {
-        self.keeper.is_sweeping = false;
+        self.memory.keeper.is_sweeping = false;
         let now = self.now;
         let (shortest, longest) = BETWEEN;
         match next {
@@ -74,12 +74,12 @@ impl Node {
                 let stays = self.options.retention.each().into_iter().map(|(_, stays)| stays);
                 let pause = (stays.min().unwrap_or(longest) / 100).clamp(shortest, longest);
                 let soonest = now.saturating_add(pause);
-                next.into_iter().for_each(|at| self.keeper.not_later_than(at));
-                self.keeper.next = self.keeper.next.map(|at| at.max(soonest));
+                next.into_iter().for_each(|at| self.memory.keeper.not_later_than(at));
+                self.memory.keeper.next = self.memory.keeper.next.map(|at| at.max(soonest));
             }
             Err(error) => {
                 tracing::warn!("delete closed instances, again later: {error}");
-                self.keeper.next = Some(now.saturating_add(AGAIN));
+                self.memory.keeper.next = Some(now.saturating_add(AGAIN));
             }
         }
     }

@@ -59,11 +59,11 @@ impl Node {
     /// Has a run read that is not in memory. A blocked one is tried again in its own time.
     pub(super) fn load_run(&mut self, uid: Uid) {
         let now = self.now;
-        let waits = self.blocked.get(&uid).is_some_and(|tries| tries.next > now);
-        if waits || !self.owns(uid) || self.runs.contains_key(&uid) {
+        let waits = self.memory.blocked.get(&uid).is_some_and(|tries| tries.next > now);
+        if waits || !self.owns(uid) || self.memory.runs.contains_key(&uid) {
             return;
         }
-        let asleep = self.asleep.entry(uid).or_default();
+        let asleep = self.memory.asleep.entry(uid).or_default();
         // What is on its way to the store comes first; then the run is loaded anyway.
         if asleep.loading || asleep.storing > 0 {
             return;
@@ -73,10 +73,10 @@ impl Node {
     }
 
     pub(super) fn run_loaded(&mut self, uid: Uid, loaded: Result<Option<Box<RunRecord>>>) {
-        let asleep = self.asleep.remove(&uid).unwrap_or_default();
+        let asleep = self.memory.asleep.remove(&uid).unwrap_or_default();
         if asleep.outdated {
             let Asleep { missed, held, .. } = asleep;
-            self.asleep.insert(uid, Asleep { missed, held, ..Asleep::default() });
+            self.memory.asleep.insert(uid, Asleep { missed, held, ..Asleep::default() });
             return self.load_run(uid);
         }
         self.take_loaded(uid, loaded, asleep.held);
@@ -102,7 +102,7 @@ impl Node {
             Err(error) => {
                 self.tell("read the run", &uid, &error);
                 let at = self.now.saturating_add(AGAIN);
-                self.due.wake_run(at, uid);
+                self.memory.due.wake_run(at, uid);
                 return self.store_held(uid, held);
             }
         };
@@ -126,7 +126,7 @@ impl Node {
     /// version of this one. Its news is stored, and people can read why it waits.
     fn wait_for_code(&mut self, row: &InstanceRow, unknown: &Blocked, held: Vec<News>) {
         let mut why = unknown.to_string();
-        let elsewhere = self.shards.known_elsewhere();
+        let elsewhere = self.memory.shards.known_elsewhere();
         let is_elsewhere = elsewhere.iter().any(|known| is_version_of(known, &row.workflow));
         if is_elsewhere {
             why += "; another node knows it, and works on no shards because its workflows differ \
@@ -140,7 +140,7 @@ impl Node {
         let known = row.status == Status::Running && row.error.as_deref() == Some(&*why);
         let instance = (!known).then(|| held_up(uid, Status::Running, &why));
         let step = Step { instance, messages: vec![MessageWrite::Park(uid)], ..Step::default() };
-        self.blocked.insert(uid, Tries { waits_for_code: true, ..Tries::after(0) });
+        self.memory.blocked.insert(uid, Tries { waits_for_code: true, ..Tries::after(0) });
         self.outbox.push(step, Vec::new());
         self.store_held(uid, held);
     }
@@ -150,8 +150,8 @@ impl Node {
         let messages = vec![MessageWrite::Park(uid)];
         let instance = Some(held_up(uid, Status::Blocked, error));
         let step = Step { instance, messages, ..Step::default() };
-        let tries = self.blocked.get(&uid).map_or(0, |tries| tries.count);
-        self.blocked.insert(uid, Tries::after(tries));
+        let tries = self.memory.blocked.get(&uid).map_or(0, |tries| tries.count);
+        self.memory.blocked.insert(uid, Tries::after(tries));
         self.outbox.push(step, vec![Effect::Blocked(uid)]);
         self.store_held(uid, held);
     }
@@ -218,7 +218,7 @@ impl Node {
     /// The calls of a run whose attempts were claimed by another node.
     fn elsewhere(&self, record: &RunRecord) -> BTreeMap<Seq, TaskRow> {
         let claimed = record.tasks.iter().filter(|task| task.claim.is_some());
-        let elsewhere = claimed.filter(|task| !self.calls.contains_key(&task.call));
+        let elsewhere = claimed.filter(|task| !self.memory.calls.contains_key(&task.call));
         elsewhere.map(|task| (task.call.seq, task.clone())).collect()
     }
 
@@ -286,7 +286,7 @@ impl Node {
 
     /// So have those that nobody has taken; whether somebody has is to be found out.
     fn settle_what_is_shared(&mut self, uid: Uid) {
-        let Some(run) = self.runs.get(&uid) else { return };
+        let Some(run) = self.memory.runs.get(&uid) else { return };
         let settling = run.code.machine().lock().settling();
         let shared = settling.into_iter().filter(|seq| run.shared.contains(seq));
         let calls: Vec<CallKey> = shared.map(|seq| run.key.call(seq)).collect();
@@ -306,7 +306,7 @@ impl Node {
 
     fn revived(&mut self, record: &RunRecord, mut run: HotRun, mut draft: Draft, held: Vec<News>) {
         let uid = record.instance.uid;
-        run.tries = self.blocked.remove(&uid).map_or(0, |tries| tries.count);
+        run.tries = self.memory.blocked.remove(&uid).map_or(0, |tries| tries.count);
         let was_held_up = record.instance.error.is_some();
         if was_held_up {
             draft.step.messages.push(MessageWrite::Unpark(uid));
@@ -326,13 +326,13 @@ impl Node {
         }
         run.committing = !draft.step.is_empty();
         let closed = run.code.is_closed();
-        self.ids.insert(run.id.clone(), uid);
+        self.memory.ids.insert(run.id.clone(), uid);
         // What is due already is taken below, and must not wake the run again if that blocks it.
         let now = self.now;
         for at in run.later.times_after(now) {
-            self.due.add_run(at, uid);
+            self.memory.due.add_run(at, uid);
         }
-        self.runs.insert(uid, run);
+        self.memory.runs.insert(uid, run);
         if closed {
             draft.effects.push(Effect::Closed(uid));
         }
@@ -349,7 +349,7 @@ impl Node {
 
     /// A blocked run is tried again at the next occasion.
     pub(super) fn try_blocked_now(&mut self, uid: Uid) {
-        if let Some(tries) = self.blocked.get_mut(&uid) {
+        if let Some(tries) = self.memory.blocked.get_mut(&uid) {
             tries.now();
         }
     }
@@ -357,11 +357,11 @@ impl Node {
     /// A blocked run is tried again after a while, each time a longer one: deploying mended code is
     /// enough, and so is mending the data.
     pub(super) fn try_blocked_later(&mut self, uid: Uid) {
-        let tries = self.blocked.entry(uid).or_insert(Tries::after(0));
+        let tries = self.memory.blocked.entry(uid).or_insert(Tries::after(0));
         let wait = AGAIN.saturating_mul(1 << tries.count.min(12)).min(BLOCKED);
         tries.count = tries.count.saturating_add(1);
         tries.next = self.now.saturating_add(wait);
-        self.due.wake_run(tries.next, uid);
+        self.memory.due.wake_run(tries.next, uid);
     }
 }
 

@@ -262,7 +262,7 @@ impl Node {
         if !self.owns(key.uid) {
             return self.pass_on(key, news);
         }
-        match self.runs.get_mut(&key.uid) {
+        match self.memory.runs.get_mut(&key.uid) {
             // What somebody asks for is for the instance, whichever run it has by now.
             Some(run) if matches!(news.origin, Origin::Request) => {
                 run.requests.push_back((self.outbox.ticks, news));
@@ -280,11 +280,11 @@ impl Node {
 
     /// Lets a run take its news, unless a step of it is still on the way to the disk.
     pub(super) fn advance(&mut self, uid: Uid) {
-        let Some(run) = self.runs.get_mut(&uid) else { return };
+        let Some(run) = self.memory.runs.get_mut(&uid) else { return };
         if run.committing || !run.has_news() {
             return;
         }
-        let Some(mut run) = self.runs.remove(&uid) else { return };
+        let Some(mut run) = self.memory.runs.remove(&uid) else { return };
         let mut draft = Draft::default();
         let blocked = self.take_news(&mut run, &mut draft).err();
         run.committing = true;
@@ -292,7 +292,7 @@ impl Node {
             None => {
                 let closed = run.code.is_closed();
                 run.gets_on = true;
-                self.runs.insert(uid, run);
+                self.memory.runs.insert(uid, run);
                 if closed {
                     draft.effects.push(Effect::Closed(uid));
                 }
@@ -492,8 +492,8 @@ impl Node {
         for news in news {
             self.put_back(run.key, news, &mut step, &mut effects);
         }
-        self.ids.remove(&run.id);
-        self.blocked.insert(uid, Tries::after(run.tries));
+        self.memory.ids.remove(&run.id);
+        self.memory.blocked.insert(uid, Tries::after(run.tries));
         // Its attempts go on, and their outcomes are stored until the run can take them.
         self.outbox.push(step, effects);
     }
@@ -505,13 +505,13 @@ impl Node {
             match effect {
                 Effect::Begin(call) | Effect::Waiting(call) => self.forget_call(*call),
                 Effect::Tell(call) => {
-                    if let Some(call) = self.calls.get_mut(call) {
+                    if let Some(call) = self.memory.calls.get_mut(call) {
                         call.task.progress.cancelled = false;
                         call.task.progress.in_grace = false;
                     }
                 }
                 Effect::GivenUp(key) => {
-                    let Some(call) = self.calls.get_mut(key) else { continue };
+                    let Some(call) = self.memory.calls.get_mut(key) else { continue };
                     call.given_up = false;
                     if call.task.claim.is_none() {
                         self.task_waits(*key);
@@ -529,8 +529,9 @@ impl Node {
         if matches!(news.event, EventKind::TerminateRequested { .. }) {
             self.try_blocked_now(key.uid);
         }
-        let loadable = !self.blocked.contains_key(&key.uid) && !self.runs.contains_key(&key.uid);
-        let asleep = self.asleep.entry(key.uid).or_default();
+        let loadable =
+            !self.memory.blocked.contains_key(&key.uid) && !self.memory.runs.contains_key(&key.uid);
+        let asleep = self.memory.asleep.entry(key.uid).or_default();
         let asked = matches!(news.origin, Origin::Request) && asleep.storing == 0 && loadable;
         if asleep.loading || asked {
             asleep.held.push(news);
@@ -541,7 +542,7 @@ impl Node {
 
     /// Stores news for a run that is not in memory, and has the run loaded after that.
     pub(super) fn store_news(&mut self, key: RunKey, news: News) {
-        self.asleep.entry(key.uid).or_default().storing += 1;
+        self.memory.asleep.entry(key.uid).or_default().storing += 1;
         let mut step = Step::default();
         let mut effects = vec![Effect::NewsStored(key.uid)];
         step.instance = self.needs_room(key.uid, &news);
@@ -559,14 +560,14 @@ impl Node {
 
     /// News of a run that is not in memory is durable: the run is loaded to take it.
     pub(super) fn news_stored(&mut self, uid: Uid) {
-        let Some(asleep) = self.asleep.get_mut(&uid) else { return };
+        let Some(asleep) = self.memory.asleep.get_mut(&uid) else { return };
         asleep.storing = asleep.storing.saturating_sub(1);
         if asleep.storing > 0 {
             return;
         }
         let calls = std::mem::take(&mut asleep.calls);
-        self.asleep.remove(&uid);
-        match self.runs.contains_key(&uid) {
+        self.memory.asleep.remove(&uid);
+        match self.memory.runs.contains_key(&uid) {
             true => self.has_messages(uid),
             false => self.load_run(uid),
         }
@@ -575,7 +576,7 @@ impl Node {
 
     /// Messages of a run whose time has come become news.
     pub(super) fn messages_due(&mut self, uid: Uid, now: Timestamp) {
-        let Some(run) = self.runs.get_mut(&uid) else { return };
+        let Some(run) = self.memory.runs.get_mut(&uid) else { return };
         while let Some(row) = run.later.pop_due(now) {
             run.news.extend(news_of(run.key, row));
         }
@@ -591,18 +592,19 @@ impl Node {
     /// Lets runs go that nothing happened to for longest, while there are too many. That cancels
     /// nothing.
     pub(super) fn evict(&mut self) {
-        let over = self.runs.len().saturating_sub(self.options.hot_runs);
+        let over = self.memory.runs.len().saturating_sub(self.options.hot_runs);
         if over == 0 {
             return;
         }
         let is_idle = |run: &HotRun| !run.committing && !run.has_news();
-        let idle = self.runs.iter().filter(|(_, run)| is_idle(run) && !run.hearing.is_reading());
+        let idle =
+            self.memory.runs.iter().filter(|(_, run)| is_idle(run) && !run.hearing.is_reading());
         let mut idle: Vec<(u64, Uid)> = idle.map(|(uid, run)| (run.touched, *uid)).collect();
         idle.sort_unstable();
         // A few more than needed, so that the next run does not begin the search again.
         for (_, uid) in idle.into_iter().take(over + self.options.hot_runs / 16) {
-            if let Some(run) = self.runs.remove(&uid) {
-                self.ids.remove(&run.id);
+            if let Some(run) = self.memory.runs.remove(&uid) {
+                self.memory.ids.remove(&run.id);
             }
         }
     }

@@ -73,7 +73,7 @@ impl Node {
     /// Looks at the schedules when it is time.
     pub(super) fn wake_schedules(&mut self) {
         let now = self.now;
-        if self.calendar.next().is_some_and(|at| at <= now) {
+        if self.memory.calendar.next().is_some_and(|at| at <= now) {
             self.look_at_schedules();
         }
     }
@@ -81,10 +81,11 @@ impl Node {
     /// Reads which schedules are due, and when the next one is. While decisions are on their way
     /// that waits: it follows the last of them.
     pub(super) fn look_at_schedules(&mut self) {
-        if !self.is_owner() || self.stopping.is_some() || !self.calendar.deciding.is_empty() {
+        if !self.is_owner() || self.stopping.is_some() || !self.memory.calendar.deciding.is_empty()
+        {
             return;
         }
-        if self.calendar.hearing.begin(&mut self.outbox.ticks).is_none() {
+        if self.memory.calendar.hearing.begin(&mut self.outbox.ticks).is_none() {
             return;
         }
         self.read(Read::DueSchedules { now: self.now });
@@ -92,17 +93,17 @@ impl Node {
 
     /// What is due is decided.
     pub(super) fn schedules_due(&mut self, found: Result<DueSchedules>) {
-        let again = self.calendar.hearing.end();
+        let again = self.memory.calendar.hearing.end();
         if !self.is_owner() {
             return;
         }
         match found {
             Ok(DueSchedules { due, next }) => {
-                self.calendar.next = next;
+                self.memory.calendar.next = next;
                 due.into_iter().for_each(|record| self.decide_schedule(record));
             }
             Err(_) => {
-                self.calendar.next = Some(self.now.saturating_add(AGAIN));
+                self.memory.calendar.next = Some(self.now.saturating_add(AGAIN));
             }
         }
         if again {
@@ -129,8 +130,8 @@ impl Node {
 
     /// An instance of a schedule closed: a firing may have waited for that.
     pub(super) fn schedule_may_go_on(&mut self, id: String) {
-        if self.calendar.deciding.contains(&id) {
-            self.calendar.again.insert(id);
+        if self.memory.calendar.deciding.contains(&id) {
+            self.memory.calendar.again.insert(id);
             return;
         }
         self.read(Read::Schedule(id));
@@ -144,8 +145,8 @@ impl Node {
 
     /// Decides what a schedule does now.
     fn decide_schedule(&mut self, record: ScheduleRecord) {
-        if self.calendar.deciding.contains(&record.row.id) {
-            self.calendar.again.insert(record.row.id);
+        if self.memory.calendar.deciding.contains(&record.row.id) {
+            self.memory.calendar.again.insert(record.row.id);
             return;
         }
         let plan = match Plan::read(&record.row) {
@@ -189,7 +190,7 @@ impl Node {
         let mut effects: Vec<Effect> =
             child_starts.iter().map(|child| Effect::Wake(child.row.uid)).collect();
         let schedule = Some(ScheduleWrite::Update { row, revision: record.revision }.into());
-        self.calendar.deciding.insert(record.row.id.clone());
+        self.memory.calendar.deciding.insert(record.row.id.clone());
         effects.push(Effect::ScheduleDecided(Box::new(record)));
         self.outbox.push(Step { schedule, child_starts, ..Step::default() }, effects);
     }
@@ -207,15 +208,15 @@ impl Node {
         }
         let row = ScheduleRow { error: Some(error.to_string()), next_at, waits: true, ..row };
         let effects = vec![Effect::ScheduleAside(row.id.clone())];
-        self.calendar.deciding.insert(row.id.clone());
+        self.memory.calendar.deciding.insert(row.id.clone());
         let schedule = Some(ScheduleWrite::Update { row, revision }.into());
         self.outbox.push(Step { schedule, ..Step::default() }, effects);
     }
 
     /// A decision is durable, or was overtaken by a change: what is due now is read.
     pub(super) fn schedule_decided(&mut self, id: &str) {
-        self.calendar.deciding.remove(id);
-        if self.calendar.again.remove(id) {
+        self.memory.calendar.deciding.remove(id);
+        if self.memory.calendar.again.remove(id) {
             self.schedule_may_go_on(id.to_string());
         }
         self.look_at_schedules();
@@ -227,7 +228,7 @@ impl Node {
         match refusal {
             Refusal::Missed => self.schedule_decided(&id),
             refusal => {
-                self.calendar.deciding.remove(&id);
+                self.memory.calendar.deciding.remove(&id);
                 let again = self.now.saturating_add(UNKNOWN);
                 self.set_schedule_aside(record, &refusal.to_string(), Some(again));
             }
@@ -240,8 +241,8 @@ impl Node {
             return self.schedule_decided(id);
         }
         tracing::error!(schedule = %id, "a schedule cannot be written: {refusal}");
-        self.calendar.deciding.remove(id);
-        self.calendar.next = Some(self.now.saturating_add(UNKNOWN));
+        self.memory.calendar.deciding.remove(id);
+        self.memory.calendar.next = Some(self.now.saturating_add(UNKNOWN));
     }
 
     /// Writes what somebody wants of a schedule.

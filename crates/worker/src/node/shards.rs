@@ -49,7 +49,7 @@ impl Shards {
             leaving: BTreeSet::new(),
             tenures: vec![0; usize::from(Shard::COUNT)],
             standing,
-            changed: false,
+            changed: true,
             departed: 0,
             aside: None,
             taking: false,
@@ -57,14 +57,9 @@ impl Shards {
         }
     }
 
-    /// Nothing is held any more. What the store wants of this node is looked at again: it may be
-    /// what it wanted before, and then nothing would tell.
-    pub(super) fn clear(&mut self) {
-        *self = Shards {
-            tenures: std::mem::take(&mut self.tenures),
-            ..Shards::new(self.standing.clone())
-        };
-        self.changed = true;
+    /// What the store wants of this node.
+    pub(super) fn standing(&self) -> Standing {
+        self.standing.clone()
     }
 
     pub(super) fn owns(&self, shard: Shard) -> bool {
@@ -109,12 +104,12 @@ impl Shards {
 impl Node {
     /// True when this node works on an instance.
     pub(super) fn owns(&self, uid: Uid) -> bool {
-        self.shards.owns(uid.shard())
+        self.memory.shards.owns(uid.shard())
     }
 
     /// True when this node does what is done once for the whole store: whoever has the first shard.
     pub(super) fn keeps_house(&self) -> bool {
-        self.shards.owns(Shard(0))
+        self.memory.shards.owns(Shard(0))
     }
 
     /// True when attempts may begin: not while others may take this node for dead.
@@ -125,17 +120,17 @@ impl Node {
     /// The store wants something else of this node.
     pub fn standing(&mut self, at: At, standing: Standing) {
         self.at(at);
-        (self.shards.standing, self.shards.changed) = (standing, true);
+        (self.memory.shards.standing, self.memory.shards.changed) = (standing, true);
     }
 
     /// Does what the store wants of this node.
     pub(super) fn follow_standing(&mut self) {
-        if !self.is_owner() || !std::mem::take(&mut self.shards.changed) {
+        if !self.is_owner() || !std::mem::take(&mut self.memory.shards.changed) {
             return;
         }
-        let Standing { take, give, departed, aside, .. } = self.shards.standing.clone();
+        let Standing { take, give, departed, aside, .. } = self.memory.shards.standing.clone();
         self.tell_aside(aside);
-        if std::mem::replace(&mut self.shards.departed, departed) != departed {
+        if std::mem::replace(&mut self.memory.shards.departed, departed) != departed {
             self.read_abandoned();
         }
         if self.stopping.is_none() {
@@ -148,7 +143,7 @@ impl Node {
 
     /// Says, once, why this node has no part in the work.
     fn tell_aside(&mut self, aside: Option<Aside>) {
-        if self.shards.aside == aside {
+        if self.memory.shards.aside == aside {
             return;
         }
         match &aside {
@@ -166,13 +161,13 @@ impl Node {
                 listed(only_here),
             ),
         }
-        self.shards.aside = aside;
+        self.memory.shards.aside = aside;
     }
 
     fn take_shards(&mut self, shards: Vec<Shard>) {
-        let is_new = |shard: &Shard| !self.shards.held.contains(shard);
+        let is_new = |shard: &Shard| !self.memory.shards.held.contains(shard);
         let shards: Arc<[Shard]> = shards.into_iter().filter(is_new).collect();
-        if shards.is_empty() || std::mem::replace(&mut self.shards.taking, true) {
+        if shards.is_empty() || std::mem::replace(&mut self.memory.shards.taking, true) {
             return;
         }
         self.read(Read::Take(shards));
@@ -180,14 +175,14 @@ impl Node {
 
     /// Shards are this node's.
     pub(super) fn taken(&mut self, shards: &[Shard]) {
-        self.shards.taking = false;
+        self.memory.shards.taking = false;
         if self.stopping.is_some() {
             // They came too late, and go at once.
-            self.shards.held.extend(shards);
+            self.memory.shards.held.extend(shards);
             return self.leave(shards.to_vec());
         }
         self.gain(shards);
-        self.shards.changed = true;
+        self.memory.shards.changed = true;
     }
 
     /// This node works on these shards from now on.
@@ -201,11 +196,11 @@ impl Node {
             false => tracing::debug!(node = %self.name, "works on all shards"),
         }
         for shard in shards {
-            self.shards.tenures[usize::from(shard.0)] += 1;
-            self.shards.held.insert(*shard);
-            self.shards.leaving.remove(shard);
+            self.memory.shards.tenures[usize::from(shard.0)] += 1;
+            self.memory.shards.held.insert(*shard);
+            self.memory.shards.leaving.remove(shard);
         }
-        self.due.rescan(self.now);
+        self.memory.due.rescan(self.now);
         self.look_for_gone();
         self.recover();
         self.begin_schedules();
@@ -217,30 +212,31 @@ impl Node {
     /// Brings shards to rest, to give them up.
     pub(super) fn leave(&mut self, shards: Vec<Shard>) {
         let shards: Vec<Shard> =
-            shards.into_iter().filter(|shard| self.shards.owns(*shard)).collect();
+            shards.into_iter().filter(|shard| self.memory.shards.owns(*shard)).collect();
         if shards.is_empty() {
             return;
         }
         tracing::info!(node = %self.name, "gives up {} shards", shards.len());
-        self.shards.leaving.extend(shards);
-        let goes = |uid: Uid| self.shards.leaving.contains(&uid.shard());
-        let runs: Vec<Uid> = self.runs.keys().copied().filter(|uid| goes(*uid)).collect();
+        self.memory.shards.leaving.extend(shards);
+        let goes = |uid: Uid| self.memory.shards.leaving.contains(&uid.shard());
+        let runs: Vec<Uid> = self.memory.runs.keys().copied().filter(|uid| goes(*uid)).collect();
         let calls: Vec<CallKey> =
-            self.calls.keys().copied().filter(|key| goes(key.run.uid)).collect();
-        let asleep: Vec<Uid> = self.asleep.keys().copied().filter(|uid| goes(*uid)).collect();
-        self.blocked.retain(|uid, _| !goes(*uid));
-        self.reports.forget(goes);
-        self.claims.forget(goes);
-        self.due.drop_of(&self.shards.leaving);
-        self.slots.drop_of(&self.shards.leaving);
+            self.memory.calls.keys().copied().filter(|key| goes(key.run.uid)).collect();
+        let asleep: Vec<Uid> =
+            self.memory.asleep.keys().copied().filter(|uid| goes(*uid)).collect();
+        self.memory.blocked.retain(|uid, _| !goes(*uid));
+        self.memory.reports.forget(goes);
+        self.memory.claims.forget(goes);
+        self.memory.due.drop_of(&self.memory.shards.leaving);
+        self.memory.slots.drop_of(&self.memory.shards.leaving);
         calls.into_iter().for_each(|key| self.send_away(key));
         runs.into_iter().for_each(|uid| self.let_go(uid));
         asleep.into_iter().for_each(|uid| self.let_sleep(uid));
-        let loading = |key: &CallKey| self.shards.leaving.contains(&key.run.uid.shard());
-        let loading: Vec<CallKey> = self.loading.keys().copied().filter(loading).collect();
-        let reads = loading.iter().filter_map(|key| self.loading.remove(key));
+        let loading = |key: &CallKey| self.memory.shards.leaving.contains(&key.run.uid.shard());
+        let loading: Vec<CallKey> = self.memory.loading.keys().copied().filter(loading).collect();
+        let reads = loading.iter().filter_map(|key| self.memory.loading.remove(key));
         for slot in reads.filter_map(|read| read.slot).collect::<Vec<_>>() {
-            self.slots.free(slot);
+            self.memory.slots.free(slot);
         }
         self.settle_shards();
     }
@@ -248,9 +244,9 @@ impl Node {
     /// A run leaves memory because its shard goes, unless a step of it is on its way to the disk.
     /// What it has not taken is stored.
     pub(super) fn let_go(&mut self, uid: Uid) {
-        let is_idle = self.runs.get(&uid).is_some_and(|run| !run.committing);
-        let Some(run) = is_idle.then(|| self.runs.remove(&uid)).flatten() else { return };
-        self.ids.remove(&run.id);
+        let is_idle = self.memory.runs.get(&uid).is_some_and(|run| !run.committing);
+        let Some(run) = is_idle.then(|| self.memory.runs.remove(&uid)).flatten() else { return };
+        self.memory.ids.remove(&run.id);
         let key = run.key;
         for news in run.into_news() {
             self.pass_on(news.run(key), news);
@@ -259,11 +255,11 @@ impl Node {
 
     /// The same for a run that is not in memory and has news on its way.
     fn let_sleep(&mut self, uid: Uid) {
-        let Some(asleep) = self.asleep.get_mut(&uid) else { return };
+        let Some(asleep) = self.memory.asleep.get_mut(&uid) else { return };
         asleep.loading = false;
         let held = std::mem::take(&mut asleep.held);
         if asleep.storing == 0 {
-            self.asleep.remove(&uid);
+            self.memory.asleep.remove(&uid);
         }
         for news in held {
             self.pass_on(news.run(resurgam_core::RunKey::first(uid)), news);
@@ -281,44 +277,47 @@ impl Node {
 
     /// When nothing of what leaves is in memory, what is on its way is waited for.
     pub(super) fn settle_shards(&mut self) {
-        if self.shards.leaving.is_empty() || self.shards.settling || !self.has_let_go() {
+        if self.memory.shards.leaving.is_empty()
+            || self.memory.shards.settling
+            || !self.has_let_go()
+        {
             return;
         }
-        self.shards.settling = true;
+        self.memory.shards.settling = true;
         self.outbox.after_all(Effect::AtRest);
     }
 
     fn has_let_go(&self) -> bool {
-        let goes = |uid: Uid| self.shards.leaving.contains(&uid.shard());
-        !self.runs.keys().any(|uid| goes(*uid))
-            && !self.calls.keys().any(|key| goes(key.run.uid))
-            && !self.asleep.keys().any(|uid| goes(*uid))
-            && !self.lingering.has(goes, self.now)
+        let goes = |uid: Uid| self.memory.shards.leaving.contains(&uid.shard());
+        !self.memory.runs.keys().any(|uid| goes(*uid))
+            && !self.memory.calls.keys().any(|key| goes(key.run.uid))
+            && !self.memory.asleep.keys().any(|uid| goes(*uid))
+            && !self.memory.lingering.has(goes, self.now)
     }
 
     /// Everything that was on its way is durable: the shards that leave are released.
     pub(super) fn at_rest(&mut self) {
-        self.shards.settling = false;
-        if self.shards.leaving.is_empty() || !self.has_let_go() {
+        self.memory.shards.settling = false;
+        if self.memory.shards.leaving.is_empty() || !self.has_let_go() {
             return self.settle_shards();
         }
-        self.shards.settling = true;
-        let shards: Arc<[Shard]> = self.shards.leaving.iter().copied().collect();
+        self.memory.shards.settling = true;
+        let shards: Arc<[Shard]> = self.memory.shards.leaving.iter().copied().collect();
         self.read(Read::Release(shards));
     }
 
     /// Shards are no longer this node's.
     pub(super) fn released(&mut self, shards: &[Shard]) {
-        self.shards.settling = false;
+        self.memory.shards.settling = false;
         for shard in shards {
-            self.shards.held.remove(shard);
-            self.shards.leaving.remove(shard);
+            self.memory.shards.held.remove(shard);
+            self.memory.shards.leaving.remove(shard);
         }
-        self.lingering.forget(|uid| shards.contains(&uid.shard()));
+        self.memory.lingering.forget(|uid| shards.contains(&uid.shard()));
         self.look_for_ends();
         // More may have to go by now.
         self.settle_shards();
-        self.shards.changed = true;
+        self.memory.shards.changed = true;
     }
 }
 

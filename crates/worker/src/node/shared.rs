@@ -71,16 +71,17 @@ impl Node {
     /// A call waits until a process takes it that has what it lacks. That is written down: it is
     /// how others know that they may.
     pub(super) fn waits_for_what_it_lacks(&mut self, key: CallKey, what: String) {
-        let Some(call) = self.calls.get_mut(&key) else { return };
+        let Some(call) = self.memory.calls.get_mut(&key) else { return };
         if call.task.progress.lacks.as_ref() == Some(&what) {
-            self.calls.remove(&key);
+            self.memory.calls.remove(&key);
             return;
         }
         call.task.progress.lacks = Some(what.clone());
         let (instance, task) = (call.instance.clone(), call.task.clone());
         self.log_lack(&instance, &task.name, &what);
         if self.leaves(&task)
-            && let Some(run) = self.runs.get_mut(&key.run.uid).filter(|run| run.key == key.run)
+            && let Some(run) =
+                self.memory.runs.get_mut(&key.run.uid).filter(|run| run.key == key.run)
         {
             run.shared.insert(key.seq);
         }
@@ -91,33 +92,33 @@ impl Node {
     /// Looks for tasks that others leave, when it is time.
     pub(super) fn wake_shared(&mut self) {
         let now = self.now;
-        if self.leftovers.next().is_some_and(|at| at <= now) {
+        if self.memory.leftovers.next().is_some_and(|at| at <= now) {
             self.look_for_shared();
         }
     }
 
     /// A slot is free again: there may be a task for it.
     pub(super) fn slot_for_shared(&mut self) {
-        if self.leftovers.hungry {
+        if self.memory.leftovers.hungry {
             self.look_for_shared();
         }
     }
 
     /// Claims tasks that others leave, as many as there are slots.
     pub(super) fn look_for_shared(&mut self) {
-        if !self.is_owner() || !self.shards.others_leave_tasks() || !self.may_begin() {
+        if !self.is_owner() || !self.memory.shards.others_leave_tasks() || !self.may_begin() {
             return;
         }
-        if self.leftovers.looking {
-            self.leftovers.again = true;
+        if self.memory.leftovers.looking {
+            self.memory.leftovers.again = true;
             return;
         }
-        let limit = self.slots.free_now().min(AT_ONCE);
-        self.leftovers.hungry = limit == 0;
+        let limit = self.memory.slots.free_now().min(AT_ONCE);
+        self.memory.leftovers.hungry = limit == 0;
         if limit == 0 {
             return;
         }
-        (self.leftovers.looking, self.leftovers.next) = (true, None);
+        (self.memory.leftovers.looking, self.memory.leftovers.next) = (true, None);
         let (node, runnable, now) = (self.name.clone(), self.runnable(), self.now);
         self.read(Read::ClaimShared { node, runnable, now, limit });
     }
@@ -137,8 +138,8 @@ impl Node {
                 self.read(Read::Claimed { calls, next, asked });
             }
             Err(_) => {
-                self.leftovers.looking = false;
-                self.leftovers.next = Some(self.now.saturating_add(AGAIN));
+                self.memory.leftovers.looking = false;
+                self.memory.leftovers.next = Some(self.now.saturating_add(AGAIN));
             }
         }
     }
@@ -146,11 +147,11 @@ impl Node {
     /// Tasks that others left are this node's: their attempts begin.
     pub(super) fn shared_loaded(&mut self, claimed: Claimed) {
         let Claimed { tasks, next, asked } = claimed;
-        self.leftovers.looking = false;
-        self.leftovers.next = next;
+        self.memory.leftovers.looking = false;
+        self.memory.leftovers.next = next;
         let full = tasks.len() == asked;
         tasks.into_iter().for_each(|task| self.begin_shared(task));
-        if full || std::mem::take(&mut self.leftovers.again) {
+        if full || std::mem::take(&mut self.memory.leftovers.again) {
             self.look_for_shared();
         }
     }
@@ -163,7 +164,7 @@ impl Node {
             return self.report(&mut call, Reported::Lacks(what), None);
         }
         let activity = self.registry.activity(&call.task.name);
-        let slot = self.slots.take_now(&call.task).filter(|_| self.may_begin());
+        let slot = self.memory.slots.take_now(&call.task).filter(|_| self.may_begin());
         match (slot, activity) {
             (Some(slot), Some(activity)) => {
                 call.slot = Some(slot);
@@ -171,7 +172,7 @@ impl Node {
                 self.keep_away(call);
             }
             (slot, _) => {
-                slot.into_iter().for_each(|slot| self.slots.free(slot));
+                slot.into_iter().for_each(|slot| self.memory.slots.free(slot));
                 self.report(&mut call, Reported::NeverBegan, None);
             }
         }
@@ -195,7 +196,7 @@ impl Node {
             // Its node asks whether it is still wanted, and is told; then it reports.
             Settled::Runs(mut task) if self.owns(task.call.run.uid) => {
                 task.progress.cancelled = true;
-                let run = self.runs.get(&task.call.run.uid);
+                let run = self.memory.runs.get(&task.call.run.uid);
                 task.progress.in_grace = run
                     .is_some_and(|run| run.code.machine().lock().settles_in_grace(task.call.seq));
                 let tasks = vec![TaskWrite::Amend(*task)];

@@ -30,13 +30,13 @@ impl Node {
         let until = self.now.saturating_add(self.options.grace);
         let stopping = Stopping { until, interrupted: false, replies: Vec::new() };
         self.stopping.get_or_insert(stopping).replies.push(reply);
-        let attempts = self.calls.values().chain(self.reports.attempts());
+        let attempts = self.memory.calls.values().chain(self.memory.reports.attempts());
         let begun = attempts.filter(|call| call.begun).filter_map(|call| call.task.claim.as_ref());
         let told: Vec<u64> = begun.map(|claim| claim.token).collect();
         for token in told {
             self.outputs.push(Output::OrderAttempt { token, order: Order::Tell });
         }
-        if self.is_shared && self.shards.others_work() {
+        if self.is_shared && self.memory.shards.others_work() {
             // They take over at once; attempts that run have their grace period all the same.
             self.leave(Shard::all().collect());
         }
@@ -46,17 +46,17 @@ impl Node {
     pub fn is_done(&mut self) -> bool {
         let Some(stopping) = &self.stopping else { return false };
         let (is_late, interrupted) = (self.now >= stopping.until, stopping.interrupted);
-        let running = self.calls.values().filter(|call| call.task.claim.is_some()).count();
+        let running = self.memory.calls.values().filter(|call| call.task.claim.is_some()).count();
         // Outcomes that wait for a run to be read are on their way too.
-        let held = self.asleep.values().filter(|asleep| !asleep.held.is_empty()).count()
-            + self.runs.values().filter(|run| run.has_requests()).count();
-        let away = self.reports.calls().count();
+        let held = self.memory.asleep.values().filter(|asleep| !asleep.held.is_empty()).count()
+            + self.memory.runs.values().filter(|run| run.has_requests()).count();
+        let away = self.memory.reports.calls().count();
         let remains = [
             (running, "attempts that have not ended"),
             (away, "attempts that were not reported"),
             (held, "runs that were not read"),
             (self.outbox.len(), "steps that were not written"),
-            (self.shards.leaving(), "shards that were not given up"),
+            (self.memory.shards.leaving(), "shards that were not given up"),
         ];
         if remains.iter().all(|(count, _)| *count == 0) {
             return self.stopped(None);
@@ -93,7 +93,7 @@ impl Node {
             stopping.until = until;
         }
         // A claim that is not durable yet is handed back when it is.
-        let attempts = self.calls.values().chain(self.reports.attempts());
+        let attempts = self.memory.calls.values().chain(self.memory.reports.attempts());
         for call in attempts.filter(|call| call.begun) {
             let Some(claim) = &call.task.claim else { continue };
             let (call, token) = (call.task.call, claim.token);

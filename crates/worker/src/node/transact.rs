@@ -58,15 +58,15 @@ impl Node {
     /// An attempt asks for a transaction.
     pub(super) fn transact(&mut self, ask: AskFor) {
         let key = (ask.call, ask.token);
-        let here = self.calls.get(&ask.call).filter(|call| has_token(call, ask.token));
-        let Some(call) = here.or_else(|| self.reports.get(ask.call, ask.token)) else {
+        let here = self.memory.calls.get(&ask.call).filter(|call| has_token(call, ask.token));
+        let Some(call) = here.or_else(|| self.memory.reports.get(ask.call, ask.token)) else {
             return self.refuse_transaction(ask, lost_claim());
         };
-        if self.transactions.0.contains_key(&key) {
+        if self.memory.transactions.0.contains_key(&key) {
             return self.refuse_transaction(ask, second());
         }
         let completed = call.completed(Payload::null(), self.now);
-        self.transactions.0.insert(key, Reports::new());
+        self.memory.transactions.0.insert(key, Reports::new());
         self.outputs.push(Output::Transact(Box::new(Transaction { ask, completed })));
     }
 
@@ -78,7 +78,7 @@ impl Node {
     pub(super) fn transacted(&mut self, ask: AskFor, answer: resurgam_store::Result<Transacted>) {
         let (key, token) = (ask.call, ask.token);
         // None when this node has stepped down since.
-        let Some(reports) = self.transactions.0.remove(&(key, token)) else { return };
+        let Some(reports) = self.memory.transactions.0.remove(&(key, token)) else { return };
         match answer {
             // Whatever the attempt reported meanwhile came too late.
             Ok(Transacted::Done(message)) => return self.transaction_done(ask, *message),
@@ -102,13 +102,13 @@ impl Node {
     fn transaction_done(&mut self, ask: AskFor, message: MessageRow) {
         let CallKey { run, seq } = ask.call;
         self.free_slot(ask.call);
-        let away = self.reports.remove(ask.call);
-        for mut call in self.calls.remove(&ask.call).into_iter().chain(away) {
-            call.slot.take().into_iter().for_each(|slot| self.slots.free(slot));
+        let away = self.memory.reports.remove(ask.call);
+        for mut call in self.memory.calls.remove(&ask.call).into_iter().chain(away) {
+            call.slot.take().into_iter().for_each(|slot| self.memory.slots.free(slot));
             self.order_attempt(&call, Order::Cut);
         }
         self.outputs.push(Output::TransactionRecorded { ask: ask.ask });
-        match self.runs.get_mut(&run.uid).filter(|hot| hot.key == run) {
+        match self.memory.runs.get_mut(&run.uid).filter(|hot| hot.key == run) {
             Some(hot) => {
                 hot.calls.remove(&seq);
                 hot.news.extend(news_of(run, message));
