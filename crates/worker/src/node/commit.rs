@@ -10,38 +10,21 @@
 //! Storage trouble never decides the fate of a run: it waits. A client decides about nothing, so
 //! its requests are not tried again here: whoever asked hears of the trouble.
 
-use std::fmt;
+use std::sync::{Arc, PoisonError};
 
-use resurgam_core::{Code, Timestamp};
+use resurgam_core::{Code, Timestamp, Uid};
 use resurgam_store::{Step, StepResult, TaskWrite};
 
 use super::Node;
-use super::effect::Effect;
-use super::outbox::Answered;
+use super::news::{News, Origin, refuse_news};
 use super::output::Output;
-use super::revive::Tries;
-use super::run::{News, Origin};
-use super::writing::Done;
+use super::runs::unloaded::Tries;
+use super::steps::batch_writer::Done;
+use super::steps::effect::Effect;
+use super::steps::outbox::Answered;
+use super::steps::pending::{Fate, Pending};
+use super::steps::refusal::Refusal;
 use crate::error::Error;
-
-/// The most rows of one transaction.
-pub(super) const ROWS: usize = 5_000;
-
-/// The most bytes of one transaction.
-pub(super) const BYTES: usize = 8 << 20;
-
-/// A step with its effects.
-#[derive(Debug)]
-pub(super) struct Pending {
-    /// Where it goes.
-    pub(super) lane: usize,
-    /// Usually one; a wide turn comes in several parts, written one after another. Empty while
-    /// they are with the store.
-    pub(super) parts: Vec<Step>,
-    pub(super) effects: Vec<Effect>,
-    /// The policies in it.
-    pub(super) policies: Vec<String>,
-}
 
 /// Tells those who wait for steps of a node that has stepped down. Nothing else follows.
 fn tell_fate(done: Vec<(Pending, Fate)>) {
@@ -55,63 +38,16 @@ fn tell_fate(done: Vec<(Pending, Fate)>) {
     }
 }
 
-/// What became of it.
-#[derive(Debug)]
-pub(super) enum Fate {
-    Written,
-    /// Its id is taken.
-    Duplicate,
-    /// Its instance is not open.
-    Closed,
-    /// What it changes has changed meanwhile.
-    Missed,
-    /// Too many signals wait for its instance.
-    Full,
-    /// The store does not take it; the text says why.
-    Refused(String),
-    /// The store is in trouble that may pass, and whoever asked is told so.
-    Trouble(String),
-    /// Another node is the owner by now.
-    Fenced,
-}
-
 /// A batch whose fate is known, which was with the store since then.
 #[derive(Debug)]
 pub struct Durable {
-    since: Timestamp,
-    done: Done,
-}
-
-/// Why a step is not written.
-#[derive(Debug)]
-pub(super) enum Refusal {
-    Duplicate,
-    Closed,
-    Missed,
-    /// This many signals wait for the instance.
-    Full(usize),
-    Fenced,
-    /// The store is in trouble that may pass.
-    Trouble(String),
-    Other(String),
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Refusal::Duplicate => "its id is taken",
-            Refusal::Closed => "the instance is closed",
-            Refusal::Missed => "somebody else changed it meanwhile",
-            Refusal::Full(_) => "too many signals are unread",
-            Refusal::Fenced => "another process works on the store by now; ask again",
-            Refusal::Trouble(text) | Refusal::Other(text) => text,
-        })
-    }
+    pub(crate) since: Timestamp,
+    pub(crate) done: Done,
 }
 
 impl Node {
     /// Sends what is ready to the disk, on every lane that has no batch on its way.
-    pub(super) fn commit(&mut self) {
+    pub(crate) fn commit(&mut self) {
         let patient = self.is_owner();
         while let Some((lane, count, next)) = self.outbox.next_batch(self.now) {
             let rows: usize = next.steps.iter().map(Step::rows).sum();
@@ -122,7 +58,7 @@ impl Node {
     }
 
     /// The store has answered what was sent on a lane. Answers with the steps whose fate is known.
-    pub(super) fn answered(
+    pub(crate) fn answered(
         &mut self,
         lane: usize,
         answer: resurgam_store::Result<Vec<StepResult>>,
@@ -141,25 +77,27 @@ impl Node {
         }
     }
 
-    /// A batch is done that was with the store since then: its effects happen.
-    pub(super) fn committed(&mut self, durable: Durable) {
-        let Durable { since, done } = durable;
-        let mut fenced = Vec::new();
-        for (pending, fate) in done {
-            match fate {
-                Fate::Written => self.written(pending),
-                Fate::Duplicate => self.refused(pending, &Refusal::Duplicate),
-                Fate::Closed => self.refused(pending, &Refusal::Closed),
-                Fate::Missed => self.refused(pending, &Refusal::Missed),
-                Fate::Full => {
-                    let most = self.options.max_unread_signals;
-                    self.refused(pending, &Refusal::Full(most));
-                }
-                Fate::Refused(error) => self.refused(pending, &Refusal::Other(error)),
-                Fate::Trouble(error) => self.refused(pending, &Refusal::Trouble(error)),
-                Fate::Fenced => fenced.push(pending),
+    /// It is known what became of a step. Answers with one that another node kept from being
+    /// written.
+    pub(crate) fn fate_is_known(&mut self, pending: Pending, fate: Fate) -> Option<Pending> {
+        match fate {
+            Fate::Written => self.written(pending),
+            Fate::Duplicate => self.refused(pending, &Refusal::Duplicate),
+            Fate::Closed => self.refused(pending, &Refusal::Closed),
+            Fate::Missed => self.refused(pending, &Refusal::Missed),
+            Fate::Full => {
+                let most = self.options.max_unread_signals;
+                self.refused(pending, &Refusal::Full(most));
             }
+            Fate::Refused(error) => self.refused(pending, &Refusal::Other(error)),
+            Fate::Trouble(error) => self.refused(pending, &Refusal::Trouble(error)),
+            Fate::Fenced => return Some(pending),
         }
+        None
+    }
+
+    /// Everything that follows from a batch has happened, which was with the store since then.
+    pub(crate) fn batch_is_done(&mut self, since: Timestamp, fenced: Vec<Pending>) {
         if !fenced.is_empty() {
             return self.step_down(fenced);
         }
@@ -242,5 +180,74 @@ impl Node {
             }
             news.reply.into_iter().for_each(|reply| reply.send(Err(Error::rejected(text))));
         }
+    }
+
+    /// A step is durable: now this may be.
+    fn happen(&mut self, effect: Effect) {
+        match effect {
+            Effect::Begin(call) => self.begin_attempt(call),
+            Effect::Tell(call) => self.tell_attempt(call),
+            Effect::GivenUp(call) => self.forget_call(call),
+            Effect::Waiting(call) => self.task_waits(call),
+            Effect::TimerStarted(at, uid) => self.memory.due.add_run(at, uid),
+            Effect::Durable(uid) => self.step_is_durable(uid),
+            Effect::Closed(uid) => {
+                if let Some(run) = self.take_out(uid) {
+                    refuse_news(run.into_news());
+                }
+            }
+            Effect::NextRun(uid) => {
+                if let Some(run) = self.take_out(uid) {
+                    self.hand_over(run);
+                }
+                self.load_run(uid);
+            }
+            Effect::Wake(uid) => self.has_messages(uid),
+            Effect::WakeToEnd(uid) => self.wake_to_end(uid),
+            Effect::Finished(uid, outcome) => {
+                self.finished(uid, &outcome);
+                self.will_be_deleted(outcome.status());
+            }
+            Effect::Blocked(uid) => self.try_blocked_later(uid),
+            Effect::NewsStored(uid) => self.news_stored(uid),
+            Effect::ReportTaken(uid, id) => self.report_taken(uid, id),
+            Effect::SettleShared(call) => self.settle_shared(call),
+            Effect::Reported(uid) => self.has_reports(uid),
+            Effect::AtRest => self.at_rest(),
+            Effect::Part(parts) => {
+                if let Some(effect) = Arc::into_inner(parts) {
+                    self.happen(effect.into_inner().unwrap_or_else(PoisonError::into_inner));
+                }
+            }
+            Effect::ReadAbandoned => self.read_abandoned(),
+            Effect::ScheduleDecided(record) => self.schedule_decided(&record.row.id),
+            Effect::ScheduleAside(id) => self.schedule_decided(&id),
+            Effect::ScheduleMayGoOn(id) => self.schedule_may_go_on(id),
+            Effect::ReadWaiting(after) => self.read_waiting_schedules(after),
+            Effect::LookAtSchedules => self.look_at_schedules(),
+            Effect::RowTaken(row) => self.row_taken(&row),
+            Effect::RowRefused(instance) => self.row_routed(&instance),
+            Effect::Reply(reply) => reply.send(Ok(())),
+            Effect::Started(reply, started) => reply.send(Ok(started)),
+        }
+    }
+
+    /// The run takes the next turn, if it is still ours.
+    fn step_is_durable(&mut self, uid: Uid) {
+        self.outputs.push(Output::Changed(uid));
+        if let Some(run) = self.memory.runs.get_mut(&uid) {
+            run.committing = false;
+            if std::mem::take(&mut run.gets_on) {
+                run.tries = 0;
+            }
+            if !run.hearing.is_reading() {
+                run.taken.clear();
+            }
+        }
+        if !self.owns(uid) {
+            return self.let_go(uid);
+        }
+        self.read_again(uid);
+        self.advance(uid);
     }
 }

@@ -3,19 +3,17 @@
 
 use std::sync::Arc;
 
-use resurgam_core::{CallKey, Shard, Timestamp, Uid};
+use resurgam_core::{CallKey, EventKind, Failure, Payload, Shard, Timestamp, Uid};
 use resurgam_store::rows::{
-    DueDeadline, DueMessage, DueTask, Heartbeat, InstanceRow, MessageRow, RunRecord, TaskRecord,
-    TaskRow,
+    DueDeadline, DueMessage, DueTask, Heartbeat, InstanceRow, MessageRow, Owner, RunRecord,
+    TaskRecord, TaskRow,
 };
-use resurgam_store::{DueSchedules, InboxRow, Result, ScheduleRecord, Transacted};
+use resurgam_store::{DueSchedules, InboxRow, Result, ScheduleRecord, Step, Transacted};
 
-use super::ended::AttemptEnd;
 use super::output::AskFor;
 use super::read::Read;
-use super::request::Request;
-use super::{inbox, own, report, shared};
-use crate::handle::Outcome;
+use super::reply::Reply;
+use crate::handle::{Outcome, StartOptions, Started};
 
 /// Something that has happened.
 #[derive(Debug)]
@@ -59,17 +57,17 @@ pub enum Input {
         claimed: Result<(Vec<TaskRow>, Option<Timestamp>)>,
     },
     /// Tasks that this node claimed from others were read.
-    SharedLoaded { claimed: shared::Claimed },
+    SharedLoaded { claimed: Claimed },
     /// The store did not answer what is asked until it does.
     Unanswered { read: Box<Read>, error: resurgam_store::Error },
     /// It is known whether a call runs elsewhere that is given up.
-    SharedSettled { settled: shared::Settled },
+    SharedSettled { settled: Settled },
     /// Reports for an instance were read.
-    ReportsRead { uid: Uid, found: Vec<report::Found> },
+    ReportsRead { uid: Uid, found: Vec<Found> },
     /// Which runs could not go on was read, after this one.
     HeldUp { after: Option<Uid>, found: Result<Vec<Uid>> },
     /// The store said whether this node works.
-    Role(Result<own::RoleAnswer>),
+    Role(Result<RoleAnswer>),
     /// This node is a client again.
     SteppedDown,
     /// Which instances have messages was read, because somebody else has committed.
@@ -91,7 +89,7 @@ pub enum Input {
     /// What others have inserted was read.
     InboxRead { found: Result<Vec<InboxRow>> },
     /// It was read who has the id that a row of the inbox names.
-    Addressee { row: InboxRow, found: std::result::Result<inbox::Addressee, String> },
+    Addressee { row: InboxRow, found: std::result::Result<Addressee, String> },
     /// Closed instances that are old enough are deleted; when the next one is.
     Swept { next: Result<Option<Timestamp>> },
 }
@@ -104,10 +102,74 @@ pub struct Scan {
     pub messages: Vec<DueMessage>,
 }
 
-/// When something was read: how often the role had changed, and the shard of what was read had been
-/// gained.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
-    pub(super) tenure: u64,
-    pub(super) shard: Option<(Shard, u64)>,
+/// Something that is asked of the engine.
+#[derive(Debug)]
+pub enum Request {
+    /// Start an instance.
+    Start { workflow: String, input: Payload, options: StartOptions, reply: Reply<Started> },
+    /// Give news to an open instance.
+    Tell { uid: Uid, run: u32, event: EventKind, reply: Reply<()> },
+    /// Answer when an instance is closed.
+    Wait { uid: Uid, reply: Reply<Outcome> },
+    /// Write what somebody wants of a schedule; a new one is checked.
+    Schedule { step: Box<Step>, is_new: bool, reply: Reply<()> },
+    /// Look for tasks that can be run now and could not before.
+    LookForWork,
+    /// Answer when it is known whether this node works.
+    Settle { reply: Reply<()> },
+    /// Stop.
+    Stop { reply: Reply<()> },
+}
+
+/// How an attempt ended, as it reports.
+#[derive(Debug)]
+pub struct AttemptEnd {
+    pub result: std::result::Result<Payload, Failure>,
+    /// Its time is up, and its code has not returned: it reports again.
+    pub lingers: bool,
+    /// What it told last.
+    pub heartbeat: Option<Heartbeat>,
+}
+
+/// Whether a node may work, as the store says.
+#[derive(Debug)]
+pub enum RoleAnswer {
+    /// It may, on these shards.
+    Taken(Vec<Shard>),
+    /// Somebody else does.
+    Held(Owner),
+}
+
+/// A report with the task that it is about.
+#[derive(Debug)]
+pub struct Found {
+    pub row: MessageRow,
+    pub task: Option<TaskRecord>,
+}
+
+/// Tasks that this node has claimed, and when the next one is due.
+#[derive(Debug)]
+pub struct Claimed {
+    pub tasks: Vec<TaskRecord>,
+    pub next: Option<Timestamp>,
+    pub asked: usize,
+}
+
+/// What became of a call that nobody wants any more and that may run elsewhere.
+#[derive(Debug)]
+pub enum Settled {
+    /// Nobody had claimed it, and nobody can any more.
+    Ours(Box<TaskRow>),
+    /// It runs.
+    Runs(Box<TaskRow>),
+}
+
+/// Who a signal or a cancellation is for.
+#[derive(Debug)]
+pub enum Addressee {
+    Instance(Box<InstanceRow>),
+    /// There is none of this id.
+    Nobody,
+    /// The signal came before, in whichever way.
+    HasIt,
 }

@@ -8,6 +8,8 @@
 //! A line is written when it is decided what follows, and not when that is durable: nothing depends
 //! on a line, and a store that refuses is when people want to read them.
 
+use std::fmt::Display;
+
 use resurgam_core::duration::Human;
 use resurgam_core::retry::{Reason, StopWhy};
 use resurgam_core::schedule::time_text;
@@ -21,11 +23,11 @@ use crate::log_limit::{LogLimit, WINDOW};
 const SHOWN: usize = 300;
 
 /// What lines are about: what happened, to which activity or workflow.
-pub(super) type Lines = LogLimit<(Trouble, String)>;
+pub(crate) type Lines = LogLimit<(Trouble, String)>;
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Trouble {
+pub(crate) enum Trouble {
     AttemptFailed,
     CallFailed,
     RunTriedAgain,
@@ -36,7 +38,7 @@ pub(super) enum Trouble {
 
 impl Node {
     /// Logs an attempt that failed, or was lost, and is followed by another one.
-    pub(super) fn log_attempt(&mut self, instance: &str, row: &AttemptRow, due: Timestamp) {
+    pub(crate) fn log_attempt(&mut self, instance: &str, row: &AttemptRow, due: Timestamp) {
         let failed = matches!(row.outcome, AttemptOutcome::Failed | AttemptOutcome::Lost);
         if !failed || !self.may_log(Trouble::AttemptFailed, &row.name) {
             return;
@@ -48,7 +50,7 @@ impl Node {
     }
 
     /// Logs a call whose activity this process does not know.
-    pub(super) fn log_no_activity(&mut self, instance: &str, activity: &str) {
+    pub(crate) fn log_no_activity(&mut self, instance: &str, activity: &str) {
         if !self.may_log(Trouble::NoActivity, activity) {
             return;
         }
@@ -62,7 +64,7 @@ impl Node {
     }
 
     /// Logs a call that this process lacks something for.
-    pub(super) fn log_lack(&mut self, instance: &str, activity: &str, what: &str) {
+    pub(crate) fn log_lack(&mut self, instance: &str, activity: &str, what: &str) {
         if self.may_log(Trouble::Lack, what) {
             tracing::warn!(%instance, %activity,
                 "this process lacks {what}, so a call waits for one that has it");
@@ -70,7 +72,7 @@ impl Node {
     }
 
     /// Logs a call that is over without success.
-    pub(super) fn log_call(
+    pub(crate) fn log_call(
         &mut self,
         instance: &str,
         task: &TaskRow,
@@ -86,7 +88,7 @@ impl Node {
     }
 
     /// Logs a run that failed, and of the next one by the workflow's policy, if one follows.
-    pub(super) fn log_run(
+    pub(crate) fn log_run(
         &mut self,
         instance: &str,
         workflow: &str,
@@ -112,7 +114,7 @@ impl Node {
     }
 
     /// Logs how many lines were left out, once a while is over.
-    pub(super) fn log_left_out(&mut self) {
+    pub(crate) fn log_left_out(&mut self) {
         if self.lines.is_empty() {
             return;
         }
@@ -126,6 +128,11 @@ impl Node {
         for ((what, name), count) in self.lines.end() {
             log_count(what, &name, count);
         }
+    }
+
+    /// Notes that something could not be read. What people are told of it is in `outage.rs`.
+    pub(crate) fn tell(&self, what: &'static str, of: &dyn Display, error: &resurgam_store::Error) {
+        tracing::debug!("{what} of {of}, again later: {error}");
     }
 }
 

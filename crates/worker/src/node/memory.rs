@@ -5,75 +5,80 @@
 //! place and is replaced as a whole. What is not here outlasts a role: who waits for what, what is
 //! with the store, what people were told.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use resurgam_core::{CallKey, Timestamp, Uid};
 use resurgam_sdk::Registry;
 use resurgam_store::Standing;
 
-use super::call::HotCall;
-use super::deadline::Outages;
-use super::due::Due;
-use super::inbox::Routing;
-use super::lingering::Lingering;
-use super::load::{Claims, TaskRead};
-use super::own::Hearing;
-use super::report::Reports;
-use super::retention::Keeper;
-use super::revive::Tries;
-use super::run::{Asleep, HotRun};
-use super::schedule::Calendar;
-use super::shards::Shards;
-use super::shared::Leftovers;
-use super::slots::{Slot, Slots};
+use super::calls::call::HotCall;
+use super::calls::deadline::Outages;
+use super::calls::due::Due;
+use super::calls::lingering::Lingering;
+use super::calls::load_tasks::Claims;
+use super::calls::slots::{Slot, Slots};
+use super::calls::waiting::TaskRead;
+use super::coalesced_read::CoalescedRead;
+use super::housekeeping::inbox::InboxRouter;
+use super::housekeeping::retention::Sweeper;
+use super::housekeeping::schedule::ScheduleState;
+use super::placement::shards::Shards;
+use super::remote::remote_attempts::Reports;
+use super::remote::unserved_queues::UnservedQueues;
+use super::runs::hot_run::HotRun;
+use super::runs::unloaded::{Tries, UnloadedRun};
 use super::transact::Transactions;
+use super::work::Work;
 use crate::options::Options;
 
 /// What a node knows of the work for as long as it has its role.
-pub(super) struct Memory {
-    pub(super) runs: BTreeMap<Uid, HotRun>,
+pub(crate) struct Memory {
+    /// What is still to be done about what was handled; empty when that is done.
+    pub(crate) work: VecDeque<Work>,
+    pub(crate) runs: BTreeMap<Uid, HotRun>,
     /// The runs by the id of their instance.
-    pub(super) ids: BTreeMap<String, Uid>,
+    pub(crate) ids: BTreeMap<String, Uid>,
     /// Runs that are not in memory and have news, or are being read.
-    pub(super) asleep: BTreeMap<Uid, Asleep>,
+    pub(crate) unloaded: BTreeMap<Uid, UnloadedRun>,
     /// Runs that are blocked, or wait for a process that knows their workflow.
-    pub(super) blocked: BTreeMap<Uid, Tries>,
-    pub(super) calls: BTreeMap<CallKey, HotCall>,
+    pub(crate) blocked: BTreeMap<Uid, Tries>,
+    pub(crate) calls: BTreeMap<CallKey, HotCall>,
     /// The tasks that are being read.
-    pub(super) loading: BTreeMap<CallKey, TaskRead>,
-    pub(super) transactions: Transactions,
-    pub(super) due: Due,
-    pub(super) slots: Slots,
+    pub(crate) loading: BTreeMap<CallKey, TaskRead>,
+    pub(crate) transactions: Transactions,
+    pub(crate) due: Due,
+    pub(crate) slots: Slots,
     /// The slots of plain functions that have not returned, by the token of their attempt.
-    pub(super) threads: BTreeMap<u64, Slot>,
-    pub(super) lingering: Lingering,
-    pub(super) outages: Outages,
-    pub(super) shards: Shards,
-    pub(super) reports: Reports,
-    pub(super) leftovers: Leftovers,
+    pub(crate) threads: BTreeMap<u64, Slot>,
+    pub(crate) lingering: Lingering,
+    pub(crate) outages: Outages,
+    pub(crate) shards: Shards,
+    pub(crate) reports: Reports,
+    pub(crate) unserved: UnservedQueues,
     /// Claims of nodes that are gone are being read.
-    pub(super) claims: Claims,
+    pub(crate) claims: Claims,
     /// Messages of others are being read.
-    pub(super) messages_heard: Hearing,
+    pub(crate) messages: CoalescedRead,
     /// It is being read which instances are closed.
-    pub(super) ends_heard: Hearing,
-    pub(super) calendar: Calendar,
-    pub(super) routing: Routing,
-    pub(super) keeper: Keeper,
+    pub(crate) ends: CoalescedRead,
+    pub(crate) schedules: ScheduleState,
+    pub(crate) inbox: InboxRouter,
+    pub(crate) sweeper: Sweeper,
 }
 
 impl Memory {
     /// Nothing is known but what the store wants of the node.
-    pub(super) fn new(
+    pub(crate) fn new(
         options: &Options,
         registry: &Registry,
         standing: Standing,
         now: Timestamp,
     ) -> Self {
         Memory {
+            work: VecDeque::new(),
             runs: BTreeMap::new(),
             ids: BTreeMap::new(),
-            asleep: BTreeMap::new(),
+            unloaded: BTreeMap::new(),
             blocked: BTreeMap::new(),
             calls: BTreeMap::new(),
             loading: BTreeMap::new(),
@@ -85,13 +90,13 @@ impl Memory {
             outages: Outages::default(),
             shards: Shards::new(standing),
             reports: Reports::default(),
-            leftovers: Leftovers::default(),
+            unserved: UnservedQueues::default(),
             claims: Claims::default(),
-            messages_heard: Hearing::default(),
-            ends_heard: Hearing::default(),
-            calendar: Calendar::default(),
-            routing: Routing::default(),
-            keeper: Keeper::default(),
+            messages: CoalescedRead::default(),
+            ends: CoalescedRead::default(),
+            schedules: ScheduleState::default(),
+            inbox: InboxRouter::default(),
+            sweeper: Sweeper::default(),
         }
     }
 }

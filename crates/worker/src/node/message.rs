@@ -5,17 +5,30 @@ use resurgam_store::rows::{Message as StoredMessage, MessageRow};
 use resurgam_store::{MessageWrite, Step, TaskWrite};
 
 use super::Node;
-use super::effect::Effect;
-use super::report::end_report;
-use super::run::{News, Origin};
-use super::unread::signal_news;
+use super::news::{News, Origin};
+use super::runs::unread_signals::signal_news;
+use super::steps::effect::Effect;
+use crate::error::Error;
 
 /// The timer that no run has: its message wakes a run and means nothing to it.
-pub(super) const NO_TIMER: Seq = Seq(0);
+pub(crate) const NO_TIMER: Seq = Seq(0);
+
+/// A report goes with what follows it.
+pub(crate) fn end_report(
+    uid: Uid,
+    report: Option<String>,
+    step: &mut Step,
+    effects: &mut Vec<Effect>,
+) {
+    if let Some(id) = report {
+        step.messages.push(MessageWrite::Delete { uid, id: id.clone() });
+        effects.push(Effect::ReportTaken(uid, id));
+    }
+}
 
 impl Node {
     /// Stores news that cannot become an event now.
-    pub(super) fn put_back(
+    pub(crate) fn put_back(
         &mut self,
         key: RunKey,
         news: News,
@@ -55,7 +68,7 @@ impl Node {
     }
 
     /// A signal that is to be taken notice of.
-    pub(super) fn signal_message(
+    pub(crate) fn signal_message(
         &mut self,
         uid: Uid,
         id: Option<String>,
@@ -68,11 +81,21 @@ impl Node {
         };
         now_due(uid, id, StoredMessage::Signal { name, value })
     }
+
+    /// Why news cannot be taken from a sender.
+    pub(crate) fn refuses(&self, event: &EventKind) -> Option<Error> {
+        let EventKind::SignalReceived { name, value, .. } = event else { return None };
+        let (size, most) = (value.len(), self.options.max_payload);
+        (size > most).then(|| {
+            let error = format!("signal {name}: the value has {size} bytes, {most} are allowed");
+            Error::too_large(error)
+        })
+    }
 }
 
 /// The news in a stored message; `None` when it is no news but a beginning. What an earlier run
 /// waited for means nothing to this one.
-pub(super) fn news_of(key: RunKey, row: MessageRow) -> Option<News> {
+pub(crate) fn news_of(key: RunKey, row: MessageRow) -> Option<News> {
     let stale = EventKind::TimerFired { timer: NO_TIMER };
     let event = match row.body {
         StoredMessage::Timer { run, timer } if run == key.run => EventKind::TimerFired { timer },
@@ -92,34 +115,34 @@ pub fn result_id(key: RunKey, call: Seq) -> String {
     format!("result/{}/{call}", key.run)
 }
 
-pub(super) fn timer_id(key: RunKey, timer: Seq) -> String {
+pub(crate) fn timer_id(key: RunKey, timer: Seq) -> String {
     format!("timer/{}/{timer}", key.run)
 }
 
-pub(super) fn timer_message(key: RunKey, timer: Seq, due_at: Timestamp) -> MessageRow {
+pub(crate) fn timer_message(key: RunKey, timer: Seq, due_at: Timestamp) -> MessageRow {
     let body = StoredMessage::Timer { run: key.run, timer };
     MessageRow { uid: key.uid, id: timer_id(key, timer), due_at, body }
 }
 
 /// Wakes a run that has something to take and would not hear of it after a crash.
-pub(super) fn wake_message(key: RunKey) -> MessageRow {
+pub(crate) fn wake_message(key: RunKey) -> MessageRow {
     let body = StoredMessage::Timer { run: key.run, timer: NO_TIMER };
     now_due(key.uid, wake_id(key), body)
 }
 
-pub(super) fn wake_id(key: RunKey) -> String {
+pub(crate) fn wake_id(key: RunKey) -> String {
     format!("wake/{}", key.run)
 }
 
 /// What became of a child, for the run that started it.
-pub(super) fn child_message(parent: CallKey, event: EventKind) -> MessageRow {
+pub(crate) fn child_message(parent: CallKey, event: EventKind) -> MessageRow {
     let CallKey { run, seq } = parent;
     let id = format!("child/{}/{seq}", run.run);
     now_due(run.uid, id, StoredMessage::Result { run: run.run, event })
 }
 
 /// Has an instance end, at once or by itself.
-pub(super) fn end_message(uid: Uid, terminate: bool, reason: String) -> MessageRow {
+pub(crate) fn end_message(uid: Uid, terminate: bool, reason: String) -> MessageRow {
     let (id, body) = match terminate {
         true => ("terminate", StoredMessage::Terminate { reason }),
         false => ("cancel", StoredMessage::Cancel { reason }),
@@ -129,12 +152,12 @@ pub(super) fn end_message(uid: Uid, terminate: bool, reason: String) -> MessageR
 
 /// What begins an instance that was started by a process that does not work on it, or by a
 /// workflow.
-pub(super) fn start_message(uid: Uid) -> MessageRow {
+pub(crate) fn start_message(uid: Uid) -> MessageRow {
     now_due(uid, "start".to_string(), StoredMessage::Start)
 }
 
 /// The end of the time that a run has, or its instance.
-pub(super) fn deadline_message(key: RunKey, total: bool, due_at: Timestamp) -> MessageRow {
+pub(crate) fn deadline_message(key: RunKey, total: bool, due_at: Timestamp) -> MessageRow {
     let id = format!("deadline/{}/{}", key.run, if total { "total" } else { "run" });
     let body = StoredMessage::Result { run: key.run, event: EventKind::RunTimedOut { total } };
     MessageRow { uid: key.uid, id, due_at, body }

@@ -31,41 +31,29 @@
 //!
 //! While a step of a run is not yet durable, the run takes no further turn and stays in memory.
 
-mod call;
+mod ask;
+mod attempts;
+mod calls;
+mod clients;
+mod coalesced_read;
 mod commit;
-mod deadline;
-mod due;
-mod effect;
-mod ended;
-mod inbox;
+mod housekeeping;
 mod input;
-mod later;
-mod lingering;
-mod load;
 mod logging;
 mod memory;
 mod message;
-mod next;
-mod outbox;
+mod news;
 mod output;
-mod own;
+mod placement;
+mod powers;
 mod read;
-mod record;
-mod report;
-mod request;
-mod retention;
-mod revive;
-mod run;
-mod schedule;
-mod shards;
-mod shared;
-mod slots;
-mod stop;
-mod story;
+mod remote;
+mod reply;
+mod runs;
+mod steps;
 mod transact;
-mod unread;
-mod wide;
-mod writing;
+mod waiters;
+mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -78,27 +66,23 @@ use resurgam_store::{Standing, StepResult};
 use crate::options::Options;
 use crate::policy::Policies;
 use crate::random::Random;
+pub use calls::attempt_result::fitting;
+pub(crate) use calls::load_tasks::{ABANDONED, GONE, SCAN};
+use clients::stop::Stopping;
 pub use commit::Durable;
-pub use ended::{AttemptEnd, fitting};
-pub use inbox::Addressee;
-pub(crate) use inbox::PAGE as INBOX_PAGE;
-pub use input::{Input, Scan, Stamp};
-pub(crate) use load::{ABANDONED, GONE, SCAN};
+pub(crate) use housekeeping::inbox::PAGE as INBOX_PAGE;
+pub(crate) use housekeeping::schedule::PAGE as SCHEDULES_PAGE;
+pub use input::{Addressee, AttemptEnd, Claimed, Found, Input, Request, RoleAnswer, Scan, Settled};
 use memory::Memory;
 pub use message::{now_due, result_id};
-use outbox::Outbox;
-pub use output::{AskFor, AttemptStart, Order, Output, Transaction};
-pub(crate) use own::DUE;
-use own::Role;
-pub use own::RoleAnswer;
-pub use read::Read;
-pub use report::Found;
-pub use request::{Reply, Request};
-pub(crate) use schedule::PAGE as SCHEDULES_PAGE;
-pub use shared::{Claimed, Settled};
-use stop::Stopping;
+pub use output::{AskFor, AttemptStart, Next, Order, Output, Transaction};
+pub(crate) use placement::role::DUE;
+use powers::Role;
+pub use read::{Read, Stamp};
+pub use reply::Reply;
+use steps::outbox::Outbox;
 pub use transact::FIRST_WAIT;
-pub use writing::Next;
+use work::Work;
 
 /// When something is handled.
 #[derive(Clone, Copy, Debug)]
@@ -147,7 +131,7 @@ pub struct Node {
     /// How often the role has changed: what was read before that is worth nothing.
     tenure: u64,
     /// What was asked before it was known whether this node works.
-    early: Early,
+    deferred: DeferredRequests,
     /// What is known as long as the role does not change.
     memory: Memory,
     /// What is to be done about all this.
@@ -156,7 +140,7 @@ pub struct Node {
 
 /// What was asked before it was known whether this node works.
 #[derive(Debug, Default)]
-struct Early {
+struct DeferredRequests {
     requests: Vec<Request>,
     settled: Vec<Reply<()>>,
 }
@@ -189,7 +173,7 @@ impl Node {
             role: Role::Asking,
             knows_owner: false,
             tenure: 0,
-            early: Early::default(),
+            deferred: DeferredRequests::default(),
             outputs: Vec::new(),
         }
     }
@@ -202,6 +186,31 @@ impl Node {
     /// Begins: asks for the right to work.
     pub fn begin(&mut self) {
         self.ask_to_own();
+        self.do_what_follows();
+    }
+
+    /// Does everything that follows from what was handled, and from that.
+    fn do_what_follows(&mut self) {
+        while let Some(work) = self.memory.work.pop_front() {
+            match work {
+                Work::Deliver(run, news) => self.deliver(run, news),
+                Work::FillSlots => self.fill_slots(),
+                Work::HasReports(uid) => self.has_reports(uid),
+                Work::SlotForShared => self.slot_for_shared(),
+                Work::ShardsGained => self.shards_gained(),
+                Work::Request(request) => self.request(request),
+            }
+        }
+    }
+
+    /// Everything in shards that were gained is looked at, as after a restart.
+    fn shards_gained(&mut self) {
+        self.look_for_gone();
+        self.recover();
+        self.begin_schedules();
+        self.look_into_inbox();
+        self.begin_retention();
+        self.look_for_ends();
     }
 
     fn at(&mut self, at: At) {
@@ -220,6 +229,7 @@ impl Node {
         self.wake_reports();
         self.wake_shared();
         self.settle_shards();
+        self.do_what_follows();
         self.log_left_out();
         self.evict();
         self.commit();
@@ -242,7 +252,13 @@ impl Node {
 
     /// What follows from a batch whose fate is known.
     pub fn effects(&mut self, durable: Durable) {
-        self.committed(durable);
+        let mut fenced = Vec::new();
+        for (pending, fate) in durable.done {
+            fenced.extend(self.fate_is_known(pending, fate));
+            self.do_what_follows();
+        }
+        self.batch_is_done(durable.since, fenced);
+        self.do_what_follows();
     }
 
     /// What is to be done, in order.
@@ -311,6 +327,7 @@ impl Node {
             Input::Addressee { row, found } => self.addressee_found(row, found),
             Input::Swept { next } => self.swept(next),
         }
+        self.do_what_follows();
     }
 
     /// The next time at which something is to be done.
@@ -318,10 +335,10 @@ impl Node {
         let stop = self.stopping.as_ref().map(|stopping| stopping.until);
         // One that stops begins nothing new.
         let begins = [
-            self.memory.calendar.next(),
-            self.memory.routing.next(),
-            self.memory.keeper.next(),
-            self.memory.leftovers.next(),
+            self.memory.schedules.next(),
+            self.memory.inbox.next(),
+            self.memory.sweeper.next(),
+            self.memory.unserved.next(),
         ];
         let begins = begins.into_iter().flatten().filter(|_| self.stopping.is_none());
         let due = self.memory.due.next().into_iter().chain(begins).filter(|_| self.is_owner());
@@ -332,6 +349,59 @@ impl Node {
         };
         let other = [self.memory.reports.next(), self.lines.next(), stop, lingers];
         due.chain(other.into_iter().flatten()).min()
+    }
+
+    /// Wakes tasks and runs whose time has come, and reads further ahead when it is time.
+    fn wake_what_is_due(&mut self) {
+        let now = self.now;
+        self.memory.due.moves_to(now);
+        for (at, call, ticket) in self.memory.due.due_tasks(now) {
+            self.task_due(at, call, ticket);
+        }
+        for uid in self.memory.due.due_runs(now) {
+            if self.memory.runs.contains_key(&uid) {
+                self.messages_due(uid, now);
+            } else {
+                self.load_run(uid);
+            }
+        }
+        if self.is_owner() && self.memory.due.begin_scan(now) {
+            self.read(Read::DueSoon(self.runnable()));
+        }
+        self.fill_slots();
+        // Last: what has just got a slot does not wait any more.
+        self.deadlines_due(now);
+    }
+
+    /// Somebody else has committed, or the right to work is gone.
+    pub fn others_committed(&mut self, at: At, is_overtaken: bool) {
+        self.at(at);
+        if self.is_owner() && is_overtaken {
+            return self.step_down(Vec::new());
+        }
+        self.look();
+        self.do_what_follows();
+    }
+
+    /// Somebody else has committed: looks for what concerns this node.
+    fn look(&mut self) {
+        self.outputs.push(Output::AnythingChanged);
+        match self.role {
+            Role::Owner => {
+                self.look_for_messages();
+                self.look_at_schedules();
+                self.look_into_inbox();
+                self.look_for_ends();
+                self.look_for_shared();
+            }
+            _ => self.look_for_ends(),
+        }
+    }
+
+    /// The store wants something else of this node.
+    pub fn standing(&mut self, at: At, standing: Standing) {
+        self.at(at);
+        self.memory.shards.wants(standing);
     }
 }
 

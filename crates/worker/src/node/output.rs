@@ -6,10 +6,9 @@ use std::time::Duration;
 use resurgam_core::event::ActivityCompleted;
 use resurgam_core::{CallKey, Failure, Payload, Timestamp, Uid};
 use resurgam_sdk::ActivityDefinition;
+use resurgam_store::Step;
 
-use super::Stamp;
-use super::read::Read;
-use super::writing::Next;
+use super::read::{Read, Stamp};
 use crate::attempt::Limits;
 use crate::retention::Retention;
 
@@ -97,4 +96,11 @@ pub struct Transaction {
     pub ask: AskFor,
     /// The record of an attempt that succeeds, without its result.
     pub completed: ActivityCompleted,
+}
+
+/// What is to be written next.
+#[derive(Debug)]
+pub struct Next {
+    pub steps: Arc<[Step]>,
+    pub after: Duration,
 }

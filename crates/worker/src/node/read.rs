@@ -15,10 +15,6 @@ use std::time::Duration;
 use resurgam_core::{CallKey, Shard, Timestamp, Uid};
 use resurgam_store::{InboxRow, Runnable};
 
-use super::load::AGAIN;
-use super::output::Output;
-use super::{Node, Stamp};
-
 /// Something that is asked of the store.
 #[derive(Clone, Debug)]
 pub enum Read {
@@ -70,46 +66,13 @@ pub enum Read {
     Release(Arc<[Shard]>),
 }
 
-impl Node {
-    /// Asks the store. The answer is worth nothing when the role has changed meanwhile.
-    pub(super) fn read(&mut self, read: Read) {
-        self.read_stamped(read, Duration::ZERO, Some(self.stamp()));
-    }
+/// The wait before something that could not be read is read again.
+pub(crate) const AGAIN: Duration = Duration::from_secs(1);
 
-    /// Asks the store about an instance. The answer is worth nothing when the shard has changed
-    /// hands meanwhile.
-    pub(super) fn read_of(&mut self, uid: Uid, read: Read) {
-        let stamp = self.stamp_of(uid);
-        self.read_stamped(read, Duration::ZERO, Some(stamp));
-    }
-
-    /// Asks the store again, after a while.
-    pub(super) fn read_later(&mut self, read: Read) {
-        self.read_stamped(read, AGAIN, Some(self.stamp()));
-    }
-
-    /// Asks the store again about an instance, after a while.
-    pub(super) fn read_later_of(&mut self, uid: Uid, read: Read) {
-        let stamp = self.stamp_of(uid);
-        self.read_stamped(read, AGAIN, Some(stamp));
-    }
-
-    /// Asks the store; the answer counts whatever happens meanwhile, when there is no stamp.
-    pub(super) fn read_stamped(&mut self, read: Read, after: Duration, stamp: Option<Stamp>) {
-        self.outputs.push(Output::Read { read, after, stamp });
-    }
-
-    /// The store did not answer a question that somebody depends on.
-    pub(super) fn unanswered(&mut self, read: Read, stamp: Option<Stamp>) {
-        self.read_stamped(read, AGAIN, stamp);
-    }
-
-    fn stamp(&self) -> Stamp {
-        Stamp { tenure: self.tenure, shard: None }
-    }
-
-    fn stamp_of(&self, uid: Uid) -> Stamp {
-        let shard = Some((uid.shard(), self.memory.shards.tenure(uid.shard())));
-        Stamp { tenure: self.tenure, shard }
-    }
+/// When something was read: how often the role had changed, and the shard of what was read had been
+/// gained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    pub(crate) tenure: u64,
+    pub(crate) shard: Option<(Shard, u64)>,
 }

@@ -22,8 +22,8 @@ use resurgam_store::Transacted;
 use resurgam_store::rows::MessageRow;
 
 use super::Node;
-use super::call::has_token;
-use super::ended::AttemptEnd;
+use super::calls::call::has_token;
+use super::input::AttemptEnd;
 use super::message::news_of;
 use super::output::{AskFor, Order, Output, Transaction};
 
@@ -35,19 +35,19 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// The transactions that are with the store, by call and token.
 #[derive(Debug, Default)]
-pub(super) struct Transactions(BTreeMap<(CallKey, u64), Reports>);
+pub(crate) struct Transactions(BTreeMap<(CallKey, u64), Reports>);
 
 /// What an attempt reported while its transaction was with the store, in order.
 type Reports = Vec<AttemptEnd>;
 
 impl Transactions {
     /// True while the store decides about this call.
-    pub(super) fn is_under_way(&self, key: CallKey) -> bool {
+    pub(crate) fn is_under_way(&self, key: CallKey) -> bool {
         self.0.keys().any(|(call, _)| *call == key)
     }
 
     /// Keeps a report until the store has decided; hands it back when there is nothing to decide.
-    pub(super) fn hold(&mut self, key: CallKey, token: u64, end: AttemptEnd) -> Option<AttemptEnd> {
+    pub(crate) fn hold(&mut self, key: CallKey, token: u64, end: AttemptEnd) -> Option<AttemptEnd> {
         let Some(reports) = self.0.get_mut(&(key, token)) else { return Some(end) };
         reports.push(end);
         None
@@ -56,7 +56,7 @@ impl Transactions {
 
 impl Node {
     /// An attempt asks for a transaction.
-    pub(super) fn transact(&mut self, ask: AskFor) {
+    pub(crate) fn transact(&mut self, ask: AskFor) {
         let key = (ask.call, ask.token);
         let here = self.memory.calls.get(&ask.call).filter(|call| has_token(call, ask.token));
         let Some(call) = here.or_else(|| self.memory.reports.get(ask.call, ask.token)) else {
@@ -75,7 +75,7 @@ impl Node {
     }
 
     /// The store has decided about a transaction.
-    pub(super) fn transacted(&mut self, ask: AskFor, answer: resurgam_store::Result<Transacted>) {
+    pub(crate) fn transacted(&mut self, ask: AskFor, answer: resurgam_store::Result<Transacted>) {
         let (key, token) = (ask.call, ask.token);
         // None when this node has stepped down since.
         let Some(reports) = self.memory.transactions.0.remove(&(key, token)) else { return };

@@ -1,0 +1,82 @@
+//! What attempts that run here tell: how far they have come, how they ended. Those of shards that
+//! this node holds are its own business (`ended.rs`); of the others it reports (`report.rs`).
+
+use resurgam_core::CallKey;
+use resurgam_store::rows::Heartbeat;
+use resurgam_store::{Step, TaskWrite};
+
+use super::Node;
+use super::calls::attempt_result::Ended;
+use super::calls::call::has_token;
+use super::input::AttemptEnd;
+use super::work::Work;
+
+impl Node {
+    /// An attempt reports how far it has come: that is stored.
+    pub(crate) fn attempt_reports(&mut self, key: CallKey, token: u64, heartbeat: Heartbeat) {
+        if self.away_reports(key, token, &heartbeat) {
+            return;
+        }
+        let Some(call) = self.memory.calls.get_mut(&key).filter(|call| has_token(call, token))
+        else {
+            return;
+        };
+        call.note(Some(heartbeat));
+        let tasks = vec![TaskWrite::Amend(call.task.clone())];
+        self.outbox.push(Step { tasks, ..Step::default() }, Vec::new());
+    }
+
+    /// An attempt reports. One whose token is not the task's changes nothing. One that lingers has
+    /// run out of time, and reports again when it has ended.
+    pub(crate) fn attempt_ended(&mut self, key: CallKey, token: u64, end: AttemptEnd) {
+        if !end.lingers {
+            self.stops_lingering(key.run, token);
+        }
+        let Some(end) = self.memory.transactions.hold(key, token, end) else { return };
+        if self.memory.reports.get(key, token).is_some() {
+            self.away_ended(key, end);
+            return self.then(Work::FillSlots);
+        }
+        let Some(call) = self.memory.calls.get_mut(&key).filter(|call| has_token(call, token))
+        else {
+            tracing::debug!(call = %key, "a report was refused: the attempt is over");
+            return;
+        };
+        if call.given_up {
+            // Nobody wants it.
+            return self.leave_attempt(key, end.lingers);
+        }
+        call.note(end.heartbeat);
+        if let Err(failure) = &end.result
+            && end.lingers
+            && self.wants_late_end(key, failure)
+        {
+            return self.time_is_up(key, failure.clone(), self.now);
+        }
+        self.leave_attempt(key, end.lingers);
+        self.attempt_over(key, end.result);
+    }
+
+    /// A graceful stop cut an attempt short, or kept it from beginning.
+    pub(crate) fn attempt_interrupted(
+        &mut self,
+        key: CallKey,
+        token: u64,
+        began: bool,
+        heartbeat: Option<Heartbeat>,
+    ) {
+        if self.memory.reports.get(key, token).is_some() {
+            return self.away_interrupted(key, began, heartbeat);
+        }
+        let Some(call) = self.memory.calls.get_mut(&key).filter(|call| has_token(call, token))
+        else {
+            return;
+        };
+        call.begun = false;
+        if !began {
+            return self.hand_back(key);
+        }
+        call.note(heartbeat);
+        self.attempt_failed(key, Ended::Interrupted, self.now);
+    }
+}

@@ -1,0 +1,410 @@
+//! What follows when an attempt ends.
+//!
+//! | it ended                 | what follows                                                |
+//! |--------------------------|-------------------------------------------------------------|
+//! | with a result            | the call is over: news for the run                          |
+//! | failed                   | the policy decides: another attempt, or the call is over    |
+//! | lost with its process    | the policy decides, by a count of its own                   |
+//! | interrupted by a stop    | another attempt at once; one that may run only once is lost |
+//! | snoozed                  | another attempt when it said, not counted as a failure      |
+//! | given up by its workflow | the call is over                                            |
+//!
+//! Another attempt is a changed task and a row in the ledger; the run hears nothing of it. A wait
+//! that the call has no time for ends it. Deciding is `core`'s; here is the counting before and
+//! the writing after.
+
+use std::time::Duration;
+
+use resurgam_core::event::ActivityFailed;
+use resurgam_core::retry::{Decision, Reason, State, StopWhy};
+use resurgam_core::{CallKey, EventKind, Failure, Kind, Payload, RunKey, Timestamp, retry};
+use resurgam_store::rows::{AttemptOutcome, AttemptRow, Progress};
+use resurgam_store::{Step, TaskWrite};
+
+use super::call::{HotCall, started_at};
+use super::timeouts::{millis, total_failure};
+use crate::node::Node;
+use crate::node::message::end_report;
+use crate::node::news::{News, Origin};
+use crate::node::output::{Order, Output};
+use crate::node::steps::effect::Effect;
+use crate::node::work::Work;
+
+/// How an attempt ended without success.
+pub(crate) enum Ended {
+    Failed(Failure),
+    Lost,
+    Interrupted,
+    /// The workflow gave the call up before the attempt began.
+    Cancelled,
+}
+
+impl Node {
+    /// An attempt is over for its call, and perhaps not for its code.
+    pub(crate) fn leave_attempt(&mut self, key: CallKey, lingers: bool) {
+        let Some(call) = self.memory.calls.get_mut(&key) else { return };
+        call.begun = false;
+        if let Some(claim) = call.task.claim.as_ref().filter(|_| lingers) {
+            let (token, order) = (claim.token, Order::Leave);
+            self.lingers(key.run, token, true);
+            self.outputs.push(Output::OrderAttempt { token, order });
+        }
+    }
+
+    /// Decides what follows an attempt that ended here.
+    pub(crate) fn attempt_over(&mut self, key: CallKey, result: Result<Payload, Failure>) {
+        let Some(call) = self.memory.calls.get(&key) else { return };
+        let stopped = self.stopping.is_some() && !call.task.progress.cancelled;
+        let at_most_once = call.is_at_most_once();
+        // Before anything follows: the next call of the same run may want the slot.
+        self.free_slot(key);
+        let result = result.and_then(|result| fitting(result, self.options.max_payload));
+        match result.map_err(Failure::bounded) {
+            Ok(result) => self.attempt_succeeded(key, result),
+            // It was told to stop and did: that is not its failure, unless the policy wants to know
+            // for certain how it ended.
+            Err(failure) if stopped && was_interrupted(&failure, at_most_once) => {
+                self.attempt_failed(key, Ended::Interrupted, self.now);
+            }
+            Err(failure) => self.attempt_failed(key, Ended::Failed(failure), self.now),
+        }
+        self.then(Work::FillSlots);
+    }
+
+    /// The process that ran an attempt died.
+    pub(crate) fn attempt_lost(&mut self, key: CallKey) {
+        metrics::counter!("resurgam.lost").increment(1);
+        self.attempt_failed(key, Ended::Lost, self.now);
+    }
+
+    /// Nobody took an attempt in time: it counts as one that failed.
+    pub(crate) fn attempt_never_taken(&mut self, key: CallKey, failure: Failure) {
+        let Some(call) = self.memory.calls.get_mut(&key) else { return };
+        call.task.attempt = call.task.attempt.saturating_add(1);
+        self.stop_waiting(key);
+        self.attempt_failed(key, Ended::Failed(failure), self.now);
+    }
+
+    /// A call that waits has run out of time. No attempt ends with it, so it leaves no row.
+    pub(crate) fn call_ran_out_of_time(&mut self, key: CallKey) {
+        let now = self.now;
+        self.stop_waiting(key);
+        let Some(call) = self.memory.calls.get(&key) else { return };
+        let mut why = StopWhy::new(Reason::TotalTimeout, call.task.progress.failures);
+        why.elapsed = now.since(call.task.progress.first_scheduled.unwrap_or(now));
+        self.give_up(key, total_failure(&call.policy), why, None, now);
+    }
+
+    pub(crate) fn attempt_succeeded(&mut self, key: CallKey, result: Payload) {
+        let Some(call) = self.memory.calls.remove(&key) else { return };
+        let completed = call.completed(result, self.now);
+        let origin = Origin::ended(key, None, call.report);
+        self.call_ended(key, EventKind::ActivityCompleted(completed), origin);
+    }
+
+    /// True when the total timeout of a call cuts an attempt that goes on for now, and its run
+    /// wants to hear how it ends. What a run wants that is not in memory is not known: it may.
+    pub(crate) fn wants_late_end(&self, key: CallKey, failure: &Failure) -> bool {
+        let is_open = |call: &HotCall| !call.task.progress.cancelled;
+        let run = self.memory.runs.get(&key.run.uid).filter(|run| run.key == key.run);
+        failure.kind == Kind::TotalTimeout
+            && self.memory.calls.get(&key).is_some_and(is_open)
+            && run.is_none_or(|run| run.code.machine().lock().wants_late_end(key.seq))
+    }
+
+    /// Decides what follows an attempt that ended at this time, and writes it down.
+    pub(crate) fn attempt_failed(&mut self, key: CallKey, ended: Ended, now: Timestamp) {
+        let Some(call) = self.memory.calls.get_mut(&key).filter(|call| !call.given_up) else {
+            return;
+        };
+        let (outcome, failure) = describe(ended);
+        let decision = next(call, outcome, &failure, now);
+        let mut row = attempt_row(call, outcome, failure.clone(), now);
+        match decision {
+            Next::Again { delay, why } => {
+                call.story.add(&row);
+                row.delay_ms = Some(millis(delay));
+                row.why = why;
+                self.try_again(key, delay, row, now);
+            }
+            Next::Stop(why) => {
+                row.why = why.to_string();
+                // The row of an attempt whose time was up is there already.
+                let row = Some(row).filter(|_| !call.task.progress.over);
+                let failure = ends_with(call, outcome, failure, why.reason);
+                self.give_up(key, failure, why, row, now);
+            }
+        }
+    }
+
+    fn try_again(&mut self, key: CallKey, delay: Duration, row: AttemptRow, now: Timestamp) {
+        metrics::counter!("resurgam.retries").increment(1);
+        let Some(call) = self.memory.calls.get_mut(&key) else { return };
+        let due = now.saturating_add(delay);
+        call.waits(due);
+        let instance = call.instance.clone();
+        let mut effects = vec![Effect::Waiting(key)];
+        let mut step = Step {
+            tasks: vec![TaskWrite::Update(call.task.clone())],
+            attempts: vec![row],
+            ..Step::default()
+        };
+        end_report(key.run.uid, call.report.take(), &mut step, &mut effects);
+        self.log_attempt(&instance, &step.attempts[0], due);
+        self.outbox.push(step, effects);
+    }
+
+    /// Ends a call that failed, with the row of the attempt that ended with it.
+    fn give_up(
+        &mut self,
+        key: CallKey,
+        failure: Failure,
+        why: StopWhy,
+        mut row: Option<AttemptRow>,
+        now: Timestamp,
+    ) {
+        let Some(mut call) = self.memory.calls.remove(&key) else { return };
+        let failed = failed(&mut call, failure, &why, row.as_mut(), now);
+        self.log_call(&call.instance, &call.task, &failed.failure, &why);
+        let origin = Origin::ended(key, row, call.report);
+        self.call_ended(key, EventKind::ActivityFailed(failed), origin);
+    }
+
+    /// The time of a call is up, and its attempt goes on until its grace period is over. The run
+    /// hears of the one now and of the other later, as of a call that it gave up itself.
+    pub(crate) fn time_is_up(&mut self, key: CallKey, failure: Failure, now: Timestamp) {
+        self.free_slot(key);
+        let Some(call) = self.memory.calls.get_mut(&key) else { return };
+        let report = call.report.take();
+        let why = match next(call, AttemptOutcome::Failed, &failure, now) {
+            Next::Stop(why) => why,
+            // No delay fits into no time.
+            Next::Again { .. } => StopWhy::new(Reason::TotalTimeout, call.task.progress.failures),
+        };
+        let mut row = attempt_row(call, AttemptOutcome::Failed, failure.clone(), now);
+        row.why = why.to_string();
+        let mut failed = failed(call, failure, &why, Some(&mut row), now);
+        failed.settles = true;
+        let progress = &mut call.task.progress;
+        (progress.cancelled, progress.in_grace, progress.over) = (true, true, true);
+        let (instance, task) = (call.instance.clone(), Box::new(call.task.clone()));
+        self.log_call(&instance, &task, &failed.failure, &why);
+        let stays = Some(task);
+        let origin = Origin::Call { call: key, row: Some(row), report, stays };
+        self.call_ended(key, EventKind::ActivityFailed(failed), origin);
+        self.then(Work::FillSlots);
+    }
+
+    /// A call is over: that is news for its run.
+    fn call_ended(&mut self, key: CallKey, event: EventKind, origin: Origin) {
+        self.then(Work::Deliver(key.run, News { event, origin, reply: None }));
+    }
+
+    /// The code of an attempt has returned: what waited for that may begin.
+    pub(crate) fn stops_lingering(&mut self, run: RunKey, token: u64) {
+        let now = self.now;
+        for key in self.memory.lingering.end(run, token) {
+            let Some(call) = self.memory.calls.get(&key) else {
+                // Its time may have come already, by a clock that jumped.
+                self.memory.due.rescan(now);
+                continue;
+            };
+            if call.task.claim.is_some() {
+                continue;
+            }
+            self.stop_waiting(key);
+            if let Some(call) = self.memory.calls.get_mut(&key) {
+                call.task.wake_at = now;
+            }
+            // The step that schedules it may not be durable yet.
+            self.outbox.after(key.run.uid, Effect::Waiting(key));
+        }
+    }
+}
+
+/// The record of a call that failed for good. The row of the attempt that ended with it gets what
+/// the call ends with.
+fn failed(
+    call: &mut HotCall,
+    mut failure: Failure,
+    why: &StopWhy,
+    row: Option<&mut AttemptRow>,
+    now: Timestamp,
+) -> ActivityFailed {
+    if matches!(failure.kind, Kind::TotalTimeout | Kind::QueueTimeout) {
+        // Time ended it, but the failure before is what people want to know.
+        let before = || call.story.last_failure().cloned();
+        failure.cause = failure.cause.take().or_else(before);
+        failure = failure.bounded();
+    }
+    if let Some(row) = row {
+        // What ended the attempt stays, where it is not what ends the call.
+        if row.failure.as_ref().is_some_and(|own| own.kind == failure.kind) {
+            row.failure = Some(failure.clone());
+        }
+        call.story.add(row);
+    }
+    let exhausted =
+        matches!(why.reason, Reason::MaxAttempts | Reason::MaxElapsed | Reason::TotalTimeout);
+    if exhausted {
+        metrics::counter!("resurgam.exhausted").increment(1);
+    }
+    ActivityFailed {
+        activity: call.task.call.seq,
+        failure,
+        attempt: call.task.attempt,
+        started_at: started_at(&call.task),
+        why: why.reason.name().to_string(),
+        settles: false,
+        retry_metadata: call.story.metadata(&call.task, now, exhausted),
+    }
+}
+
+/// The row of an attempt that did not succeed.
+fn attempt_row(
+    call: &HotCall,
+    outcome: AttemptOutcome,
+    failure: Failure,
+    now: Timestamp,
+) -> AttemptRow {
+    AttemptRow {
+        call: call.task.call,
+        name: call.task.name.clone(),
+        attempt: call.task.attempt,
+        outcome,
+        started_at: started_at(&call.task),
+        ended_at: now,
+        failure: Some(failure),
+        delay_ms: None,
+        why: String::new(),
+    }
+}
+
+/// True when an attempt that failed after it was told to stop counts as one that the stop cut
+/// short. One that ran out of time did so by itself. Where it must be known for certain how an
+/// attempt ended, only one that says so itself was cut short.
+pub(crate) fn was_interrupted(failure: &Failure, at_most_once: bool) -> bool {
+    match failure.kind {
+        Kind::Cancelled => true,
+        Kind::Timeout | Kind::HeartbeatTimeout | Kind::TotalTimeout => false,
+        _ => !at_most_once && !failure.is_terminal() && failure.snooze.is_none(),
+    }
+}
+
+/// What follows an attempt that did not succeed.
+enum Next {
+    Again { delay: Duration, why: String },
+    Stop(StopWhy),
+}
+
+fn describe(ended: Ended) -> (AttemptOutcome, Failure) {
+    match ended {
+        Ended::Failed(failure) if failure.snooze.is_some() => (AttemptOutcome::Snoozed, failure),
+        Ended::Failed(failure) => (AttemptOutcome::Failed, failure),
+        Ended::Lost => {
+            let failure = Failure::of_kind(Kind::WorkerLost, "the process that ran it died");
+            (AttemptOutcome::Lost, failure)
+        }
+        Ended::Interrupted => {
+            let failure = Failure::of_kind(Kind::WorkerLost, "a graceful stop cut it short");
+            (AttemptOutcome::Interrupted, failure)
+        }
+        Ended::Cancelled => {
+            let failure = Failure::of_kind(Kind::Cancelled, "the workflow gave it up");
+            (AttemptOutcome::Cancelled, failure)
+        }
+    }
+}
+
+/// What a call ends with after an attempt that ended so. When there is no time to wait for the next
+/// one although this one has not failed, the time is what ends it.
+fn ends_with(call: &HotCall, outcome: AttemptOutcome, failure: Failure, reason: Reason) -> Failure {
+    if reason != Reason::TotalTimeout {
+        return failure;
+    }
+    match outcome {
+        AttemptOutcome::Snoozed => total_failure(&call.policy),
+        AttemptOutcome::Lost | AttemptOutcome::Interrupted => {
+            let mut ended = total_failure(&call.policy);
+            ended.cause = Some(call.story.last_failure().cloned().unwrap_or(failure));
+            ended
+        }
+        _ => failure,
+    }
+}
+
+/// Counts the attempt and asks the policy. A wait that the call has no time for ends it.
+fn next(call: &mut HotCall, outcome: AttemptOutcome, failure: &Failure, now: Timestamp) -> Next {
+    if call.task.progress.cancelled {
+        return Next::Stop(StopWhy::new(Reason::Cancelled, call.task.progress.failures));
+    }
+    match after(call, outcome, failure, now) {
+        Next::Again { delay, why } => {
+            let state = state(&call.task.progress, now);
+            match retry::cannot_wait(&call.policy.checked, &state, now, delay) {
+                Some(why) => Next::Stop(why),
+                None => Next::Again { delay, why },
+            }
+        }
+        stop => stop,
+    }
+}
+
+fn after(call: &mut HotCall, outcome: AttemptOutcome, failure: &Failure, now: Timestamp) -> Next {
+    let policy = &call.policy.checked;
+    let progress = &mut call.task.progress;
+    let decision = match outcome {
+        AttemptOutcome::Snoozed => {
+            progress.snoozed = progress.snoozed.saturating_add(1);
+            progress.lost_in_a_row = 0;
+            let delay = failure.snooze.unwrap_or_default();
+            return Next::Again { delay, why: "snoozed".to_string() };
+        }
+        AttemptOutcome::Interrupted if policy.idempotency != retry::Idempotency::AtMostOnce => {
+            progress.interrupted = progress.interrupted.saturating_add(1);
+            progress.lost_in_a_row = 0;
+            return Next::Again { delay: Duration::ZERO, why: "interrupted by a stop".to_string() };
+        }
+        AttemptOutcome::Lost | AttemptOutcome::Interrupted => {
+            progress.lost = progress.lost.saturating_add(1);
+            progress.lost_in_a_row = progress.lost_in_a_row.saturating_add(1);
+            retry::decide_lost(policy, progress.lost_in_a_row)
+        }
+        _ => {
+            progress.failures = progress.failures.saturating_add(1);
+            progress.lost_in_a_row = 0;
+            let CallKey { run, seq } = call.task.call;
+            let u = retry::uniform(run.uid.0, run.run, seq.0, progress.failures);
+            retry::decide(policy, &state(progress, now), failure, now, u)
+        }
+    };
+    match decision {
+        Decision::Retry { delay, why } => {
+            // The policy's next delay follows from its own last one, not from that of a loss.
+            if !why.lost {
+                progress.previous_delay_ms = Some(millis(delay));
+            }
+            Next::Again { delay, why: why.to_string() }
+        }
+        Decision::Stop { why } => Next::Stop(why),
+    }
+}
+
+/// What a decision needs to know about a call.
+fn state(progress: &Progress, now: Timestamp) -> State {
+    State {
+        failures: progress.failures,
+        first_scheduled: progress.first_scheduled.unwrap_or(now),
+        first_started: progress.first_started,
+        previous_delay: progress.previous_delay_ms.map(Duration::from_millis),
+    }
+}
+
+/// A result that is not too large; the next attempt would return the same.
+pub fn fitting(result: Payload, most: usize) -> Result<Payload, Failure> {
+    if result.len() <= most {
+        return Ok(result);
+    }
+    let message = format!("the result of {} bytes is larger than the {most} allowed", result.len());
+    Err(Failure::terminal(message).with_type("PayloadTooLarge"))
+}

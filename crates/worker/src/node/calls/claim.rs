@@ -1,0 +1,213 @@
+//! Attempts that begin: a task gets a slot, is claimed, and runs when the claim is durable.
+
+use std::sync::Arc;
+
+use resurgam_core::command::ActivityCall;
+use resurgam_core::{CallKey, Kind, Timestamp};
+use resurgam_sdk::ActivityDefinition;
+use resurgam_store::rows::{Claim, PolicyRow, Progress, TaskRow};
+use resurgam_store::{Step, TaskWrite};
+
+use super::attempt_result::Ended;
+use super::call::HotCall;
+use super::slots::Slot;
+use super::timeouts::{deadline, millis, total_end};
+use crate::attempt::{Limit, Limits};
+use crate::node::Node;
+use crate::node::output::{AttemptStart, Output};
+use crate::node::steps::effect::Effect;
+
+/// Whose call it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caller<'a> {
+    pub(crate) instance: &'a str,
+    pub(crate) priority: i32,
+}
+
+/// A call that is to be stored.
+#[derive(Debug)]
+pub(crate) struct Scheduled {
+    /// Its policy, when the store may not have it yet.
+    pub(crate) new_policy: Option<PolicyRow>,
+    pub(crate) task: TaskRow,
+    /// What happens once it is durable.
+    pub(crate) effect: Effect,
+}
+
+/// What an attempt that begins now must not take longer than.
+fn limits(call: &HotCall, now: Timestamp) -> Limits {
+    let timeouts = call.policy.checked.timeouts;
+    let attempt = timeouts.attempt.map(|whole| Limit { left: whole, whole, kind: Kind::Timeout });
+    let total = timeouts.total.map(|whole| {
+        let since = call.task.progress.first_scheduled.unwrap_or(now);
+        Limit { left: whole.saturating_sub(now.since(since)), whole, kind: Kind::TotalTimeout }
+    });
+    let time = total.into_iter().chain(attempt).min_by_key(|limit| limit.left);
+    Limits { time, silence: timeouts.heartbeat }
+}
+
+impl Node {
+    /// Makes a task of a call. It is claimed at once when a slot is free and nobody waits for one;
+    /// the attempt begins when the step is durable.
+    pub(crate) fn schedule_call(
+        &mut self,
+        key: CallKey,
+        call: ActivityCall,
+        caller: Caller<'_>,
+        now: Timestamp,
+    ) -> Result<Scheduled, String> {
+        let definition = self.registry.activity(&call.name);
+        let policy = self.policies.resolve(definition.as_deref(), &call)?;
+        let queue = call.queue().to_string();
+        let unregistered = definition.is_none() && self.serves(&queue);
+        let lacks = definition.as_ref().filter(|_| self.serves(&queue));
+        let lacks = lacks.and_then(|definition| definition.lacks(&call.input));
+        lacks.iter().for_each(|what| self.log_lack(caller.instance, &call.name, what));
+        let mut task = TaskRow {
+            call: key,
+            gate: call.name.clone(),
+            name: call.name,
+            queue,
+            priority: caller.priority,
+            policy: policy.row.hash.clone(),
+            attempt: 0,
+            wake_at: now,
+            deadline_at: None,
+            claim: None,
+            progress: Progress {
+                v: 1,
+                first_scheduled: Some(now),
+                unregistered,
+                lacks,
+                ..Progress::default()
+            },
+            heartbeat: None,
+        };
+        let is_new = self.outbox.is_new_policy(key, &policy.row.hash);
+        let new_policy = is_new.then(|| policy.row.clone());
+        let held = call.compensates.and_then(|_| self.memory.lingering.hold(key, now));
+        task.wake_at = held.unwrap_or(now);
+        let can_run = definition.is_some() && task.progress.lacks.is_none() && held.is_none();
+        let slot = if can_run && self.serves(&task.queue) && self.may_begin() {
+            self.memory.slots.take(&task)
+        } else {
+            None
+        };
+        let effect = if slot.is_some() {
+            self.claim(&mut task, now);
+            Effect::Begin(key)
+        } else {
+            task.deadline_at = deadline(&task, &policy);
+            Effect::Waiting(key)
+        };
+        let mut hot = HotCall::new(task.clone(), call.input, caller.instance.to_string(), policy);
+        hot.slot = slot;
+        self.memory.calls.insert(key, hot);
+        Ok(Scheduled { new_policy, task, effect })
+    }
+
+    /// Marks the next attempt of a task as ours.
+    pub(crate) fn claim(&mut self, task: &mut TaskRow, now: Timestamp) {
+        task.attempt = task.attempt.saturating_add(1);
+        task.progress.first_started.get_or_insert(now);
+        task.progress.unregistered = false;
+        task.progress.lacks = None;
+        task.deadline_at = None;
+        let token = self.random.token();
+        task.claim = Some(Claim { node: self.name.clone(), token, started_at: now });
+    }
+
+    /// Claims for every free slot the task that is first in line.
+    pub(crate) fn fill_slots(&mut self) {
+        if !self.may_begin() {
+            return;
+        }
+        while let Some((at, key, slot)) = self.memory.slots.next_in_line() {
+            match self.memory.calls.get(&key) {
+                // A read that was overtaken put it in line: it waits for another time by now.
+                Some(call) if call.task.wake_at != at => self.memory.slots.free(slot),
+                Some(_) => self.claim_next(key, slot),
+                None => self.read_task(key, Some(slot)),
+            }
+        }
+    }
+
+    /// Claims the next attempt of a task that waits; it begins when that is durable.
+    pub(crate) fn claim_next(&mut self, key: CallKey, slot: Slot) {
+        let now = self.now;
+        let waits = |call: &&HotCall| call.task.claim.is_none();
+        let waiting = self.memory.calls.get(&key).filter(waits);
+        let Some(mut task) = waiting.map(|call| call.task.clone()) else {
+            return self.memory.slots.free(slot);
+        };
+        let lacks = self.memory.calls.get(&key).and_then(|call| self.lacks(call));
+        let is_unknown = self.registry.activity(&task.name).is_none();
+        if is_unknown || lacks.is_some() || self.leaves(&task) {
+            // It went while the task waited, or this process lacks what another one had.
+            self.memory.slots.free(slot);
+            return self.task_waits(key);
+        }
+        self.memory.due.forget(&task);
+        self.claim(&mut task, now);
+        let step = Step { tasks: vec![TaskWrite::Update(task.clone())], ..Step::default() };
+        if let Some(call) = self.memory.calls.get_mut(&key) {
+            metrics::histogram!("resurgam.due_lag_ms")
+                .record(millis(now.since(call.task.wake_at)) as f64);
+            call.task = task;
+            call.slot = Some(slot);
+        }
+        self.outbox.push(step, vec![Effect::Begin(key)]);
+    }
+
+    /// The claim is durable: the attempt begins.
+    pub(crate) fn begin_attempt(&mut self, key: CallKey) {
+        if !self.may_begin() || !self.owns(key.run.uid) {
+            return self.hand_back(key);
+        }
+        let now = self.now;
+        let Some(call) = self.memory.calls.get_mut(&key) else { return };
+        if call.task.progress.cancelled {
+            // The workflow gave it up before it began.
+            self.free_slot(key);
+            return self.attempt_failed(key, Ended::Cancelled, now);
+        }
+        if total_end(&call.task, &call.policy).is_some_and(|end| end <= now) {
+            // The store took so long to take the claim.
+            self.take_claim_back(key);
+            return self.call_ran_out_of_time(key);
+        }
+        let Some(activity) = self.registry.activity(&call.task.name) else {
+            // It was there when the attempt was claimed, and may come again.
+            call.task.progress.unregistered = true;
+            return self.hand_back(key);
+        };
+        if let Some(mut call) = self.memory.calls.remove(&key) {
+            self.run_attempt(&mut call, activity);
+            self.memory.calls.insert(key, call);
+        }
+    }
+
+    /// Runs the attempt that a call is claimed for.
+    pub(crate) fn run_attempt(&mut self, call: &mut HotCall, activity: Arc<ActivityDefinition>) {
+        let now = self.now;
+        let Some(claim) = &call.task.claim else { return };
+        metrics::counter!("resurgam.attempts").increment(1);
+        tracing::debug!(instance = %call.instance, activity = %call.task.name,
+            attempt = call.task.attempt, "attempt begins");
+        if activity.blocking {
+            // However it ends, its thread has the slot until the function returns.
+            self.memory.threads.extend(call.slot.take().map(|slot| (claim.token, slot)));
+        }
+        call.begun = true;
+        self.outputs.push(Output::StartAttempt(Box::new(AttemptStart {
+            call: call.task.call,
+            token: claim.token,
+            number: call.task.attempt,
+            instance: call.instance.clone(),
+            activity,
+            input: call.input.clone(),
+            last_heartbeat: call.task.heartbeat.as_ref().map(|told| told.details.clone()),
+            limits: limits(call, now),
+        })));
+    }
+}

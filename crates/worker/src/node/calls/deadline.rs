@@ -1,0 +1,136 @@
+//! Calls that wait too long: for a slot, or for a process that knows their activity.
+//!
+//! | timeout | counts from             | what follows                                          |
+//! |---------|-------------------------|-------------------------------------------------------|
+//! | `queue` | the attempt became due  | a failed attempt, which ends the call unless a rule   |
+//! |         |                         | retries it                                            |
+//! | `total` | the call was scheduled  | the end of the call                                   |
+//!
+//! The earlier of the two is the task's deadline, stored with it, so that it also holds for calls
+//! that are not in memory. A running attempt has none: its node watches over it (`attempt.rs`). A
+//! deadline is a hint to look, never a decision: whether the call has waited too long is worked
+//! out from the task when the time has come, so one that is out of date does no harm.
+//!
+//! The clock of the queue timeout stands still while the store cannot be reached, for then nobody
+//! could have taken the attempt.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use resurgam_core::{CallKey, Timestamp};
+
+use super::call::HotCall;
+use super::timeouts::{queue_end, queue_failure, total_end};
+use crate::node::Node;
+
+/// How many outages are remembered.
+const OUTAGES: usize = 1_000;
+
+/// When the store could not be reached.
+#[derive(Debug, Default)]
+pub(crate) struct Outages {
+    /// The times that are over, in order and apart from each other.
+    past: VecDeque<(Timestamp, Timestamp)>,
+    /// Since when reading is refused.
+    since: Option<Timestamp>,
+    /// Calls whose deadline passed in an outage that is not over.
+    held: Vec<CallKey>,
+}
+
+impl Outages {
+    /// The store refused to be read.
+    pub(crate) fn begin(&mut self, now: Timestamp) {
+        self.since.get_or_insert(now);
+    }
+
+    /// The store can be read. True when it could not be before.
+    pub(crate) fn end(&mut self, now: Timestamp) -> bool {
+        let since = self.since.take();
+        since.into_iter().for_each(|since| self.add(since, now));
+        since.is_some()
+    }
+
+    /// Calls whose deadline passed in an outage: they are to be looked at again.
+    pub(crate) fn take_held(&mut self) -> Vec<CallKey> {
+        std::mem::take(&mut self.held)
+    }
+
+    /// The store was out of reach, or slow, for this time.
+    pub(crate) fn add(&mut self, mut from: Timestamp, mut until: Timestamp) {
+        while let Some(last) = self.past.back().copied().filter(|last| last.1 >= from) {
+            self.past.pop_back();
+            (from, until) = (from.min(last.0), until.max(last.1));
+        }
+        self.past.push_back((from, until));
+        if self.past.len() > OUTAGES {
+            self.past.pop_front();
+        }
+    }
+
+    /// How long the store was out of reach after this time.
+    fn after(&self, time: Timestamp) -> Duration {
+        let after = self.past.iter().rev().take_while(|(_, until)| *until > time);
+        after.map(|(from, until)| until.since(time.max(*from))).sum()
+    }
+}
+
+impl Node {
+    /// Ends a call that waits if it has waited too long. Otherwise it is looked at again in time.
+    pub(crate) fn has_waited_too_long(&mut self, key: CallKey) -> bool {
+        let now = self.now;
+        let waits = |call: &&HotCall| call.task.claim.is_none();
+        // A stop decides about nothing that can wait for the next process.
+        let Some(call) =
+            self.memory.calls.get(&key).filter(waits).filter(|_| self.stopping.is_none())
+        else {
+            return false;
+        };
+        let (task, policy) = (&call.task, &call.policy);
+        if total_end(task, policy).is_some_and(|end| end <= now) {
+            self.call_ran_out_of_time(key);
+            return true;
+        }
+        let Some(end) = queue_end(task, policy).filter(|end| *end <= now) else {
+            if let Some(at) = task.deadline_at {
+                self.memory.due.add_deadline(at, key);
+            }
+            return false;
+        };
+        let since = [self.outbox.in_flight_since(), self.memory.outages.since];
+        if since.into_iter().flatten().any(|since| since < end) {
+            // Whether the store can be reached is not known before it answers.
+            self.memory.outages.held.push(key);
+            return false;
+        }
+        let end = end.saturating_add(self.memory.outages.after(task.wake_at));
+        if end > now {
+            self.memory.due.look_again(end, key);
+            return false;
+        }
+        let failure = queue_failure(policy);
+        self.attempt_never_taken(key, failure);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use resurgam_watchdog::test;
+
+    use super::*;
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+
+    #[test]
+    fn outages_are_counted_once_and_from_the_time_that_is_asked_about() {
+        let mut outages = Outages::default();
+        for (from, until) in [(10, 20), (30, 40), (35, 50), (100, 110)] {
+            outages.add(at(from), at(until));
+        }
+        let after = |time| outages.after(at(time)).as_millis();
+        assert_eq!(outages.past, [(at(10), at(20)), (at(30), at(50)), (at(100), at(110))]);
+        assert_eq!([0, 15, 20, 45, 60, 105, 200].map(after), [40, 35, 30, 15, 10, 5, 0]);
+    }
+}

@@ -1,0 +1,91 @@
+//! The failures of a call so far, bounded: what its history tells in the end.
+
+use std::collections::VecDeque;
+
+use resurgam_core::event::{AttemptError, RetryMetadata};
+use resurgam_core::retry::Counters;
+use resurgam_core::{Failure, Timestamp};
+use resurgam_store::rows::{AttemptOutcome, AttemptRow, TaskRow};
+
+use super::timeouts::millis;
+
+/// How many failures are kept from the beginning, and how many from the end.
+const KEPT: usize = 10;
+
+/// The failures of a call so far, bounded.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FailureLog {
+    first: Vec<AttemptError>,
+    last: VecDeque<AttemptError>,
+    left_out: u32,
+    /// The last one, whole. A loss or an interruption stands here only as long as nothing failed.
+    failure: Option<Failure>,
+    has_failed: bool,
+}
+
+impl FailureLog {
+    /// Restores what a ledger tells, which is bounded itself; `ended` counts all of it.
+    pub(crate) fn of(ledger: &[AttemptRow], ended: Counters) -> Self {
+        let mut story = FailureLog::default();
+        ledger.iter().for_each(|row| story.add(row));
+        let kept = story.first.len() + story.last.len();
+        let errors = ended.ended().saturating_sub(ended.snoozed);
+        story.left_out = errors.saturating_sub(u32::try_from(kept).unwrap_or(u32::MAX));
+        story
+    }
+
+    /// Adds an attempt. One that asked to be run later did not fail.
+    pub(crate) fn add(&mut self, row: &AttemptRow) {
+        let Some(error) = error_of(row) else { return };
+        if row.outcome == AttemptOutcome::Failed || !self.has_failed {
+            self.failure.clone_from(&row.failure);
+        }
+        self.has_failed |= row.outcome == AttemptOutcome::Failed;
+        if self.first.len() < KEPT {
+            return self.first.push(error);
+        }
+        if self.last.len() == KEPT {
+            self.last.pop_front();
+            self.left_out += 1;
+        }
+        self.last.push_back(error);
+    }
+
+    /// The last failure, whole.
+    pub(crate) fn last_failure(&self) -> Option<&Failure> {
+        self.failure.as_ref()
+    }
+
+    /// The story as the history tells it, when there was more than one attempt.
+    pub(crate) fn metadata(
+        &self,
+        task: &TaskRow,
+        now: Timestamp,
+        exhausted: bool,
+    ) -> Option<RetryMetadata> {
+        if task.attempt < 2 {
+            return None;
+        }
+        let errors: Vec<AttemptError> = self.first.iter().chain(&self.last).cloned().collect();
+        let since = task.progress.first_started.unwrap_or(now);
+        Some(RetryMetadata {
+            total_attempts: task.attempt,
+            total_duration_ms: millis(now.since(since)),
+            exhausted,
+            last_error: errors.last().cloned(),
+            errors,
+            errors_left_out: self.left_out,
+        })
+    }
+}
+
+fn error_of(row: &AttemptRow) -> Option<AttemptError> {
+    let failure = row.failure.as_ref().filter(|_| row.outcome != AttemptOutcome::Snoozed)?;
+    let error_type = failure.type_name.clone().unwrap_or_else(|| failure.kind.name().to_string());
+    Some(AttemptError {
+        attempt: row.attempt,
+        error_type,
+        message: failure.message.clone(),
+        timestamp_ms: row.ended_at.as_millis(),
+    })
+}

@@ -1,0 +1,276 @@
+//! What is not in memory: tasks that are due, claims of a process that died. Runs are in
+//! `revive.rs`.
+//!
+//! Reading happens beside the loop and comes back as a message. Trouble with the store means
+//! trying again later, never a decision.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use resurgam_core::{CallKey, Timestamp, Uid};
+use resurgam_store::rows::{DueTask, TaskRecord, TaskRow};
+use resurgam_store::{Result, Runnable};
+
+use super::slots::Slot;
+use super::waiting::TaskRead;
+use crate::node::Node;
+use crate::node::coalesced_read::CoalescedRead;
+use crate::node::input::Scan;
+use crate::node::read::{AGAIN, Read};
+use crate::node::steps::effect::Effect;
+use crate::node::work::Work;
+
+/// How many due things are read at once.
+pub(crate) const SCAN: usize = 10_000;
+
+/// How many abandoned claims are read at once.
+pub(crate) const ABANDONED: usize = 1_000;
+
+/// How many of the tasks that wait are looked at for those whose activities are not there.
+pub(crate) const GONE: usize = 1_000;
+
+/// Claims of nodes that are gone, while they are read. That takes a while when there are many, and
+/// what happened meanwhile the read does not know of.
+#[derive(Debug, Default)]
+pub(crate) struct Claims {
+    pub(crate) heard: CoalescedRead,
+    /// How often each shard was gained when the read began.
+    tenures: Vec<u64>,
+    /// Calls of which more is known than the read can tell.
+    pub(crate) changed: BTreeSet<CallKey>,
+    /// The claims that were found to be lost, by their tokens, and when: until that is durable a
+    /// read finds them again, and each is lost once.
+    lost: BTreeMap<(CallKey, u64), Timestamp>,
+}
+
+/// How long a claim is remembered that was lost: far longer than a read takes.
+const REMEMBERED: Duration = Duration::from_secs(600);
+
+impl Claims {
+    /// True when what was read of a call may be out of date, whose shard was gained so often by
+    /// now.
+    fn is_outdated(&self, call: CallKey, tenure: u64) -> bool {
+        let shard = usize::from(call.run.uid.shard().0);
+        self.tenures.get(shard) != Some(&tenure) || self.changed.contains(&call)
+    }
+
+    /// True when a claim was found to be lost before.
+    fn has_lost(&self, task: &TaskRow) -> bool {
+        task.claim.as_ref().is_some_and(|claim| self.lost.contains_key(&(task.call, claim.token)))
+    }
+
+    /// What was not durable when a shard went is for its next holder to find.
+    pub(crate) fn forget(&mut self, goes: impl Fn(Uid) -> bool) {
+        self.lost.retain(|(call, _), _| !goes(call.run.uid));
+    }
+}
+
+impl Node {
+    /// Reads claims of nodes that are gone. One page at a time, each after what follows from the
+    /// one before is durable: a claim is lost once.
+    pub(crate) fn read_abandoned(&mut self) {
+        if self.memory.claims.heard.begin(&mut self.outbox.ticks).is_some() {
+            self.read(self.abandoned_claims());
+            self.memory.claims.tenures = self.memory.shards.tenures();
+            self.memory.claims.changed.clear();
+        }
+    }
+
+    fn abandoned_claims(&self) -> Read {
+        Read::Abandoned { node: self.name.clone() }
+    }
+
+    /// Attempts that died with their node are recorded, counted apart and tried again.
+    pub(crate) fn abandoned(&mut self, found: Result<Vec<TaskRecord>>) {
+        let tasks = match found {
+            Ok(tasks) => tasks,
+            Err(_) => {
+                return self.read_later(self.abandoned_claims());
+            }
+        };
+        let again = self.memory.claims.heard.end();
+        let full = tasks.len() == ABANDONED;
+        let (claims, shards) = (&self.memory.claims, &self.memory.shards);
+        let tenure = |call: CallKey| shards.tenure(call.run.uid.shard());
+        let is_present =
+            |task: &TaskRecord| !claims.is_outdated(task.task.call, tenure(task.task.call));
+        let tasks: Vec<TaskRecord> = tasks.into_iter().filter(is_present).collect();
+        let kept = self.take_abandoned(tasks);
+        // A page of which nothing could be read would only be read again.
+        if again || (full && kept) {
+            // The ones that were read are no longer claimed once what precedes this is durable.
+            self.outbox.after_all(Effect::ReadAbandoned);
+        }
+    }
+
+    /// Takes tasks whose attempt is lost. False when there was none.
+    pub(crate) fn take_abandoned(&mut self, tasks: impl IntoIterator<Item = TaskRecord>) -> bool {
+        let now = self.now;
+        self.memory.claims.lost.retain(|_, at| now.since(*at) < REMEMBERED);
+        let mut kept = false;
+        for loaded in tasks {
+            let task = &loaded.task;
+            // What is in memory is known better here.
+            if !self.owns(task.call.run.uid) || self.memory.calls.contains_key(&task.call) {
+                continue;
+            }
+            if self.memory.claims.has_lost(task) {
+                continue;
+            }
+            let token = task.claim.as_ref().map(|claim| claim.token);
+            match (self.keep_call(loaded), token) {
+                (Some(key), Some(token)) => {
+                    self.memory.claims.lost.insert((key, token), now);
+                    self.attempt_lost(key);
+                }
+                (Some(key), None) => self.task_waits(key),
+                (None, _) => continue,
+            }
+            kept = true;
+        }
+        kept
+    }
+
+    /// Has a task read whose outcome was lost in this process, as soon as the store answers.
+    pub(crate) fn read_lost(&mut self, call: CallKey) {
+        self.read_of(call.run.uid, Read::LostTask(call));
+    }
+
+    /// What is due first is known. What is near is kept, the rest stays in the store.
+    pub(crate) fn scanned(&mut self, found: Result<Scan>) {
+        let now = self.now;
+        let scan = match found {
+            Ok(scan) => scan,
+            Err(_) => {
+                self.memory.outages.begin(now);
+                return self.memory.due.scan_failed(now.saturating_add(AGAIN));
+            }
+        };
+        self.store_answers();
+        let tasks = scan.tasks.iter().map(|task| task.wake_at);
+        let deadlines = scan.deadlines.iter().map(|task| task.deadline_at);
+        let messages = scan.messages.iter().map(|message| message.due_at);
+        let ahead = self.memory.due.ahead(now);
+        // A full page ends in the middle of a moment: that moment is read again.
+        let cut = |page: usize, last: Option<Timestamp>| last.filter(|_| page == SCAN);
+        let ends = [
+            cut(scan.tasks.len(), tasks.clone().next_back()),
+            cut(scan.deadlines.len(), deadlines.clone().next_back()),
+            cut(scan.messages.len(), messages.clone().next_back()),
+        ];
+        let end = ends.into_iter().flatten().min();
+        let until =
+            end.map_or(ahead, |end| end.saturating_add(Duration::from_millis(1)).min(ahead));
+        let beyond =
+            tasks.chain(deadlines).chain(messages).filter(|at| *at >= until).chain(end).min();
+        self.memory.due.scanned(until, beyond, now);
+        // Some may be of a shard that has changed hands since.
+        let tasks = scan.tasks.into_iter().filter(|task| task.wake_at < until);
+        for task in tasks.filter(|task| self.owns(task.call.run.uid)).collect::<Vec<_>>() {
+            let claimed =
+                self.memory.calls.get(&task.call).is_some_and(|call| call.task.claim.is_some());
+            if !claimed && self.registry.activity(&task.name).is_some() {
+                let ticket = self.memory.slots.ticket(&task.name, &task.queue, task.priority);
+                self.memory.due.add_task(task.wake_at, task.call, ticket);
+            }
+        }
+        for task in scan.deadlines.into_iter().filter(|task| task.deadline_at < until) {
+            self.memory.due.add_deadline(task.deadline_at, task.call);
+        }
+        for message in scan.messages.into_iter().filter(|message| message.due_at < until) {
+            match message.is_report {
+                true => self.then(Work::HasReports(message.uid)),
+                false => self.memory.due.add_run(message.due_at, message.uid),
+            }
+        }
+    }
+
+    /// Looks for tasks whose activities have gone since they were scheduled, so that they say why
+    /// they wait. Only where activities come and go.
+    pub(crate) fn look_for_gone(&mut self) {
+        if !self.is_owner() || !self.registry.finds_activities() {
+            return;
+        }
+        let all = Runnable { queues: self.options.queues.clone(), ..Runnable::default() };
+        self.read(Read::Waiting(all));
+    }
+
+    /// Tasks wait, perhaps some whose activities are not there.
+    pub(crate) fn waiting_read(&mut self, found: Result<Vec<DueTask>>) {
+        // Nothing depends on it but what people see.
+        for task in found.unwrap_or_default() {
+            let key = task.call;
+            if self.registry.activity(&task.name).is_some() || !self.owns(key.run.uid) {
+                continue;
+            }
+            if self.memory.calls.contains_key(&key) {
+                self.task_waits(key);
+            } else {
+                self.read_of(key.run.uid, Read::Task(key));
+            }
+        }
+    }
+
+    pub(crate) fn task_loaded(&mut self, key: CallKey, loaded: Result<Option<Box<TaskRecord>>>) {
+        let TaskRead { slot, outdated } = self.memory.loading.remove(&key).unwrap_or_default();
+        match loaded {
+            Ok(loaded) => {
+                self.store_answers();
+                if self.keep_loaded(key, loaded, outdated) {
+                    return self.task_waits_with(key, slot);
+                }
+            }
+            Err(error) => {
+                self.tell("read the task", &key, &error);
+                self.memory.outages.begin(self.now);
+                self.memory.loading.insert(key, TaskRead { slot: None, outdated });
+                self.read_later_of(key.run.uid, Read::Task(key));
+            }
+        }
+        slot.into_iter().for_each(|slot| self.memory.slots.free(slot));
+    }
+
+    /// Keeps a task that was read, unless more is known of it. True when it is in memory.
+    fn keep_loaded(
+        &mut self,
+        key: CallKey,
+        loaded: Option<Box<TaskRecord>>,
+        outdated: bool,
+    ) -> bool {
+        if self.memory.calls.contains_key(&key) {
+            return true;
+        }
+        if let Some(asleep) =
+            self.memory.unloaded.get_mut(&key.run.uid).filter(|asleep| asleep.storing > 0)
+        {
+            // That may be about the end of this very call: looks again when it is durable.
+            asleep.calls.push(key);
+            return false;
+        }
+        if self.is_over(key) {
+            return false;
+        }
+        if outdated {
+            self.read_task(key, None);
+            return false;
+        }
+        let waits = |loaded: &TaskRecord| loaded.task.claim.is_none();
+        let waiting = loaded.filter(|loaded| waits(loaded));
+        waiting.is_some_and(|loaded| self.keep_call(*loaded).is_some())
+    }
+
+    /// A task was read, perhaps because there is a slot for it.
+    fn task_waits_with(&mut self, key: CallKey, slot: Option<Slot>) {
+        let now = self.now;
+        let is_due = self.memory.calls.get(&key).is_some_and(|call| {
+            call.task.claim.is_none() && call.task.wake_at <= now && self.stopping.is_none()
+        });
+        match slot {
+            Some(slot) if is_due && !self.has_waited_too_long(key) => self.claim_next(key, slot),
+            slot => {
+                slot.into_iter().for_each(|slot| self.memory.slots.free(slot));
+                self.task_waits(key);
+            }
+        }
+    }
+}

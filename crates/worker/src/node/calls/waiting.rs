@@ -1,0 +1,173 @@
+//! Tasks that wait: for their time, for a slot, for their activity, for what they lack. Those that
+//! have waited too long end (`deadline.rs`); those whose turn it is are claimed (`claim.rs`).
+
+use std::time::Duration;
+
+use resurgam_core::{CallKey, Timestamp, Uid};
+use resurgam_store::{Step, TaskWrite};
+
+use super::call::HotCall;
+use super::slots::{Slot, Ticket};
+use crate::node::Node;
+use crate::node::news::{News, Origin};
+use crate::node::read::Read;
+use crate::node::steps::effect::Effect;
+
+/// How long a commit may take before the store counts as out of reach meanwhile.
+const SLOW: Duration = Duration::from_millis(100);
+
+/// A task while it is read, once however many ask for it.
+#[derive(Debug, Default)]
+pub(crate) struct TaskRead {
+    /// Held for it until it is here.
+    pub(crate) slot: Option<Slot>,
+    /// More is known of the call than the read can tell.
+    pub(crate) outdated: bool,
+}
+
+impl Node {
+    /// Looks at the calls whose deadline has come.
+    pub(crate) fn deadlines_due(&mut self, now: Timestamp) {
+        for call in self.memory.due.due_deadlines(now) {
+            self.look_at_call(call);
+        }
+    }
+
+    /// Ends a call that has waited too long, wherever it is. Otherwise it waits on.
+    pub(crate) fn look_at_call(&mut self, key: CallKey) {
+        if self.memory.calls.contains_key(&key) {
+            self.has_waited_too_long(key);
+            return;
+        }
+        self.read_task(key, None);
+    }
+
+    /// The store has taken a batch that was on its way since then.
+    pub(crate) fn store_took(&mut self, since: Timestamp) {
+        let now = self.now;
+        if now.since(since) >= SLOW {
+            self.memory.outages.add(since, now);
+        }
+        self.look_at_held();
+    }
+
+    /// The store can be read.
+    pub(crate) fn store_answers(&mut self) {
+        if self.memory.outages.end(self.now) {
+            self.look_at_held();
+        }
+    }
+
+    fn look_at_held(&mut self) {
+        for call in self.memory.outages.take_held() {
+            self.look_at_call(call);
+        }
+    }
+
+    /// A task is durable and waits for its time.
+    pub(crate) fn task_waits(&mut self, key: CallKey) {
+        if self.has_waited_too_long(key) {
+            return;
+        }
+        if !self.owns(key.run.uid) {
+            return self.forget_call(key);
+        }
+        let waits = |call: &&HotCall| call.task.claim.is_none();
+        let Some(call) = self.memory.calls.get(&key).filter(waits) else { return };
+        let (at, ticket) = (call.task.wake_at, self.memory.slots.ticket_of(&call.task));
+        if self.leaves(&call.task) {
+            // Another node serves its queue, or has what it lacks, some day.
+            self.memory.calls.remove(&key);
+        } else if self.registry.activity(&call.task.name).is_none() {
+            self.waits_for_activity(key);
+        } else if let Some(what) = self.lacks(call) {
+            self.waits_for_what_it_lacks(key, what);
+        } else if at <= self.now {
+            self.task_due(at, key, ticket);
+        } else if !self.memory.due.add_task(at, key, ticket) {
+            self.memory.calls.remove(&key);
+        }
+    }
+
+    /// A task waits until its activity is there. That is written down, once, for those who look at
+    /// it from elsewhere and cannot know.
+    fn waits_for_activity(&mut self, key: CallKey) {
+        let Some(call) = self.memory.calls.get_mut(&key) else { return };
+        if !call.task.progress.unregistered {
+            call.task.progress.unregistered = true;
+            let tasks = vec![TaskWrite::Update(call.task.clone())];
+            let step = Step { tasks, ..Step::default() };
+            return self.outbox.push(step, vec![Effect::Waiting(key)]);
+        }
+        if let Some(call) = self.memory.calls.remove(&key) {
+            self.log_no_activity(&call.instance, &call.task.name);
+        }
+    }
+
+    /// A task's time has come: it waits for a slot, wherever it is.
+    pub(crate) fn task_due(&mut self, at: Timestamp, key: CallKey, ticket: Ticket) {
+        // A read that was overtaken: the task runs, or waits for another time by now.
+        let is_stale =
+            |call: &HotCall| call.task.claim.is_some() || call.given_up || call.task.wake_at != at;
+        let is_held = self.memory.lingering.holds(key);
+        if !is_held && !self.memory.calls.get(&key).is_some_and(is_stale) {
+            self.memory.slots.enqueue(ticket, at, key);
+        }
+    }
+
+    /// Has a task read that is not in memory, perhaps because there is a slot for it, which is held
+    /// meanwhile.
+    pub(crate) fn read_task(&mut self, key: CallKey, slot: Option<Slot>) {
+        if !self.memory.loading.contains_key(&key) {
+            // What is not durable yet is not in the answer.
+            let outdated = self.is_storing(key.run.uid) || self.is_over(key);
+            self.memory.loading.insert(key, TaskRead { slot: None, outdated });
+            self.read_of(key.run.uid, Read::Task(key));
+        }
+        let read = self.memory.loading.entry(key).or_default();
+        if let Some(another) = slot.and_then(|slot| read.slot.replace(slot)) {
+            self.memory.slots.free(another);
+        }
+    }
+
+    fn is_storing(&self, uid: Uid) -> bool {
+        self.memory.unloaded.get(&uid).is_some_and(|asleep| asleep.storing > 0)
+    }
+
+    /// True when a call has ended, or was given up, and that may not be durable yet: what was read
+    /// of its task is out of date.
+    pub(crate) fn is_over(&self, key: CallKey) -> bool {
+        let is_its_end =
+            |news: &News| matches!(&news.origin, Origin::Call { call, .. } if *call == key);
+        let uid = key.run.uid;
+        match (
+            self.memory.runs.get(&uid).filter(|run| run.key == key.run),
+            self.memory.unloaded.get(&uid),
+        ) {
+            (Some(run), _) => !run.calls.contains(&key.seq) || run.news.iter().any(is_its_end),
+            (None, Some(asleep)) => asleep.held.iter().any(is_its_end),
+            (None, None) => false,
+        }
+    }
+
+    /// A call waits until a process takes it that has what it lacks. That is written down: it is
+    /// how others know that they may.
+    fn waits_for_what_it_lacks(&mut self, key: CallKey, what: String) {
+        let Some(call) = self.memory.calls.get_mut(&key) else { return };
+        if call.task.progress.lacks.as_ref() == Some(&what) {
+            self.memory.calls.remove(&key);
+            return;
+        }
+        call.task.progress.lacks = Some(what.clone());
+        let (instance, task) = (call.instance.clone(), call.task.clone());
+        self.log_lack(&instance, &task.name, &what);
+        if self.leaves(&task)
+            && let Some(run) =
+                self.memory.runs.get_mut(&key.run.uid).filter(|run| run.key == key.run)
+        {
+            run.shared.insert(key.seq);
+        }
+        let tasks = vec![TaskWrite::Update(task)];
+        self.outbox.push(Step { tasks, ..Step::default() }, vec![Effect::Waiting(key)]);
+    }
+}

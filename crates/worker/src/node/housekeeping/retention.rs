@@ -1,0 +1,86 @@
+//! Deleting closed instances in the background, when they have stayed as long as they may.
+//!
+//! The owner sweeps when it begins to work, then when the next instance has stayed long enough:
+//! that time is known from the sweep before, or from the instance that closes first after it. With
+//! nothing to delete, nothing is done.
+
+use std::time::Duration;
+
+use resurgam_core::Timestamp;
+use resurgam_store::rows::Status;
+
+use crate::node::Node;
+use crate::node::output::Output;
+use crate::retention::Retention;
+
+/// The wait after a sweep that failed.
+const AGAIN: Duration = Duration::from_secs(60);
+
+/// The shortest and the longest time between two sweeps, while instances close all the time.
+const BETWEEN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// What an engine knows about what is to be deleted.
+#[derive(Debug, Default)]
+pub(crate) struct Sweeper {
+    next: Option<Timestamp>,
+    is_sweeping: bool,
+}
+
+impl Sweeper {
+    /// When to sweep next, unless that is being done.
+    pub(crate) fn next(&self) -> Option<Timestamp> {
+        self.next.filter(|_| !self.is_sweeping)
+    }
+
+    fn not_later_than(&mut self, at: Timestamp) {
+        self.next = Some(self.next.map_or(at, |known| known.min(at)));
+    }
+}
+
+impl Node {
+    /// This node begins to work.
+    pub(crate) fn begin_retention(&mut self) {
+        if self.options.retention != Retention::default() {
+            self.memory.sweeper.next = Some(self.now);
+        }
+    }
+
+    /// An instance closed, and is to be deleted some day.
+    pub(crate) fn will_be_deleted(&mut self, status: Status) {
+        if let Some(stays) = self.options.retention.of(status) {
+            self.memory.sweeper.not_later_than(self.now.saturating_add(stays));
+        }
+    }
+
+    /// Sweeps when it is time.
+    pub(crate) fn wake_retention(&mut self) {
+        let now = self.now;
+        let due = self.memory.sweeper.next().is_some_and(|at| at <= now);
+        if !due || !self.is_owner() || self.stopping.is_some() {
+            return;
+        }
+        self.memory.sweeper.next = None;
+        self.memory.sweeper.is_sweeping = true;
+        self.outputs.push(Output::Sweep { retention: self.options.retention, now });
+    }
+
+    /// Everything that was too old is gone.
+    pub(crate) fn swept(&mut self, next: resurgam_store::Result<Option<Timestamp>>) {
+        self.memory.sweeper.is_sweeping = false;
+        let now = self.now;
+        let (shortest, longest) = BETWEEN;
+        match next {
+            Ok(next) => {
+                let stays = self.options.retention.each().into_iter().map(|(_, stays)| stays);
+                let pause = (stays.min().unwrap_or(longest) / 100).clamp(shortest, longest);
+                let soonest = now.saturating_add(pause);
+                next.into_iter().for_each(|at| self.memory.sweeper.not_later_than(at));
+                self.memory.sweeper.next = self.memory.sweeper.next.map(|at| at.max(soonest));
+            }
+            Err(error) => {
+                tracing::warn!("delete closed instances, again later: {error}");
+                self.memory.sweeper.next = Some(now.saturating_add(AGAIN));
+            }
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Whether this node works, and which shards it holds.
+
+pub(crate) mod role;
+pub(crate) mod shards;

@@ -1,0 +1,230 @@
+//! Who works on the store: this node, or another one that it stands by for.
+//!
+//! | role    | what it does                                                                     |
+//! |---------|----------------------------------------------------------------------------------|
+//! | asking  | nothing yet: requests wait until it is known who works                           |
+//! | client  | stores what is asked for as rows that wake the owner; stands by if it may work   |
+//! | owner   | everything                                                                       |
+//!
+//! A store has one owner. The right to work is the store's to give and lasts as long as the
+//! process does, so there is nothing to renew, and a node that stands by takes over at once. An
+//! owner that was overtaken all the same (its lock was removed under it) can write nothing any
+//! more; it forgets everything and stands by.
+//!
+//! Nobody tells anybody anything but through the store: each side looks when somebody else has
+//! committed. Then the owner reads the messages that are due, and a client whether what it waits
+//! for is closed.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use resurgam_core::{Shard, Uid};
+use resurgam_store::rows::{DueMessage, InstanceRow};
+use resurgam_store::{InstanceWrite, MessageWrite, Result, Step};
+
+use crate::error::Error;
+use crate::node::Node;
+use crate::node::input::RoleAnswer;
+use crate::node::memory::Memory;
+use crate::node::message::start_message;
+use crate::node::news::fail_news;
+use crate::node::output::Output;
+use crate::node::powers::Role;
+use crate::node::read::Read;
+use crate::node::reply::Reply;
+use crate::node::steps::effect::Effect;
+use crate::node::steps::pending::Pending;
+use crate::node::steps::refusal::Refusal;
+use crate::node::work::Work;
+
+/// How often a node that stands by looks whether it may work.
+const STAND_BY: Duration = Duration::from_millis(20);
+
+/// How many due messages are read at once.
+pub(crate) const DUE: usize = 10_000;
+
+impl Node {
+    /// What this node can run: its workflows. A program that has none submits activities, and knows
+    /// those; but one that serves chosen queues runs activities for others.
+    fn known_work(&self) -> Arc<[String]> {
+        let workflows = self.registry.known_workflows();
+        if !workflows.is_empty() || self.options.queues.is_some() {
+            return workflows;
+        }
+        self.registry.activity_names().iter().map(|name| format!("@ {name}")).collect()
+    }
+
+    /// Asks for the right to work, again and again until it is granted.
+    pub(crate) fn ask_to_own(&mut self) {
+        match self.options.work {
+            true => self.try_to_own(Duration::ZERO),
+            false => self.stands_by(),
+        }
+    }
+
+    fn try_to_own(&mut self, after: Duration) {
+        let node = resurgam_store::Node {
+            name: self.name.clone(),
+            queues: self.options.queues.clone(),
+            workflows: Some(self.known_work()),
+        };
+        self.outputs.push(Output::TryOwn { node, after });
+    }
+
+    /// The store said whether this node works, or did not answer.
+    pub(crate) fn role_known(&mut self, answer: Result<RoleAnswer>) {
+        match answer {
+            Ok(RoleAnswer::Taken(shards)) => self.owns_now(&shards),
+            Ok(RoleAnswer::Held(owner)) => {
+                if !self.knows_owner {
+                    tracing::info!("standing by: the store is owned by {owner}");
+                    self.knows_owner = true;
+                    self.stands_by();
+                }
+                self.try_to_own(STAND_BY);
+            }
+            Err(error) => {
+                // That the trouble is over is to be heard, too.
+                self.knows_owner = false;
+                self.role_unknown(&error);
+                self.try_to_own(STAND_BY);
+            }
+        }
+    }
+
+    /// This node works.
+    fn owns_now(&mut self, shards: &[Shard]) {
+        // Who is alone on a file, and always was, need not be told.
+        match self.is_shared || matches!(self.role, Role::Client) {
+            true => tracing::info!(node = %self.name, "this node works on the store"),
+            false => tracing::debug!(node = %self.name, "this node works on the store"),
+        }
+        self.take_role(Role::Owner);
+        self.gain(shards);
+        self.answer_early();
+    }
+
+    /// Somebody else works, or nobody.
+    fn stands_by(&mut self) {
+        if matches!(self.role, Role::Asking) {
+            self.take_role(Role::Client);
+        }
+        self.answer_early();
+    }
+
+    /// What was asked before it was known whether this node works.
+    fn answer_early(&mut self) {
+        for reply in std::mem::take(&mut self.deferred.settled) {
+            reply.send(Ok(()));
+        }
+        for request in std::mem::take(&mut self.deferred.requests) {
+            self.then(Work::Request(request));
+        }
+    }
+
+    /// Another role: what was in memory for the one before, and what is being read for it, is worth
+    /// nothing any more. Answers with what was in memory.
+    fn take_role(&mut self, role: Role) -> Memory {
+        self.tenure += 1;
+        let standing = self.memory.shards.standing();
+        let memory = Memory::new(&self.options, &self.registry, standing, self.now);
+        let before = std::mem::replace(&mut self.memory, memory);
+        self.role = role;
+        // What others have closed meanwhile, nobody in this process has heard of.
+        self.look_for_ends();
+        before
+    }
+
+    /// The store does not say who works. Whoever waits for that hears of it; asking goes on.
+    fn role_unknown(&mut self, error: &resurgam_store::Error) {
+        for reply in std::mem::take(&mut self.deferred.settled) {
+            reply.send(Err(match error.is_transient() {
+                true => Error::transient(error),
+                false => Error::rejected(error),
+            }));
+        }
+    }
+
+    /// Answers when it is known whether this node works.
+    pub(crate) fn settle(&mut self, reply: Reply<()>) {
+        match self.role {
+            Role::Asking => self.deferred.settled.push(reply),
+            _ => reply.send(Ok(())),
+        }
+    }
+
+    /// Another node works on the store by now: everything in memory is worth nothing.
+    pub(crate) fn step_down(&mut self, fenced: Vec<Pending>) {
+        let was_owner = self.is_owner();
+        let ready = if was_owner { self.outbox.take_ready() } else { Vec::new() };
+        for effect in fenced.into_iter().chain(ready).flat_map(|pending| pending.effects) {
+            effect.fails(&Refusal::Fenced);
+        }
+        if !was_owner {
+            return;
+        }
+        tracing::error!(node = %self.name, "another node works on the store; standing by");
+        self.outbox.abandon();
+        self.outbox.forget_policies();
+        // Claims of the node that it was count as lost, like those of any other.
+        self.name = self.random.name(self.now);
+        let Memory { runs, unloaded, work, .. } = self.take_role(Role::Asking);
+        let requests = work.into_iter().filter_map(Work::into_request);
+        self.deferred.requests.extend(requests);
+        runs.into_values().for_each(|run| fail_news(run.into_news()));
+        unloaded.into_values().for_each(|unloaded| fail_news(unloaded.held));
+        self.knows_owner = false;
+        self.outputs.push(Output::StepDown);
+    }
+
+    /// Reads which instances have messages of others.
+    pub(crate) fn look_for_messages(&mut self) {
+        if self.memory.messages.begin(&mut self.outbox.ticks).is_some() {
+            self.read(self.due_messages());
+        }
+    }
+
+    fn due_messages(&self) -> Read {
+        Read::DueMessages { until: self.now.saturating_add(Duration::from_millis(1)) }
+    }
+
+    /// Instances that have messages are woken, or read them now.
+    pub(crate) fn heard(&mut self, found: Result<Vec<DueMessage>>) {
+        match found {
+            Ok(found) => {
+                let again = self.memory.messages.end();
+                let (reports, others): (Vec<DueMessage>, _) =
+                    found.into_iter().partition(|message| message.is_report);
+                let uids = |found: Vec<DueMessage>| -> BTreeSet<Uid> {
+                    found.iter().map(|message| message.uid).collect()
+                };
+                uids(reports).into_iter().for_each(|uid| self.has_reports(uid));
+                uids(others).into_iter().for_each(|uid| self.has_messages(uid));
+                if again {
+                    self.look_for_messages();
+                }
+            }
+            Err(_) => {
+                self.read_later(self.due_messages());
+            }
+        }
+    }
+
+    /// A client's start: the row of the instance, and a message that has the owner begin it.
+    pub(crate) fn start_for_owner(
+        &mut self,
+        row: InstanceRow,
+        replace_closed: bool,
+        started: Effect,
+    ) {
+        let uid = row.uid;
+        let start = start_message(uid);
+        let step = Step {
+            instance: Some(InstanceWrite::Insert { row: row.into(), replace_closed }),
+            messages: vec![MessageWrite::Insert(start)],
+            ..Step::default()
+        };
+        self.outbox.push(step, vec![started, Effect::Wake(uid)]);
+    }
+}

@@ -1,0 +1,309 @@
+//! The shards that this node works on: getting them, and handing them over.
+//!
+//! | a shard is | what this node does with its instances                                        |
+//! |------------|-------------------------------------------------------------------------------|
+//! | held       | everything                                                                    |
+//! | leaving    | brings them to rest: nothing begins, what is on its way still gets to the disk |
+//! | elsewhere  | asks, as a client does                                                        |
+//!
+//! The store says what should move. Taking is at once, and then everything of the shard is read as
+//! after a restart. What is given up leaves memory first; only when nothing of it is on its way any
+//! more is it released, so the next holder finds everything. Attempts go on: their claim is this
+//! node's, whoever holds the shard. They report by message (`report.rs`).
+//!
+//! A store with one owner gives all shards at once and never asks for any.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use resurgam_core::{CallKey, Shard, Uid};
+use resurgam_store::{Aside, Standing};
+
+use crate::node::Node;
+use crate::node::read::Read;
+use crate::node::steps::effect::Effect;
+use crate::node::work::Work;
+
+/// The shards that this node works on.
+#[derive(Debug)]
+pub(crate) struct Shards {
+    held: BTreeSet<Shard>,
+    leaving: BTreeSet<Shard>,
+    /// How often each was gained: what was read before that is worth nothing.
+    tenures: Vec<u64>,
+    standing: Standing,
+    /// What the store wants was not looked at yet.
+    changed: bool,
+    departed: u64,
+    /// Why this node has no part in the work, as people were told.
+    aside: Option<Aside>,
+    taking: bool,
+    /// What leaves is being brought to rest, or released.
+    settling: bool,
+}
+
+impl Shards {
+    pub(crate) fn new(standing: Standing) -> Self {
+        Shards {
+            held: BTreeSet::new(),
+            leaving: BTreeSet::new(),
+            tenures: vec![0; usize::from(Shard::COUNT)],
+            standing,
+            changed: true,
+            departed: 0,
+            aside: None,
+            taking: false,
+            settling: false,
+        }
+    }
+
+    /// The store wants something else of this node.
+    pub(crate) fn wants(&mut self, standing: Standing) {
+        (self.standing, self.changed) = (standing, true);
+    }
+
+    /// What the store wants of this node.
+    pub(crate) fn standing(&self) -> Standing {
+        self.standing.clone()
+    }
+
+    pub(crate) fn owns(&self, shard: Shard) -> bool {
+        self.held.contains(&shard) && !self.leaving.contains(&shard)
+    }
+
+    pub(crate) fn tenure(&self, shard: Shard) -> u64 {
+        self.tenures[usize::from(shard.0)]
+    }
+
+    /// How often each was gained, in their order.
+    pub(crate) fn tenures(&self) -> Vec<u64> {
+        self.tenures.clone()
+    }
+
+    /// True when everything that is held is to be given up.
+    pub(crate) fn is_leaving(&self) -> bool {
+        !self.leaving.is_empty()
+    }
+
+    /// How many are to be given up and are not yet.
+    pub(crate) fn leaving(&self) -> usize {
+        self.leaving.len()
+    }
+
+    /// True when others could take over what this node gives up.
+    pub(crate) fn others_work(&self) -> bool {
+        self.standing.others_work
+    }
+
+    /// Workflows that other nodes can run and this one cannot.
+    pub(crate) fn known_elsewhere(&self) -> Arc<BTreeSet<String>> {
+        self.standing.known_elsewhere.clone()
+    }
+
+    /// True when some node leaves tasks to others.
+    pub(crate) fn others_leave_tasks(&self) -> bool {
+        self.standing.others_leave_tasks
+    }
+}
+
+impl Node {
+    /// Does what the store wants of this node.
+    pub(crate) fn follow_standing(&mut self) {
+        if !self.is_owner() || !std::mem::take(&mut self.memory.shards.changed) {
+            return;
+        }
+        let Standing { take, give, departed, aside, .. } = self.memory.shards.standing.clone();
+        self.tell_aside(aside);
+        if std::mem::replace(&mut self.memory.shards.departed, departed) != departed {
+            self.read_abandoned();
+        }
+        if self.stopping.is_none() {
+            self.take_shards(take);
+            self.leave(give);
+        }
+        self.fill_slots();
+        self.look_for_shared();
+    }
+
+    /// Says, once, why this node has no part in the work.
+    fn tell_aside(&mut self, aside: Option<Aside>) {
+        if self.memory.shards.aside == aside {
+            return;
+        }
+        match &aside {
+            None => tracing::info!(node = %self.name, "shares the shards again"),
+            Some(Aside::KnowsLess { than }) => tracing::info!(
+                node = %self.name,
+                "leaves its shards to node {than}, which knows all of its workflows and more"
+            ),
+            Some(Aside::KnowsOthers { than, program, only_there, only_here }) => tracing::warn!(
+                node = %self.name,
+                "takes no shards: node {than} ({program}) works here and knows other workflows \
+                 ({}), so instances of {} wait; programs with different workflows need a schema \
+                 each (postgres://HOST/DATABASE?schema=NAME)",
+                listed(only_there),
+                listed(only_here),
+            ),
+        }
+        self.memory.shards.aside = aside;
+    }
+
+    fn take_shards(&mut self, shards: Vec<Shard>) {
+        let is_new = |shard: &Shard| !self.memory.shards.held.contains(shard);
+        let shards: Arc<[Shard]> = shards.into_iter().filter(is_new).collect();
+        if shards.is_empty() || std::mem::replace(&mut self.memory.shards.taking, true) {
+            return;
+        }
+        self.read(Read::Take(shards));
+    }
+
+    /// Shards are this node's.
+    pub(crate) fn taken(&mut self, shards: &[Shard]) {
+        self.memory.shards.taking = false;
+        if self.stopping.is_some() {
+            // They came too late, and go at once.
+            self.memory.shards.held.extend(shards);
+            return self.leave(shards.to_vec());
+        }
+        self.gain(shards);
+        self.memory.shards.changed = true;
+    }
+
+    /// This node works on these shards from now on.
+    pub(crate) fn gain(&mut self, shards: &[Shard]) {
+        if shards.is_empty() {
+            return;
+        }
+        match self.is_shared {
+            true => tracing::info!(node = %self.name, "works on {} more shards", shards.len()),
+            // One owner has them all.
+            false => tracing::debug!(node = %self.name, "works on all shards"),
+        }
+        for shard in shards {
+            self.memory.shards.tenures[usize::from(shard.0)] += 1;
+            self.memory.shards.held.insert(*shard);
+            self.memory.shards.leaving.remove(shard);
+        }
+        self.memory.due.rescan(self.now);
+        self.then(Work::ShardsGained);
+    }
+
+    /// Brings shards to rest, to give them up.
+    pub(crate) fn leave(&mut self, shards: Vec<Shard>) {
+        let shards: Vec<Shard> =
+            shards.into_iter().filter(|shard| self.memory.shards.owns(*shard)).collect();
+        if shards.is_empty() {
+            return;
+        }
+        tracing::info!(node = %self.name, "gives up {} shards", shards.len());
+        self.memory.shards.leaving.extend(shards);
+        let goes = |uid: Uid| self.memory.shards.leaving.contains(&uid.shard());
+        let runs: Vec<Uid> = self.memory.runs.keys().copied().filter(|uid| goes(*uid)).collect();
+        let calls: Vec<CallKey> =
+            self.memory.calls.keys().copied().filter(|key| goes(key.run.uid)).collect();
+        let asleep: Vec<Uid> =
+            self.memory.unloaded.keys().copied().filter(|uid| goes(*uid)).collect();
+        self.memory.blocked.retain(|uid, _| !goes(*uid));
+        self.memory.reports.forget(goes);
+        self.memory.claims.forget(goes);
+        self.memory.due.drop_of(&self.memory.shards.leaving);
+        self.memory.slots.drop_of(&self.memory.shards.leaving);
+        calls.into_iter().for_each(|key| self.send_away(key));
+        runs.into_iter().for_each(|uid| self.let_go(uid));
+        asleep.into_iter().for_each(|uid| self.let_sleep(uid));
+        let loading = |key: &CallKey| self.memory.shards.leaving.contains(&key.run.uid.shard());
+        let loading: Vec<CallKey> = self.memory.loading.keys().copied().filter(loading).collect();
+        let reads = loading.iter().filter_map(|key| self.memory.loading.remove(key));
+        for slot in reads.filter_map(|read| read.slot).collect::<Vec<_>>() {
+            self.memory.slots.free(slot);
+        }
+        self.settle_shards();
+    }
+
+    /// A run leaves memory because its shard goes, unless a step of it is on its way to the disk.
+    /// What it has not taken is stored.
+    pub(crate) fn let_go(&mut self, uid: Uid) {
+        let is_idle = self.memory.runs.get(&uid).is_some_and(|run| !run.committing);
+        let Some(run) = is_idle.then(|| self.memory.runs.remove(&uid)).flatten() else { return };
+        self.memory.ids.remove(&run.id);
+        let key = run.key;
+        for news in run.into_news() {
+            self.pass_on(news.run(key), news);
+        }
+    }
+
+    /// The same for a run that is not in memory and has news on its way.
+    fn let_sleep(&mut self, uid: Uid) {
+        let Some(asleep) = self.memory.unloaded.get_mut(&uid) else { return };
+        asleep.loading = false;
+        let held = std::mem::take(&mut asleep.held);
+        if asleep.storing == 0 {
+            self.memory.unloaded.remove(&uid);
+        }
+        for news in held {
+            self.pass_on(news.run(resurgam_core::RunKey::first(uid)), news);
+        }
+    }
+
+    /// When nothing of what leaves is in memory, what is on its way is waited for.
+    pub(crate) fn settle_shards(&mut self) {
+        if self.memory.shards.leaving.is_empty()
+            || self.memory.shards.settling
+            || !self.has_let_go()
+        {
+            return;
+        }
+        self.memory.shards.settling = true;
+        self.outbox.after_all(Effect::AtRest);
+    }
+
+    fn has_let_go(&self) -> bool {
+        let goes = |uid: Uid| self.memory.shards.leaving.contains(&uid.shard());
+        !self.memory.runs.keys().any(|uid| goes(*uid))
+            && !self.memory.calls.keys().any(|key| goes(key.run.uid))
+            && !self.memory.unloaded.keys().any(|uid| goes(*uid))
+            && !self.memory.lingering.has(goes, self.now)
+    }
+
+    /// Everything that was on its way is durable: the shards that leave are released.
+    pub(crate) fn at_rest(&mut self) {
+        self.memory.shards.settling = false;
+        if self.memory.shards.leaving.is_empty() || !self.has_let_go() {
+            return self.settle_shards();
+        }
+        self.memory.shards.settling = true;
+        let shards: Arc<[Shard]> = self.memory.shards.leaving.iter().copied().collect();
+        self.read(Read::Release(shards));
+    }
+
+    /// Shards are no longer this node's.
+    pub(crate) fn released(&mut self, shards: &[Shard]) {
+        self.memory.shards.settling = false;
+        for shard in shards {
+            self.memory.shards.held.remove(shard);
+            self.memory.shards.leaving.remove(shard);
+        }
+        self.memory.lingering.forget(|uid| shards.contains(&uid.shard()));
+        self.look_for_ends();
+        // More may have to go by now.
+        self.settle_shards();
+        self.memory.shards.changed = true;
+    }
+}
+
+/// Workflows for people: without versions, and not all of a hundred.
+fn listed(workflows: &[String]) -> String {
+    const MOST: usize = 5;
+    let name = |known: &String| match known.split_once(' ') {
+        Some(("*", _)) => "programs and graphs".to_string(),
+        Some(("@", name)) => format!("activity {name}"),
+        Some((name, "1")) => name.to_string(),
+        Some((name, version)) => format!("{name} version {version}"),
+        None => known.clone(),
+    };
+    let mut names: Vec<String> = workflows.iter().take(MOST).map(name).collect();
+    if let Some(more) = workflows.len().checked_sub(MOST).filter(|more| *more > 0) {
+        names.push(format!("{more} more"));
+    }
+    if names.is_empty() { "none".to_string() } else { names.join(", ") }
+}

@@ -1,0 +1,66 @@
+//! What this node may do, and for whom: the questions that all its parts ask.
+
+use resurgam_core::{Shard, Uid};
+use resurgam_store::Runnable;
+use resurgam_store::rows::TaskRow;
+
+use super::Node;
+use super::calls::call::HotCall;
+
+/// What this node is to the store.
+#[derive(Debug)]
+pub(crate) enum Role {
+    /// That is not known yet.
+    Asking,
+    /// Somebody else works, or nobody.
+    Client,
+    /// It works.
+    Owner,
+}
+
+impl Node {
+    /// True when this node does what is done once for the whole store: whoever has the first shard.
+    pub(crate) fn keeps_house(&self) -> bool {
+        self.memory.shards.owns(Shard(0))
+    }
+
+    /// True when attempts may begin: not while others may take this node for dead.
+    pub(crate) fn may_begin(&self) -> bool {
+        self.stopping.is_none() && self.may_begin_now
+    }
+
+    pub(crate) fn is_owner(&self) -> bool {
+        matches!(self.role, Role::Owner)
+    }
+
+    /// True when attempts of a queue run here.
+    pub(crate) fn serves(&self, queue: &str) -> bool {
+        let queues = self.options.queues.as_ref();
+        queues.is_none_or(|queues| queues.iter().any(|served| served == queue))
+    }
+
+    /// What can be run here.
+    pub(crate) fn runnable(&self) -> Runnable {
+        let activities = Some(self.registry.activity_names());
+        let provides = Some(self.options.provides.clone());
+        Runnable { activities, queues: self.options.queues.clone(), provides }
+    }
+
+    /// True when this node leaves a task to others, and claims it only as they do: it does not
+    /// serve its queue, or somebody found that it lacks something. On a store of one node nobody
+    /// else could take it.
+    pub(crate) fn leaves(&self, task: &TaskRow) -> bool {
+        let lacks = task.claim.is_none() && task.progress.lacks.is_some();
+        !self.serves(&task.queue) || (lacks && self.is_shared)
+    }
+
+    /// What is missing here to run a call whose activity is known.
+    pub(crate) fn lacks(&self, call: &HotCall) -> Option<String> {
+        self.registry.activity(&call.task.name)?.lacks(&call.input)
+    }
+
+    /// True when this node works on an instance.
+    pub(crate) fn owns(&self, uid: Uid) -> bool {
+        self.memory.shards.owns(uid.shard())
+    }
+}

@@ -1,0 +1,400 @@
+//! Attempts that run here while another node holds their shard, and reports of those elsewhere.
+//!
+//! Only the holder of a shard writes its tasks and decides what follows an attempt. The node that
+//! runs it leaves a message with the token of its claim:
+//!
+//! | what happens here                       | what is stored                                     |
+//! |-----------------------------------------|----------------------------------------------------|
+//! | the attempt ends                        | how, for the holder to decide                      |
+//! | its time is up, and its code goes on    | that; how it ends is stored too                    |
+//! | it tells how far it has come            | that; the holder keeps it on the task              |
+//! | this node stops before its code began   | that it never began                                |
+//!
+//! | what a holder finds                     | what follows                                       |
+//! |-----------------------------------------|----------------------------------------------------|
+//! | a report with the token of the claim    | what follows the end of an attempt here            |
+//! | another token, or no task               | the report goes: the attempt was over before       |
+//! | another report of the call is not done  | it stays, and is read again after that one         |
+//!
+//! An attempt that runs elsewhere is lost when its node is gone, and not before. Whether a call is
+//! still wanted is asked every second as long as such attempts run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use resurgam_core::{CallKey, Failure, RunKey, Timestamp, Uid};
+use resurgam_store::rows::{Heartbeat, Message as StoredMessage, MessageRow, TaskRecord, TaskRow};
+use resurgam_store::{MessageWrite, Report, Reported, Result, Step, TaskWrite};
+
+use crate::node::Node;
+use crate::node::calls::attempt_result::{Ended, fitting, was_interrupted};
+use crate::node::calls::call::{HotCall, end_order, has_token};
+use crate::node::coalesced_read::CoalescedRead;
+use crate::node::input::{AttemptEnd, Found};
+use crate::node::message::end_report;
+use crate::node::output::{Order, Output};
+use crate::node::read::Read;
+use crate::node::steps::effect::Effect;
+use crate::node::work::Work;
+
+/// How often it is asked whether calls are still wanted whose attempts run here.
+const WANTED: Duration = Duration::from_secs(1);
+
+/// Attempts whose shard is another node's, and reports of such attempts.
+#[derive(Debug, Default)]
+pub(crate) struct Reports {
+    /// Attempts that run here.
+    away: BTreeMap<CallKey, HotCall>,
+    /// When to ask next whether they are wanted.
+    ask_at: Option<Timestamp>,
+    /// Reports of instances that are being read.
+    heard: BTreeMap<Uid, CoalescedRead>,
+    /// Reports that were taken. A read that began before they were gone from the store may still
+    /// find them, and finds their tasks as they were.
+    taken: BTreeMap<(Uid, String), Taken>,
+    /// Instances with reports that wait until others about the same call are gone.
+    postponed: BTreeSet<Uid>,
+    /// Calls that changed while reports about them were being read: what was read of them is old.
+    changed: BTreeSet<CallKey>,
+}
+
+/// A report that was taken.
+#[derive(Debug)]
+struct Taken {
+    call: CallKey,
+    /// It is gone from the store.
+    gone: bool,
+}
+
+impl Reports {
+    /// When to ask next whether attempts are wanted that run for other nodes.
+    pub(crate) fn next(&self) -> Option<Timestamp> {
+        self.ask_at
+    }
+
+    /// The calls whose attempts run for other nodes.
+    pub(crate) fn calls(&self) -> impl Iterator<Item = &CallKey> {
+        self.away.keys()
+    }
+
+    /// An attempt that runs for another node.
+    pub(crate) fn get(&self, key: CallKey, token: u64) -> Option<&HotCall> {
+        self.away.get(&key).filter(|call| has_token(call, token))
+    }
+
+    pub(crate) fn remove(&mut self, key: CallKey) -> Option<HotCall> {
+        self.away.remove(&key)
+    }
+
+    /// Reports of a shard that goes are the next holder's.
+    pub(crate) fn forget(&mut self, goes: impl Fn(Uid) -> bool) {
+        self.heard.retain(|uid, _| !goes(*uid));
+        self.taken.retain(|(uid, _), _| !goes(*uid));
+        self.postponed.retain(|uid| !goes(*uid));
+        self.changed.retain(|call| !goes(call.run.uid));
+    }
+
+    /// A call changes: whatever is being read of it with reports is out of date.
+    pub(crate) fn call_changes(&mut self, call: CallKey) {
+        if self.heard.contains_key(&call.run.uid) {
+            self.changed.insert(call);
+        }
+    }
+
+    /// Takes a report, unless it was taken before, or its call has changed since it was read,
+    /// perhaps because another report was taken: what was read of the task with it is worth
+    /// nothing then.
+    fn take(&mut self, row: &MessageRow) -> bool {
+        let StoredMessage::Report { run, report } = &row.body else { return false };
+        let call = RunKey { uid: row.uid, run: *run }.call(report.activity);
+        if self.changed.contains(&call) {
+            self.postponed.insert(row.uid);
+            return false;
+        }
+        let mut taken = self.taken.range((row.uid, String::new())..);
+        let about = taken.find(|((uid, _), taken)| *uid != row.uid || taken.call == call);
+        if let Some(((_, id), _)) = about.filter(|((uid, _), _)| *uid == row.uid) {
+            if *id != row.id {
+                self.postponed.insert(row.uid);
+            }
+            return false;
+        }
+        self.taken.insert((row.uid, row.id.clone()), Taken { call, gone: false });
+        true
+    }
+
+    /// The attempts that run for other nodes.
+    pub(crate) fn attempts(&self) -> impl Iterator<Item = &HotCall> {
+        self.away.values()
+    }
+}
+
+impl Node {
+    /// The shard of a call goes: one that waits is forgotten, one that runs goes on.
+    pub(crate) fn send_away(&mut self, key: CallKey) {
+        let Some(call) = self.memory.calls.get(&key) else { return };
+        if call.given_up || call.task.claim.is_none() {
+            return self.forget_call(key);
+        }
+        // A claim that is not durable yet is handed back when it is.
+        if call.begun {
+            self.away(key);
+        }
+    }
+
+    fn away(&mut self, key: CallKey) {
+        let Some(call) = self.memory.calls.remove(&key) else { return };
+        self.keep_away(call);
+    }
+
+    /// An attempt runs here, and its shard is another node's.
+    pub(crate) fn keep_away(&mut self, call: HotCall) {
+        self.memory.reports.away.insert(call.task.call, call);
+        let ask_at = self.now.saturating_add(WANTED);
+        self.memory.reports.ask_at.get_or_insert(ask_at);
+    }
+
+    /// An attempt reports that runs for another node.
+    pub(crate) fn away_ended(&mut self, key: CallKey, end: AttemptEnd) {
+        let AttemptEnd { result, lingers, heartbeat } = end;
+        let Some(mut call) = self.memory.reports.away.remove(&key) else { return };
+        let stopped = self.stopping.is_some() && !call.task.progress.cancelled;
+        let fitting = |result| fitting(result, self.options.max_payload);
+        let outcome = match result.and_then(fitting).map_err(Failure::bounded) {
+            Ok(result) => Reported::Completed(result),
+            // Whether its run wants to hear how it ends is for the holder of its shard to say.
+            Err(failure) if lingers => Reported::TimeUp(failure),
+            Err(failure) if stopped && was_interrupted(&failure, call.is_at_most_once()) => {
+                Reported::Interrupted
+            }
+            Err(failure) => Reported::Failed(failure),
+        };
+        self.report(&mut call, outcome, heartbeat);
+        if lingers {
+            self.memory.reports.away.insert(key, call);
+        }
+        self.then(Work::SlotForShared);
+    }
+
+    /// This node stops: an attempt that ran for another one was cut short, or never began.
+    pub(crate) fn away_interrupted(
+        &mut self,
+        key: CallKey,
+        began: bool,
+        heartbeat: Option<Heartbeat>,
+    ) {
+        let Some(mut call) = self.memory.reports.away.remove(&key) else { return };
+        let outcome = if began { Reported::Interrupted } else { Reported::NeverBegan };
+        self.report(&mut call, outcome, heartbeat);
+    }
+
+    /// An attempt tells how far it has come. False when none of this token runs for another node.
+    pub(crate) fn away_reports(&mut self, key: CallKey, token: u64, told: &Heartbeat) -> bool {
+        if self.memory.reports.get(key, token).is_none() {
+            return false;
+        }
+        let report = Report {
+            activity: key.seq,
+            token,
+            at: told.at,
+            outcome: Reported::GoesOn,
+            heartbeat: Some(told.clone()),
+        };
+        self.send_report(key.run, report);
+        true
+    }
+
+    /// Stores how an attempt ended that ran for another node.
+    pub(crate) fn report(
+        &mut self,
+        call: &mut HotCall,
+        outcome: Reported,
+        heartbeat: Option<Heartbeat>,
+    ) {
+        call.slot.take().into_iter().for_each(|slot| self.memory.slots.free(slot));
+        let CallKey { run, seq } = call.task.call;
+        let Some(claim) = &call.task.claim else { return };
+        let at = self.now;
+        let report = Report { activity: seq, token: claim.token, at, outcome, heartbeat };
+        self.send_report(run, report);
+    }
+
+    /// Stores a report for the holder of its shard. Nobody wants it when the instance is closed.
+    pub(crate) fn send_report(&mut self, run: RunKey, report: Report) {
+        let (id, report) = (report.id(run.run), Box::new(report));
+        let body = StoredMessage::Report { run: run.run, report };
+        let row = MessageRow { uid: run.uid, id, due_at: Timestamp::EPOCH, body };
+        let messages = vec![MessageWrite::InsertIfOpen(row)];
+        let step = Step { messages, ..Step::default() };
+        self.outbox.push(step, vec![Effect::Reported(run.uid)]);
+    }
+
+    /// Asks whether the calls are still wanted whose attempts run for other nodes.
+    pub(crate) fn wake_reports(&mut self) {
+        let now = self.now;
+        if self.memory.reports.ask_at.is_none_or(|at| at > now) {
+            return;
+        }
+        self.memory.reports.ask_at = None;
+        if self.memory.reports.away.is_empty() {
+            return;
+        }
+        let token = |call: &HotCall| call.task.claim.as_ref().map(|claim| claim.token);
+        let away = self.memory.reports.away.iter();
+        let attempts = away.filter_map(|(key, call)| Some((*key, token(call)?))).collect();
+        self.read(Read::Wanted { attempts });
+    }
+
+    /// Attempts are told when nobody wants their result any more. The answer says nothing about
+    /// those that have begun since it was asked for.
+    pub(crate) fn wanted(&mut self, asked: &[(CallKey, u64)], found: Result<Vec<TaskRow>>) {
+        let ask_at = self.now.saturating_add(WANTED);
+        self.memory.reports.ask_at = Some(ask_at).filter(|_| !self.memory.reports.away.is_empty());
+        let rows = match found {
+            Ok(rows) => rows,
+            Err(_) => return,
+        };
+        let rows: BTreeMap<CallKey, TaskRow> =
+            rows.into_iter().map(|row| (row.call, row)).collect();
+        let asked: BTreeMap<CallKey, u64> = asked.iter().copied().collect();
+        let (mut over, mut told) = (Vec::new(), Vec::new());
+        for (key, call) in &mut self.memory.reports.away {
+            if !asked.get(key).is_some_and(|token| has_token(call, *token)) {
+                continue;
+            }
+            let row = rows.get(key).filter(|row| row.claim == call.task.claim);
+            match row {
+                Some(row) if row.progress.cancelled => {
+                    call.task.progress.cancelled = true;
+                    told.extend(row.claim.as_ref().map(|claim| (claim.token, end_order(row))));
+                }
+                Some(_) => {}
+                None => over.push(*key),
+            }
+        }
+        for mut call in
+            over.iter().filter_map(|key| self.memory.reports.away.remove(key)).collect::<Vec<_>>()
+        {
+            call.slot.take().into_iter().for_each(|slot| self.memory.slots.free(slot));
+            self.order_attempt(&call, Order::GiveUp);
+        }
+        for (token, order) in told {
+            self.outputs.push(Output::OrderAttempt { token, order });
+        }
+        self.then(Work::FillSlots);
+    }
+
+    /// There are reports for an instance.
+    pub(crate) fn has_reports(&mut self, uid: Uid) {
+        if !self.owns(uid) {
+            return;
+        }
+        let hearing = self.memory.reports.heard.entry(uid).or_default();
+        if hearing.begin(&mut self.outbox.ticks).is_some() {
+            self.read_reports(uid);
+        }
+    }
+
+    fn read_reports(&mut self, uid: Uid) {
+        let until = self.now.saturating_add(Duration::from_millis(1));
+        self.read_of(uid, Read::Reports { uid, until });
+    }
+
+    pub(crate) fn reports_read(&mut self, uid: Uid, found: Vec<Found>) {
+        for Found { row, task } in found {
+            if self.memory.reports.take(&row) {
+                self.take_report(row, task);
+            }
+        }
+        self.memory.reports.taken.retain(|(of, _), taken| *of != uid || !taken.gone);
+        self.memory.reports.changed.retain(|call| call.run.uid != uid);
+        self.read_postponed(uid);
+        match self.memory.reports.heard.get_mut(&uid).is_some_and(CoalescedRead::end) {
+            true => self.has_reports(uid),
+            false => drop(self.memory.reports.heard.remove(&uid)),
+        }
+    }
+
+    /// Reads reports again that had to wait, when those are gone that they waited for.
+    fn read_postponed(&mut self, uid: Uid) {
+        let mut taken = self.memory.reports.taken.range((uid, String::new())..);
+        let waits = taken.next().is_some_and(|((of, _), _)| *of == uid);
+        if !waits && self.memory.reports.postponed.remove(&uid) {
+            self.has_reports(uid);
+        }
+    }
+
+    /// An attempt elsewhere has something to say.
+    fn take_report(&mut self, row: MessageRow, task: Option<TaskRecord>) {
+        let StoredMessage::Report { run, report } = row.body else { return };
+        let Report { activity, token, at, outcome, heartbeat } = *report;
+        let key = RunKey { uid: row.uid, run }.call(activity);
+        let is_its =
+            |task: &TaskRecord| task.task.claim.as_ref().is_some_and(|claim| claim.token == token);
+        // What is in memory is newer than what was read.
+        let is_over = self.memory.calls.get(&key).is_some_and(|call| !has_token(call, token));
+        let kept = task.filter(|task| is_its(task) && !is_over);
+        let kept = kept.and_then(|task| self.keep_call(task));
+        match outcome {
+            Reported::TimeUp(_) if kept.is_some() => self.lingers(key.run, token, false),
+            Reported::TimeUp(_) | Reported::GoesOn => {}
+            _ => self.stops_lingering(key.run, token),
+        }
+        let Some(call) = kept.and_then(|key| self.memory.calls.get_mut(&key)) else {
+            return self.push_report_end(row.uid, row.id, Vec::new());
+        };
+        call.report = Some(row.id.clone());
+        call.note(heartbeat);
+        let task = call.task.clone();
+        match outcome {
+            Reported::Completed(result) => self.attempt_succeeded(key, result),
+            Reported::TimeUp(failure) if self.wants_late_end(key, &failure) => {
+                self.time_is_up(key, failure, at);
+                self.goes_on_elsewhere(key);
+            }
+            Reported::Failed(failure) | Reported::TimeUp(failure) => {
+                self.attempt_failed(key, Ended::Failed(failure), at);
+            }
+            Reported::Interrupted => self.attempt_failed(key, Ended::Interrupted, at),
+            Reported::NeverBegan => self.hand_back(key),
+            Reported::Lacks(what) => {
+                if let Some(call) = self.memory.calls.get_mut(&key) {
+                    call.task.progress.lacks = Some(what);
+                }
+                self.hand_back(key);
+            }
+            Reported::GoesOn => {
+                self.goes_on_elsewhere(key);
+                self.push_report_end(row.uid, row.id, vec![TaskWrite::Amend(task)]);
+            }
+        }
+    }
+
+    /// An attempt that has reported is not over: its node has more to tell.
+    fn goes_on_elsewhere(&mut self, key: CallKey) {
+        let Some(call) = self.memory.calls.remove(&key) else { return };
+        if let Some(run) = self.memory.runs.get_mut(&key.run.uid).filter(|run| run.key == key.run) {
+            run.elsewhere.insert(key.seq, call.task);
+        }
+    }
+
+    /// A report goes, with what it changes about tasks and nothing else.
+    fn push_report_end(&mut self, uid: Uid, id: String, tasks: Vec<TaskWrite>) {
+        let (mut step, mut effects) = (Step { tasks, ..Step::default() }, Vec::new());
+        end_report(uid, Some(id), &mut step, &mut effects);
+        self.outbox.push(step, effects);
+    }
+
+    /// A report is gone from the store.
+    pub(crate) fn report_taken(&mut self, uid: Uid, id: String) {
+        match self.memory.reports.heard.contains_key(&uid) {
+            true => {
+                if let Some(taken) = self.memory.reports.taken.get_mut(&(uid, id)) {
+                    taken.gone = true;
+                }
+            }
+            false => drop(self.memory.reports.taken.remove(&(uid, id))),
+        }
+        self.read_postponed(uid);
+    }
+}

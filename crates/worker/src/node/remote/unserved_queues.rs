@@ -1,0 +1,170 @@
+//! Tasks of queues that the holder of their shard does not serve: nodes that do serve them claim
+//! them, run them and report (`report.rs`). So it is with calls that the holder lacks something
+//! for: it writes down what, and whoever has it claims them; the holder, too, once it has it.
+//!
+//! The holder keeps such tasks out of memory. Others look for them when somebody has committed,
+//! when a slot is free again, and when the next one is due that they know of; none of this happens
+//! while every node serves every queue. Two nodes never get the same task: the store sees to that.
+//!
+//! Only the holder can end a call that nobody has taken. To be sure that nobody does in that very
+//! moment, it claims the task first.
+
+use resurgam_core::{CallKey, Timestamp};
+use resurgam_store::rows::{TaskRecord, TaskRow};
+use resurgam_store::{Report, Reported, Result, Step, TaskWrite};
+
+use crate::node::Node;
+use crate::node::input::{Claimed, Settled};
+use crate::node::news::{News, Origin, cancelled_call};
+use crate::node::read::{AGAIN, Read};
+use crate::node::work::Work;
+
+/// The most tasks that are claimed at once.
+const AT_ONCE: usize = 100;
+
+/// What a node knows about tasks that others leave to it.
+#[derive(Debug, Default)]
+pub(crate) struct UnservedQueues {
+    /// When the next one is due that is known of.
+    next: Option<Timestamp>,
+    looking: bool,
+    /// There may be more by now than are being looked for.
+    again: bool,
+    /// There were more than there were slots.
+    hungry: bool,
+}
+
+impl UnservedQueues {
+    /// When to look again.
+    pub(crate) fn next(&self) -> Option<Timestamp> {
+        self.next.filter(|_| !self.looking)
+    }
+}
+
+impl Node {
+    /// Looks for tasks that others leave, when it is time.
+    pub(crate) fn wake_shared(&mut self) {
+        let now = self.now;
+        if self.memory.unserved.next().is_some_and(|at| at <= now) {
+            self.look_for_shared();
+        }
+    }
+
+    /// A slot is free again: there may be a task for it.
+    pub(crate) fn slot_for_shared(&mut self) {
+        if self.memory.unserved.hungry {
+            self.look_for_shared();
+        }
+    }
+
+    /// Claims tasks that others leave, as many as there are slots.
+    pub(crate) fn look_for_shared(&mut self) {
+        if !self.is_owner() || !self.memory.shards.others_leave_tasks() || !self.may_begin() {
+            return;
+        }
+        if self.memory.unserved.looking {
+            self.memory.unserved.again = true;
+            return;
+        }
+        let limit = self.memory.slots.free_now().min(AT_ONCE);
+        self.memory.unserved.hungry = limit == 0;
+        if limit == 0 {
+            return;
+        }
+        (self.memory.unserved.looking, self.memory.unserved.next) = (true, None);
+        let (node, runnable, now) = (self.name.clone(), self.runnable(), self.now);
+        self.read(Read::ClaimShared { node, runnable, now, limit });
+    }
+
+    /// Tasks that others left are claimed: what their attempts need is read.
+    pub(crate) fn shared_claimed(
+        &mut self,
+        asked: usize,
+        claimed: Result<(Vec<TaskRow>, Option<Timestamp>)>,
+    ) {
+        match claimed {
+            Ok((rows, next)) if rows.is_empty() => {
+                self.shared_loaded(Claimed { tasks: Vec::new(), next, asked });
+            }
+            Ok((rows, next)) => {
+                let calls = rows.iter().map(|row| row.call).collect();
+                self.read(Read::Claimed { calls, next, asked });
+            }
+            Err(_) => {
+                self.memory.unserved.looking = false;
+                self.memory.unserved.next = Some(self.now.saturating_add(AGAIN));
+            }
+        }
+    }
+
+    /// Tasks that others left are this node's: their attempts begin.
+    pub(crate) fn shared_loaded(&mut self, claimed: Claimed) {
+        let Claimed { tasks, next, asked } = claimed;
+        self.memory.unserved.looking = false;
+        self.memory.unserved.next = next;
+        let full = tasks.len() == asked;
+        tasks.into_iter().for_each(|task| self.begin_shared(task));
+        if full || std::mem::take(&mut self.memory.unserved.again) {
+            self.look_for_shared();
+        }
+    }
+
+    fn begin_shared(&mut self, loaded: TaskRecord) {
+        let Some(mut call) = self.hot_call(loaded) else { return };
+        if let Some(what) = self.lacks(&call) {
+            // The holder writes down what it takes, so that nobody without it claims the call.
+            self.log_lack(&call.instance, &call.task.name, &what);
+            return self.report(&mut call, Reported::Lacks(what), None);
+        }
+        let activity = self.registry.activity(&call.task.name);
+        let slot = self.memory.slots.take_now(&call.task).filter(|_| self.may_begin());
+        match (slot, activity) {
+            (Some(slot), Some(activity)) => {
+                call.slot = Some(slot);
+                self.run_attempt(&mut call, activity);
+                self.keep_away(call);
+            }
+            (slot, _) => {
+                slot.into_iter().for_each(|slot| self.memory.slots.free(slot));
+                self.report(&mut call, Reported::NeverBegan, None);
+            }
+        }
+    }
+
+    /// The workflow gave up a call that another node may run, and wants to hear how it ended.
+    pub(crate) fn settle_shared(&mut self, key: CallKey) {
+        let (node, now) = (self.name.clone(), self.now);
+        self.read(Read::SettleShared { node, call: key, now });
+    }
+
+    pub(crate) fn shared_settled(&mut self, settled: Settled) {
+        match settled {
+            Settled::Ours(task) if !self.owns(task.call.run.uid) => self.return_claim(*task),
+            Settled::Ours(task) => {
+                let key = task.call;
+                let News { event, .. } = cancelled_call(key.seq, task.attempt.saturating_sub(1));
+                let origin = Origin::ended(key, None, None);
+                self.then(Work::Deliver(key.run, News { event, origin, reply: None }));
+            }
+            // Its node asks whether it is still wanted, and is told; then it reports.
+            Settled::Runs(mut task) if self.owns(task.call.run.uid) => {
+                task.progress.cancelled = true;
+                let run = self.memory.runs.get(&task.call.run.uid);
+                task.progress.in_grace = run
+                    .is_some_and(|run| run.code.machine().lock().settles_in_grace(task.call.seq));
+                let tasks = vec![TaskWrite::Amend(*task)];
+                self.outbox.push(Step { tasks, ..Step::default() }, Vec::new());
+            }
+            Settled::Runs(_) => {}
+        }
+    }
+
+    /// The shard of a call went while the call was claimed: whoever holds it now settles it.
+    fn return_claim(&mut self, task: TaskRow) {
+        let Some(claim) = task.claim else { return };
+        let (activity, at) = (task.call.seq, self.now);
+        let outcome = Reported::NeverBegan;
+        let report = Report { activity, token: claim.token, at, outcome, heartbeat: None };
+        self.send_report(task.call.run, report);
+    }
+}

@@ -1,0 +1,117 @@
+//! A step in the making: what turns ask for, and what happens once that is durable.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use resurgam_core::{CallKey, Uid};
+use resurgam_store::rows::MessageRow;
+use resurgam_store::{MessageWrite, Step, TaskWrite};
+
+use super::hot_run::HotRun;
+use crate::error::Error;
+use crate::node::message::{end_report, wake_id, wake_message};
+use crate::node::news::{News, Origin};
+use crate::node::reply::Reply;
+use crate::node::steps::effect::Effect;
+use crate::node::steps::pending::BYTES;
+
+/// A step in the making.
+#[derive(Debug, Default)]
+pub(crate) struct Draft {
+    pub(crate) step: Step,
+    pub(crate) effects: Vec<Effect>,
+    /// The news that is in it, in case the run turns out to be blocked.
+    pub(crate) consumed: VecDeque<News>,
+    /// Tasks that are deleted already: a call can be given up and end in the same step.
+    deleted: BTreeSet<CallKey>,
+    /// The run is over, and all its tasks with it.
+    pub(crate) closed: bool,
+    /// Another run follows, and takes the rest of the news.
+    pub(crate) continues: bool,
+    /// Why the run is blocked from the start.
+    pub(crate) error: Option<String>,
+}
+
+impl Draft {
+    /// True when it can take further news.
+    pub(crate) fn has_room(&self) -> bool {
+        self.step.rows() < STEP_ROWS && self.step.bytes() < STEP_BYTES
+    }
+
+    /// Stores a message that the run itself is to read later.
+    pub(crate) fn keep_message(&mut self, run: &mut HotRun, row: MessageRow) {
+        run.remember(row.clone());
+        self.effects.push(Effect::TimerStarted(row.due_at, run.key.uid));
+        self.step.messages.push(MessageWrite::Insert(row));
+    }
+
+    /// Wakes the run after a crash, when it has something to take that nothing stored tells of.
+    pub(crate) fn keep_awake(&mut self, run: &mut HotRun) {
+        let has_more = !run.settled.is_empty() || run.has_wanted_signals();
+        if has_more && !run.code.is_closed() && !run.knows(&wake_id(run.key)) {
+            self.keep_message(run, wake_message(run.key));
+        }
+    }
+
+    pub(crate) fn delete_task(&mut self, call: CallKey, write: fn(CallKey) -> TaskWrite) {
+        if !self.closed && self.deleted.insert(call) {
+            self.step.tasks.push(write(call));
+        }
+    }
+
+    /// Tells a sender why not, once that is durable.
+    pub(crate) fn refuse(&mut self, news: News, why: Error) {
+        let Some(reply) = news.reply else { return };
+        let refused = Reply::call(move |written: crate::error::Result<()>| {
+            reply.send(written.and(Err(why)));
+        });
+        self.effects.push(Effect::Reply(refused));
+    }
+
+    /// Removes what the news came from. The task of a call that was given up is gone already.
+    pub(crate) fn remove_source(&mut self, uid: Uid, news: &News, expected: bool) {
+        match &news.origin {
+            Origin::Stored { id } => {
+                self.step.messages.push(MessageWrite::Delete { uid, id: id.clone() });
+            }
+            Origin::Call { call, row, report, stays } => {
+                self.step.attempts.extend(row.clone());
+                end_report(uid, report.clone(), &mut self.step, &mut self.effects);
+                match stays {
+                    Some(task) if expected => {
+                        self.step.tasks.push(TaskWrite::Amend((**task).clone()));
+                    }
+                    Some(_) => {}
+                    None => {
+                        let write = if expected { TaskWrite::Delete } else { TaskWrite::Discard };
+                        self.delete_task(*call, write);
+                    }
+                }
+            }
+            Origin::Request | Origin::History => {}
+        }
+    }
+
+    /// Notes that the news is in the step.
+    pub(crate) fn consume(&mut self, mut news: News) {
+        if let Some(reply) = news.reply.take() {
+            self.effects.push(Effect::Reply(reply));
+        }
+        self.consumed.push_back(news);
+    }
+}
+
+/// How many rows the turns of one step may come to before it takes no further news. Small, so that
+/// all inputs are in the first part when the last turn is wide.
+const STEP_ROWS: usize = 1_000;
+
+/// And how many bytes.
+const STEP_BYTES: usize = BYTES / 4;
+
+impl Draft {
+    /// Takes messages of a run that have served their purpose.
+    pub(crate) fn receive(&mut self, run: &mut HotRun, has_served: impl Fn(&MessageRow) -> bool) {
+        let served = run.later.take(has_served).into_iter();
+        let delete = |MessageRow { uid, id, .. }| MessageWrite::Delete { uid, id };
+        self.step.messages.extend(served.map(delete));
+    }
+}

@@ -1,0 +1,174 @@
+//! A run in memory.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use resurgam_core::turn::Run;
+use resurgam_core::{EventKind, RunKey, Seq, Uid};
+use resurgam_store::rows::{Message as StoredMessage, MessageRow, TaskRow};
+
+use super::instance_info::InstanceInfo;
+use super::pending_messages::PendingMessages;
+use super::unread_signals::UnreadSignals;
+use crate::node::coalesced_read::CoalescedRead;
+use crate::node::news::{News, Origin};
+
+/// A run in memory.
+#[derive(Debug)]
+pub(crate) struct HotRun {
+    pub(crate) key: RunKey,
+    pub(crate) id: String,
+    pub(crate) code: Run,
+    /// True while a step of it is not durable.
+    pub(crate) committing: bool,
+    /// What it has not taken yet, in order.
+    pub(crate) news: VecDeque<News>,
+    /// What senders in this process ask for, each with the number of the last read that began before
+    /// it. Another process may have stored a message earlier: that one comes first, so these wait
+    /// until a later read has found it.
+    pub(crate) requests: VecDeque<(u64, News)>,
+    /// How calls that it gave up have ended: what follows from its own history comes first.
+    pub(crate) settled: VecDeque<News>,
+    /// Messages that are stored and not due yet.
+    pub(crate) later: PendingMessages,
+    /// Signals that are stored and that nobody waits for.
+    pub(crate) unread: UnreadSignals,
+    pub(crate) calls: BTreeSet<Seq>,
+    /// Those of them whose attempt was claimed by another node when the run was read.
+    pub(crate) elsewhere: BTreeMap<Seq, TaskRow>,
+    /// Those of them that are left to others: another node may run them.
+    pub(crate) shared: BTreeSet<Seq>,
+    /// The children it has started that have not told how they ended.
+    pub(crate) children: BTreeMap<Seq, Uid>,
+    /// What makes a repeated start the same one, until the first is durable.
+    pub(crate) request_id: Option<String>,
+    pub(crate) info: InstanceInfo,
+    /// When something last happened to it, on the engine's own count.
+    pub(crate) touched: u64,
+    /// How often it was tried again since it last got anywhere.
+    pub(crate) tries: u32,
+    /// It has taken a turn that is not durable yet.
+    pub(crate) gets_on: bool,
+    /// Its messages are being read, because somebody else may have stored some.
+    pub(crate) hearing: CoalescedRead,
+    /// Stored messages that it has taken: a read that began before may still find them.
+    pub(crate) taken: BTreeSet<String>,
+    /// Its messages are to be read once more when its step is durable.
+    pub(crate) read_again: bool,
+}
+
+impl HotRun {
+    /// A run that has taken nothing yet.
+    pub(crate) fn new(key: RunKey, id: String, code: Run, info: InstanceInfo) -> Self {
+        HotRun {
+            key,
+            id,
+            code,
+            committing: false,
+            news: VecDeque::new(),
+            requests: VecDeque::new(),
+            settled: VecDeque::new(),
+            later: PendingMessages::default(),
+            unread: UnreadSignals::default(),
+            calls: BTreeSet::new(),
+            elsewhere: BTreeMap::new(),
+            shared: BTreeSet::new(),
+            children: BTreeMap::new(),
+            request_id: None,
+            info,
+            touched: 0,
+            tries: 0,
+            gets_on: false,
+            hearing: CoalescedRead::default(),
+            taken: BTreeSet::new(),
+            read_again: false,
+        }
+    }
+
+    /// What it has not taken, when it leaves memory.
+    pub(crate) fn into_news(self) -> impl Iterator<Item = News> {
+        self.news.into_iter().chain(self.requests.into_iter().map(|(_, news)| news))
+    }
+
+    /// True when somebody in this process waits for stored messages to be read first.
+    pub(crate) fn has_requests(&self) -> bool {
+        !self.requests.is_empty()
+    }
+
+    /// A read has found what was stored before it began: what was asked for before that is next.
+    pub(crate) fn requests_may_follow(&mut self, read: u64) {
+        while let Some((_, news)) = self.requests.pop_front_if(|(before, _)| *before < read) {
+            self.news.push_back(news);
+        }
+    }
+
+    /// Keeps a stored message until its time.
+    pub(crate) fn remember(&mut self, row: MessageRow) {
+        match row.body {
+            // It was taken notice of before, and nobody waited for it.
+            StoredMessage::Signal { name, value } if row.due_at == MessageRow::NEVER => {
+                self.unread.keep(row.id, name, value);
+            }
+            _ => self.later.keep(row),
+        }
+    }
+
+    /// True when a stored message is known, taken or not.
+    pub(crate) fn knows(&self, id: &str) -> bool {
+        let is = |news: &News| matches!(&news.origin, Origin::Stored { id: known } if known == id);
+        self.taken.contains(id)
+            || self.unread.has(id)
+            || self.news.iter().any(is)
+            || self.later.has(id)
+    }
+
+    /// The next thing to take notice of: a signal that somebody waits for by now came before
+    /// everything else.
+    pub(crate) fn next_news(&mut self) -> Option<News> {
+        let mut next = self.settled.pop_front();
+        if next.is_none() && !self.unread.is_empty() && !self.code.is_closed() {
+            next = self.unread.take(&self.code.machine().lock().wanted_signals());
+        }
+        next.or_else(|| self.news.pop_front())
+    }
+
+    /// True when there is anything to take notice of.
+    pub(crate) fn has_news(&self) -> bool {
+        !self.news.is_empty() || !self.settled.is_empty() || self.has_wanted_signals()
+    }
+
+    pub(crate) fn has_wanted_signals(&self) -> bool {
+        !self.unread.is_empty()
+            && !self.code.is_closed()
+            && self.unread.has_any(&self.code.machine().lock().wanted_signals())
+    }
+
+    /// True when an instance was started to be left alone.
+    pub(crate) fn is_detached(&self, child: Seq) -> bool {
+        self.code.machine().lock().is_detached(child)
+    }
+
+    /// What news is to a run.
+    pub(crate) fn disposition(&self, news: &EventKind) -> Disposition {
+        let machine = self.code.machine().lock();
+        match news {
+            EventKind::SignalReceived { name, .. } => match machine.expects(news) {
+                false => Disposition::Nothing,
+                true if machine.is_closed() || !machine.wants_signal(name) => Disposition::Keeping,
+                true => Disposition::Turn,
+            },
+            _ if !machine.is_closed() && machine.expects(news) => Disposition::Turn,
+            _ => Disposition::Nothing,
+        }
+    }
+}
+
+/// What news is to a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Disposition {
+    /// It causes a turn.
+    Turn,
+    /// It is a signal, and nobody waits for it yet.
+    Keeping,
+    /// It came too late, or before.
+    Nothing,
+}

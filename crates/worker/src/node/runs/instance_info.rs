@@ -1,0 +1,45 @@
+//! What is known about the instance of a run in memory.
+
+use std::time::Duration;
+
+use resurgam_core::command::Settings;
+use resurgam_core::event::{Chain, RunStarted};
+use resurgam_core::{CallKey, Payload, Timestamp};
+use resurgam_store::rows::InstanceRow;
+
+/// What an engine knows about the instance of a run in memory.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct InstanceInfo {
+    pub(crate) parent: Option<CallKey>,
+    pub(crate) queue: String,
+    pub(crate) priority: i32,
+    pub(crate) settings: Settings,
+    /// The schedule that started it.
+    pub(crate) schedule: Option<String>,
+    pub(crate) workflow: String,
+    pub(crate) chain: Chain,
+    /// The argument, with which a run that fails or snoozes is tried again.
+    pub(crate) input: Option<Payload>,
+}
+
+impl InstanceInfo {
+    pub(crate) fn new(row: &InstanceRow, started: &RunStarted) -> Self {
+        InstanceInfo {
+            parent: row.parent,
+            queue: row.queue.clone(),
+            priority: row.priority,
+            settings: row.settings.clone(),
+            chain: started.chain.clone(),
+            schedule: row.schedule.clone(),
+            workflow: row.workflow.clone(),
+            input: Some(row.input.clone()),
+        }
+    }
+
+    /// True when the time of the whole instance leaves room for this delay.
+    pub(crate) fn has_time(&self, delay: Duration, at: Timestamp) -> bool {
+        let total = self.settings.total_timeout_ms.map(Duration::from_millis);
+        let end = total.map(|total| self.chain.began.unwrap_or(at).saturating_add(total));
+        end.is_none_or(|end| at.saturating_add(delay) < end)
+    }
+}

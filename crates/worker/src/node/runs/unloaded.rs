@@ -1,0 +1,226 @@
+//! Runs that are not in memory: news for them is stored or held back until they are read, and
+//! messages that others stored are looked for.
+
+use std::time::Duration;
+
+use resurgam_core::{CallKey, EventKind, RunKey, Timestamp, Uid};
+use resurgam_store::rows::Status;
+use resurgam_store::{InstanceWrite, MessageWrite, Step};
+
+use crate::node::Node;
+use crate::node::news::{News, Origin};
+use crate::node::read::{AGAIN, Read};
+use crate::node::steps::effect::Effect;
+
+/// A run that is not in memory, with news on its way.
+#[derive(Debug, Default)]
+pub(crate) struct UnloadedRun {
+    /// How many pieces of news are on their way to the store.
+    pub(crate) storing: usize,
+    /// The run is being read.
+    pub(crate) loading: bool,
+    /// Messages came while it was being read: the read may have missed them.
+    pub(crate) missed: bool,
+    /// An attempt of it turned out to be over meanwhile: the read may say that it runs.
+    pub(crate) outdated: bool,
+    /// News that came while it was being read.
+    pub(crate) held: Vec<News>,
+    /// Calls to look at when everything is stored.
+    pub(crate) calls: Vec<CallKey>,
+}
+
+/// How often a blocked run was tried again, and when it is to be tried next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tries {
+    pub(crate) count: u32,
+    pub(crate) next: Timestamp,
+    /// This process does not know its workflow, and never will.
+    pub(crate) waits_for_code: bool,
+}
+
+impl Tries {
+    /// The next one is not before it is known when.
+    pub(crate) fn after(count: u32) -> Self {
+        Tries { count, next: Timestamp::from_millis(i64::MAX), waits_for_code: false }
+    }
+
+    pub(crate) fn waits_for_code(&self) -> bool {
+        self.waits_for_code
+    }
+
+    /// The next occasion is one.
+    pub(crate) fn now(&mut self) {
+        self.next = Timestamp::EPOCH;
+    }
+}
+
+/// The longest wait before a blocked run is tried again.
+const BLOCKED: Duration = Duration::from_secs(300);
+
+/// Notes why an instance does not go on.
+pub(crate) fn held_up(uid: Uid, status: Status, error: &str) -> InstanceWrite {
+    InstanceWrite::Status {
+        uid,
+        status,
+        outcome: None,
+        compensation: None,
+        error: Some(error.to_string()),
+        closed_at: None,
+    }
+}
+
+impl Node {
+    /// Has a run read that is not in memory. A blocked one is tried again in its own time.
+    pub(crate) fn load_run(&mut self, uid: Uid) {
+        let now = self.now;
+        let waits = self.memory.blocked.get(&uid).is_some_and(|tries| tries.next > now);
+        if waits || !self.owns(uid) || self.memory.runs.contains_key(&uid) {
+            return;
+        }
+        let asleep = self.memory.unloaded.entry(uid).or_default();
+        // What is on its way to the store comes first; then the run is loaded anyway.
+        if asleep.loading || asleep.storing > 0 {
+            return;
+        }
+        asleep.loading = true;
+        self.read_of(uid, Read::Run(uid));
+    }
+
+    /// A blocked run is tried again at the next occasion.
+    fn try_blocked_now(&mut self, uid: Uid) {
+        if let Some(tries) = self.memory.blocked.get_mut(&uid) {
+            tries.now();
+        }
+    }
+
+    /// A blocked run is tried again after a while, each time a longer one: deploying mended code is
+    /// enough, and so is mending the data.
+    pub(crate) fn try_blocked_later(&mut self, uid: Uid) {
+        let tries = self.memory.blocked.entry(uid).or_insert(Tries::after(0));
+        let wait = AGAIN.saturating_mul(1 << tries.count.min(12)).min(BLOCKED);
+        tries.count = tries.count.saturating_add(1);
+        tries.next = self.now.saturating_add(wait);
+        self.memory.due.wake_run(tries.next, uid);
+    }
+
+    /// Keeps news for a run that is not in memory, and has the run loaded. News that comes while
+    /// the run is being read is held back: stored now, it could be missed by the read. So is what
+    /// somebody asks for: the run may be over by now, and then they are to hear of it.
+    pub(crate) fn keep_news(&mut self, key: RunKey, news: News) {
+        if matches!(news.event, EventKind::TerminateRequested { .. }) {
+            self.try_blocked_now(key.uid);
+        }
+        let loadable =
+            !self.memory.blocked.contains_key(&key.uid) && !self.memory.runs.contains_key(&key.uid);
+        let asleep = self.memory.unloaded.entry(key.uid).or_default();
+        let asked = matches!(news.origin, Origin::Request) && asleep.storing == 0 && loadable;
+        if asleep.loading || asked {
+            asleep.held.push(news);
+            return self.load_run(key.uid);
+        }
+        self.store_news(key, news);
+    }
+
+    /// Stores news for a run that is not in memory, and has the run loaded after that.
+    pub(crate) fn store_news(&mut self, key: RunKey, news: News) {
+        self.memory.unloaded.entry(key.uid).or_default().storing += 1;
+        let mut step = Step::default();
+        let mut effects = vec![Effect::NewsStored(key.uid)];
+        step.instance = self.needs_room(key.uid, &news);
+        self.put_back(key, news, &mut step, &mut effects);
+        self.outbox.push(step, effects);
+    }
+
+    /// Signals are stored for a run that takes no notice of them as long as there is room.
+    fn needs_room(&self, uid: Uid, news: &News) -> Option<InstanceWrite> {
+        let is_signal = matches!(news.event, EventKind::SignalReceived { .. });
+        let signals_below = Some(self.options.max_unread_signals);
+        (is_signal && matches!(news.origin, Origin::Request))
+            .then_some(InstanceWrite::Open { uid, signals_below })
+    }
+
+    /// News of a run that is not in memory is durable: the run is loaded to take it.
+    pub(crate) fn news_stored(&mut self, uid: Uid) {
+        let Some(asleep) = self.memory.unloaded.get_mut(&uid) else { return };
+        asleep.storing = asleep.storing.saturating_sub(1);
+        if asleep.storing > 0 {
+            return;
+        }
+        let calls = std::mem::take(&mut asleep.calls);
+        self.memory.unloaded.remove(&uid);
+        match self.memory.runs.contains_key(&uid) {
+            true => self.has_messages(uid),
+            false => self.load_run(uid),
+        }
+        calls.into_iter().for_each(|key| self.look_at_call(key));
+    }
+
+    /// There are messages for an instance that this engine may not know of.
+    pub(crate) fn has_messages(&mut self, uid: Uid) {
+        if !self.owns(uid) {
+            return;
+        }
+        match self.memory.blocked.get_mut(&uid) {
+            // Looking costs little, and somebody may want to end it.
+            Some(tries) if tries.waits_for_code() => tries.now(),
+            Some(_) => return self.park(uid),
+            None => {}
+        }
+        if self.memory.runs.contains_key(&uid) {
+            return self.read_messages(uid);
+        }
+        match self.memory.unloaded.get_mut(&uid).filter(|asleep| asleep.loading) {
+            Some(asleep) => asleep.missed = true,
+            None => self.load_run(uid),
+        }
+    }
+
+    /// Reads the messages of a run in memory, once more if they are being read.
+    pub(crate) fn read_messages(&mut self, uid: Uid) {
+        let Some(run) = self.memory.runs.get_mut(&uid) else { return };
+        if let Some(read) = run.hearing.begin(&mut self.outbox.ticks) {
+            self.read_of(uid, self.messages_of(uid, read));
+        }
+    }
+
+    pub(crate) fn messages_of(&self, uid: Uid, read: u64) -> Read {
+        Read::MessagesOf { uid, read, until: self.now.saturating_add(Duration::from_millis(1)) }
+    }
+
+    /// Stored messages of an instance no longer come up where work is looked for.
+    pub(crate) fn park(&mut self, uid: Uid) {
+        let step = Step { messages: vec![MessageWrite::Park(uid)], ..Step::default() };
+        self.outbox.push(step, Vec::new());
+    }
+
+    /// A client's news for an instance: stored, if the instance is open. The shard may be this
+    /// node's by the time that is durable, and nobody else would tell it: what others have
+    /// committed is heard of, what this node has is not.
+    fn tell_owner(&mut self, key: RunKey, news: News) {
+        debug_assert!(matches!(news.origin, Origin::Request));
+        let mut effects = Vec::new();
+        let open = InstanceWrite::Open { uid: key.uid, signals_below: None };
+        let instance = self.needs_room(key.uid, &news).or(Some(open));
+        let mut step = Step { instance, ..Step::default() };
+        self.put_back(key, news, &mut step, &mut effects);
+        effects.push(Effect::Wake(key.uid));
+        self.outbox.push(step, effects);
+    }
+
+    /// News for an instance that this node does not work on, or will not any more.
+    pub(crate) fn pass_on(&mut self, key: resurgam_core::RunKey, news: News) {
+        match news.origin {
+            Origin::Request => self.tell_owner(key, news),
+            Origin::Call { .. } => self.store_news(key, news),
+            Origin::Stored { .. } | Origin::History => {}
+        }
+    }
+
+    pub(crate) fn wake_to_end(&mut self, uid: Uid) {
+        self.try_blocked_now(uid);
+        match self.memory.blocked.contains_key(&uid) {
+            true => self.load_run(uid),
+            false => self.has_messages(uid),
+        }
+    }
+}

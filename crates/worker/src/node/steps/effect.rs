@@ -1,0 +1,135 @@
+//! What happens once a step is durable, and not before.
+//!
+//! Whatever the world outside, or the rest of memory, could notice of a step is an effect beside
+//! it: an attempt begins, a caller gets the answer, another run is woken. So a crash before the
+//! commit leaves nothing behind that anybody could have seen. Effects happen here and nowhere else;
+//! the committer (`commit.rs`) calls for them.
+
+use std::sync::{Arc, Mutex};
+
+use resurgam_core::{CallKey, Timestamp, Uid};
+use resurgam_store::{InboxRow, ScheduleRecord};
+
+use super::refusal::Refusal;
+use crate::error::Error;
+use crate::handle::{Outcome, Started};
+use crate::node::news::too_late;
+use crate::node::reply::Reply;
+
+/// What happens once a step is durable.
+#[derive(Debug)]
+pub(crate) enum Effect {
+    /// An attempt begins.
+    Begin(CallKey),
+    /// A task waits for its time.
+    Waiting(CallKey),
+    /// A run waits for a timer.
+    TimerStarted(Timestamp, Uid),
+    /// A run may take its next turn.
+    Durable(Uid),
+    /// A run is over and leaves memory.
+    Closed(Uid),
+    /// A run is over and leaves memory; the next one of its instance begins.
+    NextRun(Uid),
+    /// An instance may have messages that it does not know of, or begins.
+    Wake(Uid),
+    /// The same for one that is to end at once: one that is blocked does not wait for its next try.
+    WakeToEnd(Uid),
+    /// An attempt that runs is told that it is to end, and reports when it has.
+    Tell(CallKey),
+    /// Nobody wants to hear of a call any more.
+    GivenUp(CallKey),
+    /// Those who wait for the outcome get it.
+    Finished(Uid, Outcome),
+    /// A run is blocked, and tried again later.
+    Blocked(Uid),
+    /// News of a run that is not in memory is stored.
+    NewsStored(Uid),
+    /// What another node told about an attempt is gone from the store.
+    ReportTaken(Uid, String),
+    /// A call was given up that another node may run.
+    SettleShared(CallKey),
+    /// What an attempt has to say to the holder of its shard is stored.
+    Reported(Uid),
+    /// Everything that was on its way before this is durable.
+    AtRest,
+    /// What happens when the last part of it does.
+    Part(Arc<Mutex<Effect>>),
+    /// Claims of a process that died are read on.
+    ReadAbandoned,
+    /// A decision about a schedule, made on what was read; the next one can follow.
+    ScheduleDecided(Box<ScheduleRecord>),
+    /// Why a schedule does not fire is noted on it.
+    ScheduleAside(String),
+    /// An instance of a schedule closed.
+    ScheduleMayGoOn(String),
+    /// Schedules that wait are read on, from an id.
+    ReadWaiting(String),
+    /// Schedules have changed.
+    LookAtSchedules,
+    /// A row of the inbox is taken.
+    RowTaken(Box<InboxRow>),
+    /// A row of the inbox for this instance is refused.
+    RowRefused(String),
+    /// Somebody gets the answer that it is done.
+    Reply(Reply<()>),
+    /// Somebody gets the answer that an instance was started.
+    Started(Reply<Started>, Started),
+}
+
+impl Effect {
+    /// The call that this effect makes or ends.
+    pub(crate) fn call(&self) -> Option<CallKey> {
+        match self {
+            Effect::Begin(call) | Effect::Waiting(call) | Effect::GivenUp(call) => Some(*call),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_about(&self, call: CallKey) -> bool {
+        self.call() == Some(call)
+    }
+
+    /// True when somebody waits for the start of this instance.
+    pub(crate) fn starts(&self, uid: Uid) -> bool {
+        matches!(self, Effect::Started(_, started) if started.uid == uid)
+    }
+
+    /// The step is durable: those who wait for it hear of it, and nothing else follows.
+    pub(crate) fn answers(self) {
+        match self {
+            Effect::Started(reply, started) => reply.send(Ok(started)),
+            Effect::Reply(reply) => reply.send(Ok(())),
+            _ => {}
+        }
+    }
+
+    /// The step is not durable and will not be: those who wait for it hear of it.
+    pub(crate) fn fails(self, refusal: &Refusal) {
+        match self {
+            Effect::Started(reply, started) => reply.send(Err(match refusal {
+                Refusal::Duplicate => Error::already_exists(&started.id),
+                Refusal::Fenced | Refusal::Trouble(_) => {
+                    Error::transient(format!("start {}: {refusal}", started.id))
+                }
+                refusal => Error::rejected(format!("start {}: {refusal}", started.id)),
+            })),
+            Effect::Reply(reply) => reply.send(Err(match refusal {
+                Refusal::Closed => too_late(),
+                Refusal::Missed => Error::overtaken(),
+                Refusal::Full(most) => Error::full(*most),
+                Refusal::Fenced | Refusal::Trouble(_) => Error::transient(refusal),
+                refusal => Error::rejected(refusal),
+            })),
+            _ => {}
+        }
+    }
+
+    /// The run that this effect belongs to, where its step is a step of that run.
+    pub(crate) fn run(&self) -> Option<Uid> {
+        match self {
+            Effect::Durable(uid) | Effect::Blocked(uid) => Some(*uid),
+            _ => None,
+        }
+    }
+}

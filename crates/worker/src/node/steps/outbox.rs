@@ -1,0 +1,192 @@
+//! Steps on their way to the disk.
+//!
+//! A store may take several batches at a time. Then steps go by the shard of their instance: what
+//! concerns one instance keeps its order, and batches on different lanes write different shards, so
+//! that they do not wait for each other there. With one lane, everything is in order.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use resurgam_core::{CallKey, Shard, Timestamp, Uid};
+use resurgam_store::{Result, Step, StepResult};
+
+use super::batch_writer::{BatchWriter, Done};
+use super::effect::Effect;
+use super::pending::{BYTES, Pending, ROWS};
+use super::split_step;
+use crate::node::output::Next;
+
+/// Steps on their way to the disk.
+pub(crate) struct Outbox {
+    lanes: Vec<Lane>,
+    /// Counts what happens, for choosing what to evict.
+    pub(crate) ticks: u64,
+}
+
+#[derive(Default)]
+struct Lane {
+    ready: VecDeque<Pending>,
+    /// The batch that is with the store.
+    writing: Option<BatchWriter>,
+    /// Policies that are in the store. A database that goes back in time may lose what one lane has
+    /// written, and not what another has; each finds out for itself, and knows nothing of the rest.
+    stored: BTreeSet<String>,
+}
+
+/// What follows from the store's answer.
+#[derive(Debug)]
+pub(crate) enum Answered {
+    /// More is to be written, or the same again.
+    Go(Next),
+    /// It is known what became of the batch, which was with the store since then.
+    Done(Timestamp, Done),
+    /// The same, of one that the node has abandoned.
+    TooLate(Done),
+}
+
+impl Outbox {
+    /// As many lanes as the store takes batches at a time.
+    pub(crate) fn new(lanes: usize) -> Self {
+        let lanes = (0..lanes.max(1)).map(|_| Lane::default()).collect();
+        Outbox { lanes, ticks: 0 }
+    }
+
+    /// Hands over a step.
+    pub(crate) fn push(&mut self, step: Step, effects: Vec<Effect>) {
+        let lane = self.lane_of(step.shard());
+        self.push_on(lane, step, effects);
+    }
+
+    /// Has something happen when everything is durable that was handed over for an instance.
+    pub(crate) fn after(&mut self, uid: Uid, effect: Effect) {
+        let lane = self.lane_of(Some(uid.shard()));
+        self.push_on(lane, Step::default(), vec![effect]);
+    }
+
+    /// The start of an instance, while it is on its way.
+    pub(crate) fn start_of(&mut self, uid: Uid) -> Option<&mut Pending> {
+        let lane = self.lane_of(Some(uid.shard()));
+        let Lane { ready, writing, .. } = &mut self.lanes[lane];
+        let writing = writing.iter_mut().flat_map(BatchWriter::steps_mut);
+        writing.chain(ready).find(|pending| pending.effects.iter().any(|effect| effect.starts(uid)))
+    }
+
+    /// Has something happen when everything is durable that was handed over before.
+    pub(crate) fn after_all(&mut self, effect: Effect) {
+        // Whichever lane gets there last finds that it has the only part left.
+        let parts = Arc::new(Mutex::new(effect));
+        for lane in 0..self.lanes.len() {
+            self.push_on(lane, Step::default(), vec![Effect::Part(parts.clone())]);
+        }
+    }
+
+    fn push_on(&mut self, lane: usize, step: Step, effects: Vec<Effect>) {
+        let policies = step.policies.iter().map(|policy| policy.hash.clone()).collect();
+        let pending = Pending { lane, parts: split_step::parts(step), effects, policies };
+        self.lanes[lane].ready.push_back(pending);
+    }
+
+    fn lane_of(&self, shard: Option<Shard>) -> usize {
+        shard.map_or(0, |shard| usize::from(shard.0) % self.lanes.len())
+    }
+
+    /// True when this policy of a call is not known to be in the store.
+    pub(crate) fn is_new_policy(&self, call: CallKey, hash: &str) -> bool {
+        !self.lanes[self.lane_of(Some(call.run.uid.shard()))].stored.contains(hash)
+    }
+
+    /// Policies that were written on a lane are in the store.
+    pub(crate) fn knows_policies(&mut self, lane: usize, hashes: Vec<String>) {
+        self.lanes[lane].stored.extend(hashes);
+    }
+
+    /// The database may have lost them.
+    pub(crate) fn forget_policies(&mut self) {
+        self.lanes.iter_mut().for_each(|lane| lane.stored.clear());
+    }
+
+    /// What is with the store was decided by a node that has stepped down.
+    pub(crate) fn abandon(&mut self) {
+        let writing = self.lanes.iter_mut().filter_map(|lane| lane.writing.as_mut());
+        writing.for_each(|writing| writing.abandoned = true);
+    }
+
+    /// Everything that is not with the store yet.
+    pub(crate) fn take_ready(&mut self) -> Vec<Pending> {
+        self.lanes.iter_mut().flat_map(|lane| std::mem::take(&mut lane.ready)).collect()
+    }
+
+    /// Since when a batch is with the store, when one is.
+    pub(crate) fn in_flight_since(&self) -> Option<Timestamp> {
+        self.lanes.iter().filter_map(|lane| Some(lane.writing.as_ref()?.since)).min()
+    }
+
+    /// How many steps are on their way.
+    pub(crate) fn len(&self) -> usize {
+        let writing = |lane: &Lane| lane.writing.as_ref().map_or(0, BatchWriter::len);
+        self.lanes.iter().map(|lane| lane.ready.len() + writing(lane)).sum()
+    }
+
+    /// The next batch that can be sent: on which lane, and how many steps it has.
+    pub(crate) fn next_batch(&mut self, now: Timestamp) -> Option<(usize, usize, Next)> {
+        let is_free = |lane: &Lane| lane.writing.is_none() && !lane.ready.is_empty();
+        let place = self.lanes.iter().position(is_free)?;
+        let lane = &mut self.lanes[place];
+        let batch = lane.batch();
+        let count = batch.len();
+        let (writing, next) = BatchWriter::new(batch, now);
+        lane.writing = Some(writing);
+        Some((place, count, next))
+    }
+
+    /// The store has answered what was sent on a lane.
+    pub(crate) fn answered(
+        &mut self,
+        lane: usize,
+        answer: Result<Vec<StepResult>>,
+        patient: bool,
+    ) -> Answered {
+        let lane = &mut self.lanes[lane];
+        let mut writing = lane.writing.take().expect("the store answers what was sent");
+        if writing.abandoned {
+            writing.answered_too_late(answer);
+            return Answered::TooLate(writing.into_done());
+        }
+        match writing.answered(answer, patient) {
+            Some(next) => {
+                lane.writing = Some(writing);
+                Answered::Go(next)
+            }
+            None => Answered::Done(writing.since, writing.into_done()),
+        }
+    }
+}
+
+impl Lane {
+    /// As many steps as fit one transaction, at least one.
+    fn batch(&mut self) -> Vec<Pending> {
+        let (mut rows, mut bytes) = (0, 0);
+        let mut batch: Vec<Pending> = Vec::new();
+        while let Some(next) = self.ready.front() {
+            rows += next.parts.iter().map(Step::rows).sum::<usize>();
+            bytes += next.parts.iter().map(Step::bytes).sum::<usize>();
+            let wide = next.parts.len() > 1;
+            if !batch.is_empty() && (wide || rows > ROWS || bytes > BYTES) {
+                break;
+            }
+            batch.extend(self.ready.pop_front());
+            if wide {
+                break;
+            }
+        }
+        batch
+    }
+}
+
+impl fmt::Debug for Outbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ready: usize = self.lanes.iter().map(|lane| lane.ready.len()).sum();
+        write!(f, "{ready} steps ready")
+    }
+}

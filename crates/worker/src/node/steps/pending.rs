@@ -1,0 +1,44 @@
+//! Steps with what is to happen when they are durable, and what can become of them.
+
+use resurgam_store::Step;
+
+use super::effect::Effect;
+
+/// The most rows of one transaction.
+pub(crate) const ROWS: usize = 5_000;
+
+/// The most bytes of one transaction.
+pub(crate) const BYTES: usize = 8 << 20;
+
+/// A step with its effects.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    /// Where it goes.
+    pub(crate) lane: usize,
+    /// Usually one; a wide turn comes in several parts, written one after another. Empty while
+    /// they are with the store.
+    pub(crate) parts: Vec<Step>,
+    pub(crate) effects: Vec<Effect>,
+    /// The policies in it.
+    pub(crate) policies: Vec<String>,
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub(crate) enum Fate {
+    Written,
+    /// Its id is taken.
+    Duplicate,
+    /// Its instance is not open.
+    Closed,
+    /// What it changes has changed meanwhile.
+    Missed,
+    /// Too many signals wait for its instance.
+    Full,
+    /// The store does not take it; the text says why.
+    Refused(String),
+    /// The store is in trouble that may pass, and whoever asked is told so.
+    Trouble(String),
+    /// Another node is the owner by now.
+    Fenced,
+}

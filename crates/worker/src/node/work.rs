@@ -1,0 +1,45 @@
+//! What follows from handling one input, and is done after it.
+//!
+//! A part of the node never calls one above it. What it has for such a part, it puts on this list;
+//! when it is done with what it was told, the node takes the list from the front (`mod.rs`). So
+//! nothing is entered again while it is half changed.
+
+use resurgam_core::{RunKey, Uid};
+
+use super::Node;
+use super::input::Request;
+use super::news::News;
+
+/// Something that follows from what was handled.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// News for a run, wherever it is.
+    Deliver(RunKey, News),
+    /// Slots may be free: the tasks that are first in line get them.
+    FillSlots,
+    /// A slot is free that a task of another holder may want.
+    SlotForShared,
+    /// There are reports of attempts for an instance.
+    HasReports(Uid),
+    /// Shards were gained: everything in them is looked at, as after a restart.
+    ShardsGained,
+    /// A request that waited until it was known whether this node works.
+    Request(Request),
+}
+
+impl Work {
+    /// The request, if it is one.
+    pub(crate) fn into_request(self) -> Option<Request> {
+        match self {
+            Work::Request(request) => Some(request),
+            _ => None,
+        }
+    }
+}
+
+impl Node {
+    /// Has something done when this part of the node is done.
+    pub(crate) fn then(&mut self, work: Work) {
+        self.memory.work.push_back(work);
+    }
+}
