@@ -331,9 +331,14 @@ impl Node {
         let key = RunKey { uid: row.uid, run }.call(activity);
         let is_its =
             |task: &TaskRecord| task.task.claim.as_ref().is_some_and(|claim| claim.token == token);
-        // What is in memory is newer than what was read.
-        let is_over = self.memory.calls.get(&key).is_some_and(|call| !has_token(call, token));
-        let kept = task.filter(|task| is_its(task) && !is_over);
+        // What is in memory is newer than what was read; but not when another node has taken the
+        // call before this one heard that it is stored.
+        let calls = &self.memory.calls;
+        let is_over = |task: &TaskRow| {
+            let newer = |call: &HotCall| call.task.attempt >= task.attempt;
+            calls.get(&key).is_some_and(|call| !has_token(call, token) && newer(call))
+        };
+        let kept = task.filter(|task| is_its(task) && !is_over(&task.task));
         let kept = kept.and_then(|task| self.keep_call(task));
         match outcome {
             Reported::TimeUp(_) if kept.is_some() => self.lingers(key.run, token, false),
