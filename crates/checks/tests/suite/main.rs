@@ -9,6 +9,7 @@
 mod first_guide;
 mod graph_guide;
 mod guide;
+mod node_files;
 mod pages;
 mod public_examples;
 mod retry_guide;

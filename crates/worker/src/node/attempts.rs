@@ -1,5 +1,6 @@
 //! What attempts that run here tell: how far they have come, how they ended. Those of shards that
-//! this node holds are its own business (`ended.rs`); of the others it reports (`report.rs`).
+//! this node holds are its own business (`attempt_result.rs`); of the others it reports
+//! (`remote_attempts.rs`).
 
 use resurgam_core::CallKey;
 use resurgam_store::rows::Heartbeat;

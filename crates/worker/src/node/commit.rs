@@ -4,8 +4,8 @@
 //! Alone a step pays for its own fsync; under load everybody shares one. A batch is never waited
 //! for: while one is on its way to the disk, the next gathers by itself.
 //!
-//! What follows from the store's answers is in `writing.rs`. A step that the store does not take is
-//! refused here: a start is an error for whoever asked, a run is blocked.
+//! What follows from the store's answers is in `batch_writer.rs`. A step that the store does not
+//! take is refused here: a start is an error for whoever asked, a run is blocked.
 //!
 //! Storage trouble never decides the fate of a run: it waits. A client decides about nothing, so
 //! its requests are not tried again here: whoever asked hears of the trouble.

@@ -17,6 +17,7 @@ use super::calls::due::Due;
 use super::calls::lingering::Lingering;
 use super::calls::load_tasks::Claims;
 use super::calls::slots::{Slot, Slots};
+use super::calls::transactions::Transactions;
 use super::calls::waiting::TaskRead;
 use super::coalesced_read::CoalescedRead;
 use super::housekeeping::inbox::InboxRouter;
@@ -27,7 +28,6 @@ use super::remote::remote_attempts::Reports;
 use super::remote::unserved_queues::UnservedQueues;
 use super::runs::hot_run::HotRun;
 use super::runs::unloaded::{Tries, UnloadedRun};
-use super::transact::Transactions;
 use super::work::Work;
 use crate::options::Options;
 

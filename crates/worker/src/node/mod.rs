@@ -4,30 +4,40 @@
 //! happens ([`Input`]) and when ([`At`]), and says what is to be done ([`Output`]); the driver
 //! (`driver.rs`) does that, and brings the answers. The same inputs give the same outputs.
 //!
+//! ```text
+//!            mod.rs: inputs go to a part, then what follows (work.rs), until nothing does
+//!                                         |
+//!   clients/  what is asked    housekeeping/  schedules, inbox, retention    commit.rs  effects
+//!                                         |
+//!                    placement/  whether it works, on which shards
+//!                                         |
+//!                    runs/  news, turns, what they ask for, loading
+//!                                         |
+//!                    remote/  attempts for other holders, and theirs
+//!                                         |
+//!                    calls/  due times, slots, claims, results, deadlines
+//!                                         |
+//!                    steps/  effects, batches, the store's answers
+//! ```
+//!
+//! A part calls those below it. What it has for one above, it puts on the work list. No file calls
+//! one that calls it: a check of the repository sees to that.
+//!
 //! The way of a step, and where it is written:
 //!
-//! 1. A request starts or wakes a run (`request.rs`), or an attempt ends (`ended.rs`): news.
-//! 2. The run takes a turn for each piece of news (`run.rs`); what the turns ask for becomes one
-//!    [`Step`](resurgam_store::Step), with effects that must wait until it is durable
-//!    (`record.rs`).
-//! 3. The committer (`commit.rs`) takes every step that is ready (`outbox.rs`), writes them in one
-//!    transaction, and hands them back. It never waits to fill a batch.
-//! 4. Then the effects happen (`effect.rs`): attempts begin, callers get their answer.
+//! 1. A request starts or wakes a run (`clients/request.rs`), or an attempt ends (`attempts.rs`):
+//!    news.
+//! 2. The run takes a turn for each piece of news (`runs/run.rs`); what the turns ask for becomes
+//!    one [`Step`](resurgam_store::Step), with effects that must wait until it is durable
+//!    (`runs/record.rs`).
+//! 3. The committer (`commit.rs`) takes every step that is ready (`steps/outbox.rs`), writes them
+//!    in one transaction, and hands them back. It never waits to fill a batch.
+//! 4. Then the effects happen (`commit.rs`): attempts begin, callers get their answer.
 //!
-//! Tasks and timers that are due soon are kept by time (`due.rs`); the rest stays in the store. A
-//! task that is due waits for a slot (`slots.rs`), but not for ever (`deadline.rs`).
-//! Runs and tasks that are not in memory are loaded when something happens to them (`load.rs`,
-//! `revive.rs`).
-//!
-//! Schedules fire (`schedule.rs`), rows of the inbox are routed (`inbox.rs`), and what is closed
-//! and old is deleted (`retention.rs`).
-//! What fails is logged (`logging.rs`).
-//! Attempts that write to the user's own tables are in `transact.rs`; those that go on for a while
-//! after they are over for their call, in `lingering.rs`.
-//! All this a node does for the shards that it holds (`shards.rs`); whether it works at all, and
-//! what those do who do not, is in `own.rs`. An attempt can outlast that its node holds the shard;
-//! then it reports by message (`report.rs`). So do those of queues that a holder does not serve
-//! (`shared.rs`). What is asked of the store is in `read.rs`.
+//! Tasks and timers that are due soon are kept by time (`calls/due.rs`); the rest stays in the
+//! store. Runs and tasks that are not in memory are loaded when something happens to them
+//! (`runs/load_run.rs`, `calls/load_tasks.rs`). What is asked of the store is in `read.rs`. What a
+//! node knows as long as it has its role is one struct (`memory.rs`).
 //!
 //! While a step of a run is not yet durable, the run takes no further turn and stays in memory.
 

@@ -14,7 +14,6 @@
 //! workflow that gives the call up does not wait for that. Whichever of the two commits comes first
 //! counts, and the other one finds that the task is gone.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use resurgam_core::{CallKey, Failure, Kind, Payload};
@@ -23,7 +22,6 @@ use resurgam_store::rows::MessageRow;
 
 use super::Node;
 use super::calls::call::has_token;
-use super::input::AttemptEnd;
 use super::message::news_of;
 use super::output::{AskFor, Order, Output, Transaction};
 
@@ -33,40 +31,17 @@ pub const FIRST_WAIT: Duration = Duration::from_millis(10);
 /// The longest wait between two tries.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// The transactions that are with the store, by call and token.
-#[derive(Debug, Default)]
-pub(crate) struct Transactions(BTreeMap<(CallKey, u64), Reports>);
-
-/// What an attempt reported while its transaction was with the store, in order.
-type Reports = Vec<AttemptEnd>;
-
-impl Transactions {
-    /// True while the store decides about this call.
-    pub(crate) fn is_under_way(&self, key: CallKey) -> bool {
-        self.0.keys().any(|(call, _)| *call == key)
-    }
-
-    /// Keeps a report until the store has decided; hands it back when there is nothing to decide.
-    pub(crate) fn hold(&mut self, key: CallKey, token: u64, end: AttemptEnd) -> Option<AttemptEnd> {
-        let Some(reports) = self.0.get_mut(&(key, token)) else { return Some(end) };
-        reports.push(end);
-        None
-    }
-}
-
 impl Node {
     /// An attempt asks for a transaction.
     pub(crate) fn transact(&mut self, ask: AskFor) {
-        let key = (ask.call, ask.token);
         let here = self.memory.calls.get(&ask.call).filter(|call| has_token(call, ask.token));
         let Some(call) = here.or_else(|| self.memory.reports.get(ask.call, ask.token)) else {
             return self.refuse_transaction(ask, lost_claim());
         };
-        if self.memory.transactions.0.contains_key(&key) {
+        let completed = call.completed(Payload::null(), self.now);
+        if !self.memory.transactions.begin(ask.call, ask.token) {
             return self.refuse_transaction(ask, second());
         }
-        let completed = call.completed(Payload::null(), self.now);
-        self.memory.transactions.0.insert(key, Reports::new());
         self.outputs.push(Output::Transact(Box::new(Transaction { ask, completed })));
     }
 
@@ -78,7 +53,7 @@ impl Node {
     pub(crate) fn transacted(&mut self, ask: AskFor, answer: resurgam_store::Result<Transacted>) {
         let (key, token) = (ask.call, ask.token);
         // None when this node has stepped down since.
-        let Some(reports) = self.memory.transactions.0.remove(&(key, token)) else { return };
+        let Some(reports) = self.memory.transactions.end(key, token) else { return };
         match answer {
             // Whatever the attempt reported meanwhile came too late.
             Ok(Transacted::Done(message)) => return self.transaction_done(ask, *message),

@@ -11,6 +11,7 @@ use super::input::Request;
 use super::news::News;
 
 /// Something that follows from what was handled.
+#[expect(clippy::large_enum_variant, reason = "most of it is news, and none of it is kept")]
 #[derive(Debug)]
 pub(crate) enum Work {
     /// News for a run, wherever it is.

@@ -1,5 +1,5 @@
 //! Activity calls: scheduling them and beginning attempts. What follows when one ends is in
-//! `ended.rs`.
+//! `attempt_result.rs`.
 
 use std::sync::Arc;
 

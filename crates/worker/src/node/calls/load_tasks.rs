@@ -1,5 +1,5 @@
 //! What is not in memory: tasks that are due, claims of a process that died. Runs are in
-//! `revive.rs`.
+//! `load_run.rs`.
 //!
 //! Reading happens beside the loop and comes back as a message. Trouble with the store means
 //! trying again later, never a decision.

@@ -1,5 +1,5 @@
-//! Activity calls: when they are due, who gets a slot, claims, deadlines, what follows when an attempt
-//! ends, and what a process that died left behind.
+//! Activity calls: when they are due, who gets a slot, claims, deadlines, what follows when an
+//! attempt ends, and what a process that died left behind.
 
 pub(crate) mod attempt_result;
 pub(crate) mod call;
@@ -11,4 +11,5 @@ pub(crate) mod lingering;
 pub(crate) mod load_tasks;
 pub(crate) mod slots;
 pub(crate) mod timeouts;
+pub(crate) mod transactions;
 pub(crate) mod waiting;

@@ -9,7 +9,7 @@
 //! The store says what should move. Taking is at once, and then everything of the shard is read as
 //! after a restart. What is given up leaves memory first; only when nothing of it is on its way any
 //! more is it released, so the next holder finds everything. Attempts go on: their claim is this
-//! node's, whoever holds the shard. They report by message (`report.rs`).
+//! node's, whoever holds the shard. They report by message (`remote_attempts.rs`).
 //!
 //! A store with one owner gives all shards at once and never asks for any.
 

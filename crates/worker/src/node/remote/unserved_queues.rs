@@ -1,6 +1,7 @@
 //! Tasks of queues that the holder of their shard does not serve: nodes that do serve them claim
-//! them, run them and report (`report.rs`). So it is with calls that the holder lacks something
-//! for: it writes down what, and whoever has it claims them; the holder, too, once it has it.
+//! them, run them and report (`remote_attempts.rs`). So it is with calls that the holder lacks
+//! something for: it writes down what, and whoever has it claims them; the holder, too, once it has
+//! it.
 //!
 //! The holder keeps such tasks out of memory. Others look for them when somebody has committed,
 //! when a slot is free again, and when the next one is due that they know of; none of this happens

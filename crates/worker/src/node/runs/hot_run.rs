@@ -22,9 +22,9 @@ pub(crate) struct HotRun {
     pub(crate) committing: bool,
     /// What it has not taken yet, in order.
     pub(crate) news: VecDeque<News>,
-    /// What senders in this process ask for, each with the number of the last read that began before
-    /// it. Another process may have stored a message earlier: that one comes first, so these wait
-    /// until a later read has found it.
+    /// What senders in this process ask for, each with the number of the last read that began
+    /// before it. Another process may have stored a message earlier: that one comes first, so these
+    /// wait until a later read has found it.
     pub(crate) requests: VecDeque<(u64, News)>,
     /// How calls that it gave up have ended: what follows from its own history comes first.
     pub(crate) settled: VecDeque<News>,

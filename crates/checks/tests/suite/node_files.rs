@@ -1,0 +1,171 @@
+//! How the files of a node depend on each other: by the items they import, and by the methods of
+//! the node that they call. `cargo test -p resurgam-checks node_files -- --nocapture` prints it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use resurgam_checks::files;
+use resurgam_watchdog::test;
+
+const NODE: &str = "crates/worker/src/node/";
+
+/// Who depends on whom.
+type Graph = BTreeMap<String, BTreeSet<String>>;
+
+/// The files of a node by their modules (`calls::claim`), without comments and tests.
+fn modules() -> BTreeMap<String, String> {
+    let of_node = |(path, text): (String, String)| {
+        let name = path.strip_prefix(NODE)?.strip_suffix(".rs")?.to_string();
+        let name = name.strip_suffix("/mod").map_or(name.clone(), str::to_string);
+        let code = text.split("\n#[cfg(test)]\nmod tests").next().unwrap_or_default();
+        let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+        Some((name.replace('/', "::"), lines.collect::<Vec<_>>().join("\n")))
+    };
+    files(".rs").into_iter().filter_map(of_node).collect()
+}
+
+/// The paths that a `use` names: `a::{b, c::d}` is `a::b` and `a::c::d`.
+fn paths(tree: &str) -> Vec<String> {
+    let tree = tree.trim();
+    let Some((before, inside)) = tree.split_once('{') else { return vec![tree.to_string()] };
+    let inside = inside.trim_end().strip_suffix('}').unwrap_or(inside);
+    let (mut depth, mut parts) = (0, vec![String::new()]);
+    for letter in inside.chars() {
+        match letter {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        match letter {
+            ',' if depth == 0 => parts.push(String::new()),
+            letter => parts.last_mut().unwrap().push(letter),
+        }
+    }
+    let parts = parts.iter().filter(|part| !part.trim().is_empty());
+    parts.flat_map(|part| paths(part)).map(|path| format!("{before}{path}")).collect()
+}
+
+/// The modules of the node that a module imports from.
+fn imports(module: &str, code: &str, all: &BTreeMap<String, String>) -> BTreeSet<String> {
+    let parent =
+        module.rsplit_once("::").map_or(String::new(), |(parent, _)| format!("{parent}::"));
+    let parent = if code.contains("\npub(crate) mod ") { format!("{module}::") } else { parent };
+    let uses = format!("\n{code}");
+    let uses = uses.split("\nuse ").skip(1).filter_map(|rest| rest.split_once(';'));
+    let mut found = BTreeSet::new();
+    for path in uses.flat_map(|(tree, _)| paths(tree)) {
+        let inside = match (path.strip_prefix("super::"), path.strip_prefix("crate::node::")) {
+            (Some(inside), _) => format!("{parent}{inside}"),
+            (None, Some(inside)) => inside.to_string(),
+            (None, None) => continue,
+        };
+        let steps: Vec<&str> = inside.split("::").collect();
+        let prefixes = (1..=steps.len()).rev().map(|length| steps[..length].join("::"));
+        found.extend(prefixes.into_iter().find(|prefix| all.contains_key(prefix)));
+    }
+    found
+}
+
+/// What a module adds to the node.
+fn of_node(code: &str) -> String {
+    let blocks = code.split("\nimpl Node {\n").skip(1);
+    blocks.filter_map(|rest| rest.split("\n}").next()).collect::<Vec<_>>().join("\n")
+}
+
+/// The methods of the node that a module has.
+fn methods(code: &str) -> Vec<String> {
+    let code = of_node(code);
+    let names = code.lines().filter_map(|line| {
+        let (before, rest) = line.strip_prefix("    ")?.split_once("fn ")?;
+        let is_method = before.is_empty() || before.starts_with("pub");
+        is_method.then(|| rest.split(['(', '<']).next().unwrap_or_default().to_string())
+    });
+    names.collect()
+}
+
+/// The methods of the node that those of a module call.
+fn calls(code: &str) -> BTreeSet<String> {
+    let code = of_node(code);
+    let mut found = BTreeSet::new();
+    for start in ["self", "Node::", "Self::"] {
+        for rest in code.split(start).skip(1) {
+            let rest = rest.trim_start();
+            let rest = if start == "self" { rest.strip_prefix('.') } else { Some(rest) };
+            let Some((name, _)) = rest.and_then(|rest| rest.split_once('(')) else { continue };
+            if name.chars().all(|letter| letter.is_alphanumeric() || letter == '_') {
+                found.insert(name.to_string());
+            }
+        }
+    }
+    found
+}
+
+fn graph() -> Graph {
+    let modules = modules();
+    let owners: BTreeMap<String, &String> = modules
+        .iter()
+        .flat_map(|(module, code)| methods(code).into_iter().map(move |name| (name, module)))
+        .collect();
+    let mut graph = Graph::new();
+    for (module, code) in &modules {
+        let called = calls(code).into_iter().filter_map(|name| owners.get(&name).copied().cloned());
+        let mut needs = imports(module, code, &modules);
+        needs.extend(called);
+        needs.remove(module);
+        graph.insert(module.clone(), needs);
+    }
+    graph
+}
+
+/// The first way that leads back to where it began.
+fn circle(graph: &Graph) -> Option<Vec<String>> {
+    fn visit(at: &str, graph: &Graph, way: &mut Vec<String>, done: &mut BTreeSet<String>) -> bool {
+        if let Some(place) = way.iter().position(|before| before == at) {
+            way.drain(..place);
+            way.push(at.to_string());
+            return true;
+        }
+        if done.contains(at) {
+            return false;
+        }
+        way.push(at.to_string());
+        for next in graph.get(at).into_iter().flatten() {
+            if visit(next, graph, way, done) {
+                return true;
+            }
+        }
+        way.pop();
+        done.insert(at.to_string());
+        false
+    }
+    let (mut way, mut done) = (Vec::new(), BTreeSet::new());
+    graph.keys().any(|module| visit(module, graph, &mut way, &mut done)).then_some(way)
+}
+
+#[test]
+fn no_file_of_a_node_depends_on_one_that_depends_on_it() {
+    let graph = graph();
+    for (module, needs) in &graph {
+        println!("{module}: {}", needs.iter().cloned().collect::<Vec<_>>().join(", "));
+    }
+    let edges: usize = graph.values().map(BTreeSet::len).sum();
+    assert!(graph.len() > 40 && edges > 200, "{} files, {edges} edges", graph.len());
+    assert_eq!(circle(&graph), None);
+}
+
+#[test]
+fn a_circle_is_found() {
+    let graph = |edges: &[(&str, &str)]| -> Graph {
+        let mut graph = Graph::new();
+        for (from, to) in edges {
+            graph.entry((*from).to_string()).or_default().insert((*to).to_string());
+        }
+        graph
+    };
+    assert_eq!(circle(&graph(&[("a", "b"), ("b", "c"), ("a", "c")])), None);
+    let found = circle(&graph(&[("a", "b"), ("b", "c"), ("c", "b")])).unwrap();
+    assert_eq!(found, ["b", "c", "b"]);
+    let code = "\nuse super::{a, b::{C, d::E}};\nimpl Node {\n    pub(crate) fn f(&self) {\n        \
+                self\n            .g();\n    }\n}\n";
+    assert_eq!(paths("super::{a, b::{C, d::E}}"), ["super::a", "super::b::C", "super::b::d::E"]);
+    assert_eq!((methods(code), calls(code)), (vec!["f".to_string()], ["g".to_string()].into()));
+}
