@@ -212,6 +212,7 @@ impl Node {
             Effect::NewsStored(uid) => self.news_stored(uid),
             Effect::ReportTaken(uid, id) => self.report_taken(uid, id),
             Effect::SettleShared(call) => self.settle_shared(call),
+            Effect::ReadReports(uid) => self.read_reports(uid),
             Effect::Reported(uid) => self.has_reports(uid),
             Effect::AtRest => self.at_rest(),
             Effect::Part(parts) => {

@@ -290,12 +290,18 @@ impl Node {
             return;
         }
         let hearing = self.memory.reports.heard.entry(uid).or_default();
-        if hearing.begin(&mut self.outbox.ticks).is_some() {
-            self.read_reports(uid);
+        if hearing.begin(&mut self.outbox.ticks).is_none() {
+            return;
+        }
+        // What is on its way may be about the same calls: a read would find them as they were.
+        match self.outbox.is_idle_for(uid) {
+            true => self.read_reports(uid),
+            false => self.outbox.after(uid, Effect::ReadReports(uid)),
         }
     }
 
-    fn read_reports(&mut self, uid: Uid) {
+    /// Reads the reports for an instance. What changes about its calls from here on is noted.
+    pub(crate) fn read_reports(&mut self, uid: Uid) {
         let until = self.now.saturating_add(Duration::from_millis(1));
         self.read_of(uid, Read::Reports { uid, until });
     }

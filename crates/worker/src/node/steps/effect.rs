@@ -49,6 +49,8 @@ pub(crate) enum Effect {
     ReportTaken(Uid, String),
     /// A call was given up that another node may run.
     SettleShared(CallKey),
+    /// Reports for an instance are read.
+    ReadReports(Uid),
     /// What an attempt has to say to the holder of its shard is stored.
     Reported(Uid),
     /// Everything that was on its way before this is durable.

@@ -122,6 +122,12 @@ impl Outbox {
         self.lanes.iter().filter_map(|lane| Some(lane.writing.as_ref()?.since)).min()
     }
 
+    /// True when nothing is on its way that could concern an instance.
+    pub(crate) fn is_idle_for(&self, uid: Uid) -> bool {
+        let lane = &self.lanes[self.lane_of(Some(uid.shard()))];
+        lane.ready.is_empty() && lane.writing.is_none()
+    }
+
     /// How many steps are on their way.
     pub(crate) fn len(&self) -> usize {
         let writing = |lane: &Lane| lane.writing.as_ref().map_or(0, BatchWriter::len);
