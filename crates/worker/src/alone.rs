@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use resurgam_core::command::{ActivityCall, CallOptions};
 use resurgam_core::turn::WorkflowFuture;
-use resurgam_core::{EventKind, Failure, Payload, Timestamp, Uid};
+use resurgam_core::{EventKind, Failure, Payload, RunKey, Timestamp, Uid};
 use resurgam_sdk::{ActivityDefinition, Registry, WorkflowContext, WorkflowDefinition};
 use resurgam_store::model::{Model, ModelDatabase, ModelStore, Sharing};
 use resurgam_store::outage::OutageLog;
 use resurgam_store::rows::Message as StoredMessage;
-use resurgam_store::{Commit, MessageWrite, Own, Ownership, Owning, Step};
+use resurgam_store::{Commit, Look, MessageWrite, Own, Ownership, Owning, Step};
 use resurgam_watchdog::test;
 
 use crate::handle::{Outcome, StartOptions};
@@ -225,4 +225,19 @@ fn a_signal_comes_after_one_that_another_process_stored_before_it() {
     world.advance(Duration::from_secs(1));
     let both = Outcome::Completed(Payload::from_text(r#"["first","second"]"#));
     assert_eq!(*outcomes.lock().unwrap(), [both]);
+}
+
+#[test]
+fn time_does_not_go_back_within_a_run_when_the_clock_is_set_back() {
+    let mut world = World::new(7);
+    world.node.begin();
+    world.settle();
+    let uid = world.start("order", "order-1".to_string());
+    world.now = world.now.saturating_sub(Duration::from_secs(3_600));
+    let event = EventKind::CancelRequested { reason: "too late".to_string() };
+    world.ask(Request::Tell { uid, run: 1, event, reply: Reply::call(|told| told.unwrap()) });
+    world.settle();
+    let history = at_once(world.store.history(RunKey::first(uid))).unwrap();
+    assert!(history.iter().any(|event| event.kind.is_close()), "{history:?}");
+    assert!(history.is_sorted_by_key(|event| event.at), "{history:?}");
 }

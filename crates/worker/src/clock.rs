@@ -267,6 +267,8 @@ mod tests {
     use std::sync::atomic::{AtomicI64, Ordering};
 
     use resurgam_watchdog::test;
+    use tracing::field::Field;
+    use tracing::{Event, Metadata, Subscriber, span};
 
     use super::*;
 
@@ -294,6 +296,52 @@ mod tests {
         let Some(Jump::Back(by)) = clock.jump() else { panic!("it went back") };
         assert!(by >= HOUR, "{by:?}");
         assert_eq!((clock.now(), clock.jump()), (Timestamp::from_millis(7_200_900), None));
+    }
+
+    /// What is logged while something is done.
+    struct Heard(Mutex<Vec<String>>);
+
+    impl Subscriber for Heard {
+        fn enabled(&self, _metadata: &Metadata<'_>) -> bool {
+            true
+        }
+
+        fn new_span(&self, _span: &span::Attributes<'_>) -> span::Id {
+            span::Id::from_u64(1)
+        }
+
+        fn record(&self, _span: &span::Id, _values: &span::Record<'_>) {}
+
+        fn record_follows_from(&self, _span: &span::Id, _follows: &span::Id) {}
+
+        fn event(&self, event: &Event<'_>) {
+            let level = event.metadata().level();
+            event.record(&mut |_: &Field, message: &dyn fmt::Debug| {
+                self.0.lock().unwrap().push(format!("{level} {message:?}"));
+            });
+        }
+
+        fn enter(&self, _span: &span::Id) {}
+
+        fn exit(&self, _span: &span::Id) {}
+    }
+
+    #[test]
+    fn a_clock_that_jumped_is_told_once() {
+        WALL.set(7_200_000);
+        let clock = SystemClock::reading(wall);
+        let heard = Arc::new(Heard(Mutex::default()));
+        tracing::subscriber::with_default(heard.clone(), || {
+            for time in [7_200_000, 7_200_000 + 3_600_000, 0] {
+                WALL.set(time);
+                clock.tell_jump();
+                clock.tell_jump();
+            }
+        });
+        let heard = heard.0.lock().unwrap();
+        let [forward, back] = &heard[..] else { panic!("{heard:?}") };
+        assert!(forward.starts_with("WARN the clock went ") && forward.contains(" forward ("));
+        assert!(back.starts_with("WARN the clock was set back by 3h"), "{back}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use resurgam::{ActivityDefinition, Failure, Payload, WaitsFor};
+use resurgam::{ActivityDefinition, Failure, Payload, Status, WaitsFor};
 use resurgam_graph::{NodeCall, SecretsKey, Start};
 use resurgam_store_sqlite::SqliteStore;
 use resurgam_testing::TestBuilder;
@@ -145,7 +145,9 @@ async fn a_run_waits_for_its_key_and_goes_on_when_the_worker_is_started_with_it(
     for has in [None, Some(&other)] {
         app.restart_with(worker(has, &ran)).await;
         app.advance(Duration::from_secs(3_600)).await;
-        let pending = &app.describe("run").await.pending[0];
+        let found = app.describe("run").await;
+        assert_eq!(found.instance.status, Status::Running, "{:?}", found.instance.outcome);
+        let pending = &found.pending[0];
         assert_eq!((pending.waits_for, pending.attempt), (Some(WaitsFor::Lacking), 0));
         assert_eq!(pending.lacks.as_ref(), Some(&needed));
     }

@@ -66,7 +66,7 @@ async fn marks_of_unreadable_rows_are_neither_cleared_nor_made_by_looking() {
     open.database
         .run(
             "UPDATE resurgam.instance SET bad = 'long ago' WHERE id = 'order-1';
-             UPDATE resurgam.instance SET status = 'pondering' WHERE id = 'order-2'",
+             UPDATE resurgam.instance SET input_encoding = 'x' WHERE id = 'order-2'",
         )
         .await;
     let looking = look(&open.database.url()).await.unwrap();

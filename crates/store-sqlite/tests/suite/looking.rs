@@ -46,7 +46,7 @@ async fn marks_of_unreadable_rows_are_neither_cleared_nor_made_by_looking() {
     let store = folder.open();
     write(&store, [start(1), start(2), start(3)]).await;
     let damage = "UPDATE instance SET bad = 'long ago' WHERE id = 'order-1';
-                  UPDATE instance SET status = 'pondering' WHERE id = 'order-2'";
+                  UPDATE instance SET input_encoding = 'x' WHERE id = 'order-2'";
     folder.sql().execute_batch(damage).unwrap();
     let looking = look(&folder).unwrap();
     assert!(!looking.list(InstanceFilter::default()).await.unwrap().is_empty());

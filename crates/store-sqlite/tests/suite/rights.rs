@@ -138,7 +138,7 @@ fn looked_at(folder: &Folder, file: u32, parent: u32) {
     let before = files(folder);
     let said = said_by_somebody(folder, &folder.path, "rights::looker");
     rights(folder.path.parent().unwrap(), 0o777);
-    assert_eq!(said[..2], ["opened", "found"], "{file:o} in {parent:o}");
+    assert!(found(&said), "{file:o} in {parent:o}: {said:?}");
     assert!(said[2].starts_with("unusable: ") && said[2].contains("can only be read"), "{said:?}");
     assert_eq!(files(folder), before, "{file:o} in {parent:o}");
 }
@@ -155,8 +155,13 @@ async fn who_may_only_read_can_look_at_a_database_while_others_write_it() {
     rights(folder.path.parent().unwrap(), 0o555);
     let said = said_by_somebody(&folder, &folder.path, "rights::looker");
     rights(folder.path.parent().unwrap(), 0o777);
-    assert_eq!(said[..2], ["opened", "found"], "{said:?}");
+    assert!(found(&said), "{said:?}");
     assert!(said[2].starts_with("unusable: "), "{said:?}");
+}
+
+/// Whether a looker could open the database and found the instance.
+fn found(said: &[String]) -> bool {
+    said.iter().take(2).eq(["opened", "found"])
 }
 
 /// A folder with a database in it, both for everybody to write.

@@ -14,8 +14,9 @@ use resurgam_testing::{TestApp, TestBuilder, TestInstance, assert_replays};
 use resurgam_watchdog::test;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tracing::Level;
 
-use crate::common::wrapped;
+use crate::common::{log, wrapped};
 
 /// Returns a text of this length.
 #[activity]
@@ -216,6 +217,7 @@ async fn a_run_whose_step_is_refused_is_tried_again_after_growing_waits() {
         ctx.set_status("awake");
         Ok("awake".to_string())
     }
+    log::listen();
     let app = app().workflow(tell).start().await;
     let run = app.start("tell-1", tell()).await;
     app.faults().unwritable(Some("StatusSet"));
@@ -225,6 +227,9 @@ async fn a_run_whose_step_is_refused_is_tried_again_after_growing_waits() {
         tries.push(app.faults().unwritten());
     }
     assert_eq!(tries, [6, 7, 8, 8, 9, 9]);
+    let errors = log::lines().into_iter().filter(|line| line.level == Level::ERROR);
+    let named: Vec<String> = errors.flat_map(|line| line.fields).map(|(_, id)| id).collect();
+    assert_eq!(named, ["tell-1"; 9], "each line names the instance by its id");
     assert!(blocked(&app, "tell-1").await.contains("D5"));
     app.faults().unwritable(None);
     assert_eq!(run.result().await.unwrap(), "awake");

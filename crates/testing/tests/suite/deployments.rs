@@ -8,8 +8,9 @@ use resurgam::prelude::*;
 use resurgam::{AppBuilder, PostgresOptions, Status};
 use resurgam_postgres_server::{Database, Server};
 use resurgam_watchdog::test;
+use tracing::Level;
 
-use crate::common::until;
+use crate::common::{log, until};
 
 #[workflow]
 async fn order(ctx: WorkflowContext, number: u32) -> Result<u32, Failure> {
@@ -72,5 +73,32 @@ async fn another_program_on_the_same_schema_waits_for_its_turn_and_holds_up_nobo
     .await;
     first.stop().await.unwrap();
     assert_eq!(refund_run.result().await.unwrap(), 1);
+    second.stop().await.unwrap();
+}
+
+/// On one thread, on which everything is logged.
+#[test(minutes = 15)]
+async fn a_node_that_takes_no_shards_warns_once_and_names_the_remedy() {
+    log::listen();
+    let database = Server::shared().database().await;
+    let first = node(&database, App::builder().workflow(order)).await;
+    assert_eq!(first.start("order-1", order(1)).await.unwrap().result().await.unwrap(), 1);
+    let second = node(&database, App::builder().workflow(refund)).await;
+    let warnings = || -> Vec<String> {
+        let lines = log::lines().into_iter().filter(|line| line.level == Level::WARN);
+        lines.map(|line| line.message).filter(|text| text.contains("takes no shards")).collect()
+    };
+    let told = until("a warning", async || !warnings().is_empty());
+    tokio::time::timeout(Duration::from_secs(60), told).await.expect("it says nothing");
+    // It looks at the others again and again.
+    for number in 2..20 {
+        let run = first.start(format!("order-{number}"), order(number)).await.unwrap();
+        assert_eq!(run.result().await.unwrap(), number);
+    }
+    let warnings = warnings();
+    assert_eq!(warnings.len(), 1, "{warnings:#?}");
+    let words = ["(order)", "instances of refund wait", "need a schema each", "?schema=NAME"];
+    assert!(words.iter().all(|words| warnings[0].contains(words)), "{warnings:?}");
+    first.stop().await.unwrap();
     second.stop().await.unwrap();
 }

@@ -1038,11 +1038,15 @@ async fn the_policy_of_a_submitted_activity_is_the_policy_of_the_activity() {
     }
     let app = TestApp::builder().activity(doomed).start().await;
     let twice = RetryPolicy::fixed(SECOND).max_attempts(2).jitter(Jitter::None);
+    let run = app.client().submit("doomed-0", doomed()).retry(&twice).await.unwrap();
+    let failure = app.wait_for("the end", run.result()).await.unwrap_err();
+    assert_eq!(app.attempts(doomed), 2, "{failure}");
+    // Its timeouts are those of the activity, too.
     let timeouts = Timeouts { attempt: Some(SECOND), ..Timeouts::default() };
     let twice = RetryPolicy { timeouts, ..twice };
     let run = app.client().submit("doomed-1", doomed()).retry(twice).await.unwrap();
     let failure = app.wait_for("the end", run.result()).await.unwrap_err();
-    assert_eq!(app.attempts(doomed), 2, "{failure}");
+    assert_eq!(app.attempts(doomed), 2 + 2, "{failure}");
     expect![[r#"
         1 +0ms RunStarted resurgam.activity {"activity":"doomed","arguments":{},"retry":"{\"v\":1,\"policy\":{\"max_attempts\":2,\"backoff\":{\"type\":\"fixed\",\"d... (220 bytes)
         2 +0ms ActivityScheduled doomed {}

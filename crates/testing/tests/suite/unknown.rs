@@ -7,8 +7,9 @@ use resurgam::prelude::*;
 use resurgam::{Outcome, Status, WorkflowDefinition};
 use resurgam_testing::{TestApp, TestBuilder};
 use resurgam_watchdog::test;
+use tracing::Level;
 
-use crate::common::many;
+use crate::common::{log, many};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(86_400);
@@ -69,6 +70,28 @@ async fn instances_of_an_unknown_workflow_wait_and_nothing_is_tried_meanwhile() 
         assert_eq!(run.result().await.unwrap(), number as u64 + 1);
     }
     assert_eq!(app.describe("order-0").await.instance.error, None);
+}
+
+#[test]
+async fn people_are_told_once_of_a_workflow_that_is_unknown() {
+    log::listen();
+    let app = knowing().start().await;
+    for number in 0..3 {
+        app.start(&format!("order-{number}"), order(number)).await;
+    }
+    app.restart_with(unknowing()).await;
+    app.advance(DAY).await;
+    for number in 0..3 {
+        let id = format!("order-{number}");
+        assert_waits(&app, &id).await;
+        app.signal(&id, "more", &1_u64).await.unwrap();
+    }
+    app.advance(DAY).await;
+    let warnings = log::lines().into_iter().filter(|line| line.level <= Level::WARN);
+    let warnings: Vec<String> = warnings.map(|line| line.to_string()).collect();
+    assert_eq!(warnings.len(), 1, "{warnings:#?}");
+    assert!(warnings[0].contains("instances of a workflow wait: B5 "), "{warnings:?}");
+    assert!(warnings[0].ends_with("workflow=order"), "{warnings:?}");
 }
 
 #[test]

@@ -227,6 +227,27 @@ fn a_watch_that_is_interrupted_says_how_to_watch_again() {
     assert!(!ended.stderr.contains("--id"), "{}", ended.stderr);
 }
 
+#[test(minutes = 15)]
+fn a_watch_of_more_than_it_shows_does_not_say_that_these_are_all() {
+    let place = Place::new();
+    place.write("nap.rap", "fn main(input: [], output: [r]):\n    sleep 3600\n    return 1\n");
+    assert_eq!(place.run(&["start", "nap.rap", "--id", "n"]).code, Some(0));
+    let mut database = rusqlite::Connection::open(place.path("test.db")).unwrap();
+    database.execute_batch("CREATE TEMP TABLE another AS SELECT * FROM instance").unwrap();
+    let transaction = database.transaction().unwrap();
+    for number in 1..=1_000 {
+        let sql = format!(
+            "UPDATE another SET uid = randomblob(16), id = 'n-{number}', request_id = NULL;
+             INSERT INTO instance SELECT * FROM another"
+        );
+        transaction.execute_batch(&sql).unwrap();
+    }
+    transaction.commit().unwrap();
+    let watch = place.begin(&["watch"]);
+    until("it watches", || watch.said().contains(" open\n"));
+    assert_eq!(watch.said(), "more than 1000 open\n");
+}
+
 /// Every command that looks, or tells an instance something.
 const LOOKS: [&[&str]; 8] = [
     &["list"],

@@ -7,7 +7,7 @@ use resurgam_watchdog::test;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::work::support::{Place, until};
+use crate::work::support::{Place, Process, until};
 
 const PROGRAM: &str =
     "fn main(input: [], output: [r]):\n    x = @who()\n    y = @who()\n    return [x, y]\n";
@@ -81,18 +81,17 @@ async fn a_run_and_a_watch_wait_while_the_server_restarts() {
     place.action("wait", "while [ ! -e go ]; do sleep 0.02; done; echo 7");
     let worker = place.begin(&["worker", "--actions", "actions"]);
     until("it works", || worker.said().contains("working on postgres://"));
-    let run = place.begin(&["run", "wait.rap", "--id", "w"]);
+    let mut run = place.begin(&["run", "wait.rap", "--id", "w"]);
     until("it runs", || run.said().contains("w started"));
-    let watches = [place.begin(&["watch", "w"]), place.begin(&["watch"])];
+    let mut watches = [place.begin(&["watch", "w"]), place.begin(&["watch"])];
     until("it watches", || watches[1].said().contains("1 open\n"));
     server.kill();
-    for process in [&run, &watches[0], &watches[1]] {
-        let text = "the database does not answer; waiting for it: ";
-        until("it waits", || process.said().contains(text));
+    for process in std::iter::once(&mut run).chain(&mut watches) {
+        says(process, "the database does not answer; waiting for it: ");
     }
     server.start_again();
-    for process in [&run, &watches[0], &watches[1]] {
-        until("it goes on", || process.said().contains("the database answers again\n"));
+    for process in std::iter::once(&mut run).chain(&mut watches) {
+        says(process, "the database answers again\n");
     }
     place.write("go", "");
     let [one, all] = watches;
@@ -101,6 +100,16 @@ async fn a_run_and_a_watch_wait_while_the_server_restarts() {
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), stdout), "{ended:?}");
         assert_eq!(ended.stderr.matches("does not answer").count(), 1, "{}", ended.stderr);
     }
+}
+
+/// Waits until a process says this, which it does before it ends.
+fn says(process: &mut Process, text: &str) {
+    until(text, || {
+        let has_ended = process.has_ended();
+        let said = process.said();
+        assert!(!has_ended || said.contains(text), "it ended: {said}");
+        said.contains(text)
+    });
 }
 
 #[test(minutes = 15)]

@@ -270,6 +270,21 @@ fn actions_wait_for_what_the_node_lacks_and_hardly_leave_a_row() {
 }
 
 #[test(minutes = 15)]
+fn a_node_takes_as_many_files_as_its_hard_limit_allows() {
+    let place = place("sleep 0.3; echo $RESURGAM_ATTEMPT");
+    let many = "fn main(input: [items], output: [r]):\n    \
+                r = spread items:item -> @one(n=item)\n    return r\n";
+    place.write("many.rap", many);
+    let items = json!({"items": (0..20).collect::<Vec<u32>>()}).to_string();
+    let args = ["run", "many.rap", "--input", &items, "--slots", "20", "--id", "m"];
+    // Enough for few of the actions, which run at the same time.
+    let ended = place.run_limited("ulimit -S -n 40", &args);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(!ended.stderr.contains("this node is short of it"), "{}", ended.stderr);
+    assert_eq!(place.json(&["attempts", "m"]), json!([]));
+}
+
+#[test(minutes = 15)]
 fn an_action_is_allowed_as_many_files_as_the_worker_was() {
     let place = place("echo $(ulimit -S -n) $(ulimit -H -n)");
     let ended = place.run_limited("ulimit -n 300; ulimit -S -n 200", &ONE_ARGS);

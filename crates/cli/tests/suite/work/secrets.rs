@@ -144,7 +144,11 @@ fn a_graph_waits_for_a_worker_with_its_key_and_nothing_is_counted() {
     for wrong in ["", &other] {
         place.set("RESURGAM_SECRETS_KEY", wrong);
         let worker = place.begin(&["worker", "--actions", "actions"]);
-        until("it waits", || place.run(&["show", "g"]).stdout.contains("waits for a worker"));
+        until("it waits", || {
+            let shown = place.run(&["show", "g"]).stdout;
+            assert!(shown.contains("status     running"), "{shown}");
+            shown.contains("waits for a worker")
+        });
         let shown = place.run(&["show", "g"]).stdout;
         assert!(shown.contains(&needed) && !shown.contains(&key), "{shown}");
         let show = place.json(&["show", "g"]);
