@@ -288,8 +288,13 @@ impl Node {
     /// Takes notice of something, unless it was read in another tenure.
     pub fn handle(&mut self, at: At, input: Input, stamp: Option<Stamp>) {
         self.at(at);
-        if stamp.is_some_and(|stamp| !self.is_present(stamp)) {
-            return;
+        if let Some(stamp) = stamp.filter(|stamp| !self.is_present(*stamp)) {
+            if let Input::OutcomeLost { found: Some(task) } = input
+                && stamp.tenure == self.tenure
+            {
+                self.outcome_lost_elsewhere(&task.task);
+            }
+            return self.do_what_follows();
         }
         match input {
             Input::Request(request) => self.asked(request),

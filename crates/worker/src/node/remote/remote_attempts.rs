@@ -229,6 +229,25 @@ impl Node {
         self.outbox.push(step, vec![Effect::Reported(run.uid)]);
     }
 
+    /// The outcome of an attempt could not be stored, and the shard of its call went meanwhile. As
+    /// long as this node lives nobody else finds that out: the holder hears that the attempt was
+    /// cut short.
+    pub(crate) fn outcome_lost_elsewhere(&mut self, task: &TaskRow) {
+        let key = task.call;
+        if self.owns(key.run.uid) {
+            // It came back: what was read may be out of date.
+            return self.read_lost(key);
+        }
+        let ours = task.claim.as_ref().filter(|claim| claim.node == self.name);
+        let Some(token) = ours.map(|claim| claim.token) else { return };
+        if self.memory.reports.get(key, token).is_some() {
+            return;
+        }
+        let (activity, at, outcome) = (key.seq, self.now, Reported::Interrupted);
+        let report = Report { activity, token, at, outcome, heartbeat: None };
+        self.send_report(key.run, report);
+    }
+
     /// Asks whether the calls are still wanted whose attempts run for other nodes.
     pub(crate) fn wake_reports(&mut self) {
         let now = self.now;
