@@ -279,7 +279,31 @@ impl Node {
                         self.task_waits(*key);
                     }
                 }
-                _ => {}
+                Effect::TimerStarted(..)
+                | Effect::Durable(..)
+                | Effect::Closed(..)
+                | Effect::NextRun(..)
+                | Effect::Wake(..)
+                | Effect::WakeToEnd(..)
+                | Effect::Finished(..)
+                | Effect::Blocked(..)
+                | Effect::NewsStored(..)
+                | Effect::ReportTaken(..)
+                | Effect::SettleShared(..)
+                | Effect::ReadReports(..)
+                | Effect::Reported(..)
+                | Effect::AtRest
+                | Effect::Part(..)
+                | Effect::ReadAbandoned
+                | Effect::ScheduleDecided(..)
+                | Effect::ScheduleAside(..)
+                | Effect::ScheduleMayGoOn(..)
+                | Effect::ReadWaiting(..)
+                | Effect::LookAtSchedules
+                | Effect::RowTaken(..)
+                | Effect::RowRefused(..)
+                | Effect::Reply(..)
+                | Effect::Started(..) => {}
             }
         }
     }

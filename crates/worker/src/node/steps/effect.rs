@@ -79,6 +79,12 @@ pub(crate) enum Effect {
     Started(Reply<Started>, Started),
 }
 
+/// Somebody who waits for a step.
+enum Answer {
+    Started(Reply<Started>, Started),
+    Done(Reply<()>),
+}
+
 impl Effect {
     /// The call that this effect makes or ends.
     pub(crate) fn call(&self) -> Option<CallKey> {
@@ -97,33 +103,68 @@ impl Effect {
         matches!(self, Effect::Started(_, started) if started.uid == uid)
     }
 
+    /// Those who wait for the step, if anybody does.
+    fn into_answer(self) -> Option<Answer> {
+        match self {
+            Effect::Started(reply, started) => Some(Answer::Started(reply, started)),
+            Effect::Reply(reply) => Some(Answer::Done(reply)),
+            Effect::Begin(..)
+            | Effect::Waiting(..)
+            | Effect::TimerStarted(..)
+            | Effect::Durable(..)
+            | Effect::Closed(..)
+            | Effect::NextRun(..)
+            | Effect::Wake(..)
+            | Effect::WakeToEnd(..)
+            | Effect::Tell(..)
+            | Effect::GivenUp(..)
+            | Effect::Finished(..)
+            | Effect::Blocked(..)
+            | Effect::NewsStored(..)
+            | Effect::ReportTaken(..)
+            | Effect::SettleShared(..)
+            | Effect::ReadReports(..)
+            | Effect::Reported(..)
+            | Effect::AtRest
+            | Effect::Part(..)
+            | Effect::ReadAbandoned
+            | Effect::ScheduleDecided(..)
+            | Effect::ScheduleAside(..)
+            | Effect::ScheduleMayGoOn(..)
+            | Effect::ReadWaiting(..)
+            | Effect::LookAtSchedules
+            | Effect::RowTaken(..)
+            | Effect::RowRefused(..) => None,
+        }
+    }
+
     /// The step is durable: those who wait for it hear of it, and nothing else follows.
     pub(crate) fn answers(self) {
-        match self {
-            Effect::Started(reply, started) => reply.send(Ok(started)),
-            Effect::Reply(reply) => reply.send(Ok(())),
-            _ => {}
+        match self.into_answer() {
+            Some(Answer::Started(reply, started)) => reply.send(Ok(started)),
+            Some(Answer::Done(reply)) => reply.send(Ok(())),
+            None => {}
         }
     }
 
     /// The step is not durable and will not be: those who wait for it hear of it.
     pub(crate) fn fails(self, refusal: &Refusal) {
-        match self {
-            Effect::Started(reply, started) => reply.send(Err(match refusal {
+        match self.into_answer() {
+            Some(Answer::Started(reply, started)) => reply.send(Err(match refusal {
                 Refusal::Duplicate => Error::already_exists(&started.id),
                 Refusal::Fenced | Refusal::Trouble(_) => {
                     Error::transient(format!("start {}: {refusal}", started.id))
                 }
                 refusal => Error::rejected(format!("start {}: {refusal}", started.id)),
             })),
-            Effect::Reply(reply) => reply.send(Err(match refusal {
+            Some(Answer::Done(reply)) => reply.send(Err(match refusal {
                 Refusal::Closed => too_late(),
                 Refusal::Missed => Error::overtaken(),
                 Refusal::Full(most) => Error::full(*most),
                 Refusal::Fenced | Refusal::Trouble(_) => Error::transient(refusal),
                 refusal => Error::rejected(refusal),
             })),
-            _ => {}
+            None => {}
         }
     }
 
