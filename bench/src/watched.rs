@@ -9,8 +9,8 @@ use resurgam_store::rows::{
     Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
-    Access, Answer, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Error, Inbox,
-    InboxRow, Look, Node, Own, Owning, Retain, Runnable, ScheduleRecord, Schedules, Standing, Step,
+    Access, Answer, Assignment, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Error,
+    Inbox, InboxRow, Inspect, Node, Own, Owning, Retain, Runnable, ScheduleRecord, Schedules, Step,
     StepResult, Store, Tables, Transacted, Work,
 };
 use tokio::sync::watch;
@@ -108,8 +108,8 @@ impl Own for Watched {
         owner() -> Option<Owner>;
     }
 
-    fn standing(&self) -> watch::Receiver<Standing> {
-        self.store.standing()
+    fn assignment(&self) -> watch::Receiver<Assignment> {
+        self.store.assignment()
     }
 
     fn is_shared(&self) -> bool {
@@ -159,7 +159,7 @@ impl Work for Watched {
     }
 }
 
-impl Look for Watched {
+impl Inspect for Watched {
     passed_on! {
         policy(hash: &str) -> Option<PolicyRow>;
         find(id: &str) -> Option<InstanceRow>;

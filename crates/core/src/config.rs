@@ -179,7 +179,7 @@ impl<'a> At<'a> {
         self.value.as_str().map_or_else(|| self.refuse("is not a text"), Ok)
     }
 
-    /// One of a few words, each standing for a value.
+    /// One of a few words, each assignment for a value.
     pub fn word<T: Clone>(&self, words: &[(&'static str, T)]) -> Result<T, Problems> {
         let found = self.value.as_str().and_then(|word| words.iter().find(|(w, _)| *w == word));
         if let Some((_, value)) = found {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use resurgam_core::{CallKey, Timestamp};
 use resurgam_store::rows::Heartbeat;
-use resurgam_store::{Own, Owning, Result, Standing, StepResult, Store};
+use resurgam_store::{Assignment, Own, Owning, Result, StepResult, Store};
 use resurgam_worker::Options;
 use resurgam_worker::node::{At, AttemptStart, Facts, Input, Node, RoleAnswer, Stamp};
 use tokio::sync::watch;
@@ -74,7 +74,7 @@ pub(crate) struct Host {
     awaited: BTreeMap<u64, u64>,
     begun: u64,
     changes: watch::Receiver<u64>,
-    standing: watch::Receiver<Standing>,
+    assignment: watch::Receiver<Assignment>,
 }
 
 /// Something that a process has to look at.
@@ -168,11 +168,11 @@ impl Host {
         now: Timestamp,
     ) -> Self {
         let store = Arc::new(store);
-        let mut standing = store.standing();
+        let mut assignment = store.assignment();
         let facts = Facts {
             is_shared: store.is_shared(),
             lanes: resurgam_store::Commit::lanes(&*store),
-            standing: standing.borrow_and_update().clone(),
+            assignment: assignment.borrow_and_update().clone(),
         };
         let queues: Arc<[String]> = Arc::new([resurgam_core::command::DEFAULT_QUEUE.to_string()]);
         let options = Options {
@@ -206,7 +206,7 @@ impl Host {
             awaited: BTreeMap::new(),
             begun: 0,
             changes: store.changes(),
-            standing,
+            assignment,
             store,
         }
     }
@@ -255,9 +255,9 @@ impl Host {
             self.node.others_committed(at, self.store.is_overtaken());
             heard = true;
         }
-        if self.standing.has_changed().unwrap_or(false) {
-            let standing = self.standing.borrow_and_update().clone();
-            self.node.standing(at, standing);
+        if self.assignment.has_changed().unwrap_or(false) {
+            let assignment = self.assignment.borrow_and_update().clone();
+            self.node.assignment(at, assignment);
             heard = true;
         }
         heard

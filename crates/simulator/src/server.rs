@@ -523,10 +523,10 @@ impl Server {
 
     /// What the store wants of the node.
     fn stands(&self, store: &SimulatedStore) {
-        let standing = self.state().membership.standing().clone();
-        store.standing.send_if_modified(|before| {
-            let changed = *before != standing;
-            *before = standing;
+        let assignment = self.state().membership.assignment().clone();
+        store.assignment.send_if_modified(|before| {
+            let changed = *before != assignment;
+            *before = assignment;
             changed
         });
     }

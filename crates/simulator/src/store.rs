@@ -15,9 +15,9 @@ use resurgam_store::rows::{
     Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
-    Access, Answer, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Error, Inbox,
-    InboxRow, Look, Node, Own, Owning, Result, Retain, Runnable, ScheduleRecord, Schedules,
-    Standing, Step, StepResult, Tables, Transacted, Work, not_offered,
+    Access, Answer, Assignment, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Error,
+    Inbox, InboxRow, Inspect, Node, Own, Owning, Result, Retain, Runnable, ScheduleRecord,
+    Schedules, Step, StepResult, Tables, Transacted, Work, not_offered,
 };
 use tokio::sync::watch;
 
@@ -32,7 +32,7 @@ pub(crate) struct SimulatedStore {
     writer: Mutex<Writer>,
     /// What the store does where it is a server; a file needs nothing.
     pub(crate) server: Option<Server>,
-    pub(crate) standing: watch::Sender<Standing>,
+    pub(crate) assignment: watch::Sender<Assignment>,
     pub(crate) changes: watch::Sender<u64>,
     pub(crate) overtaken: AtomicBool,
 }
@@ -40,12 +40,12 @@ pub(crate) struct SimulatedStore {
 impl SimulatedStore {
     /// The store of a process on a file, or on a server.
     pub(crate) fn new(wire: Wire, server: Option<Server>) -> Self {
-        let standing = Standing { may_begin: true, ..Standing::default() };
+        let assignment = Assignment { may_begin: true, ..Assignment::default() };
         SimulatedStore {
             wire,
             writer: Mutex::default(),
             server,
-            standing: watch::Sender::new(standing),
+            assignment: watch::Sender::new(assignment),
             changes: watch::Sender::new(0),
             overtaken: AtomicBool::new(false),
         }
@@ -276,7 +276,7 @@ impl Retain for SimulatedStore {
     }
 }
 
-impl Look for SimulatedStore {
+impl Inspect for SimulatedStore {
     fn policy(&self, hash: &str) -> Answer<'_, Option<PolicyRow>> {
         let hash = hash.to_string();
         self.read("policy", move |it| it.model.policy(&hash))
@@ -349,8 +349,8 @@ impl Own for SimulatedStore {
         })
     }
 
-    fn standing(&self) -> watch::Receiver<Standing> {
-        self.standing.subscribe()
+    fn assignment(&self) -> watch::Receiver<Assignment> {
+        self.assignment.subscribe()
     }
 
     fn is_shared(&self) -> bool {
@@ -359,7 +359,7 @@ impl Own for SimulatedStore {
 
     /// Asked of the world, which knows the time: see `Host`.
     fn may_begin(&self) -> bool {
-        self.standing.borrow().may_begin
+        self.assignment.borrow().may_begin
     }
 
     fn now(&self) -> Option<Timestamp> {

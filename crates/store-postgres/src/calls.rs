@@ -10,8 +10,8 @@ use resurgam_store::rows::{
     Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
-    Access, Answer, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Error, Inbox,
-    InboxRow, Look, Node, Own, Owning, Retain, Runnable, ScheduleRecord, Schedules, Standing, Step,
+    Access, Answer, Assignment, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Error,
+    Inbox, InboxRow, Inspect, Node, Own, Owning, Retain, Runnable, ScheduleRecord, Schedules, Step,
     StepResult, Tables, Transacted, Work,
 };
 use tokio::sync::watch;
@@ -54,8 +54,8 @@ impl Own for PostgresStore {
         self.here(self.inner.member.join(&self.inner, node))
     }
 
-    fn standing(&self) -> watch::Receiver<Standing> {
-        self.inner.member.standing()
+    fn assignment(&self) -> watch::Receiver<Assignment> {
+        self.inner.member.assignment()
     }
 
     fn is_shared(&self) -> bool {
@@ -263,7 +263,7 @@ impl Work for PostgresStore {
     }
 }
 
-impl Look for PostgresStore {
+impl Inspect for PostgresStore {
     fn policy(&self, hash: &str) -> Answer<'_, Option<PolicyRow>> {
         let hash = hash.to_string();
         self.here(async move { read::policy(self.pool(), &hash).await })

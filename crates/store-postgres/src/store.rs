@@ -129,7 +129,7 @@ impl PostgresStore {
         let schema = Schema::new(options.schema_of(connector.schema()));
         let client = connected(&connector).await?;
         check(&client, &connector, &schema).await?;
-        let inner = Inner::new(connector.clone(), schema.clone(), &options, Use::Look);
+        let inner = Inner::new(connector.clone(), schema.clone(), &options, Use::Inspect);
         inner.control.give(client);
         PostgresStore::begin(inner, connector, schema, &options).await
     }
@@ -185,7 +185,7 @@ enum Use {
     /// To work on it.
     Work,
     /// To look at it, and to ask those who work.
-    Look,
+    Inspect,
 }
 
 async fn connected(connector: &Connector) -> Result<Session> {
@@ -202,7 +202,7 @@ impl Inner {
             let pool = Pool::new(connector.clone(), schema.clone(), options.lease, size);
             match what_for {
                 Use::Work => pool,
-                Use::Look => pool.without_marks(),
+                Use::Inspect => pool.without_marks(),
             }
         };
         Inner {

@@ -8,8 +8,8 @@ use resurgam_store::rows::{
     Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
-    Access, Answer, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Error, Inbox,
-    InboxRow, Look, Node, Own, Owning, Retain, Runnable, ScheduleRecord, Schedules, Standing, Step,
+    Access, Answer, Assignment, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Error,
+    Inbox, InboxRow, Inspect, Node, Own, Owning, Retain, Runnable, ScheduleRecord, Schedules, Step,
     StepResult, Tables, Transacted, Work,
 };
 use tokio::sync::watch;
@@ -34,8 +34,8 @@ impl Own for SqliteStore {
     }
 
     /// One node has everything, and is not asked to share.
-    fn standing(&self) -> watch::Receiver<Standing> {
-        watch::channel(Standing::default()).1
+    fn assignment(&self) -> watch::Receiver<Assignment> {
+        watch::channel(Assignment::default()).1
     }
 
     fn is_shared(&self) -> bool {
@@ -236,7 +236,7 @@ impl Retain for SqliteStore {
     }
 }
 
-impl Look for SqliteStore {
+impl Inspect for SqliteStore {
     fn policy(&self, hash: &str) -> Answer<'_, Option<PolicyRow>> {
         let hash = hash.to_string();
         self.read(|| "read a policy".to_string(), move |reading| read::policy(reading, &hash))

@@ -7,8 +7,8 @@
 //! - Other threads read (`reader`, `read/`) on connections of their own, so that nobody who looks
 //!   at a long list holds up a commit. In memory one connection does both.
 //! - Another connection copies the write-ahead log into the database (`checkpoint`).
-//! - One process at a time works on a file, and others are its clients. `owning` says how that is
-//!   kept: a lock beside the file (`lock`, `lock_files`), and a name inside it that every commit
+//! - One process at a time works on a file, and others are its clients. `ownership` says how that
+//!   is kept: a lock beside the file (`lock`, `lock_files`), and a name inside it that every commit
 //!   of the owner reads first. `changes` hears of the commits of others, and `busy` and `queue` see
 //!   to it that everybody who waits to write gets there soon.
 //! - The user's own tables lie beside ours. Code that uses them runs on the same threads, and
@@ -44,7 +44,7 @@ mod lock;
 mod lock_files;
 mod open;
 mod options;
-mod owning;
+mod ownership;
 mod process;
 mod quarantine;
 mod queue;

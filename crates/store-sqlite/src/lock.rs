@@ -11,7 +11,7 @@
 //! A lock binds those who lock the same file. Somebody may remove the file while it is locked, and
 //! the next process would make and lock another one. So whoever has locked a file looks whether it
 //! is still the one at its path, and the owner looks again and again. The fence in the database
-//! holds in any case: see `owning`.
+//! holds in any case: see `ownership`.
 
 use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, Write};

@@ -20,7 +20,7 @@ use tokio::sync::{oneshot, watch};
 use crate::changes::Changes;
 use crate::lock_files::{Gone, LockFiles};
 use crate::options::Options;
-use crate::owning::{Note, Place};
+use crate::ownership::{Note, Place};
 use crate::process::Process;
 use crate::read::Reading;
 use crate::reader::{self, ReadJob, ReadOrder};
@@ -85,7 +85,7 @@ enum Use {
     /// To work on it, now or when it is this node's turn.
     Work,
     /// To look at it, and to ask those who work.
-    Look,
+    Inspect,
 }
 
 impl Use {
@@ -96,7 +96,7 @@ impl Use {
                 let connection = open::another(path, options)?;
                 Ok(Opened { connection, still: None })
             }
-            Use::Look => open::another_existing(path, options),
+            Use::Inspect => open::another_existing(path, options),
         }
     }
 }
@@ -134,7 +134,7 @@ impl SqliteStore {
         file_limit::make_an_error();
         busy::limit_on_this_thread(options.busy_timeout);
         let opened = open::existing(path, &options)?;
-        SqliteStore::begin(path, opened, &options, Use::Look)
+        SqliteStore::begin(path, opened, &options, Use::Inspect)
     }
 
     fn begin(path: &Path, opened: Opened, options: &Options, what_for: Use) -> Result<Self> {
@@ -486,7 +486,7 @@ impl fmt::Debug for SqliteStore {
 
 #[cfg(test)]
 mod tests {
-    use resurgam_store::{Commit, Look, Node, Own};
+    use resurgam_store::{Commit, Inspect, Node, Own};
     use resurgam_watchdog::test;
 
     use super::*;

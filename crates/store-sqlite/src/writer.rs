@@ -6,8 +6,8 @@
 //! others, so that what was asked before it is a client's and what is asked after it the owner's.
 //!
 //! Between orders the thread looks whether somebody else has committed (see `changes`), whether it
-//! is still the owner (see `owning`), and whether the files are still those that it has open (see
-//! `lock_files`). Once they are not, nothing is written any more.
+//! is still the owner (see `ownership`), and whether the files are still those that it has open
+//! (see `lock_files`). Once they are not, nothing is written any more.
 //!
 //! After a commit is acknowledged the thread looks after the write-ahead log: a log that grew is
 //! copied into the database by another connection meanwhile, and when that lags behind, here. Only
@@ -34,7 +34,7 @@ use crate::checkpoint;
 use crate::commit::Statements;
 use crate::errors::Attempted;
 use crate::lock_files::Gone;
-use crate::owning::{Fence, Place, Taking, owner_of};
+use crate::ownership::{Fence, Place, Taking, owner_of};
 use crate::quarantine::{self, Quarantined};
 use crate::queue::Queue;
 use crate::reader::ReadJob;

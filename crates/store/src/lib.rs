@@ -7,7 +7,7 @@
 //!
 //! - [`rows`]: what is stored, with the stored forms of engine data.
 //! - [`Step`]: what one step of one run changes, the unit that is refused or taken as a whole.
-//! - [`Own`]: who works on a store, and on which of its shards. [`Commit`], [`Work`], [`Look`]:
+//! - [`Own`]: who works on a store, and on which of its shards. [`Commit`], [`Work`], [`Inspect`]:
 //!   writing; what a node reads to work; what people read. [`Tables`]: the user's own tables beside
 //!   ours. [`Schedules`], [`Inbox`], [`Retain`]: what starts by the clock; what others ask for in
 //!   SQL; deleting what is closed. A [`Store`] is all of these.
@@ -44,7 +44,7 @@ use resurgam_core::{CallKey, Event, RunKey, Timestamp, Uid};
 pub use error::{Error, Result};
 pub use gaps::Gaps;
 pub use inbox::{Inbox, InboxRow, InboxWrite};
-pub use own::{Aside, Node, Own, Ownership, Owning, Standing};
+pub use own::{Aside, Assignment, Node, Own, Ownership, Owning};
 pub use report::{Report, Reported};
 pub use retain::{Deleted, Deletion, INSTANCES, Place, ROWS, Retain, Sweep};
 use rows::{
@@ -60,12 +60,12 @@ pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 /// A database that keeps the engine's rows.
 pub trait Store:
-    Own + Commit + Work + Look + Tables + Schedules + Inbox + Retain + Send + Sync + 'static
+    Own + Commit + Work + Inspect + Tables + Schedules + Inbox + Retain + Send + Sync + 'static
 {
 }
 
 impl<T> Store for T where
-    T: Own + Commit + Work + Look + Tables + Schedules + Inbox + Retain + Send + Sync + 'static
+    T: Own + Commit + Work + Inspect + Tables + Schedules + Inbox + Retain + Send + Sync + 'static
 {
 }
 
@@ -174,7 +174,7 @@ pub trait Work {
 }
 
 /// What people and clients read.
-pub trait Look {
+pub trait Inspect {
     /// An interned policy.
     fn policy(&self, hash: &str) -> Answer<'_, Option<PolicyRow>>;
 

@@ -27,7 +27,7 @@ pub trait Own {
 
     /// What the node that this store belongs to should do, as the store sees it. It changes by
     /// itself; where one node owns everything, never.
-    fn standing(&self) -> watch::Receiver<Standing>;
+    fn assignment(&self) -> watch::Receiver<Assignment>;
 
     /// True when many nodes can work at the same time.
     fn is_shared(&self) -> bool;
@@ -102,7 +102,7 @@ impl Node {
 
 /// What a node should do, as its store sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct Assignment {
     /// Shards that nobody holds and this node should take.
     pub take: Vec<Shard>,
     /// Shards that it holds and another node should have.

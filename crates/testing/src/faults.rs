@@ -9,8 +9,8 @@ use resurgam_store::rows::{
     Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
-    Access, Answer, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Error, Inbox,
-    InboxRow, Look, Node, Own, Owning, Retain, Runnable, ScheduleRecord, Schedules, Standing, Step,
+    Access, Answer, Assignment, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Error,
+    Inbox, InboxRow, Inspect, Node, Own, Owning, Retain, Runnable, ScheduleRecord, Schedules, Step,
     StepResult, Store, Tables, Transacted, Work,
 };
 use tokio::sync::{Notify, watch};
@@ -380,8 +380,8 @@ impl Own for FaultyStore {
         self.store.try_own(node)
     }
 
-    fn standing(&self) -> watch::Receiver<Standing> {
-        self.store.standing()
+    fn assignment(&self) -> watch::Receiver<Assignment> {
+        self.store.assignment()
     }
 
     fn is_shared(&self) -> bool {
@@ -501,7 +501,7 @@ impl Work for FaultyStore {
     }
 }
 
-impl Look for FaultyStore {
+impl Inspect for FaultyStore {
     fn policy(&self, hash: &str) -> Answer<'_, Option<PolicyRow>> {
         self.store.policy(hash)
     }

@@ -14,7 +14,7 @@ use resurgam_sdk::{ActivityDefinition, Registry, WorkflowContext, WorkflowDefini
 use resurgam_store::model::{Model, ModelDatabase, ModelStore, Sharing};
 use resurgam_store::outage::OutageLog;
 use resurgam_store::rows::Message as StoredMessage;
-use resurgam_store::{Commit, Look, MessageWrite, Own, Ownership, Owning, Step};
+use resurgam_store::{Commit, Inspect, MessageWrite, Own, Ownership, Owning, Step};
 use resurgam_watchdog::test;
 
 use crate::handle::{Outcome, StartOptions};
@@ -42,8 +42,8 @@ impl World {
         registry.add_workflow_definition(WorkflowDefinition::new("listen", listen)).unwrap();
         let database = ModelDatabase::new(Model::new(Sharing::OneNode));
         let store = ModelStore::on(&database);
-        let standing = store.standing().borrow().clone();
-        let facts = Facts { is_shared: false, lanes: 1, standing };
+        let assignment = store.assignment().borrow().clone();
+        let facts = Facts { is_shared: false, lanes: 1, assignment };
         let now = Timestamp::from_millis(1_767_225_600_000);
         let node = Node::new(Arc::new(registry), Options::default(), facts, seed, now);
         let (inputs, trace) = (VecDeque::new(), String::new());

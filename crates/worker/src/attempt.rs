@@ -20,7 +20,7 @@ use resurgam_core::duration::Human;
 use resurgam_core::turn::panic_message;
 use resurgam_core::{Failure, Kind, Payload, Timestamp};
 use resurgam_sdk::{ActivityContext, Attempt, States};
-use resurgam_store::Standing;
+use resurgam_store::Assignment;
 use resurgam_store::rows::Heartbeat;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -53,17 +53,17 @@ pub(crate) struct Spec {
 pub(crate) struct Gate {
     pub(crate) is_open: Arc<dyn Fn() -> bool + Send + Sync>,
     /// Changes when it opens.
-    pub(crate) standing: watch::Receiver<Standing>,
+    pub(crate) assignment: watch::Receiver<Assignment>,
 }
 
 impl Gate {
     async fn opens(&mut self) {
         loop {
-            self.standing.borrow_and_update();
+            self.assignment.borrow_and_update();
             if (self.is_open)() {
                 return;
             }
-            if self.standing.changed().await.is_err() {
+            if self.assignment.changed().await.is_err() {
                 std::future::pending::<()>().await;
             }
         }
@@ -337,8 +337,8 @@ mod tests {
 
     /// An attempt that has begun as far as the engine is concerned, and whether its code has.
     fn begun(blocking: bool) -> (Running, Arc<AtomicBool>) {
-        let standing = watch::Sender::new(Standing::default()).subscribe();
-        begun_behind(Gate { is_open: Arc::new(|| true), standing }, blocking)
+        let assignment = watch::Sender::new(Assignment::default()).subscribe();
+        begun_behind(Gate { is_open: Arc::new(|| true), assignment }, blocking)
     }
 
     fn begun_behind(gate: Gate, blocking: bool) -> (Running, Arc<AtomicBool>) {
@@ -389,17 +389,17 @@ mod tests {
 
     #[test]
     async fn code_waits_while_others_may_take_its_node_for_dead() {
-        let (open, standing) = (Arc::new(AtomicBool::new(false)), watch::Sender::default());
+        let (open, assignment) = (Arc::new(AtomicBool::new(false)), watch::Sender::default());
         let is_open = open.clone();
         let gate = Gate {
             is_open: Arc::new(move || is_open.load(Ordering::SeqCst)),
-            standing: standing.subscribe(),
+            assignment: assignment.subscribe(),
         };
         let (running, ran) = begun_behind(gate.clone(), false);
         let_others_run().await;
         assert!(!ran.load(Ordering::SeqCst));
         open.store(true, Ordering::SeqCst);
-        standing.send_replace(Standing { may_begin: true, ..Standing::default() });
+        assignment.send_replace(Assignment { may_begin: true, ..Assignment::default() });
         let_others_run().await;
         assert!(ran.load(Ordering::SeqCst) && !running.withdraw());
     }
@@ -407,8 +407,8 @@ mod tests {
     #[test]
     async fn code_that_nobody_wants_any_more_does_not_begin() {
         for blocking in [false, true] {
-            let standing = watch::Sender::new(Standing::default()).subscribe();
-            let gate = Gate { is_open: Arc::new(|| false), standing };
+            let assignment = watch::Sender::new(Assignment::default()).subscribe();
+            let gate = Gate { is_open: Arc::new(|| false), assignment };
             let (running, ran) = begun_behind(gate, blocking);
             let host = running.host.clone();
             drop(running);

@@ -22,7 +22,7 @@ use resurgam_sdk::{Registry, States};
 use resurgam_store::outage::OutageLog;
 use resurgam_store::rows::Message as StoredMessage;
 use resurgam_store::{
-    AttemptTransaction, Ownership, Owning, Result, Standing, Step, StepResult, Store,
+    Assignment, AttemptTransaction, Ownership, Owning, Result, Step, StepResult, Store,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -61,7 +61,7 @@ pub struct Engine {
     /// Changes when somebody else has committed.
     changes: watch::Receiver<u64>,
     /// Changes when the store wants something else of this node.
-    standing: watch::Receiver<Standing>,
+    assignment: watch::Receiver<Assignment>,
     /// Tells the handles whether this node works.
     owns: watch::Sender<bool>,
     /// Those who look at instances.
@@ -98,17 +98,17 @@ impl Engine {
             options.work,
         );
         let (max_payload, grace) = (options.max_payload, options.grace);
-        let standing = store.standing();
+        let assignment = store.assignment();
         let facts = Facts {
             is_shared: store.is_shared(),
             lanes: store.lanes(),
-            standing: standing.borrow().clone(),
+            assignment: assignment.borrow().clone(),
         };
         let node = Node::new(registry, options, facts, fastrand::u64(..), clock.now());
         let engine = Engine {
             node,
             changes: store.changes(),
-            standing,
+            assignment,
             outage_log: store.outage_log().unwrap_or_default(),
             store,
             states,
@@ -170,9 +170,9 @@ impl Engine {
             let is_overtaken = self.store.is_overtaken();
             self.node.others_committed(self.at(), is_overtaken);
         }
-        if self.standing.has_changed().unwrap_or(false) {
-            let standing = self.standing.borrow_and_update().clone();
-            self.node.standing(self.at(), standing);
+        if self.assignment.has_changed().unwrap_or(false) {
+            let assignment = self.assignment.borrow_and_update().clone();
+            self.node.assignment(self.at(), assignment);
         }
     }
 
@@ -259,7 +259,7 @@ impl Engine {
         // A store in memory is nobody else's, and one with one owner wants nothing of it: nothing
         // is ever heard of others there.
         let others = heard(&mut self.changes);
-        let standing = heard(&mut self.standing);
+        let assignment = heard(&mut self.assignment);
         tokio::select! {
             biased;
             written = committed => {
@@ -270,7 +270,7 @@ impl Engine {
             envelope = self.inbox.recv() => Some(self.take(envelope?)),
             busy = moment => Some(busy),
             () = others => Some(self.clock.busy(&"the engine")),
-            () = standing => Some(self.clock.busy(&"the engine")),
+            () = assignment => Some(self.clock.busy(&"the engine")),
         }
     }
 
@@ -419,8 +419,10 @@ impl Engine {
 
     fn start_attempt(&mut self, start: AttemptStart) {
         let store = self.store.clone();
-        let gate =
-            Gate { is_open: Arc::new(move || store.may_begin()), standing: self.standing.clone() };
+        let gate = Gate {
+            is_open: Arc::new(move || store.may_begin()),
+            assignment: self.assignment.clone(),
+        };
         let spec = attempt::Spec {
             max_payload: self.max_payload,
             grace: self.grace,

@@ -21,7 +21,7 @@ use crate::processes::workload::{self, Errand, Worker, World};
 use crate::processes::{Ground, seed};
 use resurgam::{InstanceFilter, Status};
 use resurgam_core::{RunKey, Timestamp};
-use resurgam_store::Look;
+use resurgam_store::Inspect;
 use resurgam_store::rows::Message;
 use resurgam_store_sqlite::{Options, SqliteStore};
 use resurgam_watchdog::test;

@@ -15,7 +15,7 @@ use resurgam::prelude::*;
 use resurgam::retry::Idempotency;
 use resurgam::{AttemptOutcome, AttemptRow, Client, Status};
 use resurgam_core::{EventKind, RunKey};
-use resurgam_store::Look;
+use resurgam_store::Inspect;
 use resurgam_store_sqlite::{Options, SqliteStore};
 use resurgam_watchdog::test;
 use rustix::process::Signal;

@@ -2,7 +2,7 @@
 //!
 //! Batches of a lane are numbered: each transaction first raises the lane's number in the database
 //! by one, from the one that is expected ([`BatchSequence`]). What follows from a lost answer is
-//! done in `doubt`.
+//! done in `in_doubt`.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,8 +14,8 @@ use resurgam_store::outage::OutageLog;
 use resurgam_store::{Error, Result, Step, StepResult};
 use tokio_postgres::{Row, Statement as Prepared};
 
-use super::judge::judge;
 use super::plan::Plan;
+use super::slow_path::judge;
 use super::{look, statements};
 use crate::combine::pieces;
 use crate::connect::Connector;
@@ -319,7 +319,7 @@ impl Lane {
         client: Session,
         before: &[Statement<'_>],
         batch: &[Step],
-    ) -> Result<(Session, super::judge::Known)> {
+    ) -> Result<(Session, super::slow_path::Known)> {
         let questions = look::questions(batch);
         let (client, rows) = self.ask_inside(client, before, &questions).await?;
         let known = look::known(rows);

@@ -9,8 +9,8 @@ use resurgam_store::{
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
-use super::judge::{Known, Revision, Waiting};
 use super::schedule;
+use super::slow_path::{Known, Revision, Waiting};
 use crate::encode::whole;
 use crate::statement::Statement;
 

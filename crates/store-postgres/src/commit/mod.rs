@@ -8,24 +8,24 @@
 //!
 //! The plan behind that is hopeful: every id is free, every instance is open, every task is there.
 //! When the database disagrees nothing was written, and the batch goes the careful way, which costs
-//! **two** round trips more: look at everything the batch depends on, let `judge` decide step by
-//! step in memory what is a duplicate, what is closed and which row is to blame, then write what is
-//! left with the same checks. They fail only when somebody else was faster meanwhile; then it is
+//! **two** round trips more: look at everything the batch depends on, let `slow_path` decide step
+//! by step in memory what is a duplicate, what is closed and which row is to blame, then write what
+//! is left with the same checks. They fail only when somebody else was faster meanwhile; then it is
 //! done again.
 //!
 //! - `waves`, `wave`, `plan`: pure; group the changes of a batch into statements without losing its
 //!   order.
 //! - one file for each table: the statements.
-//! - `judge`, `look`: the careful way. `lane`: the numbered transaction. `doubt`: lost answers.
+//! - `slow_path`, `look`: the careful way. `lane`: the numbered transaction. `in_doubt`: lost
+//!   answers.
 //! - `transact`: attempts that write to the user's own tables. `shared`: claims of tasks that the
 //!   owner of a shard leaves to others.
 
 mod attempt;
-mod doubt;
 mod event;
+mod in_doubt;
 mod inbox;
 mod instance;
-mod judge;
 mod kv;
 pub(crate) mod lane;
 mod look;
@@ -34,6 +34,7 @@ mod plan;
 mod policy;
 mod schedule;
 mod shared;
+mod slow_path;
 mod task;
 mod transact;
 mod wave;

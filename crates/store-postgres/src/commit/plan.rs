@@ -1,7 +1,7 @@
 //! What a batch writes, grouped so that each group is one statement.
 //!
 //! Pure: it knows steps and no database. Whether a step is written at all is decided before it is
-//! added (see `judge`), or hoped for and checked inside the database.
+//! added (see `slow_path`), or hoped for and checked inside the database.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -3,7 +3,7 @@
 //! A store is one node at a time. The right to work is a value whose drop ends it. Dropping cannot
 //! wait, so it notes that the node is to leave and lets a task do it. Should that not get to it,
 //! whoever asks next through this store does it first; and when the process dies before, others
-//! find the beat standing still.
+//! find the beat assignment still.
 //!
 //! Here are locks, statements and who is told. What follows from a look at the rows is decided by
 //! [`Membership`].
@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 use resurgam_core::Shard;
 use resurgam_store::fleet::{self, Fence, Membership, NodeRow, Observation, View};
 use resurgam_store::rows::Owner;
-use resurgam_store::{Node, Ownership, Owning, Result, Standing};
+use resurgam_store::{Assignment, Node, Ownership, Owning, Result};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use super::{life, rows};
+use super::{heartbeat, rows};
 use crate::store::Inner;
 
 /// The node of a store.
@@ -29,7 +29,7 @@ pub(crate) struct Member {
     /// What is known of the nodes and decided from it.
     membership: Mutex<Membership>,
     /// What the node should do, as it was told last.
-    standing: watch::Sender<Standing>,
+    assignment: watch::Sender<Assignment>,
     /// Nodes of this process that are to leave.
     leaving: Mutex<Vec<String>>,
     /// One at a time joins, beats, takes, gives up and leaves: so that what is read about shards is
@@ -67,7 +67,7 @@ impl Member {
         let membership = Membership::new(lease);
         Member {
             born: Instant::now(),
-            standing: watch::Sender::new(membership.standing().clone()),
+            assignment: watch::Sender::new(membership.assignment().clone()),
             membership: Mutex::new(membership),
             leaving: Mutex::default(),
             moving: tokio::sync::Mutex::default(),
@@ -94,7 +94,7 @@ impl Member {
         let shards = self.take_now(inner, &node.name, &take).await?;
         self.tell_standing();
         inner.changes.tell_moves();
-        tokio::spawn(life::live(Arc::downgrade(inner), node.name));
+        tokio::spawn(heartbeat::live(Arc::downgrade(inner), node.name));
         Ok(Owning::Taken(Ownership::new(proof, shards)))
     }
 
@@ -112,8 +112,8 @@ impl Member {
     }
 
     /// What this node should do.
-    pub(crate) fn standing(&self) -> watch::Receiver<Standing> {
-        self.standing.subscribe()
+    pub(crate) fn assignment(&self) -> watch::Receiver<Assignment> {
+        self.assignment.subscribe()
     }
 
     /// Whether this node may begin an attempt: not when it could not beat for two thirds of a
@@ -257,14 +257,14 @@ impl Member {
         decided
     }
 
-    /// Tells the standing of this moment, if it is news. Who has it on loan may ask this member
+    /// Tells the assignment of this moment, if it is news. Who has it on loan may ask this member
     /// meanwhile, so the membership is locked last.
     fn tell_standing(&self) {
-        self.standing.send_if_modified(|told| {
+        self.assignment.send_if_modified(|told| {
             let membership = self.membership();
-            let is_news = told != membership.standing();
+            let is_news = told != membership.assignment();
             if is_news {
-                told.clone_from(membership.standing());
+                told.clone_from(membership.assignment());
             }
             is_news
         });

@@ -12,9 +12,9 @@
 //!
 //! What is decided from the rows is pure and elsewhere: [`resurgam_store::fleet`].
 //!
-//! - `rows`: the statements. `member`: the node of a store. `life`: its beat.
+//! - `rows`: the statements. `member`: the node of a store. `heartbeat`: its beat.
 
-mod life;
+mod heartbeat;
 mod member;
 mod rows;
 

@@ -5,7 +5,7 @@
 //! and is bounded in each of them before it is put in order.
 
 mod inbox;
-mod look;
+mod inspect;
 mod runs;
 mod schedules;
 mod shared;
@@ -13,7 +13,7 @@ mod tasks;
 mod work;
 
 pub(crate) use inbox::*;
-pub(crate) use look::*;
+pub(crate) use inspect::*;
 pub(crate) use runs::*;
 pub(crate) use schedules::*;
 pub(crate) use shared::*;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use resurgam_core::{Payload, Timestamp};
 use resurgam_store::{
-    Commit, Inbox, InboxRow, InboxWrite, Look, Node, Own, Owning, Step, StepResult,
+    Commit, Inbox, InboxRow, InboxWrite, Inspect, Node, Own, Owning, Step, StepResult,
 };
 use resurgam_store_postgres::PostgresStore;
 use resurgam_watchdog::test;
@@ -217,11 +217,11 @@ async fn nodes_share_the_rows_and_those_of_one_instance_are_one_nodes() {
         panic!("held");
     };
     let give = poll("shards to give up", async || {
-        Some(first.standing().borrow().give.clone()).filter(|give| !give.is_empty())
+        Some(first.assignment().borrow().give.clone()).filter(|give| !give.is_empty())
     });
     first.release(give.await.into()).await.unwrap();
     let take = poll("shards to take", async || {
-        Some(second.standing().borrow().take.clone()).filter(|take| !take.is_empty())
+        Some(second.assignment().borrow().take.clone()).filter(|take| !take.is_empty())
     });
     second.take(take.await.into()).await.unwrap();
     for round in 0..3 {

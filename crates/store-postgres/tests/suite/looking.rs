@@ -3,7 +3,7 @@
 use resurgam_core::Code;
 use resurgam_postgres_server::{Database, Server};
 use resurgam_store::rows::InstanceFilter;
-use resurgam_store::{Commit, Error, Look, Own};
+use resurgam_store::{Commit, Error, Inspect, Own};
 use resurgam_store_postgres::PostgresStore;
 use resurgam_watchdog::test;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use resurgam_postgres_server::Server;
-use resurgam_store::{Commit, Look, Step};
+use resurgam_store::{Commit, Inspect, Step};
 use resurgam_store_postgres::PostgresStore;
 use resurgam_watchdog::test;
 

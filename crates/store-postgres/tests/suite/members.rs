@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use resurgam_core::Shard;
 use resurgam_postgres_server::Database;
-use resurgam_store::{Aside, Commit, Look, Node, Own, Ownership, Runnable, Standing, Work};
+use resurgam_store::{Aside, Assignment, Commit, Inspect, Node, Own, Ownership, Runnable, Work};
 use resurgam_store_postgres::{Options, PostgresStore};
 use resurgam_watchdog::test;
 use tokio::sync::watch;
@@ -22,7 +22,7 @@ const NO_BEAT: Duration = Duration::from_secs(1_800);
 struct Worker {
     store: PostgresStore,
     right: Option<Ownership>,
-    standing: watch::Receiver<Standing>,
+    assignment: watch::Receiver<Assignment>,
     held: Vec<Shard>,
 }
 
@@ -44,15 +44,15 @@ impl Worker {
 
     async fn of(database: &Database<'_>, node: Node, options: Options) -> Worker {
         let store = PostgresStore::connect(&database.url(), options).await.unwrap();
-        let standing = store.standing();
+        let assignment = store.assignment();
         let right = own_as(&store, node).await;
         let held = right.shards().to_vec();
-        Worker { store, right: Some(right), standing, held }
+        Worker { store, right: Some(right), assignment, held }
     }
 
     /// Takes and gives up what it should.
     async fn follow(&mut self) {
-        let Standing { take, give, .. } = self.standing.borrow_and_update().clone();
+        let Assignment { take, give, .. } = self.assignment.borrow_and_update().clone();
         self.held.extend(self.store.take(take.into()).await.unwrap());
         // Giving up nothing would tell the others to look.
         if !give.is_empty() {
@@ -113,10 +113,10 @@ async fn shards_are_shared_evenly_and_only_their_owner_writes() {
     // A message to somebody else's instance needs no shard of one's own.
     write(&b.store, [tell(of_a, "from b")]).await;
 
-    let (before, mut standing) = (a.standing.borrow().departed, a.store.standing());
+    let (before, mut assignment) = (a.assignment.borrow().departed, a.store.assignment());
     drop(b.right.take());
     settle([&mut a], [256]).await;
-    let departed = async || (standing.borrow_and_update().departed != before).then_some(());
+    let departed = async || (assignment.borrow_and_update().departed != before).then_some(());
     poll("the departure of b", departed).await;
     write(&a.store, [note(of_b, 3)]).await;
     assert!(b.store.commit([note(of_b, 4)].into()).await.unwrap_err().is_fenced());
@@ -187,11 +187,11 @@ async fn a_node_that_stands_still_for_a_lease_loses_its_shards_and_cannot_write(
     let last = beat(&database, "b").await;
     poll("a beat", async || (beat(&database, "b").await > last).then_some(())).await;
     b.store.close().await;
-    let before = a.standing.borrow().departed;
+    let before = a.assignment.borrow().departed;
     settle([&mut a], [256]).await;
     println!("taken over after {:?}", begin.elapsed());
     assert!(begin.elapsed() >= LEASE, "after {:?}", begin.elapsed());
-    let departed = async || (a.standing.borrow().departed != before).then_some(());
+    let departed = async || (a.assignment.borrow().departed != before).then_some(());
     poll("the departure of b", departed).await;
     let lost = a.store.abandoned("a", 10).await.unwrap();
     assert_eq!(lost.iter().map(|task| task.call.run).collect::<Vec<_>>(), [run(number)]);
@@ -240,10 +240,10 @@ async fn a_node_that_cannot_beat_begins_nothing_and_says_so() {
     let proxy = crate::proxy::Proxy::before(&database).await;
     let options = few().lease(LEASE).without_listening();
     let store = PostgresStore::connect(&proxy.url, options).await.unwrap();
-    let mut standing = store.standing();
+    let mut assignment = store.assignment();
     let _right = own(&store, "a").await;
     poll("the right to begin", async || {
-        (store.may_begin() && standing.borrow_and_update().may_begin).then_some(())
+        (store.may_begin() && assignment.borrow_and_update().may_begin).then_some(())
     })
     .await;
     // The network swallows everything and answers nothing.
@@ -251,12 +251,12 @@ async fn a_node_that_cannot_beat_begins_nothing_and_says_so() {
     proxy.freeze();
     poll("the end of that right", async || (!store.may_begin()).then_some(())).await;
     let noticed = since.elapsed();
-    let told = async || (!standing.borrow_and_update().may_begin).then_some(());
+    let told = async || (!assignment.borrow_and_update().may_begin).then_some(());
     poll("the news of that", told).await;
     println!("noticed after {noticed:?}, said after {:?}", since.elapsed());
     proxy.thaw();
     poll("the right to begin again", async || {
-        (store.may_begin() && standing.borrow_and_update().may_begin).then_some(())
+        (store.may_begin() && assignment.borrow_and_update().may_begin).then_some(())
     })
     .await;
     // Nobody else was there to take it for dead.
@@ -295,17 +295,17 @@ async fn a_node_leaves_its_shards_to_one_that_knows_all_of_its_workflows_and_mor
     settle([&mut old], [256]).await;
     let mut new = Worker::knowing(&database, "new", &["order 1", "refund 1"]).await;
     settle([&mut old, &mut new], [0, 256]).await;
-    let standing = old.standing.borrow().clone();
-    assert_eq!(standing.aside, Some(Aside::KnowsLess { than: "new".to_string() }));
-    assert!(standing.known_elsewhere.iter().eq(["refund 1"]));
-    assert_eq!(new.standing.borrow().aside, None);
+    let assignment = old.assignment.borrow().clone();
+    assert_eq!(assignment.aside, Some(Aside::KnowsLess { than: "new".to_string() }));
+    assert!(assignment.known_elsewhere.iter().eq(["refund 1"]));
+    assert_eq!(new.assignment.borrow().aside, None);
     // Another new one shares with the first.
     let mut newer = Worker::knowing(&database, "newer", &["order 1", "refund 1"]).await;
     settle([&mut old, &mut new, &mut newer], [0, 128, 128]).await;
     // When the new ones are gone, the old one goes on.
     drop((new.right.take(), newer.right.take()));
     settle([&mut old], [256]).await;
-    assert_eq!(old.standing.borrow().aside, None);
+    assert_eq!(old.assignment.borrow().aside, None);
 }
 
 #[test(minutes = 15)]
@@ -316,7 +316,7 @@ async fn a_node_with_other_workflows_takes_no_shards_while_others_own_them() {
     let mut other = Worker::knowing(&database, "other", &["* any"]).await;
     let mut second = Worker::knowing(&database, "second", &["order 1"]).await;
     settle([&mut app, &mut other, &mut second], [128, 0, 128]).await;
-    let aside = other.standing.borrow().aside.clone();
+    let aside = other.assignment.borrow().aside.clone();
     let Some(Aside::KnowsOthers { than, only_there, only_here, .. }) = aside else {
         panic!("it is told nothing of the others: {aside:?}");
     };

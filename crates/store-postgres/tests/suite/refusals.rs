@@ -3,7 +3,7 @@
 use resurgam_core::Shard;
 use resurgam_postgres_server::Server;
 use resurgam_store::rows::TaskRow;
-use resurgam_store::{Error, Look, Runnable, Work};
+use resurgam_store::{Error, Inspect, Runnable, Work};
 use resurgam_store_postgres::PostgresStore;
 use resurgam_watchdog::test;
 

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use resurgam_core::{CallKey, Seq, Timestamp};
 use resurgam_postgres_server::Database;
 use resurgam_store::rows::TaskRow;
-use resurgam_store::{Commit, Look, Node, Own, Ownership, Owning, Runnable, Step, TaskWrite, Work};
+use resurgam_store::{
+    Commit, Inspect, Node, Own, Ownership, Owning, Runnable, Step, TaskWrite, Work,
+};
 use resurgam_store_postgres::PostgresStore;
 use resurgam_watchdog::test;
 

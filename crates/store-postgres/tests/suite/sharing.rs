@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use resurgam_postgres_server::{Database, Server};
 use resurgam_store::{
-    Commit, Deletion, Look, MessageWrite, Own, Retain, Runnable, Step, StepResult, Work,
+    Commit, Deletion, Inspect, MessageWrite, Own, Retain, Runnable, Step, StepResult, Work,
 };
 use resurgam_store_postgres::PostgresStore;
 use resurgam_watchdog::test;

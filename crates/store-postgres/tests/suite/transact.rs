@@ -8,7 +8,7 @@ use resurgam_core::event::ActivityCompleted;
 use resurgam_core::{CallKey, EventKind, Failure, Kind, Payload, Seq, Timestamp, UserWork};
 use resurgam_store::rows::{Claim, Heartbeat, Message, MessageRow, TaskRow};
 use resurgam_store::{
-    Access, AttemptTransaction, Look, Node, Own, Ownership, Owning, Result, Step, Tables,
+    Access, AttemptTransaction, Inspect, Node, Own, Ownership, Owning, Result, Step, Tables,
     TaskWrite, Transacted, Work,
 };
 use resurgam_store_postgres::{PostgresStore, PostgresWork};

@@ -3,7 +3,7 @@
 use resurgam_core::Seq;
 use resurgam_store::rows::InstanceFilter;
 use resurgam_store::{
-    Look, MessageWrite, Runnable, ScheduleWrite, Schedules, Step, TaskWrite, Work,
+    Inspect, MessageWrite, Runnable, ScheduleWrite, Schedules, Step, TaskWrite, Work,
 };
 use resurgam_store_postgres::PostgresStore;
 use resurgam_watchdog::test;

@@ -22,7 +22,7 @@ use rusqlite::{Connection, PrepFlags, Statement};
 
 use crate::busy;
 use crate::errors::Attempted;
-use crate::owning::Fence;
+use crate::ownership::Fence;
 use instance::Started;
 
 /// The statements that write, each prepared once for the life of the connection.

@@ -13,7 +13,7 @@ use rusqlite::{ErrorCode, Transaction, TransactionBehavior};
 use super::Statements;
 use crate::busy;
 use crate::errors::Attempted;
-use crate::owning::Fence;
+use crate::ownership::Fence;
 use crate::user_transaction::{self, SqliteWork};
 
 impl Statements<'_> {

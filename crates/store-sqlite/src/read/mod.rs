@@ -5,11 +5,11 @@
 //! that very row, and is set aside where it is one of many: the reader collects it here, the writer
 //! marks it (see [`Quarantined`]).
 
-mod look;
+mod inspect;
 mod schedules;
 mod work;
 
-pub(crate) use look::*;
+pub(crate) use inspect::*;
 pub(crate) use schedules::*;
 pub(crate) use work::*;
 

@@ -2,7 +2,7 @@
 
 use crate::support::process::{self, Process};
 use crate::support::*;
-use resurgam_store::{Look, Work};
+use resurgam_store::{Inspect, Work};
 use resurgam_store_sqlite::{Options, SqliteStore, SyncMode};
 use resurgam_watchdog::test;
 

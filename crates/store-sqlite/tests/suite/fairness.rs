@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::process::{self, Process};
 use crate::support::*;
-use resurgam_store::Look;
+use resurgam_store::Inspect;
 use resurgam_store_sqlite::SqliteStore;
 use resurgam_watchdog::test;
 

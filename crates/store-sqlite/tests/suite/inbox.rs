@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use resurgam_core::{Payload, Timestamp};
-use resurgam_store::{Commit, Inbox, InboxRow, InboxWrite, Look, Step, StepResult};
+use resurgam_store::{Commit, Inbox, InboxRow, InboxWrite, Inspect, Step, StepResult};
 use resurgam_store_sqlite::SqliteStore;
 use resurgam_watchdog::test;
 

@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::support::*;
-use resurgam_store::{Commit, Error, Look};
+use resurgam_store::{Commit, Error, Inspect};
 use resurgam_store_sqlite::{Options, SqliteStore};
 use resurgam_watchdog::test;
 

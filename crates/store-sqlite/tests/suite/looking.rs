@@ -3,7 +3,7 @@
 use crate::support::*;
 use resurgam_core::Code;
 use resurgam_store::rows::InstanceFilter;
-use resurgam_store::{Commit, Look, Own};
+use resurgam_store::{Commit, Inspect, Own};
 use resurgam_store_sqlite::SqliteStore;
 use resurgam_watchdog::test;
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::*;
 use resurgam_store::rows::TaskRow;
-use resurgam_store::{Error, Look, Runnable, Work};
+use resurgam_store::{Error, Inspect, Runnable, Work};
 use resurgam_store_sqlite::{Options, SqliteStore};
 use resurgam_watchdog::test;
 use rusqlite::Connection;

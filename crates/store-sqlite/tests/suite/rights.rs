@@ -12,7 +12,7 @@ use std::process::Command;
 
 use crate::support::process::{self, Process};
 use crate::support::*;
-use resurgam_store::{Commit, Look, Node, Own, Owning};
+use resurgam_store::{Commit, Inspect, Node, Own, Owning};
 use resurgam_store_sqlite::SqliteStore;
 use resurgam_watchdog::test;
 

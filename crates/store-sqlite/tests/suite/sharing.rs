@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::support::*;
-use resurgam_store::{Commit, Look, Node, Own, Owning, Step, StepResult};
+use resurgam_store::{Commit, Inspect, Node, Own, Owning, Step, StepResult};
 use resurgam_store_sqlite::{Options, SqliteStore};
 use resurgam_watchdog::test;
 

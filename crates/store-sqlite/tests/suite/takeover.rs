@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::support::process::{self, Process};
 use crate::support::*;
-use resurgam_store::{Commit, Look, Node, Own, Owning};
+use resurgam_store::{Commit, Inspect, Node, Own, Owning};
 use resurgam_store_sqlite::SqliteStore;
 use resurgam_watchdog::test;
 

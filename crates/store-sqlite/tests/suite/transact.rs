@@ -9,7 +9,7 @@ use resurgam_core::event::ActivityCompleted;
 use resurgam_core::{CallKey, EventKind, Failure, Kind, Payload, Timestamp, UserWork};
 use resurgam_store::rows::{Claim, Message, MessageRow};
 use resurgam_store::{
-    Access, AttemptTransaction, Commit, Look, Ownership, Result, Step, Tables, TaskWrite,
+    Access, AttemptTransaction, Commit, Inspect, Ownership, Result, Step, Tables, TaskWrite,
     Transacted, Work,
 };
 use resurgam_store_sqlite::{Options, SqliteStore, SqliteWork};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::support::process::{self, Process};
 use crate::support::*;
-use resurgam_store::{Commit, Look, Step, Work};
+use resurgam_store::{Commit, Inspect, Step, Work};
 use resurgam_store_sqlite::SqliteStore;
 use resurgam_watchdog::test;
 #[cfg(unix)]

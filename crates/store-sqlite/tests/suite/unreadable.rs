@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use resurgam_store::rows::InstanceFilter;
-use resurgam_store::{Look, Runnable, Work};
+use resurgam_store::{Inspect, Runnable, Work};
 use resurgam_store_sqlite::SqliteStore;
 use resurgam_watchdog::test;
 

@@ -3,7 +3,7 @@
 //! | the node is told that | what follows |
 //! |---|---|
 //! | it has joined | the shards that it takes at once |
-//! | its beat was answered | a new [`Standing`], and the nodes that are dead and to be removed |
+//! | its beat was answered | a new [`Assignment`], and the nodes that are dead and to be removed |
 //! | its row was gone, or one of its shards has another owner or epoch | it was overtaken |
 //! | nothing, for two thirds of a lease | it may begin no attempt |
 //!
@@ -20,7 +20,7 @@ use resurgam_core::Shard;
 
 use super::sharers::{known_elsewhere, sharers, why_aside};
 use super::{Fence, Moves, NodeRow, Observer, ShardRow, View, spread};
-use crate::Standing;
+use crate::Assignment;
 
 /// What one process knows of the nodes of its database, and the node that it is, if it is one.
 ///
@@ -64,7 +64,7 @@ pub struct Membership {
     lease: Duration,
     observer: Observer,
     present: Option<Present>,
-    standing: Standing,
+    assignment: Assignment,
 }
 
 /// A node that works.
@@ -116,13 +116,13 @@ impl Membership {
             lease,
             observer: Observer::new(lease),
             present: None,
-            standing: Standing { may_begin: true, ..Standing::default() },
+            assignment: Assignment { may_begin: true, ..Assignment::default() },
         }
     }
 
     /// What the node should do.
-    pub fn standing(&self) -> &Standing {
-        &self.standing
+    pub fn assignment(&self) -> &Assignment {
+        &self.assignment
     }
 
     /// The node that works, from when it has joined until it has left.
@@ -136,8 +136,8 @@ impl Membership {
         let seen = names(found.view);
         self.present = Some(Present { node: node.to_string(), beaten: found.asked, seen });
         let moves = self.decide(&Fence::new(node, []), found);
-        (self.standing.take, self.standing.give) = (Vec::new(), Vec::new());
-        self.standing.may_begin = true;
+        (self.assignment.take, self.assignment.give) = (Vec::new(), Vec::new());
+        self.assignment.may_begin = true;
         moves.take
     }
 
@@ -154,9 +154,9 @@ impl Membership {
         let before = std::mem::replace(&mut present.seen, names(found.view));
         let departed = !before.is_subset(&present.seen);
         let Moves { take, release } = self.decide(fence, found);
-        self.standing.departed += u64::from(departed);
-        (self.standing.take, self.standing.give) = (take, release);
-        self.standing.may_begin = true;
+        self.assignment.departed += u64::from(departed);
+        (self.assignment.take, self.assignment.give) = (take, release);
+        self.assignment.may_begin = true;
         let others = found.view.nodes.iter().filter(|row| row.node != fence.node());
         Beat::Alive { dead: others.filter(|row| self.observer.is_dead(&row.node)).collect() }
     }
@@ -172,18 +172,18 @@ impl Membership {
 
     /// The node has taken those of these shards that it could get.
     pub fn taken(&mut self, shards: &[Shard]) {
-        self.standing.take.retain(|shard| !shards.contains(shard));
+        self.assignment.take.retain(|shard| !shards.contains(shard));
     }
 
     /// The node has given these shards up.
     pub fn released(&mut self, shards: &[Shard]) {
-        self.standing.give.retain(|shard| !shards.contains(shard));
+        self.assignment.give.retain(|shard| !shards.contains(shard));
     }
 
     /// A node of this process has left.
     pub fn left(&mut self, node: &str) {
         self.present.take_if(|present| present.node == node);
-        (self.standing.take, self.standing.give) = (Vec::new(), Vec::new());
+        (self.assignment.take, self.assignment.give) = (Vec::new(), Vec::new());
     }
 
     /// Whether the node may begin an attempt: not when it could not beat for two thirds of a
@@ -197,9 +197,9 @@ impl Membership {
         self.present.as_ref().map(|present| present.beaten + self.lease * 2 / 3)
     }
 
-    /// Says in the standing whether the node may begin attempts at this time.
+    /// Says in the assignment whether the node may begin attempts at this time.
     pub fn note_may_begin(&mut self, now: Duration) {
-        self.standing.may_begin = self.may_begin(now);
+        self.assignment.may_begin = self.may_begin(now);
     }
 
     /// How long to wait before the next beat: so short that a few lost beats kill nobody, shorter
@@ -216,12 +216,12 @@ impl Membership {
     }
 
     fn is_moving(&self) -> bool {
-        !self.standing.take.is_empty() || !self.standing.give.is_empty()
+        !self.assignment.take.is_empty() || !self.assignment.give.is_empty()
     }
 
     /// What should move, as far as the node within this fence is concerned; what else there is to
-    /// know goes into the standing. What is the node's own by the database and not inside the fence
-    /// it may as well take: the answer of an earlier time was lost.
+    /// know goes into the assignment. What is the node's own by the database and not inside the
+    /// fence it may as well take: the answer of an earlier time was lost.
     fn decide(&mut self, fence: &Fence, found: Observation<'_>) -> Moves {
         self.observe(found);
         let (node, view) = (fence.node(), found.view);
@@ -239,12 +239,12 @@ impl Membership {
 
         let me = live.iter().find(|row| row.node == node);
         let known = me.map(|me| known_elsewhere(me, &live)).unwrap_or_default();
-        let standing = &mut self.standing;
-        standing.aside = me.and_then(|me| why_aside(me, &live, &sharers));
-        standing.others_work = live.iter().any(|row| row.node != node);
-        (standing.others_leave_tasks, standing.hands) = (view.leaves_tasks, view.hands());
-        if *standing.known_elsewhere != known {
-            standing.known_elsewhere = Arc::new(known);
+        let assignment = &mut self.assignment;
+        assignment.aside = me.and_then(|me| why_aside(me, &live, &sharers));
+        assignment.others_work = live.iter().any(|row| row.node != node);
+        (assignment.others_leave_tasks, assignment.hands) = (view.leaves_tasks, view.hands());
+        if *assignment.known_elsewhere != known {
+            assignment.known_elsewhere = Arc::new(known);
         }
         moves
     }
@@ -341,7 +341,7 @@ mod tests {
             let take = membership.joined("a", at(0, &view(&nodes(names), owners)));
             assert_eq!(take, shards(expected), "{what}");
             // What it takes at once it is not told to take.
-            let Standing { take, give, others_work, .. } = membership.standing();
+            let Assignment { take, give, others_work, .. } = membership.assignment();
             assert_eq!((take.len(), give.len()), (0, 0), "{what}");
             assert_eq!(*others_work, names.len() > 1, "{what}");
         }
@@ -363,9 +363,9 @@ mod tests {
             let mut membership = joined(&view);
             let beat = membership.beaten(&fence("a", held), at(1, &view));
             assert_eq!(beat, Beat::Alive { dead: Vec::new() }, "{what}");
-            let standing = membership.standing();
-            assert_eq!(standing.take, shards(take), "{what}");
-            assert_eq!(standing.give, shards(give), "{what}");
+            let assignment = membership.assignment();
+            assert_eq!(assignment.take, shards(take), "{what}");
+            assert_eq!(assignment.give, shards(give), "{what}");
         }
     }
 
@@ -394,12 +394,12 @@ mod tests {
         let mut membership = joined(&view);
         let fence = fence("a", &[0, 1]);
         membership.beaten(&fence, at(1, &view));
-        assert_eq!(membership.standing().take, shards(&[2, 3]));
+        assert_eq!(membership.assignment().take, shards(&[2, 3]));
         membership.left("another one");
         assert_eq!(membership.node(), Some("a"));
         membership.left("a");
         assert_eq!(membership.beaten(&fence, at(2, &view)), Beat::Over);
-        assert_eq!((membership.node(), membership.standing().take.len()), (None, 0));
+        assert_eq!((membership.node(), membership.assignment().take.len()), (None, 0));
         // Nobody waits for its beat.
         assert!(membership.may_begin(secs(1_000)));
     }
@@ -413,21 +413,21 @@ mod tests {
         for second in [3, 6] {
             let beat = membership.beaten(&fence, at(second, &before));
             assert_eq!(beat, Beat::Alive { dead: Vec::new() }, "after {second} seconds");
-            assert!(membership.standing().others_work);
+            assert!(membership.assignment().others_work);
         }
         // A slow answer counts from when it came.
         let late = Observation { answered: secs(9), ..at(8, &before) };
         let beat = membership.beaten(&fence, late);
         assert_eq!(beat, Beat::Alive { dead: vec![&before.nodes[1]] });
-        assert_eq!(membership.standing().take, shards(&[2, 3]));
-        assert!(!membership.standing().others_work);
-        assert_eq!(membership.standing().departed, 0);
+        assert_eq!(membership.assignment().take, shards(&[2, 3]));
+        assert!(!membership.assignment().others_work);
+        assert_eq!(membership.assignment().departed, 0);
         // What it claimed is abandoned when its row is gone.
         let after = view(&[node("a", 0)], ["a", "a", "", ""]);
         membership.beaten(&fence, at(10, &after));
-        assert_eq!(membership.standing().departed, 1);
+        assert_eq!(membership.assignment().departed, 1);
         membership.beaten(&fence, at(11, &after));
-        assert_eq!(membership.standing().departed, 1);
+        assert_eq!(membership.assignment().departed, 1);
     }
 
     #[test]
@@ -436,15 +436,15 @@ mod tests {
         let mut seen = view(&nodes, ["a", "a", "", ""]);
         let mut membership = joined(&seen);
         membership.beaten(&fence("a", &[0, 1]), at(1, &seen));
-        let standing = membership.standing().clone();
-        assert_eq!(standing.aside, Some(Aside::KnowsLess { than: "b".to_string() }));
-        assert_eq!(*standing.known_elsewhere, BTreeSet::from(["y".to_string()]));
-        assert_eq!(standing.give, shards(&[0, 1]));
-        assert_eq!((standing.others_leave_tasks, standing.hands), (false, 0));
+        let assignment = membership.assignment().clone();
+        assert_eq!(assignment.aside, Some(Aside::KnowsLess { than: "b".to_string() }));
+        assert_eq!(*assignment.known_elsewhere, BTreeSet::from(["y".to_string()]));
+        assert_eq!(assignment.give, shards(&[0, 1]));
+        assert_eq!((assignment.others_leave_tasks, assignment.hands), (false, 0));
         seen.leaves_tasks = true;
         membership.beaten(&fence("a", &[0, 1]), at(2, &seen));
-        let standing = membership.standing();
-        assert_eq!((standing.others_leave_tasks, standing.hands), (true, 4));
+        let assignment = membership.assignment();
+        assert_eq!((assignment.others_leave_tasks, assignment.hands), (true, 4));
     }
 
     #[test]
@@ -453,11 +453,11 @@ mod tests {
         let mut membership = joined(&free);
         membership.beaten(&fence("a", &[0]), at(1, &free));
         membership.taken(&shards(&[1, 3]));
-        assert_eq!(membership.standing().take, shards(&[2]));
+        assert_eq!(membership.assignment().take, shards(&[2]));
         let shared = view(&[node("a", 0), node("b", 5)], ["a"; 4]);
         membership.beaten(&fence("a", &[0, 1, 2, 3]), at(2, &shared));
         membership.released(&shards(&[0]));
-        assert_eq!(membership.standing().give, shards(&[3]));
+        assert_eq!(membership.assignment().give, shards(&[3]));
     }
 
     #[test]
@@ -472,10 +472,10 @@ mod tests {
             let now = Duration::from_millis(millis);
             assert_eq!(membership.may_begin(now), may_begin, "after {millis} ms");
             membership.note_may_begin(now);
-            assert_eq!(membership.standing().may_begin, may_begin, "after {millis} ms");
+            assert_eq!(membership.assignment().may_begin, may_begin, "after {millis} ms");
         }
         membership.beaten(&fence("a", &[0, 1, 2, 3]), at(17, &view));
-        assert!(membership.standing().may_begin && membership.may_begin(secs(22)));
+        assert!(membership.assignment().may_begin && membership.may_begin(secs(22)));
     }
 
     #[test]

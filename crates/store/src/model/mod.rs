@@ -2,7 +2,7 @@
 //!
 //! A [`Model`] keeps full rows of every table in ordered maps and does what the traits of this
 //! crate promise, as plain synchronous calls: [`Model::commit`] is what a batch means, and every
-//! read of [`Work`](crate::Work), [`Look`](crate::Look), [`Schedules`](crate::Schedules),
+//! read of [`Work`](crate::Work), [`Inspect`](crate::Look), [`Schedules`](crate::Schedules),
 //! [`Inbox`](crate::Inbox) and [`Retain`](crate::Retain) has a method of the same name. It has no
 //! clock, no random numbers and no threads: the same calls give the same answers. Times, tokens of
 //! claims and arrivals of inbox rows come in as arguments.
@@ -13,7 +13,7 @@
 //! - `tables`: the rows of each table, with the indexes that the reads need. `transaction`: changes
 //!   that can be taken back.
 //! - `commit`: what a batch means, step by step. `instances`, `entries`: its parts.
-//! - `work`, `look`, `schedules`, `inbox`: the reads. `retention`: deleting closed instances.
+//! - `work`, `inspect`, `schedules`, `inbox`: the reads. `retention`: deleting closed instances.
 //! - `ownership`: nodes, shards and the fence of a commit. `claims`: tasks that the holder of a
 //!   shard leaves to others, and attempts that end their call in a transaction of their own.
 //! - `store`: the thin asynchronous [`ModelStore`] around it.
@@ -47,8 +47,8 @@ mod claims;
 mod commit;
 mod entries;
 mod inbox;
+mod inspect;
 mod instances;
-mod look;
 mod ownership;
 mod retention;
 mod schedules;

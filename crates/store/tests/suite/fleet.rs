@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use resurgam_core::{Shard, Timestamp};
-use resurgam_store::Standing;
+use resurgam_store::Assignment;
 use resurgam_store::fleet::{Beat, Fence, Membership, NodeRow, Observation, ShardRow, View};
 use resurgam_watchdog::test;
 
@@ -152,7 +152,7 @@ impl Fleet {
             assert!(!asleep.membership.may_begin(answered), "{} may begin attempts", row.node);
         }
         let process = self.processes.get_mut(name).unwrap();
-        let Standing { take, give, .. } = process.membership.standing().clone();
+        let Assignment { take, give, .. } = process.membership.assignment().clone();
         let taken = self.rows.take(name, &take);
         self.rows.release(name, &give);
         process.fence = process.fence.without(&give).with(taken);
@@ -193,7 +193,7 @@ fn shards_are_spread_evenly_and_those_of_a_dead_node_move_to_the_others() {
     fleet.run(LEASE * 3);
     assert_eq!(fleet.buried, ["b"]);
     assert_eq!(fleet.counts(["a", "c"]), [128, 128]);
-    let departed = |name| fleet.processes[name].membership.standing().departed;
+    let departed = |name| fleet.processes[name].membership.assignment().departed;
     assert_eq!((departed("a"), departed("c")), (1, 1));
     // It wakes up and hears that it was taken for dead.
     fleet.wake("b");

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use resurgam_core::{CallKey, Timestamp, Uid};
 use resurgam_sdk::Registry;
-use resurgam_store::Standing;
+use resurgam_store::Assignment;
 
 use super::calls::call::HotCall;
 use super::calls::deadline::Outages;
@@ -71,7 +71,7 @@ impl Memory {
     pub(crate) fn new(
         options: &Options,
         registry: &Registry,
-        standing: Standing,
+        assignment: Assignment,
         now: Timestamp,
     ) -> Self {
         Memory {
@@ -88,7 +88,7 @@ impl Memory {
             threads: BTreeMap::new(),
             lingering: Lingering::default(),
             outages: Outages::default(),
-            shards: Shards::new(standing),
+            shards: Shards::new(assignment),
             reports: Reports::default(),
             unserved: UnservedQueues::default(),
             claims: Claims::default(),

@@ -71,7 +71,7 @@ use std::sync::Arc;
 
 use resurgam_core::{Timestamp, Uid};
 use resurgam_sdk::Registry;
-use resurgam_store::{Standing, StepResult};
+use resurgam_store::{Assignment, StepResult};
 
 use crate::options::Options;
 use crate::policy::Policies;
@@ -111,7 +111,7 @@ pub struct Facts {
     /// How many batches it takes at a time.
     pub lanes: usize,
     /// What it wants of the node at first.
-    pub standing: Standing,
+    pub assignment: Assignment,
 }
 
 /// Everything that a process knows of the work, and decides about it.
@@ -174,7 +174,7 @@ impl Node {
             random,
             outbox: Outbox::new(facts.lanes),
             is_shared: facts.is_shared,
-            memory: Memory::new(&options, &registry, facts.standing, now),
+            memory: Memory::new(&options, &registry, facts.assignment, now),
             registry,
             options,
             waiters: BTreeMap::new(),
@@ -231,7 +231,7 @@ impl Node {
     /// time.
     pub fn tick(&mut self, at: At) {
         self.at(at);
-        self.follow_standing();
+        self.follow_assignment();
         self.wake_what_is_due();
         self.wake_schedules();
         self.wake_inbox();
@@ -414,9 +414,9 @@ impl Node {
     }
 
     /// The store wants something else of this node.
-    pub fn standing(&mut self, at: At, standing: Standing) {
+    pub fn assignment(&mut self, at: At, assignment: Assignment) {
         self.at(at);
-        self.memory.shards.wants(standing);
+        self.memory.shards.wants(assignment);
     }
 }
 

@@ -17,7 +17,7 @@ use resurgam::retry::{self, CheckedPolicy, Decision, Idempotency, Reason};
 use resurgam::{AttemptOutcome, AttemptRow, Failure, InstanceFilter, InstanceRow, Kind, Status};
 use resurgam_core::event::RetryMetadata;
 use resurgam_core::{CallKey, Event, EventKind, RunKey, Seq, Timestamp};
-use resurgam_store::Look;
+use resurgam_store::Inspect;
 use resurgam_store::rows::Message;
 use resurgam_store_sqlite::{Options, SqliteStore};
 
@@ -212,7 +212,7 @@ pub(crate) fn check(ground: Ground, seed: u64, fates: &[Fate]) {
 /// are left that would wake a run can be asked at once there, for all instances.
 pub(crate) async fn check_nodes(
     ground: Ground,
-    store: &dyn Look,
+    store: &dyn Inspect,
     seed: u64,
     fates: &[Fate],
     past: Past,
@@ -234,7 +234,11 @@ fn tell(compared: Result<Tally, Wrong>, ground: Ground, seed: u64, fates: &[Fate
     }
 }
 
-async fn compare(witness: &Witness, store: &dyn Look, may_be_left: bool) -> Result<Tally, Wrong> {
+async fn compare(
+    witness: &Witness,
+    store: &dyn Inspect,
+    may_be_left: bool,
+) -> Result<Tally, Wrong> {
     let everything = InstanceFilter { limit: 1_000_000, ..InstanceFilter::default() };
     let rows = store.list(everything).await.unwrap();
     let mut wrong = Wrong::default();
@@ -265,7 +269,7 @@ async fn compare(witness: &Witness, store: &dyn Look, may_be_left: bool) -> Resu
 
 /// How many rows of a run are left that would wake it. A signal that was repeated as the run closed
 /// may be: the sender was told that the run was open.
-async fn left_of(store: &dyn Look, run: RunKey) -> usize {
+async fn left_of(store: &dyn Inspect, run: RunKey) -> usize {
     let mut left = store.messages(run.uid).await.unwrap();
     left.retain(|message| !matches!(message.body, Message::Signal { .. }));
     store.tasks(run).await.unwrap().len() + left.len()

@@ -12,7 +12,7 @@ use crate::rows::{
 };
 use crate::{
     Access, Answer, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Error, Inbox,
-    InboxRow, Look, Retain, Runnable, ScheduleRecord, Schedules, Step, StepResult, Tables,
+    InboxRow, Inspect, Retain, Runnable, ScheduleRecord, Schedules, Step, StepResult, Tables,
     Transacted, Work, not_offered,
 };
 
@@ -171,7 +171,7 @@ impl Retain for ModelStore {
     }
 }
 
-impl Look for ModelStore {
+impl Inspect for ModelStore {
     fn policy(&self, hash: &str) -> Answer<'_, Option<PolicyRow>> {
         let hash = hash.to_string();
         self.read(move |model| model.policy(&hash))

@@ -10,7 +10,7 @@ use super::{ModelDatabase, ModelStore};
 use crate::fleet::Fence;
 use crate::model::{Sharing, Writer};
 use crate::rows::Owner;
-use crate::{Answer, Error, Node, Own, Ownership, Owning, Result, Standing};
+use crate::{Answer, Assignment, Error, Node, Own, Ownership, Owning, Result};
 
 /// What proves the right to work, for as long as it lives.
 struct Proof {
@@ -54,8 +54,8 @@ impl Own for ModelStore {
         Box::pin(async move { self.join(node) })
     }
 
-    fn standing(&self) -> watch::Receiver<Standing> {
-        watch::channel(Standing { may_begin: true, ..Standing::default() }).1
+    fn assignment(&self) -> watch::Receiver<Assignment> {
+        watch::channel(Assignment { may_begin: true, ..Assignment::default() }).1
     }
 
     fn is_shared(&self) -> bool {

@@ -127,8 +127,8 @@ impl Node {
     /// nothing any more. Answers with what was in memory.
     fn take_role(&mut self, role: Role) -> Memory {
         self.tenure += 1;
-        let standing = self.memory.shards.standing();
-        let memory = Memory::new(&self.options, &self.registry, standing, self.now);
+        let assignment = self.memory.shards.assignment();
+        let memory = Memory::new(&self.options, &self.registry, assignment, self.now);
         let before = std::mem::replace(&mut self.memory, memory);
         self.role = role;
         // What others have closed meanwhile, nobody in this process has heard of.

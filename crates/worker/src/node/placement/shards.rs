@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use resurgam_core::{CallKey, Shard, Uid};
-use resurgam_store::{Aside, Standing};
+use resurgam_store::{Aside, Assignment};
 
 use crate::node::Node;
 use crate::node::read::Read;
@@ -31,7 +31,7 @@ pub(crate) struct Shards {
     leaving: BTreeSet<Shard>,
     /// How often each was gained: what was read before that is worth nothing.
     tenures: Vec<u64>,
-    standing: Standing,
+    assignment: Assignment,
     /// What the store wants was not looked at yet.
     changed: bool,
     departed: u64,
@@ -43,12 +43,12 @@ pub(crate) struct Shards {
 }
 
 impl Shards {
-    pub(crate) fn new(standing: Standing) -> Self {
+    pub(crate) fn new(assignment: Assignment) -> Self {
         Shards {
             held: BTreeSet::new(),
             leaving: BTreeSet::new(),
             tenures: vec![0; usize::from(Shard::COUNT)],
-            standing,
+            assignment,
             changed: true,
             departed: 0,
             aside: None,
@@ -58,13 +58,13 @@ impl Shards {
     }
 
     /// The store wants something else of this node.
-    pub(crate) fn wants(&mut self, standing: Standing) {
-        (self.standing, self.changed) = (standing, true);
+    pub(crate) fn wants(&mut self, assignment: Assignment) {
+        (self.assignment, self.changed) = (assignment, true);
     }
 
     /// What the store wants of this node.
-    pub(crate) fn standing(&self) -> Standing {
-        self.standing.clone()
+    pub(crate) fn assignment(&self) -> Assignment {
+        self.assignment.clone()
     }
 
     pub(crate) fn owns(&self, shard: Shard) -> bool {
@@ -92,27 +92,27 @@ impl Shards {
 
     /// True when others could take over what this node gives up.
     pub(crate) fn others_work(&self) -> bool {
-        self.standing.others_work
+        self.assignment.others_work
     }
 
     /// Workflows that other nodes can run and this one cannot.
     pub(crate) fn known_elsewhere(&self) -> Arc<BTreeSet<String>> {
-        self.standing.known_elsewhere.clone()
+        self.assignment.known_elsewhere.clone()
     }
 
     /// True when some node leaves tasks to others.
     pub(crate) fn others_leave_tasks(&self) -> bool {
-        self.standing.others_leave_tasks
+        self.assignment.others_leave_tasks
     }
 }
 
 impl Node {
     /// Does what the store wants of this node.
-    pub(crate) fn follow_standing(&mut self) {
+    pub(crate) fn follow_assignment(&mut self) {
         if !self.is_owner() || !std::mem::take(&mut self.memory.shards.changed) {
             return;
         }
-        let Standing { take, give, departed, aside, .. } = self.memory.shards.standing.clone();
+        let Assignment { take, give, departed, aside, .. } = self.memory.shards.assignment.clone();
         self.tell_aside(aside);
         if std::mem::replace(&mut self.memory.shards.departed, departed) != departed {
             self.read_abandoned();
