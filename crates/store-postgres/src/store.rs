@@ -36,7 +36,7 @@ use crate::user_transaction::PostgresWork;
 /// [`close`](PostgresStore::close) lets those who still ask know it.
 ///
 /// ```no_run
-/// use resurgam_store::Look;
+/// use resurgam_store::Inspect;
 /// use resurgam_store_postgres::{Options, PostgresStore};
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> resurgam_store::Result<()> {

@@ -44,7 +44,7 @@ use crate::{busy, checkpoint, errors, file_limit, open, user_transaction};
 /// and does not end the process. Programs that it starts are not affected.
 ///
 /// ```
-/// use resurgam_store::Look;
+/// use resurgam_store::Inspect;
 /// use resurgam_store_sqlite::SqliteStore;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> resurgam_store::Result<()> {

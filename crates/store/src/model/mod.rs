@@ -2,7 +2,7 @@
 //!
 //! A [`Model`] keeps full rows of every table in ordered maps and does what the traits of this
 //! crate promise, as plain synchronous calls: [`Model::commit`] is what a batch means, and every
-//! read of [`Work`](crate::Work), [`Inspect`](crate::Look), [`Schedules`](crate::Schedules),
+//! read of [`Work`](crate::Work), [`Inspect`](crate::Inspect), [`Schedules`](crate::Schedules),
 //! [`Inbox`](crate::Inbox) and [`Retain`](crate::Retain) has a method of the same name. It has no
 //! clock, no random numbers and no threads: the same calls give the same answers. Times, tokens of
 //! claims and arrivals of inbox rows come in as arguments.

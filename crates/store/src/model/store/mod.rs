@@ -66,7 +66,7 @@ impl ModelDatabase {
 /// A store that keeps everything in a [`Model`].
 ///
 /// ```
-/// use resurgam_store::Look;
+/// use resurgam_store::Inspect;
 /// use resurgam_store::model::{Model, ModelDatabase, ModelStore, Sharing};
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> resurgam_store::Result<()> {

@@ -46,7 +46,7 @@ impl Node {
         call.begun = false;
         if let Some(claim) = call.task.claim.as_ref().filter(|_| lingers) {
             let (token, order) = (claim.token, Order::Leave);
-            self.lingers(key.run, token, true);
+            self.lingers(key.run, token);
             self.outputs.push(Output::OrderAttempt { token, order });
         }
     }
@@ -204,12 +204,8 @@ impl Node {
     pub(crate) fn stops_lingering(&mut self, run: RunKey, token: u64) {
         let now = self.now;
         for key in self.memory.lingering.end(run, token) {
-            let Some(call) = self.memory.calls.get(&key) else {
-                // Its time may have come already, by a clock that jumped.
-                self.memory.due.rescan(now);
-                continue;
-            };
-            if call.task.claim.is_some() {
+            let waits = |call: &HotCall| call.task.claim.is_none() && call.task.wake_at > now;
+            if !self.memory.calls.get(&key).is_some_and(waits) {
                 continue;
             }
             self.stop_waiting(key);

@@ -147,7 +147,7 @@ impl Node {
         let Some(call) = self.memory.calls.remove(&key) else { return };
         if let Some(claim) = call.task.claim.as_ref().filter(|_| call.begun) {
             let token = claim.token;
-            self.lingers(key.run, token, true);
+            self.lingers(key.run, token);
         }
         self.order_attempt(&call, Order::GiveUp);
     }

@@ -109,8 +109,7 @@ impl Node {
         // A read that was overtaken: the task runs, or waits for another time by now.
         let is_stale =
             |call: &HotCall| call.task.claim.is_some() || call.given_up || call.task.wake_at != at;
-        let is_held = self.memory.lingering.holds(key);
-        if !is_held && !self.memory.calls.get(&key).is_some_and(is_stale) {
+        if !self.memory.calls.get(&key).is_some_and(is_stale) {
             self.memory.slots.enqueue(ticket, at, key);
         }
     }

@@ -366,7 +366,7 @@ impl Node {
         let kept = task.filter(|task| is_its(task) && !is_over(&task.task));
         let kept = kept.and_then(|task| self.keep_call(task));
         match outcome {
-            Reported::TimeUp(_) if kept.is_some() => self.lingers(key.run, token, false),
+            Reported::TimeUp(_) if kept.is_some() => self.lingers(key.run, token),
             Reported::TimeUp(_) | Reported::GoesOn => {}
             _ => self.stops_lingering(key.run, token),
         }
