@@ -1,4 +1,4 @@
-//! Runs a node on tokio: the only file that spawns for the engine.
+//! Runs a node on tokio. Beside `attempt.rs` the only file that spawns for the engine.
 //!
 //! The node (`node/`) decides; it is told what happens and says what is to be done. The driver owns
 //! everything else: the store, the clock, the random source, attempts and transactions that run,

@@ -2,8 +2,8 @@
 //!
 //! Whatever the world outside, or the rest of memory, could notice of a step is an effect beside
 //! it: an attempt begins, a caller gets the answer, another run is woken. So a crash before the
-//! commit leaves nothing behind that anybody could have seen. Effects happen here and nowhere else;
-//! the committer (`commit.rs`) calls for them.
+//! commit leaves nothing behind that anybody could have seen. Effects are listed here; they happen
+//! in `commit.rs` (`happen`) and nowhere else.
 
 use std::sync::{Arc, Mutex};
 
