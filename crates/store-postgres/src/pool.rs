@@ -46,7 +46,7 @@ impl Pool {
         Pool { connector, schema, begin_to_write, marks: true, idle, permits }
     }
 
-    /// The same, which leaves rows that it cannot read as they are.
+    /// This pool, which leaves rows that it cannot read as they are.
     pub(crate) fn without_marks(self) -> Self {
         Pool { marks: false, ..self }
     }

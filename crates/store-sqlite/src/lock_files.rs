@@ -25,7 +25,7 @@ pub(crate) struct LockFiles {
     database: PathBuf,
     /// What tells the file from another one at the same path.
     identity: Option<Identity>,
-    /// The same of SQLite's own files; none where there is no such file to watch.
+    /// What tells SQLite's own files from others; none where there is no such file to watch.
     log: Option<Identity>,
     index: Option<Identity>,
 }

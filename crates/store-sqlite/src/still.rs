@@ -63,7 +63,7 @@ impl Still {
         Still { database, files }
     }
 
-    /// The same, looked at once more.
+    /// The files, looked at once more.
     pub(crate) fn now(&self) -> Self {
         Still::look(self.database.clone())
     }

@@ -162,7 +162,7 @@ impl SqliteStore {
         SqliteStore::in_memory_with(Options::default())
     }
 
-    /// The same, with those options that are not about files.
+    /// Opens a database in memory, with those options that are not about files.
     pub fn in_memory_with(options: Options) -> Result<Self> {
         let connection = open::in_memory(&options)?;
         let changes = Changes::in_memory();

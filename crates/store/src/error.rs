@@ -97,7 +97,7 @@ impl Error {
         outer.because(self)
     }
 
-    /// The same under a code that says more.
+    /// This error under a code that says more.
     pub fn with_code(mut self, code: Code) -> Self {
         self.code = code;
         self

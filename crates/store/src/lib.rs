@@ -162,7 +162,8 @@ pub trait Work {
     /// A task with everything an attempt needs, `None` when it is finished.
     fn load_task(&self, call: CallKey) -> Answer<'_, Option<TaskRecord>>;
 
-    /// The same of many calls at once. What cannot be read is set aside and left out.
+    /// The tasks of many calls at once, each with everything an attempt needs. What cannot be read
+    /// is set aside and left out.
     fn load_tasks(&self, calls: Arc<[CallKey]>) -> Answer<'_, Vec<TaskRecord>>;
 
     /// The current run of an instance with everything a turn needs, `None` when the uid is

@@ -27,7 +27,7 @@ pub type Asked = (&'static str, u64);
 /// Tells people about outages.
 #[derive(Debug, Default)]
 pub struct OutageLog {
-    /// So that an answer costs nothing while there is no outage.
+    /// An outage lasts. Asked first, an answer costs nothing while there is none.
     lasts: AtomicBool,
     outage: Mutex<Outage>,
 }

@@ -135,7 +135,7 @@ pub enum MessageWrite {
     /// The messages that an instance has not read stay, and no longer wake it: it is closed, or
     /// blocked and reads them when it goes on.
     Park(Uid),
-    /// They wake it again.
+    /// Messages that were parked wake their instance again.
     Unpark(Uid),
 }
 

@@ -131,7 +131,7 @@ impl Error {
         Error { kind: Kind::Transient, attempted: what.to_string() }
     }
 
-    /// The same, with what was attempted.
+    /// This error, with what was attempted.
     pub(crate) fn within(self, what: &str) -> Self {
         Error { attempted: format!("{what}: {}", self.attempted), ..self }
     }

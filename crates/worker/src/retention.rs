@@ -38,7 +38,7 @@ pub struct Retention {
 }
 
 impl Retention {
-    /// The same for all.
+    /// One time for all.
     pub const fn all(time: Duration) -> Self {
         let time = Some(time);
         Retention { completed: time, failed: time, cancelled: time, terminated: time }

@@ -99,8 +99,8 @@ fn begin(lease: Duration) -> String {
     )
 }
 
-/// The same for a whole session. A statement is planned once, and every statement of ours finds its
-/// rows by their keys, also when it was planned while the tables were empty.
+/// What a session is set to that is ours. A statement is planned once, and every statement of ours
+/// finds its rows by their keys, also when it was planned while the tables were empty.
 fn settings(lease: Duration) -> String {
     let timeout = timeout(lease);
     format!(

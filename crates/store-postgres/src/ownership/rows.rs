@@ -23,7 +23,7 @@ const JOIN: &str = "
 const BEAT: &str = "
     WITH beaten AS (UPDATE @node SET beat = beat + 1 WHERE node = $1 RETURNING 1)";
 
-/// The same without a beat, which may only read.
+/// Takes the place of [`BEAT`] for who may only read.
 const NO_BEAT: &str = "WITH beaten AS (SELECT 1 WHERE false)";
 
 const VIEW: &str = "

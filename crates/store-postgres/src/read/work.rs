@@ -27,7 +27,7 @@ const DUE_TASKS: &str = "
         ORDER BY wake_at, gate LIMIT $2) AS t
     ORDER BY t.wake_at, t.gate, t.uid, t.seq LIMIT $3";
 
-/// The same, of some queues: what is in others is not even looked at. A queue may be named twice.
+/// Due tasks of some queues: what is in others is not even looked at. A queue may be named twice.
 const DUE_TASKS_OF: &str = "
     SELECT t.uid, t.run, t.seq, t.wake_at, t.queue, t.name, t.priority
     FROM unnest($1::smallint[]) AS s(shard)

@@ -142,7 +142,7 @@ pub(crate) fn load_task(reading: &mut Reading<'_>, call: CallKey) -> Result<Opti
     record.map(Some)
 }
 
-/// The same of many calls. One that cannot be read is set aside.
+/// Reads the tasks of many calls. One that cannot be read is set aside.
 pub(crate) fn load_tasks(reading: &mut Reading<'_>, calls: &[CallKey]) -> Result<Vec<TaskRecord>> {
     let mut found = Vec::new();
     for call in calls {

@@ -172,7 +172,7 @@ impl Node {
         }
     }
 
-    /// So is what the run had not taken yet; those who wait for it hear of it.
+    /// What a run had not taken is lost with it; those who wait for it hear of it.
     fn news_lost(&mut self, news: impl IntoIterator<Item = News>, text: &str) {
         for news in news {
             if let Origin::Call { call, .. } = news.origin {

@@ -14,7 +14,7 @@ pub(in crate::model) struct Tasks {
     rows: BTreeMap<CallKey, TaskRow>,
     /// Those that wait for an attempt.
     waiting: BTreeSet<(Timestamp, CallKey)>,
-    /// The same, queue by queue.
+    /// Those that wait, queue by queue.
     queues: BTreeSet<(String, Timestamp, CallKey)>,
     /// Those of them that lack something.
     lacking: BTreeSet<(Timestamp, CallKey)>,

@@ -157,8 +157,8 @@ impl Node {
     pub(crate) fn keep_call(&mut self, loaded: TaskRecord) -> Option<CallKey> {
         let mut call = self.hot_call(loaded)?;
         let key = call.task.call;
-        if let Some(asleep) = self.memory.unloaded.get_mut(&key.run.uid) {
-            asleep.outdated |= asleep.loading && call.task.claim.is_some();
+        if let Some(unloaded) = self.memory.unloaded.get_mut(&key.run.uid) {
+            unloaded.outdated |= unloaded.loading && call.task.claim.is_some();
         }
         if let Some(run) = self.memory.runs.get_mut(&key.run.uid).filter(|run| run.key == key.run) {
             run.elsewhere.remove(&key.seq);

@@ -240,11 +240,11 @@ impl Node {
         if self.memory.calls.contains_key(&key) {
             return true;
         }
-        if let Some(asleep) =
-            self.memory.unloaded.get_mut(&key.run.uid).filter(|asleep| asleep.storing > 0)
+        if let Some(unloaded) =
+            self.memory.unloaded.get_mut(&key.run.uid).filter(|unloaded| unloaded.storing > 0)
         {
             // That may be about the end of this very call: looks again when it is durable.
-            asleep.calls.push(key);
+            unloaded.calls.push(key);
             return false;
         }
         if self.is_over(key) {

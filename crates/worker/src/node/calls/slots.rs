@@ -58,7 +58,7 @@ type Needs = [Option<usize>; 2];
 type Place = (Reverse<i32>, Timestamp, CallKey);
 
 impl Slots {
-    /// So many slots for the node, and what activities and queues are allowed of them.
+    /// As many slots as the node has, and what activities and queues are allowed of them.
     pub(crate) fn new(
         node: usize,
         activities: impl IntoIterator<Item = (String, usize)>,
@@ -80,7 +80,7 @@ impl Slots {
         Ticket { needs, priority }
     }
 
-    /// The same for a task in memory.
+    /// The ticket of a task in memory.
     pub(crate) fn ticket_of(&self, task: &TaskRow) -> Ticket {
         self.ticket(&task.name, &task.queue, task.priority)
     }

@@ -130,7 +130,7 @@ impl Node {
     }
 
     fn is_storing(&self, uid: Uid) -> bool {
-        self.memory.unloaded.get(&uid).is_some_and(|asleep| asleep.storing > 0)
+        self.memory.unloaded.get(&uid).is_some_and(|unloaded| unloaded.storing > 0)
     }
 
     /// True when a call has ended, or was given up, and that may not be durable yet: what was read
@@ -144,7 +144,7 @@ impl Node {
             self.memory.unloaded.get(&uid),
         ) {
             (Some(run), _) => !run.calls.contains(&key.seq) || run.news.iter().any(is_its_end),
-            (None, Some(asleep)) => asleep.held.iter().any(is_its_end),
+            (None, Some(unloaded)) => unloaded.held.iter().any(is_its_end),
             (None, None) => false,
         }
     }

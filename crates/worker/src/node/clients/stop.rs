@@ -48,8 +48,9 @@ impl Node {
         let (is_late, interrupted) = (self.now >= stopping.until, stopping.interrupted);
         let running = self.memory.calls.values().filter(|call| call.task.claim.is_some()).count();
         // Outcomes that wait for a run to be read are on their way too.
-        let held = self.memory.unloaded.values().filter(|asleep| !asleep.held.is_empty()).count()
-            + self.memory.runs.values().filter(|run| run.has_requests()).count();
+        let held =
+            self.memory.unloaded.values().filter(|unloaded| !unloaded.held.is_empty()).count()
+                + self.memory.runs.values().filter(|run| run.has_requests()).count();
         let away = self.memory.reports.calls().count();
         let remains = [
             (running, "attempts that have not ended"),

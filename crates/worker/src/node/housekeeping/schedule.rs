@@ -117,7 +117,7 @@ impl Node {
         self.read(Read::WaitingSchedules { after });
     }
 
-    /// They are decided, a page at a time.
+    /// Schedules that waited are decided, a page at a time.
     pub(crate) fn schedules_waiting(&mut self, found: Vec<ScheduleRecord>) {
         if !self.is_owner() {
             return;
@@ -236,7 +236,7 @@ impl Node {
         }
     }
 
-    /// Nor the note about it. The others are not held up for long.
+    /// The note why a schedule does not fire was not written. Others are not held up for long.
     pub(crate) fn schedule_aside_refused(&mut self, id: &str, refusal: &Refusal) {
         if matches!(refusal, Refusal::Missed) {
             return self.schedule_decided(id);

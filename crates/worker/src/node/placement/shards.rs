@@ -201,7 +201,7 @@ impl Node {
         let runs: Vec<Uid> = self.memory.runs.keys().copied().filter(|uid| goes(*uid)).collect();
         let calls: Vec<CallKey> =
             self.memory.calls.keys().copied().filter(|key| goes(key.run.uid)).collect();
-        let asleep: Vec<Uid> =
+        let unloaded: Vec<Uid> =
             self.memory.unloaded.keys().copied().filter(|uid| goes(*uid)).collect();
         self.memory.blocked.retain(|uid, _| !goes(*uid));
         self.memory.reports.forget(goes);
@@ -210,7 +210,7 @@ impl Node {
         self.memory.slots.drop_of(&self.memory.shards.leaving);
         calls.into_iter().for_each(|key| self.send_away(key));
         runs.into_iter().for_each(|uid| self.let_go(uid));
-        asleep.into_iter().for_each(|uid| self.let_sleep(uid));
+        unloaded.into_iter().for_each(|uid| self.let_unloaded_go(uid));
         let loading = |key: &CallKey| self.memory.shards.leaving.contains(&key.run.uid.shard());
         let loading: Vec<CallKey> = self.memory.loading.keys().copied().filter(loading).collect();
         let reads = loading.iter().filter_map(|key| self.memory.loading.remove(key));
@@ -232,12 +232,12 @@ impl Node {
         }
     }
 
-    /// The same for a run that is not in memory and has news on its way.
-    fn let_sleep(&mut self, uid: Uid) {
-        let Some(asleep) = self.memory.unloaded.get_mut(&uid) else { return };
-        asleep.loading = false;
-        let held = std::mem::take(&mut asleep.held);
-        if asleep.storing == 0 {
+    /// A run that is not in memory goes with its shard. What was held for it is stored.
+    fn let_unloaded_go(&mut self, uid: Uid) {
+        let Some(unloaded) = self.memory.unloaded.get_mut(&uid) else { return };
+        unloaded.loading = false;
+        let held = std::mem::take(&mut unloaded.held);
+        if unloaded.storing == 0 {
             self.memory.unloaded.remove(&uid);
         }
         for news in held {

@@ -30,16 +30,16 @@ use crate::node::steps::effect::Effect;
 
 impl Node {
     pub(crate) fn run_loaded(&mut self, uid: Uid, loaded: Result<Option<Box<RunRecord>>>) {
-        let asleep = self.memory.unloaded.remove(&uid).unwrap_or_default();
-        if asleep.outdated {
-            let UnloadedRun { missed, held, .. } = asleep;
+        let unloaded = self.memory.unloaded.remove(&uid).unwrap_or_default();
+        if unloaded.outdated {
+            let UnloadedRun { missed, held, .. } = unloaded;
             self.memory
                 .unloaded
                 .insert(uid, UnloadedRun { missed, held, ..UnloadedRun::default() });
             return self.load_run(uid);
         }
-        self.take_loaded(uid, loaded, asleep.held);
-        if asleep.missed {
+        self.take_loaded(uid, loaded, unloaded.held);
+        if unloaded.missed {
             self.has_messages(uid);
         }
     }
@@ -243,7 +243,7 @@ impl Node {
         }
     }
 
-    /// So have those that nobody has taken; whether somebody has is to be found out.
+    /// Calls that were given up and are left to others: whether somebody has them is found out.
     fn settle_what_is_shared(&mut self, uid: Uid) {
         let Some(run) = self.memory.runs.get(&uid) else { return };
         let settling = run.code.machine().lock().settling();

@@ -77,12 +77,12 @@ impl Node {
         if waits || !self.owns(uid) || self.memory.runs.contains_key(&uid) {
             return;
         }
-        let asleep = self.memory.unloaded.entry(uid).or_default();
+        let unloaded = self.memory.unloaded.entry(uid).or_default();
         // What is on its way to the store comes first; then the run is loaded anyway.
-        if asleep.loading || asleep.storing > 0 {
+        if unloaded.loading || unloaded.storing > 0 {
             return;
         }
-        asleep.loading = true;
+        unloaded.loading = true;
         self.read_of(uid, Read::Run(uid));
     }
 
@@ -112,10 +112,10 @@ impl Node {
         }
         let loadable =
             !self.memory.blocked.contains_key(&key.uid) && !self.memory.runs.contains_key(&key.uid);
-        let asleep = self.memory.unloaded.entry(key.uid).or_default();
-        let asked = matches!(news.origin, Origin::Request) && asleep.storing == 0 && loadable;
-        if asleep.loading || asked {
-            asleep.held.push(news);
+        let unloaded = self.memory.unloaded.entry(key.uid).or_default();
+        let asked = matches!(news.origin, Origin::Request) && unloaded.storing == 0 && loadable;
+        if unloaded.loading || asked {
+            unloaded.held.push(news);
             return self.load_run(key.uid);
         }
         self.store_news(key, news);
@@ -141,12 +141,12 @@ impl Node {
 
     /// News of a run that is not in memory is durable: the run is loaded to take it.
     pub(crate) fn news_stored(&mut self, uid: Uid) {
-        let Some(asleep) = self.memory.unloaded.get_mut(&uid) else { return };
-        asleep.storing = asleep.storing.saturating_sub(1);
-        if asleep.storing > 0 {
+        let Some(unloaded) = self.memory.unloaded.get_mut(&uid) else { return };
+        unloaded.storing = unloaded.storing.saturating_sub(1);
+        if unloaded.storing > 0 {
             return;
         }
-        let calls = std::mem::take(&mut asleep.calls);
+        let calls = std::mem::take(&mut unloaded.calls);
         self.memory.unloaded.remove(&uid);
         match self.memory.runs.contains_key(&uid) {
             true => self.has_messages(uid),
@@ -169,8 +169,8 @@ impl Node {
         if self.memory.runs.contains_key(&uid) {
             return self.read_messages(uid);
         }
-        match self.memory.unloaded.get_mut(&uid).filter(|asleep| asleep.loading) {
-            Some(asleep) => asleep.missed = true,
+        match self.memory.unloaded.get_mut(&uid).filter(|unloaded| unloaded.loading) {
+            Some(unloaded) => unloaded.missed = true,
             None => self.load_run(uid),
         }
     }

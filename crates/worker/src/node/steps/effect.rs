@@ -33,7 +33,7 @@ pub(crate) enum Effect {
     NextRun(Uid),
     /// An instance may have messages that it does not know of, or begins.
     Wake(Uid),
-    /// The same for one that is to end at once: one that is blocked does not wait for its next try.
+    /// An instance is to end at once: one that is blocked does not wait for its next try.
     WakeToEnd(Uid),
     /// An attempt that runs is told that it is to end, and reports when it has.
     Tell(CallKey),

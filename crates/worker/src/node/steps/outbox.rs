@@ -41,7 +41,7 @@ pub(crate) enum Answered {
     Go(Next),
     /// It is known what became of the batch, which was with the store since then.
     Done(Timestamp, Done),
-    /// The same, of one that the node has abandoned.
+    /// It is known what became of a batch that the node has abandoned.
     TooLate(Done),
 }
 
