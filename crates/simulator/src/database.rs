@@ -188,15 +188,10 @@ impl Database {
         lanes.map(|((_, lane), number)| (*lane, *number)).collect()
     }
 
-    /// Makes the row of a lane, which must not be there.
-    pub(crate) fn make_lane(&mut self, lane: Lane, number: i64) -> Result<()> {
-        match self.lanes.contains_key(&lane) {
-            true => Err(Error::data("make a lane: there is one already")),
-            false => {
-                self.lanes.insert(lane, number);
-                Ok(())
-            }
-        }
+    /// Makes the row of a lane. One that is there stays as it is: the answer to an earlier try was
+    /// lost, or the number is another one, which the next batch finds.
+    pub(crate) fn make_lane(&mut self, lane: Lane, number: i64) {
+        self.lanes.entry(lane).or_insert(number);
     }
 
     /// Sees to it that a batch whose fate is unknown is in or never will be; the number after that.

@@ -313,7 +313,10 @@ impl Server {
 
     async fn make_row(&self, store: &SimulatedStore, lane: usize) -> Result<()> {
         let (key, number) = (self.lane(lane), self.state().lanes[lane].batches.last());
-        let make = move |database: &mut Database| database.make_lane(key, number);
+        let make = move |database: &mut Database| {
+            database.make_lane(key, number);
+            Ok(())
+        };
         store.change("make a lane", make).await?;
         self.state().lanes[lane].batches.row_made(store.wire.now());
         Ok(())

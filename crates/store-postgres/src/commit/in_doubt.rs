@@ -22,7 +22,8 @@ const FORESTALL: &str = "
 
 const NEW: &str = "
     INSERT INTO @lane (node, lane, n, at)
-    VALUES ($1, $2, $3, (extract(epoch FROM now()) * 1000)::bigint)";
+    VALUES ($1, $2, $3, (extract(epoch FROM now()) * 1000)::bigint)
+    ON CONFLICT (node, lane) DO NOTHING";
 
 const SWEEP: &str = "DELETE FROM @lane WHERE at < (extract(epoch FROM now()) * 1000)::bigint - $1";
 

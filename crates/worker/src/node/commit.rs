@@ -143,6 +143,8 @@ impl Node {
                 Effect::ScheduleAside(id) => self.schedule_aside_refused(&id, refusal),
                 Effect::RowTaken(row) => self.row_not_taken(&row, refusal),
                 Effect::RowRefused(instance) => self.row_routed(&instance),
+                // They waited for the fate of what came before, and that is known.
+                effect @ (Effect::Part(_) | Effect::ReadReports(_)) => self.happen(effect),
                 effect => effect.fails(refusal),
             }
         }
