@@ -80,7 +80,7 @@ impl Shards {
         self.tenures.clone()
     }
 
-    /// True when everything that is held is to be given up.
+    /// True when some are to be given up and are not yet.
     pub(crate) fn is_leaving(&self) -> bool {
         !self.leaving.is_empty()
     }

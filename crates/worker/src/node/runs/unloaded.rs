@@ -44,10 +44,6 @@ impl Tries {
         Tries { count, next: Timestamp::from_millis(i64::MAX), waits_for_code: false }
     }
 
-    pub(crate) fn waits_for_code(&self) -> bool {
-        self.waits_for_code
-    }
-
     /// The next occasion is one.
     pub(crate) fn now(&mut self) {
         self.next = Timestamp::EPOCH;
@@ -162,7 +158,7 @@ impl Node {
         }
         match self.memory.blocked.get_mut(&uid) {
             // Looking costs little, and somebody may want to end it.
-            Some(tries) if tries.waits_for_code() => tries.now(),
+            Some(tries) if tries.waits_for_code => tries.now(),
             Some(_) => return self.park(uid),
             None => {}
         }
