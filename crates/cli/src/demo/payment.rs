@@ -53,7 +53,11 @@ const TROUBLE: [&[Answer]; 20] = {
 /// Takes the money, or says why not.
 pub(super) async fn charge(ctx: &ActivityContext, shop: &Shop, place: u32) -> Result<(), Failure> {
     let trouble = TROUBLE[(place as usize).saturating_sub(1) % TROUBLE.len()];
-    let answer = trouble.get(ctx.attempt() as usize - 1).copied();
+    let answer = match trouble.last() {
+        // Also when the first attempt was cut off before it heard of this.
+        Some(Answer::Declined) => Some(Answer::Declined),
+        _ => trouble.get(ctx.attempt() as usize - 1).copied(),
+    };
     if let Some(Answer::Silence) = answer {
         // Nobody waits for ever: the attempt's timeout ends this.
         ctx.cancelled().await;
