@@ -152,6 +152,26 @@ fn no_file_of_a_node_depends_on_one_that_depends_on_it() {
     assert_eq!(circle(&graph), None);
 }
 
+/// A part is a folder; what is in it keeps its fields to itself, so that others ask instead.
+#[test]
+fn no_part_of_a_node_lets_others_at_its_fields() {
+    let is_part = |module: &String| module.contains("::");
+    let parts: Vec<_> = modules().into_iter().filter(|(module, _)| is_part(module)).collect();
+    assert!(parts.len() > 30, "{} files in parts", parts.len());
+    let mut open = Vec::new();
+    for (module, code) in &parts {
+        let fields = code.lines().filter_map(|line| line.strip_prefix("    pub(crate) "));
+        let fields =
+            fields.filter(|field| field.split_once(':').is_some_and(|(name, _)| is_name(name)));
+        open.extend(fields.map(|field| format!("{module}: {field}")));
+    }
+    assert_eq!(open, Vec::<String>::new());
+}
+
+fn is_name(text: &str) -> bool {
+    text.chars().all(|char| char.is_ascii_lowercase() || char == '_')
+}
+
 #[test]
 fn a_circle_is_found() {
     let graph = |edges: &[(&str, &str)]| -> Graph {

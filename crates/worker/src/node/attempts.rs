@@ -8,7 +8,6 @@ use resurgam_store::{Step, TaskWrite};
 
 use super::Node;
 use super::calls::attempt_result::Ended;
-use super::calls::call::has_token;
 use super::input::AttemptEnd;
 use super::work::Work;
 
@@ -18,12 +17,11 @@ impl Node {
         if self.away_reports(key, token, &heartbeat) {
             return;
         }
-        let Some(call) = self.memory.calls.get_mut(&key).filter(|call| has_token(call, token))
-        else {
+        let Some(call) = self.memory.calls.attempt_mut(key, token) else {
             return;
         };
         call.note(Some(heartbeat));
-        let tasks = vec![TaskWrite::Amend(call.task.clone())];
+        let tasks = vec![TaskWrite::Amend(call.task().clone())];
         self.outbox.push(Step { tasks, ..Step::default() }, Vec::new());
     }
 
@@ -38,12 +36,11 @@ impl Node {
             self.away_ended(key, end);
             return self.then(Work::FillSlots);
         }
-        let Some(call) = self.memory.calls.get_mut(&key).filter(|call| has_token(call, token))
-        else {
+        let Some(call) = self.memory.calls.attempt_mut(key, token) else {
             tracing::debug!(call = %key, "a report was refused: the attempt is over");
             return;
         };
-        if call.given_up {
+        if call.is_given_up() {
             // Nobody wants it.
             return self.leave_attempt(key, end.lingers);
         }
@@ -69,11 +66,10 @@ impl Node {
         if self.memory.reports.get(key, token).is_some() {
             return self.away_interrupted(key, began, heartbeat);
         }
-        let Some(call) = self.memory.calls.get_mut(&key).filter(|call| has_token(call, token))
-        else {
+        let Some(call) = self.memory.calls.attempt_mut(key, token) else {
             return;
         };
-        call.begun = false;
+        call.is_cut_short();
         if !began {
             return self.hand_back(key);
         }

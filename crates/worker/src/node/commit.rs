@@ -12,13 +12,12 @@
 
 use std::sync::{Arc, PoisonError};
 
-use resurgam_core::{Code, Timestamp, Uid};
+use resurgam_core::{Code, Timestamp};
 use resurgam_store::{Step, StepResult, TaskWrite};
 
 use super::Node;
 use super::news::{News, Origin, refuse_news};
 use super::output::Output;
-use super::runs::unloaded::Tries;
 use super::steps::batch_writer::Done;
 use super::steps::effect::Effect;
 use super::steps::outbox::Answered;
@@ -29,7 +28,7 @@ use crate::error::Error;
 /// Tells those who wait for steps of a node that has stepped down. Nothing else follows.
 fn tell_fate(done: Vec<(Pending, Fate)>) {
     for (pending, fate) in done {
-        for effect in pending.effects {
+        for effect in pending.into_effects() {
             match fate {
                 Fate::Written => effect.answers(),
                 _ => effect.fails(&Refusal::Fenced),
@@ -105,9 +104,9 @@ impl Node {
         self.store_took(since);
     }
 
-    fn written(&mut self, pending: Pending) {
-        self.outbox.knows_policies(pending.lane, pending.policies);
-        for effect in pending.effects {
+    fn written(&mut self, mut pending: Pending) {
+        self.outbox.knows_policies(&mut pending);
+        for effect in pending.into_effects() {
             self.happen(effect);
         }
     }
@@ -115,27 +114,24 @@ impl Node {
     /// A step that the store does not take. A start is refused; a run is blocked, and loaded again
     /// later from what is stored.
     fn refused(&mut self, pending: Pending, refusal: &Refusal) {
-        for step in &pending.parts {
+        for step in pending.steps() {
             self.outcomes_lost(step);
         }
-        for effect in &pending.effects {
+        for effect in pending.effects() {
             if let Some(call) = effect.call() {
                 self.forget_call(call);
             }
         }
         let text = refusal.to_string();
-        let run = pending.effects.iter().find_map(Effect::run);
-        let noted = pending.effects.iter().any(|effect| matches!(effect, Effect::Blocked(_)));
+        let run = pending.effects().iter().find_map(Effect::run);
+        let noted = pending.effects().iter().any(|effect| matches!(effect, Effect::Blocked(_)));
         let mut name = run.map(|uid| uid.to_string()).unwrap_or_default();
-        if let Some(run) = run.and_then(|uid| self.memory.runs.remove(&uid)) {
-            self.memory.ids.remove(&run.id);
-            // Loading it again is not getting anywhere: the wait grows all the same.
-            self.memory.blocked.insert(run.key.uid, Tries::after(run.tries));
-            name.clone_from(&run.id);
-            self.news_lost(run.into_news(), &text);
+        if let Some((id, news)) = run.and_then(|uid| self.step_refused(uid)) {
+            name = id;
+            self.news_lost(news, &text);
         }
         let mut was_start = false;
-        for effect in pending.effects {
+        for effect in pending.into_effects() {
             was_start |= matches!(effect, Effect::Started(..));
             match effect {
                 Effect::NewsStored(uid) => self.news_stored(uid),
@@ -233,24 +229,5 @@ impl Node {
             Effect::Reply(reply) => reply.send(Ok(())),
             Effect::Started(reply, started) => reply.send(Ok(started)),
         }
-    }
-
-    /// The run takes the next turn, if it is still ours.
-    fn step_is_durable(&mut self, uid: Uid) {
-        self.outputs.push(Output::Changed(uid));
-        if let Some(run) = self.memory.runs.get_mut(&uid) {
-            run.committing = false;
-            if std::mem::take(&mut run.gets_on) {
-                run.tries = 0;
-            }
-            if !run.hearing.is_reading() {
-                run.taken.clear();
-            }
-        }
-        if !self.owns(uid) {
-            return self.let_go(uid);
-        }
-        self.read_again(uid);
-        self.advance(uid);
     }
 }

@@ -7,18 +7,17 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use resurgam_core::{CallKey, Timestamp, Uid};
+use resurgam_core::Timestamp;
 use resurgam_sdk::Registry;
 use resurgam_store::Assignment;
 
-use super::calls::call::HotCall;
+use super::calls::Calls;
 use super::calls::deadline::Outages;
 use super::calls::due::Due;
 use super::calls::lingering::Lingering;
 use super::calls::load_tasks::Claims;
 use super::calls::slots::{Slot, Slots};
 use super::calls::transactions::Transactions;
-use super::calls::waiting::TaskRead;
 use super::coalesced_read::CoalescedRead;
 use super::housekeeping::inbox::InboxRouter;
 use super::housekeeping::retention::Sweeper;
@@ -26,8 +25,7 @@ use super::housekeeping::schedule::ScheduleState;
 use super::placement::shards::Shards;
 use super::remote::remote_attempts::Reports;
 use super::remote::unserved_queues::UnservedQueues;
-use super::runs::hot_run::HotRun;
-use super::runs::unloaded::{Tries, UnloadedRun};
+use super::runs::Runs;
 use super::work::Work;
 use crate::options::Options;
 
@@ -35,16 +33,8 @@ use crate::options::Options;
 pub(crate) struct Memory {
     /// What is still to be done about what was handled; empty when that is done.
     pub(crate) work: VecDeque<Work>,
-    pub(crate) runs: BTreeMap<Uid, HotRun>,
-    /// The runs by the id of their instance.
-    pub(crate) ids: BTreeMap<String, Uid>,
-    /// Runs that are not in memory and have news, or are being read.
-    pub(crate) unloaded: BTreeMap<Uid, UnloadedRun>,
-    /// Runs that are blocked, or wait for a process that knows their workflow.
-    pub(crate) blocked: BTreeMap<Uid, Tries>,
-    pub(crate) calls: BTreeMap<CallKey, HotCall>,
-    /// The tasks that are being read.
-    pub(crate) loading: BTreeMap<CallKey, TaskRead>,
+    pub(crate) runs: Runs,
+    pub(crate) calls: Calls,
     pub(crate) transactions: Transactions,
     pub(crate) due: Due,
     pub(crate) slots: Slots,
@@ -76,12 +66,8 @@ impl Memory {
     ) -> Self {
         Memory {
             work: VecDeque::new(),
-            runs: BTreeMap::new(),
-            ids: BTreeMap::new(),
-            unloaded: BTreeMap::new(),
-            blocked: BTreeMap::new(),
-            calls: BTreeMap::new(),
-            loading: BTreeMap::new(),
+            runs: Runs::default(),
+            calls: Calls::default(),
             transactions: Transactions::default(),
             due: Due::new(options.horizon, now),
             slots: Slots::new(options.slots, registry.limits(), options.queue_slots.clone()),

@@ -121,6 +121,8 @@ pub struct Node {
     /// The time of what is being handled.
     now: Timestamp,
     random: Random,
+    /// Counts what happens: numbers of reads, and what happened to a run last.
+    ticks: u64,
     /// Its name, which nobody had before.
     name: String,
     /// Many nodes can work on the store at the same time.
@@ -172,6 +174,7 @@ impl Node {
             now,
             may_begin_now: true,
             random,
+            ticks: 0,
             outbox: Outbox::new(facts.lanes),
             is_shared: facts.is_shared,
             memory: Memory::new(&options, &registry, facts.assignment, now),
@@ -347,7 +350,7 @@ impl Node {
 
     /// The next time at which something is to be done.
     pub fn next_due(&self) -> Option<Timestamp> {
-        let stop = self.stopping.as_ref().map(|stopping| stopping.until);
+        let stop = self.stopping.as_ref().map(Stopping::next);
         // One that stops begins nothing new.
         let begins = [
             self.memory.schedules.next(),
@@ -374,7 +377,7 @@ impl Node {
             self.task_due(at, call, ticket);
         }
         for uid in self.memory.due.due_runs(now) {
-            if self.memory.runs.contains_key(&uid) {
+            if self.memory.runs.has(uid) {
                 self.messages_due(uid, now);
             } else {
                 self.load_run(uid);

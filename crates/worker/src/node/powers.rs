@@ -56,7 +56,7 @@ impl Node {
 
     /// What is missing here to run a call whose activity is known.
     pub(crate) fn lacks(&self, call: &HotCall) -> Option<String> {
-        self.registry.activity(&call.task.name)?.lacks(&call.input)
+        self.registry.activity(&call.task().name)?.lacks(call.input())
     }
 
     /// True when this node works on an instance.

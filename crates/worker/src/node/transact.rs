@@ -16,13 +16,11 @@
 
 use std::time::Duration;
 
-use resurgam_core::{CallKey, Failure, Kind, Payload};
+use resurgam_core::{Failure, Kind, Payload};
 use resurgam_store::Transacted;
 use resurgam_store::rows::MessageRow;
 
 use super::Node;
-use super::calls::call::has_token;
-use super::message::news_of;
 use super::output::{AskFor, Order, Output, Transaction};
 
 /// The wait after the first trouble of the store; it doubles.
@@ -34,7 +32,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 impl Node {
     /// An attempt asks for a transaction.
     pub(crate) fn transact(&mut self, ask: AskFor) {
-        let here = self.memory.calls.get(&ask.call).filter(|call| has_token(call, ask.token));
+        let here = self.memory.calls.attempt(ask.call, ask.token);
         let Some(call) = here.or_else(|| self.memory.reports.get(ask.call, ask.token)) else {
             return self.refuse_transaction(ask, lost_claim());
         };
@@ -75,22 +73,14 @@ impl Node {
 
     /// The call is over, and its attempt ends where it waits for its transaction.
     fn transaction_done(&mut self, ask: AskFor, message: MessageRow) {
-        let CallKey { run, seq } = ask.call;
         self.free_slot(ask.call);
         let away = self.memory.reports.remove(ask.call);
-        for mut call in self.memory.calls.remove(&ask.call).into_iter().chain(away) {
-            call.slot.take().into_iter().for_each(|slot| self.memory.slots.free(slot));
+        for mut call in self.memory.calls.remove(ask.call).into_iter().chain(away) {
+            call.take_slot().into_iter().for_each(|slot| self.memory.slots.free(slot));
             self.order_attempt(&call, Order::Cut);
         }
         self.outputs.push(Output::TransactionRecorded { ask: ask.ask });
-        match self.memory.runs.get_mut(&run.uid).filter(|hot| hot.key == run) {
-            Some(hot) => {
-                hot.calls.remove(&seq);
-                hot.news.extend(news_of(run, message));
-                self.advance(run.uid);
-            }
-            None => self.has_messages(run.uid),
-        }
+        self.call_ended_in_store(ask.call, message);
         self.fill_slots();
     }
 

@@ -15,7 +15,7 @@ impl Node {
     /// Somebody wants to know how an instance ends.
     pub(crate) fn wait_for(&mut self, uid: Uid, reply: Reply<Outcome>) {
         self.waiters.entry(uid).or_default().push(reply);
-        if self.memory.runs.contains_key(&uid) {
+        if self.memory.runs.has(uid) {
             return;
         }
         // It may be closed already: the store knows.
@@ -39,7 +39,7 @@ impl Node {
     /// Reads which of the instances that somebody waits for are closed, where others work on them.
     pub(crate) fn look_for_ends(&mut self) {
         let elsewhere = self.waiters.keys().any(|uid| !self.owns(*uid));
-        if elsewhere && self.memory.ends.begin(&mut self.outbox.ticks).is_some() {
+        if elsewhere && self.memory.ends.begin(&mut self.ticks).is_some() {
             self.read(self.ends());
         }
     }

@@ -42,7 +42,7 @@ pub(crate) enum Ended {
 impl Node {
     /// An attempt is over for its call, and perhaps not for its code.
     pub(crate) fn leave_attempt(&mut self, key: CallKey, lingers: bool) {
-        let Some(call) = self.memory.calls.get_mut(&key) else { return };
+        let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
         call.begun = false;
         if let Some(claim) = call.task.claim.as_ref().filter(|_| lingers) {
             let (token, order) = (claim.token, Order::Leave);
@@ -53,7 +53,7 @@ impl Node {
 
     /// Decides what follows an attempt that ended here.
     pub(crate) fn attempt_over(&mut self, key: CallKey, result: Result<Payload, Failure>) {
-        let Some(call) = self.memory.calls.get(&key) else { return };
+        let Some(call) = self.memory.calls.hot.get(&key) else { return };
         let stopped = self.stopping.is_some() && !call.task.progress.cancelled;
         let at_most_once = call.is_at_most_once();
         // Before anything follows: the next call of the same run may want the slot.
@@ -79,7 +79,7 @@ impl Node {
 
     /// Nobody took an attempt in time: it counts as one that failed.
     pub(crate) fn attempt_never_taken(&mut self, key: CallKey, failure: Failure) {
-        let Some(call) = self.memory.calls.get_mut(&key) else { return };
+        let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
         call.task.attempt = call.task.attempt.saturating_add(1);
         self.stop_waiting(key);
         self.attempt_failed(key, Ended::Failed(failure), self.now);
@@ -89,14 +89,14 @@ impl Node {
     pub(crate) fn call_ran_out_of_time(&mut self, key: CallKey) {
         let now = self.now;
         self.stop_waiting(key);
-        let Some(call) = self.memory.calls.get(&key) else { return };
+        let Some(call) = self.memory.calls.hot.get(&key) else { return };
         let mut why = StopWhy::new(Reason::TotalTimeout, call.task.progress.failures);
         why.elapsed = now.since(call.task.progress.first_scheduled.unwrap_or(now));
         self.give_up(key, total_failure(&call.policy), why, None, now);
     }
 
     pub(crate) fn attempt_succeeded(&mut self, key: CallKey, result: Payload) {
-        let Some(call) = self.memory.calls.remove(&key) else { return };
+        let Some(call) = self.memory.calls.hot.remove(&key) else { return };
         let completed = call.completed(result, self.now);
         let origin = Origin::ended(key, None, call.report);
         self.call_ended(key, EventKind::ActivityCompleted(completed), origin);
@@ -106,15 +106,15 @@ impl Node {
     /// wants to hear how it ends. What a run wants that is not in memory is not known: it may.
     pub(crate) fn wants_late_end(&self, key: CallKey, failure: &Failure) -> bool {
         let is_open = |call: &HotCall| !call.task.progress.cancelled;
-        let run = self.memory.runs.get(&key.run.uid).filter(|run| run.key == key.run);
+        let run = self.memory.runs.current(key.run);
         failure.kind == Kind::TotalTimeout
-            && self.memory.calls.get(&key).is_some_and(is_open)
-            && run.is_none_or(|run| run.code.machine().lock().wants_late_end(key.seq))
+            && self.memory.calls.hot.get(&key).is_some_and(is_open)
+            && run.is_none_or(|run| run.wants_late_end(key.seq))
     }
 
     /// Decides what follows an attempt that ended at this time, and writes it down.
     pub(crate) fn attempt_failed(&mut self, key: CallKey, ended: Ended, now: Timestamp) {
-        let Some(call) = self.memory.calls.get_mut(&key).filter(|call| !call.given_up) else {
+        let Some(call) = self.memory.calls.hot.get_mut(&key).filter(|call| !call.given_up) else {
             return;
         };
         let (outcome, failure) = describe(ended);
@@ -139,7 +139,7 @@ impl Node {
 
     fn try_again(&mut self, key: CallKey, delay: Duration, row: AttemptRow, now: Timestamp) {
         metrics::counter!("resurgam.retries").increment(1);
-        let Some(call) = self.memory.calls.get_mut(&key) else { return };
+        let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
         let due = now.saturating_add(delay);
         call.waits(due);
         let instance = call.instance.clone();
@@ -163,7 +163,7 @@ impl Node {
         mut row: Option<AttemptRow>,
         now: Timestamp,
     ) {
-        let Some(mut call) = self.memory.calls.remove(&key) else { return };
+        let Some(mut call) = self.memory.calls.hot.remove(&key) else { return };
         let failed = failed(&mut call, failure, &why, row.as_mut(), now);
         self.log_call(&call.instance, &call.task, &failed.failure, &why);
         let origin = Origin::ended(key, row, call.report);
@@ -174,7 +174,7 @@ impl Node {
     /// hears of the one now and of the other later, as of a call that it gave up itself.
     pub(crate) fn time_is_up(&mut self, key: CallKey, failure: Failure, now: Timestamp) {
         self.free_slot(key);
-        let Some(call) = self.memory.calls.get_mut(&key) else { return };
+        let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
         let report = call.report.take();
         let why = match next(call, AttemptOutcome::Failed, &failure, now) {
             Next::Stop(why) => why,
@@ -205,11 +205,11 @@ impl Node {
         let now = self.now;
         for key in self.memory.lingering.end(run, token) {
             let waits = |call: &HotCall| call.task.claim.is_none() && call.task.wake_at > now;
-            if !self.memory.calls.get(&key).is_some_and(waits) {
+            if !self.memory.calls.hot.get(&key).is_some_and(waits) {
                 continue;
             }
             self.stop_waiting(key);
-            if let Some(call) = self.memory.calls.get_mut(&key) {
+            if let Some(call) = self.memory.calls.hot.get_mut(&key) {
                 call.task.wake_at = now;
             }
             // The step that schedules it may not be durable yet.

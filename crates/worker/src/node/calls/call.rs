@@ -20,19 +20,19 @@ use crate::policy::Resolved;
 /// An unfinished activity call in memory.
 #[derive(Debug)]
 pub(crate) struct HotCall {
-    pub(crate) task: TaskRow,
-    pub(crate) input: Payload,
-    pub(crate) instance: String,
-    pub(crate) policy: Arc<Resolved>,
-    pub(crate) story: FailureLog,
+    pub(super) task: TaskRow,
+    pub(super) input: Payload,
+    pub(super) instance: String,
+    pub(super) policy: Arc<Resolved>,
+    pub(super) story: FailureLog,
     /// What its attempt holds from the claim to the end, unless its thread does.
-    pub(crate) slot: Option<Slot>,
+    pub(super) slot: Option<Slot>,
     /// The driver was told to begin the attempt that it is claimed for.
-    pub(crate) begun: bool,
+    pub(super) begun: bool,
     /// The workflow wants to hear no more of it, as soon as that is durable.
-    pub(crate) given_up: bool,
+    pub(super) given_up: bool,
     /// The message that told how its attempt ended on another node.
-    pub(crate) report: Option<String>,
+    pub(super) report: Option<String>,
 }
 
 impl HotCall {
@@ -53,6 +53,88 @@ impl HotCall {
             given_up: false,
             report: None,
         }
+    }
+
+    /// The row of its task.
+    pub(crate) fn task(&self) -> &TaskRow {
+        &self.task
+    }
+
+    /// The row of its task, when nothing else of it is wanted.
+    pub(crate) fn into_task(self) -> TaskRow {
+        self.task
+    }
+
+    /// Its name everywhere.
+    pub(crate) fn key(&self) -> CallKey {
+        self.task.call
+    }
+
+    /// Its argument.
+    pub(crate) fn input(&self) -> &Payload {
+        &self.input
+    }
+
+    /// The id of its instance.
+    pub(crate) fn instance(&self) -> &str {
+        &self.instance
+    }
+
+    /// True when the attempt that it is claimed for has this token.
+    pub(crate) fn has_token(&self, token: u64) -> bool {
+        self.token() == Some(token)
+    }
+
+    /// The token of the attempt that it is claimed for.
+    pub(crate) fn token(&self) -> Option<u64> {
+        self.task.claim.as_ref().map(|claim| claim.token)
+    }
+
+    /// The token of its attempt, if the driver was told to begin that.
+    pub(crate) fn begun_token(&self) -> Option<u64> {
+        self.token().filter(|_| self.begun)
+    }
+
+    /// True when an attempt of it is claimed.
+    pub(crate) fn is_claimed(&self) -> bool {
+        self.task.claim.is_some()
+    }
+
+    /// True when the workflow wants to hear no more of it.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.given_up
+    }
+
+    /// Its attempt holds a slot until it ends.
+    pub(crate) fn hold(&mut self, slot: Slot) {
+        self.slot = Some(slot);
+    }
+
+    /// The driver has ended its attempt, or has not begun it.
+    pub(crate) fn is_cut_short(&mut self) {
+        self.begun = false;
+    }
+
+    /// Takes back what its attempt holds.
+    pub(crate) fn take_slot(&mut self) -> Option<Slot> {
+        self.slot.take()
+    }
+
+    /// A message told how its attempt ended on another node.
+    pub(crate) fn is_reported(&mut self, message: String) {
+        self.report = Some(message);
+    }
+
+    /// Nobody had what it takes: this is what it lacked.
+    pub(crate) fn lacks(&mut self, what: String) {
+        self.task.progress.lacks = Some(what);
+    }
+
+    /// The workflow no longer wants its result, but wants to hear how it ended; or, after all, it
+    /// does.
+    pub(crate) fn is_cancelled(&mut self, cancelled: bool, in_grace: bool) {
+        self.task.progress.cancelled = cancelled;
+        self.task.progress.in_grace = in_grace;
     }
 
     pub(crate) fn is_at_most_once(&self) -> bool {
@@ -99,7 +181,7 @@ impl Node {
     /// Stores that a claimed attempt never happened: its task waits as before.
     pub(crate) fn hand_back(&mut self, key: CallKey) {
         self.take_claim_back(key);
-        let Some(call) = self.memory.calls.get_mut(&key) else { return };
+        let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
         let tasks = vec![TaskWrite::Update(call.task.clone())];
         let (mut step, mut effects) =
             (Step { tasks, ..Step::default() }, vec![Effect::Waiting(key)]);
@@ -110,7 +192,7 @@ impl Node {
     /// Takes a claim back whose attempt has not begun. The task waits as it did before.
     pub(crate) fn take_claim_back(&mut self, key: CallKey) {
         self.free_slot(key);
-        let Some(call) = self.memory.calls.get_mut(&key) else { return };
+        let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
         call.task.attempt = call.task.attempt.saturating_sub(1);
         if call.task.attempt == 0 {
             call.task.progress.first_started = None;
@@ -120,7 +202,7 @@ impl Node {
 
     /// Gives back what the attempt of a call holds.
     pub(crate) fn free_slot(&mut self, key: CallKey) {
-        let slot = self.memory.calls.get_mut(&key).and_then(|call| call.slot.take());
+        let slot = self.memory.calls.hot.get_mut(&key).and_then(|call| call.slot.take());
         slot.into_iter().for_each(|slot| self.memory.slots.free(slot));
     }
 
@@ -133,7 +215,7 @@ impl Node {
 
     /// Takes a task out of everything it waits in.
     pub(crate) fn stop_waiting(&mut self, key: CallKey) {
-        if let Some(call) = self.memory.calls.get(&key) {
+        if let Some(call) = self.memory.calls.hot.get(&key) {
             self.memory.slots.dequeue(&call.task);
             self.memory.due.forget(&call.task);
         }
@@ -144,7 +226,7 @@ impl Node {
         self.call_changes(key);
         self.stop_waiting(key);
         self.free_slot(key);
-        let Some(call) = self.memory.calls.remove(&key) else { return };
+        let Some(call) = self.memory.calls.hot.remove(&key) else { return };
         if let Some(claim) = call.task.claim.as_ref().filter(|_| call.begun) {
             let token = claim.token;
             self.lingers(key.run, token);
@@ -157,17 +239,13 @@ impl Node {
     pub(crate) fn keep_call(&mut self, loaded: TaskRecord) -> Option<CallKey> {
         let mut call = self.hot_call(loaded)?;
         let key = call.task.call;
-        if let Some(unloaded) = self.memory.unloaded.get_mut(&key.run.uid) {
-            unloaded.outdated |= unloaded.loading && call.task.claim.is_some();
-        }
-        if let Some(run) = self.memory.runs.get_mut(&key.run.uid).filter(|run| run.key == key.run) {
-            run.elsewhere.remove(&key.seq);
+        self.memory.runs.call_is_here(key, call.is_claimed());
+        if let Some(run) = self.memory.runs.current(key.run) {
             // It may have been read before the workflow gave it up.
-            let machine = run.code.machine().lock();
-            call.task.progress.cancelled |= machine.is_settling(key.seq);
-            call.task.progress.in_grace |= machine.settles_in_grace(key.seq);
+            call.task.progress.cancelled |= run.is_settling(key.seq);
+            call.task.progress.in_grace |= run.settles_in_grace(key.seq);
         }
-        self.memory.calls.insert(key, call);
+        self.memory.calls.hot.insert(key, call);
         self.call_changes(key);
         Some(key)
     }
@@ -175,7 +253,7 @@ impl Node {
     /// Whatever is being read of a call is out of date.
     pub(crate) fn call_changes(&mut self, key: CallKey) {
         self.memory.reports.call_changes(key);
-        if let Some(read) = self.memory.loading.get_mut(&key) {
+        if let Some(read) = self.memory.calls.loading.get_mut(&key) {
             read.outdated = true;
         }
         if self.memory.claims.heard.is_reading() {
@@ -203,22 +281,17 @@ impl Node {
 
     /// No attempt of a call begins any more. One that runs is told when that is durable.
     pub(crate) fn give_up_call(&mut self, key: CallKey) -> Option<Effect> {
-        self.memory.calls.get_mut(&key)?.given_up = true;
+        self.memory.calls.hot.get_mut(&key)?.given_up = true;
         self.stop_waiting(key);
         Some(Effect::GivenUp(key))
     }
 
     pub(crate) fn tell_attempt(&mut self, call: CallKey) {
-        let Some(call) = self.memory.calls.get(&call).filter(|call| call.begun) else { return };
+        let Some(call) = self.memory.calls.hot.get(&call).filter(|call| call.begun) else { return };
         let Some(claim) = &call.task.claim else { return };
         let (token, order) = (claim.token, end_order(&call.task));
         self.outputs.push(Output::OrderAttempt { token, order });
     }
-}
-
-/// True when the attempt that runs has this token.
-pub(crate) fn has_token(call: &HotCall, token: u64) -> bool {
-    call.task.claim.as_ref().is_some_and(|claim| claim.token == token)
 }
 
 pub(crate) fn started_at(task: &TaskRow) -> Timestamp {

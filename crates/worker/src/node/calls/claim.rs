@@ -20,18 +20,39 @@ use crate::node::steps::effect::Effect;
 /// Whose call it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller<'a> {
-    pub(crate) instance: &'a str,
-    pub(crate) priority: i32,
+    instance: &'a str,
+    priority: i32,
+}
+
+impl<'a> Caller<'a> {
+    /// The instance that makes the call, and the priority of its run.
+    pub(crate) fn new(instance: &'a str, priority: i32) -> Self {
+        Caller { instance, priority }
+    }
 }
 
 /// A call that is to be stored.
 #[derive(Debug)]
 pub(crate) struct Scheduled {
     /// Its policy, when the store may not have it yet.
-    pub(crate) new_policy: Option<PolicyRow>,
-    pub(crate) task: TaskRow,
+    new_policy: Option<PolicyRow>,
+    task: TaskRow,
     /// What happens once it is durable.
-    pub(crate) effect: Effect,
+    effect: Effect,
+}
+
+impl Scheduled {
+    /// The row of its task.
+    pub(crate) fn task(&self) -> &TaskRow {
+        &self.task
+    }
+
+    /// Adds it to the step that stores it.
+    pub(crate) fn add_to(self, step: &mut Step, effects: &mut Vec<Effect>) {
+        step.policies.extend(self.new_policy);
+        step.tasks.push(TaskWrite::Insert(self.task));
+        effects.push(self.effect);
+    }
 }
 
 /// What an attempt that begins now must not take longer than.
@@ -102,7 +123,7 @@ impl Node {
         };
         let mut hot = HotCall::new(task.clone(), call.input, caller.instance.to_string(), policy);
         hot.slot = slot;
-        self.memory.calls.insert(key, hot);
+        self.memory.calls.hot.insert(key, hot);
         Ok(Scheduled { new_policy, task, effect })
     }
 
@@ -123,7 +144,7 @@ impl Node {
             return;
         }
         while let Some((at, key, slot)) = self.memory.slots.next_in_line() {
-            match self.memory.calls.get(&key) {
+            match self.memory.calls.hot.get(&key) {
                 // A read that was overtaken put it in line: it waits for another time by now.
                 Some(call) if call.task.wake_at != at => self.memory.slots.free(slot),
                 Some(_) => self.claim_next(key, slot),
@@ -136,11 +157,11 @@ impl Node {
     pub(crate) fn claim_next(&mut self, key: CallKey, slot: Slot) {
         let now = self.now;
         let waits = |call: &&HotCall| call.task.claim.is_none();
-        let waiting = self.memory.calls.get(&key).filter(waits);
+        let waiting = self.memory.calls.hot.get(&key).filter(waits);
         let Some(mut task) = waiting.map(|call| call.task.clone()) else {
             return self.memory.slots.free(slot);
         };
-        let lacks = self.memory.calls.get(&key).and_then(|call| self.lacks(call));
+        let lacks = self.memory.calls.hot.get(&key).and_then(|call| self.lacks(call));
         let is_unknown = self.registry.activity(&task.name).is_none();
         if is_unknown || lacks.is_some() || self.leaves(&task) {
             // It went while the task waited, or this process lacks what another one had.
@@ -150,7 +171,7 @@ impl Node {
         self.memory.due.forget(&task);
         self.claim(&mut task, now);
         let step = Step { tasks: vec![TaskWrite::Update(task.clone())], ..Step::default() };
-        if let Some(call) = self.memory.calls.get_mut(&key) {
+        if let Some(call) = self.memory.calls.hot.get_mut(&key) {
             metrics::histogram!("resurgam.due_lag_ms")
                 .record(millis(now.since(call.task.wake_at)) as f64);
             call.task = task;
@@ -165,7 +186,7 @@ impl Node {
             return self.hand_back(key);
         }
         let now = self.now;
-        let Some(call) = self.memory.calls.get_mut(&key) else { return };
+        let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
         if call.task.progress.cancelled {
             // The workflow gave it up before it began.
             self.free_slot(key);
@@ -181,9 +202,9 @@ impl Node {
             call.task.progress.unregistered = true;
             return self.hand_back(key);
         };
-        if let Some(mut call) = self.memory.calls.remove(&key) {
+        if let Some(mut call) = self.memory.calls.hot.remove(&key) {
             self.run_attempt(&mut call, activity);
-            self.memory.calls.insert(key, call);
+            self.memory.calls.hot.insert(key, call);
         }
     }
 

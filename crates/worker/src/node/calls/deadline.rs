@@ -81,7 +81,7 @@ impl Node {
         let waits = |call: &&HotCall| call.task.claim.is_none();
         // A stop decides about nothing that can wait for the next process.
         let Some(call) =
-            self.memory.calls.get(&key).filter(waits).filter(|_| self.stopping.is_none())
+            self.memory.calls.hot.get(&key).filter(waits).filter(|_| self.stopping.is_none())
         else {
             return false;
         };

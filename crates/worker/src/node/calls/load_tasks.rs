@@ -33,11 +33,11 @@ pub(crate) const GONE: usize = 1_000;
 /// what happened meanwhile the read does not know of.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
-    pub(crate) heard: CoalescedRead,
+    pub(super) heard: CoalescedRead,
     /// How often each shard was gained when the read began.
     tenures: Vec<u64>,
     /// Calls of which more is known than the read can tell.
-    pub(crate) changed: BTreeSet<CallKey>,
+    pub(super) changed: BTreeSet<CallKey>,
     /// The claims that were found to be lost, by their tokens, and when: until that is durable a
     /// read finds them again, and each is lost once.
     lost: BTreeMap<(CallKey, u64), Timestamp>,
@@ -69,7 +69,7 @@ impl Node {
     /// Reads claims of nodes that are gone. One page at a time, each after what follows from the
     /// one before is durable: a claim is lost once.
     pub(crate) fn read_abandoned(&mut self) {
-        if self.memory.claims.heard.begin(&mut self.outbox.ticks).is_some() {
+        if self.memory.claims.heard.begin(&mut self.ticks).is_some() {
             self.read(self.abandoned_claims());
             self.memory.claims.tenures = self.memory.shards.tenures();
             self.memory.claims.changed.clear();
@@ -111,7 +111,7 @@ impl Node {
         for loaded in tasks {
             let task = &loaded.task;
             // What is in memory is known better here.
-            if !self.owns(task.call.run.uid) || self.memory.calls.contains_key(&task.call) {
+            if !self.owns(task.call.run.uid) || self.memory.calls.hot.contains_key(&task.call) {
                 continue;
             }
             if self.memory.claims.has_lost(task) {
@@ -168,7 +168,7 @@ impl Node {
         let tasks = scan.tasks.into_iter().filter(|task| task.wake_at < until);
         for task in tasks.filter(|task| self.owns(task.call.run.uid)).collect::<Vec<_>>() {
             let claimed =
-                self.memory.calls.get(&task.call).is_some_and(|call| call.task.claim.is_some());
+                self.memory.calls.hot.get(&task.call).is_some_and(|call| call.task.claim.is_some());
             if !claimed && self.registry.activity(&task.name).is_some() {
                 let ticket = self.memory.slots.ticket(&task.name, &task.queue, task.priority);
                 self.memory.due.add_task(task.wake_at, task.call, ticket);
@@ -203,7 +203,7 @@ impl Node {
             if self.registry.activity(&task.name).is_some() || !self.owns(key.run.uid) {
                 continue;
             }
-            if self.memory.calls.contains_key(&key) {
+            if self.memory.calls.hot.contains_key(&key) {
                 self.task_waits(key);
             } else {
                 self.read_of(key.run.uid, Read::Task(key));
@@ -212,7 +212,8 @@ impl Node {
     }
 
     pub(crate) fn task_loaded(&mut self, key: CallKey, loaded: Result<Option<Box<TaskRecord>>>) {
-        let TaskRead { slot, outdated } = self.memory.loading.remove(&key).unwrap_or_default();
+        let TaskRead { slot, outdated } =
+            self.memory.calls.loading.remove(&key).unwrap_or_default();
         match loaded {
             Ok(loaded) => {
                 self.store_answers();
@@ -223,7 +224,7 @@ impl Node {
             Err(error) => {
                 self.tell("read the task", &key, &error);
                 self.memory.outages.begin(self.now);
-                self.memory.loading.insert(key, TaskRead { slot: None, outdated });
+                self.memory.calls.loading.insert(key, TaskRead { slot: None, outdated });
                 self.read_later_of(key.run.uid, Read::Task(key));
             }
         }
@@ -237,17 +238,14 @@ impl Node {
         loaded: Option<Box<TaskRecord>>,
         outdated: bool,
     ) -> bool {
-        if self.memory.calls.contains_key(&key) {
+        if self.memory.calls.hot.contains_key(&key) {
             return true;
         }
-        if let Some(unloaded) =
-            self.memory.unloaded.get_mut(&key.run.uid).filter(|unloaded| unloaded.storing > 0)
-        {
-            // That may be about the end of this very call: looks again when it is durable.
-            unloaded.calls.push(key);
+        if self.memory.runs.look_when_stored(key) {
+            // That may be about the end of this very call.
             return false;
         }
-        if self.is_over(key) {
+        if self.memory.runs.has_ended(key) {
             return false;
         }
         if outdated {
@@ -262,7 +260,7 @@ impl Node {
     /// A task was read, perhaps because there is a slot for it.
     fn task_waits_with(&mut self, key: CallKey, slot: Option<Slot>) {
         let now = self.now;
-        let is_due = self.memory.calls.get(&key).is_some_and(|call| {
+        let is_due = self.memory.calls.hot.get(&key).is_some_and(|call| {
             call.task.claim.is_none() && call.task.wake_at <= now && self.stopping.is_none()
         });
         match slot {

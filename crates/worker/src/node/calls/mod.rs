@@ -13,3 +13,71 @@ pub(crate) mod slots;
 pub(crate) mod timeouts;
 pub(crate) mod transactions;
 pub(crate) mod waiting;
+
+use std::collections::BTreeMap;
+
+use resurgam_core::{CallKey, Uid};
+
+use call::HotCall;
+use waiting::TaskRead;
+
+/// The unfinished calls that a node works on.
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    /// Those in memory.
+    hot: BTreeMap<CallKey, HotCall>,
+    /// Those that are being read.
+    loading: BTreeMap<CallKey, TaskRead>,
+}
+
+impl Calls {
+    /// How many are in memory.
+    pub(crate) fn len(&self) -> usize {
+        self.hot.len()
+    }
+
+    /// True when a call is in memory.
+    pub(crate) fn has(&self, key: CallKey) -> bool {
+        self.hot.contains_key(&key)
+    }
+
+    /// A call in memory.
+    pub(crate) fn get(&self, key: CallKey) -> Option<&HotCall> {
+        self.hot.get(&key)
+    }
+
+    /// A call in memory, to change what is known of it.
+    pub(crate) fn get_mut(&mut self, key: CallKey) -> Option<&mut HotCall> {
+        self.hot.get_mut(&key)
+    }
+
+    /// The call whose attempt has this token.
+    pub(crate) fn attempt(&self, key: CallKey, token: u64) -> Option<&HotCall> {
+        self.hot.get(&key).filter(|call| call.has_token(token))
+    }
+
+    /// The call whose attempt has this token, to change what is known of it.
+    pub(crate) fn attempt_mut(&mut self, key: CallKey, token: u64) -> Option<&mut HotCall> {
+        self.hot.get_mut(&key).filter(|call| call.has_token(token))
+    }
+
+    /// Takes a call out of memory.
+    pub(crate) fn remove(&mut self, key: CallKey) -> Option<HotCall> {
+        self.hot.remove(&key)
+    }
+
+    /// Those in memory.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &HotCall> {
+        self.hot.values()
+    }
+
+    /// True when any of these instances has a call in memory.
+    pub(crate) fn has_any(&self, of: impl Fn(Uid) -> bool) -> bool {
+        self.hot.keys().any(|key| of(key.run.uid))
+    }
+
+    /// The calls in memory of these instances.
+    pub(crate) fn of(&self, of: impl Fn(Uid) -> bool) -> Vec<CallKey> {
+        self.hot.keys().copied().filter(|key| of(key.run.uid)).collect()
+    }
+}

@@ -3,13 +3,12 @@
 
 use std::time::Duration;
 
-use resurgam_core::{CallKey, Timestamp, Uid};
+use resurgam_core::{CallKey, Timestamp};
 use resurgam_store::{Step, TaskWrite};
 
 use super::call::HotCall;
 use super::slots::{Slot, Ticket};
 use crate::node::Node;
-use crate::node::news::{News, Origin};
 use crate::node::read::Read;
 use crate::node::steps::effect::Effect;
 
@@ -20,9 +19,9 @@ const SLOW: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 pub(crate) struct TaskRead {
     /// Held for it until it is here.
-    pub(crate) slot: Option<Slot>,
+    pub(super) slot: Option<Slot>,
     /// More is known of the call than the read can tell.
-    pub(crate) outdated: bool,
+    pub(super) outdated: bool,
 }
 
 impl Node {
@@ -35,7 +34,7 @@ impl Node {
 
     /// Ends a call that has waited too long, wherever it is. Otherwise it waits on.
     pub(crate) fn look_at_call(&mut self, key: CallKey) {
-        if self.memory.calls.contains_key(&key) {
+        if self.memory.calls.hot.contains_key(&key) {
             self.has_waited_too_long(key);
             return;
         }
@@ -73,11 +72,11 @@ impl Node {
             return self.forget_call(key);
         }
         let waits = |call: &&HotCall| call.task.claim.is_none();
-        let Some(call) = self.memory.calls.get(&key).filter(waits) else { return };
+        let Some(call) = self.memory.calls.hot.get(&key).filter(waits) else { return };
         let (at, ticket) = (call.task.wake_at, self.memory.slots.ticket_of(&call.task));
         if self.leaves(&call.task) {
             // Another node serves its queue, or has what it lacks, some day.
-            self.memory.calls.remove(&key);
+            self.memory.calls.hot.remove(&key);
         } else if self.registry.activity(&call.task.name).is_none() {
             self.waits_for_activity(key);
         } else if let Some(what) = self.lacks(call) {
@@ -85,21 +84,30 @@ impl Node {
         } else if at <= self.now {
             self.task_due(at, key, ticket);
         } else if !self.memory.due.add_task(at, key, ticket) {
-            self.memory.calls.remove(&key);
+            self.memory.calls.hot.remove(&key);
+        }
+    }
+
+    /// A call that was given up goes on after all.
+    pub(crate) fn keep_up_call(&mut self, key: CallKey) {
+        let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
+        call.given_up = false;
+        if !call.is_claimed() {
+            self.task_waits(key);
         }
     }
 
     /// A task waits until its activity is there. That is written down, once, for those who look at
     /// it from elsewhere and cannot know.
     fn waits_for_activity(&mut self, key: CallKey) {
-        let Some(call) = self.memory.calls.get_mut(&key) else { return };
+        let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
         if !call.task.progress.unregistered {
             call.task.progress.unregistered = true;
             let tasks = vec![TaskWrite::Update(call.task.clone())];
             let step = Step { tasks, ..Step::default() };
             return self.outbox.push(step, vec![Effect::Waiting(key)]);
         }
-        if let Some(call) = self.memory.calls.remove(&key) {
+        if let Some(call) = self.memory.calls.hot.remove(&key) {
             self.log_no_activity(&call.instance, &call.task.name);
         }
     }
@@ -109,7 +117,7 @@ impl Node {
         // A read that was overtaken: the task runs, or waits for another time by now.
         let is_stale =
             |call: &HotCall| call.task.claim.is_some() || call.given_up || call.task.wake_at != at;
-        if !self.memory.calls.get(&key).is_some_and(is_stale) {
+        if !self.memory.calls.hot.get(&key).is_some_and(is_stale) {
             self.memory.slots.enqueue(ticket, at, key);
         }
     }
@@ -117,54 +125,44 @@ impl Node {
     /// Has a task read that is not in memory, perhaps because there is a slot for it, which is held
     /// meanwhile.
     pub(crate) fn read_task(&mut self, key: CallKey, slot: Option<Slot>) {
-        if !self.memory.loading.contains_key(&key) {
+        if !self.memory.calls.loading.contains_key(&key) {
             // What is not durable yet is not in the answer.
-            let outdated = self.is_storing(key.run.uid) || self.is_over(key);
-            self.memory.loading.insert(key, TaskRead { slot: None, outdated });
+            let outdated =
+                self.memory.runs.is_storing(key.run.uid) || self.memory.runs.has_ended(key);
+            self.memory.calls.loading.insert(key, TaskRead { slot: None, outdated });
             self.read_of(key.run.uid, Read::Task(key));
         }
-        let read = self.memory.loading.entry(key).or_default();
+        let read = self.memory.calls.loading.entry(key).or_default();
         if let Some(another) = slot.and_then(|slot| read.slot.replace(slot)) {
             self.memory.slots.free(another);
         }
     }
 
-    fn is_storing(&self, uid: Uid) -> bool {
-        self.memory.unloaded.get(&uid).is_some_and(|unloaded| unloaded.storing > 0)
-    }
-
-    /// True when a call has ended, or was given up, and that may not be durable yet: what was read
-    /// of its task is out of date.
-    pub(crate) fn is_over(&self, key: CallKey) -> bool {
-        let is_its_end =
-            |news: &News| matches!(&news.origin, Origin::Call { call, .. } if *call == key);
-        let uid = key.run.uid;
-        match (
-            self.memory.runs.get(&uid).filter(|run| run.key == key.run),
-            self.memory.unloaded.get(&uid),
-        ) {
-            (Some(run), _) => !run.calls.contains(&key.seq) || run.news.iter().any(is_its_end),
-            (None, Some(unloaded)) => unloaded.held.iter().any(is_its_end),
-            (None, None) => false,
-        }
+    /// Reads of tasks whose shards go are worth nothing, and hold no slots.
+    pub(crate) fn forget_reads(&mut self) {
+        let shards = &self.memory.shards;
+        let goes = |key: &CallKey, _: &mut TaskRead| !shards.owns(key.run.uid.shard());
+        let reads: Vec<TaskRead> =
+            self.memory.calls.loading.extract_if(.., goes).map(|(_, read)| read).collect();
+        reads
+            .into_iter()
+            .filter_map(|read| read.slot)
+            .for_each(|slot| self.memory.slots.free(slot));
     }
 
     /// A call waits until a process takes it that has what it lacks. That is written down: it is
     /// how others know that they may.
     fn waits_for_what_it_lacks(&mut self, key: CallKey, what: String) {
-        let Some(call) = self.memory.calls.get_mut(&key) else { return };
+        let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
         if call.task.progress.lacks.as_ref() == Some(&what) {
-            self.memory.calls.remove(&key);
+            self.memory.calls.hot.remove(&key);
             return;
         }
         call.task.progress.lacks = Some(what.clone());
         let (instance, task) = (call.instance.clone(), call.task.clone());
         self.log_lack(&instance, &task.name, &what);
-        if self.leaves(&task)
-            && let Some(run) =
-                self.memory.runs.get_mut(&key.run.uid).filter(|run| run.key == key.run)
-        {
-            run.shared.insert(key.seq);
+        if self.leaves(&task) {
+            self.memory.runs.call_is_shared(key);
         }
         let tasks = vec![TaskWrite::Update(task)];
         self.outbox.push(Step { tasks, ..Step::default() }, vec![Effect::Waiting(key)]);

@@ -1,10 +1,7 @@
 //! What others ask of the engine: start, signal, cancel, wait, stop.
 
-use resurgam_core::turn::Blocked;
-use resurgam_core::{Event, EventKind, Payload, RunKey, Seq, Uid};
-use resurgam_sdk::WorkflowDefinition;
-use resurgam_store::rows::{InstanceRow, Status};
-use resurgam_store::{InstanceWrite, MessageWrite, Step};
+use resurgam_core::{Payload, RunKey, Uid};
+use resurgam_store::rows::InstanceRow;
 
 use crate::error::{Error, Result};
 use crate::handle::{StartOptions, Started};
@@ -13,11 +10,7 @@ use crate::node::input::Request;
 use crate::node::news::{News, Origin};
 use crate::node::powers::Role;
 use crate::node::reply::Reply;
-use crate::node::runs::continuation::first_messages;
-use crate::node::runs::draft::Draft;
 use crate::node::runs::hot_run::HotRun;
-use crate::node::runs::instance_info::InstanceInfo;
-use crate::node::runs::load_run::begin_code;
 use crate::node::steps::effect::Effect;
 
 impl Node {
@@ -67,8 +60,8 @@ impl Node {
         if self.stopping.is_some() {
             return reply.send(Err(Error::stopped(format!("start {id}"))));
         }
-        if let Some(uid) = self.memory.ids.get(&id) {
-            return self.start_again(*uid, id, &options, reply);
+        if let Some(uid) = self.memory.runs.of_id(&id) {
+            return self.start_again(uid, id, &options, reply);
         }
         let definition = self.registry.workflow(workflow).cloned();
         let refused = self.refuses_start(workflow, definition.is_some(), &input, &options);
@@ -82,14 +75,12 @@ impl Node {
             let started = Effect::Started(reply, started);
             return self.start_for_owner(row, replace_closed, started);
         };
-        let (draft, closed) = match self.first_turn(&row, &definition) {
-            Ok(begun) => begun,
-            Err(error) => return reply.send(Err(Error::invalid(format!("start {id}: {error}")))),
-        };
-        if let Some(run) = self.memory.runs.get_mut(&row.uid) {
-            run.request_id.clone_from(&row.request_id);
+        match self.first_turn(&row, &definition) {
+            Ok(first) => {
+                self.store_start(row, replace_closed, first, Effect::Started(reply, started));
+            }
+            Err(error) => reply.send(Err(Error::invalid(format!("start {id}: {error}")))),
         }
-        self.store_start(row, replace_closed, draft, closed, reply, started);
     }
 
     fn new_instance(
@@ -136,14 +127,14 @@ impl Node {
     /// An instance of this id is in memory. The same request gets the same answer, once the first
     /// one is durable.
     fn start_again(&mut self, uid: Uid, id: String, options: &StartOptions, reply: Reply<Started>) {
-        let run = self.memory.runs.get(&uid);
+        let run = self.memory.runs.get(uid);
         let is_same = |run: &&HotRun| match &options.request_id {
             // Another request may have been answered before: the store knows.
-            Some(request) => run.request_id.as_ref() == Some(request),
+            Some(request) => run.is_of_request(request),
             None => options.if_exists.uses_running(),
         };
         let answer = match run.filter(is_same) {
-            Some(run) => Effect::Started(reply, Started { id, uid, run: run.key.run }),
+            Some(run) => Effect::Started(reply, Started { id, uid, run: run.number() }),
             None => Effect::Reply(Reply::call(move |first: Result<()>| {
                 let trouble = first.err().filter(Error::is_transient);
                 reply.send(Err(trouble.unwrap_or_else(|| Error::already_exists(&id))));
@@ -152,96 +143,8 @@ impl Node {
         // Whoever asks the store about it finds the first one there; or hears that it was refused,
         // as whoever asked for the first one does.
         match self.outbox.start_of(uid) {
-            Some(start) => start.effects.push(answer),
+            Some(start) => start.then(answer),
             None => self.outbox.after(uid, answer),
         }
-    }
-
-    fn first_turn(
-        &mut self,
-        row: &InstanceRow,
-        workflow: &WorkflowDefinition,
-    ) -> std::result::Result<(Draft, bool), String> {
-        let (uid, id) = (row.uid, &row.id);
-        let key = RunKey::first(uid);
-        let started = self.first_event(row, workflow.version);
-        let code = begin_code(key, workflow, &row.input)?;
-        let mut run = HotRun::new(key, id.clone(), code, InstanceInfo::new(row, &started));
-        let mut draft = Draft::default();
-        let event = EventKind::RunStarted(started);
-        match self.begin_run(&mut run, &mut draft, &event) {
-            Ok(()) => {
-                let closed = run.code.is_closed();
-                run.committing = true;
-                self.memory.ids.insert(id.to_string(), uid);
-                self.memory.runs.insert(uid, run);
-                Ok((draft, closed))
-            }
-            Err(blocked) => {
-                self.take_back(&draft.effects);
-                Ok((self.blocked_start(row, event, &blocked), false))
-            }
-        }
-    }
-
-    /// A run whose first turn cannot be taken exists all the same, and is tried again.
-    fn blocked_start(&self, row: &InstanceRow, first: EventKind, blocked: &Blocked) -> Draft {
-        tracing::warn!(instance = %row.id, "run is blocked: {blocked}");
-        let (key, at) = (RunKey::first(row.uid), self.now);
-        let mut draft = Draft::default();
-        draft.error = Some(blocked.to_string());
-        if let EventKind::RunStarted(started) = &first {
-            // Its time runs out all the same.
-            let messages = first_messages(key, &row.settings, started, at);
-            draft.step.messages.extend(messages.into_iter().map(MessageWrite::Insert));
-        }
-        draft.step.events.push((key, Event { seq: Seq::FIRST, at, kind: first }));
-        draft
-    }
-
-    fn store_start(
-        &mut self,
-        mut row: InstanceRow,
-        replace_closed: bool,
-        draft: Draft,
-        closed: bool,
-        reply: Reply<Started>,
-        started: Started,
-    ) {
-        let uid = row.uid;
-        let Draft { mut step, mut effects, error, .. } = draft;
-        // A workflow that is over after its first turn is stored as closed at once.
-        let mut continues = false;
-        match step.instance.take() {
-            Some(InstanceWrite::Status { status, outcome, closed_at, compensation, .. }) => {
-                row.status = status;
-                row.outcome = outcome;
-                row.compensation = compensation;
-                row.closed_at = closed_at;
-            }
-            // So is one that continues as new in its first turn, in its next run.
-            Some(InstanceWrite::Continue { run, input }) => {
-                row.run = run.run;
-                row.input = input;
-                continues = true;
-            }
-            _ => {}
-        }
-        let closed = closed && !continues;
-        let follow_up = error.as_ref().map(|_| Effect::Blocked(uid));
-        if let Some(error) = error {
-            row.status = Status::Blocked;
-            row.error = Some(error);
-        }
-        let step = Step {
-            instance: Some(InstanceWrite::Insert { row: row.into(), replace_closed }),
-            ..step
-        };
-        effects.insert(0, Effect::Started(reply, started));
-        if closed {
-            effects.push(Effect::Closed(uid));
-        }
-        effects.push(follow_up.unwrap_or(Effect::Durable(uid)));
-        self.outbox.push(step, effects);
     }
 }

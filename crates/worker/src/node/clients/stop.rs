@@ -10,6 +10,7 @@ use resurgam_core::{Shard, Timestamp};
 
 use crate::error::Error;
 use crate::node::Node;
+use crate::node::calls::call::HotCall;
 use crate::node::output::{Order, Output};
 use crate::node::reply::Reply;
 
@@ -20,9 +21,16 @@ const LAST_WRITES: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Stopping {
     /// When attempts that still run are interrupted, and after that when the store is given up.
-    pub(crate) until: Timestamp,
+    until: Timestamp,
     interrupted: bool,
     replies: Vec<Reply<()>>,
+}
+
+impl Stopping {
+    /// When something is to be done about it next.
+    pub(crate) fn next(&self) -> Timestamp {
+        self.until
+    }
 }
 
 impl Node {
@@ -30,9 +38,8 @@ impl Node {
         let until = self.now.saturating_add(self.options.grace);
         let stopping = Stopping { until, interrupted: false, replies: Vec::new() };
         self.stopping.get_or_insert(stopping).replies.push(reply);
-        let attempts = self.memory.calls.values().chain(self.memory.reports.attempts());
-        let begun = attempts.filter(|call| call.begun).filter_map(|call| call.task.claim.as_ref());
-        let told: Vec<u64> = begun.map(|claim| claim.token).collect();
+        let attempts = self.memory.calls.iter().chain(self.memory.reports.attempts());
+        let told: Vec<u64> = attempts.filter_map(HotCall::begun_token).collect();
         for token in told {
             self.outputs.push(Output::OrderAttempt { token, order: Order::Tell });
         }
@@ -46,11 +53,9 @@ impl Node {
     pub fn is_done(&mut self) -> bool {
         let Some(stopping) = &self.stopping else { return false };
         let (is_late, interrupted) = (self.now >= stopping.until, stopping.interrupted);
-        let running = self.memory.calls.values().filter(|call| call.task.claim.is_some()).count();
+        let running = self.memory.calls.iter().filter(|call| call.is_claimed()).count();
         // Outcomes that wait for a run to be read are on their way too.
-        let held =
-            self.memory.unloaded.values().filter(|unloaded| !unloaded.held.is_empty()).count()
-                + self.memory.runs.values().filter(|run| run.has_requests()).count();
+        let held = self.memory.runs.waiting_for_reads();
         let away = self.memory.reports.calls().count();
         let remains = [
             (running, "attempts that have not ended"),
@@ -94,11 +99,9 @@ impl Node {
             stopping.until = until;
         }
         // A claim that is not durable yet is handed back when it is.
-        let attempts = self.memory.calls.values().chain(self.memory.reports.attempts());
-        for call in attempts.filter(|call| call.begun) {
-            let Some(claim) = &call.task.claim else { continue };
-            let (call, token) = (call.task.call, claim.token);
-            self.outputs.push(Output::InterruptAttempt { call, token });
-        }
+        let attempts = self.memory.calls.iter().chain(self.memory.reports.attempts());
+        let begun = attempts.filter_map(|call| Some((call.key(), call.begun_token()?)));
+        let orders = begun.map(|(call, token)| Output::InterruptAttempt { call, token });
+        self.outputs.extend(orders);
     }
 }

@@ -79,7 +79,7 @@ impl Node {
             self.memory.inbox.more = true;
             return;
         }
-        if self.memory.inbox.hearing.begin(&mut self.outbox.ticks).is_none() {
+        if self.memory.inbox.hearing.begin(&mut self.ticks).is_none() {
             return;
         }
         self.read(Read::Inbox);

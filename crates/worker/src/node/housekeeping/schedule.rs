@@ -86,7 +86,7 @@ impl Node {
         {
             return;
         }
-        if self.memory.schedules.hearing.begin(&mut self.outbox.ticks).is_none() {
+        if self.memory.schedules.hearing.begin(&mut self.ticks).is_none() {
             return;
         }
         self.read(Read::DueSchedules { now: self.now });

@@ -158,7 +158,7 @@ impl Node {
     pub(crate) fn step_down(&mut self, fenced: Vec<Pending>) {
         let was_owner = self.is_owner();
         let ready = if was_owner { self.outbox.take_ready() } else { Vec::new() };
-        for effect in fenced.into_iter().chain(ready).flat_map(|pending| pending.effects) {
+        for effect in fenced.into_iter().chain(ready).flat_map(Pending::into_effects) {
             effect.fails(&Refusal::Fenced);
         }
         if !was_owner {
@@ -169,18 +169,17 @@ impl Node {
         self.outbox.forget_policies();
         // Claims of the node that it was count as lost, like those of any other.
         self.name = self.random.name(self.now);
-        let Memory { runs, unloaded, work, .. } = self.take_role(Role::Asking);
+        let Memory { runs, work, .. } = self.take_role(Role::Asking);
         let requests = work.into_iter().filter_map(Work::into_request);
         self.deferred.requests.extend(requests);
-        runs.into_values().for_each(|run| fail_news(run.into_news()));
-        unloaded.into_values().for_each(|unloaded| fail_news(unloaded.held));
+        fail_news(runs.into_news());
         self.knows_owner = false;
         self.outputs.push(Output::StepDown);
     }
 
     /// Reads which instances have messages of others.
     pub(crate) fn look_for_messages(&mut self) {
-        if self.memory.messages.begin(&mut self.outbox.ticks).is_some() {
+        if self.memory.messages.begin(&mut self.ticks).is_some() {
             self.read(self.due_messages());
         }
     }

@@ -16,7 +16,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use resurgam_core::{CallKey, Shard, Uid};
+use resurgam_core::{Shard, Uid};
 use resurgam_store::{Aside, Assignment};
 
 use crate::node::Node;
@@ -198,51 +198,16 @@ impl Node {
         tracing::info!(node = %self.name, "gives up {} shards", shards.len());
         self.memory.shards.leaving.extend(shards);
         let goes = |uid: Uid| self.memory.shards.leaving.contains(&uid.shard());
-        let runs: Vec<Uid> = self.memory.runs.keys().copied().filter(|uid| goes(*uid)).collect();
-        let calls: Vec<CallKey> =
-            self.memory.calls.keys().copied().filter(|key| goes(key.run.uid)).collect();
-        let unloaded: Vec<Uid> =
-            self.memory.unloaded.keys().copied().filter(|uid| goes(*uid)).collect();
-        self.memory.blocked.retain(|uid, _| !goes(*uid));
+        let calls = self.memory.calls.of(goes);
+        let runs = self.memory.runs.of(goes);
         self.memory.reports.forget(goes);
         self.memory.claims.forget(goes);
         self.memory.due.drop_of(&self.memory.shards.leaving);
         self.memory.slots.drop_of(&self.memory.shards.leaving);
         calls.into_iter().for_each(|key| self.send_away(key));
-        runs.into_iter().for_each(|uid| self.let_go(uid));
-        unloaded.into_iter().for_each(|uid| self.let_unloaded_go(uid));
-        let loading = |key: &CallKey| self.memory.shards.leaving.contains(&key.run.uid.shard());
-        let loading: Vec<CallKey> = self.memory.loading.keys().copied().filter(loading).collect();
-        let reads = loading.iter().filter_map(|key| self.memory.loading.remove(key));
-        for slot in reads.filter_map(|read| read.slot).collect::<Vec<_>>() {
-            self.memory.slots.free(slot);
-        }
+        runs.into_iter().for_each(|uid| self.forget_run(uid));
+        self.forget_reads();
         self.settle_shards();
-    }
-
-    /// A run leaves memory because its shard goes, unless a step of it is on its way to the disk.
-    /// What it has not taken is stored.
-    pub(crate) fn let_go(&mut self, uid: Uid) {
-        let is_idle = self.memory.runs.get(&uid).is_some_and(|run| !run.committing);
-        let Some(run) = is_idle.then(|| self.memory.runs.remove(&uid)).flatten() else { return };
-        self.memory.ids.remove(&run.id);
-        let key = run.key;
-        for news in run.into_news() {
-            self.pass_on(news.run(key), news);
-        }
-    }
-
-    /// A run that is not in memory goes with its shard. What was held for it is stored.
-    fn let_unloaded_go(&mut self, uid: Uid) {
-        let Some(unloaded) = self.memory.unloaded.get_mut(&uid) else { return };
-        unloaded.loading = false;
-        let held = std::mem::take(&mut unloaded.held);
-        if unloaded.storing == 0 {
-            self.memory.unloaded.remove(&uid);
-        }
-        for news in held {
-            self.pass_on(news.run(resurgam_core::RunKey::first(uid)), news);
-        }
     }
 
     /// When nothing of what leaves is in memory, what is on its way is waited for.
@@ -259,9 +224,8 @@ impl Node {
 
     fn has_let_go(&self) -> bool {
         let goes = |uid: Uid| self.memory.shards.leaving.contains(&uid.shard());
-        !self.memory.runs.keys().any(|uid| goes(*uid))
-            && !self.memory.calls.keys().any(|key| goes(key.run.uid))
-            && !self.memory.unloaded.keys().any(|uid| goes(*uid))
+        !self.memory.runs.has_any(goes)
+            && !self.memory.calls.has_any(goes)
             && !self.memory.lingering.has(goes, self.now)
     }
 

@@ -28,7 +28,7 @@ use resurgam_store::{MessageWrite, Report, Reported, Result, Step, TaskWrite};
 
 use crate::node::Node;
 use crate::node::calls::attempt_result::{Ended, fitting, was_interrupted};
-use crate::node::calls::call::{HotCall, end_order, has_token};
+use crate::node::calls::call::{HotCall, end_order};
 use crate::node::coalesced_read::CoalescedRead;
 use crate::node::input::{AttemptEnd, Found};
 use crate::node::message::end_report;
@@ -79,7 +79,7 @@ impl Reports {
 
     /// An attempt that runs for another node.
     pub(crate) fn get(&self, key: CallKey, token: u64) -> Option<&HotCall> {
-        self.away.get(&key).filter(|call| has_token(call, token))
+        self.away.get(&key).filter(|call| call.has_token(token))
     }
 
     pub(crate) fn remove(&mut self, key: CallKey) -> Option<HotCall> {
@@ -132,24 +132,24 @@ impl Reports {
 impl Node {
     /// The shard of a call goes: one that waits is forgotten, one that runs goes on.
     pub(crate) fn send_away(&mut self, key: CallKey) {
-        let Some(call) = self.memory.calls.get(&key) else { return };
-        if call.given_up || call.task.claim.is_none() {
+        let Some(call) = self.memory.calls.get(key) else { return };
+        if call.is_given_up() || !call.is_claimed() {
             return self.forget_call(key);
         }
         // A claim that is not durable yet is handed back when it is.
-        if call.begun {
+        if call.begun_token().is_some() {
             self.away(key);
         }
     }
 
     fn away(&mut self, key: CallKey) {
-        let Some(call) = self.memory.calls.remove(&key) else { return };
+        let Some(call) = self.memory.calls.remove(key) else { return };
         self.keep_away(call);
     }
 
     /// An attempt runs here, and its shard is another node's.
     pub(crate) fn keep_away(&mut self, call: HotCall) {
-        self.memory.reports.away.insert(call.task.call, call);
+        self.memory.reports.away.insert(call.key(), call);
         let ask_at = self.now.saturating_add(WANTED);
         self.memory.reports.ask_at.get_or_insert(ask_at);
     }
@@ -158,7 +158,7 @@ impl Node {
     pub(crate) fn away_ended(&mut self, key: CallKey, end: AttemptEnd) {
         let AttemptEnd { result, lingers, heartbeat } = end;
         let Some(mut call) = self.memory.reports.away.remove(&key) else { return };
-        let stopped = self.stopping.is_some() && !call.task.progress.cancelled;
+        let stopped = self.stopping.is_some() && !call.task().progress.cancelled;
         let fitting = |result| fitting(result, self.options.max_payload);
         let outcome = match result.and_then(fitting).map_err(Failure::bounded) {
             Ok(result) => Reported::Completed(result),
@@ -211,11 +211,11 @@ impl Node {
         outcome: Reported,
         heartbeat: Option<Heartbeat>,
     ) {
-        call.slot.take().into_iter().for_each(|slot| self.memory.slots.free(slot));
-        let CallKey { run, seq } = call.task.call;
-        let Some(claim) = &call.task.claim else { return };
+        call.take_slot().into_iter().for_each(|slot| self.memory.slots.free(slot));
+        let CallKey { run, seq } = call.key();
+        let Some(token) = call.token() else { return };
         let at = self.now;
-        let report = Report { activity: seq, token: claim.token, at, outcome, heartbeat };
+        let report = Report { activity: seq, token, at, outcome, heartbeat };
         self.send_report(run, report);
     }
 
@@ -258,9 +258,8 @@ impl Node {
         if self.memory.reports.away.is_empty() {
             return;
         }
-        let token = |call: &HotCall| call.task.claim.as_ref().map(|claim| claim.token);
         let away = self.memory.reports.away.iter();
-        let attempts = away.filter_map(|(key, call)| Some((*key, token(call)?))).collect();
+        let attempts = away.filter_map(|(key, call)| Some((*key, call.token()?))).collect();
         self.read(Read::Wanted { attempts });
     }
 
@@ -278,13 +277,13 @@ impl Node {
         let asked: BTreeMap<CallKey, u64> = asked.iter().copied().collect();
         let (mut over, mut told) = (Vec::new(), Vec::new());
         for (key, call) in &mut self.memory.reports.away {
-            if !asked.get(key).is_some_and(|token| has_token(call, *token)) {
+            if !asked.get(key).is_some_and(|token| call.has_token(*token)) {
                 continue;
             }
-            let row = rows.get(key).filter(|row| row.claim == call.task.claim);
+            let row = rows.get(key).filter(|row| row.claim == call.task().claim);
             match row {
                 Some(row) if row.progress.cancelled => {
-                    call.task.progress.cancelled = true;
+                    call.is_cancelled(true, call.task().progress.in_grace);
                     told.extend(row.claim.as_ref().map(|claim| (claim.token, end_order(row))));
                 }
                 Some(_) => {}
@@ -294,7 +293,7 @@ impl Node {
         for mut call in
             over.iter().filter_map(|key| self.memory.reports.away.remove(key)).collect::<Vec<_>>()
         {
-            call.slot.take().into_iter().for_each(|slot| self.memory.slots.free(slot));
+            call.take_slot().into_iter().for_each(|slot| self.memory.slots.free(slot));
             self.order_attempt(&call, Order::GiveUp);
         }
         for (token, order) in told {
@@ -309,7 +308,7 @@ impl Node {
             return;
         }
         let hearing = self.memory.reports.heard.entry(uid).or_default();
-        if hearing.begin(&mut self.outbox.ticks).is_none() {
+        if hearing.begin(&mut self.ticks).is_none() {
             return;
         }
         // What is on its way may be about the same calls: a read would find them as they were.
@@ -360,8 +359,8 @@ impl Node {
         // call before this one heard that it is stored.
         let calls = &self.memory.calls;
         let is_over = |task: &TaskRow| {
-            let newer = |call: &HotCall| call.task.attempt >= task.attempt;
-            calls.get(&key).is_some_and(|call| !has_token(call, token) && newer(call))
+            let newer = |call: &HotCall| call.task().attempt >= task.attempt;
+            calls.get(key).is_some_and(|call| !call.has_token(token) && newer(call))
         };
         let kept = task.filter(|task| is_its(task) && !is_over(&task.task));
         let kept = kept.and_then(|task| self.keep_call(task));
@@ -370,12 +369,12 @@ impl Node {
             Reported::TimeUp(_) | Reported::GoesOn => {}
             _ => self.stops_lingering(key.run, token),
         }
-        let Some(call) = kept.and_then(|key| self.memory.calls.get_mut(&key)) else {
+        let Some(call) = kept.and_then(|key| self.memory.calls.get_mut(key)) else {
             return self.push_report_end(row.uid, row.id, Vec::new());
         };
-        call.report = Some(row.id.clone());
+        call.is_reported(row.id.clone());
         call.note(heartbeat);
-        let task = call.task.clone();
+        let task = call.task().clone();
         match outcome {
             Reported::Completed(result) => self.attempt_succeeded(key, result),
             Reported::TimeUp(failure) if self.wants_late_end(key, &failure) => {
@@ -388,8 +387,8 @@ impl Node {
             Reported::Interrupted => self.attempt_failed(key, Ended::Interrupted, at),
             Reported::NeverBegan => self.hand_back(key),
             Reported::Lacks(what) => {
-                if let Some(call) = self.memory.calls.get_mut(&key) {
-                    call.task.progress.lacks = Some(what);
+                if let Some(call) = self.memory.calls.get_mut(key) {
+                    call.lacks(what);
                 }
                 self.hand_back(key);
             }
@@ -402,9 +401,8 @@ impl Node {
 
     /// An attempt that has reported is not over: its node has more to tell.
     fn goes_on_elsewhere(&mut self, key: CallKey) {
-        let Some(call) = self.memory.calls.remove(&key) else { return };
-        if let Some(run) = self.memory.runs.get_mut(&key.run.uid).filter(|run| run.key == key.run) {
-            run.elsewhere.insert(key.seq, call.task);
+        if let Some(call) = self.memory.calls.remove(key) {
+            self.memory.runs.call_is_elsewhere(call.into_task());
         }
     }
 

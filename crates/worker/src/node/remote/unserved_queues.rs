@@ -114,14 +114,14 @@ impl Node {
         let Some(mut call) = self.hot_call(loaded) else { return };
         if let Some(what) = self.lacks(&call) {
             // The holder writes down what it takes, so that nobody without it claims the call.
-            self.log_lack(&call.instance, &call.task.name, &what);
+            self.log_lack(call.instance(), &call.task().name, &what);
             return self.report(&mut call, Reported::Lacks(what), None);
         }
-        let activity = self.registry.activity(&call.task.name);
-        let slot = self.memory.slots.take_now(&call.task).filter(|_| self.may_begin());
+        let activity = self.registry.activity(&call.task().name);
+        let slot = self.memory.slots.take_now(call.task()).filter(|_| self.may_begin());
         match (slot, activity) {
             (Some(slot), Some(activity)) => {
-                call.slot = Some(slot);
+                call.hold(slot);
                 self.run_attempt(&mut call, activity);
                 self.keep_away(call);
             }
@@ -150,9 +150,8 @@ impl Node {
             // Its node asks whether it is still wanted, and is told; then it reports.
             Settled::Runs(mut task) if self.owns(task.call.run.uid) => {
                 task.progress.cancelled = true;
-                let run = self.memory.runs.get(&task.call.run.uid);
-                task.progress.in_grace = run
-                    .is_some_and(|run| run.code.machine().lock().settles_in_grace(task.call.seq));
+                let run = self.memory.runs.get(task.call.run.uid);
+                task.progress.in_grace = run.is_some_and(|run| run.settles_in_grace(task.call.seq));
                 let tasks = vec![TaskWrite::Amend(*task)];
                 self.outbox.push(Step { tasks, ..Step::default() }, Vec::new());
             }

@@ -17,18 +17,18 @@ use crate::node::steps::pending::BYTES;
 /// A step in the making.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
-    pub(crate) step: Step,
-    pub(crate) effects: Vec<Effect>,
+    pub(super) step: Step,
+    pub(super) effects: Vec<Effect>,
     /// The news that is in it, in case the run turns out to be blocked.
-    pub(crate) consumed: VecDeque<News>,
+    pub(super) consumed: VecDeque<News>,
     /// Tasks that are deleted already: a call can be given up and end in the same step.
     deleted: BTreeSet<CallKey>,
     /// The run is over, and all its tasks with it.
-    pub(crate) closed: bool,
+    pub(super) closed: bool,
     /// Another run follows, and takes the rest of the news.
-    pub(crate) continues: bool,
+    pub(super) continues: bool,
     /// Why the run is blocked from the start.
-    pub(crate) error: Option<String>,
+    pub(super) error: Option<String>,
 }
 
 impl Draft {

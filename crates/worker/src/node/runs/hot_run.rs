@@ -15,45 +15,45 @@ use crate::node::news::{News, Origin};
 /// A run in memory.
 #[derive(Debug)]
 pub(crate) struct HotRun {
-    pub(crate) key: RunKey,
-    pub(crate) id: String,
-    pub(crate) code: Run,
+    pub(super) key: RunKey,
+    pub(super) id: String,
+    pub(super) code: Run,
     /// True while a step of it is not durable.
-    pub(crate) committing: bool,
+    pub(super) committing: bool,
     /// What it has not taken yet, in order.
-    pub(crate) news: VecDeque<News>,
+    pub(super) news: VecDeque<News>,
     /// What senders in this process ask for, each with the number of the last read that began
     /// before it. Another process may have stored a message earlier: that one comes first, so these
     /// wait until a later read has found it.
-    pub(crate) requests: VecDeque<(u64, News)>,
+    pub(super) requests: VecDeque<(u64, News)>,
     /// How calls that it gave up have ended: what follows from its own history comes first.
-    pub(crate) settled: VecDeque<News>,
+    pub(super) settled: VecDeque<News>,
     /// Messages that are stored and not due yet.
-    pub(crate) later: PendingMessages,
+    pub(super) later: PendingMessages,
     /// Signals that are stored and that nobody waits for.
-    pub(crate) unread: UnreadSignals,
-    pub(crate) calls: BTreeSet<Seq>,
+    pub(super) unread: UnreadSignals,
+    pub(super) calls: BTreeSet<Seq>,
     /// Those of them whose attempt was claimed by another node when the run was read.
-    pub(crate) elsewhere: BTreeMap<Seq, TaskRow>,
+    pub(super) elsewhere: BTreeMap<Seq, TaskRow>,
     /// Those of them that are left to others: another node may run them.
-    pub(crate) shared: BTreeSet<Seq>,
+    pub(super) shared: BTreeSet<Seq>,
     /// The children it has started that have not told how they ended.
-    pub(crate) children: BTreeMap<Seq, Uid>,
+    pub(super) children: BTreeMap<Seq, Uid>,
     /// What makes a repeated start the same one, until the first is durable.
-    pub(crate) request_id: Option<String>,
-    pub(crate) info: InstanceInfo,
+    pub(super) request_id: Option<String>,
+    pub(super) info: InstanceInfo,
     /// When something last happened to it, on the engine's own count.
-    pub(crate) touched: u64,
+    pub(super) touched: u64,
     /// How often it was tried again since it last got anywhere.
-    pub(crate) tries: u32,
+    pub(super) tries: u32,
     /// It has taken a turn that is not durable yet.
-    pub(crate) gets_on: bool,
+    pub(super) gets_on: bool,
     /// Its messages are being read, because somebody else may have stored some.
-    pub(crate) hearing: CoalescedRead,
+    pub(super) hearing: CoalescedRead,
     /// Stored messages that it has taken: a read that began before may still find them.
-    pub(crate) taken: BTreeSet<String>,
+    pub(super) taken: BTreeSet<String>,
     /// Its messages are to be read once more when its step is durable.
-    pub(crate) read_again: bool,
+    pub(super) read_again: bool,
 }
 
 impl HotRun {
@@ -82,6 +82,31 @@ impl HotRun {
             taken: BTreeSet::new(),
             read_again: false,
         }
+    }
+
+    /// Its number among the runs of its instance.
+    pub(crate) fn number(&self) -> u32 {
+        self.key.run
+    }
+
+    /// True when its instance was started by this request, and that may not be durable yet.
+    pub(crate) fn is_of_request(&self, request: &str) -> bool {
+        self.request_id.as_deref() == Some(request)
+    }
+
+    /// True when it gave a call up and wants to hear how the call ended.
+    pub(crate) fn is_settling(&self, call: Seq) -> bool {
+        self.code.machine().lock().is_settling(call)
+    }
+
+    /// True when the end of such a call has a bound in time.
+    pub(crate) fn settles_in_grace(&self, call: Seq) -> bool {
+        self.code.machine().lock().settles_in_grace(call)
+    }
+
+    /// True when it wants to hear how a call ends whose time is up.
+    pub(crate) fn wants_late_end(&self, call: Seq) -> bool {
+        self.code.machine().lock().wants_late_end(call)
     }
 
     /// What it has not taken, when it leaves memory.

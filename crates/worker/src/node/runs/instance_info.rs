@@ -10,16 +10,16 @@ use resurgam_store::rows::InstanceRow;
 /// What an engine knows about the instance of a run in memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InstanceInfo {
-    pub(crate) parent: Option<CallKey>,
-    pub(crate) queue: String,
-    pub(crate) priority: i32,
-    pub(crate) settings: Settings,
+    pub(super) parent: Option<CallKey>,
+    pub(super) queue: String,
+    pub(super) priority: i32,
+    pub(super) settings: Settings,
     /// The schedule that started it.
-    pub(crate) schedule: Option<String>,
-    pub(crate) workflow: String,
-    pub(crate) chain: Chain,
+    pub(super) schedule: Option<String>,
+    pub(super) workflow: String,
+    pub(super) chain: Chain,
     /// The argument, with which a run that fails or snoozes is tried again.
-    pub(crate) input: Option<Payload>,
+    pub(super) input: Option<Payload>,
 }
 
 impl InstanceInfo {

@@ -30,10 +30,11 @@ use crate::node::steps::effect::Effect;
 
 impl Node {
     pub(crate) fn run_loaded(&mut self, uid: Uid, loaded: Result<Option<Box<RunRecord>>>) {
-        let unloaded = self.memory.unloaded.remove(&uid).unwrap_or_default();
+        let unloaded = self.memory.runs.unloaded.remove(&uid).unwrap_or_default();
         if unloaded.outdated {
             let UnloadedRun { missed, held, .. } = unloaded;
             self.memory
+                .runs
                 .unloaded
                 .insert(uid, UnloadedRun { missed, held, ..UnloadedRun::default() });
             return self.load_run(uid);
@@ -99,7 +100,7 @@ impl Node {
         let known = row.status == Status::Running && row.error.as_deref() == Some(&*why);
         let instance = (!known).then(|| held_up(uid, Status::Running, &why));
         let step = Step { instance, messages: vec![MessageWrite::Park(uid)], ..Step::default() };
-        self.memory.blocked.insert(uid, Tries { waits_for_code: true, ..Tries::after(0) });
+        self.memory.runs.blocked.insert(uid, Tries { waits_for_code: true, ..Tries::after(0) });
         self.outbox.push(step, Vec::new());
         self.store_held(uid, held);
     }
@@ -109,8 +110,8 @@ impl Node {
         let messages = vec![MessageWrite::Park(uid)];
         let instance = Some(held_up(uid, Status::Blocked, error));
         let step = Step { instance, messages, ..Step::default() };
-        let tries = self.memory.blocked.get(&uid).map_or(0, |tries| tries.count);
-        self.memory.blocked.insert(uid, Tries::after(tries));
+        let tries = self.memory.runs.blocked.get(&uid).map_or(0, |tries| tries.count);
+        self.memory.runs.blocked.insert(uid, Tries::after(tries));
         self.outbox.push(step, vec![Effect::Blocked(uid)]);
         self.store_held(uid, held);
     }
@@ -177,7 +178,7 @@ impl Node {
     /// The calls of a run whose attempts were claimed by another node.
     fn elsewhere(&self, record: &RunRecord) -> BTreeMap<Seq, TaskRow> {
         let claimed = record.tasks.iter().filter(|task| task.claim.is_some());
-        let elsewhere = claimed.filter(|task| !self.memory.calls.contains_key(&task.call));
+        let elsewhere = claimed.filter(|task| !self.memory.calls.has(task.call));
         elsewhere.map(|task| (task.call.seq, task.clone())).collect()
     }
 
@@ -245,7 +246,7 @@ impl Node {
 
     /// Calls that were given up and are left to others: whether somebody has them is found out.
     fn settle_what_is_shared(&mut self, uid: Uid) {
-        let Some(run) = self.memory.runs.get(&uid) else { return };
+        let Some(run) = self.memory.runs.hot.get(&uid) else { return };
         let settling = run.code.machine().lock().settling();
         let shared = settling.into_iter().filter(|seq| run.shared.contains(seq));
         let calls: Vec<CallKey> = shared.map(|seq| run.key.call(seq)).collect();
@@ -265,7 +266,7 @@ impl Node {
 
     fn revived(&mut self, record: &RunRecord, mut run: HotRun, mut draft: Draft, held: Vec<News>) {
         let uid = record.instance.uid;
-        run.tries = self.memory.blocked.remove(&uid).map_or(0, |tries| tries.count);
+        run.tries = self.memory.runs.blocked.remove(&uid).map_or(0, |tries| tries.count);
         let was_held_up = record.instance.error.is_some();
         if was_held_up {
             draft.step.messages.push(MessageWrite::Unpark(uid));
@@ -285,13 +286,12 @@ impl Node {
         }
         run.committing = !draft.step.is_empty();
         let closed = run.code.is_closed();
-        self.memory.ids.insert(run.id.clone(), uid);
         // What is due already is taken below, and must not wake the run again if that blocks it.
         let now = self.now;
         for at in run.later.times_after(now) {
             self.memory.due.add_run(at, uid);
         }
-        self.memory.runs.insert(uid, run);
+        self.memory.runs.insert(run);
         if closed {
             draft.effects.push(Effect::Closed(uid));
         }

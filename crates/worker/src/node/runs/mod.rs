@@ -9,5 +9,145 @@ pub(crate) mod load_run;
 pub(crate) mod pending_messages;
 pub(crate) mod record;
 pub(crate) mod run;
+pub(crate) mod start;
 pub(crate) mod unloaded;
 pub(crate) mod unread_signals;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use resurgam_core::{CallKey, RunKey, Uid};
+use resurgam_store::rows::TaskRow;
+
+use crate::node::news::{News, Origin};
+use hot_run::HotRun;
+use unloaded::{Tries, UnloadedRun};
+
+/// The runs that a node knows something of.
+#[derive(Debug, Default)]
+pub(crate) struct Runs {
+    /// Those in memory.
+    hot: BTreeMap<Uid, HotRun>,
+    /// Those in memory, by the id of their instance.
+    ids: BTreeMap<String, Uid>,
+    /// Those that are not in memory and have news, or are being read.
+    unloaded: BTreeMap<Uid, UnloadedRun>,
+    /// Those that are blocked, or wait for a process that knows their workflow.
+    blocked: BTreeMap<Uid, Tries>,
+}
+
+impl Runs {
+    /// How many are in memory.
+    pub(crate) fn len(&self) -> usize {
+        self.hot.len()
+    }
+
+    /// True when the instance's run is in memory.
+    pub(crate) fn has(&self, uid: Uid) -> bool {
+        self.hot.contains_key(&uid)
+    }
+
+    /// The instance in memory that has this id.
+    pub(crate) fn of_id(&self, id: &str) -> Option<Uid> {
+        self.ids.get(id).copied()
+    }
+
+    /// A run in memory, whichever of its instance it is.
+    pub(crate) fn get(&self, uid: Uid) -> Option<&HotRun> {
+        self.hot.get(&uid)
+    }
+
+    /// A run in memory, if its instance is still on this one.
+    pub(crate) fn current(&self, key: RunKey) -> Option<&HotRun> {
+        self.hot.get(&key.uid).filter(|run| run.key == key)
+    }
+
+    fn current_mut(&mut self, key: RunKey) -> Option<&mut HotRun> {
+        self.hot.get_mut(&key.uid).filter(|run| run.key == key)
+    }
+
+    /// Keeps a run in memory.
+    fn insert(&mut self, run: HotRun) {
+        self.ids.insert(run.id.clone(), run.key.uid);
+        self.hot.insert(run.key.uid, run);
+    }
+
+    /// Takes a run out of memory.
+    fn remove(&mut self, uid: Uid) -> Option<HotRun> {
+        let run = self.hot.remove(&uid)?;
+        self.ids.remove(&run.id);
+        Some(run)
+    }
+
+    /// What none of them has taken, when the node forgets them all.
+    pub(crate) fn into_news(self) -> impl Iterator<Item = News> {
+        let held = self.unloaded.into_values().flat_map(|unloaded| unloaded.held);
+        self.hot.into_values().flat_map(HotRun::into_news).chain(held)
+    }
+
+    /// How many have news that waits until they are read, or until their messages are.
+    pub(crate) fn waiting_for_reads(&self) -> usize {
+        let held = self.unloaded.values().filter(|unloaded| !unloaded.held.is_empty());
+        held.count() + self.hot.values().filter(|run| run.has_requests()).count()
+    }
+
+    /// True when something is known of any of these instances.
+    pub(crate) fn has_any(&self, of: impl Fn(Uid) -> bool) -> bool {
+        self.hot.keys().chain(self.unloaded.keys()).any(|uid| of(*uid))
+    }
+
+    /// These instances, as far as something is known of them.
+    pub(crate) fn of(&self, of: impl Fn(Uid) -> bool) -> BTreeSet<Uid> {
+        let known = self.hot.keys().chain(self.unloaded.keys()).chain(self.blocked.keys());
+        known.copied().filter(|uid| of(*uid)).collect()
+    }
+
+    /// True while news of an instance that is not in memory is on its way to the store.
+    pub(crate) fn is_storing(&self, uid: Uid) -> bool {
+        self.unloaded.get(&uid).is_some_and(|unloaded| unloaded.storing > 0)
+    }
+
+    /// A call is to be looked at when the news of its instance is stored. False when none is on its
+    /// way.
+    pub(crate) fn look_when_stored(&mut self, call: CallKey) -> bool {
+        let storing = |unloaded: &&mut UnloadedRun| unloaded.storing > 0;
+        let unloaded = self.unloaded.get_mut(&call.run.uid).filter(storing);
+        unloaded.map(|unloaded| unloaded.calls.push(call)).is_some()
+    }
+
+    /// True when a call has ended, or was given up, and that may not be durable yet: what was read
+    /// of its task is out of date.
+    pub(crate) fn has_ended(&self, call: CallKey) -> bool {
+        let is_its_end =
+            |news: &News| matches!(&news.origin, Origin::Call { call: of, .. } if *of == call);
+        match (self.current(call.run), self.unloaded.get(&call.run.uid)) {
+            (Some(run), _) => !run.calls.contains(&call.seq) || run.news.iter().any(is_its_end),
+            (None, Some(unloaded)) => unloaded.held.iter().any(is_its_end),
+            (None, None) => false,
+        }
+    }
+
+    /// A call is in memory now. An attempt of it is this node's business: a read of the run that
+    /// began before may say otherwise.
+    pub(crate) fn call_is_here(&mut self, call: CallKey, is_claimed: bool) {
+        if let Some(unloaded) = self.unloaded.get_mut(&call.run.uid) {
+            unloaded.outdated |= unloaded.loading && is_claimed;
+        }
+        if let Some(run) = self.current_mut(call.run) {
+            run.elsewhere.remove(&call.seq);
+        }
+    }
+
+    /// The attempt of a call goes on at another node.
+    pub(crate) fn call_is_elsewhere(&mut self, task: TaskRow) {
+        if let Some(run) = self.current_mut(task.call.run) {
+            run.elsewhere.insert(task.call.seq, task);
+        }
+    }
+
+    /// A call is left to others: another node may run it.
+    pub(crate) fn call_is_shared(&mut self, call: CallKey) {
+        if let Some(run) = self.current_mut(call.run) {
+            run.shared.insert(call.seq);
+        }
+    }
+}

@@ -15,7 +15,7 @@ use super::draft::Draft;
 use super::hot_run::HotRun;
 use crate::handle::Outcome;
 use crate::node::Node;
-use crate::node::calls::claim::{Caller, Scheduled};
+use crate::node::calls::claim::Caller;
 use crate::node::message::{child_message, end_message, start_message, timer_id, timer_message};
 use crate::node::news::cancelled_call;
 use crate::node::steps::effect::Effect;
@@ -106,16 +106,14 @@ impl Node {
     ) -> Result<(), Blocked> {
         run.calls.insert(seq);
         let (key, name) = (run.key.call(seq), call.name.clone());
-        let caller = Caller { instance: &run.id, priority: run.info.priority };
-        let Scheduled { new_policy, task, effect } = self
+        let caller = Caller::new(&run.id, run.info.priority);
+        let scheduled = self
             .schedule_call(key, call, caller, at)
             .map_err(|error| Blocked::Unreadable(format!("the retry policy of {name}: {error}")))?;
-        if self.leaves(&task) {
+        if self.leaves(scheduled.task()) {
             run.shared.insert(seq);
         }
-        draft.step.policies.extend(new_policy);
-        draft.step.tasks.push(TaskWrite::Insert(task));
-        draft.effects.push(effect);
+        scheduled.add_to(&mut draft.step, &mut draft.effects);
         Ok(())
     }
 
@@ -225,7 +223,7 @@ impl Node {
     fn settle_call(&mut self, run: &mut HotRun, activity: Seq, hear: Hear, draft: &mut Draft) {
         let (key, in_grace) = (run.key.call(activity), hear == Hear::End);
         let transacting = self.memory.transactions.is_under_way(key);
-        let begun = self.memory.calls.get_mut(&key).filter(|call| call.task.claim.is_some());
+        let begun = self.memory.calls.get_mut(key).filter(|call| call.is_claimed());
         let Some(call) = begun else {
             if let Some(task) = run.elsewhere.get_mut(&activity) {
                 // Its node tells how it ended, or is found to be gone.
@@ -237,23 +235,22 @@ impl Node {
                 return draft.effects.push(Effect::SettleShared(key));
             }
             // No attempt runs, and those before have failed: it cannot have taken effect.
-            let attempt = self.memory.calls.get(&key).map_or(0, |call| call.task.attempt);
+            let attempt = self.memory.calls.get(key).map_or(0, |call| call.task().attempt);
             run.calls.remove(&activity);
             self.cancel_call(key, draft);
             return run.settled.push_back(cancelled_call(activity, attempt));
         };
-        call.task.progress.cancelled = true;
-        call.task.progress.in_grace = in_grace;
+        call.is_cancelled(true, in_grace);
         draft.effects.push(Effect::Tell(key));
         let of_this_step = draft.step.tasks.iter_mut().find_map(|write| match write {
             TaskWrite::Insert(row) if row.call == key => Some(row),
             _ => None,
         });
         match of_this_step {
-            Some(row) => row.progress = call.task.progress.clone(),
+            Some(row) => row.progress = call.task().progress.clone(),
             // It may be over by now, with a result that this run has not heard of yet.
-            None if transacting => draft.step.tasks.push(TaskWrite::Amend(call.task.clone())),
-            None => draft.step.tasks.push(TaskWrite::Update(call.task.clone())),
+            None if transacting => draft.step.tasks.push(TaskWrite::Amend(call.task().clone())),
+            None => draft.step.tasks.push(TaskWrite::Update(call.task().clone())),
         }
     }
 

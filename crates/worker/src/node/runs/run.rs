@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use resurgam_core::turn::Blocked;
-use resurgam_core::{Event, EventKind, Failure, RunKey, Timestamp, Uid};
+use resurgam_core::{CallKey, Event, EventKind, Failure, RunKey, Timestamp, Uid};
 use resurgam_store::rows::{Message as StoredMessage, MessageRow, Status};
 use resurgam_store::{MessageWrite, Step};
 
@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::node::Node;
 use crate::node::message::news_of;
 use crate::node::news::{News, Origin, too_late};
+use crate::node::output::Output;
 use crate::node::steps::effect::Effect;
 
 impl Node {
@@ -24,10 +25,10 @@ impl Node {
         if !self.owns(key.uid) {
             return self.pass_on(key, news);
         }
-        match self.memory.runs.get_mut(&key.uid) {
+        match self.memory.runs.hot.get_mut(&key.uid) {
             // What somebody asks for is for the instance, whichever run it has by now.
             Some(run) if matches!(news.origin, Origin::Request) => {
-                run.requests.push_back((self.outbox.ticks, news));
+                run.requests.push_back((self.ticks, news));
                 self.read_messages(key.uid);
             }
             Some(run) if run.key == key => {
@@ -42,11 +43,11 @@ impl Node {
 
     /// Lets a run take its news, unless a step of it is still on the way to the disk.
     pub(crate) fn advance(&mut self, uid: Uid) {
-        let Some(run) = self.memory.runs.get_mut(&uid) else { return };
+        let Some(run) = self.memory.runs.hot.get_mut(&uid) else { return };
         if run.committing || !run.has_news() {
             return;
         }
-        let Some(mut run) = self.memory.runs.remove(&uid) else { return };
+        let Some(mut run) = self.memory.runs.hot.remove(&uid) else { return };
         let mut draft = Draft::default();
         let blocked = self.take_news(&mut run, &mut draft).err();
         run.committing = true;
@@ -54,7 +55,7 @@ impl Node {
             None => {
                 let closed = run.code.is_closed();
                 run.gets_on = true;
-                self.memory.runs.insert(uid, run);
+                self.memory.runs.hot.insert(uid, run);
                 if closed {
                     draft.effects.push(Effect::Closed(uid));
                 }
@@ -254,8 +255,8 @@ impl Node {
         for news in news {
             self.put_back(run.key, news, &mut step, &mut effects);
         }
-        self.memory.ids.remove(&run.id);
-        self.memory.blocked.insert(uid, Tries::after(run.tries));
+        self.memory.runs.ids.remove(&run.id);
+        self.memory.runs.blocked.insert(uid, Tries::after(run.tries));
         // Its attempts go on, and their outcomes are stored until the run can take them.
         self.outbox.push(step, effects);
     }
@@ -267,18 +268,11 @@ impl Node {
             match effect {
                 Effect::Begin(call) | Effect::Waiting(call) => self.forget_call(*call),
                 Effect::Tell(call) => {
-                    if let Some(call) = self.memory.calls.get_mut(call) {
-                        call.task.progress.cancelled = false;
-                        call.task.progress.in_grace = false;
+                    if let Some(call) = self.memory.calls.get_mut(*call) {
+                        call.is_cancelled(false, false);
                     }
                 }
-                Effect::GivenUp(key) => {
-                    let Some(call) = self.memory.calls.get_mut(key) else { continue };
-                    call.given_up = false;
-                    if call.task.claim.is_none() {
-                        self.task_waits(*key);
-                    }
-                }
+                Effect::GivenUp(call) => self.keep_up_call(*call),
                 Effect::TimerStarted(..)
                 | Effect::Durable(..)
                 | Effect::Closed(..)
@@ -310,7 +304,7 @@ impl Node {
 
     /// Messages of a run whose time has come become news.
     pub(crate) fn messages_due(&mut self, uid: Uid, now: Timestamp) {
-        let Some(run) = self.memory.runs.get_mut(&uid) else { return };
+        let Some(run) = self.memory.runs.hot.get_mut(&uid) else { return };
         while let Some(row) = run.later.pop_due(now) {
             run.news.extend(news_of(run.key, row));
         }
@@ -319,27 +313,29 @@ impl Node {
 
     /// Remembers that something happened to a run.
     fn clock_ticks(&mut self, run: &mut HotRun) {
-        self.outbox.ticks += 1;
-        run.touched = self.outbox.ticks;
+        self.ticks += 1;
+        run.touched = self.ticks;
     }
 
     /// Lets runs go that nothing happened to for longest, while there are too many. That cancels
     /// nothing.
     pub(crate) fn evict(&mut self) {
-        let over = self.memory.runs.len().saturating_sub(self.options.hot_runs);
+        let over = self.memory.runs.hot.len().saturating_sub(self.options.hot_runs);
         if over == 0 {
             return;
         }
         let is_idle = |run: &HotRun| !run.committing && !run.has_news();
-        let idle =
-            self.memory.runs.iter().filter(|(_, run)| is_idle(run) && !run.hearing.is_reading());
+        let idle = self
+            .memory
+            .runs
+            .hot
+            .iter()
+            .filter(|(_, run)| is_idle(run) && !run.hearing.is_reading());
         let mut idle: Vec<(u64, Uid)> = idle.map(|(uid, run)| (run.touched, *uid)).collect();
         idle.sort_unstable();
         // A few more than needed, so that the next run does not begin the search again.
         for (_, uid) in idle.into_iter().take(over + self.options.hot_runs / 16) {
-            if let Some(run) = self.memory.runs.remove(&uid) {
-                self.memory.ids.remove(&run.id);
-            }
+            self.memory.runs.remove(uid);
         }
     }
 
@@ -351,7 +347,7 @@ impl Node {
         read: u64,
         found: resurgam_store::Result<Vec<MessageRow>>,
     ) {
-        let run = self.memory.runs.get_mut(&uid).filter(|run| run.hearing.is(read));
+        let run = self.memory.runs.hot.get_mut(&uid).filter(|run| run.hearing.is(read));
         let Some(run) = run else { return };
         let rows = match found {
             Ok(rows) => rows,
@@ -384,7 +380,7 @@ impl Node {
 
     /// Reads the messages of a run once more, as soon as what it has taken is gone from the store.
     pub(crate) fn read_again(&mut self, uid: Uid) {
-        let Some(run) = self.memory.runs.get_mut(&uid).filter(|run| !run.committing) else {
+        let Some(run) = self.memory.runs.hot.get_mut(&uid).filter(|run| !run.committing) else {
             return;
         };
         if std::mem::take(&mut run.read_again) {
@@ -404,8 +400,46 @@ impl Node {
 
     /// Takes a run that is over out of memory.
     pub(crate) fn take_out(&mut self, uid: Uid) -> Option<HotRun> {
-        let run = self.memory.runs.remove(&uid)?;
-        self.memory.ids.remove(&run.id);
-        Some(run)
+        self.memory.runs.remove(uid)
+    }
+
+    /// The run takes the next turn, if it is still ours.
+    pub(crate) fn step_is_durable(&mut self, uid: Uid) {
+        self.outputs.push(Output::Changed(uid));
+        if let Some(run) = self.memory.runs.hot.get_mut(&uid) {
+            run.committing = false;
+            if std::mem::take(&mut run.gets_on) {
+                run.tries = 0;
+            }
+            if !run.hearing.is_reading() {
+                run.taken.clear();
+            }
+        }
+        if !self.owns(uid) {
+            return self.let_go(uid);
+        }
+        self.read_again(uid);
+        self.advance(uid);
+    }
+
+    /// A step of a run is not stored, and never will be: the run leaves memory, to be loaded again
+    /// from what is stored. Answers with its instance's id and what it had not taken.
+    pub(crate) fn step_refused(&mut self, uid: Uid) -> Option<(String, Vec<News>)> {
+        let mut run = self.memory.runs.remove(uid)?;
+        // Loading it again is not getting anywhere: the wait grows all the same.
+        self.memory.runs.blocked.insert(uid, Tries::after(run.tries));
+        Some((std::mem::take(&mut run.id), run.into_news().collect()))
+    }
+
+    /// The store has ended a call together with a transaction of its attempt.
+    pub(crate) fn call_ended_in_store(&mut self, call: CallKey, message: MessageRow) {
+        match self.memory.runs.current_mut(call.run) {
+            Some(run) => {
+                run.calls.remove(&call.seq);
+                run.news.extend(news_of(run.key, message));
+                self.advance(call.run.uid);
+            }
+            None => self.has_messages(call.run.uid),
+        }
     }
 }

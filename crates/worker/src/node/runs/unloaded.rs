@@ -16,26 +16,26 @@ use crate::node::steps::effect::Effect;
 #[derive(Debug, Default)]
 pub(crate) struct UnloadedRun {
     /// How many pieces of news are on their way to the store.
-    pub(crate) storing: usize,
+    pub(super) storing: usize,
     /// The run is being read.
-    pub(crate) loading: bool,
+    pub(super) loading: bool,
     /// Messages came while it was being read: the read may have missed them.
-    pub(crate) missed: bool,
+    pub(super) missed: bool,
     /// An attempt of it turned out to be over meanwhile: the read may say that it runs.
-    pub(crate) outdated: bool,
+    pub(super) outdated: bool,
     /// News that came while it was being read.
-    pub(crate) held: Vec<News>,
+    pub(super) held: Vec<News>,
     /// Calls to look at when everything is stored.
-    pub(crate) calls: Vec<CallKey>,
+    pub(super) calls: Vec<CallKey>,
 }
 
 /// How often a blocked run was tried again, and when it is to be tried next.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tries {
-    pub(crate) count: u32,
-    pub(crate) next: Timestamp,
+    pub(super) count: u32,
+    pub(super) next: Timestamp,
     /// This process does not know its workflow, and never will.
-    pub(crate) waits_for_code: bool,
+    pub(super) waits_for_code: bool,
 }
 
 impl Tries {
@@ -69,11 +69,11 @@ impl Node {
     /// Has a run read that is not in memory. A blocked one is tried again in its own time.
     pub(crate) fn load_run(&mut self, uid: Uid) {
         let now = self.now;
-        let waits = self.memory.blocked.get(&uid).is_some_and(|tries| tries.next > now);
-        if waits || !self.owns(uid) || self.memory.runs.contains_key(&uid) {
+        let waits = self.memory.runs.blocked.get(&uid).is_some_and(|tries| tries.next > now);
+        if waits || !self.owns(uid) || self.memory.runs.hot.contains_key(&uid) {
             return;
         }
-        let unloaded = self.memory.unloaded.entry(uid).or_default();
+        let unloaded = self.memory.runs.unloaded.entry(uid).or_default();
         // What is on its way to the store comes first; then the run is loaded anyway.
         if unloaded.loading || unloaded.storing > 0 {
             return;
@@ -84,7 +84,7 @@ impl Node {
 
     /// A blocked run is tried again at the next occasion.
     fn try_blocked_now(&mut self, uid: Uid) {
-        if let Some(tries) = self.memory.blocked.get_mut(&uid) {
+        if let Some(tries) = self.memory.runs.blocked.get_mut(&uid) {
             tries.now();
         }
     }
@@ -92,7 +92,7 @@ impl Node {
     /// A blocked run is tried again after a while, each time a longer one: deploying mended code is
     /// enough, and so is mending the data.
     pub(crate) fn try_blocked_later(&mut self, uid: Uid) {
-        let tries = self.memory.blocked.entry(uid).or_insert(Tries::after(0));
+        let tries = self.memory.runs.blocked.entry(uid).or_insert(Tries::after(0));
         let wait = AGAIN.saturating_mul(1 << tries.count.min(12)).min(BLOCKED);
         tries.count = tries.count.saturating_add(1);
         tries.next = self.now.saturating_add(wait);
@@ -106,9 +106,9 @@ impl Node {
         if matches!(news.event, EventKind::TerminateRequested { .. }) {
             self.try_blocked_now(key.uid);
         }
-        let loadable =
-            !self.memory.blocked.contains_key(&key.uid) && !self.memory.runs.contains_key(&key.uid);
-        let unloaded = self.memory.unloaded.entry(key.uid).or_default();
+        let loadable = !self.memory.runs.blocked.contains_key(&key.uid)
+            && !self.memory.runs.hot.contains_key(&key.uid);
+        let unloaded = self.memory.runs.unloaded.entry(key.uid).or_default();
         let asked = matches!(news.origin, Origin::Request) && unloaded.storing == 0 && loadable;
         if unloaded.loading || asked {
             unloaded.held.push(news);
@@ -119,7 +119,7 @@ impl Node {
 
     /// Stores news for a run that is not in memory, and has the run loaded after that.
     pub(crate) fn store_news(&mut self, key: RunKey, news: News) {
-        self.memory.unloaded.entry(key.uid).or_default().storing += 1;
+        self.memory.runs.unloaded.entry(key.uid).or_default().storing += 1;
         let mut step = Step::default();
         let mut effects = vec![Effect::NewsStored(key.uid)];
         step.instance = self.needs_room(key.uid, &news);
@@ -137,14 +137,14 @@ impl Node {
 
     /// News of a run that is not in memory is durable: the run is loaded to take it.
     pub(crate) fn news_stored(&mut self, uid: Uid) {
-        let Some(unloaded) = self.memory.unloaded.get_mut(&uid) else { return };
+        let Some(unloaded) = self.memory.runs.unloaded.get_mut(&uid) else { return };
         unloaded.storing = unloaded.storing.saturating_sub(1);
         if unloaded.storing > 0 {
             return;
         }
         let calls = std::mem::take(&mut unloaded.calls);
-        self.memory.unloaded.remove(&uid);
-        match self.memory.runs.contains_key(&uid) {
+        self.memory.runs.unloaded.remove(&uid);
+        match self.memory.runs.hot.contains_key(&uid) {
             true => self.has_messages(uid),
             false => self.load_run(uid),
         }
@@ -156,16 +156,16 @@ impl Node {
         if !self.owns(uid) {
             return;
         }
-        match self.memory.blocked.get_mut(&uid) {
+        match self.memory.runs.blocked.get_mut(&uid) {
             // Looking costs little, and somebody may want to end it.
             Some(tries) if tries.waits_for_code => tries.now(),
             Some(_) => return self.park(uid),
             None => {}
         }
-        if self.memory.runs.contains_key(&uid) {
+        if self.memory.runs.hot.contains_key(&uid) {
             return self.read_messages(uid);
         }
-        match self.memory.unloaded.get_mut(&uid).filter(|unloaded| unloaded.loading) {
+        match self.memory.runs.unloaded.get_mut(&uid).filter(|unloaded| unloaded.loading) {
             Some(unloaded) => unloaded.missed = true,
             None => self.load_run(uid),
         }
@@ -173,8 +173,8 @@ impl Node {
 
     /// Reads the messages of a run in memory, once more if they are being read.
     pub(crate) fn read_messages(&mut self, uid: Uid) {
-        let Some(run) = self.memory.runs.get_mut(&uid) else { return };
-        if let Some(read) = run.hearing.begin(&mut self.outbox.ticks) {
+        let Some(run) = self.memory.runs.hot.get_mut(&uid) else { return };
+        if let Some(read) = run.hearing.begin(&mut self.ticks) {
             self.read_of(uid, self.messages_of(uid, read));
         }
     }
@@ -204,7 +204,7 @@ impl Node {
     }
 
     /// News for an instance that this node does not work on, or will not any more.
-    pub(crate) fn pass_on(&mut self, key: resurgam_core::RunKey, news: News) {
+    pub(crate) fn pass_on(&mut self, key: RunKey, news: News) {
         match news.origin {
             Origin::Request => self.tell_owner(key, news),
             Origin::Call { .. } => self.store_news(key, news),
@@ -214,9 +214,40 @@ impl Node {
 
     pub(crate) fn wake_to_end(&mut self, uid: Uid) {
         self.try_blocked_now(uid);
-        match self.memory.blocked.contains_key(&uid) {
+        match self.memory.runs.blocked.contains_key(&uid) {
             true => self.load_run(uid),
             false => self.has_messages(uid),
+        }
+    }
+
+    /// A run leaves memory because its shard goes, unless a step of it is on its way to the disk.
+    /// What it has not taken is stored.
+    pub(crate) fn let_go(&mut self, uid: Uid) {
+        let is_idle = self.memory.runs.get(uid).is_some_and(|run| !run.committing);
+        let Some(run) = is_idle.then(|| self.memory.runs.remove(uid)).flatten() else { return };
+        let key = run.key;
+        for news in run.into_news() {
+            self.pass_on(news.run(key), news);
+        }
+    }
+
+    /// A run goes with its shard, wherever it is.
+    pub(crate) fn forget_run(&mut self, uid: Uid) {
+        self.memory.runs.blocked.remove(&uid);
+        self.let_go(uid);
+        self.let_unloaded_go(uid);
+    }
+
+    /// A run that is not in memory goes with its shard. What was held for it is stored.
+    fn let_unloaded_go(&mut self, uid: Uid) {
+        let Some(unloaded) = self.memory.runs.unloaded.get_mut(&uid) else { return };
+        unloaded.loading = false;
+        let held = std::mem::take(&mut unloaded.held);
+        if unloaded.storing == 0 {
+            self.memory.runs.unloaded.remove(&uid);
+        }
+        for news in held {
+            self.pass_on(news.run(RunKey::first(uid)), news);
         }
     }
 }

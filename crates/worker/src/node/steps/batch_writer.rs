@@ -34,7 +34,7 @@ pub(crate) type Done = Vec<(Pending, Fate)>;
 /// A batch that is with the store.
 #[derive(Debug)]
 pub(crate) struct BatchWriter {
-    pub(crate) since: Timestamp,
+    pub(super) since: Timestamp,
     /// What is with the store.
     batch: Vec<Pending>,
     steps: Arc<[Step]>,
@@ -46,7 +46,7 @@ pub(crate) struct BatchWriter {
     wait: Duration,
     done: Done,
     /// The node has stepped down since, and knows nothing of it any more.
-    pub(crate) abandoned: bool,
+    pub(super) abandoned: bool,
 }
 
 impl BatchWriter {

@@ -20,8 +20,6 @@ use crate::node::output::Next;
 /// Steps on their way to the disk.
 pub(crate) struct Outbox {
     lanes: Vec<Lane>,
-    /// Counts what happens, for choosing what to evict.
-    pub(crate) ticks: u64,
 }
 
 #[derive(Default)]
@@ -49,7 +47,7 @@ impl Outbox {
     /// As many lanes as the store takes batches at a time.
     pub(crate) fn new(lanes: usize) -> Self {
         let lanes = (0..lanes.max(1)).map(|_| Lane::default()).collect();
-        Outbox { lanes, ticks: 0 }
+        Outbox { lanes }
     }
 
     /// Hands over a step.
@@ -97,8 +95,8 @@ impl Outbox {
     }
 
     /// Policies that were written on a lane are in the store.
-    pub(crate) fn knows_policies(&mut self, lane: usize, hashes: Vec<String>) {
-        self.lanes[lane].stored.extend(hashes);
+    pub(crate) fn knows_policies(&mut self, written: &mut Pending) {
+        self.lanes[written.lane].stored.extend(written.policies.drain(..));
     }
 
     /// The database may have lost them.

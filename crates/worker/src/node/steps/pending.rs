@@ -14,13 +14,35 @@ pub(crate) const BYTES: usize = 8 << 20;
 #[derive(Debug)]
 pub(crate) struct Pending {
     /// Where it goes.
-    pub(crate) lane: usize,
+    pub(super) lane: usize,
     /// Usually one; a wide turn comes in several parts, written one after another. Empty while
     /// they are with the store.
-    pub(crate) parts: Vec<Step>,
-    pub(crate) effects: Vec<Effect>,
+    pub(super) parts: Vec<Step>,
+    pub(super) effects: Vec<Effect>,
     /// The policies in it.
-    pub(crate) policies: Vec<String>,
+    pub(super) policies: Vec<String>,
+}
+
+impl Pending {
+    /// What is to happen when it is durable.
+    pub(crate) fn effects(&self) -> &[Effect] {
+        &self.effects
+    }
+
+    /// What is to happen, when its fate is known.
+    pub(crate) fn into_effects(self) -> Vec<Effect> {
+        self.effects
+    }
+
+    /// Has something else happen when it is durable.
+    pub(crate) fn then(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+
+    /// What is written, while that is not with the store.
+    pub(crate) fn steps(&self) -> &[Step] {
+        &self.parts
+    }
 }
 
 /// What became of it.

@@ -1,0 +1,112 @@
+//! An instance that begins in this process: its first turn, and the step that stores both.
+
+use resurgam_core::turn::Blocked;
+use resurgam_core::{Event, EventKind, RunKey, Seq};
+use resurgam_sdk::WorkflowDefinition;
+use resurgam_store::rows::{InstanceRow, Status};
+use resurgam_store::{InstanceWrite, MessageWrite, Step};
+
+use super::continuation::first_messages;
+use super::draft::Draft;
+use super::hot_run::HotRun;
+use super::instance_info::InstanceInfo;
+use super::load_run::begin_code;
+use crate::node::Node;
+use crate::node::steps::effect::Effect;
+
+/// What came of the first turn of an instance that is not stored yet.
+pub(crate) struct FirstTurn {
+    draft: Draft,
+    /// The run is over already.
+    closed: bool,
+}
+
+impl Node {
+    /// Takes the first turn of an instance. Fails when its code cannot read the argument.
+    pub(crate) fn first_turn(
+        &mut self,
+        row: &InstanceRow,
+        workflow: &WorkflowDefinition,
+    ) -> std::result::Result<FirstTurn, String> {
+        let key = RunKey::first(row.uid);
+        let started = self.first_event(row, workflow.version);
+        let code = begin_code(key, workflow, &row.input)?;
+        let mut run = HotRun::new(key, row.id.clone(), code, InstanceInfo::new(row, &started));
+        let mut draft = Draft::default();
+        let event = EventKind::RunStarted(started);
+        match self.begin_run(&mut run, &mut draft, &event) {
+            Ok(()) => {
+                let closed = run.code.is_closed();
+                run.committing = true;
+                run.request_id.clone_from(&row.request_id);
+                self.memory.runs.insert(run);
+                Ok(FirstTurn { draft, closed })
+            }
+            Err(blocked) => {
+                self.take_back(&draft.effects);
+                Ok(FirstTurn { draft: self.blocked_start(row, event, &blocked), closed: false })
+            }
+        }
+    }
+
+    /// A run whose first turn cannot be taken exists all the same, and is tried again.
+    fn blocked_start(&self, row: &InstanceRow, first: EventKind, blocked: &Blocked) -> Draft {
+        tracing::warn!(instance = %row.id, "run is blocked: {blocked}");
+        let (key, at) = (RunKey::first(row.uid), self.now);
+        let mut draft = Draft::default();
+        draft.error = Some(blocked.to_string());
+        if let EventKind::RunStarted(started) = &first {
+            // Its time runs out all the same.
+            let messages = first_messages(key, &row.settings, started, at);
+            draft.step.messages.extend(messages.into_iter().map(MessageWrite::Insert));
+        }
+        draft.step.events.push((key, Event { seq: Seq::FIRST, at, kind: first }));
+        draft
+    }
+
+    /// Stores an instance with what its first turn asked for.
+    pub(crate) fn store_start(
+        &mut self,
+        mut row: InstanceRow,
+        replace_closed: bool,
+        first: FirstTurn,
+        started: Effect,
+    ) {
+        let uid = row.uid;
+        let FirstTurn { draft, closed } = first;
+        let Draft { mut step, mut effects, error, .. } = draft;
+        // A workflow that is over after its first turn is stored as closed at once.
+        let mut continues = false;
+        match step.instance.take() {
+            Some(InstanceWrite::Status { status, outcome, closed_at, compensation, .. }) => {
+                row.status = status;
+                row.outcome = outcome;
+                row.compensation = compensation;
+                row.closed_at = closed_at;
+            }
+            // So is one that continues as new in its first turn, in its next run.
+            Some(InstanceWrite::Continue { run, input }) => {
+                row.run = run.run;
+                row.input = input;
+                continues = true;
+            }
+            _ => {}
+        }
+        let closed = closed && !continues;
+        let follow_up = error.as_ref().map(|_| Effect::Blocked(uid));
+        if let Some(error) = error {
+            row.status = Status::Blocked;
+            row.error = Some(error);
+        }
+        let step = Step {
+            instance: Some(InstanceWrite::Insert { row: row.into(), replace_closed }),
+            ..step
+        };
+        effects.insert(0, started);
+        if closed {
+            effects.push(Effect::Closed(uid));
+        }
+        effects.push(follow_up.unwrap_or(Effect::Durable(uid)));
+        self.outbox.push(step, effects);
+    }
+}
