@@ -218,7 +218,7 @@ impl World {
         for row in open {
             let Some(number) = self.random.pick(&places).copied() else { continue };
             for name in ["go", "stop"] {
-                let request = Input::Request(nudge(row.uid, row.run, name));
+                let request = Input::Request(nudge(row.uid, row.run, name, &self.answers));
                 self.arrived(number, Arrived::input(request));
             }
         }

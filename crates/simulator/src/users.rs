@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use resurgam_core::{EventKind, Payload, Uid};
 use resurgam_store::model::Model;
-use resurgam_worker::node::{Reply, Request};
+use resurgam_worker::node::{self, Replies, Reply, Request, Waiter};
 use resurgam_worker::{Outcome, Result, StartOptions, Started};
 
 use crate::program::{Maker, Program};
@@ -72,7 +72,7 @@ pub(crate) enum Answer {
 
 /// Where processes put their answers.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Answers(Arc<Mutex<Vec<Told>>>);
+pub(crate) struct Answers(Arc<Mutex<Vec<Told>>>, Arc<Mutex<(u64, Replies)>>);
 
 impl Answers {
     fn push(&self, told: Told) {
@@ -82,6 +82,20 @@ impl Answers {
     /// What was answered since this was last asked.
     pub(crate) fn take(&self) -> Vec<Told> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Something happens with the answer to a request.
+    fn reply<T: node::Answers>(&self, then: impl FnOnce(Result<T>) + Send + 'static) -> Reply<T> {
+        let (number, replies) = &mut *self.1.lock().unwrap_or_else(PoisonError::into_inner);
+        *number += 1;
+        let (reply, waiter) = Waiter::new(*number, then);
+        replies.expect(waiter);
+        reply
+    }
+
+    /// A process answers.
+    pub(crate) fn hand_over(&self, answer: node::Answer) {
+        self.1.lock().unwrap_or_else(PoisonError::into_inner).1.hand_over(answer);
     }
 }
 
@@ -114,7 +128,7 @@ impl User {
         answers: &Answers,
     ) -> Option<Request> {
         self.asked += 1;
-        let (asked, answers) = (self.asked, answers.clone());
+        let (asked, told) = (self.asked, answers.clone());
         match self.stage {
             Stage::Starting => Some(Request::Start {
                 workflow: <Program as resurgam_sdk::Workflow>::NAME.to_string(),
@@ -124,15 +138,15 @@ impl User {
                     request_id: Some(format!("start-{}", self.id)),
                     ..StartOptions::default()
                 },
-                reply: Reply::call(move |answer| {
-                    answers.push(Told { user: number, asked, answer: Answer::Started(answer) });
+                reply: answers.reply(move |answer| {
+                    told.push(Told { user: number, asked, answer: Answer::Started(answer) });
                 }),
             }),
             Stage::Started(uid) => {
                 let event = self.next_event()?;
                 let run = model.instance(uid)?.run;
-                let reply = Reply::call(move |answer| {
-                    answers.push(Told { user: number, asked, answer: Answer::Done(answer) });
+                let reply = answers.reply(move |answer| {
+                    told.push(Told { user: number, asked, answer: Answer::Done(answer) });
                 });
                 Some(Request::Tell { uid, run, event, reply })
             }
@@ -182,28 +196,28 @@ impl User {
 
 /// Asks how an instance ends.
 pub(crate) fn wait(user: usize, uid: Uid, answers: &Answers) -> Request {
-    let answers = answers.clone();
-    let reply = Reply::call(move |answer| {
-        answers.push(Told { user, asked: 0, answer: Answer::Ended(uid, answer) });
+    let told = answers.clone();
+    let reply = answers.reply(move |answer| {
+        told.push(Told { user, asked: 0, answer: Answer::Ended(uid, answer) });
     });
     Request::Wait { uid, reply }
 }
 
 /// Has a process stop.
 pub(crate) fn stop(answers: &Answers) -> Request {
-    let answers = answers.clone();
-    let reply = Reply::call(move |answer| {
-        answers.push(Told { user: 0, asked: 0, answer: Answer::Stopped(answer) });
+    let told = answers.clone();
+    let reply = answers.reply(move |answer| {
+        told.push(Told { user: 0, asked: 0, answer: Answer::Stopped(answer) });
     });
     Request::Stop { reply }
 }
 
 /// A signal of nobody in particular, so that nothing waits for one for ever.
-pub(crate) fn nudge(uid: Uid, run: u32, name: &str) -> Request {
+pub(crate) fn nudge(uid: Uid, run: u32, name: &str, answers: &Answers) -> Request {
     let event = EventKind::SignalReceived {
         name: name.to_string(),
         value: Payload::encode(&0).unwrap_or_else(|_| Payload::null()),
         id: None,
     };
-    Request::Tell { uid, run, event, reply: Reply::call(|_| {}) }
+    Request::Tell { uid, run, event, reply: answers.reply(|_| {}) }
 }

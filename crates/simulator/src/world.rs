@@ -475,6 +475,7 @@ impl World {
             Output::AskAgain { ask, after } => {
                 self.plan_for(number, after, Happening::AskAgain(ask));
             }
+            Output::Answer(answer) => self.answers.hand_over(answer),
             Output::Changed(_) | Output::AnythingChanged => {}
             Output::Sweep { .. } => {
                 self.arrived(number, Arrived::input(Input::Swept { next: Ok(None) }));

@@ -17,9 +17,11 @@ use resurgam_store::rows::Message as StoredMessage;
 use resurgam_store::{Commit, Inspect, MessageWrite, Own, Ownership, Owning, Step};
 use resurgam_watchdog::test;
 
+use crate::error::Result;
 use crate::handle::{Outcome, StartOptions};
 use crate::node::{
-    At, AttemptEnd, Facts, Input, Node, Output, Reply, Request, RoleAnswer, Stamp, now_due,
+    Answers, At, AttemptEnd, Facts, Input, Node, Output, Replies, Reply, Request, RoleAnswer,
+    Stamp, Waiter, now_due,
 };
 use crate::options::Options;
 
@@ -30,6 +32,8 @@ struct World {
     right: Option<Ownership>,
     now: Timestamp,
     inputs: VecDeque<(Input, Option<Stamp>)>,
+    replies: Replies,
+    asked: u64,
     trace: String,
 }
 
@@ -46,8 +50,16 @@ impl World {
         let facts = Facts { is_shared: false, lanes: 1, assignment };
         let now = Timestamp::from_millis(1_767_225_600_000);
         let node = Node::new(Arc::new(registry), Options::default(), facts, seed, now);
-        let (inputs, trace) = (VecDeque::new(), String::new());
-        World { node, store, right: None, now, inputs, trace }
+        World {
+            node,
+            store,
+            right: None,
+            now,
+            inputs: VecDeque::new(),
+            replies: Replies::default(),
+            asked: 0,
+            trace: String::new(),
+        }
     }
 
     /// Starts an instance.
@@ -59,7 +71,7 @@ impl World {
             workflow: workflow.to_string(),
             input: Payload::null(),
             options,
-            reply: Reply::call(move |told| *answer.lock().unwrap() = Some(told)),
+            reply: self.reply(move |told| *answer.lock().unwrap() = Some(told)),
         };
         self.ask(request);
         self.settle();
@@ -69,8 +81,23 @@ impl World {
     /// Has the outcome of an instance noted when it is closed.
     fn wait_for(&mut self, uid: Uid, outcomes: &Arc<Mutex<Vec<Outcome>>>) {
         let ends = outcomes.clone();
-        let reply = Reply::call(move |told| ends.lock().unwrap().push(told.unwrap()));
+        let reply =
+            self.reply(move |told: Result<Outcome>| ends.lock().unwrap().push(told.unwrap()));
         self.ask(Request::Wait { uid, reply });
+    }
+
+    /// Something happens with the answer to a request.
+    fn reply<T: Answers>(&mut self, then: impl FnOnce(Result<T>) + Send + 'static) -> Reply<T> {
+        self.asked += 1;
+        let (reply, waiter) = Waiter::new(self.asked, then);
+        self.replies.expect(waiter);
+        reply
+    }
+
+    /// Gives news to an instance, which takes it.
+    fn tell(&mut self, uid: Uid, event: EventKind) {
+        let reply = self.reply(|told: Result<()>| told.unwrap());
+        self.ask(Request::Tell { uid, run: 1, event, reply });
     }
 
     fn ask(&mut self, request: Request) {
@@ -111,6 +138,7 @@ impl World {
     fn carry_out(&mut self, output: Output) {
         writeln!(self.trace, "{} {output:?}", self.now.as_millis()).unwrap();
         match output {
+            Output::Answer(answer) => self.replies.hand_over(answer),
             Output::Commit { lane, next, .. } => {
                 let answer = at_once(self.store.commit(next.steps));
                 let durable = self.node.batch_answered(self.at(), lane, answer);
@@ -221,7 +249,7 @@ fn a_signal_comes_after_one_that_another_process_stored_before_it() {
     at_once(world.store.commit([step].into())).unwrap();
     let (name, value) = ("word".to_string(), word("second"));
     let event = EventKind::SignalReceived { name, value, id: None };
-    world.ask(Request::Tell { uid, run: 1, event, reply: Reply::call(|told| told.unwrap()) });
+    world.tell(uid, event);
     world.advance(Duration::from_secs(1));
     let both = Outcome::Completed(Payload::from_text(r#"["first","second"]"#));
     assert_eq!(*outcomes.lock().unwrap(), [both]);
@@ -235,7 +263,7 @@ fn time_does_not_go_back_within_a_run_when_the_clock_is_set_back() {
     let uid = world.start("order", "order-1".to_string());
     world.now = world.now.saturating_sub(Duration::from_secs(3_600));
     let event = EventKind::CancelRequested { reason: "too late".to_string() };
-    world.ask(Request::Tell { uid, run: 1, event, reply: Reply::call(|told| told.unwrap()) });
+    world.tell(uid, event);
     world.settle();
     let history = at_once(world.store.history(RunKey::first(uid))).unwrap();
     assert!(history.iter().any(|event| event.kind.is_close()), "{history:?}");

@@ -34,7 +34,7 @@ use crate::handle::Handle;
 use crate::mailbox::{Envelope, Mailbox, Message};
 use crate::node::{
     AskFor, At, AttemptEnd, AttemptStart, FIRST_WAIT, Facts, Input, Next, Node, Order, Output,
-    Read, RoleAnswer, Stamp, Transaction, fitting, now_due, result_id,
+    Read, Replies, RoleAnswer, Stamp, Transaction, fitting, now_due, result_id,
 };
 use crate::options::Options;
 use crate::outage::note_answer;
@@ -64,6 +64,8 @@ pub struct Engine {
     assignment: watch::Receiver<Assignment>,
     /// Tells the handles whether this node works.
     owns: watch::Sender<bool>,
+    /// Those who wait for answers to what they asked.
+    replies: Replies,
     /// Those who look at instances.
     watchers: Watchers,
     /// Tells people when the store cannot be used.
@@ -118,6 +120,7 @@ impl Engine {
             mailbox,
             inbox,
             owns,
+            replies: Replies::default(),
             watchers: Watchers::default(),
             right: Arc::default(),
             given_back: Arc::default(),
@@ -202,7 +205,11 @@ impl Engine {
                 let ask = self.beside.keep_ask(ask);
                 self.node.handle(self.at(), Input::Transact(ask), None);
             }
-            Message::Watch { uid, reply } => reply.send(Ok(self.watchers.subscribe(uid))),
+            Message::Request(request, waiter) => {
+                self.replies.expect(waiter);
+                self.take_input(Input::Request(request), stamp);
+            }
+            Message::Watch { uid, reply } => drop(reply.send(self.watchers.subscribe(uid))),
         }
         busy
     }
@@ -284,6 +291,7 @@ impl Engine {
                 Output::StepDown => self.give_right_back(),
                 Output::StartAttempt(start) => self.start_attempt(*start),
                 Output::OrderAttempt { token, order } => self.beside.order(token, order),
+                Output::Answer(answer) => self.replies.hand_over(answer),
                 Output::Changed(uid) => self.watchers.changed(uid),
                 Output::AnythingChanged => self.watchers.all_changed(),
                 Output::InterruptAttempt { call, token } => self.interrupt_attempt(call, token),

@@ -14,7 +14,7 @@ use tokio::sync::{oneshot, watch};
 use crate::clock::{Busy, Clock};
 use crate::error::{Error, Result};
 use crate::mailbox::{Mailbox, Message};
-use crate::node::{Reply, Request};
+use crate::node::{Answers, Reply, Request, Waiter};
 
 /// Talks to an engine. Cloning gives another handle to the same one.
 #[derive(Clone)]
@@ -344,7 +344,10 @@ impl Handle {
 
     /// What changes whenever something of an instance is durable, here or in another process.
     pub async fn watch(&self, uid: Uid) -> Result<watch::Receiver<()>> {
-        self.ask("look at an instance", |reply| Message::Watch { uid, reply }).await
+        let (reply, watched) = oneshot::channel();
+        let watched = self.answered("look at an instance", watched);
+        self.mailbox.send(Message::Watch { uid, reply });
+        watched.await
     }
 
     /// Waits until an instance is closed.
@@ -397,19 +400,30 @@ impl Handle {
     }
 
     /// Sends a request at once, and answers when the engine does.
-    pub(crate) fn ask<T: Send + 'static, R: Into<Message>>(
+    pub(crate) fn ask<T: Answers>(
         &self,
         what: &str,
-        request: impl FnOnce(Reply<T>) -> R,
+        request: impl FnOnce(Reply<T>) -> Request,
     ) -> impl Future<Output = Result<T>> {
         let (sender, answer) = oneshot::channel();
         // Whoever asked may have gone; nobody else is interested in the answer.
-        let reply = Reply::call(move |answer| drop(sender.send(answer)));
+        let then = move |answer| drop(sender.send(answer));
+        let (reply, waiter) = Waiter::new(self.mailbox.next_request(), then);
+        let answer = self.answered(what, answer);
+        self.mailbox.send(Message::Request(request(reply), waiter));
+        async move { answer.await? }
+    }
+
+    /// What the engine answers, or that nobody does any more.
+    fn answered<T>(
+        &self,
+        what: &str,
+        answer: oneshot::Receiver<T>,
+    ) -> impl Future<Output = Result<T>> {
         let awaits = self.clock.awaits(&what);
         let store = self.store.clone();
-        self.mailbox.send(request(reply));
         async move {
-            let answer = answer.await.unwrap_or_else(|_| Err(stopped(&*store, what)));
+            let answer = answer.await.map_err(|_| stopped(&*store, what));
             drop(awaits);
             answer
         }

@@ -1,13 +1,14 @@
 //! How the engine's loop hears of things.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use resurgam_core::Uid;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::{Busy, Clock};
 use crate::driver::Ask;
-use crate::node::{Input, Reply, Request, Stamp};
+use crate::node::{Input, Request, Stamp, Waiter};
 
 /// Something for the loop to take notice of.
 #[derive(Debug)]
@@ -16,8 +17,10 @@ pub(crate) enum Message {
     Input(Input),
     /// An attempt asks for a transaction.
     Transact(Ask),
+    /// A request, and who waits for its answer.
+    Request(Request, Waiter),
     /// Answer with what changes whenever something of an instance is durable.
-    Watch { uid: Uid, reply: Reply<watch::Receiver<()>> },
+    Watch { uid: Uid, reply: oneshot::Sender<watch::Receiver<()>> },
 }
 
 impl From<Input> for Message {
@@ -47,13 +50,15 @@ pub(crate) struct Mailbox {
     sender: mpsc::UnboundedSender<Envelope>,
     clock: Arc<dyn Clock>,
     stamp: Option<Stamp>,
+    /// How many requests were sent.
+    requests: Arc<AtomicU64>,
 }
 
 impl Mailbox {
     /// A mailbox, and where its messages come out.
     pub(crate) fn new(clock: Arc<dyn Clock>) -> (Self, mpsc::UnboundedReceiver<Envelope>) {
         let (sender, inbox) = mpsc::unbounded_channel();
-        (Mailbox { sender, clock, stamp: None }, inbox)
+        (Mailbox { sender, clock, stamp: None, requests: Arc::default() }, inbox)
     }
 
     /// Hands over a message. When the loop is gone, whoever waits for an answer hears of it
@@ -62,6 +67,11 @@ impl Mailbox {
         let busy = self.clock.busy(&"a message to the engine");
         let (stamp, message) = (self.stamp, message.into());
         let _loop_is_gone = self.sender.send(Envelope { message, busy, stamp });
+    }
+
+    /// A number that no other request has.
+    pub(crate) fn next_request(&self) -> u64 {
+        self.requests.fetch_add(1, Ordering::Relaxed)
     }
 
     /// A mailbox for answers that are worth nothing in another tenure.

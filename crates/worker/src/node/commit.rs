@@ -16,7 +16,7 @@ use resurgam_core::{Code, Timestamp};
 use resurgam_store::{Step, StepResult, TaskWrite};
 
 use super::Node;
-use super::news::{News, Origin, refuse_news};
+use super::news::{News, Origin};
 use super::output::Output;
 use super::steps::batch_writer::Done;
 use super::steps::effect::Effect;
@@ -24,18 +24,6 @@ use super::steps::outbox::Answered;
 use super::steps::pending::{Fate, Pending};
 use super::steps::refusal::Refusal;
 use crate::error::Error;
-
-/// Tells those who wait for steps of a node that has stepped down. Nothing else follows.
-fn tell_fate(done: Vec<(Pending, Fate)>) {
-    for (pending, fate) in done {
-        for effect in pending.into_effects() {
-            match fate {
-                Fate::Written => effect.answers(),
-                _ => effect.fails(&Refusal::Fenced),
-            }
-        }
-    }
-}
 
 /// A batch whose fate is known, which was with the store since then.
 #[derive(Debug)]
@@ -56,6 +44,17 @@ impl Node {
         }
     }
 
+    /// Tells those who wait for steps of a node that has stepped down. Nothing else follows.
+    fn tell_fates(&mut self, done: Vec<(Pending, Fate)>) {
+        for (pending, fate) in done {
+            for effect in pending.into_effects() {
+                let fate =
+                    if matches!(fate, Fate::Written) { Ok(()) } else { Err(&Refusal::Fenced) };
+                self.tell_fate(effect, fate);
+            }
+        }
+    }
+
     /// The store has answered what was sent on a lane. Answers with the steps whose fate is known.
     pub(crate) fn answered(
         &mut self,
@@ -70,7 +69,7 @@ impl Node {
             }
             Answered::Done(since, done) => Some(Durable { since, done }),
             Answered::TooLate(done) => {
-                tell_fate(done);
+                self.tell_fates(done);
                 None
             }
         }
@@ -141,7 +140,7 @@ impl Node {
                 Effect::RowRefused(instance) => self.row_routed(&instance),
                 // They waited for the fate of what came before, and that is known.
                 effect @ (Effect::Part(_) | Effect::ReadReports(_)) => self.happen(effect),
-                effect => effect.fails(refusal),
+                effect => self.tell_fate(effect, Err(refusal)),
             }
         }
         if let Some(uid) = run.filter(|_| !was_start) {
@@ -176,7 +175,9 @@ impl Node {
             if let Origin::Call { call, .. } = news.origin {
                 self.read_lost(call);
             }
-            news.reply.into_iter().for_each(|reply| reply.send(Err(Error::rejected(text))));
+            if let Some(reply) = news.reply {
+                self.answer(reply, Err(Error::rejected(text)));
+            }
         }
     }
 
@@ -191,7 +192,7 @@ impl Node {
             Effect::Durable(uid) => self.step_is_durable(uid),
             Effect::Closed(uid) => {
                 if let Some(run) = self.take_out(uid) {
-                    refuse_news(run.into_news());
+                    self.refuse_news(run.into_news());
                 }
             }
             Effect::NextRun(uid) => {
@@ -226,8 +227,10 @@ impl Node {
             Effect::LookAtSchedules => self.look_at_schedules(),
             Effect::RowTaken(row) => self.row_taken(&row),
             Effect::RowRefused(instance) => self.row_routed(&instance),
-            Effect::Reply(reply) => reply.send(Ok(())),
-            Effect::Started(reply, started) => reply.send(Ok(started)),
+            effect @ (Effect::Reply(_)
+            | Effect::Started(..)
+            | Effect::Refuse(..)
+            | Effect::AlreadyExists(..)) => self.tell_fate(effect, Ok(())),
         }
     }
 }

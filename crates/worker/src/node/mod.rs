@@ -41,6 +41,7 @@
 //!
 //! While a step of a run is not yet durable, the run takes no further turn and stays in memory.
 
+mod answer;
 mod ask;
 mod attempts;
 mod calls;
@@ -89,7 +90,7 @@ pub use output::{AskFor, AttemptStart, Next, Order, Output, Transaction};
 pub(crate) use placement::role::DUE;
 use powers::Role;
 pub use read::{Read, Stamp};
-pub use reply::Reply;
+pub use reply::{Answer, Answered, Answers, Replies, Reply, Waiter};
 use steps::outbox::Outbox;
 pub use transact::FIRST_WAIT;
 use work::Work;

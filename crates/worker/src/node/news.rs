@@ -5,8 +5,9 @@ use resurgam_core::retry::Reason;
 use resurgam_core::{CallKey, EventKind, Failure, Kind, RunKey, Seq, Timestamp};
 use resurgam_store::rows::{AttemptRow, TaskRow};
 
+use super::Node;
 use super::reply::Reply;
-use super::steps::refusal::Refusal;
+use super::steps::refusal::{Refusal, too_late};
 use crate::error::Error;
 
 /// Something that a run has to take notice of.
@@ -59,21 +60,19 @@ impl Origin {
     }
 }
 
-/// News for a run that is over by now: its senders are told.
-pub(crate) fn refuse_news(news: impl IntoIterator<Item = News>) {
-    for reply in news.into_iter().filter_map(|news| news.reply) {
-        reply.send(Err(too_late()));
+impl Node {
+    /// News for a run that is over by now: its senders are told.
+    pub(crate) fn refuse_news(&mut self, news: impl IntoIterator<Item = News>) {
+        for reply in news.into_iter().filter_map(|news| news.reply) {
+            self.answer(reply, Err(too_late()));
+        }
     }
-}
 
-pub(crate) fn too_late() -> Error {
-    Error::closed("the instance closed before the news reached it")
-}
-
-/// What was asked of an owner that is none any more: whoever asked hears of it.
-pub(crate) fn fail_news(news: impl IntoIterator<Item = News>) {
-    for reply in news.into_iter().filter_map(|news| news.reply) {
-        reply.send(Err(Error::transient(Refusal::Fenced)));
+    /// What was asked of an owner that is none any more: whoever asked hears of it.
+    pub(crate) fn fail_news(&mut self, news: impl IntoIterator<Item = News>) {
+        for reply in news.into_iter().filter_map(|news| news.reply) {
+            self.answer(reply, Err(Error::transient(Refusal::Fenced)));
+        }
     }
 }
 

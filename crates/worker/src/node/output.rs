@@ -9,6 +9,7 @@ use resurgam_sdk::ActivityDefinition;
 use resurgam_store::Step;
 
 use super::read::{Read, Stamp};
+use super::reply::Answer;
 use crate::attempt::Limits;
 use crate::retention::Retention;
 
@@ -43,6 +44,8 @@ pub enum Output {
     TransactionRecorded { ask: u64 },
     /// An attempt asks for its transaction again, after a while.
     AskAgain { ask: AskFor, after: Duration },
+    /// Whoever asked for something is answered.
+    Answer(Answer),
     /// Something of an instance is durable: those who look at it are told.
     Changed(Uid),
     /// Something may be, of any instance.

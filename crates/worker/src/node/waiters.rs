@@ -25,14 +25,17 @@ impl Node {
     /// There is no such instance, perhaps no longer: nobody waits for it in vain.
     pub(crate) fn no_instance(&mut self, uid: Uid) {
         for reply in self.waiters.remove(&uid).into_iter().flatten() {
-            reply.send(Err(Error::unknown(format!("wait for {uid}: there is no such instance"))));
+            self.answer(
+                reply,
+                Err(Error::unknown(format!("wait for {uid}: there is no such instance"))),
+            );
         }
     }
 
     /// An instance is closed: those who wait for it get the outcome.
     pub(crate) fn finished(&mut self, uid: Uid, outcome: &Outcome) {
         for reply in self.waiters.remove(&uid).into_iter().flatten() {
-            reply.send(Ok(outcome.clone()));
+            self.answer(reply, Ok(outcome.clone()));
         }
     }
 

@@ -3,7 +3,7 @@
 use resurgam_core::{Payload, RunKey, Uid};
 use resurgam_store::rows::InstanceRow;
 
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::handle::{StartOptions, Started};
 use crate::node::Node;
 use crate::node::input::Request;
@@ -30,7 +30,7 @@ impl Node {
             }
             Request::Tell { uid, run, event, reply } => {
                 if let Some(error) = self.refuses(&event) {
-                    return reply.send(Err(error));
+                    return self.answer(reply, Err(error));
                 }
                 let news = News { event, origin: Origin::Request, reply: Some(reply) };
                 self.deliver(RunKey { uid, run }, news);
@@ -58,7 +58,7 @@ impl Node {
     ) {
         let id = options.id.clone();
         if self.stopping.is_some() {
-            return reply.send(Err(Error::stopped(format!("start {id}"))));
+            return self.answer(reply, Err(Error::stopped(format!("start {id}"))));
         }
         if let Some(uid) = self.memory.runs.of_id(&id) {
             return self.start_again(uid, id, &options, reply);
@@ -66,7 +66,7 @@ impl Node {
         let definition = self.registry.workflow(workflow).cloned();
         let refused = self.refuses_start(workflow, definition.is_some(), &input, &options);
         if let Some(error) = refused {
-            return reply.send(Err(error));
+            return self.answer(reply, Err(error));
         }
         let replace_closed = options.if_exists.replaces_closed();
         let row = self.new_instance(workflow, input, options);
@@ -79,7 +79,7 @@ impl Node {
             Ok(first) => {
                 self.store_start(row, replace_closed, first, Effect::Started(reply, started));
             }
-            Err(error) => reply.send(Err(Error::invalid(format!("start {id}: {error}")))),
+            Err(error) => self.answer(reply, Err(Error::invalid(format!("start {id}: {error}")))),
         }
     }
 
@@ -135,10 +135,7 @@ impl Node {
         };
         let answer = match run.filter(is_same) {
             Some(run) => Effect::Started(reply, Started { id, uid, run: run.number() }),
-            None => Effect::Reply(Reply::call(move |first: Result<()>| {
-                let trouble = first.err().filter(Error::is_transient);
-                reply.send(Err(trouble.unwrap_or_else(|| Error::already_exists(&id))));
-            })),
+            None => Effect::AlreadyExists(reply, id),
         };
         // Whoever asks the store about it finds the first one there; or hears that it was refused,
         // as whoever asked for the first one does.

@@ -87,7 +87,7 @@ impl Node {
         // Before the replies: the process may end with the first.
         self.log_left_out_at_end();
         for reply in self.stopping.take().into_iter().flat_map(|stopping| stopping.replies) {
-            reply.send(trouble.map_or(Ok(()), |text| Err(Error::rejected(text))));
+            self.answer(reply, trouble.map_or(Ok(()), |text| Err(Error::rejected(text))));
         }
         true
     }

@@ -256,7 +256,7 @@ impl Node {
         };
         let stopped = || Error::stopped("change a schedule");
         if let Some(error) = refused.or_else(|| self.stopping.as_ref().map(|_| stopped())) {
-            return reply.send(Err(error));
+            return self.answer(reply, Err(error));
         }
         let mut effects = vec![Effect::Reply(reply)];
         // Whoever works hears of it: this node, if it does when that is durable, hears it so.

@@ -28,7 +28,6 @@ use crate::node::Node;
 use crate::node::input::RoleAnswer;
 use crate::node::memory::Memory;
 use crate::node::message::start_message;
-use crate::node::news::fail_news;
 use crate::node::output::Output;
 use crate::node::powers::Role;
 use crate::node::read::Read;
@@ -116,7 +115,7 @@ impl Node {
     /// What was asked before it was known whether this node works.
     fn answer_early(&mut self) {
         for reply in std::mem::take(&mut self.deferred.settled) {
-            reply.send(Ok(()));
+            self.answer(reply, Ok(()));
         }
         for request in std::mem::take(&mut self.deferred.requests) {
             self.then(Work::Request(request));
@@ -139,10 +138,13 @@ impl Node {
     /// The store does not say who works. Whoever waits for that hears of it; asking goes on.
     fn role_unknown(&mut self, error: &resurgam_store::Error) {
         for reply in std::mem::take(&mut self.deferred.settled) {
-            reply.send(Err(match error.is_transient() {
-                true => Error::transient(error),
-                false => Error::rejected(error),
-            }));
+            self.answer(
+                reply,
+                Err(match error.is_transient() {
+                    true => Error::transient(error),
+                    false => Error::rejected(error),
+                }),
+            );
         }
     }
 
@@ -150,7 +152,7 @@ impl Node {
     pub(crate) fn settle(&mut self, reply: Reply<()>) {
         match self.role {
             Role::Asking => self.deferred.settled.push(reply),
-            _ => reply.send(Ok(())),
+            _ => self.answer(reply, Ok(())),
         }
     }
 
@@ -159,7 +161,7 @@ impl Node {
         let was_owner = self.is_owner();
         let ready = if was_owner { self.outbox.take_ready() } else { Vec::new() };
         for effect in fenced.into_iter().chain(ready).flat_map(Pending::into_effects) {
-            effect.fails(&Refusal::Fenced);
+            self.tell_fate(effect, Err(&Refusal::Fenced));
         }
         if !was_owner {
             return;
@@ -172,7 +174,7 @@ impl Node {
         let Memory { runs, work, .. } = self.take_role(Role::Asking);
         let requests = work.into_iter().filter_map(Work::into_request);
         self.deferred.requests.extend(requests);
-        fail_news(runs.into_news());
+        self.fail_news(runs.into_news());
         self.knows_owner = false;
         self.outputs.push(Output::StepDown);
     }

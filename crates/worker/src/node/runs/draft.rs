@@ -10,7 +10,6 @@ use super::hot_run::HotRun;
 use crate::error::Error;
 use crate::node::message::{end_report, wake_id, wake_message};
 use crate::node::news::{News, Origin};
-use crate::node::reply::Reply;
 use crate::node::steps::effect::Effect;
 use crate::node::steps::pending::BYTES;
 
@@ -60,11 +59,7 @@ impl Draft {
 
     /// Tells a sender why not, once that is durable.
     pub(crate) fn refuse(&mut self, news: News, why: Error) {
-        let Some(reply) = news.reply else { return };
-        let refused = Reply::call(move |written: crate::error::Result<()>| {
-            reply.send(written.and(Err(why)));
-        });
-        self.effects.push(Effect::Reply(refused));
+        self.effects.extend(news.reply.map(|reply| Effect::Refuse(reply, why)));
     }
 
     /// Removes what the news came from. The task of a call that was given up is gone already.

@@ -24,7 +24,7 @@ use super::unloaded::{Tries, UnloadedRun, held_up};
 use crate::node::Node;
 use crate::node::calls::load_tasks::SCAN;
 use crate::node::message::{result_id, wake_id};
-use crate::node::news::{News, cancelled_call, refuse_news};
+use crate::node::news::{News, cancelled_call};
 use crate::node::read::{AGAIN, Read};
 use crate::node::steps::effect::Effect;
 
@@ -53,7 +53,7 @@ impl Node {
                 if record.is_none_or(|record| !record.messages.is_empty()) {
                     self.park(uid);
                 }
-                return refuse_news(held);
+                return self.refuse_news(held);
             }
             Err(error) if error.is_data() => {
                 tracing::error!(instance = %uid, "a run cannot be read: {error}");

@@ -15,9 +15,10 @@ use super::unloaded::{Tries, held_up};
 use crate::error::Error;
 use crate::node::Node;
 use crate::node::message::news_of;
-use crate::node::news::{News, Origin, too_late};
+use crate::node::news::{News, Origin};
 use crate::node::output::Output;
 use crate::node::steps::effect::Effect;
+use crate::node::steps::refusal::too_late;
 
 impl Node {
     /// Hands news to a run, wherever the run is.
@@ -249,7 +250,7 @@ impl Node {
             messages: vec![MessageWrite::Park(uid)],
             ..Step::default()
         };
-        let is_reply = |effect: &Effect| matches!(effect, Effect::Reply(_));
+        let is_reply = |effect: &Effect| matches!(effect, Effect::Reply(_) | Effect::Refuse(..));
         let mut effects: Vec<Effect> = draft.effects.into_iter().filter(is_reply).collect();
         effects.push(Effect::Blocked(uid));
         for news in news {
@@ -297,6 +298,8 @@ impl Node {
                 | Effect::RowTaken(..)
                 | Effect::RowRefused(..)
                 | Effect::Reply(..)
+                | Effect::Refuse(..)
+                | Effect::AlreadyExists(..)
                 | Effect::Started(..) => {}
             }
         }

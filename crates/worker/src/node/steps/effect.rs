@@ -10,11 +10,10 @@ use std::sync::{Arc, Mutex};
 use resurgam_core::{CallKey, Timestamp, Uid};
 use resurgam_store::{InboxRow, ScheduleRecord};
 
-use super::refusal::Refusal;
+use super::refusal::{Refusal, too_late};
 use crate::error::Error;
 use crate::handle::{Outcome, Started};
-use crate::node::news::too_late;
-use crate::node::reply::Reply;
+use crate::node::reply::{Answer, Reply};
 
 /// What happens once a step is durable.
 #[derive(Debug)]
@@ -77,12 +76,10 @@ pub(crate) enum Effect {
     Reply(Reply<()>),
     /// Somebody gets the answer that an instance was started.
     Started(Reply<Started>, Started),
-}
-
-/// Somebody who waits for a step.
-enum Answer {
-    Started(Reply<Started>, Started),
-    Done(Reply<()>),
+    /// Somebody hears why what they asked for was not done.
+    Refuse(Reply<()>, Error),
+    /// Somebody hears that an instance of this id was there before, or came to be just now.
+    AlreadyExists(Reply<Started>, String),
 }
 
 impl Effect {
@@ -103,11 +100,21 @@ impl Effect {
         matches!(self, Effect::Started(_, started) if started.uid == uid)
     }
 
-    /// Those who wait for the step, if anybody does.
-    fn into_answer(self) -> Option<Answer> {
+    /// What those hear who wait for the step, if anybody does, now that its fate is known.
+    pub(crate) fn answer(self, fate: std::result::Result<(), &Refusal>) -> Option<Answer> {
         match self {
-            Effect::Started(reply, started) => Some(Answer::Started(reply, started)),
-            Effect::Reply(reply) => Some(Answer::Done(reply)),
+            Effect::Started(reply, started) => Some(reply.with(match fate {
+                Ok(()) => Ok(started),
+                Err(refusal) => Err(not_started(&started.id, refusal)),
+            })),
+            Effect::AlreadyExists(reply, id) => Some(reply.with(Err(match fate {
+                Err(refusal @ (Refusal::Fenced | Refusal::Trouble(_))) => Error::transient(refusal),
+                _ => Error::already_exists(&id),
+            }))),
+            Effect::Reply(reply) => Some(reply.with(fate.map_err(not_done))),
+            Effect::Refuse(reply, why) => {
+                Some(reply.with(Err(fate.map_or_else(not_done, |()| why))))
+            }
             Effect::Begin(..)
             | Effect::Waiting(..)
             | Effect::TimerStarted(..)
@@ -138,41 +145,31 @@ impl Effect {
         }
     }
 
-    /// The step is durable: those who wait for it hear of it, and nothing else follows.
-    pub(crate) fn answers(self) {
-        match self.into_answer() {
-            Some(Answer::Started(reply, started)) => reply.send(Ok(started)),
-            Some(Answer::Done(reply)) => reply.send(Ok(())),
-            None => {}
-        }
-    }
-
-    /// The step is not durable and will not be: those who wait for it hear of it.
-    pub(crate) fn fails(self, refusal: &Refusal) {
-        match self.into_answer() {
-            Some(Answer::Started(reply, started)) => reply.send(Err(match refusal {
-                Refusal::Duplicate => Error::already_exists(&started.id),
-                Refusal::Fenced | Refusal::Trouble(_) => {
-                    Error::transient(format!("start {}: {refusal}", started.id))
-                }
-                refusal => Error::rejected(format!("start {}: {refusal}", started.id)),
-            })),
-            Some(Answer::Done(reply)) => reply.send(Err(match refusal {
-                Refusal::Closed => too_late(),
-                Refusal::Missed => Error::overtaken(),
-                Refusal::Full(most) => Error::full(*most),
-                Refusal::Fenced | Refusal::Trouble(_) => Error::transient(refusal),
-                refusal => Error::rejected(refusal),
-            })),
-            None => {}
-        }
-    }
-
     /// The run that this effect belongs to, where its step is a step of that run.
     pub(crate) fn run(&self) -> Option<Uid> {
         match self {
             Effect::Durable(uid) | Effect::Blocked(uid) => Some(*uid),
             _ => None,
         }
+    }
+}
+
+/// Why an instance was not started.
+fn not_started(id: &str, refusal: &Refusal) -> Error {
+    match refusal {
+        Refusal::Duplicate => Error::already_exists(id),
+        Refusal::Fenced | Refusal::Trouble(_) => Error::transient(format!("start {id}: {refusal}")),
+        refusal => Error::rejected(format!("start {id}: {refusal}")),
+    }
+}
+
+/// Why something was not done.
+fn not_done(refusal: &Refusal) -> Error {
+    match refusal {
+        Refusal::Closed => too_late(),
+        Refusal::Missed => Error::overtaken(),
+        Refusal::Full(most) => Error::full(*most),
+        Refusal::Fenced | Refusal::Trouble(_) => Error::transient(refusal),
+        refusal => Error::rejected(refusal),
     }
 }

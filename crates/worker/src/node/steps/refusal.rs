@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::error::Error;
+
 /// Why a step is not written.
 #[derive(Debug)]
 pub(crate) enum Refusal {
@@ -27,4 +29,9 @@ impl fmt::Display for Refusal {
             Refusal::Trouble(text) | Refusal::Other(text) => text,
         })
     }
+}
+
+/// What those hear whose news came after the end.
+pub(crate) fn too_late() -> Error {
+    Error::closed("the instance closed before the news reached it")
 }
