@@ -1,6 +1,6 @@
 //! Workflows and activities by name.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -17,9 +17,9 @@ use crate::{Activity, ActivityContext, ActivityOptions, Workflow, WorkflowContex
 /// The workflows and activities of an app.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
-    activities: HashMap<String, Arc<ActivityDefinition>>,
+    activities: BTreeMap<String, Arc<ActivityDefinition>>,
     /// Every workflow in all its versions.
-    workflows: HashMap<String, BTreeMap<u32, Arc<WorkflowDefinition>>>,
+    workflows: BTreeMap<String, BTreeMap<u32, Arc<WorkflowDefinition>>>,
     /// Where activities are found that are not registered.
     source: Option<Arc<dyn ActivitySource>>,
     /// What runs instances of workflows that are not registered.
@@ -253,7 +253,7 @@ fn names<'a>(what: &str, name: &'a str, aliases: &[&'a str]) -> Result<Vec<&'a s
 }
 
 fn insert<T>(
-    known: &mut HashMap<String, Arc<T>>,
+    known: &mut BTreeMap<String, Arc<T>>,
     what: &str,
     name: &str,
     definition: Arc<T>,
