@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use resurgam_core::{EventKind, Payload, Timestamp};
+use resurgam_core::{EventKind, Failure, Kind, Payload, Timestamp};
 use resurgam_store::model::Sharing;
 use resurgam_store::outage::OutageLog;
 use resurgam_store::rows::Message as StoredMessage;
@@ -312,7 +312,7 @@ impl World {
                 (clock.now(BEGIN, world), true)
             }
         };
-        At { now, may_begin }
+        At { now, elapsed: world, may_begin }
     }
 
     /// Has a process look at what arrived, soon.
@@ -468,8 +468,10 @@ impl World {
                 }
             }
             Output::TransactionRecorded { ask } => {
+                // Code that waits for it hears that its attempt is over, and returns.
                 if let Some(token) = host.asks.remove(&ask) {
-                    host.attempts.remove(&token);
+                    let over = Failure::of_kind(Kind::Cancelled, "the attempt is over");
+                    self.end_attempt(number, token, Err(over));
                 }
             }
             Output::AskAgain { ask, after } => {

@@ -1,4 +1,7 @@
-//! A node alone, without a driver: on a model store that answers at once, one thing after another.
+//! A node alone, without a driver: on a model store that answers at once, one thing after another,
+//! unless a test holds something back.
+
+mod remote;
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -9,19 +12,22 @@ use std::time::Duration;
 
 use resurgam_core::command::{ActivityCall, CallOptions};
 use resurgam_core::turn::WorkflowFuture;
-use resurgam_core::{EventKind, Failure, Payload, RunKey, Timestamp, Uid};
-use resurgam_sdk::{ActivityDefinition, Registry, WorkflowContext, WorkflowDefinition};
+use resurgam_core::{EventKind, Failure, Kind, Payload, RunKey, Timestamp, Uid};
+use resurgam_sdk::{
+    Activity, ActivityContext, ActivityDefinition, Registry, WorkflowContext, WorkflowDefinition,
+};
 use resurgam_store::model::{Model, ModelDatabase, ModelStore, Sharing};
 use resurgam_store::outage::OutageLog;
 use resurgam_store::rows::Message as StoredMessage;
-use resurgam_store::{Commit, Inspect, MessageWrite, Own, Ownership, Owning, Step};
+use resurgam_store::{Commit, Inspect, MessageWrite, Own, Ownership, Owning, Step, StepResult};
 use resurgam_watchdog::test;
+use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::handle::{Outcome, StartOptions};
 use crate::node::{
-    Answers, At, AttemptEnd, Facts, Input, Node, Output, Replies, Reply, Request, RoleAnswer,
-    Stamp, Waiter, now_due,
+    Answers, At, AttemptEnd, AttemptStart, Facts, Input, Node, Output, Read, Replies, Reply,
+    Request, RoleAnswer, Stamp, Waiter, now_due,
 };
 use crate::options::Options;
 
@@ -31,31 +37,83 @@ struct World {
     store: ModelStore,
     right: Option<Ownership>,
     now: Timestamp,
+    /// The time that has passed, whatever the clock was set to.
+    elapsed: Duration,
+    /// The activity whose attempts go on until the test ends them.
+    goes_on: Option<&'static str>,
+    /// The attempts that go on.
+    running: Vec<AttemptStart>,
+    /// The activities of all attempts, in the order in which they began.
+    began: Vec<String>,
     inputs: VecDeque<(Input, Option<Stamp>)>,
     replies: Replies,
     asked: u64,
+    holds: Holds,
+    held: Held,
     trace: String,
 }
 
+/// What a test holds back until it says otherwise.
+#[derive(Default)]
+struct Holds {
+    /// Batches: they do not reach the store.
+    batches: bool,
+    /// Answers to batches, which the store has written.
+    answers: bool,
+    /// Reads of these kinds: they do not reach the store.
+    reads: Option<fn(&Read) -> bool>,
+    /// What was read of these kinds.
+    found: Option<fn(&Read) -> bool>,
+    /// Steps that the store refuses, as a trigger of a user would.
+    refuses: Option<fn(&Step) -> bool>,
+}
+
+/// What is held back.
+#[derive(Default)]
+struct Held {
+    batches: Vec<(usize, Arc<[Step]>)>,
+    answers: Vec<(usize, BatchAnswer)>,
+    reads: Vec<(Read, Option<Stamp>)>,
+    found: Vec<(Input, Option<Stamp>)>,
+}
+
+/// What a store answers to a batch.
+type BatchAnswer = resurgam_store::Result<Vec<StepResult>>;
+
 impl World {
     fn new(seed: u64) -> Self {
+        World::on(Sharing::OneNode, Options::default(), seed)
+    }
+
+    fn on(sharing: Sharing, options: Options, seed: u64) -> Self {
         let mut registry = Registry::default();
         let ship = ActivityDefinition::new("ship", |_, _| unreachable!("the test ends attempts"));
         registry.add_activity_definition(ship, &[]).unwrap();
         registry.add_workflow_definition(WorkflowDefinition::new("order", order)).unwrap();
         registry.add_workflow_definition(WorkflowDefinition::new("listen", listen)).unwrap();
-        let database = ModelDatabase::new(Model::new(Sharing::OneNode));
+        registry.add_workflow_definition(WorkflowDefinition::new("stay", stay)).unwrap();
+        registry.add_activity_definition(ActivityDefinition::of::<Rent>(), &[]).unwrap();
+        registry.add_activity_definition(ActivityDefinition::of::<GiveBack>(), &[]).unwrap();
+        registry.add_activity_definition(ActivityDefinition::of::<Clean>(), &[]).unwrap();
+        remote::register(&mut registry);
+        let database = ModelDatabase::new(Model::new(sharing));
         let store = ModelStore::on(&database);
         let assignment = store.assignment().borrow().clone();
-        let facts = Facts { is_shared: false, lanes: 1, assignment };
+        let facts = Facts { is_shared: store.is_shared(), lanes: 1, assignment };
         let now = Timestamp::from_millis(1_767_225_600_000);
-        let node = Node::new(Arc::new(registry), Options::default(), facts, seed, now);
+        let node = Node::new(Arc::new(registry), options, facts, seed, now);
         World {
             node,
             store,
             right: None,
             now,
+            elapsed: Duration::ZERO,
+            goes_on: None,
+            running: Vec::new(),
+            began: Vec::new(),
             inputs: VecDeque::new(),
+            holds: Holds::default(),
+            held: Held::default(),
             replies: Replies::default(),
             asked: 0,
             trace: String::new(),
@@ -110,11 +168,62 @@ impl World {
         loop {
             self.settle();
             let next = self.node.next_due().filter(|next| *next <= end);
-            self.now = next.map_or(end, |next| next.max(self.now));
+            let then = next.map_or(end, |next| next.max(self.now));
+            self.elapsed += then.since(self.now);
+            self.now = then;
             if next.is_none() {
                 return;
             }
         }
+    }
+
+    /// The clock is set forward, and no time passes.
+    fn clock_jumps(&mut self, by: Duration) {
+        self.now = self.now.saturating_add(by);
+    }
+
+    /// An attempt ends.
+    fn ends(&mut self, start: &AttemptStart, result: Result<Payload, Failure>) {
+        let end = AttemptEnd { result, lingers: false, heartbeat: None };
+        let ended = Input::AttemptEnded { call: start.call, token: start.token, end };
+        self.inputs.push_back((ended, None));
+    }
+
+    /// A batch reaches the store.
+    fn write(&mut self, lane: usize, steps: Arc<[Step]>) {
+        let is_refused = self.holds.refuses.is_some_and(|refuses| steps.iter().any(refuses));
+        let answer = match is_refused {
+            true => Err(resurgam_store::Error::data("a trigger refuses a row")),
+            false => at_once(self.store.commit(steps)),
+        };
+        match self.holds.answers {
+            true => self.held.answers.push((lane, answer)),
+            false => self.answered(lane, answer),
+        }
+    }
+
+    /// A node hears what became of a batch.
+    fn answered(&mut self, lane: usize, answer: BatchAnswer) {
+        let durable = self.node.batch_answered(self.at(), lane, answer);
+        durable.into_iter().for_each(|durable| self.node.effects(durable));
+    }
+
+    fn read(&self, read: Read) -> Option<Input> {
+        at_once(read.ask(&self.store, &OutageLog::default()))
+    }
+
+    /// Lets go of everything that is held back, and holds back nothing more.
+    fn let_go(&mut self) {
+        self.holds = Holds::default();
+        let Held { batches, answers, reads, found } = std::mem::take(&mut self.held);
+        answers.into_iter().for_each(|(lane, answer)| self.answered(lane, answer));
+        batches.into_iter().for_each(|(lane, steps)| self.write(lane, steps));
+        self.inputs.extend(found);
+        for (read, stamp) in reads {
+            let input = self.read(read);
+            self.inputs.extend(input.map(|input| (input, stamp)));
+        }
+        self.settle();
     }
 
     fn settle(&mut self) {
@@ -132,21 +241,32 @@ impl World {
     }
 
     fn at(&self) -> At {
-        At { now: self.now, may_begin: true }
+        At { now: self.now, elapsed: self.elapsed, may_begin: true }
     }
 
     fn carry_out(&mut self, output: Output) {
         writeln!(self.trace, "{} {output:?}", self.now.as_millis()).unwrap();
         match output {
             Output::Answer(answer) => self.replies.hand_over(answer),
-            Output::Commit { lane, next, .. } => {
-                let answer = at_once(self.store.commit(next.steps));
-                let durable = self.node.batch_answered(self.at(), lane, answer);
-                durable.into_iter().for_each(|durable| self.node.effects(durable));
+            Output::Commit { lane, next, .. } if self.holds.batches => {
+                self.held.batches.push((lane, next.steps));
             }
+            Output::Commit { lane, next, .. } => self.write(lane, next.steps),
             Output::Read { read, stamp, .. } => {
-                let input = at_once(read.ask(&self.store, &OutageLog::default()));
-                self.inputs.extend(input.map(|input| (input, stamp)));
+                if self.holds.reads.is_some_and(|holds| holds(&read)) {
+                    return self.held.reads.push((read, stamp));
+                }
+                let is_held = self.holds.found.is_some_and(|holds| holds(&read));
+                let input = self.read(read).map(|input| (input, stamp));
+                match is_held {
+                    true => self.held.found.extend(input),
+                    false => self.inputs.extend(input),
+                }
+            }
+            Output::StepDown => {
+                self.right = None;
+                at_once(self.store.disown()).unwrap();
+                self.inputs.push_back((Input::SteppedDown, None));
             }
             Output::TryOwn { node, .. } => {
                 let Ok(Owning::Taken(right)) = at_once(self.store.try_own(node)) else {
@@ -156,18 +276,64 @@ impl World {
                 self.right = Some(right);
                 self.inputs.push_back((Input::Role(Ok(taken)), None));
             }
+            Output::StartAttempt(start) if self.goes_on == Some(&start.activity.name) => {
+                self.began.push(start.activity.name.clone());
+                self.running.push(*start);
+            }
             Output::StartAttempt(start) => {
+                self.began.push(start.activity.name.clone());
                 let failed = Err(Failure::retryable("the gateway is down"));
                 let shipped = Ok(Payload::from_text(r#""shipped""#));
-                let result = if start.number < 3 { failed } else { shipped };
-                let end = AttemptEnd { result, lingers: false, heartbeat: None };
-                let ended = Input::AttemptEnded { call: start.call, token: start.token, end };
-                self.inputs.push_back((ended, None));
+                let result = match start.activity.name.as_str() {
+                    "ship" if start.number < 3 => failed,
+                    "ship" => shipped,
+                    _ => Ok(Payload::null()),
+                };
+                self.ends(&start, result);
             }
+            // Attempts end when the test says so.
+            Output::OrderAttempt { .. } => {}
             Output::Changed(_) | Output::AnythingChanged => {}
             other => panic!("not expected here: {other:?}"),
         }
     }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Rent;
+
+#[derive(Serialize, Deserialize)]
+struct GiveBack;
+
+#[derive(Serialize, Deserialize)]
+struct Clean;
+
+macro_rules! acted_out {
+    ($($activity:ty = $name:literal),+) => {$(
+        impl Activity for $activity {
+            const NAME: &'static str = $name;
+            type Output = ();
+
+            async fn run(self, _: ActivityContext) -> Result<(), Failure> {
+                unreachable!("the test ends attempts")
+            }
+        }
+    )+};
+}
+
+acted_out!(Rent = "rent", GiveBack = "give_back", Clean = "clean");
+
+/// Has a room cleaned for a second before it is rented, and fails.
+fn stay(
+    machine: resurgam_core::machine::SharedMachine,
+    _input: &Payload,
+) -> Result<WorkflowFuture, String> {
+    let ctx = WorkflowContext::new(machine);
+    Ok(Box::pin(async move {
+        let _too_late = ctx.timeout(Duration::from_secs(1), ctx.call(Clean)).await;
+        ctx.call(Rent).compensate_with(|_| GiveBack).await?;
+        Err(Failure::terminal("the room is not clean"))
+    }))
 }
 
 /// Ships after a second.
@@ -268,4 +434,36 @@ fn time_does_not_go_back_within_a_run_when_the_clock_is_set_back() {
     let history = at_once(world.store.history(RunKey::first(uid))).unwrap();
     assert!(history.iter().any(|event| event.kind.is_close()), "{history:?}");
     assert!(history.is_sorted_by_key(|event| event.at), "{history:?}");
+}
+
+/// A world where a room is to be given back, and cleaning it goes on although it was given up.
+fn world_with_lingering_attempt() -> World {
+    let mut world = World::new(7);
+    world.goes_on = Some("clean");
+    world.node.begin();
+    world.settle();
+    world.start("stay", "stay-1".to_string());
+    world.advance(Duration::from_secs(2));
+    assert_eq!(world.began, ["clean", "rent"]);
+    world
+}
+
+#[test]
+fn a_clock_that_jumps_past_the_grace_period_undoes_nothing_while_an_attempt_lingers() {
+    let mut world = world_with_lingering_attempt();
+    world.clock_jumps(Duration::from_secs(3_600));
+    world.advance(Duration::from_secs(5));
+    assert_eq!(world.began, ["clean", "rent"]);
+    let clean = world.running.pop().unwrap();
+    world.ends(&clean, Err(Failure::of_kind(Kind::Cancelled, "it was told to end")));
+    world.settle();
+    assert_eq!(world.began, ["clean", "rent", "give_back"]);
+}
+
+#[test]
+fn an_attempt_that_never_says_that_it_has_ended_is_waited_for_no_longer_than_its_grace_period() {
+    let mut world = world_with_lingering_attempt();
+    world.clock_jumps(Duration::from_secs(3_600));
+    world.advance(Options::default().grace + Duration::from_secs(1));
+    assert_eq!(world.began, ["clean", "rent", "give_back"]);
 }

@@ -163,7 +163,8 @@ impl Engine {
     }
 
     fn at(&self) -> At {
-        At { now: self.clock.now(), may_begin: self.store.may_begin() }
+        let (now, elapsed) = (self.clock.now(), self.clock.elapsed());
+        At { now, elapsed, may_begin: self.store.may_begin() }
     }
 
     /// Looks whether somebody else has committed, and what the store wants of this node.

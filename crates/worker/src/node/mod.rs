@@ -69,6 +69,7 @@ mod work;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use resurgam_core::{Timestamp, Uid};
 use resurgam_sdk::Registry;
@@ -100,6 +101,8 @@ use work::Work;
 pub struct At {
     /// The time.
     pub now: Timestamp,
+    /// The time that has passed since some beginning, which nobody sets as clocks are set.
+    pub elapsed: Duration,
     /// False while others may take this node for dead: it begins no attempt then.
     pub may_begin: bool,
 }
@@ -121,6 +124,8 @@ pub struct Node {
     options: Options,
     /// The time of what is being handled.
     now: Timestamp,
+    /// The time that had passed by then.
+    elapsed: Duration,
     random: Random,
     /// Counts what happens: numbers of reads, and what happened to a run last.
     ticks: u64,
@@ -173,6 +178,7 @@ impl Node {
             policies: Policies::new(options.retry.clone()),
             name: random.name(now),
             now,
+            elapsed: Duration::ZERO,
             may_begin_now: true,
             random,
             ticks: 0,
@@ -228,7 +234,7 @@ impl Node {
     }
 
     fn at(&mut self, at: At) {
-        (self.now, self.may_begin_now) = (at.now, at.may_begin);
+        (self.now, self.elapsed, self.may_begin_now) = (at.now, at.elapsed, at.may_begin);
     }
 
     /// Does what the time brings, and what follows from everything that was handled since the last
@@ -363,7 +369,7 @@ impl Node {
         let due = self.memory.due.next().into_iter().chain(begins).filter(|_| self.is_owner());
         // What leaves waits for attempts that linger.
         let lingers = match self.memory.shards.is_leaving() {
-            true => self.memory.lingering.next(self.now),
+            true => self.next_lingering(),
             false => None,
         };
         let other = [self.memory.reports.next(), self.lines.next(), stop, lingers];

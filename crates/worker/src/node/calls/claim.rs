@@ -106,8 +106,8 @@ impl Node {
         };
         let is_new = self.outbox.is_new_policy(key, &policy.row.hash);
         let new_policy = is_new.then(|| policy.row.clone());
-        let held = call.compensates.and_then(|_| self.memory.lingering.hold(key, now));
-        task.wake_at = held.unwrap_or(now);
+        let held = call.compensates.and_then(|_| self.memory.lingering.hold(key, self.elapsed));
+        task.wake_at = now.saturating_add(held.unwrap_or_default());
         let can_run = definition.is_some() && task.progress.lacks.is_none() && held.is_none();
         let slot = if can_run && self.serves(&task.queue) && self.may_begin() {
             self.memory.slots.take(&task)
@@ -169,6 +169,14 @@ impl Node {
             return self.task_waits(key);
         }
         self.memory.due.forget(&task);
+        if let Some(left) = self.memory.lingering.holds(key, self.elapsed) {
+            // The clock jumped: attempts that it waits for go on.
+            self.memory.slots.free(slot);
+            if let Some(call) = self.memory.calls.get_mut(key) {
+                call.waits(now.saturating_add(left));
+            }
+            return self.task_waits(key);
+        }
         self.claim(&mut task, now);
         let step = Step { tasks: vec![TaskWrite::Update(task.clone())], ..Step::default() };
         if let Some(call) = self.memory.calls.hot.get_mut(&key) {

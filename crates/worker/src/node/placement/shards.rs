@@ -226,7 +226,7 @@ impl Node {
         let goes = |uid: Uid| self.memory.shards.leaving.contains(&uid.shard());
         !self.memory.runs.has_any(goes)
             && !self.memory.calls.has_any(goes)
-            && !self.memory.lingering.has(goes, self.now)
+            && !self.memory.lingering.has(goes, self.elapsed)
     }
 
     /// Everything that was on its way is durable: the shards that leave are released.

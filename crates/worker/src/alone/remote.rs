@@ -1,0 +1,355 @@
+//! A node that holds the shards of calls which another node runs: what it makes of reports that come
+//! at bad moments. Each of these faults was found by the simulator.
+
+use resurgam_core::Seq;
+use resurgam_core::machine::SharedMachine;
+use resurgam_core::retry::{Jitter, RetryPolicy};
+use resurgam_store::rows::{AttemptRow, Heartbeat, MessageRow, TaskRow};
+use resurgam_store::{Assignment, Report, Reported, Runnable, Work};
+use resurgam_watchdog::test;
+
+use super::*;
+
+/// The queue that the node does not serve.
+const ELSEWHERE: &str = "elsewhere";
+
+#[derive(Serialize, Deserialize)]
+struct Mail;
+
+impl Activity for Mail {
+    const NAME: &'static str = "mail";
+    type Output = ();
+
+    async fn run(self, _: ActivityContext) -> Result<(), Failure> {
+        unreachable!("the test ends attempts")
+    }
+}
+
+/// The activities and workflows of these tests.
+pub(super) fn register(registry: &mut Registry) {
+    registry.add_activity_definition(ActivityDefinition::of::<Mail>(), &[]).unwrap();
+    for (name, workflow) in WORKFLOWS {
+        registry.add_workflow_definition(WorkflowDefinition::new(*name, workflow)).unwrap();
+    }
+}
+
+type Begin = fn(SharedMachine, &Payload) -> Result<WorkflowFuture, String>;
+
+const WORKFLOWS: &[(&str, Begin)] = &[
+    ("send", send),
+    ("rent_elsewhere", rent_elsewhere),
+    ("send_twice", send_twice),
+    ("stay_elsewhere", stay_elsewhere),
+    ("clean", clean_here),
+];
+
+fn times(most: u32) -> RetryPolicy {
+    RetryPolicy::fixed(Duration::from_secs(60)).max_attempts(most).jitter(Jitter::None)
+}
+
+/// Sends something elsewhere, three times at most.
+fn send(machine: SharedMachine, _: &Payload) -> Result<WorkflowFuture, String> {
+    let ctx = WorkflowContext::new(machine);
+    let sent = async move { ctx.call(Mail).queue(ELSEWHERE).retry(times(3)).await };
+    Ok(Box::pin(async { sent.await.map(|()| Payload::null()) }))
+}
+
+/// Has a room rented elsewhere within a second, and given back if that is too late.
+fn rent_elsewhere(machine: SharedMachine, _: &Payload) -> Result<WorkflowFuture, String> {
+    let ctx = WorkflowContext::new(machine);
+    Ok(Box::pin(async move {
+        let rented = ctx.call(Rent).queue(ELSEWHERE).total_timeout(Duration::from_secs(1));
+        rented.compensate_with(|_| GiveBack).await.map(|()| Payload::null())
+    }))
+}
+
+/// Sends something elsewhere, and something else at a signal; ends with what is done first.
+fn send_twice(machine: SharedMachine, _: &Payload) -> Result<WorkflowFuture, String> {
+    let ctx = WorkflowContext::new(machine);
+    type Sent = std::pin::Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
+    let (one, other) = (ctx.clone(), ctx.clone());
+    let first: Sent = Box::pin(async move { one.call(Mail).queue(ELSEWHERE).await });
+    let second: Sent = Box::pin(async move {
+        let _go: u32 = other.signal("go").await?;
+        other.call(Mail).queue(ELSEWHERE).retry(times(1)).await
+    });
+    Ok(Box::pin(async move { ctx.race([first, second]).await.1.map(|()| Payload::null()) }))
+}
+
+/// Has a room cleaned elsewhere before it is rented, and fails.
+fn stay_elsewhere(machine: SharedMachine, _: &Payload) -> Result<WorkflowFuture, String> {
+    let ctx = WorkflowContext::new(machine);
+    Ok(Box::pin(async move {
+        let _too_late = ctx.call(Clean).queue(ELSEWHERE).retry(times(1)).await;
+        ctx.call(Rent).compensate_with(|_| GiveBack).await?;
+        Err(Failure::terminal("the room is not clean"))
+    }))
+}
+
+/// Cleans a room here.
+fn clean_here(machine: SharedMachine, _: &Payload) -> Result<WorkflowFuture, String> {
+    let ctx = WorkflowContext::new(machine);
+    Ok(Box::pin(async move { ctx.call(Clean).await.map(|()| Payload::null()) }))
+}
+
+/// A node that leaves the calls of a queue to others, and has begun.
+fn holder() -> World {
+    let queues: Arc<[String]> = Arc::new([resurgam_core::command::DEFAULT_QUEUE.to_string()]);
+    let options = Options { queues: Some(queues), ..Options::default() };
+    let mut world = World::on(Sharing::ManyNodes, options, 7);
+    world.node.begin();
+    world.settle();
+    world
+}
+
+impl World {
+    /// The node hears that somebody else has committed.
+    fn hears(&mut self) {
+        self.node.others_committed(self.at(), false);
+        self.settle();
+    }
+
+    /// The node hears that a node is gone.
+    fn hears_of_departure(&mut self) {
+        let assignment = Assignment { departed: 1, may_begin: true, ..Assignment::default() };
+        self.node.assignment(self.at(), assignment);
+        self.settle();
+    }
+
+    fn ledger(&self, uid: Uid) -> Vec<AttemptRow> {
+        at_once(self.store.attempts(RunKey::first(uid))).unwrap()
+    }
+
+    fn tasks(&self, uid: Uid) -> Vec<TaskRow> {
+        at_once(self.store.tasks(RunKey::first(uid))).unwrap()
+    }
+
+    fn messages(&self, uid: Uid) -> Vec<MessageRow> {
+        at_once(self.store.messages(uid)).unwrap()
+    }
+
+    fn events(&self, uid: Uid) -> Vec<&'static str> {
+        let history = at_once(self.store.history(RunKey::first(uid))).unwrap();
+        history.iter().map(|event| event.kind.name()).collect()
+    }
+}
+
+/// Another node, which holds no shards and serves every queue.
+struct Other {
+    store: ModelStore,
+    right: Option<Ownership>,
+}
+
+impl Other {
+    const NAME: &'static str = "other";
+
+    fn join(world: &World) -> Self {
+        let store = ModelStore::on(world.store.database());
+        let name = Other::NAME.to_string();
+        let node = resurgam_store::Node { name, queues: None, workflows: None };
+        let Ok(Owning::Taken(right)) = at_once(store.try_own(node)) else {
+            panic!("many nodes may work")
+        };
+        Other { store, right: Some(right) }
+    }
+
+    /// It is gone, or taken for that; what it has sent may still come.
+    fn leaves(&mut self) {
+        self.right = None;
+    }
+
+    /// Claims the one call that waits.
+    fn claim(&self, now: Timestamp) -> TaskRow {
+        let claimed = self.store.claim_shared(Other::NAME, Runnable::default(), now, 10);
+        let mut claimed = at_once(claimed).unwrap().0;
+        assert_eq!(claimed.len(), 1);
+        claimed.remove(0)
+    }
+
+    /// Reports of an attempt.
+    fn report(&self, task: &TaskRow, outcome: Reported) {
+        let token = task.claim.as_ref().unwrap().token;
+        let at = task.wake_at.saturating_add(Duration::from_secs(1));
+        let is_beat = outcome == Reported::GoesOn;
+        let heartbeat = is_beat.then(|| Heartbeat { details: Payload::null(), at });
+        let report = Report { activity: task.call.seq, token, at, outcome, heartbeat };
+        let run = task.call.run;
+        let (id, report) = (report.id(run.run), Box::new(report));
+        let body = StoredMessage::Report { run: run.run, report };
+        let row = now_due(run.uid, id, body);
+        let step = Step { messages: vec![MessageWrite::InsertIfOpen(row)], ..Step::default() };
+        // Anybody may leave a message.
+        let store = ModelStore::on(self.store.database());
+        at_once(store.commit([step].into())).unwrap();
+    }
+}
+
+fn failed() -> Reported {
+    Reported::Failed(Failure::retryable("the network is down"))
+}
+
+fn time_up(kind: Kind) -> Reported {
+    Reported::TimeUp(Failure::of_kind(kind, "not done within a second"))
+}
+
+#[test]
+fn a_report_on_a_call_whose_start_is_not_known_to_be_stored_is_taken() {
+    let mut world = holder();
+    let other = Other::join(&world);
+    let uid = world.start("send_twice", "send-1".to_string());
+    let first = other.claim(world.now);
+    other.report(&first, Reported::GoesOn);
+    world.holds.reads = Some(|read| matches!(read, Read::Reports { .. }));
+    world.hears();
+    world.holds.answers = true;
+    let event = EventKind::SignalReceived {
+        name: "go".to_string(),
+        value: Payload::encode(&1).unwrap(),
+        id: None,
+    };
+    let reply = world.reply(|_| {});
+    world.ask(Request::Tell { uid, run: 1, event, reply });
+    world.settle();
+    let second = other.claim(world.now);
+    other.report(&second, failed());
+    // The read is answered before the batch that made the second call.
+    let (read, stamp) = world.held.reads.pop().unwrap();
+    let found = world.read(read).unwrap();
+    world.inputs.push_back((found, stamp));
+    world.settle();
+    world.let_go();
+    world.hears();
+    let events = world.events(uid);
+    assert_eq!(events.last(), Some(&"RunFailed"), "{events:?}");
+}
+
+#[test]
+fn a_report_that_was_read_before_its_call_was_lost_does_not_bring_the_claim_back() {
+    let mut world = holder();
+    let mut other = Other::join(&world);
+    let uid = world.start("send", "send-1".to_string());
+    let task = other.claim(world.now);
+    // It is taken for dead, and its report comes while its claims are read.
+    other.leaves();
+    world.holds.found = Some(|read| matches!(read, Read::Reports { .. } | Read::Abandoned { .. }));
+    world.hears_of_departure();
+    other.report(&task, failed());
+    world.hears();
+    assert_eq!(world.held.found.len(), 2);
+    let abandoned = world.held.found.remove(0);
+    world.inputs.push_back(abandoned);
+    world.settle();
+    assert_eq!(world.ledger(uid).len(), 1);
+    world.let_go();
+    world.hears();
+    let ledger = world.ledger(uid);
+    assert_eq!(ledger.len(), 1, "{ledger:?}");
+    assert!(world.tasks(uid).iter().all(|task| task.claim.is_none()));
+}
+
+#[test]
+fn an_outcome_that_is_refused_while_its_shard_goes_is_reported_to_the_next_holder() {
+    let mut world = holder();
+    world.goes_on = Some("clean");
+    let uid = world.start("clean", "clean-1".to_string());
+    let attempt = world.running.pop().unwrap();
+    world.holds.refuses = Some(|step| {
+        let mut events = step.events.iter();
+        events.any(|(_, event)| matches!(event.kind, EventKind::ActivityCompleted(_)))
+    });
+    world.holds.reads = Some(|read| matches!(read, Read::LostTask(_)));
+    world.ends(&attempt, Ok(Payload::null()));
+    world.settle();
+    assert_eq!(world.held.reads.len(), 1);
+    let give = vec![uid.shard()];
+    let assignment = Assignment { give, may_begin: true, ..Assignment::default() };
+    world.node.assignment(world.at(), assignment);
+    world.settle();
+    world.let_go();
+    let messages = world.messages(uid);
+    let is_report = |message: &MessageRow| match &message.body {
+        StoredMessage::Report { report, .. } => report.outcome == Reported::Interrupted,
+        _ => false,
+    };
+    assert!(messages.iter().any(is_report), "{messages:?}");
+}
+
+#[test]
+fn of_an_attempt_that_timed_out_elsewhere_one_report_is_taken_at_a_time() {
+    let mut world = holder();
+    let other = Other::join(&world);
+    let uid = world.start("rent_elsewhere", "rent-1".to_string());
+    let task = other.claim(world.now);
+    other.report(&task, time_up(Kind::TotalTimeout));
+    other.report(&task, failed());
+    world.hears();
+    let (events, ledger) = (world.events(uid), world.ledger(uid));
+    assert_eq!(ledger.len(), 1, "{ledger:?}");
+    assert_eq!(events.last(), Some(&"RunFailed"), "{events:?}");
+}
+
+#[test]
+fn nothing_is_undone_while_an_attempt_that_timed_out_elsewhere_lingers() {
+    let mut world = holder();
+    let other = Other::join(&world);
+    world.start("stay_elsewhere", "stay-1".to_string());
+    let task = other.claim(world.now);
+    other.report(&task, time_up(Kind::Timeout));
+    world.hears();
+    world.advance(Duration::from_secs(2));
+    assert_eq!(world.began, ["rent"]);
+    other.report(&task, failed());
+    world.hears();
+    assert_eq!(world.began, ["rent", "give_back"]);
+}
+
+#[test]
+fn a_late_heartbeat_does_not_bring_the_claim_of_a_dead_node_back() {
+    let mut world = holder();
+    let mut other = Other::join(&world);
+    let uid = world.start("send", "send-1".to_string());
+    let task = other.claim(world.now);
+    other.report(&task, Reported::GoesOn);
+    other.leaves();
+    world.holds.batches = true;
+    world.hears_of_departure();
+    assert_eq!(world.held.batches.len(), 1, "the loss is on its way");
+    // Reports are read as they are now, and heard of when the loss is durable.
+    world.holds.found = Some(|read| matches!(read, Read::Reports { .. }));
+    world.hears();
+    world.holds.batches = false;
+    for (lane, steps) in std::mem::take(&mut world.held.batches) {
+        world.write(lane, steps);
+    }
+    world.settle();
+    world.let_go();
+    let tasks = world.tasks(uid);
+    assert!(tasks.iter().all(|task| task.claim.is_none()), "{tasks:?}");
+    assert_eq!((world.ledger(uid).len(), tasks[0].call.seq), (1, Seq(2)));
+}
+
+#[test]
+fn a_batch_of_a_node_that_stepped_down_is_not_sent_again() {
+    let mut world = holder();
+    let sent = |world: &World| world.trace.matches("Commit {").count();
+    world.holds.batches = true;
+    let answered = Arc::new(Mutex::new(false));
+    let told = answered.clone();
+    let request = Request::Start {
+        workflow: "send".to_string(),
+        input: Payload::null(),
+        options: StartOptions { id: "send-1".to_string(), ..StartOptions::default() },
+        reply: world.reply(move |answer| *told.lock().unwrap() = answer.is_err()),
+    };
+    world.ask(request);
+    world.settle();
+    let (before, (lane, _)) = (sent(&world), world.held.batches.pop().unwrap());
+    world.node.others_committed(world.at(), true);
+    // It works again, under another name, when it hears what became of the batch.
+    world.settle();
+    assert!(world.right.is_some());
+    world.answered(lane, Err(resurgam_store::Error::transient("the connection broke")));
+    world.settle();
+    assert_eq!(sent(&world), before, "{}", world.trace);
+    assert!(*answered.lock().unwrap(), "who asked hears that it is not stored");
+}
