@@ -1,6 +1,6 @@
 //! What this node may do, and for whom: the questions that all its parts ask.
 
-use resurgam_core::{Shard, Uid};
+use resurgam_core::Uid;
 use resurgam_store::Runnable;
 use resurgam_store::rows::TaskRow;
 
@@ -19,11 +19,6 @@ pub(crate) enum Role {
 }
 
 impl Node {
-    /// True when this node does what is done once for the whole store: whoever has the first shard.
-    pub(crate) fn keeps_house(&self) -> bool {
-        self.memory.shards.owns(Shard(0))
-    }
-
     /// True when attempts may begin: not while others may take this node for dead.
     pub(crate) fn may_begin(&self) -> bool {
         self.stopping.is_none() && self.may_begin_now

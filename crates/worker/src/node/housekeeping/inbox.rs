@@ -1,4 +1,7 @@
-//! InboxRouter what others have inserted into the inbox with plain SQL.
+//! Routes what others have inserted into the inbox with plain SQL.
+//!
+//! Each node routes the rows of instances whose shard it holds. When a shard moves meanwhile, two
+//! nodes may have read the same row: the first commit takes it, the other one finds that it is gone.
 //!
 //! Rows are read in order, a page at a time. Each goes in one commit with what it causes: the row
 //! of an instance and the message that begins it, or the message that a signal or a cancellation
@@ -71,7 +74,7 @@ impl Node {
 
     /// Reads what others have inserted; while rows are on their way, after them.
     pub(crate) fn look_into_inbox(&mut self) {
-        if !self.keeps_house() || self.stopping.is_some() {
+        if !self.is_owner() || self.stopping.is_some() {
             return;
         }
         self.memory.inbox.next = None;
@@ -87,7 +90,7 @@ impl Node {
 
     pub(crate) fn inbox_read(&mut self, found: Result<Vec<InboxRow>>) {
         let again = self.memory.inbox.hearing.end();
-        if !self.keeps_house() {
+        if !self.is_owner() {
             return;
         }
         let rows = found.unwrap_or_else(|_| {
@@ -196,7 +199,7 @@ impl Node {
         row: InboxRow,
         found: std::result::Result<Addressee, String>,
     ) {
-        if !self.keeps_house() {
+        if !self.is_owner() {
             return;
         }
         let routed = found.and_then(|found| match found {

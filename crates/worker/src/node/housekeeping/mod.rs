@@ -1,5 +1,5 @@
-//! What is done once for the whole store: schedules fire, rows of the inbox are routed, what is
-//! closed and old is deleted.
+//! What nobody asks for: schedules fire, rows of the inbox are routed, what is closed and old is
+//! deleted.
 
 pub(crate) mod inbox;
 pub(crate) mod retention;
