@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
+use resurgam_core::Uid;
+use resurgam_store::Result;
+use resurgam_store::rows::InstanceRow;
 use resurgam_worker::Outcome;
 use resurgam_worker::node::Input;
 
-use crate::host::Arrived;
+use crate::host::{Arrived, Done, Look};
+use crate::promises::everything;
 use crate::users::{Answer, Stage, Told, wait};
 use crate::world::{Event, World};
 
@@ -15,8 +19,10 @@ const AT_REST: Duration = Duration::from_secs(59);
 impl World {
     /// A user asks some process for what they want next.
     pub(crate) fn user_asks(&mut self, user: usize) {
-        let places: Vec<usize> =
-            (0..self.hosts.len()).filter(|number| self.hosts[*number].host.is_some()).collect();
+        if self.users[user].inserts() {
+            return self.user_inserts(user);
+        }
+        let places = self.places();
         let place = self.random.pick(&places).copied();
         if let Some(number) = place {
             let model = &self.database.model;
@@ -28,10 +34,50 @@ impl World {
         self.timeline.after(patience, Event::Patience { user, asked });
     }
 
+    /// The places where there is a process.
+    pub(crate) fn places(&self) -> Vec<usize> {
+        (0..self.hosts.len()).filter(|number| self.hosts[*number].host.is_some()).collect()
+    }
+
+    /// A user inserts a row into the inbox, in a transaction that also does something of their own;
+    /// now and then twice, because they do not know that it is committed.
+    fn user_inserts(&mut self, user: usize) {
+        let pause = self.random.delay(Duration::from_millis(10), Duration::from_secs(20));
+        self.timeline.after(pause, Event::User(user));
+        if !self.is_up || self.database.is_full {
+            return;
+        }
+        let id = self.users[user].id.clone();
+        let start = self.users[user].start_row();
+        if self.users[user].stage == Stage::Starting && self.database.promises.has_inserted(&start)
+        {
+            let found = self.database.model.find(&id);
+            if let Some(row) = found {
+                self.database.promises.start_acknowledged(&self.database.model, &id, row.uid);
+                self.users[user].stage = Stage::Started(row.uid);
+            } else if self.database.promises.has_taken(&start) {
+                // It was deleted before they looked.
+                self.users[user].stage = Stage::Content;
+            }
+            return;
+        }
+        let Some(row) = self.users[user].row() else { return };
+        self.database.now = self.database_time();
+        let times = if self.random.one_in(4) { 2 } else { 1 };
+        (0..times).for_each(|_| self.database.insert(row.clone()));
+        self.spread_news(None);
+        if self.users[user].stage != Stage::Starting {
+            self.users[user].is_done();
+        }
+    }
+
     /// Users hear what a process has answered. One that does not know that the database went back
     /// tells what was true before.
     pub(crate) fn told(&mut self, is_unaware: bool) {
         for told in self.answers.take() {
+            if let Answer::Ended(..) = told.answer {
+                self.waiting.remove(&told.asked);
+            }
             if !is_unaware || self.is_true(&told) {
                 self.user_told(told);
             }
@@ -40,6 +86,9 @@ impl World {
 
     /// Whether what a user is told is so.
     fn is_true(&self, told: &Told) -> bool {
+        if let Answer::Scheduled(_) = told.answer {
+            return false;
+        }
         let user = &self.users[told.user];
         match (&told.answer, user.stage) {
             (Answer::Started(Ok(started)), _) => {
@@ -58,6 +107,7 @@ impl World {
         let answer = match answer {
             Answer::Ended(uid, answer) => return self.told_end(uid, answer),
             Answer::Stopped(answer) => return self.told_stop(answer),
+            Answer::Scheduled(answer) => return self.keeper_told(user, asked, answer),
             answer => answer,
         };
         if !self.users[user].asked(asked) {
@@ -71,6 +121,7 @@ impl World {
                 self.database.promises.start_acknowledged(model, &id, started.uid);
                 self.users[user].stage = Stage::Started(started.uid);
                 self.maybe_wait(user, started.uid);
+                self.maybe_look();
             }
             (Answer::Started(Err(error)), Stage::Starting) if error.is_already_exists() => {
                 // The same request was heard before, and its answer was lost.
@@ -99,8 +150,51 @@ impl World {
             return;
         }
         let number = self.random.below(self.hosts.len() as u64) as usize;
-        let request = Input::Request(wait(user, uid, &self.answers));
+        let Some(life) = self.hosts[number].host.as_ref().map(|host| host.life) else { return };
+        self.waits += 1;
+        self.waiting.insert(self.waits, (life, uid));
+        let request = Input::Request(wait(user, self.waits, uid, &self.answers));
         self.arrived(number, Arrived::input(request));
+    }
+
+    /// Everything is over: who waits for an instance that is closed was told.
+    pub(crate) fn check_waiting(&mut self) {
+        let hosts = self.hosts.iter().filter_map(|place| place.host.as_ref());
+        let lives: Vec<u64> = hosts.map(|host| host.life).collect();
+        let waiting: Vec<(u64, Uid)> = self.waiting.values().copied().collect();
+        for (life, uid) in waiting.into_iter().filter(|(life, _)| lives.contains(life)) {
+            let row = self.database.model.instance(uid);
+            if row.is_none_or(|row| row.status.is_closed()) {
+                let what = format!("somebody waits for {uid} in process {life}, and it is over");
+                self.database.promises.breaks(uid, what);
+            }
+        }
+    }
+
+    /// Now and then somebody lists all instances.
+    fn maybe_look(&mut self) {
+        if !self.random.one_in(4) {
+            return;
+        }
+        let places = self.places();
+        let Some(number) = self.random.pick(&places).copied() else { return };
+        let Some(host) = self.hosts[number].host.as_ref().filter(|host| !host.is_unaware) else {
+            return;
+        };
+        let store = host.reader();
+        let expected = self.database.promises.acknowledged();
+        let look = Look { expected, set_backs: self.set_backs };
+        let list = async move { Done::Listed(store.list(everything()).await, look) };
+        self.spawn(number, Duration::ZERO, list);
+    }
+
+    /// Somebody has listed all instances.
+    pub(crate) fn listed(&mut self, found: Result<Vec<InstanceRow>>, look: &Look) {
+        if let Ok(found) = found
+            && look.set_backs == self.set_backs
+        {
+            self.database.promises.listed(&look.expected, &found);
+        }
     }
 
     fn told_end(&mut self, uid: resurgam_core::Uid, answer: resurgam_worker::Result<Outcome>) {
@@ -127,6 +221,7 @@ impl World {
 
     /// The database went back in time: who has started something that is not there starts it again.
     pub(crate) fn users_forget(&mut self) {
+        self.keepers_forget();
         for number in 0..self.users.len() {
             let Stage::Started(uid) = self.users[number].stage else { continue };
             if self.database.model.instance(uid).is_none() {

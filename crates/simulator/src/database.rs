@@ -2,16 +2,18 @@
 //! nodes, and everything that can be wrong with a server.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use resurgam_core::{CallKey, Shard, Timestamp, Uid};
 use resurgam_store::fleet::{NodeRow, ShardRow, View};
 use resurgam_store::model::{Model, Sharing, Writer};
 use resurgam_store::rows::{MessageRow, Owner, TaskRow};
 use resurgam_store::{
-    Error, InstanceWrite, MessageWrite, Node, Result, Runnable, Step, StepResult, TaskWrite,
+    Deleted, Deletion, Error, InboxRow, InstanceWrite, MessageWrite, Node, Result, Runnable, Step,
+    StepResult, TaskWrite,
 };
 
-use crate::promises::Promises;
+use crate::promises::{Promises, everything};
 
 /// A database, and what was promised about it.
 #[derive(Clone)]
@@ -35,6 +37,10 @@ pub(crate) struct Database {
     beats: BTreeMap<String, i64>,
     /// How many claims have a token. It never goes back.
     pub(crate) tokens: u64,
+    /// How many rows arrived in the inbox. It never goes back.
+    pub(crate) arrivals: i64,
+    /// How long closed instances stay.
+    pub(crate) stays: Option<Duration>,
 }
 
 /// What others are to hear of.
@@ -56,7 +62,7 @@ pub(crate) enum Numbered {
 
 impl Database {
     /// An empty database.
-    pub(crate) fn new(sharing: Sharing, now: Timestamp) -> Self {
+    pub(crate) fn new(sharing: Sharing, stays: Option<Duration>, now: Timestamp) -> Self {
         Database {
             model: Model::new(sharing),
             promises: Promises::default(),
@@ -68,6 +74,8 @@ impl Database {
             lanes: BTreeMap::new(),
             beats: BTreeMap::new(),
             tokens: 0,
+            arrivals: 0,
+            stays,
         }
     }
 
@@ -85,7 +93,7 @@ impl Database {
         }
         let results = self.model.commit_if(writer, batch, &wanted)?;
         if wanted(&results) {
-            self.promises.committed(batch, &results);
+            self.promises.committed(&self.model, batch, &results);
             self.news.committed |= self.is_news(writer, batch);
         }
         Ok(results)
@@ -167,6 +175,31 @@ impl Database {
             self.news.committed = true;
         }
         Ok(is_done)
+    }
+
+    /// A transaction of a user's own inserts rows into the inbox: of this kind, for this instance.
+    pub(crate) fn insert(&mut self, row: InboxRow) {
+        self.arrivals += 1;
+        let row = InboxRow { arrival: self.arrivals, ..row };
+        self.model.insert_inbox(row.clone());
+        self.promises.inserted(row);
+        self.news.committed = true;
+    }
+
+    /// Deletes a piece of what is closed.
+    pub(crate) fn delete_closed(&mut self, wanted: &Deletion) -> Result<Deleted> {
+        self.must_be_writable()?;
+        let before = self.model.list(&everything());
+        let deleted = self.model.delete_closed(wanted);
+        if deleted.instances > 0 {
+            self.promises.swept(&self.model, before, self.stays, self.now);
+        }
+        Ok(deleted)
+    }
+
+    /// Everything is over: whether all that was promised came true.
+    pub(crate) fn at_the_end(&mut self) {
+        self.promises.at_the_end(&self.model, self.stays, self.now);
     }
 
     fn must_be_writable(&self) -> Result<()> {

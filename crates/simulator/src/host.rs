@@ -10,11 +10,11 @@ use std::sync::atomic::AtomicU64;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use resurgam_core::{CallKey, Timestamp};
-use resurgam_store::rows::Heartbeat;
+use resurgam_core::{CallKey, Timestamp, Uid};
+use resurgam_store::rows::{Heartbeat, InstanceRow};
 use resurgam_store::{Assignment, Own, Owning, Result, StepResult, Store};
-use resurgam_worker::Options;
 use resurgam_worker::node::{At, AttemptStart, Facts, Input, Node, RoleAnswer, Stamp};
+use resurgam_worker::{Options, Retention};
 use tokio::sync::watch;
 
 use crate::program::{Call, Try, call_of, registry};
@@ -34,6 +34,8 @@ pub(crate) struct Role {
     pub(crate) hot_runs: usize,
     /// Whether it works, or only asks others to.
     pub(crate) works: bool,
+    /// How long closed instances stay.
+    pub(crate) stays: Option<Duration>,
 }
 
 /// A process.
@@ -66,6 +68,8 @@ pub(crate) struct Host {
     pub(crate) given_back: Arc<AtomicU64>,
     /// It is going to look at what arrived.
     pub(crate) is_called: bool,
+    /// What deletes closed instances, while that is done.
+    pub(crate) sweep: Option<u64>,
     /// Its clock, against that of the world.
     pub(crate) clock: HostClock,
     /// How long attempts may go on after their end.
@@ -104,8 +108,18 @@ pub(crate) enum Done {
     Arrived(Arrived),
     /// The right to work, or not.
     Role(Result<Owning>),
+    /// All instances, for somebody who wanted to see them.
+    Listed(Result<Vec<InstanceRow>>, Look),
     /// Nothing.
     Nothing,
+}
+
+/// What somebody expects who lists all instances.
+pub(crate) struct Look {
+    /// The instances whose start had been acknowledged.
+    pub(crate) expected: Vec<(String, Uid)>,
+    /// How often the database had been set back.
+    pub(crate) set_backs: u64,
 }
 
 type Task = Pin<Box<dyn Future<Output = Done> + Send>>;
@@ -180,6 +194,7 @@ impl Host {
             slots: role.slots,
             hot_runs: role.hot_runs,
             queues: (!role.serves_others).then_some(queues),
+            retention: role.stays.map_or(Retention::default(), Retention::all),
             ..Options::default()
         };
         let grace = options.grace;
@@ -200,6 +215,7 @@ impl Host {
             nap: None,
             given_back: Arc::default(),
             is_called: false,
+            sweep: None,
             clock: HostClock::default(),
             grace,
             tasks: BTreeMap::new(),
@@ -240,11 +256,13 @@ impl Host {
         self.awaited.remove(&sent)
     }
 
-    /// Everything that goes on beside the node ends, as when it steps down: tasks go on, for the
-    /// answers that they bring are refused by their stamp.
+    /// Everything that goes on beside the node ends, as when it steps down: attempts, and what
+    /// deletes instances. Other tasks go on, for the answers that they bring are refused by their
+    /// stamp.
     pub(crate) fn cut_all(&mut self) {
         self.attempts.clear();
         self.asks.clear();
+        self.sweep.take().and_then(|sweep| self.tasks.remove(&sweep));
     }
 
     /// Looks whether somebody else has committed, and what the store wants of this node.

@@ -13,7 +13,7 @@
 //!
 //! - `plan`, `random`, `program`: what a seed decides.
 //! - `world`: lets one thing happen after another. `host`: a process. `attempts`: what the code of
-//!   activities does. `users`, `asking`: what people want.
+//!   activities does. `users`, `asking`, `keepers`: what people want.
 //! - `network`, `trouble`, `faults`: what goes wrong.
 //! - `store`, `file`, `server`, `wire`: the store of a process. `database`: what it talks to.
 //! - `promises`: what must hold. `trace`: what happened, for people.
@@ -24,6 +24,7 @@ mod database;
 mod faults;
 mod file;
 mod host;
+mod keepers;
 mod network;
 mod plan;
 mod program;

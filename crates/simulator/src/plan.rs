@@ -15,8 +15,14 @@ pub struct Plan {
     pub seed: u64,
     /// A file with one process that works, or a server with several.
     pub sharing: Sharing,
-    /// How many processes there are.
+    /// How many processes there are that work.
     pub nodes: usize,
+    /// How many there are that only ask.
+    pub clients: usize,
+    /// How many schedules there are.
+    pub schedules: usize,
+    /// How long closed instances stay; for ever with `None`.
+    pub stays: Option<Duration>,
     /// For how long things go wrong.
     pub trouble: Duration,
     /// How many instances users start in that time.
@@ -56,6 +62,21 @@ impl Plan {
             .filter(|fault| sharing == Sharing::ManyNodes || fault.happens_on_a_file())
             .collect();
         let instances = (trouble.as_secs() * density / 60) as usize + 1;
-        Plan { seed, sharing, nodes, trouble, instances, faults, without: BTreeSet::new() }
+        let clients = if random.one_in(2) { random.between(1, 2) as usize } else { 0 };
+        let schedules = if random.one_in(2) { random.between(1, 2) as usize } else { 0 };
+        let stays = random.one_in(3).then(|| Duration::from_secs(random.between(1, 60)));
+        let without = BTreeSet::new();
+        Plan {
+            seed,
+            sharing,
+            nodes,
+            clients,
+            schedules,
+            stays,
+            trouble,
+            instances,
+            faults,
+            without,
+        }
     }
 }

@@ -280,6 +280,11 @@ impl Maker {
         (Program { body, again }, self.signals)
     }
 
+    /// A program that does one thing, and the signals that it may wait for.
+    pub(crate) fn small(mut self) -> (Program, Vec<String>) {
+        (Program { body: self.stmt(0), again: 0 }, self.signals)
+    }
+
     fn stmt(&mut self, depth: u32) -> Stmt {
         let deeper = depth.saturating_sub(1);
         match self.random.below(if depth == 0 { 8 } else { 18 }) {

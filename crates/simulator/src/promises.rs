@@ -16,9 +16,17 @@
 //! | nothing is undone while attempts of the run still work | an attempt begins |
 //! | what somebody waits for is what was written | they are told |
 //! | every run ends when the faults stop | the end |
+//! | each firing of a schedule is started, skipped, missed or waiting, once | it is written |
+//! | each row of the inbox is taken once, in order, with what it asks for | it is written, the end |
+//! | what is closed and old is deleted with everything of it, nothing else is | it is, the end |
+//! | who waits for an instance is told, and lists have what was acknowledged | they are, the end |
 //!
 //! A call that its workflow has just given up may still begin: its process hears of that a moment
 //! later.
+
+mod inbox;
+mod retention;
+mod schedules;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -31,6 +39,10 @@ use resurgam_store::rows::{AttemptOutcome, AttemptRow, InstanceRow, Message, Tas
 use resurgam_store::{InstanceWrite, MessageWrite, Step, StepResult, TaskWrite};
 
 use crate::program::{Call, call_of};
+use inbox::InboxSeen;
+use retention::Swept;
+pub(crate) use retention::everything;
+use schedules::SchedulesSeen;
 
 /// How far the clock of a node is set right when it hears that of the database, at most.
 const CORRECTED: Duration = Duration::from_millis(500);
@@ -61,6 +73,9 @@ pub(crate) struct Promises {
     signalled: BTreeMap<Uid, Vec<String>>,
     /// Signals that stand in a history, in that order.
     received: BTreeMap<Uid, Vec<String>>,
+    schedules: SchedulesSeen,
+    inbox: InboxSeen,
+    swept: Swept,
     /// A clock was set, and not every node may have heard of it.
     is_clock_in_doubt: bool,
     /// What was found wrong, the first first.
@@ -102,11 +117,13 @@ impl Promises {
     }
 
     /// A batch is in the database.
-    pub(crate) fn committed(&mut self, batch: &[Step], results: &[StepResult]) {
+    pub(crate) fn committed(&mut self, model: &Model, batch: &[Step], results: &[StepResult]) {
         let written =
             batch.iter().zip(results).filter(|(_, result)| **result == StepResult::Written);
         for (step, _) in written {
             self.written(step);
+            self.schedule_written(model, step);
+            self.inbox_written(step);
         }
     }
 
@@ -371,9 +388,25 @@ impl Promises {
         self.started.insert(id.to_string(), uid);
     }
 
+    /// Instances whose start was acknowledged, and that are there.
+    pub(crate) fn acknowledged(&self) -> Vec<(String, Uid)> {
+        let there = self.started.iter().filter(|(_, uid)| self.was_swept(**uid).is_none());
+        there.map(|(id, uid)| (id.clone(), *uid)).collect()
+    }
+
+    /// Somebody listed all instances; these had been acknowledged before.
+    pub(crate) fn listed(&mut self, expected: &[(String, Uid)], found: &[InstanceRow]) {
+        for (id, uid) in expected {
+            let is_there = found.iter().any(|row| row.uid == *uid);
+            if !is_there && self.was_swept(*uid).is_none() {
+                self.breaks(*uid, format!("{id} was acknowledged, and a list leaves it out"));
+            }
+        }
+    }
+
     /// A user is told that a signal is sent.
     pub(crate) fn signal_acknowledged(&mut self, model: &Model, id: &str, uid: Uid, request: &str) {
-        if !model.signalled(id, request) {
+        if !model.signalled(id, request) && self.was_swept(uid).is_none() {
             let what = format!("signal {request} to {id} was acknowledged, and it is not there");
             self.breaks(uid, what);
         }
@@ -382,16 +415,19 @@ impl Promises {
 
     /// A user is told how an instance ended.
     pub(crate) fn outcome_told(&mut self, row: Option<&InstanceRow>, uid: Uid, told: &str) {
-        let is = row.map(|row| row.status.name());
+        let is = row.or(self.was_swept(uid)).map(|row| row.status.name());
         if is != Some(told) {
             self.breaks(uid, format!("somebody was told that {uid} is {told}; it is {is:?}"));
         }
     }
 
     /// Everything is over: whether all that was promised came true.
-    pub(crate) fn at_the_end(&mut self, model: &Model) {
+    pub(crate) fn at_the_end(&mut self, model: &Model, stays: Option<Duration>, now: Timestamp) {
+        self.inbox_at_the_end(model);
+        self.retention_at_the_end(model, stays, now);
         for (id, uid) in self.started.clone() {
             match model.instance(uid) {
+                None if self.was_swept(uid).is_some() => {}
                 None => self.breaks(uid, format!("{id} was acknowledged, and is lost")),
                 Some(row) if !row.status.is_closed() => {
                     self.breaks(uid, format!("{id} did not end: {}", state_of(model, &row)));

@@ -38,12 +38,12 @@ pub(crate) struct SimulatedStore {
 }
 
 impl SimulatedStore {
-    /// The store of a process on a file, or on a server.
-    pub(crate) fn new(wire: Wire, server: Option<Server>) -> Self {
+    /// The store of a process on a file, or on a server. One that only asks writes nothing else.
+    pub(crate) fn new(wire: Wire, server: Option<Server>, works: bool) -> Self {
         let assignment = Assignment { may_begin: true, ..Assignment::default() };
         SimulatedStore {
             wire,
-            writer: Mutex::default(),
+            writer: Mutex::new(if works { Writer::Anybody } else { Writer::Client }),
             server,
             assignment: watch::Sender::new(assignment),
             changes: watch::Sender::new(0),
@@ -272,7 +272,7 @@ impl Inbox for SimulatedStore {
 
 impl Retain for SimulatedStore {
     fn delete_closed(&self, wanted: Deletion) -> Answer<'_, Deleted> {
-        Box::pin(self.change("delete", move |it| Ok(it.model.delete_closed(&wanted))))
+        Box::pin(self.change("delete", move |it| it.delete_closed(&wanted)))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use resurgam_store::model::Sharing;
+use resurgam_store::model::{ShardSet, Sharing};
 use resurgam_store::rows::{InstanceFilter, Status};
 use resurgam_worker::node::Input;
 
@@ -14,6 +14,12 @@ use crate::world::{Event, Mend, NUDGE, PATIENCE, Place, World};
 
 /// By then every node that can has heard what the clock of the database says.
 const HEARD_BY_ALL: Duration = Duration::from_secs(60);
+
+/// How long nothing is to be done before everything is over.
+const REST: Duration = Duration::from_secs(60);
+
+/// How much longer than it may stay a closed instance is there at the most.
+const SWEPT: Duration = Duration::from_secs(200);
 
 impl World {
     /// When a kind of fault comes next.
@@ -41,8 +47,8 @@ impl World {
             Fault::Stop => self.stop(number),
             Fault::Pause => self.pause(number),
             Fault::OtherCode | Fault::OtherQueues => {
-                let role = self.new_role();
-                self.hosts[number].role = role;
+                let works = self.hosts[number].role.works;
+                self.hosts[number].role = Role { works, ..self.new_role() };
                 self.stop(number);
             }
             Fault::Join => self.join(),
@@ -133,7 +139,7 @@ impl World {
 
     /// One more process comes, for a while.
     fn join(&mut self) {
-        if self.hosts.len() >= self.plan.nodes + 3 {
+        if self.hosts.len() >= self.plan.nodes + self.plan.clients + 3 {
             return;
         }
         let role = self.new_role();
@@ -158,15 +164,17 @@ impl World {
     /// The database is what it was a while ago.
     fn set_back(&mut self) {
         let Some(backup) = self.backup.clone() else { return };
-        let tokens = self.database.tokens;
+        let (tokens, arrivals) = (self.database.tokens, self.database.arrivals);
         self.breaks_connections();
         self.database = *backup;
-        self.database.tokens = tokens;
+        (self.database.tokens, self.database.arrivals) = (tokens, arrivals);
+        self.set_backs += 1;
         self.database.promises.clock_was_set(self.clocks_in_doubt > 0);
         self.users_forget();
         for place in &mut self.hosts {
+            // One that only asks has nothing in memory that could be wrong.
             if let Some(host) = &mut place.host {
-                host.is_unaware = true;
+                host.is_unaware = place.role.works;
             }
         }
         self.everybody_looks();
@@ -199,6 +207,16 @@ impl World {
         self.timeline.after(NUDGE, Event::Nudge);
     }
 
+    /// Whether nothing was to be done for so long that everything that follows has happened; or
+    /// never will.
+    fn is_at_rest(&mut self, is_idle: bool) -> bool {
+        let now = self.timeline.now();
+        let since = is_idle.then(|| self.at_rest_since.unwrap_or(now));
+        self.at_rest_since = since;
+        let rest = REST + self.plan.stays.map_or(Duration::ZERO, |stays| stays + SWEPT);
+        since.is_some_and(|since| now >= since + rest) || now > self.plan.trouble + PATIENCE
+    }
+
     /// What still waits for a signal gets one, until everything has ended.
     pub(crate) fn nudge(&mut self) {
         let open = InstanceFilter {
@@ -207,14 +225,13 @@ impl World {
             ..InstanceFilter::default()
         };
         let open = self.database.model.list(&open);
-        let users_want_more = self.users_want_more();
-        let patience = self.plan.trouble + PATIENCE;
-        if (open.is_empty() && !users_want_more) || self.timeline.now() > patience {
+        let is_idle = open.is_empty() && !self.users_want_more() && !self.keepers_want_more();
+        let has_rows = !self.database.model.inbox(ShardSet::ALL, 1).is_empty();
+        if self.is_at_rest(is_idle && !has_rows) {
             self.is_over = true;
             return;
         }
-        let places: Vec<usize> =
-            (0..self.hosts.len()).filter(|number| self.hosts[*number].host.is_some()).collect();
+        let places = self.places();
         for row in open {
             let Some(number) = self.random.pick(&places).copied() else { continue };
             for name in ["go", "stop"] {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use resurgam_core::{EventKind, Payload, Uid};
+use resurgam_store::InboxRow;
 use resurgam_store::model::Model;
 use resurgam_worker::node::{self, Replies, Reply, Request, Waiter};
 use resurgam_worker::{Outcome, Result, StartOptions, Started};
@@ -23,6 +24,8 @@ pub(crate) struct User {
     signals: Vec<String>,
     /// How they want it to end, if not by itself.
     ends: Option<Ends>,
+    /// Whether they ask by rows of the inbox, in transactions of their own.
+    inserts: bool,
     sent: usize,
     asked: u64,
     /// Where they are.
@@ -68,6 +71,8 @@ pub(crate) enum Answer {
     Ended(Uid, Result<Outcome>),
     /// To who has a process stop.
     Stopped(Result<()>),
+    /// To a wish about a schedule; the user is the one who keeps it.
+    Scheduled(Result<()>),
 }
 
 /// Where processes put their answers.
@@ -75,7 +80,8 @@ pub(crate) enum Answer {
 pub(crate) struct Answers(Arc<Mutex<Vec<Told>>>, Arc<Mutex<(u64, Replies)>>);
 
 impl Answers {
-    fn push(&self, told: Told) {
+    /// Somebody is answered.
+    pub(crate) fn push(&self, told: Told) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(told);
     }
 
@@ -85,7 +91,10 @@ impl Answers {
     }
 
     /// Something happens with the answer to a request.
-    fn reply<T: node::Answers>(&self, then: impl FnOnce(Result<T>) + Send + 'static) -> Reply<T> {
+    pub(crate) fn reply<T: node::Answers>(
+        &self,
+        then: impl FnOnce(Result<T>) + Send + 'static,
+    ) -> Reply<T> {
         let (number, replies) = &mut *self.1.lock().unwrap_or_else(PoisonError::into_inner);
         *number += 1;
         let (reply, waiter) = Waiter::new(*number, then);
@@ -114,6 +123,7 @@ impl User {
             input: Payload::encode(&program).unwrap_or_else(|_| Payload::null()),
             signals,
             ends,
+            inserts: random.one_in(4),
             sent: 0,
             asked: 0,
             stage: Stage::Starting,
@@ -152,6 +162,39 @@ impl User {
             }
             Stage::Content => None,
         }
+    }
+
+    /// Whether they insert what they want next as a row of the inbox.
+    pub(crate) fn inserts(&self) -> bool {
+        self.inserts && self.row().is_some()
+    }
+
+    /// The row that they insert next: it starts the instance, sends it a signal, or cancels it.
+    /// `None` when a row cannot do what they want, or they want nothing more.
+    pub(crate) fn row(&self) -> Option<InboxRow> {
+        let (id, kind, name, body) = match self.stage {
+            Stage::Starting => {
+                let name = <Program as resurgam_sdk::Workflow>::NAME.to_string();
+                (self.start_row(), "start", Some(name), Some(self.input.clone()))
+            }
+            Stage::Started(_) => match self.next_event()? {
+                EventKind::SignalReceived { name, value, id } => {
+                    (id?, "signal", Some(name), Some(value))
+                }
+                EventKind::CancelRequested { .. } => {
+                    (format!("cancel-{}", self.id), "cancel", None, None)
+                }
+                _ => return None,
+            },
+            Stage::Content => return None,
+        };
+        let (instance, kind) = (self.id.clone(), kind.to_string());
+        Some(InboxRow { arrival: 0, id: Some(id), instance, kind, name, body })
+    }
+
+    /// The id of the row that starts the instance.
+    pub(crate) fn start_row(&self) -> String {
+        format!("start-{}", self.id)
     }
 
     /// The request id of the signal that they send now.
@@ -194,11 +237,11 @@ impl User {
     }
 }
 
-/// Asks how an instance ends.
-pub(crate) fn wait(user: usize, uid: Uid, answers: &Answers) -> Request {
+/// Asks how an instance ends. This is the question of that number.
+pub(crate) fn wait(user: usize, asked: u64, uid: Uid, answers: &Answers) -> Request {
     let told = answers.clone();
     let reply = answers.reply(move |answer| {
-        told.push(Told { user, asked: 0, answer: Answer::Ended(uid, answer) });
+        told.push(Told { user, asked, answer: Answer::Ended(uid, answer) });
     });
     Request::Wait { uid, reply }
 }

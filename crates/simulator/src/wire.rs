@@ -6,10 +6,14 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
+
+use resurgam_core::Timestamp;
+use resurgam_worker::{Busy, Clock, Moment};
 
 use crate::database::Database;
 
@@ -112,5 +116,53 @@ impl Wire {
             None => Poll::Pending,
         })
         .await
+    }
+}
+
+/// The clock of something that a process does beside its node.
+pub(crate) struct WireClock {
+    wire: Wire,
+    /// What it said, and when.
+    began: (Duration, Timestamp),
+}
+
+impl WireClock {
+    /// A clock that says this now.
+    pub(crate) fn new(wire: Wire, now: Timestamp) -> Self {
+        let began = (wire.now(), now);
+        WireClock { wire, began }
+    }
+}
+
+impl Clock for WireClock {
+    fn now(&self) -> Timestamp {
+        let (began, said) = self.began;
+        said.saturating_add(self.wire.now().saturating_sub(began))
+    }
+
+    fn sleep_until(&self, time: Timestamp) -> Moment {
+        self.sleep(time.since(self.now()))
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.wire.now()
+    }
+
+    fn sleep(&self, time: Duration) -> Moment {
+        let wire = self.wire.clone();
+        Box::pin(async move {
+            wire.sleep(time).await;
+            Busy::default()
+        })
+    }
+
+    fn busy(&self, _what: &dyn fmt::Display) -> Busy {
+        Busy::default()
+    }
+}
+
+impl fmt::Debug for WireClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WireClock at {}", self.now())
     }
 }

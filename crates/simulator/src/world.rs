@@ -5,21 +5,24 @@
 //! soon after, the process takes a turn: its node is told everything that arrived, and what it
 //! wants is carried out here, as the driver of the engine would.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use resurgam_core::{EventKind, Failure, Kind, Payload, Timestamp};
+use resurgam_core::{EventKind, Failure, Kind, Payload, Timestamp, Uid};
 use resurgam_store::model::Sharing;
 use resurgam_store::outage::OutageLog;
 use resurgam_store::rows::Message as StoredMessage;
 use resurgam_store::{AttemptTransaction, Commit, Error, Own, Tables};
 use resurgam_worker::node::{AskFor, At, Input, Output, Transaction, now_due, result_id};
+use resurgam_worker::{Busy, Pace, Retention};
 
 use crate::attempts::Moment;
 use crate::database::{Database, News};
 use crate::faults::{Counts, Fault};
 use crate::host::{Arrived, Done, Host, HostClock, Role};
+use crate::keepers::Keeper;
 use crate::network::Sending;
 use crate::plan::Plan;
 use crate::random::Random;
@@ -28,7 +31,7 @@ use crate::store::SimulatedStore;
 use crate::timeline::Timeline;
 use crate::trace::Trace;
 use crate::users::{Answers, User};
-use crate::wire::{Reply, Wire};
+use crate::wire::{Reply, Wire, WireClock};
 
 /// When everything begins: the first of January 2026.
 pub(crate) const BEGIN: Timestamp = Timestamp::from_millis(1_767_225_600_000);
@@ -54,6 +57,16 @@ pub(crate) struct World {
     pub(crate) inputs: u64,
     pub(crate) users: Vec<User>,
     pub(crate) answers: Answers,
+    /// Those who keep schedules.
+    pub(crate) keepers: Vec<Keeper>,
+    /// Who waits for the end of which instance, in which process, by the number of the question.
+    pub(crate) waiting: BTreeMap<u64, (u64, Uid)>,
+    /// How often somebody has asked how an instance ends.
+    pub(crate) waits: u64,
+    /// How often the database was set back.
+    pub(crate) set_backs: u64,
+    /// Since when nothing is left to be done.
+    pub(crate) at_rest_since: Option<Duration>,
     lives: u64,
     /// Changes when all connections to the database break.
     pub(crate) session: u64,
@@ -84,6 +97,10 @@ pub(crate) enum Event {
     User(usize),
     /// A user has waited long enough.
     Patience { user: usize, asked: u64 },
+    /// Somebody who keeps a schedule asks for something.
+    Keeper(usize),
+    /// They have waited long enough.
+    KeeperPatience { keeper: usize, asked: u64 },
     /// Something goes wrong.
     Fault(Fault),
     /// What went wrong is over.
@@ -134,7 +151,14 @@ impl World {
         let users = (0..plan.instances).map(|number| User::new(number, &mut random, plan.trouble));
         let users = users.collect();
         let mut world = World {
-            database: Database::new(plan.sharing, BEGIN),
+            database: Database::new(plan.sharing, plan.stays, BEGIN),
+            keepers: (0..plan.schedules)
+                .map(|number| Keeper::new(number, &mut random, plan.trouble))
+                .collect(),
+            waiting: BTreeMap::new(),
+            waits: 0,
+            set_backs: 0,
+            at_rest_since: None,
             timeline: Timeline::new(),
             hosts: Vec::new(),
             counts: Counts::default(),
@@ -158,8 +182,9 @@ impl World {
     }
 
     fn begin(&mut self) {
-        for number in 0..self.plan.nodes {
-            let role = self.new_role();
+        for number in 0..self.plan.nodes + self.plan.clients {
+            let works = number < self.plan.nodes;
+            let role = Role { works, ..self.new_role() };
             self.hosts.push(Place { role, host: None });
             let delay = self.random.delay(Duration::ZERO, Duration::from_secs(2));
             self.timeline.after(delay, Event::Start(number));
@@ -168,6 +193,9 @@ impl World {
             if !self.plan.without.contains(&number) {
                 self.timeline.after(self.users[number].begins, Event::User(number));
             }
+        }
+        for number in 0..self.keepers.len() {
+            self.timeline.after(self.keepers[number].begins, Event::Keeper(number));
         }
         let faults: Vec<Fault> =
             self.plan.faults.iter().copied().filter(|fault| !fault.is_of_messages()).collect();
@@ -185,6 +213,7 @@ impl World {
             slots: if self.random.one_in(4) { 2 } else { 100 },
             hot_runs: if self.random.one_in(3) { 1 } else { 1_000 },
             works: true,
+            stays: self.plan.stays,
         }
     }
 
@@ -203,7 +232,9 @@ impl World {
                 break;
             }
         }
-        self.database.promises.at_the_end(&self.database.model);
+        self.database.now = self.database_time();
+        self.check_waiting();
+        self.database.at_the_end();
         self.database.promises.broken().cloned().map_or(Ok(()), Err)
     }
 
@@ -215,6 +246,12 @@ impl World {
             Event::Patience { user, asked } => {
                 if self.users[user].asked(asked) {
                     self.user_asks(user);
+                }
+            }
+            Event::Keeper(keeper) => self.keeper_asks(keeper),
+            Event::KeeperPatience { keeper, asked } => {
+                if self.keepers[keeper].asked == asked {
+                    self.keeper_asks(keeper);
                 }
             }
             Event::Fault(fault) => self.fault(fault),
@@ -278,9 +315,9 @@ impl World {
         let (life, seed, wire) = (self.lives, self.random.number(), Wire::default());
         let server = (self.plan.sharing == Sharing::ManyNodes)
             .then(|| Server::new(format!("writer-{life}")));
-        let store = SimulatedStore::new(wire.clone(), server);
-        let now = self.database_time();
         let role = self.hosts[number].role.clone();
+        let store = SimulatedStore::new(wire.clone(), server, role.works);
+        let now = self.database_time();
         self.trace.line(self.timeline.now(), || format!("process {number} starts: {role:?}"));
         let mut host = Host::new((life, seed), &role, wire, store, now);
         if self.goes_wrong(Fault::ClockDrift) && !self.is_calm() {
@@ -479,9 +516,7 @@ impl World {
             }
             Output::Answer(answer) => self.answers.hand_over(answer),
             Output::Changed(_) | Output::AnythingChanged => {}
-            Output::Sweep { .. } => {
-                self.arrived(number, Arrived::input(Input::Swept { next: Ok(None) }));
-            }
+            Output::Sweep { retention, now } => self.sweep(number, retention, now),
         }
     }
 
@@ -494,10 +529,27 @@ impl World {
     ) {
         let Some(host) = self.hosts[number].host.as_mut() else { return };
         let task = host.spawn(task);
+        self.plan_task(number, after, task);
+    }
+
+    fn plan_task(&mut self, number: usize, after: Duration, task: u64) {
         match after {
             Duration::ZERO => self.poll(number, task),
             after => self.plan_for(number, after, Happening::Begin(task)),
         }
+    }
+
+    /// Deletes what is closed and old, as the driver does it.
+    fn sweep(&mut self, number: usize, retention: Retention, now: Timestamp) {
+        let Some(host) = self.hosts[number].host.as_mut() else { return };
+        let (store, clock) = (host.reader(), WireClock::new(host.wire.clone(), now));
+        let task = host.spawn(async move {
+            let mut pace = Pace::new(&clock, Busy::default());
+            let next = resurgam_worker::sweep(&*store, &mut pace, retention, now).await;
+            Done::Arrived(Arrived::input(Input::Swept { next }))
+        });
+        host.sweep = Some(task);
+        self.plan_task(number, Duration::ZERO, task);
     }
 
     /// Lets a task of a process get on.
@@ -515,6 +567,7 @@ impl World {
         match done {
             Some(Done::Arrived(arrived)) => self.arrived(number, arrived),
             Some(Done::Role(answer)) => self.role(number, answer),
+            Some(Done::Listed(found, look)) => self.listed(found, &look),
             Some(Done::Nothing) | None => {}
         }
         // A beat may have changed what the node should do.

@@ -41,4 +41,6 @@ pub use handle::{Handle, IfExists, Outcome, StartOptions, Started};
 pub use options::Options;
 pub use plan::ScheduledStart;
 pub use retention::{ClosedFilter, Retention};
+#[doc(hidden)]
+pub use retention::{Pace, sweep};
 pub use schedules::NewSchedule;

@@ -162,7 +162,7 @@ async fn sweep_all(
 }
 
 /// Deletes what has stayed long enough, and answers when the next has.
-pub(crate) async fn sweep(
+pub async fn sweep(
     store: &dyn Store,
     pace: &mut Pace<'_>,
     retention: Retention,
@@ -184,14 +184,16 @@ pub(crate) async fn sweep(
 }
 
 /// One piece after another, with a pause after each that leaves more to do.
-pub(crate) struct Pace<'a> {
+#[derive(Debug)]
+pub struct Pace<'a> {
     clock: &'a dyn Clock,
     busy: Option<Busy>,
     pause: Option<Duration>,
 }
 
 impl<'a> Pace<'a> {
-    pub(crate) fn new(clock: &'a dyn Clock, busy: Busy) -> Self {
+    /// A pace by this clock; work is under way until it is dropped.
+    pub fn new(clock: &'a dyn Clock, busy: Busy) -> Self {
         Pace { clock, busy: Some(busy), pause: None }
     }
 

@@ -1,11 +1,11 @@
 //! A node that holds the shards of calls which another node runs: what it makes of reports that come
 //! at bad moments. Each of these faults was found by the simulator.
 
-use resurgam_core::Seq;
 use resurgam_core::machine::SharedMachine;
 use resurgam_core::retry::{Jitter, RetryPolicy};
+use resurgam_core::{Seq, Shard};
 use resurgam_store::rows::{AttemptRow, Heartbeat, MessageRow, TaskRow};
-use resurgam_store::{Assignment, Report, Reported, Runnable, Work};
+use resurgam_store::{Assignment, InboxRow, Report, Reported, Runnable, Work};
 use resurgam_watchdog::test;
 
 use super::*;
@@ -112,6 +112,14 @@ impl World {
     /// The node hears that a node is gone.
     fn hears_of_departure(&mut self) {
         let assignment = Assignment { departed: 1, may_begin: true, ..Assignment::default() };
+        self.node.assignment(self.at(), assignment);
+        self.settle();
+    }
+
+    /// The node gives a shard up.
+    fn gives(&mut self, shard: Shard) {
+        let give = vec![shard];
+        let assignment = Assignment { give, may_begin: true, ..Assignment::default() };
         self.node.assignment(self.at(), assignment);
         self.settle();
     }
@@ -261,10 +269,7 @@ fn an_outcome_that_is_refused_while_its_shard_goes_is_reported_to_the_next_holde
     world.ends(&attempt, Ok(Payload::null()));
     world.settle();
     assert_eq!(world.held.reads.len(), 1);
-    let give = vec![uid.shard()];
-    let assignment = Assignment { give, may_begin: true, ..Assignment::default() };
-    world.node.assignment(world.at(), assignment);
-    world.settle();
+    world.gives(uid.shard());
     world.let_go();
     let messages = world.messages(uid);
     let is_report = |message: &MessageRow| match &message.body {
@@ -352,4 +357,22 @@ fn a_batch_of_a_node_that_stepped_down_is_not_sent_again() {
     world.settle();
     assert_eq!(sent(&world), before, "{}", world.trace);
     assert!(*answered.lock().unwrap(), "who asked hears that it is not stored");
+}
+
+#[test]
+fn rows_of_the_inbox_are_routed_by_who_holds_their_shard_whoever_holds_the_first() {
+    let mut world = holder();
+    world.gives(Shard(0));
+    let row = InboxRow {
+        arrival: 1,
+        id: None,
+        instance: "send-1".to_string(),
+        kind: "start".to_string(),
+        name: Some("send".to_string()),
+        body: None,
+    };
+    assert_ne!(Shard::of_id(&row.instance), Shard(0));
+    world.store.database().insert_inbox(row);
+    world.hears();
+    assert!(at_once(world.store.find("send-1")).unwrap().is_some());
 }
