@@ -24,7 +24,7 @@ pub(crate) async fn carry(number: u64, ballast: String) -> Result<(u64, String),
     Ok((number, ballast))
 }
 
-/// The same as `chain` with something to carry, there and back.
+/// Does what `chain` does, with something to carry, there and back.
 #[workflow]
 pub(crate) async fn heavy_chain(
     ctx: WorkflowContext,

@@ -55,7 +55,7 @@ async fn by_engine(place: &Place, size: Size) -> Result<(Duration, Vec<Batch>)> 
     Ok((done.took, batches))
 }
 
-/// The same through the store alone.
+/// The time that the store alone takes for what the engine wrote.
 async fn by_store(place: &Place, batches: &[Batch]) -> Result<Duration> {
     let store = place.store().await?;
     let shared = store.shared();
@@ -75,7 +75,7 @@ async fn by_store(place: &Place, batches: &[Batch]) -> Result<Duration> {
     Ok(took)
 }
 
-/// The same by the bare database.
+/// The time that the bare database takes for what the engine wrote.
 async fn by_itself(place: &Place, batches: &[Batch]) -> Result<Duration> {
     // The store makes the tables.
     let store = place.store().await?;

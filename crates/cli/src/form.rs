@@ -12,7 +12,7 @@ use serde_json::value::{RawValue, to_raw_value};
 pub(crate) struct Form(Vec<(&'static str, Box<RawValue>)>);
 
 impl Form {
-    /// The same with another field.
+    /// Adds a field.
     pub(crate) fn with(mut self, name: &'static str, value: impl Serialize) -> Self {
         self.set(name, value);
         self

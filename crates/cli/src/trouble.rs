@@ -38,7 +38,7 @@ pub(crate) struct Mistake {
     /// The way to the value, in a graph.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) path: Option<String>,
-    /// The same for people, where that takes more than a sentence.
+    /// The message for people, where that takes more than a sentence.
     #[serde(skip)]
     pub(crate) text: Option<String>,
 }
@@ -58,7 +58,7 @@ impl Mistake {
         }
     }
 
-    /// The same under a code that says more.
+    /// Gives it a code that says more.
     pub(crate) fn code(mut self, code: Code) -> Self {
         self.code = code;
         self
@@ -74,12 +74,12 @@ impl Mistake {
         self
     }
 
-    /// The same with a place in the text of the file.
+    /// Adds the place in the text of the file.
     pub(crate) fn at(self, text: &str, span: &Range<usize>) -> Self {
         self.within(&Lines::of(text), span)
     }
 
-    /// The same where there are many mistakes in a text.
+    /// Adds the place in a text with many mistakes.
     pub(crate) fn within(mut self, lines: &Lines<'_>, span: &Range<usize>) -> Self {
         let file = self.file.clone().unwrap_or_default();
         let message = match &self.hint {

@@ -30,7 +30,7 @@ impl Problem {
         Problem { code: Code::P4, path: path.into(), message: message.into() }
     }
 
-    /// The same under another code.
+    /// Gives the problem another code.
     pub fn with_code(mut self, code: Code) -> Self {
         self.code = code;
         self
@@ -116,7 +116,7 @@ impl<'a> At<'a> {
         Problem { code: Code::P3, path: self.path.clone(), message }
     }
 
-    /// The same as a result.
+    /// A problem with this value, as a result.
     pub fn refuse<T>(&self, what: impl fmt::Display) -> Result<T, Problems> {
         Err(self.problem(what).into())
     }

@@ -198,7 +198,7 @@ impl ActivityContext {
         ActivityContext(Arc::new(attempt), None)
     }
 
-    /// The same, for an activity that returns a `T`.
+    /// The context of an activity that returns a `T`.
     pub(crate) fn returning<T: 'static>(self) -> Self {
         ActivityContext(self.0, Some(Output::of::<T>()))
     }
@@ -230,7 +230,7 @@ impl ActivityContext {
         self.0.deadline
     }
 
-    /// The same for all attempts of this call, another one for every other call. Hand it to
+    /// A key that all attempts of this call share, and no other call has. Hand it to
     /// services that drop repeats.
     pub fn idempotency_key(&self) -> String {
         self.0.call.to_string()

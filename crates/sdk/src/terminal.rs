@@ -15,7 +15,7 @@ use resurgam_core::Failure;
 /// assert!(amount("many").unwrap_err().is_terminal());
 /// ```
 pub trait Terminal<T> {
-    /// The same, but never tried again.
+    /// The result, with an error that is never tried again.
     fn terminal(self) -> Result<T, Failure>;
 }
 

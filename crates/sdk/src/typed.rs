@@ -30,7 +30,7 @@ use resurgam_core::{Failure, FailureType};
 /// assert_eq!(failure.as_error(), Some(Declined("no funds".to_string())));
 /// ```
 pub trait Typed<T> {
-    /// The same, with the error as a failure of its type.
+    /// The result, with its error as a failure of the error's type.
     fn typed(self) -> Result<T, Failure>;
 }
 

@@ -69,7 +69,7 @@ pub fn simulate(plan: &Plan) -> Report {
     run(plan, Trace::Off).0
 }
 
-/// The same, with everything that happened as text.
+/// Simulates what a plan says, and tells everything that happened as text.
 pub fn simulate_traced(plan: &Plan) -> (Report, String) {
     let (report, trace) = run(plan, Trace::All(String::new()));
     (report, trace.into_text())

@@ -131,7 +131,7 @@ impl Workflow for Program {
     }
 }
 
-/// The same program by other code: a run that began with it needs a node that knows it.
+/// A program by other code: a run that began with it needs a node that knows it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 struct NewProgram(Program);

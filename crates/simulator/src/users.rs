@@ -39,7 +39,7 @@ pub(crate) enum Stage {
     Starting,
     /// It was.
     Started(Uid),
-    /// They want nothing more.
+    /// The user wants nothing more.
     Content,
 }
 

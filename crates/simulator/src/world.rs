@@ -99,7 +99,7 @@ pub(crate) enum Event {
     Patience { user: usize, asked: u64 },
     /// Somebody who keeps a schedule asks for something.
     Keeper(usize),
-    /// They have waited long enough.
+    /// Somebody who keeps a schedule has waited long enough.
     KeeperPatience { keeper: usize, asked: u64 },
     /// Something goes wrong.
     Fault(Fault),

@@ -147,7 +147,7 @@ impl Template {
     }
 }
 
-/// The same event with another due time in its argument.
+/// The event with another due time in its argument.
 fn with_due(event: &Event, due: i64) -> Event {
     let mut event = event.clone();
     match &mut event.kind {

@@ -125,7 +125,7 @@ fn details(line: &[u8]) -> Value {
     serde_json::from_str(line).unwrap_or_else(|_| Value::String(line.to_string()))
 }
 
-/// The same for the environment of the next attempt: what was written.
+/// What a heartbeat said, as it was written, for the environment of the next attempt.
 pub(super) fn text_of(details: &Value) -> String {
     match details {
         Value::String(text) => text.clone(),

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 /// When an action is tried again that the node could not start.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
-/// The same for a failure in JSON.
+/// [`PAUSE`] as a failure in JSON writes it.
 pub(super) const PAUSE_TEXT: &str = "1s";
 
 /// How often people are told.

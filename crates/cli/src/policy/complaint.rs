@@ -127,18 +127,18 @@ impl Complaint {
         }
     }
 
-    /// The same about the field that a path leads to.
+    /// Makes it a complaint about the field that a path leads to.
     pub(crate) fn about(mut self, path: impl Into<String>) -> Self {
         self.path = path.into();
         self
     }
 
-    /// The same with the place in the file's text.
+    /// Adds the place in the file's text.
     pub(crate) fn at(self, text: &str, span: &Range<usize>) -> Self {
         self.within(&Lines::of(text), span)
     }
 
-    /// The same where there are many complaints about a text.
+    /// Adds the place in a text that many complaints are about.
     pub(crate) fn within(mut self, lines: &Lines<'_>, span: &Range<usize>) -> Self {
         let text = lines.text;
         let start = boundary(text, span.start);

@@ -50,7 +50,7 @@ pub(crate) fn text(loaded: &Loaded, to: Dialect) -> serde_json::Result<Output> {
     Ok(Output { stdout: stdout + "\n", stderr, exit: exit(&exported) })
 }
 
-/// The same for programs, as one JSON value.
+/// Converts a policy and answers with one JSON value, for programs.
 pub(crate) fn json(loaded: &Loaded, to: Dialect) -> serde_json::Result<Output> {
     let exported = to.export(&loaded.policy);
     let answer =

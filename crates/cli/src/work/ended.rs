@@ -21,7 +21,7 @@ pub(super) enum Ended {
     Blocked(String),
     /// Somebody wants us to end; the instance stays.
     Interrupted,
-    /// The same of somebody who only watched it.
+    /// Somebody who only watched the instance ends.
     Unwatched,
 }
 

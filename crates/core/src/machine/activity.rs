@@ -35,7 +35,7 @@ impl Undo {
         Undo(Box::new(undo))
     }
 
-    /// The same, tried again by this policy.
+    /// Has the call that undoes tried again by this policy.
     pub fn with_retry(self, policy: RetryPolicy) -> Self {
         Undo::new(move |result| {
             let mut call = self.call(result);

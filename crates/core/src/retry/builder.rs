@@ -49,7 +49,7 @@ impl RetryPolicy {
         Self::with_backoff(Backoff::Linear { initial, increment: None })
     }
 
-    /// The same delay each time.
+    /// A policy with one delay, however often it is tried again.
     pub const fn fixed(delay: Duration) -> Self {
         Self::with_backoff(Backoff::Fixed { delay })
     }

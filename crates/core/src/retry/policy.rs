@@ -135,7 +135,7 @@ pub struct RetryPolicy {
     pub on_exhausted: Exhausted,
 }
 
-/// So that a policy that is used again can be lent where one is asked for.
+/// Lends a policy that is used again where one is asked for.
 impl From<&RetryPolicy> for RetryPolicy {
     fn from(policy: &RetryPolicy) -> Self {
         policy.clone()
@@ -167,7 +167,7 @@ pub enum Limit {
 pub enum Backoff {
     /// No delay.
     None,
-    /// The same delay every time.
+    /// One delay, every time.
     Fixed {
         /// The delay.
         #[serde(serialize_with = "duration::serialize")]

@@ -142,9 +142,9 @@ pub fn decide(
     decide_at_most(schedule, state, now, last_open, BATCH)
 }
 
-/// The same, starting at most this many instances, and at least one: what is not started now is
-/// decided by the next call, for which it asks at once. For arguments so large that fewer than
-/// [`BATCH`] fit one commit.
+/// Decides what a schedule does now, starting at most this many instances, and at least one: what
+/// is not started now is decided by the next call, for which it asks at once. For arguments so
+/// large that fewer than [`BATCH`] fit one commit.
 pub fn decide_at_most(
     schedule: &CheckedSchedule,
     state: &State,

@@ -23,12 +23,12 @@ struct Known<'a, 'k> {
 }
 
 impl<'a> Known<'a, '_> {
-    /// The same at a place that the first round of a loop need not come by.
+    /// What is known at a place that the first round of a loop need not come by.
     fn depending(&self) -> Known<'a, '_> {
         Known { depends: true, ..self.inside() }
     }
 
-    /// The same, for what is known only further in.
+    /// What is known here, for adding what is known only further in.
     fn inside(&self) -> Known<'a, '_> {
         Known { around: Some(self), ..Known::default() }
     }

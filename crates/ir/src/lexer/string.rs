@@ -9,7 +9,7 @@ use crate::errors::{Code, Problem, Span};
 const OPEN: &str = "the string does not end in its line";
 
 impl Problem {
-    /// The same problem, in a text that begins later.
+    /// Moves the problem, for a text that begins later.
     pub(super) fn moved(mut self, by: usize) -> Self {
         let (start, end) = (self.span.start as usize + by, self.span.end as usize + by);
         self.span = Span::new(start, end);

@@ -230,7 +230,7 @@ impl Dict {
         Some(&self.entries[self.sorted[found] as usize].1)
     }
 
-    /// The same, as what `except .. as` binds.
+    /// Makes it what `except .. as` binds.
     pub(crate) fn into_exception(mut self) -> Self {
         self.is_exception = true;
         self

@@ -155,8 +155,8 @@ impl WorkflowContext {
         WorkflowContext { machine, shielded: false }
     }
 
-    /// The same run, but what is awaited through this goes on although the run was cancelled: for
-    /// cleaning up.
+    /// A context of this run that shields: what is awaited through it goes on although the run was
+    /// cancelled, for cleaning up.
     pub fn shielded(&self) -> Self {
         WorkflowContext { machine: self.machine.clone(), shielded: true }
     }
