@@ -52,8 +52,8 @@ impl DbArgs {
         closing(self.database()?.client().await?, work).await
     }
 
-    /// Does something as a client of a database, which is made when there is none, and brought up to
-    /// date.
+    /// Does something as a client of a database, which is made when there is none, and brought up
+    /// to date.
     pub(crate) async fn ask_new<T>(
         &self,
         work: impl AsyncFnOnce(&Client) -> Result<T, Trouble>,

@@ -99,8 +99,8 @@ impl Database {
         Ok(results)
     }
 
-    /// Writes a batch on a lane, whose number must be this before it, if what becomes of its steps is
-    /// `wanted`.
+    /// Writes a batch on a lane, whose number must be this before it, if what becomes of its steps
+    /// is `wanted`.
     pub(crate) fn commit_numbered(
         &mut self,
         (lane, number): (&Lane, i64),

@@ -17,7 +17,8 @@
 //! | what somebody waits for is what was written | they are told |
 //! | every run ends when the faults stop | the end |
 //! | each firing of a schedule is started, skipped, missed or waiting, once | it is written |
-//! | each row of the inbox is taken once, in order, with what it asks for | it is written, the end |
+//! | each row of the inbox is taken once, in order, with what it asks for | it is written, the end
+//! |
 //! | what is closed and old is deleted with everything of it, nothing else is | it is, the end |
 //! | who waits for an instance is told, and lists have what was acknowledged | they are, the end |
 //!

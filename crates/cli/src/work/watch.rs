@@ -44,6 +44,7 @@ impl Args {
         let screen = Screen::new(self.json);
         let watch = async |client: &Client| match &self.id {
             Some(id) => {
+                self.say_that_it_is_open(client, id, &screen).await?;
                 let ended = wait::until_closed(client, id, &screen, &mut signals).await?;
                 let ended = match ended {
                     Ended::Interrupted => Ended::Unwatched,
@@ -54,6 +55,23 @@ impl Args {
             None => self.all(client, &screen, &mut signals).await,
         };
         self.db.ask(watch).await
+    }
+
+    /// Says in what state the watched instance is, where no screen shows it.
+    async fn say_that_it_is_open(
+        &self,
+        client: &Client,
+        id: &str,
+        screen: &Screen,
+    ) -> Result<(), Trouble> {
+        if screen.is_live() || self.json {
+            return Ok(());
+        }
+        let found = answered(screen, async || client.find(id).await).await?;
+        if let Some(row) = found.filter(|row| !row.status.is_closed()) {
+            screen.say(&format!("{} is {}\n", printable(id), row.status.name()));
+        }
+        Ok(())
     }
 
     /// Watches all instances that are open now, and those that are started meanwhile.

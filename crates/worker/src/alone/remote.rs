@@ -1,5 +1,5 @@
-//! A node that holds the shards of calls which another node runs: what it makes of reports that come
-//! at bad moments. Each of these faults was found by the simulator.
+//! A node that holds the shards of calls which another node runs: what it makes of reports that
+//! come at bad moments. Each of these faults was found by the simulator.
 
 use resurgam_core::machine::SharedMachine;
 use resurgam_core::retry::{Jitter, RetryPolicy};

@@ -84,7 +84,8 @@ async fn a_run_and_a_watch_wait_while_the_server_restarts() {
     let mut run = place.begin(&["run", "wait.rap", "--id", "w"]);
     until("it runs", || run.said().contains("w started"));
     let mut watches = [place.begin(&["watch", "w"]), place.begin(&["watch"])];
-    until("it watches", || watches[1].said().contains("1 open\n"));
+    until("one watches", || watches[0].said().contains("w is running\n"));
+    until("the other watches", || watches[1].said().contains("1 open\n"));
     server.kill();
     for process in std::iter::once(&mut run).chain(&mut watches) {
         says(process, "the database does not answer; waiting for it: ");

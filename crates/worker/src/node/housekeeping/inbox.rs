@@ -1,7 +1,8 @@
 //! Routes what others have inserted into the inbox with plain SQL.
 //!
 //! Each node routes the rows of instances whose shard it holds. When a shard moves meanwhile, two
-//! nodes may have read the same row: the first commit takes it, the other one finds that it is gone.
+//! nodes may have read the same row: the first commit takes it, the other one finds that it is
+//! gone.
 //!
 //! Rows are read in order, a page at a time. Each goes in one commit with what it causes: the row
 //! of an instance and the message that begins it, or the message that a signal or a cancellation
