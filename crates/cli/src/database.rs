@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use resurgam::{App, AppBuilder, Client};
+use resurgam::{App, AppBuilder, Client, PostgresOptions};
 use resurgam_core::Code;
 
 use crate::trouble::{Mistake, Trouble};
@@ -50,6 +50,27 @@ impl DbArgs {
         work: impl AsyncFnOnce(&Client) -> Result<T, Trouble>,
     ) -> Result<T, Trouble> {
         closing(self.database()?.client().await?, work).await
+    }
+
+    /// Looks at a database, of which a copy will do, and warns when what is seen may be old.
+    pub(crate) async fn look<T>(
+        &self,
+        work: impl AsyncFnOnce(&Client) -> Result<T, Trouble>,
+    ) -> Result<T, Trouble> {
+        let client = match self.database()? {
+            Database::Postgres(url) => {
+                Client::postgres_with(&url, PostgresOptions::default().looking_only()).await?
+            }
+            file @ Database::Sqlite(_) => file.client().await?,
+        };
+        let look = async |client: &Client| {
+            let answer = work(client).await?;
+            if let Some(staleness) = client.handle().staleness().await? {
+                crate::work::warn(&[staleness.to_string()]);
+            }
+            Ok(answer)
+        };
+        closing(client, look).await
     }
 
     /// Does something as a client of a database, which is made when there is none, and brought up

@@ -97,8 +97,15 @@ fn find_pooler() -> Result<PathBuf, String> {
 
 fn installed() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let on_path = std::env::split_paths(&path).find(|folder| has_server(folder));
+    let on_path = std::env::split_paths(&path).find(|folder| has_server(folder)).map(linked);
     on_path.or_else(|| PACKAGES.iter().find_map(|pattern| newest(pattern)))
+}
+
+/// The folder in which the programs are that a folder has links to: the others are there, too.
+fn linked(folder: PathBuf) -> PathBuf {
+    let program = folder.join("postgres").canonicalize().ok();
+    let real = program.and_then(|program| program.parent().map(Path::to_path_buf));
+    real.filter(|real| has_server(real)).unwrap_or(folder)
 }
 
 fn has_server(folder: &Path) -> bool {

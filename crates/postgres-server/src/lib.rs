@@ -16,12 +16,15 @@
 //! - `find`: where the programs are, and how they get there on Debian and Ubuntu.
 //! - `user`: PostgreSQL refuses to run as root, so root runs it as the user `postgres`.
 //! - `process`: making the folder, starting, stopping and killing. `pooler`: PgBouncer before it.
+//! - `pair`: a primary and a standby that take turns. `proxy`: a network that can be cut.
 
 #![allow(clippy::missing_panics_doc, reason = "a test helper fails the test")]
 
 mod find;
+mod pair;
 mod pooler;
 mod process;
+mod proxy;
 mod user;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,8 +33,10 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::OnceCell;
 use tokio_postgres::NoTls;
 
+pub use pair::Pair;
 pub use pooler::Pooler;
 use process::Process;
+pub use proxy::{Passage, Proxy};
 
 /// A running server.
 #[derive(Debug)]
@@ -71,7 +76,16 @@ impl Server {
     /// Where there is no PostgreSQL and none can be installed, the test that asks is skipped.
     pub fn start() -> Server {
         let started = Process::start(&find::programs());
-        let process = started.unwrap_or_else(|why| panic!("start a PostgreSQL server: {why}"));
+        Server::of(started.unwrap_or_else(|why| panic!("start a PostgreSQL server: {why}")))
+    }
+
+    /// A standby that follows this server, with everything that is in it.
+    pub fn standby(&self) -> Server {
+        let started = Process::follow(&self.process);
+        Server::of(started.unwrap_or_else(|why| panic!("start a standby: {why}")))
+    }
+
+    fn of(process: Process) -> Server {
         Server {
             process,
             pooler: OnceLock::new(),
@@ -90,6 +104,11 @@ impl Server {
     /// An empty database.
     pub async fn database(&self) -> Database<'_> {
         self.create("template0").await
+    }
+
+    /// A database that is there already: on a standby, for example.
+    pub fn existing(&self, name: &str) -> Database<'_> {
+        Database { server: self, name: name.to_string() }
     }
 
     /// A copy of a database that is made once by `prepare`, which gets its URL and must leave no
@@ -142,6 +161,16 @@ impl Server {
     /// The single value that a query answers in the database `postgres`, as text.
     pub async fn ask(&self, sql: &str) -> String {
         ask(&self.url("postgres"), sql).await
+    }
+
+    /// Runs SQL as the superuser in a database of this name.
+    pub async fn run_in(&self, database: &str, sql: &str) {
+        run(&self.url(database), sql).await;
+    }
+
+    /// The single value that a query answers in a database of this name, as text.
+    pub async fn ask_in(&self, database: &str, sql: &str) -> String {
+        ask(&self.url(database), sql).await
     }
 
     /// Where a database is on the socket, which asks for no password.
@@ -198,9 +227,20 @@ impl Server {
         self.process.stop_immediately();
     }
 
-    /// Starts again after [`kill`](Server::kill).
+    /// Starts again after [`kill`](Server::kill), as whatever it was.
     pub fn start_again(&self) {
         self.process.start_again();
+    }
+
+    /// Makes a [`standby`](Server::standby) a primary, and waits until it is one.
+    pub fn promote(&self) {
+        self.process.promote();
+    }
+
+    /// Takes back what another server does not have, after [`kill`](Server::kill), and starts again
+    /// as a standby of that one.
+    pub fn rewind_to(&self, primary: &Server) {
+        self.process.rewind_to(&primary.process);
     }
 }
 

@@ -47,6 +47,24 @@ rm -rf "$1"
 impl Process {
     /// Makes a folder and starts a server in it.
     pub(crate) fn start(programs: &Path) -> Result<Process, String> {
+        let process = Process::new(programs)?;
+        process.initialise()?;
+        process.begin()?;
+        Ok(process)
+    }
+
+    /// Copies a running server, and starts the copy as a standby that follows it.
+    pub(crate) fn follow(primary: &Process) -> Result<Process, String> {
+        let process = Process::new(&primary.programs)?;
+        let mut copy = process.program("pg_basebackup");
+        copy.args(["--no-sync", "--checkpoint=fast", "--write-recovery-conf", "--dbname"]);
+        output(copy.arg(primary.conninfo()).arg("--pgdata").arg(process.data()))?;
+        process.begin()?;
+        Ok(process)
+    }
+
+    /// A folder for a server, with nothing in it yet.
+    fn new(programs: &Path) -> Result<Process, String> {
         let user = User::find()?;
         let folder = tempfile::Builder::new().prefix("resurgam-pg-").tempdir_in(place());
         // From here on the watcher removes it, which outlives this process.
@@ -54,10 +72,13 @@ impl Process {
         user.give(&folder).map_err(|error| format!("give {} away: {error}", folder.display()))?;
         let alive = watch(&user, &folder)?;
         let port = free_port()?;
-        let process = Process { programs: programs.to_path_buf(), user, folder, port, alive };
-        process.initialise()?;
-        process.begin()?;
-        Ok(process)
+        Ok(Process { programs: programs.to_path_buf(), user, folder, port, alive })
+    }
+
+    /// Where it is, for PostgreSQL's own programs.
+    fn conninfo(&self) -> String {
+        let folder = self.folder.display();
+        format!("host={folder} port={} user={ROLE} dbname=postgres", self.port)
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -80,6 +101,23 @@ impl Process {
         self.begin().unwrap_or_else(|why| panic!("start the server again: {why}"));
     }
 
+    /// Makes a standby a primary, on the next timeline.
+    pub(crate) fn promote(&self) {
+        let seconds = PATIENCE.as_secs().to_string();
+        let promoted = self.pg_ctl(&["promote", "-w", "-t", &seconds]);
+        promoted.unwrap_or_else(|why| panic!("promote a standby: {why}"));
+    }
+
+    /// Takes back what another server does not have, and starts this one as its standby.
+    pub(crate) fn rewind_to(&self, primary: &Process) {
+        let mut rewind = self.program("pg_rewind");
+        rewind.args(["--no-sync", "--write-recovery-conf", "--source-server"]);
+        let rewound =
+            output(rewind.arg(primary.conninfo()).arg("--target-pgdata").arg(self.data()));
+        rewound.unwrap_or_else(|why| panic!("rewind an old primary: {why}"));
+        self.start_again();
+    }
+
     fn initialise(&self) -> Result<(), String> {
         let password = self.folder.join("password");
         fs::write(&password, PASSWORD).map_err(|error| format!("write a password: {error}"))?;
@@ -89,15 +127,12 @@ impl Process {
         initdb.args(["--auth-local=trust", "--auth-host=scram-sha-256", "--pwfile"]);
         initdb.arg(&password).arg("--pgdata").arg(self.data());
         output(&mut initdb)?;
-        let settings = format!(
-            "\nlisten_addresses = '127.0.0.1'\nport = {}\nunix_socket_directories = '{}'\n\
-             fsync = off\nmax_connections = 500\nmax_prepared_transactions = 0\n\
-             log_min_messages = warning\nautovacuum = off\n",
-            self.port,
-            self.folder.display()
-        );
+        // Hints and some WAL are kept for those who rewind.
+        let settings = "\nlisten_addresses = '127.0.0.1'\nfsync = off\nmax_connections = 500\n\
+                        max_prepared_transactions = 0\nlog_min_messages = warning\n\
+                        autovacuum = off\nwal_log_hints = on\nwal_keep_size = 512MB\n";
         let file = self.data().join("postgresql.conf");
-        let text = fs::read_to_string(&file).unwrap_or_default() + &settings;
+        let text = fs::read_to_string(&file).unwrap_or_default() + settings;
         fs::write(&file, text).map_err(|error| format!("write {}: {error}", file.display()))
     }
 
@@ -105,7 +140,9 @@ impl Process {
     fn begin(&self) -> Result<(), String> {
         let seconds = PATIENCE.as_secs().to_string();
         let begun = Instant::now();
-        match self.pg_ctl(&["start", "-w", "-t", &seconds]) {
+        // Not in the settings, which a standby and its primary copy from each other.
+        let address = format!("-p {} -k {}", self.port, self.folder.display());
+        match self.pg_ctl(&["start", "-w", "-t", &seconds, "-o", &address]) {
             Ok(()) => Ok(()),
             Err(why) => {
                 let log = fs::read_to_string(self.log()).unwrap_or_default();

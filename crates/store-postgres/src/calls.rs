@@ -11,8 +11,8 @@ use resurgam_store::rows::{
 };
 use resurgam_store::{
     Access, Answer, Assignment, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Error,
-    Inbox, InboxRow, Inspect, Node, Own, Owning, Retain, Runnable, ScheduleRecord, Schedules, Step,
-    StepResult, Tables, Transacted, Work,
+    Inbox, InboxRow, Inspect, Node, Own, Owning, Retain, Runnable, ScheduleRecord, Schedules,
+    Staleness, Step, StepResult, Tables, Transacted, Work,
 };
 use tokio::sync::watch;
 
@@ -264,6 +264,10 @@ impl Work for PostgresStore {
 }
 
 impl Inspect for PostgresStore {
+    fn staleness(&self) -> Answer<'_, Option<Staleness>> {
+        self.here(async move { read::staleness(self.pool()).await })
+    }
+
     fn policy(&self, hash: &str) -> Answer<'_, Option<PolicyRow>> {
         let hash = hash.to_string();
         self.here(async move { read::policy(self.pool(), &hash).await })

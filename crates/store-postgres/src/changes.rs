@@ -17,21 +17,20 @@
 //! The hint is not sent by the transaction that commits: PostgreSQL lets only one transaction with
 //! a notification commit at a time. It follows a moment later, one for many commits.
 
-use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use resurgam_store::{Error, Result};
 use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, sleep, sleep_until};
-use tokio_postgres::{AsyncMessage, Client, Row};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_postgres::{Client, Row};
 
 use crate::backoff::Backoff;
-use crate::connect::{Connector, Line};
+use crate::connect::{Connector, Notifications};
 use crate::pool::Pool;
+use crate::session::Session;
 use crate::statement::{Schema, Statement};
 
 /// The pause after news.
@@ -221,10 +220,11 @@ pub(crate) async fn listen(
     let channel = Channel::new(&schema, writer);
     let mut backoff = Backoff::default();
     loop {
-        match connector.line().await {
-            Ok((client, line)) => {
+        match connector.listen().await {
+            Ok((client, mut notifications)) => {
                 backoff = Backoff::default();
-                hear(&changes, &channel, &client, line, speaker.as_deref()).await;
+                let speaker = speaker.as_deref();
+                hear(&changes, &channel, &client, &mut notifications, speaker).await;
                 changes.sessions.store(false, Ordering::Relaxed);
                 // Whatever was said meanwhile went unheard.
                 changes.hinted.notify_one();
@@ -245,6 +245,9 @@ struct Channel {
 const COMMITS: &str = "commits";
 const MOVES: &str = "moves";
 const SELF: &str = "self";
+
+/// How long the server may take to pass on a hint.
+const SPOKEN: Duration = Duration::from_secs(10);
 
 /// How long a store waits to hear itself.
 const SELF_HEARD: Duration = Duration::from_secs(2);
@@ -267,55 +270,40 @@ impl Channel {
     }
 }
 
-/// Drives a connection until it ends.
+/// Hears what comes on a connection until it ends, or leads to the wrong server.
 async fn hear(
     changes: &Changes,
     channel: &Channel,
-    client: &Client,
-    mut line: Line,
+    client: &Session,
+    notifications: &mut Notifications,
     speaker: Option<&Pool>,
 ) {
     let mut speaking = pin!(speak(changes, channel, client, speaker));
-    poll_fn(|context| {
-        if speaking.as_mut().poll(context).is_ready() {
-            return Poll::Ready(());
+    let mut moved = pin!(client.moved());
+    loop {
+        let hint = tokio::select! {
+            () = &mut speaking => return,
+            () = &mut moved => return,
+            hint = notifications.recv() => hint,
+        };
+        let Some(hint) = hint else { return };
+        let (writer, what) = hint.payload().split_once(' ').unwrap_or_default();
+        if writer == channel.writer && what == SELF {
+            changes.heard.notify_one();
         }
-        while let Poll::Ready(message) = next(&mut line, context) {
-            match message {
-                Some(Ok(AsyncMessage::Notification(hint))) => {
-                    let (writer, what) = hint.payload().split_once(' ').unwrap_or_default();
-                    if writer == channel.writer && what == SELF {
-                        changes.heard.notify_one();
-                    }
-                    if writer != channel.writer {
-                        changes.hinted.notify_one();
-                        if what == MOVES {
-                            changes.look_at_moves();
-                        }
-                    }
-                }
-                Some(Ok(_)) => {}
-                Some(Err(_)) | None => return Poll::Ready(()),
+        if writer != channel.writer {
+            changes.hinted.notify_one();
+            if what == MOVES {
+                changes.look_at_moves();
             }
         }
-        Poll::Pending
-    })
-    .await;
-}
-
-fn next(
-    line: &mut Line,
-    context: &mut Context<'_>,
-) -> Poll<Option<std::result::Result<AsyncMessage, tokio_postgres::Error>>> {
-    match line {
-        Line::Plain(connection) => connection.poll_message(context),
-        Line::Tls(connection) => connection.poll_message(context),
     }
 }
 
 /// Begins to listen, then passes on what is to be said; ends when the connection does.
 async fn speak(changes: &Changes, channel: &Channel, client: &Client, speaker: Option<&Pool>) {
-    let mut said = client.batch_execute(&channel.listen()).await;
+    let listen = channel.listen();
+    let Ok(mut said) = timeout(SPOKEN, client.batch_execute(&listen)).await else { return };
     if let Some(speaker) = speaker
         && said.is_ok()
         && hears_itself(changes, channel, speaker).await
@@ -326,8 +314,10 @@ async fn speak(changes: &Changes, channel: &Channel, client: &Client, speaker: O
         changes.news.notified().await;
         sleep_until(Instant::now() + TOGETHER).await;
         let moved = changes.moved.swap(false, Ordering::Relaxed);
-        let notify = channel.notify(if moved { MOVES } else { COMMITS });
-        said = client.batch_execute(&format!("{notify}; COMMIT")).await;
+        let notify = format!("{}; COMMIT", channel.notify(if moved { MOVES } else { COMMITS }));
+        // A connection that does not answer is given up: a hint is nothing to wait for.
+        let Ok(answer) = timeout(SPOKEN, client.batch_execute(&notify)).await else { return };
+        said = answer;
     }
 }
 
@@ -337,5 +327,5 @@ async fn hears_itself(changes: &Changes, channel: &Channel, speaker: &Pool) -> b
         tracing::debug!(%error, "nobody to speak to");
         return false;
     }
-    tokio::time::timeout(SELF_HEARD, changes.heard.notified()).await.is_ok()
+    timeout(SELF_HEARD, changes.heard.notified()).await.is_ok()
 }

@@ -1,23 +1,37 @@
 //! Connections: where the server is, and how it is spoken to.
 //!
+//! A URL may name several hosts. All that answer are asked what they are ([`PrimaryMemory`]), and
+//! the primary is used. A single host is asked too: it may be an old primary. Nothing here waits
+//! without a limit.
+//!
 //! `sslmode` means what it means to PostgreSQL's own programs: `disable`; `prefer`, the default,
 //! encrypts where the server can; `require` encrypts and believes any certificate; `verify-ca` and
 //! `verify-full` check it, against the file in `sslrootcert` or else the system's authorities.
 
+mod drive;
+mod hosts;
+mod primary;
+mod report;
 mod tls;
 mod url;
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use resurgam_store::fleet::{Purpose, ServerAccess, ServerRefused, ServerReport};
 use resurgam_store::{Error, Result};
-use tokio_postgres::config::{Host, SslMode};
-use tokio_postgres::tls::{MakeTlsConnect, NoTlsStream};
-use tokio_postgres::{Client, Config, Connection, NoTls, Socket};
-
-use crate::session::Session;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_postgres::config::SslMode;
+use tokio_postgres::{Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::errors::{self, Meaning, is_missing, meaning, said};
+use crate::session::Session;
+use crate::statement::Schema;
+pub(crate) use drive::{Held, Notifications, Warnings};
+use hosts::Hosts;
+use primary::Primary;
 use tls::Check;
 use url::Url;
 
@@ -25,22 +39,41 @@ use url::Url;
 const CONNECT: Duration = Duration::from_secs(10);
 /// How long sent bytes may stay unconfirmed before the connection counts as lost.
 const SILENCE: Duration = Duration::from_secs(10);
+/// How long the other hosts may take when one has answered that would do.
+const OTHERS: Duration = Duration::from_secs(2);
+/// The same for one that was silent the last time.
+const SILENT_OTHERS: Duration = Duration::from_millis(200);
 
 /// Makes connections to one database.
 #[derive(Clone)]
 pub(crate) struct Connector {
-    config: Config,
+    hosts: Arc<Hosts>,
+    database: String,
     tls: Option<MakeRustlsConnect>,
-    schema: Option<String>,
+    schema_of_url: Option<String>,
+    schema: Schema,
+    purpose: Purpose,
+    limit: Duration,
+    primary: Arc<Primary>,
 }
 
-/// A connection with whatever carries it.
-pub(crate) enum Line {
-    Plain(Box<Connection<Socket, NoTlsStream>>),
-    Tls(Box<Connection<Socket, TlsStream>>),
+/// A server that has answered.
+struct Answered {
+    session: Session,
+    notifications: Notifications,
+    report: ServerReport,
 }
 
-type TlsStream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
+/// Why a host has not answered.
+enum Unanswered {
+    /// This is what came in place of an answer.
+    Said(tokio_postgres::Error),
+    /// Nothing came in time.
+    Silent,
+}
+
+/// What came of asking some hosts, each with its place in the URL.
+type Asked = Vec<(usize, std::result::Result<Answered, Unanswered>)>;
 
 impl Connector {
     /// Reads a URL, or a list of settings as PostgreSQL's own programs take it.
@@ -56,9 +89,8 @@ impl Connector {
         if let Some(Check { require: true, .. }) = &check {
             config.ssl_mode(SslMode::Require);
         }
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(CONNECT);
-        }
+        let limit = config.get_connect_timeout().copied().unwrap_or(CONNECT);
+        config.connect_timeout(limit);
         if config.get_tcp_user_timeout().is_none() {
             config.tcp_user_timeout(SILENCE);
         }
@@ -69,51 +101,240 @@ impl Connector {
             SslMode::Disable => None,
             _ => Some(tls::connector(check)?),
         };
-        Ok(Connector { config, tls, schema })
+        let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
+        Ok(Connector {
+            hosts: Arc::new(Hosts::new(&config)),
+            database: database.to_string(),
+            tls,
+            schema: Schema::new(schema.as_deref().unwrap_or_default()),
+            schema_of_url: schema,
+            purpose: Purpose::Work,
+            limit,
+            primary: Arc::default(),
+        })
+    }
+
+    /// The same for this purpose, and for the tables of a schema.
+    pub(crate) fn using(self, schema: &Schema, purpose: Purpose) -> Self {
+        Connector { schema: schema.clone(), purpose, ..self }
+    }
+
+    /// The same with what another connector knows of the primary.
+    pub(crate) fn knowing(self, other: &Connector) -> Self {
+        let (schema, purpose) = (other.schema.clone(), other.purpose);
+        Connector { primary: other.primary.clone(), schema, purpose, ..self }
     }
 
     /// The schema that the URL names.
     pub(crate) fn schema(&self) -> Option<&str> {
-        self.schema.as_deref()
+        self.schema_of_url.as_deref()
     }
 
-    /// Connects, and lets the connection be driven beside the caller.
-    pub(crate) async fn connect(&self) -> std::result::Result<Session, tokio_postgres::Error> {
-        let (client, line) = self.line().await?;
-        tokio::spawn(async move {
-            // Whoever waits for an answer hears of the end of the connection there.
-            let _ = match line {
-                Line::Plain(connection) => connection.await,
-                Line::Tls(connection) => connection.await,
-            };
-        });
-        Ok(Session::new(client))
+    /// Connects to the primary, and lets the connection be driven beside the caller.
+    pub(crate) async fn connect(&self) -> Result<Session> {
+        self.listen().await.map(|(session, _)| session)
     }
 
-    /// Connects, and leaves driving the connection to the caller.
-    pub(crate) async fn line(&self) -> std::result::Result<(Client, Line), tokio_postgres::Error> {
-        match &self.tls {
-            None => {
-                let (client, connection) = self.config.connect(NoTls).await?;
-                Ok((client, Line::Plain(Box::new(connection))))
-            }
-            Some(tls) => {
-                let (client, connection) = self.config.connect(tls.clone()).await?;
-                Ok((client, Line::Tls(Box::new(connection))))
+    /// Connects to the primary; what the server notifies of comes beside the answers.
+    pub(crate) async fn listen(&self) -> Result<(Session, Notifications)> {
+        if let Some(place) = self.hosts.fresh() {
+            let asked = vec![(place, self.ask(place).await)];
+            if let Ok((_, found)) = self.admit(asked).await {
+                return Ok(found);
             }
         }
+        let asked = self.ask_all().await;
+        let is_silent =
+            |answer: &std::result::Result<_, _>| matches!(answer, Err(Unanswered::Silent));
+        let silent = asked.iter().filter(|(_, answer)| is_silent(answer)).map(|(place, _)| *place);
+        let silent: Vec<usize> = silent.collect();
+        let admitted = self.admit(asked).await;
+        self.hosts.asked(admitted.as_ref().ok().map(|(place, _)| *place), silent);
+        admitted.map(|(_, found)| found)
+    }
+
+    /// Asks all hosts now and then which of them is the primary, where there are several.
+    /// Connections to a server that is none any more are given up then: also where nothing breaks,
+    /// when a standby is promoted beside a primary that goes on.
+    pub(crate) async fn keep_looking_around(self, pause: Duration) {
+        while self.hosts.all.len() > 1 {
+            tokio::time::sleep(pause).await;
+            let asked = self.ask_all().await;
+            // Who cannot be asked now is asked the next time.
+            let _later = self.admit(asked).await;
+        }
+    }
+
+    /// Asks all hosts at the same time. When one has answered that would do, the others have little
+    /// time left: one that hangs must not keep us from those that work.
+    async fn ask_all(&self) -> Asked {
+        if self.hosts.all.len() == 1 {
+            return vec![(0, self.ask(0).await)];
+        }
+        let mut asking = JoinSet::new();
+        for place in 0..self.hosts.all.len() {
+            let connector = self.clone();
+            asking.spawn(async move { (place, connector.ask(place).await) });
+        }
+        let (mut asked, mut found) = (Asked::new(), None);
+        loop {
+            let until = match found {
+                None => Instant::now() + self.limit * 2,
+                Some(found) => found + self.patience(&asked),
+            };
+            let Ok(Some(answer)) = timeout_at(until, asking.join_next()).await else { break };
+            // A task that was lost is a host that did not answer.
+            let Ok((place, answer)) = answer else { continue };
+            let would_do = |answer: &Answered| answer.report.access >= self.least_access();
+            if answer.as_ref().is_ok_and(would_do) {
+                found = found.or(Some(Instant::now()));
+            }
+            asked.push((place, answer));
+        }
+        let is_asked = |asked: &Asked, place| asked.iter().any(|(other, _)| *other == place);
+        for place in 0..self.hosts.all.len() {
+            if !is_asked(&asked, place) {
+                asked.push((place, Err(Unanswered::Silent)));
+            }
+        }
+        asked.sort_by_key(|(place, _)| *place);
+        asked
+    }
+
+    /// How long those may take that have not answered yet, when another one has.
+    fn patience(&self, asked: &Asked) -> Duration {
+        let is_missing = |place: &usize| !asked.iter().any(|(other, _)| other == place);
+        let mut missing = (0..self.hosts.all.len()).filter(is_missing);
+        match missing.all(|place| self.hosts.was_silent(place)) {
+            true => SILENT_OTHERS,
+            false => OTHERS,
+        }
+    }
+
+    /// What a server must allow at least that is not worse than any other.
+    fn least_access(&self) -> ServerAccess {
+        match self.purpose {
+            Purpose::Work => ServerAccess::Writable,
+            Purpose::Ask | Purpose::Look => ServerAccess::ReadOnly,
+        }
+    }
+
+    /// Connects to a host, and asks it what it is.
+    async fn ask(&self, place: usize) -> std::result::Result<Answered, Unanswered> {
+        let asked = timeout(self.limit, self.ask_without_limit(place)).await;
+        asked.map_err(|_| Unanswered::Silent)?.map_err(Unanswered::Said)
+    }
+
+    async fn ask_without_limit(
+        &self,
+        place: usize,
+    ) -> std::result::Result<Answered, tokio_postgres::Error> {
+        let config = &self.hosts.all[place].config;
+        let (client, (held, warnings, notifications)) = match &self.tls {
+            None => {
+                let (client, connection) = config.connect(NoTls).await?;
+                (client, drive::spawn(connection))
+            }
+            Some(tls) => {
+                let (client, connection) = config.connect(tls.clone()).await?;
+                (client, drive::spawn(connection))
+            }
+        };
+        let (report, is_distributed) = report::report(&client, &self.schema).await?;
+        let session = Session::new(client, held, warnings, self.primary.session());
+        let session = if is_distributed { session.without_preparing() } else { session };
+        Ok(Answered { session, notifications, report })
+    }
+
+    /// Takes the primary among those that have answered.
+    async fn admit(&self, asked: Asked) -> Result<(usize, (Session, Notifications))> {
+        let (mut answered, mut unanswered) = (Vec::new(), Vec::new());
+        for (place, answer) in asked {
+            match answer {
+                Ok(answer) => answered.push((place, answer)),
+                Err(why) => unanswered.push((place, why)),
+            }
+        }
+        let reports: Vec<ServerReport> =
+            answered.iter().map(|(_, answer)| answer.report.clone()).collect();
+        let chosen = match self.primary.choose(self.purpose, &reports) {
+            Ok(chosen) => chosen,
+            Err(refused) => {
+                let places = answered.iter().map(|(place, _)| *place);
+                return Err(self.refused(places.zip(refused).collect(), unanswered));
+            }
+        };
+        let (place, Answered { mut session, notifications, mut report }) =
+            answered.swap_remove(chosen);
+        let memory = self.primary.memory().clone();
+        let marked = report::leave_mark(&session, &self.schema, &memory, self.purpose, &mut report);
+        if timeout(self.limit, marked).await.is_err() {
+            let text = format!("connect to {}: no answer within {:?}", self.place(), self.limit);
+            return Err(Error::transient(text));
+        }
+        match self.primary.admit(self.purpose, &report) {
+            Ok(moves) => session.belongs_to(moves, &report),
+            Err(refused) => return Err(self.refused(vec![(place, refused)], unanswered)),
+        }
+        Ok((place, (session, notifications)))
     }
 
     /// The database in the words of an error, without the password.
     pub(crate) fn place(&self) -> String {
-        let database = self.config.get_dbname().or(self.config.get_user()).unwrap_or_default();
-        let port = self.config.get_ports().first().copied().unwrap_or(5432);
-        match self.config.get_hosts().first() {
-            Some(Host::Tcp(host)) => format!("{database} at {host}:{port}"),
-            #[cfg(unix)]
-            Some(Host::Unix(path)) => format!("{database} at {}:{port}", path.display()),
-            None => database.to_string(),
+        match self.hosts.all.is_empty() {
+            true => self.database.clone(),
+            false => format!("{} at {}", self.database, self.hosts.names()),
         }
+    }
+
+    /// Nobody can be used: why not, host by host.
+    fn refused(
+        &self,
+        refused: Vec<(usize, ServerRefused)>,
+        mut unanswered: Vec<(usize, Unanswered)>,
+    ) -> Error {
+        if self.hosts.all.len() == 1
+            && let Some((_, why)) = unanswered.pop()
+        {
+            return match why {
+                Unanswered::Said(error) => self.trouble(error),
+                Unanswered::Silent => self.silent(),
+            };
+        }
+        let name = |place: usize| match self.hosts.all.len() {
+            1 => String::new(),
+            _ => format!("{}: ", self.hosts.all[place].name),
+        };
+        let mut lines: Vec<(usize, String)> =
+            refused.iter().map(|(place, why)| (*place, format!("{}{why}", name(*place)))).collect();
+        // What waiting cannot change is told as such only when it is so everywhere.
+        let mut is_hopeless = refused.is_empty();
+        for (place, why) in &unanswered {
+            let why = match why {
+                Unanswered::Silent => NOBODY.to_string(),
+                Unanswered::Said(error) => {
+                    is_hopeless &= meaning(error) == Meaning::Unusable && !is_missing(error);
+                    match error.code() {
+                        Some(_) => said(error),
+                        None => format!("{NOBODY} ({})", said(error)),
+                    }
+                }
+            };
+            is_hopeless &= !why.starts_with(NOBODY);
+            lines.push((*place, format!("{}{why}", name(*place))));
+        }
+        lines.sort();
+        let lines: Vec<String> = lines.into_iter().map(|(_, line)| line).collect();
+        let text = format!("connect to {}: {}", self.place(), lines.join("; "));
+        match is_hopeless {
+            true => Error::unusable(text),
+            false => Error::transient(text),
+        }
+    }
+
+    fn silent(&self) -> Error {
+        let text = format!("connect to {}: {NOBODY}", self.place());
+        Error::transient(text).because(format!("no answer within {:?}", self.limit))
     }
 
     /// Trouble while connecting, with advice for what people usually run into.
@@ -154,7 +375,8 @@ impl Connector {
             let advice = "the encrypted connection failed; check sslmode and sslrootcert";
             return Error::unusable(format!("{attempted}: {advice}")).because(text);
         }
-        let advice = "nobody answers there; check that the server runs, and the host and port";
-        Error::transient(format!("{attempted}: {advice}")).because(text)
+        Error::transient(format!("{attempted}: {NOBODY}")).because(text)
     }
 }
+
+const NOBODY: &str = "nobody answers there; check that the server runs, and the host and port";

@@ -37,6 +37,7 @@ mod decode;
 mod encode;
 mod errors;
 mod lanes;
+mod limits;
 mod migrate;
 mod options;
 mod ownership;

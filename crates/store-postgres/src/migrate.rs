@@ -29,6 +29,8 @@ const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("lacking.sql"), min_reader: 3 },
     // A program that asks for the column by its old name cannot use the schema.
     Migration { sql: include_str!("gate.sql"), min_reader: 4 },
+    // A program that knows nothing of timelines leaves the columns alone.
+    Migration { sql: include_str!("timelines.sql"), min_reader: 4 },
 ];
 
 /// The number of the newest migration that this program knows.
@@ -74,7 +76,10 @@ pub(crate) async fn migrate(client: &Client, connector: &Connector, schema: &Sch
         Ok(meta) => missing(schema, meta)?,
         Err(error) => return Err(error),
     };
-    client.batch_execute(&script(schema, todo)).await.map_err(failed)
+    for message in script(schema, todo) {
+        client.batch_execute(&message).await.map_err(failed)?;
+    }
+    Ok(())
 }
 
 /// Refuses a schema that is not there or lacks a migration, and changes nothing.
@@ -104,9 +109,12 @@ fn lock(schema: &Schema) -> String {
     format!("BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('resurgam {name}', 0))")
 }
 
-fn script(schema: &Schema, todo: &[Migration]) -> String {
-    let Some(last) = todo.last() else { return "COMMIT".to_string() };
-    let mut script = format!("CREATE SCHEMA IF NOT EXISTS {};\n", quoted(schema.name()));
+/// What is left to send. The schema is made by a message of its own: Citus, which gives each schema
+/// a server, takes it in no other way.
+fn script(schema: &Schema, todo: &[Migration]) -> Vec<String> {
+    let Some(last) = todo.last() else { return vec!["COMMIT".to_string()] };
+    let make = format!("CREATE SCHEMA IF NOT EXISTS {}", quoted(schema.name()));
+    let mut script = String::new();
     for migration in todo {
         script.push_str(&schema.sql(migration.sql));
     }
@@ -122,7 +130,7 @@ fn script(schema: &Schema, todo: &[Migration]) -> String {
         Shard::HASH,
         env!("CARGO_PKG_VERSION"),
     )));
-    script
+    vec![make, script]
 }
 
 /// What the schema says about itself, `None` when it is empty or not there.

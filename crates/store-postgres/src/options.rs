@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use resurgam_store::fleet::Purpose;
+
 /// How a database is used. The defaults are what a person would choose who knows nothing else.
 ///
 /// ```
@@ -20,6 +22,7 @@ pub struct Options {
     pub(crate) lease: Duration,
     pub(crate) transactions: u16,
     pub(crate) transaction_timeout: Duration,
+    looks_only: bool,
 }
 
 /// Where hints about the commits of others come from.
@@ -44,6 +47,7 @@ impl Default for Options {
             lease: Duration::from_secs(10),
             transactions: 4,
             transaction_timeout: Duration::from_secs(5),
+            looks_only: false,
         }
     }
 }
@@ -59,6 +63,18 @@ impl Options {
     /// The schema, where the URL names this one.
     pub(crate) fn schema_of<'a>(&'a self, of_url: Option<&'a str>) -> &'a str {
         self.schema.as_deref().or(of_url).unwrap_or("resurgam")
+    }
+
+    /// For a client that only looks: a standby will do, where no primary answers or the URL names
+    /// none. What is read there may be a little old.
+    pub fn looking_only(mut self) -> Self {
+        (self.looks_only, self.listen) = (true, Listen::Nowhere);
+        self
+    }
+
+    /// What a client's connections are for.
+    pub(crate) fn purpose(&self) -> Purpose {
+        if self.looks_only { Purpose::Look } else { Purpose::Ask }
     }
 
     /// How many connections commit, at least one; 2 unless set. A batch takes one of them.

@@ -12,6 +12,7 @@ use tokio_postgres::Row;
 
 use crate::connect::Connector;
 use crate::errors::{Meaning, meaning, translated};
+use crate::limits;
 use crate::session::Session;
 use crate::statement::{Schema, Sent, Statement, pipeline};
 
@@ -20,6 +21,8 @@ pub(crate) struct Pool {
     connector: Connector,
     schema: Schema,
     begin_to_write: String,
+    /// How long an answer may take.
+    limit: Duration,
     /// Whether rows that cannot be read are marked.
     pub(crate) marks: bool,
     idle: Mutex<Vec<Session>>,
@@ -34,7 +37,7 @@ fn begin_to_write(lease: Duration) -> String {
     let timeout = (lease / 5).as_millis().max(1);
     format!(
         "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL jit = off;
-         SET LOCAL lock_timeout = {timeout};
+         SET LOCAL lock_timeout = {timeout}; SET LOCAL statement_timeout = 0;
          SET LOCAL idle_in_transaction_session_timeout = {timeout}"
     )
 }
@@ -43,7 +46,13 @@ impl Pool {
     pub(crate) fn new(connector: Connector, schema: Schema, lease: Duration, size: usize) -> Self {
         let (idle, permits) = (Mutex::default(), Semaphore::new(size));
         let begin_to_write = begin_to_write(lease);
-        Pool { connector, schema, begin_to_write, marks: true, idle, permits }
+        let limit = limits::read();
+        Pool { connector, schema, begin_to_write, limit, marks: true, idle, permits }
+    }
+
+    /// This pool, whose answers may take so long.
+    pub(crate) fn with_limit(self, limit: Duration) -> Self {
+        Pool { limit, ..self }
     }
 
     /// This pool, which leaves rows that it cannot read as they are.
@@ -95,17 +104,27 @@ impl Pool {
     ) -> Result<Vec<Vec<Row>>> {
         let closed = || Error::unusable("the store is closed");
         let _permit = self.permits.acquire().await.map_err(|_| closed())?;
-        let kept = self.idle().pop().filter(|client| !client.is_closed());
+        let kept = self.idle().pop().filter(Session::is_usable);
         if let Some(client) = kept {
-            match self.ask_on(client, around, statements).await {
+            match self.ask_in_time(client, around, statements).await? {
                 Err(error) if meaning(&error) == Meaning::Lost => {}
                 answered => return answered.map_err(|error| translated(error, what(statements))),
             }
         }
-        let connected = self.connector.connect().await;
-        let client = connected.map_err(|error| self.connector.trouble(error))?;
-        let answered = self.ask_on(client, around, statements).await;
+        let client = self.connector.connect().await?;
+        let answered = self.ask_in_time(client, around, statements).await?;
         answered.map_err(|error| translated(error, what(statements)))
+    }
+
+    /// Asks on a connection. One that does not answer in time is given up.
+    async fn ask_in_time(
+        &self,
+        client: Session,
+        around: Option<(&str, &str)>,
+        statements: &[Statement<'_>],
+    ) -> Result<std::result::Result<Vec<Vec<Row>>, tokio_postgres::Error>> {
+        let asked = self.ask_on(client, around, statements);
+        limits::within(self.limit, &what(statements), asked).await
     }
 
     /// Later calls are errors, and the connections end.
@@ -127,7 +146,7 @@ impl Pool {
         let answers = pipeline(&client, &self.schema, &sent).await;
         let complete = answers.len() == sent.len();
         let mut rows = answers.into_iter().collect::<std::result::Result<Vec<_>, _>>();
-        if complete && !client.is_closed() {
+        if complete && client.is_usable() {
             self.idle().push(client);
         }
         if let (Ok(rows), Some(_)) = (&mut rows, around) {

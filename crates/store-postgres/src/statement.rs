@@ -51,6 +51,8 @@ pub(crate) enum Part {
     Lane,
     /// Another node owns a shard.
     Fence,
+    /// It is another server than the one that was connected to.
+    Server,
     /// The task is not the attempt's any more.
     Claim,
     /// Anything else; in the words of an error.

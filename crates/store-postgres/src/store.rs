@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use resurgam_core::{CallKey, Failure, Shard, Timestamp, Uid, UserWork};
-use resurgam_store::fleet::Fence;
+use resurgam_store::fleet::{Fence, Purpose};
 use resurgam_store::outage::OutageLog;
 use resurgam_store::quarantine::BadRow;
 use resurgam_store::rows::{MessageRow, RunRecord, TaskRecord, TaskRow};
@@ -21,12 +21,12 @@ use crate::clock::Clock;
 use crate::commit::lane::Shared;
 use crate::connect::Connector;
 use crate::lanes::Lanes;
+use crate::limits;
 use crate::migrate::{check, migrate};
 use crate::options::{Listen, Options};
 use crate::ownership::Member;
 use crate::pool::Pool;
 use crate::quarantine;
-use crate::session::Session;
 use crate::statement::Schema;
 use crate::user_transaction::PostgresWork;
 
@@ -58,6 +58,7 @@ pub(crate) struct Inner {
     /// For code of the user, which may take its time.
     guests: Lanes,
     transaction_timeout: Duration,
+    lease: Duration,
     pub(crate) readers: Pool,
     pub(crate) runs: BatchedReads<Uid, RunRecord>,
     pub(crate) tasks: BatchedReads<CallKey, TaskRecord>,
@@ -104,10 +105,10 @@ impl PostgresStore {
     /// Connects to a database, makes the schema when it is not there, and brings it up to date. An
     /// error says what to do about it.
     pub async fn connect(url: &str, options: Options) -> Result<Self> {
-        let connector = Connector::new(url)?;
-        let schema = Schema::new(options.schema_of(connector.schema()));
-        let client = connected(&connector).await?;
-        migrate(&client, &connector, &schema).await?;
+        let (connector, schema) = addressed(url, &options, Purpose::Work)?;
+        let client = connector.connect().await?;
+        let migrated = migrate(&client, &connector, &schema);
+        limits::within(limits::migration(), "bring the schema up to date", migrated).await??;
         let inner = Inner::new(connector.clone(), schema.clone(), &options, Use::Work);
         inner.control.give(client);
         quarantine::clear(&inner.control).await?;
@@ -125,10 +126,10 @@ impl PostgresStore {
     /// An error when the schema is missing ([`Error::is_missing`]), or has the form of an older
     /// version.
     pub async fn connect_existing(url: &str, options: Options) -> Result<Self> {
-        let connector = Connector::new(url)?;
-        let schema = Schema::new(options.schema_of(connector.schema()));
-        let client = connected(&connector).await?;
-        check(&client, &connector, &schema).await?;
+        let (connector, schema) = addressed(url, &options, options.purpose())?;
+        let client = connector.connect().await?;
+        let checked = check(&client, &connector, &schema);
+        limits::within(limits::read(), "look at the schema", checked).await??;
         let inner = Inner::new(connector.clone(), schema.clone(), &options, Use::Inspect);
         inner.control.give(client);
         PostgresStore::begin(inner, connector, schema, &options).await
@@ -188,9 +189,11 @@ enum Use {
     Inspect,
 }
 
-async fn connected(connector: &Connector) -> Result<Session> {
-    let connected = connector.connect().await;
-    connected.map_err(|error| connector.trouble(error))
+/// What connects to the server that is meant, and the schema there.
+fn addressed(url: &str, options: &Options, purpose: Purpose) -> Result<(Connector, Schema)> {
+    let connector = Connector::new(url)?;
+    let schema = Schema::new(options.schema_of(connector.schema()));
+    Ok((connector.using(&schema, purpose), schema))
 }
 
 impl Inner {
@@ -210,11 +213,12 @@ impl Inner {
             lanes: Lanes::new(&shared, 0, options.lanes),
             guests: Lanes::new(&shared, FIRST_GUEST, options.transactions),
             transaction_timeout: options.transaction_timeout,
+            lease: options.lease,
             readers: pool(options.readers),
             runs: BatchedReads::default(),
             tasks: BatchedReads::default(),
             messages: BatchedReads::default(),
-            control: Arc::new(pool(CONTROL)),
+            control: Arc::new(pool(CONTROL).with_limit(limits::control(options.lease))),
             changes: Arc::new(Changes::new(shared.sessions())),
             member: Member::new(options.lease),
             clock: Clock::default(),
@@ -236,11 +240,12 @@ impl Inner {
         let place = format!("schema {} of {}", schema.name(), self.place);
         let (told, asked) = (changes.clone(), pool.clone());
         let looks = changes::keep_looking(told, asked, place, writer.clone(), seen);
-        let mut tasks = vec![tokio::spawn(looks)];
+        let around = connector.clone().keep_looking_around(self.lease);
+        let mut tasks = vec![tokio::spawn(looks), tokio::spawn(around)];
         let listening = match listen {
             Listen::Here => Some((connector, Some(pool.clone()))),
             // There is a reason for another address: most likely a pooler.
-            Listen::At(url) => Some((Connector::new(url)?, None)),
+            Listen::At(url) => Some((Connector::new(url)?.knowing(&connector), None)),
             Listen::Nowhere => None,
         };
         if let Some((connector, speaker)) = listening {

@@ -32,6 +32,7 @@ mod report;
 mod retain;
 pub mod rows;
 mod schedules;
+mod staleness;
 mod step;
 mod tables;
 
@@ -52,6 +53,7 @@ use rows::{
     PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 pub use schedules::{DueSchedules, ScheduleRecord, ScheduleRow, ScheduleWrite, Schedules};
+pub use staleness::Staleness;
 pub use step::{ChildStart, InstanceWrite, MessageWrite, Step, StepResult, TaskWrite};
 pub use tables::{Access, AttemptTransaction, Tables, Transacted, not_offered};
 
@@ -218,4 +220,9 @@ pub trait Inspect {
 
     /// One entry of an instance's own data.
     fn kv(&self, uid: Uid, key: &str) -> Answer<'_, Option<KvRow>>;
+
+    /// How old what is read may be; `None` where everything is read that was acknowledged.
+    fn staleness(&self) -> Answer<'_, Option<Staleness>> {
+        Box::pin(async { Ok(None) })
+    }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use resurgam_core::command::Settings;
 use resurgam_core::{EventKind, Failure, Payload, Seq, Timestamp, Uid, identifier};
 use resurgam_sdk::Registry;
-use resurgam_store::Store;
 use resurgam_store::rows::{InstanceRow, Owner, Status};
+use resurgam_store::{Staleness, Store};
 use serde::de::DeserializeOwned;
 use tokio::sync::{oneshot, watch};
 
@@ -227,6 +227,12 @@ impl Handle {
     pub async fn owner(&self) -> Result<Option<Owner>> {
         let owner = self.store.owner().await;
         owner.map_err(|error| Error::store("ask who works on the store", error))
+    }
+
+    /// How old what is read may be; `None` where everything is read that was acknowledged.
+    pub async fn staleness(&self) -> Result<Option<Staleness>> {
+        let staleness = self.store.staleness().await;
+        staleness.map_err(|error| Error::store("ask how old what is read may be", error))
     }
 
     /// The store, for looking.

@@ -53,7 +53,7 @@ impl Args {
             ..InstanceFilter::default()
         };
         let list = async |client: &Client| Ok((client.list(filter).await?, client.handle().now()));
-        let (rows, now) = self.db.ask(list).await?;
+        let (rows, now) = self.db.look(list).await?;
         Ok(match self.json {
             true => {
                 let list: Vec<Form> = rows.iter().map(forms::instance).collect();

@@ -71,7 +71,7 @@ impl Of {
             let more = more(client, &found).await?;
             Ok((found, more))
         };
-        self.db.ask(read).await
+        self.db.look(read).await
     }
 }
 

@@ -122,7 +122,7 @@ impl Command {
 }
 
 /// Warnings for people. They never go to standard output.
-fn warn(lines: &[String]) {
+pub(crate) fn warn(lines: &[String]) {
     use std::io::Write;
     for line in lines {
         let line = crate::policy::complaint::printable(line);

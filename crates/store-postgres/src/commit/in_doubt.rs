@@ -16,9 +16,14 @@ const NUMBER: &str = "SELECT n FROM @lane WHERE node = $1 AND lane = $2";
 
 const NUMBERS: &str = "SELECT lane, n FROM @lane WHERE node = $1";
 
-/// Decides about a batch whose fate is unknown: it is in, or it never will be.
+/// Decides about a batch whose fate is unknown: it is in, or it never will be. It writes in either
+/// case, so that it waits for a synchronous standby: when that has this, it has the batch too. A
+/// batch may be in without that, when somebody ended the server's wait.
 const FORESTALL: &str = "
-    UPDATE @lane SET n = n + 2 WHERE node = $1 AND lane = $2 AND n = $3";
+    UPDATE @lane SET n = CASE WHEN n = $3 THEN n + 2 ELSE n END,
+                     at = (extract(epoch FROM now()) * 1000)::bigint
+    WHERE node = $1 AND lane = $2
+    RETURNING n";
 
 const NEW: &str = "
     INSERT INTO @lane (node, lane, n, at)
@@ -40,7 +45,8 @@ impl Lane {
         let client = self.ready().await?;
         let age = i64::try_from(BatchSequence::ABANDONED.as_millis()).unwrap_or(i64::MAX);
         let sweep = Statement::rows("remove abandoned lanes", SWEEP).big(age);
-        let swept = query(&client, &self.shared.schema, &sweep).await;
+        let swept = query(&client, &self.shared.schema, &sweep);
+        let swept = self.shared.in_time("remove abandoned lanes", swept).await?;
         self.client = Some(client);
         swept.attempted(|| "remove abandoned lanes".into()).map(drop)
     }
@@ -51,6 +57,10 @@ impl Lane {
             Part::Fence => Error::fenced(
                 "another node owns a shard of it by now, or this one was taken for dead",
             ),
+            Part::Server => {
+                self.client = None;
+                Error::transient("another server answers than the one that was connected to")
+            }
             Part::Lane => match self.read_number().await {
                 Ok(found) => self.number_refused(found, error),
                 Err(error) => error,
@@ -78,10 +88,7 @@ impl Lane {
         let mut backoff = Backoff::default();
         loop {
             match self.shared.connector.connect().await {
-                Err(error) => {
-                    let error = self.shared.connector.trouble(error);
-                    self.shared.outages.refused(asked, &error);
-                }
+                Err(error) => self.shared.outages.refused(asked, &error),
                 Ok(client) => {
                     self.client = Some(client);
                     let number = self.forestall().await;
@@ -108,11 +115,10 @@ impl Lane {
             self.client = None;
             self.settle().await?;
         }
-        if let Some(client) = self.client.take_if(|client| !client.is_closed()) {
+        if let Some(client) = self.client.take_if(|client| client.is_usable()) {
             return Ok(client);
         }
-        let connected = self.shared.connector.connect().await;
-        self.client = Some(connected.map_err(|error| self.shared.connector.trouble(error))?);
+        self.client = Some(self.shared.connector.connect().await?);
         let looked = self.look_at_row().await;
         // A connection on which nobody has looked at the row is not used.
         let client = self.client.take().filter(|_| looked.is_ok());
@@ -154,7 +160,8 @@ impl Lane {
             return Err(Error::transient(format!("{}: there is no connection", what())));
         };
         let numbers = Statement::rows("read the lanes", NUMBERS).text(self.shared.writer.as_str());
-        let rows = query(client, &self.shared.schema, &numbers).await.attempted(what)?;
+        let rows = query(client, &self.shared.schema, &numbers);
+        let rows = self.shared.in_time("read the lanes", rows).await?.attempted(what)?;
         let number = |row: &tokio_postgres::Row| Ok((row.try_get(0)?, row.try_get(1)?));
         let numbers: std::result::Result<_, tokio_postgres::Error> =
             rows.iter().map(number).collect();
@@ -166,30 +173,37 @@ impl Lane {
         let number = Statement::rows("read the lane", NUMBER)
             .text(self.shared.writer.as_str())
             .small(self.number);
-        self.ask_number(&[number]).await
+        self.ask_number(&[Sent::Values(&number)]).await
     }
 
     /// Sees to it that a batch whose fate is unknown is in or never will be; the number after that.
     async fn forestall(&self) -> Result<Option<i64>> {
-        let of_lane = |what, sql| {
-            Statement::rows(what, sql).text(self.shared.writer.as_str()).small(self.number)
-        };
-        let forestall = of_lane("forestall a batch", FORESTALL).big(self.batches.last());
-        self.ask_number(&[forestall, of_lane("read the lane", NUMBER)]).await
+        let forestall = Statement::rows("forestall a batch", FORESTALL)
+            .text(self.shared.writer.as_str())
+            .small(self.number)
+            .big(self.batches.last());
+        let begin = Sent::Plain(&self.shared.begin);
+        self.ask_number(&[begin, Sent::Values(&forestall), Sent::Plain("COMMIT")]).await
     }
 
-    /// Asks in one round trip; the last answer is the number.
-    async fn ask_number(&self, statements: &[Statement<'_>]) -> Result<Option<i64>> {
+    /// Asks in one round trip; the only row among the answers is the number.
+    async fn ask_number(&self, sent: &[Sent<'_>]) -> Result<Option<i64>> {
         let what = || "read the lane".to_string();
         let Some(client) = &self.client else {
             return Err(Error::transient(format!("{}: there is no connection", what())));
         };
-        let sent: Vec<Sent<'_>> = statements.iter().map(Sent::Values).collect();
-        let mut last = Vec::new();
-        for answer in pipeline(client, &self.shared.schema, &sent).await {
-            last = answer.attempted(what)?;
+        let warnings = client.warnings();
+        let answers = pipeline(client, &self.shared.schema, sent);
+        let mut number = None;
+        for answer in self.shared.in_time("read the lane", answers).await? {
+            let rows = answer.attempted(what)?;
+            let found = rows.first().map(|row| row.try_get(0)).transpose().attempted(what)?;
+            number = number.or(found);
         }
-        last.first().map(|row| row.try_get(0)).transpose().attempted(what)
+        match client.warnings() == warnings {
+            true => Ok(number),
+            false => Err(Error::transient(format!("{}: the server warns", what()))),
+        }
     }
 
     async fn make_row(&mut self) -> Result<()> {
@@ -198,7 +212,8 @@ impl Lane {
             .small(self.number)
             .big(self.batches.last());
         if let Some(client) = &self.client {
-            let made = query(client, &self.shared.schema, &new).await;
+            let made = query(client, &self.shared.schema, &new);
+            let made = self.shared.in_time("make the lane", made).await?;
             made.attempted(|| "make the lane".into())?;
         }
         self.batches.row_made(self.shared.now());

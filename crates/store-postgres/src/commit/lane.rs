@@ -20,6 +20,7 @@ use super::{look, statements};
 use crate::combine::pieces;
 use crate::connect::Connector;
 use crate::errors::{Attempted, Meaning, meaning, said, translated};
+use crate::limits;
 use crate::options::Options;
 use crate::session::Session;
 use crate::sql::Piece::{IsCount, Rows, Text, Value};
@@ -33,7 +34,9 @@ pub(crate) struct Shared {
     /// The store's own name, which nobody had before.
     pub(crate) writer: String,
     ledger_rows: u32,
-    begin: String,
+    /// How long a commit may take before its fate counts as unknown.
+    limit: Duration,
+    pub(super) begin: String,
     /// What a session is told once, where it is ours alone.
     settings: String,
     /// Whether connections have sessions of their own.
@@ -69,8 +72,8 @@ pub(super) enum Ending {
     Committed,
     /// Nothing was written, and this part was refused.
     Refused(Part, tokio_postgres::Error),
-    /// Nobody knows.
-    Lost(tokio_postgres::Error),
+    /// Nobody knows, for this reason.
+    Lost(String),
     /// It was not sent to its end, so nothing was written.
     NotSent(tokio_postgres::Error),
 }
@@ -87,13 +90,15 @@ const RACES: usize = 10;
 
 /// Begins a transaction. Its timeouts are below half a lease, so that the locks of a frozen process
 /// go away before anybody takes its shards; and it is acknowledged only when the disk has it,
-/// whatever the server's own setting says.
+/// whatever the server's own setting says. How long a statement may take is for us to say
+/// (`limits`).
 fn begin(lease: Duration) -> String {
     let timeout = timeout(lease);
     format!(
         "{BEGIN};
          SET LOCAL lock_timeout = {timeout};
          SET LOCAL idle_in_transaction_session_timeout = {timeout};
+         SET LOCAL statement_timeout = 0;
          SET LOCAL synchronous_commit = on;
          SET LOCAL jit = off"
     )
@@ -106,6 +111,7 @@ fn settings(lease: Duration) -> String {
     format!(
         "SET lock_timeout = {timeout};
          SET idle_in_transaction_session_timeout = {timeout};
+         SET statement_timeout = 0;
          SET synchronous_commit = on;
          SET jit = off;
          SET default_transaction_isolation = 'read committed';
@@ -148,6 +154,10 @@ static FENCE: Sql = Sql::new(&[
     Text(" AND s.epoch = u.epoch ORDER BY s.shard FOR SHARE OF s) AS held"),
 ]);
 
+/// The name of a WAL file begins with the timeline. Behind a pooler an old primary may answer in
+/// place of the server that was there when the connection was made.
+const TIMELINE: &str = "SELECT 1 / (left(pg_walfile_name(pg_current_wal_lsn()), 8) = $1)::int";
+
 /// Makes whoever removes the node wait for this commit. Its beats go on meanwhile.
 const ALIVE: &str = "
     SELECT 1 / (count(*) = 1)::int FROM (
@@ -173,6 +183,7 @@ impl Shared {
             schema,
             writer,
             ledger_rows: options.ledger_rows,
+            limit: limits::commit(options.lease),
             begin: begin(options.lease),
             settings: settings(options.lease),
             sessions: Arc::default(),
@@ -221,9 +232,16 @@ impl Shared {
         Some(prepared)
     }
 
-    async fn send(&self, client: &Session, sent: &[Sent<'_>]) -> Vec<Answered> {
+    /// Sends, and waits for the answers as long as a commit may take; an error after that. The
+    /// connection must not be used again then.
+    async fn send(&self, client: &Session, sent: &[Sent<'_>]) -> Result<Vec<Answered>> {
         self.counters.round_trips.fetch_add(1, Ordering::Relaxed);
-        pipeline(client, &self.schema, sent).await
+        self.in_time("commit", pipeline(client, &self.schema, sent)).await
+    }
+
+    /// Waits as long as a commit may take.
+    pub(super) async fn in_time<T>(&self, what: &str, asked: impl Future<Output = T>) -> Result<T> {
+        limits::within(self.limit, what, asked).await
     }
 }
 
@@ -259,7 +277,7 @@ impl Lane {
         let mut resent = false;
         loop {
             let mut client = self.ready().await?;
-            let before = self.before(plan, fence)?;
+            let before = self.before(plan, fence, &client)?;
             let statements: Vec<&Statement<'_>> = before.iter().chain(&writes).collect();
             let pieces = pieces(&statements);
             let prepared = self.shared.prepared(&mut client, &pieces).await;
@@ -284,7 +302,7 @@ impl Lane {
         let everything = Plan::hopeful(batch);
         for _ in 0..RACES {
             let client = self.ready().await?;
-            let before = self.before(&everything, fence)?;
+            let before = self.before(&everything, fence, &client)?;
             let (client, known) = self.look(client, &before, batch).await?;
             let (plan, results) = match judge(batch, known) {
                 Ok(judged) => judged,
@@ -336,7 +354,7 @@ impl Lane {
     ) -> Result<(Session, Vec<Vec<Row>>)> {
         let mut sent = vec![Sent::Plain(&self.shared.begin)];
         sent.extend(before.iter().chain(questions).map(Sent::Values));
-        let answers = self.shared.send(&client, &sent).await;
+        let answers = self.shared.send(&client, &sent).await?;
         let mut rows = Vec::with_capacity(answers.len());
         for (place, answer) in answers.into_iter().enumerate() {
             match answer {
@@ -353,11 +371,12 @@ impl Lane {
         Ok((client, rows.split_off(1 + before.len())))
     }
 
-    /// The number and the fence, which come first.
+    /// The number, the server and the fence, which come first.
     pub(super) fn before(
         &self,
         plan: &Plan<'_>,
         fence: Option<&Fence>,
+        client: &Session,
     ) -> Result<Vec<Statement<'static>>> {
         if fence.is_some_and(|fence| self.shared.rewinds().refuses(fence.node())) {
             let found = "the database went back in time, as another commit of this node has found";
@@ -365,6 +384,9 @@ impl Lane {
         }
         let next = Statement::new(Part::Lane, &NEXT).text(self.shared.writer.clone());
         let mut before = vec![next.small(self.number).big(self.batches.last()).exactly(1)];
+        if let Some(timeline) = client.timeline_to_check() {
+            before.push(Statement::check(Part::Server, TIMELINE).text(format!("{timeline:08X}")));
+        }
         if let Some(fence) = fence
             && !plan.owned.is_empty()
         {
@@ -417,16 +439,22 @@ impl Lane {
 
     /// Sends what ends with a commit.
     async fn sent(&self, client: &Session, sent: &[Sent<'_>]) -> Ending {
-        let answers = self.shared.send(client, sent).await;
+        let warnings = client.warnings();
+        let answers = match self.shared.send(client, sent).await {
+            Ok(answers) => answers,
+            Err(error) => return Ending::Lost(error.to_string()),
+        };
         let complete = answers.len() == sent.len();
         let trouble = answers
             .into_iter()
             .enumerate()
             .find_map(|(place, answer)| answer.err().map(|error| (place, error)));
         match trouble {
+            // It did not wait for the standby to the end: that one may not have it.
+            None if client.warnings() != warnings => Ending::Lost("the server warns".to_string()),
             None => Ending::Committed,
             Some((_, error)) if !complete => Ending::NotSent(error),
-            Some((_, error)) if meaning(&error) == Meaning::Lost => Ending::Lost(error),
+            Some((_, error)) if meaning(&error) == Meaning::Lost => Ending::Lost(said(&error)),
             Some((place, error)) => Ending::Refused(sent[place].part(), error),
         }
     }
@@ -449,7 +477,9 @@ impl Lane {
                 self.batches.not_written();
                 self.keep(client);
                 match part {
-                    Part::Lane | Part::Fence => Err(self.out_of_place(part, error).await),
+                    Part::Lane | Part::Server | Part::Fence => {
+                        Err(self.out_of_place(part, error).await)
+                    }
                     Part::Claim | Part::Rows(_) => Ok(Some(Fate::Refused(part, error))),
                 }
             }
@@ -468,8 +498,8 @@ impl Lane {
                 self.batches.not_written();
                 Err(translated(error, "send a commit".into()))
             }
-            Ending::Lost(error) => {
-                tracing::debug!(error = said(&error), "the answer to a commit was lost");
+            Ending::Lost(why) => {
+                tracing::debug!(why, "the answer to a commit was lost");
                 drop(client);
                 *resent = true;
                 Ok(match self.settle().await? {
@@ -520,6 +550,7 @@ pub(super) fn refused(part: Part, error: tokio_postgres::Error) -> Error {
     let what = match part {
         Part::Lane => "count a commit",
         Part::Fence => "look who owns what",
+        Part::Server => "look at the server",
         Part::Claim => "end the task of an attempt",
         Part::Rows(what) => what,
     };

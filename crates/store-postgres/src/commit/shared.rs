@@ -37,7 +37,7 @@ impl Lane {
         now: Timestamp,
     ) -> Result<Vec<TaskRow>> {
         let client = self.ready().await?;
-        let mut before = self.before(&Plan::default(), None)?;
+        let mut before = self.before(&Plan::default(), None, &client)?;
         before.push(alive(node));
         let sql = format!("SELECT {TASK} FROM (SELECT t.* FROM @task t {FREE}) AS free");
         let free = Statement::rows("lock tasks", sql).calls(calls.iter().copied());

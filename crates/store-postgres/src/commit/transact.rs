@@ -31,6 +31,9 @@ const IS_CLAIMED: &str = "
 const END: &str = "
     DELETE FROM @task WHERE shard = $1 AND uid = $2 AND run = $3 AND seq = $4 AND token = $5";
 
+/// The limit of the user's code ends with it: that of a commit is ours (`limits`).
+const OURS: &str = "SET LOCAL statement_timeout = 0";
+
 /// How many rows of ours it writes: a message comes, a task goes.
 const ROWS: u64 = 2;
 
@@ -134,11 +137,11 @@ impl Lane {
     ) -> Result<Fate> {
         let lost = || Error::transient("the connection ended before the transaction was committed");
         let client = client.ok_or_else(lost)?;
-        let before = self.before(plan, None)?;
+        let before = self.before(plan, None, &client)?;
         let writes = self.writes(plan);
         let statements: Vec<&Statement<'_>> = before.iter().chain(&first).chain(&writes).collect();
         self.batches.sent();
-        match self.transaction(&client, None, &statements).await {
+        match self.transaction(&client, Some(OURS), &statements).await {
             // What is looked at last, by the commit, is the user's: we have nothing of that kind.
             Ending::Refused(part @ Part::Rows("commit"), error) if is_the_users(&error) => {
                 self.batches.not_written();

@@ -74,13 +74,14 @@ pub(super) async fn join(pool: &Pool, node: &Node) -> Result<()> {
         .big(i64::from(std::process::id()))
         .text(program)
         .names(&node.workflows);
-    pool.ask(join).await.map(drop)
+    pool.change(&[join]).await.map(drop)
 }
 
 /// Raises a node's beat, and tells who is there and who has what; false when somebody has removed
 /// its row.
 pub(super) async fn beat(pool: &Pool, node: &str) -> Result<(bool, View)> {
-    view(&pool.ask(Statement::rows("beat", format!("{BEAT}{VIEW}")).text(node)).await?)
+    let beat = Statement::rows("beat", format!("{BEAT}{VIEW}")).text(node);
+    view(&pool.change(&[beat]).await?.pop().unwrap_or_default())
 }
 
 /// Who is there, and who has what.

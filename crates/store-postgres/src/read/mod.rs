@@ -9,6 +9,7 @@ mod inspect;
 mod runs;
 mod schedules;
 mod shared;
+mod staleness;
 mod tasks;
 mod work;
 
@@ -17,6 +18,7 @@ pub(crate) use inspect::*;
 pub(crate) use runs::*;
 pub(crate) use schedules::*;
 pub(crate) use shared::*;
+pub(crate) use staleness::*;
 pub(crate) use tasks::*;
 pub(crate) use work::*;
 

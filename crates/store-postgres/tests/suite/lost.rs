@@ -73,7 +73,7 @@ async fn a_batch_that_is_sent_again_waits_for_its_first_sending() {
     let writing = async { write(&store, [note(1, 3)]).await };
     let release = async {
         // Who asks what became of the batch waits for the server to be done with it.
-        blocked(&direct.database, "SET n = n + 2").await;
+        blocked(&direct.database, "THEN n + 2").await;
         sql.batch_execute("COMMIT").await.unwrap();
     };
     tokio::join!(writing, release);

@@ -5,6 +5,7 @@
 mod conformance;
 mod differential;
 mod encrypted;
+mod failover;
 mod inbox;
 mod looking;
 mod lost;

@@ -18,11 +18,14 @@
 //! - [`BatchSequence`]: the numbered batches of one lane, a connection that commits, and what
 //!   became of a batch whose answer was lost. [`Rewinds`]: what follows when a lane finds that the
 //!   database went back in time.
+//! - [`PrimaryMemory`]: which of several servers is the primary, and which one only believes that it
+//!   is.
 
 mod batch_sequence;
 mod fence;
 mod membership;
 mod observer;
+mod primary;
 mod rewinds;
 mod sharers;
 mod spread;
@@ -32,6 +35,10 @@ pub use batch_sequence::{BatchFate, BatchSequence, LaneRow, NumberRefused, Rewou
 pub use fence::Fence;
 pub use membership::{Beat, Membership, Observation};
 pub use observer::Observer;
+pub use primary::{
+    MarkRead, PrimaryMemory, Purpose, ServerAccess, ServerIdentity, ServerRefused, ServerReport,
+    TimelineMark,
+};
 pub use rewinds::{Positions, Rewinds};
 pub use sharers::sharers;
 pub use spread::{Moves, spread};

@@ -27,16 +27,16 @@ use crate::processes::{PATIENCE, program, seed, workload};
 const OPEN: u32 = 500;
 
 /// Long enough that hardly anybody misses it because the machine has much to do.
-const LEASE_MS: u64 = 3_000;
+pub(super) const LEASE_MS: u64 = 3_000;
 
 /// How many nodes there are, most of the time.
-const NODES: usize = 3;
+pub(super) const NODES: usize = 3;
 
 /// How long damage is done. What is open after that is finished in peace.
-const DAMAGE: Duration = Duration::from_secs(45);
+pub(super) const DAMAGE: Duration = Duration::from_secs(45);
 
 /// How many workflows there are, when somebody wants another number than the tests.
-const WORKFLOWS: &str = "RESURGAM_WORKFLOWS";
+pub(super) const WORKFLOWS: &str = "RESURGAM_WORKFLOWS";
 
 #[test(minutes = 15)]
 fn three_nodes_that_are_killed_paused_and_restarted_with_their_server_lose_and_repeat_nothing() {
@@ -53,7 +53,7 @@ fn so_it_is_behind_a_pooler_that_keeps_no_sessions() {
 }
 
 /// At most this number of workflows, unless `RESURGAM_WORKFLOWS` names another.
-fn workflows(usually: u32) -> u32 {
+pub(super) fn workflows(usually: u32) -> u32 {
     std::env::var(WORKFLOWS).map_or(usually, |number| number.parse().unwrap())
 }
 
@@ -78,8 +78,9 @@ fn survive(workflows: u32, change: fn(&Server, Node) -> Node) {
     let began = Instant::now();
     let client = runtime.block_on(deployment.client());
     let (journal, pace) = (deployment.journal(), Arc::new(Pace::default()));
+    let url = database.url();
     let driving =
-        runtime.spawn(drive(client, journal, database.url(), workflows, seed, pace.clone()));
+        runtime.spawn(drive(client, journal, move || url.clone(), workflows, seed, pace.clone()));
     let mut chaos = Chaos { random: fastrand::Rng::with_seed(seed), done: [0; 4], wakes: None };
     while !driving.is_finished() && began.elapsed() < DAMAGE {
         chaos.act(&mut deployment, &server);
@@ -108,17 +109,18 @@ fn survive(workflows: u32, change: fn(&Server, Node) -> Node) {
 
 /// What the one who drives the workflows and the one who does the damage tell each other.
 #[derive(Debug, Default)]
-struct Pace {
-    started: AtomicU32,
+pub(super) struct Pace {
+    pub(super) started: AtomicU32,
     /// No more are to be started.
-    is_enough: AtomicBool,
+    pub(super) is_enough: AtomicBool,
 }
 
-/// Starts so many workflows, a few at a time, and waits until all have ended.
-async fn drive(
+/// Starts so many workflows, a few at a time, and waits until all have ended. The server that knows
+/// how many have is asked for each time.
+pub(super) async fn drive(
     client: Client,
     journal: Journal,
-    url: String,
+    url: impl Fn() -> String + Send,
     workflows: u32,
     seed: u64,
     pace: Arc<Pace>,
@@ -127,7 +129,7 @@ async fn drive(
     let mut random = fastrand::Rng::with_seed(seed);
     let (mut started, mut driving) = (0, JoinSet::new());
     loop {
-        let (there, open) = count(&url, &journal).await.unwrap_or((0, OPEN));
+        let (there, open) = count(&url(), &journal).await.unwrap_or((0, OPEN));
         let is_enough = pace.is_enough.load(Ordering::Relaxed);
         let wanted = if is_enough { started } else { workflows };
         if started == wanted && there == wanted && open == 0 {

@@ -160,7 +160,7 @@ impl Deployment {
     }
 
     /// So that whoever reads the story of an instance sees it.
-    fn note(&self, what: String) {
+    pub(crate) fn note(&self, what: String) {
         self.journal().write(What::Damage { what });
     }
 
