@@ -4,7 +4,7 @@
 //! standby for as long as there is one that follows.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::process::PATIENCE;
 use crate::{PASSWORD, ROLE, Server};
@@ -57,18 +57,15 @@ impl Pair {
         &self.servers
     }
 
-    /// Kills the primary and promotes the standby. Nobody follows the new primary, which therefore
-    /// waits for nobody.
-    pub async fn fail_over(&self) {
+    /// Kills the primary and promotes the standby; when that was one. Nobody follows the new
+    /// primary, which therefore waits for nobody.
+    pub async fn fail_over(&self) -> Instant {
         self.primary().kill();
-        self.promote().await;
-    }
-
-    /// Promotes the standby, whatever the primary does.
-    pub async fn promote(&self) {
         self.other().promote();
+        let promoted = Instant::now();
         self.primary.fetch_xor(1, Ordering::SeqCst);
         wait_for_nobody(self.primary()).await;
+        promoted
     }
 
     /// Starts the old primary as it was left: it believes that it still is the primary.
@@ -78,6 +75,9 @@ impl Pair {
 
     /// Rewinds the old primary, which was killed, and has it follow the new one.
     pub async fn rejoin(&self) {
+        // Until its first checkpoint a server that was promoted tells pg_rewind of the timeline
+        // before, and then nothing would be taken back.
+        self.primary().run("CHECKPOINT").await;
         self.other().rewind_to(self.primary());
         self.follow_synchronously().await;
     }
@@ -101,7 +101,7 @@ async fn wait_for_nobody(server: &Server) {
 }
 
 async fn until(server: &Server, what: &str, sql: &str, expected: &str) {
-    let since = std::time::Instant::now();
+    let since = Instant::now();
     while server.ask(sql).await != expected {
         assert!(since.elapsed() < PATIENCE, "{what} did not come within {PATIENCE:?}");
         // A pause between two questions: the server tells nobody when its state changes.

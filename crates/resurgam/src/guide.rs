@@ -34,6 +34,7 @@ guides! {
     // Read by everybody, compiled only where it can be.
     #[cfg(any(feature = "postgres", not(doctest)))]
     postgres "postgres.md";
+    production "production.md";
     scaling "scaling.md";
     transactions "transactions.md";
     schedules "schedules.md";

@@ -40,6 +40,8 @@ pub enum Fault {
     Restart,
     /// A standby takes over that has everything.
     Failover,
+    /// A standby takes over, and the primary before it comes back as it was left.
+    OldPrimary,
     /// The database is set back to what it was a while ago.
     SetBack,
     /// The disk is full for a while.
@@ -52,7 +54,7 @@ pub enum Fault {
 
 impl Fault {
     /// Every kind.
-    pub const ALL: [Fault; 21] = [
+    pub const ALL: [Fault; 22] = [
         Fault::Kill,
         Fault::Stop,
         Fault::Pause,
@@ -70,6 +72,7 @@ impl Fault {
         Fault::HintLate,
         Fault::Restart,
         Fault::Failover,
+        Fault::OldPrimary,
         Fault::SetBack,
         Fault::DiskFull,
         Fault::ClockJump,
@@ -96,6 +99,7 @@ impl Fault {
             Fault::HintLate => "hint-late",
             Fault::Restart => "restart",
             Fault::Failover => "failover",
+            Fault::OldPrimary => "old-primary",
             Fault::SetBack => "set-back",
             Fault::DiskFull => "disk-full",
             Fault::ClockJump => "clock-jump",
@@ -118,6 +122,7 @@ impl Fault {
                 | Fault::RequestLate
                 | Fault::Restart
                 | Fault::Failover
+                | Fault::OldPrimary
                 | Fault::SetBack
                 | Fault::Join
         )

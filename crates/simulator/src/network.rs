@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use resurgam_store::fleet::{MarkRead, ServerAccess, ServerIdentity, ServerReport, TimelineMark};
 use resurgam_store::model::Sharing;
 
 use crate::database::News;
@@ -21,6 +22,7 @@ pub(crate) struct Sending {
     session: u64,
     what: &'static str,
     writes: bool,
+    server: Option<u32>,
     job: Job,
     fate: Fate,
 }
@@ -43,8 +45,9 @@ enum Fate {
 impl World {
     /// A process sends something.
     pub(crate) fn send(&mut self, (host, life): (usize, u64), number: u64, sent: Sent) {
-        let (what, writes, job) = match sent {
-            Sent::Ask { what, writes, job } => (what, writes, job),
+        let (what, writes, server, job) = match sent {
+            Sent::Ask { what, writes, server, job } => (what, writes, server, job),
+            Sent::Connect { remembers } => return self.connects((host, life), number, remembers),
             Sent::Sleep(time) => return self.sleeps((host, life), number, time),
             Sent::Nap(time) => {
                 if let Some(host) = self.hosts[host].host.as_mut() {
@@ -69,8 +72,20 @@ impl World {
                 }
             }
         }
-        let sending = Sending { host, life, number, session, what, writes, job, fate };
+        let sending = Sending { host, life, number, session, what, writes, server, job, fate };
         self.timeline.after(there, Event::Arrive(Box::new(sending)));
+    }
+
+    /// A process connects: the servers that it reaches say what they are. What nobody could know is
+    /// left out: who has not seen the new primary yet does not reach the old one alone.
+    fn connects(&mut self, (host, life): (usize, u64), number: u64, remembers: Option<u32>) {
+        let has_seen = remembers == Some(self.timeline_of_database);
+        let old = self.old_primary.filter(|_| self.is_up || has_seen);
+        let new = self.is_up.then_some(self.timeline_of_database);
+        let servers: Vec<ServerReport> = old.into_iter().chain(new).map(report).collect();
+        let delay = self.one_way() + self.one_way();
+        let reply: Option<Reply> = (!servers.is_empty()).then(|| Box::new(servers) as Reply);
+        self.answer_after(delay, (host, life), number, reply, Some(self.session));
     }
 
     fn sleeps(&mut self, (host, life): (usize, u64), number: u64, time: Duration) {
@@ -153,11 +168,16 @@ impl World {
 
     /// A request reaches the database.
     pub(crate) fn arrives(&mut self, sending: Sending) {
-        let Sending { host, life, number, session, what, writes, job, fate } = sending;
+        let Sending { host, life, number, session, what, writes, server, job, fate } = sending;
         let is_alive = self.hosts[host].host.as_ref().is_some_and(|host| host.life == life);
         // What a dead process has sent may be done or not; its connection ends with it, and so does
         // the lock of a file.
         let is_done = is_alive || (writes && what != "take the lock" && self.random.one_in(2));
+        let is_elsewhere = server.is_some_and(|server| server != self.timeline_of_database);
+        if is_elsewhere && session == self.session {
+            let text = format!("{what} of process {host} reaches a server that is no primary");
+            self.database.promises.breaks(None, text);
+        }
         if !self.is_up || session != self.session || !is_done {
             let delay = self.one_way();
             return self.answer_after(delay, (host, life), number, None, None);
@@ -194,5 +214,16 @@ impl World {
             }
             self.plan_for(number, delay, Happening::Hint(news));
         }
+    }
+}
+
+/// What a server on this timeline says about itself: somebody has worked there.
+fn report(timeline: u32) -> ServerReport {
+    let (system, name) = (1, format!("mark of {timeline}"));
+    let started = format!("on timeline {timeline}");
+    ServerReport {
+        access: ServerAccess::Writable,
+        identity: Some(ServerIdentity { system, timeline: Some(timeline), started }),
+        mark: MarkRead::Found(TimelineMark { system, timeline, name }),
     }
 }

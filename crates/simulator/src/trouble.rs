@@ -28,6 +28,7 @@ impl World {
             Fault::Kill | Fault::Pause | Fault::Stop | Fault::RowRefused => 60,
             Fault::ClockJump | Fault::Restart | Fault::Failover | Fault::DiskFull => 90,
             Fault::Join | Fault::OtherCode | Fault::OtherQueues | Fault::SetBack => 90,
+            Fault::OldPrimary => 90,
             _ => return,
         };
         let delay = Duration::from_millis(self.random.between(1_000, 2_000 * seconds));
@@ -59,8 +60,10 @@ impl World {
                 let down = self.random.delay(Duration::from_millis(10), Duration::from_secs(20));
                 self.timeline.after(down, Event::Mend(Mend::Database));
             }
+            Fault::OldPrimary => self.old_primary(),
             Fault::Failover => {
                 self.breaks_connections();
+                self.timeline_of_database += 1;
                 self.ahead += self.random.below(400) as i64 - 200;
                 self.clock_was_set();
                 self.is_up = false;
@@ -98,6 +101,7 @@ impl World {
                 self.is_up = true;
                 self.everybody_looks();
             }
+            Mend::OldPrimary => self.old_primary = None,
             Mend::Disk => self.database.is_full = false,
             Mend::Clock => {
                 self.clocks_in_doubt -= 1;
@@ -155,10 +159,34 @@ impl World {
     fn breaks_connections(&mut self) {
         self.session += 1;
         for host in self.hosts.iter().filter_map(|place| place.host.as_ref()) {
+            host.wire.connections_broke();
             if let Some(server) = &host.store.server {
                 server.connections_broke();
             }
         }
+    }
+
+    /// A standby takes over, and the primary before it comes back as it was left. Later the new one
+    /// is out of reach, while the old one is still there.
+    fn old_primary(&mut self) {
+        self.old_primary = Some(self.timeline_of_database);
+        self.timeline_of_database += 1;
+        self.out_of_reach();
+        let again = self.random.delay(Duration::from_secs(5), Duration::from_secs(15));
+        self.timeline.after(again, Event::OutOfReach);
+        let stays = self.random.delay(Duration::from_secs(10), Duration::from_secs(40));
+        self.timeline.after(stays, Event::Mend(Mend::OldPrimary));
+    }
+
+    /// Nobody reaches the primary for a while.
+    pub(crate) fn out_of_reach(&mut self) {
+        if self.is_calm() {
+            return;
+        }
+        self.breaks_connections();
+        self.is_up = false;
+        let down = self.random.delay(Duration::from_millis(100), Duration::from_secs(5));
+        self.timeline.after(down, Event::Mend(Mend::Database));
     }
 
     /// The database is what it was a while ago.
@@ -166,6 +194,7 @@ impl World {
         let Some(backup) = self.backup.clone() else { return };
         let (tokens, arrivals) = (self.database.tokens, self.database.arrivals);
         self.breaks_connections();
+        self.timeline_of_database += 1;
         self.database = *backup;
         (self.database.tokens, self.database.arrivals) = (tokens, arrivals);
         self.set_backs += 1;
@@ -191,6 +220,7 @@ impl World {
     pub(crate) fn calm(&mut self) {
         self.trace.line(self.timeline.now(), || "! calm".to_string());
         (self.database.is_full, self.database.refuses_next, self.is_up) = (false, false, true);
+        self.old_primary = None;
         let now = self.timeline.now();
         for number in 0..self.hosts.len() {
             let place = &mut self.hosts[number];

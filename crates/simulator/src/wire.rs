@@ -2,7 +2,8 @@
 //!
 //! A call of the store is a future that puts a job on the wire when it is first polled, and is
 //! ready when the world has put the answer there. The world decides when the job reaches the
-//! database, whether it does, and whether the answer comes back.
+//! database, whether it does, and whether the answer comes back. Where there are servers, a process
+//! first connects to the primary, which [`PrimaryMemory`] finds.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -13,6 +14,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use resurgam_core::Timestamp;
+use resurgam_store::fleet::{PrimaryMemory, Purpose, ServerReport};
+use resurgam_store::model::Sharing;
 use resurgam_worker::{Busy, Clock, Moment};
 
 use crate::database::Database;
@@ -25,12 +28,19 @@ pub(crate) type Reply = Box<dyn Any + Send>;
 
 /// Something that a process waits for.
 pub(crate) enum Sent {
+    /// A connection: all servers that answer tell what they are.
+    Connect {
+        /// The highest timeline that this process has seen.
+        remembers: Option<u32>,
+    },
     /// A job for the database.
     Ask {
         /// What it is, for people who read a trace.
         what: &'static str,
         /// Whether it writes: then it matters whether it was lost on the way there or back.
         writes: bool,
+        /// The timeline of the server that the process is connected to; none with a file.
+        server: Option<u32>,
         /// The job.
         job: Job,
     },
@@ -54,9 +64,45 @@ struct State {
     asked: u64,
     sent: Vec<(u64, Sent)>,
     answers: BTreeMap<u64, Option<Reply>>,
+    /// What is known of the primary; none with a file.
+    primary: Option<PrimaryMemory>,
+    /// The timeline of the server that it is connected to.
+    connected: Option<u32>,
 }
 
 impl Wire {
+    /// The wire of a process.
+    pub(crate) fn new(sharing: Sharing) -> Self {
+        let primary = (sharing == Sharing::ManyNodes).then(PrimaryMemory::default);
+        Wire(Arc::new(Mutex::new(State { primary, ..State::default() })))
+    }
+
+    /// All connections to the database are gone.
+    pub(crate) fn connections_broke(&self) {
+        self.state().connected = None;
+    }
+
+    /// The timeline of the server that is the primary; none with a file. Connects when it must.
+    async fn server(&self) -> Result<Option<u32>, Lost> {
+        let (remembers, connected) = {
+            let state = self.state();
+            let Some(primary) = &state.primary else { return Ok(None) };
+            (primary.timeline(), state.connected)
+        };
+        if connected.is_some() {
+            return Ok(connected);
+        }
+        let reply = self.wait(Sent::Connect { remembers }).await.ok_or(Lost)?;
+        let servers: Box<Vec<ServerReport>> = reply.downcast().map_err(|_| Lost)?;
+        let mut state = self.state();
+        let State { primary: Some(primary), connected, .. } = &mut *state else { return Err(Lost) };
+        primary.heard(&servers);
+        let chosen = primary.choose(Purpose::Work, &servers).map_err(|_| Lost)?;
+        primary.admitted(&servers[chosen]);
+        *connected = servers[chosen].timeline();
+        Ok(*connected)
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -88,8 +134,9 @@ impl Wire {
         writes: bool,
         job: impl FnOnce(&mut Database) -> T + Send + 'static,
     ) -> Result<T, Lost> {
+        let server = self.server().await?;
         let job: Job = Box::new(move |database| Box::new(job(database)));
-        let reply = self.wait(Sent::Ask { what, writes, job }).await.ok_or(Lost)?;
+        let reply = self.wait(Sent::Ask { what, writes, server, job }).await.ok_or(Lost)?;
         reply.downcast().map(|reply| *reply).map_err(|_| Lost)
     }
 

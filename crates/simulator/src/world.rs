@@ -71,6 +71,10 @@ pub(crate) struct World {
     /// Changes when all connections to the database break.
     pub(crate) session: u64,
     pub(crate) is_up: bool,
+    /// Rises when a standby takes over, and when the database is set back.
+    pub(crate) timeline_of_database: u32,
+    /// The timeline of a primary of before that is there again.
+    pub(crate) old_primary: Option<u32>,
     /// How far the clock of the database is ahead, in milliseconds.
     pub(crate) ahead: i64,
     /// How many settings of clocks not everybody may have heard of.
@@ -105,6 +109,8 @@ pub(crate) enum Event {
     Fault(Fault),
     /// What went wrong is over.
     Mend(Mend),
+    /// The primary is out of reach for a while.
+    OutOfReach,
     /// A process is started.
     Start(usize),
     /// The database is copied.
@@ -138,6 +144,7 @@ pub(crate) enum Happening {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Mend {
     Database,
+    OldPrimary,
     Disk,
     Clock,
     /// A process that came for a while leaves.
@@ -169,6 +176,8 @@ impl World {
             lives: 0,
             session: 0,
             is_up: true,
+            timeline_of_database: 1,
+            old_primary: None,
             ahead: 0,
             clocks_in_doubt: 0,
             backup: None,
@@ -256,6 +265,7 @@ impl World {
             }
             Event::Fault(fault) => self.fault(fault),
             Event::Mend(mend) => self.mend(mend),
+            Event::OutOfReach => self.out_of_reach(),
             Event::Start(host) => self.start(host),
             Event::Backup => {
                 if self.goes_wrong(Fault::SetBack) && !self.is_calm() {
@@ -312,7 +322,8 @@ impl World {
             return;
         }
         self.lives += 1;
-        let (life, seed, wire) = (self.lives, self.random.number(), Wire::default());
+        let wire = Wire::new(self.plan.sharing);
+        let (life, seed) = (self.lives, self.random.number());
         let server = (self.plan.sharing == Sharing::ManyNodes)
             .then(|| Server::new(format!("writer-{life}")));
         let role = self.hosts[number].role.clone();

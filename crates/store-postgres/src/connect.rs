@@ -39,10 +39,11 @@ use url::Url;
 const CONNECT: Duration = Duration::from_secs(10);
 /// How long sent bytes may stay unconfirmed before the connection counts as lost.
 const SILENCE: Duration = Duration::from_secs(10);
-/// How long the other hosts may take when one has answered that would do.
+/// How long the other hosts may take when the primary that is known has answered: one of them may
+/// have been promoted since.
 const OTHERS: Duration = Duration::from_secs(2);
-/// The same for one that was silent the last time.
-const SILENT_OTHERS: Duration = Duration::from_millis(200);
+/// The same when a new primary has answered, and for hosts that were silent the last time.
+const FEW_OTHERS: Duration = Duration::from_millis(200);
 
 /// Makes connections to one database.
 #[derive(Clone)]
@@ -180,14 +181,15 @@ impl Connector {
         loop {
             let until = match found {
                 None => Instant::now() + self.limit * 2,
-                Some(found) => found + self.patience(&asked),
+                Some((found, timeline)) => found + self.patience(&asked, timeline),
             };
             let Ok(Some(answer)) = timeout_at(until, asking.join_next()).await else { break };
             // A task that was lost is a host that did not answer.
             let Ok((place, answer)) = answer else { continue };
             let would_do = |answer: &Answered| answer.report.access >= self.least_access();
-            if answer.as_ref().is_ok_and(would_do) {
-                found = found.or(Some(Instant::now()));
+            if let Some(answer) = answer.as_ref().ok().filter(|answer| would_do(answer)) {
+                let (at, highest) = found.unwrap_or((Instant::now(), None));
+                found = Some((at, highest.max(answer.report.timeline())));
             }
             asked.push((place, answer));
         }
@@ -201,14 +203,18 @@ impl Connector {
         asked
     }
 
-    /// How long those may take that have not answered yet, when another one has.
-    fn patience(&self, asked: &Asked) -> Duration {
+    /// How long those may take that have not answered yet, when another one has, with this
+    /// timeline. Who remembers nothing waits to the end: the other one may be the primary.
+    fn patience(&self, asked: &Asked, timeline: Option<u32>) -> Duration {
         let is_missing = |place: &usize| !asked.iter().any(|(other, _)| other == place);
         let mut missing = (0..self.hosts.all.len()).filter(is_missing);
-        match missing.all(|place| self.hosts.was_silent(place)) {
-            true => SILENT_OTHERS,
-            false => OTHERS,
+        let known = self.primary.memory().timeline();
+        if known.is_some()
+            && (timeline > known || missing.all(|place| self.hosts.was_silent(place)))
+        {
+            return FEW_OTHERS;
         }
+        if known.is_some() { OTHERS } else { self.limit }
     }
 
     /// What a server must allow at least that is not worse than any other.

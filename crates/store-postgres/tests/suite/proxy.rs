@@ -124,6 +124,13 @@ fn next(plan: &AtomicU64) -> Cut {
 /// The message with which a transaction ends.
 const COMMIT: &[u8] = b"Q\0\0\0\x0bCOMMIT\0";
 
+/// What a batch begins with: beats, and questions what became of a batch, are none.
+const COUNTS: &[u8] = b"SET n = n + 1";
+
+fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
+    bytes.windows(part.len()).position(|window| window == part)
+}
+
 async fn serve(
     client: TcpStream,
     server: UnixStream,
@@ -134,11 +141,12 @@ async fn serve(
     let (from_server, mut to_server) = server.into_split();
     let way_back = Arc::new(WayBack::default());
     let back = tokio::spawn(answer(from_server, to_client, way_back.clone(), frozen.clone()));
-    let mut bytes = vec![0; 1 << 20];
+    let (mut bytes, mut counts) = (vec![0; 1 << 20], false);
     loop {
         let count = from_client.read(&mut bytes).await.ok().filter(|count| *count > 0)?;
         let sent = &bytes[..count];
-        let at = sent.windows(COMMIT.len()).position(|window| window == COMMIT);
+        counts |= find(sent, COUNTS).is_some();
+        let at = find(sent, COMMIT).filter(|_| std::mem::take(&mut counts));
         if at.is_some() && *frozen.borrow() {
             traffic.held_commits.fetch_add(1, Ordering::SeqCst);
         }

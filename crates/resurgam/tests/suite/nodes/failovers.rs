@@ -95,9 +95,8 @@ impl Damage {
         // Lets them come to some point: damage is done wherever they happen to be then.
         thread::sleep(Duration::from_millis(self.random.u64(200..2_000)));
         deployment.note("the primary is killed, and its standby promoted".to_string());
-        runtime.block_on(pair.fail_over());
+        let promoted = runtime.block_on(pair.fail_over());
         self.failovers += 1;
-        let promoted = Instant::now();
         let before = ask(runtime, pair.primary(), COMMITS);
         until("a commit on the new primary", || ask(runtime, pair.primary(), COMMITS) != before);
         self.takeovers.push(promoted.elapsed());
