@@ -55,6 +55,24 @@ async fn three_workers_share_the_work_and_a_run_attaches_as_a_client() {
 }
 
 #[test(minutes = 15)]
+async fn commands_that_look_read_a_standby_and_say_how_old_it_is() {
+    let server = Server::start();
+    server.run("CREATE DATABASE orders").await;
+    let place = Place::new().on(&server.tcp_url("orders"));
+    place.write("two.rap", PROGRAM);
+    place.json(&["start", "two.rap", "--id", "first"]);
+    let standby = server.standby();
+    let place = place.on(&standby.tcp_url("orders"));
+    for args in [&["list"][..], &["show", "first"], &["history", "first"], &["attempts", "first"]] {
+        let looked = place.run(&[args, &["--json"]].concat());
+        assert_eq!(looked.code, Some(0), "{args:?}: {}", looked.stderr);
+        assert!(looked.stderr.contains("read from a standby"), "{args:?}: {}", looked.stderr);
+    }
+    let told = place.run(&["cancel", "first"]);
+    assert!(told.code == Some(1) && told.stderr.contains("it is a standby"), "{}", told.stderr);
+}
+
+#[test(minutes = 15)]
 async fn a_run_alone_works_itself_and_can_be_continued_after_a_kill() {
     let database = Server::shared().database().await;
     let place = Place::new().on(&database.url());
