@@ -20,8 +20,13 @@ const JOIN: &str = "
 /// Beats and looks in one statement, for an idle node should hardly be felt: the row without a name
 /// tells whether the beat found its node, what time it is, whether some node serves chosen queues
 /// only or some task lacks something, and who has which shard; the others are the nodes.
+///
+/// It waits a second for the row at most, and says so in the same statement: a beat before it may
+/// wait for a standby that does not answer, and beats must not queue up behind it in the server.
 const BEAT: &str = "
-    WITH beaten AS (UPDATE @node SET beat = beat + 1 WHERE node = $1 RETURNING 1)";
+    WITH brief AS MATERIALIZED (SELECT set_config('lock_timeout', '1s', true) AS it),
+         beaten AS (UPDATE @node SET beat = beat + 1 FROM brief
+                    WHERE node = $1 AND brief.it IS NOT NULL RETURNING 1)";
 
 /// Takes the place of [`BEAT`] for who may only read.
 const NO_BEAT: &str = "WITH beaten AS (SELECT 1 WHERE false)";
@@ -80,8 +85,7 @@ pub(super) async fn join(pool: &Pool, node: &Node) -> Result<()> {
 /// Raises a node's beat, and tells who is there and who has what; false when somebody has removed
 /// its row.
 pub(super) async fn beat(pool: &Pool, node: &str) -> Result<(bool, View)> {
-    let beat = Statement::rows("beat", format!("{BEAT}{VIEW}")).text(node);
-    view(&pool.change(&[beat]).await?.pop().unwrap_or_default())
+    view(&pool.ask(Statement::rows("beat", format!("{BEAT}{VIEW}")).text(node)).await?)
 }
 
 /// Who is there, and who has what.
