@@ -1,6 +1,6 @@
 //! Connections: where the server is, and how it is spoken to.
 //!
-//! A URL may name several hosts. All that answer are asked what they are ([`PrimaryMemory`]), and
+//! A URL may name several hosts. All that answer are asked what they are (`PrimaryMemory`), and
 //! the primary is used. A single host is asked too: it may be an old primary. Nothing here waits
 //! without a limit.
 //!
