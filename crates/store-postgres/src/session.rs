@@ -3,8 +3,8 @@
 //! Reading a statement and planning it takes the server longer than carrying it out. Where the
 //! session is ours alone, a statement is prepared when it is first used. Behind a pooler in
 //! transaction mode the next transaction may be another server's, so there nothing is prepared; how
-//! that is told apart is in `changes`. Nor is it with the extension Citus, which does not know how to
-//! route a statement that is prepared.
+//! that is told apart is in `changes`. Nor is it with the extension Citus, which does not know how
+//! to route a statement that is prepared.
 
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};

@@ -18,8 +18,8 @@
 //! - [`BatchSequence`]: the numbered batches of one lane, a connection that commits, and what
 //!   became of a batch whose answer was lost. [`Rewinds`]: what follows when a lane finds that the
 //!   database went back in time.
-//! - [`PrimaryMemory`]: which of several servers is the primary, and which one only believes that it
-//!   is.
+//! - [`PrimaryMemory`]: which of several servers is the primary, and which one only believes that
+//!   it is.
 
 mod batch_sequence;
 mod fence;

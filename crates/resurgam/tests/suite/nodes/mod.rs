@@ -3,8 +3,8 @@
 //!
 //! - `chaos`: nodes that are killed, paused, stopped and started at random beside a server that is
 //!   restarted, directly and behind PgBouncer.
-//! - `failovers`: a primary that is killed, a standby that takes over, and the old primary that comes
-//!   back.
+//! - `failovers`: a primary that is killed, a standby that takes over, and the old primary that
+//!   comes back.
 //! - `moving`: work goes on after a node dies, stops or joins, and what survives that.
 //! - `hearing`: a node hears of what others want; how soon, and how little it asks when idle.
 //! - `queues`: attempts of queues that not every node serves.
