@@ -127,14 +127,23 @@ pub enum ServerRefused {
 ///     MarkRead, PrimaryMemory, Purpose, ServerAccess, ServerIdentity, ServerRefused, ServerReport,
 /// };
 ///
-/// let server = |timeline, started: &str| ServerReport { access: ServerAccess::Writable, identity:
-/// Some(ServerIdentity { system: 7, timeline: Some(timeline), started: started.into() }), mark:
-/// MarkRead::Missing, }; let mut memory = PrimaryMemory::default(); // An old primary is back
-/// beside the new one. assert_eq!(memory.choose(Purpose::Work, &[server(1, "noon"), server(2,
-/// "one")]), Ok(1)); memory.admitted(&server(2, "one")); // The new one does not answer. The old
-/// one is still an old one. let refused = memory.choose(Purpose::Work, &[server(1,
-/// "noon")]).unwrap_err(); assert_eq!(refused, [ServerRefused::OldTimeline { timeline: 1, highest:
-/// 2 }]); ```
+/// let server = |timeline, started: &str| ServerReport {
+///     access: ServerAccess::Writable,
+///     identity: Some(ServerIdentity {
+///         system: 7,
+///         timeline: Some(timeline),
+///         started: started.into(),
+///     }),
+///     mark: MarkRead::Missing,
+/// };
+/// let mut memory = PrimaryMemory::default();
+/// // An old primary is back beside the new one.
+/// assert_eq!(memory.choose(Purpose::Work, &[server(1, "noon"), server(2, "one")]), Ok(1));
+/// memory.admitted(&server(2, "one"));
+/// // The new one does not answer. The old one is still an old one.
+/// let refused = memory.choose(Purpose::Work, &[server(1, "noon")]).unwrap_err();
+/// assert_eq!(refused, [ServerRefused::OldTimeline { timeline: 1, highest: 2 }]);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PrimaryMemory {
     known: Option<Known>,
