@@ -43,7 +43,7 @@ impl Pair {
         self.url_of(database, [self.servers[0].port(), self.servers[1].port()])
     }
 
-    /// The same where proxies with these ports stand before the servers.
+    /// A URL of both servers where proxies with these ports stand before them.
     pub fn url_of(&self, database: &str, ports: [u16; 2]) -> String {
         let (password, [first, second]) = (PASSWORD.replace(' ', "%20"), ports);
         format!(

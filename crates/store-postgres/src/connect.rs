@@ -42,7 +42,8 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// How long the other hosts may take when the primary that is known has answered: one of them may
 /// have been promoted since.
 const OTHERS: Duration = Duration::from_secs(2);
-/// The same when a new primary has answered, and for hosts that were silent the last time.
+/// How long the other hosts may take when a new primary has answered, and for those that were
+/// silent the last time.
 const FEW_OTHERS: Duration = Duration::from_millis(200);
 
 /// Makes connections to one database.
@@ -115,12 +116,12 @@ impl Connector {
         })
     }
 
-    /// The same for this purpose, and for the tables of a schema.
+    /// A connector to this database for a purpose, and for the tables of a schema.
     pub(crate) fn using(self, schema: &Schema, purpose: Purpose) -> Self {
         Connector { schema: schema.clone(), purpose, ..self }
     }
 
-    /// The same with what another connector knows of the primary.
+    /// A connector to this database that knows of the primary what another one knows.
     pub(crate) fn knowing(self, other: &Connector) -> Self {
         let (schema, purpose) = (other.schema.clone(), other.purpose);
         Connector { primary: other.primary.clone(), schema, purpose, ..self }

@@ -35,7 +35,7 @@ pub(crate) struct Session {
     warnings: Warnings,
     /// How often the primary has become another one.
     moves: watch::Receiver<u64>,
-    /// The same when this connection was made.
+    /// How often the primary had become another one when this connection was made.
     made_after: u64,
     made: Instant,
     access: ServerAccess,

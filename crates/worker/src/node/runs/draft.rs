@@ -99,7 +99,7 @@ impl Draft {
 /// all inputs are in the first part when the last turn is wide.
 const STEP_ROWS: usize = 1_000;
 
-/// And how many bytes.
+/// How many bytes the turns of one step may come to before it takes no further news.
 const STEP_BYTES: usize = BYTES / 4;
 
 impl Draft {
