@@ -1,9 +1,11 @@
-//! Histories as text, one event per line, with the ledger's attempts merged in by time.
+//! Histories as text, one event per line, with the ledger's attempts and what operators did merged
+//! in by time.
 //!
 //! This is what people read at three in the morning, and what tests compare: a failing test reads
 //! like a story.
 
 use std::fmt::Write;
+use std::iter::Peekable;
 
 use crate::duration::Human;
 use crate::event::RetryMetadata;
@@ -28,6 +30,19 @@ pub struct AttemptLine {
     pub delay_ms: Option<u64>,
 }
 
+/// What an operator did, for printing between the events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActionLine {
+    /// When.
+    pub at: Timestamp,
+    /// Who.
+    pub by: String,
+    /// What it changed, or why it changed nothing.
+    pub answer: String,
+    /// Why they did it.
+    pub reason: Option<String>,
+}
+
 /// How much of a user's value is shown.
 const SHOWN: usize = 120;
 
@@ -43,15 +58,44 @@ const SHOWN: usize = 120;
 /// assert_eq!(history::text(&[event], &[]), "1 +0ms RunStarted greet null\n");
 /// ```
 pub fn text(events: &[Event], attempts: &[AttemptLine]) -> String {
+    with_actions(events, attempts, &[])
+}
+
+/// Prints a history with its attempts and with what operators did. Times count from the first
+/// event.
+///
+/// ```
+/// use resurgam_core::event::{Event, EventKind, RunStarted};
+/// use resurgam_core::history::{self, ActionLine};
+/// use resurgam_core::{Payload, Seq, Timestamp};
+///
+/// let started = RunStarted::new("greet", Payload::null(), 1);
+/// let event =
+///     Event { seq: Seq(1), at: Timestamp::EPOCH, kind: EventKind::RunStarted(started) };
+/// let retried = ActionLine {
+///     at: Timestamp::from_millis(2_000),
+///     by: "ana".to_string(),
+///     answer: "retried charge#6 now".to_string(),
+///     reason: Some("bank is back".to_string()),
+/// };
+/// assert_eq!(
+///     history::with_actions(&[event], &[], &[retried]),
+///     "1 +0ms RunStarted greet null\n  +2s operator ana: retried charge#6 now (\"bank is back\")\n"
+/// );
+/// ```
+pub fn with_actions(events: &[Event], attempts: &[AttemptLine], actions: &[ActionLine]) -> String {
     let start = events.first().map_or(Timestamp::EPOCH, |event| event.at);
     let mut attempts = attempts.iter().peekable();
+    let mut actions = actions.iter().peekable();
     let mut text = String::new();
     for event in events {
         let before =
             |attempt: &&AttemptLine| attempt.ended_at <= event.at && event.seq > attempt.activity;
         while let Some(attempt) = attempts.next_if(before) {
+            actions_until(&mut text, start, &mut actions, attempt.ended_at);
             attempt_line(&mut text, start, attempt);
         }
+        actions_until(&mut text, start, &mut actions, event.at);
         let at = Human(event.at.since(start));
         let line = match &event.kind {
             EventKind::TimerStarted { fire_at } => {
@@ -66,8 +110,34 @@ pub fn text(events: &[Event], attempts: &[AttemptLine]) -> String {
         };
         let _infallible = writeln!(text, "{} +{at} {line}", event.seq);
     }
-    attempts.for_each(|attempt| attempt_line(&mut text, start, attempt));
+    for attempt in attempts {
+        actions_until(&mut text, start, &mut actions, attempt.ended_at);
+        attempt_line(&mut text, start, attempt);
+    }
+    actions.for_each(|action| action_line(&mut text, start, action));
     text
+}
+
+/// What operators did up to this time: what follows from it at the same moment comes after it.
+fn actions_until<'a>(
+    text: &mut String,
+    start: Timestamp,
+    actions: &mut Peekable<impl Iterator<Item = &'a ActionLine>>,
+    until: Timestamp,
+) {
+    while let Some(action) = actions.next_if(|action| action.at <= until) {
+        action_line(text, start, action);
+    }
+}
+
+fn action_line(text: &mut String, start: Timestamp, action: &ActionLine) {
+    let ActionLine { at, by, answer, reason } = action;
+    let at = Human(at.since(start));
+    let _infallible = write!(text, "  +{at} operator {}: {}", cut(by), cut(answer));
+    if let Some(reason) = reason {
+        let _infallible = write!(text, " (\"{}\")", cut(reason));
+    }
+    text.push('\n');
 }
 
 fn attempt_line(text: &mut String, start: Timestamp, attempt: &AttemptLine) {

@@ -7,6 +7,7 @@
 //! attempt. [`Failure`] is the record that decision is made from. [`schedule`] decides what starts
 //! by the clock.
 
+pub mod action;
 mod bounds;
 mod code;
 pub mod command;

@@ -227,7 +227,7 @@ pub fn node_activity(definition: ActivityDefinition) -> ActivityDefinition {
     let (name, options, blocking) =
         (definition.name.clone(), definition.options.clone(), definition.blocking);
     let inner = Arc::new(definition);
-    let asked = inner.clone();
+    let (asked, typed) = (inner.clone(), inner.clone());
     let mut checked = ActivityDefinition::new(name, move |ctx, input| {
         let inner = inner.clone();
         Box::pin(async move {
@@ -241,7 +241,9 @@ pub fn node_activity(definition: ActivityDefinition) -> ActivityDefinition {
     });
     checked.options = options;
     checked.blocking = blocking;
-    checked.lacking(move |input| asked.lacks(input))
+    checked
+        .lacking(move |input| asked.lacks(input))
+        .checking_output(move |value| typed.check_output(value))
 }
 
 fn output_of(entry: Value) -> Result<Map<String, Value>, Failure> {

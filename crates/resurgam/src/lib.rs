@@ -30,6 +30,7 @@
 //!
 //! The guides are in [`guide`]; begin with [`guide::getting_started`].
 
+mod act;
 mod app;
 mod client;
 mod export;
@@ -44,10 +45,12 @@ pub mod schedule;
 pub mod sqlite;
 mod submit;
 
+pub use act::{Act, CallHandle};
 pub use app::{App, AppBuilder, Parts};
 pub use client::{Client, Start};
 pub use instance::Instance;
 pub use look::{Description, PendingCall, WaitsFor};
+pub use resurgam_core::action::{Action, ActionAnswer};
 pub use resurgam_core::event::{Compensation, ParentClose};
 pub use resurgam_core::{
     CallKey, Code, Event, EventKind, Failure, FailureLabel, FailureType, Kind, Payload, RunKey,
@@ -59,12 +62,13 @@ pub use resurgam_sdk::{
     Constructor, Elapsed, Terminal, Typed, Workflow, WorkflowContext, WorkflowDefinition,
 };
 pub use resurgam_store::rows::{
-    AttemptOutcome, AttemptRow, Heartbeat, InstanceFilter, InstanceRow, Owner, Status,
+    ActionRequest, ActionRow, AttemptOutcome, AttemptRow, Heartbeat, InstanceFilter, InstanceRow,
+    Owner, Pause, Status,
 };
 #[cfg(feature = "postgres")]
 pub use resurgam_store_postgres::Options as PostgresOptions;
 pub use resurgam_store_sqlite::{Options as SqliteOptions, SyncMode};
-pub use resurgam_worker::{ClosedFilter, Error, IfExists, Outcome, Result, Retention};
+pub use resurgam_worker::{Acted, ClosedFilter, Error, IfExists, Outcome, Result, Retention};
 pub use schedule::{NewSchedule, Overlap, Schedule, ScheduleDescription};
 
 /// What most programs need.

@@ -2,12 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
-use resurgam_core::history::{self, AttemptLine};
+use resurgam_core::history::{self, ActionLine, AttemptLine};
 use resurgam_core::retry::{Counters, Limit, RetryPolicy, Timeouts};
 use resurgam_core::{Event, RunKey, Seq, Timestamp, Uid};
 use resurgam_store::rows::{
-    AttemptRow, Heartbeat, InstanceFilter, InstanceRow, KvRow, Message, MessageRow, TaskRow,
+    ActionRow, AttemptRow, Heartbeat, InstanceFilter, InstanceRow, KvRow, Message, MessageRow,
+    Pause, TaskRow,
 };
 use resurgam_worker::{Error, Result};
 use serde::de::DeserializeOwned;
@@ -120,6 +122,10 @@ pub struct PendingCall {
     pub heartbeat: Option<Heartbeat>,
     /// What the process that looked at it last was missing to run it, such as a key.
     pub lacks: Option<String>,
+    /// Why it is paused, while it is.
+    pub paused: Option<Pause>,
+    /// Why it is to be paused when the attempt that runs has failed.
+    pub pause_asked: Option<Pause>,
     /// How the last attempt ended, when one did.
     pub last: Option<AttemptRow>,
 }
@@ -144,6 +150,8 @@ pub enum WaitsFor {
     /// The process that works knows the activity and lacks what this call needs, see
     /// [`PendingCall::lacks`].
     Lacking,
+    /// Somebody who resumes it: it is paused, see [`PendingCall::paused`].
+    Operator,
 }
 
 impl WaitsFor {
@@ -154,6 +162,7 @@ impl WaitsFor {
             WaitsFor::Slot => "slot",
             WaitsFor::Unregistered => "unregistered",
             WaitsFor::Lacking => "lacking",
+            WaitsFor::Operator => "operator",
         }
     }
 }
@@ -243,6 +252,7 @@ impl Client {
         let timeouts = policy.as_ref().map(|policy| policy.timeouts).unwrap_or_default();
         let waits_for = match started_at {
             Some(_) => None,
+            None if task.progress.paused.is_some() => Some(WaitsFor::Operator),
             None if self.is_unregistered(&task) => Some(WaitsFor::Unregistered),
             None if task.progress.lacks.is_some() => Some(WaitsFor::Lacking),
             None if task.wake_at > self.handle().now() => Some(WaitsFor::Backoff),
@@ -256,12 +266,14 @@ impl Client {
             counters: task.progress.counters(),
             running: started_at.is_some(),
             started_at,
-            next_due: Some(task.wake_at).filter(|_| started_at.is_none()),
+            next_due: Some(task.wake_at).filter(|at| started_at.is_none() && *at != TaskRow::NEVER),
             waits_for,
             deadline: deadline(&task, timeouts),
             cancelled: task.progress.cancelled,
             heartbeat: task.heartbeat,
             lacks: task.progress.lacks,
+            paused: task.progress.paused.map(|pause| *pause),
+            pause_asked: task.progress.pause_asked.map(|pause| *pause),
             last,
             activity: task.name,
             queue: task.queue,
@@ -342,6 +354,14 @@ impl Client {
         let run = RunKey { uid: row.uid, run: row.run };
         let attempts = self.handle().store().attempts(run).await;
         attempts.map_err(|error| Error::store(format!("read the attempts of {id}"), error))
+    }
+
+    /// What operators did to the activity calls of an instance's current run, in order of time.
+    pub async fn actions(&self, id: &str) -> Result<Vec<ActionRow>> {
+        let Some(row) = self.find(id).await? else { return Ok(Vec::new()) };
+        let run = RunKey { uid: row.uid, run: row.run };
+        let actions = self.handle().store().actions(run).await;
+        actions.map_err(|error| Error::store(format!("read what was done to {id}"), error))
     }
 
     /// What an instance told the world with `ctx.set_status`.
@@ -435,8 +455,10 @@ impl Client {
         let store = self.handle().store();
         let events = store.history(run).await.map_err(what)?;
         let attempts = store.attempts(run).await.map_err(what)?;
-        let lines: Vec<AttemptLine> = attempts.iter().map(AttemptLine::from).collect();
-        Ok(history::text(&events, &lines))
+        let actions = store.actions(run).await.map_err(what)?;
+        let attempts: Vec<AttemptLine> = attempts.iter().map(AttemptLine::from).collect();
+        let actions: Vec<ActionLine> = actions.iter().map(ActionLine::from).collect();
+        Ok(history::with_actions(&events, &attempts, &actions))
     }
 }
 
@@ -444,6 +466,8 @@ impl Client {
 fn deadline(task: &TaskRow, timeouts: Timeouts) -> Option<Timestamp> {
     let Some(claim) = &task.claim else { return task.deadline_at };
     let scheduled = task.progress.first_scheduled.unwrap_or(claim.started_at);
+    let stood_still = Duration::from_millis(task.progress.stood_still_ms);
+    let scheduled = scheduled.saturating_add(stood_still);
     let attempt = timeouts.attempt.map(|time| claim.started_at.saturating_add(time));
     let total = timeouts.total.map(|time| scheduled.saturating_add(time));
     attempt.into_iter().chain(total).min()

@@ -44,6 +44,7 @@ pub trait ActivitySource: fmt::Debug + Send + Sync {
 type AttemptFuture = Pin<Box<dyn Future<Output = Result<Payload, Failure>> + Send>>;
 type RunAttempt = Box<dyn Fn(ActivityContext, Payload) -> AttemptFuture + Send + Sync>;
 type Lacks = Box<dyn Fn(&Payload) -> Option<String> + Send + Sync>;
+type CheckOutput = Box<dyn Fn(&Payload) -> Result<(), String> + Send + Sync>;
 type BeginRun =
     Box<dyn Fn(SharedMachine, &Payload) -> Result<WorkflowFuture, String> + Send + Sync>;
 
@@ -66,6 +67,7 @@ pub struct ActivityDefinition {
     pub blocking: bool,
     run: RunAttempt,
     lacks: Option<Lacks>,
+    check_output: Option<CheckOutput>,
 }
 
 /// A workflow without its types.
@@ -282,7 +284,11 @@ impl ActivityDefinition {
             blocking: A::BLOCKING,
             run: Box::new(run),
             lacks: None,
+            check_output: None,
         }
+        .checking_output(|value| {
+            value.decode::<A::Output>().map(drop).map_err(|error| error.to_string())
+        })
     }
 
     /// A definition that is known at run time only.
@@ -296,6 +302,7 @@ impl ActivityDefinition {
             blocking: false,
             run: Box::new(run),
             lacks: None,
+            check_output: None,
         }
     }
 
@@ -331,6 +338,33 @@ impl ActivityDefinition {
     /// What is missing here to run a call with these arguments.
     pub fn lacks(&self, input: &Payload) -> Option<String> {
         self.lacks.as_ref().and_then(|lacks| lacks(input))
+    }
+
+    /// Says which values its calls can be completed with by an operator: the error says why a value
+    /// is none that a workflow could read. Without this every value is one.
+    ///
+    /// ```
+    /// use resurgam::{ActivityDefinition, Payload};
+    ///
+    /// let echo = ActivityDefinition::new("echo", |_, input| Box::pin(async { Ok(input) }))
+    ///     .checking_output(|value: &Payload| {
+    ///         value.decode::<u32>().map(drop).map_err(|error| error.to_string())
+    ///     });
+    /// assert!(echo.check_output(&Payload::from_text("7")).is_ok());
+    /// assert!(echo.check_output(&Payload::from_text("\"seven\"")).is_err());
+    /// ```
+    #[must_use]
+    pub fn checking_output(
+        mut self,
+        check: impl Fn(&Payload) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        self.check_output = Some(Box::new(check));
+        self
+    }
+
+    /// Whether a workflow could read this value as the result of a call; the error says why not.
+    pub fn check_output(&self, value: &Payload) -> Result<(), String> {
+        self.check_output.as_ref().map_or(Ok(()), |check| check(value))
     }
 
     /// Makes one attempt.

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use resurgam_core::{CallKey, Event, Failure, Payload, RunKey, Shard, Timestamp, Uid, UserWork};
 use resurgam_store::model::{ShardSet, Writer};
 use resurgam_store::rows::{
-    AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow,
-    Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
+    ActionRow, AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow,
+    MessageRow, Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
     Access, Answer, Assignment, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Error,
@@ -319,6 +319,15 @@ impl Inspect for SimulatedStore {
 
     fn attempts(&self, run: RunKey) -> Answer<'_, Vec<AttemptRow>> {
         self.read("attempts", move |it| it.model.attempts(run))
+    }
+
+    fn actions(&self, run: RunKey) -> Answer<'_, Vec<ActionRow>> {
+        self.read("actions", move |it| it.model.actions(run))
+    }
+
+    fn action(&self, uid: Uid, id: &str) -> Answer<'_, Option<ActionRow>> {
+        let id = id.to_string();
+        self.read("action", move |it| it.model.action(uid, &id))
     }
 
     fn tasks(&self, run: RunKey) -> Answer<'_, Vec<TaskRow>> {

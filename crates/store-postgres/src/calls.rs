@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use resurgam_core::{CallKey, Event, Failure, RunKey, Shard, Timestamp, Uid, UserWork};
 use resurgam_store::outage::OutageLog;
 use resurgam_store::rows::{
-    AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow,
-    Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
+    ActionRow, AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow,
+    MessageRow, Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
     Access, Answer, Assignment, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Error,
@@ -310,6 +310,15 @@ impl Inspect for PostgresStore {
 
     fn attempts(&self, run: RunKey) -> Answer<'_, Vec<AttemptRow>> {
         self.here(read::attempts(self.pool(), run))
+    }
+
+    fn actions(&self, run: RunKey) -> Answer<'_, Vec<ActionRow>> {
+        self.here(read::actions(self.pool(), run))
+    }
+
+    fn action(&self, uid: Uid, id: &str) -> Answer<'_, Option<ActionRow>> {
+        let id = id.to_string();
+        self.here(async move { read::action(self.pool(), uid, &id).await })
     }
 
     fn tasks(&self, run: RunKey) -> Answer<'_, Vec<TaskRow>> {

@@ -31,6 +31,8 @@ const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("gate.sql"), min_reader: 4 },
     // A program that knows nothing of timelines leaves the columns alone.
     Migration { sql: include_str!("timelines.sql"), min_reader: 4 },
+    // A node that knows no paused calls would go by the end of time, and set actions aside.
+    Migration { sql: include_str!("actions.sql"), min_reader: 6 },
 ];
 
 /// The number of the newest migration that this program knows.

@@ -32,7 +32,7 @@ pub(crate) struct Quarantined {
 const fn key(table: Table) -> &'static str {
     match table {
         Table::Instance => "t.shard = u.shard AND t.uid = u.uid",
-        Table::Message => "t.shard = u.shard AND t.uid = u.uid AND t.id = u.id",
+        Table::Message | Table::Action => "t.shard = u.shard AND t.uid = u.uid AND t.id = u.id",
         Table::Task => "t.shard = u.shard AND t.uid = u.uid AND t.run = u.run AND t.seq = u.seq",
         Table::Attempt => {
             "t.shard = u.shard AND t.uid = u.uid AND t.run = u.run AND t.seq = u.seq

@@ -268,7 +268,7 @@ impl Inner {
         let fence = match self.right() {
             Right::Anybody => None,
             Right::Node(fence) => Some(fence),
-            Right::Client if batch.iter().any(is_an_owners) => {
+            Right::Client if batch.iter().any(Step::is_an_owners) => {
                 return Err(in_words(Error::fenced("this node does not work on it any more")));
             }
             Right::Client => None,
@@ -381,11 +381,6 @@ impl Inner {
     fn right(&self) -> Right {
         self.right.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
-}
-
-/// True for a step that only an owner can write; what a client asks for is rows that wake it.
-fn is_an_owners(step: &Step) -> bool {
-    !(step.events.is_empty() && step.tasks.is_empty() && step.attempts.is_empty())
 }
 
 impl Drop for PostgresStore {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use resurgam_core::{CallKey, Event, Failure, RunKey, Shard, Timestamp, Uid, UserWork};
 use resurgam_store::rows::{
-    AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow,
-    Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
+    ActionRow, AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow,
+    MessageRow, Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
     Access, Answer, Assignment, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Error,
@@ -299,6 +299,21 @@ impl Inspect for SqliteStore {
         self.read(
             move || format!("read the ledger of {}", run.uid),
             move |reading| read::attempts(reading, run),
+        )
+    }
+
+    fn actions(&self, run: RunKey) -> Answer<'_, Vec<ActionRow>> {
+        self.read(
+            move || format!("read what operators did to {}", run.uid),
+            move |reading| read::actions(reading, run),
+        )
+    }
+
+    fn action(&self, uid: Uid, id: &str) -> Answer<'_, Option<ActionRow>> {
+        let id = id.to_string();
+        self.read(
+            move || format!("read an action on {uid}"),
+            move |reading| read::action(reading, uid, &id),
         )
     }
 

@@ -15,12 +15,21 @@ pub(crate) struct Quarantined {
     pub(crate) why: String,
 }
 
+/// What a table is called here. Those that came late are named so that they meet none of the
+/// user's.
+const fn name(table: Table) -> &'static str {
+    match table {
+        Table::Action => "resurgam_action",
+        table => table.name(),
+    }
+}
+
 /// Marks rows, all in one transaction. A row that went away or changed its number meanwhile is
 /// found again by a reader.
 pub(crate) fn mark(connection: &Connection, rows: &[Quarantined]) -> Result<()> {
     let transaction = connection.unchecked_transaction()?;
     for row in rows {
-        let (table, reason) = (row.table.name(), row.table.reason());
+        let (table, reason) = (name(row.table), row.table.reason());
         let sql = format!("UPDATE {table} SET {reason} = ?2 WHERE rowid = ?1 AND {reason} IS NULL");
         connection.prepare_cached(&sql)?.execute(params![row.rowid, row.why])?;
     }
@@ -31,7 +40,7 @@ pub(crate) fn mark(connection: &Connection, rows: &[Quarantined]) -> Result<()> 
 pub(crate) fn marked(connection: &Connection, limit: u32) -> Result<Vec<BadRow>> {
     let mut found = Vec::new();
     for table in Table::MARKED {
-        let (uid, table) = (if table.has_uid() { "uid" } else { "NULL" }, table.name());
+        let (uid, table) = (if table.has_uid() { "uid" } else { "NULL" }, name(table));
         let sql = format!("SELECT {uid}, bad FROM {table} WHERE bad IS NOT NULL LIMIT ?1");
         let mut statement = connection.prepare_cached(&sql)?;
         let rows = statement.query_map([limit], |row| {
@@ -45,7 +54,7 @@ pub(crate) fn marked(connection: &Connection, limit: u32) -> Result<Vec<BadRow>>
 
 /// Clears all marks, without writing when there are none.
 pub(crate) fn clear(connection: &Connection) -> Result<()> {
-    for table in Table::MARKED.map(Table::name) {
+    for table in Table::MARKED.map(name) {
         let marked = format!("SELECT 1 FROM {table} WHERE bad IS NOT NULL LIMIT 1");
         if connection.prepare(&marked)?.exists([])? {
             connection

@@ -55,6 +55,8 @@ const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("held_up.sql"), min_reader: 5 },
     // A program that asks for the column by its old name cannot use the file.
     Migration { sql: include_str!("gate.sql"), min_reader: 7 },
+    // A program that knows no paused calls would go by the end of time, and set actions aside.
+    Migration { sql: include_str!("actions.sql"), min_reader: 8 },
 ];
 
 /// The number of the newest migration that this program knows.

@@ -13,7 +13,7 @@ use crate::busy;
 use crate::errors::Attempted;
 
 /// The tables whose rows belong to an instance; the one that can be long first.
-const TABLES: [&str; 6] = ["event", "attempt", "message", "task", "kv", "tag"];
+const TABLES: [&str; 7] = ["event", "attempt", "message", "task", "resurgam_action", "kv", "tag"];
 
 /// How many closed instances one piece looks at. Those that are not wanted cost a look each.
 const LOOKS: u64 = 5_000;

@@ -309,7 +309,7 @@ impl Writer {
 
     fn write<'c>(&'c self, desk: &mut Desk<'c>, batch: &[Step]) -> Result<Vec<StepResult>> {
         self.refuse_gone()?;
-        if desk.disowned && batch.iter().any(is_an_owners) {
+        if desk.disowned && batch.iter().any(Step::is_an_owners) {
             return Err(Error::fenced("another node owns it by now"));
         }
         self.give_way(desk);
@@ -418,11 +418,6 @@ impl Writer {
             let _ = log.wake.try_send(());
         }
     }
-}
-
-/// True for a step that only an owner can write; what a client asks for is rows that wake it.
-fn is_an_owners(step: &Step) -> bool {
-    !(step.events.is_empty() && step.tasks.is_empty() && step.attempts.is_empty())
 }
 
 /// How long the log is, and how much of it is in the database already.

@@ -8,13 +8,14 @@
 
 use std::fmt;
 
+use resurgam_core::action::{Action, ActionAnswer};
 use resurgam_core::event::Compensation;
 use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
 use serde::de::DeserializeOwned;
 
 use crate::rows::{
-    AttemptOutcome, AttemptRow, Claim, DueDeadline, DueMessage, DueTask, Heartbeat, InstanceRow,
-    Message, MessageRow, PolicyRow, Status, TaskRow,
+    ActionRequest, ActionRow, AttemptOutcome, AttemptRow, Claim, DueDeadline, DueMessage, DueTask,
+    Heartbeat, InstanceRow, Message, MessageRow, PolicyRow, Status, TaskRow,
 };
 use crate::{Error, InboxRow, ScheduleRecord, ScheduleRow};
 
@@ -251,9 +252,10 @@ pub fn due_deadline(row: &impl Columns) -> Decoded<DueDeadline> {
     Ok(DueDeadline { call: call(row)?, deadline_at: row.timestamp(3)? })
 }
 
-/// A message that is due, from these columns: uid, due_at, and whether it is a report.
+/// A message that is due, from these columns: uid, due_at, and whether it is for who holds the
+/// shard.
 pub fn due_message(row: &impl Columns) -> Decoded<DueMessage> {
-    Ok(DueMessage { uid: row.uid(0)?, due_at: row.timestamp(1)?, is_report: row.flag(2)? })
+    Ok(DueMessage { uid: row.uid(0)?, due_at: row.timestamp(1)?, is_for_holder: row.flag(2)? })
 }
 
 /// A policy from these columns: hash, text.
@@ -280,6 +282,24 @@ pub fn attempt(row: &impl Columns) -> Decoded<AttemptRow> {
         failure: failure.transpose()?,
         delay_ms: row.maybe_number(9)?.map(i64::unsigned_abs),
         why: row.string(10)?,
+    })
+}
+
+/// The columns of [`action`], in its order.
+pub const ACTION: &str = "uid, id, run, seq, at, by, reason, what, encoding, body, changed, answer";
+
+/// An action from the columns of [`ACTION`].
+pub fn action(row: &impl Columns) -> Decoded<ActionRow> {
+    Ok(ActionRow {
+        call: RunKey { uid: row.uid(0)?, run: row.count(2)? }.call(row.seq(3)?),
+        at: row.timestamp(4)?,
+        request: ActionRequest {
+            id: row.string(1)?,
+            by: row.string(5)?,
+            reason: row.maybe_string(6)?,
+            action: Action::from_stored(row.text(7)?, row.payload(8)?)?,
+        },
+        answer: ActionAnswer { changed: row.flag(10)?, text: row.string(11)? },
     })
 }
 

@@ -49,8 +49,8 @@ pub use own::{Aside, Assignment, Node, Own, Ownership, Owning};
 pub use report::{Report, Reported};
 pub use retain::{Deleted, Deletion, INSTANCES, Place, ROWS, Retain, Sweep};
 use rows::{
-    AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow,
-    PolicyRow, RunRecord, TaskRecord, TaskRow,
+    ActionRow, AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow,
+    MessageRow, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 pub use schedules::{DueSchedules, ScheduleRecord, ScheduleRow, ScheduleWrite, Schedules};
 pub use staleness::Staleness;
@@ -208,6 +208,13 @@ pub trait Inspect {
 
     /// The ledger of a run: attempts in order of their end.
     fn attempts(&self, run: RunKey) -> Answer<'_, Vec<AttemptRow>>;
+
+    /// What operators did to the calls of a run, in order of time.
+    fn actions(&self, run: RunKey) -> Answer<'_, Vec<ActionRow>>;
+
+    /// What came of the action of this id, of any run of an instance; `None` as long as nobody has
+    /// carried it out or refused it.
+    fn action(&self, uid: Uid, id: &str) -> Answer<'_, Option<ActionRow>>;
 
     /// The unfinished activity calls of a run.
     fn tasks(&self, run: RunKey) -> Answer<'_, Vec<TaskRow>>;

@@ -3,11 +3,13 @@
 //! A message is stored in the form of the event that it becomes, with the run that it belongs to
 //! beside it. A start has no form of its own: its workflow and argument are in the instance's row.
 
+use resurgam_core::action::Action;
 use resurgam_core::event::Stored;
-use resurgam_core::{EventKind, Payload};
+use resurgam_core::{EventKind, Payload, Seq};
+use serde::{Deserialize, Serialize};
 
 use crate::report::Report;
-use crate::rows::Message;
+use crate::rows::{ActionRequest, Message};
 
 /// The kind of the message that begins an instance.
 const START: &str = "Start";
@@ -30,6 +32,10 @@ impl Message {
                 let (head, body) = report.to_stored();
                 return (Some(run), Stored { kind: Report::KIND, head, body });
             }
+            Message::Action { run, activity, request } => {
+                let (head, body) = request.to_stored(activity);
+                return (Some(run), Stored { kind: Message::ACTION, head, body });
+            }
         };
         (run, event.to_stored())
     }
@@ -46,6 +52,10 @@ impl Message {
             Report::KIND => {
                 let report = Box::new(Report::from_stored(head, body)?);
                 Ok(Message::Report { run: known(run)?, report })
+            }
+            Message::ACTION => {
+                let (activity, request) = ActionRequest::from_stored(head, body)?;
+                Ok(Message::Action { run: known(run)?, activity, request: Box::new(request) })
             }
             kind => Message::of_event(run, EventKind::from_stored(kind, head, body)?),
         }
@@ -64,6 +74,39 @@ impl Message {
             | EventKind::RunTimedOut { .. } => Message::Result { run: known(run)?, event },
             other => return Err(format!("{} is no message", other.name())),
         })
+    }
+}
+
+/// The stored form of a request for an action, apart from the user's value. Additive: unknown fields
+/// are ignored.
+#[derive(Debug, Serialize, Deserialize)]
+struct RequestHead {
+    v: u32,
+    activity: Seq,
+    id: String,
+    by: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    /// The action in its own stored form.
+    what: String,
+}
+
+impl ActionRequest {
+    /// The engine's part as text, and the user's value.
+    fn to_stored(&self, activity: Seq) -> (String, Option<Payload>) {
+        let (what, body) = self.action.to_stored();
+        let ActionRequest { id, by, reason, .. } = self.clone();
+        let head = RequestHead { v: 1, activity, id, by, reason, what };
+        let text = serde_json::to_string(&head).expect("a request holds nothing that JSON cannot");
+        (text, body)
+    }
+
+    fn from_stored(head: &str, body: Option<Payload>) -> Result<(Seq, Self), String> {
+        let head: RequestHead =
+            serde_json::from_str(head).map_err(|error| format!("request: {error}"))?;
+        let RequestHead { activity, id, by, reason, what, .. } = head;
+        let action = Action::from_stored(&what, body)?;
+        Ok((activity, ActionRequest { id, by, reason, action }))
     }
 }
 
@@ -89,6 +132,12 @@ mod tests {
             outcome: Reported::Completed(Payload::from_text("[1]")),
             heartbeat: None,
         };
+        let request = ActionRequest {
+            id: "ticket-17".to_string(),
+            by: "ana".to_string(),
+            reason: None,
+            action: Action::Complete { value: Payload::from_text("[1]"), unchecked: false },
+        };
         let timed_out = EventKind::RunTimedOut { total: true };
         for message in [
             Message::Start,
@@ -98,6 +147,7 @@ mod tests {
             Message::Terminate { reason: String::new() },
             Message::Result { run: 2, event: timed_out },
             Message::Report { run: 2, report: Box::new(report) },
+            Message::Action { run: 2, activity: Seq(3), request: Box::new(request) },
         ] {
             let (run, Stored { kind, head, body }) = message.to_stored();
             assert_eq!(run, message.run());

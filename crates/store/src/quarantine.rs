@@ -34,6 +34,8 @@ pub enum Table {
     Task,
     /// A row of the ledger.
     Attempt,
+    /// What an operator did.
+    Action,
     /// What starts instances again and again.
     Schedule,
     /// What others ask for in SQL.
@@ -42,18 +44,25 @@ pub enum Table {
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 6] = [
+    pub const ALL: [Table; 7] = [
         Table::Instance,
         Table::Message,
         Table::Task,
         Table::Attempt,
+        Table::Action,
         Table::Schedule,
         Table::Inbox,
     ];
 
     /// Those with a column `bad`.
-    pub const MARKED: [Table; 5] =
-        [Table::Instance, Table::Message, Table::Task, Table::Attempt, Table::Schedule];
+    pub const MARKED: [Table; 6] = [
+        Table::Instance,
+        Table::Message,
+        Table::Task,
+        Table::Attempt,
+        Table::Action,
+        Table::Schedule,
+    ];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
@@ -62,6 +71,7 @@ impl Table {
             Table::Message => "message",
             Table::Task => "task",
             Table::Attempt => "attempt",
+            Table::Action => "action",
             Table::Schedule => "schedule",
             Table::Inbox => "inbox",
         }

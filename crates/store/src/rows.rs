@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use resurgam_core::action::{Action, ActionAnswer};
 use resurgam_core::command::Settings;
 use resurgam_core::event::Compensation;
-use resurgam_core::history::AttemptLine;
+use resurgam_core::history::{ActionLine, AttemptLine};
 use resurgam_core::retry::{Counters, Matched, Reason, RecordedWhy};
 use resurgam_core::{CallKey, Event, Failure, Payload, RunKey, Seq, Timestamp, Uid};
 use serde::{Deserialize, Serialize};
@@ -225,6 +226,11 @@ pub struct TaskRow {
     pub heartbeat: Option<Heartbeat>,
 }
 
+impl TaskRow {
+    /// When the next attempt of a paused call is due. Nobody who looks for work finds it.
+    pub const NEVER: Timestamp = Timestamp::from_millis(i64::MAX);
+}
+
 /// What an activity reported while it ran, kept for the next attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Heartbeat {
@@ -283,6 +289,45 @@ pub struct Progress {
     /// What the process that last looked at it was missing to run it. Another one may have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lacks: Option<String>,
+    /// Why it is paused, while it is: [`TaskRow::wake_at`] is [`TaskRow::NEVER`] then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused: Option<Box<Pause>>,
+    /// Why it is to be paused when the attempt that runs has failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pause_asked: Option<Box<Pause>>,
+    /// How long its clocks stood still because it was paused.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub stood_still_ms: u64,
+}
+
+/// Why a call is paused, and since when.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Pause {
+    /// Since when.
+    pub since: Option<Timestamp>,
+    /// When its next attempt would be due.
+    pub due: Option<Timestamp>,
+    /// When it ends by itself: the call fails then, for the reason in `stopped`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// Why retrying stopped, when that is what paused it: the name of a
+    /// [`Reason`](resurgam_core::retry::Reason).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<String>,
+    /// Who paused it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// Why they did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The times that bound the call go on meanwhile.
+    #[serde(skip_serializing_if = "is_false")]
+    pub clock_runs: bool,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 fn is_false(flag: &bool) -> bool {
@@ -290,8 +335,8 @@ fn is_false(flag: &bool) -> bool {
 }
 
 impl Progress {
-    /// What stands in the stored form of a task that lacks something, and of no other: all other
-    /// fields hold numbers.
+    /// What stands in the stored form of a task that lacks something, and of no other: the quotes
+    /// of a text in another field are escaped.
     pub const LACKING: &str = "\"lacks\":";
 
     /// What stands in the stored form of a task that lacks just this.
@@ -407,6 +452,64 @@ impl AttemptRow {
     }
 }
 
+/// What somebody asks to be done to a call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ActionRequest {
+    /// What makes a repeated request the same one, for its instance.
+    pub id: String,
+    /// Who asks.
+    pub by: String,
+    /// Why.
+    pub reason: Option<String>,
+    /// For what.
+    pub action: Action,
+}
+
+/// What an operator did to a call, and what came of it.
+///
+/// ```
+/// use resurgam_core::action::{Action, ActionAnswer};
+/// use resurgam_core::history::ActionLine;
+/// use resurgam_core::{RunKey, Seq, Timestamp, Uid};
+/// use resurgam_store::rows::{ActionRequest, ActionRow};
+///
+/// let row = ActionRow {
+///     call: RunKey::first(Uid(7)).call(Seq(6)),
+///     at: Timestamp::from_millis(2_000),
+///     request: ActionRequest {
+///         id: "ticket-17".to_string(),
+///         by: "ana".to_string(),
+///         reason: Some("bank is back".to_string()),
+///         action: Action::Retry { reset: false },
+///     },
+///     answer: ActionAnswer::done("retried charge#6 now"),
+/// };
+/// assert_eq!(ActionLine::from(&row).by, "ana");
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct ActionRow {
+    /// The call.
+    pub call: CallKey,
+    /// When it was carried out, or refused.
+    pub at: Timestamp,
+    /// What was asked for.
+    pub request: ActionRequest,
+    /// What came of it.
+    pub answer: ActionAnswer,
+}
+
+/// What a printed history says about an action.
+impl From<&ActionRow> for ActionLine {
+    fn from(row: &ActionRow) -> Self {
+        ActionLine {
+            at: row.at,
+            by: row.request.by.clone(),
+            answer: row.answer.text.clone(),
+            reason: row.request.reason.clone(),
+        }
+    }
+}
+
 /// How an attempt ended.
 ///
 /// ```
@@ -475,6 +578,11 @@ impl MessageRow {
 
     /// What the id of a signal begins with when its sender gave it one, which follows.
     pub const REPEATABLE_SIGNAL: &str = "signal/id/";
+
+    /// The message that asks for an action of this id.
+    pub fn action_id(id: &str) -> String {
+        format!("action/{id}")
+    }
 }
 
 /// What a message says.
@@ -522,15 +630,46 @@ pub enum Message {
         /// What it says.
         report: Box<Report>,
     },
+    /// Somebody asks for something to be done to a call. It is for who holds the shard, and wakes
+    /// no run.
+    Action {
+        /// The call.
+        run: u32,
+        /// Its place in the run.
+        activity: Seq,
+        /// What is asked for.
+        request: Box<ActionRequest>,
+    },
 }
 
 impl Message {
+    /// The kinds of messages that are for who holds the shard and wake no run, as they are stored.
+    pub const FOR_HOLDER: [&str; 2] = [Report::KIND, Message::ACTION];
+
+    /// The kind of a message that asks for an action, as it is stored.
+    pub const ACTION: &str = "Action";
+
+    /// True when it is for who holds the shard: a blocked run holds up none of these.
+    pub fn is_for_holder(&self) -> bool {
+        self.call().is_some()
+    }
+
+    /// The call that it is about, of those that are for who holds the shard, without its instance.
+    pub fn call(&self) -> Option<(u32, Seq)> {
+        match self {
+            Message::Report { run, report } => Some((*run, report.activity)),
+            Message::Action { run, activity, .. } => Some((*run, *activity)),
+            _ => None,
+        }
+    }
+
     /// The run that it belongs to; `None` when it is for the instance, whatever run it is in.
     pub fn run(&self) -> Option<u32> {
         match self {
             Message::Timer { run, .. }
             | Message::Result { run, .. }
-            | Message::Report { run, .. } => Some(*run),
+            | Message::Report { run, .. }
+            | Message::Action { run, .. } => Some(*run),
             Message::Start
             | Message::Signal { .. }
             | Message::Cancel { .. }
@@ -614,8 +753,8 @@ pub struct DueMessage {
     pub uid: Uid,
     /// When it is due.
     pub due_at: Timestamp,
-    /// It is a report, see [`Message::Report`].
-    pub is_report: bool,
+    /// It is for who holds the shard, see [`Message::is_for_holder`].
+    pub is_for_holder: bool,
 }
 
 /// The current run of an instance with everything a turn needs.

@@ -5,7 +5,7 @@ use resurgam_core::{CallKey, Event, Payload, RunKey, Shard, Timestamp, Uid};
 
 use crate::inbox::InboxWrite;
 use crate::rows::{
-    AttemptRow, InstanceRow, KvRow, Message, MessageRow, PolicyRow, Status, TaskRow,
+    ActionRow, AttemptRow, InstanceRow, KvRow, Message, MessageRow, PolicyRow, Status, TaskRow,
 };
 use crate::schedules::ScheduleWrite;
 
@@ -27,6 +27,8 @@ pub struct Step {
     pub messages: Vec<MessageWrite>,
     /// Rows of the ledger.
     pub attempts: Vec<AttemptRow>,
+    /// What operators did; an action whose id is known for the instance is dropped.
+    pub actions: Vec<ActionRow>,
     /// The instance's own data.
     pub kv: Vec<KvRow>,
     /// A schedule.
@@ -206,6 +208,12 @@ impl Step {
         *self == Step::default()
     }
 
+    /// True for a step that only an owner can write; what a client asks for is rows that wake it.
+    pub fn is_an_owners(&self) -> bool {
+        let Step { events, tasks, attempts, actions, .. } = self;
+        !(events.is_empty() && tasks.is_empty() && attempts.is_empty() && actions.is_empty())
+    }
+
     /// The shard of the instance that it is about; of the first one that it starts, when it is
     /// about none.
     pub fn shard(&self) -> Option<Shard> {
@@ -214,9 +222,11 @@ impl Step {
         let task = self.tasks.first().map(TaskWrite::uid);
         let message = self.messages.first().map(MessageWrite::uid);
         let attempt = self.attempts.first().map(|row| row.call.run.uid);
+        let action = self.actions.first().map(|row| row.call.run.uid);
         let kv = self.kv.first().map(|row| row.uid);
         let child_start = self.child_starts.first().map(|child| child.row.uid);
-        let uid = instance.or(event).or(task).or(attempt).or(kv).or(message).or(child_start);
+        let uid =
+            instance.or(event).or(task).or(attempt).or(action).or(kv).or(message).or(child_start);
         uid.map(Uid::shard)
     }
 
@@ -229,6 +239,7 @@ impl Step {
             + self.messages.len()
             + self.child_starts.len() * 2
             + self.attempts.len()
+            + self.actions.len()
             + self.kv.len()
             + usize::from(self.schedule.is_some())
             + usize::from(self.inbox.is_some())

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use resurgam::{
-    Activity, AttemptRow, Client, ClosedFilter, Constructor, Description, Error, Failure, Instance,
-    InstanceFilter, Outcome, Parts, Result, Start, WaitsFor, Workflow,
+    Act, Acted, Activity, AttemptRow, CallHandle, Client, ClosedFilter, Constructor, Description,
+    Error, Failure, Instance, InstanceFilter, Outcome, Parts, Result, Start, WaitsFor, Workflow,
 };
 use resurgam_core::Timestamp;
 use resurgam_store::Store;
@@ -484,6 +484,43 @@ impl TestApp {
         self.wait("terminate", || {
             let client = self.client();
             async move { client.terminate(id, reason).await }
+        })
+        .await
+    }
+
+    /// Does to a call what an operator does, once, also when a crash came in between.
+    ///
+    /// ```
+    /// use resurgam::prelude::*;
+    /// use resurgam_testing::TestApp;
+    /// use std::time::Duration;
+    ///
+    /// #[activity(retry = RetryPolicy::fixed(Duration::from_secs(60)).unlimited())]
+    /// async fn ring() -> Result<(), Failure> {
+    ///     Err(Failure::new("nobody is there"))
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), resurgam::Error> {
+    /// let app = TestApp::builder().activity(ring).start().await;
+    /// let visit = app.submit("visit", ring()).await?;
+    /// app.advance(Duration::from_secs(90)).await;
+    /// let failed = app.act("visit", "ring", |call| call.fail("they moved").by("ana")).await?;
+    /// assert_eq!(failed.to_string(), "failed ring#2");
+    /// assert_eq!(visit.failure().await.why.as_deref(), Some("operator"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn act(
+        &self,
+        id: &str,
+        call: &str,
+        act: impl Fn(&CallHandle) -> Act,
+    ) -> Result<Acted> {
+        let request = self.0.requests.fetch_add(1, Ordering::Relaxed);
+        self.wait("act on a call", || {
+            let act = act(&self.client().call(id, call)).request_id(format!("test-act-{request}"));
+            async move { act.await }
         })
         .await
     }

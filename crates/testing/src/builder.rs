@@ -200,6 +200,10 @@ impl TestBuilder {
         };
         let mut definition = ActivityDefinition::new(<F::Built as Activity>::NAME, run);
         definition.options = <F::Built as Activity>::options();
+        let definition = definition.checking_output(|value| {
+            let read = value.decode::<<F::Built as Activity>::Output>();
+            read.map(drop).map_err(|error| error.to_string())
+        });
         self.define(definition, <F::Built as Activity>::ALIASES)
     }
 
@@ -278,7 +282,7 @@ impl TestBuilder {
         let (inner, counts) = (Arc::new(definition), self.counts.clone());
         let twice = self.twice.clone();
         let (name, options, blocking) = (inner.name.clone(), inner.options.clone(), inner.blocking);
-        let asked = inner.clone();
+        let (asked, typed) = (inner.clone(), inner.clone());
         let run = move |ctx: ActivityContext, input: Payload| -> Attempt {
             let (inner, counts) = (inner.clone(), counts.clone());
             let twice = twice.load(Ordering::Relaxed);
@@ -291,8 +295,9 @@ impl TestBuilder {
                 inner.run(ctx, input).await
             })
         };
-        let mut counted =
-            ActivityDefinition::new(name, run).lacking(move |input| asked.lacks(input));
+        let mut counted = ActivityDefinition::new(name, run)
+            .lacking(move |input| asked.lacks(input))
+            .checking_output(move |value| typed.check_output(value));
         counted.options = options;
         counted.blocking = blocking;
         let added = self.parts.registry.add_activity_definition(counted, aliases);

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use resurgam_core::{CallKey, Event, Failure, RunKey, Shard, Timestamp, Uid, UserWork};
 use resurgam_store::rows::{
-    AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow,
-    Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
+    ActionRow, AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow,
+    MessageRow, Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
     Access, Answer, Assignment, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Error,
@@ -540,6 +540,14 @@ impl Inspect for FaultyStore {
 
     fn attempts(&self, run: RunKey) -> Answer<'_, Vec<AttemptRow>> {
         self.store.attempts(run)
+    }
+
+    fn actions(&self, run: RunKey) -> Answer<'_, Vec<ActionRow>> {
+        self.store.actions(run)
+    }
+
+    fn action(&self, uid: Uid, id: &str) -> Answer<'_, Option<ActionRow>> {
+        self.store.action(uid, id)
     }
 
     fn tasks(&self, run: RunKey) -> Answer<'_, Vec<TaskRow>> {

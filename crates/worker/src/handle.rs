@@ -15,6 +15,7 @@ use crate::clock::{Busy, Clock};
 use crate::error::{Error, Result};
 use crate::mailbox::{Mailbox, Message};
 use crate::node::{Answers, Reply, Request, Waiter};
+use crate::random::Random;
 
 /// Talks to an engine. Cloning gives another handle to the same one.
 #[derive(Clone)]
@@ -248,6 +249,11 @@ impl Handle {
     /// Says that there may be activities now that were not there before.
     pub fn activities_changed(&self) {
         self.mailbox.send(Request::LookForWork);
+    }
+
+    /// A name that nobody had before.
+    pub fn new_name(&self) -> String {
+        Random::from_entropy().name(self.now())
     }
 
     /// The time.

@@ -12,6 +12,7 @@
 //! their own and report back. A [`Handle`] talks to the loop. The way of a step is at the top of
 //! `node`.
 
+mod actions;
 #[cfg(test)]
 mod alone;
 mod attempt;
@@ -34,6 +35,7 @@ mod retention;
 mod schedules;
 mod watchers;
 
+pub use actions::Acted;
 pub use clock::{Awaits, Busy, Clock, Moment, StoreClock, SystemClock};
 pub use driver::Engine;
 pub use error::{Error, Result};

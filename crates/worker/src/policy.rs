@@ -77,6 +77,23 @@ impl Policies {
         self.read(&PolicyRow { hash: hash(text), text: text.to_string() })
     }
 
+    /// The policy of a text that somebody sets. Timeouts that it does not name are these.
+    pub(crate) fn with_timeouts_of(
+        &mut self,
+        text: &str,
+        others: Timeouts,
+    ) -> Result<Arc<Resolved>, String> {
+        let mut policy = RetryPolicy::from_stored(text).map_err(|error| error.to_string())?;
+        let named = policy.timeouts;
+        policy.timeouts = Timeouts {
+            attempt: named.attempt.or(others.attempt),
+            heartbeat: named.heartbeat.or(others.heartbeat),
+            queue: named.queue.or(others.queue),
+            total: named.total.or(others.total),
+        };
+        self.intern(&policy)
+    }
+
     /// A policy that was used before.
     pub(crate) fn known(&self, hash: &str) -> Option<Arc<Resolved>> {
         self.by_hash.get(hash).cloned()

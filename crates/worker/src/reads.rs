@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use resurgam_core::{CallKey, RunKey, Timestamp, Uid};
 use resurgam_store::outage::OutageLog;
-use resurgam_store::rows::{Claim, InstanceRow, Message as StoredMessage, TaskRecord};
+use resurgam_store::rows::{Claim, InstanceRow, Message, TaskRecord};
 use resurgam_store::{InboxRow, Result, Runnable, Store};
 
 use crate::handle::Outcome;
@@ -163,19 +163,25 @@ async fn ends(store: &dyn Store, uids: Arc<[Uid]>) -> Result<(Vec<InstanceRow>, 
     Ok((closed, missing))
 }
 
-/// The reports for an instance, with the tasks that they are about.
+/// The reports and actions for an instance, with the tasks that they are about.
 async fn reports(store: &dyn Store, uid: Uid, until: Timestamp) -> Result<Vec<Found>> {
     let mut reports = Vec::new();
     for row in store.due_messages_of(uid, until).await? {
-        let StoredMessage::Report { run, report } = &row.body else { continue };
-        reports.push((RunKey { uid, run: *run }.call(report.activity), row));
+        let Some((run, activity)) = row.body.call() else { continue };
+        let is_answered = match &row.body {
+            // The answer is stored when the first message goes, so that a second one finds it.
+            Message::Action { request, .. } => store.action(uid, &request.id).await?.is_some(),
+            _ => false,
+        };
+        reports.push((RunKey { uid, run }.call(activity), row, is_answered));
     }
-    let calls = reports.iter().map(|(key, _)| *key).collect();
+    let calls = reports.iter().map(|(key, ..)| *key).collect();
     let tasks = store.load_tasks(calls).await?;
     let tasks: BTreeMap<CallKey, TaskRecord> =
         tasks.into_iter().map(|task| (task.task.call, task)).collect();
     // There may be several about one call.
-    let with_task = |(key, row)| Found { task: tasks.get(&key).cloned(), row };
+    let with_task =
+        |(key, row, is_answered)| Found { task: tasks.get(&key).cloned(), row, is_answered };
     Ok(reports.into_iter().map(with_task).collect())
 }
 

@@ -340,11 +340,13 @@ pub enum Reason {
     QueueTimeout,
     /// Too many attempts in a row were lost with their process.
     WorkerLost,
+    /// An operator ended the call.
+    Operator,
 }
 
 impl Reason {
     /// Every reason, in the order of the checks.
-    pub const ALL: [Reason; 10] = [
+    pub const ALL: [Reason; 11] = [
         Reason::Cancelled,
         Reason::Terminal,
         Reason::Pruned,
@@ -355,6 +357,7 @@ impl Reason {
         Reason::TotalTimeout,
         Reason::QueueTimeout,
         Reason::WorkerLost,
+        Reason::Operator,
     ];
 
     /// The name used in histories, records and answers.
@@ -370,6 +373,7 @@ impl Reason {
             Reason::TotalTimeout => "total_timeout",
             Reason::QueueTimeout => "queue_timeout",
             Reason::WorkerLost => "worker_lost",
+            Reason::Operator => "operator",
         }
     }
 
@@ -497,6 +501,7 @@ impl fmt::Display for StopWhy {
             }
             Reason::QueueTimeout => f.write_str("no worker took the attempt in time"),
             Reason::WorkerLost => write!(f, "{failures} attempts in a row died with their process"),
+            Reason::Operator => f.write_str("an operator ended the call"),
         }
     }
 }

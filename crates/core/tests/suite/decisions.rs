@@ -541,7 +541,7 @@ fn reasons_are_named_in_the_order_of_the_checks() {
     assert_eq!(
         names.join(" "),
         "cancelled terminal pruned non_retryable no_rule max_attempts max_elapsed total_timeout \
-         queue_timeout worker_lost"
+         queue_timeout worker_lost operator"
     );
 }
 

@@ -1,7 +1,7 @@
 //! Messages: dropped when they come twice, gone when a turn has read them.
 
 use resurgam_core::Uid;
-use resurgam_store::rows::MessageRow;
+use resurgam_store::rows::{Message, MessageRow};
 
 use super::NOW;
 use super::wave::{NewMessage, Wave};
@@ -79,10 +79,16 @@ static DELETE_RUNS: Sql = Sql::new(&[
     Matches("m", OF_RUN),
 ]);
 
+/// A run that does not go on holds up nothing that is for who holds its shard.
 static PARK: Sql = Sql::new(&[
     Text("UPDATE @message m SET parked = u.parked FROM "),
     Rows(PARKED),
-    Text(" WHERE m.shard = u.shard AND m.uid = u.uid AND m.parked <> u.parked"),
+    Text(
+        " WHERE m.shard = u.shard AND m.uid = u.uid AND m.parked <> u.parked
+            AND NOT (u.parked AND m.kind = ANY(",
+    ),
+    Value(4),
+    Text("::text[]))"),
 ]);
 
 /// Adds the statements for the messages of a wave. Those that are about all messages of an instance
@@ -110,7 +116,8 @@ pub(super) fn statements<'p>(wave: &'p Wave<'_>, add: &mut Vec<Statement<'p>>) {
     if !wave.parked.is_empty() {
         let parked = || wave.parked.iter();
         let park = Statement::rows("park messages", &PARK).uids(parked().map(|(uid, _)| *uid));
-        add.push(park.flags(parked().map(|(_, parked)| *parked)).following());
+        let park = park.flags(parked().map(|(_, parked)| *parked));
+        add.push(park.texts(Message::FOR_HOLDER.into_iter()).following());
     }
 }
 

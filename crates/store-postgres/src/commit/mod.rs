@@ -21,6 +21,7 @@
 //! - `transact`: attempts that write to the user's own tables. `shared`: claims of tasks that the
 //!   owner of a shard leaves to others.
 
+mod action;
 mod attempt;
 mod event;
 mod in_doubt;
@@ -68,6 +69,7 @@ fn statements<'p>(
         }
     }
     attempt::statements(plan, ledger_rows, &mut all);
+    action::statements(plan, &mut all);
     kv::statements(plan, &mut all);
     policy::statements(plan, known_policy, &mut all);
     all

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use resurgam_core::event::Stored;
 use resurgam_core::{Event, RunKey, Shard, Uid};
 use resurgam_store::fleet::Fence;
-use resurgam_store::rows::{AttemptRow, InstanceRow, KvRow, Message, MessageRow};
+use resurgam_store::rows::{ActionRow, AttemptRow, InstanceRow, KvRow, Message, MessageRow};
 use resurgam_store::{
     ChildStart, InboxWrite, InstanceWrite, MessageWrite, ScheduleWrite, Step, TaskWrite,
 };
@@ -25,6 +25,8 @@ pub(crate) struct Plan<'b> {
     pub(crate) events: Vec<(RunKey, &'b Event, Stored)>,
     pub(crate) policies: BTreeMap<&'b str, &'b str>,
     pub(crate) attempts: Vec<&'b AttemptRow>,
+    /// What operators did; the first of an id counts.
+    pub(crate) actions: Vec<&'b ActionRow>,
     pub(crate) kv: BTreeMap<(Uid, &'b str), &'b KvRow>,
     /// How many signals may wait for an instance before the batch: fewer than this.
     pub(crate) room: BTreeMap<Uid, i64>,
@@ -112,6 +114,10 @@ impl<'b> Plan<'b> {
         for row in &step.attempts {
             self.owned.insert(row.call.run.uid.shard());
             self.attempts.push(row);
+        }
+        for row in &step.actions {
+            self.owned.insert(row.call.run.uid.shard());
+            self.actions.push(row);
         }
         for row in &step.kv {
             self.owned.insert(row.uid.shard());

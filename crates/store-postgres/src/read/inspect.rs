@@ -3,10 +3,10 @@
 use resurgam_core::event::Compensation;
 use resurgam_core::{EventKind, RunKey, Timestamp, Uid};
 use resurgam_store::Result;
-use resurgam_store::decode::{self, ATTEMPT, MESSAGE, TASK};
+use resurgam_store::decode::{self, ACTION, ATTEMPT, MESSAGE, TASK};
 use resurgam_store::quarantine::Table;
 use resurgam_store::rows::{
-    AttemptRow, InstanceFilter, InstanceRow, KvRow, MessageRow, Status, TaskRow,
+    ActionRow, AttemptRow, InstanceFilter, InstanceRow, KvRow, MessageRow, Status, TaskRow,
 };
 
 use super::{many, one};
@@ -107,7 +107,8 @@ fn newest(filter: &InstanceFilter) -> String {
     let retrying = match filter.retrying {
         true => {
             "AND EXISTS (SELECT 1 FROM @task t WHERE t.shard = i.shard AND t.uid = i.uid
-                         AND t.claimed_by IS NULL AND t.attempt > 0)"
+                         AND t.claimed_by IS NULL AND t.attempt > 0
+                         AND t.wake_at < 9223372036854775807)"
         }
         false => "",
     };
@@ -146,6 +147,23 @@ pub(crate) async fn attempts(pool: &Pool, run: RunKey) -> Result<Vec<AttemptRow>
     );
     let rows = Statement::rows("read a ledger", sql).uid(run.uid).big(i64::from(run.run));
     many(pool, Table::Attempt, rows, |row| decode::attempt(&row)).await
+}
+
+/// What operators did to the calls of a run.
+pub(crate) async fn actions(pool: &Pool, run: RunKey) -> Result<Vec<ActionRow>> {
+    let sql = format!(
+        "SELECT {ACTION} FROM @action WHERE shard = $1 AND uid = $2 AND run = $3 ORDER BY at, id"
+    );
+    let rows = Statement::rows("read what operators did", sql);
+    let rows = rows.uid(run.uid).big(i64::from(run.run));
+    many(pool, Table::Action, rows, |row| decode::action(&row)).await
+}
+
+/// What came of an action.
+pub(crate) async fn action(pool: &Pool, uid: Uid, id: &str) -> Result<Option<ActionRow>> {
+    let sql = format!("SELECT {ACTION} FROM @action WHERE shard = $1 AND uid = $2 AND id = $3");
+    let rows = pool.ask(Statement::rows("read an action", sql).uid(uid).text(id)).await?;
+    one(&rows, |row| decode::action(&row), || format!("read action {id:?} of instance {uid}"))
 }
 
 /// The unfinished calls of a run.

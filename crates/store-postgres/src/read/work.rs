@@ -5,8 +5,10 @@ use std::collections::HashMap;
 use resurgam_core::{CallKey, Shard, Timestamp, Uid};
 use resurgam_store::decode::{self, TASK};
 use resurgam_store::quarantine::Table;
-use resurgam_store::rows::{DueDeadline, DueMessage, DueTask, InstanceRow, PolicyRow, TaskRow};
-use resurgam_store::{Error, Report, Result, Runnable};
+use resurgam_store::rows::{
+    DueDeadline, DueMessage, DueTask, InstanceRow, Message, PolicyRow, TaskRow,
+};
+use resurgam_store::{Error, Result, Runnable};
 use tokio_postgres::Row;
 
 use super::{many, one, shards};
@@ -51,7 +53,7 @@ const DUE_DEADLINES: &str = "
     ORDER BY t.deadline_at, t.uid, t.seq LIMIT $3";
 
 const DUE_MESSAGES: &str = "
-    SELECT m.uid, m.due_at, m.kind = $5
+    SELECT m.uid, m.due_at, m.kind = ANY($5::text[])
     FROM unnest($1::smallint[]) AS s(shard)
     CROSS JOIN LATERAL (
         SELECT uid, due_at, arrival, kind FROM @message
@@ -107,7 +109,9 @@ pub(crate) async fn due_messages(
     limit: usize,
 ) -> Result<Vec<DueMessage>> {
     let what = "look for messages that are due";
-    let due = |due: Statement<'static>| due.big(before.as_millis()).text(Report::KIND);
+    let due = |due: Statement<'static>| {
+        due.big(before.as_millis()).texts(Message::FOR_HOLDER.into_iter())
+    };
     let rows = in_parts(pool, what, DUE_MESSAGES, among, limit, due).await?;
     all(&rows, what, |row| decode::due_message(&row))
 }

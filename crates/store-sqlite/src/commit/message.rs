@@ -1,7 +1,7 @@
 //! Messages: dropped when they come twice, gone when a turn has read them.
 
 use resurgam_core::{Payload, RunKey, Uid};
-use resurgam_store::rows::MessageRow;
+use resurgam_store::rows::{Message, MessageRow};
 use resurgam_store::{MessageWrite, Result};
 use rusqlite::{Connection, Statement, params};
 
@@ -14,6 +14,7 @@ pub(crate) struct Messages<'c> {
     delete: Statement<'c>,
     delete_run: Statement<'c>,
     park: Statement<'c>,
+    unpark: Statement<'c>,
     defer: Statement<'c>,
     is_open: Statement<'c>,
 }
@@ -31,7 +32,12 @@ const DEFER: &str = "UPDATE message SET due_at = ?3 WHERE uid = ?1 AND id = ?2";
 
 const IS_OPEN: &str = "SELECT 1 FROM instance WHERE uid = ?1 AND closed_at IS NULL";
 
-const PARK: &str = "UPDATE message SET parked = ?2 WHERE uid = ?1 AND parked <> ?2";
+/// A run that does not go on holds up nothing that is for who holds its shard.
+const PARK: &str = "
+    UPDATE message SET parked = 1
+    WHERE uid = ?1 AND parked = 0 AND kind NOT IN (SELECT value FROM json_each(?2))";
+
+const UNPARK: &str = "UPDATE message SET parked = 0 WHERE uid = ?1 AND parked = 1";
 
 impl<'c> Messages<'c> {
     pub(crate) fn prepare(connection: &'c Connection) -> rusqlite::Result<Self> {
@@ -40,6 +46,7 @@ impl<'c> Messages<'c> {
             delete: prepare(connection, DELETE)?,
             delete_run: prepare(connection, DELETE_RUN)?,
             park: prepare(connection, PARK)?,
+            unpark: prepare(connection, UNPARK)?,
             defer: prepare(connection, DEFER)?,
             is_open: prepare(connection, IS_OPEN)?,
         })
@@ -64,8 +71,12 @@ impl<'c> Messages<'c> {
                 Ok(())
             }
             MessageWrite::DeleteRun(run) => self.delete_run(*run),
-            MessageWrite::Park(uid) => self.park(*uid, true),
-            MessageWrite::Unpark(uid) => self.park(*uid, false),
+            MessageWrite::Park(uid) => self.park(*uid),
+            MessageWrite::Unpark(uid) => {
+                let unparked = self.unpark.execute([uid.to_bytes()]);
+                unparked.attempted(|| format!("unpark the messages of instance {uid}"))?;
+                Ok(())
+            }
         }
     }
 
@@ -91,8 +102,9 @@ impl<'c> Messages<'c> {
         Ok(())
     }
 
-    fn park(&mut self, uid: Uid, parked: bool) -> Result<()> {
-        let parked = self.park.execute(params![uid.to_bytes(), parked]);
+    fn park(&mut self, uid: Uid) -> Result<()> {
+        let for_holder = serde_json::json!(Message::FOR_HOLDER).to_string();
+        let parked = self.park.execute(params![uid.to_bytes(), for_holder]);
         parked.attempted(|| format!("park the messages of instance {uid}"))?;
         Ok(())
     }

@@ -5,6 +5,7 @@
 //! taken are found out before anything of the step is written, so that refusing one step needs no
 //! savepoint and costs the others nothing.
 
+mod action;
 mod attempt;
 mod event;
 mod inbox;
@@ -37,6 +38,7 @@ pub(crate) struct Statements<'c> {
     tasks: task::Tasks<'c>,
     messages: message::Messages<'c>,
     attempts: attempt::Attempts<'c>,
+    actions: action::Actions<'c>,
     kv: kv::Kv<'c>,
     schedules: schedule::Schedules<'c>,
     inbox: inbox::Inbox<'c>,
@@ -56,6 +58,7 @@ impl<'c> Statements<'c> {
             tasks: task::Tasks::prepare(connection)?,
             messages: message::Messages::prepare(connection)?,
             attempts: attempt::Attempts::prepare(connection, ledger)?,
+            actions: action::Actions::prepare(connection)?,
             kv: kv::Kv::prepare(connection)?,
             schedules: schedule::Schedules::prepare(connection)?,
             inbox: inbox::Inbox::prepare(connection)?,
@@ -133,6 +136,9 @@ impl<'c> Statements<'c> {
         }
         for attempt in &step.attempts {
             self.attempts.insert(attempt)?;
+        }
+        for action in &step.actions {
+            self.actions.insert(action)?;
         }
         for row in &step.kv {
             self.kv.put(row)?;

@@ -2,10 +2,10 @@
 
 use resurgam_core::event::Compensation;
 use resurgam_core::{Event, EventKind, RunKey, Timestamp, Uid};
-use resurgam_store::decode::{self, ATTEMPT, Columns, MESSAGE, TASK};
+use resurgam_store::decode::{self, ACTION, ATTEMPT, Columns, MESSAGE, TASK};
 use resurgam_store::quarantine::Table;
 use resurgam_store::rows::{
-    AttemptRow, InstanceFilter, InstanceRow, KvRow, MessageRow, Status, TaskRow,
+    ActionRow, AttemptRow, InstanceFilter, InstanceRow, KvRow, MessageRow, Status, TaskRow,
 };
 use resurgam_store::{Gaps, Result};
 use rusqlite::params;
@@ -135,7 +135,8 @@ fn newest(
     let retrying = match filter.retrying {
         true => {
             "AND EXISTS (SELECT 1 FROM task WHERE task.uid = instance.uid
-                         AND claimed_by IS NULL AND attempt > 0)"
+                         AND claimed_by IS NULL AND attempt > 0
+                         AND wake_at < 9223372036854775807)"
         }
         false => "",
     };
@@ -166,6 +167,22 @@ pub(crate) fn attempts(reading: &mut Reading<'_>, run: RunKey) -> Result<Vec<Att
     );
     let key = params![run.uid.to_bytes(), run.run];
     reading.many(Table::Attempt, &sql, key, usize::MAX, |row| decode::attempt(&row))
+}
+
+/// What operators did to the calls of a run.
+pub(crate) fn actions(reading: &mut Reading<'_>, run: RunKey) -> Result<Vec<ActionRow>> {
+    let sql = format!(
+        "SELECT {ACTION}, rowid FROM resurgam_action WHERE uid = ?1 AND run = ?2 ORDER BY at, id"
+    );
+    let key = params![run.uid.to_bytes(), run.run];
+    reading.many(Table::Action, &sql, key, usize::MAX, |row| decode::action(&row))
+}
+
+/// What came of an action.
+pub(crate) fn action(reading: &mut Reading<'_>, uid: Uid, id: &str) -> Result<Option<ActionRow>> {
+    let sql = format!("SELECT {ACTION} FROM resurgam_action WHERE uid = ?1 AND id = ?2");
+    let what = || format!("read action {id:?} of instance {uid}");
+    reading.one(&sql, params![uid.to_bytes(), id], |row| decode::action(&row), what)
 }
 
 /// The unfinished calls of a run.

@@ -6,10 +6,10 @@ use resurgam_core::{CallKey, Event, Payload, RunKey, Timestamp, Uid};
 use resurgam_store::decode::{self, ATTEMPT, Columns, EVENT, INBOX, TASK};
 use resurgam_store::quarantine::Table;
 use resurgam_store::rows::{
-    AttemptRow, DueDeadline, DueMessage, DueTask, InstanceRow, PolicyRow, Progress, RunRecord,
-    TaskRecord, TaskRow,
+    AttemptRow, DueDeadline, DueMessage, DueTask, InstanceRow, Message, PolicyRow, Progress,
+    RunRecord, TaskRecord, TaskRow,
 };
-use resurgam_store::{Error, Gaps, InboxRow, Report, Result, Runnable};
+use resurgam_store::{Error, Gaps, InboxRow, Result, Runnable};
 use rusqlite::params;
 
 use super::Reading;
@@ -65,10 +65,11 @@ pub(crate) fn due_messages(
     before: Timestamp,
     limit: usize,
 ) -> Result<Vec<DueMessage>> {
-    let sql = "SELECT uid, due_at, kind = ?2, arrival AS rowid FROM message
+    let sql = "SELECT uid, due_at, kind IN (?2, ?3), arrival AS rowid FROM message
                WHERE bad IS NULL AND parked = 0 AND due_at < ?1
                ORDER BY due_at, arrival";
-    let values = params![before.as_millis(), Report::KIND];
+    let [report, action] = Message::FOR_HOLDER;
+    let values = params![before.as_millis(), report, action];
     reading.many(Table::Message, sql, values, limit, |row| decode::due_message(&row))
 }
 

@@ -178,7 +178,7 @@ async fn a_task_of_format_6_keeps_its_gate_under_the_new_name() {
     write(&store, [start(2)]).await;
     store.close().await;
     let format: i64 = old.query_row("SELECT format FROM meta", [], |row| row.get(0)).unwrap();
-    assert_eq!(format, 7);
+    assert_eq!(format, 8);
 }
 
 #[test]

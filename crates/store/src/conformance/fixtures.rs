@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use resurgam_core::action::{Action, ActionAnswer};
 use resurgam_core::event::{ActivityScheduled, RunStarted};
 use resurgam_core::{CallKey, Event, EventKind, Failure, Payload, RunKey, Seq, Timestamp, Uid};
 
 use crate::rows::{
-    AttemptOutcome, AttemptRow, Claim, InstanceRow, KvRow, Message, MessageRow, PolicyRow,
-    Progress, Status, TaskRow,
+    ActionRequest, ActionRow, AttemptOutcome, AttemptRow, Claim, InstanceRow, KvRow, Message,
+    MessageRow, PolicyRow, Progress, Status, TaskRow,
 };
 use crate::{ChildStart, Error, InstanceWrite, MessageWrite, Step, StepResult, Store, TaskWrite};
 
@@ -96,6 +97,21 @@ pub(super) fn failed_attempt(call: CallKey, attempt: u32) -> AttemptRow {
         failure: Some(Failure::of_type("GatewayDown", "no answer")),
         delay_ms: Some(200),
         why: "exponential".to_string(),
+    }
+}
+
+/// A retry of a call that somebody asked for, carried out at this time.
+pub(super) fn action(number: u128, seq: u64, id: &str, time: i64) -> ActionRow {
+    ActionRow {
+        call: call(number, seq),
+        at: at(time),
+        request: ActionRequest {
+            id: id.to_string(),
+            by: "ana".to_string(),
+            reason: None,
+            action: Action::Retry { reset: false },
+        },
+        answer: ActionAnswer::done(format!("retried charge#{seq} now")),
     }
 }
 

@@ -57,7 +57,7 @@ pub async fn every_kind_of_message_comes_back_as_it_was(store: &dyn Store) {
 
 /// A message that is no report.
 fn due(number: u128, due_at: i64) -> DueMessage {
-    DueMessage { uid: uid(number), due_at: at(due_at), is_report: false }
+    DueMessage { uid: uid(number), due_at: at(due_at), is_for_holder: false }
 }
 
 /// What an attempt says from another node.
@@ -71,7 +71,7 @@ pub async fn a_due_message_says_whether_it_is_a_report(store: &dyn Store) {
     let reported = MessageRow { body, ..signal(1, "report", 2) };
     write(store, [start(1, "order-1").send(signal(1, "a", 1)).send(reported)]).await;
     let found = store.due_messages(at(1_000), 10).await.unwrap();
-    assert_eq!(found, [due(1, 1), DueMessage { is_report: true, ..due(1, 2) }]);
+    assert_eq!(found, [due(1, 1), DueMessage { is_for_holder: true, ..due(1, 2) }]);
 }
 
 pub async fn messages_are_read_in_the_order_of_their_arrival(store: &dyn Store) {

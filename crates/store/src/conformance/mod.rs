@@ -19,6 +19,7 @@
 // The suite is tests; it is only compiled as a library so that other crates can run it.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+pub mod actions;
 pub mod atomicity;
 pub mod differential;
 pub mod families;
@@ -99,6 +100,7 @@ macro_rules! conformance_promises {
             tasks::due_tasks_come_earliest_first,
             tasks::a_task_is_not_due_at_the_very_moment_that_is_asked_about,
             tasks::a_claimed_task_is_not_due_until_it_is_released,
+            tasks::a_paused_task_is_never_due,
             tasks::deadlines_of_waiting_tasks_come_earliest_first,
             tasks::a_task_that_runs_or_is_over_has_no_deadline,
             tasks::what_other_nodes_claimed_is_abandoned_when_they_are_gone,
@@ -128,6 +130,10 @@ macro_rules! conformance_promises {
             ledger::attempts_come_in_the_order_of_their_end,
             ledger::a_ledger_is_bounded_and_keeps_both_ends,
             ledger::the_ledger_outlives_its_task,
+            actions::actions_come_back_as_they_were,
+            actions::an_action_of_an_id_that_is_known_is_dropped,
+            actions::actions_come_in_the_order_of_time_and_run_by_run,
+            actions::a_run_that_does_not_go_on_holds_up_no_action,
             policies::a_policy_is_stored_once,
             policies::the_first_text_of_a_policy_counts,
             policies::an_unknown_policy_is_not_there,
@@ -212,6 +218,7 @@ mod tests {
             ("tasks", include_str!("tasks.rs")),
             ("messages", include_str!("messages.rs")),
             ("ledger", include_str!("ledger.rs")),
+            ("actions", include_str!("actions.rs")),
             ("policies", include_str!("policies.rs")),
             ("looking", include_str!("looking.rs")),
             ("owning", include_str!("owning.rs")),

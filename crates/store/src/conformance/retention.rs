@@ -47,6 +47,7 @@ fn full(number: u128, id: &str, closed_at: i64) -> [Step; 2] {
         .send(signal(number, "unread", 0))
         .attempt(failed_attempt(call(number, 2), 1))
         .put(number, "colour", json("\"red\""));
+    let begin = Step { actions: vec![action(number, 2, "ticket", 3)], ..begin };
     [begin, closing(number, Status::Completed, closed_at).park(number)]
 }
 
@@ -69,6 +70,7 @@ pub async fn everything_of_a_closed_instance_goes(store: &dyn Store) {
     assert_eq!(store.history(run(1)).await.unwrap(), []);
     assert_eq!(store.attempts(run(1)).await.unwrap(), []);
     assert_eq!(store.tasks(run(1)).await.unwrap(), []);
+    assert_eq!(store.actions(run(1)).await.unwrap(), []);
     assert_eq!(store.messages(uid(1)).await.unwrap(), []);
     assert_eq!(store.kv(uid(1), "colour").await.unwrap(), None);
     assert_eq!(store.missing(Arc::new([uid(1), uid(2)])).await.unwrap(), [uid(1)]);

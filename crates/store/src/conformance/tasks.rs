@@ -5,7 +5,10 @@ use std::sync::Arc;
 use super::fixtures::*;
 use resurgam_core::Seq;
 
-use crate::rows::{Claim, DueDeadline, DueTask, Heartbeat, Message, MessageRow, Progress, TaskRow};
+use crate::rows::{
+    Claim, DueDeadline, DueTask, Heartbeat, InstanceFilter, Message, MessageRow, Pause, Progress,
+    TaskRow,
+};
 use crate::{Report, Reported, Runnable, Step, Store, TaskWrite};
 
 pub async fn a_task_comes_back_as_it_was(store: &dyn Store) {
@@ -210,6 +213,15 @@ pub async fn a_claimed_task_is_not_due_until_it_is_released(store: &dyn Store) {
     assert_eq!(due(store, 1_000, 10).await, []);
 }
 
+pub async fn a_paused_task_is_never_due(store: &dyn Store) {
+    let paused = TaskRow { wake_at: TaskRow::NEVER, attempt: 1, ..task(call(1, 2)) };
+    write(store, [start(1, "order-1").insert(paused)]).await;
+    let due = store.due_tasks(Runnable::default(), at(i64::MAX), 10).await.unwrap();
+    assert_eq!(due, []);
+    let retrying = InstanceFilter { retrying: true, ..InstanceFilter::default() };
+    assert_eq!(store.list(retrying).await.unwrap(), []);
+}
+
 pub async fn deadlines_of_waiting_tasks_come_earliest_first(store: &dyn Store) {
     let mut all = start(1, "order-1").insert(task(call(1, 2)));
     for (seq, deadline) in [(3, 50), (4, -10), (5, 2_000), (6, 10)] {
@@ -375,6 +387,18 @@ fn full(call: resurgam_core::CallKey) -> TaskRow {
     }
 }
 
+fn pause() -> Pause {
+    Pause {
+        since: Some(at(i64::MIN)),
+        due: Some(at(i64::MAX)),
+        until: Some(at(7)),
+        stopped: Some("max_attempts".to_string()),
+        by: Some("ana \"lacks\": ü".to_string()),
+        reason: Some("\"lacks\":\"x\"".to_string()),
+        clock_runs: true,
+    }
+}
+
 fn progress() -> Progress {
     Progress {
         v: 1,
@@ -391,5 +415,8 @@ fn progress() -> Progress {
         over: true,
         unregistered: true,
         lacks: Some("a key \"7\"".to_string()),
+        paused: Some(Box::new(pause())),
+        pause_asked: Some(Box::default()),
+        stood_still_ms: u64::MAX,
     }
 }

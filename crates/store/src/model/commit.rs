@@ -9,7 +9,7 @@ use resurgam_core::{CallKey, Event, RunKey};
 use super::Model;
 use super::ownership::{Writer, check_writer};
 use super::transaction::Transaction;
-use crate::rows::{AttemptRow, TaskRow};
+use crate::rows::{ActionRow, AttemptRow, TaskRow};
 use crate::{Error, Result, Step, StepResult, TaskWrite};
 
 /// How many rows the ledger of one call has at most.
@@ -73,6 +73,9 @@ impl Transaction<'_> {
         for row in &step.attempts {
             self.add_attempt(row);
         }
+        for row in &step.actions {
+            self.add_action(row);
+        }
         for row in &step.kv {
             self.put_kv((row.uid, row.key.clone()), Some(row.value.clone()));
         }
@@ -112,6 +115,14 @@ impl Transaction<'_> {
         }
         self.put_event(place, Some(event.clone()));
         Ok(())
+    }
+
+    /// Keeps what an operator did, unless an action of this id is known.
+    fn add_action(&mut self, row: &ActionRow) {
+        let key = (row.call.run.uid, row.request.id.clone());
+        if !self.tables().actions.map().contains_key(&key) {
+            self.put_action(key, Some(row.clone()));
+        }
     }
 
     fn write_task(&mut self, write: &TaskWrite) -> Result<()> {

@@ -61,7 +61,9 @@ impl Transaction<'_> {
 
     fn park(&mut self, uid: Uid, parked: bool) {
         let messages = self.tables().messages.of(uid);
-        let others = messages.filter(|(_, entry)| entry.parked != parked);
+        // A run that does not go on holds up nothing that is for who holds its shard.
+        let may_park = |entry: &MessageEntry| !(parked && entry.row.body.is_for_holder());
+        let others = messages.filter(|(_, entry)| entry.parked != parked && may_park(entry));
         let changed: Vec<((Uid, u64), MessageEntry)> =
             others.map(|(key, entry)| (key, MessageEntry { parked, ..entry.clone() })).collect();
         changed.into_iter().for_each(|(key, entry)| self.put_message(key, Some(entry)));

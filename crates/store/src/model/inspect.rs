@@ -4,7 +4,9 @@ use resurgam_core::{Event, EventKind, RunKey, Uid};
 
 use super::Model;
 use super::tables::{calls_of_run, is_signal, ledger_of};
-use crate::rows::{AttemptRow, InstanceFilter, InstanceRow, KvRow, MessageRow, Status, TaskRow};
+use crate::rows::{
+    ActionRow, AttemptRow, InstanceFilter, InstanceRow, KvRow, MessageRow, Status, TaskRow,
+};
 
 impl Model {
     /// The current instance of an id.
@@ -57,7 +59,9 @@ impl Model {
 
     /// Whether an activity of an open instance waits to be tried again.
     fn is_retrying(&self, row: &InstanceRow) -> bool {
-        let waits_again = |task: &TaskRow| task.claim.is_none() && task.attempt > 0;
+        let waits_again = |task: &TaskRow| {
+            task.claim.is_none() && task.attempt > 0 && task.wake_at != TaskRow::NEVER
+        };
         !row.status.is_closed() && self.tables.tasks.of(row.uid).any(waits_again)
     }
 
@@ -72,6 +76,20 @@ impl Model {
         let mut rows: Vec<AttemptRow> = ledger.map(|(_, row)| row.clone()).collect();
         rows.sort_by_key(|row| row.ended_at);
         rows
+    }
+
+    /// What operators did to the calls of a run, in order of time; those of one moment by their ids.
+    pub fn actions(&self, run: RunKey) -> Vec<ActionRow> {
+        let actions = self.tables.actions.map().range((run.uid, String::new())..);
+        let of = actions.take_while(|((uid, _), _)| *uid == run.uid).map(|(_, row)| row);
+        let mut rows: Vec<ActionRow> = of.filter(|row| row.call.run == run).cloned().collect();
+        rows.sort_by_key(|row| row.at);
+        rows
+    }
+
+    /// What came of the action of this id.
+    pub fn action(&self, uid: Uid, id: &str) -> Option<ActionRow> {
+        self.tables.actions.map().get(&(uid, id.to_string())).cloned()
     }
 
     /// The unfinished activity calls of a run.

@@ -156,7 +156,7 @@ impl Model {
 pub(super) fn check_writer(members: &Members, writer: &Writer, batch: &[Step]) -> Result<()> {
     match writer {
         Writer::Anybody => Ok(()),
-        Writer::Client if batch.iter().any(is_an_owners) => {
+        Writer::Client if batch.iter().any(Step::is_an_owners) => {
             Err(Error::fenced("this node does not work on it any more"))
         }
         Writer::Client => Ok(()),
@@ -178,11 +178,6 @@ pub(super) fn check_writer(members: &Members, writer: &Writer, batch: &[Step]) -
     }
 }
 
-/// True for a step that only an owner can write; what a client asks for is rows that wake it.
-fn is_an_owners(step: &Step) -> bool {
-    !(step.events.is_empty() && step.tasks.is_empty() && step.attempts.is_empty())
-}
-
 /// Adds the shards whose holder alone may write what a step writes there. Anybody may start
 /// something and send messages.
 fn add_owned(step: &Step, owned: &mut ShardSet) {
@@ -199,6 +194,7 @@ fn add_owned(step: &Step, owned: &mut ShardSet) {
         .chain(step.tasks.iter().map(TaskWrite::uid))
         .chain(messages.map(MessageWrite::uid))
         .chain(step.attempts.iter().map(|row| row.call.run.uid))
+        .chain(step.actions.iter().map(|row| row.call.run.uid))
         .chain(step.kv.iter().map(|row| row.uid));
     uids.map(Uid::shard).for_each(|shard| owned.insert(shard));
 }

@@ -5,7 +5,7 @@
 use resurgam_core::{CallKey, Timestamp, Uid};
 
 use super::Model;
-use super::tables::{Tables, calls_of, ledger_of};
+use super::tables::{Rows, Tables, calls_of, ledger_of};
 use crate::rows::InstanceRow;
 use crate::{Deleted, Deletion, INSTANCES, Place, ROWS, Sweep};
 
@@ -75,7 +75,9 @@ fn is_wanted(row: &InstanceRow, sweep: &Sweep) -> bool {
 
 /// Deletes an instance with everything of it. False when the piece is full before that.
 fn delete_instance(tables: &mut Tables, uid: Uid, done: &mut Deleted) -> bool {
-    for delete in [delete_events, delete_attempts, delete_messages, delete_tasks, delete_kv] {
+    let tables_of =
+        [delete_events, delete_attempts, delete_messages, delete_tasks, delete_actions, delete_kv];
+    for delete in tables_of {
         let room = ROWS.saturating_sub(done.rows);
         let deleted = delete(tables, uid, usize::try_from(room).unwrap_or(usize::MAX)) as u64;
         done.rows += deleted;
@@ -117,11 +119,20 @@ fn delete_tasks(tables: &mut Tables, uid: Uid, room: usize) -> usize {
     calls.len()
 }
 
+fn delete_actions(tables: &mut Tables, uid: Uid, room: usize) -> usize {
+    delete_named(&mut tables.actions, uid, room)
+}
+
 fn delete_kv(tables: &mut Tables, uid: Uid, room: usize) -> usize {
-    let entries = tables.kv.map().range((uid, String::new())..);
+    delete_named(&mut tables.kv, uid, room)
+}
+
+/// Deletes rows of an instance that have names of their own.
+fn delete_named<V>(rows: &mut Rows<(Uid, String), V>, uid: Uid, room: usize) -> usize {
+    let entries = rows.map().range((uid, String::new())..);
     let keys = entries.map(|(key, _)| key).take_while(|(of, _)| *of == uid).take(room);
     let keys: Vec<(Uid, String)> = keys.cloned().collect();
     let count = keys.len();
-    keys.into_iter().for_each(|key| drop(tables.kv.put(key, None)));
+    keys.into_iter().for_each(|key| drop(rows.put(key, None)));
     count
 }

@@ -7,7 +7,7 @@
 use resurgam_core::{CallKey, Event, Payload, Timestamp, Uid};
 
 use super::tables::{InboxEntry, Instance, MessageEntry, ScheduleEntry, Tables};
-use crate::rows::{AttemptRow, TaskRow};
+use crate::rows::{ActionRow, AttemptRow, TaskRow};
 
 /// A row as it was before a change; `None` when there was none.
 enum Before {
@@ -17,6 +17,7 @@ enum Before {
     Task(CallKey, Option<TaskRow>),
     Message((Uid, u64), Option<MessageEntry>),
     Attempt((CallKey, u64), Option<AttemptRow>),
+    Action((Uid, String), Option<ActionRow>),
     Kv((Uid, String), Option<Payload>),
     Schedule(String, Option<ScheduleEntry>),
     Inbox(i64, Option<InboxEntry>),
@@ -90,6 +91,11 @@ impl<'t> Transaction<'t> {
         self.undo.push(Before::Attempt(key, before));
     }
 
+    pub(super) fn put_action(&mut self, key: (Uid, String), row: Option<ActionRow>) {
+        let before = self.tables.actions.put(key.clone(), row);
+        self.undo.push(Before::Action(key, before));
+    }
+
     pub(super) fn put_kv(&mut self, key: (Uid, String), value: Option<Payload>) {
         let before = self.tables.kv.put(key.clone(), value);
         self.undo.push(Before::Kv(key, before));
@@ -134,6 +140,9 @@ impl Drop for Transaction<'_> {
                 }
                 Before::Attempt(key, row) => {
                     tables.attempts.put(key, row);
+                }
+                Before::Action(key, row) => {
+                    tables.actions.put(key, row);
                 }
                 Before::Kv(key, row) => {
                     tables.kv.put(key, row);

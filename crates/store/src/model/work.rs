@@ -6,8 +6,8 @@ use super::shard_set::ShardSet;
 use super::tables::ledger_of;
 use super::{Model, Sharing};
 use crate::rows::{
-    AttemptRow, DueDeadline, DueMessage, DueTask, Message, MessageRow, PolicyRow, RunRecord,
-    TaskRecord, TaskRow,
+    AttemptRow, DueDeadline, DueMessage, DueTask, MessageRow, PolicyRow, RunRecord, TaskRecord,
+    TaskRow,
 };
 use crate::{Error, Gaps, Report, Result, Runnable};
 
@@ -71,9 +71,8 @@ impl Model {
         let due = messages.due(before).filter(|((uid, _), _)| shards.has(*uid));
         let due = due.map(|(key, due_at)| {
             let entry = messages.get(key);
-            let is_report =
-                entry.is_some_and(|entry| matches!(entry.row.body, Message::Report { .. }));
-            DueMessage { uid: key.0, due_at, is_report }
+            let is_for_holder = entry.is_some_and(|entry| entry.row.body.is_for_holder());
+            DueMessage { uid: key.0, due_at, is_for_holder }
         });
         due.take(limit).collect()
     }

@@ -32,6 +32,7 @@ mod limits;
 mod lingering;
 mod logging;
 mod model;
+mod operators;
 mod outcomes;
 mod peers;
 mod queues;

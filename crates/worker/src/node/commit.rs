@@ -213,6 +213,7 @@ impl Node {
             Effect::SettleShared(call) => self.settle_shared(call),
             Effect::ReadReports(uid) => self.read_reports(uid),
             Effect::Reported(uid) => self.has_reports(uid),
+            Effect::Acted(uid) => self.outputs.push(Output::Changed(uid)),
             Effect::AtRest => self.at_rest(),
             Effect::Part(parts) => {
                 if let Some(effect) = Arc::into_inner(parts) {

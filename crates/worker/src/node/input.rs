@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use resurgam_core::{CallKey, EventKind, Failure, Payload, Shard, Timestamp, Uid};
 use resurgam_store::rows::{
-    DueDeadline, DueMessage, DueTask, Heartbeat, InstanceRow, MessageRow, Owner, RunRecord,
-    TaskRecord, TaskRow,
+    ActionRequest, DueDeadline, DueMessage, DueTask, Heartbeat, InstanceRow, MessageRow, Owner,
+    RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{DueSchedules, InboxRow, Result, ScheduleRecord, Step, Transacted};
 
@@ -109,6 +109,8 @@ pub enum Request {
     Start { workflow: String, input: Payload, options: StartOptions, reply: Reply<Started> },
     /// Give news to an open instance.
     Tell { uid: Uid, run: u32, event: EventKind, reply: Reply<()> },
+    /// Have something done to a call.
+    Act { call: CallKey, request: Box<ActionRequest>, reply: Reply<()> },
     /// Answer when an instance is closed.
     Wait { uid: Uid, reply: Reply<Outcome> },
     /// Write what somebody wants of a schedule; a new one is checked.
@@ -145,6 +147,8 @@ pub enum RoleAnswer {
 pub struct Found {
     pub row: MessageRow,
     pub task: Option<TaskRecord>,
+    /// It asks for an action that was carried out before: somebody asked once more.
+    pub is_answered: bool,
 }
 
 /// Tasks that this node has claimed, and when the next one is due.

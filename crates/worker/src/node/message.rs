@@ -1,7 +1,7 @@
 //! Messages: what is stored because a run is to read it later, and what news a stored message is.
 
 use resurgam_core::{CallKey, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
-use resurgam_store::rows::{Message as StoredMessage, MessageRow};
+use resurgam_store::rows::{ActionRow, Message as StoredMessage, MessageRow};
 use resurgam_store::{MessageWrite, Step, TaskWrite};
 
 use super::Node;
@@ -26,6 +26,19 @@ pub(crate) fn end_report(
     }
 }
 
+/// An action that ended a call is kept with the end. An attempt of the call is told then.
+pub(crate) fn keep_action(
+    action: Option<Box<ActionRow>>,
+    step: &mut Step,
+    effects: &mut Vec<Effect>,
+) {
+    if let Some(action) = action {
+        effects.push(Effect::GivenUp(action.call));
+        effects.push(Effect::Acted(action.call.run.uid));
+        step.actions.push(*action);
+    }
+}
+
 impl Node {
     /// Stores news that cannot become an event now.
     pub(crate) fn put_back(
@@ -37,7 +50,7 @@ impl Node {
     ) {
         let uid = key.uid;
         let row = match (news.origin, news.event) {
-            (Origin::Call { call, row, report, stays }, event) => {
+            (Origin::Call { call, row, report, stays, action }, event) => {
                 let id = match &stays {
                     None => result_id(key, call.seq),
                     // Another message tells how the attempt ended.
@@ -48,6 +61,7 @@ impl Node {
                 step.tasks.push(stays.map_or(gone, |task| TaskWrite::Amend(*task)));
                 step.attempts.extend(row);
                 end_report(uid, report, step, effects);
+                keep_action(action, step, effects);
                 let body = StoredMessage::Result { run: key.run, event };
                 Some(now_due(uid, id, body))
             }
@@ -104,8 +118,10 @@ pub(crate) fn news_of(key: RunKey, row: MessageRow) -> Option<News> {
         StoredMessage::Signal { name, value } => return Some(signal_news(row.id, name, value)),
         StoredMessage::Cancel { reason } => EventKind::CancelRequested { reason },
         StoredMessage::Terminate { reason } => EventKind::TerminateRequested { reason },
-        // It is taken when the run is read for the first time; reports are none of the run's.
-        StoredMessage::Start | StoredMessage::Report { .. } => return None,
+        // It is taken when the run is read for the first time; the others are none of the run's.
+        StoredMessage::Start | StoredMessage::Report { .. } | StoredMessage::Action { .. } => {
+            return None;
+        }
     };
     Some(News { event, origin: Origin::Stored { id: row.id }, reply: None })
 }

@@ -3,7 +3,7 @@
 use resurgam_core::event::ActivityFailed;
 use resurgam_core::retry::Reason;
 use resurgam_core::{CallKey, EventKind, Failure, Kind, RunKey, Seq, Timestamp};
-use resurgam_store::rows::{AttemptRow, TaskRow};
+use resurgam_store::rows::{ActionRow, AttemptRow, TaskRow};
 
 use super::Node;
 use super::reply::Reply;
@@ -46,6 +46,8 @@ pub(crate) enum Origin {
         report: Option<String>,
         /// The task, when it stays because its attempt has not ended yet.
         stays: Option<Box<TaskRow>>,
+        /// What an operator did, when that ended it.
+        action: Option<Box<ActionRow>>,
     },
     /// A request in this process.
     Request,
@@ -56,7 +58,13 @@ pub(crate) enum Origin {
 impl Origin {
     /// A call that is over, with the row of its last attempt and what told of it.
     pub(crate) fn ended(call: CallKey, row: Option<AttemptRow>, report: Option<String>) -> Self {
-        Origin::Call { call, row, report, stays: None }
+        Origin::Call { call, row, report, stays: None, action: None }
+    }
+
+    /// A call that an operator ended, and the message that asked for it.
+    pub(crate) fn ended_by(action: ActionRow, message: String) -> Self {
+        let (call, report, action) = (action.call, Some(message), Some(Box::new(action)));
+        Origin::Call { call, row: None, report, stays: None, action }
     }
 }
 

@@ -22,6 +22,7 @@ use resurgam_store::rows::MessageRow;
 
 use super::Node;
 use super::output::{AskFor, Order, Output, Transaction};
+use super::work::Work;
 
 /// The wait after the first trouble of the store; it doubles.
 pub const FIRST_WAIT: Duration = Duration::from_millis(10);
@@ -52,6 +53,9 @@ impl Node {
         let (key, token) = (ask.call, ask.token);
         // None when this node has stepped down since.
         let Some(reports) = self.memory.transactions.end(key, token) else { return };
+        if self.memory.transactions.goes_on(key) {
+            self.then(Work::HasReports(key.run.uid));
+        }
         match answer {
             // Whatever the attempt reported meanwhile came too late.
             Ok(Transacted::Done(message)) => return self.transaction_done(ask, *message),

@@ -99,6 +99,7 @@ impl Batches {
             child_starts: if random.percent(15) { random.some(2, child_start) } else { Vec::new() },
             messages: random.some(3, message_write),
             attempts: random.some(1, Random::attempt),
+            actions: random.some(1, Random::action),
             kv: random.some(2, Random::kv),
             schedule,
             inbox,

@@ -66,6 +66,9 @@ async fn instances(store: &dyn Store, ask: &Questions, answers: &mut Answers) {
         answers.add(("load_run", uid), store.load_run(*uid).await.map(level_run));
         answers.add(("messages", uid), store.messages(*uid).await);
         answers.add(("due_messages_of", uid), store.due_messages_of(*uid, ask.before).await);
+        for id in REQUESTS {
+            answers.add(("action", uid, id), store.action(*uid, id).await);
+        }
         for key in KEYS {
             answers.add(("kv", uid, key), store.kv(*uid, key).await);
         }
@@ -107,6 +110,7 @@ async fn runs(store: &dyn Store, ask: &Questions, answers: &mut Answers) {
             (is_sorted, rows)
         });
         answers.add(("attempts", run), attempts);
+        answers.add(("actions", run), store.actions(*run).await);
     }
 }
 

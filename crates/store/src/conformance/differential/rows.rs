@@ -1,12 +1,13 @@
 //! A small space of ids, times and values, and random rows of them.
 
+use resurgam_core::action::Action;
 use resurgam_core::event::{ActivityScheduled, Compensation};
 use resurgam_core::{CallKey, Event, EventKind, Failure, Payload, RunKey, Seq, Timestamp, Uid};
 
-use super::super::fixtures::{at, failed_attempt, instance, json, uid};
+use super::super::fixtures::{action, at, failed_attempt, instance, json, uid};
 use crate::rows::{
-    AttemptOutcome, AttemptRow, Claim, Heartbeat, InstanceRow, KvRow, Message, MessageRow,
-    PolicyRow, Progress, Status, TaskRow,
+    ActionRow, AttemptOutcome, AttemptRow, Claim, Heartbeat, InstanceRow, KvRow, Message,
+    MessageRow, PolicyRow, Progress, Status, TaskRow,
 };
 use crate::{InboxRow, Report, Reported, ScheduleRow};
 
@@ -165,7 +166,7 @@ impl Random {
             priority: self.below(3) as i32 - 1,
             policy: self.text(&POLICIES),
             attempt: self.below(3) as u32,
-            wake_at: self.time(),
+            wake_at: if self.percent(10) { TaskRow::NEVER } else { self.time() },
             deadline_at: self.maybe(30, Random::time),
             claim,
             progress: self.progress(),
@@ -194,6 +195,16 @@ impl Random {
         }
     }
 
+    pub(super) fn action(&mut self) -> ActionRow {
+        let mut row = action(1, 1, "", 0);
+        (row.call, row.at, row.request.id) = (self.call(), self.time(), self.text(&REQUESTS));
+        if self.percent(30) {
+            row.request.action = Action::Complete { value: self.value(), unchecked: false };
+        }
+        row.answer.changed = self.percent(70);
+        row
+    }
+
     pub(super) fn kv(&mut self) -> KvRow {
         KvRow { uid: self.uid(), key: self.text(&KEYS), value: self.value() }
     }
@@ -209,7 +220,7 @@ impl Random {
     pub(super) fn message(&mut self) -> MessageRow {
         let CallKey { run, seq } = self.call();
         let mut id = self.message_id();
-        let body = match self.below(8) {
+        let body = match self.below(9) {
             0 => Message::Start,
             1 => Message::Timer { run: run.run, timer: seq },
             2 => Message::Cancel { reason: "over".to_string() },
@@ -220,6 +231,11 @@ impl Random {
                 let report = Report { activity: seq, token, at, outcome, heartbeat: None };
                 id = report.id(run.run);
                 Message::Report { run: run.run, report: Box::new(report) }
+            }
+            5 => {
+                let request = Box::new(self.action().request);
+                id = MessageRow::action_id(&request.id);
+                Message::Action { run: run.run, activity: seq, request }
             }
             _ => Message::Signal { name: "paid".to_string(), value: self.value() },
         };

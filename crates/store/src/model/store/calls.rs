@@ -7,8 +7,8 @@ use resurgam_core::{CallKey, Event, Failure, RunKey, Timestamp, Uid, UserWork};
 use super::{ModelStore, ModelWork};
 use crate::model::Writer;
 use crate::rows::{
-    AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow,
-    PolicyRow, RunRecord, TaskRecord, TaskRow,
+    ActionRow, AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow,
+    MessageRow, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use crate::{
     Access, Answer, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Error, Inbox,
@@ -214,6 +214,15 @@ impl Inspect for ModelStore {
 
     fn attempts(&self, run: RunKey) -> Answer<'_, Vec<AttemptRow>> {
         self.read(move |model| model.attempts(run))
+    }
+
+    fn actions(&self, run: RunKey) -> Answer<'_, Vec<ActionRow>> {
+        self.read(move |model| model.actions(run))
+    }
+
+    fn action(&self, uid: Uid, id: &str) -> Answer<'_, Option<ActionRow>> {
+        let id = id.to_string();
+        self.read(move |model| model.action(uid, &id))
     }
 
     fn tasks(&self, run: RunKey) -> Answer<'_, Vec<TaskRow>> {

@@ -22,7 +22,7 @@ use resurgam_store::rows::{AttemptOutcome, AttemptRow, Progress};
 use resurgam_store::{Step, TaskWrite};
 
 use super::call::{HotCall, started_at};
-use super::timeouts::{millis, total_failure};
+use super::timeouts::{clock_start, millis, stood_still, total_failure};
 use crate::node::Node;
 use crate::node::message::end_report;
 use crate::node::news::{News, Origin};
@@ -85,13 +85,25 @@ impl Node {
         self.attempt_failed(key, Ended::Failed(failure), self.now);
     }
 
+    /// A pause that was to end by itself is over: the call fails for the reason that paused it.
+    pub(crate) fn pause_ran_out(&mut self, key: CallKey) {
+        let now = self.now;
+        self.stop_waiting(key);
+        let Some(call) = self.memory.calls.hot.get(&key) else { return };
+        let stopped = call.task.progress.paused.as_ref().and_then(|pause| pause.stopped.as_deref());
+        let reason = stopped.and_then(Reason::named).unwrap_or(Reason::MaxAttempts);
+        let why = StopWhy::new(reason, call.task.progress.failures);
+        let failure = call.story.last_failure().cloned().unwrap_or_default();
+        self.give_up(key, failure, why, None, now);
+    }
+
     /// A call that waits has run out of time. No attempt ends with it, so it leaves no row.
     pub(crate) fn call_ran_out_of_time(&mut self, key: CallKey) {
         let now = self.now;
         self.stop_waiting(key);
         let Some(call) = self.memory.calls.hot.get(&key) else { return };
         let mut why = StopWhy::new(Reason::TotalTimeout, call.task.progress.failures);
-        why.elapsed = now.since(call.task.progress.first_scheduled.unwrap_or(now));
+        why.elapsed = now.since(clock_start(&call.task.progress).unwrap_or(now));
         self.give_up(key, total_failure(&call.policy), why, None, now);
     }
 
@@ -122,9 +134,9 @@ impl Node {
         let mut row = attempt_row(call, outcome, failure.clone(), now);
         match decision {
             Next::Again { delay, why } => {
-                call.story.add(&row);
                 row.delay_ms = Some(millis(delay));
                 row.why = why;
+                call.story.add(&row);
                 self.try_again(key, delay, row, now);
             }
             Next::Stop(why) => {
@@ -141,7 +153,7 @@ impl Node {
         metrics::counter!("resurgam.retries").increment(1);
         let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
         let due = now.saturating_add(delay);
-        call.waits(due);
+        call.waits(due, now);
         let instance = call.instance.clone();
         let mut effects = vec![Effect::Waiting(key)];
         let mut step = Step {
@@ -190,7 +202,7 @@ impl Node {
         let (instance, task) = (call.instance.clone(), Box::new(call.task.clone()));
         self.log_call(&instance, &task, &failed.failure, &why);
         let stays = Some(task);
-        let origin = Origin::Call { call: key, row: Some(row), report, stays };
+        let origin = Origin::Call { call: key, row: Some(row), report, stays, action: None };
         self.call_ended(key, EventKind::ActivityFailed(failed), origin);
         self.then(Work::FillSlots);
     }
@@ -220,7 +232,7 @@ impl Node {
 
 /// The record of a call that failed for good. The row of the attempt that ended with it gets what
 /// the call ends with.
-fn failed(
+pub(crate) fn failed(
     call: &mut HotCall,
     mut failure: Failure,
     why: &StopWhy,
@@ -387,11 +399,11 @@ fn after(call: &mut HotCall, outcome: AttemptOutcome, failure: &Failure, now: Ti
 }
 
 /// What a decision needs to know about a call.
-fn state(progress: &Progress, now: Timestamp) -> State {
+pub(crate) fn state(progress: &Progress, now: Timestamp) -> State {
     State {
         failures: progress.failures,
-        first_scheduled: progress.first_scheduled.unwrap_or(now),
-        first_started: progress.first_started,
+        first_scheduled: clock_start(progress).unwrap_or(now),
+        first_started: progress.first_started.map(|at| at.saturating_add(stood_still(progress))),
         previous_delay: progress.previous_delay_ms.map(Duration::from_millis),
     }
 }

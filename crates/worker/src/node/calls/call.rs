@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use resurgam_core::event::ActivityCompleted;
 use resurgam_core::{CallKey, Payload, Timestamp, retry};
-use resurgam_store::rows::{Heartbeat, TaskRecord, TaskRow};
+use resurgam_store::rows::{Heartbeat, Pause, TaskRecord, TaskRow};
 use resurgam_store::{Step, TaskWrite};
 
 use super::failure_log::FailureLog;
 use super::slots::Slot;
-use super::timeouts::deadline;
+use super::timeouts::{deadline, millis};
 use crate::node::Node;
 use crate::node::message::end_report;
 use crate::node::output::{Order, Output};
@@ -153,11 +153,45 @@ impl HotCall {
         }
     }
 
-    /// No attempt runs: from here on it waits.
-    pub(crate) fn waits(&mut self, wake_at: Timestamp) {
+    /// No attempt runs: from here on it waits, or is paused if somebody asked for that.
+    pub(crate) fn waits(&mut self, wake_at: Timestamp, now: Timestamp) {
         self.task.claim = None;
         self.begun = false;
         self.task.wake_at = wake_at;
+        if let Some(asked) = self.task.progress.pause_asked.take() {
+            return self.pauses(*asked, now);
+        }
+        self.task.deadline_at = deadline(&self.task, &self.policy);
+    }
+
+    /// No attempt begins until somebody resumes it, or until the pause is over.
+    pub(crate) fn pauses(&mut self, pause: Pause, now: Timestamp) {
+        let (since, due) = (Some(now), Some(self.task.wake_at));
+        self.task.progress.paused = Some(Box::new(Pause { since, due, ..pause }));
+        self.task.wake_at = TaskRow::NEVER;
+        self.task.deadline_at = deadline(&self.task, &self.policy);
+    }
+
+    /// It goes on: its next attempt is due when it was to be, or now. Its clocks stood still.
+    pub(crate) fn resumes(&mut self, now: Timestamp) {
+        let Some(pause) = self.task.progress.paused.take() else { return };
+        if !pause.clock_runs {
+            let paused = millis(now.since(pause.since.unwrap_or(now)));
+            let before = self.task.progress.stood_still_ms;
+            self.task.progress.stood_still_ms = before.saturating_add(paused);
+        }
+        self.task.wake_at = pause.due.unwrap_or(now).max(now);
+        self.task.deadline_at = deadline(&self.task, &self.policy);
+    }
+
+    /// Failures are counted from 0 again, and its time begins again.
+    pub(crate) fn starts_over(&mut self, now: Timestamp) {
+        let progress = &mut self.task.progress;
+        (progress.failures, progress.lost_in_a_row) = (0, 0);
+        progress.first_scheduled = Some(now);
+        progress.first_started = None;
+        progress.previous_delay_ms = None;
+        progress.stood_still_ms = 0;
         self.task.deadline_at = deadline(&self.task, &self.policy);
     }
 
@@ -191,13 +225,14 @@ impl Node {
 
     /// Takes a claim back whose attempt has not begun. The task waits as it did before.
     pub(crate) fn take_claim_back(&mut self, key: CallKey) {
+        let now = self.now;
         self.free_slot(key);
         let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
         call.task.attempt = call.task.attempt.saturating_sub(1);
         if call.task.attempt == 0 {
             call.task.progress.first_started = None;
         }
-        call.waits(call.task.wake_at);
+        call.waits(call.task.wake_at, now);
     }
 
     /// Gives back what the attempt of a call holds.

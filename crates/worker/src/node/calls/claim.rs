@@ -11,7 +11,7 @@ use resurgam_store::{Step, TaskWrite};
 use super::attempt_result::Ended;
 use super::call::HotCall;
 use super::slots::Slot;
-use super::timeouts::{deadline, millis, total_end};
+use super::timeouts::{clock_start, deadline, millis, total_end};
 use crate::attempt::{Limit, Limits};
 use crate::node::Node;
 use crate::node::output::{AttemptStart, Output};
@@ -60,7 +60,7 @@ fn limits(call: &HotCall, now: Timestamp) -> Limits {
     let timeouts = call.policy.checked.timeouts;
     let attempt = timeouts.attempt.map(|whole| Limit { left: whole, whole, kind: Kind::Timeout });
     let total = timeouts.total.map(|whole| {
-        let since = call.task.progress.first_scheduled.unwrap_or(now);
+        let since = clock_start(&call.task.progress).unwrap_or(now);
         Limit { left: whole.saturating_sub(now.since(since)), whole, kind: Kind::TotalTimeout }
     });
     let time = total.into_iter().chain(attempt).min_by_key(|limit| limit.left);
@@ -173,7 +173,7 @@ impl Node {
             // The clock jumped: attempts that it waits for go on.
             self.memory.slots.free(slot);
             if let Some(call) = self.memory.calls.get_mut(key) {
-                call.waits(now.saturating_add(left));
+                call.waits(now.saturating_add(left), now);
             }
             return self.task_waits(key);
         }

@@ -86,6 +86,12 @@ impl Node {
             return false;
         };
         let (task, policy) = (&call.task, &call.policy);
+        if let Some(pause) = &task.progress.paused
+            && pause.until.is_some_and(|until| until <= now)
+        {
+            self.pause_ran_out(key);
+            return true;
+        }
         if total_end(task, policy).is_some_and(|end| end <= now) {
             self.call_ran_out_of_time(key);
             return true;

@@ -1,6 +1,7 @@
 //! The failures of a call so far, bounded: what its history tells in the end.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use resurgam_core::event::{AttemptError, RetryMetadata};
 use resurgam_core::retry::Counters;
@@ -21,6 +22,20 @@ pub(crate) struct FailureLog {
     /// The last one, whole. A loss or an interruption stands here only as long as nothing failed.
     failure: Option<Failure>,
     has_failed: bool,
+    /// The last attempt, if that failed.
+    last_attempt: Option<LastAttempt>,
+    /// The delay after the last failure.
+    delay: Option<Duration>,
+}
+
+/// The attempt of a call that failed last, with what a decision about it needs.
+#[derive(Clone, Debug)]
+pub(crate) struct LastAttempt {
+    pub(crate) attempt: u32,
+    pub(crate) failure: Failure,
+    pub(crate) ended_at: Timestamp,
+    /// The delay after the failure before it.
+    pub(crate) delay_before: Option<Duration>,
 }
 
 impl FailureLog {
@@ -41,6 +56,13 @@ impl FailureLog {
             self.failure.clone_from(&row.failure);
         }
         self.has_failed |= row.outcome == AttemptOutcome::Failed;
+        self.last_attempt = None;
+        if let Some(failure) = row.failure.clone().filter(|_| row.outcome == AttemptOutcome::Failed)
+        {
+            let (attempt, ended_at, delay_before) = (row.attempt, row.ended_at, self.delay);
+            self.last_attempt = Some(LastAttempt { attempt, failure, ended_at, delay_before });
+            self.delay = row.delay();
+        }
         if self.first.len() < KEPT {
             return self.first.push(error);
         }
@@ -49,6 +71,11 @@ impl FailureLog {
             self.left_out += 1;
         }
         self.last.push_back(error);
+    }
+
+    /// The last attempt, if that failed.
+    pub(crate) fn last_attempt(&self) -> Option<&LastAttempt> {
+        self.last_attempt.as_ref()
     }
 
     /// The last failure, whole.

@@ -88,13 +88,15 @@ impl Node {
                 return self.read_later(self.abandoned_claims());
             }
         };
-        let again = self.memory.claims.heard.end();
-        let full = tasks.len() == ABANDONED;
+        let mut again = self.memory.claims.heard.end();
+        let (found, full) = (tasks.len(), tasks.len() == ABANDONED);
         let (claims, shards) = (&self.memory.claims, &self.memory.shards);
         let tenure = |call: CallKey| shards.tenure(call.run.uid.shard());
         let is_present =
             |task: &TaskRecord| !claims.is_outdated(task.task.call, tenure(task.task.call));
         let tasks: Vec<TaskRecord> = tasks.into_iter().filter(is_present).collect();
+        // What has changed meanwhile may be claimed by the same node as before.
+        again |= tasks.len() < found;
         let kept = self.take_abandoned(tasks);
         // A page of which nothing could be read would only be read again.
         if again || (full && kept) {
@@ -178,7 +180,7 @@ impl Node {
             self.memory.due.add_deadline(task.deadline_at, task.call);
         }
         for message in scan.messages.into_iter().filter(|message| message.due_at < until) {
-            match message.is_report {
+            match message.is_for_holder {
                 true => self.then(Work::HasReports(message.uid)),
                 false => self.memory.due.add_run(message.due_at, message.uid),
             }

@@ -1,6 +1,7 @@
 //! Activity calls: when they are due, who gets a slot, claims, deadlines, what follows when an
 //! attempt ends, and what a process that died left behind.
 
+pub(crate) mod action;
 pub(crate) mod attempt_result;
 pub(crate) mod call;
 pub(crate) mod claim;

@@ -4,21 +4,36 @@ use std::time::Duration;
 
 use resurgam_core::duration::Human;
 use resurgam_core::{Failure, Kind, Timestamp};
-use resurgam_store::rows::TaskRow;
+use resurgam_store::rows::{Progress, TaskRow};
 
 use crate::attempt::Limit;
 use crate::policy::Resolved;
 
 /// Until when a task may wait, as long as no attempt of it runs.
 pub(crate) fn deadline(task: &TaskRow, policy: &Resolved) -> Option<Timestamp> {
-    let ends = [total_end(task, policy), queue_end(task, policy)];
+    let ends = match &task.progress.paused {
+        Some(pause) => [total_end(task, policy), pause.until],
+        None => [total_end(task, policy), queue_end(task, policy)],
+    };
     ends.into_iter().flatten().min().filter(|_| task.claim.is_none())
 }
 
-/// When the whole call runs out of time.
+/// When the whole call runs out of time: never while its clock stands still.
 pub(crate) fn total_end(task: &TaskRow, policy: &Resolved) -> Option<Timestamp> {
-    let scheduled = task.progress.first_scheduled?;
-    Some(scheduled.saturating_add(policy.checked.timeouts.total?))
+    let stands_still = task.progress.paused.as_ref().is_some_and(|pause| !pause.clock_runs);
+    let start = clock_start(&task.progress).filter(|_| !stands_still)?;
+    Some(start.saturating_add(policy.checked.timeouts.total?))
+}
+
+/// From when the time of a call counts: from when it was scheduled, and as much later as its clock
+/// stood still.
+pub(crate) fn clock_start(progress: &Progress) -> Option<Timestamp> {
+    progress.first_scheduled.map(|at| at.saturating_add(stood_still(progress)))
+}
+
+/// How long the clocks of a call stood still.
+pub(crate) fn stood_still(progress: &Progress) -> Duration {
+    Duration::from_millis(progress.stood_still_ms)
 }
 
 pub(crate) fn queue_end(task: &TaskRow, policy: &Resolved) -> Option<Timestamp> {

@@ -74,7 +74,10 @@ impl Node {
         let waits = |call: &&HotCall| call.task.claim.is_none();
         let Some(call) = self.memory.calls.hot.get(&key).filter(waits) else { return };
         let (at, ticket) = (call.task.wake_at, self.memory.slots.ticket_of(&call.task));
-        if self.leaves(&call.task) {
+        if call.task.progress.paused.is_some() {
+            // Whoever resumes it finds it in the store.
+            self.memory.calls.hot.remove(&key);
+        } else if self.leaves(&call.task) {
             // Another node serves its queue, or has what it lacks, some day.
             self.memory.calls.hot.remove(&key);
         } else if self.registry.activity(&call.task.name).is_none() {

@@ -1,12 +1,14 @@
 //! What others ask of the engine: start, signal, cancel, wait, stop.
 
-use resurgam_core::{Payload, RunKey, Uid};
-use resurgam_store::rows::InstanceRow;
+use resurgam_core::{CallKey, Payload, RunKey, Uid};
+use resurgam_store::rows::{ActionRequest, InstanceRow, Message as StoredMessage, MessageRow};
+use resurgam_store::{InstanceWrite, MessageWrite, Step};
 
 use crate::error::Error;
 use crate::handle::{StartOptions, Started};
 use crate::node::Node;
 use crate::node::input::Request;
+use crate::node::message::now_due;
 use crate::node::news::{News, Origin};
 use crate::node::powers::Role;
 use crate::node::reply::Reply;
@@ -35,6 +37,7 @@ impl Node {
                 let news = News { event, origin: Origin::Request, reply: Some(reply) };
                 self.deliver(RunKey { uid, run }, news);
             }
+            Request::Act { call, request, reply } => self.ask_for_action(call, request, reply),
             Request::Schedule { step, is_new, reply } => self.write_schedule(*step, is_new, reply),
             Request::Wait { uid, reply } => self.wait_for(uid, reply),
             Request::LookForWork => {
@@ -45,6 +48,19 @@ impl Node {
             Request::Settle { reply } => self.settle(reply),
             Request::Stop { reply } => self.stop(reply),
         }
+    }
+
+    /// Stores what somebody asks to be done to a call, for who holds its shard.
+    fn ask_for_action(&mut self, call: CallKey, request: Box<ActionRequest>, reply: Reply<()>) {
+        let CallKey { run: RunKey { uid, run }, seq } = call;
+        let id = MessageRow::action_id(&request.id);
+        let body = StoredMessage::Action { run, activity: seq, request };
+        let step = Step {
+            instance: Some(InstanceWrite::Open { uid, signals_below: None }),
+            messages: vec![MessageWrite::Insert(now_due(uid, id, body))],
+            ..Step::default()
+        };
+        self.outbox.push(step, vec![Effect::Reply(reply), Effect::Reported(uid)]);
     }
 
     /// Starts an instance: its first turn runs at once, and nothing of it happens before it is

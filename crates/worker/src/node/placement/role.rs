@@ -196,7 +196,7 @@ impl Node {
             Ok(found) => {
                 let again = self.memory.messages.end();
                 let (reports, others): (Vec<DueMessage>, _) =
-                    found.into_iter().partition(|message| message.is_report);
+                    found.into_iter().partition(|message| message.is_for_holder);
                 let uids = |found: Vec<DueMessage>| -> BTreeSet<Uid> {
                     found.iter().map(|message| message.uid).collect()
                 };

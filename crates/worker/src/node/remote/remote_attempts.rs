@@ -16,17 +16,21 @@
 //! | another token, or no task               | the report goes: the attempt was over before       |
 //! | another report of the call is not done  | it stays, and is read again after that one         |
 //!
+//! What operators ask for comes in the same way, and for the same reason (`calls/action.rs`).
+//!
 //! An attempt that runs elsewhere is lost when its node is gone, and not before. Whether a call is
 //! still wanted is asked every second as long as such attempts run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use resurgam_core::action::Action;
 use resurgam_core::{CallKey, Failure, RunKey, Timestamp, Uid};
 use resurgam_store::rows::{Heartbeat, Message as StoredMessage, MessageRow, TaskRecord, TaskRow};
 use resurgam_store::{MessageWrite, Report, Reported, Result, Step, TaskWrite};
 
 use crate::node::Node;
+use crate::node::calls::action::Asked;
 use crate::node::calls::attempt_result::{Ended, fitting, was_interrupted};
 use crate::node::calls::call::{HotCall, end_order};
 use crate::node::coalesced_read::CoalescedRead;
@@ -105,8 +109,8 @@ impl Reports {
     /// perhaps because another report was taken: what was read of the task with it is worth
     /// nothing then.
     fn take(&mut self, row: &MessageRow) -> bool {
-        let StoredMessage::Report { run, report } = &row.body else { return false };
-        let call = RunKey { uid: row.uid, run: *run }.call(report.activity);
+        let Some((run, activity)) = row.body.call() else { return false };
+        let call = RunKey { uid: row.uid, run }.call(activity);
         if self.changed.contains(&call) {
             self.postponed.insert(row.uid);
             return false;
@@ -325,9 +329,18 @@ impl Node {
     }
 
     pub(crate) fn reports_read(&mut self, uid: Uid, found: Vec<Found>) {
-        for Found { row, task } in found {
-            if self.memory.reports.take(&row) {
-                self.take_report(row, task);
+        for Found { row, task, is_answered } in found {
+            if self.waits_for_transaction(&row) || !self.memory.reports.take(&row) {
+                continue;
+            }
+            match row.body {
+                _ if is_answered => self.push_report_end(uid, row.id, Vec::new()),
+                StoredMessage::Action { run, activity, request } => {
+                    let call = RunKey { uid, run }.call(activity);
+                    let asked = Asked { call, message: row.id, request: *request };
+                    self.take_action(asked, task);
+                }
+                _ => self.take_report(row, task),
             }
         }
         self.memory.reports.taken.retain(|(of, _), taken| *of != uid || !taken.gone);
@@ -337,6 +350,15 @@ impl Node {
             true => self.has_reports(uid),
             false => drop(self.memory.reports.heard.remove(&uid)),
         }
+    }
+
+    /// True when an operator ends a call of which a transaction is with the store: the store decides
+    /// first. The message is read again then.
+    fn waits_for_transaction(&mut self, row: &MessageRow) -> bool {
+        let StoredMessage::Action { run, activity, request } = &row.body else { return false };
+        let ends = matches!(request.action, Action::Complete { .. } | Action::Fail { .. });
+        let call = RunKey { uid: row.uid, run: *run }.call(*activity);
+        ends && self.memory.transactions.holds_up(call)
     }
 
     /// Reads reports again that had to wait, when those are gone that they waited for.

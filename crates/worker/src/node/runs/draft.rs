@@ -8,7 +8,7 @@ use resurgam_store::{MessageWrite, Step, TaskWrite};
 
 use super::hot_run::HotRun;
 use crate::error::Error;
-use crate::node::message::{end_report, wake_id, wake_message};
+use crate::node::message::{end_report, keep_action, wake_id, wake_message};
 use crate::node::news::{News, Origin};
 use crate::node::steps::effect::Effect;
 use crate::node::steps::pending::BYTES;
@@ -68,16 +68,19 @@ impl Draft {
             Origin::Stored { id } => {
                 self.step.messages.push(MessageWrite::Delete { uid, id: id.clone() });
             }
-            Origin::Call { call, row, report, stays } => {
+            Origin::Call { call, row, report, stays, action } => {
                 self.step.attempts.extend(row.clone());
                 end_report(uid, report.clone(), &mut self.step, &mut self.effects);
+                keep_action(action.clone(), &mut self.step, &mut self.effects);
                 match stays {
                     Some(task) if expected => {
                         self.step.tasks.push(TaskWrite::Amend((**task).clone()));
                     }
                     Some(_) => {}
                     None => {
-                        let write = if expected { TaskWrite::Delete } else { TaskWrite::Discard };
+                        // A transaction of the attempt may have ended what an operator ends.
+                        let is_there = expected && action.is_none();
+                        let write = if is_there { TaskWrite::Delete } else { TaskWrite::Discard };
                         self.delete_task(*call, write);
                     }
                 }

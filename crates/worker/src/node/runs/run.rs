@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use resurgam_core::action::ActionAnswer;
 use resurgam_core::turn::Blocked;
 use resurgam_core::{CallKey, Event, EventKind, Failure, RunKey, Timestamp, Uid};
 use resurgam_store::rows::{Message as StoredMessage, MessageRow, Status};
@@ -100,6 +101,11 @@ impl Node {
             && !matches!(news.event, EventKind::TimerFired { .. })
         {
             run.taken.insert(id.clone());
+        }
+        if let Origin::Call { call, action: Some(action), .. } = &mut news.origin
+            && disposition != Disposition::Turn
+        {
+            action.answer = ActionAnswer::refused(format!("call #{} has ended", call.seq));
         }
         // Before the turn: should it close the run, this is not part of what is closed.
         draft.remove_source(run.key.uid, &news, disposition == Disposition::Turn);
@@ -287,6 +293,7 @@ impl Node {
                 | Effect::SettleShared(..)
                 | Effect::ReadReports(..)
                 | Effect::Reported(..)
+                | Effect::Acted(..)
                 | Effect::AtRest
                 | Effect::Part(..)
                 | Effect::ReadAbandoned

@@ -52,6 +52,8 @@ pub(crate) enum Effect {
     ReadReports(Uid),
     /// What an attempt has to say to the holder of its shard is stored.
     Reported(Uid),
+    /// What came of an action on a call is stored: those who look at the instance are told.
+    Acted(Uid),
     /// Everything that was on its way before this is durable.
     AtRest,
     /// What happens when the last part of it does.
@@ -132,6 +134,7 @@ impl Effect {
             | Effect::SettleShared(..)
             | Effect::ReadReports(..)
             | Effect::Reported(..)
+            | Effect::Acted(..)
             | Effect::AtRest
             | Effect::Part(..)
             | Effect::ReadAbandoned

@@ -1,0 +1,208 @@
+//! What an operator does to an activity call, and what comes of it.
+//!
+//! An action is data: it is stored as a message until the holder of the shard carries it out, and
+//! kept with its answer for as long as the instance is there. Whether it can be carried out is for
+//! the engine to say; here is what can be asked for, and the stored form of it.
+//!
+//! | action       | what it asks for                                                          |
+//! |--------------|---------------------------------------------------------------------------|
+//! | `retry`      | the next attempt is due now                                               |
+//! | `pause`      | no attempt begins until somebody resumes the call                         |
+//! | `resume`     | a paused call goes on where it stood                                      |
+//! | `complete`   | the call ends with a value, and the workflow gets it                      |
+//! | `fail`       | the call ends with a failure, and the workflow gets it                    |
+//! | `set_policy` | another policy decides about the call from now on                         |
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Failure, Payload};
+
+/// What an operator does to an activity call.
+///
+/// ```
+/// use resurgam_core::Payload;
+/// use resurgam_core::action::Action;
+///
+/// let skip = Action::Complete { value: Payload::from_text("[1]"), unchecked: false };
+/// let (head, body) = skip.to_stored();
+/// assert_eq!((skip.name(), head.as_str()), ("complete", r#"{"v":1,"action":"complete"}"#));
+/// assert_eq!(Action::from_stored(&head, body), Ok(skip));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// The next attempt is due now.
+    Retry {
+        /// Failures are counted from 0 again, and the time of the call begins again.
+        reset: bool,
+    },
+    /// No attempt begins until somebody resumes the call.
+    Pause {
+        /// The times that bound the call go on while it is paused.
+        clock_runs: bool,
+    },
+    /// A paused call goes on.
+    Resume {
+        /// Failures are counted from 0 again, and the time of the call begins again.
+        reset: bool,
+    },
+    /// The call ends with a value.
+    Complete {
+        /// What the workflow gets.
+        value: Payload,
+        /// The value is taken although nobody can say whether the workflow can read it.
+        unchecked: bool,
+    },
+    /// The call ends with a failure.
+    Fail {
+        /// What the workflow gets.
+        failure: Failure,
+    },
+    /// Another policy decides about the call from now on.
+    SetPolicy {
+        /// The policy in its stored form. Timeouts that it does not name stay as they are.
+        policy: String,
+    },
+}
+
+/// The stored form of an action, apart from the user's value. Additive: unknown fields are ignored.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Head {
+    v: u32,
+    action: String,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    reset: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    clock_runs: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    unchecked: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure: Option<Failure>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<String>,
+}
+
+impl Action {
+    /// The name that is stored and shown.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Action::Retry { .. } => "retry",
+            Action::Pause { .. } => "pause",
+            Action::Resume { .. } => "resume",
+            Action::Complete { .. } => "complete",
+            Action::Fail { .. } => "fail",
+            Action::SetPolicy { .. } => "set_policy",
+        }
+    }
+
+    /// The engine's part as text, and the user's value.
+    pub fn to_stored(&self) -> (String, Option<Payload>) {
+        let mut head = Head { v: 1, action: self.name().to_string(), ..Head::default() };
+        let mut body = None;
+        match self {
+            Action::Retry { reset } | Action::Resume { reset } => head.reset = *reset,
+            Action::Pause { clock_runs } => head.clock_runs = *clock_runs,
+            Action::Complete { value, unchecked } => {
+                body = Some(value.clone());
+                head.unchecked = *unchecked;
+            }
+            Action::Fail { failure } => head.failure = Some(failure.clone()),
+            Action::SetPolicy { policy } => head.policy = Some(policy.clone()),
+        }
+        let text = serde_json::to_string(&head).expect("an action holds nothing that JSON cannot");
+        (text, body)
+    }
+
+    /// Reads what [`Action::to_stored`] wrote.
+    pub fn from_stored(head: &str, body: Option<Payload>) -> Result<Self, String> {
+        let head: Head = serde_json::from_str(head).map_err(|error| format!("action: {error}"))?;
+        let missing = |what: &str| format!("action {}: the {what} is missing", head.action);
+        Ok(match head.action.as_str() {
+            "retry" => Action::Retry { reset: head.reset },
+            "pause" => Action::Pause { clock_runs: head.clock_runs },
+            "resume" => Action::Resume { reset: head.reset },
+            "complete" => {
+                let value = body.ok_or_else(|| missing("value"))?;
+                Action::Complete { value, unchecked: head.unchecked }
+            }
+            "fail" => {
+                let failure = head.failure.clone();
+                Action::Fail { failure: failure.ok_or_else(|| missing("failure"))? }
+            }
+            "set_policy" => {
+                let policy = head.policy.clone();
+                Action::SetPolicy { policy: policy.ok_or_else(|| missing("policy"))? }
+            }
+            other => return Err(format!("the action {other:?} is unknown to this version")),
+        })
+    }
+}
+
+/// What came of an action.
+///
+/// ```
+/// use resurgam_core::action::ActionAnswer;
+///
+/// let answer = ActionAnswer::refused("charge#6 is running attempt 3; nothing to retry");
+/// assert!(!answer.changed);
+/// assert_eq!(answer.to_string(), "charge#6 is running attempt 3; nothing to retry");
+/// assert!(ActionAnswer::done("retried charge#6 now").changed);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActionAnswer {
+    /// Whether it changed anything.
+    pub changed: bool,
+    /// What it changed, or why it changed nothing: a sentence for people, without a full stop.
+    pub text: String,
+}
+
+impl ActionAnswer {
+    /// It was carried out.
+    pub fn done(text: impl Into<String>) -> Self {
+        ActionAnswer { changed: true, text: text.into() }
+    }
+
+    /// It changed nothing.
+    pub fn refused(text: impl Into<String>) -> Self {
+        ActionAnswer { changed: false, text: text.into() }
+    }
+}
+
+impl std::fmt::Display for ActionAnswer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use resurgam_watchdog::test;
+
+    use super::*;
+
+    #[test]
+    fn what_is_stored_is_read_back() {
+        for action in [
+            Action::Retry { reset: false },
+            Action::Retry { reset: true },
+            Action::Pause { clock_runs: true },
+            Action::Resume { reset: true },
+            Action::Complete { value: Payload::from_text("{\"id\":7}"), unchecked: true },
+            Action::Fail { failure: Failure::terminal("we give up").with_type("Skipped") },
+            Action::SetPolicy { policy: "{\"max_attempts\":3}".to_string() },
+        ] {
+            let (head, body) = action.to_stored();
+            assert_eq!(Action::from_stored(&head, body), Ok(action));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_says_why() {
+        let read = |head: &str| Action::from_stored(head, None).unwrap_err();
+        assert_eq!(read(r#"{"action":"complete"}"#), "action complete: the value is missing");
+        assert_eq!(read(r#"{"action":"fail"}"#), "action fail: the failure is missing");
+        assert_eq!(read(r#"{"action":"set_policy"}"#), "action set_policy: the policy is missing");
+        assert_eq!(read(r#"{"action":"x"}"#), "the action \"x\" is unknown to this version");
+        assert!(read("[").starts_with("action: "), "{}", read("["));
+    }
+}

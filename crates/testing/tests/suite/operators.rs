@@ -1,0 +1,722 @@
+//! What operators do to activity calls: every cell of the table in the guide "Operating", with a
+//! crash before and after every commit.
+
+use std::time::Duration;
+
+use expect_test::{Expect, expect};
+use resurgam::prelude::*;
+use resurgam::retry::{Idempotency, Jitter};
+use resurgam::{Act, Acted, CallHandle, Status, WaitsFor};
+use resurgam_testing::{Crash, TestApp};
+use resurgam_watchdog::test;
+
+use crate::common::crash_points;
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// Fails, and waits for an hour.
+const HOURLY: RetryPolicy = RetryPolicy::fixed(HOUR).max_attempts(5).jitter(Jitter::None);
+
+#[activity(retry = HOURLY)]
+async fn charge(cents: u32) -> Result<u32, Failure> {
+    Ok(cents)
+}
+
+/// Runs for an hour.
+#[activity(retry = HOURLY)]
+async fn print(ctx: ActivityContext, pages: u32) -> Result<u32, Failure> {
+    tokio::select! {
+        () = ctx.sleep(HOUR) => {}
+        () = ctx.cancelled() => return Err(Failure::new("told to end")),
+    }
+    match (pages, ctx.attempt()) {
+        (0, _) => Err(Failure::new("no paper")),
+        (1, _) => Err(Failure::terminal("no printer")),
+        (pages, _) => Ok(pages),
+    }
+}
+
+#[activity]
+async fn tear_up(pages: u32) -> Result<(), Failure> {
+    drop(pages);
+    Ok(())
+}
+
+#[workflow]
+async fn order(ctx: WorkflowContext, cents: u32) -> Result<u32, Failure> {
+    ctx.call(charge(cents)).await
+}
+
+#[workflow]
+async fn job(ctx: WorkflowContext, pages: u32) -> Result<u32, Failure> {
+    ctx.call(print(pages)).await
+}
+
+/// Goes on although nobody wants it any more.
+#[activity(retry = HOURLY)]
+async fn print_all(ctx: ActivityContext, pages: u32) -> Result<u32, Failure> {
+    ctx.sleep(HOUR).await;
+    Ok(pages)
+}
+
+/// Gives a call up that can be undone, and waits for how it ends.
+#[workflow]
+async fn given_up(ctx: WorkflowContext) -> Result<u32, Failure> {
+    let printed = ctx.call(print_all(7)).compensate_with(|pages| tear_up(*pages));
+    match ctx.timeout(SECOND, printed).await {
+        Ok(printed) => printed,
+        Err(elapsed) => Err(elapsed.into()),
+    }
+}
+
+async fn app() -> TestApp {
+    TestApp::builder()
+        .workflow(order)
+        .workflow(job)
+        .workflow(given_up)
+        .activity(print)
+        .activity(print_all)
+        .activity(tear_up)
+        .stub(charge, |call, attempt| match (call.cents, attempt) {
+            (cents, 1..=2) => Err(Failure::of_type("BankDown", format!("{cents} not taken"))),
+            (cents, _) => Ok(cents),
+        })
+        .options(|options| options.grace = Duration::from_secs(10))
+        .start()
+        .await
+}
+
+/// Where a call is when somebody acts on it.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// In a backoff after its first attempt.
+    Waits,
+    /// An attempt runs; it succeeds, or fails, after an hour.
+    Runs { pages: u32 },
+    /// Its workflow gave it up.
+    Settles,
+    /// Somebody paused it in its backoff, a minute ago.
+    Paused,
+}
+
+impl Place {
+    /// The instance and the call.
+    const fn call(self) -> &'static str {
+        match self {
+            Place::Waits | Place::Paused => "charge#2",
+            Place::Runs { .. } => "print#2",
+            Place::Settles => "print_all#2",
+        }
+    }
+
+    async fn reach(self, app: &TestApp) {
+        match self {
+            Place::Waits => drop(app.start("it", order(700)).await),
+            Place::Paused => {
+                app.start("it", order(700)).await;
+                app.advance(60 * SECOND).await;
+                let paused = app.act("it", "charge#2", |call| call.pause().by("ana")).await;
+                paused.unwrap();
+            }
+            Place::Runs { pages } => drop(app.start("it", job(pages)).await),
+            Place::Settles => drop(app.start("it", given_up()).await),
+        }
+        app.advance(60 * SECOND).await;
+    }
+}
+
+/// What is answered, and the history a day later.
+async fn play(app: &TestApp, place: Place, act: impl Fn(&CallHandle) -> Act) -> (Acted, String) {
+    place.reach(app).await;
+    let acted = app.act("it", place.call(), |call| act(call).by("bob").reason("why not")).await;
+    let acted = acted.unwrap();
+    app.advance(24 * HOUR).await;
+    (acted, app.history("it").await)
+}
+
+/// Compares what is answered and the history, and that both are the same after a crash at any
+/// commit.
+async fn check(place: Place, act: impl Fn(&CallHandle) -> Act, expected: Expect) {
+    let app = app().await;
+    let (acted, history) = play(&app, place, &act).await;
+    expected.assert_eq(&format!("{acted}\n{history}"));
+    for k in crash_points(app.commits()) {
+        for crash in [Crash::BeforeCommit(k), Crash::AfterCommit(k)] {
+            let app = self::app().await;
+            app.faults().crash(crash);
+            let (crashed, story) = play(&app, place, &act).await;
+            // An attempt that was lost with the process shifts what follows.
+            if !story.contains(" lost: ") {
+                assert_eq!((&crashed, &story), (&acted, &history), "{place:?} {crash:?}");
+            }
+            let asked = story.matches("operator bob").count();
+            // A call that ended with an attempt that was lost is not acted on at all.
+            assert!(asked <= 1, "{place:?} {crash:?}: an action is carried out once\n{story}");
+        }
+    }
+}
+
+#[test]
+async fn a_call_that_waits_is_retried_at_once() {
+    check(
+        Place::Waits,
+        |call| call.retry(),
+        expect![[r#"
+        retried charge#2 now
+        1 +0ms RunStarted order {"cents":700}
+        2 +0ms ActivityScheduled charge {"cents":700}
+          +0ms charge#2 attempt 1 failed: BankDown: 700 not taken; again in 1h
+          +1m operator bob: retried charge#2 now ("why not")
+          +1m charge#2 attempt 2 failed: BankDown: 700 not taken; again in 1h
+        3 +1h 1m ActivityCompleted #2 (attempt 3) 700
+        4 +1h 1m RunCompleted 700
+    "#]],
+    )
+    .await;
+}
+
+#[test]
+async fn a_retry_with_a_reset_counts_failures_from_0() {
+    check(
+        Place::Waits,
+        |call| call.retry().reset(),
+        expect![[r#"
+        retried charge#2 now, with failures counted from 0
+        1 +0ms RunStarted order {"cents":700}
+        2 +0ms ActivityScheduled charge {"cents":700}
+          +0ms charge#2 attempt 1 failed: BankDown: 700 not taken; again in 1h
+          +1m operator bob: retried charge#2 now, with failures counted from 0 ("why not")
+          +1m charge#2 attempt 2 failed: BankDown: 700 not taken; again in 1h
+        3 +1h 1m ActivityCompleted #2 (attempt 3) 700
+        4 +1h 1m RunCompleted 700
+    "#]],
+    )
+    .await;
+}
+
+#[test]
+async fn a_call_that_waits_is_paused_until_it_is_resumed() {
+    check(
+        Place::Waits,
+        |call| call.pause(),
+        expect![[r#"
+        paused charge#2 (attempt 2 is due in 59m)
+        1 +0ms RunStarted order {"cents":700}
+        2 +0ms ActivityScheduled charge {"cents":700}
+          +0ms charge#2 attempt 1 failed: BankDown: 700 not taken; again in 1h
+          +1m operator bob: paused charge#2 (attempt 2 is due in 59m) ("why not")
+    "#]],
+    )
+    .await;
+}
+
+#[test]
+async fn what_is_not_paused_cannot_be_resumed() {
+    check(
+        Place::Waits,
+        |call| call.resume(),
+        expect![[r#"
+        charge#2 is not paused; nothing to resume
+        1 +0ms RunStarted order {"cents":700}
+        2 +0ms ActivityScheduled charge {"cents":700}
+          +0ms charge#2 attempt 1 failed: BankDown: 700 not taken; again in 1h
+          +1m operator bob: charge#2 is not paused; nothing to resume ("why not")
+          +1h charge#2 attempt 2 failed: BankDown: 700 not taken; again in 1h
+        3 +2h ActivityCompleted #2 (attempt 3) 700
+        4 +2h RunCompleted 700
+    "#]],
+    )
+    .await;
+}
+
+#[test]
+async fn a_call_that_waits_is_completed_with_a_value() {
+    check(
+        Place::Waits,
+        |call| call.complete(&9),
+        expect![[r#"
+        completed charge#2
+        1 +0ms RunStarted order {"cents":700}
+        2 +0ms ActivityScheduled charge {"cents":700}
+          +0ms charge#2 attempt 1 failed: BankDown: 700 not taken; again in 1h
+          +1m operator bob: completed charge#2 ("why not")
+        3 +1m ActivityCompleted #2 9
+        4 +1m RunCompleted 9
+    "#]],
+    )
+    .await;
+}
+
+#[test]
+async fn a_value_that_the_workflow_could_not_read_is_refused() {
+    check(Place::Waits, |call| call.complete(&"nine"), expect![[r#"
+        charge#2 cannot end with this value: invalid type: string "nine", expected u32 at line 1 column 6
+        1 +0ms RunStarted order {"cents":700}
+        2 +0ms ActivityScheduled charge {"cents":700}
+          +0ms charge#2 attempt 1 failed: BankDown: 700 not taken; again in 1h
+          +1m operator bob: charge#2 cannot end with this value: invalid type: string "nine", expected u32 at line 1 column 6 ("why not")
+          +1h charge#2 attempt 2 failed: BankDown: 700 not taken; again in 1h
+        3 +2h ActivityCompleted #2 (attempt 3) 700
+        4 +2h RunCompleted 700
+    "#]]).await;
+}
+
+#[test]
+async fn a_call_that_waits_fails_with_the_last_failure_as_the_cause() {
+    check(
+        Place::Waits,
+        |call| call.fail("we give up"),
+        expect![[r#"
+        failed charge#2
+        1 +0ms RunStarted order {"cents":700}
+        2 +0ms ActivityScheduled charge {"cents":700}
+          +0ms charge#2 attempt 1 failed: BankDown: 700 not taken; again in 1h
+          +1m operator bob: failed charge#2 ("why not")
+        3 +1m ActivityFailed #2 operator: FailedByOperator: we give up
+        4 +1m RunFailed FailedByOperator: we give up
+    "#]],
+    )
+    .await;
+}
+
+#[test]
+async fn another_policy_decides_again_about_a_call_in_its_backoff() {
+    let every_two_minutes = RetryPolicy::fixed(120 * SECOND).max_attempts(3).jitter(Jitter::None);
+    check(Place::Waits, |call| call.set_policy(every_two_minutes.clone()), expect![[r#"
+        charge#2 follows another policy from now on (attempt 2 is due in 1m)
+        1 +0ms RunStarted order {"cents":700}
+        2 +0ms ActivityScheduled charge {"cents":700}
+          +0ms charge#2 attempt 1 failed: BankDown: 700 not taken; again in 1h
+          +1m operator bob: charge#2 follows another policy from now on (attempt 2 is due in 1m) ("why not")
+          +2m charge#2 attempt 2 failed: BankDown: 700 not taken; again in 2m
+        3 +4m ActivityCompleted #2 (attempt 3) 700
+        4 +4m RunCompleted 700
+    "#]]).await;
+}
+
+#[test]
+async fn another_policy_can_end_a_call_in_its_backoff() {
+    let never = RetryPolicy::DEFAULT.never_for(&["BankDown"]);
+    check(Place::Waits, |call| call.set_policy(never.clone()), expect![[r#"
+        charge#2 ended by its new policy: non_retryable: its type is in never_for
+        1 +0ms RunStarted order {"cents":700}
+        2 +0ms ActivityScheduled charge {"cents":700}
+          +0ms charge#2 attempt 1 failed: BankDown: 700 not taken; again in 1h
+          +1m operator bob: charge#2 ended by its new policy: non_retryable: its type is in never_for ("why not")
+        3 +1m ActivityFailed #2 non_retryable: BankDown: 700 not taken
+        4 +1m RunFailed BankDown: 700 not taken
+    "#]]).await;
+}
+
+#[test]
+async fn a_running_attempt_is_not_retried() {
+    check(
+        Place::Runs { pages: 3 },
+        |call| call.retry(),
+        expect![[r#"
+        print#2 is running attempt 1; nothing to retry
+        1 +0ms RunStarted job {"pages":3}
+        2 +0ms ActivityScheduled print {"pages":3}
+          +1m operator bob: print#2 is running attempt 1; nothing to retry ("why not")
+        3 +1h ActivityCompleted #2 3
+        4 +1h RunCompleted 3
+    "#]],
+    )
+    .await;
+}
+
+#[test]
+async fn a_pause_lets_the_attempt_that_runs_complete_the_call() {
+    check(
+        Place::Runs { pages: 3 },
+        |call| call.pause(),
+        expect![[r#"
+        asked print#2 to pause when attempt 1 has failed
+        1 +0ms RunStarted job {"pages":3}
+        2 +0ms ActivityScheduled print {"pages":3}
+          +1m operator bob: asked print#2 to pause when attempt 1 has failed ("why not")
+        3 +1h ActivityCompleted #2 3
+        4 +1h RunCompleted 3
+    "#]],
+    )
+    .await;
+}
+
+#[test]
+async fn a_pause_takes_hold_when_the_attempt_that_runs_fails() {
+    check(
+        Place::Runs { pages: 0 },
+        |call| call.pause(),
+        expect![[r#"
+        asked print#2 to pause when attempt 1 has failed
+        1 +0ms RunStarted job {"pages":0}
+        2 +0ms ActivityScheduled print {"pages":0}
+          +1m operator bob: asked print#2 to pause when attempt 1 has failed ("why not")
+          +1h print#2 attempt 1 failed: no paper; again in 1h
+    "#]],
+    )
+    .await;
+}
+
+#[test]
+async fn a_terminal_failure_ends_a_call_that_was_to_pause() {
+    check(
+        Place::Runs { pages: 1 },
+        |call| call.pause(),
+        expect![[r#"
+        asked print#2 to pause when attempt 1 has failed
+        1 +0ms RunStarted job {"pages":1}
+        2 +0ms ActivityScheduled print {"pages":1}
+          +1m operator bob: asked print#2 to pause when attempt 1 has failed ("why not")
+          +1h print#2 attempt 1 failed: no printer
+        3 +1h ActivityFailed #2 terminal: no printer
+        4 +1h RunFailed no printer
+    "#]],
+    )
+    .await;
+}
+
+#[test]
+async fn a_running_attempt_that_nobody_paused_cannot_be_resumed() {
+    check(
+        Place::Runs { pages: 3 },
+        |call| call.resume(),
+        expect![[r#"
+        print#2 is running attempt 1; nothing to resume
+        1 +0ms RunStarted job {"pages":3}
+        2 +0ms ActivityScheduled print {"pages":3}
+          +1m operator bob: print#2 is running attempt 1; nothing to resume ("why not")
+        3 +1h ActivityCompleted #2 3
+        4 +1h RunCompleted 3
+    "#]],
+    )
+    .await;
+}
+
+#[test]
+async fn a_call_that_runs_is_completed_and_its_attempt_is_told() {
+    check(
+        Place::Runs { pages: 3 },
+        |call| call.complete(&9),
+        expect![[r#"
+        completed print#2
+        1 +0ms RunStarted job {"pages":3}
+        2 +0ms ActivityScheduled print {"pages":3}
+          +1m operator bob: completed print#2 ("why not")
+        3 +1m ActivityCompleted #2 9
+        4 +1m RunCompleted 9
+    "#]],
+    )
+    .await;
+}
+
+#[test]
+async fn a_call_that_runs_fails_and_its_attempt_is_told() {
+    check(
+        Place::Runs { pages: 3 },
+        |call| call.fail("enough"),
+        expect![[r#"
+        failed print#2
+        1 +0ms RunStarted job {"pages":3}
+        2 +0ms ActivityScheduled print {"pages":3}
+          +1m operator bob: failed print#2 ("why not")
+        3 +1m ActivityFailed #2 operator: FailedByOperator: enough
+        4 +1m RunFailed FailedByOperator: enough
+    "#]],
+    )
+    .await;
+}
+
+#[test]
+async fn another_policy_decides_about_the_attempt_that_runs() {
+    let once = RetryPolicy::fixed(SECOND).max_attempts(1);
+    check(
+        Place::Runs { pages: 0 },
+        |call| call.set_policy(once.clone()),
+        expect![[r#"
+        print#2 follows another policy from now on
+        1 +0ms RunStarted job {"pages":0}
+        2 +0ms ActivityScheduled print {"pages":0}
+          +1m operator bob: print#2 follows another policy from now on ("why not")
+          +1h print#2 attempt 1 failed: no paper
+        3 +1h ActivityFailed #2 max_attempts: no paper
+        4 +1h RunFailed no paper
+    "#]],
+    )
+    .await;
+}
+
+#[test]
+async fn a_call_that_was_given_up_is_left_to_end() {
+    for act in [CallHandle::retry, CallHandle::pause, CallHandle::resume] {
+        let app = app().await;
+        let (acted, _) = play(&app, Place::Settles, act).await;
+        assert!(!acted.changed(), "{acted}");
+        assert!(acted.to_string().contains("was given up by its workflow"), "{acted}");
+    }
+    check(Place::Settles, |call| call.fail("no"), expect![[r#"
+        print_all#2 was given up by its workflow and is ending; nothing to fail
+        1 +0ms RunStarted given_up {}
+        2 +0ms ActivityScheduled print_all {"pages":7}
+        3 +0ms TimerStarted until +1s
+        4 +1s TimerFired #3
+        5 +1s ActivityCancelRequested #2
+          +1m operator bob: print_all#2 was given up by its workflow and is ending; nothing to fail ("why not")
+        6 +1h ActivityCompleted #2 after cancel 7
+        7 +1h CompensationRecorded #2 tear_up {"pages":7}
+        8 +1h ActivityScheduled tear_up to undo #2 {"pages":7}
+        9 +1h ActivityCompleted #8 null
+        10 +1h RunFailed (compensation complete) Elapsed: not done within 1s
+    "#]]).await;
+}
+
+#[test]
+async fn a_call_that_was_given_up_can_be_completed_and_is_undone() {
+    check(
+        Place::Settles,
+        |call| call.complete(&9),
+        expect![[r#"
+        completed print_all#2
+        1 +0ms RunStarted given_up {}
+        2 +0ms ActivityScheduled print_all {"pages":7}
+        3 +0ms TimerStarted until +1s
+        4 +1s TimerFired #3
+        5 +1s ActivityCancelRequested #2
+          +1m operator bob: completed print_all#2 ("why not")
+        6 +1m ActivityCompleted #2 after cancel 9
+        7 +1m CompensationRecorded #2 tear_up {"pages":9}
+        8 +1m ActivityScheduled tear_up to undo #2 {"pages":9}
+        9 +1m ActivityCompleted #8 null
+        10 +1m RunFailed (compensation complete) Elapsed: not done within 1s
+    "#]],
+    )
+    .await;
+}
+
+#[test]
+async fn a_paused_call_is_resumed_and_not_retried() {
+    check(
+        Place::Paused,
+        |call| call.retry(),
+        expect![[r#"
+        charge#2 is paused; resume it instead
+        1 +0ms RunStarted order {"cents":700}
+        2 +0ms ActivityScheduled charge {"cents":700}
+          +0ms charge#2 attempt 1 failed: BankDown: 700 not taken; again in 1h
+          +1m operator ana: paused charge#2 (attempt 2 is due in 59m)
+          +2m operator bob: charge#2 is paused; resume it instead ("why not")
+    "#]],
+    )
+    .await;
+}
+
+#[test]
+async fn a_paused_call_stays_paused() {
+    check(
+        Place::Paused,
+        |call| call.pause(),
+        expect![[r#"
+        charge#2 is paused; it stays so
+        1 +0ms RunStarted order {"cents":700}
+        2 +0ms ActivityScheduled charge {"cents":700}
+          +0ms charge#2 attempt 1 failed: BankDown: 700 not taken; again in 1h
+          +1m operator ana: paused charge#2 (attempt 2 is due in 59m)
+          +2m operator bob: charge#2 is paused; it stays so ("why not")
+    "#]],
+    )
+    .await;
+}
+
+#[test]
+async fn a_resumed_call_goes_on_at_its_due_time() {
+    check(
+        Place::Paused,
+        |call| call.resume(),
+        expect![[r#"
+        resumed charge#2 (attempt 2 is due in 58m)
+        1 +0ms RunStarted order {"cents":700}
+        2 +0ms ActivityScheduled charge {"cents":700}
+          +0ms charge#2 attempt 1 failed: BankDown: 700 not taken; again in 1h
+          +1m operator ana: paused charge#2 (attempt 2 is due in 59m)
+          +2m operator bob: resumed charge#2 (attempt 2 is due in 58m) ("why not")
+          +1h charge#2 attempt 2 failed: BankDown: 700 not taken; again in 1h
+        3 +2h ActivityCompleted #2 (attempt 3) 700
+        4 +2h RunCompleted 700
+    "#]],
+    )
+    .await;
+}
+
+#[test]
+async fn a_paused_call_ends_with_a_value() {
+    check(
+        Place::Paused,
+        |call| call.complete(&9),
+        expect![[r#"
+        completed charge#2
+        1 +0ms RunStarted order {"cents":700}
+        2 +0ms ActivityScheduled charge {"cents":700}
+          +0ms charge#2 attempt 1 failed: BankDown: 700 not taken; again in 1h
+          +1m operator ana: paused charge#2 (attempt 2 is due in 59m)
+          +2m operator bob: completed charge#2 ("why not")
+        3 +2m ActivityCompleted #2 9
+        4 +2m RunCompleted 9
+    "#]],
+    )
+    .await;
+}
+
+#[test]
+async fn a_paused_call_ends_with_a_failure() {
+    check(
+        Place::Paused,
+        |call| call.fail("enough"),
+        expect![[r#"
+        failed charge#2
+        1 +0ms RunStarted order {"cents":700}
+        2 +0ms ActivityScheduled charge {"cents":700}
+          +0ms charge#2 attempt 1 failed: BankDown: 700 not taken; again in 1h
+          +1m operator ana: paused charge#2 (attempt 2 is due in 59m)
+          +2m operator bob: failed charge#2 ("why not")
+        3 +2m ActivityFailed #2 operator: FailedByOperator: enough
+        4 +2m RunFailed FailedByOperator: enough
+    "#]],
+    )
+    .await;
+}
+
+#[test]
+async fn another_policy_for_a_paused_call_holds_when_it_is_resumed() {
+    let once = RetryPolicy::fixed(SECOND).max_attempts(2);
+    check(
+        Place::Paused,
+        |call| call.set_policy(once.clone()),
+        expect![[r#"
+        charge#2 follows another policy from now on
+        1 +0ms RunStarted order {"cents":700}
+        2 +0ms ActivityScheduled charge {"cents":700}
+          +0ms charge#2 attempt 1 failed: BankDown: 700 not taken; again in 1h
+          +1m operator ana: paused charge#2 (attempt 2 is due in 59m)
+          +2m operator bob: charge#2 follows another policy from now on ("why not")
+    "#]],
+    )
+    .await;
+}
+
+#[test]
+async fn a_call_that_is_over_or_was_never_made_is_refused_with_what_became_of_it() {
+    let app = app().await;
+    let run = app.start("it", order(700)).await;
+    run.result().await.unwrap();
+    let act = async |call: &str| app.act("it", call, |call| call.retry()).await;
+    assert_eq!(act("charge#2").await.unwrap().to_string(), "charge#2 completed");
+    assert_eq!(act("charge").await.unwrap().to_string(), "no call of charge is open");
+    let error = act("#1").await.unwrap_err().to_string();
+    assert!(error.contains("#1 of it is no activity call"), "{error}");
+    let error = act("ship#2").await.unwrap_err().to_string();
+    assert!(error.contains("#2 of it is a call of charge"), "{error}");
+    let error = app.act("nobody", "charge#2", |call| call.retry()).await.unwrap_err();
+    assert!(error.is_unknown(), "{error}");
+}
+
+#[test]
+async fn a_repeated_request_gets_the_first_answer() {
+    let app = app().await;
+    Place::Waits.reach(&app).await;
+    let client = app.client();
+    let pause = client.call("it", "charge#2").pause().request_id("ticket-17");
+    let first = pause.clone().await.unwrap();
+    assert!(first.changed());
+    assert_eq!(pause.await.unwrap(), first);
+    let resume = client.call("it", "charge#2").resume().request_id("ticket-17");
+    assert_eq!(resume.await.unwrap(), first, "the id says which request it is");
+    assert_eq!(app.describe("it").await.pending[0].waits_for, Some(WaitsFor::Operator));
+}
+
+#[test]
+async fn who_pauses_what_and_why_is_shown() {
+    let app = app().await;
+    Place::Paused.reach(&app).await;
+    let call = app.describe("it").await.pending.remove(0);
+    let pause = call.paused.unwrap();
+    assert_eq!(pause.by.as_deref(), Some("ana"));
+    assert_eq!((call.next_due, call.waits_for), (None, Some(WaitsFor::Operator)));
+    let actions = app.client().actions("it").await.unwrap();
+    assert_eq!(actions.len(), 1);
+    assert_eq!(actions[0].request.action.name(), "pause");
+}
+
+/// Has an hour in all.
+#[activity(retry = HOURLY, total_timeout = 2 * HOUR)]
+async fn bounded() -> Result<u32, Failure> {
+    Err(Failure::new("down"))
+}
+
+#[test]
+async fn the_clock_of_a_call_stands_still_while_it_is_paused_unless_somebody_lets_it_run() {
+    for runs in [false, true] {
+        let app = TestApp::builder().activity(bounded).start().await;
+        let it = app.submit("it", bounded()).await.unwrap();
+        app.advance(60 * SECOND).await;
+        let pause = |call: &CallHandle| match runs {
+            true => call.pause().clock_runs(),
+            false => call.pause(),
+        };
+        app.act("it", "bounded", pause).await.unwrap();
+        app.advance(10 * HOUR).await;
+        match runs {
+            true => assert_eq!(it.failure().await.why.as_deref(), Some("total_timeout")),
+            false => {
+                app.act("it", "bounded", |call| call.resume()).await.unwrap();
+                assert_eq!(it.failure().await.why.as_deref(), Some("total_timeout"));
+                // Ten hours of pause, and less than two of its own.
+                assert_eq!(app.attempts(bounded), 3);
+            }
+        }
+    }
+}
+
+#[activity(retry = RetryPolicy::fixed(HOUR).max_attempts(1).idempotency(Idempotency::AtMostOnce))]
+async fn once() -> Result<u32, Failure> {
+    Err(Failure::snooze(HOUR))
+}
+
+#[test]
+async fn what_must_not_run_twice_is_not_begun_again_from_0() {
+    let app = TestApp::builder().activity(once).start().await;
+    app.submit("it", once()).await.unwrap();
+    app.advance(60 * SECOND).await;
+    let refused = app.act("it", "once", |call| call.retry().reset()).await.unwrap();
+    let expected = "once#2 must not run twice (at_most_once); complete or fail it";
+    assert_eq!(refused.to_string(), expected);
+}
+
+/// Panics while its call waits.
+#[workflow]
+async fn breaks(ctx: WorkflowContext) -> Result<u32, Failure> {
+    let breaks = async {
+        ctx.sleep(SECOND).await?;
+        panic!("it breaks");
+    };
+    let (charged, broken): (_, Result<(), Failure>) = tokio::join!(ctx.call(charge(7)), breaks);
+    broken.and(charged)
+}
+
+#[test]
+async fn a_call_of_a_blocked_run_can_be_acted_on() {
+    let app = TestApp::builder()
+        .workflow(breaks)
+        .stub(charge, |_, _| Err(Failure::new("down")))
+        .start()
+        .await;
+    drop(app.start("it", breaks()).await);
+    app.advance(60 * SECOND).await;
+    assert_eq!(app.describe("it").await.instance.status, Status::Blocked);
+    let retried = app.act("it", "charge#2", |call| call.retry()).await.unwrap();
+    assert_eq!(retried.to_string(), "retried charge#2 now");
+    let completed = app.act("it", "charge#2", |call| call.complete(&9)).await.unwrap();
+    assert_eq!(completed.to_string(), "completed charge#2");
+    let again = app.act("it", "charge#2", |call| call.complete(&9)).await.unwrap();
+    assert!(!again.changed(), "{again}");
+}

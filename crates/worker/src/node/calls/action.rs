@@ -1,0 +1,488 @@
+//! What operators do to calls.
+//!
+//! |              | waits         | unregistered | runs, here or elsewhere    | settling | paused   |
+//! |--------------|---------------|--------------|----------------------------|----------|----------|
+//! | `retry`      | due now       | refused      | refused                    | refused  | refused  |
+//! | `pause`      | paused        | paused       | when the attempt has failed | refused  | as it is |
+//! | `resume`     | refused       | refused      | takes such a pause back    | refused  | goes on  |
+//! | `complete`   | ends          | ends         | ends, the attempt is told  | undone   | ends     |
+//! | `fail`       | ends          | ends         | ends, the attempt is told  | refused  | ends     |
+//! | `set_policy` | decided again | from now on  | from now on                | refused  | from now on |
+//!
+//! A call that is settling was given up by its workflow, which waits to hear how it ended. Whether
+//! the run is blocked, or not in memory, changes nothing here. While a transaction of an attempt is
+//! with the store, `complete` and `fail` wait until the store has decided.
+//!
+//! An action comes as a message, as reports of attempts elsewhere do, and goes with the step that
+//! carries it out; that step keeps it together with its answer. So it happens once, whatever crashes
+//! in between. A task that another node could claim at the same time is claimed before it is
+//! changed (`unserved_queues.rs`).
+
+use std::sync::Arc;
+
+use resurgam_core::action::{Action, ActionAnswer};
+use resurgam_core::duration::Human;
+use resurgam_core::retry::{Decision, Reason, StopWhy};
+use resurgam_core::{CallKey, EventKind, Failure, Payload, Timestamp, retry};
+use resurgam_store::rows::{ActionRequest, ActionRow, Pause, PolicyRow, TaskRecord, TaskRow};
+use resurgam_store::{Step, TaskWrite};
+
+use super::attempt_result::{failed, state};
+use super::call::HotCall;
+use super::timeouts::{deadline, millis};
+use crate::node::Node;
+use crate::node::message::end_report;
+use crate::node::news::{News, Origin};
+use crate::node::steps::effect::Effect;
+use crate::node::work::Work;
+use crate::policy::Resolved;
+
+/// An action that somebody asks for.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    /// The call that it is about.
+    pub(crate) call: CallKey,
+    /// The message that asks for it, which goes with it.
+    pub(crate) message: String,
+    pub(crate) request: ActionRequest,
+}
+
+/// Where a call stands, as far as operators are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// For its time, or for a slot.
+    Waits,
+    /// For a process that knows its activity.
+    Unregistered,
+    /// An attempt is claimed, or runs.
+    Runs,
+    /// Its workflow gave it up and waits to hear how it ended.
+    Settling,
+    Paused,
+}
+
+impl Standing {
+    fn of(task: &TaskRow) -> Self {
+        match &task.progress {
+            progress if progress.cancelled => Standing::Settling,
+            _ if task.claim.is_some() => Standing::Runs,
+            progress if progress.paused.is_some() => Standing::Paused,
+            progress if progress.unregistered => Standing::Unregistered,
+            _ => Standing::Waits,
+        }
+    }
+}
+
+/// What an action comes to.
+enum Change {
+    /// The next attempt is due now.
+    Due {
+        reset: bool,
+    },
+    Paused(Pause),
+    /// The call is paused when the attempt that runs has failed.
+    PauseAsked(Pause),
+    PauseTakenBack,
+    Resumed {
+        reset: bool,
+    },
+    Completed(Payload),
+    Failed(Failure),
+    /// Another policy decides from now on.
+    Policy(Arc<Resolved>),
+}
+
+/// What an action comes to, by the table above; the error says why it changes nothing.
+fn change(
+    call: &HotCall,
+    asked: &ActionRequest,
+    policy: impl FnOnce(&str) -> Result<Arc<Resolved>, String>,
+    check: impl FnOnce(&Payload) -> Result<(), String>,
+) -> Result<Change, String> {
+    let (task, name) = (&call.task, named(&call.task));
+    let standing = Standing::of(task);
+    let refused = |nothing: &str| Err(format!("{name} {}; {nothing}", told(task)));
+    let once_only =
+        || Err(format!("{name} must not run twice (at_most_once); complete or fail it"));
+    let pause = |clock_runs| Pause {
+        by: Some(asked.by.clone()),
+        reason: asked.reason.clone(),
+        clock_runs,
+        ..Pause::default()
+    };
+    match (&asked.action, standing) {
+        (_, Standing::Settling) if !matches!(asked.action, Action::Complete { .. }) => {
+            refused(&format!("nothing to {}", verb(&asked.action)))
+        }
+        (Action::Retry { reset: true }, Standing::Waits) if call.is_at_most_once() => once_only(),
+        (Action::Retry { reset }, Standing::Waits) => Ok(Change::Due { reset: *reset }),
+        (Action::Retry { .. }, Standing::Paused) => refused("resume it instead"),
+        (Action::Retry { .. }, _) => refused("nothing to retry"),
+        (Action::Pause { clock_runs }, Standing::Waits | Standing::Unregistered) => {
+            Ok(Change::Paused(pause(*clock_runs)))
+        }
+        (Action::Pause { .. }, _) if task.progress.pause_asked.is_some() => {
+            refused("a pause was asked for before")
+        }
+        (Action::Pause { clock_runs }, Standing::Runs) => {
+            Ok(Change::PauseAsked(pause(*clock_runs)))
+        }
+        (Action::Pause { .. }, _) => refused("it stays so"),
+        (Action::Resume { .. }, Standing::Runs) if task.progress.pause_asked.is_some() => {
+            Ok(Change::PauseTakenBack)
+        }
+        (Action::Resume { reset }, Standing::Paused) => match &task.progress.paused {
+            Some(pause) if pause.stopped.is_some() && call.is_at_most_once() => once_only(),
+            Some(_) if *reset && call.is_at_most_once() => once_only(),
+            Some(pause) if pause.stopped.is_some() && !reset => refused(
+                "resume it with a reset, so that failures are counted from 0, or complete or fail \
+                 it",
+            ),
+            _ => Ok(Change::Resumed { reset: *reset }),
+        },
+        (Action::Resume { .. }, _) => refused("nothing to resume"),
+        (Action::Complete { value, unchecked }, _) => {
+            if !unchecked {
+                check(value)
+                    .map_err(|error| format!("{name} cannot end with this value: {error}"))?;
+            }
+            Ok(Change::Completed(value.clone()))
+        }
+        (Action::Fail { failure }, _) => Ok(Change::Failed(failure.clone())),
+        (Action::SetPolicy { policy: text }, _) => {
+            let resolved = policy(text);
+            Ok(Change::Policy(resolved.map_err(|error| format!("{name}: its policy: {error}"))?))
+        }
+    }
+}
+
+impl Node {
+    /// Carries out what an operator asks for, or says why not. `found` is the task as the store has
+    /// it, which counts when the call is not in memory.
+    pub(crate) fn take_action(&mut self, asked: Asked, found: Option<TaskRecord>) {
+        let key = asked.call;
+        if self.memory.runs.has_ended(key) {
+            return self.refuse_action(asked, ended(key));
+        }
+        if let Some(call) = self.memory.calls.get(key) {
+            return match call.is_given_up() {
+                true => self.refuse_action(asked, ended(key)),
+                false => self.act_here(asked),
+            };
+        }
+        let Some(record) = found else { return self.refuse_action(asked, ended(key)) };
+        match record.task.claim.is_some() {
+            true => self.act_elsewhere(asked, record),
+            false => match self.keep_call(record) {
+                Some(_) => self.act_here(asked),
+                None => {
+                    let why = format!("call #{}: its policy cannot be read", key.seq);
+                    self.refuse_action(asked, why);
+                }
+            },
+        }
+    }
+
+    /// The call is in memory.
+    fn act_here(&mut self, asked: Asked) {
+        let key = asked.call;
+        let Some(mut call) = self.memory.calls.hot.remove(&key) else { return };
+        let change = self.change_of(&call, &asked.request);
+        if change.is_ok() {
+            // Before its times change: it is found in there by them.
+            self.memory.slots.dequeue(&call.task);
+            self.memory.due.forget(&call.task);
+        }
+        let change = match change {
+            Ok(Change::Completed(value)) => Ok(EndsWith::Value(value)),
+            Ok(Change::Failed(failure)) => Ok(EndsWith::Failure(failure)),
+            other => Err(other),
+        };
+        match change {
+            Ok(end) => {
+                // Its attempt, if one runs, hears of it when that is durable.
+                call.given_up = true;
+                let news = self.ended_by_operator(&mut call, asked, end);
+                self.memory.calls.hot.insert(key, call);
+                self.call_changes(key);
+                self.then(Work::Deliver(key.run, news));
+            }
+            Err(other) => {
+                self.memory.calls.hot.insert(key, call);
+                self.call_changes(key);
+                self.change_here(asked, other);
+            }
+        }
+    }
+
+    /// Changes a call in memory that does not end.
+    fn change_here(&mut self, asked: Asked, change: Result<Change, String>) {
+        let (key, now) = (asked.call, self.now);
+        let change = match change {
+            Ok(change) => change,
+            Err(why) => {
+                self.refuse_action(asked, why);
+                return self.task_waits_again(key);
+            }
+        };
+        let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
+        let is_waiting = !call.is_claimed();
+        let mut step = Step::default();
+        let text = match change {
+            Change::Policy(policy) => {
+                if self.outbox.is_new_policy(key, &policy.row.hash) {
+                    step.policies.push(policy.row.clone());
+                }
+                match follow_policy(call, policy, now) {
+                    Ok(text) => text,
+                    Err(why) => return self.policy_ends(asked, step.policies, why),
+                }
+            }
+            change => apply(call, change, now),
+        };
+        let task = call.task.clone();
+        step.tasks.push(match is_waiting {
+            true => TaskWrite::Update(task),
+            // A transaction of its attempt may have ended it.
+            false => TaskWrite::Amend(task),
+        });
+        let effect = is_waiting.then_some(Effect::Waiting(key));
+        self.push_action(asked, ActionAnswer::done(text), step, effect);
+    }
+
+    /// An attempt of the call runs on another node.
+    fn act_elsewhere(&mut self, asked: Asked, record: TaskRecord) {
+        let (key, now) = (asked.call, self.now);
+        let Some(mut call) = self.hot_call(record) else {
+            let why = format!("call #{}: its policy cannot be read", key.seq);
+            return self.refuse_action(asked, why);
+        };
+        let mut step = Step::default();
+        let text = match self.change_of(&call, &asked.request) {
+            Err(why) => return self.refuse_action(asked, why),
+            Ok(Change::Completed(value)) => {
+                let news = self.ended_by_operator(&mut call, asked, EndsWith::Value(value));
+                return self.then(Work::Deliver(key.run, news));
+            }
+            Ok(Change::Failed(failure)) => {
+                let news = self.ended_by_operator(&mut call, asked, EndsWith::Failure(failure));
+                return self.then(Work::Deliver(key.run, news));
+            }
+            Ok(Change::Policy(policy)) => {
+                step.policies.push(policy.row.clone());
+                adopt(&mut call, policy);
+                format!("{} follows another policy from now on", named(&call.task))
+            }
+            Ok(change) => apply(&mut call, change, now),
+        };
+        self.call_changes(key);
+        self.memory.runs.call_is_elsewhere(call.task.clone());
+        step.tasks.push(TaskWrite::Amend(call.into_task()));
+        self.push_action(asked, ActionAnswer::done(text), step, None);
+    }
+
+    /// What an action comes to for a call.
+    fn change_of(&mut self, call: &HotCall, asked: &ActionRequest) -> Result<Change, String> {
+        let activity = self.registry.activity(&call.task.name);
+        let (policies, now_held) = (&mut self.policies, call.policy.checked.timeouts);
+        let policy = |text: &str| policies.with_timeouts_of(text, now_held);
+        change(call, asked, policy, |value| match activity {
+            Some(activity) => activity.check_output(value),
+            None => Err("no worker knows the activity, so nobody can check it".to_string()),
+        })
+    }
+
+    /// The end of a call by an operator, as news for its run.
+    fn ended_by_operator(&self, call: &mut HotCall, asked: Asked, end: EndsWith) -> News {
+        let (now, name) = (self.now, named(&call.task));
+        let (event, text) = match end {
+            EndsWith::Value(value) => {
+                let event = EventKind::ActivityCompleted(call.completed(value, now));
+                (event, format!("completed {name}"))
+            }
+            EndsWith::Failure(mut failure) => {
+                let before = || call.story.last_failure().cloned();
+                failure.cause = failure.cause.take().or_else(before);
+                let why = StopWhy::new(Reason::Operator, call.task.progress.failures);
+                let failure = failed(call, failure.bounded(), &why, None, now);
+                (EventKind::ActivityFailed(failure), format!("failed {name}"))
+            }
+        };
+        let Asked { call, message, request } = asked;
+        let action = ActionRow { call, at: now, request, answer: ActionAnswer::done(text) };
+        News { event, origin: Origin::ended_by(action, message), reply: None }
+    }
+
+    /// Another policy, decided about again, ends the call.
+    fn policy_ends(&mut self, asked: Asked, policies: Vec<PolicyRow>, why: StopWhy) {
+        let (key, now) = (asked.call, self.now);
+        let Some(mut call) = self.memory.calls.hot.remove(&key) else { return };
+        drop(policies);
+        let failure = call.story.last_failure().cloned().unwrap_or_default();
+        let record = failed(&mut call, failure, &why, None, now);
+        let text = format!("{} ended by its new policy: {why}", named(&call.task));
+        let Asked { call: of, message, request } = asked;
+        let action = ActionRow { call: of, at: now, request, answer: ActionAnswer::done(text) };
+        let event = EventKind::ActivityFailed(record);
+        let news = News { event, origin: Origin::ended_by(action, message), reply: None };
+        self.then(Work::Deliver(key.run, news));
+    }
+
+    /// An action that changes nothing is kept with the reason.
+    pub(crate) fn refuse_action(&mut self, asked: Asked, why: String) {
+        self.push_action(asked, ActionAnswer::refused(why), Step::default(), None);
+    }
+
+    /// Stores what came of an action, together with what it changed.
+    fn push_action(
+        &mut self,
+        asked: Asked,
+        answer: ActionAnswer,
+        mut step: Step,
+        effect: Option<Effect>,
+    ) {
+        let Asked { call, message, request } = asked;
+        let uid = call.run.uid;
+        step.actions.push(ActionRow { call, at: self.now, request, answer });
+        let mut effects: Vec<Effect> = effect.into_iter().collect();
+        effects.push(Effect::Acted(uid));
+        end_report(uid, Some(message), &mut step, &mut effects);
+        self.outbox.push(step, effects);
+    }
+
+    /// A call that was read only to be looked at leaves memory again, or waits as it did.
+    fn task_waits_again(&mut self, key: CallKey) {
+        if self.memory.calls.get(key).is_some_and(|call| !call.is_claimed()) {
+            self.task_waits(key);
+        }
+    }
+}
+
+/// How a call ends that an operator ends.
+enum EndsWith {
+    Value(Payload),
+    Failure(Failure),
+}
+
+/// Changes a call that does not end. Answers with what changed.
+fn apply(call: &mut HotCall, change: Change, now: Timestamp) -> String {
+    let name = named(&call.task);
+    match change {
+        Change::Due { reset } => {
+            call.waits(now, now);
+            if reset {
+                call.starts_over(now);
+            }
+            format!("retried {name} now{}", over(reset))
+        }
+        Change::Paused(pause) => {
+            let due = due(&call.task, call.task.wake_at, now);
+            call.pauses(pause, now);
+            format!("paused {name} ({due})")
+        }
+        Change::PauseAsked(pause) => {
+            call.task.progress.pause_asked = Some(Box::new(pause));
+            let attempt = call.task.attempt;
+            format!("asked {name} to pause when attempt {attempt} has failed")
+        }
+        Change::PauseTakenBack => {
+            call.task.progress.pause_asked = None;
+            format!("took back that {name} is to pause")
+        }
+        Change::Resumed { reset } => {
+            call.resumes(now);
+            if reset {
+                call.starts_over(now);
+            }
+            let due = due(&call.task, call.task.wake_at, now);
+            format!("resumed {name}{} ({due})", over(reset))
+        }
+        Change::Completed(_) | Change::Failed(_) | Change::Policy(_) => {
+            unreachable!("it ends the call, or is about its policy")
+        }
+    }
+}
+
+/// Another policy decides about a call from now on. One that waits after a failure is decided about
+/// again; the error says why that ends it.
+fn follow_policy(
+    call: &mut HotCall,
+    policy: Arc<Resolved>,
+    now: Timestamp,
+) -> Result<String, StopWhy> {
+    adopt(call, policy);
+    let name = named(&call.task);
+    let last = call.story.last_attempt().filter(|last| last.attempt == call.task.attempt);
+    let waits = Standing::of(&call.task) == Standing::Waits;
+    let Some(last) = last.filter(|_| waits).cloned() else {
+        return Ok(format!("{name} follows another policy from now on"));
+    };
+    let CallKey { run, seq } = call.task.call;
+    let u = retry::uniform(run.uid.0, run.run, seq.0, call.task.progress.failures);
+    let state = retry::State {
+        previous_delay: last.delay_before,
+        ..state(&call.task.progress, last.ended_at)
+    };
+    let policy = &call.policy.checked;
+    let delay = match retry::decide(policy, &state, &last.failure, last.ended_at, u) {
+        Decision::Stop { why } => return Err(why),
+        Decision::Retry { delay, .. } => delay,
+    };
+    call.task.progress.previous_delay_ms = Some(millis(delay));
+    call.waits(last.ended_at.saturating_add(delay).max(now), now);
+    let due = due(&call.task, call.task.wake_at, now);
+    Ok(format!("{name} follows another policy from now on ({due})"))
+}
+
+/// Another policy, and what follows from it for its times.
+fn adopt(call: &mut HotCall, policy: Arc<Resolved>) {
+    call.task.policy.clone_from(&policy.row.hash);
+    call.policy = policy;
+    call.task.deadline_at = deadline(&call.task, &call.policy);
+}
+
+/// A call as people know it.
+fn named(task: &TaskRow) -> String {
+    format!("{}#{}", task.name, task.call.seq)
+}
+
+fn ended(key: CallKey) -> String {
+    format!("call #{} has ended", key.seq)
+}
+
+/// Where a call stands, for people.
+fn told(task: &TaskRow) -> String {
+    match Standing::of(task) {
+        Standing::Waits => "is not paused".to_string(),
+        Standing::Unregistered => format!("waits for a worker that knows {}", task.name),
+        Standing::Runs => format!("is running attempt {}", task.attempt),
+        Standing::Settling => "was given up by its workflow and is ending".to_string(),
+        Standing::Paused => {
+            let pause = task.progress.paused.as_deref();
+            match pause.and_then(|pause| pause.stopped.as_ref()) {
+                Some(stopped) => format!("is paused ({stopped})"),
+                None => "is paused".to_string(),
+            }
+        }
+    }
+}
+
+fn verb(action: &Action) -> &'static str {
+    match action {
+        Action::SetPolicy { .. } => "decide about",
+        action => action.name(),
+    }
+}
+
+fn over(reset: bool) -> &'static str {
+    if reset { ", with failures counted from 0" } else { "" }
+}
+
+/// When the next attempt of a call is due, or would be.
+fn due(task: &TaskRow, at: Timestamp, now: Timestamp) -> String {
+    let next = task.attempt.saturating_add(1);
+    match at > now {
+        true => format!("attempt {next} is due in {}", Human(at.since(now))),
+        false => format!("attempt {next} is due now"),
+    }
+}
