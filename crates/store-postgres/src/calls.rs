@@ -16,6 +16,7 @@ use resurgam_store::{
 };
 use tokio::sync::watch;
 
+use crate::commit::shared::ClaimFor;
 use crate::pool::Pool;
 use crate::store::PostgresStore;
 use crate::{read, sweep};
@@ -217,7 +218,7 @@ impl Work for PostgresStore {
         self.here(async move {
             let (calls, next) =
                 read::shared_tasks(self.pool(), &node, &runnable, now, limit).await?;
-            Ok((self.inner.claim_shared(&node, &calls, now).await?, next))
+            Ok((self.inner.claim_shared(&node, &calls, now, ClaimFor::Run).await?, next))
         })
     }
 
@@ -228,7 +229,9 @@ impl Work for PostgresStore {
         now: Timestamp,
     ) -> Answer<'_, Option<TaskRow>> {
         let node = node.to_string();
-        self.here(async move { Ok(self.inner.claim_shared(&node, &[call], now).await?.pop()) })
+        self.here(async move {
+            Ok(self.inner.claim_shared(&node, &[call], now, ClaimFor::End).await?.pop())
+        })
     }
 
     fn tasks_of(&self, calls: Arc<[CallKey]>) -> Answer<'_, Vec<TaskRow>> {

@@ -19,6 +19,7 @@ use crate::batched_reads::BatchedReads;
 use crate::changes::{self, Changes, Found};
 use crate::clock::Clock;
 use crate::commit::lane::Shared;
+use crate::commit::shared::ClaimFor;
 use crate::connect::Connector;
 use crate::lanes::Lanes;
 use crate::limits;
@@ -308,12 +309,13 @@ impl Inner {
         node: &str,
         calls: &[CallKey],
         now: Timestamp,
+        claim_for: ClaimFor,
     ) -> Result<Vec<TaskRow>> {
         if calls.is_empty() {
             return Ok(Vec::new());
         }
         let mut lane = self.lanes.free().await?;
-        lane.claim_shared(node, calls, now).await
+        lane.claim_shared(node, calls, now, claim_for).await
     }
 
     /// Runs code of the user on their tables, which are everybody's: no fence stands here.

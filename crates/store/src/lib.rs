@@ -149,8 +149,9 @@ pub trait Work {
         limit: usize,
     ) -> Answer<'_, (Vec<TaskRow>, Option<Timestamp>)>;
 
-    /// Claims such a task by its key, whatever its queue and whether it is due, unless somebody
-    /// has claimed it.
+    /// Claims such a task by its key so that nobody runs it while it ends
+    /// ([`Progress::to_end`](rows::Progress::to_end)), whatever its queue and whether it is due,
+    /// unless somebody has claimed it.
     fn claim_shared_call(
         &self,
         node: &str,

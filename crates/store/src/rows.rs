@@ -289,6 +289,10 @@ pub struct Progress {
     /// What the process that last looked at it was missing to run it. Another one may have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lacks: Option<String>,
+    /// True when it is claimed only so that nobody else runs it while it ends: no attempt follows,
+    /// and none is lost with the node that claimed it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub to_end: bool,
     /// Why it is paused, while it is: [`TaskRow::wake_at`] is [`TaskRow::NEVER`] then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused: Option<Box<Pause>>,

@@ -87,6 +87,14 @@ impl Read {
                 let tasks = store.load_tasks(calls).await?;
                 Some(Input::SharedLoaded { claimed: Claimed { tasks, next, asked } })
             }
+            Read::ClaimToEnd { node, call, now } => {
+                let is_ours = store.claim_shared_call(&node, call, now).await?.is_some();
+                Some(Input::ClaimedToEnd { call, is_ours })
+            }
+            Read::ClaimToAct { node, call, now } => {
+                let claimed = store.claim_shared_call(&node, call, now).await?.map(Box::new);
+                Some(Input::ClaimedToAct { call, claimed })
+            }
             Read::SettleShared { node, call, now } => {
                 let settled = settled(store, &node, call, now).await?;
                 settled.map(|settled| Input::SharedSettled { settled })
@@ -126,6 +134,8 @@ impl Read {
             Read::Reports { uid, .. } => ("read reports", uid.0 as u64),
             Read::End(uid) => ("read an instance", uid.0 as u64),
             Read::Claimed { .. } => ("read tasks that were claimed", 0),
+            Read::ClaimToEnd { call, .. } => ("claim a call to end it", bits_of(call)),
+            Read::ClaimToAct { call, .. } => ("claim a call to act on it", bits_of(call)),
             Read::SettleShared { call, .. } => ("settle a call", bits_of(call)),
             Read::WaitingSchedules { .. } => ("read waiting schedules", 0),
             Read::Schedule(_) => ("read a schedule", 0),

@@ -34,7 +34,7 @@ mod message;
 mod plan;
 mod policy;
 mod schedule;
-mod shared;
+pub(crate) mod shared;
 mod slow_path;
 mod task;
 mod transact;

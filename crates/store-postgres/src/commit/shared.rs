@@ -17,6 +17,15 @@ use super::task;
 use crate::decode::Fetched;
 use crate::statement::Statement;
 
+/// Why a task is claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClaimFor {
+    /// Its next attempt is to run.
+    Run,
+    /// It is to end, and nobody is to run it meanwhile.
+    End,
+}
+
 const FREE: &str = "
     JOIN unnest($1::smallint[], $2::uuid[], $3::bigint[], $4::bigint[]) AS u(shard, uid, run, seq)
       ON t.shard = u.shard AND t.uid = u.uid AND t.run = u.run AND t.seq = u.seq
@@ -35,6 +44,7 @@ impl Lane {
         node: &str,
         calls: &[CallKey],
         now: Timestamp,
+        claim_for: ClaimFor,
     ) -> Result<Vec<TaskRow>> {
         let client = self.ready().await?;
         let mut before = self.before(&Plan::default(), None, &client)?;
@@ -44,7 +54,7 @@ impl Lane {
         let (client, rows) = self.ask_inside(client, &before, &[free]).await?;
         // One that cannot be read is left for the holder, which sets it aside.
         let free = rows.iter().flatten().filter_map(|row| decode::task(&Fetched(row)).ok());
-        let claimed: Vec<TaskRow> = free.map(|task| claim(task, node, now)).collect();
+        let claimed: Vec<TaskRow> = free.map(|task| claim(task, node, now, claim_for)).collect();
         if claimed.is_empty() {
             self.roll_back(Some(client)).await;
             return Ok(Vec::new());
@@ -64,10 +74,11 @@ impl Lane {
 }
 
 /// The next attempt of a task is a node's.
-fn claim(mut task: TaskRow, node: &str, now: Timestamp) -> TaskRow {
+fn claim(mut task: TaskRow, node: &str, now: Timestamp, claim_for: ClaimFor) -> TaskRow {
     task.attempt = task.attempt.saturating_add(1);
     task.progress.first_started.get_or_insert(now);
     task.progress.lacks = None;
+    task.progress.to_end = claim_for == ClaimFor::End;
     task.deadline_at = None;
     let token = fastrand::u64(1..);
     task.claim = Some(Claim { node: node.to_string(), token, started_at: now });

@@ -170,7 +170,8 @@ async fn one_call_can_be_claimed_by_its_key_whether_it_is_due_or_not() {
     let later = TaskRow { wake_at: Timestamp::from_millis(i64::MAX), ..queued(2, "nowhere") };
     ground.store([later]).await;
     let claim = || ground.other.claim_shared_call("other", run(1).call(Seq(2)), LATER);
-    assert_eq!(claim().await.unwrap().unwrap().attempt, 1);
+    let claimed = claim().await.unwrap().unwrap();
+    assert_eq!((claimed.attempt, claimed.progress.to_end), (1, true));
     assert_eq!(claim().await.unwrap(), None);
     let missing = ground.other.claim_shared_call("other", run(1).call(Seq(9)), LATER).await;
     assert_eq!(missing.unwrap(), None);

@@ -49,8 +49,8 @@ impl Model {
         Ok((claimed, next))
     }
 
-    /// Claims one such task by its key, whatever its queue and whether it is due, unless somebody
-    /// has claimed it. Fenced when the node is not there.
+    /// Claims one such task by its key so that nobody runs it while it ends, whatever its queue and
+    /// whether it is due, unless somebody has claimed it. Fenced when the node is not there.
     pub fn claim_shared_call(
         &mut self,
         node: &str,
@@ -60,7 +60,12 @@ impl Model {
     ) -> Result<Option<TaskRow>> {
         match self.sharing {
             Sharing::OneNode => Ok(None),
-            Sharing::ManyNodes => self.claim(node, call, now, token),
+            Sharing::ManyNodes => {
+                let Some(mut row) = self.claim(node, call, now, token)? else { return Ok(None) };
+                row.progress.to_end = true;
+                self.tables.tasks.put(call, Some(row.clone()));
+                Ok(Some(row))
+            }
         }
     }
 

@@ -104,8 +104,9 @@ fn one_call_can_be_claimed_by_its_key_unless_its_holder_serves_it() {
     let mut model = model();
     insert(&mut model, [task(2, "nowhere"), task(3, "here")]);
     let mut claim = |seq| model.claim_shared_call("other", call(seq), NOW, || 7).unwrap();
-    assert_eq!(claim(2).map(|row| row.attempt), Some(1));
+    assert_eq!(claim(2).map(|row| (row.attempt, row.progress.to_end)), Some((1, true)));
     assert_eq!((claim(2), claim(3), claim(9)), (None, None, None));
+    assert!(model.tasks_of(&[call(2)])[0].progress.to_end);
 }
 
 #[test]

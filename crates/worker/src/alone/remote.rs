@@ -2,9 +2,9 @@
 //! come at bad moments. Each of these faults was found by the simulator.
 
 use resurgam_core::machine::SharedMachine;
-use resurgam_core::retry::{Jitter, RetryPolicy};
+use resurgam_core::retry::{Idempotency, Jitter, RetryPolicy};
 use resurgam_core::{Seq, Shard};
-use resurgam_store::rows::{AttemptRow, Heartbeat, MessageRow, TaskRow};
+use resurgam_store::rows::{AttemptOutcome, AttemptRow, Heartbeat, MessageRow, TaskRow};
 use resurgam_store::{Assignment, InboxRow, Report, Reported, Runnable, Work};
 use resurgam_watchdog::test;
 
@@ -41,6 +41,8 @@ const WORKFLOWS: &[(&str, Begin)] = &[
     ("send_twice", send_twice),
     ("stay_elsewhere", stay_elsewhere),
     ("clean", clean_here),
+    ("send_soon", send_soon),
+    ("send_once", send_once),
 ];
 
 fn times(most: u32) -> RetryPolicy {
@@ -84,6 +86,21 @@ fn stay_elsewhere(machine: SharedMachine, _: &Payload) -> Result<WorkflowFuture,
         ctx.call(Rent).compensate_with(|_| GiveBack).await?;
         Err(Failure::terminal("the room is not clean"))
     }))
+}
+
+/// Sends something elsewhere within a second.
+fn send_soon(machine: SharedMachine, _: &Payload) -> Result<WorkflowFuture, String> {
+    let ctx = WorkflowContext::new(machine);
+    let call = ctx.call(Mail).queue(ELSEWHERE).total_timeout(Duration::from_secs(1));
+    Ok(Box::pin(async move { call.await.map(|()| Payload::null()) }))
+}
+
+/// Sends something elsewhere, once at most, that somebody takes within a second.
+fn send_once(machine: SharedMachine, _: &Payload) -> Result<WorkflowFuture, String> {
+    let ctx = WorkflowContext::new(machine);
+    let once = times(1).idempotency(Idempotency::AtMostOnce);
+    let call = ctx.call(Mail).queue(ELSEWHERE).retry(once).queue_timeout(Duration::from_secs(1));
+    Ok(Box::pin(async move { call.await.map(|()| Payload::null()) }))
 }
 
 /// Cleans a room here.
@@ -190,6 +207,10 @@ impl Other {
         let store = ModelStore::on(self.store.database());
         at_once(store.commit([step].into())).unwrap();
     }
+}
+
+fn claims_to_end(read: &Read) -> bool {
+    matches!(read, Read::ClaimToEnd { .. })
 }
 
 fn failed() -> Reported {
@@ -375,4 +396,93 @@ fn rows_of_the_inbox_are_routed_by_who_holds_their_shard_whoever_holds_the_first
     world.store.database().insert_inbox(row);
     world.hears();
     assert!(at_once(world.store.find("send-1")).unwrap().is_some());
+}
+
+#[test]
+fn a_call_that_another_node_takes_while_its_time_runs_out_is_not_ended() {
+    let mut world = holder();
+    let other = Other::join(&world);
+    let uid = world.start("send_soon", "send-1".to_string());
+    world.holds.reads = Some(claims_to_end);
+    world.advance(Duration::from_secs(1));
+    assert_eq!(world.held.reads.len(), 1, "{}", world.trace);
+    let task = other.claim(world.now);
+    world.let_go();
+    world.advance(Duration::from_secs(10));
+    assert_eq!(world.tasks(uid), [task.clone()]);
+    other.report(&task, Reported::Completed(Payload::null()));
+    world.hears();
+    let events = world.events(uid);
+    assert_eq!(events.last(), Some(&"RunCompleted"), "{events:?}");
+}
+
+#[test]
+fn a_call_that_nobody_takes_ends_when_its_time_is_up() {
+    for (workflow, attempts) in [("send_soon", 0), ("send_once", 1)] {
+        let mut world = holder();
+        let other = Other::join(&world);
+        let uid = world.start(workflow, "send-1".to_string());
+        world.holds.found = Some(claims_to_end);
+        world.advance(Duration::from_secs(1));
+        let claimed =
+            at_once(other.store.claim_shared(Other::NAME, Runnable::default(), world.now, 10));
+        assert_eq!(claimed.unwrap().0, [], "it is the holder's, until that is known to end it");
+        world.let_go();
+        let (events, ledger) = (world.events(uid), world.ledger(uid));
+        assert_eq!(events.last(), Some(&"RunFailed"), "{events:?}");
+        assert_eq!(ledger.len(), attempts, "{ledger:?}");
+        assert_eq!(world.tasks(uid), []);
+    }
+}
+
+#[test]
+fn a_node_that_dies_while_it_ends_a_call_has_lost_no_attempt_of_it() {
+    for (workflow, attempts) in [("send_soon", 0), ("send_once", 1)] {
+        let mut world = holder();
+        let uid = world.start(workflow, "send-1".to_string());
+        world.holds.found = Some(claims_to_end);
+        world.advance(Duration::from_secs(1));
+        assert!(world.tasks(uid)[0].claim.is_some());
+        // It works again, under another name.
+        world.node.others_committed(world.at(), true);
+        world.let_go();
+        let (events, ledger) = (world.events(uid), world.ledger(uid));
+        assert_eq!(events.last(), Some(&"RunFailed"), "{events:?}");
+        let outcomes: Vec<AttemptOutcome> = ledger.iter().map(|row| row.outcome).collect();
+        assert_eq!(outcomes, vec![AttemptOutcome::Failed; attempts]);
+        let failures = ledger.iter().filter_map(|row| row.failure.as_ref());
+        assert!(failures.clone().all(|failure| failure.kind == Kind::QueueTimeout), "{ledger:?}");
+    }
+}
+
+#[test]
+fn a_call_whose_shard_goes_while_it_is_claimed_to_end_it_is_handed_back() {
+    let mut world = holder();
+    let uid = world.start("send_soon", "send-1".to_string());
+    world.holds.found = Some(claims_to_end);
+    world.advance(Duration::from_secs(1));
+    world.gives(uid.shard());
+    world.let_go();
+    let messages = world.messages(uid);
+    let is_report = |message: &MessageRow| match &message.body {
+        StoredMessage::Report { report, .. } => report.outcome == Reported::NeverBegan,
+        _ => false,
+    };
+    assert!(messages.iter().any(is_report), "{messages:?}");
+}
+
+#[test]
+fn a_call_whose_end_is_refused_ends_when_it_is_not() {
+    let mut world = holder();
+    let uid = world.start("send_soon", "send-1".to_string());
+    world.holds.refuses = Some(|step| {
+        let mut events = step.events.iter();
+        events.any(|(_, event)| matches!(event.kind, EventKind::ActivityFailed(_)))
+    });
+    world.advance(Duration::from_secs(10));
+    assert_eq!(world.events(uid), ["RunStarted", "ActivityScheduled"]);
+    world.let_go();
+    world.advance(Duration::from_secs(600));
+    let events = world.events(uid);
+    assert_eq!(events.last(), Some(&"RunFailed"), "{events:?}");
 }

@@ -60,6 +60,10 @@ pub enum Input {
     SharedLoaded { claimed: Claimed },
     /// The store did not answer what is asked until it does.
     Unanswered { read: Box<Read>, error: resurgam_store::Error },
+    /// A call that has waited too long was claimed, unless somebody was faster or it is over.
+    ClaimedToEnd { call: CallKey, is_ours: bool },
+    /// A call was claimed so that an operator can act on it, unless somebody else has it.
+    ClaimedToAct { call: CallKey, claimed: Option<Box<TaskRow>> },
     /// It is known whether a call runs elsewhere that is given up.
     SharedSettled { settled: Settled },
     /// Reports for an instance were read.

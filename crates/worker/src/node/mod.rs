@@ -340,6 +340,8 @@ impl Node {
                 tracing::debug!("read, again later: {error}");
                 self.unanswered(*read, stamp);
             }
+            Input::ClaimedToEnd { call, is_ours } => self.claimed_to_end(call, is_ours),
+            Input::ClaimedToAct { call, claimed } => self.claimed_to_act(call, claimed),
             Input::SharedSettled { settled } => self.shared_settled(settled),
             Input::ReportsRead { uid, found } => self.reports_read(uid, found),
             Input::HeldUp { after, found } => self.held_up(after, found),

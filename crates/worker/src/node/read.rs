@@ -48,6 +48,10 @@ pub enum Read {
     ClaimShared { node: String, runnable: Runnable, now: Timestamp, limit: usize },
     /// The tasks that were claimed: nobody else would run them.
     Claimed { calls: Arc<[CallKey]>, next: Option<Timestamp>, asked: usize },
+    /// Claims a call that has waited too long and that others may run, so that nobody does.
+    ClaimToEnd { node: String, call: CallKey, now: Timestamp },
+    /// Claims a call that others may run, so that nobody does while an operator acts on it.
+    ClaimToAct { node: String, call: CallKey, now: Timestamp },
     /// Claims a call so that nobody else can, or finds that somebody has.
     SettleShared { node: String, call: CallKey, now: Timestamp },
     /// The schedules that are due.

@@ -171,9 +171,14 @@ impl Node {
             };
         }
         let Some(record) = found else { return self.refuse_action(asked, ended(key)) };
-        match record.task.claim.is_some() {
+        let is_held = self.is_held(&record.task);
+        match record.task.claim.is_some() && !is_held {
             true => self.act_elsewhere(asked, record),
             false => match self.keep_call(record) {
+                Some(_) if is_held => {
+                    self.take_claim_back(key);
+                    self.act_here(asked);
+                }
                 Some(_) => self.act_here(asked),
                 None => {
                     let why = format!("call #{}: its policy cannot be read", key.seq);
@@ -181,6 +186,12 @@ impl Node {
                 }
             },
         }
+    }
+
+    /// True when this node has claimed a task only so that nobody else runs it meanwhile.
+    fn is_held(&self, task: &TaskRow) -> bool {
+        let is_ours = task.claim.as_ref().is_some_and(|claim| claim.node == self.name);
+        is_ours && task.progress.to_end
     }
 
     /// The call is in memory.
@@ -220,10 +231,7 @@ impl Node {
         let (key, now) = (asked.call, self.now);
         let change = match change {
             Ok(change) => change,
-            Err(why) => {
-                self.refuse_action(asked, why);
-                return self.task_waits_again(key);
-            }
+            Err(why) => return self.change_nothing(asked, why),
         };
         let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
         let is_waiting = !call.is_claimed();
@@ -350,11 +358,17 @@ impl Node {
         self.outbox.push(step, effects);
     }
 
-    /// A call that was read only to be looked at leaves memory again, or waits as it did.
-    fn task_waits_again(&mut self, key: CallKey) {
-        if self.memory.calls.get(key).is_some_and(|call| !call.is_claimed()) {
-            self.task_waits(key);
+    /// An action changes nothing about a call in memory, which waits as it did, or runs. In the
+    /// store it may be claimed so that nobody else runs it.
+    fn change_nothing(&mut self, asked: Asked, why: String) {
+        let key = asked.call;
+        let waiting = self.memory.calls.get(key).filter(|call| !call.is_claimed());
+        let mut step = Step::default();
+        if let Some(call) = waiting.filter(|call| self.is_shared && self.leaves(&call.task)) {
+            step.tasks.push(TaskWrite::Update(call.task.clone()));
         }
+        let effect = waiting.map(|_| Effect::Waiting(key));
+        self.push_action(asked, ActionAnswer::refused(why), step, effect);
     }
 }
 

@@ -22,7 +22,7 @@ use resurgam_store::rows::{AttemptOutcome, AttemptRow, Progress};
 use resurgam_store::{Step, TaskWrite};
 
 use super::call::{HotCall, started_at};
-use super::timeouts::{clock_start, millis, stood_still, total_failure};
+use super::timeouts::{clock_start, millis, queue_failure, stood_still, total_failure};
 use crate::node::Node;
 use crate::node::message::end_report;
 use crate::node::news::{News, Origin};
@@ -78,8 +78,9 @@ impl Node {
     }
 
     /// Nobody took an attempt in time: it counts as one that failed.
-    pub(crate) fn attempt_never_taken(&mut self, key: CallKey, failure: Failure) {
+    pub(crate) fn attempt_never_taken(&mut self, key: CallKey) {
         let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
+        let failure = queue_failure(&call.policy);
         call.task.attempt = call.task.attempt.saturating_add(1);
         self.stop_waiting(key);
         self.attempt_failed(key, Ended::Failed(failure), self.now);

@@ -156,6 +156,7 @@ impl HotCall {
     /// No attempt runs: from here on it waits, or is paused if somebody asked for that.
     pub(crate) fn waits(&mut self, wake_at: Timestamp, now: Timestamp) {
         self.task.claim = None;
+        self.task.progress.to_end = false;
         self.begun = false;
         self.task.wake_at = wake_at;
         if let Some(asked) = self.task.progress.pause_asked.take() {

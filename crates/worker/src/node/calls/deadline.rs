@@ -13,6 +13,10 @@
 //!
 //! The clock of the queue timeout stands still while the store cannot be reached, for then nobody
 //! could have taken the attempt.
+//!
+//! A call that is left to others may be claimed by one of them in that very moment. So the holder
+//! of its shard claims it first, and ends it when the claim is its own (`load_tasks.rs`). When
+//! somebody else was faster nothing ends: the node that runs the attempt watches over its time.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -20,8 +24,9 @@ use std::time::Duration;
 use resurgam_core::{CallKey, Timestamp};
 
 use super::call::HotCall;
-use super::timeouts::{queue_end, queue_failure, total_end};
+use super::timeouts::{queue_end, total_end};
 use crate::node::Node;
+use crate::node::read::Read;
 
 /// How many outages are remembered.
 const OUTAGES: usize = 1_000;
@@ -74,48 +79,88 @@ impl Outages {
     }
 }
 
+/// The time that a call has waited too long for.
+#[derive(Clone, Copy, Debug)]
+enum TimeUp {
+    Total,
+    Queue,
+    /// Of a pause that was to end by itself.
+    Pause,
+}
+
 impl Node {
-    /// Ends a call that waits if it has waited too long. Otherwise it is looked at again in time.
+    /// Ends a call that waits if it has waited too long, or has it claimed for that. Otherwise it
+    /// is looked at again in time.
     pub(crate) fn has_waited_too_long(&mut self, key: CallKey) -> bool {
+        let Some(time) = self.time_up(key) else { return false };
+        let is_left = |call: &HotCall| self.is_shared && self.leaves(&call.task);
+        match self.memory.calls.get(key).is_some_and(is_left) {
+            true => self.claim_to_end(key),
+            false => self.end_waiting(key, time),
+        }
+        true
+    }
+
+    /// Ends a call if it has waited too long, of which nobody else can begin an attempt.
+    pub(crate) fn ends_if_too_long(&mut self, key: CallKey) -> bool {
+        let time = self.time_up(key);
+        time.into_iter().for_each(|time| self.end_waiting(key, time));
+        time.is_some()
+    }
+
+    /// Has a call claimed that others may run. Until that is answered it is out of memory.
+    fn claim_to_end(&mut self, key: CallKey) {
+        self.stop_waiting(key);
+        self.memory.calls.remove(key);
+        let (node, now) = (self.name.clone(), self.now);
+        self.read(Read::ClaimToEnd { node, call: key, now });
+    }
+
+    fn end_waiting(&mut self, key: CallKey, time: TimeUp) {
+        match time {
+            TimeUp::Total => self.call_ran_out_of_time(key),
+            TimeUp::Queue => self.attempt_never_taken(key),
+            TimeUp::Pause => self.pause_ran_out(key),
+        }
+    }
+
+    /// Whether a call that waits has waited too long. If not it is looked at again in time.
+    fn time_up(&mut self, key: CallKey) -> Option<TimeUp> {
         let now = self.now;
         let waits = |call: &&HotCall| call.task.claim.is_none();
         // A stop decides about nothing that can wait for the next process.
         let Some(call) =
             self.memory.calls.hot.get(&key).filter(waits).filter(|_| self.stopping.is_none())
         else {
-            return false;
+            return None;
         };
         let (task, policy) = (&call.task, &call.policy);
         if let Some(pause) = &task.progress.paused
             && pause.until.is_some_and(|until| until <= now)
         {
-            self.pause_ran_out(key);
-            return true;
+            return Some(TimeUp::Pause);
         }
         if total_end(task, policy).is_some_and(|end| end <= now) {
-            self.call_ran_out_of_time(key);
-            return true;
+            return Some(TimeUp::Total);
         }
         let Some(end) = queue_end(task, policy).filter(|end| *end <= now) else {
             if let Some(at) = task.deadline_at {
                 self.memory.due.add_deadline(at, key);
             }
-            return false;
+            return None;
         };
         let since = [self.outbox.in_flight_since(), self.memory.outages.since];
         if since.into_iter().flatten().any(|since| since < end) {
             // Whether the store can be reached is not known before it answers.
             self.memory.outages.held.push(key);
-            return false;
+            return None;
         }
         let end = end.saturating_add(self.memory.outages.after(task.wake_at));
         if end > now {
             self.memory.due.look_again(end, key);
-            return false;
+            return None;
         }
-        let failure = queue_failure(policy);
-        self.attempt_never_taken(key, failure);
-        true
+        Some(TimeUp::Queue)
     }
 }
 

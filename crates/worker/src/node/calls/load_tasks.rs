@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use resurgam_core::{CallKey, Timestamp, Uid};
 use resurgam_store::rows::{DueTask, TaskRecord, TaskRow};
-use resurgam_store::{Result, Runnable};
+use resurgam_store::{Result, Runnable, Step, TaskWrite};
 
 use super::slots::Slot;
 use super::waiting::TaskRead;
 use crate::node::Node;
 use crate::node::coalesced_read::CoalescedRead;
 use crate::node::input::Scan;
+use crate::node::news::{News, Origin, cancelled_call};
 use crate::node::read::{AGAIN, Read};
 use crate::node::steps::effect::Effect;
 use crate::node::work::Work;
@@ -120,10 +121,14 @@ impl Node {
                 continue;
             }
             let token = task.claim.as_ref().map(|claim| claim.token);
+            let is_unrun = task.progress.to_end;
             match (self.keep_call(loaded), token) {
                 (Some(key), Some(token)) => {
                     self.memory.claims.lost.insert((key, token), now);
-                    self.attempt_lost(key);
+                    match is_unrun {
+                        true => self.end_unrun(key),
+                        false => self.attempt_lost(key),
+                    }
                 }
                 (Some(key), None) => self.task_waits(key),
                 (None, _) => continue,
@@ -133,8 +138,47 @@ impl Node {
         kept
     }
 
-    /// Has a task read whose outcome was lost in this process, as soon as the store answers.
+    /// A call that has waited too long was claimed to end it, unless another node was faster.
+    pub(crate) fn claimed_to_end(&mut self, call: CallKey, is_ours: bool) {
+        match is_ours {
+            // It may have changed before it was claimed: it ends as it is now.
+            true => self.read_lost(call),
+            // Somebody runs it, or it is over; or it could not be claimed just now.
+            false if self.owns(call.run.uid) => {
+                self.memory.due.look_again(self.now.saturating_add(AGAIN), call);
+            }
+            false => {}
+        }
+    }
+
+    /// A call is claimed so that nobody runs it while it ends. It ends, unless it has changed
+    /// before that, or was given up by a process that died: then it waits as before.
+    fn end_unrun(&mut self, key: CallKey) {
+        if self.memory.runs.has_ended(key) {
+            return self.forget_call(key);
+        }
+        self.take_claim_back(key);
+        let run = self.memory.runs.current(key.run);
+        if run.is_some_and(|run| run.is_settling(key.seq)) {
+            let attempt = self.memory.calls.remove(key).map_or(0, |call| call.task.attempt);
+            let News { event, .. } = cancelled_call(key.seq, attempt);
+            let origin = Origin::ended(key, None, None);
+            return self.then(Work::Deliver(key.run, News { event, origin, reply: None }));
+        }
+        if self.ends_if_too_long(key) {
+            return;
+        }
+        let Some(call) = self.memory.calls.get(key) else { return };
+        let tasks = vec![TaskWrite::Update(call.task.clone())];
+        // Its run may have given it up: the run settles it when it is loaded.
+        let effects = vec![Effect::Waiting(key), Effect::Wake(key.run.uid)];
+        self.outbox.push(Step { tasks, ..Step::default() }, effects);
+    }
+
+    /// Has a task read whose outcome was lost in this process, as soon as the store answers. What
+    /// followed from an earlier loss of it is lost, too: it is found again.
     pub(crate) fn read_lost(&mut self, call: CallKey) {
+        self.memory.claims.lost.retain(|(of, _), _| *of != call);
         self.read_of(call.run.uid, Read::LostTask(call));
     }
 

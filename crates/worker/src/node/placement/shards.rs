@@ -201,9 +201,11 @@ impl Node {
         let calls = self.memory.calls.of(goes);
         let runs = self.memory.runs.of(goes);
         self.memory.reports.forget(goes);
+        let claimed = self.memory.reports.take_claimed(goes);
         self.memory.claims.forget(goes);
         self.memory.due.drop_of(&self.memory.shards.leaving);
         self.memory.slots.drop_of(&self.memory.shards.leaving);
+        claimed.into_iter().for_each(|task| self.return_claim(task));
         calls.into_iter().for_each(|key| self.send_away(key));
         runs.into_iter().for_each(|uid| self.forget_run(uid));
         self.forget_reads();

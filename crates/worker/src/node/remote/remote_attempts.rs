@@ -60,6 +60,8 @@ pub(crate) struct Reports {
     postponed: BTreeSet<Uid>,
     /// Calls that changed while reports about them were being read: what was read of them is old.
     changed: BTreeSet<CallKey>,
+    /// Calls that were claimed so that an operator can act on them, until that has happened.
+    claimed: BTreeMap<CallKey, TaskRow>,
 }
 
 /// A report that was taken.
@@ -96,6 +98,17 @@ impl Reports {
         self.taken.retain(|(uid, _), _| !goes(*uid));
         self.postponed.retain(|uid| !goes(*uid));
         self.changed.retain(|call| !goes(call.run.uid));
+    }
+
+    /// A call is claimed so that an operator can act on it.
+    pub(crate) fn is_claimed(&mut self, task: TaskRow) {
+        self.claimed.insert(task.call, task);
+    }
+
+    /// The claims of this kind that go with their shards.
+    pub(crate) fn take_claimed(&mut self, goes: impl Fn(Uid) -> bool) -> Vec<TaskRow> {
+        let gone = self.claimed.extract_if(.., |call, _| goes(call.run.uid));
+        gone.map(|(_, task)| task).collect()
     }
 
     /// A call changes: whatever is being read of it with reports is out of date.
@@ -233,9 +246,9 @@ impl Node {
         self.outbox.push(step, vec![Effect::Reported(run.uid)]);
     }
 
-    /// The outcome of an attempt could not be stored, and the shard of its call went meanwhile. As
-    /// long as this node lives nobody else finds that out: the holder hears that the attempt was
-    /// cut short.
+    /// The outcome of an attempt could not be stored, or its call was claimed to end it, and the
+    /// shard went meanwhile. As long as this node lives nobody else finds that out: the holder
+    /// hears that the attempt was cut short, or never began.
     pub(crate) fn outcome_lost_elsewhere(&mut self, task: &TaskRow) {
         let key = task.call;
         if self.owns(key.run.uid) {
@@ -247,7 +260,11 @@ impl Node {
         if self.memory.reports.get(key, token).is_some() {
             return;
         }
-        let (activity, at, outcome) = (key.seq, self.now, Reported::Interrupted);
+        let outcome = match task.progress.to_end {
+            true => Reported::NeverBegan,
+            false => Reported::Interrupted,
+        };
+        let (activity, at) = (key.seq, self.now);
         let report = Report { activity, token, at, outcome, heartbeat: None };
         self.send_report(key.run, report);
     }
@@ -330,7 +347,10 @@ impl Node {
 
     pub(crate) fn reports_read(&mut self, uid: Uid, found: Vec<Found>) {
         for Found { row, task, is_answered } in found {
-            if self.waits_for_transaction(&row) || !self.memory.reports.take(&row) {
+            if self.waits_for_transaction(&row)
+                || self.waits_for_claim(&row, task.as_ref())
+                || !self.memory.reports.take(&row)
+            {
                 continue;
             }
             match row.body {
@@ -338,6 +358,7 @@ impl Node {
                 StoredMessage::Action { run, activity, request } => {
                     let call = RunKey { uid, run }.call(activity);
                     let asked = Asked { call, message: row.id, request: *request };
+                    self.memory.reports.claimed.remove(&call);
                     self.take_action(asked, task);
                 }
                 _ => self.take_report(row, task),
@@ -359,6 +380,19 @@ impl Node {
         let ends = matches!(request.action, Action::Complete { .. } | Action::Fail { .. });
         let call = RunKey { uid: row.uid, run: *run }.call(*activity);
         ends && self.memory.transactions.holds_up(call)
+    }
+
+    /// True when an operator acts on a call that another node may claim in this very moment: this
+    /// node claims it first. The message is read again then.
+    fn waits_for_claim(&mut self, row: &MessageRow, task: Option<&TaskRecord>) -> bool {
+        let is_action = matches!(row.body, StoredMessage::Action { .. });
+        let may_be_claimed = |task: &TaskRow| {
+            task.claim.is_none() && self.is_shared && self.leaves(task) && self.owns(row.uid)
+        };
+        let task = task.map(|record| &record.task).filter(|task| may_be_claimed(task));
+        let Some(call) = task.map(|task| task.call).filter(|_| is_action) else { return false };
+        self.claim_to_act(call);
+        true
     }
 
     /// Reads reports again that had to wait, when those are gone that they waited for.

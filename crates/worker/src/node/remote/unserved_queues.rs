@@ -159,8 +159,25 @@ impl Node {
         }
     }
 
+    /// An operator acts on a call that another node may run: it is claimed first.
+    pub(crate) fn claim_to_act(&mut self, call: CallKey) {
+        let (node, now) = (self.name.clone(), self.now);
+        self.read(Read::ClaimToAct { node, call, now });
+    }
+
+    /// A call is claimed so that somebody can act on it, unless another node was faster.
+    pub(crate) fn claimed_to_act(&mut self, call: CallKey, claimed: Option<Box<TaskRow>>) {
+        match claimed {
+            Some(task) if !self.owns(call.run.uid) => self.return_claim(*task),
+            claimed => {
+                claimed.into_iter().for_each(|task| self.memory.reports.is_claimed(*task));
+                self.has_reports(call.run.uid);
+            }
+        }
+    }
+
     /// The shard of a call went while the call was claimed: whoever holds it now settles it.
-    fn return_claim(&mut self, task: TaskRow) {
+    pub(crate) fn return_claim(&mut self, task: TaskRow) {
         let Some(claim) = task.claim else { return };
         let (activity, at) = (task.call.seq, self.now);
         let outcome = Reported::NeverBegan;
