@@ -176,12 +176,15 @@ pub fn line(kind: &EventKind) -> String {
         EventKind::ActivityCompleted(done) => {
             let attempts = attempts(done.attempt, done.retry_metadata.as_ref());
             let late = if done.after_cancel { " after cancel" } else { "" };
-            format!("{name} #{}{attempts}{late} {}", done.activity, shown(&done.result))
+            let fallback = if done.fallback { " fallback" } else { "" };
+            let result = shown(&done.result);
+            format!("{name} #{}{attempts}{late}{fallback} {result}", done.activity)
         }
         EventKind::ActivityFailed(failed) => {
             let attempts = attempts(failed.attempt, failed.retry_metadata.as_ref());
             let failure = cut(&failed.failure.to_string());
-            format!("{name} #{}{attempts} {}: {failure}", failed.activity, failed.why)
+            let ends = if failed.ends_run { " ends the run" } else { "" };
+            format!("{name} #{}{attempts} {}{ends}: {failure}", failed.activity, failed.why)
         }
         EventKind::ActivityCancelled { activity: of }
         | EventKind::ActivityCancelRequested { activity: of }

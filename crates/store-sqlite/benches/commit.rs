@@ -116,6 +116,7 @@ fn step(run: RunKey, seq: u64, (next_run, next_seq): (RunKey, u64)) -> Step {
         attempt: 1,
         started_at: Timestamp::from_millis(1_700_000_000_000),
         after_cancel: false,
+        fallback: false,
         retry_metadata: None,
     });
     let scheduled = EventKind::ActivityScheduled(ActivityScheduled {

@@ -69,6 +69,7 @@ fn call(model: &mut Model) -> Result<()> {
         attempt: 1,
         started_at: now,
         after_cancel: false,
+        fallback: false,
         retry_metadata: None,
     });
     let done = call.seq.next();

@@ -54,6 +54,11 @@ impl Policies {
         let mut policy = own.unwrap_or(&default).clone();
         policy.timeouts = timeouts(call, activity, default.timeouts);
         let resolved = self.intern(&policy)?;
+        if compensates.is_some() && resolved.checked.compensates() {
+            return Err(
+                "on_exhausted: \"compensate\" is not for a call that undoes another".to_string()
+            );
+        }
         if plain {
             self.by_activity.insert(name.to_string(), resolved.clone());
         }

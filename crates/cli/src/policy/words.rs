@@ -135,8 +135,10 @@ fn outcome(exhausted: &Exhausted) -> String {
         Exhausted::Fail => String::new(),
         Exhausted::DeadLetter => ", then keeps the call for an operator".into(),
         Exhausted::Pause { wait: None } => ", then waits for an operator".into(),
-        Exhausted::Pause { wait: Some(wait) } => format!(", then pauses for {}", Human(*wait)),
-        Exhausted::Compensate => ", then compensates the run".into(),
+        Exhausted::Pause { wait: Some(wait) } => {
+            format!(", then waits up to {} for an operator", Human(*wait))
+        }
+        Exhausted::Compensate => ", then fails the run and undoes what it did".into(),
         Exhausted::FallbackActivity(name) => format!(", then calls {}", printable(name)),
         Exhausted::FallbackValue(_) => ", then returns a fixed value".into(),
     }

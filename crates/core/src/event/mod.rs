@@ -373,6 +373,8 @@ pub struct ActivityCompleted {
     pub started_at: Timestamp,
     /// True when the workflow had given it up by then.
     pub after_cancel: bool,
+    /// True when no attempt succeeded: the value is the one that its policy falls back to.
+    pub fallback: bool,
     /// The story of the retries, when there were any.
     pub retry_metadata: Option<RetryMetadata>,
 }
@@ -393,6 +395,8 @@ pub struct ActivityFailed {
     /// True when the call's time is up, its attempt has not ended yet, and the run wants to hear
     /// how it does: a second input tells.
     pub settles: bool,
+    /// True when the run fails with it, whatever its code would do: its policy says so.
+    pub ends_run: bool,
     /// The story of the retries, when there were any.
     pub retry_metadata: Option<RetryMetadata>,
 }

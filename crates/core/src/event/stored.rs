@@ -71,6 +71,10 @@ struct Head {
     terminate: bool,
     #[serde(skip_serializing_if = "is_false")]
     total: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    fallback: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    ends_run: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     initiator: Option<Initiator>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -119,6 +123,7 @@ impl EventKind {
                 head.attempt = Some(done.attempt);
                 head.started_at = Some(done.started_at);
                 head.after_cancel = done.after_cancel;
+                head.fallback = done.fallback;
                 head.retry_metadata = done.retry_metadata.clone();
                 Some(done.result.clone())
             }
@@ -128,6 +133,7 @@ impl EventKind {
                 head.started_at = Some(failed.started_at);
                 head.why = Some(failed.why.clone());
                 head.settles = failed.settles;
+                head.ends_run = failed.ends_run;
                 head.retry_metadata = failed.retry_metadata.clone();
                 Some(encoded(&failed.failure))
             }
@@ -244,6 +250,7 @@ impl EventKind {
                 attempt: head.attempt.unwrap_or(1),
                 started_at: head.started_at.unwrap_or(Timestamp::EPOCH),
                 after_cancel: head.after_cancel,
+                fallback: head.fallback,
                 retry_metadata: head.retry_metadata,
             }),
             "ActivityFailed" => EventKind::ActivityFailed(ActivityFailed {
@@ -253,6 +260,7 @@ impl EventKind {
                 started_at: head.started_at.unwrap_or(Timestamp::EPOCH),
                 why: head.why.unwrap_or_default(),
                 settles: head.settles,
+                ends_run: head.ends_run,
                 retry_metadata: head.retry_metadata,
             }),
             "ActivityCancelled" => EventKind::ActivityCancelled { activity: of()? },

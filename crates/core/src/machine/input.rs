@@ -47,7 +47,10 @@ impl Machine {
                     let undo = settling.flatten().or_else(|| call?.undo.take());
                     self.settling.insert(failed.activity, undo);
                 }
-                self.settle_activity(failed.activity, Err(failure));
+                self.settle_activity(failed.activity, Err(failure.clone()));
+                if failed.ends_run && self.ending.is_none() {
+                    return Verdict::End(failure);
+                }
             }
             EventKind::ChildCompleted { child, result } => {
                 self.settle_child(*child, Ok(result.clone()));

@@ -124,11 +124,12 @@ impl Exhausted {
     /// The name of an outcome that the engine cannot produce yet.
     fn name(&self) -> Option<&'static str> {
         match self {
-            Exhausted::Fail => None,
             Exhausted::DeadLetter => Some("dead_letter"),
-            Exhausted::Pause { .. } => Some("pause"),
-            Exhausted::Compensate => Some("compensate"),
-            Exhausted::FallbackActivity(_) | Exhausted::FallbackValue(_) => Some("fallback"),
+            Exhausted::FallbackActivity(_) => Some("fallback"),
+            Exhausted::Fail
+            | Exhausted::Pause { .. }
+            | Exhausted::Compensate
+            | Exhausted::FallbackValue(_) => None,
         }
     }
 }
@@ -157,9 +158,8 @@ impl Verdict {
     /// The name of a verdict that the engine cannot follow yet.
     fn unsupported(self) -> Option<&'static str> {
         match self {
-            Verdict::Retry | Verdict::Fail => None,
+            Verdict::Retry | Verdict::Fail | Verdict::Pause => None,
             Verdict::DeadLetter => Some("dead_letter"),
-            Verdict::Pause => Some("pause"),
         }
     }
 }

@@ -36,6 +36,7 @@ mod builder;
 mod check;
 mod decide;
 pub mod dialect;
+mod exhausted;
 pub mod forecast;
 mod form;
 pub mod lint;

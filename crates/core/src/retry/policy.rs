@@ -437,8 +437,8 @@ pub enum Idempotency {
     AtMostOnce,
 }
 
-/// What happens when the policy gives up. The engine runs `Fail` today and refuses the others by
-/// name, see [`CheckedPolicy::unsupported`](super::CheckedPolicy::unsupported).
+/// What happens when the policy gives up. Some of it the engine cannot do yet, and refuses by name:
+/// see [`CheckedPolicy::unsupported`](super::CheckedPolicy::unsupported).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Exhausted {
     /// The call fails.
@@ -446,12 +446,12 @@ pub enum Exhausted {
     Fail,
     /// The call is kept for an operator.
     DeadLetter,
-    /// The call waits for an operator, or for a time.
+    /// The call stays open and paused: an operator resumes it, completes it or fails it.
     Pause {
-        /// How long before it goes on by itself.
+        /// How long before it fails by itself, for the reason that paused it.
         wait: Option<Duration>,
     },
-    /// The run is compensated.
+    /// The run fails, whatever its code would do, and is undone.
     Compensate,
     /// Another activity is called in its place.
     FallbackActivity(Cow<'static, str>),

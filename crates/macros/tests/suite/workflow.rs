@@ -76,6 +76,7 @@ fn a_failure_leaves_the_workflow_with_a_question_mark() {
         started_at: Timestamp::EPOCH,
         why: "never_for".to_string(),
         settles: false,
+        ends_run: false,
         retry_metadata: None,
     }));
     story.check::<fulfil>(expect![[r#"
@@ -206,6 +207,7 @@ fn completed(activity: Seq, result: &impl Serialize) -> EventKind {
         attempt: 1,
         started_at: Timestamp::EPOCH,
         after_cancel: false,
+        fallback: false,
         retry_metadata: None,
     })
 }

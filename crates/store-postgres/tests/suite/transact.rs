@@ -129,6 +129,7 @@ fn message(result: Payload) -> MessageRow {
         attempt: 1,
         started_at: Timestamp::EPOCH,
         after_cancel: false,
+        fallback: false,
         retry_metadata: None,
     });
     let body = Message::Result { run: 1, event };

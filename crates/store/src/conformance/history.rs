@@ -142,6 +142,7 @@ fn every_kind() -> Vec<EventKind> {
             attempt: 3,
             started_at: at(77),
             after_cancel: true,
+            fallback: true,
             retry_metadata: Some(story()),
         }),
         EventKind::ActivityFailed(ActivityFailed {
@@ -151,6 +152,7 @@ fn every_kind() -> Vec<EventKind> {
             started_at: at(-1),
             why: "attempts used up".to_string(),
             settles: true,
+            ends_run: true,
             retry_metadata: None,
         }),
         EventKind::ActivityCancelled { activity: Seq(2) },

@@ -14,6 +14,7 @@ pub async fn every_kind_of_message_comes_back_as_it_was(store: &dyn Store) {
         attempt: 3,
         started_at: at(9),
         after_cancel: false,
+        fallback: true,
         retry_metadata: None,
     });
     let failed = EventKind::ActivityFailed(ActivityFailed {
@@ -23,6 +24,7 @@ pub async fn every_kind_of_message_comes_back_as_it_was(store: &dyn Store) {
         started_at: at(9),
         why: "terminal".to_string(),
         settles: true,
+        ends_run: true,
         retry_metadata: None,
     });
     let bodies = [
@@ -135,6 +137,7 @@ pub async fn a_run_that_closes_takes_its_timers_and_results_and_nothing_else(sto
             attempt: 1,
             started_at: at(1),
             after_cancel: false,
+            fallback: true,
             retry_metadata: None,
         }),
     };

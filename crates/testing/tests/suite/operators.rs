@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use expect_test::{Expect, expect};
 use resurgam::prelude::*;
-use resurgam::retry::{Idempotency, Jitter};
+use resurgam::retry::{Exhausted, Idempotency, Jitter};
 use resurgam::{Act, Acted, CallHandle, Status, WaitsFor};
 use resurgam_testing::{Crash, TestApp};
 use resurgam_watchdog::test;
@@ -719,4 +719,103 @@ async fn a_call_of_a_blocked_run_can_be_acted_on() {
     assert_eq!(completed.to_string(), "completed charge#2");
     let again = app.act("it", "charge#2", |call| call.complete(&9)).await.unwrap();
     assert!(!again.changed(), "{again}");
+}
+
+/// Gives up after two attempts, and waits for an operator.
+const PAUSING: RetryPolicy = RetryPolicy::fixed(SECOND).max_attempts(2).jitter(Jitter::None);
+
+#[activity]
+async fn notify(cents: u32) -> Result<u32, Failure> {
+    Ok(cents)
+}
+
+/// Reserves first, so that there is something to undo, and would go on without a notice.
+#[workflow]
+async fn shop(ctx: WorkflowContext, exhausted: String) -> Result<u32, Failure> {
+    ctx.call(print_all(1)).compensate_with(|pages| tear_up(*pages)).await?;
+    let policy = PAUSING.on_exhausted(match exhausted.as_str() {
+        "pause" => Exhausted::Pause { wait: None },
+        "pause for an hour" => Exhausted::Pause { wait: Some(HOUR) },
+        "compensate" => Exhausted::Compensate,
+        "fallback" => Exhausted::FallbackValue(serde_json::json!(5)),
+        _ => Exhausted::Fail,
+    });
+    Ok(ctx.call(notify(7)).retry(policy).await.unwrap_or(0))
+}
+
+/// What becomes of a shop whose notices fail until the fifth attempt, after a day and, if somebody
+/// resumes it then, a day later.
+async fn exhaust(exhausted: &str, resume: bool) -> String {
+    let app = || async {
+        TestApp::builder()
+            .workflow(shop)
+            .activity(print_all)
+            .activity(tear_up)
+            .stub(notify, |call, attempt| match attempt {
+                1..=4 => Err(Failure::of_type("MailDown", "no answer")),
+                _ => Ok(call.cents),
+            })
+            .start()
+            .await
+    };
+    let play = async |app: &TestApp| {
+        drop(app.start("it", shop(exhausted.to_string())).await);
+        app.advance(24 * HOUR).await;
+        if resume {
+            let resumed = app.act("it", "notify", |call| call.resume().reset().by("ana")).await;
+            resumed.unwrap();
+            app.advance(24 * HOUR).await;
+        }
+        app.history("it").await
+    };
+    let quiet = app().await;
+    let history = play(&quiet).await;
+    for k in crash_points(quiet.commits()) {
+        for crash in [Crash::BeforeCommit(k), Crash::AfterCommit(k)] {
+            let app = app().await;
+            app.faults().crash(crash);
+            let story = play(&app).await;
+            if !story.contains(" lost: ") {
+                assert_eq!(story, history, "{exhausted} {crash:?}");
+            }
+        }
+    }
+    history
+}
+
+#[test]
+async fn a_call_that_ran_out_of_attempts_waits_for_an_operator_and_begins_again_from_0() {
+    expect![[""]].assert_eq(&exhaust("pause", true).await);
+}
+
+#[test]
+async fn a_pause_that_ends_by_itself_fails_the_call_for_the_reason_that_paused_it() {
+    expect![[""]].assert_eq(&exhaust("pause for an hour", false).await);
+}
+
+#[test]
+async fn a_call_can_end_its_run_whatever_the_code_would_do() {
+    expect![[""]].assert_eq(&exhaust("compensate", false).await);
+}
+
+#[test]
+async fn a_call_that_ran_out_of_attempts_falls_back_to_a_value() {
+    expect![[""]].assert_eq(&exhaust("fallback", false).await);
+}
+
+#[test]
+async fn what_retrying_stopped_is_resumed_with_a_reset_only() {
+    let app = TestApp::builder()
+        .stub(notify, |_, _| Err(Failure::of_type("MailDown", "no answer")))
+        .start()
+        .await;
+    let policy = PAUSING.on_exhausted(Exhausted::Pause { wait: None });
+    app.submit_with("it", notify(7), |start| start.retry(policy.clone())).await.unwrap();
+    app.advance(HOUR).await;
+    let call = app.describe("it").await.pending.remove(0);
+    assert_eq!(call.paused.unwrap().stopped.as_deref(), Some("max_attempts"));
+    let refused = app.act("it", "notify", |call| call.resume()).await.unwrap();
+    expect![[r#"
+        notify#2 is paused (max_attempts); resume it with a reset, so that failures are counted from 0, or complete or fail it"#]]
+    .assert_eq(&refused.to_string());
 }

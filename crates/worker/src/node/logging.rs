@@ -30,6 +30,8 @@ pub(crate) type Lines = LogLimit<(Trouble, String)>;
 pub(crate) enum Trouble {
     AttemptFailed,
     CallFailed,
+    /// A call waits for an operator because retrying stopped.
+    Paused,
     RunTriedAgain,
     RunFailed,
     NoActivity,
@@ -85,6 +87,14 @@ impl Node {
         }
         tracing::warn!(%instance, activity = %task.name, attempt = task.attempt, failure = %one_line(failure), %why,
             "activity failed, no attempt follows");
+    }
+
+    /// Logs a call that waits for an operator because retrying stopped.
+    pub(crate) fn log_paused(&mut self, instance: &str, task: &TaskRow, why: &StopWhy) {
+        if self.may_log(Trouble::Paused, &task.name) {
+            tracing::warn!(%instance, activity = %task.name, attempt = task.attempt, %why,
+                "activity failed and is paused: resume, complete or fail its call");
+        }
     }
 
     /// Logs a run that failed, and of the next one by the workflow's policy, if one follows.
@@ -143,6 +153,8 @@ fn log_count(what: Trouble, name: &str, count: u64) {
             "{count} more attempts failed within {within} and will be retried"),
         Trouble::CallFailed => tracing::warn!(activity = %name, left_out = count,
             "{count} more calls failed within {within}, no attempt follows"),
+        Trouble::Paused => tracing::warn!(activity = %name, left_out = count,
+            "{count} more calls failed within {within} and are paused"),
         Trouble::RunTriedAgain => tracing::info!(workflow = %name, left_out = count,
             "{count} more runs failed within {within} and will be retried"),
         Trouble::Lack => tracing::warn!(

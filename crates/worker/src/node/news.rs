@@ -93,6 +93,7 @@ pub(crate) fn cancelled_call(activity: Seq, attempt: u32) -> News {
         started_at: Timestamp::EPOCH,
         why: Reason::Cancelled.name().to_string(),
         settles: false,
+        ends_run: false,
         retry_metadata: None,
     });
     News { event, origin: Origin::History, reply: None }

@@ -22,9 +22,10 @@ use std::sync::Arc;
 
 use resurgam_core::action::{Action, ActionAnswer};
 use resurgam_core::duration::Human;
-use resurgam_core::retry::{Decision, Reason, StopWhy};
+use resurgam_core::event::{ActivityCompleted, ActivityFailed};
+use resurgam_core::retry::{Decision, Exhausted, Reason, StopWhy};
 use resurgam_core::{CallKey, EventKind, Failure, Payload, Timestamp, retry};
-use resurgam_store::rows::{ActionRequest, ActionRow, Pause, PolicyRow, TaskRecord, TaskRow};
+use resurgam_store::rows::{ActionRequest, ActionRow, Pause, TaskRecord, TaskRow};
 use resurgam_store::{Step, TaskWrite};
 
 use super::attempt_result::{failed, state};
@@ -243,7 +244,7 @@ impl Node {
                 }
                 match follow_policy(call, policy, now) {
                     Ok(text) => text,
-                    Err(why) => return self.policy_ends(asked, step.policies, why),
+                    Err(why) => return self.policy_ends(asked, why),
                 }
             }
             change => apply(call, change, now),
@@ -322,16 +323,26 @@ impl Node {
     }
 
     /// Another policy, decided about again, ends the call.
-    fn policy_ends(&mut self, asked: Asked, policies: Vec<PolicyRow>, why: StopWhy) {
+    fn policy_ends(&mut self, asked: Asked, why: StopWhy) {
         let (key, now) = (asked.call, self.now);
         let Some(mut call) = self.memory.calls.hot.remove(&key) else { return };
-        drop(policies);
-        let failure = call.story.last_failure().cloned().unwrap_or_default();
-        let record = failed(&mut call, failure, &why, None, now);
+        let wanted = call.policy.checked.on_stop(&why);
+        let event = match &wanted {
+            Exhausted::FallbackValue(value) => {
+                let value = Payload::from_text(value.to_string());
+                let completed = call.completed(value, now);
+                EventKind::ActivityCompleted(ActivityCompleted { fallback: true, ..completed })
+            }
+            wanted => {
+                let failure = call.story.last_failure().cloned().unwrap_or_default();
+                let ends_run = *wanted == Exhausted::Compensate;
+                let record = failed(&mut call, failure, &why, None, now);
+                EventKind::ActivityFailed(ActivityFailed { ends_run, ..record })
+            }
+        };
         let text = format!("{} ended by its new policy: {why}", named(&call.task));
         let Asked { call: of, message, request } = asked;
         let action = ActionRow { call: of, at: now, request, answer: ActionAnswer::done(text) };
-        let event = EventKind::ActivityFailed(record);
         let news = News { event, origin: Origin::ended_by(action, message), reply: None };
         self.then(Work::Deliver(key.run, news));
     }
@@ -439,13 +450,23 @@ fn follow_policy(
     };
     let policy = &call.policy.checked;
     let delay = match retry::decide(policy, &state, &last.failure, last.ended_at, u) {
-        Decision::Stop { why } => return Err(why),
+        Decision::Stop { why } => return stop_by_policy(call, why, now),
         Decision::Retry { delay, .. } => delay,
     };
     call.task.progress.previous_delay_ms = Some(millis(delay));
     call.waits(last.ended_at.saturating_add(delay).max(now), now);
     let due = due(&call.task, call.task.wake_at, now);
     Ok(format!("{name} follows another policy from now on ({due})"))
+}
+
+/// Another policy, asked again about the last failure, stops retrying. The error says why that ends
+/// the call; the policy may want it to be paused.
+fn stop_by_policy(call: &mut HotCall, why: StopWhy, now: Timestamp) -> Result<String, StopWhy> {
+    let Exhausted::Pause { wait } = call.policy.checked.on_stop(&why) else { return Err(why) };
+    call.waits(now, now);
+    let (until, stopped) = (wait.map(|wait| now.saturating_add(wait)), why.reason.name());
+    call.pauses(Pause { until, stopped: Some(stopped.to_string()), ..Pause::default() }, now);
+    Ok(format!("{} is paused by its new policy: {why}", named(&call.task)))
 }
 
 /// Another policy, and what follows from it for its times.

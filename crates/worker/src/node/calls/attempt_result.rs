@@ -15,10 +15,10 @@
 
 use std::time::Duration;
 
-use resurgam_core::event::ActivityFailed;
-use resurgam_core::retry::{Decision, Reason, State, StopWhy};
+use resurgam_core::event::{ActivityCompleted, ActivityFailed};
+use resurgam_core::retry::{Decision, Exhausted, Reason, State, StopWhy};
 use resurgam_core::{CallKey, EventKind, Failure, Kind, Payload, RunKey, Timestamp, retry};
-use resurgam_store::rows::{AttemptOutcome, AttemptRow, Progress};
+use resurgam_store::rows::{AttemptOutcome, AttemptRow, Pause, Progress};
 use resurgam_store::{Step, TaskWrite};
 
 use super::call::{HotCall, started_at};
@@ -88,14 +88,13 @@ impl Node {
 
     /// A pause that was to end by itself is over: the call fails for the reason that paused it.
     pub(crate) fn pause_ran_out(&mut self, key: CallKey) {
-        let now = self.now;
         self.stop_waiting(key);
         let Some(call) = self.memory.calls.hot.get(&key) else { return };
         let stopped = call.task.progress.paused.as_ref().and_then(|pause| pause.stopped.as_deref());
         let reason = stopped.and_then(Reason::named).unwrap_or(Reason::MaxAttempts);
         let why = StopWhy::new(reason, call.task.progress.failures);
         let failure = call.story.last_failure().cloned().unwrap_or_default();
-        self.give_up(key, failure, why, None, now);
+        self.end_failed(key, failure, why, None, false);
     }
 
     /// A call that waits has run out of time. No attempt ends with it, so it leaves no row.
@@ -105,7 +104,7 @@ impl Node {
         let Some(call) = self.memory.calls.hot.get(&key) else { return };
         let mut why = StopWhy::new(Reason::TotalTimeout, call.task.progress.failures);
         why.elapsed = now.since(clock_start(&call.task.progress).unwrap_or(now));
-        self.give_up(key, total_failure(&call.policy), why, None, now);
+        self.end_failed(key, total_failure(&call.policy), why, None, false);
     }
 
     pub(crate) fn attempt_succeeded(&mut self, key: CallKey, result: Payload) {
@@ -145,9 +144,74 @@ impl Node {
                 // The row of an attempt whose time was up is there already.
                 let row = Some(row).filter(|_| !call.task.progress.over);
                 let failure = ends_with(call, outcome, failure, why.reason);
-                self.give_up(key, failure, why, row, now);
+                self.stopped_retrying(key, failure, why, row, now);
             }
         }
+    }
+
+    /// Retrying has stopped: the call ends, or waits for an operator, as its policy wants.
+    fn stopped_retrying(
+        &mut self,
+        key: CallKey,
+        failure: Failure,
+        why: StopWhy,
+        row: Option<AttemptRow>,
+        now: Timestamp,
+    ) {
+        let Some(call) = self.memory.calls.hot.get(&key) else { return };
+        match call.policy.checked.on_stop(&why) {
+            Exhausted::Pause { wait } => self.pause_exhausted(key, wait, &why, row, now),
+            Exhausted::FallbackValue(value) => self.fall_back(key, &value, row, now),
+            Exhausted::Compensate => self.end_failed(key, failure, why, row, true),
+            // The latter two are refused where policies are taken.
+            Exhausted::Fail | Exhausted::DeadLetter | Exhausted::FallbackActivity(_) => {
+                self.end_failed(key, failure, why, row, false);
+            }
+        }
+    }
+
+    /// The call stays open and waits for an operator, at most so long.
+    fn pause_exhausted(
+        &mut self,
+        key: CallKey,
+        wait: Option<Duration>,
+        why: &StopWhy,
+        row: Option<AttemptRow>,
+        now: Timestamp,
+    ) {
+        metrics::counter!("resurgam.paused").increment(1);
+        let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
+        row.iter().for_each(|row| call.story.add(row));
+        call.task.progress.pause_asked = None;
+        call.waits(now, now);
+        let (until, stopped) = (wait.map(|wait| now.saturating_add(wait)), why.reason.name());
+        call.pauses(Pause { until, stopped: Some(stopped.to_string()), ..Pause::default() }, now);
+        let (instance, task) = (call.instance.clone(), call.task.clone());
+        let mut effects = vec![Effect::Waiting(key)];
+        let mut step = Step {
+            tasks: vec![TaskWrite::Update(task.clone())],
+            attempts: row.into_iter().collect(),
+            ..Step::default()
+        };
+        end_report(key.run.uid, call.report.take(), &mut step, &mut effects);
+        self.log_paused(&instance, &task, why);
+        self.outbox.push(step, effects);
+    }
+
+    /// The call completes with the value that its policy falls back to.
+    fn fall_back(
+        &mut self,
+        key: CallKey,
+        value: &serde_json::Value,
+        row: Option<AttemptRow>,
+        now: Timestamp,
+    ) {
+        let Some(mut call) = self.memory.calls.hot.remove(&key) else { return };
+        row.iter().for_each(|row| call.story.add(row));
+        let value = Payload::from_text(value.to_string());
+        let completed = ActivityCompleted { fallback: true, ..call.completed(value, now) };
+        let origin = Origin::ended(key, row, call.report);
+        self.call_ended(key, EventKind::ActivityCompleted(completed), origin);
     }
 
     fn try_again(&mut self, key: CallKey, delay: Duration, row: AttemptRow, now: Timestamp) {
@@ -167,17 +231,19 @@ impl Node {
         self.outbox.push(step, effects);
     }
 
-    /// Ends a call that failed, with the row of the attempt that ended with it.
-    fn give_up(
+    /// Ends a call that failed, with the row of the attempt that ended with it, and perhaps its run.
+    fn end_failed(
         &mut self,
         key: CallKey,
         failure: Failure,
         why: StopWhy,
         mut row: Option<AttemptRow>,
-        now: Timestamp,
+        ends_run: bool,
     ) {
+        let now = row.as_ref().map_or(self.now, |row| row.ended_at);
         let Some(mut call) = self.memory.calls.hot.remove(&key) else { return };
-        let failed = failed(&mut call, failure, &why, row.as_mut(), now);
+        let mut failed = failed(&mut call, failure, &why, row.as_mut(), now);
+        failed.ends_run = ends_run;
         self.log_call(&call.instance, &call.task, &failed.failure, &why);
         let origin = Origin::ended(key, row, call.report);
         self.call_ended(key, EventKind::ActivityFailed(failed), origin);
@@ -265,6 +331,7 @@ pub(crate) fn failed(
         started_at: started_at(&call.task),
         why: why.reason.name().to_string(),
         settles: false,
+        ends_run: false,
         retry_metadata: call.story.metadata(&call.task, now, exhausted),
     }
 }

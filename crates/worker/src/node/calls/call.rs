@@ -149,6 +149,7 @@ impl HotCall {
             attempt: self.task.attempt,
             started_at: started_at(&self.task),
             after_cancel: self.task.progress.cancelled,
+            fallback: false,
             retry_metadata: self.story.metadata(&self.task, now, false),
         }
     }

@@ -20,6 +20,10 @@ use crate::node::message::{child_message, end_message, start_message, timer_id, 
 use crate::node::news::cancelled_call;
 use crate::node::steps::effect::Effect;
 
+/// Why a workflow's policy is refused that wants something else than that the run fails.
+const ONLY_FAILS: &str = "on_exhausted: a workflow's policy knows \"fail\" only; the others are for \
+                          activities";
+
 impl Node {
     /// Writes down what a turn asks for.
     pub(crate) fn record(
@@ -190,8 +194,9 @@ impl Node {
     /// The error says why a workflow's policy makes no sense.
     pub(crate) fn refuses_settings(&mut self, settings: &Settings) -> Result<(), String> {
         match &settings.retry {
-            Some(policy) => match self.policies.parse(policy)?.checked.timeouts {
-                timeouts if timeouts == Timeouts::default() => Ok(()),
+            Some(policy) => match &self.policies.parse(policy)?.checked {
+                policy if !policy.only_fails() => Err(ONLY_FAILS.to_string()),
+                policy if policy.timeouts == Timeouts::default() => Ok(()),
                 _ => Err(NO_TIMEOUTS.to_string()),
             },
             None => Ok(()),
