@@ -484,19 +484,19 @@ impl World {
                 };
                 self.spawn(number, after, read);
             }
-            Output::Commit { lane, next, .. } => {
+            Output::Commit { lane, batch, .. } => {
                 let store = host.store.clone();
                 let given_back = host.given_back.clone();
                 let tenure = given_back.load(Ordering::Relaxed);
                 let commit = async move {
                     // As the driver does: it may have waited.
                     let answer = match given_back.load(Ordering::Relaxed) == tenure {
-                        true => store.commit(next.steps).await,
+                        true => store.commit(batch.steps).await,
                         false => Err(Error::fenced("this node has stepped down")),
                     };
                     Done::Arrived(Arrived::Written { lane, answer })
                 };
-                self.spawn(number, next.after, commit);
+                self.spawn(number, batch.after, commit);
             }
             Output::TryOwn { node, after } => {
                 let store = host.store.clone();

@@ -248,10 +248,10 @@ impl World {
         writeln!(self.trace, "{} {output:?}", self.now.as_millis()).unwrap();
         match output {
             Output::Answer(answer) => self.replies.hand_over(answer),
-            Output::Commit { lane, next, .. } if self.holds.batches => {
-                self.held.batches.push((lane, next.steps));
+            Output::Commit { lane, batch, .. } if self.holds.batches => {
+                self.held.batches.push((lane, batch.steps));
             }
-            Output::Commit { lane, next, .. } => self.write(lane, next.steps),
+            Output::Commit { lane, batch, .. } => self.write(lane, batch.steps),
             Output::Read { read, stamp, .. } => {
                 if self.holds.reads.is_some_and(|holds| holds(&read)) {
                     return self.held.reads.push((read, stamp));

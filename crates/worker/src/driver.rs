@@ -33,7 +33,7 @@ use crate::clock::{Busy, Clock, Moment};
 use crate::handle::Handle;
 use crate::mailbox::{Envelope, Mailbox, Message};
 use crate::node::{
-    AskFor, At, AttemptEnd, AttemptStart, FIRST_WAIT, Facts, Input, Next, Node, Order, Output,
+    AskFor, At, AttemptEnd, AttemptStart, Batch, FIRST_WAIT, Facts, Input, Node, Order, Output,
     Read, Replies, RoleAnswer, Stamp, Transaction, fitting, now_due, result_id,
 };
 use crate::options::Options;
@@ -287,7 +287,7 @@ impl Engine {
         for output in self.node.outputs() {
             match output {
                 Output::Read { read, after, stamp } => self.ask_store(read, after, stamp),
-                Output::Commit { lane, next, patient } => self.write(lane, next, patient),
+                Output::Commit { lane, batch, patient } => self.write(lane, batch, patient),
                 Output::TryOwn { node, after } => self.try_own(node, after),
                 Output::StepDown => self.give_right_back(),
                 Output::StartAttempt(start) => self.start_attempt(*start),
@@ -334,10 +334,10 @@ impl Engine {
     }
 
     /// Sends steps to the store. They are on their way when the future is polled.
-    fn write(&mut self, lane: usize, next: Next, patient: bool) {
+    fn write(&mut self, lane: usize, batch: Batch, patient: bool) {
         let (store, clock) = (self.store.clone(), self.clock.clone());
         let log = self.outage_log.clone();
-        let Next { steps, after } = next;
+        let Batch { steps, after } = batch;
         let rows: usize = steps.iter().map(Step::rows).sum();
         let span = tracing::debug_span!("commit", steps = steps.len(), rows);
         // Busy from now on, and not only once the future is polled.

@@ -36,11 +36,11 @@ impl Node {
     /// Sends what is ready to the disk, on every lane that has no batch on its way.
     pub(crate) fn commit(&mut self) {
         let patient = self.is_owner();
-        while let Some((lane, count, next)) = self.outbox.next_batch(self.now) {
-            let rows: usize = next.steps.iter().map(Step::rows).sum();
+        while let Some((lane, count, batch)) = self.outbox.next_batch(self.now) {
+            let rows: usize = batch.steps.iter().map(Step::rows).sum();
             metrics::histogram!("resurgam.commit_steps").record(count as f64);
             metrics::histogram!("resurgam.commit_rows").record(rows as f64);
-            self.outputs.push(Output::Commit { lane, next, patient });
+            self.outputs.push(Output::Commit { lane, batch, patient });
         }
     }
 
@@ -63,8 +63,8 @@ impl Node {
     ) -> Option<Durable> {
         let patient = self.is_owner();
         match self.outbox.answered(lane, answer, patient) {
-            Answered::Go(next) => {
-                self.outputs.push(Output::Commit { lane, next, patient });
+            Answered::Go(batch) => {
+                self.outputs.push(Output::Commit { lane, batch, patient });
                 None
             }
             Answered::Done(since, done) => Some(Durable { since, done }),

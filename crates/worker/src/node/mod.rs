@@ -87,7 +87,7 @@ pub(crate) use housekeeping::schedule::PAGE as SCHEDULES_PAGE;
 pub use input::{Addressee, AttemptEnd, Claimed, Found, Input, Request, RoleAnswer, Scan, Settled};
 use memory::Memory;
 pub use message::{now_due, result_id};
-pub use output::{AskFor, AttemptStart, Next, Order, Output, Transaction};
+pub use output::{AskFor, AttemptStart, Batch, Order, Output, Transaction};
 pub(crate) use placement::role::DUE;
 use powers::Role;
 pub use read::{Read, Stamp};

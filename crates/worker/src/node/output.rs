@@ -25,7 +25,7 @@ pub enum Output {
     },
     /// Steps are written in one transaction. The answer comes before anything else is sent on the
     /// lane. A client that is not patient wants to know who is in its way.
-    Commit { lane: usize, next: Next, patient: bool },
+    Commit { lane: usize, batch: Batch, patient: bool },
     /// The store is asked for the right to work, after a while.
     TryOwn { node: resurgam_store::Node, after: Duration },
     /// The right to work is given back; attempts, transactions and sweeps end where they stand.
@@ -101,9 +101,9 @@ pub struct Transaction {
     pub completed: ActivityCompleted,
 }
 
-/// What is to be written next.
+/// Steps that are written in one transaction, after a while.
 #[derive(Debug)]
-pub struct Next {
+pub struct Batch {
     pub steps: Arc<[Step]>,
     pub after: Duration,
 }

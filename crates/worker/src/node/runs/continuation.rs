@@ -187,7 +187,7 @@ impl Node {
     /// Nothing of a run that is over stays open.
     pub(crate) fn end_run(&mut self, run: &mut HotRun, draft: &mut Draft) {
         draft.effects.retain(|effect| !matches!(effect, Effect::Begin(_) | Effect::Waiting(_)));
-        for seq in std::mem::take(&mut run.calls) {
+        for seq in std::mem::take(&mut run.open_calls) {
             draft.effects.extend(self.give_up_call(run.key.call(seq)));
         }
         draft.closed = true;

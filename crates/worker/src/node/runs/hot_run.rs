@@ -32,7 +32,8 @@ pub(crate) struct HotRun {
     pub(super) later: PendingMessages,
     /// Signals that are stored and that nobody waits for.
     pub(super) unread: UnreadSignals,
-    pub(super) calls: BTreeSet<Seq>,
+    /// Its activity calls that have not ended.
+    pub(super) open_calls: BTreeSet<Seq>,
     /// Those of them whose attempt was claimed by another node when the run was read.
     pub(super) elsewhere: BTreeMap<Seq, TaskRow>,
     /// Those of them that are left to others: another node may run them.
@@ -69,7 +70,7 @@ impl HotRun {
             settled: VecDeque::new(),
             later: PendingMessages::default(),
             unread: UnreadSignals::default(),
-            calls: BTreeSet::new(),
+            open_calls: BTreeSet::new(),
             elsewhere: BTreeMap::new(),
             shared: BTreeSet::new(),
             children: BTreeMap::new(),

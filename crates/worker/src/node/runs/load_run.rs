@@ -135,7 +135,7 @@ impl Node {
         let begun = begin_code(key, &workflow, &started.input);
         let code = begun.map_err(Blocked::Unreadable)?;
         let mut run = HotRun::new(key, row.id.clone(), code, InstanceInfo::new(row, &started));
-        run.calls = record.tasks.iter().map(|task| task.call.seq).collect();
+        run.open_calls = record.tasks.iter().map(|task| task.call.seq).collect();
         run.elsewhere = self.elsewhere(record);
         run.shared = self.shared_calls(record);
         run.children = children(key, &record.events);
@@ -200,7 +200,7 @@ impl Node {
             _ => InstanceInfo::default(),
         };
         let mut run = HotRun::new(key, row.id.clone(), code, about);
-        run.calls = record.tasks.iter().map(|task| task.call.seq).collect();
+        run.open_calls = record.tasks.iter().map(|task| task.call.seq).collect();
         run.elsewhere = self.elsewhere(record);
         run.shared = self.shared_calls(record);
         run.children = children(key, &record.events);
@@ -238,7 +238,7 @@ impl Node {
     fn settle_what_ended(&self, run: &mut HotRun, record: &RunRecord) {
         for seq in run.code.machine().lock().settling() {
             let is_result = |row: &MessageRow| row.id == result_id(run.key, seq);
-            if !run.calls.contains(&seq) && !record.messages.iter().any(is_result) {
+            if !run.open_calls.contains(&seq) && !record.messages.iter().any(is_result) {
                 run.settled.push_back(cancelled_call(seq, 0));
             }
         }

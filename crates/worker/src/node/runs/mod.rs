@@ -111,7 +111,7 @@ impl Runs {
     pub(crate) fn look_when_stored(&mut self, call: CallKey) -> bool {
         let storing = |unloaded: &&mut UnloadedRun| unloaded.storing > 0;
         let unloaded = self.unloaded.get_mut(&call.run.uid).filter(storing);
-        unloaded.map(|unloaded| unloaded.calls.push(call)).is_some()
+        unloaded.map(|unloaded| unloaded.to_look_at.push(call)).is_some()
     }
 
     /// True when a call has ended, or was given up, and that may not be durable yet: what was read
@@ -120,7 +120,9 @@ impl Runs {
         let is_its_end =
             |news: &News| matches!(&news.origin, Origin::Call { call: of, .. } if *of == call);
         match (self.current(call.run), self.unloaded.get(&call.run.uid)) {
-            (Some(run), _) => !run.calls.contains(&call.seq) || run.news.iter().any(is_its_end),
+            (Some(run), _) => {
+                !run.open_calls.contains(&call.seq) || run.news.iter().any(is_its_end)
+            }
             (None, Some(unloaded)) => unloaded.held.iter().any(is_its_end),
             (None, None) => false,
         }

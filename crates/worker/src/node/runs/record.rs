@@ -108,7 +108,7 @@ impl Node {
         call: ActivityCall,
         at: Timestamp,
     ) -> Result<(), Blocked> {
-        run.calls.insert(seq);
+        run.open_calls.insert(seq);
         let (key, name) = (run.key.call(seq), call.name.clone());
         let caller = Caller::new(&run.id, run.info.priority);
         let scheduled = self
@@ -125,10 +125,10 @@ impl Node {
     fn cancel_activity(&mut self, run: &mut HotRun, draft: &mut Draft, activity: Seq, hear: Hear) {
         if hear == Hear::Nothing {
             // One that ended while the run could not take notice has no task any more.
-            if run.calls.remove(&activity) {
+            if run.open_calls.remove(&activity) {
                 self.cancel_call(run.key.call(activity), draft);
             }
-        } else if run.calls.contains(&activity) {
+        } else if run.open_calls.contains(&activity) {
             self.settle_call(run, activity, hear, draft);
         }
     }
@@ -241,7 +241,7 @@ impl Node {
             }
             // No attempt runs, and those before have failed: it cannot have taken effect.
             let attempt = self.memory.calls.get(key).map_or(0, |call| call.task().attempt);
-            run.calls.remove(&activity);
+            run.open_calls.remove(&activity);
             self.cancel_call(key, draft);
             return run.settled.push_back(cancelled_call(activity, attempt));
         };

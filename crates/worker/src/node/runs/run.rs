@@ -110,7 +110,7 @@ impl Node {
         // Before the turn: should it close the run, this is not part of what is closed.
         draft.remove_source(run.key.uid, &news, disposition == Disposition::Turn);
         if let Origin::Call { call, stays: None, .. } = &news.origin {
-            run.calls.remove(&call.seq);
+            run.open_calls.remove(&call.seq);
         }
         if let EventKind::ChildFailed { child, failure } = &news.event
             && disposition == Disposition::Turn
@@ -445,7 +445,7 @@ impl Node {
     pub(crate) fn call_ended_in_store(&mut self, call: CallKey, message: MessageRow) {
         match self.memory.runs.current_mut(call.run) {
             Some(run) => {
-                run.calls.remove(&call.seq);
+                run.open_calls.remove(&call.seq);
                 run.news.extend(news_of(run.key, message));
                 self.advance(call.run.uid);
             }

@@ -26,7 +26,7 @@ pub(crate) struct UnloadedRun {
     /// News that came while it was being read.
     pub(super) held: Vec<News>,
     /// Calls to look at when everything is stored.
-    pub(super) calls: Vec<CallKey>,
+    pub(super) to_look_at: Vec<CallKey>,
 }
 
 /// How often a blocked run was tried again, and when it is to be tried next.
@@ -142,13 +142,13 @@ impl Node {
         if unloaded.storing > 0 {
             return;
         }
-        let calls = std::mem::take(&mut unloaded.calls);
+        let to_look_at = std::mem::take(&mut unloaded.to_look_at);
         self.memory.runs.unloaded.remove(&uid);
         match self.memory.runs.hot.contains_key(&uid) {
             true => self.has_messages(uid),
             false => self.load_run(uid),
         }
-        calls.into_iter().for_each(|key| self.look_at_call(key));
+        to_look_at.into_iter().for_each(|key| self.look_at_call(key));
     }
 
     /// There are messages for an instance that this engine may not know of.

@@ -20,7 +20,7 @@ use resurgam_core::Timestamp;
 use resurgam_store::{Error, Result, Step, StepResult};
 
 use super::pending::{Fate, Pending};
-use crate::node::output::Next;
+use crate::node::output::Batch;
 
 /// The wait after the first refused batch; it doubles.
 const FIRST_WAIT: Duration = Duration::from_millis(10);
@@ -51,7 +51,7 @@ pub(crate) struct BatchWriter {
 
 impl BatchWriter {
     /// Begins to write a batch.
-    pub(crate) fn new(batch: Vec<Pending>, since: Timestamp) -> (Self, Next) {
+    pub(crate) fn new(batch: Vec<Pending>, since: Timestamp) -> (Self, Batch) {
         let mut writing = BatchWriter {
             since,
             batch,
@@ -72,7 +72,7 @@ impl BatchWriter {
         &mut self,
         answer: Result<Vec<StepResult>>,
         patient: bool,
-    ) -> Option<Next> {
+    ) -> Option<Batch> {
         match answer {
             Err(error) if patient && may_pass(&error) => return Some(self.again(&error)),
             answer if self.is_wide() => {
@@ -123,27 +123,27 @@ impl BatchWriter {
     }
 
     /// What goes to the store now.
-    fn write(&mut self) -> Next {
+    fn write(&mut self) -> Batch {
         self.steps = match self.batch.as_mut_slice() {
             [wide] if wide.parts.len() > 1 => Arc::new([wide.parts[self.part].clone()]),
             batch => {
                 batch.iter_mut().flat_map(|pending| std::mem::take(&mut pending.parts)).collect()
             }
         };
-        Next { steps: self.steps.clone(), after: Duration::ZERO }
+        Batch { steps: self.steps.clone(), after: Duration::ZERO }
     }
 
     /// Has the store asked once more for what it did not take, after a while.
-    fn again(&mut self, error: &Error) -> Next {
+    fn again(&mut self, error: &Error) -> Batch {
         let after = self.wait;
         tracing::debug!("commit of {} steps, again in {after:?}: {error}", self.steps.len());
         metrics::counter!("resurgam.commit_retries").increment(1);
         self.wait = self.wait.saturating_mul(2).min(LONGEST_WAIT);
-        Next { steps: self.steps.clone(), after }
+        Batch { steps: self.steps.clone(), after }
     }
 
     /// A part of a wide turn was answered: the next one follows, or it is known what became of it.
-    fn part_answered(&mut self, answer: Result<Vec<StepResult>>) -> Option<Next> {
+    fn part_answered(&mut self, answer: Result<Vec<StepResult>>) -> Option<Batch> {
         let result = answer.map(|results| results.first().copied().unwrap_or(StepResult::Written));
         self.part += 1;
         self.wait = FIRST_WAIT;

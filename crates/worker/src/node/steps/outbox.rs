@@ -15,7 +15,7 @@ use super::batch_writer::{BatchWriter, Done};
 use super::effect::Effect;
 use super::pending::{BYTES, Pending, ROWS};
 use super::split_step;
-use crate::node::output::Next;
+use crate::node::output::Batch;
 
 /// Steps on their way to the disk.
 pub(crate) struct Outbox {
@@ -36,7 +36,7 @@ struct Lane {
 #[derive(Debug)]
 pub(crate) enum Answered {
     /// More is to be written, or the same again.
-    Go(Next),
+    Go(Batch),
     /// It is known what became of the batch, which was with the store since then.
     Done(Timestamp, Done),
     /// It is known what became of a batch that the node has abandoned.
@@ -133,7 +133,7 @@ impl Outbox {
     }
 
     /// The next batch that can be sent: on which lane, and how many steps it has.
-    pub(crate) fn next_batch(&mut self, now: Timestamp) -> Option<(usize, usize, Next)> {
+    pub(crate) fn next_batch(&mut self, now: Timestamp) -> Option<(usize, usize, Batch)> {
         let is_free = |lane: &Lane| lane.writing.is_none() && !lane.ready.is_empty();
         let place = self.lanes.iter().position(is_free)?;
         let lane = &mut self.lanes[place];
