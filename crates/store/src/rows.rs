@@ -1,6 +1,8 @@
 //! What is stored, row by row. The names are those of the tables and columns.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use resurgam_core::action::{Action, ActionAnswer};
@@ -158,6 +160,8 @@ impl Status {
 /// };
 /// assert!(!failed_orders.retrying);
 /// ```
+///
+/// A list that is longer than one page is read page by page, see [`InstanceCursor`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InstanceFilter {
     /// Only these statuses; empty for all.
@@ -172,6 +176,10 @@ pub struct InstanceFilter {
     pub compensation: Option<Compensation>,
     /// Only those with an activity that waits to be tried again.
     pub retrying: bool,
+    /// Only those that were started at this time or later.
+    pub since: Option<Timestamp>,
+    /// Only those that a list has behind this place: the next page.
+    pub after: Option<InstanceCursor>,
     /// At most this many; 0 means 100.
     pub limit: usize,
 }
@@ -193,6 +201,65 @@ impl InstanceFilter {
             let wanted = self.status.is_empty() || self.status.contains(status);
             wanted && !(self.retrying && status.is_closed())
         })
+    }
+}
+
+/// A place in a list of instances: behind this one.
+///
+/// Instances that are started while somebody reads page by page come before the first page, so no
+/// page repeats or leaves out any. Where the instance itself was deleted in between, those of its
+/// millisecond are listed once more.
+///
+/// ```
+/// use resurgam_core::{Payload, Timestamp, Uid};
+/// use resurgam_store::rows::{InstanceCursor, InstanceFilter, InstanceRow};
+///
+/// let now = Timestamp::from_millis(1_794_733_200_000);
+/// let last = InstanceRow::new(Uid(7), "order-7", "order", Payload::null(), now);
+/// let cursor = InstanceCursor::of(&last);
+/// let next_page = InstanceFilter { after: Some(cursor), ..InstanceFilter::default() };
+///
+/// // As text, for links and command lines.
+/// assert_eq!(cursor.to_string(), "1794733200000-00000000000000000000000000000007");
+/// assert_eq!(cursor.to_string().parse(), Ok(cursor));
+/// assert!("yesterday".parse::<InstanceCursor>().is_err());
+/// # assert_eq!(next_page.after, Some(cursor));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InstanceCursor {
+    /// When the instance was started.
+    pub created_at: Timestamp,
+    /// Which of those that were started then.
+    pub uid: Uid,
+}
+
+impl InstanceCursor {
+    /// The place behind this instance.
+    pub fn of(row: &InstanceRow) -> Self {
+        InstanceCursor { created_at: row.created_at, uid: row.uid }
+    }
+}
+
+impl fmt::Display for InstanceCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.created_at.as_millis(), self.uid)
+    }
+}
+
+/// The error is the rest of a sentence that begins with the text.
+impl FromStr for InstanceCursor {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // From the end, because the time may begin with a sign.
+        let read = || {
+            let (time, uid) = text.rsplit_once('-')?;
+            let time = time.parse().ok()?;
+            let is_uid = uid.len() == 32 && uid.bytes().all(|byte| byte.is_ascii_hexdigit());
+            let uid = u128::from_str_radix(uid, 16).ok().filter(|_| is_uid)?;
+            Some(InstanceCursor { created_at: Timestamp::from_millis(time), uid: Uid(uid) })
+        };
+        read().ok_or_else(|| "is no place in a list; take the one that a list ends with".into())
     }
 }
 

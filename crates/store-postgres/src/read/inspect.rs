@@ -6,7 +6,8 @@ use resurgam_store::Result;
 use resurgam_store::decode::{self, ACTION, ATTEMPT, MESSAGE, TASK};
 use resurgam_store::quarantine::Table;
 use resurgam_store::rows::{
-    ActionRow, AttemptRow, InstanceFilter, InstanceRow, KvRow, MessageRow, Status, TaskRow,
+    ActionRow, AttemptRow, InstanceCursor, InstanceFilter, InstanceRow, KvRow, MessageRow, Status,
+    TaskRow,
 };
 
 use super::{many, one};
@@ -92,6 +93,12 @@ pub(crate) async fn signalled(pool: &Pool, id: &str, request: &str) -> Result<bo
 pub(crate) async fn list(pool: &Pool, filter: &InstanceFilter) -> Result<Vec<InstanceRow>> {
     let limit = filter.most();
     let (tag, value) = filter.tag.clone().unzip();
+    // Without bounds it is everything, so that there is one statement for both.
+    let since = filter.since.map_or(i64::MIN, Timestamp::as_millis);
+    let (before, place) = match filter.after {
+        Some(cursor) => (cursor.created_at.as_millis(), place(pool, cursor, filter).await?),
+        None => (i64::MAX, i64::MAX),
+    };
     let list = Statement::rows("list instances", newest(filter))
         .texts(filter.statuses().map(Status::name))
         .maybe_text(filter.workflow.as_deref())
@@ -99,8 +106,30 @@ pub(crate) async fn list(pool: &Pool, filter: &InstanceFilter) -> Result<Vec<Ins
         .maybe_text(filter.compensation.map(Compensation::name))
         .maybe_text(tag)
         .maybe_text(value)
-        .big(whole(limit as u64));
+        .big(whole(limit as u64))
+        .big(since)
+        .big(before)
+        .big(place);
     many(pool, Table::Instance, list, |row| decode::instance(&row)).await
+}
+
+/// Where the instance of a cursor stands among those of its millisecond, in the order of the index
+/// that a list is read by; at the end when it is gone. A question of its own, because Citus would
+/// not take it as part of one over all shards.
+async fn place(pool: &Pool, cursor: InstanceCursor, filter: &InstanceFilter) -> Result<i64> {
+    let look = match &filter.tag {
+        Some((name, _)) => {
+            let sql = "SELECT arrival FROM @tag WHERE shard = $1 AND uid = $2 AND name = $3";
+            Statement::rows("look for a tag", sql).uid(cursor.uid).text(name)
+        }
+        None => {
+            let sql = "SELECT arrival FROM @instance WHERE shard = $1 AND uid = $2";
+            Statement::rows("look for an instance", sql).uid(cursor.uid)
+        }
+    };
+    let rows = pool.ask(look).await?;
+    let what = || format!("look for instance {}", cursor.uid);
+    Ok(one(&rows, |row| row.number(0), what)?.unwrap_or(i64::MAX))
 }
 
 fn newest(filter: &InstanceFilter) -> String {
@@ -117,25 +146,30 @@ fn newest(filter: &InstanceFilter) -> String {
          AND ($3::text IS NULL OR i.schedule = $3) AND ($4::text IS NULL OR i.compensation = $4)
          AND ($5::text IS NULL OR $6::text IS NOT NULL) {retrying}"
     );
+    let range = "i.created_at >= $8 AND (i.created_at, i.arrival) < ($9::bigint, $10::bigint)";
     let rows = match (&filter.tag, &filter.schedule) {
         (Some(_), _) => format!(
-            "SELECT i.* FROM @tag g JOIN @instance i ON i.shard = g.shard AND i.uid = g.uid
+            "SELECT i.*, g.arrival AS place
+             FROM @tag g JOIN @instance i ON i.shard = g.shard AND i.uid = g.uid
              WHERE g.name = $5 AND g.value = $6 AND i.status = ANY($1) AND {narrowed}
+               AND g.created_at >= $8 AND (g.created_at, g.arrival) < ($9::bigint, $10::bigint)
              ORDER BY g.created_at DESC, g.arrival DESC LIMIT $7"
         ),
         (None, Some(_)) => format!(
-            "SELECT * FROM @instance i WHERE i.status = ANY($1) AND {narrowed}
+            "SELECT i.*, i.arrival AS place FROM @instance i
+             WHERE i.status = ANY($1) AND {narrowed} AND {range}
              ORDER BY i.created_at DESC, i.arrival DESC LIMIT $7"
         ),
         (None, None) => format!(
             "SELECT i.* FROM unnest($1::text[]) AS s(wanted) CROSS JOIN LATERAL (
-                 SELECT * FROM @instance i WHERE i.status = s.wanted AND {narrowed}
+                 SELECT i.*, i.arrival AS place FROM @instance i
+                 WHERE i.status = s.wanted AND {narrowed} AND {range}
                  ORDER BY i.created_at DESC, i.arrival DESC LIMIT $7) AS i"
         ),
     };
     format!(
         "SELECT {INSTANCE} FROM ({rows}) AS instance
-         ORDER BY created_at DESC, arrival DESC LIMIT $7"
+         ORDER BY created_at DESC, place DESC LIMIT $7"
     )
 }
 

@@ -5,7 +5,8 @@ use resurgam_core::{Event, EventKind, RunKey, Timestamp, Uid};
 use resurgam_store::decode::{self, ACTION, ATTEMPT, Columns, MESSAGE, TASK};
 use resurgam_store::quarantine::Table;
 use resurgam_store::rows::{
-    ActionRow, AttemptRow, InstanceFilter, InstanceRow, KvRow, MessageRow, Status, TaskRow,
+    ActionRow, AttemptRow, InstanceCursor, InstanceFilter, InstanceRow, KvRow, MessageRow, Status,
+    TaskRow,
 };
 use resurgam_store::{Gaps, Result};
 use rusqlite::params;
@@ -79,14 +80,15 @@ pub(crate) fn missing(reading: &mut Reading<'_>, uids: &[Uid]) -> Result<Vec<Uid
 /// and the results are merged.
 pub(crate) fn list(reading: &mut Reading<'_>, filter: &InstanceFilter) -> Result<Vec<InstanceRow>> {
     let limit = filter.most();
+    let range = range(reading, filter)?;
     let statuses: Vec<&str> = filter.statuses().map(Status::name).collect();
     let mut found = match (&filter.tag, &filter.schedule) {
-        (Some(_), _) => newest(reading, filter, &TAGGED, &statuses, limit)?,
-        (None, Some(_)) => newest(reading, filter, &SCHEDULED, &statuses, limit)?,
+        (Some(_), _) => newest(reading, filter, &range, &TAGGED, &statuses)?,
+        (None, Some(_)) => newest(reading, filter, &range, &SCHEDULED, &statuses)?,
         (None, None) => {
             let mut found = Vec::new();
             for status in statuses {
-                found.extend(newest(reading, filter, &OF_STATUS, &[status], limit)?);
+                found.extend(newest(reading, filter, &range, &OF_STATUS, &[status])?);
             }
             found
         }
@@ -94,6 +96,25 @@ pub(crate) fn list(reading: &mut Reading<'_>, filter: &InstanceFilter) -> Result
     found.sort_by_key(|(rowid, row)| std::cmp::Reverse((row.created_at, *rowid)));
     found.truncate(limit);
     Ok(found.into_iter().map(|(_, row)| row).collect())
+}
+
+/// From when to when instances of a list were started. Without bounds it is everything, so that
+/// there is one statement for both.
+struct Range {
+    since: i64,
+    /// The time of the cursor, and the row among those of that time. Both are left out.
+    before: (i64, i64),
+}
+
+fn range(reading: &Reading<'_>, filter: &InstanceFilter) -> Result<Range> {
+    let since = filter.since.map_or(i64::MIN, Timestamp::as_millis);
+    let Some(InstanceCursor { created_at, uid }) = filter.after else {
+        return Ok(Range { since, before: (i64::MAX, i64::MAX) });
+    };
+    let sql = "SELECT rowid FROM instance WHERE uid = ?1";
+    let what = || format!("look for instance {uid}");
+    let row = reading.one(sql, [uid.to_bytes()], |row| row.rowid(), what)?;
+    Ok(Range { since, before: (created_at.as_millis(), row.unwrap_or(i64::MAX)) })
 }
 
 /// How a list is read, so that an index brings it in its order.
@@ -106,20 +127,21 @@ struct WayIn {
 /// The one status is the only entry of the list.
 const OF_STATUS: WayIn = WayIn {
     from: "instance",
-    condition: "status = json_extract(?1, '$[0]')",
+    condition: "status = json_extract(?1, '$[0]') AND created_at BETWEEN ?7 AND ?8",
     order: "created_at DESC, instance.rowid DESC",
 };
 
 /// A plus keeps the database from preferring another index.
 const SCHEDULED: WayIn = WayIn {
     from: "instance",
-    condition: "schedule = ?3 AND +status IN (SELECT value FROM json_each(?1))",
+    condition: "schedule = ?3 AND +status IN (SELECT value FROM json_each(?1))
+                AND created_at BETWEEN ?7 AND ?8",
     order: "created_at DESC, instance.rowid DESC",
 };
 
 const TAGGED: WayIn = WayIn {
     from: "(SELECT uid AS tag_uid, created_at AS tagged_at, rowid AS tag_row FROM tag
-            WHERE name = ?5 AND value = ?6) CROSS JOIN instance",
+            WHERE name = ?5 AND value = ?6 AND created_at BETWEEN ?7 AND ?8) CROSS JOIN instance",
     condition: "instance.uid = tag_uid AND +status IN (SELECT value FROM json_each(?1))",
     order: "tagged_at DESC, tag_row DESC",
 };
@@ -127,9 +149,9 @@ const TAGGED: WayIn = WayIn {
 fn newest(
     reading: &mut Reading<'_>,
     filter: &InstanceFilter,
+    range: &Range,
     way_in: &WayIn,
     statuses: &[&str],
-    limit: usize,
 ) -> Result<Vec<(i64, InstanceRow)>> {
     let WayIn { from, condition, order } = way_in;
     let retrying = match filter.retrying {
@@ -143,14 +165,18 @@ fn newest(
     let sql = format!(
         "SELECT {INSTANCE}, instance.rowid AS rowid FROM {from}
          WHERE {condition} AND (?2 IS NULL OR workflow = ?2) AND (?3 IS NULL OR +schedule = ?3)
-           AND (?4 IS NULL OR compensation = ?4) AND (?5 IS NULL OR ?6 IS NOT NULL) {retrying}
+           AND (?4 IS NULL OR compensation = ?4) AND (?5 IS NULL OR ?6 IS NOT NULL)
+           AND (instance.created_at < ?8 OR instance.rowid < ?9) {retrying}
          ORDER BY {order}"
     );
     let (tag, value) = filter.tag.clone().unzip();
     let compensation = filter.compensation.map(Compensation::name);
     let statuses = serde_json::json!(statuses).to_string();
-    let values = params![statuses, filter.workflow, filter.schedule, compensation, tag, value];
-    reading.many(Table::Instance, &sql, values, limit, |row| {
+    let InstanceFilter { workflow, schedule, .. } = filter;
+    let Range { since, before: (before, row) } = range;
+    let values =
+        params![statuses, workflow, schedule, compensation, tag, value, since, before, row];
+    reading.many(Table::Instance, &sql, values, filter.most(), |row| {
         Ok((row.rowid()?, decode::instance(&row)?))
     })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use resurgam_core::event::Compensation;
 
 use super::fixtures::*;
-use crate::rows::{InstanceFilter, InstanceRow, Status};
+use crate::rows::{InstanceCursor, InstanceFilter, InstanceRow, Status};
 use crate::{InstanceWrite, Step, Store};
 
 pub async fn an_instance_is_found_by_its_id(store: &dyn Store) {
@@ -180,6 +180,82 @@ pub async fn a_list_can_be_narrowed_by_tag_schedule_and_compensation(store: &dyn
         let open = InstanceFilter { status: vec![Status::Running], ..undone };
         assert_eq!(listed(store, open).await, [""; 0]);
     }
+}
+
+pub async fn a_list_is_read_page_by_page_while_more_are_started(store: &dyn Store) {
+    let row = |number: u128, created_at: i64| {
+        let tags = [("customer".to_string(), "ada".to_string())].into();
+        let schedule = Some("nightly".to_string());
+        let started = instance(number, &format!("order-{number}"));
+        start_of(InstanceRow { tags, schedule, created_at: at(created_at), ..started })
+    };
+    // More of one moment than fit on a page, and some of every status.
+    write(store, (1..=9).map(|number| row(number, 1_000)).collect::<Vec<Step>>()).await;
+    write(store, (10..=12).map(|number| row(number, 2_000)).collect::<Vec<Step>>()).await;
+    write(store, [close(2), close(5), set_status(7, Status::Failed), close(11)]).await;
+    let (tag, nightly) = (("customer".to_string(), "ada".to_string()), "nightly".to_string());
+    let filters = [
+        InstanceFilter::default(),
+        InstanceFilter { tag: Some(tag), ..InstanceFilter::default() },
+        InstanceFilter { schedule: Some(nightly), ..InstanceFilter::default() },
+        InstanceFilter { workflow: Some(instance(1, "").workflow), ..InstanceFilter::default() },
+        InstanceFilter { status: vec![Status::Running, Status::Failed], ..Default::default() },
+        InstanceFilter { status: vec![Status::Completed], ..InstanceFilter::default() },
+    ];
+    for (filter, newer) in filters.into_iter().zip(13_u32..) {
+        let all = listed(store, filter.clone()).await;
+        let mut pages: Vec<String> = Vec::new();
+        let mut page = InstanceFilter { limit: 2, ..filter };
+        loop {
+            let rows = store.list(page.clone()).await.unwrap();
+            let Some(last) = rows.last() else { break };
+            page.after = Some(InstanceCursor::of(last));
+            pages.extend(rows.into_iter().map(|row| row.id));
+            if pages.len() == 2 {
+                // One that comes meanwhile is on no page, and one that closes stays where it is.
+                write(store, [row(newer.into(), 3_000 + i64::from(newer))]).await;
+            }
+        }
+        assert_eq!(pages, all, "{page:?}");
+    }
+}
+
+pub async fn a_page_behind_an_instance_that_is_gone_leaves_nothing_out(store: &dyn Store) {
+    let twin = |number: u128, id: &str| {
+        start_of(InstanceRow { created_at: at(1_000), ..instance(number, id) })
+    };
+    write(store, [twin(1, "a"), twin(2, "b"), twin(3, "c"), start(4, "d")]).await;
+    write(store, [close(2)]).await;
+    let gone = store.find("b").await.unwrap().unwrap();
+    let behind = InstanceFilter { after: Some(InstanceCursor::of(&gone)), ..Default::default() };
+    assert_eq!(listed(store, behind.clone()).await, ["a"]);
+    let deletion = crate::Deletion::One(gone.uid);
+    while store.delete_closed(deletion.clone()).await.unwrap().more {}
+    // Which of its moment came before it nobody knows any more: all of them are listed.
+    assert_eq!(listed(store, behind).await, ["c", "a"]);
+}
+
+pub async fn a_list_can_be_narrowed_to_what_was_started_since_a_time(store: &dyn Store) {
+    let ada = ("customer".to_string(), "ada".to_string());
+    let tagged = InstanceRow { tags: [ada.clone()].into(), ..instance(3, "c") };
+    let steps = [start(1, "a"), start(2, "b"), start_of(tagged), start(4, "d")];
+    write(store, steps).await;
+    write(store, [close(2)]).await;
+    let since = |time: i64| InstanceFilter { since: Some(at(time)), ..InstanceFilter::default() };
+    assert_eq!(listed(store, since(2_000)).await, ["d", "c", "b"]);
+    assert_eq!(listed(store, since(2_001)).await, ["d", "c"]);
+    assert_eq!(listed(store, since(9_000)).await, [""; 0]);
+    let closed = InstanceFilter { status: vec![Status::Completed], ..since(1_000) };
+    assert_eq!(listed(store, closed).await, ["b"]);
+    for (time, found) in [(3_000, vec!["c"]), (3_001, vec![])] {
+        let tag = InstanceFilter { tag: Some(ada.clone()), ..since(time) };
+        assert_eq!(listed(store, tag).await, found);
+    }
+    let last = store.find("d").await.unwrap().unwrap();
+    let page = InstanceFilter { after: Some(InstanceCursor::of(&last)), ..since(2_000) };
+    assert_eq!(listed(store, page.clone()).await, ["c", "b"]);
+    let none = InstanceFilter { since: Some(at(9_000)), ..page };
+    assert_eq!(listed(store, none).await, [""; 0]);
 }
 
 pub async fn the_last_value_of_a_key_counts(store: &dyn Store) {

@@ -50,10 +50,11 @@ impl Model {
 
     /// Instances, the newest first.
     pub fn list(&self, filter: &InstanceFilter) -> Vec<InstanceRow> {
-        let wanted =
-            self.tables.instances.newest().filter(|row| {
-                is_wanted(row, filter) && (!filter.retrying || self.is_retrying(row))
-            });
+        let newest = self.tables.instances.newest(filter.after);
+        let young = |row: &&InstanceRow| filter.since.is_none_or(|since| row.created_at >= since);
+        let wanted = newest
+            .take_while(young)
+            .filter(|row| is_wanted(row, filter) && (!filter.retrying || self.is_retrying(row)));
         wanted.take(filter.most()).cloned().collect()
     }
 

@@ -7,7 +7,7 @@ use resurgam_core::event::Compensation;
 use resurgam_core::{CallKey, RunKey, Timestamp, Uid};
 
 use super::rows::{IDS, KEYS, NODES, POLICIES, REQUESTS, SCHEDULES, WORKFLOWS};
-use crate::rows::{InstanceFilter, InstanceRow, MessageRow, Status, TaskRow};
+use crate::rows::{InstanceCursor, InstanceFilter, InstanceRow, MessageRow, Status, TaskRow};
 use crate::{Error, Result, Runnable, ScheduleRecord, Store};
 
 /// More than there is.
@@ -127,10 +127,24 @@ async fn lists(store: &dyn Store, ask: &Questions, answers: &mut Answers) {
         all(),
     ];
     for filter in filters {
-        answers.add(("list", filter.clone()), store.list(filter).await);
+        answers.add(("list", filter.clone()), store.list(filter.clone()).await);
+        answers.add(("pages of", filter.clone()), pages(store, ask, filter).await);
     }
     answers.add("inbox", store.inbox(ALL).await);
     answers.add("the beginning of the inbox", store.inbox(ask.limit).await);
+}
+
+/// A list in two pieces, and what it has from a time on.
+async fn pages(
+    store: &dyn Store,
+    ask: &Questions,
+    filter: InstanceFilter,
+) -> Result<[Vec<InstanceRow>; 3]> {
+    let first = store.list(InstanceFilter { limit: 2, ..filter.clone() }).await?;
+    let after = first.last().map(InstanceCursor::of);
+    let rest = store.list(InstanceFilter { after, ..filter.clone() }).await?;
+    let young = store.list(InstanceFilter { since: Some(ask.before), ..filter }).await?;
+    Ok([first, rest, young])
 }
 
 /// What is due at the same moment comes in any order, and which of it a limit leaves out is open.

@@ -1,10 +1,11 @@
 //! Instances, by uid, id, request, age and end.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use resurgam_core::{Timestamp, Uid};
 
-use crate::rows::{InstanceRow, Status};
+use crate::rows::{InstanceCursor, InstanceRow, Status};
 
 /// A stored instance.
 #[derive(Clone, Debug)]
@@ -102,9 +103,17 @@ impl Instances {
         self.rows.get(self.requests.get(request)?)
     }
 
-    /// All instances, the newest first.
-    pub(in crate::model) fn newest(&self) -> impl Iterator<Item = &InstanceRow> {
-        self.ages.values().rev().filter_map(|uid| Some(&self.rows.get(uid)?.row))
+    /// Instances behind a place, or all of them, the newest first.
+    pub(in crate::model) fn newest(
+        &self,
+        after: Option<InstanceCursor>,
+    ) -> impl Iterator<Item = &InstanceRow> {
+        let end = after.map(|InstanceCursor { created_at, uid }| {
+            (created_at, self.rows.get(&uid).map_or(u64::MAX, |instance| instance.arrival))
+        });
+        let end = end.map_or(Bound::Unbounded, Bound::Excluded);
+        let ages = self.ages.range((Bound::Unbounded, end)).rev();
+        ages.filter_map(|(_, uid)| Some(&self.rows.get(uid)?.row))
     }
 
     /// Instances that closed with this status after this place, in the order of their end.
