@@ -84,11 +84,14 @@ examples! {
         "resurgam terminate order-42 --reason 'its code is gone'";
     LIST:
         "resurgam list --status blocked"
+        "resurgam list --workflow order --since 2h --utc"
         "resurgam list --retrying --json";
     SHOW:
-        "resurgam show order-42";
+        "resurgam show order-42"
+        "resurgam show order-42 --utc";
     HISTORY:
-        "resurgam history order-42 --attempts";
+        "resurgam history order-42 --attempts"
+        "resurgam history order-42 --utc";
     ATTEMPTS:
         "resurgam attempts order-42";
     WATCH:

@@ -14,6 +14,8 @@ mod help;
 #[cfg(unix)]
 mod limits;
 mod manual;
+#[cfg(unix)]
+mod moment;
 mod output;
 mod policy;
 #[cfg(unix)]
@@ -93,9 +95,10 @@ fn main() -> ExitCode {
 
 /// Prints what a command answered. Colours are left out where nobody would see them.
 fn print(output: &Output) -> io::Result<Exit> {
-    let stderr = anstream::stderr().write_all(output.stderr.as_bytes());
     let mut stdout = anstream::stdout();
     let written = stdout.write_all(output.stdout.as_bytes()).and_then(|()| stdout.flush());
+    // Behind the answer: on a terminal, what is said about it stands below it.
+    let stderr = anstream::stderr().write_all(output.stderr.as_bytes());
     let written = stderr.and(written).map(|()| output.exit);
     written.or_else(unless_unread).map_err(during("write the answer"))
 }

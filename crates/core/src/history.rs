@@ -5,10 +5,10 @@
 //! like a story.
 
 use std::fmt::Write;
-use std::iter::Peekable;
 
 use crate::duration::Human;
 use crate::event::RetryMetadata;
+use crate::schedule::time_text;
 use crate::{Event, EventKind, Payload, Seq, Timestamp};
 
 /// An attempt as the ledger has it, for printing between the events.
@@ -58,92 +58,110 @@ const SHOWN: usize = 120;
 /// assert_eq!(history::text(&[event], &[]), "1 +0ms RunStarted greet null\n");
 /// ```
 pub fn text(events: &[Event], attempts: &[AttemptLine]) -> String {
-    with_actions(events, attempts, &[])
+    printed(events, Printing { attempts, ..Printing::default() })
 }
 
-/// Prints a history with its attempts and with what operators did. Times count from the first
-/// event.
+/// What is printed of a history besides its events, and how.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Printing<'a> {
+    /// The attempts that did not succeed, in order of time.
+    pub attempts: &'a [AttemptLine],
+    /// What operators did, in order of time.
+    pub actions: &'a [ActionLine],
+    /// How times are printed.
+    pub times: Times,
+}
+
+/// How the times of a history are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Times {
+    /// The time since the first event: `+1.5s`.
+    #[default]
+    SinceStart,
+    /// The time in UTC: `2026-11-15T09:00:00Z`.
+    Utc,
+}
+
+/// Prints a history with more than its events.
 ///
 /// ```
 /// use resurgam_core::event::{Event, EventKind, RunStarted};
-/// use resurgam_core::history::{self, ActionLine};
+/// use resurgam_core::history::{ActionLine, Printing, Times, printed};
 /// use resurgam_core::{Payload, Seq, Timestamp};
 ///
 /// let started = RunStarted::new("greet", Payload::null(), 1);
-/// let event =
-///     Event { seq: Seq(1), at: Timestamp::EPOCH, kind: EventKind::RunStarted(started) };
-/// let retried = ActionLine {
+/// let events =
+///     [Event { seq: Seq(1), at: Timestamp::EPOCH, kind: EventKind::RunStarted(started) }];
+/// let retried = [ActionLine {
 ///     at: Timestamp::from_millis(2_000),
 ///     by: "ana".to_string(),
 ///     answer: "retried charge#6 now".to_string(),
 ///     reason: Some("bank is back".to_string()),
-/// };
+/// }];
+/// let with_actions = Printing { actions: &retried, ..Printing::default() };
 /// assert_eq!(
-///     history::with_actions(&[event], &[], &[retried]),
+///     printed(&events, with_actions),
 ///     "1 +0ms RunStarted greet null\n  +2s operator ana: retried charge#6 now (\"bank is back\")\n"
 /// );
+/// let in_utc = Printing { times: Times::Utc, ..Printing::default() };
+/// assert_eq!(printed(&events, in_utc), "1 1970-01-01T00:00:00Z RunStarted greet null\n");
 /// ```
-pub fn with_actions(events: &[Event], attempts: &[AttemptLine], actions: &[ActionLine]) -> String {
+pub fn printed(events: &[Event], with: Printing<'_>) -> String {
     let start = events.first().map_or(Timestamp::EPOCH, |event| event.at);
-    let mut attempts = attempts.iter().peekable();
-    let mut actions = actions.iter().peekable();
+    let shown = |time: Timestamp| match with.times {
+        Times::SinceStart => format!("+{}", Human(time.since(start))),
+        Times::Utc => time_text(time),
+    };
+    let mut attempts = with.attempts.iter().peekable();
+    let mut actions = with.actions.iter().peekable();
     let mut text = String::new();
+    // What follows from an action at the same moment comes after it.
+    let mut actions_until = |text: &mut String, until: Timestamp| {
+        while let Some(action) = actions.next_if(|action| action.at <= until) {
+            action_line(text, &shown(action.at), action);
+        }
+    };
     for event in events {
         let before =
             |attempt: &&AttemptLine| attempt.ended_at <= event.at && event.seq > attempt.activity;
         while let Some(attempt) = attempts.next_if(before) {
-            actions_until(&mut text, start, &mut actions, attempt.ended_at);
-            attempt_line(&mut text, start, attempt);
+            actions_until(&mut text, attempt.ended_at);
+            attempt_line(&mut text, &shown(attempt.ended_at), attempt);
         }
-        actions_until(&mut text, start, &mut actions, event.at);
-        let at = Human(event.at.since(start));
+        actions_until(&mut text, event.at);
         let line = match &event.kind {
             EventKind::TimerStarted { fire_at } => {
-                format!("TimerStarted until +{}", Human(fire_at.since(start)))
+                format!("TimerStarted until {}", shown(*fire_at))
             }
             EventKind::RunStarted(started) => {
-                let waits = started.first_turn_at.map(|at| Human(at.since(start)));
-                let waits = waits.map(|at| format!(", first turn at +{at}"));
+                let waits = started.first_turn_at.map(shown);
+                let waits = waits.map(|at| format!(", first turn at {at}"));
                 format!("{}{}", line(&event.kind), waits.unwrap_or_default())
             }
             kind => line(kind),
         };
-        let _infallible = writeln!(text, "{} +{at} {line}", event.seq);
+        let _infallible = writeln!(text, "{} {} {line}", event.seq, shown(event.at));
     }
     for attempt in attempts {
-        actions_until(&mut text, start, &mut actions, attempt.ended_at);
-        attempt_line(&mut text, start, attempt);
+        actions_until(&mut text, attempt.ended_at);
+        attempt_line(&mut text, &shown(attempt.ended_at), attempt);
     }
-    actions.for_each(|action| action_line(&mut text, start, action));
+    actions_until(&mut text, Timestamp::from_millis(i64::MAX));
     text
 }
 
-/// What operators did up to this time: what follows from it at the same moment comes after it.
-fn actions_until<'a>(
-    text: &mut String,
-    start: Timestamp,
-    actions: &mut Peekable<impl Iterator<Item = &'a ActionLine>>,
-    until: Timestamp,
-) {
-    while let Some(action) = actions.next_if(|action| action.at <= until) {
-        action_line(text, start, action);
-    }
-}
-
-fn action_line(text: &mut String, start: Timestamp, action: &ActionLine) {
-    let ActionLine { at, by, answer, reason } = action;
-    let at = Human(at.since(start));
-    let _infallible = write!(text, "  +{at} operator {}: {}", cut(by), cut(answer));
+fn action_line(text: &mut String, at: &str, action: &ActionLine) {
+    let ActionLine { by, answer, reason, .. } = action;
+    let _infallible = write!(text, "  {at} operator {}: {}", cut(by), cut(answer));
     if let Some(reason) = reason {
         let _infallible = write!(text, " (\"{}\")", cut(reason));
     }
     text.push('\n');
 }
 
-fn attempt_line(text: &mut String, start: Timestamp, attempt: &AttemptLine) {
+fn attempt_line(text: &mut String, at: &str, attempt: &AttemptLine) {
     let AttemptLine { activity, name, attempt: number, outcome, .. } = attempt;
-    let at = Human(attempt.ended_at.since(start));
-    let _infallible = write!(text, "  +{at} {name}#{activity} attempt {number} {outcome}");
+    let _infallible = write!(text, "  {at} {name}#{activity} attempt {number} {outcome}");
     if let Some(failure) = &attempt.failure {
         let _infallible = write!(text, ": {}", cut(failure));
     }

@@ -2,9 +2,10 @@
 
 use resurgam::retry::Limit;
 use resurgam::{
-    AttemptOutcome, AttemptRow, Description, InstanceRow, PendingCall, Status, WaitsFor,
+    AttemptOutcome, AttemptRow, Description, InstanceCursor, InstanceRow, PendingCall, Status,
+    WaitsFor,
 };
-use resurgam_core::history::AttemptLine;
+use resurgam_core::history::{AttemptLine, Times, text_with_times};
 use resurgam_core::{Event, EventKind, Payload};
 use resurgam_graph::{Attempt, Ended, NodeCall, without_secrets};
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,11 @@ pub(super) fn instance(row: &InstanceRow) -> Form {
         .with("run", row.run)
         .with("queue", &row.queue)
         .with("error", &row.error)
+}
+
+/// An instance in a list of which there may be more: with where to go on.
+pub(super) fn listed(row: &InstanceRow) -> Form {
+    instance(row).with("cursor", InstanceCursor::of(row).to_string())
 }
 
 /// An instance with everything about it.
@@ -55,7 +61,7 @@ pub(super) fn described(found: &Description) -> Form {
 
 /// A history for people, with the attempts that did not succeed: of what a program or a graph is
 /// started with and calls actions with, only what somebody gave it.
-pub(super) fn history(events: &[Event], attempts: &[AttemptRow]) -> String {
+pub(super) fn history(events: &[Event], attempts: &[AttemptRow], times: Times) -> String {
     let mut events = events.to_vec();
     for event in &mut events {
         match &mut event.kind {
@@ -73,7 +79,7 @@ pub(super) fn history(events: &[Event], attempts: &[AttemptRow]) -> String {
         }
     }
     let attempts: Vec<AttemptLine> = attempts.iter().map(AttemptLine::from).collect();
-    resurgam_core::history::text(&events, &attempts)
+    text_with_times(&events, &attempts, times)
 }
 
 /// What an instance was started with, without its program and without its secrets.

@@ -1,13 +1,13 @@
 //! `resurgam list`: instances, the newest first.
 
 use comfy_table::{Table, presets};
-use resurgam::{Client, InstanceFilter, InstanceRow, Status, Timestamp};
-use resurgam_core::duration::Human;
+use resurgam::{Client, InstanceCursor, InstanceFilter, InstanceRow, Status, Timestamp};
 
 use super::forms;
 use crate::database::DbArgs;
 use crate::exit::Exit;
 use crate::form::{Form, line};
+use crate::moment::{Moment, TimeArgs};
 use crate::output::Output;
 use crate::policy::complaint::printable;
 use crate::trouble::Trouble;
@@ -16,6 +16,9 @@ use crate::trouble::Trouble;
 const NOTE: usize = 60;
 
 /// List instances, the newest first
+///
+/// Where there are more than --limit, standard error says so at the end and has the --after for the
+/// next ones. What is started meanwhile changes nothing about them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only of this status: running, completed, failed, cancelled, terminated or blocked; more than
@@ -28,9 +31,17 @@ pub(crate) struct Args {
     /// Only those with an action that waits to be tried again
     #[arg(long)]
     retrying: bool,
+    /// Only those started since then: how long ago (2h), a day or a time (2026-11-15T09:00:00Z)
+    #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
+    since: Option<Moment>,
+    /// Go on behind this place: the one that a list ends with, or the `cursor` of a row in JSON
+    #[arg(long, value_name = "CURSOR", value_parser = cursor)]
+    after: Option<InstanceCursor>,
     /// At most this many
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     limit: u32,
+    #[command(flatten)]
+    times: TimeArgs,
     #[command(flatten)]
     db: DbArgs,
     /// Print one JSON value
@@ -43,41 +54,58 @@ fn status(name: &str) -> Result<Status, String> {
     Status::named(name).ok_or_else(|| names.to_string())
 }
 
+fn cursor(text: &str) -> Result<InstanceCursor, String> {
+    text.parse().map_err(|what| format!("this {what}"))
+}
+
 impl Args {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
+        let limit = self.limit as usize;
         let filter = InstanceFilter {
             status: self.status,
             workflow: self.workflow,
             retrying: self.retrying,
-            limit: self.limit as usize,
+            after: self.after,
+            // One more tells whether there are more.
+            limit: limit + 1,
             ..InstanceFilter::default()
         };
-        let list = async |client: &Client| Ok((client.list(filter).await?, client.handle().now()));
-        let (rows, now) = self.db.look(list).await?;
-        Ok(match self.json {
-            true => {
-                let list: Vec<Form> = rows.iter().map(forms::instance).collect();
-                Output::json(line(&list), Exit::Done)
-            }
-            false => Output::done(text(&rows, now)),
-        })
+        let list = async |client: &Client| {
+            let now = client.handle().now();
+            let since = self.since.map(|since| since.before(now));
+            Ok((client.list(InstanceFilter { since, ..filter }).await?, now))
+        };
+        let (mut rows, now) = self.db.look(list).await?;
+        let has_more = rows.len() > limit;
+        rows.truncate(limit);
+        if self.json {
+            let list: Vec<Form> = rows.iter().map(forms::listed).collect();
+            return Ok(Output::json(line(&list), Exit::Done));
+        }
+        let more = rows.last().filter(|_| has_more).map(|row| {
+            let cursor = InstanceCursor::of(row);
+            format!("there are more: the same with --after {cursor} lists the next ones\n")
+        });
+        let stdout = text(&rows, now, self.times);
+        Ok(Output { stderr: more.unwrap_or_default(), ..Output::done(stdout) })
     }
 }
 
-fn text(rows: &[InstanceRow], now: Timestamp) -> String {
+fn text(rows: &[InstanceRow], now: Timestamp, times: TimeArgs) -> String {
     if rows.is_empty() {
         return "no instances\n".to_string();
     }
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(["ID", "WORKFLOW", "STATUS", "AGE", ""]);
+    let started = if times.utc { "STARTED" } else { "AGE" };
+    table.set_header(["ID", "WORKFLOW", "STATUS", started, ""]);
     for row in rows {
         let note = row.error.as_deref().map(beginning).unwrap_or_default();
         table.add_row([
             printable(&row.id),
             printable(&row.workflow),
             row.status.name().to_string(),
-            age(row.created_at, now),
+            times.age(row.created_at, now),
             printable(&note),
         ]);
     }
@@ -94,12 +122,6 @@ fn beginning(reason: &str) -> String {
     format!("{}…", start.trim_end())
 }
 
-/// How long ago, as people say it.
-pub(super) fn age(at: Timestamp, now: Timestamp) -> String {
-    let seconds = now.since(at).as_secs();
-    Human(std::time::Duration::from_secs(seconds)).to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use resurgam::{Payload, Uid};
@@ -113,7 +135,7 @@ mod tests {
         let noted = |reason: &str| {
             let mut row = InstanceRow::new(Uid(1), "o-1", "order", input.clone(), now);
             row.error = Some(reason.to_string());
-            let text = text(&[row], now);
+            let text = text(&[row], now, TimeArgs { utc: false });
             let row = text.lines().nth(1).unwrap_or_default().trim_end().to_string();
             row.strip_prefix(" o-1  order     running  0ms  ").map(str::to_string)
         };

@@ -4,12 +4,14 @@ use std::fmt::Write as _;
 
 use resurgam::{AttemptRow, Client, Description, Error, PendingCall, Status, Timestamp, WaitsFor};
 use resurgam_core::Event;
+use resurgam_core::history::Times;
 
-use super::screen::{number, tenths, trouble};
-use super::{forms, list};
+use super::forms;
+use super::screen::{number, trouble};
 use crate::database::DbArgs;
 use crate::exit::Exit;
 use crate::form::{Form, line, readable};
+use crate::moment::{TimeArgs, tenths};
 use crate::output::Output;
 use crate::policy::complaint::printable;
 use crate::style::{FAINT, STRONG, WARNING};
@@ -56,6 +58,8 @@ struct Of {
     /// The instance
     id: String,
     #[command(flatten)]
+    times: TimeArgs,
+    #[command(flatten)]
     db: DbArgs,
 }
 
@@ -83,12 +87,21 @@ impl ShowArgs {
         let (found, (now, has_worker)) = self.of.read(read).await?;
         Ok(match self.json {
             true => Output::json(line(&forms::described(&found)), Exit::Done),
-            false => Output::done(shown(&found, now, has_worker)),
+            false => Output::done(shown(&found, &Now { now, times: self.of.times, has_worker })),
         })
     }
 }
 
-fn shown(found: &Description, now: Timestamp, has_worker: bool) -> String {
+/// When somebody looks, and how that is told.
+struct Now {
+    now: Timestamp,
+    times: TimeArgs,
+    /// Whether somebody works on the database.
+    has_worker: bool,
+}
+
+fn shown(found: &Description, at: &Now) -> String {
+    let Now { now, times, has_worker } = *at;
     let Description { instance, pending, unread, .. } = found;
     let mut out = String::new();
     let mut tell = |name: &str, value: &str| {
@@ -105,10 +118,10 @@ fn shown(found: &Description, now: Timestamp, has_worker: bool) -> String {
     if found.cancel_requested {
         tell("cancel", "somebody has asked it to end");
     }
-    tell("started", &format!("{} ago", list::age(instance.created_at, now)));
+    tell("started", &times.past(instance.created_at, now));
     if let Some(closed) = instance.closed_at {
         let took = tenths(closed.since(instance.created_at));
-        tell("closed", &format!("{} ago, after {took}", list::age(closed, now)));
+        tell("closed", &format!("{}, after {took}", times.past(closed, now)));
     }
     tell("input", &readable(forms::input(instance).get()));
     if let Some(outcome) = &instance.outcome {
@@ -118,20 +131,20 @@ fn shown(found: &Description, now: Timestamp, has_worker: bool) -> String {
     if !unread.is_empty() {
         tell("unread", &unread.join(", "));
     }
-    if let Some(wait) = waits(found, now, has_worker) {
+    if let Some(wait) = waits(found, at) {
         tell("waits", &wait);
     }
     if instance.status == Status::Running && !has_worker {
         tell("worker", "none: nobody works on the database");
     }
     for call in pending {
-        out.push_str(&pending_call(call, now, has_worker));
+        out.push_str(&pending_call(call, at));
     }
     out
 }
 
 /// What a run waits for besides calls.
-fn waits(found: &Description, now: Timestamp, has_worker: bool) -> Option<String> {
+fn waits(found: &Description, &Now { now, times, has_worker }: &Now) -> Option<String> {
     let Description { instance, pending, unread, timers, .. } = found;
     match timers.first() {
         _ if instance.status != Status::Running || instance.error.is_some() => None,
@@ -140,6 +153,7 @@ fn waits(found: &Description, now: Timestamp, has_worker: bool) -> Option<String
         }
         _ if found.waits_for_first_turn => Some("for its first turn".to_string()),
         Some(due) if *due <= now => Some("for a timer, which is due".to_string()),
+        Some(due) if times.utc => Some(format!("for a timer, {}", times.future(*due, now))),
         Some(due) => Some(format!("for a timer, {} more", tenths(due.since(now)))),
         None if has_worker && pending.is_empty() && unread.is_empty() => {
             Some("for a signal, or for another instance".to_string())
@@ -149,15 +163,16 @@ fn waits(found: &Description, now: Timestamp, has_worker: bool) -> Option<String
 }
 
 /// A call that is not finished: what it does, why it waits, what went wrong last.
-fn pending_call(call: &PendingCall, now: Timestamp, has_worker: bool) -> String {
+fn pending_call(call: &PendingCall, &Now { now, times, has_worker }: &Now) -> String {
     let name = printable(&call.activity);
     let state = match (call.next_due, call.waits_for) {
         (None, _) => {
-            let time = tenths(now.since(call.started_at.unwrap_or(now)));
-            let attempt = number(call);
+            let (attempt, began) = (number(call), call.started_at.unwrap_or(now));
             match has_worker {
-                true => format!("{attempt} runs, for {time}"),
-                false => format!("{attempt} began {time} ago, and its worker is gone"),
+                true => format!("{attempt} runs, {}", times.lasting(began, now)),
+                false => {
+                    format!("{attempt} began {}, and its worker is gone", times.past(began, now))
+                }
             }
         }
         (_, Some(WaitsFor::Unregistered)) if has_worker => {
@@ -171,30 +186,24 @@ fn pending_call(call: &PendingCall, now: Timestamp, has_worker: bool) -> String 
             format!("waits for a worker that has {what}{}", how_to_provide(&what))
         }
         (Some(due), _) if due <= now => {
-            let late = tenths(now.since(due));
+            let late = times.late(due, now);
             let what = if has_worker { "slot" } else { "worker" };
             let attempt = number(call);
             format!("{attempt} is due since {late}, and waits for a {what}")
         }
-        (Some(due), _) => {
-            let wait = tenths(due.since(now));
-            format!("{} is due in {wait}", number(call))
-        }
+        (Some(due), _) => format!("{} is due {}", number(call), times.future(due, now)),
     };
     let mut out = format!("\n{STRONG}{name}{STRONG:#} #{}: {state}\n", call.seq);
     if let Some(row) = &call.last {
-        let ago = list::age(row.ended_at, now);
+        let ago = times.past(row.ended_at, now);
         let (what, why) = (printable(&trouble(row)), printable(&row.why));
-        let _infallible = writeln!(
-            out,
-            "  {WARNING}attempt {}{WARNING:#}, {ago} ago: {what} ({why})",
-            row.attempt
-        );
+        let _infallible =
+            writeln!(out, "  {WARNING}attempt {}{WARNING:#}, {ago}: {what} ({why})", row.attempt);
     }
     if let Some(told) = &call.heartbeat {
-        let ago = list::age(told.at, now);
+        let ago = times.past(told.at, now);
         let details = printable(told.details.as_str());
-        let _infallible = writeln!(out, "  heartbeat, {ago} ago: {details}");
+        let _infallible = writeln!(out, "  heartbeat, {ago}: {details}");
     }
     out
 }
@@ -224,7 +233,8 @@ impl HistoryArgs {
         if self.json {
             return Ok(Output::json(line(&merged(&events, &attempts)), Exit::Done));
         }
-        let text = forms::history(&events, &attempts);
+        let times = if self.of.times.utc { Times::Utc } else { Times::SinceStart };
+        let text = forms::history(&events, &attempts, times);
         let lines = text.lines().map(|line| printable(line) + "\n");
         Ok(Output::done(lines.collect()))
     }
@@ -255,12 +265,12 @@ impl AttemptsArgs {
             return Ok(Output::json(line(&list), Exit::Done));
         }
         let since = found.instance.created_at;
-        Ok(Output::done(rows.iter().map(|row| attempt_line(row, since)).collect()))
+        let line = |row: &AttemptRow| attempt_line(row, &self.of.times.since(row.ended_at, since));
+        Ok(Output::done(rows.iter().map(line).collect()))
     }
 }
 
-fn attempt_line(row: &AttemptRow, since: Timestamp) -> String {
-    let at = tenths(row.ended_at.since(since));
+fn attempt_line(row: &AttemptRow, at: &str) -> String {
     let next = row
         .delay_ms
         .map(|delay| format!("; again in {}", tenths(std::time::Duration::from_millis(delay))));
@@ -268,7 +278,7 @@ fn attempt_line(row: &AttemptRow, since: Timestamp) -> String {
     let AttemptRow { call, attempt, outcome, why, .. } = row;
     let (outcome, next) = (outcome.name(), next.unwrap_or_default());
     format!(
-        "+{at} {name}#{} attempt {attempt} {outcome}: {what}{next} ({})\n",
+        "{at} {name}#{} attempt {attempt} {outcome}: {what}{next} ({})\n",
         call.seq,
         printable(why)
     )

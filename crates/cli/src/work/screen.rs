@@ -10,9 +10,9 @@ use anstyle::Style;
 use resurgam::retry::{Counters, Limit};
 use resurgam::{AttemptOutcome, AttemptRow, Description, PendingCall, Timestamp, WaitsFor};
 use resurgam_core::Failure;
-use resurgam_core::duration::Human;
 
 use super::log;
+use crate::moment::tenths;
 use crate::style::{FAINT, GOOD, STRONG, WARNING};
 use crate::terminal::{Part, painted, redrawn, size};
 
@@ -174,14 +174,6 @@ pub(super) fn trouble(row: &AttemptRow) -> String {
         }
         (_, Some(failure)) => failure.to_string(),
         (outcome, None) => outcome.name().to_string(),
-    }
-}
-
-/// `1.2s`, and longer times as people say them: tenths do not jump about.
-pub(super) fn tenths(time: Duration) -> String {
-    match time.as_secs() {
-        0..60 => format!("{:.1}s", time.as_secs_f64()),
-        seconds => Human(Duration::from_secs(seconds)).to_string(),
     }
 }
 

@@ -7,11 +7,12 @@ use resurgam::{Client, InstanceFilter, InstanceRow, Status};
 
 use super::ended::{self, Ended};
 use super::forms;
-use super::screen::{Screen, number, tenths, waits};
+use super::screen::{Screen, number, waits};
 use super::wait::{self, answered};
 use crate::database::DbArgs;
 use crate::exit::Exit;
 use crate::form::line;
+use crate::moment::tenths;
 use crate::output::Output;
 use crate::policy::complaint::printable;
 use crate::signals::Signals;

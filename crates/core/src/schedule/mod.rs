@@ -41,4 +41,4 @@ mod zone;
 pub use decide::{BATCH, Decision, State, decide, decide_at_most};
 pub use options::{BACKFILL, CATCH_UP, CheckedSchedule, Overlap, Schedule};
 pub use rule::{CheckedRule, Rule, SHORTEST, When};
-pub use text::time_text;
+pub use text::{parse_time, time_text};

@@ -23,18 +23,34 @@ pub fn time_text(time: Timestamp) -> String {
     }
 }
 
-/// Reads a time that somebody typed.
-pub(super) fn read(at: &At<'_>) -> Result<Timestamp, Problems> {
-    let advice = "is not a time; write the date, the time and the offset, such as \
-        \"2026-11-15T09:00:00Z\" or \"2026-11-15T10:00:00+01:00\"";
-    let Some(time) = at.value().as_str().and_then(|text| text.parse::<jiff::Timestamp>().ok())
-    else {
-        return at.refuse(advice);
-    };
+/// Reads a time with its offset from UTC. The error is the rest of a sentence that begins with the
+/// text.
+///
+/// ```
+/// use resurgam_core::schedule::{parse_time, time_text};
+///
+/// let nine = parse_time("2026-11-15T10:00:00+01:00")?;
+/// assert_eq!(time_text(nine), "2026-11-15T09:00:00Z");
+/// assert!(parse_time("2026-11-15 09:00").unwrap_err().starts_with("is not a time; write"));
+/// # Ok::<(), String>(())
+/// ```
+pub fn parse_time(text: &str) -> Result<Timestamp, String> {
+    let Ok(time) = text.parse::<jiff::Timestamp>() else { return Err(ADVICE.to_string()) };
     if time.subsec_nanosecond() % 1_000_000 != 0 {
-        return at.refuse("is finer than a millisecond; round it");
+        return Err("is finer than a millisecond; round it".to_string());
     }
     Ok(Timestamp::from_millis(time.as_millisecond()))
+}
+
+const ADVICE: &str = "is not a time; write the date, the time and the offset, such as \
+    \"2026-11-15T09:00:00Z\" or \"2026-11-15T10:00:00+01:00\"";
+
+/// Reads a time that somebody typed.
+pub(super) fn read(at: &At<'_>) -> Result<Timestamp, Problems> {
+    match at.value().as_str().map_or(Err(ADVICE.to_string()), parse_time) {
+        Ok(time) => Ok(time),
+        Err(what) => at.refuse(what),
+    }
 }
 
 /// For `#[serde(serialize_with)]`; the caller skips `None`.

@@ -33,7 +33,17 @@ fn the_documented_forms_are_what_is_printed() {
     assert_eq!(ids, ["b", "a"], "the newest first");
     assert_eq!(
         keys(&list[0]),
-        ["closed_at_ms", "created_at_ms", "error", "id", "queue", "run", "status", "workflow"]
+        [
+            "closed_at_ms",
+            "created_at_ms",
+            "cursor",
+            "error",
+            "id",
+            "queue",
+            "run",
+            "status",
+            "workflow",
+        ]
     );
     assert_eq!((&list[0]["workflow"], &list[0]["status"]), (&json!("bad"), &json!("failed")));
 

@@ -4,6 +4,7 @@
 mod broken;
 mod examples;
 mod kills;
+mod lists;
 mod looking;
 mod postgres;
 mod run;
