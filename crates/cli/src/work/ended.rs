@@ -1,7 +1,7 @@
 //! How waiting for an instance ended, and what is printed about that.
 
 use resurgam::{AttemptRow, Client, InstanceRow, Outcome};
-use resurgam_core::{Event, Failure};
+use resurgam_core::{Event, EventKind, Failure};
 
 use super::screen::Screen;
 use super::{forms, wait};
@@ -41,16 +41,17 @@ pub(super) async fn output(
 ) -> Result<Output, Trouble> {
     let found = match ended.is_early() {
         // Who was told to end waits for nothing any more.
-        true => match find(client, id).await {
-            Err(error) if error.is_transient() => Found::Code,
+        true => match find(client, id, &ended).await {
+            Err(error) if error.is_transient() => Found::Code { gave_up: None },
             found => found?,
         },
-        false => wait::answered(screen, async || find(client, id).await).await?,
+        false => wait::answered(screen, async || find(client, id, &ended).await).await?,
     };
-    let form = match &found {
+    let (form, gave_up) = match &found {
         Found::Nothing if ended.is_early() => return Ok(not_begun(id, json)),
-        Found::Nothing | Found::Code => None,
-        Found::Graph(graph) => Some(graph_form(graph, &ended)?),
+        Found::Nothing => (None, None),
+        Found::Code { gave_up } => (None, gave_up.as_deref()),
+        Found::Graph(graph) => (Some(graph_form(graph, &ended)?), None),
     };
     let (exit, status) = match &ended {
         Ended::Closed(Outcome::Completed(_)) => (Exit::Done, "completed"),
@@ -67,7 +68,7 @@ pub(super) async fn output(
         (Ended::Closed(Outcome::Completed(result)), None, false) => format!("{result}\n"),
         (_, None, false) => String::new(),
     };
-    let stderr = if json { String::new() } else { text(id, &ended) };
+    let stderr = if json { String::new() } else { text(id, &ended, gave_up) };
     Ok(Output { stdout, stderr, exit })
 }
 
@@ -93,8 +94,11 @@ fn program_form(id: &str, status: &str, ended: &Ended) -> Form {
 /// What there is of an instance.
 enum Found {
     Nothing,
-    /// A program, or a workflow of somebody's code.
-    Code,
+    /// A program, or a workflow of somebody's code; with the activity that gave up, where it failed
+    /// by that.
+    Code {
+        gave_up: Option<String>,
+    },
     Graph(Box<Graph>),
 }
 
@@ -105,10 +109,17 @@ struct Graph {
     attempts: Vec<AttemptRow>,
 }
 
-async fn find(client: &Client, id: &str) -> resurgam::Result<Found> {
+async fn find(client: &Client, id: &str, ended: &Ended) -> resurgam::Result<Found> {
     let Some(row) = client.find(id).await? else { return Ok(Found::Nothing) };
     if Kind::of(&row.input) != Ok(Kind::Graph) {
-        return Ok(Found::Code);
+        let gave_up = match ended {
+            Ended::Closed(Outcome::Failed(failure)) => match attempted(failure) {
+                Some(failure) => activity_of(&client.events(id).await?, failure),
+                None => None,
+            },
+            _ => None,
+        };
+        return Ok(Found::Code { gave_up });
     }
     let (events, attempts) = (client.events(id).await?, client.attempts(id).await?);
     Ok(Found::Graph(Box::new(Graph { row, events, attempts })))
@@ -136,10 +147,54 @@ fn is_of_graph(failure: &Failure) -> bool {
     failure.type_name.as_deref() == Some("GraphFailed")
 }
 
-fn text(id: &str, ended: &Ended) -> String {
+/// The failure of an activity that a workflow failed by: the workflow's own, or what caused it.
+fn attempted(failure: &Failure) -> Option<&Failure> {
+    let chain = std::iter::successors(Some(failure), |failure| failure.cause.as_ref());
+    chain.into_iter().find(|failure| failure.attempts.is_some())
+}
+
+/// The activity that ended with this failure, as its workflow got it. That of a child's activity is
+/// in the history of the child.
+fn activity_of(events: &[Event], failure: &Failure) -> Option<String> {
+    let call = events.iter().rev().find_map(|event| match &event.kind {
+        EventKind::ActivityFailed(failed) => {
+            let is_it = failed.failure.message == failure.message
+                && Some(failed.attempt) == failure.attempts
+                && Some(&failed.why) == failure.why.as_ref();
+            is_it.then_some(failed.activity)
+        }
+        _ => None,
+    })?;
+    events.iter().find_map(|event| match &event.kind {
+        EventKind::ActivityScheduled(scheduled) if event.seq == call => {
+            Some(scheduled.name.clone())
+        }
+        _ => None,
+    })
+}
+
+/// `charge gave up after 5 attempts (max_attempts): gateway down`, where an activity did.
+fn why_failed(failure: &Failure, activity: Option<&str>) -> String {
+    let Some(cause) = attempted(failure) else { return failure.to_string() };
+    let name = activity.map(|name| format!("{name} ")).unwrap_or_default();
+    let attempts = match cause.attempts {
+        Some(1) => "1 attempt".to_string(),
+        attempts => format!("{} attempts", attempts.unwrap_or_default()),
+    };
+    let why = cause.why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+    let gave_up = format!("{name}gave up after {attempts}{why}: {cause}");
+    match failure.attempts {
+        Some(_) => gave_up,
+        None => format!("{failure}; {gave_up}"),
+    }
+}
+
+fn text(id: &str, ended: &Ended, gave_up: Option<&str>) -> String {
     let (style, what) = match ended {
         Ended::Closed(Outcome::Completed(_)) => return String::new(),
-        Ended::Closed(Outcome::Failed(failure)) => (style::ERROR, format!("failed: {failure}")),
+        Ended::Closed(Outcome::Failed(failure)) => {
+            (style::ERROR, format!("failed: {}", why_failed(failure, gave_up)))
+        }
         Ended::Closed(Outcome::Cancelled(failure)) => {
             (style::WARNING, format!("was cancelled: {failure}"))
         }
@@ -160,4 +215,30 @@ fn text(id: &str, ended: &Ended) -> String {
         }
     };
     format!("{style}{}{style:#} {}\n", printable(id), printable(&what))
+}
+
+#[cfg(test)]
+mod tests {
+    use resurgam_watchdog::test;
+
+    use super::*;
+
+    fn gave_up(message: &str, attempts: u32) -> Failure {
+        let mut failure = Failure::of_type("Down", message);
+        (failure.attempts, failure.why) = (Some(attempts), Some("max_attempts".to_string()));
+        failure
+    }
+
+    #[test]
+    fn a_failure_names_the_activity_and_its_attempts_where_it_knows_them() {
+        let charge = gave_up("gateway down", 5);
+        let told = "charge gave up after 5 attempts (max_attempts): Down: gateway down";
+        assert_eq!(why_failed(&charge, Some("charge")), told);
+        let wrapped = Failure::of_type("NoSale", "sorry").caused_by(charge);
+        assert_eq!(why_failed(&wrapped, Some("charge")), format!("NoSale: sorry; {told}"));
+        // That of a child, whose history is another one.
+        let told = "gave up after 1 attempt (max_attempts): Down: no";
+        assert_eq!(why_failed(&gave_up("no", 1), None), told);
+        assert_eq!(why_failed(&Failure::new("too early"), None), "too early");
+    }
 }

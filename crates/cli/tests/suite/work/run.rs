@@ -28,7 +28,9 @@ fn a_result_is_printed_as_it_is_and_a_failure_says_why() {
     place.action("one", "echo broken >&2; exit 3");
     let failed = place.run(&["run", "one.rap", "--input", r#"{"n": 1}"#]);
     assert_eq!((failed.code, failed.stdout.as_str()), (Some(1), ""));
-    assert!(failed.stderr.contains("failed: ExitCode: exit code 3: broken"), "{}", failed.stderr);
+    let told =
+        " failed: one gave up after 1 attempt (max_attempts): ExitCode: exit code 3: broken\n";
+    assert!(failed.stderr.ends_with(told), "{}", failed.stderr);
     let form = place.run(&["run", "one.rap", "--input", r#"{"n": 1}"#, "--json", "--id", "f"]);
     let form = form.json_with(1);
     assert_eq!((&form["id"], &form["status"]), (&json!("f"), &json!("failed")));
@@ -36,6 +38,29 @@ fn a_result_is_printed_as_it_is_and_a_failure_says_why() {
         (&form["failure"]["type"], &form["failure"]["code"]),
         (&json!("ExitCode"), &json!("3"))
     );
+}
+
+#[test(minutes = 15)]
+fn a_failure_names_the_action_that_gave_up_its_attempts_and_why() {
+    let place = place("cat");
+    place.write(
+        "two.rap",
+        "fn main(input: [], output: [r]):\n    @one(n=1)\n    return @two() [retry: 2]\n",
+    );
+    place.action("two", "echo gateway down >&2; exit 7");
+    let failed = place.run(&["run", "two.rap", "--id", "order-7"]);
+    let told = "order-7 failed: two gave up after 3 attempts (max_attempts): \
+                ExitCode: exit code 7: gateway down\n";
+    assert_eq!((failed.code, failed.stderr.ends_with(told)), (Some(1), true), "{failed:?}");
+    let watched = place.run(&["watch", "order-7"]);
+    assert_eq!((watched.code, watched.stderr.as_str()), (Some(1), told));
+    place.action(
+        "two",
+        "echo '{\"type\":\"Declined\",\"message\":\"no\",\"retryable\":false}' >&2; exit 1",
+    );
+    let declined = place.run(&["run", "two.rap", "--id", "order-8"]);
+    let told = "order-8 failed: two gave up after 1 attempt (terminal): Declined: no\n";
+    assert!(declined.stderr.ends_with(told), "{declined:?}");
 }
 
 #[test(minutes = 15)]
