@@ -68,6 +68,8 @@ examples! {
     RUN:
         "resurgam run order.rap --input '{\"order\": 42}'"
         "resurgam run order.rap --input '{\"order\": 42}' --id order-42   goes on, if it is there"
+        "resurgam run order.rap --input @order.json"
+        "jq '{order: .id}' mail.json | resurgam run order.rap --input -"
         "resurgam run graph.json --actions ~/actions --db sqlite:work.db";
     START:
         "resurgam start order.rap --id order-42 --input '{\"order\": 42}'"
@@ -77,7 +79,8 @@ examples! {
         "RESURGAM_DB=postgres://ada@db/work resurgam worker --actions /srv/actions --metrics 9464";
     SIGNAL:
         "resurgam signal order-42 approved"
-        "resurgam signal order-42 approved '{\"by\": \"ada\"}'";
+        "resurgam signal order-42 approved '{\"by\": \"ada\"}'"
+        "resurgam signal order-42 approved @approval.json";
     CANCEL:
         "resurgam cancel order-42 --reason 'ordered twice'";
     TERMINATE:

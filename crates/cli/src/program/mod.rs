@@ -14,7 +14,7 @@ use resurgam_graph::Template;
 use resurgam_ir::{Dialect, Program};
 
 pub(crate) use difference::difference;
-pub(crate) use input::{Argument, InputArgs, key};
+pub(crate) use input::{Argument, InputArgs, Text, Texts, key};
 pub(crate) use interpret::{Kind, any_workflow};
 
 use crate::actions::Folder;

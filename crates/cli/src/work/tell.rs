@@ -8,7 +8,7 @@ use crate::exit::Exit;
 use crate::form::{Form, line};
 use crate::output::Output;
 use crate::policy::complaint::printable;
-use crate::program::Kind;
+use crate::program::{Kind, Text};
 use crate::trouble::{Mistake, Trouble};
 
 /// Send a signal to an instance
@@ -18,7 +18,7 @@ pub(crate) struct SignalArgs {
     id: String,
     /// The name of the signal
     name: String,
-    /// Its value as JSON
+    /// Its value as JSON; @FILE reads it from a file, - from standard input
     #[arg(default_value = "null")]
     value: String,
     #[command(flatten)]
@@ -62,9 +62,9 @@ pub(crate) struct TerminateArgs {
 
 impl SignalArgs {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
-        let value: Value = serde_json::from_str(&self.value).map_err(|error| {
-            Trouble::refused(format!("the value of the signal is not JSON: {error}"))
-        })?;
+        let Text { place, json } = Text::given("the value of the signal", &self.value)?;
+        let value: Value = serde_json::from_str(&json)
+            .map_err(|error| Trouble::refused(format!("{place} is not JSON: {error}")))?;
         let send = async |client: &Client| {
             if let Some(row) = client.find(&self.id).await?
                 && let Ok(kind) = Kind::of(&row.input)

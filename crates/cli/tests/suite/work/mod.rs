@@ -3,6 +3,7 @@
 
 mod broken;
 mod examples;
+mod inputs;
 mod kills;
 mod lists;
 mod looking;

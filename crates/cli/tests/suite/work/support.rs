@@ -98,6 +98,15 @@ impl Place {
         self.begin(args).end()
     }
 
+    /// Runs a command to its end that reads this from standard input.
+    pub(crate) fn run_reading(&self, input: &[u8], args: &[&str]) -> Ended {
+        let file = self.path(&format!("in-{}", NEXT.fetch_add(1, Ordering::Relaxed)));
+        fs::write(&file, input).unwrap();
+        let mut command = self.command(args);
+        command.stdin(fs::File::open(file).unwrap());
+        self.spawn(command, args).end()
+    }
+
     /// Runs a command to its end, in a shell that first takes something away from it.
     pub(crate) fn run_limited(&self, limit: &str, args: &[&str]) -> Ended {
         let inner = self.command(args);
