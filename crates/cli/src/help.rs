@@ -20,6 +20,7 @@ See what happens:
   history      Print the history of an instance
   attempts     Print the attempts of an instance that did not succeed
   watch        Watch an instance, or all that are open, until they end
+  export       Write the history of an instance to a file that tests can replay
 
 Write files:
   check        Check a program or a graph without running it
@@ -100,6 +101,9 @@ examples! {
     WATCH:
         "resurgam watch               all that are open"
         "resurgam watch order-42";
+    EXPORT:
+        "resurgam export order-42 -o tests/histories/order-42.json"
+        "resurgam export order-42 --run 1 > first-run.json";
     FMT:
         "resurgam fmt *.rap"
         "resurgam fmt --check *.rap   exit code 1 where a file has another layout";

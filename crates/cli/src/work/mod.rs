@@ -4,6 +4,7 @@
 //! with the thread that started them (see `actions/process.rs`).
 
 mod ended;
+mod export;
 mod files;
 mod forms;
 mod list;
@@ -52,6 +53,8 @@ pub(crate) enum Command {
     Attempts(look::AttemptsArgs),
     #[command(after_help = help::WATCH)]
     Watch(watch::Args),
+    #[command(after_help = help::EXPORT)]
+    Export(export::Args),
     #[command(after_help = help::FMT)]
     Fmt(files::FmtArgs),
     #[command(after_help = help::CHECK)]
@@ -92,6 +95,7 @@ impl Command {
             Command::History(args) => args.run().await,
             Command::Attempts(args) => args.run().await,
             Command::Watch(args) => args.run().await,
+            Command::Export(args) => args.run().await,
             Command::Fmt(args) => args.run(),
             Command::Check(args) => args.run(),
             Command::Graph(command) => command.run(),
@@ -113,6 +117,7 @@ impl Command {
             Command::History(args) => args.json,
             Command::Attempts(args) => args.json,
             Command::Watch(args) => args.json,
+            Command::Export(args) => args.json,
             Command::Fmt(args) => args.json,
             Command::Check(args) => args.json,
             Command::Graph(files::GraphCommand::Check(args)) => args.json,

@@ -3,6 +3,7 @@
 
 mod broken;
 mod examples;
+mod exporting;
 mod inputs;
 mod kills;
 mod lists;
