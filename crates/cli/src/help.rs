@@ -13,6 +13,7 @@ Run workflows:
   signal       Send a signal to an instance
   cancel       Ask an instance to end
   terminate    End an instance without asking its code, which undoes nothing
+  delete       Delete closed instances with everything of theirs
 
 See what happens:
   list         List instances, the newest first
@@ -86,6 +87,10 @@ examples! {
         "resurgam cancel order-42 --reason 'ordered twice'";
     TERMINATE:
         "resurgam terminate order-42 --reason 'its code is gone'";
+    DELETE:
+        "resurgam delete order-42"
+        "resurgam delete --status completed --older-than 30d --dry-run"
+        "resurgam delete --status completed --older-than 30d";
     LIST:
         "resurgam list --status blocked"
         "resurgam list --workflow order --since 2h --utc"

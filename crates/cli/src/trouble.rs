@@ -149,6 +149,7 @@ impl From<resurgam::Error> for Trouble {
     fn from(error: resurgam::Error) -> Self {
         let refused = error.is_unknown()
             || error.is_closed()
+            || error.is_open()
             || error.is_already_exists()
             || error.is_too_large()
             || error.is_full()

@@ -3,6 +3,7 @@
 //! Everything happens on one thread: the work is done by other processes, and the kernel ends those
 //! with the thread that started them (see `actions/process.rs`).
 
+mod delete;
 mod ended;
 mod export;
 mod files;
@@ -43,6 +44,8 @@ pub(crate) enum Command {
     Cancel(tell::CancelArgs),
     #[command(after_help = help::TERMINATE)]
     Terminate(tell::TerminateArgs),
+    #[command(after_help = help::DELETE)]
+    Delete(delete::Args),
     #[command(after_help = help::LIST)]
     List(list::Args),
     #[command(after_help = help::SHOW)]
@@ -90,6 +93,7 @@ impl Command {
             Command::Signal(args) => args.run().await,
             Command::Cancel(args) => args.run().await,
             Command::Terminate(args) => args.run().await,
+            Command::Delete(args) => args.run().await,
             Command::List(args) => args.run().await,
             Command::Show(args) => args.run().await,
             Command::History(args) => args.run().await,
@@ -112,6 +116,7 @@ impl Command {
             Command::Signal(args) => args.json,
             Command::Cancel(args) => args.json,
             Command::Terminate(args) => args.json,
+            Command::Delete(args) => args.json,
             Command::List(args) => args.json,
             Command::Show(args) => args.json,
             Command::History(args) => args.json,

@@ -361,6 +361,7 @@ fn a_command_that_is_refused_leaves_no_log_beside_the_database() {
         &["signal", "b", "go"],
         &["cancel", "nobody"],
         &["terminate", "b"],
+        &["delete", "nobody"],
         &["export", "nobody"],
         &["start", "bad.rap", "--id", "b"],
     ] {

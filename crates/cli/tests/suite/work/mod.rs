@@ -2,6 +2,7 @@
 #![cfg(unix)]
 
 mod broken;
+mod deleting;
 mod examples;
 mod exporting;
 mod inputs;
