@@ -75,7 +75,10 @@ examples! {
         "resurgam run graph.json --actions ~/actions --db sqlite:work.db";
     START:
         "resurgam start order.rap --id order-42 --input '{\"order\": 42}'"
-        "resurgam start graph.json --queue reports";
+        "resurgam start graph.json --queue reports"
+        "resurgam start order.rap --each orders.jsonl"
+        "jq -c '.[] | {id: .number, input: {order: .number}}' all.json |"
+        "  resurgam start order.rap --each -";
     WORKER:
         "resurgam worker --actions actions"
         "RESURGAM_DB=postgres://ada@db/work resurgam worker --actions /srv/actions --metrics 9464";

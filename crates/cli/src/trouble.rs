@@ -97,7 +97,8 @@ impl Mistake {
         if let Some(text) = &self.text {
             return text.clone();
         }
-        let file = self.file.as_ref().map(|file| format!("{}: ", printable(file)));
+        let line = self.line.map(|line| format!(":{line}")).unwrap_or_default();
+        let file = self.file.as_ref().map(|file| format!("{}{line}: ", printable(file)));
         let hint = self.hint.as_ref().map(|hint| format!("; {}", printable(hint)));
         format!(
             "{0}error:{0:#} {1} {2}{3}{4}\n",

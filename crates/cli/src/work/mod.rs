@@ -4,6 +4,7 @@
 //! with the thread that started them (see `actions/process.rs`).
 
 mod delete;
+mod each;
 mod ended;
 mod export;
 mod files;

@@ -1,6 +1,6 @@
 //! `resurgam run` and `resurgam start`: from a file to an instance.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use resurgam::{Client, InstanceRow};
@@ -8,6 +8,7 @@ use resurgam_core::{Code, Payload};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::each::{self, Each};
 use super::ended::{self, Ended};
 use super::node::{self, NodeArgs, Settings};
 use super::screen::Screen;
@@ -49,10 +50,17 @@ pub(crate) struct RunArgs {
 }
 
 /// Start a program or a graph and leave the work to a worker
+///
+/// With --each, an instance for each line of a file. A line that is wrong is named, and the others
+/// are started; the same file again starts nothing twice. Exit code 2 when a line was refused.
 #[derive(Debug, clap::Args)]
 pub(crate) struct StartArgs {
     #[command(flatten)]
     what: WhatArgs,
+    /// An instance for each line of this file, or of standard input (-): {"id": .., "input": {..}}
+    /// in JSON. Without an id it is --id, or the name of this file, and the number of the line
+    #[arg(long, value_name = "FILE", conflicts_with = "input")]
+    each: Option<PathBuf>,
     #[command(flatten)]
     db: DbArgs,
     /// Print one JSON value
@@ -76,11 +84,11 @@ struct WhatArgs {
 }
 
 /// An instance that can be started.
-struct Wanted {
-    id: String,
-    workflow: String,
-    argument: Payload,
-    queue: Option<String>,
+pub(super) struct Wanted {
+    pub(super) id: String,
+    pub(super) workflow: String,
+    pub(super) argument: Payload,
+    pub(super) queue: Option<String>,
 }
 
 impl WhatArgs {
@@ -108,7 +116,7 @@ fn made_up(workflow: &str) -> String {
 
 impl Wanted {
     /// Starts it. The error is that of a taken id, too.
-    async fn start(&self, client: &Client) -> resurgam::Result<()> {
+    pub(super) async fn start(&self, client: &Client) -> resurgam::Result<()> {
         // As it stands, and not taken apart and put together again.
         let argument: Box<RawValue> = self.argument.decode().expect("we have encoded it ourselves");
         let start = client.start_named::<Value>(&self.id, &self.workflow, &argument);
@@ -134,7 +142,8 @@ impl Wanted {
         }
     }
 
-    fn is_same(&self, row: &InstanceRow) -> Result<(), Trouble> {
+    /// Refuses an instance that was started from something else.
+    pub(super) fn is_same(&self, row: &InstanceRow) -> Result<(), Trouble> {
         let different = match row.workflow == self.workflow {
             true => program::difference(&row.input, &self.argument, program::key()?.as_ref()),
             false => Some(format!("it is an instance of {}, not {}", row.workflow, self.workflow)),
@@ -151,7 +160,10 @@ impl Wanted {
 }
 
 impl StartArgs {
-    pub(super) async fn run(self) -> Result<Output, Trouble> {
+    pub(super) async fn run(mut self) -> Result<Output, Trouble> {
+        if let Some(lines) = self.each.take() {
+            return self.each(lines).await;
+        }
         let (_, wanted) = self.what.read()?;
         self.db.ask_new(async |client| Ok(wanted.start(client).await?)).await?;
         let Wanted { id, workflow, .. } = wanted;
@@ -162,6 +174,24 @@ impl StartArgs {
             }
             false => Ok(Output::done(format!("{id}\n"))),
         }
+    }
+}
+
+impl StartArgs {
+    /// Starts an instance for each line.
+    async fn each(self, lines: PathBuf) -> Result<Output, Trouble> {
+        let WhatArgs { file, input, id, queue } = self.what;
+        if lines == Path::new("-") && input.store.as_deref() == Some("-") {
+            let message = "--each and --store cannot both be read from standard input";
+            return Err(Mistake::new(message).hint("write one of them as a file").into());
+        }
+        let source = file.read()?;
+        warn(&source.warnings());
+        let prefix = id.or_else(|| each::prefix(&lines));
+        let (store, json) = (input.texts()?.store, self.json);
+        let each = Each { source, lines, prefix, store, queue, json };
+        let from = each.open()?;
+        self.db.ask_new(async |client| each.start(client, from).await).await
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod broken;
 mod deleting;
+mod each;
 mod examples;
 mod exporting;
 mod inputs;

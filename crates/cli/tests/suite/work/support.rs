@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::process::{Pid, Signal};
@@ -125,6 +125,15 @@ impl Place {
     /// Begins a command. Its output goes to files, so that nobody need read it.
     pub(crate) fn begin(&self, args: &[&str]) -> Process {
         self.spawn(self.command(args), args)
+    }
+
+    /// Begins a command that reads from standard input what the caller writes, when it does.
+    pub(crate) fn begin_reading(&self, args: &[&str]) -> (Process, ChildStdin) {
+        let mut command = self.command(args);
+        command.stdin(Stdio::piped());
+        let mut process = self.spawn(command, args);
+        let input = process.child.stdin.take().unwrap();
+        (process, input)
     }
 
     fn spawn(&self, mut command: Command, args: &[&str]) -> Process {
