@@ -14,6 +14,7 @@ Run workflows:
   cancel       Ask an instance to end
   terminate    End an instance without asking its code, which undoes nothing
   delete       Delete closed instances with everything of theirs
+  schedule     Start programs and graphs by the clock
 
 See what happens:
   list         List instances, the newest first
@@ -94,6 +95,29 @@ examples! {
         "resurgam delete order-42"
         "resurgam delete --status completed --older-than 30d --dry-run"
         "resurgam delete --status completed --older-than 30d";
+    SCHEDULE:
+        "resurgam schedule create nightly report.rap --cron '0 3 * * *' --zone Europe/Berlin"
+        "resurgam schedule list";
+    SCHEDULE_LIST:
+        "resurgam schedule list"
+        "resurgam schedule list --utc";
+    SCHEDULE_SHOW:
+        "resurgam schedule show nightly";
+    SCHEDULE_CREATE:
+        "resurgam schedule create nightly report.rap --cron '0 3 * * *' --zone Europe/Berlin"
+        "resurgam schedule create poll poll.json --every 5m --overlap buffer_one --jitter 30s"
+        "resurgam schedule create nightly report.rap --cron '0 4 * * *' --replace";
+    SCHEDULE_PAUSE:
+        "resurgam schedule pause nightly";
+    SCHEDULE_RESUME:
+        "resurgam schedule resume nightly";
+    SCHEDULE_RUN:
+        "resurgam schedule run nightly   prints the id of the instance";
+    SCHEDULE_BACKFILL:
+        "resurgam schedule backfill nightly --from 2026-11-01 --to 2026-11-07T23:59:59Z"
+        "resurgam schedule backfill poll --from 2h";
+    SCHEDULE_DELETE:
+        "resurgam schedule delete nightly";
     LIST:
         "resurgam list --status blocked"
         "resurgam list --workflow order --since 2h --utc"

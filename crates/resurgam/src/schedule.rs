@@ -13,6 +13,7 @@ use resurgam_core::{Payload, Timestamp};
 use resurgam_sdk::Workflow;
 use resurgam_store::ScheduleRecord;
 use resurgam_worker::{Result, ScheduledStart};
+use serde::Serialize;
 
 use crate::Client;
 use crate::client::{bad_value, millis};
@@ -57,10 +58,44 @@ impl Client {
         rule: Rule,
         workflow: W,
     ) -> NewSchedule {
+        self.schedule_named(id, rule, W::NAME, &workflow)
+    }
+
+    /// Creates a schedule that starts a workflow by its name, with the argument as an object.
+    ///
+    /// ```
+    /// use resurgam::prelude::*;
+    /// use resurgam::schedule::Rule;
+    ///
+    /// #[workflow]
+    /// async fn report(_ctx: WorkflowContext, title: String) -> Result<String, Failure> {
+    ///     Ok(title)
+    /// }
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), resurgam::Error> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let file = folder.path().join("app.db");
+    /// let app = App::builder().workflow(report).sqlite(&file).await?;
+    /// let argument = serde_json::json!({"title": "sales"});
+    /// app.schedule_named("nightly", Rule::cron("0 3 * * *"), "report", &argument).await?;
+    /// let id = app.run_schedule_now("nightly").await?;
+    /// let instance = app.instance::<String>(&id).await?.expect("it was started");
+    /// assert_eq!(instance.result().await?, "sales");
+    /// # app.stop().await
+    /// # }
+    /// ```
+    pub fn schedule_named(
+        &self,
+        id: impl Into<String>,
+        rule: Rule,
+        workflow: &str,
+        argument: &impl Serialize,
+    ) -> NewSchedule {
         NewSchedule {
             client: self.clone(),
-            input: Payload::encode(&workflow).map_err(|error| error.to_string()),
-            workflow: W::NAME.to_string(),
+            input: Payload::encode(argument).map_err(|error| error.to_string()),
+            workflow: workflow.to_string(),
             schedule: Schedule::new(id.into(), rule),
             start: ScheduledStart::default(),
             replace: false,

@@ -87,7 +87,8 @@ pub(super) fn input(row: &InstanceRow) -> Box<RawValue> {
     started_with(&row.input)
 }
 
-fn started_with(argument: &Payload) -> Box<RawValue> {
+/// The same of an argument.
+pub(super) fn started_with(argument: &Payload) -> Box<RawValue> {
     #[derive(Deserialize, Serialize)]
     struct Started {
         inputs: Box<RawValue>,

@@ -15,6 +15,7 @@ mod look;
 mod metrics;
 mod node;
 mod run;
+mod schedule;
 mod screen;
 mod tell;
 mod wait;
@@ -47,6 +48,9 @@ pub(crate) enum Command {
     Terminate(tell::TerminateArgs),
     #[command(after_help = help::DELETE)]
     Delete(delete::Args),
+    /// Start programs and graphs by the clock
+    #[command(subcommand, after_help = help::SCHEDULE)]
+    Schedule(schedule::Command),
     #[command(after_help = help::LIST)]
     List(list::Args),
     #[command(after_help = help::SHOW)]
@@ -95,6 +99,7 @@ impl Command {
             Command::Cancel(args) => args.run().await,
             Command::Terminate(args) => args.run().await,
             Command::Delete(args) => args.run().await,
+            Command::Schedule(command) => command.run().await,
             Command::List(args) => args.run().await,
             Command::Show(args) => args.run().await,
             Command::History(args) => args.run().await,
@@ -118,6 +123,7 @@ impl Command {
             Command::Cancel(args) => args.json,
             Command::Terminate(args) => args.json,
             Command::Delete(args) => args.json,
+            Command::Schedule(command) => command.json(),
             Command::List(args) => args.json,
             Command::Show(args) => args.json,
             Command::History(args) => args.json,

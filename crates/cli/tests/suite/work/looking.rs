@@ -363,6 +363,8 @@ fn a_command_that_is_refused_leaves_no_log_beside_the_database() {
         &["terminate", "b"],
         &["delete", "nobody"],
         &["export", "nobody"],
+        &["schedule", "show", "nobody"],
+        &["schedule", "run", "nobody"],
         &["start", "bad.rap", "--id", "b"],
     ] {
         assert_eq!(place.run(args).code, Some(2), "{args:?}");

@@ -12,6 +12,7 @@ mod lists;
 mod looking;
 mod postgres;
 mod run;
+mod schedules;
 mod secrets;
 mod support;
 mod workers;
