@@ -91,6 +91,24 @@ examples! {
         "resurgam cancel order-42 --reason 'ordered twice'";
     TERMINATE:
         "resurgam terminate order-42 --reason 'its code is gone'";
+    CALL:
+        "resurgam call retry order-42 charge#6 --reason 'the bank is back'"
+        "resurgam call complete order-42 charge#6 --value '{\"paid\": true}'";
+    CALL_RETRY:
+        "resurgam call retry order-42 charge#6 --reason 'the bank is back'"
+        "resurgam call retry order-42 charge#6 --reset";
+    CALL_PAUSE:
+        "resurgam call pause order-42 charge#6 --by ana";
+    CALL_RESUME:
+        "resurgam call resume order-42 charge#6"
+        "resurgam call resume order-42 charge#6 --reset";
+    CALL_COMPLETE:
+        "resurgam call complete order-42 charge#6 --value '{\"paid\": true}'"
+        "resurgam call complete order-42 charge#6 --value @receipt.json";
+    CALL_FAIL:
+        "resurgam call fail order-42 charge#6 --message 'the card is stolen'";
+    CALL_SET_POLICY:
+        "resurgam call set-policy order-42 charge#6 --policy patient.json";
     DELETE:
         "resurgam delete order-42"
         "resurgam delete --status completed --older-than 30d --dry-run"

@@ -62,8 +62,8 @@ pub use resurgam_sdk::{
     Constructor, Elapsed, Terminal, Typed, Workflow, WorkflowContext, WorkflowDefinition,
 };
 pub use resurgam_store::rows::{
-    ActionRequest, ActionRow, AttemptOutcome, AttemptRow, Heartbeat, InstanceCursor, InstanceFilter,
-    InstanceRow, Owner, Pause, Status,
+    ActionRequest, ActionRow, AttemptOutcome, AttemptRow, Heartbeat, InstanceCursor,
+    InstanceFilter, InstanceRow, Owner, Pause, Status,
 };
 #[cfg(feature = "postgres")]
 pub use resurgam_store_postgres::Options as PostgresOptions;

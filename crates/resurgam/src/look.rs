@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use resurgam_core::history::{self, ActionLine, AttemptLine};
+use resurgam_core::history::{self, ActionLine, AttemptLine, Printing, Times};
 use resurgam_core::retry::{Counters, Limit, RetryPolicy, Timeouts};
 use resurgam_core::{Event, RunKey, Seq, Timestamp, Uid};
 use resurgam_store::rows::{
@@ -458,7 +458,8 @@ impl Client {
         let actions = store.actions(run).await.map_err(what)?;
         let attempts: Vec<AttemptLine> = attempts.iter().map(AttemptLine::from).collect();
         let actions: Vec<ActionLine> = actions.iter().map(ActionLine::from).collect();
-        Ok(history::with_actions(&events, &attempts, &actions))
+        let with = Printing { attempts: &attempts, actions: &actions, times: Times::SinceStart };
+        Ok(history::printed(&events, with))
     }
 }
 

@@ -5,7 +5,7 @@ use resurgam::{
     AttemptOutcome, AttemptRow, Description, InstanceCursor, InstanceRow, PendingCall, Status,
     WaitsFor,
 };
-use resurgam_core::history::{AttemptLine, Times, text_with_times};
+use resurgam_core::history::{ActionLine, AttemptLine, Printing, Times, printed};
 use resurgam_core::{Event, EventKind, Payload};
 use resurgam_graph::{Attempt, Ended, NodeCall, without_secrets};
 use serde::{Deserialize, Serialize};
@@ -59,9 +59,14 @@ pub(super) fn described(found: &Description) -> Form {
         .with("cancel_requested", found.cancel_requested)
 }
 
-/// A history for people, with the attempts that did not succeed: of what a program or a graph is
-/// started with and calls actions with, only what somebody gave it.
-pub(super) fn history(events: &[Event], attempts: &[AttemptRow], times: Times) -> String {
+/// A history for people, with the attempts that did not succeed and what operators did: of what a
+/// program or a graph is started with and calls actions with, only what somebody gave it.
+pub(super) fn history(
+    events: &[Event],
+    attempts: &[AttemptRow],
+    actions: &[ActionRow],
+    times: Times,
+) -> String {
     let mut events = events.to_vec();
     for event in &mut events {
         match &mut event.kind {
@@ -79,7 +84,8 @@ pub(super) fn history(events: &[Event], attempts: &[AttemptRow], times: Times) -
         }
     }
     let attempts: Vec<AttemptLine> = attempts.iter().map(AttemptLine::from).collect();
-    text_with_times(&events, &attempts, times)
+    let actions: Vec<ActionLine> = actions.iter().map(ActionLine::from).collect();
+    printed(&events, Printing { attempts: &attempts, actions: &actions, times })
 }
 
 /// What an instance was started with, without its program and without its secrets.
@@ -130,7 +136,33 @@ fn call(call: &PendingCall) -> Form {
         .with("interrupted", call.counters.interrupted)
         .with("snoozed", call.counters.snoozed)
         .with("heartbeat", heartbeat)
+        .with("paused", call.paused.as_ref().map(pause))
+        .with("pause_asked", call.pause_asked.as_ref().map(pause))
         .with("last", call.last.as_ref().map(attempt))
+}
+
+/// Why a call is paused.
+fn pause(pause: &Pause) -> Form {
+    Form::default()
+        .with("since_ms", pause.since)
+        .with("until_ms", pause.until)
+        .with("stopped", &pause.stopped)
+        .with("by", &pause.by)
+        .with("reason", &pause.reason)
+}
+
+/// What an operator did, among the events of a history.
+pub(super) fn action(row: &ActionRow) -> Form {
+    Form::default()
+        .with("seq", ())
+        .with("kind", "Action")
+        .with("at_ms", row.at)
+        .with("call", row.call.seq)
+        .with("action", row.request.action.name())
+        .with("by", &row.request.by)
+        .with("reason", &row.request.reason)
+        .with("changed", row.answer.changed)
+        .with("answer", &row.answer.text)
 }
 
 /// An attempt of the ledger.

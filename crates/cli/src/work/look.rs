@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use resurgam::{AttemptRow, Client, Description, Error, PendingCall, Status, Timestamp, WaitsFor};
+use resurgam::{
+    ActionRow, AttemptRow, Client, Description, Error, PendingCall, Status, Timestamp, WaitsFor,
+};
 use resurgam_core::Event;
 use resurgam_core::history::Times;
 
@@ -166,6 +168,7 @@ fn waits(found: &Description, &Now { now, times, has_worker }: &Now) -> Option<S
 fn pending_call(call: &PendingCall, &Now { now, times, has_worker }: &Now) -> String {
     let name = printable(&call.activity);
     let state = match (call.next_due, call.waits_for) {
+        (_, Some(WaitsFor::Operator)) => paused(call, now, times),
         (None, _) => {
             let (attempt, began) = (number(call), call.started_at.unwrap_or(now));
             match has_worker {
@@ -200,12 +203,41 @@ fn pending_call(call: &PendingCall, &Now { now, times, has_worker }: &Now) -> St
         let _infallible =
             writeln!(out, "  {WARNING}attempt {}{WARNING:#}, {ago}: {what} ({why})", row.attempt);
     }
+    if let Some(Pause { by: Some(by), .. }) = &call.pause_asked {
+        let by = printable(by);
+        let _infallible = writeln!(out, "  {by} asked for it to be paused when this attempt fails");
+    }
     if let Some(told) = &call.heartbeat {
         let ago = times.past(told.at, now);
         let details = printable(told.details.as_str());
         let _infallible = writeln!(out, "  heartbeat, {ago}: {details}");
     }
     out
+}
+
+/// Since when a call is paused, why, and what to do about it.
+fn paused(call: &PendingCall, now: Timestamp, times: TimeArgs) -> String {
+    let Pause { since, until, stopped, by, reason, .. } = call.paused.clone().unwrap_or_default();
+    let mut text = format!("paused {}", times.past(since.unwrap_or(now), now));
+    if let Some(by) = by {
+        let _infallible = write!(text, " by {}", printable(&by));
+    }
+    if let Some(reason) = reason {
+        let _infallible = write!(text, " (\"{}\")", printable(&reason));
+    }
+    match stopped {
+        Some(stopped) => {
+            let _infallible = write!(
+                text,
+                " ({stopped}); `resurgam call resume --reset`, `complete` or `fail` goes on"
+            );
+        }
+        None => text.push_str("; `resurgam call resume` goes on"),
+    }
+    if let Some(until) = until {
+        let _infallible = write!(text, "; it fails {}", times.future(until, now));
+    }
+    text
 }
 
 /// What to do about something that workers lack.
@@ -227,31 +259,39 @@ impl HistoryArgs {
                 true => client.attempts(&found.instance.id).await?,
                 false => Vec::new(),
             };
-            Ok((events, attempts))
+            let actions = client.actions(&found.instance.id).await?;
+            Ok((events, attempts, actions))
         };
-        let (_, (events, attempts)) = self.of.read(read).await?;
+        let (_, (events, attempts, actions)) = self.of.read(read).await?;
         if self.json {
-            return Ok(Output::json(line(&merged(&events, &attempts)), Exit::Done));
+            let actions = if self.attempts { actions.as_slice() } else { &[] };
+            return Ok(Output::json(line(&merged(&events, &attempts, actions)), Exit::Done));
         }
         let times = if self.of.times.utc { Times::Utc } else { Times::SinceStart };
-        let text = forms::history(&events, &attempts, times);
+        let text = forms::history(&events, &attempts, &actions, times);
         let lines = text.lines().map(|line| printable(line) + "\n");
         Ok(Output::done(lines.collect()))
     }
 }
 
-/// Events with the attempts that ended before them, each after the event that scheduled its call.
-fn merged(events: &[Event], attempts: &[AttemptRow]) -> Vec<Form> {
+/// Events with the attempts that ended before them, each after the event that scheduled its call,
+/// and with what operators did before them.
+fn merged(events: &[Event], attempts: &[AttemptRow], actions: &[ActionRow]) -> Vec<Form> {
     let mut attempts = attempts.iter().peekable();
+    let mut actions = actions.iter().peekable();
     let mut list = Vec::new();
     for event in events {
         let before = |row: &&AttemptRow| row.ended_at <= event.at && event.seq > row.call.seq;
         while let Some(row) = attempts.next_if(before) {
             list.push(forms::attempt_in_history(row));
         }
+        while let Some(row) = actions.next_if(|row| row.at <= event.at) {
+            list.push(forms::action(row));
+        }
         list.push(forms::event(event));
     }
     list.extend(attempts.map(forms::attempt_in_history));
+    list.extend(actions.map(forms::action));
     list
 }
 

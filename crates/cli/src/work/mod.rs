@@ -3,6 +3,7 @@
 //! Everything happens on one thread: the work is done by other processes, and the kernel ends those
 //! with the thread that started them (see `actions/process.rs`).
 
+mod call;
 mod delete;
 mod each;
 mod ended;
@@ -46,6 +47,9 @@ pub(crate) enum Command {
     Cancel(tell::CancelArgs),
     #[command(after_help = help::TERMINATE)]
     Terminate(tell::TerminateArgs),
+    /// Retry, pause, resume or end an activity call
+    #[command(subcommand, after_help = help::CALL)]
+    Call(call::Command),
     #[command(after_help = help::DELETE)]
     Delete(delete::Args),
     /// Start programs and graphs by the clock
@@ -98,6 +102,7 @@ impl Command {
             Command::Signal(args) => args.run().await,
             Command::Cancel(args) => args.run().await,
             Command::Terminate(args) => args.run().await,
+            Command::Call(command) => command.run().await,
             Command::Delete(args) => args.run().await,
             Command::Schedule(command) => command.run().await,
             Command::List(args) => args.run().await,
@@ -122,6 +127,7 @@ impl Command {
             Command::Signal(args) => args.json,
             Command::Cancel(args) => args.json,
             Command::Terminate(args) => args.json,
+            Command::Call(command) => command.json(),
             Command::Delete(args) => args.json,
             Command::Schedule(command) => command.json(),
             Command::List(args) => args.json,

@@ -125,6 +125,7 @@ fn line(call: &PendingCall, now: Timestamp) -> Vec<Part> {
 
 fn state(call: &PendingCall, now: Timestamp) -> Part {
     match (call.next_due, call.waits_for) {
+        (_, Some(WaitsFor::Operator)) => (WARNING, "paused".to_string()),
         (None, _) => {
             let time = tenths(now.since(call.started_at.unwrap_or(now)));
             (GOOD, format!("{} runs, {time}", number(call)))

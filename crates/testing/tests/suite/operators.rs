@@ -785,22 +785,69 @@ async fn exhaust(exhausted: &str, resume: bool) -> String {
 
 #[test]
 async fn a_call_that_ran_out_of_attempts_waits_for_an_operator_and_begins_again_from_0() {
-    expect![[""]].assert_eq(&exhaust("pause", true).await);
+    expect![[r#"
+        1 +0ms RunStarted shop {"exhausted":"pause"}
+        2 +0ms ActivityScheduled print_all {"pages":1}
+        3 +1h ActivityCompleted #2 1
+        4 +1h CompensationRecorded #2 tear_up {"pages":1}
+        5 +1h ActivityScheduled notify {"cents":7}
+          +1h notify#5 attempt 1 failed: MailDown: no answer; again in 1s
+          +1h notify#5 attempt 2 failed: MailDown: no answer
+          +1d operator ana: resumed notify#5, with failures counted from 0 (attempt 3 is due now)
+          +1d notify#5 attempt 3 failed: MailDown: no answer; again in 1s
+          +1d notify#5 attempt 4 failed: MailDown: no answer
+    "#]]
+    .assert_eq(&exhaust("pause", true).await);
 }
 
 #[test]
 async fn a_pause_that_ends_by_itself_fails_the_call_for_the_reason_that_paused_it() {
-    expect![[""]].assert_eq(&exhaust("pause for an hour", false).await);
+    expect![[r#"
+        1 +0ms RunStarted shop {"exhausted":"pause for an hour"}
+        2 +0ms ActivityScheduled print_all {"pages":1}
+        3 +1h ActivityCompleted #2 1
+        4 +1h CompensationRecorded #2 tear_up {"pages":1}
+        5 +1h ActivityScheduled notify {"cents":7}
+          +1h notify#5 attempt 1 failed: MailDown: no answer; again in 1s
+          +1h notify#5 attempt 2 failed: MailDown: no answer
+        6 +2h ActivityFailed #5 (attempt 2) max_attempts: MailDown: no answer
+        7 +2h RunCompleted 0
+    "#]]
+    .assert_eq(&exhaust("pause for an hour", false).await);
 }
 
 #[test]
 async fn a_call_can_end_its_run_whatever_the_code_would_do() {
-    expect![[""]].assert_eq(&exhaust("compensate", false).await);
+    expect![[r#"
+        1 +0ms RunStarted shop {"exhausted":"compensate"}
+        2 +0ms ActivityScheduled print_all {"pages":1}
+        3 +1h ActivityCompleted #2 1
+        4 +1h CompensationRecorded #2 tear_up {"pages":1}
+        5 +1h ActivityScheduled notify {"cents":7}
+          +1h notify#5 attempt 1 failed: MailDown: no answer; again in 1s
+          +1h notify#5 attempt 2 failed: MailDown: no answer
+        6 +1h ActivityFailed #5 (attempt 2) max_attempts ends the run: MailDown: no answer
+        7 +1h ActivityScheduled tear_up to undo #2 {"pages":1}
+        8 +1h ActivityCompleted #7 null
+        9 +1h RunFailed (compensation complete) MailDown: no answer
+    "#]]
+    .assert_eq(&exhaust("compensate", false).await);
 }
 
 #[test]
 async fn a_call_that_ran_out_of_attempts_falls_back_to_a_value() {
-    expect![[""]].assert_eq(&exhaust("fallback", false).await);
+    expect![[r#"
+        1 +0ms RunStarted shop {"exhausted":"fallback"}
+        2 +0ms ActivityScheduled print_all {"pages":1}
+        3 +1h ActivityCompleted #2 1
+        4 +1h CompensationRecorded #2 tear_up {"pages":1}
+        5 +1h ActivityScheduled notify {"cents":7}
+          +1h notify#5 attempt 1 failed: MailDown: no answer; again in 1s
+          +1h notify#5 attempt 2 failed: MailDown: no answer
+        6 +1h ActivityCompleted #5 (attempt 2) fallback 5
+        7 +1h RunCompleted 5
+    "#]]
+    .assert_eq(&exhaust("fallback", false).await);
 }
 
 #[test]

@@ -1,0 +1,271 @@
+//! `resurgam call`: what operators do to an activity call.
+
+use clap::Subcommand;
+use resurgam::{Act, Acted, CallHandle, CallKey, Client, RunKey, Seq, Uid};
+use resurgam_core::retry::dialect::Dialect;
+use serde_json::Value;
+
+use crate::database::DbArgs;
+use crate::exit::Exit;
+use crate::form::{Form, line};
+use crate::help;
+use crate::output::Output;
+use crate::policy::complaint::printable;
+use crate::policy::source;
+use crate::program::input::Text;
+use crate::trouble::{Mistake, Trouble};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    #[command(after_help = help::CALL_RETRY)]
+    Retry(RetryArgs),
+    #[command(after_help = help::CALL_PAUSE)]
+    Pause(PauseArgs),
+    #[command(after_help = help::CALL_RESUME)]
+    Resume(ResumeArgs),
+    #[command(after_help = help::CALL_COMPLETE)]
+    Complete(CompleteArgs),
+    #[command(after_help = help::CALL_FAIL)]
+    Fail(FailArgs),
+    #[command(after_help = help::CALL_SET_POLICY)]
+    SetPolicy(SetPolicyArgs),
+}
+
+/// Have the next attempt of a call begin now
+#[derive(Debug, clap::Args)]
+pub(crate) struct RetryArgs {
+    #[command(flatten)]
+    of: Of,
+    /// Count failures from 0 again, and let the time of the call begin again
+    #[arg(long)]
+    reset: bool,
+}
+
+/// Have no attempt of a call begin until somebody resumes it
+///
+/// An attempt that runs goes on: when it succeeds the call completes, when it fails the call is
+/// paused.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PauseArgs {
+    #[command(flatten)]
+    of: Of,
+    /// Let the times that bound the call go on while it is paused
+    #[arg(long)]
+    clock_runs: bool,
+}
+
+/// Let a paused call go on
+#[derive(Debug, clap::Args)]
+pub(crate) struct ResumeArgs {
+    #[command(flatten)]
+    of: Of,
+    /// Count failures from 0 again, and let the time of the call begin again
+    #[arg(long)]
+    reset: bool,
+}
+
+/// End a call with a value, which the workflow gets
+#[derive(Debug, clap::Args)]
+pub(crate) struct CompleteArgs {
+    #[command(flatten)]
+    of: Of,
+    /// The value as JSON; @FILE reads it from a file, - from standard input
+    #[arg(long, value_name = "JSON")]
+    value: String,
+    /// Take the value although no worker can check it
+    #[arg(long)]
+    unchecked: bool,
+}
+
+/// End a call with a failure, which the workflow gets
+#[derive(Debug, clap::Args)]
+pub(crate) struct FailArgs {
+    #[command(flatten)]
+    of: Of,
+    /// The message of the failure
+    #[arg(long)]
+    message: String,
+}
+
+/// Have another policy decide about a call from now on
+///
+/// A call that waits after a failure is decided about again. Timeouts that the policy does not name
+/// stay as they are.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SetPolicyArgs {
+    #[command(flatten)]
+    of: Of,
+    /// The policy: a file, - for standard input, or the name of a preset
+    #[arg(long, value_name = "FILE")]
+    policy: std::path::PathBuf,
+}
+
+/// Which call, and who does it.
+#[derive(Debug, clap::Args)]
+struct Of {
+    /// The instance; or UID.RUN.SEQ, and then no call
+    id: String,
+    /// The call as histories name it: charge#6, or charge when one call of charge is open
+    call: Option<String>,
+    /// Who does it, for those who look at it later; the user of the operating system by default
+    #[arg(long)]
+    by: Option<String>,
+    /// Why, for those who look at it later
+    #[arg(long)]
+    reason: Option<String>,
+    /// What makes a repeated request one: it gets the first answer
+    #[arg(long, value_name = "ID")]
+    request_id: Option<String>,
+    #[command(flatten)]
+    db: DbArgs,
+    /// Print one JSON value
+    #[arg(long)]
+    json: bool,
+}
+
+impl Command {
+    pub(super) async fn run(self) -> Result<Output, Trouble> {
+        match self {
+            Command::Retry(RetryArgs { of, reset }) => {
+                let retry = |call: &CallHandle| match reset {
+                    true => call.retry().reset(),
+                    false => call.retry(),
+                };
+                of.act("retry", retry).await
+            }
+            Command::Pause(PauseArgs { of, clock_runs }) => {
+                let pause = |call: &CallHandle| match clock_runs {
+                    true => call.pause().clock_runs(),
+                    false => call.pause(),
+                };
+                of.act("pause", pause).await
+            }
+            Command::Resume(ResumeArgs { of, reset }) => {
+                let resume = |call: &CallHandle| match reset {
+                    true => call.resume().reset(),
+                    false => call.resume(),
+                };
+                of.act("resume", resume).await
+            }
+            Command::Complete(args) => args.run().await,
+            Command::Fail(FailArgs { of, message }) => {
+                of.act("fail", |call| call.fail(message.clone())).await
+            }
+            Command::SetPolicy(args) => args.run().await,
+        }
+    }
+
+    /// Whether standard output is for a program.
+    pub(super) fn json(&self) -> bool {
+        match self {
+            Command::Retry(args) => args.of.json,
+            Command::Pause(args) => args.of.json,
+            Command::Resume(args) => args.of.json,
+            Command::Complete(args) => args.of.json,
+            Command::Fail(args) => args.of.json,
+            Command::SetPolicy(args) => args.of.json,
+        }
+    }
+}
+
+impl CompleteArgs {
+    async fn run(self) -> Result<Output, Trouble> {
+        let Text { place, json } = Text::given("--value", &self.value)?;
+        let value: Value = serde_json::from_str(&json)
+            .map_err(|error| Trouble::refused(format!("{place} is not JSON: {error}")))?;
+        let unchecked = self.unchecked;
+        let complete = |call: &CallHandle| match unchecked {
+            true => call.complete(&value).unchecked(),
+            false => call.complete(&value),
+        };
+        self.of.act("complete", complete).await
+    }
+}
+
+impl SetPolicyArgs {
+    async fn run(self) -> Result<Output, Trouble> {
+        let loaded = source::load(&self.policy, Dialect::Canonical)
+            .map_err(|refusal| Trouble::refused(refusal.to_text()))?;
+        let policy = loaded.policy.into_inner();
+        self.of.act("set-policy", |call| call.set_policy(policy.clone())).await
+    }
+}
+
+impl Of {
+    async fn act(&self, verb: &str, act: impl Fn(&CallHandle) -> Act) -> Result<Output, Trouble> {
+        let key = match &self.call {
+            Some(_) => None,
+            None => Some(key(&self.id).ok_or_else(|| names_no_call(verb, &self.id))?),
+        };
+        let acted = async |client: &Client| {
+            let call = match (key, &self.call) {
+                (Some(key), _) => client.call_of(key),
+                (None, call) => client.call(&self.id, call.clone().unwrap_or_default()),
+            };
+            let mut act = act(&call);
+            if let Some(by) = &self.by {
+                act = act.by(by);
+            }
+            if let Some(reason) = &self.reason {
+                act = act.reason(reason);
+            }
+            if let Some(id) = &self.request_id {
+                act = act.request_id(id);
+            }
+            Ok(act.await?)
+        };
+        let acted = self.db.ask(acted).await?;
+        Ok(self.told(verb, &acted))
+    }
+
+    fn told(&self, verb: &str, acted: &Acted) -> Output {
+        let exit = match acted {
+            Acted::Answered(answer) if !answer.changed => Exit::BadInput,
+            _ => Exit::Done,
+        };
+        if !self.json {
+            return Output { exit, ..Output::done(printable(&acted.to_string()) + "\n") };
+        }
+        let form = Form::default()
+            .with("id", &self.id)
+            .with("call", &self.call)
+            .with("action", verb)
+            .with("changed", acted.changed())
+            .with("stored", matches!(acted, Acted::Stored))
+            .with("answer", acted.to_string());
+        Output::json(line(&form), exit)
+    }
+}
+
+/// A call by what identifies it for ever: `UID.RUN.SEQ`.
+fn key(text: &str) -> Option<CallKey> {
+    let mut parts = text.rsplitn(3, '.');
+    let seq = Seq(parts.next()?.parse().ok()?);
+    let run = parts.next()?.parse().ok()?;
+    let uid = parts.next().filter(|uid| uid.len() == 32)?;
+    let uid = Uid(u128::from_str_radix(uid, 16).ok()?);
+    Some(RunKey { uid, run }.call(seq))
+}
+
+fn names_no_call(verb: &str, id: &str) -> Trouble {
+    let message = format!("{verb} a call of {id}: the call is missing");
+    let hint = format!("`resurgam show {id}` lists the open calls; name one, as in charge#6");
+    Mistake::new(message).hint(hint).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use resurgam_watchdog::test;
+
+    use super::*;
+
+    #[test]
+    fn a_call_is_named_by_its_uid_its_run_and_its_place() {
+        let uid = "0000000000000000000000000000002a";
+        let expected = RunKey { uid: Uid(42), run: 3 }.call(Seq(6));
+        assert_eq!(key(&format!("{uid}.3.6")), Some(expected));
+        for wrong in ["order-42", "42.3.6", "0000000000000000000000000000002a.3", "a.b.c", ""] {
+            assert_eq!(key(wrong), None, "{wrong:?}");
+        }
+    }
+}
