@@ -281,7 +281,12 @@ async fn a_timeline_that_is_worked_on_is_marked_once() {
     // As a server that was restored from an old copy finds it.
     database.run("UPDATE resurgam.meta SET timeline = 7").await;
     let error = refused(&database.url()).await;
-    says(&error, &["it is on timeline 1", "promoted to timeline 7"]);
+    says(&error, &["it is on timeline 1", "worked on at timeline 7", "SET timeline = NULL"]);
+    // The message says what to do, and that helps.
+    database.run("UPDATE resurgam.meta SET timeline = NULL").await;
+    connect(&database).await;
+    assert!(database.ask(mark).await.starts_with("1 "));
+    database.run("UPDATE resurgam.meta SET timeline = 7").await;
     // A dump that was restored into another cluster is no old primary.
     database.run("UPDATE resurgam.meta SET system = 42").await;
     connect(&database).await;

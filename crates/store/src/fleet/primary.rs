@@ -8,6 +8,7 @@
 //! | a server is | and so it is |
 //! |---|---|
 //! | on a lower timeline than any that was seen | refused: an old primary |
+//! | on a lower timeline than its own mark | refused: tables in an older copy of their server |
 //! | on the highest timeline, and does not know its mark | refused: a fork |
 //! | one of two primaries on one timeline | refused: a fork, and so is the other |
 //! | of another cluster, and does not know the mark | refused |
@@ -103,6 +104,14 @@ pub enum ServerRefused {
         timeline: u32,
         /// The highest that was seen.
         highest: u32,
+    },
+    /// Its tables were worked on at a higher timeline than its own: they were restored into an
+    /// older copy of the server.
+    BehindItsMark {
+        /// The timeline that it writes.
+        timeline: u32,
+        /// The timeline of the mark in its tables.
+        marked: u32,
     },
     /// Two servers were promoted to this timeline, and it is not the one that is known.
     Fork {
@@ -265,20 +274,27 @@ impl PrimaryMemory {
     /// These servers answered. A timeline that one of them proves to exist is remembered, whoever
     /// is used. True when that makes connections useless that were made before.
     pub fn heard(&mut self, servers: &[ServerReport]) -> bool {
-        let Some(known) = &mut self.known else { return false };
-        let of_cluster = |mark: &&TimelineMark| mark.system == known.system;
-        let marks = servers.iter().filter_map(ServerReport::mark).filter(of_cluster);
-        let Some(highest) = marks.max_by_key(|mark| mark.timeline) else { return false };
-        if highest.timeline <= known.timeline {
+        let Some(system) = self.cluster_of(servers) else { return false };
+        let highest = proven(system, servers);
+        let before = self.known.as_ref();
+        if highest <= before.map_or(0, |known| known.timeline) {
             return false;
         }
-        *known = Known {
-            system: highest.system,
-            timeline: highest.timeline,
-            mark: Some(highest.name.clone()),
-        };
-        self.moves += 1;
-        true
+        // Who begins cannot tell which side of a fork is meant, and two marks do not say it either.
+        let mark = before.and_then(|_| only_mark(system, highest, servers));
+        let is_move = before.is_some();
+        self.known = Some(Known { system, timeline: highest, mark });
+        self.moves += u64::from(is_move);
+        is_move
+    }
+
+    /// The cluster that is known, or else that of all these servers.
+    fn cluster_of(&self, servers: &[ServerReport]) -> Option<i64> {
+        let mut systems = servers.iter().filter_map(ServerReport::system);
+        match &self.known {
+            Some(known) => Some(known.system),
+            None => systems.next().filter(|first| systems.all(|other| other == *first)),
+        }
     }
 
     fn judge(
@@ -296,6 +312,10 @@ impl PrimaryMemory {
         let (Some(system), Some(timeline)) = (server.system(), server.timeline()) else {
             return Ok(());
         };
+        let ahead = |mark: &&TimelineMark| mark.system == system && mark.timeline > timeline;
+        if let Some(mark) = server.mark().filter(ahead) {
+            return Err(ServerRefused::BehindItsMark { timeline, marked: mark.timeline });
+        }
         let highest = self.highest(system, all).max(timeline);
         if timeline < highest {
             return Err(ServerRefused::OldTimeline { timeline, highest });
@@ -313,11 +333,7 @@ impl PrimaryMemory {
     fn highest(&self, system: i64, all: &[ServerReport]) -> u32 {
         let known = self.known.iter().filter(|known| known.system == system);
         let known = known.map(|known| known.timeline);
-        let written = all.iter().filter(|server| server.system() == Some(system));
-        let written = written.filter_map(ServerReport::timeline);
-        let marks = all.iter().filter_map(ServerReport::mark);
-        let marked = marks.filter(|mark| mark.system == system).map(|mark| mark.timeline);
-        known.chain(written).chain(marked).max().unwrap_or(0)
+        known.max().unwrap_or(0).max(proven(system, all))
     }
 
     /// Whether it belongs to another cluster than the one that is known. A database that was moved
@@ -354,6 +370,25 @@ impl PrimaryMemory {
     }
 }
 
+/// The highest timeline of a cluster that these servers write, or have a mark of.
+fn proven(system: i64, servers: &[ServerReport]) -> u32 {
+    let written = servers.iter().filter(|server| server.system() == Some(system));
+    let written = written.filter_map(ServerReport::timeline);
+    let marked = marks(system, servers).map(|mark| mark.timeline);
+    written.chain(marked).max().unwrap_or(0)
+}
+
+/// The name of the mark of a timeline, where all that these servers have of it is the same.
+fn only_mark(system: i64, timeline: u32, servers: &[ServerReport]) -> Option<String> {
+    let mut names = marks(system, servers).filter(|mark| mark.timeline == timeline);
+    let first = names.next()?;
+    names.all(|mark| mark.name == first.name).then(|| first.name.clone())
+}
+
+fn marks(system: i64, servers: &[ServerReport]) -> impl Iterator<Item = &TimelineMark> {
+    servers.iter().filter_map(ServerReport::mark).filter(move |mark| mark.system == system)
+}
+
 /// What is wrong with it, and what to do.
 impl fmt::Display for ServerRefused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -370,13 +405,21 @@ impl fmt::Display for ServerRefused {
                 f,
                 "it is an old primary: it is on timeline {timeline}, and a server was promoted to \
                  timeline {highest} since; what is written here is lost, so stop it, and rewind it \
-                 (pg_rewind) or copy it anew (pg_basebackup) before it comes back"
+                 (pg_rewind) or copy it anew (pg_basebackup) before it comes back; if it was \
+                 restored from a backup on purpose, restart the processes that refuse it"
+            ),
+            ServerRefused::BehindItsMark { timeline, marked } => write!(
+                f,
+                "it is on timeline {timeline}, and its tables were worked on at timeline {marked}: \
+                 they were restored into an older copy of their server; if that was meant, run \
+                 UPDATE resurgam.meta SET timeline = NULL there, in the schema of the tables, and \
+                 restart the processes that refuse it"
             ),
             ServerRefused::Fork { timeline } => write!(
                 f,
                 "two servers were promoted to timeline {timeline}, each without the other; decide \
                  which one stays, stop the other one, and restart the processes that refuse the \
-                 one that stays"
+                 one that stays; if the database was restored instead, restart them as well"
             ),
             ServerRefused::OtherCluster { system } => write!(
                 f,
@@ -392,7 +435,7 @@ impl fmt::Display for ServerRefused {
 mod tests {
     use resurgam_watchdog::test;
 
-    use super::ServerRefused::{Fork, OldTimeline, OtherCluster, ReadOnly, Standby};
+    use super::ServerRefused::{BehindItsMark, Fork, OldTimeline, OtherCluster, ReadOnly, Standby};
     use super::*;
 
     const CLUSTER: i64 = 7;
@@ -485,10 +528,42 @@ mod tests {
     }
 
     #[test]
-    fn a_restored_file_that_is_behind_its_own_mark_is_refused() {
+    fn who_begins_remembers_a_promotion_although_nobody_could_be_used() {
+        let old = primary("noon", 1, mark(1, "a"));
+        let mut read_only = primary("one", 2, mark(1, "a"));
+        read_only.access = ServerAccess::ReadOnly;
+        for proof in [standby(mark(2, "b")), read_only] {
+            let mut memory = PrimaryMemory::default();
+            assert!(!memory.heard(&[old.clone(), proof]), "no connection was made before");
+            let refused = vec![OldTimeline { timeline: 1, highest: 2 }];
+            assert_eq!(memory.choose(Purpose::Work, std::slice::from_ref(&old)), Err(refused));
+        }
+    }
+
+    #[test]
+    fn of_two_marks_on_a_timeline_that_is_new_none_is_believed() {
+        let both = [primary("noon", 2, mark(2, "b")), primary("one", 2, mark(2, "c"))];
+        let mut memory = knowing(1, "a");
+        assert!(memory.heard(&both));
+        let neither = Err(vec![Fork { timeline: 2 }, Fork { timeline: 2 }]);
+        assert_eq!(memory.choose(Purpose::Work, &both), neither);
+    }
+
+    #[test]
+    fn tables_that_were_restored_into_an_older_copy_of_their_server_are_refused() {
         let server = primary("noon", 1, mark(2, "b"));
-        let refused = vec![OldTimeline { timeline: 1, highest: 2 }];
-        assert_eq!(PrimaryMemory::default().choose(Purpose::Work, &[server]), Err(refused));
+        let refused = BehindItsMark { timeline: 1, marked: 2 };
+        let text = refused.to_string();
+        assert!(text.contains("UPDATE resurgam.meta SET timeline = NULL"), "{text}");
+        assert_eq!(PrimaryMemory::default().choose(Purpose::Work, &[server]), Err(vec![refused]));
+    }
+
+    #[test]
+    fn a_refusal_says_what_to_do_when_a_backup_was_restored_on_purpose() {
+        for refused in [OldTimeline { timeline: 1, highest: 2 }, Fork { timeline: 2 }] {
+            let text = refused.to_string();
+            assert!(text.contains("restored") && text.contains("restart"), "{text}");
+        }
     }
 
     #[test]
