@@ -1,6 +1,7 @@
 //! A network between a client and a server that can be cut, for tests of partitions.
 
 use std::io;
+use std::time::Duration;
 
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
@@ -14,6 +15,8 @@ use crate::Server;
 pub enum Passage {
     /// Everything.
     Open,
+    /// Everything, but a connection gets its first answer this much later.
+    Slow(Duration),
     /// Nothing, and nobody hears why: connections are taken and stay silent.
     Silent,
     /// Nothing: connections end at once.
@@ -85,6 +88,10 @@ async fn pass(
         Passage::Open => {
             let server = server.insert(TcpStream::connect(("127.0.0.1", port)).await?);
             copy_bidirectional(client, server).await.map(drop)
+        }
+        Passage::Slow(delay) => {
+            tokio::time::sleep(delay).await;
+            Box::pin(pass(client, server, port, Passage::Open)).await
         }
         Passage::Silent => std::future::pending().await,
         Passage::Closed => Ok(()),

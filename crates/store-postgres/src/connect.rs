@@ -145,7 +145,13 @@ impl Connector {
                 return Ok(found);
             }
         }
-        let asked = self.ask_all().await;
+        self.find(true).await
+    }
+
+    /// Asks all hosts and takes the primary. Where somebody waits for it, hosts that do not answer
+    /// get less time.
+    async fn find(&self, is_awaited: bool) -> Result<(Session, Notifications)> {
+        let asked = self.ask_all(is_awaited).await;
         let is_silent =
             |answer: &std::result::Result<_, _>| matches!(answer, Err(Unanswered::Silent));
         let silent = asked.iter().filter(|(_, answer)| is_silent(answer)).map(|(place, _)| *place);
@@ -161,15 +167,14 @@ impl Connector {
     pub(crate) async fn keep_looking_around(self, pause: Duration) {
         while self.hosts.all.len() > 1 {
             tokio::time::sleep(pause).await;
-            let asked = self.ask_all().await;
             // Who cannot be asked now is asked the next time.
-            let _later = self.admit(asked).await;
+            let _later = self.find(false).await;
         }
     }
 
     /// Asks all hosts at the same time. When one has answered that would do, the others have little
     /// time left: one that hangs must not keep us from those that work.
-    async fn ask_all(&self) -> Asked {
+    async fn ask_all(&self, is_awaited: bool) -> Asked {
         if self.hosts.all.len() == 1 {
             return vec![(0, self.ask(0).await)];
         }
@@ -182,13 +187,13 @@ impl Connector {
         loop {
             let until = match found {
                 None => Instant::now() + self.limit * 2,
+                Some((found, _)) if !is_awaited => found + self.limit,
                 Some((found, timeline)) => found + self.patience(&asked, timeline),
             };
             let Ok(Some(answer)) = timeout_at(until, asking.join_next()).await else { break };
             // A task that was lost is a host that did not answer.
             let Ok((place, answer)) = answer else { continue };
-            let would_do = |answer: &Answered| answer.report.access >= self.least_access();
-            if let Some(answer) = answer.as_ref().ok().filter(|answer| would_do(answer)) {
+            if let Some(answer) = answer.as_ref().ok().filter(|answer| self.would_do(answer)) {
                 let (at, highest) = found.unwrap_or((Instant::now(), None));
                 found = Some((at, highest.max(answer.report.timeline())));
             }
@@ -204,18 +209,26 @@ impl Connector {
         asked
     }
 
+    /// Whether nobody who answers later need be better. An old primary must not use up the time of
+    /// the new one.
+    fn would_do(&self, answer: &Answered) -> bool {
+        let alone = std::slice::from_ref(&answer.report);
+        answer.report.access >= self.least_access()
+            && self.primary.memory().choose(self.purpose, alone).is_ok()
+    }
+
     /// How long those may take that have not answered yet, when another one has, with this
-    /// timeline. Who remembers nothing waits to the end: the other one may be the primary.
+    /// timeline.
     fn patience(&self, asked: &Asked, timeline: Option<u32>) -> Duration {
         let is_missing = |place: &usize| !asked.iter().any(|(other, _)| other == place);
         let mut missing = (0..self.hosts.all.len()).filter(is_missing);
-        let known = self.primary.memory().timeline();
-        if known.is_some()
-            && (timeline > known || missing.all(|place| self.hosts.was_silent(place)))
-        {
-            return FEW_OTHERS;
+        let were_silent = missing.all(|place| self.hosts.was_silent(place));
+        match self.primary.memory().timeline() {
+            // Who remembers nothing waits to the end: another one may be the primary.
+            None => self.limit,
+            Some(known) if timeline > Some(known) || were_silent => FEW_OTHERS,
+            Some(_) => OTHERS,
         }
-        if known.is_some() { OTHERS } else { self.limit }
     }
 
     /// What a server must allow at least that is not worse than any other.

@@ -37,7 +37,8 @@ impl Primary {
     ) -> Result<usize, Vec<ServerRefused>> {
         let mut memory = self.memory();
         if memory.heard(servers) {
-            tracing::warn!(timeline = memory.timeline(), "a server was promoted elsewhere");
+            let timeline = memory.timeline();
+            tracing::warn!(timeline, "a server was promoted: connections to others are given up");
             self.moves.send_replace(memory.moves());
         }
         memory.choose(purpose, servers)

@@ -29,13 +29,14 @@ const MARK: &str = "SELECT system, timeline, mark FROM @meta";
 const BEGIN_TO_MARK: &str = "BEGIN ISOLATION LEVEL READ COMMITTED;
     SET LOCAL synchronous_commit = local; SET LOCAL lock_timeout = '1s'";
 
-/// The first one counts.
+/// The first one counts. Behind a pooler another server may answer by now, which gets no mark.
 const LEAVE_MARK: &str = "
     UPDATE @meta SET system = $1, timeline = $2, mark = $3
-    WHERE system IS DISTINCT FROM $1 OR timeline IS NULL OR timeline < $2";
+    WHERE (system IS DISTINCT FROM $1 OR timeline IS NULL OR timeline < $2)
+      AND left(pg_walfile_name(pg_current_wal_lsn()), 8) = $4";
 
 /// Asks a server about itself, and whether the tables may be spread over others by Citus. An error
-/// is a connection that is lost.
+/// is trouble that may pass: a server that could not tell just now has not told that it cannot.
 pub(super) async fn report(
     client: &Client,
     schema: &Schema,
@@ -51,16 +52,20 @@ pub(super) async fn report(
             is_distributed = rows.first().is_some_and(|row| row.try_get(5).unwrap_or(false));
             rows.first().and_then(identified)
         }
-        Err(error) if meaning(&error) == Meaning::Lost => return Err(error),
+        Err(error) if may_pass(&error) => return Err(error),
         Err(error) => {
             tracing::debug!(error = said(&error), "a server does not tell its timeline");
             let less = Statement::rows("look at the server", ROLE);
-            let rows = crate::statement::query(client, schema, &less).await;
-            rows.ok().and_then(|rows| rows.first().and_then(access)).map(|access| (access, None))
+            match crate::statement::query(client, schema, &less).await {
+                Ok(rows) => rows.first().and_then(access).map(|access| (access, None)),
+                Err(error) if may_pass(&error) => return Err(error),
+                Err(_) => None,
+            }
         }
     };
     let mark = match next() {
         Ok(rows) => rows.first().map_or(MarkRead::Missing, mark),
+        Err(error) if may_pass(&error) => return Err(error),
         Err(_) => MarkRead::Unreadable,
     };
     let report = match told {
@@ -68,6 +73,10 @@ pub(super) async fn report(
         None => ServerReport::unknown(),
     };
     Ok((report, is_distributed))
+}
+
+fn may_pass(error: &Error) -> bool {
+    matches!(meaning(error), Meaning::Lost | Meaning::Transient)
 }
 
 /// Leaves a mark where there should be one. Who may not does without.
@@ -88,7 +97,8 @@ pub(super) async fn leave_mark(
     let leave = Statement::rows("mark a timeline", LEAVE_MARK)
         .big(system)
         .big(i64::from(timeline))
-        .text(name);
+        .text(name)
+        .text(format!("{timeline:08X}"));
     let read = Statement::rows("read the mark", MARK);
     let sent = [
         Sent::Plain(BEGIN_TO_MARK),
