@@ -284,9 +284,13 @@ impl Drop for Database<'_> {
 }
 
 async fn ask(url: &str, sql: &str) -> String {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect(sql);
+    try_ask(url, sql).await.expect(sql)
+}
+
+async fn try_ask(url: &str, sql: &str) -> Result<String, tokio_postgres::Error> {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
     let driver = tokio::spawn(connection);
-    let messages = client.simple_query(sql).await.expect(sql);
+    let messages = client.simple_query(sql).await?;
     drop(client);
     // The connection's own end is no news once the answer is here.
     let _ = driver.await;
@@ -294,7 +298,7 @@ async fn ask(url: &str, sql: &str) -> String {
         tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0),
         _ => None,
     });
-    row.unwrap_or_default().to_string()
+    Ok(row.unwrap_or_default().to_string())
 }
 
 async fn run(url: &str, sql: &str) {

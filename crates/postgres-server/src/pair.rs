@@ -73,6 +73,13 @@ impl Pair {
         self.other().start_again();
     }
 
+    /// Starts the old primary as it was left, and has it wait for no standby any more: it would
+    /// acknowledge whatever it is asked to write.
+    pub async fn revive_alone(&self) {
+        self.revive();
+        wait_for_nobody(self.other()).await;
+    }
+
     /// Rewinds the old primary, which was killed, and has it follow the new one.
     pub async fn rejoin(&self) {
         // Until its first checkpoint a server that was promoted tells pg_rewind of the timeline

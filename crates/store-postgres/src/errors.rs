@@ -23,6 +23,8 @@
 use resurgam_store::{Error, Result};
 use tokio_postgres::error::SqlState;
 
+use crate::statement::{Part, Sent};
+
 /// Turns PostgreSQL's answer into ours, saying what was attempted. The text is only made when there
 /// is trouble.
 pub(crate) trait Attempted<T> {
@@ -81,6 +83,16 @@ pub(crate) fn translated(error: tokio_postgres::Error, attempted: String) -> Err
         Meaning::Unusable => Error::unusable,
     };
     kind(attempted).because(said)
+}
+
+/// True when the check of the server failed: another one answers than the one connected to.
+pub(crate) fn is_of_another_server(sent: &Sent<'_>, error: &tokio_postgres::Error) -> bool {
+    sent.part() == Part::Server && meaning(error) == Meaning::Data
+}
+
+/// The next try connects anew, and says which server that is.
+pub(crate) fn another_server() -> Error {
+    Error::transient("another server answers than the one that was connected to")
 }
 
 /// True when what was asked for is not there: the database, the schema or a table.

@@ -6,8 +6,9 @@
 //! | a beat | a quarter of a lease | another one, on another connection |
 //! | joining, taking and giving up shards, looking for news | a lease | another try |
 //! | a commit | a lease, and at least 5 s | its fate is unknown, and is found out |
+//! | preparing a commit, rolling back | the same | another try, on another connection |
 //! | finding that out | the same, again and again | |
-//! | reading | a minute | another try |
+//! | reading, and what surrounds the user's code | a minute | another try |
 //! | bringing the schema up to date | 10 minutes | an error |
 //!
 //! These are our own limits, and connections that exceed them are given up. The server's

@@ -3,7 +3,8 @@
 //! Our own few lines instead of a pool from outside: nothing has to be reset between two uses,
 //! because nothing here leaves anything behind in a session.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use resurgam_store::{Error, Result};
@@ -11,7 +12,7 @@ use tokio::sync::Semaphore;
 use tokio_postgres::Row;
 
 use crate::connect::Connector;
-use crate::errors::{Meaning, meaning, translated};
+use crate::errors::{self, Meaning, is_of_another_server, meaning, translated};
 use crate::limits;
 use crate::session::Session;
 use crate::statement::{Schema, Sent, Statement, pipeline};
@@ -25,12 +26,45 @@ pub(crate) struct Pool {
     limit: Duration,
     /// Whether rows that cannot be read are marked.
     pub(crate) marks: bool,
+    /// Whether connections have sessions of their own.
+    sessions: Arc<AtomicBool>,
     idle: Mutex<Vec<Session>>,
     permits: Semaphore,
 }
 
+/// Why there is no answer.
+enum Unanswered {
+    /// The server says why.
+    Said(tokio_postgres::Error),
+    /// Another server answers than the one that was connected to, or another one is the primary by
+    /// now.
+    AnotherServer,
+}
+
+impl Unanswered {
+    /// Whether another connection may lead to an answer.
+    fn is_of_the_connection(&self) -> bool {
+        match self {
+            Unanswered::Said(error) => meaning(error) == Meaning::Lost,
+            Unanswered::AnotherServer => true,
+        }
+    }
+
+    fn translated(self, statements: &[Statement<'_>]) -> Error {
+        match self {
+            Unanswered::Said(error) => translated(error, what(statements)),
+            Unanswered::AnotherServer => errors::another_server().within(what(statements)),
+        }
+    }
+}
+
+type Answer = std::result::Result<Vec<Vec<Row>>, Unanswered>;
+
 /// Several questions see one state of the database.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL jit = off";
+
+/// Around a single statement that would do without, where the server must be looked at first.
+const CHECKED: (&str, &str) = ("BEGIN", "COMMIT");
 
 /// Changes that may as well happen twice, and that hold up nobody for long.
 fn begin_to_write(lease: Duration) -> String {
@@ -47,7 +81,13 @@ impl Pool {
         let (idle, permits) = (Mutex::default(), Semaphore::new(size));
         let begin_to_write = begin_to_write(lease);
         let limit = limits::read();
-        Pool { connector, schema, begin_to_write, limit, marks: true, idle, permits }
+        let sessions = Arc::default();
+        Pool { connector, schema, begin_to_write, limit, marks: true, sessions, idle, permits }
+    }
+
+    /// This pool, told here whether its connections have sessions of their own.
+    pub(crate) fn with_sessions(self, sessions: Arc<AtomicBool>) -> Self {
+        Pool { sessions, ..self }
     }
 
     /// This pool, whose answers may take so long.
@@ -107,13 +147,13 @@ impl Pool {
         let kept = self.idle().pop().filter(Session::is_usable);
         if let Some(client) = kept {
             match self.ask_in_time(client, around, statements).await? {
-                Err(error) if meaning(&error) == Meaning::Lost => {}
-                answered => return answered.map_err(|error| translated(error, what(statements))),
+                Err(why) if why.is_of_the_connection() => {}
+                answer => return answer.map_err(|why| why.translated(statements)),
             }
         }
         let client = self.connector.connect().await?;
-        let answered = self.ask_in_time(client, around, statements).await?;
-        answered.map_err(|error| translated(error, what(statements)))
+        let answer = self.ask_in_time(client, around, statements).await?;
+        answer.map_err(|why| why.translated(statements))
     }
 
     /// Asks on a connection. One that does not answer in time is given up.
@@ -122,7 +162,7 @@ impl Pool {
         client: Session,
         around: Option<(&str, &str)>,
         statements: &[Statement<'_>],
-    ) -> Result<std::result::Result<Vec<Vec<Row>>, tokio_postgres::Error>> {
+    ) -> Result<Answer> {
         let asked = self.ask_on(client, around, statements);
         limits::within(self.limit, &what(statements), asked).await
     }
@@ -138,22 +178,39 @@ impl Pool {
         client: Session,
         around: Option<(&str, &str)>,
         statements: &[Statement<'_>],
-    ) -> std::result::Result<Vec<Vec<Row>>, tokio_postgres::Error> {
-        let mut sent = Vec::with_capacity(statements.len() + 2);
+    ) -> Answer {
+        let is_shared = !self.sessions.load(Ordering::Relaxed);
+        let check = client.server_check().filter(|_| is_shared);
+        let around = around.or(check.as_ref().map(|_| CHECKED));
+        let mut sent = Vec::with_capacity(statements.len() + 3);
         sent.extend(around.map(|(begin, _)| Sent::Plain(begin)));
+        sent.extend(check.as_ref().map(Sent::Values));
+        let first = sent.len();
         sent.extend(statements.iter().map(Sent::Values));
         sent.extend(around.map(|(_, end)| Sent::Plain(end)));
         let answers = pipeline(&client, &self.schema, &sent).await;
+        if client.has_moved() {
+            return Err(Unanswered::AnotherServer);
+        }
         let complete = answers.len() == sent.len();
-        let mut rows = answers.into_iter().collect::<std::result::Result<Vec<_>, _>>();
+        let mut rows = Vec::with_capacity(answers.len());
+        let mut trouble = None;
+        for (place, answer) in answers.into_iter().enumerate() {
+            match answer {
+                Ok(found) => rows.push(found),
+                Err(error) if is_of_another_server(&sent[place], &error) => {
+                    return Err(Unanswered::AnotherServer);
+                }
+                Err(error) => trouble = trouble.or(Some(error)),
+            }
+        }
         if complete && client.is_usable() {
             self.idle().push(client);
         }
-        if let (Ok(rows), Some(_)) = (&mut rows, around) {
-            rows.pop();
-            rows.remove(0);
+        match trouble {
+            Some(error) => Err(Unanswered::Said(error)),
+            None => Ok(rows.into_iter().skip(first).take(statements.len()).collect()),
         }
-        rows
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Session>> {

@@ -18,7 +18,7 @@ use tokio_postgres::{Client, Statement as Prepared};
 
 use crate::combine;
 use crate::connect::{Held, Warnings};
-use crate::statement::{Schema, Shape, Statement};
+use crate::statement::{Part, Schema, Shape, Statement};
 
 /// How many statements a session remembers before it begins anew. What is written together differs
 /// from batch to batch, and a program has its habits: far fewer than this.
@@ -26,6 +26,11 @@ const MOST: usize = 200;
 
 /// For how long a standby is read before a primary is looked for again.
 const STANDBY: Duration = Duration::from_secs(5);
+
+/// The name of a WAL file begins with the timeline, and a standby writes none.
+const SAME_SERVER: &str = "
+    SELECT 1 / (CASE WHEN pg_is_in_recovery() THEN false
+                     ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) = $1 END)::int";
 
 /// A connection with the statements that are prepared on it.
 pub(crate) struct Session {
@@ -84,13 +89,21 @@ impl Session {
     /// Whether it still leads to the server that is to be used.
     pub(crate) fn is_usable(&self) -> bool {
         let is_stale = self.access == ServerAccess::Standby && self.made.elapsed() > STANDBY;
-        !self.client.is_closed() && !is_stale && *self.moves.borrow() == self.made_after
+        !self.client.is_closed() && !is_stale && !self.has_moved()
     }
 
-    /// The timeline that the server was on when the connection was made, where that must be looked
-    /// at again with every commit: behind a pooler there may be another server by then.
-    pub(crate) fn timeline_to_check(&self) -> Option<u32> {
-        self.timeline.filter(|_| !self.settled)
+    /// Whether the primary has become another one since the connection was made. What the server
+    /// has answered after that counts for nothing.
+    pub(crate) fn has_moved(&self) -> bool {
+        *self.moves.borrow() != self.made_after
+    }
+
+    /// What fails where another server answers than the one that was connected to: behind a pooler
+    /// every transaction may be another server's. None where the session is ours alone, and where
+    /// the server does not tell its timeline.
+    pub(crate) fn server_check(&self) -> Option<Statement<'static>> {
+        let timeline = self.timeline.filter(|_| !self.settled)?;
+        Some(Statement::check(Part::Server, SAME_SERVER).text(format!("{timeline:08X}")))
     }
 
     /// Ready when the primary has become another one.

@@ -203,7 +203,8 @@ impl Inner {
         let shared = Shared::new(connector.clone(), schema.clone(), writer, options);
         let shared = Arc::new(shared);
         let pool = |size| {
-            let pool = Pool::new(connector.clone(), schema.clone(), options.lease, size);
+            let pool = Pool::new(connector.clone(), schema.clone(), options.lease, size)
+                .with_sessions(shared.sessions());
             match what_for {
                 Use::Work => pool,
                 Use::Inspect => pool.without_marks(),

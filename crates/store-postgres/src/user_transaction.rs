@@ -24,7 +24,8 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_postgres::{IsolationLevel, Transaction};
 
-use crate::errors::{Attempted, translated};
+use crate::errors::{self, Attempted, is_of_another_server, translated};
+use crate::limits;
 use crate::session::Session;
 use crate::statement::{Schema, Sent, Statement, pipeline};
 
@@ -156,21 +157,24 @@ async fn stay(client: &mut Session, schema: &Schema, visit: &Visit) -> Result<En
         Access::Read => IsolationLevel::RepeatableRead,
         Access::Write => IsolationLevel::ReadCommitted,
     };
+    let check = client.server_check();
     let builder = client.build_transaction().isolation_level(level);
-    let begun = builder.read_only(visit.access == Access::Read).start().await;
+    let begun = in_time(builder.read_only(visit.access == Access::Read).start()).await?;
     let transaction = begun.attempted(what)?;
     let mark = format!("{:016x}", fastrand::u64(..));
-    if !prepare(&transaction, schema, visit, &mark).await? {
-        transaction.rollback().await.attempted(what)?;
+    let conditions = [check.as_ref(), visit.condition.as_ref()].into_iter().flatten();
+    let conditions: Vec<&Statement<'_>> = conditions.collect();
+    if !in_time(prepare(&transaction, schema, visit, &conditions, &mark)).await?? {
+        in_time(transaction.rollback()).await?.attempted(what)?;
         return Ok(Ended::Refused);
     }
     let Some(ended) = run(&transaction, visit).await else {
         // A connection that cannot roll back is gone, and the transaction with it.
-        let _gone = transaction.rollback().await;
+        let _gone = in_time(transaction.rollback()).await;
         return Ok(Ended::Failed(late(visit.limit)));
     };
     match ended {
-        Ok(result) => match is_open(&transaction, schema, &mark).await {
+        Ok(result) => match in_time(is_open(&transaction, schema, &mark)).await? {
             Ok(true) => {
                 // Its drop would roll back what is still to be committed.
                 std::mem::forget(transaction);
@@ -186,17 +190,23 @@ async fn stay(client: &mut Session, schema: &Schema, visit: &Visit) -> Result<En
             Err(Error::transient(what()).because(failure.to_string()))
         }
         Err(failure) => {
-            transaction.rollback().await.attempted(what)?;
+            in_time(transaction.rollback()).await?.attempted(what)?;
             Ok(Ended::Failed(failure))
         }
     }
 }
 
-/// Settings that end with the transaction, and whether the condition holds.
+/// Waits for what is asked beside the user's code, which has a limit of its own.
+async fn in_time<T>(asked: impl Future<Output = T>) -> Result<T> {
+    limits::within(limits::read(), "run the user's code", asked).await
+}
+
+/// Settings that end with the transaction, and whether the conditions hold.
 async fn prepare(
     transaction: &Transaction<'_>,
     schema: &Schema,
     visit: &Visit,
+    conditions: &[&Statement<'_>],
     mark: &str,
 ) -> Result<bool> {
     // The server's limits come after ours, which knows what to say.
@@ -210,12 +220,19 @@ async fn prepare(
         limit + 1_000
     );
     let mut sent = vec![Sent::Plain(&settings)];
-    sent.extend(visit.condition.as_ref().map(Sent::Values));
-    let mut answers = pipeline(transaction.client(), schema, &sent).await.into_iter();
+    sent.extend(conditions.iter().map(|condition| Sent::Values(condition)));
+    let answers = pipeline(transaction.client(), schema, &sent).await;
     let what = || "begin a transaction on the user's tables".to_string();
-    let mut next = || answers.next().unwrap_or_else(|| Ok(Vec::new())).attempted(what);
-    next()?;
-    Ok(visit.condition.is_none() || !next()?.is_empty())
+    let mut holds = answers.len() == sent.len();
+    for (place, answer) in answers.into_iter().enumerate() {
+        match answer {
+            Err(error) if is_of_another_server(&sent[place], &error) => {
+                return Err(errors::another_server());
+            }
+            answer => holds &= !answer.attempted(what)?.is_empty() || place == 0,
+        }
+    }
+    Ok(holds)
 }
 
 /// A setting that nobody else has, for as long as the transaction lives.

@@ -5,12 +5,13 @@
 
 use resurgam_store::fleet::{BatchFate, BatchSequence, LaneRow, NumberRefused, Rewound};
 use resurgam_store::{Error, Result};
+use tokio_postgres::Row;
 
 use super::lane::{Lane, refused};
 use crate::backoff::Backoff;
-use crate::errors::Attempted;
+use crate::errors::{self, Attempted, is_of_another_server, translated};
 use crate::session::Session;
-use crate::statement::{Part, Sent, Statement, pipeline, query};
+use crate::statement::{Part, Sent, Statement, pipeline};
 
 const NUMBER: &str = "SELECT n FROM @lane WHERE node = $1 AND lane = $2";
 
@@ -42,13 +43,10 @@ impl Lane {
 
     /// Removes the rows of writers that went away long ago.
     pub(crate) async fn sweep(&mut self) -> Result<()> {
-        let client = self.ready().await?;
+        self.client = Some(self.ready().await?);
         let age = i64::try_from(BatchSequence::ABANDONED.as_millis()).unwrap_or(i64::MAX);
         let sweep = Statement::rows("remove abandoned lanes", SWEEP).big(age);
-        let swept = query(&client, &self.shared.schema, &sweep);
-        let swept = self.shared.in_time("remove abandoned lanes", swept).await?;
-        self.client = Some(client);
-        swept.attempted(|| "remove abandoned lanes".into()).map(drop)
+        self.ask("remove abandoned lanes", None, &sweep).await.map(drop)
     }
 
     /// The number or the fence was refused.
@@ -59,11 +57,14 @@ impl Lane {
             ),
             Part::Server => {
                 self.client = None;
-                Error::transient("another server answers than the one that was connected to")
+                errors::another_server()
             }
             Part::Lane => match self.read_number().await {
                 Ok(found) => self.number_refused(found, error),
-                Err(error) => error,
+                Err(error) => {
+                    self.client = None;
+                    error
+                }
             },
             Part::Claim | Part::Rows(_) => refused(part, error),
         }
@@ -155,17 +156,13 @@ impl Lane {
 
     /// The numbers of all lanes of this process.
     async fn read_numbers(&self) -> Result<Vec<(i16, i64)>> {
-        let what = || "read the lanes".to_string();
-        let Some(client) = &self.client else {
-            return Err(Error::transient(format!("{}: there is no connection", what())));
-        };
-        let numbers = Statement::rows("read the lanes", NUMBERS).text(self.shared.writer.as_str());
-        let rows = query(client, &self.shared.schema, &numbers);
-        let rows = self.shared.in_time("read the lanes", rows).await?.attempted(what)?;
-        let number = |row: &tokio_postgres::Row| Ok((row.try_get(0)?, row.try_get(1)?));
+        let what = "read the lanes";
+        let numbers = Statement::rows(what, NUMBERS).text(self.shared.writer.as_str());
+        let rows = self.ask(what, None, &numbers).await?;
+        let number = |row: &Row| Ok((row.try_get(0)?, row.try_get(1)?));
         let numbers: std::result::Result<_, tokio_postgres::Error> =
             rows.iter().map(number).collect();
-        numbers.attempted(what)
+        numbers.attempted(|| what.into())
     }
 
     /// The lane's number in the database; none without its row.
@@ -173,7 +170,7 @@ impl Lane {
         let number = Statement::rows("read the lane", NUMBER)
             .text(self.shared.writer.as_str())
             .small(self.number);
-        self.ask_number(&[Sent::Values(&number)]).await
+        self.ask_number(None, &number).await
     }
 
     /// Sees to it that a batch whose fate is unknown is in or never will be; the number after that.
@@ -182,27 +179,53 @@ impl Lane {
             .text(self.shared.writer.as_str())
             .small(self.number)
             .big(self.batches.last());
-        let begin = Sent::Plain(&self.shared.begin);
-        self.ask_number(&[begin, Sent::Values(&forestall), Sent::Plain("COMMIT")]).await
+        self.ask_number(Some(&self.shared.begin), &forestall).await
     }
 
-    /// Asks in one round trip; the only row among the answers is the number.
-    async fn ask_number(&self, sent: &[Sent<'_>]) -> Result<Option<i64>> {
-        let what = || "read the lane".to_string();
+    async fn ask_number(
+        &self,
+        begin: Option<&str>,
+        statement: &Statement<'_>,
+    ) -> Result<Option<i64>> {
+        let what = "read the lane";
+        let rows = self.ask(what, begin, statement).await?;
+        rows.first().map(|row| row.try_get(0)).transpose().attempted(|| what.into())
+    }
+
+    /// Asks the server that was connected to, and no other, in one round trip and in a transaction
+    /// that begins so. Without that, and where nobody else can answer, the statement is one.
+    async fn ask(
+        &self,
+        what: &str,
+        begin: Option<&str>,
+        statement: &Statement<'_>,
+    ) -> Result<Vec<Row>> {
         let Some(client) = &self.client else {
-            return Err(Error::transient(format!("{}: there is no connection", what())));
+            return Err(Error::transient(format!("{what}: there is no connection")));
         };
-        let warnings = client.warnings();
-        let answers = pipeline(client, &self.shared.schema, sent);
-        let mut number = None;
-        for answer in self.shared.in_time("read the lane", answers).await? {
-            let rows = answer.attempted(what)?;
-            let found = rows.first().map(|row| row.try_get(0)).transpose().attempted(what)?;
-            number = number.or(found);
+        let (check, warnings) = (client.server_check(), client.warnings());
+        let begin = begin.or(check.as_ref().map(|_| "BEGIN"));
+        let mut sent = Vec::from_iter(begin.map(Sent::Plain));
+        sent.extend(check.as_ref().map(Sent::Values));
+        let place = sent.len();
+        sent.push(Sent::Values(statement));
+        sent.extend(begin.map(|_| Sent::Plain("COMMIT")));
+        let answers = pipeline(client, &self.shared.schema, &sent);
+        let mut rows = Vec::new();
+        let answers = self.shared.in_time(what, answers).await?;
+        for (number, answer) in answers.into_iter().enumerate() {
+            match answer {
+                Ok(found) if number == place => rows = found,
+                Ok(_) => {}
+                Err(error) if is_of_another_server(&sent[number], &error) => {
+                    return Err(errors::another_server());
+                }
+                Err(error) => return Err(translated(error, what.into())),
+            }
         }
         match client.warnings() == warnings {
-            true => Ok(number),
-            false => Err(Error::transient(format!("{}: the server warns", what()))),
+            true => Ok(rows),
+            false => Err(Error::transient(format!("{what}: the server warns"))),
         }
     }
 
@@ -211,11 +234,7 @@ impl Lane {
             .text(self.shared.writer.as_str())
             .small(self.number)
             .big(self.batches.last());
-        if let Some(client) = &self.client {
-            let made = query(client, &self.shared.schema, &new);
-            let made = self.shared.in_time("make the lane", made).await?;
-            made.attempted(|| "make the lane".into())?;
-        }
+        self.ask("make the lane", None, &new).await?;
         self.batches.row_made(self.shared.now());
         Ok(())
     }

@@ -154,10 +154,6 @@ static FENCE: Sql = Sql::new(&[
     Text(" AND s.epoch = u.epoch ORDER BY s.shard FOR SHARE OF s) AS held"),
 ]);
 
-/// The name of a WAL file begins with the timeline. Behind a pooler an old primary may answer in
-/// place of the server that was there when the connection was made.
-const TIMELINE: &str = "SELECT 1 / (left(pg_walfile_name(pg_current_wal_lsn()), 8) = $1)::int";
-
 /// Makes whoever removes the node wait for this commit. Its beats go on meanwhile.
 const ALIVE: &str = "
     SELECT 1 / (count(*) = 1)::int FROM (
@@ -232,11 +228,14 @@ impl Shared {
         Some(prepared)
     }
 
-    /// Sends, and waits for the answers as long as a commit may take; an error after that. The
-    /// connection must not be used again then.
+    /// Sends, and waits for the answers as long as a commit may take, or until another server is
+    /// the primary; an error after that. The connection must not be used again then.
     async fn send(&self, client: &Session, sent: &[Sent<'_>]) -> Result<Vec<Answered>> {
         self.counters.round_trips.fetch_add(1, Ordering::Relaxed);
-        self.in_time("commit", pipeline(client, &self.schema, sent)).await
+        tokio::select! {
+            answers = self.in_time("commit", pipeline(client, &self.schema, sent)) => answers,
+            () = client.moved() => Err(Error::transient("commit: another server was promoted")),
+        }
     }
 
     /// Waits as long as a commit may take.
@@ -280,7 +279,8 @@ impl Lane {
             let before = self.before(plan, fence, &client)?;
             let statements: Vec<&Statement<'_>> = before.iter().chain(&writes).collect();
             let pieces = pieces(&statements);
-            let prepared = self.shared.prepared(&mut client, &pieces).await;
+            let prepared = self.shared.prepared(&mut client, &pieces);
+            let prepared = self.shared.in_time("prepare a commit", prepared).await?;
             self.batches.sent();
             let ending = match prepared {
                 Some(prepared) => self.together(&client, &prepared, &pieces).await,
@@ -371,7 +371,7 @@ impl Lane {
         Ok((client, rows.split_off(1 + before.len())))
     }
 
-    /// The number, the server and the fence, which come first.
+    /// The server, the number and the fence, which come first.
     pub(super) fn before(
         &self,
         plan: &Plan<'_>,
@@ -382,11 +382,10 @@ impl Lane {
             let found = "the database went back in time, as another commit of this node has found";
             return Err(Error::rewound(found));
         }
+        // The server first: the numbers of another one say nothing.
+        let mut before = Vec::from_iter(client.server_check());
         let next = Statement::new(Part::Lane, &NEXT).text(self.shared.writer.clone());
-        let mut before = vec![next.small(self.number).big(self.batches.last()).exactly(1)];
-        if let Some(timeline) = client.timeline_to_check() {
-            before.push(Statement::check(Part::Server, TIMELINE).text(format!("{timeline:08X}")));
-        }
+        before.push(next.small(self.number).big(self.batches.last()).exactly(1));
         if let Some(fence) = fence
             && !plan.owned.is_empty()
         {
@@ -450,6 +449,8 @@ impl Lane {
             .enumerate()
             .find_map(|(place, answer)| answer.err().map(|error| (place, error)));
         match trouble {
+            // What is committed there is not where everybody goes on.
+            None if client.has_moved() => Ending::Lost("another server was promoted".to_string()),
             // It did not wait for the standby to the end: that one may not have it.
             None if client.warnings() != warnings => Ending::Lost("the server warns".to_string()),
             None => Ending::Committed,

@@ -154,9 +154,9 @@ impl Lane {
 
     /// Ends a transaction without a trace. A connection that cannot do that is dropped, which does.
     pub(super) async fn roll_back(&mut self, client: Option<Session>) {
-        if let Some(client) = client
-            && client.batch_execute("ROLLBACK").await.is_ok()
-        {
+        let Some(client) = client else { return };
+        let ended = self.shared.in_time("roll back", client.batch_execute("ROLLBACK")).await;
+        if let Ok(Ok(())) = ended {
             self.keep(client);
         }
     }

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use resurgam_postgres_server::{Pair, Passage, Proxy, Server};
 use resurgam_store::rows::InstanceFilter;
-use resurgam_store::{Commit, Inspect, StepResult};
+use resurgam_store::{Commit, Inspect, Node, Own, StepResult};
 use resurgam_store_postgres::{Options, PostgresStore};
 use resurgam_watchdog::test;
+use tokio_postgres::NoTls;
 
 use crate::support::*;
 
@@ -67,6 +68,43 @@ async fn told(store: &PostgresStore, words: &str) -> String {
     .await
 }
 
+/// Commits until that is refused because of an old primary. The database has not gone back, and
+/// nobody may say so.
+async fn refused_commit(store: &PostgresStore, number: u128) -> String {
+    poll("a refused commit", async || match store.commit([start(number)].into()).await {
+        Ok(_) => panic!("the old primary has acknowledged a commit"),
+        Err(error) => {
+            assert!(error.is_transient(), "{error}");
+            Some(error.to_string()).filter(|text| text.contains("old primary"))
+        }
+    })
+    .await
+}
+
+/// Whether a store finds an instance, once it gets an answer.
+async fn found(store: &PostgresStore, number: u128) -> bool {
+    let id = format!("order-{number}");
+    let found = poll("an answer", async || match store.find(&id).await {
+        Ok(found) => Some(found),
+        Err(error) if error.is_transient() => None,
+        Err(error) => panic!("{error}"),
+    });
+    found.await.is_some()
+}
+
+/// Everything that somebody who works, or begins to, changes on a server.
+async fn traces(server: &Server) -> String {
+    let sql = "
+        SELECT concat_ws(' ', (SELECT string_agg(node || lane || n, ',' ORDER BY node, lane)
+                               FROM resurgam.lane),
+                         (SELECT count(*) FROM resurgam.event),
+                         (SELECT string_agg(id, ',' ORDER BY id) FROM resurgam.instance),
+                         (SELECT sum(epoch) FROM resurgam.shard),
+                         (SELECT string_agg(node || beat, ',' ORDER BY node) FROM resurgam.node),
+                         (SELECT concat_ws(' ', timeline, mark) FROM resurgam.meta))";
+    server.ask_in(NAME, sql).await
+}
+
 /// How many instances of this number a server has.
 async fn count(server: &Server, number: u128) -> String {
     let sql = format!("SELECT count(*) FROM resurgam.instance WHERE id = 'order-{number}'");
@@ -102,20 +140,23 @@ async fn an_old_primary_that_is_back_is_refused_and_nothing_is_written_there() {
     let [first, second] = pair.servers();
     let proxies = [Proxy::before(first).await, Proxy::before(second).await];
     let ports = [proxies[0].port(), proxies[1].port()];
-    let url = pair.url_of(NAME, ports);
+    // A new process that does not hear of the new primary in this time takes the old one.
+    let url = format!("{}&connect_timeout=60", pair.url_of(NAME, ports));
     let survivor = open(&url).await;
     write(&survivor, [start(1)]).await;
 
     pair.fail_over().await;
     patiently(&survivor, 2).await;
-    pair.revive();
+    // It acknowledges at once whatever comes, so that who writes there is found out, and hangs
+    // nowhere.
+    pair.revive_alone().await;
     let old = pair.other();
-    assert_eq!(count(old, 1).await, "1");
+    let before = traces(old).await;
 
     // Who comes now finds both, and takes the one that was promoted.
     let fresh = open(&url).await;
-    assert!(fresh.find("order-2").await.unwrap().is_some());
-    write(&fresh, [start(3)]).await;
+    assert!(found(&fresh, 2).await, "a new process is on the old primary");
+    patiently(&fresh, 3).await;
 
     // Who knows the new primary does not move back when that one is out of reach.
     proxies[1].set(Passage::Closed);
@@ -123,14 +164,62 @@ async fn an_old_primary_that_is_back_is_refused_and_nothing_is_written_there() {
         let error = told(&survivor, "old primary").await;
         says(&error, &["it is on timeline 1", "promoted to timeline 2", "pg_rewind"]);
         told(&fresh, "old primary").await;
-        assert_eq!(count(old, 4).await, "0");
-        proxies[1].set(Passage::Open);
+        assert_eq!(traces(old).await, before, "somebody wrote to the old primary");
+        // Nor when it is back and takes its time: the old one answers first, again and again.
+        proxies[1].set(Passage::Slow(Duration::from_millis(2_500)));
     };
     tokio::join!(patiently(&survivor, 4), refusal);
     for number in [2, 3, 4] {
-        assert_eq!(count(old, number).await, "0", "order-{number}");
         assert_eq!(count(pair.primary(), number).await, "1", "order-{number}");
     }
+    assert_eq!(traces(old).await, before, "somebody wrote to the old primary");
+}
+
+/// The pooler's clients stay connected while it leads to other servers, and are told nothing.
+#[test(minutes = 15, threads = 2)]
+async fn an_old_primary_behind_a_pooler_is_refused_and_nothing_is_written_there() {
+    let pair = pair().await;
+    let pooler = pair.primary().pooler();
+    // Beats, looks and commits have a minute: what is waited for here is no limit that ran out.
+    let connect = async || {
+        let options = few().without_listening();
+        poll("a connection", async || {
+            PostgresStore::connect(&pooler.url(NAME), options.clone()).await.ok()
+        })
+        .await
+    };
+    let (node, other) = (connect().await, connect().await);
+    write(&node, [start(1)]).await;
+    let _right = own(&node, "node-a").await;
+    pair.fail_over().await;
+    pooler.lead_to(pair.primary()).await;
+    for (number, store) in [(2, &node), (3, &other)] {
+        patiently(store, number).await;
+        assert!(found(store, 2).await);
+    }
+
+    pair.revive_alone().await;
+    let old = pair.other();
+    let before = traces(old).await;
+    pooler.lead_to(old).await;
+    let refused = refused_commit(&node, 4).await;
+    says(&refused, &["it is an old primary", "it is on timeline 1", "promoted to timeline 2"]);
+    told(&node, "it is an old primary").await;
+    // Nobody takes a shard there, whatever it says about who is alive.
+    let joined =
+        poll("a refusal to join", async || match other.try_own(Node::new("node-b")).await {
+            Ok(_) => panic!("a node joined on the old primary"),
+            Err(error) => {
+                Some(error.to_string()).filter(|text| text.contains("it is an old primary"))
+            }
+        });
+    joined.await;
+    assert_eq!(traces(old).await, before, "somebody wrote to the old primary");
+
+    pooler.lead_to(pair.primary()).await;
+    patiently(&node, 4).await;
+    assert_eq!(count(pair.primary(), 4).await, "1");
+    assert_eq!(traces(old).await, before, "somebody wrote to the old primary");
 }
 
 /// Two things hold up commits here: somebody ends the server's wait for its standby, and a standby
@@ -163,18 +252,52 @@ async fn a_commit_that_waits_for_a_standby_is_acknowledged_only_when_that_has_it
     tokio::join!(acknowledged, ending);
 
     // The old primary goes on and waits for a standby that has left it; the beats of an idle node
-    // go there too.
+    // go there too, and a commit of somebody with more patience.
+    let named = format!("{}&application_name=patient", pair.url(NAME));
+    let patient = PostgresStore::connect(&named, few()).await.unwrap();
     let _right = own(&store, "node-a").await;
     tokio::task::block_in_place(|| pair.other().promote());
+    let superseded = superseded_commit(&pair, &patient);
     let beat = "SELECT coalesce(max(beat), 0) FROM resurgam.node WHERE node = 'node-a'";
     let before = pair.other().ask_in(NAME, beat).await;
-    poll("a beat on the new primary", async || {
+    let beaten = poll("a beat on the new primary", async || {
         (pair.other().ask_in(NAME, beat).await != before).then_some(())
-    })
-    .await;
+    });
+    tokio::join!(superseded, beaten);
     within("a commit on the new primary", store.commit([note(1, 4)].into())).await.unwrap();
     let is_there = "SELECT count(*) FROM resurgam.event WHERE seq = 4";
     assert_eq!(pair.other().ask_in(NAME, is_there).await, "1");
+}
+
+/// Commits to a primary that another server takes the place of while it waits for its standby. When
+/// the old one answers at last that it has committed, its client knows better.
+async fn superseded_commit(pair: &Pair, store: &PostgresStore) {
+    let (old, new) = (pair.primary(), pair.other());
+    let sessions = |which: &str| {
+        format!("FROM pg_stat_activity WHERE application_name = 'patient' AND {which}")
+    };
+    let releasing = async {
+        let waits = format!("SELECT count(*) {}", sessions("wait_event = 'SyncRep'"));
+        let held_up = async || (old.ask(&waits).await != "0").then_some(());
+        poll("a commit that waits for its standby", held_up).await;
+        let others = sessions("wait_event IS DISTINCT FROM 'SyncRep'");
+        let cut = format!("SELECT count(pg_terminate_backend(pid)) {others}");
+        new.run_in(NAME, "UPDATE resurgam.instance SET workflow = 'promoted'").await;
+        // Whoever reads connects anew, and finds the server that was promoted, unless all were
+        // asked less than a second ago.
+        poll("an answer of the new primary", async || {
+            old.ask(&cut).await;
+            let found = store.find("order-1").await.ok()??;
+            (found.workflow == "promoted").then_some(())
+        })
+        .await;
+        old.run("ALTER SYSTEM SET synchronous_standby_names = ''").await;
+        old.run("SELECT pg_reload_conf()").await;
+    };
+    let committing = within("a commit", store.commit([start(2)].into()));
+    let (committed, ()) = tokio::join!(committing, releasing);
+    assert_eq!(committed.unwrap(), [StepResult::Written]);
+    assert_eq!(count(new, 2).await, "1", "it was acknowledged by a primary that is none any more");
 }
 
 #[test(minutes = 15, threads = 2)]
@@ -197,7 +320,7 @@ async fn of_two_servers_that_were_promoted_to_one_timeline_only_the_known_one_is
     });
     let proxies = [Proxy::before(&left).await, Proxy::before(&right).await];
     let url = format!(
-        "{}?sslmode=disable",
+        "{}?sslmode=disable&options=-c%20lock_timeout%3D200",
         left.tcp_url(NAME).replace(
             &format!("127.0.0.1:{}", left.port()),
             &format!("127.0.0.1:{},127.0.0.1:{}", proxies[0].port(), proxies[1].port()),
@@ -216,6 +339,17 @@ async fn of_two_servers_that_were_promoted_to_one_timeline_only_the_known_one_is
         _error = told(&store, "two servers were promoted to timeline 2") => {}
     }
     assert_eq!(count(&right, 4).await, "0");
+    // A mark that cannot be read just now does not make the other side the right one.
+    let locked = "BEGIN; LOCK TABLE resurgam.meta IN ACCESS EXCLUSIVE MODE; SELECT 1";
+    let (client, connection) = tokio_postgres::connect(&right.url(NAME), NoTls).await.unwrap();
+    let driving = tokio::spawn(connection);
+    client.batch_execute(locked).await.unwrap();
+    poll("a refusal because of the lock", async || match store.find("order-3").await {
+        Ok(_) => panic!("it reads the other side"),
+        Err(error) => error.to_string().contains("lock timeout").then_some(()),
+    })
+    .await;
+    driving.abort();
 }
 
 #[test(minutes = 15, threads = 2)]
@@ -265,6 +399,28 @@ async fn a_host_that_never_answers_holds_up_nobody() {
     );
     let store = open(&format!("{both}?sslmode=disable")).await;
     write(&store, [start(1)]).await;
+}
+
+/// A server that answers nobody any more, although its network is fine: the system confirms what is
+/// sent there, so the connection does not break.
+#[test(threads = 2)]
+async fn a_server_that_falls_silent_while_a_commit_is_prepared_holds_up_nobody() {
+    let database = watched().await;
+    let (port, proxy) = (Server::shared().port(), Proxy::before(Server::shared()).await);
+    let hosts = format!("127.0.0.1:{},127.0.0.1:{port}", proxy.port());
+    let url = database.tcp_url().replace(&format!("127.0.0.1:{port}"), &hosts);
+    let url = format!("{url}?sslmode=disable");
+    let (store, seq) = preparing(&url, "silent", options()).await;
+    proxy.set(Passage::Silent);
+    // No batch before it was like this one, so it is prepared first.
+    let batch = [start(2), start(3), note(1, seq + 1), close(1)];
+    let committing = poll("a commit", async || match store.commit(batch.clone().into()).await {
+        Ok(results) => Some(results),
+        Err(error) if error.is_transient() => None,
+        Err(error) => panic!("{error}"),
+    });
+    let written = within("a commit on another connection", committing).await;
+    assert!(written.iter().all(|result| *result == StepResult::Written), "{written:?}");
 }
 
 /// What is told of a server that was promoted and then lost again stays in the database.

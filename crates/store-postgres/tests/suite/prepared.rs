@@ -1,39 +1,15 @@
 //! Statements are prepared where a connection has a session of its own, and nowhere else.
 
-use std::time::{Duration, Instant};
-
 use resurgam_postgres_server::Server;
 use resurgam_store_postgres::PostgresStore;
 use resurgam_watchdog::test;
 
-use crate::support::{few, note, poll, start, statements, watched, write};
-
-/// How many statements of this schema the server carried out that were prepared before.
-fn prepared(schema: &str) -> usize {
-    statements(schema).iter().filter(|entry| entry.starts_with("execute s")).count()
-}
+use crate::support::{few, note, poll, prepared, preparing, start, statements, watched, write};
 
 #[test]
 async fn a_connection_with_a_session_of_its_own_prepares_what_it_repeats() {
     let database = watched().await;
-    let connect = async || {
-        let options = few().schema("direct");
-        (PostgresStore::connect(&database.url(), options).await.unwrap(), Instant::now())
-    };
-    let (mut store, mut since) = connect().await;
-    write(&store, [start(1)]).await;
-    let mut seq = 2;
-    poll("a prepared statement", async || {
-        // A store that does not hear itself within two seconds takes that for a pooler, and does
-        // not ask again. On a busy machine it may be wrong, and another store is tried.
-        if since.elapsed() > Duration::from_secs(10) {
-            (store, since) = connect().await;
-        }
-        seq += 1;
-        write(&store, [note(1, seq)]).await;
-        (prepared("direct") > 0).then_some(())
-    })
-    .await;
+    let (store, _) = preparing(&database.url(), "direct", few()).await;
     store.close().await;
 }
 

@@ -202,6 +202,39 @@ pub(crate) async fn blocked(database: &Database<'_>, words: &str) {
     poll(&what, async || (database.ask(&sql).await != "0").then_some(())).await;
 }
 
+/// A store that prepares its statements, and how many events `order-1` has in it. The server must
+/// write down the statements of this schema.
+pub(crate) async fn preparing(
+    url: &str,
+    schema: &'static str,
+    options: Options,
+) -> (PostgresStore, u64) {
+    let connect = async || {
+        let store = PostgresStore::connect(url, options.clone().schema(schema)).await.unwrap();
+        (store, Instant::now())
+    };
+    let (mut store, mut since) = connect().await;
+    write(&store, [start(1)]).await;
+    let mut seq = 2;
+    poll("a prepared statement", async || {
+        // A store that does not hear itself within two seconds takes that for a pooler, and does
+        // not ask again. On a busy machine it may be wrong, and another store is tried.
+        if since.elapsed() > Duration::from_secs(10) {
+            (store, since) = connect().await;
+        }
+        seq += 1;
+        write(&store, [note(1, seq)]).await;
+        (prepared(schema) > 0).then_some(())
+    })
+    .await;
+    (store, seq)
+}
+
+/// How many statements of this schema the server carried out that were prepared before.
+pub(crate) fn prepared(schema: &str) -> usize {
+    statements(schema).iter().filter(|entry| entry.starts_with("execute s")).count()
+}
+
 /// A database whose statements the server writes down.
 pub(crate) async fn watched() -> Database<'static> {
     let database = database().await;
