@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use resurgam_core::{CallKey, Event, Failure, RunKey, Shard, Timestamp, Uid, UserWork};
 use resurgam_store::rows::{
-    AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow, MessageRow,
-    Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
+    ActionRow, AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow,
+    MessageRow, Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
     Access, Answer, Assignment, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Error,
@@ -171,6 +171,8 @@ impl Inspect for Watched {
         list(filter: InstanceFilter) -> Vec<InstanceRow>;
         history(run: RunKey) -> Vec<Event>;
         attempts(run: RunKey) -> Vec<AttemptRow>;
+        actions(run: RunKey) -> Vec<ActionRow>;
+        action(uid: Uid, id: &str) -> Option<ActionRow>;
         tasks(run: RunKey) -> Vec<TaskRow>;
         messages(uid: Uid) -> Vec<MessageRow>;
         cancel_requested(run: RunKey) -> bool;

@@ -175,6 +175,7 @@ fn completed(activity: u64) -> EventKind {
         attempt: 1,
         started_at: Timestamp::from_millis(1_700_000_000_000),
         after_cancel: false,
+        fallback: false,
         retry_metadata: None,
     })
 }

@@ -57,7 +57,8 @@ const PAGES: &[(&str, &[Page])] = &[
     ),
     (
         "Why trying ended",
-        pages!["terminal" "pruned" "non_retryable" "no_rule" "max_attempts" "max_elapsed"],
+        pages!["terminal" "pruned" "non_retryable" "no_rule" "max_attempts" "max_elapsed"
+               "operator"],
     ),
 ];
 

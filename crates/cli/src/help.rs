@@ -13,6 +13,7 @@ Run workflows:
   signal       Send a signal to an instance
   cancel       Ask an instance to end
   terminate    End an instance without asking its code, which undoes nothing
+  call         Retry, pause, resume or end an activity call
   delete       Delete closed instances with everything of theirs
   schedule     Start programs and graphs by the clock
 

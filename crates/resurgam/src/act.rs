@@ -203,7 +203,7 @@ impl IntoFuture for Act {
             let Act { call: CallHandle { client, of }, action, by, reason, request_id } = self;
             let verb = action.as_ref().map_or("act on", Action::name).replace('_', "-");
             let what = format!("{verb} {of}");
-            let action = action.map_err(|error| Error::mistake(format!("{what}: {error}")))?;
+            let action = action.map_err(|error| Error::invalid(format!("{what}: {error}")))?;
             let busy = client.handle().busy();
             let call = match client.open_call(&what, &of, request_id.as_deref()).await? {
                 OpenCall::Open(call) => call,
@@ -276,7 +276,7 @@ impl Client {
             (several, _) => {
                 let names = several.iter().map(|task| format!("{}#{}", task.name, task.call.seq));
                 let names = names.collect::<Vec<_>>().join(", ");
-                Err(Error::mistake(format!("{what}: several calls are open ({names}); name one")))
+                Err(Error::invalid(format!("{what}: several calls are open ({names}); name one")))
             }
         }
     }
@@ -295,12 +295,12 @@ impl Client {
         let Some(EventKind::ActivityScheduled(scheduled)) = scheduled.map(|event| &event.kind)
         else {
             let message = format!("{what}: #{} of {} is no activity call", call.seq, row.id);
-            return Err(Error::mistake(message));
+            return Err(Error::invalid(message));
         };
         if activity.is_some_and(|activity| activity != scheduled.name) {
             let name = &scheduled.name;
             let message = format!("{what}: #{} of {} is a call of {name}", call.seq, row.id);
-            return Err(Error::mistake(message));
+            return Err(Error::invalid(message));
         }
         let how = events.iter().find_map(|event| how_it_ended(&event.kind, call.seq));
         let how = how.unwrap_or_else(|| format!("ended with its run ({})", row.status.name()));
@@ -337,7 +337,7 @@ fn parsed(call: &str) -> Option<(Option<&str>, Option<Seq>)> {
 }
 
 fn unnamed(what: &str, call: &str) -> Error {
-    Error::mistake(format!(
+    Error::invalid(format!(
         "{what}: {call:?} names no call; write the activity and its place in the history, as in \
          charge#6"
     ))

@@ -1,6 +1,7 @@
 //! A node alone, without a driver: on a model store that answers at once, one thing after another,
 //! unless a test holds something back.
 
+mod actions;
 mod remote;
 
 use std::collections::VecDeque;

@@ -118,7 +118,7 @@ impl Error {
     }
 
     /// Whoever asks has to ask for something else.
-    pub(crate) fn invalid(what: impl fmt::Display) -> Self {
+    pub fn invalid(what: impl fmt::Display) -> Self {
         Error { kind: Kind::Invalid, attempted: what.to_string() }
     }
 

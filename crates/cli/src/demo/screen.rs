@@ -252,6 +252,8 @@ mod tests {
                 cancelled: false,
                 heartbeat: None,
                 lacks: None,
+                paused: None,
+                pause_asked: None,
                 last: None,
             };
             view.open.push(Open { id: format!("order-{number}"), pending: vec![call] });

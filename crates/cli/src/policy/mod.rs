@@ -11,7 +11,7 @@ mod eval;
 mod explain;
 pub(crate) mod locate;
 mod outlook;
-mod source;
+pub(crate) mod source;
 mod svg;
 mod toml_text;
 mod words;

@@ -12,7 +12,7 @@ use crate::help;
 use crate::output::Output;
 use crate::policy::complaint::printable;
 use crate::policy::source;
-use crate::program::input::Text;
+use crate::program::Text;
 use crate::trouble::{Mistake, Trouble};
 
 #[derive(Debug, Subcommand)]

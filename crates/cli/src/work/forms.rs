@@ -2,8 +2,8 @@
 
 use resurgam::retry::Limit;
 use resurgam::{
-    AttemptOutcome, AttemptRow, Description, InstanceCursor, InstanceRow, PendingCall, Status,
-    WaitsFor,
+    ActionRow, AttemptOutcome, AttemptRow, Description, InstanceCursor, InstanceRow, Pause,
+    PendingCall, Status, WaitsFor,
 };
 use resurgam_core::history::{ActionLine, AttemptLine, Printing, Times, printed};
 use resurgam_core::{Event, EventKind, Payload};

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use resurgam::{
-    ActionRow, AttemptRow, Client, Description, Error, PendingCall, Status, Timestamp, WaitsFor,
+    ActionRow, AttemptRow, Client, Description, Error, Pause, PendingCall, Status, Timestamp,
+    WaitsFor,
 };
 use resurgam_core::Event;
 use resurgam_core::history::Times;

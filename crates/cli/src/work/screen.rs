@@ -206,6 +206,8 @@ mod tests {
             cancelled: false,
             heartbeat: None,
             lacks: None,
+            paused: None,
+            pause_asked: None,
             last: None,
         }
     }

@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::processes;
 
 /// Codes whose trouble cannot be brought about by an example; other tests do.
-const ONLY_TOLD: [&str; 6] = ["D3", "D5", "D6", "D7", "D8", "worker_lost"];
+const ONLY_TOLD: [&str; 7] = ["D3", "D5", "D6", "D7", "D8", "operator", "worker_lost"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf()

@@ -13,10 +13,10 @@ use rusqlite::Connection;
 async fn a_database_of_a_newer_version_is_refused() {
     let folder = Folder::new();
     folder.open().close().await;
-    let newer = "UPDATE meta SET format = 9, min_reader = 8, made_by = '3.4.5'";
+    let newer = "UPDATE meta SET format = 10, min_reader = 9, made_by = '3.4.5'";
     folder.sql().execute_batch(newer).unwrap();
     let error = refusal(&folder.path, Options::default());
-    unusable(&error, &["orders.db", "3.4.5", "format 9", "format 8", "newer"]);
+    unusable(&error, &["orders.db", "3.4.5", "format 10", "format 9", "newer"]);
     assert_eq!(folder.names(), ["orders.db"]);
 }
 
@@ -261,6 +261,7 @@ async fn the_schema_is_complete_and_can_be_read_by_anybody() {
         "message",
         "meta",
         "policy",
+        "resurgam_action",
         "schedule",
         "tag",
         "task",

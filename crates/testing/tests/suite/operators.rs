@@ -38,9 +38,8 @@ async fn print(ctx: ActivityContext, pages: u32) -> Result<u32, Failure> {
 }
 
 #[activity]
-async fn tear_up(pages: u32) -> Result<(), Failure> {
-    drop(pages);
-    Ok(())
+async fn tear_up(pages: u32) -> Result<u32, Failure> {
+    Ok(pages)
 }
 
 #[workflow]
@@ -129,7 +128,7 @@ impl Place {
 /// What is answered, and the history a day later.
 async fn play(app: &TestApp, place: Place, act: impl Fn(&CallHandle) -> Act) -> (Acted, String) {
     place.reach(app).await;
-    let acted = app.act("it", place.call(), |call| act(call).by("bob").reason("why not")).await;
+    let acted = app.act("it", place.call(), |call| act(call).by("bob").reason("ticket 17")).await;
     let acted = acted.unwrap();
     app.advance(24 * HOUR).await;
     (acted, app.history("it").await)
@@ -167,7 +166,7 @@ async fn a_call_that_waits_is_retried_at_once() {
         1 +0ms RunStarted order {"cents":700}
         2 +0ms ActivityScheduled charge {"cents":700}
           +0ms charge#2 attempt 1 failed: BankDown: 700 not taken; again in 1h
-          +1m operator bob: retried charge#2 now ("why not")
+          +1m operator bob: retried charge#2 now ("ticket 17")
           +1m charge#2 attempt 2 failed: BankDown: 700 not taken; again in 1h
         3 +1h 1m ActivityCompleted #2 (attempt 3) 700
         4 +1h 1m RunCompleted 700
@@ -186,7 +185,7 @@ async fn a_retry_with_a_reset_counts_failures_from_0() {
         1 +0ms RunStarted order {"cents":700}
         2 +0ms ActivityScheduled charge {"cents":700}
           +0ms charge#2 attempt 1 failed: BankDown: 700 not taken; again in 1h
-          +1m operator bob: retried charge#2 now, with failures counted from 0 ("why not")
+          +1m operator bob: retried charge#2 now, with failures counted from 0 ("ticket 17")
           +1m charge#2 attempt 2 failed: BankDown: 700 not taken; again in 1h
         3 +1h 1m ActivityCompleted #2 (attempt 3) 700
         4 +1h 1m RunCompleted 700
@@ -205,7 +204,7 @@ async fn a_call_that_waits_is_paused_until_it_is_resumed() {
         1 +0ms RunStarted order {"cents":700}
         2 +0ms ActivityScheduled charge {"cents":700}
           +0ms charge#2 attempt 1 failed: BankDown: 700 not taken; again in 1h
-          +1m operator bob: paused charge#2 (attempt 2 is due in 59m) ("why not")
+          +1m operator bob: paused charge#2 (attempt 2 is due in 59m) ("ticket 17")
     "#]],
     )
     .await;
@@ -221,7 +220,7 @@ async fn what_is_not_paused_cannot_be_resumed() {
         1 +0ms RunStarted order {"cents":700}
         2 +0ms ActivityScheduled charge {"cents":700}
           +0ms charge#2 attempt 1 failed: BankDown: 700 not taken; again in 1h
-          +1m operator bob: charge#2 is not paused; nothing to resume ("why not")
+          +1m operator bob: charge#2 is not paused; nothing to resume ("ticket 17")
           +1h charge#2 attempt 2 failed: BankDown: 700 not taken; again in 1h
         3 +2h ActivityCompleted #2 (attempt 3) 700
         4 +2h RunCompleted 700
@@ -240,7 +239,7 @@ async fn a_call_that_waits_is_completed_with_a_value() {
         1 +0ms RunStarted order {"cents":700}
         2 +0ms ActivityScheduled charge {"cents":700}
           +0ms charge#2 attempt 1 failed: BankDown: 700 not taken; again in 1h
-          +1m operator bob: completed charge#2 ("why not")
+          +1m operator bob: completed charge#2 ("ticket 17")
         3 +1m ActivityCompleted #2 9
         4 +1m RunCompleted 9
     "#]],
@@ -255,7 +254,7 @@ async fn a_value_that_the_workflow_could_not_read_is_refused() {
         1 +0ms RunStarted order {"cents":700}
         2 +0ms ActivityScheduled charge {"cents":700}
           +0ms charge#2 attempt 1 failed: BankDown: 700 not taken; again in 1h
-          +1m operator bob: charge#2 cannot end with this value: invalid type: string "nine", expected u32 at line 1 column 6 ("why not")
+          +1m operator bob: charge#2 cannot end with this value: invalid type: string "nine", expected u32 at line 1 column 6 ("ticket 17")
           +1h charge#2 attempt 2 failed: BankDown: 700 not taken; again in 1h
         3 +2h ActivityCompleted #2 (attempt 3) 700
         4 +2h RunCompleted 700
@@ -272,7 +271,7 @@ async fn a_call_that_waits_fails_with_the_last_failure_as_the_cause() {
         1 +0ms RunStarted order {"cents":700}
         2 +0ms ActivityScheduled charge {"cents":700}
           +0ms charge#2 attempt 1 failed: BankDown: 700 not taken; again in 1h
-          +1m operator bob: failed charge#2 ("why not")
+          +1m operator bob: failed charge#2 ("ticket 17")
         3 +1m ActivityFailed #2 operator: FailedByOperator: we give up
         4 +1m RunFailed FailedByOperator: we give up
     "#]],
@@ -288,7 +287,7 @@ async fn another_policy_decides_again_about_a_call_in_its_backoff() {
         1 +0ms RunStarted order {"cents":700}
         2 +0ms ActivityScheduled charge {"cents":700}
           +0ms charge#2 attempt 1 failed: BankDown: 700 not taken; again in 1h
-          +1m operator bob: charge#2 follows another policy from now on (attempt 2 is due in 1m) ("why not")
+          +1m operator bob: charge#2 follows another policy from now on (attempt 2 is due in 1m) ("ticket 17")
           +2m charge#2 attempt 2 failed: BankDown: 700 not taken; again in 2m
         3 +4m ActivityCompleted #2 (attempt 3) 700
         4 +4m RunCompleted 700
@@ -303,7 +302,7 @@ async fn another_policy_can_end_a_call_in_its_backoff() {
         1 +0ms RunStarted order {"cents":700}
         2 +0ms ActivityScheduled charge {"cents":700}
           +0ms charge#2 attempt 1 failed: BankDown: 700 not taken; again in 1h
-          +1m operator bob: charge#2 ended by its new policy: non_retryable: its type is in never_for ("why not")
+          +1m operator bob: charge#2 ended by its new policy: non_retryable: its type is in never_for ("ticket 17")
         3 +1m ActivityFailed #2 non_retryable: BankDown: 700 not taken
         4 +1m RunFailed BankDown: 700 not taken
     "#]]).await;
@@ -318,7 +317,7 @@ async fn a_running_attempt_is_not_retried() {
         print#2 is running attempt 1; nothing to retry
         1 +0ms RunStarted job {"pages":3}
         2 +0ms ActivityScheduled print {"pages":3}
-          +1m operator bob: print#2 is running attempt 1; nothing to retry ("why not")
+          +1m operator bob: print#2 is running attempt 1; nothing to retry ("ticket 17")
         3 +1h ActivityCompleted #2 3
         4 +1h RunCompleted 3
     "#]],
@@ -335,7 +334,7 @@ async fn a_pause_lets_the_attempt_that_runs_complete_the_call() {
         asked print#2 to pause when attempt 1 has failed
         1 +0ms RunStarted job {"pages":3}
         2 +0ms ActivityScheduled print {"pages":3}
-          +1m operator bob: asked print#2 to pause when attempt 1 has failed ("why not")
+          +1m operator bob: asked print#2 to pause when attempt 1 has failed ("ticket 17")
         3 +1h ActivityCompleted #2 3
         4 +1h RunCompleted 3
     "#]],
@@ -352,7 +351,7 @@ async fn a_pause_takes_hold_when_the_attempt_that_runs_fails() {
         asked print#2 to pause when attempt 1 has failed
         1 +0ms RunStarted job {"pages":0}
         2 +0ms ActivityScheduled print {"pages":0}
-          +1m operator bob: asked print#2 to pause when attempt 1 has failed ("why not")
+          +1m operator bob: asked print#2 to pause when attempt 1 has failed ("ticket 17")
           +1h print#2 attempt 1 failed: no paper; again in 1h
     "#]],
     )
@@ -368,7 +367,7 @@ async fn a_terminal_failure_ends_a_call_that_was_to_pause() {
         asked print#2 to pause when attempt 1 has failed
         1 +0ms RunStarted job {"pages":1}
         2 +0ms ActivityScheduled print {"pages":1}
-          +1m operator bob: asked print#2 to pause when attempt 1 has failed ("why not")
+          +1m operator bob: asked print#2 to pause when attempt 1 has failed ("ticket 17")
           +1h print#2 attempt 1 failed: no printer
         3 +1h ActivityFailed #2 terminal: no printer
         4 +1h RunFailed no printer
@@ -386,7 +385,7 @@ async fn a_running_attempt_that_nobody_paused_cannot_be_resumed() {
         print#2 is running attempt 1; nothing to resume
         1 +0ms RunStarted job {"pages":3}
         2 +0ms ActivityScheduled print {"pages":3}
-          +1m operator bob: print#2 is running attempt 1; nothing to resume ("why not")
+          +1m operator bob: print#2 is running attempt 1; nothing to resume ("ticket 17")
         3 +1h ActivityCompleted #2 3
         4 +1h RunCompleted 3
     "#]],
@@ -403,7 +402,7 @@ async fn a_call_that_runs_is_completed_and_its_attempt_is_told() {
         completed print#2
         1 +0ms RunStarted job {"pages":3}
         2 +0ms ActivityScheduled print {"pages":3}
-          +1m operator bob: completed print#2 ("why not")
+          +1m operator bob: completed print#2 ("ticket 17")
         3 +1m ActivityCompleted #2 9
         4 +1m RunCompleted 9
     "#]],
@@ -420,7 +419,7 @@ async fn a_call_that_runs_fails_and_its_attempt_is_told() {
         failed print#2
         1 +0ms RunStarted job {"pages":3}
         2 +0ms ActivityScheduled print {"pages":3}
-          +1m operator bob: failed print#2 ("why not")
+          +1m operator bob: failed print#2 ("ticket 17")
         3 +1m ActivityFailed #2 operator: FailedByOperator: enough
         4 +1m RunFailed FailedByOperator: enough
     "#]],
@@ -438,7 +437,7 @@ async fn another_policy_decides_about_the_attempt_that_runs() {
         print#2 follows another policy from now on
         1 +0ms RunStarted job {"pages":0}
         2 +0ms ActivityScheduled print {"pages":0}
-          +1m operator bob: print#2 follows another policy from now on ("why not")
+          +1m operator bob: print#2 follows another policy from now on ("ticket 17")
           +1h print#2 attempt 1 failed: no paper
         3 +1h ActivityFailed #2 max_attempts: no paper
         4 +1h RunFailed no paper
@@ -462,7 +461,7 @@ async fn a_call_that_was_given_up_is_left_to_end() {
         3 +0ms TimerStarted until +1s
         4 +1s TimerFired #3
         5 +1s ActivityCancelRequested #2
-          +1m operator bob: print_all#2 was given up by its workflow and is ending; nothing to fail ("why not")
+          +1m operator bob: print_all#2 was given up by its workflow and is ending; nothing to fail ("ticket 17")
         6 +1h ActivityCompleted #2 after cancel 7
         7 +1h CompensationRecorded #2 tear_up {"pages":7}
         8 +1h ActivityScheduled tear_up to undo #2 {"pages":7}
@@ -483,7 +482,7 @@ async fn a_call_that_was_given_up_can_be_completed_and_is_undone() {
         3 +0ms TimerStarted until +1s
         4 +1s TimerFired #3
         5 +1s ActivityCancelRequested #2
-          +1m operator bob: completed print_all#2 ("why not")
+          +1m operator bob: completed print_all#2 ("ticket 17")
         6 +1m ActivityCompleted #2 after cancel 9
         7 +1m CompensationRecorded #2 tear_up {"pages":9}
         8 +1m ActivityScheduled tear_up to undo #2 {"pages":9}
@@ -505,7 +504,7 @@ async fn a_paused_call_is_resumed_and_not_retried() {
         2 +0ms ActivityScheduled charge {"cents":700}
           +0ms charge#2 attempt 1 failed: BankDown: 700 not taken; again in 1h
           +1m operator ana: paused charge#2 (attempt 2 is due in 59m)
-          +2m operator bob: charge#2 is paused; resume it instead ("why not")
+          +2m operator bob: charge#2 is paused; resume it instead ("ticket 17")
     "#]],
     )
     .await;
@@ -522,7 +521,7 @@ async fn a_paused_call_stays_paused() {
         2 +0ms ActivityScheduled charge {"cents":700}
           +0ms charge#2 attempt 1 failed: BankDown: 700 not taken; again in 1h
           +1m operator ana: paused charge#2 (attempt 2 is due in 59m)
-          +2m operator bob: charge#2 is paused; it stays so ("why not")
+          +2m operator bob: charge#2 is paused; it stays so ("ticket 17")
     "#]],
     )
     .await;
@@ -539,7 +538,7 @@ async fn a_resumed_call_goes_on_at_its_due_time() {
         2 +0ms ActivityScheduled charge {"cents":700}
           +0ms charge#2 attempt 1 failed: BankDown: 700 not taken; again in 1h
           +1m operator ana: paused charge#2 (attempt 2 is due in 59m)
-          +2m operator bob: resumed charge#2 (attempt 2 is due in 58m) ("why not")
+          +2m operator bob: resumed charge#2 (attempt 2 is due in 58m) ("ticket 17")
           +1h charge#2 attempt 2 failed: BankDown: 700 not taken; again in 1h
         3 +2h ActivityCompleted #2 (attempt 3) 700
         4 +2h RunCompleted 700
@@ -559,7 +558,7 @@ async fn a_paused_call_ends_with_a_value() {
         2 +0ms ActivityScheduled charge {"cents":700}
           +0ms charge#2 attempt 1 failed: BankDown: 700 not taken; again in 1h
           +1m operator ana: paused charge#2 (attempt 2 is due in 59m)
-          +2m operator bob: completed charge#2 ("why not")
+          +2m operator bob: completed charge#2 ("ticket 17")
         3 +2m ActivityCompleted #2 9
         4 +2m RunCompleted 9
     "#]],
@@ -578,7 +577,7 @@ async fn a_paused_call_ends_with_a_failure() {
         2 +0ms ActivityScheduled charge {"cents":700}
           +0ms charge#2 attempt 1 failed: BankDown: 700 not taken; again in 1h
           +1m operator ana: paused charge#2 (attempt 2 is due in 59m)
-          +2m operator bob: failed charge#2 ("why not")
+          +2m operator bob: failed charge#2 ("ticket 17")
         3 +2m ActivityFailed #2 operator: FailedByOperator: enough
         4 +2m RunFailed FailedByOperator: enough
     "#]],
@@ -598,7 +597,7 @@ async fn another_policy_for_a_paused_call_holds_when_it_is_resumed() {
         2 +0ms ActivityScheduled charge {"cents":700}
           +0ms charge#2 attempt 1 failed: BankDown: 700 not taken; again in 1h
           +1m operator ana: paused charge#2 (attempt 2 is due in 59m)
-          +2m operator bob: charge#2 follows another policy from now on ("why not")
+          +2m operator bob: charge#2 follows another policy from now on ("ticket 17")
     "#]],
     )
     .await;

@@ -110,7 +110,7 @@ fn clean_here(machine: SharedMachine, _: &Payload) -> Result<WorkflowFuture, Str
 }
 
 /// A node that leaves the calls of a queue to others, and has begun.
-fn holder() -> World {
+pub(super) fn holder() -> World {
     let queues: Arc<[String]> = Arc::new([resurgam_core::command::DEFAULT_QUEUE.to_string()]);
     let options = Options { queues: Some(queues), ..Options::default() };
     let mut world = World::on(Sharing::ManyNodes, options, 7);
@@ -121,7 +121,7 @@ fn holder() -> World {
 
 impl World {
     /// The node hears that somebody else has committed.
-    fn hears(&mut self) {
+    pub(super) fn hears(&mut self) {
         self.node.others_committed(self.at(), false);
         self.settle();
     }
@@ -134,7 +134,7 @@ impl World {
     }
 
     /// The node gives a shard up.
-    fn gives(&mut self, shard: Shard) {
+    pub(super) fn gives(&mut self, shard: Shard) {
         let give = vec![shard];
         let assignment = Assignment { give, may_begin: true, ..Assignment::default() };
         self.node.assignment(self.at(), assignment);
@@ -145,11 +145,11 @@ impl World {
         at_once(self.store.attempts(RunKey::first(uid))).unwrap()
     }
 
-    fn tasks(&self, uid: Uid) -> Vec<TaskRow> {
+    pub(super) fn tasks(&self, uid: Uid) -> Vec<TaskRow> {
         at_once(self.store.tasks(RunKey::first(uid))).unwrap()
     }
 
-    fn messages(&self, uid: Uid) -> Vec<MessageRow> {
+    pub(super) fn messages(&self, uid: Uid) -> Vec<MessageRow> {
         at_once(self.store.messages(uid)).unwrap()
     }
 
@@ -160,15 +160,15 @@ impl World {
 }
 
 /// Another node, which holds no shards and serves every queue.
-struct Other {
-    store: ModelStore,
+pub(super) struct Other {
+    pub(super) store: ModelStore,
     right: Option<Ownership>,
 }
 
 impl Other {
-    const NAME: &'static str = "other";
+    pub(super) const NAME: &'static str = "other";
 
-    fn join(world: &World) -> Self {
+    pub(super) fn join(world: &World) -> Self {
         let store = ModelStore::on(world.store.database());
         let name = Other::NAME.to_string();
         let node = resurgam_store::Node { name, queues: None, workflows: None };
@@ -184,7 +184,7 @@ impl Other {
     }
 
     /// Claims the one call that waits.
-    fn claim(&self, now: Timestamp) -> TaskRow {
+    pub(super) fn claim(&self, now: Timestamp) -> TaskRow {
         let claimed = self.store.claim_shared(Other::NAME, Runnable::default(), now, 10);
         let mut claimed = at_once(claimed).unwrap().0;
         assert_eq!(claimed.len(), 1);
@@ -192,7 +192,7 @@ impl Other {
     }
 
     /// Reports of an attempt.
-    fn report(&self, task: &TaskRow, outcome: Reported) {
+    pub(super) fn report(&self, task: &TaskRow, outcome: Reported) {
         let token = task.claim.as_ref().unwrap().token;
         let at = task.wake_at.saturating_add(Duration::from_secs(1));
         let is_beat = outcome == Reported::GoesOn;
@@ -409,7 +409,7 @@ fn a_call_that_another_node_takes_while_its_time_runs_out_is_not_ended() {
     let task = other.claim(world.now);
     world.let_go();
     world.advance(Duration::from_secs(10));
-    assert_eq!(world.tasks(uid), [task.clone()]);
+    assert_eq!(world.tasks(uid), std::slice::from_ref(&task));
     other.report(&task, Reported::Completed(Payload::null()));
     world.hears();
     let events = world.events(uid);

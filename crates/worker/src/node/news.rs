@@ -33,6 +33,7 @@ impl News {
 
 /// Where news came from: what is to be removed when it becomes an event, or to be stored when it
 /// cannot become one now.
+#[expect(clippy::large_enum_variant, reason = "nearly all news is of the large kind")]
 #[derive(Debug)]
 pub(crate) enum Origin {
     /// A message in the store.

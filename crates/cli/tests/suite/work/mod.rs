@@ -1,6 +1,7 @@
 //! `resurgam run`, `worker` and all that looks at them, as processes.
 #![cfg(unix)]
 
+mod acting;
 mod broken;
 mod deleting;
 mod each;

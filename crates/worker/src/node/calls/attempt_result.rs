@@ -129,6 +129,7 @@ impl Node {
         let Some(call) = self.memory.calls.hot.get_mut(&key).filter(|call| !call.given_up) else {
             return;
         };
+        let now = call.story.not_before(now);
         let (outcome, failure) = describe(ended);
         let decision = next(call, outcome, &failure, now);
         let mut row = attempt_row(call, outcome, failure.clone(), now);

@@ -26,6 +26,8 @@ pub(crate) struct FailureLog {
     last_attempt: Option<LastAttempt>,
     /// The delay after the last failure.
     delay: Option<Duration>,
+    /// When the last attempt ended.
+    ended_at: Option<Timestamp>,
 }
 
 /// The attempt of a call that failed last, with what a decision about it needs.
@@ -51,6 +53,7 @@ impl FailureLog {
 
     /// Adds an attempt. One that asked to be run later did not fail.
     pub(crate) fn add(&mut self, row: &AttemptRow) {
+        self.ended_at = Some(row.ended_at);
         let Some(error) = error_of(row) else { return };
         if row.outcome == AttemptOutcome::Failed || !self.has_failed {
             self.failure.clone_from(&row.failure);
@@ -71,6 +74,12 @@ impl FailureLog {
             self.left_out += 1;
         }
         self.last.push_back(error);
+    }
+
+    /// This time, or when the attempt before ended, whichever is later: clocks of two nodes differ
+    /// by some milliseconds, and attempts end one after the other.
+    pub(crate) fn not_before(&self, time: Timestamp) -> Timestamp {
+        self.ended_at.map_or(time, |ended| ended.max(time))
     }
 
     /// The last attempt, if that failed.

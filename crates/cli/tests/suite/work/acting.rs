@@ -1,0 +1,113 @@
+//! `call`: what operators do to an activity call, with a worker beside them and without one.
+
+use resurgam_watchdog::test;
+use serde_json::json;
+
+use crate::processes::until;
+use crate::work::support::{Place, Process};
+
+/// A place with `order`, whose call of `charge` fails until there is a file `bank`, and waits for an
+/// hour then.
+fn place() -> Place {
+    let place = Place::new();
+    place.write(
+        "order.rap",
+        "fn main(input: [], output: [r]):\n    return @charge() [retry: 9, backoff: 1h]\n",
+    );
+    place.action("charge", "test -f bank && echo 7 || { echo 'no answer' >&2; exit 1; }");
+    assert_eq!(place.run(&["start", "order.rap", "--id", "order"]).code, Some(0));
+    place
+}
+
+/// A worker, once the first attempt has failed.
+fn worker(place: &Place) -> Process {
+    let worker = place.begin(&["worker"]);
+    until("the first attempt to fail", || {
+        let shown = place.json(&["show", "order"]);
+        shown["pending"][0]["failures"] == 1
+    });
+    worker
+}
+
+fn status(place: &Place) -> String {
+    place.json(&["show", "order"])["status"].as_str().unwrap().to_string()
+}
+
+#[test(minutes = 15)]
+fn a_call_is_retried_when_the_other_side_is_back() {
+    let place = place();
+    let worker = worker(&place);
+    place.write("bank", "");
+    let args = ["call", "retry", "order", "charge", "--by", "ana", "--reason", "the bank is back"];
+    let retried = place.run(&args);
+    assert_eq!((retried.code, retried.stdout.as_str()), (Some(0), "retried charge#2 now\n"));
+    until("the order to complete", || status(&place) == "completed");
+    let history = place.run(&["history", "order"]).stdout;
+    let line = "operator ana: retried charge#2 now (\"the bank is back\")";
+    assert!(history.contains(line), "{history}");
+    let again = place.run(&args);
+    assert_eq!((again.code, again.stdout.as_str()), (Some(2), "no call of charge is open\n"));
+    worker.kill();
+}
+
+#[test(minutes = 15)]
+fn a_call_is_paused_shown_and_completed_by_hand() {
+    let place = place();
+    let worker = worker(&place);
+    let paused = place.run(&["call", "pause", "order", "charge#2", "--by", "ana"]);
+    assert_eq!(paused.code, Some(0), "{paused:?}");
+    let shown = place.run(&["show", "order"]).stdout;
+    assert!(shown.contains("charge #2: paused "), "{shown}");
+    assert!(shown.contains(" by ana; `resurgam call resume` goes on"), "{shown}");
+    let refused = place.run(&["call", "retry", "order", "charge#2", "--json"]).json_with(2);
+    assert_eq!(refused["answer"], "charge#2 is paused; resume it instead");
+    assert_eq!((&refused["changed"], &refused["stored"]), (&json!(false), &json!(false)));
+    let value = place.run_reading(b"8", &["call", "complete", "order", "charge#2", "--value", "-"]);
+    assert_eq!((value.code, value.stdout.as_str()), (Some(0), "completed charge#2\n"));
+    until("the order to complete", || status(&place) == "completed");
+    assert_eq!(place.json(&["show", "order"])["result"], 8);
+    worker.kill();
+}
+
+#[test(minutes = 15)]
+fn where_nobody_works_an_action_is_stored_for_who_does_next() {
+    let place = place();
+    worker(&place).kill();
+    let args = ["call", "fail", "order", "charge#2", "--message", "enough", "--request-id", "t-1"];
+    let stored = place.run(&args);
+    let nobody = "stored; no worker is running yet\n";
+    assert_eq!((stored.code, stored.stdout.as_str()), (Some(0), nobody));
+    let worker = place.begin(&["worker"]);
+    until("the order to fail", || status(&place) == "failed");
+    let again = place.run(&args);
+    assert_eq!((again.code, again.stdout.as_str()), (Some(0), "failed charge#2\n"));
+    worker.kill();
+}
+
+#[test(minutes = 15)]
+fn what_names_no_call_or_no_policy_is_refused_with_what_to_do() {
+    let place = place();
+    let worker = worker(&place);
+    for (args, said) in [
+        (&["call", "retry", "order"][..], "retry a call of order: the call is missing"),
+        (&["call", "retry", "order", "charge#six"], "\"charge#six\" names no call"),
+        (&["call", "retry", "order", "ship#2"], "#2 of order is a call of charge"),
+        (&["call", "retry", "nobody", "charge#2"], "there is no instance of this id"),
+        (&["call", "complete", "order", "charge#2", "--value", "{"], "--value is not JSON"),
+        (&["call", "set-policy", "order", "charge#2", "--policy", "none.json"], "none.json"),
+    ] {
+        let refused = place.run(args);
+        assert_eq!(refused.code, Some(2), "{args:?} {refused:?}");
+        assert!(refused.stderr.contains(said), "{args:?} {refused:?}");
+    }
+    place.write(
+        "patient.json",
+        r#"{"backoff": {"type": "fixed", "delay": "2h"}, "jitter": "none"}"#,
+    );
+    let args = ["call", "set-policy", "order", "charge#2", "--policy", "patient.json"];
+    let changed = place.run(&args);
+    assert_eq!(changed.code, Some(0), "{changed:?}");
+    let said = "charge#2 follows another policy from now on (attempt 2 is due in ";
+    assert!(changed.stdout.starts_with(said), "{changed:?}");
+    worker.kill();
+}
