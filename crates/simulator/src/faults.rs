@@ -32,6 +32,8 @@ pub enum Fault {
     RequestLate,
     /// A read is answered late: what it says is old.
     ReadLate,
+    /// A read of what is due takes long: much is written before its answer comes.
+    ScanLate,
     /// A read is not answered.
     ReadLost,
     /// That others have committed is heard of late.
@@ -54,7 +56,7 @@ pub enum Fault {
 
 impl Fault {
     /// Every kind.
-    pub const ALL: [Fault; 22] = [
+    pub const ALL: [Fault; 23] = [
         Fault::Kill,
         Fault::Stop,
         Fault::Pause,
@@ -68,6 +70,7 @@ impl Fault {
         Fault::RequestLost,
         Fault::RequestLate,
         Fault::ReadLate,
+        Fault::ScanLate,
         Fault::ReadLost,
         Fault::HintLate,
         Fault::Restart,
@@ -95,6 +98,7 @@ impl Fault {
             Fault::RequestLost => "request-lost",
             Fault::RequestLate => "request-late",
             Fault::ReadLate => "read-late",
+            Fault::ScanLate => "scan-late",
             Fault::ReadLost => "read-lost",
             Fault::HintLate => "hint-late",
             Fault::Restart => "restart",
@@ -138,6 +142,7 @@ impl Fault {
                 | Fault::RequestLost
                 | Fault::RequestLate
                 | Fault::ReadLate
+                | Fault::ScanLate
                 | Fault::ReadLost
                 | Fault::HintLate
         )

@@ -136,11 +136,24 @@ impl World {
         true
     }
 
+    /// True when a read of what is due takes long. It reads much, so that is no rare thing, also
+    /// where nothing is wrong.
+    fn takes_long(&mut self) -> bool {
+        if !self.goes_wrong(Fault::ScanLate) || !self.random.one_in(2) {
+            return false;
+        }
+        self.counts.add(Fault::ScanLate);
+        true
+    }
+
     fn fate(&mut self, what: &'static str, writes: bool) -> Fate {
         let back = self.one_way();
         if !writes {
             if self.fares_badly(Fault::ReadLost) {
                 return Fate::AnswerLost;
+            }
+            if what.starts_with("due ") && self.takes_long() {
+                return Fate::Answered(back + Duration::from_millis(self.random.below(4_000)));
             }
             if self.fares_badly(Fault::ReadLate) {
                 return Fate::Answered(self.random.delay(back, Duration::from_secs(4)));

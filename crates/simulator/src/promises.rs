@@ -16,6 +16,7 @@
 //! | nothing is undone while attempts of the run still work | an attempt begins |
 //! | what somebody waits for is what was written | they are told |
 //! | every run ends when the faults stop | the end |
+//! | what is due is begun when the faults stop | an hour later, every minute |
 //! | each firing of a schedule is started, skipped, missed or waiting, once | it is written |
 //! | each row of the inbox is taken once, in order, with what it asks for | it is written, the end
 //! |

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use resurgam_core::RunKey;
 use resurgam_store::model::{ShardSet, Sharing};
-use resurgam_store::rows::{InstanceFilter, Status};
+use resurgam_store::rows::{InstanceFilter, InstanceRow, Status, TaskRow};
 use resurgam_worker::node::Input;
 
 use crate::database::News;
@@ -17,6 +18,10 @@ const HEARD_BY_ALL: Duration = Duration::from_secs(60);
 
 /// How long nothing is to be done before everything is over.
 const REST: Duration = Duration::from_secs(60);
+
+/// How long something may be due when nothing goes wrong. Blocked runs are tried again every five
+/// minutes, and nothing else waits for longer than that once a slot is free.
+const OVERDUE: Duration = Duration::from_secs(3_600);
 
 /// How much longer than it may stay a closed instance is there at the most.
 const SWEPT: Duration = Duration::from_secs(200);
@@ -247,6 +252,26 @@ impl World {
         since.is_some_and(|since| now >= since + rest) || now > self.plan.trouble + PATIENCE
     }
 
+    /// What is due is begun, when nothing has gone wrong for long enough: a call for which there is
+    /// a slot, and a run that has a message.
+    fn check_overdue(&mut self, open: &[InstanceRow]) {
+        if self.timeline.now() < self.plan.trouble + OVERDUE {
+            return;
+        }
+        let before = self.database_time().saturating_sub(OVERDUE);
+        let model = &self.database.model;
+        let run = |row: &InstanceRow| RunKey { uid: row.uid, run: row.run };
+        let tasks: Vec<TaskRow> = open.iter().flat_map(|row| model.tasks(run(row))).collect();
+        let late = tasks.iter().find(|task| task.wake_at < before);
+        let late = late.filter(|_| tasks.iter().all(|task| task.claim.is_none()));
+        let call = late.map(|task| (task.call.run.uid, format!("call {}", task.call.seq)));
+        let messages = model.due_messages(ShardSet::ALL, before, 1);
+        let message = messages.first().map(|message| (message.uid, "a message".to_string()));
+        if let Some((uid, what)) = call.or(message) {
+            self.database.promises.breaks(uid, format!("{what} of {uid} is due for an hour"));
+        }
+    }
+
     /// What still waits for a signal gets one, until everything has ended.
     pub(crate) fn nudge(&mut self) {
         let open = InstanceFilter {
@@ -261,6 +286,7 @@ impl World {
             self.is_over = true;
             return;
         }
+        self.check_overdue(&open);
         let places = self.places();
         for row in open {
             let Some(number) = self.random.pick(&places).copied() else { continue };

@@ -68,6 +68,8 @@ struct State {
     primary: Option<PrimaryMemory>,
     /// The timeline of the server that it is connected to.
     connected: Option<u32>,
+    /// How often all connections broke.
+    breaks: u64,
 }
 
 impl Wire {
@@ -79,15 +81,17 @@ impl Wire {
 
     /// All connections to the database are gone.
     pub(crate) fn connections_broke(&self) {
-        self.state().connected = None;
+        let mut state = self.state();
+        state.connected = None;
+        state.breaks += 1;
     }
 
     /// The timeline of the server that is the primary; none with a file. Connects when it must.
     async fn server(&self) -> Result<Option<u32>, Lost> {
-        let (remembers, connected) = {
+        let (remembers, connected, breaks) = {
             let state = self.state();
             let Some(primary) = &state.primary else { return Ok(None) };
-            (primary.timeline(), state.connected)
+            (primary.timeline(), state.connected, state.breaks)
         };
         if connected.is_some() {
             return Ok(connected);
@@ -95,6 +99,10 @@ impl Wire {
         let reply = self.wait(Sent::Connect { remembers }).await.ok_or(Lost)?;
         let servers: Box<Vec<ServerReport>> = reply.downcast().map_err(|_| Lost)?;
         let mut state = self.state();
+        if state.breaks != breaks {
+            // The answer came to a process that stood still, and the connection is gone since.
+            return Err(Lost);
+        }
         let State { primary: Some(primary), connected, .. } = &mut *state else { return Err(Lost) };
         primary.heard(&servers);
         let chosen = primary.choose(Purpose::Work, &servers).map_err(|_| Lost)?;
