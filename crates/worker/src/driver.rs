@@ -319,7 +319,7 @@ impl Engine {
             if mailbox.is_closed() {
                 return;
             }
-            let (began, many) = (clock.elapsed(), matches!(read, Read::Ends { .. }));
+            let (began, many) = (clock.elapsed(), matches!(read, Read::Closed { .. }));
             let input = read.ask(&*store, &log).await;
             let took = clock.elapsed().saturating_sub(began);
             // Waiting for ten thousand instances must not keep a core busy.

@@ -11,9 +11,11 @@ pub(crate) fn note_answer(log: &OutageLog, input: &Input) {
     match input {
         Input::Role(answer) => log.heard(("ask to work", 0), answer),
         Input::Heard { found } => log.heard(("look for messages", 0), found),
-        Input::Ends { found } => log.heard(("look for closed instances", 0), found),
+        Input::Closed { found } => log.heard(("look for closed instances", 0), found),
+        Input::Missing { found } => log.heard(("look for instances that are gone", 0), found),
         Input::Scanned { found } => log.heard(("read what is due", 0), found),
-        Input::Abandoned { found } => log.heard(("read abandoned claims", 0), found),
+        Input::AbandonedFound { found } => log.heard(("read abandoned claims", 0), found),
+        Input::Abandoned { found, .. } => log.heard(("read tasks of abandoned claims", 0), found),
         Input::HeldUp { found, .. } => {
             log.heard(("read which runs could not go on", 0), found);
         }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use resurgam_core::{CallKey, RunKey, Timestamp, Uid};
 use resurgam_store::outage::OutageLog;
-use resurgam_store::rows::{Claim, InstanceRow, Message, TaskRecord};
-use resurgam_store::{InboxRow, Result, Runnable, Store};
+use resurgam_store::rows::{Claim, InstanceRow, Message, MessageRow, TaskRecord};
+use resurgam_store::{Result, Runnable, Store};
 
 use crate::handle::Outcome;
 use crate::node::{
     ABANDONED, Addressee, Claimed, DUE, Found, GONE, INBOX_PAGE, Input, Read, SCAN, SCHEDULES_PAGE,
-    Scan, Settled,
+    Scan,
 };
 use crate::outage::bits_of;
 
@@ -32,7 +32,12 @@ impl Read {
             Read::Waiting(runnable) => {
                 Input::Waiting { found: store.due_tasks(runnable, END_OF_TIME, GONE).await }
             }
-            Read::Abandoned { node } => Input::Abandoned { found: abandoned(store, &node).await },
+            Read::Abandoned { node } => {
+                Input::AbandonedFound { found: store.abandoned(&node, ABANDONED).await }
+            }
+            Read::AbandonedTasks { claims, has_more } => {
+                Input::Abandoned { found: abandoned_tasks(store, &claims).await, has_more }
+            }
             Read::HeldUp { after } => {
                 Input::HeldUp { after, found: store.held_up(after, SCAN).await }
             }
@@ -43,7 +48,8 @@ impl Read {
                 let found = store.due_messages_of(uid, until).await;
                 Input::MessagesRead { uid, read, found }
             }
-            Read::Ends { uids } => Input::Ends { found: ends(store, uids).await },
+            Read::Closed { uids } => Input::Closed { found: store.closed(uids).await },
+            Read::Missing { uids } => Input::Missing { found: store.missing(uids).await },
             Read::Wanted { attempts } => {
                 let calls = attempts.iter().map(|(call, _)| *call).collect();
                 Input::Wanted { attempts, found: store.tasks_of(calls).await }
@@ -76,7 +82,10 @@ impl Read {
                 Some(Input::OutcomeLost { found })
             }
             Read::Reports { uid, until } => {
-                Some(Input::ReportsRead { uid, found: reports(store, uid, until).await? })
+                Some(Input::ReportsFound { uid, found: store.due_messages_of(uid, until).await? })
+            }
+            Read::ReportedTasks { uid, reports } => {
+                Some(Input::ReportsRead { uid, found: with_tasks(store, uid, &reports).await? })
             }
             Read::End(uid) => match store.instance(uid).await?.as_ref().map(Outcome::of) {
                 Some(Some(outcome)) => Some(Input::Finished { uid, outcome }),
@@ -96,8 +105,12 @@ impl Read {
                 Some(Input::ClaimedToAct { call, claimed })
             }
             Read::SettleShared { node, call, now } => {
-                let settled = settled(store, &node, call, now).await?;
-                settled.map(|settled| Input::SharedSettled { settled })
+                let ours = store.claim_shared_call(&node, call, now).await?.map(Box::new);
+                Some(Input::SharedSettled { call, ours })
+            }
+            Read::SharedTask(call) => {
+                let task = store.tasks_of(Arc::new([call])).await?.pop().map(Box::new);
+                Some(Input::SharedFound { call, task })
             }
             Read::WaitingSchedules { after } => {
                 let found = store.waiting_schedules(&after, SCHEDULES_PAGE).await?;
@@ -111,11 +124,16 @@ impl Read {
                 };
                 found.map(|record| Input::ScheduleRead(Box::new(record)))
             }
+            Read::Signalled(row) => {
+                let id = row.id.as_deref().unwrap_or_default();
+                let found = readable(store.signalled(&row.instance, id).await)?;
+                Some(Input::Signalled { row, found })
+            }
             Read::Addressee(row) => {
-                let found = match addressee(store, &row).await {
-                    Err(error) if error.is_data() => Err(error.to_string()),
-                    found => Ok(found?),
+                let addressee = |found: Option<InstanceRow>| {
+                    found.map_or(Addressee::Nobody, |row| Addressee::Instance(Box::new(row)))
                 };
+                let found = readable(store.find(&row.instance).await)?.map(addressee);
                 Some(Input::Addressee { row, found })
             }
             Read::Take(shards) => Some(Input::Taken(store.take(shards).await?)),
@@ -131,15 +149,21 @@ impl Read {
     fn patient_name(&self) -> (&'static str, u64) {
         match self {
             Read::LostTask(call) => ("read a lost task", bits_of(call)),
-            Read::Reports { uid, .. } => ("read reports", uid.0 as u64),
+            Read::Reports { uid, .. } | Read::ReportedTasks { uid, .. } => {
+                ("read reports", uid.0 as u64)
+            }
             Read::End(uid) => ("read an instance", uid.0 as u64),
             Read::Claimed { .. } => ("read tasks that were claimed", 0),
             Read::ClaimToEnd { call, .. } => ("claim a call to end it", bits_of(call)),
             Read::ClaimToAct { call, .. } => ("claim a call to act on it", bits_of(call)),
-            Read::SettleShared { call, .. } => ("settle a call", bits_of(call)),
+            Read::SettleShared { call, .. } | Read::SharedTask(call) => {
+                ("settle a call", bits_of(call))
+            }
             Read::WaitingSchedules { .. } => ("read waiting schedules", 0),
             Read::Schedule(_) => ("read a schedule", 0),
-            Read::Addressee(row) => ("route a row of the inbox", row.arrival as u64),
+            Read::Signalled(row) | Read::Addressee(row) => {
+                ("route a row of the inbox", row.arrival as u64)
+            }
             Read::Take(_) => ("take shards", 0),
             Read::Release(_) => ("release shards", 0),
             _ => ("read", 0),
@@ -149,6 +173,8 @@ impl Read {
 
 const END_OF_TIME: Timestamp = Timestamp::from_millis(i64::MAX);
 
+/// What is due soon, in three lists. Commits may come between them: what this node writes meanwhile
+/// it knows by itself (`due.rs`), and every entry is a hint to look.
 async fn scan(store: &dyn Store, runnable: Runnable) -> Result<Scan> {
     let tasks = store.due_tasks(runnable, END_OF_TIME, SCAN).await?;
     let deadlines = store.due_deadlines(END_OF_TIME, SCAN).await?;
@@ -156,68 +182,46 @@ async fn scan(store: &dyn Store, runnable: Runnable) -> Result<Scan> {
     Ok(Scan { tasks, deadlines, messages })
 }
 
-async fn abandoned(store: &dyn Store, node: &str) -> Result<Vec<TaskRecord>> {
-    let claimed = store.abandoned(node, ABANDONED).await?;
-    let claims: BTreeMap<CallKey, Option<Claim>> =
-        claimed.into_iter().map(|task| (task.call, task.claim)).collect();
+/// The tasks of claims, as far as they are still claimed so.
+async fn abandoned_tasks(
+    store: &dyn Store,
+    claims: &[(CallKey, Option<Claim>)],
+) -> Result<Vec<TaskRecord>> {
+    let claims: BTreeMap<CallKey, &Option<Claim>> =
+        claims.iter().map(|(call, claim)| (*call, claim)).collect();
     let mut tasks = store.load_tasks(claims.keys().copied().collect()).await?;
-    tasks.retain(|record| claims.get(&record.task.call) == Some(&record.task.claim));
+    tasks.retain(|record| claims.get(&record.task.call) == Some(&&record.task.claim));
     Ok(tasks)
 }
 
-/// Those of the instances that are closed, and those that are gone.
-async fn ends(store: &dyn Store, uids: Arc<[Uid]>) -> Result<(Vec<InstanceRow>, Vec<Uid>)> {
-    let closed = store.closed(uids.clone()).await?;
-    let is_closed = |uid: &Uid| closed.iter().any(|row| row.uid == *uid);
-    let missing = store.missing(uids).await?.into_iter().filter(|uid| !is_closed(uid)).collect();
-    Ok((closed, missing))
-}
-
-/// The reports and actions for an instance, with the tasks that they are about.
-async fn reports(store: &dyn Store, uid: Uid, until: Timestamp) -> Result<Vec<Found>> {
-    let mut reports = Vec::new();
-    for row in store.due_messages_of(uid, until).await? {
-        let Some((run, activity)) = row.body.call() else { continue };
+/// Reports and actions for an instance, with the tasks that they are about. Of an action it is also
+/// asked whether it was carried out before: the answer is stored when the first message that asks for
+/// it goes, so that a second one finds it.
+async fn with_tasks(store: &dyn Store, uid: Uid, reports: &[MessageRow]) -> Result<Vec<Found>> {
+    let call_of = |row: &MessageRow| {
+        let (run, activity) = row.body.call()?;
+        Some(RunKey { uid, run }.call(activity))
+    };
+    let tasks = store.load_tasks(reports.iter().filter_map(call_of).collect()).await?;
+    let tasks: BTreeMap<CallKey, TaskRecord> =
+        tasks.into_iter().map(|task| (task.task.call, task)).collect();
+    let mut found = Vec::new();
+    for row in reports {
         let is_answered = match &row.body {
-            // The answer is stored when the first message goes, so that a second one finds it.
             Message::Action { request, .. } => store.action(uid, &request.id).await?.is_some(),
             _ => false,
         };
-        reports.push((RunKey { uid, run }.call(activity), row, is_answered));
+        // There may be several about one call.
+        let task = call_of(row).and_then(|call| tasks.get(&call).cloned());
+        found.push(Found { row: row.clone(), task, is_answered });
     }
-    let calls = reports.iter().map(|(key, ..)| *key).collect();
-    let tasks = store.load_tasks(calls).await?;
-    let tasks: BTreeMap<CallKey, TaskRecord> =
-        tasks.into_iter().map(|task| (task.task.call, task)).collect();
-    // There may be several about one call.
-    let with_task =
-        |(key, row, is_answered)| Found { task: tasks.get(&key).cloned(), row, is_answered };
-    Ok(reports.into_iter().map(with_task).collect())
+    Ok(found)
 }
 
-/// Claims a call so that nobody else can, or finds that somebody has; `None` when it is over.
-async fn settled(
-    store: &dyn Store,
-    node: &str,
-    key: CallKey,
-    now: Timestamp,
-) -> Result<Option<Settled>> {
-    if let Some(task) = store.claim_shared_call(node, key, now).await? {
-        return Ok(Some(Settled::Ours(Box::new(task))));
+/// What was read, or why it cannot be; other errors are the store's, and pass.
+fn readable<T>(found: Result<T>) -> Result<std::result::Result<T, String>> {
+    match found {
+        Err(error) if error.is_data() => Ok(Err(error.to_string())),
+        found => found.map(Ok),
     }
-    let found = store.tasks_of(Arc::new([key])).await?.pop();
-    let runs = found.filter(|task| task.claim.is_some());
-    Ok(runs.map(|task| Settled::Runs(Box::new(task))))
-}
-
-/// Who a row is for. A signal with an id may have been sent before, through the inbox or by a
-/// client, and its instance may be closed by now, or have forgotten it.
-async fn addressee(store: &dyn Store, row: &InboxRow) -> Result<Addressee> {
-    if let Some(id) = row.id.as_ref().filter(|_| row.kind == "signal")
-        && store.signalled(&row.instance, id).await?
-    {
-        return Ok(Addressee::HasIt);
-    }
-    let found = store.find(&row.instance).await?;
-    Ok(found.map_or(Addressee::Nobody, |row| Addressee::Instance(Box::new(row))))
 }

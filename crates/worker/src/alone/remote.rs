@@ -260,7 +260,8 @@ fn a_report_that_was_read_before_its_call_was_lost_does_not_bring_the_claim_back
     let task = other.claim(world.now);
     // It is taken for dead, and its report comes while its claims are read.
     other.leaves();
-    world.holds.found = Some(|read| matches!(read, Read::Reports { .. } | Read::Abandoned { .. }));
+    world.holds.found =
+        Some(|read| matches!(read, Read::ReportedTasks { .. } | Read::AbandonedTasks { .. }));
     world.hears_of_departure();
     other.report(&task, failed());
     world.hears();
@@ -341,7 +342,7 @@ fn a_late_heartbeat_does_not_bring_the_claim_of_a_dead_node_back() {
     world.hears_of_departure();
     assert_eq!(world.held.batches.len(), 1, "the loss is on its way");
     // Reports are read as they are now, and heard of when the loss is durable.
-    world.holds.found = Some(|read| matches!(read, Read::Reports { .. }));
+    world.holds.found = Some(|read| matches!(read, Read::ReportedTasks { .. }));
     world.hears();
     world.holds.batches = false;
     for (lane, steps) in std::mem::take(&mut world.held.batches) {

@@ -41,7 +41,9 @@ pub enum Input {
     /// Tasks that wait were read, whoever can run them.
     Waiting { found: Result<Vec<DueTask>> },
     /// Claims of nodes that are gone were read.
-    Abandoned { found: Result<Vec<TaskRecord>> },
+    AbandonedFound { found: Result<Vec<TaskRow>> },
+    /// The tasks of such claims were read. There may be more claims.
+    Abandoned { found: Result<Vec<TaskRecord>>, has_more: bool },
     /// A task was read whose outcome was lost in this process.
     OutcomeLost { found: Option<Box<TaskRecord>> },
     /// Shards are this node's.
@@ -64,9 +66,13 @@ pub enum Input {
     ClaimedToEnd { call: CallKey, is_ours: bool },
     /// A call was claimed so that an operator can act on it, unless somebody else has it.
     ClaimedToAct { call: CallKey, claimed: Option<Box<TaskRow>> },
-    /// It is known whether a call runs elsewhere that is given up.
-    SharedSettled { settled: Settled },
-    /// Reports for an instance were read.
+    /// A call that is given up was claimed, unless somebody was faster or it is over.
+    SharedSettled { call: CallKey, ours: Option<Box<TaskRow>> },
+    /// The task of a call was read that is given up and could not be claimed; none when it is over.
+    SharedFound { call: CallKey, task: Option<Box<TaskRow>> },
+    /// Messages for an instance were read, because there are reports or actions among them.
+    ReportsFound { uid: Uid, found: Vec<MessageRow> },
+    /// Reports for an instance were read, with their tasks.
     ReportsRead { uid: Uid, found: Vec<Found> },
     /// Which runs could not go on was read, after this one.
     HeldUp { after: Option<Uid>, found: Result<Vec<Uid>> },
@@ -79,7 +85,9 @@ pub enum Input {
     /// The messages of a run in memory were read.
     MessagesRead { uid: Uid, read: u64, found: Result<Vec<MessageRow>> },
     /// Which of the instances that somebody waits for are closed was read.
-    Ends { found: Result<(Vec<InstanceRow>, Vec<Uid>)> },
+    Closed { found: Result<Vec<InstanceRow>> },
+    /// Which of the instances that somebody waits for are gone was read.
+    Missing { found: Result<Vec<Uid>> },
     /// There turned out to be no such instance.
     NoInstance { uid: Uid },
     /// An instance turned out to be closed.
@@ -92,6 +100,8 @@ pub enum Input {
     ScheduleRead(Box<ScheduleRecord>),
     /// What others have inserted was read.
     InboxRead { found: Result<Vec<InboxRow>> },
+    /// It was read whether the signal of a row of the inbox was sent before.
+    Signalled { row: InboxRow, found: std::result::Result<bool, String> },
     /// It was read who has the id that a row of the inbox names.
     Addressee { row: InboxRow, found: std::result::Result<Addressee, String> },
     /// Closed instances that are old enough are deleted; when the next one is.
@@ -161,15 +171,6 @@ pub struct Claimed {
     pub tasks: Vec<TaskRecord>,
     pub next: Option<Timestamp>,
     pub asked: usize,
-}
-
-/// What became of a call that nobody wants any more and that may run elsewhere.
-#[derive(Debug)]
-pub enum Settled {
-    /// Nobody had claimed it, and nobody can any more.
-    Ours(Box<TaskRow>),
-    /// It runs.
-    Runs(Box<TaskRow>),
 }
 
 /// Who a signal or a cancellation is for.

@@ -84,7 +84,7 @@ use clients::stop::Stopping;
 pub use commit::Durable;
 pub(crate) use housekeeping::inbox::PAGE as INBOX_PAGE;
 pub(crate) use housekeeping::schedule::PAGE as SCHEDULES_PAGE;
-pub use input::{Addressee, AttemptEnd, Claimed, Found, Input, Request, RoleAnswer, Scan, Settled};
+pub use input::{Addressee, AttemptEnd, Claimed, Found, Input, Request, RoleAnswer, Scan};
 use memory::Memory;
 pub use message::{now_due, result_id};
 pub use output::{AskFor, AttemptStart, Batch, Order, Output, Transaction};
@@ -312,7 +312,8 @@ impl Node {
             Input::SteppedDown => self.ask_to_own(),
             Input::Heard { found } => self.heard(found),
             Input::MessagesRead { uid, read, found } => self.messages_read(uid, read, found),
-            Input::Ends { found } => self.ends_read(found),
+            Input::Closed { found } => self.closed_read(found),
+            Input::Missing { found } => self.missing_read(found),
             Input::AttemptEnded { call, token, end } => self.attempt_ended(call, token, end),
             Input::AttemptInterrupted { call, token, began, heartbeat } => {
                 self.attempt_interrupted(call, token, began, heartbeat);
@@ -327,7 +328,8 @@ impl Node {
             Input::RunLoaded { uid, loaded } => self.run_loaded(uid, loaded),
             Input::Scanned { found } => self.scanned(found),
             Input::Waiting { found } => self.waiting_read(found),
-            Input::Abandoned { found } => self.abandoned(found),
+            Input::AbandonedFound { found } => self.abandoned_found(found),
+            Input::Abandoned { found, has_more } => self.abandoned(found, has_more),
             Input::OutcomeLost { found } => {
                 self.take_abandoned(found.into_iter().map(|task| *task));
             }
@@ -342,7 +344,9 @@ impl Node {
             }
             Input::ClaimedToEnd { call, is_ours } => self.claimed_to_end(call, is_ours),
             Input::ClaimedToAct { call, claimed } => self.claimed_to_act(call, claimed),
-            Input::SharedSettled { settled } => self.shared_settled(settled),
+            Input::SharedSettled { call, ours } => self.shared_settled(call, ours),
+            Input::SharedFound { call, task } => self.shared_found(call, task),
+            Input::ReportsFound { uid, found } => self.reports_found(uid, found),
             Input::ReportsRead { uid, found } => self.reports_read(uid, found),
             Input::HeldUp { after, found } => self.held_up(after, found),
             Input::NoInstance { uid } => self.no_instance(uid),
@@ -351,6 +355,7 @@ impl Node {
             Input::SchedulesWaiting { found } => self.schedules_waiting(found),
             Input::ScheduleRead(record) => self.schedule_read(*record),
             Input::InboxRead { found } => self.inbox_read(found),
+            Input::Signalled { row, found } => self.signalled(row, found),
             Input::Addressee { row, found } => self.addressee_found(row, found),
             Input::Swept { next } => self.swept(next),
         }

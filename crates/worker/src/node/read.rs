@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam_core::{CallKey, Shard, Timestamp, Uid};
+use resurgam_store::rows::{Claim, MessageRow};
 use resurgam_store::{InboxRow, Runnable};
 
 /// Something that is asked of the store.
@@ -30,6 +31,9 @@ pub enum Read {
     Waiting(Runnable),
     /// Claims of nodes that are gone; not those of this one.
     Abandoned { node: String },
+    /// The tasks of such claims, as far as they are still claimed so. There may be more claims than
+    /// were read.
+    AbandonedTasks { claims: Arc<[(CallKey, Option<Claim>)]>, has_more: bool },
     /// Runs that could not go on, after this one.
     HeldUp { after: Option<Uid> },
     /// Instances that have messages which are due.
@@ -38,8 +42,12 @@ pub enum Read {
     MessagesOf { uid: Uid, read: u64, until: Timestamp },
     /// What attempts elsewhere have reported to an instance.
     Reports { uid: Uid, until: Timestamp },
-    /// Those of the instances that are closed, and those that are gone.
-    Ends { uids: Arc<[Uid]> },
+    /// The tasks that reports are about.
+    ReportedTasks { uid: Uid, reports: Arc<[MessageRow]> },
+    /// Those of the instances that are closed.
+    Closed { uids: Arc<[Uid]> },
+    /// Those of the instances that are gone.
+    Missing { uids: Arc<[Uid]> },
     /// Whether an instance is closed.
     End(Uid),
     /// The tasks of these calls, in any shard, whose attempts have these tokens.
@@ -52,8 +60,10 @@ pub enum Read {
     ClaimToEnd { node: String, call: CallKey, now: Timestamp },
     /// Claims a call that others may run, so that nobody does while an operator acts on it.
     ClaimToAct { node: String, call: CallKey, now: Timestamp },
-    /// Claims a call so that nobody else can, or finds that somebody has.
+    /// Claims a call that is given up so that nobody else can.
     SettleShared { node: String, call: CallKey, now: Timestamp },
+    /// The task of a call that is given up and could not be claimed.
+    SharedTask(CallKey),
     /// The schedules that are due.
     DueSchedules { now: Timestamp },
     /// Schedules that wait for something else than the time, from an id on.
@@ -62,6 +72,9 @@ pub enum Read {
     Schedule(String),
     /// What others have inserted.
     Inbox,
+    /// Whether the signal of a row of the inbox was sent before, through the inbox or by a client.
+    /// Its instance may be closed by now, or have forgotten it.
+    Signalled(InboxRow),
     /// Who has the id that a row of the inbox names.
     Addressee(InboxRow),
     /// Takes shards that nobody holds.

@@ -1,8 +1,10 @@
 //! Those who wait for an instance to close.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam_core::Uid;
+use resurgam_store::Result;
 use resurgam_store::rows::InstanceRow;
 
 use super::Node;
@@ -43,37 +45,47 @@ impl Node {
     pub(crate) fn look_for_ends(&mut self) {
         let elsewhere = self.waiters.keys().any(|uid| !self.owns(*uid));
         if elsewhere && self.memory.ends.begin(&mut self.ticks).is_some() {
-            self.read(self.ends());
+            self.read(Read::Closed { uids: self.waited_for_elsewhere() });
         }
     }
 
-    pub(crate) fn ends(&self) -> Read {
-        let uids = self.waiters.keys().copied().filter(|uid| !self.owns(*uid));
-        Read::Ends { uids: uids.collect() }
+    fn waited_for_elsewhere(&self) -> Arc<[Uid]> {
+        self.waiters.keys().copied().filter(|uid| !self.owns(*uid)).collect()
     }
 
-    /// Those who wait for an instance that is closed get the outcome. One that is missing closed,
-    /// and somebody deleted it before this node looked.
-    pub(crate) fn ends_read(
-        &mut self,
-        found: resurgam_store::Result<(Vec<InstanceRow>, Vec<Uid>)>,
-    ) {
+    /// Those who wait for an instance that is closed get the outcome. Of the others some may be
+    /// gone.
+    pub(crate) fn closed_read(&mut self, found: Result<Vec<InstanceRow>>) {
+        let rows = match found {
+            Ok(rows) => rows,
+            Err(_) => return self.read_later(Read::Closed { uids: self.waited_for_elsewhere() }),
+        };
+        for row in rows {
+            if let Some(outcome) = Outcome::of(&row) {
+                self.finished(row.uid, &outcome);
+            }
+        }
+        let uids = self.waited_for_elsewhere();
+        match uids.is_empty() {
+            true => self.ends_are_known(),
+            false => self.read(Read::Missing { uids }),
+        }
+    }
+
+    /// An instance that is gone has closed, and somebody deleted it before this node looked.
+    pub(crate) fn missing_read(&mut self, found: Result<Vec<Uid>>) {
         match found {
-            Ok((rows, missing)) => {
-                let again = self.memory.ends.end();
+            Ok(missing) => {
                 missing.into_iter().for_each(|uid| self.no_instance(uid));
-                for row in rows {
-                    if let Some(outcome) = Outcome::of(&row) {
-                        self.finished(row.uid, &outcome);
-                    }
-                }
-                if again {
-                    self.look_for_ends();
-                }
+                self.ends_are_known();
             }
-            Err(_) => {
-                self.read_later(self.ends());
-            }
+            Err(_) => self.read_later(Read::Missing { uids: self.waited_for_elsewhere() }),
+        }
+    }
+
+    fn ends_are_known(&mut self) {
+        if self.memory.ends.end() {
+            self.look_for_ends();
         }
     }
 }

@@ -81,16 +81,28 @@ impl Node {
         Read::Abandoned { node: self.name.clone() }
     }
 
+    /// Claims of nodes that are gone were found: what follows needs their tasks.
+    pub(crate) fn abandoned_found(&mut self, found: Result<Vec<TaskRow>>) {
+        match found {
+            Ok(rows) if rows.is_empty() => self.abandoned(Ok(Vec::new()), false),
+            Ok(rows) => {
+                let has_more = rows.len() == ABANDONED;
+                let claims = rows.into_iter().map(|row| (row.call, row.claim)).collect();
+                self.read(Read::AbandonedTasks { claims, has_more });
+            }
+            Err(_) => self.read_later(self.abandoned_claims()),
+        }
+    }
+
     /// Attempts that died with their node are recorded, counted apart and tried again.
-    pub(crate) fn abandoned(&mut self, found: Result<Vec<TaskRecord>>) {
+    pub(crate) fn abandoned(&mut self, found: Result<Vec<TaskRecord>>, has_more: bool) {
         let tasks = match found {
             Ok(tasks) => tasks,
             Err(_) => {
                 return self.read_later(self.abandoned_claims());
             }
         };
-        let mut again = self.memory.claims.heard.end();
-        let (found, full) = (tasks.len(), tasks.len() == ABANDONED);
+        let (mut again, found) = (self.memory.claims.heard.end(), tasks.len());
         let (claims, shards) = (&self.memory.claims, &self.memory.shards);
         let tenure = |call: CallKey| shards.tenure(call.run.uid.shard());
         let is_present =
@@ -100,7 +112,7 @@ impl Node {
         again |= tasks.len() < found;
         let kept = self.take_abandoned(tasks);
         // A page of which nothing could be read would only be read again.
-        if again || (full && kept) {
+        if again || (has_more && kept) {
             // The ones that were read are no longer claimed once what precedes this is durable.
             self.outbox.after_all(Effect::ReadAbandoned);
         }

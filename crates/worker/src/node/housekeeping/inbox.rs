@@ -190,9 +190,21 @@ impl Node {
         self.take_row(row, insert, start);
     }
 
-    /// A signal or a cancellation is for whoever has the id now.
+    /// A signal or a cancellation is for whoever has the id now. A signal with an id may have been
+    /// sent before.
     fn find_addressee(&mut self, row: InboxRow) {
-        self.read(Read::Addressee(row));
+        match row.kind == "signal" && row.id.is_some() {
+            true => self.read(Read::Signalled(row)),
+            false => self.read(Read::Addressee(row)),
+        }
+    }
+
+    pub(crate) fn signalled(&mut self, row: InboxRow, found: std::result::Result<bool, String>) {
+        match found {
+            Ok(false) => self.read(Read::Addressee(row)),
+            Ok(true) => self.addressee_found(row, Ok(Addressee::HasIt)),
+            Err(error) => self.addressee_found(row, Err(error)),
+        }
     }
 
     pub(crate) fn addressee_found(

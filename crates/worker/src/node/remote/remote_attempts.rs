@@ -22,6 +22,7 @@
 //! still wanted is asked every second as long as such attempts run.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam_core::action::Action;
@@ -343,6 +344,16 @@ impl Node {
     pub(crate) fn read_reports(&mut self, uid: Uid) {
         let until = self.now.saturating_add(Duration::from_millis(1));
         self.read_of(uid, Read::Reports { uid, until });
+    }
+
+    /// Messages for an instance were read: what follows from reports needs their tasks.
+    pub(crate) fn reports_found(&mut self, uid: Uid, found: Vec<MessageRow>) {
+        let is_report = |row: &MessageRow| row.body.is_for_holder();
+        let reports: Arc<[MessageRow]> = found.into_iter().filter(is_report).collect();
+        match reports.is_empty() {
+            true => self.reports_read(uid, Vec::new()),
+            false => self.read_of(uid, Read::ReportedTasks { uid, reports }),
+        }
     }
 
     pub(crate) fn reports_read(&mut self, uid: Uid, found: Vec<Found>) {

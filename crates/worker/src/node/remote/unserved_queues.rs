@@ -15,7 +15,7 @@ use resurgam_store::rows::{TaskRecord, TaskRow};
 use resurgam_store::{Report, Reported, Result, Step, TaskWrite};
 
 use crate::node::Node;
-use crate::node::input::{Claimed, Settled};
+use crate::node::input::Claimed;
 use crate::node::news::{News, Origin, cancelled_call};
 use crate::node::read::{AGAIN, Read};
 use crate::node::work::Work;
@@ -138,24 +138,15 @@ impl Node {
         self.read(Read::SettleShared { node, call: key, now });
     }
 
-    pub(crate) fn shared_settled(&mut self, settled: Settled) {
-        match settled {
-            Settled::Ours(task) if !self.owns(task.call.run.uid) => self.return_claim(*task),
-            Settled::Ours(task) => {
-                let key = task.call;
+    pub(crate) fn shared_settled(&mut self, key: CallKey, ours: Option<Box<TaskRow>>) {
+        match ours {
+            Some(task) if !self.owns(key.run.uid) => self.return_claim(*task),
+            Some(task) => {
                 let News { event, .. } = cancelled_call(key.seq, task.attempt.saturating_sub(1));
                 let origin = Origin::ended(key, None, None);
                 self.then(Work::Deliver(key.run, News { event, origin, reply: None }));
             }
-            // Its node asks whether it is still wanted, and is told; then it reports.
-            Settled::Runs(mut task) if self.owns(task.call.run.uid) => {
-                task.progress.cancelled = true;
-                let run = self.memory.runs.get(task.call.run.uid);
-                task.progress.in_grace = run.is_some_and(|run| run.settles_in_grace(task.call.seq));
-                let tasks = vec![TaskWrite::Amend(*task)];
-                self.outbox.push(Step { tasks, ..Step::default() }, Vec::new());
-            }
-            Settled::Runs(_) => {}
+            None => self.read_of(key.run.uid, Read::SharedTask(key)),
         }
     }
 
@@ -174,6 +165,22 @@ impl Node {
                 self.has_reports(call.run.uid);
             }
         }
+    }
+
+    /// A call that was given up could not be claimed: somebody runs it, or it is over.
+    pub(crate) fn shared_found(&mut self, key: CallKey, task: Option<Box<TaskRow>>) {
+        let Some(mut task) = task else { return };
+        if task.claim.is_none() {
+            // Another node was about to claim it, and has not.
+            let (node, now) = (self.name.clone(), self.now);
+            return self.read_later(Read::SettleShared { node, call: key, now });
+        }
+        // Its node asks whether it is still wanted, and is told; then it reports.
+        task.progress.cancelled = true;
+        let run = self.memory.runs.get(key.run.uid);
+        task.progress.in_grace = run.is_some_and(|run| run.settles_in_grace(key.seq));
+        let tasks = vec![TaskWrite::Amend(*task)];
+        self.outbox.push(Step { tasks, ..Step::default() }, Vec::new());
     }
 
     /// The shard of a call went while the call was claimed: whoever holds it now settles it.
