@@ -382,8 +382,7 @@ pub struct Pause {
     /// When it ends by itself: the call fails then, for the reason in `stopped`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// Why retrying stopped, when that is what paused it: the name of a
-    /// [`Reason`](resurgam_core::retry::Reason).
+    /// Why retrying stopped, when that is what paused it: the name of a [`Reason`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped: Option<String>,
     /// Who paused it.

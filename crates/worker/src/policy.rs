@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam_core::command::{ActivityCall, CallOptions};
-use resurgam_core::retry::{CheckedPolicy, RetryPolicy, Timeouts};
+use resurgam_core::retry::{CheckedPolicy, Idempotency, RetryPolicy, Timeouts};
 use resurgam_sdk::{ActivityDefinition, ActivityOptions};
 use resurgam_store::rows::PolicyRow;
 
@@ -82,14 +82,18 @@ impl Policies {
         self.read(&PolicyRow { hash: hash(text), text: text.to_string() })
     }
 
-    /// The policy of a text that somebody sets. Timeouts that it does not name are these.
-    pub(crate) fn with_timeouts_of(
+    /// The policy of a text that somebody sets in place of this one. Timeouts that it does not name
+    /// stay, and what must not run twice still must not.
+    pub(crate) fn in_place_of(
         &mut self,
+        before: &CheckedPolicy,
         text: &str,
-        others: Timeouts,
     ) -> Result<Arc<Resolved>, String> {
         let mut policy = RetryPolicy::from_stored(text).map_err(|error| error.to_string())?;
-        let named = policy.timeouts;
+        if before.idempotency == Idempotency::AtMostOnce {
+            policy.idempotency = Idempotency::AtMostOnce;
+        }
+        let (named, others) = (policy.timeouts, before.timeouts);
         policy.timeouts = Timeouts {
             attempt: named.attempt.or(others.attempt),
             heartbeat: named.heartbeat.or(others.heartbeat),

@@ -465,7 +465,7 @@ async fn a_call_that_was_given_up_is_left_to_end() {
         6 +1h ActivityCompleted #2 after cancel 7
         7 +1h CompensationRecorded #2 tear_up {"pages":7}
         8 +1h ActivityScheduled tear_up to undo #2 {"pages":7}
-        9 +1h ActivityCompleted #8 null
+        9 +1h ActivityCompleted #8 7
         10 +1h RunFailed (compensation complete) Elapsed: not done within 1s
     "#]]).await;
 }
@@ -476,19 +476,19 @@ async fn a_call_that_was_given_up_can_be_completed_and_is_undone() {
         Place::Settles,
         |call| call.complete(&9),
         expect![[r#"
-        completed print_all#2
-        1 +0ms RunStarted given_up {}
-        2 +0ms ActivityScheduled print_all {"pages":7}
-        3 +0ms TimerStarted until +1s
-        4 +1s TimerFired #3
-        5 +1s ActivityCancelRequested #2
-          +1m operator bob: completed print_all#2 ("ticket 17")
-        6 +1m ActivityCompleted #2 after cancel 9
-        7 +1m CompensationRecorded #2 tear_up {"pages":9}
-        8 +1m ActivityScheduled tear_up to undo #2 {"pages":9}
-        9 +1m ActivityCompleted #8 null
-        10 +1m RunFailed (compensation complete) Elapsed: not done within 1s
-    "#]],
+            completed print_all#2
+            1 +0ms RunStarted given_up {}
+            2 +0ms ActivityScheduled print_all {"pages":7}
+            3 +0ms TimerStarted until +1s
+            4 +1s TimerFired #3
+            5 +1s ActivityCancelRequested #2
+              +1m operator bob: completed print_all#2 ("ticket 17")
+            6 +1m ActivityCompleted #2 after cancel 9
+            7 +1m CompensationRecorded #2 tear_up {"pages":9}
+            8 +1m ActivityScheduled tear_up to undo #2 {"pages":9}
+            9 +1m ActivityCompleted #8 9
+            10 +1m RunFailed (compensation complete) Elapsed: not done within 1s
+        "#]],
     )
     .await;
 }
@@ -827,7 +827,7 @@ async fn a_call_can_end_its_run_whatever_the_code_would_do() {
           +1h notify#5 attempt 2 failed: MailDown: no answer
         6 +1h ActivityFailed #5 (attempt 2) max_attempts ends the run: MailDown: no answer
         7 +1h ActivityScheduled tear_up to undo #2 {"pages":1}
-        8 +1h ActivityCompleted #7 null
+        8 +1h ActivityCompleted #7 1
         9 +1h RunFailed (compensation complete) MailDown: no answer
     "#]]
     .assert_eq(&exhaust("compensate", false).await);

@@ -194,11 +194,13 @@ impl Node {
                 if let Some(run) = self.take_out(uid) {
                     self.refuse_news(run.into_news());
                 }
+                self.run_is_over(uid);
             }
             Effect::NextRun(uid) => {
                 if let Some(run) = self.take_out(uid) {
                     self.hand_over(run);
                 }
+                self.run_is_over(uid);
                 self.load_run(uid);
             }
             Effect::Wake(uid) => self.has_messages(uid),

@@ -16,11 +16,12 @@
 
 use std::time::Duration;
 
-use resurgam_core::{Failure, Kind, Payload};
+use resurgam_core::{CallKey, Failure, Kind, Payload};
 use resurgam_store::Transacted;
 use resurgam_store::rows::MessageRow;
 
 use super::Node;
+use super::calls::call::HotCall;
 use super::output::{AskFor, Order, Output, Transaction};
 use super::work::Work;
 
@@ -33,7 +34,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 impl Node {
     /// An attempt asks for a transaction.
     pub(crate) fn transact(&mut self, ask: AskFor) {
-        let here = self.memory.calls.attempt(ask.call, ask.token);
+        // An operator may have ended the call, and that is not durable yet.
+        let is_wanted = |call: &&HotCall| !call.is_given_up();
+        let here = self.memory.calls.attempt(ask.call, ask.token).filter(is_wanted);
         let Some(call) = here.or_else(|| self.memory.reports.get(ask.call, ask.token)) else {
             return self.refuse_transaction(ask, lost_claim());
         };
@@ -46,6 +49,14 @@ impl Node {
 
     fn refuse_transaction(&mut self, ask: AskFor, failure: Failure) {
         self.outputs.push(Output::RefuseTransaction { ask: ask.ask, failure });
+        self.transaction_decided(ask.call);
+    }
+
+    /// It is known what became of a transaction: whoever wants to end its call may do so.
+    fn transaction_decided(&mut self, call: CallKey) {
+        if self.memory.transactions.goes_on(call) {
+            self.then(Work::HasReports(call.run.uid));
+        }
     }
 
     /// The store has decided about a transaction.
@@ -53,9 +64,6 @@ impl Node {
         let (key, token) = (ask.call, ask.token);
         // None when this node has stepped down since.
         let Some(reports) = self.memory.transactions.end(key, token) else { return };
-        if self.memory.transactions.goes_on(key) {
-            self.then(Work::HasReports(key.run.uid));
-        }
         match answer {
             // Whatever the attempt reported meanwhile came too late.
             Ok(Transacted::Done(message)) => return self.transaction_done(ask, *message),
@@ -84,6 +92,7 @@ impl Node {
             self.order_attempt(&call, Order::Cut);
         }
         self.outputs.push(Output::TransactionRecorded { ask: ask.ask });
+        self.transaction_decided(ask.call);
         self.call_ended_in_store(ask.call, message);
         self.fill_slots();
     }

@@ -168,7 +168,7 @@ impl Node {
         if let Some(call) = self.memory.calls.get(key) {
             return match call.is_given_up() {
                 true => self.refuse_action(asked, ended(key)),
-                false => self.act_here(asked),
+                false => self.act_here(asked, false),
             };
         }
         let Some(record) = found else { return self.refuse_action(asked, ended(key)) };
@@ -176,11 +176,12 @@ impl Node {
         match record.task.claim.is_some() && !is_held {
             true => self.act_elsewhere(asked, record),
             false => match self.keep_call(record) {
-                Some(_) if is_held => {
-                    self.take_claim_back(key);
-                    self.act_here(asked);
+                Some(_) => {
+                    if is_held {
+                        self.take_claim_back(key);
+                    }
+                    self.act_here(asked, is_held);
                 }
-                Some(_) => self.act_here(asked),
                 None => {
                     let why = format!("call #{}: its policy cannot be read", key.seq);
                     self.refuse_action(asked, why);
@@ -195,8 +196,8 @@ impl Node {
         is_ours && task.progress.to_end
     }
 
-    /// The call is in memory.
-    fn act_here(&mut self, asked: Asked) {
+    /// The call is in memory. In the store it may be claimed so that nobody else runs it.
+    fn act_here(&mut self, asked: Asked, is_held: bool) {
         let key = asked.call;
         let Some(mut call) = self.memory.calls.hot.remove(&key) else { return };
         let change = self.change_of(&call, &asked.request);
@@ -222,18 +223,17 @@ impl Node {
             Err(other) => {
                 self.memory.calls.hot.insert(key, call);
                 self.call_changes(key);
-                self.change_here(asked, other);
+                match other {
+                    Ok(change) => self.change_here(asked, change),
+                    Err(why) => self.change_nothing(asked, why, is_held),
+                }
             }
         }
     }
 
     /// Changes a call in memory that does not end.
-    fn change_here(&mut self, asked: Asked, change: Result<Change, String>) {
+    fn change_here(&mut self, asked: Asked, change: Change) {
         let (key, now) = (asked.call, self.now);
-        let change = match change {
-            Ok(change) => change,
-            Err(why) => return self.change_nothing(asked, why),
-        };
         let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
         let is_waiting = !call.is_claimed();
         let mut step = Step::default();
@@ -267,6 +267,7 @@ impl Node {
             return self.refuse_action(asked, why);
         };
         let mut step = Step::default();
+        self.call_changes(key);
         let text = match self.change_of(&call, &asked.request) {
             Err(why) => return self.refuse_action(asked, why),
             Ok(Change::Completed(value)) => {
@@ -284,7 +285,6 @@ impl Node {
             }
             Ok(change) => apply(&mut call, change, now),
         };
-        self.call_changes(key);
         self.memory.runs.call_is_elsewhere(call.task.clone());
         step.tasks.push(TaskWrite::Amend(call.into_task()));
         self.push_action(asked, ActionAnswer::done(text), step, None);
@@ -293,8 +293,8 @@ impl Node {
     /// What an action comes to for a call.
     fn change_of(&mut self, call: &HotCall, asked: &ActionRequest) -> Result<Change, String> {
         let activity = self.registry.activity(&call.task.name);
-        let (policies, now_held) = (&mut self.policies, call.policy.checked.timeouts);
-        let policy = |text: &str| policies.with_timeouts_of(text, now_held);
+        let (policies, before) = (&mut self.policies, &call.policy.checked);
+        let policy = |text: &str| policies.in_place_of(before, text);
         change(call, asked, policy, |value| match activity {
             Some(activity) => activity.check_output(value),
             None => Err("no worker knows the activity, so nobody can check it".to_string()),
@@ -369,13 +369,13 @@ impl Node {
         self.outbox.push(step, effects);
     }
 
-    /// An action changes nothing about a call in memory, which waits as it did, or runs. In the
-    /// store it may be claimed so that nobody else runs it.
-    fn change_nothing(&mut self, asked: Asked, why: String) {
+    /// An action changes nothing about a call in memory, which waits as it did, or runs. A claim
+    /// that was made for the action goes.
+    fn change_nothing(&mut self, asked: Asked, why: String, is_held: bool) {
         let key = asked.call;
         let waiting = self.memory.calls.get(key).filter(|call| !call.is_claimed());
         let mut step = Step::default();
-        if let Some(call) = waiting.filter(|call| self.is_shared && self.leaves(&call.task)) {
+        if let Some(call) = waiting.filter(|_| is_held) {
             step.tasks.push(TaskWrite::Update(call.task.clone()));
         }
         let effect = waiting.map(|_| Effect::Waiting(key));

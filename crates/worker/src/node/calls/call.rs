@@ -318,6 +318,7 @@ impl Node {
 
     /// No attempt of a call begins any more. One that runs is told when that is durable.
     pub(crate) fn give_up_call(&mut self, key: CallKey) -> Option<Effect> {
+        self.call_changes(key);
         self.memory.calls.hot.get_mut(&key)?.given_up = true;
         self.stop_waiting(key);
         Some(Effect::GivenUp(key))
@@ -332,7 +333,9 @@ impl Node {
 }
 
 pub(crate) fn started_at(task: &TaskRow) -> Timestamp {
-    task.claim.as_ref().map_or(task.wake_at, |claim| claim.started_at)
+    let paused = task.progress.paused.as_ref();
+    let due = paused.map_or(task.wake_at, |pause| pause.due.unwrap_or(Timestamp::EPOCH));
+    task.claim.as_ref().map_or(due, |claim| claim.started_at)
 }
 
 /// What an attempt hears whose call was given up.

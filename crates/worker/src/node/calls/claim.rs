@@ -156,7 +156,7 @@ impl Node {
     /// Claims the next attempt of a task that waits; it begins when that is durable.
     pub(crate) fn claim_next(&mut self, key: CallKey, slot: Slot) {
         let now = self.now;
-        let waits = |call: &&HotCall| call.task.claim.is_none();
+        let waits = |call: &&HotCall| call.task.claim.is_none() && !call.given_up;
         let waiting = self.memory.calls.hot.get(&key).filter(waits);
         let Some(mut task) = waiting.map(|call| call.task.clone()) else {
             return self.memory.slots.free(slot);

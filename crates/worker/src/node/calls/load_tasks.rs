@@ -183,7 +183,9 @@ impl Node {
         let Some(call) = self.memory.calls.get(key) else { return };
         let tasks = vec![TaskWrite::Update(call.task.clone())];
         // Its run may have given it up: the run settles it when it is loaded.
-        let effects = vec![Effect::Waiting(key), Effect::Wake(key.run.uid)];
+        let uid = key.run.uid;
+        // Somebody may act on it, who waited until the claim was gone.
+        let effects = vec![Effect::Waiting(key), Effect::Wake(uid), Effect::Reported(uid)];
         self.outbox.push(Step { tasks, ..Step::default() }, effects);
     }
 

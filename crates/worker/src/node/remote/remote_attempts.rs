@@ -63,6 +63,8 @@ pub(crate) struct Reports {
     changed: BTreeSet<CallKey>,
     /// Calls that were claimed so that an operator can act on them, until that has happened.
     claimed: BTreeMap<CallKey, TaskRow>,
+    /// Calls that are being claimed for that.
+    claiming: BTreeSet<CallKey>,
 }
 
 /// A report that was taken.
@@ -101,9 +103,10 @@ impl Reports {
         self.changed.retain(|call| !goes(call.run.uid));
     }
 
-    /// A call is claimed so that an operator can act on it.
-    pub(crate) fn is_claimed(&mut self, task: TaskRow) {
-        self.claimed.insert(task.call, task);
+    /// A call is claimed so that an operator can act on it, unless somebody else has it.
+    pub(crate) fn is_claimed(&mut self, call: CallKey, task: Option<TaskRow>) {
+        self.claiming.remove(&call);
+        self.claimed.extend(task.map(|task| (call, task)));
     }
 
     /// The claims of this kind that go with their shards.
@@ -357,7 +360,14 @@ impl Node {
     }
 
     pub(crate) fn reports_read(&mut self, uid: Uid, found: Vec<Found>) {
+        let acted_on: BTreeSet<CallKey> =
+            found.iter().filter_map(|found| acts_on(&found.row)).collect();
         for Found { row, task, is_answered } in found {
+            if is_answered {
+                // Somebody asked once more.
+                self.push_report_end(uid, row.id, Vec::new());
+                continue;
+            }
             if self.waits_for_transaction(&row)
                 || self.waits_for_claim(&row, task.as_ref())
                 || !self.memory.reports.take(&row)
@@ -365,7 +375,6 @@ impl Node {
                 continue;
             }
             match row.body {
-                _ if is_answered => self.push_report_end(uid, row.id, Vec::new()),
                 StoredMessage::Action { run, activity, request } => {
                     let call = RunKey { uid, run }.call(activity);
                     let asked = Asked { call, message: row.id, request: *request };
@@ -375,6 +384,7 @@ impl Node {
                 _ => self.take_report(row, task),
             }
         }
+        self.release_unused(uid, &acted_on);
         self.memory.reports.taken.retain(|(of, _), taken| *of != uid || !taken.gone);
         self.memory.reports.changed.retain(|call| call.run.uid != uid);
         self.read_postponed(uid);
@@ -394,16 +404,40 @@ impl Node {
     }
 
     /// True when an operator acts on a call that another node may claim in this very moment: this
-    /// node claims it first. The message is read again then.
+    /// node claims it first. So it is when another node has claimed it for such a purpose, and hands
+    /// it back. The message is read again then.
     fn waits_for_claim(&mut self, row: &MessageRow, task: Option<&TaskRecord>) -> bool {
         let is_action = matches!(row.body, StoredMessage::Action { .. });
+        if is_action && task.is_some_and(|record| self.is_handed_back(&record.task)) {
+            return true;
+        }
         let may_be_claimed = |task: &TaskRow| {
             task.claim.is_none() && self.is_shared && self.leaves(task) && self.owns(row.uid)
         };
         let task = task.map(|record| &record.task).filter(|task| may_be_claimed(task));
         let Some(call) = task.map(|task| task.call).filter(|_| is_action) else { return false };
-        self.claim_to_act(call);
+        if self.memory.reports.claiming.insert(call) {
+            self.claim_to_act(call);
+        }
         true
+    }
+
+    /// True when a node claimed a task only so that nobody runs it meanwhile, and is not this one.
+    fn is_handed_back(&self, task: &TaskRow) -> bool {
+        let is_other = task.claim.as_ref().is_some_and(|claim| claim.node != self.name);
+        is_other && task.progress.to_end
+    }
+
+    /// Calls that were claimed so that somebody can act on them, and that nobody acts on any more,
+    /// wait as before.
+    fn release_unused(&mut self, uid: Uid, acted_on: &BTreeSet<CallKey>) {
+        let is_unused = |call: &CallKey| call.run.uid == uid && !acted_on.contains(call);
+        let claimed = self.memory.reports.claimed.keys();
+        let unused: Vec<CallKey> = claimed.copied().filter(is_unused).collect();
+        for call in unused {
+            self.memory.reports.claimed.remove(&call);
+            self.read_lost(call);
+        }
     }
 
     /// Reads reports again that had to wait, when those are gone that they waited for.
@@ -480,6 +514,12 @@ impl Node {
         self.outbox.push(step, effects);
     }
 
+    /// A run is over, and what was told about its calls with it: what had to wait for that is read.
+    pub(crate) fn run_is_over(&mut self, uid: Uid) {
+        self.memory.reports.taken.retain(|(of, _), _| *of != uid);
+        self.read_postponed(uid);
+    }
+
     /// A report is gone from the store.
     pub(crate) fn report_taken(&mut self, uid: Uid, id: String) {
         match self.memory.reports.heard.contains_key(&uid) {
@@ -491,5 +531,15 @@ impl Node {
             false => drop(self.memory.reports.taken.remove(&(uid, id))),
         }
         self.read_postponed(uid);
+    }
+}
+
+/// The call that somebody acts on, if that is what a message is about.
+fn acts_on(row: &MessageRow) -> Option<CallKey> {
+    match row.body {
+        StoredMessage::Action { run, activity, .. } => {
+            Some(RunKey { uid: row.uid, run }.call(activity))
+        }
+        _ => None,
     }
 }

@@ -159,9 +159,12 @@ impl Node {
     /// A call is claimed so that somebody can act on it, unless another node was faster.
     pub(crate) fn claimed_to_act(&mut self, call: CallKey, claimed: Option<Box<TaskRow>>) {
         match claimed {
-            Some(task) if !self.owns(call.run.uid) => self.return_claim(*task),
+            Some(task) if !self.owns(call.run.uid) => {
+                self.memory.reports.is_claimed(call, None);
+                self.return_claim(*task);
+            }
             claimed => {
-                claimed.into_iter().for_each(|task| self.memory.reports.is_claimed(*task));
+                self.memory.reports.is_claimed(call, claimed.map(|task| *task));
                 self.has_reports(call.run.uid);
             }
         }
@@ -170,8 +173,8 @@ impl Node {
     /// A call that was given up could not be claimed: somebody runs it, or it is over.
     pub(crate) fn shared_found(&mut self, key: CallKey, task: Option<Box<TaskRow>>) {
         let Some(mut task) = task else { return };
-        if task.claim.is_none() {
-            // Another node was about to claim it, and has not.
+        if task.claim.is_none() || task.progress.to_end {
+            // Another node was about to claim it, and has not; or somebody acts on it meanwhile.
             let (node, now) = (self.name.clone(), self.now);
             return self.read_later(Read::SettleShared { node, call: key, now });
         }
