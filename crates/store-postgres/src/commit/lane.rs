@@ -75,7 +75,7 @@ pub(super) enum Ending {
     /// Nobody knows, for this reason.
     Lost(String),
     /// It was not sent to its end, so nothing was written.
-    NotSent(tokio_postgres::Error),
+    NotSent(Part, tokio_postgres::Error),
 }
 
 /// What became of a plan.
@@ -454,7 +454,7 @@ impl Lane {
             // It did not wait for the standby to the end: that one may not have it.
             None if client.warnings() != warnings => Ending::Lost("the server warns".to_string()),
             None => Ending::Committed,
-            Some((_, error)) if !complete => Ending::NotSent(error),
+            Some((place, error)) if !complete => Ending::NotSent(sent[place].part(), error),
             Some((_, error)) if meaning(&error) == Meaning::Lost => Ending::Lost(said(&error)),
             Some((place, error)) => Ending::Refused(sent[place].part(), error),
         }
@@ -475,27 +475,26 @@ impl Lane {
                 Ok(Some(Fate::Written))
             }
             Ending::Refused(part, error) if meaning(&error) == Meaning::Data => {
-                self.batches.not_written();
                 self.keep(client);
-                match part {
-                    Part::Lane | Part::Server | Part::Fence => {
-                        Err(self.out_of_place(part, error).await)
-                    }
-                    Part::Claim | Part::Rows(_) => Ok(Some(Fate::Refused(part, error))),
-                }
+                self.does_not_hold(part, error).await
+            }
+            Ending::NotSent(part, error) if meaning(&error) == Meaning::Data => {
+                // The answer came before the rest was sent. The transaction is open there still.
+                drop(client);
+                self.does_not_hold(part, error).await
             }
             Ending::Refused(part, error) => {
                 self.batches.not_written();
                 self.keep(client);
                 Err(refused(part, error))
             }
-            Ending::NotSent(error) if meaning(&error) == Meaning::Lost && !*resent => {
+            Ending::NotSent(_, error) if meaning(&error) == Meaning::Lost && !*resent => {
                 // An idle connection that had ended unnoticed; the next one is fresh.
                 self.batches.not_written();
                 *resent = true;
                 Ok(None)
             }
-            Ending::NotSent(error) => {
+            Ending::NotSent(_, error) => {
                 self.batches.not_written();
                 Err(translated(error, "send a commit".into()))
             }
@@ -508,6 +507,19 @@ impl Lane {
                     BatchFate::NeverWritten => None,
                 })
             }
+        }
+    }
+
+    /// Nothing was written, because a part of a plan does not hold.
+    async fn does_not_hold(
+        &mut self,
+        part: Part,
+        error: tokio_postgres::Error,
+    ) -> Result<Option<Fate>> {
+        self.batches.not_written();
+        match part {
+            Part::Lane | Part::Server | Part::Fence => Err(self.out_of_place(part, error).await),
+            Part::Claim | Part::Rows(_) => Ok(Some(Fate::Refused(part, error))),
         }
     }
 
