@@ -93,7 +93,7 @@ pub(super) fn input(row: &InstanceRow) -> Box<RawValue> {
     started_with(&row.input)
 }
 
-/// The same of an argument.
+/// What an argument holds for people, without a program and without secrets.
 pub(super) fn started_with(argument: &Payload) -> Box<RawValue> {
     #[derive(Deserialize, Serialize)]
     struct Started {
