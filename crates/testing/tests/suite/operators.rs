@@ -865,3 +865,64 @@ async fn what_retrying_stopped_is_resumed_with_a_reset_only() {
         notify#2 is paused (max_attempts); resume it with a reset, so that failures are counted from 0, or complete or fail it"#]]
     .assert_eq(&refused.to_string());
 }
+
+/// An order whose bank never answers, after its first attempt.
+async fn unpaid(attempts: u32) -> TestApp {
+    let app = TestApp::builder()
+        .stub(charge, |_, _| Err(Failure::of_type("BankDown", "no answer")))
+        .start()
+        .await;
+    let policy = HOURLY.max_attempts(attempts);
+    app.submit_with("it", charge(7), |start| start.retry(policy.clone())).await.unwrap();
+    app.advance(60 * SECOND).await;
+    app
+}
+
+#[test]
+async fn only_a_reset_gives_a_call_all_its_attempts_again() {
+    for (reset, attempts) in [(false, 2), (true, 3)] {
+        let app = unpaid(2).await;
+        let retry = |call: &CallHandle| match reset {
+            true => call.retry().reset(),
+            false => call.retry(),
+        };
+        app.act("it", "charge", retry).await.unwrap();
+        app.advance(24 * HOUR).await;
+        assert_eq!(app.attempts(charge), attempts, "reset: {reset}");
+    }
+}
+
+#[test]
+async fn what_an_operator_fails_is_caused_by_the_last_failure() {
+    let app = unpaid(5).await;
+    app.act("it", "charge", |call| call.fail("we give up")).await.unwrap();
+    let failed = app.client().instance::<u32>("it").await.unwrap().unwrap();
+    let error = app.wait_for("the end", failed.result()).await.unwrap_err();
+    let cause = error.failure().unwrap().cause.as_ref().unwrap();
+    assert_eq!(cause.type_name.as_deref(), Some("BankDown"));
+}
+
+#[test]
+async fn a_policy_that_was_set_while_a_call_was_paused_decides_after_it_is_resumed() {
+    let app = unpaid(5).await;
+    app.act("it", "charge", |call| call.pause()).await.unwrap();
+    let twice = RetryPolicy::fixed(SECOND).max_attempts(2);
+    app.act("it", "charge", |call| call.set_policy(twice.clone())).await.unwrap();
+    app.act("it", "charge", |call| call.resume()).await.unwrap();
+    app.advance(24 * HOUR).await;
+    assert_eq!(app.attempts(charge), 2);
+    assert_eq!(app.describe("it").await.instance.status, Status::Failed);
+}
+
+#[test]
+async fn a_pause_that_was_asked_for_is_taken_back() {
+    let app = app().await;
+    Place::Runs { pages: 0 }.reach(&app).await;
+    app.act("it", "print", |call| call.pause().by("ana")).await.unwrap();
+    let asked = app.describe("it").await.pending.remove(0).pause_asked.unwrap();
+    assert_eq!(asked.by.as_deref(), Some("ana"));
+    let taken_back = app.act("it", "print", |call| call.resume()).await.unwrap();
+    assert_eq!(taken_back.to_string(), "took back that print#2 is to pause");
+    app.advance(24 * HOUR).await;
+    assert_eq!(app.attempts(print), 5, "it failed, and was tried again");
+}
