@@ -10,8 +10,9 @@
 //! | `set_policy` | decided again | from now on  | from now on                | refused  | from now on |
 //!
 //! A call that is settling was given up by its workflow, which waits to hear how it ended. Whether
-//! the run is blocked, or not in memory, changes nothing here. While a transaction of an attempt is
-//! with the store, `complete` and `fail` wait until the store has decided.
+//! the run is blocked, or not in memory, changes nothing here. While a transaction of an attempt of
+//! this node is with the store, `complete` and `fail` wait until the store has decided; of one that
+//! another node runs nothing is known here, and whichever commit comes first counts.
 //!
 //! An action comes as a message, as reports of attempts elsewhere do, and goes with the step that
 //! carries it out; that step keeps it together with its answer. So it happens once, whatever crashes
@@ -87,8 +88,8 @@ enum Change {
     Resumed {
         reset: bool,
     },
-    Completed(Payload),
-    Failed(Failure),
+    /// The call ends with this.
+    Ends(EndsWith),
     /// Another policy decides from now on.
     Policy(Arc<Resolved>),
 }
@@ -147,9 +148,9 @@ fn change(
                 check(value)
                     .map_err(|error| format!("{name} cannot end with this value: {error}"))?;
             }
-            Ok(Change::Completed(value.clone()))
+            Ok(Change::Ends(EndsWith::Value(value.clone())))
         }
-        (Action::Fail { failure }, _) => Ok(Change::Failed(failure.clone())),
+        (Action::Fail { failure }, _) => Ok(Change::Ends(EndsWith::Failure(failure.clone()))),
         (Action::SetPolicy { policy: text }, _) => {
             let resolved = policy(text);
             Ok(Change::Policy(resolved.map_err(|error| format!("{name}: its policy: {error}"))?))
@@ -206,28 +207,18 @@ impl Node {
             self.memory.slots.dequeue(&call.task);
             self.memory.due.forget(&call.task);
         }
-        let change = match change {
-            Ok(Change::Completed(value)) => Ok(EndsWith::Value(value)),
-            Ok(Change::Failed(failure)) => Ok(EndsWith::Failure(failure)),
-            other => Err(other),
-        };
+        self.call_changes(key);
+        if let Ok(Change::Ends(end)) = change {
+            // Its attempt, if one runs, hears of it when that is durable.
+            call.given_up = true;
+            let news = self.ended_by_operator(&mut call, asked, end);
+            self.memory.calls.hot.insert(key, call);
+            return self.then(Work::Deliver(key.run, news));
+        }
+        self.memory.calls.hot.insert(key, call);
         match change {
-            Ok(end) => {
-                // Its attempt, if one runs, hears of it when that is durable.
-                call.given_up = true;
-                let news = self.ended_by_operator(&mut call, asked, end);
-                self.memory.calls.hot.insert(key, call);
-                self.call_changes(key);
-                self.then(Work::Deliver(key.run, news));
-            }
-            Err(other) => {
-                self.memory.calls.hot.insert(key, call);
-                self.call_changes(key);
-                match other {
-                    Ok(change) => self.change_here(asked, change),
-                    Err(why) => self.change_nothing(asked, why, is_held),
-                }
-            }
+            Ok(change) => self.change_here(asked, change),
+            Err(why) => self.change_nothing(asked, why, is_held),
         }
     }
 
@@ -270,12 +261,8 @@ impl Node {
         self.call_changes(key);
         let text = match self.change_of(&call, &asked.request) {
             Err(why) => return self.refuse_action(asked, why),
-            Ok(Change::Completed(value)) => {
-                let news = self.ended_by_operator(&mut call, asked, EndsWith::Value(value));
-                return self.then(Work::Deliver(key.run, news));
-            }
-            Ok(Change::Failed(failure)) => {
-                let news = self.ended_by_operator(&mut call, asked, EndsWith::Failure(failure));
+            Ok(Change::Ends(end)) => {
+                let news = self.ended_by_operator(&mut call, asked, end);
                 return self.then(Work::Deliver(key.run, news));
             }
             Ok(Change::Policy(policy)) => {
@@ -422,7 +409,7 @@ fn apply(call: &mut HotCall, change: Change, now: Timestamp) -> String {
             let due = due(&call.task, call.task.wake_at, now);
             format!("resumed {name}{} ({due})", over(reset))
         }
-        Change::Completed(_) | Change::Failed(_) | Change::Policy(_) => {
+        Change::Ends(_) | Change::Policy(_) => {
             unreachable!("it ends the call, or is about its policy")
         }
     }
