@@ -101,7 +101,8 @@ pub enum Times {
 /// let with_actions = Printing { actions: &retried, ..Printing::default() };
 /// assert_eq!(
 ///     printed(&events, with_actions),
-///     "1 +0ms RunStarted greet null\n  +2s operator ana: retried charge#6 now (\"bank is back\")\n"
+///     "1 +0ms RunStarted greet null\n\
+///      \x20 +2s operator ana: retried charge#6 now (\"bank is back\")\n"
 /// );
 /// let in_utc = Printing { times: Times::Utc, ..Printing::default() };
 /// assert_eq!(printed(&events, in_utc), "1 1970-01-01T00:00:00Z RunStarted greet null\n");

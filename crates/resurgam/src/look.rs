@@ -357,6 +357,35 @@ impl Client {
     }
 
     /// What operators did to the activity calls of an instance's current run, in order of time.
+    ///
+    /// ```
+    /// use resurgam::prelude::*;
+    /// use resurgam_testing::TestApp;
+    /// use std::time::Duration;
+    ///
+    /// #[activity(retry = RetryPolicy::fixed(Duration::from_secs(60)))]
+    /// async fn charge() -> Result<(), Failure> {
+    ///     Err(Failure::of_type("BankDown", "no answer"))
+    /// }
+    ///
+    /// #[workflow]
+    /// async fn order(ctx: WorkflowContext) -> Result<(), Failure> {
+    ///     ctx.call(charge()).await
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), resurgam::Error> {
+    /// let app = TestApp::builder().workflow(order).activity(charge).start().await;
+    /// app.start("order-42", order()).await;
+    /// app.advance(Duration::from_secs(1)).await; // the first attempt has failed
+    /// app.client().call("order-42", "charge#2").pause().by("ana").await?;
+    ///
+    /// let actions = app.client().actions("order-42").await?;
+    /// assert_eq!(actions[0].request.by, "ana");
+    /// assert!(actions[0].answer.changed);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn actions(&self, id: &str) -> Result<Vec<ActionRow>> {
         let Some(row) = self.find(id).await? else { return Ok(Vec::new()) };
         let run = RunKey { uid: row.uid, run: row.run };

@@ -77,8 +77,8 @@ impl Message {
     }
 }
 
-/// The stored form of a request for an action, apart from the user's value. Additive: unknown fields
-/// are ignored.
+/// The stored form of a request for an action, apart from the user's value. Additive: unknown
+/// fields are ignored.
 #[derive(Debug, Serialize, Deserialize)]
 struct RequestHead {
     v: u32,

@@ -118,6 +118,13 @@ impl Error {
     }
 
     /// Whoever asks has to ask for something else.
+    ///
+    /// ```
+    /// use resurgam_worker::Error;
+    ///
+    /// let error = Error::invalid("retry six of order-42: \"six\" names no call");
+    /// assert_eq!(error.to_string(), "retry six of order-42: \"six\" names no call");
+    /// ```
     pub fn invalid(what: impl fmt::Display) -> Self {
         Error { kind: Kind::Invalid, attempted: what.to_string() }
     }

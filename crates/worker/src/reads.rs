@@ -195,8 +195,8 @@ async fn abandoned_tasks(
 }
 
 /// Reports and actions for an instance, with the tasks that they are about. Of an action it is also
-/// asked whether it was carried out before: the answer is stored when the first message that asks for
-/// it goes, so that a second one finds it.
+/// asked whether it was carried out before: the answer is stored when the first message that asks
+/// for it goes, so that a second one finds it.
 async fn with_tasks(store: &dyn Store, uid: Uid, reports: &[MessageRow]) -> Result<Vec<Found>> {
     let call_of = |row: &MessageRow| {
         let (run, activity) = row.body.call()?;

@@ -79,7 +79,8 @@ impl Model {
         rows
     }
 
-    /// What operators did to the calls of a run, in order of time; those of one moment by their ids.
+    /// What operators did to the calls of a run, in order of time; those of one moment by their
+    /// ids.
     pub fn actions(&self, run: RunKey) -> Vec<ActionRow> {
         let actions = self.tables.actions.map().range((run.uid, String::new())..);
         let of = actions.take_while(|((uid, _), _)| *uid == run.uid).map(|(_, row)| row);

@@ -1,7 +1,7 @@
 //! Messages: what is stored because a run is to read it later, and what news a stored message is.
 
 use resurgam_core::{CallKey, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
-use resurgam_store::rows::{ActionRow, Message as StoredMessage, MessageRow};
+use resurgam_store::rows::{ActionRequest, ActionRow, Message as StoredMessage, MessageRow};
 use resurgam_store::{MessageWrite, Step, TaskWrite};
 
 use super::Node;
@@ -12,6 +12,16 @@ use crate::error::Error;
 
 /// The timer that no run has: its message wakes a run and means nothing to it.
 pub(crate) const NO_TIMER: Seq = Seq(0);
+
+/// An action that somebody asks for.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    /// The call that it is about.
+    pub(crate) call: CallKey,
+    /// The message that asks for it, which goes with it.
+    pub(crate) message: String,
+    pub(crate) request: ActionRequest,
+}
 
 /// A report goes with what follows it.
 pub(crate) fn end_report(

@@ -6,8 +6,8 @@ use serde_json::json;
 use crate::processes::until;
 use crate::work::support::{Place, Process};
 
-/// A place with `order`, whose call of `charge` fails until there is a file `bank`, and waits for an
-/// hour then.
+/// A place with `order`, whose call of `charge` fails until there is a file `bank`, and waits for
+/// an hour then.
 fn place() -> Place {
     let place = Place::new();
     place.write(

@@ -1,23 +1,24 @@
 //! What operators do to calls.
 //!
-//! |              | waits         | unregistered | runs, here or elsewhere    | settling | paused   |
-//! |--------------|---------------|--------------|----------------------------|----------|----------|
-//! | `retry`      | due now       | refused      | refused                    | refused  | refused  |
-//! | `pause`      | paused        | paused       | when the attempt has failed | refused  | as it is |
-//! | `resume`     | refused       | refused      | takes such a pause back    | refused  | goes on  |
-//! | `complete`   | ends          | ends         | ends, the attempt is told  | undone   | ends     |
-//! | `fail`       | ends          | ends         | ends, the attempt is told  | refused  | ends     |
-//! | `set_policy` | decided again | from now on  | from now on                | refused  | from now on |
+//! |              | waits         | unregistered | runs                | settling | paused      |
+//! |--------------|---------------|--------------|---------------------|----------|-------------|
+//! | `retry`      | due now       | refused      | refused             | refused  | refused     |
+//! | `pause`      | paused        | paused       | when it has failed  | refused  | as it is    |
+//! | `resume`     | refused       | refused      | takes a pause back  | refused  | goes on     |
+//! | `complete`   | ends          | ends         | ends, it is told    | undone   | ends        |
+//! | `fail`       | ends          | ends         | ends, it is told    | refused  | ends        |
+//! | `set_policy` | decided again | from now on  | from now on         | refused  | from now on |
 //!
-//! A call that is settling was given up by its workflow, which waits to hear how it ended. Whether
-//! the run is blocked, or not in memory, changes nothing here. While a transaction of an attempt of
-//! this node is with the store, `complete` and `fail` wait until the store has decided; of one that
-//! another node runs nothing is known here, and whichever commit comes first counts.
+//! A call runs while an attempt of it does, here or elsewhere. One that is settling was given up by
+//! its workflow, which waits to hear how it ended. Whether the run is blocked, or not in memory,
+//! changes nothing here. While a transaction of an attempt of this node is with the store,
+//! `complete` and `fail` wait until the store has decided; of one that another node runs nothing is
+//! known here, and whichever commit comes first counts.
 //!
 //! An action comes as a message, as reports of attempts elsewhere do, and goes with the step that
-//! carries it out; that step keeps it together with its answer. So it happens once, whatever crashes
-//! in between. A task that another node could claim at the same time is claimed before it is
-//! changed (`unserved_queues.rs`).
+//! carries it out; that step keeps it together with its answer. So it happens once, whatever
+//! crashes in between. A task that another node could claim at the same time is claimed before it
+//! is changed (`remote_attempts.rs`).
 
 use std::sync::Arc;
 
@@ -33,21 +34,11 @@ use super::attempt_result::{failed, state};
 use super::call::HotCall;
 use super::timeouts::{deadline, millis};
 use crate::node::Node;
-use crate::node::message::end_report;
+use crate::node::message::{Asked, end_report};
 use crate::node::news::{News, Origin};
 use crate::node::steps::effect::Effect;
 use crate::node::work::Work;
 use crate::policy::Resolved;
-
-/// An action that somebody asks for.
-#[derive(Debug)]
-pub(crate) struct Asked {
-    /// The call that it is about.
-    pub(crate) call: CallKey,
-    /// The message that asks for it, which goes with it.
-    pub(crate) message: String,
-    pub(crate) request: ActionRequest,
-}
 
 /// Where a call stands, as far as operators are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -424,24 +415,20 @@ fn follow_policy(
 ) -> Result<String, StopWhy> {
     adopt(call, policy);
     let name = named(&call.task);
-    let last = call.story.last_attempt().filter(|last| last.attempt == call.task.attempt);
+    let last = call.story.last_attempt(call.task.attempt);
     let waits = Standing::of(&call.task) == Standing::Waits;
     let Some(last) = last.filter(|_| waits).cloned() else {
         return Ok(format!("{name} follows another policy from now on"));
     };
     let CallKey { run, seq } = call.task.call;
     let u = retry::uniform(run.uid.0, run.run, seq.0, call.task.progress.failures);
-    let state = retry::State {
-        previous_delay: last.delay_before,
-        ..state(&call.task.progress, last.ended_at)
-    };
-    let policy = &call.policy.checked;
-    let delay = match retry::decide(policy, &state, &last.failure, last.ended_at, u) {
+    let state = state(&call.task.progress, last.ended_at());
+    let delay = match last.decided_again(&call.policy.checked, state, u) {
         Decision::Stop { why } => return stop_by_policy(call, why, now),
         Decision::Retry { delay, .. } => delay,
     };
     call.task.progress.previous_delay_ms = Some(millis(delay));
-    call.waits(last.ended_at.saturating_add(delay).max(now), now);
+    call.waits(last.ended_at().saturating_add(delay).max(now), now);
     let due = due(&call.task, call.task.wake_at, now);
     Ok(format!("{name} follows another policy from now on ({due})"))
 }

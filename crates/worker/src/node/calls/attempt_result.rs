@@ -232,7 +232,8 @@ impl Node {
         self.outbox.push(step, effects);
     }
 
-    /// Ends a call that failed, with the row of the attempt that ended with it, and perhaps its run.
+    /// Ends a call that failed, with the row of the attempt that ended with it, and perhaps its
+    /// run.
     fn end_failed(
         &mut self,
         key: CallKey,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use resurgam_core::event::{AttemptError, RetryMetadata};
-use resurgam_core::retry::Counters;
+use resurgam_core::retry::{self, CheckedPolicy, Counters, Decision, State};
 use resurgam_core::{Failure, Timestamp};
 use resurgam_store::rows::{AttemptOutcome, AttemptRow, TaskRow};
 
@@ -20,10 +20,11 @@ pub(crate) struct FailureLog {
     last: VecDeque<AttemptError>,
     left_out: u32,
     /// The last one, whole. A loss or an interruption stands here only as long as nothing failed.
-    failure: Option<Failure>,
+    /// Boxed, as the next one: most calls never fail, and are moved about.
+    failure: Option<Box<Failure>>,
     has_failed: bool,
     /// The last attempt, if that failed.
-    last_attempt: Option<LastAttempt>,
+    last_attempt: Option<Box<LastAttempt>>,
     /// The delay after the last failure.
     delay: Option<Duration>,
     /// When the last attempt ended.
@@ -33,11 +34,24 @@ pub(crate) struct FailureLog {
 /// The attempt of a call that failed last, with what a decision about it needs.
 #[derive(Clone, Debug)]
 pub(crate) struct LastAttempt {
-    pub(crate) attempt: u32,
-    pub(crate) failure: Failure,
-    pub(crate) ended_at: Timestamp,
+    attempt: u32,
+    failure: Failure,
+    ended_at: Timestamp,
     /// The delay after the failure before it.
-    pub(crate) delay_before: Option<Duration>,
+    delay_before: Option<Duration>,
+}
+
+impl LastAttempt {
+    /// When it ended.
+    pub(crate) fn ended_at(&self) -> Timestamp {
+        self.ended_at
+    }
+
+    /// What a policy says about it, asked again with the same random number.
+    pub(crate) fn decided_again(&self, policy: &CheckedPolicy, state: State, u: f64) -> Decision {
+        let state = State { previous_delay: self.delay_before, ..state };
+        retry::decide(policy, &state, &self.failure, self.ended_at, u)
+    }
 }
 
 impl FailureLog {
@@ -56,14 +70,15 @@ impl FailureLog {
         self.ended_at = Some(row.ended_at);
         let Some(error) = error_of(row) else { return };
         if row.outcome == AttemptOutcome::Failed || !self.has_failed {
-            self.failure.clone_from(&row.failure);
+            self.failure = row.failure.clone().map(Box::new);
         }
         self.has_failed |= row.outcome == AttemptOutcome::Failed;
         self.last_attempt = None;
         if let Some(failure) = row.failure.clone().filter(|_| row.outcome == AttemptOutcome::Failed)
         {
             let (attempt, ended_at, delay_before) = (row.attempt, row.ended_at, self.delay);
-            self.last_attempt = Some(LastAttempt { attempt, failure, ended_at, delay_before });
+            let last = LastAttempt { attempt, failure, ended_at, delay_before };
+            self.last_attempt = Some(Box::new(last));
             self.delay = row.delay();
         }
         if self.first.len() < KEPT {
@@ -82,14 +97,14 @@ impl FailureLog {
         self.ended_at.map_or(time, |ended| ended.max(time))
     }
 
-    /// The last attempt, if that failed.
-    pub(crate) fn last_attempt(&self) -> Option<&LastAttempt> {
-        self.last_attempt.as_ref()
+    /// The last attempt, if that failed and has this number.
+    pub(crate) fn last_attempt(&self, number: u32) -> Option<&LastAttempt> {
+        self.last_attempt.as_deref().filter(|last| last.attempt == number)
     }
 
     /// The last failure, whole.
     pub(crate) fn last_failure(&self) -> Option<&Failure> {
-        self.failure.as_ref()
+        self.failure.as_deref()
     }
 
     /// The story as the history tells it, when there was more than one attempt.

@@ -31,12 +31,11 @@ use resurgam_store::rows::{Heartbeat, Message as StoredMessage, MessageRow, Task
 use resurgam_store::{MessageWrite, Report, Reported, Result, Step, TaskWrite};
 
 use crate::node::Node;
-use crate::node::calls::action::Asked;
 use crate::node::calls::attempt_result::{Ended, fitting, was_interrupted};
 use crate::node::calls::call::{HotCall, end_order};
 use crate::node::coalesced_read::CoalescedRead;
 use crate::node::input::{AttemptEnd, Found};
-use crate::node::message::end_report;
+use crate::node::message::{Asked, end_report};
 use crate::node::output::{Order, Output};
 use crate::node::read::Read;
 use crate::node::steps::effect::Effect;
@@ -250,6 +249,15 @@ impl Node {
         self.outbox.push(step, vec![Effect::Reported(run.uid)]);
     }
 
+    /// The shard of a call went while the call was claimed: whoever holds it now settles it.
+    pub(crate) fn return_claim(&mut self, task: TaskRow) {
+        let Some(claim) = task.claim else { return };
+        let (activity, at) = (task.call.seq, self.now);
+        let outcome = Reported::NeverBegan;
+        let report = Report { activity, token: claim.token, at, outcome, heartbeat: None };
+        self.send_report(task.call.run, report);
+    }
+
     /// The outcome of an attempt could not be stored, or its call was claimed to end it, and the
     /// shard went meanwhile. As long as this node lives nobody else finds that out: the holder
     /// hears that the attempt was cut short, or never began.
@@ -394,8 +402,8 @@ impl Node {
         }
     }
 
-    /// True when an operator ends a call of which a transaction is with the store: the store decides
-    /// first. The message is read again then.
+    /// True when an operator ends a call of which a transaction is with the store: the store
+    /// decides first. The message is read again then.
     fn waits_for_transaction(&mut self, row: &MessageRow) -> bool {
         let StoredMessage::Action { run, activity, request } = &row.body else { return false };
         let ends = matches!(request.action, Action::Complete { .. } | Action::Fail { .. });
@@ -404,8 +412,8 @@ impl Node {
     }
 
     /// True when an operator acts on a call that another node may claim in this very moment: this
-    /// node claims it first. So it is when another node has claimed it for such a purpose, and hands
-    /// it back. The message is read again then.
+    /// node claims it first. So it is when another node has claimed it for such a purpose, and
+    /// hands it back. The message is read again then.
     fn waits_for_claim(&mut self, row: &MessageRow, task: Option<&TaskRecord>) -> bool {
         let is_action = matches!(row.body, StoredMessage::Action { .. });
         if is_action && task.is_some_and(|record| self.is_handed_back(&record.task)) {
@@ -417,7 +425,8 @@ impl Node {
         let task = task.map(|record| &record.task).filter(|task| may_be_claimed(task));
         let Some(call) = task.map(|task| task.call).filter(|_| is_action) else { return false };
         if self.memory.reports.claiming.insert(call) {
-            self.claim_to_act(call);
+            let (node, now) = (self.name.clone(), self.now);
+            self.read(Read::ClaimToAct { node, call, now });
         }
         true
     }

@@ -12,7 +12,7 @@
 
 use resurgam_core::{CallKey, Timestamp};
 use resurgam_store::rows::{TaskRecord, TaskRow};
-use resurgam_store::{Report, Reported, Result, Step, TaskWrite};
+use resurgam_store::{Reported, Result, Step, TaskWrite};
 
 use crate::node::Node;
 use crate::node::input::Claimed;
@@ -150,12 +150,6 @@ impl Node {
         }
     }
 
-    /// An operator acts on a call that another node may run: it is claimed first.
-    pub(crate) fn claim_to_act(&mut self, call: CallKey) {
-        let (node, now) = (self.name.clone(), self.now);
-        self.read(Read::ClaimToAct { node, call, now });
-    }
-
     /// A call is claimed so that somebody can act on it, unless another node was faster.
     pub(crate) fn claimed_to_act(&mut self, call: CallKey, claimed: Option<Box<TaskRow>>) {
         match claimed {
@@ -184,14 +178,5 @@ impl Node {
         task.progress.in_grace = run.is_some_and(|run| run.settles_in_grace(key.seq));
         let tasks = vec![TaskWrite::Amend(*task)];
         self.outbox.push(Step { tasks, ..Step::default() }, Vec::new());
-    }
-
-    /// The shard of a call went while the call was claimed: whoever holds it now settles it.
-    pub(crate) fn return_claim(&mut self, task: TaskRow) {
-        let Some(claim) = task.claim else { return };
-        let (activity, at) = (task.call.seq, self.now);
-        let outcome = Reported::NeverBegan;
-        let report = Report { activity, token: claim.token, at, outcome, heartbeat: None };
-        self.send_report(task.call.run, report);
     }
 }
