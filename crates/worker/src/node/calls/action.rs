@@ -200,8 +200,11 @@ impl Node {
         }
         self.call_changes(key);
         if let Ok(Change::Ends(end)) = change {
-            // Its attempt, if one runs, hears of it when that is durable.
+            // Its attempt, if one runs, hears of it when that is durable, and lingers until then.
             call.given_up = true;
+            if let Some(token) = call.begun_token() {
+                self.lingers(key.run, token);
+            }
             let news = self.ended_by_operator(&mut call, asked, end);
             self.memory.calls.hot.insert(key, call);
             return self.then(Work::Deliver(key.run, news));
@@ -253,6 +256,9 @@ impl Node {
         let text = match self.change_of(&call, &asked.request) {
             Err(why) => return self.refuse_action(asked, why),
             Ok(Change::Ends(end)) => {
+                if let Some(token) = call.token() {
+                    self.lingers_elsewhere(key.run, token);
+                }
                 let news = self.ended_by_operator(&mut call, asked, end);
                 return self.then(Work::Deliver(key.run, news));
             }

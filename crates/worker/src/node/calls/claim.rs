@@ -195,6 +195,10 @@ impl Node {
         }
         let now = self.now;
         let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
+        if call.given_up {
+            // It is over before it began: that is about to be durable.
+            return self.free_slot(key);
+        }
         if call.task.progress.cancelled {
             // The workflow gave it up before it began.
             self.free_slot(key);

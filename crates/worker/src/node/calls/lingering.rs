@@ -1,9 +1,10 @@
 //! Attempts that are over for their call, and whose code has not returned yet.
 //!
-//! An attempt lingers when its time was up, or when its workflow gave the call up: it has the grace
-//! period to clean up. It may still use what the run made. A compensation takes that away, so its
-//! first attempt begins when no attempt of the run lingers, here or on a node that runs it for this
-//! one. A shard is not given up while attempts of it linger: who gets it would not know.
+//! An attempt lingers when its time was up, or when its workflow gave the call up, or an operator
+//! ended it: it has the grace period to clean up. It may still use what the run made. A compensation
+//! takes that away, so its first attempt begins when no attempt of the run lingers, here or on a
+//! node that runs it for this one. A shard is not given up while attempts of it linger: who gets it
+//! would not know.
 //!
 //! | a lingering attempt is over            | known by                                           |
 //! |----------------------------------------|----------------------------------------------------|
@@ -26,6 +27,10 @@ use crate::node::Node;
 /// How much later than its grace period an attempt may tell that it has ended: timers of a process
 /// that has a lot to do come late.
 const LATE: Duration = Duration::from_secs(1);
+
+/// How long it takes at the longest until another node has heard that an attempt of its is over:
+/// it asks every second.
+const HEARD: Duration = Duration::from_secs(2);
 
 /// The attempts that linger, by run.
 #[derive(Debug, Default)]
@@ -108,6 +113,13 @@ impl Node {
     /// An attempt is over, and its code goes on for the grace period at the longest.
     pub(crate) fn lingers(&mut self, run: RunKey, token: u64) {
         let until = self.elapsed.saturating_add(self.options.grace).saturating_add(LATE);
+        self.memory.lingering.begin(run, token, until);
+    }
+
+    /// An attempt on another node is over, which hears of it soon; then its code goes on for the
+    /// grace period at the longest.
+    pub(crate) fn lingers_elsewhere(&mut self, run: RunKey, token: u64) {
+        let until = self.elapsed.saturating_add(self.options.grace).saturating_add(LATE + HEARD);
         self.memory.lingering.begin(run, token, until);
     }
 

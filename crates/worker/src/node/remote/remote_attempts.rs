@@ -525,7 +525,13 @@ impl Node {
 
     /// A run is over, and what was told about its calls with it: what had to wait for that is read.
     pub(crate) fn run_is_over(&mut self, uid: Uid) {
-        self.memory.reports.taken.retain(|(of, _), _| *of != uid);
+        let reports = &mut self.memory.reports;
+        let of_run = reports.taken.iter_mut().filter(|((of, _), _)| *of == uid);
+        of_run.for_each(|(_, taken)| taken.gone = true);
+        // What is being read may still find them.
+        if !reports.heard.contains_key(&uid) {
+            reports.taken.retain(|(of, _), _| *of != uid);
+        }
         self.read_postponed(uid);
     }
 
