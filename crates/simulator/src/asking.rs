@@ -86,7 +86,7 @@ impl World {
 
     /// Whether what a user is told is so.
     fn is_true(&self, told: &Told) -> bool {
-        if let Answer::Scheduled(_) = told.answer {
+        if let Answer::Scheduled(_) | Answer::Acted(_) = told.answer {
             return false;
         }
         let user = &self.users[told.user];
@@ -108,6 +108,7 @@ impl World {
             Answer::Ended(uid, answer) => return self.told_end(uid, answer),
             Answer::Stopped(answer) => return self.told_stop(answer),
             Answer::Scheduled(answer) => return self.keeper_told(user, asked, answer),
+            Answer::Acted(answer) => return self.operator_told(asked, answer),
             answer => answer,
         };
         if !self.users[user].asked(asked) {

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use resurgam_core::action::Action;
+
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
@@ -155,26 +157,49 @@ impl fmt::Display for Fault {
     }
 }
 
-/// How often each kind of fault came.
+/// How often each kind of fault came, and what operators asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts(BTreeMap<Fault, u64>);
+pub struct Counts {
+    faults: BTreeMap<Fault, u64>,
+    actions: BTreeMap<&'static str, u64>,
+    changed: u64,
+}
 
 impl Counts {
     /// One more.
     pub fn add(&mut self, fault: Fault) {
-        *self.0.entry(fault).or_default() += 1;
+        *self.faults.entry(fault).or_default() += 1;
+    }
+
+    /// An operator asked for this.
+    pub(crate) fn add_action(&mut self, action: &Action) {
+        *self.actions.entry(action.name()).or_default() += 1;
+    }
+
+    /// So many actions changed something.
+    pub(crate) fn actions_changed(&mut self, changed: u64) {
+        self.changed += changed;
+    }
+
+    /// How many actions changed something, as far as the database knows in the end.
+    pub fn changed(&self) -> u64 {
+        self.changed
     }
 
     /// All of these, too.
     pub fn add_all(&mut self, other: &Counts) {
-        for (fault, count) in &other.0 {
-            *self.0.entry(*fault).or_default() += count;
+        for (fault, count) in &other.faults {
+            *self.faults.entry(*fault).or_default() += count;
         }
+        for (action, count) in &other.actions {
+            *self.actions.entry(action).or_default() += count;
+        }
+        self.changed += other.changed;
     }
 
     /// How often a kind came.
     pub fn of(&self, fault: Fault) -> u64 {
-        self.0.get(&fault).copied().unwrap_or_default()
+        self.faults.get(&fault).copied().unwrap_or_default()
     }
 }
 
@@ -183,6 +208,9 @@ impl fmt::Display for Counts {
         for fault in Fault::ALL {
             writeln!(f, "{:>12} {fault}", self.of(fault))?;
         }
-        Ok(())
+        for (action, count) in &self.actions {
+            writeln!(f, "{count:>12} action {action}")?;
+        }
+        writeln!(f, "{:>12} actions that changed something", self.changed)
     }
 }

@@ -13,7 +13,7 @@
 //!
 //! - `plan`, `random`, `program`: what a seed decides.
 //! - `world`: lets one thing happen after another. `host`: a process. `attempts`: what the code of
-//!   activities does. `users`, `asking`, `keepers`: what people want.
+//!   activities does. `users`, `asking`, `keepers`, `operators`: what people want.
 //! - `network`, `trouble`, `faults`: what goes wrong.
 //! - `store`, `file`, `server`, `wire`: the store of a process. `database`: what it talks to.
 //! - `promises`: what must hold. `trace`: what happened, for people.
@@ -26,6 +26,7 @@ mod file;
 mod host;
 mod keepers;
 mod network;
+mod operators;
 mod plan;
 mod program;
 mod promises;
@@ -111,6 +112,8 @@ pub fn minimise(plan: &Plan) -> Plan {
 fn run(plan: &Plan, trace: Trace) -> (Report, Trace) {
     let mut world = World::new(plan.clone(), trace);
     let violation = world.run().err();
+    let changed = world.database.promises.actions_that_changed_something();
+    world.counts.actions_changed(changed);
     let report = Report {
         seed: plan.seed,
         simulated: world.timeline.now(),

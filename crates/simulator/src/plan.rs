@@ -21,6 +21,8 @@ pub struct Plan {
     pub clients: usize,
     /// How many schedules there are.
     pub schedules: usize,
+    /// Whether there are operators who do something to calls.
+    pub operators: bool,
     /// How long closed instances stay; for ever with `None`.
     pub stays: Option<Duration>,
     /// For how long things go wrong.
@@ -65,6 +67,7 @@ impl Plan {
         let clients = if random.one_in(2) { random.between(1, 2) as usize } else { 0 };
         let schedules = if random.one_in(2) { random.between(1, 2) as usize } else { 0 };
         let stays = random.one_in(3).then(|| Duration::from_secs(random.between(1, 60)));
+        let operators = random.one_in(2);
         let without = BTreeSet::new();
         Plan {
             seed,
@@ -72,6 +75,7 @@ impl Plan {
             nodes,
             clients,
             schedules,
+            operators,
             stays,
             trouble,
             instances,

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use resurgam_core::event::ParentClose;
 use resurgam_core::retry::{
-    Backoff, CapOrder, ClockFrom, DeadlineRule, Jitter, LostWorker, Match, RetryPolicy, Rule,
-    ServerDelay, ServerDelayMode, Timeouts, Verdict,
+    Backoff, CapOrder, ClockFrom, DeadlineRule, Exhausted, Jitter, LostWorker, Match, RetryPolicy,
+    Rule, ServerDelay, ServerDelayMode, Timeouts, Verdict,
 };
-use resurgam_core::{Failure, Kind};
+use resurgam_core::{Failure, Kind, Payload};
 use resurgam_sdk::{
     Activity, ActivityContext, ActivityDefinition, Registry, Workflow, WorkflowContext,
     WorkflowDefinition,
@@ -23,6 +23,12 @@ use crate::random::Random;
 
 /// The queue of calls that not every node serves.
 pub(crate) const OTHER_QUEUE: &str = "other";
+
+/// The number of an attempt that none has: an operator completed the call.
+pub(crate) const BY_HAND: u32 = 1_000_000;
+
+/// The number of an attempt that none has: the call fell back to a value.
+pub(crate) const FALLBACK: u32 = 2_000_000;
 
 /// What an instance does. Times are in milliseconds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -327,7 +333,10 @@ impl Maker {
         Call {
             id,
             tries,
-            policy: self.policy(),
+            policy: match may_be_undone {
+                true => self.policy(),
+                false => self.policy_of_undo(),
+            },
             elsewhere: self.random.one_in(6),
             undo: is_undone.then(|| Box::new(self.call(false))),
         }
@@ -356,8 +365,17 @@ impl Maker {
         last
     }
 
+    /// A policy for what undoes something, which nothing can undo.
+    fn policy_of_undo(&mut self) -> RetryPolicy {
+        let policy = self.policy();
+        match policy.on_exhausted {
+            Exhausted::Compensate => policy.on_exhausted(Exhausted::Fail),
+            _ => policy,
+        }
+    }
+
     /// A policy that makes sense.
-    fn policy(&mut self) -> RetryPolicy {
+    pub(crate) fn policy(&mut self) -> RetryPolicy {
         loop {
             let policy = self.any_policy();
             if policy.check().is_ok() {
@@ -416,7 +434,23 @@ impl Maker {
             policy =
                 policy.server_delay(ServerDelay { mode: ServerDelayMode::Exact, max, jitter: 0.0 });
         }
+        if self.random.one_in(4) {
+            policy = policy.on_exhausted(self.exhausted());
+        }
         policy
+    }
+
+    fn exhausted(&mut self) -> Exhausted {
+        match self.random.below(4) {
+            0 => Exhausted::Compensate,
+            1 => {
+                let value = Payload::encode(&(self.next_id, FALLBACK));
+                let value = value.ok().and_then(|value| value.decode().ok());
+                Exhausted::FallbackValue(value.unwrap_or_default())
+            }
+            2 => Exhausted::Pause { wait: None },
+            _ => Exhausted::Pause { wait: Some(Duration::from_millis(self.time())) },
+        }
     }
 
     fn timeouts(&mut self) -> Timeouts {

@@ -22,10 +22,14 @@
 //! |
 //! | what is closed and old is deleted with everything of it, nothing else is | it is, the end |
 //! | who waits for an instance is told, and lists have what was acknowledged | they are, the end |
+//! | what an operator asks for is done once, and changes what its answer says | it is written |
+//! | what is paused is not claimed before somebody lets it go on | it is claimed |
+//! | a run that is to be undone does not complete | it ends |
 //!
 //! A call that its workflow has just given up may still begin: its process hears of that a moment
 //! later.
 
+mod actions;
 mod inbox;
 mod retention;
 mod schedules;
@@ -35,12 +39,13 @@ use std::fmt;
 use std::time::Duration;
 
 use resurgam_core::retry::{Limit, RetryPolicy};
-use resurgam_core::{CallKey, Event, EventKind, RunKey, Seq, Timestamp, Uid};
+use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
 use resurgam_store::model::Model;
 use resurgam_store::rows::{AttemptOutcome, AttemptRow, InstanceRow, Message, TaskRow};
 use resurgam_store::{InstanceWrite, MessageWrite, Step, StepResult, TaskWrite};
 
 use crate::program::{Call, call_of};
+use actions::ActionsSeen;
 use inbox::InboxSeen;
 use retention::Swept;
 pub(crate) use retention::everything;
@@ -78,6 +83,7 @@ pub(crate) struct Promises {
     schedules: SchedulesSeen,
     inbox: InboxSeen,
     swept: Swept,
+    actions: ActionsSeen,
     /// A clock was set, and not every node may have heard of it.
     is_clock_in_doubt: bool,
     /// What was found wrong, the first first.
@@ -97,12 +103,20 @@ struct CallSeen {
     token: Option<u64>,
     /// The workflow gave it up while that claim stood: its process hears of it soon.
     given_up: bool,
+    paused: bool,
+    /// What operators had decide about it since.
+    policies: Vec<RetryPolicy>,
+    /// What an operator completed it with.
+    by_hand: Option<Payload>,
+    failed_by_hand: bool,
 }
 
 #[derive(Clone, Debug, Default)]
 struct RunSeen {
     last: u64,
     closed: bool,
+    /// A call failed whose policy has the run undone.
+    must_fail: bool,
     timers: BTreeMap<Seq, Timestamp>,
     children: BTreeMap<Seq, bool>,
 }
@@ -130,6 +144,7 @@ impl Promises {
     }
 
     fn written(&mut self, step: &Step) {
+        self.actions_written(step);
         for (run, event) in &step.events {
             self.appended(*run, event);
         }
@@ -163,8 +178,9 @@ impl Promises {
                 let is_new = row.claim.as_ref().is_some_and(|it| Some(it.token) != call.token);
                 call.token = row.claim.as_ref().map(|claim| claim.token);
                 call.given_up = false;
-                if is_new {
-                    self.claimed(row);
+                match is_new {
+                    true => self.claimed(row),
+                    false => self.pause_written(row, false),
                 }
             }
             TaskWrite::Delete(_) => {}
@@ -179,6 +195,7 @@ impl Promises {
     /// A call is claimed, by the holder of its shard or by somebody else.
     pub(crate) fn claimed(&mut self, row: &TaskRow) {
         let Some(claim) = &row.claim else { return };
+        self.pause_written(row, true);
         let call = self.calls.entry(row.call).or_default();
         call.token = Some(claim.token);
         if let Some(due) = call.due.filter(|due| claim.started_at.saturating_add(CORRECTED) < *due)
@@ -210,6 +227,12 @@ impl Promises {
                 run.uid,
                 format!("event {} ({name}) of {run:?} follows its end", event.seq),
             );
+        }
+        let must_fail = self.runs.get(&run).is_some_and(|seen| seen.must_fail);
+        if must_fail
+            && matches!(event.kind, EventKind::RunCompleted { .. } | EventKind::RunContinued(_))
+        {
+            self.breaks(run.uid, format!("{run:?} was to be undone, and ended with {name}"));
         }
         match &event.kind {
             EventKind::RunStarted(started) => {
@@ -247,6 +270,10 @@ impl Promises {
             EventKind::ActivityFailed(failed) => (failed.activity, failed.settles),
             _ => return,
         };
+        if let EventKind::ActivityFailed(failed) = &event.kind {
+            self.failed_for(run.call(seq), &failed.why);
+            self.runs.entry(run).or_default().must_fail |= failed.ends_run;
+        }
         let call = self.calls.entry(run.call(seq)).or_default();
         // One whose time is up is heard of a second time, when its attempt has ended.
         if std::mem::replace(&mut call.ended, !settles) {
@@ -258,6 +285,9 @@ impl Promises {
     fn result_of_attempt(&mut self, run: RunKey, event: &EventKind) {
         let EventKind::ActivityCompleted(completed) = event else { return };
         let key = run.call(completed.activity);
+        if self.is_completed_otherwise(key, completed) {
+            return;
+        }
         let Some(call) = self.calls.get(&key) else { return };
         let result = completed.result.decode::<(u32, u32)>().ok();
         let expected = call.script.as_ref().map(|script| (script.id, completed.attempt));
@@ -314,7 +344,11 @@ impl Promises {
         call.due = row.next_due().filter(|_| !self.is_clock_in_doubt);
         let failures = call.failures;
         let is_new = call.recorded.insert(row.attempt);
-        let most = call.script.as_ref().and_then(|script| most_attempts(&script.policy));
+        let scripted = call.script.as_ref().map(|script| &script.policy);
+        // One that was replaced may have decided about the attempt.
+        let policies = scripted.into_iter().chain(&call.policies);
+        let most: Option<Vec<u32>> = policies.map(most_attempts).collect();
+        let most = most.and_then(|most| most.into_iter().max());
         if !is_new {
             let what = format!("attempt {} of call {} is recorded twice", row.attempt, row.call);
             self.breaks(uid, what);

@@ -287,6 +287,7 @@ impl World {
             return;
         }
         self.check_overdue(&open);
+        self.operators_let_go_on();
         let places = self.places();
         for row in open {
             let Some(number) = self.random.pick(&places).copied() else { continue };

@@ -73,6 +73,8 @@ pub(crate) enum Answer {
     Stopped(Result<()>),
     /// To a wish about a schedule; the user is the one who keeps it.
     Scheduled(Result<()>),
+    /// To an operator, whose number of what they want is the question's.
+    Acted(Result<()>),
 }
 
 /// Where processes put their answers.

@@ -24,6 +24,7 @@ use crate::faults::{Counts, Fault};
 use crate::host::{Arrived, Done, Host, HostClock, Role};
 use crate::keepers::Keeper;
 use crate::network::Sending;
+use crate::operators::Operators;
 use crate::plan::Plan;
 use crate::random::Random;
 use crate::server::Server;
@@ -59,6 +60,7 @@ pub(crate) struct World {
     pub(crate) answers: Answers,
     /// Those who keep schedules.
     pub(crate) keepers: Vec<Keeper>,
+    pub(crate) operators: Operators,
     /// Who waits for the end of which instance, in which process, by the number of the question.
     pub(crate) waiting: BTreeMap<u64, (u64, Uid)>,
     /// How often somebody has asked how an instance ends.
@@ -105,6 +107,10 @@ pub(crate) enum Event {
     Keeper(usize),
     /// Somebody who keeps a schedule has waited long enough.
     KeeperPatience { keeper: usize, asked: u64 },
+    /// An operator does something to a call.
+    Operator,
+    /// An operator has waited long enough for the answer to what they asked for.
+    OperatorPatience(u64),
     /// Something goes wrong.
     Fault(Fault),
     /// What went wrong is over.
@@ -162,6 +168,7 @@ impl World {
             keepers: (0..plan.schedules)
                 .map(|number| Keeper::new(number, &mut random, plan.trouble))
                 .collect(),
+            operators: Operators::default(),
             waiting: BTreeMap::new(),
             waits: 0,
             set_backs: 0,
@@ -205,6 +212,9 @@ impl World {
         }
         for number in 0..self.keepers.len() {
             self.timeline.after(self.keepers[number].begins, Event::Keeper(number));
+        }
+        if self.plan.operators {
+            self.timeline.after(Duration::from_secs(1), Event::Operator);
         }
         let faults: Vec<Fault> =
             self.plan.faults.iter().copied().filter(|fault| !fault.is_of_messages()).collect();
@@ -263,6 +273,8 @@ impl World {
                     self.keeper_asks(keeper);
                 }
             }
+            Event::Operator => self.operator_acts(),
+            Event::OperatorPatience(asked) => self.operator_asks(asked),
             Event::Fault(fault) => self.fault(fault),
             Event::Mend(mend) => self.mend(mend),
             Event::OutOfReach => self.out_of_reach(),
