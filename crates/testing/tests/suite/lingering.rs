@@ -154,3 +154,31 @@ async fn an_attempt_that_lingered_when_its_process_died_is_not_waited_for_by_the
     "#]]
     .assert_eq(&run.history().await);
 }
+
+#[test]
+async fn an_attempt_whose_call_an_operator_failed_is_waited_for() {
+    #[workflow]
+    async fn stay(ctx: WorkflowContext) -> Result<u32, Failure> {
+        ctx.call(rent()).compensate_with(|room| give_back(room.clone())).await?;
+        ctx.call(clean(5)).await
+    }
+    let app = app().workflow(stay).start().await;
+    let run = app.start("stay-1", stay()).await;
+    app.advance(2 * SECOND).await;
+    let failed = app.client().call("stay-1", "clean#5").fail("no time").by("ana").await.unwrap();
+    assert!(failed.changed(), "{failed}");
+    run.failure().await;
+    expect![[r#"
+        1 +0ms RunStarted stay {}
+        2 +0ms ActivityScheduled rent {}
+        3 +0ms ActivityCompleted #2 "room 7"
+        4 +0ms CompensationRecorded #2 give_back {"what":"room 7"}
+        5 +0ms ActivityScheduled clean {"seconds":5}
+          +2s operator ana: failed clean#5
+        6 +2s ActivityFailed #5 operator: FailedByOperator: no time
+        7 +2s ActivityScheduled give_back to undo #2 {"what":"room 7"}
+        8 +5s ActivityCompleted #7 null
+        9 +5s RunFailed (compensation complete) FailedByOperator: no time
+    "#]]
+    .assert_eq(&run.history().await);
+}
