@@ -13,6 +13,10 @@ Run workflows:
   signal       Send a signal to an instance
   cancel       Ask an instance to end
   terminate    End an instance without asking its code, which undoes nothing
+  pause        Keep an instance from going on until somebody resumes it
+  resume       Let a paused instance go on
+  restart      Begin a closed instance again, with the same input, options and tags
+  reset        Have an instance go on from an earlier place in its history
   call         Retry, pause, resume or end an activity call
   delete       Delete closed instances with everything of theirs
   schedule     Start programs and graphs by the clock
@@ -92,6 +96,17 @@ examples! {
         "resurgam cancel order-42 --reason 'ordered twice'";
     TERMINATE:
         "resurgam terminate order-42 --reason 'its code is gone'";
+    PAUSE:
+        "resurgam pause order-42 --reason 'the warehouse moves'"
+        "resurgam pause order-42 --calls --by ana";
+    RESUME:
+        "resurgam resume order-42";
+    RESTART:
+        "resurgam restart order-42 --reason 'the data is mended'";
+    RESET:
+        "resurgam reset order-42 --last-failure --reason 'the bank is back'"
+        "resurgam reset order-42 --before charge"
+        "resurgam reset order-42 --to 7 --drop-signals";
     CALL:
         "resurgam call retry order-42 charge#6 --reason 'the bank is back'"
         "resurgam call complete order-42 charge#6 --value '{\"paid\": true}'";

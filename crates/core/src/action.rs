@@ -1,4 +1,4 @@
-//! What an operator does to an activity call, and what comes of it.
+//! What an operator does to an activity call or to a run, and what comes of it.
 //!
 //! An action is data: it is stored as a message until the holder of the shard carries it out, and
 //! kept with its answer for as long as the instance is there. Whether it can be carried out is for
@@ -12,12 +12,21 @@
 //! | `complete`   | the call ends with a value, and the workflow gets it                      |
 //! | `fail`       | the call ends with a failure, and the workflow gets it                    |
 //! | `set_policy` | another policy decides about the call from now on                         |
+//!
+//! | on a run           | what it asks for                                                    |
+//! |--------------------|---------------------------------------------------------------------|
+//! | `pause_run`        | the run takes no turn until somebody resumes it                     |
+//! | `resume_run`       | a paused run goes on                                                |
+//! | `restart`          | a closed instance begins again                                      |
+//! | `reset`            | the next run goes on from a place in the history of this one        |
+//!
+//! `pause_with_run` and `resume_with_run` are what a pause of a run asks for of its open calls.
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Failure, Payload};
+use crate::{Failure, Payload, Seq};
 
-/// What an operator does to an activity call.
+/// What an operator does to an activity call, or to a run.
 ///
 /// ```
 /// use resurgam_core::Payload;
@@ -62,6 +71,70 @@ pub enum Action {
         /// The policy in its stored form. Timeouts that it does not name stay as they are.
         policy: String,
     },
+    /// The call is paused because its run is.
+    PauseWithRun,
+    /// A call that was paused with its run goes on with it.
+    ResumeWithRun,
+    /// The run takes no turn until somebody resumes it.
+    PauseRun {
+        /// Its open calls are paused too.
+        calls: bool,
+    },
+    /// A paused run goes on, with the calls that were paused with it.
+    ResumeRun,
+    /// A closed instance begins again, under its id, with its input, options and tags.
+    Restart,
+    /// The next run begins with a copy of the history before some event, and goes on from there.
+    Reset(Reset),
+}
+
+/// Where a reset goes back to, and what it does about what came after that.
+///
+/// ```
+/// use resurgam_core::Seq;
+/// use resurgam_core::action::{Reset, ResetTo};
+///
+/// let reset = Reset::to(ResetTo::Event(Seq(5)));
+/// assert!(!reset.drop_signals && !reset.even_if_undone);
+/// assert_eq!(reset.to.to_string(), "event 5");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reset {
+    /// The event that the copy ends before.
+    pub to: ResetTo,
+    /// Signals that were taken after that do not come again.
+    pub drop_signals: bool,
+    /// It is done although something of the run was undone.
+    pub even_if_undone: bool,
+}
+
+impl Reset {
+    /// A reset to this place that lets signals come again and refuses to undo what was undone.
+    pub const fn to(to: ResetTo) -> Self {
+        Reset { to, drop_signals: false, even_if_undone: false }
+    }
+}
+
+/// A place in the history of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResetTo {
+    /// This event.
+    Event(Seq),
+    /// The event that scheduled the call, or started the child, that failed last.
+    LastFailure,
+    /// The event that last scheduled a call of this activity.
+    Before(String),
+}
+
+impl std::fmt::Display for ResetTo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ResetTo::Event(seq) => write!(f, "event {seq}"),
+            ResetTo::LastFailure => f.write_str("the last failure"),
+            ResetTo::Before(activity) => write!(f, "the last call of {activity}"),
+        }
+    }
 }
 
 /// The stored form of an action, apart from the user's value. Additive: unknown fields are ignored.
@@ -80,6 +153,14 @@ struct Head {
     failure: Option<Failure>,
     #[serde(skip_serializing_if = "Option::is_none")]
     policy: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    calls: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<ResetTo>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    drop_signals: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    even_if_undone: bool,
 }
 
 impl Action {
@@ -92,7 +173,26 @@ impl Action {
             Action::Complete { .. } => "complete",
             Action::Fail { .. } => "fail",
             Action::SetPolicy { .. } => "set_policy",
+            Action::PauseWithRun => "pause_with_run",
+            Action::ResumeWithRun => "resume_with_run",
+            Action::PauseRun { .. } => "pause_run",
+            Action::ResumeRun => "resume_run",
+            Action::Restart => "restart",
+            Action::Reset(_) => "reset",
         }
+    }
+
+    /// True when it is done to a run, and not to a call.
+    pub const fn is_on_run(&self) -> bool {
+        matches!(
+            self,
+            Action::PauseRun { .. } | Action::ResumeRun | Action::Restart | Action::Reset(_)
+        )
+    }
+
+    /// True when it can be done to an instance that is closed.
+    pub const fn is_on_closed(&self) -> bool {
+        matches!(self, Action::Restart | Action::Reset(_))
     }
 
     /// The engine's part as text, and the user's value.
@@ -108,6 +208,13 @@ impl Action {
             }
             Action::Fail { failure } => head.failure = Some(failure.clone()),
             Action::SetPolicy { policy } => head.policy = Some(policy.clone()),
+            Action::PauseRun { calls } => head.calls = *calls,
+            Action::Reset(Reset { to, drop_signals, even_if_undone }) => {
+                head.to = Some(to.clone());
+                head.drop_signals = *drop_signals;
+                head.even_if_undone = *even_if_undone;
+            }
+            Action::PauseWithRun | Action::ResumeWithRun | Action::ResumeRun | Action::Restart => {}
         }
         let text = serde_json::to_string(&head).expect("an action holds nothing that JSON cannot");
         (text, body)
@@ -133,6 +240,16 @@ impl Action {
                 let policy = head.policy.clone();
                 Action::SetPolicy { policy: policy.ok_or_else(|| missing("policy"))? }
             }
+            "pause_with_run" => Action::PauseWithRun,
+            "resume_with_run" => Action::ResumeWithRun,
+            "pause_run" => Action::PauseRun { calls: head.calls },
+            "resume_run" => Action::ResumeRun,
+            "restart" => Action::Restart,
+            "reset" => Action::Reset(Reset {
+                to: head.to.clone().ok_or_else(|| missing("place"))?,
+                drop_signals: head.drop_signals,
+                even_if_undone: head.even_if_undone,
+            }),
             other => return Err(format!("the action {other:?} is unknown to this version")),
         })
     }
@@ -190,6 +307,17 @@ mod tests {
             Action::Complete { value: Payload::from_text("{\"id\":7}"), unchecked: true },
             Action::Fail { failure: Failure::terminal("we give up").with_type("Skipped") },
             Action::SetPolicy { policy: "{\"max_attempts\":3}".to_string() },
+            Action::PauseWithRun,
+            Action::ResumeWithRun,
+            Action::PauseRun { calls: true },
+            Action::ResumeRun,
+            Action::Restart,
+            Action::Reset(Reset::to(ResetTo::Event(Seq(7)))),
+            Action::Reset(Reset { drop_signals: true, ..Reset::to(ResetTo::LastFailure) }),
+            Action::Reset(Reset {
+                even_if_undone: true,
+                ..Reset::to(ResetTo::Before("charge".to_string()))
+            }),
         ] {
             let (head, body) = action.to_stored();
             assert_eq!(Action::from_stored(&head, body), Ok(action));
@@ -202,6 +330,7 @@ mod tests {
         assert_eq!(read(r#"{"action":"complete"}"#), "action complete: the value is missing");
         assert_eq!(read(r#"{"action":"fail"}"#), "action fail: the failure is missing");
         assert_eq!(read(r#"{"action":"set_policy"}"#), "action set_policy: the policy is missing");
+        assert_eq!(read(r#"{"action":"reset"}"#), "action reset: the place is missing");
         assert_eq!(read(r#"{"action":"x"}"#), "the action \"x\" is unknown to this version");
         assert!(read("[").starts_with("action: "), "{}", read("["));
     }

@@ -7,7 +7,7 @@
 use std::fmt::Write;
 
 use crate::duration::Human;
-use crate::event::RetryMetadata;
+use crate::event::{Initiator, RetryMetadata};
 use crate::schedule::time_text;
 use crate::{Event, EventKind, Payload, Seq, Timestamp};
 
@@ -224,6 +224,7 @@ pub fn line(kind: &EventKind) -> String {
         EventKind::RunContinued(continued) => {
             let after = Human(std::time::Duration::from_millis(continued.backoff_ms));
             match &continued.failure {
+                _ if continued.initiator == Initiator::Reset => format!("{name} by Reset"),
                 Some(failure) => {
                     format!("{name} by RetryPolicy in {after} after {}", cut(&failure.to_string()))
                 }

@@ -45,6 +45,10 @@ impl Seq {
     /// The place of the first event.
     pub const FIRST: Seq = Seq(1);
 
+    /// The place that no event has: it stands for the run itself, where something is done to a call
+    /// or to its run.
+    pub const RUN: Seq = Seq(0);
+
     /// The place after this one.
     pub const fn next(self) -> Seq {
         Seq(self.0 + 1)

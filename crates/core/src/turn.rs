@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use crate::command::Command;
+use crate::command::{ActivityCall, Command, CommandKind};
+use crate::event::Initiator;
 use crate::machine::{SharedMachine, Verdict};
 use crate::{Code, Event, EventKind, Failure, Payload, RunKey, Seq, Timestamp};
 
@@ -128,10 +129,25 @@ impl Run {
     /// Goes through a history. Answers with the commands of the last turn that are not recorded
     /// yet: a wide turn may have been cut short by a crash.
     pub fn replay(&mut self, events: &[Event]) -> Result<Vec<Command>, Blocked> {
+        self.replay_keeping(events, |_, _| {})
+    }
+
+    /// Goes through a history as [`Run::replay`] does, and hands over every recorded call of an
+    /// activity as the code asks for it: the record of a call does not have all of its options.
+    pub fn replay_keeping(
+        &mut self,
+        events: &[Event],
+        mut keep: impl FnMut(Seq, ActivityCall),
+    ) -> Result<Vec<Command>, Blocked> {
         self.machine.lock().remember(events);
         let mut rest: Vec<Command> = Vec::new();
         let mut asked = Vec::new().into_iter();
         for event in events {
+            if is_reset(&event.kind) {
+                self.machine.lock().close_by_reset();
+                self.drop_code();
+                return Ok(Vec::new());
+            }
             if event.kind.is_input() {
                 if let Some(command) = asked.next() {
                     return Err(mismatch(event.seq, Some(event), Some(&command)));
@@ -139,7 +155,11 @@ impl Run {
                 asked = self.turn(event)?.into_iter();
             } else {
                 match asked.next() {
-                    Some(command) if command.kind.is_recorded_by(&event.kind) => {}
+                    Some(command) if command.kind.is_recorded_by(&event.kind) => {
+                        if let CommandKind::ScheduleActivity(call) = command.kind {
+                            keep(event.seq, call);
+                        }
+                    }
                     other => return Err(mismatch(event.seq, Some(event), other.as_ref())),
                 }
             }
@@ -209,6 +229,11 @@ impl fmt::Debug for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Run").field("last", &self.last).field("closed", &self.is_closed()).finish()
     }
+}
+
+/// True for the end of a run that an operator reset: its code had no part in that.
+fn is_reset(kind: &EventKind) -> bool {
+    matches!(kind, EventKind::RunContinued(continued) if continued.initiator == Initiator::Reset)
 }
 
 #[derive(Default)]

@@ -1,4 +1,5 @@
-//! What operators do to activity calls: retry, pause, resume, complete, fail, set a policy.
+//! What operators do to activity calls: retry, pause, resume, complete, fail, set a policy. What
+//! they do to runs is in `act_on_run.rs`.
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -12,6 +13,7 @@ use resurgam_worker::{Acted, Error, Result};
 use serde::Serialize;
 
 use crate::Client;
+use crate::act_on_run::RunName;
 
 /// An activity call that is not finished, to be acted on. Nothing is read before that.
 ///
@@ -60,7 +62,7 @@ pub struct CallHandle {
 
 /// How a call is named.
 #[derive(Clone, Debug)]
-enum CallName {
+pub(crate) enum CallName {
     /// By the id of its instance, and as `charge#6`.
     Named {
         id: String,
@@ -130,23 +132,44 @@ impl CallHandle {
     }
 
     fn act(&self, action: std::result::Result<Action, String>) -> Act {
-        Act { call: self.clone(), action, by: None, reason: None, request_id: None }
+        Act::new(self.client.clone(), On::Call(self.of.clone()), action)
     }
 }
 
-/// Something that is about to be done to a call; awaiting it does so, and answers with what came of
-/// it. Who did it, when and why is kept with the instance and printed in its history.
+/// Something that is about to be done to a call or to a run; awaiting it does so, and answers with
+/// what came of it. Who did it, when and why is kept with the instance and printed in its history.
 #[must_use = "nothing is done until this is awaited"]
 #[derive(Clone, Debug)]
 pub struct Act {
-    call: CallHandle,
-    action: std::result::Result<Action, String>,
+    client: Client,
+    on: On,
+    pub(crate) action: std::result::Result<Action, String>,
     by: Option<String>,
     reason: Option<String>,
     request_id: Option<String>,
 }
 
+/// What something is done to.
+#[derive(Clone, Debug)]
+pub(crate) enum On {
+    Call(CallName),
+    Run(RunName),
+}
+
+impl fmt::Display for On {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            On::Call(call) => call.fmt(f),
+            On::Run(run) => run.fmt(f),
+        }
+    }
+}
+
 impl Act {
+    pub(crate) fn new(client: Client, on: On, action: std::result::Result<Action, String>) -> Self {
+        Act { client, on, action, by: None, reason: None, request_id: None }
+    }
+
     /// Counts failures from 0 again, and lets the time of the call begin again. For
     /// [`CallHandle::retry`] and [`CallHandle::resume`].
     pub fn reset(mut self) -> Self {
@@ -200,15 +223,21 @@ impl IntoFuture for Act {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Act { call: CallHandle { client, of }, action, by, reason, request_id } = self;
+            let Act { client, on, action, by, reason, request_id } = self;
             let verb = action.as_ref().map_or("act on", Action::name).replace('_', "-");
-            let what = format!("{verb} {of}");
+            let verb = verb.strip_suffix("-run").unwrap_or(&verb);
+            let what = format!("{verb} {on}");
             let action = action.map_err(|error| Error::invalid(format!("{what}: {error}")))?;
             let busy = client.handle().busy();
-            let call = match client.open_call(&what, &of, request_id.as_deref()).await? {
-                OpenCall::Open(call) => call,
-                OpenCall::Ended(why) => return Ok(Acted::Answered(ActionAnswer::refused(why))),
-                OpenCall::Answered(answer) => return Ok(Acted::Answered(answer)),
+            let request = request_id.as_deref();
+            let found = match &on {
+                On::Call(of) => client.open_call(&what, of, request).await?,
+                On::Run(of) => client.run_to_act_on(&what, of, &action, request).await?,
+            };
+            let call = match found {
+                ToActOn::Found(call) => call,
+                ToActOn::Refused(why) => return Ok(Acted::Answered(ActionAnswer::refused(why))),
+                ToActOn::Answered(answer) => return Ok(Acted::Answered(answer)),
             };
             drop(busy);
             let by = by.unwrap_or_else(os_user);
@@ -224,11 +253,12 @@ fn os_user() -> String {
     name("USER").or_else(|| name("LOGNAME")).unwrap_or_else(|| "unknown".to_string())
 }
 
-/// A call that somebody named.
-enum OpenCall {
-    Open(CallKey),
-    /// It is over; how that came about, for people.
-    Ended(String),
+/// What somebody wants to act on, as it was found.
+pub(crate) enum ToActOn {
+    /// The call; a run is the place [`Seq::RUN`] in it.
+    Found(CallKey),
+    /// It is over, or not what the action is for; for people.
+    Refused(String),
     /// It was acted on by the same request before.
     Answered(ActionAnswer),
 }
@@ -240,7 +270,7 @@ impl Client {
         what: &str,
         name: &CallName,
         request: Option<&str>,
-    ) -> Result<OpenCall> {
+    ) -> Result<ToActOn> {
         let trouble = |error| Error::store(what, error);
         let store = self.handle().store();
         let (row, activity, seq) = match name {
@@ -254,7 +284,7 @@ impl Client {
         if let Some(id) = request
             && let Some(row) = store.action(row.uid, id).await.map_err(trouble)?
         {
-            return Ok(OpenCall::Answered(row.answer));
+            return Ok(ToActOn::Answered(row.answer));
         }
         let run = match name {
             CallName::Key(key) => key.run,
@@ -267,11 +297,11 @@ impl Client {
         let tasks = store.tasks(run).await.map_err(trouble)?;
         let meant: Vec<&TaskRow> = tasks.iter().filter(is_meant).collect();
         match (meant.as_slice(), seq) {
-            ([task], _) => Ok(OpenCall::Open(task.call)),
+            ([task], _) => Ok(ToActOn::Found(task.call)),
             ([], Some(seq)) => self.ended_call(what, &row, run.call(seq), activity).await,
             ([], None) => {
                 let name = activity.unwrap_or_default();
-                Ok(OpenCall::Ended(format!("no call of {name} is open")))
+                Ok(ToActOn::Refused(format!("no call of {name} is open")))
             }
             (several, _) => {
                 let names = several.iter().map(|task| format!("{}#{}", task.name, task.call.seq));
@@ -288,7 +318,7 @@ impl Client {
         row: &InstanceRow,
         call: CallKey,
         activity: Option<&str>,
-    ) -> Result<OpenCall> {
+    ) -> Result<ToActOn> {
         let events = self.handle().store().history(call.run).await;
         let events = events.map_err(|error| Error::store(what, error))?;
         let scheduled = events.iter().find(|event| event.seq == call.seq);
@@ -304,7 +334,7 @@ impl Client {
         }
         let how = events.iter().find_map(|event| how_it_ended(&event.kind, call.seq));
         let how = how.unwrap_or_else(|| format!("ended with its run ({})", row.status.name()));
-        Ok(OpenCall::Ended(format!("{}#{} {how}", scheduled.name, call.seq)))
+        Ok(ToActOn::Refused(format!("{}#{} {how}", scheduled.name, call.seq)))
     }
 }
 

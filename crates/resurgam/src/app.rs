@@ -415,7 +415,7 @@ impl AppBuilder {
             Status::Failed => retention.failed = Some(time),
             Status::Cancelled => retention.cancelled = Some(time),
             Status::Terminated => retention.terminated = Some(time),
-            Status::Running | Status::Blocked => {
+            Status::Running | Status::Blocked | Status::Paused => {
                 let error = format!("retention: what is {} is not closed", status.name());
                 self.parts.note(Err(error));
             }

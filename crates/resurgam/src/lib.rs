@@ -31,6 +31,7 @@
 //! The guides are in [`guide`]; begin with [`guide::getting_started`].
 
 mod act;
+mod act_on_run;
 mod app;
 mod client;
 mod export;
@@ -46,11 +47,12 @@ pub mod sqlite;
 mod submit;
 
 pub use act::{Act, CallHandle};
+pub use act_on_run::RunHandle;
 pub use app::{App, AppBuilder, Parts};
 pub use client::{Client, Start};
 pub use instance::Instance;
 pub use look::{Description, PendingCall, WaitsFor};
-pub use resurgam_core::action::{Action, ActionAnswer};
+pub use resurgam_core::action::{Action, ActionAnswer, Reset, ResetTo};
 pub use resurgam_core::event::{Compensation, ParentClose};
 pub use resurgam_core::{
     CallKey, Code, Event, EventKind, Failure, FailureLabel, FailureType, Kind, Payload, RunKey,
@@ -63,7 +65,7 @@ pub use resurgam_sdk::{
 };
 pub use resurgam_store::rows::{
     ActionRequest, ActionRow, AttemptOutcome, AttemptRow, Heartbeat, InstanceCursor,
-    InstanceFilter, InstanceRow, Owner, Pause, Status,
+    InstanceFilter, InstanceRow, Owner, Pause, RunPause, Status,
 };
 #[cfg(feature = "postgres")]
 pub use resurgam_store_postgres::Options as PostgresOptions;

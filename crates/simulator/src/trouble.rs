@@ -275,7 +275,7 @@ impl World {
     /// What still waits for a signal gets one, until everything has ended.
     pub(crate) fn nudge(&mut self) {
         let open = InstanceFilter {
-            status: vec![Status::Running, Status::Blocked],
+            status: vec![Status::Running, Status::Blocked, Status::Paused],
             limit: 1_000,
             ..InstanceFilter::default()
         };

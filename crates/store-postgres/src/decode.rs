@@ -14,7 +14,7 @@ pub(crate) const INSTANCE: &str = "instance.uid, instance.id, workflow, status, 
      request_id, input_encoding, input, outcome_encoding, outcome, error, created_at, closed_at,
      priority, parent, parent_run, parent_seq, schedule, settings, compensation,
      (SELECT json_object_agg(tag.name, tag.value)::text FROM @tag tag
-      WHERE tag.shard = instance.shard AND tag.uid = instance.uid)";
+      WHERE tag.shard = instance.shard AND tag.uid = instance.uid), pause";
 
 /// The columns of a schedule, in the order in which they are read.
 pub(crate) const SCHEDULE: &str = "id, workflow, encoding, input, rule, options, state, paused,

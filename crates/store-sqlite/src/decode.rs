@@ -9,7 +9,7 @@ use rusqlite::types::{FromSql, FromSqlError, ValueRef};
 pub(crate) const INSTANCE: &str = "uid, id, workflow, status, run, queue, request_id, \
      input_encoding, input, outcome_encoding, outcome, error, created_at, closed_at, priority, \
      parent, parent_run, parent_seq, schedule, settings, compensation, \
-     (SELECT json_group_object(name, value) FROM tag WHERE tag.uid = instance.uid)";
+     (SELECT json_group_object(name, value) FROM tag WHERE tag.uid = instance.uid), pause";
 
 /// The columns of a schedule, in the order in which they are read.
 pub(crate) const SCHEDULE: &str = "id, workflow, encoding, input, rule, options, state, paused, \

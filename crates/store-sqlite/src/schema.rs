@@ -57,6 +57,8 @@ const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("gate.sql"), min_reader: 7 },
     // A program that knows no paused calls would go by the end of time, and set actions aside.
     Migration { sql: include_str!("actions.sql"), min_reader: 8 },
+    // A program that knows no paused instances would let them go on, or not read them.
+    Migration { sql: include_str!("runs.sql"), min_reader: 9 },
 ];
 
 /// The number of the newest migration that this program knows.

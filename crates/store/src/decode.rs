@@ -140,7 +140,7 @@ pub trait Columns {
 /// An instance. Both stores have a list of their own, because tags are in another table: uid, id,
 /// workflow, status, run, queue, request_id, input_encoding, input, outcome_encoding, outcome,
 /// error, created_at, closed_at, priority, parent, parent_run, parent_seq, schedule, settings,
-/// compensation, and all tags as JSON.
+/// compensation, all tags as JSON, and pause.
 pub fn instance(row: &impl Columns) -> Decoded<InstanceRow> {
     let status = row.text(3)?;
     Ok(InstanceRow {
@@ -163,6 +163,7 @@ pub fn instance(row: &impl Columns) -> Decoded<InstanceRow> {
         settings: json(row.text(19)?, "settings")?,
         compensation: row.maybe_text(20)?.and_then(Compensation::named),
         tags: json(row.maybe_text(21)?.unwrap_or("{}"), "tags")?,
+        pause: json(row.maybe_text(22)?.unwrap_or("{}"), "pause")?,
     })
 }
 

@@ -4,7 +4,7 @@ use resurgam_core::command::Settings;
 use resurgam_core::{Failure, Timestamp};
 use serde::Serialize;
 
-use crate::rows::Progress;
+use crate::rows::{Progress, RunPause};
 
 /// A time that may be missing.
 pub fn millis(at: Option<Timestamp>) -> Option<i64> {
@@ -24,6 +24,11 @@ pub fn token(token: u64) -> i64 {
 /// The settings of an instance. Most have none.
 pub fn settings(settings: &Settings) -> String {
     json(settings)
+}
+
+/// Who paused an instance, or how long it was paused. Most never were.
+pub fn pause(pause: &RunPause) -> Option<String> {
+    (*pause != RunPause::default()).then(|| json(pause))
 }
 
 /// The counters of a task.

@@ -54,7 +54,7 @@ use rows::{
 };
 pub use schedules::{DueSchedules, ScheduleRecord, ScheduleRow, ScheduleWrite, Schedules};
 pub use staleness::Staleness;
-pub use step::{ChildStart, InstanceWrite, MessageWrite, Step, StepResult, TaskWrite};
+pub use step::{ChildStart, InstanceWrite, MessageWrite, Rewind, Step, StepResult, TaskWrite};
 pub use tables::{Access, AttemptTransaction, Tables, Transacted, not_offered};
 
 /// A future that can be kept in a list.

@@ -50,6 +50,8 @@ pub struct InstanceRow {
     pub compensation: Option<Compensation>,
     /// Why it is blocked, for people.
     pub error: Option<String>,
+    /// Who paused it and why, while it is paused; and how long it was paused so far.
+    pub pause: RunPause,
     /// When it was started.
     pub created_at: Timestamp,
     /// When it closed.
@@ -82,9 +84,63 @@ impl InstanceRow {
             outcome: None,
             compensation: None,
             error: None,
+            pause: RunPause::default(),
             created_at,
             closed_at: None,
         }
+    }
+}
+
+/// Who paused an instance, when and why, while its status is [`Status::Paused`]. Stored in one
+/// column; unknown fields are ignored.
+///
+/// ```
+/// use resurgam_core::Timestamp;
+/// use resurgam_store::rows::RunPause;
+/// use std::time::Duration;
+///
+/// let pause = RunPause {
+///     since: Some(Timestamp::from_millis(2_000)),
+///     by: Some("ana".to_string()),
+///     stood_still_ms: 500,
+///     ..RunPause::default()
+/// };
+/// let resumed = pause.resumed(Timestamp::from_millis(3_000));
+/// assert_eq!(resumed, RunPause { stood_still_ms: 1_500, ..RunPause::default() });
+/// assert_eq!(resumed.stood_still(), Duration::from_millis(1_500));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunPause {
+    /// Since when it is paused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// Who paused it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// Why they did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Its open calls were paused with it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub calls: bool,
+    /// How long its timeouts stood still, in all pauses before this one.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub stood_still_ms: u64,
+}
+
+impl RunPause {
+    /// How long its timeouts stood still, in all pauses that are over.
+    pub fn stood_still(&self) -> Duration {
+        Duration::from_millis(self.stood_still_ms)
+    }
+
+    /// What stays of it when the instance goes on.
+    pub fn resumed(&self, now: Timestamp) -> RunPause {
+        let this_time = self.since.map_or(Duration::ZERO, |since| now.since(since));
+        let this_time = u64::try_from(this_time.as_millis()).unwrap_or(u64::MAX);
+        let stood_still_ms = self.stood_still_ms.saturating_add(this_time);
+        RunPause { stood_still_ms, ..RunPause::default() }
     }
 }
 
@@ -95,7 +151,8 @@ impl InstanceRow {
 ///
 /// assert_eq!(Status::named("blocked"), Some(Status::Blocked));
 /// assert!(!Status::Blocked.is_closed()); // it goes on when its code is mended
-/// assert_eq!(Status::ALL.map(Status::name).len(), 6);
+/// assert!(!Status::Paused.is_closed()); // it goes on when somebody resumes it
+/// assert_eq!(Status::ALL.map(Status::name).len(), 7);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
@@ -111,17 +168,20 @@ pub enum Status {
     Terminated,
     /// It cannot go on until its code is mended.
     Blocked,
+    /// An operator paused it: it takes no turn until somebody resumes it.
+    Paused,
 }
 
 impl Status {
     /// Every status.
-    pub const ALL: [Status; 6] = [
+    pub const ALL: [Status; 7] = [
         Status::Running,
         Status::Completed,
         Status::Failed,
         Status::Cancelled,
         Status::Terminated,
         Status::Blocked,
+        Status::Paused,
     ];
 
     /// The name that is stored and shown.
@@ -133,6 +193,7 @@ impl Status {
             Status::Cancelled => "cancelled",
             Status::Terminated => "terminated",
             Status::Blocked => "blocked",
+            Status::Paused => "paused",
         }
     }
 
@@ -143,7 +204,7 @@ impl Status {
 
     /// True when nothing further will happen.
     pub const fn is_closed(self) -> bool {
-        !matches!(self, Status::Running | Status::Blocked)
+        !matches!(self, Status::Running | Status::Blocked | Status::Paused)
     }
 }
 
@@ -369,6 +430,10 @@ pub struct Progress {
     /// How long its clocks stood still because it was paused.
     #[serde(skip_serializing_if = "is_zero")]
     pub stood_still_ms: u64,
+    /// The run in which the call was first scheduled, when its run was reset since: its idempotency
+    /// key follows from that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_run: Option<u32>,
 }
 
 /// Why a call is paused, and since when.
@@ -394,6 +459,9 @@ pub struct Pause {
     /// The times that bound the call go on meanwhile.
     #[serde(skip_serializing_if = "is_false")]
     pub clock_runs: bool,
+    /// It was paused with its run, and goes on with it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub with_run: bool,
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -412,6 +480,12 @@ impl Progress {
     /// What stands in the stored form of a task that lacks just this.
     pub fn lacking(what: &str) -> String {
         format!("{}{}", Progress::LACKING, serde_json::Value::from(what))
+    }
+
+    /// The call that its idempotency key is made of.
+    pub fn key_of(&self, call: CallKey) -> CallKey {
+        let run = self.key_run.unwrap_or(call.run.run);
+        RunKey { run, ..call.run }.call(call.seq)
     }
 
     /// How the attempts so far ended.
@@ -522,7 +596,7 @@ impl AttemptRow {
     }
 }
 
-/// What somebody asks to be done to a call.
+/// What somebody asks to be done to a call, or to a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ActionRequest {
     /// What makes a repeated request the same one, for its instance.
@@ -535,7 +609,7 @@ pub struct ActionRequest {
     pub action: Action,
 }
 
-/// What an operator did to a call, and what came of it.
+/// What an operator did to a call or to a run, and what came of it.
 ///
 /// ```
 /// use resurgam_core::action::{Action, ActionAnswer};
@@ -558,7 +632,7 @@ pub struct ActionRequest {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ActionRow {
-    /// The call.
+    /// The call; of an action on a run, the place [`Seq::RUN`] in it.
     pub call: CallKey,
     /// When it was carried out, or refused.
     pub at: Timestamp,
@@ -566,6 +640,13 @@ pub struct ActionRow {
     pub request: ActionRequest,
     /// What came of it.
     pub answer: ActionAnswer,
+}
+
+impl ActionRow {
+    /// True when it was done to the run, and not to a call.
+    pub fn is_on_run(&self) -> bool {
+        self.call.seq == Seq::RUN
+    }
 }
 
 /// What a printed history says about an action.
@@ -700,12 +781,12 @@ pub enum Message {
         /// What it says.
         report: Box<Report>,
     },
-    /// Somebody asks for something to be done to a call. It is for who holds the shard, and wakes
-    /// no run.
+    /// Somebody asks for something to be done to a call, or to a run. It is for who holds the
+    /// shard, and wakes no run.
     Action {
-        /// The call.
+        /// The run of the call, or the run itself.
         run: u32,
-        /// Its place in the run.
+        /// The place of the call in the run; [`Seq::RUN`] when it is about the run.
         activity: Seq,
         /// What is asked for.
         request: Box<ActionRequest>,

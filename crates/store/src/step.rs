@@ -1,11 +1,12 @@
 //! What one step of one run changes.
 
 use resurgam_core::event::Compensation;
-use resurgam_core::{CallKey, Event, Payload, RunKey, Shard, Timestamp, Uid};
+use resurgam_core::{CallKey, Event, Payload, RunKey, Seq, Shard, Timestamp, Uid};
 
 use crate::inbox::InboxWrite;
 use crate::rows::{
-    ActionRow, AttemptRow, InstanceRow, KvRow, Message, MessageRow, PolicyRow, Status, TaskRow,
+    ActionRow, AttemptRow, InstanceRow, KvRow, Message, MessageRow, PolicyRow, RunPause, Status,
+    TaskRow,
 };
 use crate::schedules::ScheduleWrite;
 
@@ -17,6 +18,8 @@ pub struct Step {
     pub instance: Option<InstanceWrite>,
     /// Events appended to a run.
     pub events: Vec<(RunKey, Event)>,
+    /// What a run that is reset has of the run before it.
+    pub rewind: Option<Box<Rewind>>,
     /// Policies that tasks of this step name; known ones are skipped.
     pub policies: Vec<PolicyRow>,
     /// Unfinished activity calls.
@@ -35,6 +38,20 @@ pub struct Step {
     pub schedule: Option<Box<ScheduleWrite>>,
     /// A row that somebody else has inserted.
     pub inbox: Option<Box<InboxWrite>>,
+}
+
+/// What a run that is reset has of the run before it: a copy of its history, which the store makes
+/// by itself. Its own first event is among the events of the step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rewind {
+    /// The run before it.
+    pub from: RunKey,
+    /// The number of the run that gets the copy.
+    pub to: u32,
+    /// Everything between the first event and this one is copied, each event at its own place.
+    pub before: Seq,
+    /// Entries of the instance's own data that were not there yet.
+    pub forget: Vec<String>,
 }
 
 /// A change of an instance.
@@ -76,6 +93,15 @@ pub enum InstanceWrite {
         error: Option<String>,
         /// When it closed.
         closed_at: Option<Timestamp>,
+    },
+    /// The instance is paused, or goes on after that. Its error goes.
+    Pause {
+        /// Which.
+        uid: Uid,
+        /// The new status.
+        status: Status,
+        /// Who paused it and why, or how long it was paused.
+        pause: RunPause,
     },
 }
 
@@ -162,7 +188,9 @@ impl InstanceWrite {
         match self {
             InstanceWrite::Insert { row, .. } => row.uid,
             InstanceWrite::Continue { run, .. } => run.uid,
-            InstanceWrite::Open { uid, .. } | InstanceWrite::Status { uid, .. } => *uid,
+            InstanceWrite::Open { uid, .. }
+            | InstanceWrite::Status { uid, .. }
+            | InstanceWrite::Pause { uid, .. } => *uid,
         }
     }
 }
@@ -234,6 +262,7 @@ impl Step {
     pub fn rows(&self) -> usize {
         usize::from(self.instance.is_some())
             + self.events.len()
+            + usize::from(self.rewind.is_some())
             + self.policies.len()
             + self.tasks.len()
             + self.messages.len()

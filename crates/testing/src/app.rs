@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use resurgam::{
     Act, Acted, Activity, AttemptRow, CallHandle, Client, ClosedFilter, Constructor, Description,
-    Error, Failure, Instance, InstanceFilter, Outcome, Parts, Result, Start, WaitsFor, Workflow,
+    Error, Failure, Instance, InstanceFilter, Outcome, Parts, Result, RunHandle, Start, WaitsFor,
+    Workflow,
 };
 use resurgam_core::Timestamp;
 use resurgam_store::Store;
@@ -520,6 +521,36 @@ impl TestApp {
         let request = self.0.requests.fetch_add(1, Ordering::Relaxed);
         self.wait("act on a call", || {
             let act = act(&self.client().call(id, call)).request_id(format!("test-act-{request}"));
+            async move { act.await }
+        })
+        .await
+    }
+
+    /// Does something to a run, as an operator would: see [`RunHandle`]. A crash on the way makes no
+    /// difference: the action is carried out once.
+    ///
+    /// ```
+    /// use resurgam::prelude::*;
+    /// use resurgam_testing::TestApp;
+    ///
+    /// #[workflow]
+    /// async fn visit(ctx: WorkflowContext) -> Result<String, Failure> {
+    ///     ctx.signal("say").await
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), resurgam::Error> {
+    /// let app = TestApp::builder().workflow(visit).start().await;
+    /// app.start("visit-1", visit()).await;
+    /// let paused = app.act_on_run("visit-1", |run| run.pause().by("ana")).await?;
+    /// assert_eq!(paused.to_string(), "paused visit-1");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn act_on_run(&self, id: &str, act: impl Fn(&RunHandle) -> Act) -> Result<Acted> {
+        let request = self.0.requests.fetch_add(1, Ordering::Relaxed);
+        self.wait("act on a run", || {
+            let act = act(&self.client().run(id)).request_id(format!("test-act-{request}"));
             async move { act.await }
         })
         .await

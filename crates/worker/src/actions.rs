@@ -1,4 +1,4 @@
-//! Asking for something to be done to an activity call: what a handle can be asked.
+//! Asking for something to be done to an activity call or to a run: what a handle can be asked.
 //!
 //! A request is stored first, for who holds the shard of the call, in this process or in another.
 //! Whoever asked waits for the answer, which is stored with what the action changed; so the answer
@@ -7,8 +7,8 @@
 
 use std::fmt;
 
-use resurgam_core::CallKey;
 use resurgam_core::action::ActionAnswer;
+use resurgam_core::{CallKey, Seq};
 use resurgam_store::rows::{ActionRequest, MessageRow};
 
 use crate::error::{Error, Result};
@@ -51,8 +51,8 @@ impl fmt::Display for Acted {
 }
 
 impl Handle {
-    /// Has something done to a call, and answers with what came of it. `what` says what is
-    /// attempted, for people.
+    /// Has something done to a call, or to a run where the place of the call is [`Seq::RUN`], and
+    /// answers with what came of it. `what` says what is attempted, for people.
     pub async fn act(&self, what: &str, call: CallKey, request: ActionRequest) -> Result<Acted> {
         given(what, "the request id", &request.id)?;
         let (uid, id) = (call.run.uid, request.id.clone());
@@ -97,8 +97,11 @@ impl Handle {
     }
 }
 
-/// The run of a call ended before anybody could do something to the call.
+/// The run ended before anybody could do something to it, or to its call.
 fn too_late(call: CallKey) -> Acted {
-    let why = format!("call #{} ended with its run before anybody could act", call.seq);
+    let why = match call.seq {
+        Seq::RUN => "the instance ended before anybody could act".to_string(),
+        seq => format!("call #{seq} ended with its run before anybody could act"),
+    };
     Acted::Answered(ActionAnswer::refused(why))
 }

@@ -265,10 +265,10 @@ async fn caught(
     mailbox: Mailbox,
 ) -> Result<Payload, Failure> {
     let Spec { start, states, mut gate, .. } = spec;
-    let AttemptStart { call, token, number, instance, activity, input, last_heartbeat, .. } = start;
+    let AttemptStart { key, token, number, instance, activity, input, last_heartbeat, .. } = start;
     let name = activity.name.clone();
     let context = ActivityContext::new(Attempt {
-        call,
+        call: key,
         instance,
         activity: name,
         number,
@@ -351,6 +351,7 @@ mod tests {
         activity.blocking = blocking;
         let start = AttemptStart {
             call: RunKey::first(Uid(1)).call(Seq(2)),
+            key: RunKey::first(Uid(1)).call(Seq(2)),
             token: 1,
             number: 1,
             instance: "note-1".to_string(),

@@ -183,7 +183,7 @@ impl Outcome {
             Status::Failed => Some(Outcome::Failed(failure())),
             Status::Cancelled => Some(Outcome::Cancelled(failure())),
             Status::Terminated => Some(Outcome::Terminated(failure())),
-            Status::Running | Status::Blocked => None,
+            Status::Running | Status::Blocked | Status::Paused => None,
         }
     }
 }

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use resurgam_core::{CallKey, RunKey, Timestamp, Uid};
+use resurgam_core::action::Action;
+use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Timestamp, Uid};
 use resurgam_store::outage::OutageLog;
-use resurgam_store::rows::{Claim, InstanceRow, Message, MessageRow, TaskRecord};
+use resurgam_store::rows::{Claim, InstanceRow, Message, MessageRow, RunRecord, TaskRecord};
 use resurgam_store::{Result, Runnable, Store};
 
 use crate::handle::Outcome;
 use crate::node::{
-    ABANDONED, Addressee, Claimed, DUE, Found, GONE, INBOX_PAGE, Input, Read, SCAN, SCHEDULES_PAGE,
-    Scan,
+    ABANDONED, ActedOn, Addressee, Claimed, DUE, Found, GONE, INBOX_PAGE, Input, Read, SCAN,
+    SCHEDULES_PAGE, Scan, open_children,
 };
 use crate::outage::bits_of;
 
@@ -87,6 +88,14 @@ impl Read {
             Read::ReportedTasks { uid, reports } => {
                 Some(Input::ReportsRead { uid, found: with_tasks(store, uid, &reports).await? })
             }
+            Read::RunToActOn { uid, action } => {
+                let found = readable(run_to_act_on(store, uid, action.as_deref()).await)?;
+                Some(Input::RunToActOn { uid, found })
+            }
+            Read::PausedRun(uid) => {
+                let found = readable(paused_run(store, uid).await)?;
+                Some(Input::PausedRun { uid, found })
+            }
             Read::End(uid) => match store.instance(uid).await?.as_ref().map(Outcome::of) {
                 Some(Some(outcome)) => Some(Input::Finished { uid, outcome }),
                 Some(None) => None,
@@ -152,7 +161,9 @@ impl Read {
             Read::Reports { uid, .. } | Read::ReportedTasks { uid, .. } => {
                 ("read reports", uid.0 as u64)
             }
-            Read::End(uid) => ("read an instance", uid.0 as u64),
+            Read::End(uid) | Read::RunToActOn { uid, .. } | Read::PausedRun(uid) => {
+                ("read an instance", uid.0 as u64)
+            }
             Read::Claimed { .. } => ("read tasks that were claimed", 0),
             Read::ClaimToEnd { call, .. } => ("claim a call to end it", bits_of(call)),
             Read::ClaimToAct { call, .. } => ("claim a call to act on it", bits_of(call)),
@@ -216,6 +227,76 @@ async fn with_tasks(store: &dyn Store, uid: Uid, reports: &[MessageRow]) -> Resu
         found.push(Found { row: row.clone(), task, is_answered });
     }
     Ok(found)
+}
+
+/// A run that an operator acts on, with everything that this depends on.
+async fn run_to_act_on(
+    store: &dyn Store,
+    uid: Uid,
+    action: Option<&Action>,
+) -> Result<Option<Box<ActedOn>>> {
+    let Some(record) = store.load_run(uid).await? else { return Ok(None) };
+    let row = &record.instance;
+    let mut found = ActedOn {
+        is_current: true,
+        parent: None,
+        first_input: row.input.clone(),
+        children: Vec::new(),
+        status_before: None,
+        record: record.clone(),
+    };
+    if action.is_some_and(Action::is_on_closed) {
+        found.is_current = store.find(&row.id).await?.is_some_and(|holder| holder.uid == uid);
+        if let Some(parent) = row.parent {
+            found.parent = store.instance(parent.run.uid).await?;
+        }
+    }
+    match action {
+        Some(Action::Restart) if row.run > 1 => {
+            let events = store.history(RunKey::first(uid)).await?;
+            if let Some(EventKind::RunStarted(first)) = events.first().map(|event| &event.kind) {
+                found.first_input = first.input.clone();
+            }
+        }
+        Some(Action::Reset(reset)) => {
+            for child in open_children(&record, reset) {
+                found.children.extend(store.instance(child).await?);
+            }
+            found.status_before = status_before(store, &record).await?;
+        }
+        _ => {}
+    }
+    Ok(Some(Box::new(found)))
+}
+
+/// The status that an instance had when its current run began: the last one of a run before.
+async fn status_before(store: &dyn Store, record: &RunRecord) -> Result<Option<Payload>> {
+    let is_set = |event: &Event| matches!(event.kind, EventKind::StatusSet { .. });
+    // Where this run has set none, the status is what it was.
+    if !record.events.iter().any(is_set) {
+        return Ok(None);
+    }
+    for run in (1..record.instance.run).rev() {
+        let events = store.history(RunKey { uid: record.instance.uid, run }).await?;
+        let last = events.into_iter().rev().find_map(|event| match event.kind {
+            EventKind::StatusSet { value } => Some(value),
+            _ => None,
+        });
+        if last.is_some() {
+            return Ok(last);
+        }
+    }
+    Ok(None)
+}
+
+/// An instance that is paused, with its messages.
+async fn paused_run(
+    store: &dyn Store,
+    uid: Uid,
+) -> Result<Option<(Box<InstanceRow>, Vec<MessageRow>)>> {
+    let Some(row) = store.instance(uid).await? else { return Ok(None) };
+    let messages = store.messages(uid).await?;
+    Ok(Some((Box::new(row), messages)))
 }
 
 /// What was read, or why it cannot be; other errors are the store's, and pass.

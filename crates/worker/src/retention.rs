@@ -51,7 +51,7 @@ impl Retention {
             Status::Failed => self.failed,
             Status::Cancelled => self.cancelled,
             Status::Terminated => self.terminated,
-            Status::Running | Status::Blocked => None,
+            Status::Running | Status::Blocked | Status::Paused => None,
         }
     }
 

@@ -3,7 +3,7 @@
 use resurgam::retry::Limit;
 use resurgam::{
     ActionRow, AttemptOutcome, AttemptRow, Description, InstanceCursor, InstanceRow, Pause,
-    PendingCall, Status, WaitsFor,
+    PendingCall, RunPause, Status, WaitsFor,
 };
 use resurgam_core::history::{ActionLine, AttemptLine, Printing, Times, printed};
 use resurgam_core::{Event, EventKind, Payload};
@@ -26,6 +26,16 @@ pub(super) fn instance(row: &InstanceRow) -> Form {
         .with("run", row.run)
         .with("queue", &row.queue)
         .with("error", &row.error)
+        .with("paused", (row.status == Status::Paused).then(|| paused(&row.pause)))
+}
+
+/// Who paused an instance, and why.
+fn paused(pause: &RunPause) -> Form {
+    Form::default()
+        .with("since_ms", pause.since)
+        .with("by", &pause.by)
+        .with("reason", &pause.reason)
+        .with("calls", pause.calls)
 }
 
 /// An instance in a list of which there may be more: with where to go on.
@@ -157,7 +167,7 @@ pub(super) fn action(row: &ActionRow) -> Form {
         .with("seq", ())
         .with("kind", "Action")
         .with("at_ms", row.at)
-        .with("call", row.call.seq)
+        .with("call", (!row.is_on_run()).then_some(row.call.seq))
         .with("action", row.request.action.name())
         .with("by", &row.request.by)
         .with("reason", &row.request.reason)

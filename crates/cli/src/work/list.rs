@@ -50,7 +50,7 @@ pub(crate) struct Args {
 }
 
 fn status(name: &str) -> Result<Status, String> {
-    let names = "write running, completed, failed, cancelled, terminated or blocked";
+    let names = "write running, completed, failed, cancelled, terminated, blocked or paused";
     Status::named(name).ok_or_else(|| names.to_string())
 }
 

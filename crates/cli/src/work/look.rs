@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use resurgam::{
-    ActionRow, AttemptRow, Client, Description, Error, Pause, PendingCall, Status, Timestamp,
-    WaitsFor,
+    ActionRow, AttemptRow, Client, Description, Error, Pause, PendingCall, RunPause, Status,
+    Timestamp, WaitsFor,
 };
 use resurgam_core::Event;
 use resurgam_core::history::Times;
@@ -118,6 +118,9 @@ fn shown(found: &Description, at: &Now) -> String {
     if let Some(error) = &instance.error {
         tell(if instance.status == Status::Running { "waits" } else { "error" }, error);
     }
+    if instance.status == Status::Paused {
+        tell("paused", &paused_run(&instance.pause, now, times));
+    }
     if found.cancel_requested {
         tell("cancel", "somebody has asked it to end");
     }
@@ -214,6 +217,22 @@ fn pending_call(call: &PendingCall, &Now { now, times, has_worker }: &Now) -> St
         let _infallible = writeln!(out, "  heartbeat, {ago}: {details}");
     }
     out
+}
+
+/// Since when an instance is paused, why, and what to do about it.
+fn paused_run(pause: &RunPause, now: Timestamp, times: TimeArgs) -> String {
+    let RunPause { since, by, reason, .. } = pause;
+    let mut text = times.past(since.unwrap_or(now), now);
+    if let Some(by) = by {
+        let _infallible = write!(text, " by {by}");
+    }
+    if let Some(reason) = reason {
+        let _infallible = write!(text, " (\"{reason}\")");
+    }
+    if pause.calls {
+        text.push_str(", with its open calls");
+    }
+    text + "; `resurgam resume` goes on"
 }
 
 /// Since when a call is paused, why, and what to do about it.

@@ -3,6 +3,7 @@
 //! Everything happens on one thread: the work is done by other processes, and the kernel ends those
 //! with the thread that started them (see `actions/process.rs`).
 
+mod act_on_run;
 mod call;
 mod delete;
 mod each;
@@ -47,6 +48,14 @@ pub(crate) enum Command {
     Cancel(tell::CancelArgs),
     #[command(after_help = help::TERMINATE)]
     Terminate(tell::TerminateArgs),
+    #[command(after_help = help::PAUSE)]
+    Pause(act_on_run::PauseArgs),
+    #[command(after_help = help::RESUME)]
+    Resume(act_on_run::ResumeArgs),
+    #[command(after_help = help::RESTART)]
+    Restart(act_on_run::RestartArgs),
+    #[command(after_help = help::RESET)]
+    Reset(act_on_run::ResetArgs),
     /// Retry, pause, resume or end an activity call
     #[command(subcommand, after_help = help::CALL)]
     Call(call::Command),
@@ -102,6 +111,10 @@ impl Command {
             Command::Signal(args) => args.run().await,
             Command::Cancel(args) => args.run().await,
             Command::Terminate(args) => args.run().await,
+            Command::Pause(args) => args.run().await,
+            Command::Resume(args) => args.run().await,
+            Command::Restart(args) => args.run().await,
+            Command::Reset(args) => args.run().await,
             Command::Call(command) => command.run().await,
             Command::Delete(args) => args.run().await,
             Command::Schedule(command) => command.run().await,
@@ -127,6 +140,10 @@ impl Command {
             Command::Signal(args) => args.json,
             Command::Cancel(args) => args.json,
             Command::Terminate(args) => args.json,
+            Command::Pause(args) => args.json(),
+            Command::Resume(args) => args.json(),
+            Command::Restart(args) => args.json(),
+            Command::Reset(args) => args.json(),
             Command::Call(command) => command.json(),
             Command::Delete(args) => args.json,
             Command::Schedule(command) => command.json(),

@@ -141,7 +141,7 @@ type Known = HashMap<String, InstanceRow>;
 
 /// The instances that are open, and one more than are watched when there are so many.
 async fn open(client: &Client) -> resurgam::Result<Vec<InstanceRow>> {
-    let (status, limit) = (vec![Status::Running, Status::Blocked], MOST + 1);
+    let (status, limit) = (vec![Status::Running, Status::Blocked, Status::Paused], MOST + 1);
     client.list(InstanceFilter { status, limit, ..InstanceFilter::default() }).await
 }
 
@@ -165,6 +165,7 @@ async fn lines(client: &Client, open: &[InstanceRow]) -> resurgam::Result<Vec<St
         let call = found.pending.iter().max_by_key(|call| call.attempt);
         let does = match (call, row.status) {
             (_, Status::Blocked) => "blocked".to_string(),
+            (_, Status::Paused) => "paused".to_string(),
             (None, _) => waits(&found),
             (Some(call), _) => match call.next_due.filter(|due| *due > now) {
                 Some(due) => {

@@ -75,6 +75,8 @@ struct Head {
     fallback: bool,
     #[serde(skip_serializing_if = "is_false")]
     ends_run: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    copied: Vec<Copied>,
     #[serde(skip_serializing_if = "Option::is_none")]
     initiator: Option<Initiator>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -110,6 +112,7 @@ impl EventKind {
                 head.kv = started.carried.kv.iter().map(|(k, v)| (k.clone(), raw(v))).collect();
                 head.signal_ids.clone_from(&started.carried.signal_ids);
                 head.signals = started.carried.signals.iter().map(HeadSignal::of).collect();
+                head.copied.clone_from(&started.copied);
                 Some(started.input.clone())
             }
             EventKind::ActivityScheduled(call) => {
@@ -237,6 +240,7 @@ impl EventKind {
                     signal_ids: head.signal_ids,
                     signals: head.signals.into_iter().map(HeadSignal::into_signal).collect(),
                 },
+                copied: head.copied,
             }),
             "ActivityScheduled" => EventKind::ActivityScheduled(ActivityScheduled {
                 name: name()?,

@@ -461,6 +461,12 @@ impl Machine {
         self.began = at;
     }
 
+    /// The run is over because an operator reset it.
+    pub(crate) fn close_by_reset(&mut self) {
+        self.closed = true;
+        self.armed = false;
+    }
+
     /// Lets futures be dropped without cancelling anything.
     pub(crate) fn disarm(&mut self) {
         self.armed = false;

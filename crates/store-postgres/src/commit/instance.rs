@@ -7,7 +7,7 @@ use resurgam_store::rows::InstanceRow;
 use super::NOW;
 use super::plan::Plan;
 use super::wave::{StatusWrite, Wave};
-use crate::encode::{encoding, millis, prose, settings, text, whole};
+use crate::encode::{encoding, millis, pause, prose, settings, text, whole};
 use crate::sql::Piece::{IsCount, Matches, Names, Rows, Set, Text};
 use crate::sql::{Column, RUN, SHARD, Sql, UID, columns};
 use crate::statement::{Part, Statement};
@@ -56,6 +56,8 @@ const CHANGED: [Column; 8] = columns(
 const CONTINUED: [Column; 5] =
     columns(&INSTANCE, ["shard", "uid", "run", "input_encoding", "input"]);
 
+const PAUSED: &[Column] = &[SHARD, UID, Column::text("status"), Column::text("pause")];
+
 const RELEASED: &[Column] = &columns(&INSTANCE, ["id"]);
 
 const TAGS: &[Column] = &[
@@ -94,8 +96,20 @@ static STATUS: Sql = Sql::new(&[
 static CONTINUE: Sql = Sql::new(&[
     Text("UPDATE @instance i SET "),
     Set(CONTINUED.split_at(2).1),
-    Text(", status = 'running', error = NULL, closed_at = NULL FROM "),
+    Text(
+        ", status = 'running', error = NULL, closed_at = NULL, outcome_encoding = NULL,
+          outcome = NULL, compensation = NULL FROM ",
+    ),
     Rows(&CONTINUED),
+    Text(" WHERE "),
+    Matches("i", KEY),
+]);
+
+static PAUSE: Sql = Sql::new(&[
+    Text("UPDATE @instance i SET "),
+    Set(PAUSED.split_at(2).1),
+    Text(", error = NULL FROM "),
+    Rows(PAUSED),
     Text(" WHERE "),
     Matches("i", KEY),
 ]);
@@ -175,6 +189,16 @@ pub(super) fn statements<'p>(wave: &'p Wave<'_>, add: &mut Vec<Statement<'p>>) {
                 .texts(runs().map(|(_, input)| encoding(input)))
                 .texts(runs().map(|(_, input)| text(input)))
                 .exactly(wave.continued.len()),
+        );
+    }
+    if !wave.paused.is_empty() {
+        let writes = || wave.paused.iter();
+        add.push(
+            Statement::rows("pause instances", &PAUSE)
+                .uids(writes().map(|(uid, ..)| *uid))
+                .texts(writes().map(|(_, status, _)| status.name()))
+                .maybe_texts(writes().map(|(.., of)| pause(of)))
+                .exactly(wave.paused.len()),
         );
     }
     if !wave.released.is_empty() {

@@ -164,7 +164,7 @@ impl<'b> Asked<'b> {
                     *most = whole(*below as u64).max(*most);
                 }
             }
-            Some(InstanceWrite::Status { uid, .. }) => {
+            Some(InstanceWrite::Status { uid, .. } | InstanceWrite::Pause { uid, .. }) => {
                 self.uids.insert(*uid);
             }
             Some(InstanceWrite::Continue { run, .. }) => {

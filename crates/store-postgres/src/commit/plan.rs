@@ -10,7 +10,7 @@ use resurgam_core::{Event, RunKey, Shard, Uid};
 use resurgam_store::fleet::Fence;
 use resurgam_store::rows::{ActionRow, AttemptRow, InstanceRow, KvRow, Message, MessageRow};
 use resurgam_store::{
-    ChildStart, InboxWrite, InstanceWrite, MessageWrite, ScheduleWrite, Step, TaskWrite,
+    ChildStart, InboxWrite, InstanceWrite, MessageWrite, Rewind, ScheduleWrite, Step, TaskWrite,
 };
 
 use super::wave::{NewMessage, StatusWrite, Wave};
@@ -27,7 +27,10 @@ pub(crate) struct Plan<'b> {
     pub(crate) attempts: Vec<&'b AttemptRow>,
     /// What operators did; the first of an id counts.
     pub(crate) actions: Vec<&'b ActionRow>,
-    pub(crate) kv: BTreeMap<(Uid, &'b str), &'b KvRow>,
+    /// Entries of instances' own data; none for one that goes.
+    pub(crate) kv: BTreeMap<(Uid, &'b str), Option<&'b KvRow>>,
+    /// Histories that runs which are reset have of the runs before them.
+    pub(crate) rewinds: Vec<&'b Rewind>,
     /// How many signals may wait for an instance before the batch: fewer than this.
     pub(crate) room: BTreeMap<Uid, i64>,
     /// How many signals the batch sends to an instance so far.
@@ -99,6 +102,9 @@ impl<'b> Plan<'b> {
             self.owned.insert(run.uid.shard());
             self.events.push((*run, event, event.kind.to_stored()));
         }
+        if let Some(rewind) = step.rewind.as_deref() {
+            self.rewind(rewind);
+        }
         for row in &step.policies {
             self.policies.entry(&row.hash).or_insert(&row.text);
         }
@@ -121,7 +127,7 @@ impl<'b> Plan<'b> {
         }
         for row in &step.kv {
             self.owned.insert(row.uid.shard());
-            self.kv.insert((row.uid, &row.key), row);
+            self.kv.insert((row.uid, &row.key), Some(row));
         }
         if let Some(write) = step.schedule.as_deref() {
             self.schedule(write);
@@ -161,6 +167,12 @@ impl<'b> Plan<'b> {
                 let wave = self.waves.place(&needs);
                 self.wave(wave).continued.push((*run, input));
             }
+            InstanceWrite::Pause { uid, status, pause } => {
+                self.owned.insert(uid.shard());
+                let needs = [Alone(Thing::Instance(*uid)), Shared(Thing::Replacing)];
+                let wave = self.waves.place(&needs);
+                self.wave(wave).paused.push((*uid, *status, pause));
+            }
             InstanceWrite::Status { uid, status, outcome, compensation, error, closed_at } => {
                 self.owned.insert(uid.shard());
                 self.ends |= status.is_closed();
@@ -176,6 +188,14 @@ impl<'b> Plan<'b> {
                 });
             }
         }
+    }
+
+    /// The copy of a run's history, and entries of its instance's data that go.
+    fn rewind(&mut self, rewind: &'b Rewind) {
+        self.owned.insert(rewind.from.uid.shard());
+        self.rewinds.push(rewind);
+        let forgotten = rewind.forget.iter().map(|key| ((rewind.from.uid, &**key), None));
+        self.kv.extend(forgotten);
     }
 
     fn start(&mut self, row: &'b InstanceRow, replace_closed: bool) {

@@ -144,11 +144,12 @@ impl Known {
             Some(InstanceWrite::Continue { run, .. }) => self.changes(run.uid, false, || {
                 format!("continue instance {} with run {}", run.uid, run.run)
             }),
-            Some(InstanceWrite::Status { uid, status, .. }) => {
-                self.changes(*uid, status.is_closed(), || {
-                    format!("set instance {uid} to {}", status.name())
-                })
-            }
+            Some(
+                InstanceWrite::Status { uid, status, .. }
+                | InstanceWrite::Pause { uid, status, .. },
+            ) => self.changes(*uid, status.is_closed(), || {
+                format!("set instance {uid} to {}", status.name())
+            }),
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use resurgam_core::event::{Compensation, Stored};
 use resurgam_core::{CallKey, Payload, RunKey, Timestamp, Uid};
-use resurgam_store::rows::{InstanceRow, MessageRow, Status, TaskRow};
+use resurgam_store::rows::{InstanceRow, MessageRow, RunPause, Status, TaskRow};
 use resurgam_store::{InboxRow, ScheduleRow};
 
 /// What may be written in any order.
@@ -13,6 +13,7 @@ pub(crate) struct Wave<'b> {
     pub(crate) open: BTreeSet<Uid>,
     pub(crate) statuses: Vec<StatusWrite<'b>>,
     pub(crate) continued: Vec<(RunKey, &'b Payload)>,
+    pub(crate) paused: Vec<(Uid, Status, &'b RunPause)>,
     pub(crate) released: Vec<&'b str>,
     pub(crate) started: Vec<(i64, &'b InstanceRow)>,
     pub(crate) task_inserts: Vec<&'b TaskRow>,

@@ -1,7 +1,7 @@
 //! Events: appended and never changed.
 
-use resurgam_core::{Event, Payload, RunKey};
-use resurgam_store::Result;
+use resurgam_core::{Event, Payload, RunKey, Seq};
+use resurgam_store::{Result, Rewind};
 use rusqlite::{Connection, Statement, params};
 
 use super::{named, prepare};
@@ -10,15 +10,32 @@ use crate::errors::Attempted;
 
 pub(crate) struct Events<'c> {
     insert: Statement<'c>,
+    copy: Statement<'c>,
 }
 
 const INSERT: &str = "
     INSERT INTO event (uid, run, seq, at, kind, head, encoding, body)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
 
+/// A history can be long: it never leaves the database.
+const COPY: &str = "
+    INSERT INTO event (uid, run, seq, at, kind, head, encoding, body)
+    SELECT uid, ?3, seq, at, kind, head, encoding, body FROM event
+    WHERE uid = ?1 AND run = ?2 AND seq > ?4 AND seq < ?5";
+
 impl<'c> Events<'c> {
     pub(crate) fn prepare(connection: &'c Connection) -> rusqlite::Result<Self> {
-        Ok(Events { insert: prepare(connection, INSERT)? })
+        Ok(Events { insert: prepare(connection, INSERT)?, copy: prepare(connection, COPY)? })
+    }
+
+    /// Copies what a run that is reset has of the run before it.
+    pub(crate) fn copy(&mut self, rewind: &Rewind) -> Result<()> {
+        let Rewind { from, to, before, .. } = rewind;
+        let (uid, first) = (from.uid.to_bytes(), whole(Seq::FIRST.0));
+        let values = params![uid, from.run, to, first, whole(before.0)];
+        let attempted = || format!("copy the events of {} before {before}", named(*from));
+        self.copy.execute(values).attempted(attempted)?;
+        Ok(())
     }
 
     /// Appends an event; a place that is taken is an error of the data.

@@ -7,7 +7,7 @@ use resurgam_store::{Error, InstanceWrite, Result, StepResult};
 use rusqlite::{Connection, OptionalExtension, Statement, params};
 
 use super::prepare;
-use crate::encode::{encoding, millis, settings, whole};
+use crate::encode::{encoding, millis, pause, settings, whole};
 use crate::errors::Attempted;
 
 pub(crate) struct Instances<'c> {
@@ -19,6 +19,7 @@ pub(crate) struct Instances<'c> {
     status_of: Statement<'c>,
     signals: Statement<'c>,
     continues: Statement<'c>,
+    pause: Statement<'c>,
     tag: Statement<'c>,
 }
 
@@ -57,8 +58,11 @@ const STATUS: &str = "
 
 const CONTINUE: &str = "
     UPDATE instance SET run = ?2, input_encoding = ?3, input = ?4, status = ?5, error = NULL,
-                        closed_at = NULL
+                        closed_at = NULL, outcome_encoding = NULL, outcome = NULL,
+                        compensation = NULL
     WHERE uid = ?1";
+
+const PAUSE: &str = "UPDATE instance SET status = ?2, pause = ?3, error = NULL WHERE uid = ?1";
 
 /// Counts no further than it must.
 const SIGNALS: &str = "
@@ -79,6 +83,7 @@ impl<'c> Instances<'c> {
             status_of: prepare(connection, STATUS_OF)?,
             signals: prepare(connection, SIGNALS)?,
             continues: prepare(connection, CONTINUE)?,
+            pause: prepare(connection, PAUSE)?,
             tag: prepare(connection, TAG)?,
         })
     }
@@ -102,6 +107,10 @@ impl<'c> Instances<'c> {
                     compensation.map(Compensation::name),
                 ];
                 let changed = self.status.execute(values);
+                must_be_one(changed, || format!("set instance {uid} to {}", status.name()))
+            }
+            InstanceWrite::Pause { uid, status, pause: of } => {
+                let changed = self.pause.execute(params![uid.to_bytes(), status.name(), pause(of)]);
                 must_be_one(changed, || format!("set instance {uid} to {}", status.name()))
             }
         }

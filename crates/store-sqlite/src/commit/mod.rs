@@ -18,7 +18,7 @@ mod task;
 mod transact;
 
 use resurgam_core::RunKey;
-use resurgam_store::{ChildStart, Result, Step, StepResult};
+use resurgam_store::{ChildStart, Result, Rewind, Step, StepResult};
 use rusqlite::{Connection, PrepFlags, Statement};
 
 use crate::busy;
@@ -124,6 +124,9 @@ impl<'c> Statements<'c> {
         for (run, event) in &step.events {
             self.events.insert(*run, event)?;
         }
+        if let Some(rewind) = step.rewind.as_deref() {
+            self.rewind(rewind)?;
+        }
         for policy in &step.policies {
             self.policies.insert(policy)?;
         }
@@ -154,6 +157,11 @@ impl<'c> Statements<'c> {
 }
 
 impl Statements<'_> {
+    fn rewind(&mut self, rewind: &Rewind) -> Result<()> {
+        self.events.copy(rewind)?;
+        rewind.forget.iter().try_for_each(|key| self.kv.delete(rewind.from.uid, key))
+    }
+
     fn start_child(&mut self, child: &ChildStart) -> Result<()> {
         let started = self.instances.start_child(&child.row, child.replace_closed)?;
         match (started, &child.otherwise) {

@@ -10,7 +10,7 @@ use resurgam_core::event::{
 use resurgam_core::{EventKind, Failure, Payload, RunKey, Seq};
 
 use super::fixtures::*;
-use crate::Store;
+use crate::{InstanceWrite, Rewind, Step, Store};
 
 pub async fn every_kind_of_event_comes_back_as_it_was(store: &dyn Store) {
     let events: Vec<_> = (1..).zip(every_kind()).map(|(seq, kind)| event(seq, kind)).collect();
@@ -48,6 +48,44 @@ pub async fn events_come_back_in_their_order(store: &dyn Store) {
     let events = store.history(run(1)).await.unwrap();
     let places: Vec<u64> = events.iter().map(|event| event.seq.0).collect();
     assert_eq!(places, (1..130).collect::<Vec<u64>>());
+}
+
+pub async fn a_run_that_is_reset_has_a_copy_of_the_history_before_it(store: &dyn Store) {
+    write(store, [start(1, "order-1"), start(2, "order-2")]).await;
+    for seq in 2..40 {
+        let value = json(&seq.to_string());
+        write(
+            store,
+            [step()
+                .event(run(1), event(seq, status_set(&seq.to_string())))
+                .put(1, "last", value.clone())
+                .put(2, "last", value)],
+        )
+        .await;
+    }
+    let second = RunKey { uid: uid(1), run: 2 };
+    let rewind = Rewind { from: run(1), to: 2, before: Seq(30), forget: vec!["last".to_string()] };
+    let next = InstanceWrite::Continue { run: second, input: json("[2]") };
+    // Also an event of the same batch.
+    let turn = step().event(run(1), event(40, status_set("40")));
+    let reset = Step { instance: Some(next), rewind: Some(Box::new(rewind)), ..step() };
+    let reset = reset.event(second, event(1, started())).put(1, "status", json("29"));
+    write(store, [turn, reset]).await;
+
+    let before = store.history(run(1)).await.unwrap();
+    let copied = store.history(second).await.unwrap();
+    assert_eq!((before.len(), copied.len()), (40, 29));
+    assert_eq!(copied[1..], before[1..29]);
+    assert_eq!(store.load_run(uid(1)).await.unwrap().unwrap().events, copied);
+    assert_eq!(store.kv(uid(1), "last").await.unwrap(), None);
+    assert_eq!(store.kv(uid(1), "status").await.unwrap().unwrap().value, json("29"));
+    assert_eq!(store.kv(uid(2), "last").await.unwrap().unwrap().value, json("39"));
+    assert_eq!(store.history(run(2)).await.unwrap().len(), 1);
+
+    // The same twice is an error of the data, and changes nothing.
+    let rewind = Rewind { from: run(1), to: 2, before: Seq(3), forget: Vec::new() };
+    refused(store, [Step { rewind: Some(Box::new(rewind)), ..step() }]).await;
+    assert_eq!(store.history(second).await.unwrap(), copied);
 }
 
 pub async fn a_place_that_is_taken_stays_as_it_is(store: &dyn Store) {

@@ -5,7 +5,7 @@ use resurgam_core::command::Settings;
 use resurgam_core::event::{Compensation, ParentClose};
 
 use super::fixtures::*;
-use crate::rows::Status;
+use crate::rows::{InstanceRow, RunPause, Status};
 use crate::{Deletion, InstanceWrite, Step, StepResult, Store};
 
 pub async fn an_instance_comes_back_as_it_was(store: &dyn Store) {
@@ -128,6 +128,45 @@ pub async fn a_change_of_status_is_written_whole(store: &dyn Store) {
     assert_eq!((row.status, row.error), (Status::Completed, None));
     assert_eq!((row.outcome, row.closed_at), (Some(json("\"done\"")), Some(at(9_000))));
     assert_eq!(store.instance(uid(2)).await.unwrap(), Some(instance(2, "order-2")));
+}
+
+pub async fn a_paused_instance_says_who_paused_it_and_is_open(store: &dyn Store) {
+    write(store, [start(1, "order-1"), start(2, "order-2")]).await;
+    let paused = RunPause {
+        since: Some(at(7_000)),
+        by: Some("ana \u{0} ü".to_string()),
+        reason: Some("the \"bank\" is down".to_string()),
+        calls: true,
+        stood_still_ms: 5,
+    };
+    let pause = |status, pause: &RunPause| {
+        let write = InstanceWrite::Pause { uid: uid(1), status, pause: pause.clone() };
+        Step { instance: Some(write), ..step() }
+    };
+    // Also when it was blocked: why does not matter any more.
+    write(store, [set_status(1, Status::Blocked), pause(Status::Paused, &paused)]).await;
+    let row = store.instance(uid(1)).await.unwrap().unwrap();
+    let expected =
+        InstanceRow { status: Status::Paused, pause: paused.clone(), ..instance(1, "order-1") };
+    assert_eq!(row, expected);
+    assert_eq!(store.load_run(uid(1)).await.unwrap().unwrap().instance, expected);
+    assert_eq!(store.held_up(None, 10).await.unwrap(), []);
+    let told = [if_open(1).send(signal(1, "a", 5)), step().send_if_open(signal(1, "b", 5))];
+    write(store, told).await;
+    assert_eq!(store.messages(uid(1)).await.unwrap().len(), 2);
+    assert_eq!(
+        commit(store, [start(3, "order-1").replacing_closed()]).await,
+        [StepResult::Duplicate]
+    );
+
+    let resumed = paused.resumed(at(8_000));
+    write(store, [pause(Status::Running, &resumed)]).await;
+    let row = store.instance(uid(1)).await.unwrap().unwrap();
+    assert_eq!(row, InstanceRow { pause: resumed, ..instance(1, "order-1") });
+    assert_eq!(store.instance(uid(2)).await.unwrap(), Some(instance(2, "order-2")));
+    let nobody = InstanceWrite::Pause { uid: uid(9), status: Status::Paused, pause: paused };
+    let error = refused(store, [Step { instance: Some(nobody), ..step() }]).await;
+    assert!(error.to_string().contains(&uid(9).to_string()), "{error}");
 }
 
 pub async fn open_instances_that_do_not_go_on_are_found_by_the_page(store: &dyn Store) {

@@ -396,6 +396,7 @@ fn pause() -> Pause {
         by: Some("ana \"lacks\": ü".to_string()),
         reason: Some("\"lacks\":\"x\"".to_string()),
         clock_runs: true,
+        with_run: true,
     }
 }
 
@@ -419,5 +420,6 @@ fn progress() -> Progress {
         paused: Some(Box::new(pause())),
         pause_asked: Some(Box::default()),
         stood_still_ms: u64::MAX,
+        key_run: Some(3),
     }
 }

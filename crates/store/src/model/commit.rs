@@ -4,13 +4,13 @@
 //! changed, a row of the inbox that is gone, an id that is taken, an instance that is closed, a
 //! mailbox that is full. Any other trouble is an error, and takes the batch with it.
 
-use resurgam_core::{CallKey, Event, RunKey};
+use resurgam_core::{CallKey, Event, RunKey, Seq};
 
 use super::Model;
 use super::ownership::{Writer, check_writer};
 use super::transaction::Transaction;
 use crate::rows::{ActionRow, AttemptRow, TaskRow};
-use crate::{Error, Result, Step, StepResult, TaskWrite};
+use crate::{Error, Result, Rewind, Step, StepResult, TaskWrite};
 
 /// How many rows the ledger of one call has at most.
 const LEDGER_ROWS: u64 = 1_000;
@@ -57,6 +57,9 @@ impl Transaction<'_> {
         }
         for (run, event) in &step.events {
             self.append(*run, event)?;
+        }
+        if let Some(rewind) = step.rewind.as_deref() {
+            self.rewind(rewind)?;
         }
         for policy in &step.policies {
             self.add_policy(policy);
@@ -114,6 +117,18 @@ impl Transaction<'_> {
             )));
         }
         self.put_event(place, Some(event.clone()));
+        Ok(())
+    }
+
+    /// Copies what a run that is reset has of the run before it.
+    fn rewind(&mut self, rewind: &Rewind) -> Result<()> {
+        let Rewind { from, to, before, forget } = rewind;
+        let to = RunKey { run: *to, ..*from };
+        let is_copied = |event: &&Event| event.seq > Seq::FIRST && event.seq < *before;
+        let copied: Vec<Event> =
+            self.tables().events.of_run(*from).filter(is_copied).cloned().collect();
+        copied.iter().try_for_each(|event| self.append(to, event))?;
+        forget.iter().for_each(|key| self.put_kv((from.uid, key.clone()), None));
         Ok(())
     }
 

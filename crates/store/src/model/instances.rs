@@ -20,6 +20,8 @@ impl Transaction<'_> {
                     row.run = run;
                     row.input = input.clone();
                     row.status = Status::Running;
+                    row.outcome = None;
+                    row.compensation = None;
                     row.error = None;
                     row.closed_at = None;
                 })
@@ -32,6 +34,14 @@ impl Transaction<'_> {
                     row.compensation = *compensation;
                     row.error = error.clone();
                     row.closed_at = *closed_at;
+                })
+            }
+            InstanceWrite::Pause { uid, status, pause } => {
+                let what = || format!("set instance {uid} to {}", status.name());
+                self.change(*uid, what, |row| {
+                    row.status = *status;
+                    row.pause = pause.clone();
+                    row.error = None;
                 })
             }
         }

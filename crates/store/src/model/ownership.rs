@@ -182,7 +182,7 @@ pub(super) fn check_writer(members: &Members, writer: &Writer, batch: &[Step]) -
 /// something and send messages.
 fn add_owned(step: &Step, owned: &mut ShardSet) {
     let instance = step.instance.iter().filter(|write| {
-        matches!(write, InstanceWrite::Continue { .. } | InstanceWrite::Status { .. })
+        !matches!(write, InstanceWrite::Insert { .. } | InstanceWrite::Open { .. })
     });
     let messages = step
         .messages
@@ -191,6 +191,7 @@ fn add_owned(step: &Step, owned: &mut ShardSet) {
     let uids = instance
         .map(InstanceWrite::uid)
         .chain(step.events.iter().map(|(run, _)| run.uid))
+        .chain(step.rewind.iter().map(|rewind| rewind.from.uid))
         .chain(step.tasks.iter().map(TaskWrite::uid))
         .chain(messages.map(MessageWrite::uid))
         .chain(step.attempts.iter().map(|row| row.call.run.uid))

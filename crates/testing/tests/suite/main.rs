@@ -34,6 +34,7 @@ mod logging;
 mod model;
 mod operators;
 mod outcomes;
+mod pausing;
 mod peers;
 mod queues;
 mod records;

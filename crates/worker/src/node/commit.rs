@@ -139,7 +139,11 @@ impl Node {
                 Effect::RowTaken(row) => self.row_not_taken(&row, refusal),
                 Effect::RowRefused(instance) => self.row_routed(&instance),
                 // They waited for the fate of what came before, and that is known.
-                effect @ (Effect::Part(_) | Effect::ReadReports(_)) => self.happen(effect),
+                Effect::Restarted(asked) => self.restart_refused(*asked),
+                effect @ (Effect::Part(_)
+                | Effect::ReadReports(_)
+                | Effect::ReadRunToActOn(_)
+                | Effect::RunActed(_)) => self.happen(effect),
                 effect => self.tell_fate(effect, Err(refusal)),
             }
         }
@@ -151,6 +155,7 @@ impl Node {
                     self.stay_blocked(uid, &format!("{} {text}", Code::D5), Vec::new());
                 }
             }
+            self.bring_to_rest(uid);
         }
     }
 
@@ -214,6 +219,9 @@ impl Node {
             Effect::ReportTaken(uid, id) => self.report_taken(uid, id),
             Effect::SettleShared(call) => self.settle_shared(call),
             Effect::ReadReports(uid) => self.read_reports(uid),
+            Effect::ReadRunToActOn(uid) => self.read_run_to_act_on(uid),
+            Effect::Restarted(_) => {}
+            Effect::RunActed(uid) => self.run_acted(uid),
             Effect::Reported(uid) => self.has_reports(uid),
             Effect::Acted(uid) => self.outputs.push(Output::Changed(uid)),
             Effect::AtRest => self.at_rest(),

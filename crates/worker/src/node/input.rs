@@ -74,6 +74,13 @@ pub enum Input {
     ReportsFound { uid: Uid, found: Vec<MessageRow> },
     /// Reports for an instance were read, with their tasks.
     ReportsRead { uid: Uid, found: Vec<Found> },
+    /// A run was read that an operator acts on; the error says why it cannot be.
+    RunToActOn { uid: Uid, found: std::result::Result<Option<Box<ActedOn>>, String> },
+    /// An instance that is paused was read, with its messages; the error says why it cannot be.
+    PausedRun {
+        uid: Uid,
+        found: std::result::Result<Option<(Box<InstanceRow>, Vec<MessageRow>)>, String>,
+    },
     /// Which runs could not go on was read, after this one.
     HeldUp { after: Option<Uid>, found: Result<Vec<Uid>> },
     /// The store said whether this node works.
@@ -163,6 +170,22 @@ pub struct Found {
     pub task: Option<TaskRecord>,
     /// It asks for an action that was carried out before: somebody asked once more.
     pub is_answered: bool,
+}
+
+/// A run that an operator acts on, and what else that depends on.
+#[derive(Debug)]
+pub struct ActedOn {
+    pub record: RunRecord,
+    /// No later start has taken its id over.
+    pub is_current: bool,
+    /// The instance that started it, if that is still there.
+    pub parent: Option<InstanceRow>,
+    /// The argument of its first run.
+    pub first_input: Payload,
+    /// The children that are open where it is reset, as far as they are there.
+    pub children: Vec<InstanceRow>,
+    /// The status that it had when its current run began.
+    pub status_before: Option<Payload>,
 }
 
 /// Tasks that this node has claimed, and when the next one is due.

@@ -1,7 +1,7 @@
 //! Messages: what is stored because a run is to read it later, and what news a stored message is.
 
 use resurgam_core::{CallKey, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
-use resurgam_store::rows::{ActionRequest, ActionRow, Message as StoredMessage, MessageRow};
+use resurgam_store::rows::{ActionRow, Message as StoredMessage, MessageRow};
 use resurgam_store::{MessageWrite, Step, TaskWrite};
 
 use super::Node;
@@ -12,16 +12,6 @@ use crate::error::Error;
 
 /// The timer that no run has: its message wakes a run and means nothing to it.
 pub(crate) const NO_TIMER: Seq = Seq(0);
-
-/// An action that somebody asks for.
-#[derive(Debug)]
-pub(crate) struct Asked {
-    /// The call that it is about.
-    pub(crate) call: CallKey,
-    /// The message that asks for it, which goes with it.
-    pub(crate) message: String,
-    pub(crate) request: ActionRequest,
-}
 
 /// A report goes with what follows it.
 pub(crate) fn end_report(
@@ -154,6 +144,16 @@ pub(crate) fn timer_message(key: RunKey, timer: Seq, due_at: Timestamp) -> Messa
 pub(crate) fn wake_message(key: RunKey) -> MessageRow {
     let body = StoredMessage::Timer { run: key.run, timer: NO_TIMER };
     now_due(key.uid, wake_id(key), body)
+}
+
+/// Has the calls and timers made again that were open where a run was reset, when it is loaded.
+pub(crate) fn reopen_message(key: RunKey) -> MessageRow {
+    let body = StoredMessage::Timer { run: key.run, timer: NO_TIMER };
+    now_due(key.uid, reopen_id(key), body)
+}
+
+pub(crate) fn reopen_id(key: RunKey) -> String {
+    format!("reopen/{}", key.run)
 }
 
 pub(crate) fn wake_id(key: RunKey) -> String {

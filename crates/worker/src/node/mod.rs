@@ -43,6 +43,7 @@
 
 mod answer;
 mod ask;
+mod asked;
 mod attempts;
 mod calls;
 mod clients;
@@ -84,7 +85,7 @@ use clients::stop::Stopping;
 pub use commit::Durable;
 pub(crate) use housekeeping::inbox::PAGE as INBOX_PAGE;
 pub(crate) use housekeeping::schedule::PAGE as SCHEDULES_PAGE;
-pub use input::{Addressee, AttemptEnd, Claimed, Found, Input, Request, RoleAnswer, Scan};
+pub use input::{ActedOn, Addressee, AttemptEnd, Claimed, Found, Input, Request, RoleAnswer, Scan};
 use memory::Memory;
 pub use message::{now_due, result_id};
 pub use output::{AskFor, AttemptStart, Batch, Order, Output, Transaction};
@@ -92,6 +93,7 @@ pub(crate) use placement::role::DUE;
 use powers::Role;
 pub use read::{Read, Stamp};
 pub use reply::{Answer, Answered, Answers, Replies, Reply, Waiter};
+pub(crate) use runs::reset::open_children;
 use steps::outbox::Outbox;
 pub use transact::FIRST_WAIT;
 use work::Work;
@@ -215,6 +217,7 @@ impl Node {
             match work {
                 Work::Deliver(run, news) => self.deliver(run, news),
                 Work::FillSlots => self.fill_slots(),
+                Work::ActOnRun(asked) => self.act_on_run(asked),
                 Work::HasReports(uid) => self.has_reports(uid),
                 Work::SlotForShared => self.slot_for_shared(),
                 Work::ShardsGained => self.shards_gained(),
@@ -348,6 +351,8 @@ impl Node {
             Input::SharedFound { call, task } => self.shared_found(call, task),
             Input::ReportsFound { uid, found } => self.reports_found(uid, found),
             Input::ReportsRead { uid, found } => self.reports_read(uid, found),
+            Input::RunToActOn { uid, found } => self.run_to_act_on(uid, found),
+            Input::PausedRun { uid, found } => self.paused_run(uid, found),
             Input::HeldUp { after, found } => self.held_up(after, found),
             Input::NoInstance { uid } => self.no_instance(uid),
             Input::Finished { uid, outcome } => self.finished(uid, &outcome),

@@ -58,6 +58,8 @@ pub enum Output {
 #[derive(Debug)]
 pub struct AttemptStart {
     pub call: CallKey,
+    /// What its idempotency key is made of: the call as it was first scheduled.
+    pub key: CallKey,
     pub token: u64,
     pub number: u32,
     pub instance: String,

@@ -7,6 +7,7 @@
 use resurgam_core::{RunKey, Uid};
 
 use super::Node;
+use super::asked::Asked;
 use super::input::Request;
 use super::news::News;
 
@@ -20,6 +21,8 @@ pub(crate) enum Work {
     FillSlots,
     /// A slot is free that a task of another holder may want.
     SlotForShared,
+    /// An operator acts on a run.
+    ActOnRun(Asked),
     /// There are reports of attempts for an instance.
     HasReports(Uid),
     /// Shards were gained: everything in them is looked at, as after a restart.

@@ -2,6 +2,7 @@
 #![cfg(unix)]
 
 mod acting;
+mod acting_on_runs;
 mod broken;
 mod deleting;
 mod each;

@@ -9,7 +9,7 @@ use super::rows::{
     ACTIVITIES, IDS, INSTANCES, LACKING, PLACES, QUEUES, RUNS, Random, SCHEDULES, TOKENS, WORKFLOWS,
 };
 use crate::model::{Model, ShardSet};
-use crate::rows::{MessageRow, Status};
+use crate::rows::{MessageRow, RunPause, Status};
 use crate::{
     ChildStart, Deletion, InboxRow, InboxWrite, InstanceWrite, MessageWrite, Runnable,
     ScheduleWrite, Step, Sweep, TaskWrite,
@@ -94,6 +94,8 @@ impl Batches {
         Step {
             instance: random.maybe(60, instance_write),
             events: random.some(2, Random::event),
+            // A copy onto places that are taken is an error, which a random one nearly always is.
+            rewind: None,
             policies: random.some(1, Random::policy),
             tasks: task_writes(random),
             child_starts: if random.percent(15) { random.some(2, child_start) } else { Vec::new() },
@@ -212,6 +214,15 @@ fn instance_write(random: &mut Random) -> InstanceWrite {
             signals_below: random.maybe(70, |random| random.below(4) as usize),
         },
         6 => InstanceWrite::Continue { run: random.run(), input: random.kv().value },
+        7 => InstanceWrite::Pause {
+            uid: random.uid(),
+            status: random.one_of(&[Status::Paused, Status::Running]),
+            pause: RunPause {
+                by: random.maybe(50, |random| random.text(&IDS)),
+                stood_still_ms: random.below(3),
+                ..RunPause::default()
+            },
+        },
         _ => {
             let status = random.one_of(&Status::ALL);
             InstanceWrite::Status {

@@ -19,6 +19,9 @@
 //! carries it out; that step keeps it together with its answer. So it happens once, whatever
 //! crashes in between. A task that another node could claim at the same time is claimed before it
 //! is changed (`remote_attempts.rs`).
+//!
+//! A call that is paused with its run goes on with it, and by `resume` like any other. Actions on
+//! runs come the same way, and are carried out in `runs/acting.rs`.
 
 use std::sync::Arc;
 
@@ -34,7 +37,8 @@ use super::attempt_result::{failed, state};
 use super::call::HotCall;
 use super::timeouts::{deadline, millis};
 use crate::node::Node;
-use crate::node::message::{Asked, end_report};
+use crate::node::asked::Asked;
+use crate::node::message::end_report;
 use crate::node::news::{News, Origin};
 use crate::node::steps::effect::Effect;
 use crate::node::work::Work;
@@ -114,6 +118,13 @@ fn change(
         (Action::Pause { clock_runs }, Standing::Waits | Standing::Unregistered) => {
             Ok(Change::Paused(pause(*clock_runs)))
         }
+        (Action::PauseWithRun, Standing::Waits | Standing::Unregistered) => {
+            Ok(Change::Paused(Pause { with_run: true, ..pause(false) }))
+        }
+        (Action::PauseWithRun, Standing::Runs) if task.progress.pause_asked.is_none() => {
+            Ok(Change::PauseAsked(Pause { with_run: true, ..pause(false) }))
+        }
+        (Action::PauseWithRun, _) => refused("it stays so"),
         (Action::Pause { .. }, _) if task.progress.pause_asked.is_some() => {
             refused("a pause was asked for before")
         }
@@ -121,6 +132,13 @@ fn change(
             Ok(Change::PauseAsked(pause(*clock_runs)))
         }
         (Action::Pause { .. }, _) => refused("it stays so"),
+        (Action::ResumeWithRun, Standing::Runs) if is_with_run(&task.progress.pause_asked) => {
+            Ok(Change::PauseTakenBack)
+        }
+        (Action::ResumeWithRun, Standing::Paused) if is_with_run(&task.progress.paused) => {
+            Ok(Change::Resumed { reset: false })
+        }
+        (Action::ResumeWithRun, _) => refused("it was not paused with its run"),
         (Action::Resume { .. }, Standing::Runs) if task.progress.pause_asked.is_some() => {
             Ok(Change::PauseTakenBack)
         }
@@ -146,7 +164,15 @@ fn change(
             let resolved = policy(text);
             Ok(Change::Policy(resolved.map_err(|error| format!("{name}: its policy: {error}"))?))
         }
+        (Action::PauseRun { .. } | Action::ResumeRun | Action::Restart | Action::Reset(_), _) => {
+            Err(format!("{name} is a call, and this is done to runs"))
+        }
     }
+}
+
+/// True when a call was paused with its run, or is to be.
+fn is_with_run(pause: &Option<Box<Pause>>) -> bool {
+    pause.as_ref().is_some_and(|pause| pause.with_run)
 }
 
 impl Node {
@@ -337,17 +363,17 @@ impl Node {
     }
 
     /// Stores what came of an action, together with what it changed.
-    fn push_action(
+    pub(crate) fn push_action(
         &mut self,
         asked: Asked,
         answer: ActionAnswer,
         mut step: Step,
-        effect: Option<Effect>,
+        effects: impl IntoIterator<Item = Effect>,
     ) {
         let Asked { call, message, request } = asked;
         let uid = call.run.uid;
         step.actions.push(ActionRow { call, at: self.now, request, answer });
-        let mut effects: Vec<Effect> = effect.into_iter().collect();
+        let mut effects: Vec<Effect> = effects.into_iter().collect();
         effects.push(Effect::Acted(uid));
         end_report(uid, Some(message), &mut step, &mut effects);
         self.outbox.push(step, effects);
@@ -485,6 +511,8 @@ fn told(task: &TaskRow) -> String {
 fn verb(action: &Action) -> &'static str {
     match action {
         Action::SetPolicy { .. } => "decide about",
+        Action::PauseWithRun => "pause",
+        Action::ResumeWithRun => "resume",
         action => action.name(),
     }
 }

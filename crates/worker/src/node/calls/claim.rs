@@ -22,12 +22,19 @@ use crate::node::steps::effect::Effect;
 pub(crate) struct Caller<'a> {
     instance: &'a str,
     priority: i32,
+    /// The run in which the call was first scheduled, when that is another one.
+    key_run: Option<u32>,
 }
 
 impl<'a> Caller<'a> {
     /// The instance that makes the call, and the priority of its run.
     pub(crate) fn new(instance: &'a str, priority: i32) -> Self {
-        Caller { instance, priority }
+        Caller { instance, priority, key_run: None }
+    }
+
+    /// The call was first scheduled in this run, which was reset since.
+    pub(crate) fn of_run(self, run: u32) -> Self {
+        Caller { key_run: Some(run), ..self }
     }
 }
 
@@ -100,6 +107,7 @@ impl Node {
                 first_scheduled: Some(now),
                 unregistered,
                 lacks,
+                key_run: caller.key_run,
                 ..Progress::default()
             },
             heartbeat: None,
@@ -234,6 +242,7 @@ impl Node {
         call.begun = true;
         self.outputs.push(Output::StartAttempt(Box::new(AttemptStart {
             call: call.task.call,
+            key: call.task.progress.key_of(call.task.call),
             token: claim.token,
             number: call.task.attempt,
             instance: call.instance.clone(),

@@ -50,13 +50,15 @@ impl Node {
         }
     }
 
-    /// Stores what somebody asks to be done to a call, for who holds its shard.
+    /// Stores what somebody asks to be done to a call or to a run, for who holds its shard.
     fn ask_for_action(&mut self, call: CallKey, request: Box<ActionRequest>, reply: Reply<()>) {
         let CallKey { run: RunKey { uid, run }, seq } = call;
         let id = MessageRow::action_id(&request.id);
+        let open = InstanceWrite::Open { uid, signals_below: None };
+        let instance = Some(open).filter(|_| !request.action.is_on_closed());
         let body = StoredMessage::Action { run, activity: seq, request };
         let step = Step {
-            instance: Some(InstanceWrite::Open { uid, signals_below: None }),
+            instance,
             messages: vec![MessageWrite::Insert(now_due(uid, id, body))],
             ..Step::default()
         };

@@ -26,16 +26,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam_core::action::Action;
-use resurgam_core::{CallKey, Failure, RunKey, Timestamp, Uid};
+use resurgam_core::{CallKey, Failure, RunKey, Seq, Timestamp, Uid};
 use resurgam_store::rows::{Heartbeat, Message as StoredMessage, MessageRow, TaskRecord, TaskRow};
 use resurgam_store::{MessageWrite, Report, Reported, Result, Step, TaskWrite};
 
 use crate::node::Node;
+use crate::node::asked::Asked;
 use crate::node::calls::attempt_result::{Ended, fitting, was_interrupted};
 use crate::node::calls::call::{HotCall, end_order};
 use crate::node::coalesced_read::CoalescedRead;
 use crate::node::input::{AttemptEnd, Found};
-use crate::node::message::{Asked, end_report};
+use crate::node::message::end_report;
 use crate::node::output::{Order, Output};
 use crate::node::read::Read;
 use crate::node::steps::effect::Effect;
@@ -387,7 +388,10 @@ impl Node {
                     let call = RunKey { uid, run }.call(activity);
                     let asked = Asked { call, message: row.id, request: *request };
                     self.memory.reports.claimed.remove(&call);
-                    self.take_action(asked, task);
+                    match activity {
+                        Seq::RUN => self.then(Work::ActOnRun(asked)),
+                        _ => self.take_action(asked, task),
+                    }
                 }
                 _ => self.take_report(row, task),
             }
@@ -526,11 +530,13 @@ impl Node {
     /// A run is over, and what was told about its calls with it: what had to wait for that is read.
     pub(crate) fn run_is_over(&mut self, uid: Uid) {
         let reports = &mut self.memory.reports;
-        let of_run = reports.taken.iter_mut().filter(|((of, _), _)| *of == uid);
+        // What somebody asks of the instance does not end with its run.
+        let goes = |of: Uid, taken: &Taken| of == uid && taken.call.seq != Seq::RUN;
+        let of_run = reports.taken.iter_mut().filter(|((of, _), taken)| goes(*of, taken));
         of_run.for_each(|(_, taken)| taken.gone = true);
         // What is being read may still find them.
         if !reports.heard.contains_key(&uid) {
-            reports.taken.retain(|(of, _), _| *of != uid);
+            reports.taken.retain(|(of, _), taken| !goes(*of, taken));
         }
         self.read_postponed(uid);
     }

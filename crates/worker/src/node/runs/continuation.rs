@@ -25,7 +25,7 @@ use crate::node::steps::effect::Effect;
 /// The messages that a run begins with: the one that wakes it, and the ends of its time.
 pub(crate) fn first_messages(
     key: RunKey,
-    settings: &Settings,
+    info: &InstanceInfo,
     started: &RunStarted,
     now: Timestamp,
 ) -> Vec<MessageRow> {
@@ -33,8 +33,9 @@ pub(crate) fn first_messages(
     let began = started.chain.began.unwrap_or(now);
     let wake = started.first_turn_at.map(|at| timer_message(key, Seq::FIRST, at));
     let after = |from: Timestamp, ms| from.saturating_add(Duration::from_millis(ms));
-    let run = settings.run_timeout_ms.map(|ms| deadline_message(key, false, after(begins, ms)));
-    let total = settings.total_timeout_ms.map(|ms| deadline_message(key, true, after(began, ms)));
+    let run_timeout_ms = info.settings.run_timeout_ms;
+    let run = run_timeout_ms.map(|ms| deadline_message(key, false, after(begins, ms)));
+    let total = info.total_end(began).map(|end| deadline_message(key, true, end));
     [wake, run, total].into_iter().flatten().collect()
 }
 
@@ -173,7 +174,7 @@ impl Node {
         if let Some((_, last)) = draft.step.events.last_mut() {
             last.kind = EventKind::RunContinued(continued);
         }
-        let messages = first_messages(key, &run.info.settings, &started, at);
+        let messages = first_messages(key, &run.info, &started, at);
         // After a crash, nobody else would know that it is to begin.
         let wake = started.first_turn_at.is_none().then(|| wake_message(key));
         draft.step.messages.extend(messages.into_iter().chain(wake).map(MessageWrite::Insert));

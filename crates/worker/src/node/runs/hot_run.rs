@@ -10,6 +10,7 @@ use super::instance_info::InstanceInfo;
 use super::pending_messages::PendingMessages;
 use super::unread_signals::UnreadSignals;
 use crate::node::coalesced_read::CoalescedRead;
+use crate::node::message::news_of;
 use crate::node::news::{News, Origin};
 
 /// A run in memory.
@@ -125,6 +126,20 @@ impl HotRun {
         while let Some((_, news)) = self.requests.pop_front_if(|(before, _)| *before < read) {
             self.news.push_back(news);
         }
+    }
+
+    /// The news in a stored message. A child that was started before its parent was reset knows the
+    /// run that started it, and tells this one.
+    pub(crate) fn news_of(&self, mut row: MessageRow) -> Option<News> {
+        if let StoredMessage::Result {
+            run,
+            event: EventKind::ChildCompleted { child, .. } | EventKind::ChildFailed { child, .. },
+        } = &mut row.body
+            && self.info.key_of(self.key, *child).run == *run
+        {
+            *run = self.key.run;
+        }
+        news_of(self.key, row)
     }
 
     /// Keeps a stored message until its time.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use resurgam_core::command::Settings;
-use resurgam_core::event::{Chain, RunStarted};
-use resurgam_core::{CallKey, Payload, Timestamp};
+use resurgam_core::event::{Chain, Copied, RunStarted};
+use resurgam_core::{CallKey, Payload, RunKey, Seq, Timestamp};
 use resurgam_store::rows::InstanceRow;
 
 /// What an engine knows about the instance of a run in memory.
@@ -18,6 +18,10 @@ pub(crate) struct InstanceInfo {
     pub(super) schedule: Option<String>,
     pub(super) workflow: String,
     pub(super) chain: Chain,
+    /// Where events of its history were copied from.
+    copied: Vec<Copied>,
+    /// How long its timeouts stood still because it was paused.
+    stood_still: Duration,
     /// The argument, with which a run that fails or snoozes is tried again.
     pub(super) input: Option<Payload>,
 }
@@ -32,14 +36,27 @@ impl InstanceInfo {
             chain: started.chain.clone(),
             schedule: row.schedule.clone(),
             workflow: row.workflow.clone(),
+            copied: started.copied.clone(),
+            stood_still: row.pause.stood_still(),
             input: Some(row.input.clone()),
         }
     }
 
+    /// The run in which the event of this place of a run happened: another one, when that was reset.
+    pub(crate) fn key_of(&self, run: RunKey, seq: Seq) -> RunKey {
+        let copied = self.copied.iter().find(|copied| seq < copied.before);
+        RunKey { run: copied.map_or(run.run, |copied| copied.run), ..run }
+    }
+
+    /// When the time of the whole instance ends, if it has one. `began` is when it was started.
+    pub(crate) fn total_end(&self, began: Timestamp) -> Option<Timestamp> {
+        let total = self.settings.total_timeout_ms.map(Duration::from_millis)?;
+        Some(began.saturating_add(total).saturating_add(self.stood_still))
+    }
+
     /// True when the time of the whole instance leaves room for this delay.
     pub(crate) fn has_time(&self, delay: Duration, at: Timestamp) -> bool {
-        let total = self.settings.total_timeout_ms.map(Duration::from_millis);
-        let end = total.map(|total| self.chain.began.unwrap_or(at).saturating_add(total));
+        let end = self.total_end(self.chain.began.unwrap_or(at));
         end.is_none_or(|end| at.saturating_add(delay) < end)
     }
 }

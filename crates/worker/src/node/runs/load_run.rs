@@ -20,10 +20,11 @@ use resurgam_store::{InstanceWrite, MessageWrite, Result, Step};
 use super::draft::Draft;
 use super::hot_run::HotRun;
 use super::instance_info::InstanceInfo;
+use super::resting::PausedRun;
 use super::unloaded::{Tries, UnloadedRun, held_up};
 use crate::node::Node;
 use crate::node::calls::load_tasks::SCAN;
-use crate::node::message::{result_id, wake_id};
+use crate::node::message::{reopen_id, result_id, wake_id};
 use crate::node::news::{News, cancelled_call};
 use crate::node::read::{AGAIN, Read};
 use crate::node::steps::effect::Effect;
@@ -31,6 +32,10 @@ use crate::node::steps::effect::Effect;
 impl Node {
     pub(crate) fn run_loaded(&mut self, uid: Uid, loaded: Result<Option<Box<RunRecord>>>) {
         let unloaded = self.memory.runs.unloaded.remove(&uid).unwrap_or_default();
+        if self.memory.runs.is_acted_on(uid) {
+            self.store_held(uid, unloaded.held);
+            return self.bring_to_rest(uid);
+        }
         if unloaded.outdated {
             let UnloadedRun { missed, held, .. } = unloaded;
             self.memory
@@ -66,6 +71,11 @@ impl Node {
                 return self.store_held(uid, held);
             }
         };
+        if record.instance.status == Status::Paused {
+            self.memory.runs.paused.insert(uid, PausedRun::default());
+            self.store_held(uid, held);
+            return self.look_at_paused(uid);
+        }
         match self.revive(&record) {
             Ok((run, draft)) => self.revived(&record, run, draft, held),
             Err(_) if is_terminated(&record, &held) => {
@@ -138,7 +148,7 @@ impl Node {
         run.open_calls = record.tasks.iter().map(|task| task.call.seq).collect();
         run.elsewhere = self.elsewhere(record);
         run.shared = self.shared_calls(record);
-        run.children = children(key, &record.events);
+        run.children = children(&run, &record.events);
         record.messages.iter().for_each(|row| run.remember(row.clone()));
         let mut draft = Draft::default();
         let revived = match record.events.is_empty() {
@@ -157,8 +167,17 @@ impl Node {
         draft: &mut Draft,
         record: &RunRecord,
     ) -> std::result::Result<(), Blocked> {
-        let rest = run.code.replay(&record.events)?;
+        let is_reset = record.messages.iter().any(|row| row.id == reopen_id(record.key()));
+        let mut calls = BTreeMap::new();
+        let rest = run.code.replay_keeping(&record.events, |seq, call| {
+            if is_reset {
+                calls.insert(seq, call);
+            }
+        })?;
         draft.receive(run, |row| row.id == wake_id(record.key()));
+        if is_reset {
+            self.reopen(run, draft, record, calls)?;
+        }
         self.settle_what_ended(run, record);
         let at = record.events.last().map_or(self.now, |event| event.at);
         self.record(run, draft, rest, at)?;
@@ -203,7 +222,7 @@ impl Node {
         run.open_calls = record.tasks.iter().map(|task| task.call.seq).collect();
         run.elsewhere = self.elsewhere(record);
         run.shared = self.shared_calls(record);
-        run.children = children(key, &record.events);
+        run.children = children(&run, &record.events);
         record.messages.iter().for_each(|row| run.remember(row.clone()));
         draft.receive(&mut run, is_start);
         drop(run.later.take(|row| !ends_at_once(row)));
@@ -331,12 +350,13 @@ impl Node {
 }
 
 /// The children that a run has started and that have not told how they ended.
-fn children(run: RunKey, events: &[Event]) -> BTreeMap<Seq, Uid> {
+fn children(run: &HotRun, events: &[Event]) -> BTreeMap<Seq, Uid> {
     let mut children = BTreeMap::new();
     for event in events {
         match &event.kind {
             EventKind::ChildStarted(child) => {
-                children.insert(event.seq, Uid::of_child(run, event.seq, &child.id));
+                let key = run.info.key_of(run.key, event.seq);
+                children.insert(event.seq, Uid::of_child(key, event.seq, &child.id));
             }
             EventKind::ChildCompleted { child, .. } | EventKind::ChildFailed { child, .. } => {
                 children.remove(child);

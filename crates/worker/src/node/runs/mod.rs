@@ -1,6 +1,7 @@
 //! Runs: those in memory, which take news turn by turn, and those that are read when something
 //! happens to them.
 
+pub(crate) mod acting;
 pub(crate) mod continuation;
 pub(crate) mod draft;
 pub(crate) mod hot_run;
@@ -8,6 +9,8 @@ pub(crate) mod instance_info;
 pub(crate) mod load_run;
 pub(crate) mod pending_messages;
 pub(crate) mod record;
+pub(crate) mod reset;
+pub(crate) mod resting;
 pub(crate) mod run;
 pub(crate) mod start;
 pub(crate) mod unloaded;
@@ -20,6 +23,7 @@ use resurgam_store::rows::TaskRow;
 
 use crate::node::news::{News, Origin};
 use hot_run::HotRun;
+use resting::{Acts, PausedRun};
 use unloaded::{Tries, UnloadedRun};
 
 /// The runs that a node knows something of.
@@ -33,6 +37,10 @@ pub(crate) struct Runs {
     unloaded: BTreeMap<Uid, UnloadedRun>,
     /// Those that are blocked, or wait for a process that knows their workflow.
     blocked: BTreeMap<Uid, Tries>,
+    /// Those that operators act on: they take no turn until that is durable.
+    acted_on: BTreeMap<Uid, Acts>,
+    /// Those that are known to be paused.
+    paused: BTreeMap<Uid, PausedRun>,
 }
 
 impl Runs {
@@ -98,7 +106,13 @@ impl Runs {
     /// These instances, as far as something is known of them.
     pub(crate) fn of(&self, of: impl Fn(Uid) -> bool) -> BTreeSet<Uid> {
         let known = self.hot.keys().chain(self.unloaded.keys()).chain(self.blocked.keys());
+        let known = known.chain(self.acted_on.keys()).chain(self.paused.keys());
         known.copied().filter(|uid| of(*uid)).collect()
+    }
+
+    /// True while an operator acts on the instance's run.
+    pub(crate) fn is_acted_on(&self, uid: Uid) -> bool {
+        self.acted_on.contains_key(&uid)
     }
 
     /// True while news of an instance that is not in memory is on its way to the store.

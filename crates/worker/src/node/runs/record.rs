@@ -100,7 +100,7 @@ impl Node {
         Ok(())
     }
 
-    fn schedule_activity(
+    pub(crate) fn schedule_activity(
         &mut self,
         run: &mut HotRun,
         draft: &mut Draft,
@@ -111,6 +111,10 @@ impl Node {
         run.open_calls.insert(seq);
         let (key, name) = (run.key.call(seq), call.name.clone());
         let caller = Caller::new(&run.id, run.info.priority);
+        let caller = match run.info.key_of(run.key, seq) {
+            key if key == run.key => caller,
+            other => caller.of_run(other.run),
+        };
         let scheduled = self
             .schedule_call(key, call, caller, at)
             .map_err(|error| Blocked::Unreadable(format!("the retry policy of {name}: {error}")))?;

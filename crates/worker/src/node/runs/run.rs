@@ -15,7 +15,6 @@ use super::hot_run::{Disposition, HotRun};
 use super::unloaded::{Tries, held_up};
 use crate::error::Error;
 use crate::node::Node;
-use crate::node::message::news_of;
 use crate::node::news::{News, Origin};
 use crate::node::output::Output;
 use crate::node::steps::effect::Effect;
@@ -171,7 +170,7 @@ impl Node {
             && !run.code.is_closed()
         {
             let now = self.now;
-            for row in first_messages(run.key, &run.info.settings, started, now) {
+            for row in first_messages(run.key, &run.info, started, now) {
                 draft.keep_message(run, row);
             }
             draft.keep_awake(run);
@@ -292,6 +291,9 @@ impl Node {
                 | Effect::ReportTaken(..)
                 | Effect::SettleShared(..)
                 | Effect::ReadReports(..)
+                | Effect::ReadRunToActOn(..)
+                | Effect::Restarted(..)
+                | Effect::RunActed(..)
                 | Effect::Reported(..)
                 | Effect::Acted(..)
                 | Effect::AtRest
@@ -316,7 +318,7 @@ impl Node {
     pub(crate) fn messages_due(&mut self, uid: Uid, now: Timestamp) {
         let Some(run) = self.memory.runs.hot.get_mut(&uid) else { return };
         while let Some(row) = run.later.pop_due(now) {
-            run.news.extend(news_of(run.key, row));
+            run.news.extend(run.news_of(row));
         }
         self.advance(uid);
     }
@@ -371,7 +373,7 @@ impl Node {
         for row in rows {
             seen_again |= run.taken.contains(&row.id);
             if !matches!(row.body, StoredMessage::Timer { .. }) && !run.knows(&row.id) {
-                run.news.extend(news_of(run.key, row));
+                run.news.extend(run.news_of(row));
             }
         }
         run.requests_may_follow(read);
@@ -428,6 +430,9 @@ impl Node {
         if !self.owns(uid) {
             return self.let_go(uid);
         }
+        if self.memory.runs.is_acted_on(uid) {
+            return self.bring_to_rest(uid);
+        }
         self.read_again(uid);
         self.advance(uid);
     }
@@ -446,7 +451,7 @@ impl Node {
         match self.memory.runs.current_mut(call.run) {
             Some(run) => {
                 run.open_calls.remove(&call.seq);
-                run.news.extend(news_of(run.key, message));
+                run.news.extend(run.news_of(message));
                 self.advance(call.run.uid);
             }
             None => self.has_messages(call.run.uid),

@@ -57,7 +57,7 @@ impl Node {
         draft.error = Some(blocked.to_string());
         if let EventKind::RunStarted(started) = &first {
             // Its time runs out all the same.
-            let messages = first_messages(key, &row.settings, started, at);
+            let messages = first_messages(key, &InstanceInfo::new(row, started), started, at);
             draft.step.messages.extend(messages.into_iter().map(MessageWrite::Insert));
         }
         draft.step.events.push((key, Event { seq: Seq::FIRST, at, kind: first }));

@@ -68,8 +68,12 @@ pub(crate) fn held_up(uid: Uid, status: Status, error: &str) -> InstanceWrite {
 impl Node {
     /// Has a run read that is not in memory. A blocked one is tried again in its own time.
     pub(crate) fn load_run(&mut self, uid: Uid) {
+        if self.memory.runs.paused.contains_key(&uid) {
+            return self.look_at_paused(uid);
+        }
         let now = self.now;
-        let waits = self.memory.runs.blocked.get(&uid).is_some_and(|tries| tries.next > now);
+        let waits = self.memory.runs.is_acted_on(uid)
+            || self.memory.runs.blocked.get(&uid).is_some_and(|tries| tries.next > now);
         if waits || !self.owns(uid) || self.memory.runs.hot.contains_key(&uid) {
             return;
         }
@@ -106,8 +110,11 @@ impl Node {
         if matches!(news.event, EventKind::TerminateRequested { .. }) {
             self.try_blocked_now(key.uid);
         }
-        let loadable = !self.memory.runs.blocked.contains_key(&key.uid)
-            && !self.memory.runs.hot.contains_key(&key.uid);
+        let runs = &self.memory.runs;
+        let loadable = !runs.blocked.contains_key(&key.uid)
+            && !runs.hot.contains_key(&key.uid)
+            && !runs.paused.contains_key(&key.uid)
+            && !runs.is_acted_on(key.uid);
         let unloaded = self.memory.runs.unloaded.entry(key.uid).or_default();
         let asked = matches!(news.origin, Origin::Request) && unloaded.storing == 0 && loadable;
         if unloaded.loading || asked {
@@ -153,7 +160,8 @@ impl Node {
 
     /// There are messages for an instance that this engine may not know of.
     pub(crate) fn has_messages(&mut self, uid: Uid) {
-        if !self.owns(uid) {
+        // One that is acted on is loaded, or looked at, when that is done.
+        if !self.owns(uid) || self.memory.runs.is_acted_on(uid) {
             return;
         }
         match self.memory.runs.blocked.get_mut(&uid) {
@@ -231,8 +239,28 @@ impl Node {
         }
     }
 
+    /// A run that is acted on leaves memory, and is read when nothing of it is on its way.
+    pub(crate) fn bring_to_rest(&mut self, uid: Uid) {
+        let is_committing = self.memory.runs.get(uid).is_some_and(|run| run.committing);
+        let unloaded = self.memory.runs.unloaded.get(&uid);
+        if is_committing || unloaded.is_some_and(|unloaded| unloaded.loading) {
+            return;
+        }
+        let Some(acts) = self.memory.runs.acted_on.get_mut(&uid) else { return };
+        if !acts.begin() {
+            return;
+        }
+        self.let_go(uid);
+        match self.outbox.is_idle_for(uid) {
+            true => self.read_run_to_act_on(uid),
+            false => self.outbox.after(uid, Effect::ReadRunToActOn(uid)),
+        }
+    }
+
     /// A run goes with its shard, wherever it is.
     pub(crate) fn forget_run(&mut self, uid: Uid) {
+        self.memory.runs.acted_on.remove(&uid);
+        self.memory.runs.paused.remove(&uid);
         self.memory.runs.blocked.remove(&uid);
         self.let_go(uid);
         self.let_unloaded_go(uid);

@@ -13,6 +13,7 @@ use resurgam_store::{InboxRow, ScheduleRecord};
 use super::refusal::{Refusal, too_late};
 use crate::error::Error;
 use crate::handle::{Outcome, Started};
+use crate::node::asked::Asked;
 use crate::node::reply::{Answer, Reply};
 
 /// What happens once a step is durable.
@@ -50,6 +51,12 @@ pub(crate) enum Effect {
     SettleShared(CallKey),
     /// Reports for an instance are read.
     ReadReports(Uid),
+    /// A run that an operator acts on is read: nothing of it is on its way any more.
+    ReadRunToActOn(Uid),
+    /// An instance begins again, unless another start takes its id first.
+    Restarted(Box<Asked>),
+    /// What an operator did to a run is stored, or refused by the store: the run may go on.
+    RunActed(Uid),
     /// What an attempt has to say to the holder of its shard is stored.
     Reported(Uid),
     /// What came of an action on a call is stored: those who look at the instance are told.
@@ -133,6 +140,9 @@ impl Effect {
             | Effect::ReportTaken(..)
             | Effect::SettleShared(..)
             | Effect::ReadReports(..)
+            | Effect::ReadRunToActOn(..)
+            | Effect::Restarted(..)
+            | Effect::RunActed(..)
             | Effect::Reported(..)
             | Effect::Acted(..)
             | Effect::AtRest

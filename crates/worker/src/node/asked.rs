@@ -1,0 +1,31 @@
+//! What operators ask for, on its way from the message that asks for it to the step that does it.
+
+use resurgam_core::{CallKey, RunKey};
+use resurgam_store::rows::ActionRequest;
+
+/// An action that somebody asks for.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    /// The call that it is about; of an action on a run, the place `Seq::RUN` in it.
+    pub(crate) call: CallKey,
+    /// The message that asks for it, which goes with it.
+    pub(crate) message: String,
+    pub(crate) request: ActionRequest,
+}
+
+impl Asked {
+    /// The run that it is about, or whose call it is about.
+    pub(crate) fn run(&self) -> RunKey {
+        self.call.run
+    }
+
+    /// It is kept with this run of the same instance.
+    pub(crate) fn on_run(self, run: RunKey) -> Self {
+        Asked { call: run.call(self.call.seq), ..self }
+    }
+
+    /// True when both are the same request.
+    pub(crate) fn is_same(&self, other: &Asked) -> bool {
+        self.call.run.uid == other.call.run.uid && self.message == other.message
+    }
+}
