@@ -38,6 +38,7 @@ mod pausing;
 mod peers;
 mod queues;
 mod records;
+mod resetting;
 mod resolution;
 mod retention;
 mod retries;

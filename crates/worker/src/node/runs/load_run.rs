@@ -180,6 +180,8 @@ impl Node {
         }
         self.settle_what_ended(run, record);
         let at = record.events.last().map_or(self.now, |event| event.at);
+        // What a reset has the code ask for again begins now.
+        let at = if is_reset { at.max(self.now) } else { at };
         self.record(run, draft, rest, at)?;
         // A limit that the last turn passed ends the run now, if a crash kept it from that.
         match self.passed_limit(run) {

@@ -173,7 +173,9 @@ impl Node {
         let gone = unread.iter().map(|row| MessageWrite::Delete { uid, id: row.id.clone() });
         let mut writes: Vec<MessageWrite> = gone.collect();
         for (name, value, id) in taken {
-            writes.push(MessageWrite::Insert(self.signal_message(uid, id, name, value)));
+            // In line with those that nobody has read.
+            let row = self.signal_message(uid, id, name, value);
+            writes.push(MessageWrite::Insert(MessageRow { due_at: MessageRow::NEVER, ..row }));
         }
         writes.extend(unread.into_iter().map(MessageWrite::Insert));
         (writes, text)
@@ -258,6 +260,9 @@ pub(crate) fn place(events: &[Event], to: &ResetTo) -> Result<Seq, String> {
     };
     match to {
         ResetTo::Event(seq) if *seq > Seq::FIRST && *seq <= last => Ok(*seq),
+        ResetTo::Event(_) if last <= Seq::FIRST => {
+            Err("has only begun; there is no event to go back to".to_string())
+        }
         ResetTo::Event(seq) => {
             Err(format!("has no event {seq} to go back to; it has those from 2 to {last}"))
         }
