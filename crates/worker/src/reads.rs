@@ -11,8 +11,8 @@ use resurgam_store::{Result, Runnable, Store};
 
 use crate::handle::Outcome;
 use crate::node::{
-    ABANDONED, ActedOn, Addressee, Claimed, DUE, Found, GONE, INBOX_PAGE, Input, Read, SCAN,
-    SCHEDULES_PAGE, Scan, open_children,
+    ABANDONED, ActedOn, Addressee, Claimed, DUE, Found, GONE, INBOX_PAGE, Input, PausedInstance,
+    Read, SCAN, SCHEDULES_PAGE, Scan, open_children,
 };
 use crate::outage::bits_of;
 
@@ -290,13 +290,10 @@ async fn status_before(store: &dyn Store, record: &RunRecord) -> Result<Option<P
 }
 
 /// An instance that is paused, with its messages.
-async fn paused_run(
-    store: &dyn Store,
-    uid: Uid,
-) -> Result<Option<(Box<InstanceRow>, Vec<MessageRow>)>> {
+async fn paused_run(store: &dyn Store, uid: Uid) -> Result<Option<Box<PausedInstance>>> {
     let Some(row) = store.instance(uid).await? else { return Ok(None) };
     let messages = store.messages(uid).await?;
-    Ok(Some((Box::new(row), messages)))
+    Ok(Some(Box::new(PausedInstance { row, messages })))
 }
 
 /// What was read, or why it cannot be; other errors are the store's, and pass.

@@ -64,7 +64,14 @@ impl Promises {
                 call.due = None;
                 call.policies.extend(RetryPolicy::from_stored(policy).ok());
             }
-            Action::Resume { reset: false } | Action::Pause { .. } => {}
+            Action::Resume { reset: false }
+            | Action::Pause { .. }
+            | Action::PauseWithRun
+            | Action::ResumeWithRun
+            | Action::PauseRun { .. }
+            | Action::ResumeRun
+            | Action::Restart
+            | Action::Reset(_) => {}
         }
     }
 

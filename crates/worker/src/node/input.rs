@@ -77,10 +77,7 @@ pub enum Input {
     /// A run was read that an operator acts on; the error says why it cannot be.
     RunToActOn { uid: Uid, found: std::result::Result<Option<Box<ActedOn>>, String> },
     /// An instance that is paused was read, with its messages; the error says why it cannot be.
-    PausedRun {
-        uid: Uid,
-        found: std::result::Result<Option<(Box<InstanceRow>, Vec<MessageRow>)>, String>,
-    },
+    PausedRun { uid: Uid, found: std::result::Result<Option<Box<PausedInstance>>, String> },
     /// Which runs could not go on was read, after this one.
     HeldUp { after: Option<Uid>, found: Result<Vec<Uid>> },
     /// The store said whether this node works.
@@ -186,6 +183,13 @@ pub struct ActedOn {
     pub children: Vec<InstanceRow>,
     /// The status that it had when its current run began.
     pub status_before: Option<Payload>,
+}
+
+/// An instance that is paused, with its messages.
+#[derive(Debug)]
+pub struct PausedInstance {
+    pub row: InstanceRow,
+    pub messages: Vec<MessageRow>,
 }
 
 /// Tasks that this node has claimed, and when the next one is due.

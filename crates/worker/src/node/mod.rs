@@ -85,7 +85,10 @@ use clients::stop::Stopping;
 pub use commit::Durable;
 pub(crate) use housekeeping::inbox::PAGE as INBOX_PAGE;
 pub(crate) use housekeeping::schedule::PAGE as SCHEDULES_PAGE;
-pub use input::{ActedOn, Addressee, AttemptEnd, Claimed, Found, Input, Request, RoleAnswer, Scan};
+pub use input::{
+    ActedOn, Addressee, AttemptEnd, Claimed, Found, Input, PausedInstance, Request, RoleAnswer,
+    Scan,
+};
 use memory::Memory;
 pub use message::{now_due, result_id};
 pub use output::{AskFor, AttemptStart, Batch, Order, Output, Transaction};

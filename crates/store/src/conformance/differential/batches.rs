@@ -27,6 +27,7 @@ pub(super) struct Batches {
 }
 
 /// What is done to a store in one round.
+#[expect(clippy::large_enum_variant, reason = "there is one of them at a time")]
 #[derive(Debug)]
 pub(super) enum Change {
     Commit(Vec<Step>),

@@ -33,7 +33,7 @@ use super::reset::ResetRun;
 use super::resting::{Look, PausedRun, RunAct};
 use crate::node::Node;
 use crate::node::asked::Asked;
-use crate::node::input::ActedOn;
+use crate::node::input::{ActedOn, PausedInstance};
 use crate::node::message::{end_report, now_due, start_message};
 use crate::node::steps::effect::Effect;
 
@@ -172,19 +172,19 @@ impl Node {
     pub(crate) fn paused_run(
         &mut self,
         uid: Uid,
-        found: Result<Option<(Box<InstanceRow>, Vec<MessageRow>)>, String>,
+        found: Result<Option<Box<PausedInstance>>, String>,
     ) {
         let Some(paused) = self.memory.runs.paused.get_mut(&uid) else { return };
-        let (row, messages) = match found {
-            Ok(Some(found)) => found,
-            Ok(None) => return drop(self.memory.runs.paused.remove(&uid)),
-            Err(error) => {
-                tracing::error!(instance = %uid, "a paused instance cannot be read: {error}");
-                return drop(self.memory.runs.paused.remove(&uid));
-            }
+        let found = found.unwrap_or_else(|error| {
+            tracing::error!(instance = %uid, "a paused instance cannot be read: {error}");
+            None
+        });
+        let Some(found) = found else {
+            self.memory.runs.paused.remove(&uid);
+            return;
         };
-        let (look, again) = paused.looked_at(&messages);
-        if row.status != Status::Paused {
+        let (look, again) = paused.looked_at(&found.messages);
+        if found.row.status != Status::Paused {
             self.memory.runs.paused.remove(&uid);
             return self.load_run(uid);
         }
