@@ -44,6 +44,7 @@ pub mod postgres;
 pub mod schedule;
 pub mod sqlite;
 mod submit;
+mod unresolved;
 
 pub use act::{Act, CallHandle};
 pub use app::{App, AppBuilder, Parts};
@@ -53,8 +54,8 @@ pub use look::{Description, PendingCall, WaitsFor};
 pub use resurgam_core::action::{Action, ActionAnswer};
 pub use resurgam_core::event::{Compensation, ParentClose};
 pub use resurgam_core::{
-    CallKey, Code, Event, EventKind, Failure, FailureLabel, FailureType, Kind, Payload, RunKey,
-    Seq, Timestamp, Uid, event, retry,
+    CallKey, Code, Event, EventKind, Failure, FailureLabel, FailureType, Fingerprint, Kind,
+    Payload, RunKey, Seq, Timestamp, Uid, event, retry,
 };
 pub use resurgam_macros::{FailureType, activity, workflow};
 pub use resurgam_sdk::{
@@ -65,11 +66,16 @@ pub use resurgam_store::rows::{
     ActionRequest, ActionRow, AttemptOutcome, AttemptRow, Heartbeat, InstanceCursor,
     InstanceFilter, InstanceRow, Owner, Pause, Status,
 };
+pub use resurgam_store::{
+    CallCursor, CallGroup, DeadLetter, DeadLetterFilter, LetterState, PausedCall, PausedFilter,
+    Settled,
+};
 #[cfg(feature = "postgres")]
 pub use resurgam_store_postgres::Options as PostgresOptions;
 pub use resurgam_store_sqlite::{Options as SqliteOptions, SyncMode};
 pub use resurgam_worker::{Acted, ClosedFilter, Error, IfExists, Outcome, Result, Retention};
 pub use schedule::{NewSchedule, Overlap, Schedule, ScheduleDescription};
+pub use unresolved::{Discard, GroupAct, GroupDone, Redrive};
 
 /// What most programs need.
 pub mod prelude {

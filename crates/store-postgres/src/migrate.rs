@@ -33,6 +33,9 @@ const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("timelines.sql"), min_reader: 4 },
     // A node that knows no paused calls would go by the end of time, and set actions aside.
     Migration { sql: include_str!("actions.sql"), min_reader: 6 },
+    // A node that writes no letters would lose them, and one that sets no fingerprint would hide
+    // paused calls.
+    Migration { sql: include_str!("dead_letters.sql"), min_reader: 7 },
 ];
 
 /// The number of the newest migration that this program knows.

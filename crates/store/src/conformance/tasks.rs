@@ -396,6 +396,8 @@ fn pause() -> Pause {
         by: Some("ana \"lacks\": ü".to_string()),
         reason: Some("\"lacks\":\"x\"".to_string()),
         clock_runs: true,
+        fingerprint: Some("1:0123456789ab".to_string()),
+        error: Some("BankDown: \"lacks\":".to_string()),
     }
 }
 
