@@ -186,6 +186,7 @@ impl Unresolved for Watched {
         dead_letter(call: CallKey) -> Option<DeadLetter>;
         dead_letters(filter: DeadLetterFilter) -> Vec<DeadLetter>;
         dead_letter_groups(filter: DeadLetterFilter) -> Vec<CallGroup>;
+        oldest_dead_letter() -> Option<Timestamp>;
         paused_calls(filter: PausedFilter) -> Vec<PausedCall>;
         paused_groups(filter: PausedFilter) -> Vec<CallGroup>;
     }

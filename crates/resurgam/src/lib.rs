@@ -75,7 +75,7 @@ pub use resurgam_store_postgres::Options as PostgresOptions;
 pub use resurgam_store_sqlite::{Options as SqliteOptions, SyncMode};
 pub use resurgam_worker::{Acted, ClosedFilter, Error, IfExists, Outcome, Result, Retention};
 pub use schedule::{NewSchedule, Overlap, Schedule, ScheduleDescription};
-pub use unresolved::{Discard, GroupAct, GroupDone, Redrive};
+pub use unresolved::{Discard, GroupAct, GroupDone, Redrive, RedriveAll};
 
 /// What most programs need.
 pub mod prelude {

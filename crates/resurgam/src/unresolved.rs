@@ -42,7 +42,7 @@ impl Client {
     /// # async fn main() -> Result<(), resurgam::Error> {
     /// let app = TestApp::builder().activity(charge).start().await;
     /// for order in 1..=3 {
-    ///     app.submit(&format!("order-{order}"), charge(order)).await.failure().await;
+    ///     app.submit(&format!("order-{order}"), charge(order)).await?.failure().await;
     /// }
     /// let client = app.client();
     ///
@@ -63,7 +63,8 @@ impl Client {
     /// let tried = client.redrive(letter.call).as_new().by("ana").await?;
     /// assert!(tried.changed(), "{tried}");
     /// let all = DeadLetterFilter { fingerprint: Some(letter.fingerprint), ..Default::default() };
-    /// assert_eq!(client.discard(all.clone()).by("ana").reason("paid by hand").await?, 2);
+    /// assert_eq!(client.discard_one(page[1].call).by("ana").await?, 1);
+    /// assert_eq!(client.discard(all.clone()).by("ana").reason("paid by hand").await?, 1);
     /// let discarded = DeadLetterFilter { state: LetterState::Discarded, ..all };
     /// let settled = client.dead_letters(discarded).await?[0].settled.clone();
     /// assert_eq!(settled.map(|settled| settled.by).as_deref(), Some("ana"));
@@ -107,8 +108,8 @@ impl Client {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), resurgam::Error> {
     /// let app = TestApp::builder().activity(charge).start().await;
-    /// let first = app.submit("order-1", charge(1)).await;
-    /// app.submit("order-2", charge(2)).await;
+    /// let first = app.submit("order-1", charge(1)).await?;
+    /// app.submit("order-2", charge(2)).await?;
     /// app.advance(Duration::from_secs(1)).await;
     /// let client = app.client();
     ///
@@ -157,10 +158,22 @@ impl Client {
         Redrive { client: self.clone(), call, as_new: false, delay: None, by: None, reason: None }
     }
 
+    /// Tries all of these letters again, one by one. Those that are open, whatever state the filter
+    /// names.
+    pub fn redrive_all(&self, filter: DeadLetterFilter) -> RedriveAll {
+        let (client, spread) = (self.clone(), Duration::ZERO);
+        RedriveAll { client, filter, as_new: false, spread, by: None, reason: None }
+    }
+
     /// Settles all of these letters: nothing is to be done about them. Those that are open, whatever
     /// state the filter names.
     pub fn discard(&self, filter: DeadLetterFilter) -> Discard {
-        Discard { client: self.clone(), filter, by: None, reason: None }
+        Discard { client: self.clone(), of: Letters::Those(filter), by: None, reason: None }
+    }
+
+    /// Settles one letter: nothing is to be done about it.
+    pub fn discard_one(&self, call: CallKey) -> Discard {
+        Discard { client: self.clone(), of: Letters::One(call), by: None, reason: None }
     }
 }
 
@@ -261,6 +274,113 @@ impl Redrive {
     }
 }
 
+/// Dead letters that are about to be tried again; awaiting it does so, and answers with what came of
+/// it. What is written meanwhile is left alone.
+///
+/// ```
+/// use resurgam::DeadLetterFilter;
+/// use resurgam::prelude::*;
+/// use resurgam::retry::Exhausted;
+/// use resurgam_testing::TestApp;
+/// use std::time::Duration;
+///
+/// #[activity(retry = RetryPolicy::once().on_exhausted(Exhausted::DeadLetter))]
+/// async fn charge(order: u64) -> Result<u64, Failure> {
+///     Err(Failure::of_type("BankDown", "no answer"))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), resurgam::Error> {
+/// let app = TestApp::builder().activity(charge).start().await;
+/// for order in 1..=3 {
+///     app.submit(&format!("order-{order}"), charge(order)).await?.failure().await;
+/// }
+/// let charges = DeadLetterFilter { activity: Some("charge".into()), ..Default::default() };
+/// let minute = Duration::from_secs(60);
+/// let all = app.client().redrive_all(charges).as_new().spread(minute).by("ana");
+/// let done = all.reason("the bank is back").await?;
+/// assert_eq!((done.changed, done.refused.len()), (3, 0));
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "nothing is done until this is awaited"]
+#[derive(Clone, Debug)]
+pub struct RedriveAll {
+    client: Client,
+    filter: DeadLetterFilter,
+    as_new: bool,
+    spread: Duration,
+    by: Option<String>,
+    reason: Option<String>,
+}
+
+impl RedriveAll {
+    /// Runs each activity once more by itself, see [`Redrive::as_new`].
+    pub fn as_new(mut self) -> Self {
+        self.as_new = true;
+        self
+    }
+
+    /// Has them begin over that time, evenly, so that they do not arrive at the same moment.
+    pub fn spread(mut self, spread: Duration) -> Self {
+        self.spread = spread;
+        self
+    }
+
+    /// Who does it; the user of the operating system, unless set.
+    pub fn by(mut self, by: impl Into<String>) -> Self {
+        self.by = Some(by.into());
+        self
+    }
+
+    /// Why.
+    pub fn reason(mut self, reason: impl Into<String>) -> Self {
+        self.reason = Some(reason.into());
+        self
+    }
+
+    async fn carried_out(self) -> Result<GroupDone> {
+        let RedriveAll { client, filter, as_new, spread, by, reason } = self;
+        let (mut done, mut nth) = (GroupDone::default(), 0);
+        let most = if filter.limit == 0 { u64::MAX } else { filter.limit as u64 };
+        let mut page = DeadLetterFilter { state: LetterState::Open, ..filter };
+        let groups = match spread.is_zero() {
+            true => Vec::new(),
+            false => client.dead_letter_groups(page.clone()).await?,
+        };
+        let count = groups.iter().map(|group| group.count).sum::<u64>().min(most);
+        while nth < most {
+            page.limit = PAGE.min(usize::try_from(most - nth).unwrap_or(PAGE));
+            let letters = client.dead_letters(page.clone()).await?;
+            let Some(last) = letters.last() else { break };
+            page.after = Some(CallCursor::of_letter(last));
+            for letter in &letters {
+                let delay = share_of(spread, nth, count);
+                nth += 1;
+                let mut redrive = client.redrive(letter.call).delay(delay);
+                redrive.as_new = as_new;
+                (redrive.by, redrive.reason) = (by.clone(), reason.clone());
+                done.note(letter.call, redrive.await?);
+            }
+        }
+        Ok(done)
+    }
+}
+
+impl IntoFuture for RedriveAll {
+    type Output = Result<GroupDone>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Result<GroupDone>> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.carried_out())
+    }
+}
+
+/// How long the nth of so many waits when all of them take a time together.
+fn share_of(spread: Duration, nth: u64, count: u64) -> Duration {
+    spread.mul_f64(nth.min(count) as f64 / count.max(1) as f64)
+}
+
 /// The id of the instance that tries a dead letter again: the same each time, so that two who
 /// decide at once begin one.
 fn redriven_id(call: CallKey) -> String {
@@ -287,9 +407,16 @@ fn settled(letter: &DeadLetter) -> String {
 #[derive(Clone, Debug)]
 pub struct Discard {
     client: Client,
-    filter: DeadLetterFilter,
+    of: Letters,
     by: Option<String>,
     reason: Option<String>,
+}
+
+/// Which letters somebody decides about.
+#[derive(Clone, Debug)]
+enum Letters {
+    One(CallKey),
+    Those(DeadLetterFilter),
 }
 
 impl Discard {
@@ -306,9 +433,30 @@ impl Discard {
     }
 
     async fn carried_out(self) -> Result<u64> {
-        let Discard { client, filter, by, reason } = self;
-        let by = by.unwrap_or_else(os_user);
-        let (state, mut count) = (LetterState::Discarded, 0);
+        let Discard { client, of, by, reason } = self;
+        let settled = Settled {
+            at: client.handle().now(),
+            by: by.unwrap_or_else(os_user),
+            reason,
+            redriven_as: None,
+        };
+        let write = |call: CallKey| LetterWrite::Settle {
+            call,
+            state: LetterState::Discarded,
+            settled: settled.clone(),
+        };
+        let filter = match of {
+            Letters::Those(filter) => filter,
+            Letters::One(call) => {
+                let letter = client.dead_letter(call).await?;
+                if letter.is_none_or(|letter| letter.state != LetterState::Open) {
+                    return Ok(0);
+                }
+                client.handle().settle_letters("discard a dead letter", vec![write(call)]).await?;
+                return Ok(1);
+            }
+        };
+        let mut count = 0;
         let most = if filter.limit == 0 { u64::MAX } else { filter.limit as u64 };
         // What is written meanwhile stands before the first page, and is left alone.
         let mut page = DeadLetterFilter { state: LetterState::Open, ..filter };
@@ -317,14 +465,7 @@ impl Discard {
             let letters = client.dead_letters(page.clone()).await?;
             let Some(last) = letters.last() else { break };
             page.after = Some(CallCursor::of_letter(last));
-            let at = client.handle().now();
-            let settled = Settled { at, by: by.clone(), reason: reason.clone(), redriven_as: None };
-            let write = |letter: &DeadLetter| LetterWrite::Settle {
-                call: letter.call,
-                state,
-                settled: settled.clone(),
-            };
-            let writes: Vec<LetterWrite> = letters.iter().map(write).collect();
+            let writes: Vec<LetterWrite> = letters.iter().map(|it| write(it.call)).collect();
             client.handle().settle_letters("discard dead letters", writes).await?;
             count += letters.len() as u64;
         }
@@ -370,6 +511,16 @@ pub struct GroupDone {
     pub stored: u64,
     /// Those that did not, with the reason.
     pub refused: Vec<(CallKey, String)>,
+}
+
+impl GroupDone {
+    fn note(&mut self, call: CallKey, acted: Acted) {
+        match acted {
+            Acted::Stored => self.stored += 1,
+            Acted::Answered(answer) if answer.changed => self.changed += 1,
+            Acted::Answered(answer) => self.refused.push((call, answer.text)),
+        }
+    }
 }
 
 impl fmt::Display for GroupDone {
@@ -438,8 +589,7 @@ impl GroupAct {
 
     /// Waits until it is the turn of a call, where the calls are spread.
     async fn wait_for_turn(&self, nth: u64, count: u64, began: Timestamp) {
-        let share = nth.min(count) as f64 / count.max(1) as f64;
-        let turn = began.saturating_add(self.spread.mul_f64(share));
+        let turn = began.saturating_add(share_of(self.spread, nth, count));
         let handle = self.client.handle();
         let wait = turn.since(handle.now());
         if !wait.is_zero() {
@@ -467,9 +617,7 @@ impl GroupAct {
                 done.refused.push((call.task.call, error.to_string()));
             }
             Err(error) => return Err(error),
-            Ok(Acted::Stored) => done.stored += 1,
-            Ok(Acted::Answered(answer)) if answer.changed => done.changed += 1,
-            Ok(Acted::Answered(answer)) => done.refused.push((call.task.call, answer.text)),
+            Ok(acted) => done.note(call.task.call, acted),
         }
         Ok(())
     }

@@ -290,6 +290,10 @@ impl Unresolved for SimulatedStore {
         self.read("dead letter groups", move |it| it.model.dead_letter_groups(&filter))
     }
 
+    fn oldest_dead_letter(&self) -> Answer<'_, Option<Timestamp>> {
+        self.read("oldest dead letter", |it| it.model.oldest_dead_letter())
+    }
+
     fn paused_calls(&self, filter: PausedFilter) -> Answer<'_, Vec<PausedCall>> {
         self.read("paused calls", move |it| it.model.paused_calls(&filter))
     }

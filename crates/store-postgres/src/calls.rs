@@ -184,6 +184,10 @@ impl Unresolved for PostgresStore {
         self.here(async move { read::dead_letter_groups(self.pool(), &filter).await })
     }
 
+    fn oldest_dead_letter(&self) -> Answer<'_, Option<Timestamp>> {
+        self.here(read::oldest_dead_letter(self.pool()))
+    }
+
     fn paused_calls(&self, filter: PausedFilter) -> Answer<'_, Vec<PausedCall>> {
         self.here(async move { read::paused_calls(self.pool(), &filter).await })
     }

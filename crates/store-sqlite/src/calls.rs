@@ -259,6 +259,10 @@ impl Unresolved for SqliteStore {
         )
     }
 
+    fn oldest_dead_letter(&self) -> Answer<'_, Option<Timestamp>> {
+        self.read(|| "look for the oldest dead letter".to_string(), read::oldest_dead_letter)
+    }
+
     fn paused_calls(&self, filter: PausedFilter) -> Answer<'_, Vec<PausedCall>> {
         self.read(
             || "list paused calls".to_string(),

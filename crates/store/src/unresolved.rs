@@ -26,6 +26,9 @@ pub trait Unresolved {
     /// limit of the filter mean nothing here. Its cost grows with the letters that it counts.
     fn dead_letter_groups(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<CallGroup>>;
 
+    /// When the oldest dead letter was written, whatever became of it.
+    fn oldest_dead_letter(&self) -> Answer<'_, Option<Timestamp>>;
+
     /// Calls that are paused, those that were paused last first.
     fn paused_calls(&self, filter: PausedFilter) -> Answer<'_, Vec<PausedCall>>;
 

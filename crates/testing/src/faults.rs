@@ -356,6 +356,10 @@ impl Unresolved for FaultyStore {
         self.store.dead_letter_groups(filter)
     }
 
+    fn oldest_dead_letter(&self) -> Answer<'_, Option<Timestamp>> {
+        self.store.oldest_dead_letter()
+    }
+
     fn paused_calls(&self, filter: PausedFilter) -> Answer<'_, Vec<PausedCall>> {
         self.store.paused_calls(filter)
     }

@@ -214,26 +214,28 @@ async fn sweep_letters(
     now: Timestamp,
 ) -> resurgam_store::Result<Option<Timestamp>> {
     let before = now.saturating_sub(stays).saturating_add(Duration::from_millis(1));
+    // With nothing to delete, nothing is written.
+    let mut oldest = store.oldest_dead_letter().await?;
     let mut deleted = 0;
-    let young = loop {
+    while oldest.is_some_and(|at| at < before) {
         let done = pace.piece(store.delete_closed(Deletion::Letters { before })).await?;
         deleted += done.rows;
         if !done.more {
-            break done.next;
+            oldest = done.next;
         }
-    };
+    }
     if deleted > 0 {
         tracing::info!("{deleted} dead letters are deleted");
         metrics::counter!("resurgam.dead_letters_deleted").increment(deleted);
     }
-    let Some(young) = young else {
+    let Some(oldest) = oldest else {
         metrics::gauge!("resurgam.dead_letters_open").set(0.0);
         return Ok(None);
     };
     let groups = store.dead_letter_groups(DeadLetterFilter::default()).await?;
     let open: u64 = groups.iter().map(|group| group.count).sum();
     metrics::gauge!("resurgam.dead_letters_open").set(open as f64);
-    Ok(Some(young.saturating_add(stays).min(now.saturating_add(COUNTED))))
+    Ok(Some(oldest.saturating_add(stays).min(now.saturating_add(COUNTED))))
 }
 
 /// One piece after another, with a pause after each that leaves more to do.

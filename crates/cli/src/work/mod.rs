@@ -4,17 +4,20 @@
 //! with the thread that started them (see `actions/process.rs`).
 
 mod call;
+mod dead;
 mod delete;
 mod each;
 mod ended;
 mod export;
 mod files;
 mod forms;
+mod groups;
 mod list;
 mod log;
 mod look;
 mod metrics;
 mod node;
+mod paused;
 mod run;
 mod schedule;
 mod screen;
@@ -50,6 +53,12 @@ pub(crate) enum Command {
     /// Retry, pause, resume or end an activity call
     #[command(subcommand, after_help = help::CALL)]
     Call(call::Command),
+    /// Decide about calls that are paused, group by group
+    #[command(subcommand, after_help = help::PAUSED)]
+    Paused(paused::Command),
+    /// Decide about calls that were given up, group by group
+    #[command(subcommand, after_help = help::DEAD)]
+    Dead(dead::Command),
     #[command(after_help = help::DELETE)]
     Delete(delete::Args),
     /// Start programs and graphs by the clock
@@ -103,6 +112,8 @@ impl Command {
             Command::Cancel(args) => args.run().await,
             Command::Terminate(args) => args.run().await,
             Command::Call(command) => command.run().await,
+            Command::Paused(command) => command.run().await,
+            Command::Dead(command) => command.run().await,
             Command::Delete(args) => args.run().await,
             Command::Schedule(command) => command.run().await,
             Command::List(args) => args.run().await,
@@ -128,6 +139,8 @@ impl Command {
             Command::Cancel(args) => args.json,
             Command::Terminate(args) => args.json,
             Command::Call(command) => command.json(),
+            Command::Paused(command) => command.json(),
+            Command::Dead(command) => command.json(),
             Command::Delete(args) => args.json,
             Command::Schedule(command) => command.json(),
             Command::List(args) => args.json,

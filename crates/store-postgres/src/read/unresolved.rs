@@ -56,6 +56,13 @@ pub(crate) async fn dead_letters(
     many(pool, Table::DeadLetter, list, |row| decode::dead_letter(&row)).await
 }
 
+/// When the oldest dead letter was written.
+pub(crate) async fn oldest_dead_letter(pool: &Pool) -> Result<Option<Timestamp>> {
+    let what = "look for the oldest dead letter";
+    let rows = pool.ask(Statement::rows(what, "SELECT min(at) FROM @dead_letter")).await?;
+    Ok(one(&rows, |row| row.maybe_timestamp(0), || what.to_string())?.flatten())
+}
+
 /// Dead letters by their fingerprints.
 pub(crate) async fn dead_letter_groups(
     pool: &Pool,

@@ -56,6 +56,13 @@ pub(crate) fn dead_letters(
     reading.many(Table::DeadLetter, &sql, values, most, |row| decode::dead_letter(&row))
 }
 
+/// When the oldest dead letter was written.
+pub(crate) fn oldest_dead_letter(reading: &mut Reading<'_>) -> Result<Option<Timestamp>> {
+    let sql = "SELECT min(at) FROM resurgam_dead_letter";
+    let what = || "look for the oldest dead letter".to_string();
+    Ok(reading.one(sql, [], |row| row.maybe_timestamp(0), what)?.flatten())
+}
+
 /// Dead letters by their fingerprints.
 pub(crate) fn dead_letter_groups(
     reading: &mut Reading<'_>,

@@ -98,11 +98,13 @@ pub async fn letters_that_are_old_go_whatever_became_of_them(store: &dyn Store) 
         assert_eq!((done.instances, done.more), (0, false));
         (done.rows, done.next)
     };
+    assert_eq!(store.oldest_dead_letter().await.unwrap(), Some(at(10)));
     assert_eq!(delete(10).await, (0, Some(at(10))));
     assert_eq!(delete(30).await, (2, Some(at(30))));
     assert_eq!(open(store).await.len(), 1);
     assert_eq!(delete(31).await, (1, None));
     assert_eq!(delete(i64::MAX).await, (0, None));
+    assert_eq!(store.oldest_dead_letter().await.unwrap(), None);
 
     // More than a piece deletes.
     let many = (0..ROWS + 2).map(|seq| letter(call(1, seq + 2), 40));

@@ -42,6 +42,11 @@ impl Model {
         }))
     }
 
+    /// When the oldest dead letter was written.
+    pub fn oldest_dead_letter(&self) -> Option<Timestamp> {
+        self.tables.letters.map().values().map(|letter| letter.at).min()
+    }
+
     fn matching_letters(&self, filter: &DeadLetterFilter) -> Vec<&DeadLetter> {
         let DeadLetterFilter { state, fingerprint, activity, since, .. } = filter;
         let letters = self.tables.letters.map().values().filter(|letter| {

@@ -124,6 +124,7 @@ async fn unresolved(store: &dyn Store, ask: &Questions, answers: &mut Answers) {
             answers.add(("dead_letter_groups", &filter), groups);
         }
     }
+    answers.add("oldest_dead_letter", store.oldest_dead_letter().await);
     let filters = [
         PausedFilter { limit: ask.limit.max(1), ..PausedFilter::default() },
         PausedFilter { fingerprint: fingerprint.clone(), ..PausedFilter::default() },

@@ -185,6 +185,10 @@ impl Unresolved for ModelStore {
         self.read(move |model| model.dead_letter_groups(&filter))
     }
 
+    fn oldest_dead_letter(&self) -> Answer<'_, Option<Timestamp>> {
+        self.read(|model| model.oldest_dead_letter())
+    }
+
     fn paused_calls(&self, filter: PausedFilter) -> Answer<'_, Vec<PausedCall>> {
         self.read(move |model| model.paused_calls(&filter))
     }
