@@ -536,3 +536,25 @@ async fn a_call_that_an_operator_paused_before_it_failed_is_found_too() {
     assert_eq!(done.changed, 1);
     assert_eq!(paused(&app).await, [""; 0]);
 }
+
+#[test]
+async fn a_letter_and_an_action_are_kept_when_the_turn_behind_them_is_too_wide_for_one_commit() {
+    #[workflow]
+    async fn fan_out(ctx: WorkflowContext) -> Result<usize, Failure> {
+        let kept = RetryPolicy::once().on_exhausted(Exhausted::DeadLetter);
+        let _ = ctx.call(work("a".into())).retry(kept).await;
+        let first = ctx.join_all((0..2_600).map(|number| ctx.call(notify(number)))).await?;
+        let hourly = RetryPolicy::fixed(HOUR).unlimited();
+        let _ = ctx.call(work("a".into())).retry(hourly).await;
+        let second = ctx.join_all((0..2_600).map(|number| ctx.call(notify(number)))).await?;
+        Ok(first.len() + second.len())
+    }
+    let app = TestApp::builder().workflow(fan_out).activity(work).activity(notify).start().await;
+    let run = app.start("it", fan_out()).await;
+    app.advance(60 * SECOND).await;
+    assert_eq!(letters(&app, LetterState::Open).await.len(), 1);
+    let failed = app.act("it", "work", |call| call.fail("enough").by("ana")).await.unwrap();
+    assert!(failed.changed(), "{failed}");
+    assert_eq!(run.result().await.unwrap(), 5_200);
+    assert!(app.history("it").await.contains("operator ana: failed work#"));
+}
