@@ -229,6 +229,7 @@ impl IntoFuture for Redrive {
 impl Redrive {
     async fn carried_out(self) -> Result<Acted> {
         let Redrive { client, call, as_new, delay, by, reason } = self;
+        let _busy = client.handle().busy();
         let what = format!("redrive call {call}");
         let refused = |why: String| Ok(Acted::Answered(ActionAnswer::refused(why)));
         let Some(letter) = client.dead_letter(call).await? else {
@@ -341,6 +342,7 @@ impl RedriveAll {
 
     async fn carried_out(self) -> Result<GroupDone> {
         let RedriveAll { client, filter, as_new, spread, by, reason } = self;
+        let _busy = client.handle().busy();
         let (mut done, mut nth) = (GroupDone::default(), 0);
         let most = if filter.limit == 0 { u64::MAX } else { filter.limit as u64 };
         let mut page = DeadLetterFilter { state: LetterState::Open, ..filter };
@@ -434,6 +436,7 @@ impl Discard {
 
     async fn carried_out(self) -> Result<u64> {
         let Discard { client, of, by, reason } = self;
+        let _busy = client.handle().busy();
         let settled = Settled {
             at: client.handle().now(),
             by: by.unwrap_or_else(os_user),
