@@ -9,9 +9,10 @@ use resurgam_store::rows::{
     MessageRow, Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
-    Access, Answer, Assignment, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Error,
-    Inbox, InboxRow, Inspect, Node, Own, Owning, Retain, Runnable, ScheduleRecord, Schedules, Step,
-    StepResult, Store, Tables, Transacted, Work,
+    Access, Answer, Assignment, AttemptTransaction, CallGroup, Commit, DeadLetter,
+    DeadLetterFilter, Deleted, Deletion, DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own,
+    Owning, PausedCall, PausedFilter, Retain, Runnable, ScheduleRecord, Schedules, Step,
+    StepResult, Store, Tables, Transacted, Unresolved, Work,
 };
 use tokio::sync::watch;
 
@@ -177,6 +178,17 @@ impl Inspect for Watched {
         messages(uid: Uid) -> Vec<MessageRow>;
         cancel_requested(run: RunKey) -> bool;
         kv(uid: Uid, key: &str) -> Option<KvRow>;
+    }
+}
+
+impl Unresolved for Watched {
+    passed_on! {
+        dead_letter(call: CallKey) -> Option<DeadLetter>;
+        dead_letters(filter: DeadLetterFilter) -> Vec<DeadLetter>;
+        dead_letter_groups(filter: DeadLetterFilter) -> Vec<CallGroup>;
+        oldest_dead_letter() -> Option<Timestamp>;
+        paused_calls(filter: PausedFilter) -> Vec<PausedCall>;
+        paused_groups(filter: PausedFilter) -> Vec<CallGroup>;
     }
 }
 

@@ -18,6 +18,8 @@ Run workflows:
   restart      Begin a closed instance again, with the same input, options and tags
   reset        Have an instance go on from an earlier place in its history
   call         Retry, pause, resume or end an activity call
+  paused       Decide about calls that are paused, group by group
+  dead         Decide about calls that were given up, group by group
   delete       Delete closed instances with everything of theirs
   schedule     Start programs and graphs by the clock
 
@@ -125,6 +127,35 @@ examples! {
         "resurgam call fail order-42 charge#6 --message 'the card is stolen'";
     CALL_SET_POLICY:
         "resurgam call set-policy order-42 charge#6 --policy patient.json";
+    PAUSED:
+        "resurgam paused list"
+        "resurgam paused resume --fingerprint 1:5df6c1b35328 --spread 60s --reason 'mail is back'";
+    PAUSED_LIST:
+        "resurgam paused list"
+        "resurgam paused list --activity charge --each --limit 20";
+    PAUSED_SHOW:
+        "resurgam paused show 1:5df6c1b35328";
+    PAUSED_RESUME:
+        "resurgam paused resume --fingerprint 1:5df6c1b35328 --spread 60s"
+        "resurgam paused resume --activity charge --limit 1   try one first";
+    PAUSED_FAIL:
+        "resurgam paused fail --fingerprint 1:5df6c1b35328 --message 'the bank is gone'";
+    DEAD:
+        "resurgam dead list"
+        "resurgam dead discard --fingerprint 1:5df6c1b35328 --reason 'paid by hand'";
+    DEAD_LIST:
+        "resurgam dead list"
+        "resurgam dead list --since 2h --each"
+        "resurgam dead list --state discarded --each --json";
+    DEAD_SHOW:
+        "resurgam dead show order-42 charge#6"
+        "resurgam dead show 1:5df6c1b35328";
+    DEAD_REDRIVE:
+        "resurgam dead redrive order-42 charge#6 --as-new"
+        "resurgam dead redrive --fingerprint 1:5df6c1b35328 --as-new --spread 60s";
+    DEAD_DISCARD:
+        "resurgam dead discard order-42 charge#6 --reason 'paid by hand'"
+        "resurgam dead discard --fingerprint 1:5df6c1b35328 --dry-run";
     DELETE:
         "resurgam delete order-42"
         "resurgam delete --status completed --older-than 30d --dry-run"

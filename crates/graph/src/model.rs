@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use resurgam_core::config::Problems;
 use resurgam_core::retry::dialect::Dialect;
-use resurgam_core::retry::{CapOrder, RetryPolicy};
+use resurgam_core::retry::{CapOrder, Exhausted, RetryPolicy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -111,6 +111,21 @@ pub struct Policy {
     /// Whether the longest delay bounds what jitter is drawn from, or what was drawn. Ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cap: Option<Cap>,
+    /// What follows when attempts run out, beside the failure. Ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_exhausted: Option<OnExhausted>,
+}
+
+/// What follows when the attempts of a node run out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnExhausted {
+    /// The node fails.
+    Fail,
+    /// The node waits for an operator.
+    Pause,
+    /// The node fails, and a dead letter is kept.
+    DeadLetter,
 }
 
 /// How delays grow, and how they are spread.
@@ -163,6 +178,7 @@ impl Default for Policy {
             exponent: exponent(),
             max_delay: None,
             cap: None,
+            on_exhausted: None,
         }
     }
 }
@@ -187,6 +203,11 @@ impl Policy {
             Some(Cap::Before) => CapOrder::Before,
             Some(Cap::After) => CapOrder::After,
             Some(Cap::Truncate) => CapOrder::Truncate,
+        };
+        policy.on_exhausted = match self.on_exhausted {
+            None | Some(OnExhausted::Fail) => Exhausted::Fail,
+            Some(OnExhausted::Pause) => Exhausted::Pause { wait: None },
+            Some(OnExhausted::DeadLetter) => Exhausted::DeadLetter,
         };
         policy.check().map(|checked| checked.into_inner())
     }

@@ -248,7 +248,7 @@ impl IntoFuture for Act {
 }
 
 /// Who runs this process.
-fn os_user() -> String {
+pub(crate) fn os_user() -> String {
     let name = |variable| std::env::var(variable).ok().filter(|name| !name.is_empty());
     name("USER").or_else(|| name("LOGNAME")).unwrap_or_else(|| "unknown".to_string())
 }

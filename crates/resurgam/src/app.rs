@@ -164,6 +164,7 @@ pub(crate) async fn open(
 ///     .grace(Duration::from_secs(2)) // for attempts that run when the app stops
 ///     .retention(month)
 ///     .retention_of(Status::Failed, 12 * month)
+///     .dead_letter_retention(3 * month)
 ///     .options(|options| options.max_history = 10_000)
 ///     .sqlite_options(SqliteOptions::default().foreign_keys(true))
 ///     .sqlite_setup(|tx| Ok(tx.execute_batch("CREATE TABLE IF NOT EXISTS note (text TEXT)")?))
@@ -403,7 +404,8 @@ impl AppBuilder {
     /// How long closed instances stay before they are deleted, with everything of theirs; for ever,
     /// unless set. [`AppBuilder::retention_of`] says it for one way to close.
     pub fn retention(mut self, time: Duration) -> Self {
-        self.parts.options.retention = Retention::all(time);
+        let dead_letters = self.parts.options.retention.dead_letters;
+        self.parts.options.retention = Retention { dead_letters, ..Retention::all(time) };
         self
     }
 
@@ -420,6 +422,13 @@ impl AppBuilder {
                 self.parts.note(Err(error));
             }
         }
+        self
+    }
+
+    /// How long dead letters stay, from when they were written and whatever became of them; thirty
+    /// days, unless set. They stay when their instance is deleted.
+    pub fn dead_letter_retention(mut self, time: Duration) -> Self {
+        self.parts.options.retention.dead_letters = Some(time);
         self
     }
 

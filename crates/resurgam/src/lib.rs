@@ -45,6 +45,7 @@ pub mod postgres;
 pub mod schedule;
 pub mod sqlite;
 mod submit;
+mod unresolved;
 
 pub use act::{Act, CallHandle};
 pub use act_on_run::RunHandle;
@@ -55,8 +56,8 @@ pub use look::{Description, PendingCall, WaitsFor};
 pub use resurgam_core::action::{Action, ActionAnswer, Reset, ResetTo};
 pub use resurgam_core::event::{Compensation, ParentClose};
 pub use resurgam_core::{
-    CallKey, Code, Event, EventKind, Failure, FailureLabel, FailureType, Kind, Payload, RunKey,
-    Seq, Timestamp, Uid, event, retry,
+    CallKey, Code, Event, EventKind, Failure, FailureLabel, FailureType, Fingerprint, Kind,
+    Payload, RunKey, Seq, Timestamp, Uid, event, retry,
 };
 pub use resurgam_macros::{FailureType, activity, workflow};
 pub use resurgam_sdk::{
@@ -67,11 +68,16 @@ pub use resurgam_store::rows::{
     ActionRequest, ActionRow, AttemptOutcome, AttemptRow, Heartbeat, InstanceCursor,
     InstanceFilter, InstanceRow, Owner, Pause, RunPause, Status,
 };
+pub use resurgam_store::{
+    CallCursor, CallGroup, DeadLetter, DeadLetterFilter, LetterState, PausedCall, PausedFilter,
+    Settled,
+};
 #[cfg(feature = "postgres")]
 pub use resurgam_store_postgres::Options as PostgresOptions;
 pub use resurgam_store_sqlite::{Options as SqliteOptions, SyncMode};
 pub use resurgam_worker::{Acted, ClosedFilter, Error, IfExists, Outcome, Result, Retention};
 pub use schedule::{NewSchedule, Overlap, Schedule, ScheduleDescription};
+pub use unresolved::{Discard, GroupAct, GroupDone, Redrive, RedriveAll};
 
 /// What most programs need.
 pub mod prelude {

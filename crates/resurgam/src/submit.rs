@@ -30,6 +30,17 @@ pub(crate) fn call<A: Activity>(activity: &A) -> Result<BareCall, String> {
     Ok(BareCall { activity: A::NAME.to_string(), arguments, retry: None })
 }
 
+/// The call of an activity by its name, with a policy in its stored form.
+pub(crate) fn call_of(
+    activity: String,
+    arguments: &Payload,
+    retry: Option<String>,
+) -> Result<BareCall, String> {
+    let arguments = serde_json::value::RawValue::from_string(arguments.as_str().to_string());
+    let arguments = arguments.map_err(|error| error.to_string())?;
+    Ok(BareCall { activity, arguments, retry })
+}
+
 impl BareCall {
     /// The same call with a policy of its own. The error says why that makes no sense.
     pub(crate) fn retried_by(mut self, policy: &RetryPolicy) -> Result<Self, String> {

@@ -15,9 +15,10 @@ use resurgam_store::rows::{
     MessageRow, Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
-    Access, Answer, Assignment, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Error,
-    Inbox, InboxRow, Inspect, Node, Own, Owning, Result, Retain, Runnable, ScheduleRecord,
-    Schedules, Step, StepResult, Tables, Transacted, Work, not_offered,
+    Access, Answer, Assignment, AttemptTransaction, CallGroup, Commit, DeadLetter,
+    DeadLetterFilter, Deleted, Deletion, DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own,
+    Owning, PausedCall, PausedFilter, Result, Retain, Runnable, ScheduleRecord, Schedules, Step,
+    StepResult, Tables, Transacted, Unresolved, Work, not_offered,
 };
 use tokio::sync::watch;
 
@@ -273,6 +274,32 @@ impl Inbox for SimulatedStore {
 impl Retain for SimulatedStore {
     fn delete_closed(&self, wanted: Deletion) -> Answer<'_, Deleted> {
         Box::pin(self.change("delete", move |it| it.delete_closed(&wanted)))
+    }
+}
+
+impl Unresolved for SimulatedStore {
+    fn dead_letter(&self, call: CallKey) -> Answer<'_, Option<DeadLetter>> {
+        self.read("dead letter", move |it| it.model.dead_letter(call))
+    }
+
+    fn dead_letters(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<DeadLetter>> {
+        self.read("dead letters", move |it| it.model.dead_letters(&filter))
+    }
+
+    fn dead_letter_groups(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<CallGroup>> {
+        self.read("dead letter groups", move |it| it.model.dead_letter_groups(&filter))
+    }
+
+    fn oldest_dead_letter(&self) -> Answer<'_, Option<Timestamp>> {
+        self.read("oldest dead letter", |it| it.model.oldest_dead_letter())
+    }
+
+    fn paused_calls(&self, filter: PausedFilter) -> Answer<'_, Vec<PausedCall>> {
+        self.read("paused calls", move |it| it.model.paused_calls(&filter))
+    }
+
+    fn paused_groups(&self, filter: PausedFilter) -> Answer<'_, Vec<CallGroup>> {
+        self.read("paused groups", move |it| it.model.paused_groups(&filter))
     }
 }
 

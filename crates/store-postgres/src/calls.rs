@@ -10,9 +10,10 @@ use resurgam_store::rows::{
     MessageRow, Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
-    Access, Answer, Assignment, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Error,
-    Inbox, InboxRow, Inspect, Node, Own, Owning, Retain, Runnable, ScheduleRecord, Schedules,
-    Staleness, Step, StepResult, Tables, Transacted, Work,
+    Access, Answer, Assignment, AttemptTransaction, CallGroup, Commit, DeadLetter,
+    DeadLetterFilter, Deleted, Deletion, DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own,
+    Owning, PausedCall, PausedFilter, Retain, Runnable, ScheduleRecord, Schedules, Staleness, Step,
+    StepResult, Tables, Transacted, Unresolved, Work,
 };
 use tokio::sync::watch;
 
@@ -167,6 +168,32 @@ impl Inbox for PostgresStore {
 impl Retain for PostgresStore {
     fn delete_closed(&self, wanted: Deletion) -> Answer<'_, Deleted> {
         self.here(async move { sweep::delete(self.pool(), &wanted).await })
+    }
+}
+
+impl Unresolved for PostgresStore {
+    fn dead_letter(&self, call: CallKey) -> Answer<'_, Option<DeadLetter>> {
+        self.here(read::dead_letter(self.pool(), call))
+    }
+
+    fn dead_letters(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<DeadLetter>> {
+        self.here(async move { read::dead_letters(self.pool(), &filter).await })
+    }
+
+    fn dead_letter_groups(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<CallGroup>> {
+        self.here(async move { read::dead_letter_groups(self.pool(), &filter).await })
+    }
+
+    fn oldest_dead_letter(&self) -> Answer<'_, Option<Timestamp>> {
+        self.here(read::oldest_dead_letter(self.pool()))
+    }
+
+    fn paused_calls(&self, filter: PausedFilter) -> Answer<'_, Vec<PausedCall>> {
+        self.here(async move { read::paused_calls(self.pool(), &filter).await })
+    }
+
+    fn paused_groups(&self, filter: PausedFilter) -> Answer<'_, Vec<CallGroup>> {
+        self.here(async move { read::paused_groups(self.pool(), &filter).await })
     }
 }
 

@@ -35,6 +35,9 @@ const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("actions.sql"), min_reader: 6 },
     // A node that knows no paused instances would let them go on, or not read them.
     Migration { sql: include_str!("runs.sql"), min_reader: 7 },
+    // A node that writes no letters would lose them, and one that sets no fingerprint would hide
+    // paused calls.
+    Migration { sql: include_str!("dead_letters.sql"), min_reader: 8 },
 ];
 
 /// The number of the newest migration that this program knows.

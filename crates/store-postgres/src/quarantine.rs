@@ -33,7 +33,9 @@ const fn key(table: Table) -> &'static str {
     match table {
         Table::Instance => "t.shard = u.shard AND t.uid = u.uid",
         Table::Message | Table::Action => "t.shard = u.shard AND t.uid = u.uid AND t.id = u.id",
-        Table::Task => "t.shard = u.shard AND t.uid = u.uid AND t.run = u.run AND t.seq = u.seq",
+        Table::Task | Table::DeadLetter => {
+            "t.shard = u.shard AND t.uid = u.uid AND t.run = u.run AND t.seq = u.seq"
+        }
         Table::Attempt => {
             "t.shard = u.shard AND t.uid = u.uid AND t.run = u.run AND t.seq = u.seq
                  AND t.attempt = u.attempt"

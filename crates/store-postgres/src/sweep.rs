@@ -24,6 +24,7 @@ const TABLES: [&str; 7] = ["event", "attempt", "message", "task", "action", "kv"
 const LOOKS: usize = 5_000;
 
 const WHAT: &str = "delete closed instances";
+const LETTERS: &str = "delete old dead letters";
 
 /// A closed instance.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +48,26 @@ pub(crate) async fn delete(pool: &Pool, wanted: &Deletion) -> Result<Deleted> {
     match wanted {
         Deletion::One(uid) => one(pool, *uid).await,
         Deletion::Many(sweep) => many(pool, sweep).await,
+        Deletion::Letters { before } => letters(pool, *before).await,
     }
+}
+
+/// Dead letters, the oldest first.
+async fn letters(pool: &Pool, before: Timestamp) -> Result<Deleted> {
+    let sql = "WITH gone AS (
+                   DELETE FROM @dead_letter WHERE ctid = ANY(ARRAY(
+                       SELECT ctid FROM @dead_letter WHERE at < $1 ORDER BY at LIMIT $2))
+                   RETURNING 1)
+               SELECT count(*) FROM gone";
+    let delete = Statement::rows(LETTERS, sql).big(before.as_millis()).big(whole(ROWS));
+    let rows = count(&pool.ask(delete).await?)?;
+    let first = "SELECT min(at) FROM @dead_letter";
+    let first = pool.ask(Statement::rows(LETTERS, first)).await?;
+    let unreadable = |why: Unreadable| Error::data(LETTERS).because(why);
+    let first = first.first().map(|row| Fetched(row).maybe_timestamp(0)).transpose();
+    let first = first.map_err(unreadable)?.flatten();
+    let more = first.is_some_and(|at| at < before);
+    Ok(Deleted { rows, more, next: first.filter(|_| !more), ..Deleted::default() })
 }
 
 async fn one(pool: &Pool, uid: Uid) -> Result<Deleted> {

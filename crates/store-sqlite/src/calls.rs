@@ -8,9 +8,10 @@ use resurgam_store::rows::{
     MessageRow, Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
-    Access, Answer, Assignment, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Error,
-    Inbox, InboxRow, Inspect, Node, Own, Owning, Retain, Runnable, ScheduleRecord, Schedules, Step,
-    StepResult, Tables, Transacted, Work,
+    Access, Answer, Assignment, AttemptTransaction, CallGroup, Commit, DeadLetter,
+    DeadLetterFilter, Deleted, Deletion, DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own,
+    Owning, PausedCall, PausedFilter, Retain, Runnable, ScheduleRecord, Schedules, Step,
+    StepResult, Tables, Transacted, Unresolved, Work,
 };
 use tokio::sync::watch;
 
@@ -233,6 +234,47 @@ impl Inbox for SqliteStore {
 impl Retain for SqliteStore {
     fn delete_closed(&self, wanted: Deletion) -> Answer<'_, Deleted> {
         Box::pin(self.delete(wanted))
+    }
+}
+
+impl Unresolved for SqliteStore {
+    fn dead_letter(&self, call: CallKey) -> Answer<'_, Option<DeadLetter>> {
+        self.read(
+            move || format!("read the dead letter of {call}"),
+            move |reading| read::dead_letter(reading, call),
+        )
+    }
+
+    fn dead_letters(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<DeadLetter>> {
+        self.read(
+            || "list dead letters".to_string(),
+            move |reading| read::dead_letters(reading, &filter),
+        )
+    }
+
+    fn dead_letter_groups(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<CallGroup>> {
+        self.read(
+            || "group dead letters".to_string(),
+            move |reading| read::dead_letter_groups(reading, &filter),
+        )
+    }
+
+    fn oldest_dead_letter(&self) -> Answer<'_, Option<Timestamp>> {
+        self.read(|| "look for the oldest dead letter".to_string(), read::oldest_dead_letter)
+    }
+
+    fn paused_calls(&self, filter: PausedFilter) -> Answer<'_, Vec<PausedCall>> {
+        self.read(
+            || "list paused calls".to_string(),
+            move |reading| read::paused_calls(reading, &filter),
+        )
+    }
+
+    fn paused_groups(&self, filter: PausedFilter) -> Answer<'_, Vec<CallGroup>> {
+        self.read(
+            || "group paused calls".to_string(),
+            move |reading| read::paused_groups(reading, &filter),
+        )
     }
 }
 

@@ -20,6 +20,7 @@ pub(crate) struct Quarantined {
 const fn name(table: Table) -> &'static str {
     match table {
         Table::Action => "resurgam_action",
+        Table::DeadLetter => "resurgam_dead_letter",
         table => table.name(),
     }
 }

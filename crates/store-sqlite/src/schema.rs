@@ -59,6 +59,9 @@ const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("actions.sql"), min_reader: 8 },
     // A program that knows no paused instances would let them go on, or not read them.
     Migration { sql: include_str!("runs.sql"), min_reader: 9 },
+    // A program that writes no letters would lose them, and one that sets no fingerprint would hide
+    // paused calls.
+    Migration { sql: include_str!("dead_letters.sql"), min_reader: 10 },
 ];
 
 /// The number of the newest migration that this program knows.

@@ -27,6 +27,7 @@ pub(crate) fn delete(connection: &Connection, wanted: &Deletion) -> Result<Delet
     let deleted = match wanted {
         Deletion::One(uid) => piece.one(*uid),
         Deletion::Many(sweep) => piece.many(sweep),
+        Deletion::Letters { before } => piece.letters(*before),
     };
     deleted.attempted(|| "delete closed instances".into())?;
     let done = piece.done;
@@ -54,6 +55,22 @@ impl Piece<'_> {
         let row = find.query_row([uid.to_bytes()], |row| row.get(0)).optional()?;
         let Some(row) = row else { return Ok(()) };
         self.done.more = !self.instance(row, &uid.to_bytes())?;
+        Ok(())
+    }
+
+    /// Dead letters, the oldest first.
+    fn letters(&mut self, before: Timestamp) -> rusqlite::Result<()> {
+        let sql = "DELETE FROM resurgam_dead_letter WHERE rowid IN (
+                       SELECT rowid FROM resurgam_dead_letter WHERE at < ?1 ORDER BY at LIMIT ?2)";
+        let values = params![before.as_millis(), ROWS.cast_signed()];
+        let deleted = self.connection.prepare_cached(sql)?.execute(values)?;
+        self.done.rows = deleted as u64;
+        let sql = "SELECT min(at) FROM resurgam_dead_letter";
+        let mut first = self.connection.prepare_cached(sql)?;
+        let first: Option<i64> = first.query_row([], |row| row.get(0))?;
+        let first = first.map(Timestamp::from_millis);
+        self.done.more = first.is_some_and(|at| at < before);
+        self.done.next = first.filter(|at| *at >= before);
         Ok(())
     }
 

@@ -15,8 +15,9 @@ use serde::de::DeserializeOwned;
 
 use crate::rows::{
     ActionRequest, ActionRow, AttemptOutcome, AttemptRow, Claim, DueDeadline, DueMessage, DueTask,
-    Heartbeat, InstanceRow, Message, MessageRow, PolicyRow, Status, TaskRow,
+    Heartbeat, InstanceRow, Message, MessageRow, PolicyRow, Progress, Status, TaskRow,
 };
+use crate::unresolved::{DeadLetter, LetterState, PausedCall, Settled, ledger_from_stored};
 use crate::{Error, InboxRow, ScheduleRecord, ScheduleRow};
 
 /// Why a row cannot be read.
@@ -219,7 +220,7 @@ pub fn task(row: &impl Columns) -> Decoded<TaskRow> {
         wake_at: row.timestamp(9)?,
         deadline_at: row.maybe_timestamp(17)?,
         claim: claim(row)?,
-        progress: json(row.text(13)?, "progress")?,
+        progress: progress(row.text(13)?)?,
         heartbeat: heartbeat(row)?,
     })
 }
@@ -302,6 +303,58 @@ pub fn action(row: &impl Columns) -> Decoded<ActionRow> {
         },
         answer: ActionAnswer { changed: row.flag(10)?, text: row.string(11)? },
     })
+}
+
+/// The columns of [`dead_letter`], in its order.
+pub const DEAD_LETTER: &str =
+    "uid, run, seq, instance, workflow, activity, queue, policy, encoding,
+    input, failure, why, attempts, ledger, at, fingerprint, error, state, settled_at, settled_by,
+    reason, redriven_as";
+
+/// A dead letter from the columns of [`DEAD_LETTER`].
+pub fn dead_letter(row: &impl Columns) -> Decoded<DeadLetter> {
+    let (call, activity) = (call(row)?, row.string(5)?);
+    let state = row.text(17)?;
+    let settled_at = row.maybe_timestamp(18)?;
+    let settled = |at| {
+        let (by, reason) = (row.string(19)?, row.maybe_string(20)?);
+        Decoded::Ok(Settled { at, by, reason, redriven_as: row.maybe_string(21)? })
+    };
+    Ok(DeadLetter {
+        call,
+        instance: row.string(3)?,
+        workflow: row.string(4)?,
+        queue: row.string(6)?,
+        policy: row.string(7)?,
+        input: row.payload(8)?.ok_or_else(|| "the input is missing".to_string())?,
+        failure: json(row.text(10)?, "failure")?,
+        why: row.string(11)?,
+        attempts: row.count(12)?,
+        ledger: ledger_from_stored(row.text(13)?, call, &activity)?,
+        at: row.timestamp(14)?,
+        fingerprint: row.string(15)?,
+        error: row.string(16)?,
+        state: LetterState::named(state)
+            .ok_or_else(|| format!("the state {state:?} is unknown"))?,
+        settled: settled_at.map(settled).transpose()?,
+        activity,
+    })
+}
+
+/// A paused call from the columns of [`TASK`], and the id and the workflow of its instance behind
+/// them.
+pub fn paused_call(row: &impl Columns) -> Decoded<PausedCall> {
+    let columns = TASK.split(',').count();
+    Ok(PausedCall {
+        task: task(row)?,
+        instance: row.string(columns)?,
+        workflow: row.string(columns + 1)?,
+    })
+}
+
+/// What decisions about a task need, from its column.
+pub fn progress(text: &str) -> Decoded<Progress> {
+    json(text, "progress")
 }
 
 /// A schedule. Both stores have a list of their own, because the instance that it started last is

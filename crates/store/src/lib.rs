@@ -8,9 +8,10 @@
 //! - [`rows`]: what is stored, with the stored forms of engine data.
 //! - [`Step`]: what one step of one run changes, the unit that is refused or taken as a whole.
 //! - [`Own`]: who works on a store, and on which of its shards. [`Commit`], [`Work`], [`Inspect`]:
-//!   writing; what a node reads to work; what people read. [`Tables`]: the user's own tables beside
-//!   ours. [`Schedules`], [`Inbox`], [`Retain`]: what starts by the clock; what others ask for in
-//!   SQL; deleting what is closed. A [`Store`] is all of these.
+//!   writing; what a node reads to work; what people read. [`Unresolved`]: dead letters and paused
+//!   calls. [`Tables`]: the user's own tables beside ours. [`Schedules`], [`Inbox`], [`Retain`]: what
+//!   starts by the clock; what others ask for in SQL; deleting what is closed. A [`Store`] is all of
+//!   these.
 //! - [`fleet`]: what the nodes of one database decide about each other, pure.
 //! - [`decode`], [`encode`], [`quarantine`]: what SQL stores have in common.
 //! - [`model`]: a store as a pure data structure, the oracle for the others.
@@ -35,6 +36,7 @@ mod schedules;
 mod staleness;
 mod step;
 mod tables;
+mod unresolved;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -56,18 +58,44 @@ pub use schedules::{DueSchedules, ScheduleRecord, ScheduleRow, ScheduleWrite, Sc
 pub use staleness::Staleness;
 pub use step::{ChildStart, InstanceWrite, MessageWrite, Rewind, Step, StepResult, TaskWrite};
 pub use tables::{Access, AttemptTransaction, Tables, Transacted, not_offered};
+pub use unresolved::{
+    CallCursor, CallGroup, DeadLetter, DeadLetterFilter, GROUPS, LetterState, LetterWrite,
+    PausedCall, PausedFilter, Settled, Unresolved, ledger_from_stored, ledger_to_stored,
+};
 
 /// A future that can be kept in a list.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 /// A database that keeps the engine's rows.
 pub trait Store:
-    Own + Commit + Work + Inspect + Tables + Schedules + Inbox + Retain + Send + Sync + 'static
+    Own
+    + Commit
+    + Work
+    + Inspect
+    + Unresolved
+    + Tables
+    + Schedules
+    + Inbox
+    + Retain
+    + Send
+    + Sync
+    + 'static
 {
 }
 
 impl<T> Store for T where
-    T: Own + Commit + Work + Inspect + Tables + Schedules + Inbox + Retain + Send + Sync + 'static
+    T: Own
+        + Commit
+        + Work
+        + Inspect
+        + Unresolved
+        + Tables
+        + Schedules
+        + Inbox
+        + Retain
+        + Send
+        + Sync
+        + 'static
 {
 }
 

@@ -36,6 +36,8 @@ pub enum Table {
     Attempt,
     /// What an operator did.
     Action,
+    /// A call that was given up.
+    DeadLetter,
     /// What starts instances again and again.
     Schedule,
     /// What others ask for in SQL.
@@ -44,23 +46,25 @@ pub enum Table {
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 7] = [
+    pub const ALL: [Table; 8] = [
         Table::Instance,
         Table::Message,
         Table::Task,
         Table::Attempt,
         Table::Action,
+        Table::DeadLetter,
         Table::Schedule,
         Table::Inbox,
     ];
 
     /// Those with a column `bad`.
-    pub const MARKED: [Table; 6] = [
+    pub const MARKED: [Table; 7] = [
         Table::Instance,
         Table::Message,
         Table::Task,
         Table::Attempt,
         Table::Action,
+        Table::DeadLetter,
         Table::Schedule,
     ];
 
@@ -72,6 +76,7 @@ impl Table {
             Table::Task => "task",
             Table::Attempt => "attempt",
             Table::Action => "action",
+            Table::DeadLetter => "dead_letter",
             Table::Schedule => "schedule",
             Table::Inbox => "inbox",
         }

@@ -22,6 +22,12 @@ pub enum Deletion {
     One(Uid),
     /// All that closed in this way.
     Many(Sweep),
+    /// Dead letters that were written before this time, whatever became of them. They are no
+    /// instances: they outlive theirs.
+    Letters {
+        /// The first time that stays.
+        before: Timestamp,
+    },
 }
 
 /// Closed instances of one status, the ones that closed first going first.
@@ -59,7 +65,7 @@ pub struct Deleted {
     pub more: bool,
     /// Where to go on; `None` for the beginning.
     pub go_on: Option<Place>,
-    /// When the first instance closed that is too young.
+    /// When the first instance closed, or the first letter was written, that is too young.
     pub next: Option<Timestamp>,
 }
 

@@ -10,7 +10,7 @@ use resurgam_core::command::Settings;
 use resurgam_core::event::Compensation;
 use resurgam_core::history::{ActionLine, AttemptLine};
 use resurgam_core::retry::{Counters, Matched, Reason, RecordedWhy};
-use resurgam_core::{CallKey, Event, Failure, Payload, RunKey, Seq, Timestamp, Uid};
+use resurgam_core::{CallKey, Event, Failure, Fingerprint, Payload, RunKey, Seq, Timestamp, Uid};
 use serde::{Deserialize, Serialize};
 
 use crate::report::Report;
@@ -357,6 +357,13 @@ pub struct TaskRow {
 impl TaskRow {
     /// When the next attempt of a paused call is due. Nobody who looks for work finds it.
     pub const NEVER: Timestamp = Timestamp::from_millis(i64::MAX);
+
+    /// The fingerprint of a call that is paused, and since when, as columns that are looked up by.
+    pub fn paused(&self) -> Option<(&str, Timestamp)> {
+        let pause = self.progress.paused.as_deref()?;
+        let fingerprint = pause.fingerprint.as_deref().unwrap_or(Fingerprint::UNKNOWN);
+        Some((fingerprint, pause.since.unwrap_or(Timestamp::EPOCH)))
+    }
 }
 
 /// What an activity reported while it ran, kept for the next attempt.
@@ -462,6 +469,12 @@ pub struct Pause {
     /// It was paused with its run, and goes on with it.
     #[serde(skip_serializing_if = "is_false")]
     pub with_run: bool,
+    /// What the call has in common with others that failed in the same way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
+    /// That in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 fn is_zero(number: &u64) -> bool {

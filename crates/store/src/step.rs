@@ -9,6 +9,7 @@ use crate::rows::{
     TaskRow,
 };
 use crate::schedules::ScheduleWrite;
+use crate::unresolved::LetterWrite;
 
 /// What one step of one run changes: taken as a whole, or refused as a whole. The parts are
 /// written in the order of the fields.
@@ -32,6 +33,8 @@ pub struct Step {
     pub attempts: Vec<AttemptRow>,
     /// What operators did; an action whose id is known for the instance is dropped.
     pub actions: Vec<ActionRow>,
+    /// Dead letters. The instance of one that is written is there.
+    pub letters: Vec<LetterWrite>,
     /// The instance's own data.
     pub kv: Vec<KvRow>,
     /// A schedule.
@@ -238,8 +241,10 @@ impl Step {
 
     /// True for a step that only an owner can write; what a client asks for is rows that wake it.
     pub fn is_an_owners(&self) -> bool {
-        let Step { events, tasks, attempts, actions, .. } = self;
+        let Step { events, tasks, attempts, actions, letters, .. } = self;
+        let writes_letter = |write: &LetterWrite| matches!(write, LetterWrite::Insert(_));
         !(events.is_empty() && tasks.is_empty() && attempts.is_empty() && actions.is_empty())
+            || letters.iter().any(writes_letter)
     }
 
     /// The shard of the instance that it is about; of the first one that it starts, when it is
@@ -251,11 +256,11 @@ impl Step {
         let message = self.messages.first().map(MessageWrite::uid);
         let attempt = self.attempts.first().map(|row| row.call.run.uid);
         let action = self.actions.first().map(|row| row.call.run.uid);
+        let letter = self.letters.first().map(|write| write.call().run.uid);
         let kv = self.kv.first().map(|row| row.uid);
         let child_start = self.child_starts.first().map(|child| child.row.uid);
-        let uid =
-            instance.or(event).or(task).or(attempt).or(action).or(kv).or(message).or(child_start);
-        uid.map(Uid::shard)
+        let owned = instance.or(event).or(task).or(attempt).or(action).or(kv);
+        owned.or(message).or(child_start).or(letter).map(Uid::shard)
     }
 
     /// How many rows it writes.
@@ -269,6 +274,7 @@ impl Step {
             + self.child_starts.len() * 2
             + self.attempts.len()
             + self.actions.len()
+            + self.letters.len()
             + self.kv.len()
             + usize::from(self.schedule.is_some())
             + usize::from(self.inbox.is_some())
@@ -280,6 +286,10 @@ impl Step {
         let kv = self.kv.iter().map(|row| row.value.len());
         let child_starts = self.child_starts.iter().map(|child| child.row.input.len());
         let schedule = self.schedule.iter().map(|write| write.bytes());
-        events.chain(kv).chain(child_starts).chain(schedule).sum()
+        let letters = self.letters.iter().map(|write| match write {
+            LetterWrite::Insert(letter) => letter.input.len(),
+            LetterWrite::Settle { .. } => 0,
+        });
+        events.chain(kv).chain(child_starts).chain(schedule).chain(letters).sum()
     }
 }

@@ -480,6 +480,29 @@ impl TestApp {
         .await
     }
 
+    /// Asks a [client](Self::client) for something, in virtual time and across crashes: what a crash
+    /// cut short is asked again.
+    ///
+    /// ```
+    /// use resurgam::PausedFilter;
+    /// use resurgam_testing::TestApp;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), resurgam::Error> {
+    /// let app = TestApp::builder().start().await;
+    /// let all = PausedFilter::default();
+    /// let resumed = app.ask("resume all", |client| client.resume_paused(all.clone())).await?;
+    /// assert_eq!(resumed.changed, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn ask<T, A>(&self, what: &str, ask: impl Fn(&Client) -> A) -> Result<T>
+    where
+        A: IntoFuture<Output = Result<T>>,
+    {
+        self.wait(what, || ask(&self.client()).into_future()).await
+    }
+
     /// Ends an instance at once.
     pub async fn terminate(&self, id: &str, reason: &str) -> Result<()> {
         self.wait("terminate", || {

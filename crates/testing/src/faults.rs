@@ -9,9 +9,10 @@ use resurgam_store::rows::{
     MessageRow, Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
-    Access, Answer, Assignment, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Error,
-    Inbox, InboxRow, Inspect, Node, Own, Owning, Retain, Runnable, ScheduleRecord, Schedules, Step,
-    StepResult, Store, Tables, Transacted, Work,
+    Access, Answer, Assignment, AttemptTransaction, CallGroup, Commit, DeadLetter,
+    DeadLetterFilter, Deleted, Deletion, DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own,
+    Owning, PausedCall, PausedFilter, Retain, Runnable, ScheduleRecord, Schedules, Step,
+    StepResult, Store, Tables, Transacted, Unresolved, Work,
 };
 use tokio::sync::{Notify, watch};
 
@@ -339,6 +340,32 @@ impl Tables for FaultyStore {
 
     fn on_tables(&self, access: Access, work: UserWork) -> Answer<'_, Result<(), Failure>> {
         self.store.on_tables(access, work)
+    }
+}
+
+impl Unresolved for FaultyStore {
+    fn dead_letter(&self, call: CallKey) -> Answer<'_, Option<DeadLetter>> {
+        self.store.dead_letter(call)
+    }
+
+    fn dead_letters(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<DeadLetter>> {
+        self.store.dead_letters(filter)
+    }
+
+    fn dead_letter_groups(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<CallGroup>> {
+        self.store.dead_letter_groups(filter)
+    }
+
+    fn oldest_dead_letter(&self) -> Answer<'_, Option<Timestamp>> {
+        self.store.oldest_dead_letter()
+    }
+
+    fn paused_calls(&self, filter: PausedFilter) -> Answer<'_, Vec<PausedCall>> {
+        self.store.paused_calls(filter)
+    }
+
+    fn paused_groups(&self, filter: PausedFilter) -> Answer<'_, Vec<CallGroup>> {
+        self.store.paused_groups(filter)
     }
 }
 

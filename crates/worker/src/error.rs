@@ -143,6 +143,12 @@ impl Error {
         Error { attempted: format!("{what}: {}", self.attempted), ..self }
     }
 
+    /// There is no dead letter of the call that somebody names.
+    #[doc(hidden)]
+    pub fn no_letter(what: &str) -> Self {
+        Error::unknown(format!("{what}: there is no dead letter of this call"))
+    }
+
     /// There is no such instance.
     pub fn no_instance(what: &str) -> Self {
         Error::unknown(format!("{what}: there is no instance of this id"))

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use resurgam_core::command::Settings;
-use resurgam_core::{EventKind, Failure, Payload, Seq, Timestamp, Uid, identifier};
+use resurgam_core::{CallKey, EventKind, Failure, Payload, Seq, Timestamp, Uid, identifier};
 use resurgam_sdk::Registry;
 use resurgam_store::rows::{InstanceRow, Owner, Status};
-use resurgam_store::{Staleness, Store};
+use resurgam_store::{LetterWrite, Staleness, Store};
 use serde::de::DeserializeOwned;
 use tokio::sync::{oneshot, watch};
 
@@ -47,6 +47,19 @@ pub struct StartOptions {
     pub settings: Settings,
     /// The schedule that starts it.
     pub schedule: Option<String>,
+    /// The dead letter that it tries again, which is settled in the same commit.
+    pub redrives: Option<Redrive>,
+}
+
+/// Who tries a dead letter again, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redrive {
+    /// The call that was given up.
+    pub call: CallKey,
+    /// Who.
+    pub by: String,
+    /// Why.
+    pub reason: Option<String>,
 }
 
 /// What follows when an instance is started whose id is taken.
@@ -256,6 +269,11 @@ impl Handle {
         Random::from_entropy().name(self.now())
     }
 
+    /// Waits that long, by the clock of the engine. Work is under way while the answer exists.
+    pub async fn sleep(&self, time: std::time::Duration) -> Busy {
+        self.clock.sleep(time).await
+    }
+
     /// The time.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
@@ -283,6 +301,11 @@ impl Handle {
             }
             answer => answer,
         }
+    }
+
+    /// Stores what somebody decided about dead letters. It is durable when this returns.
+    pub async fn settle_letters(&self, what: &str, letters: Vec<LetterWrite>) -> Result<()> {
+        self.ask(what, |reply| Request::SettleLetters { letters, reply }).await
     }
 
     /// What the first start with this request id answered, or the instance that is open.

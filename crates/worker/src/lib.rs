@@ -39,7 +39,7 @@ pub use actions::Acted;
 pub use clock::{Awaits, Busy, Clock, Moment, StoreClock, SystemClock};
 pub use driver::Engine;
 pub use error::{Error, Result};
-pub use handle::{Handle, IfExists, Outcome, StartOptions, Started};
+pub use handle::{Handle, IfExists, Outcome, Redrive, StartOptions, Started};
 pub use options::Options;
 pub use plan::ScheduledStart;
 pub use retention::{ClosedFilter, Retention};

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use resurgam_core::Timestamp;
 use resurgam_store::rows::Status;
-use resurgam_store::{Deleted, Deletion, Store, Sweep};
+use resurgam_store::{DeadLetterFilter, Deleted, Deletion, Store, Sweep};
 
 use crate::clock::{Busy, Clock};
 use crate::error::{Error, Result};
 use crate::handle::Handle;
 
-/// How long closed instances stay. For ever, unless set.
+/// How long closed instances stay: for ever, unless set. And how long dead letters stay: for thirty
+/// days, unless set.
 ///
 /// ```
 /// use resurgam_store::rows::Status;
@@ -24,8 +25,9 @@ use crate::handle::Handle;
 /// let retention = Retention { failed: None, ..Retention::all(month) }; // failures stay for ever
 /// assert_eq!(retention.of(Status::Completed), Some(month));
 /// assert_eq!(retention.of(Status::Failed), None);
+/// assert_eq!(retention.dead_letters, Some(month)); // thirty days unless set
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// Those that completed.
     pub completed: Option<Duration>,
@@ -35,13 +37,26 @@ pub struct Retention {
     pub cancelled: Option<Duration>,
     /// Those that were terminated.
     pub terminated: Option<Duration>,
+    /// Dead letters, which stay when their instance goes, from when they were written.
+    pub dead_letters: Option<Duration>,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        let dead_letters = Some(Retention::DEAD_LETTERS);
+        Retention { completed: None, failed: None, cancelled: None, terminated: None, dead_letters }
+    }
 }
 
 impl Retention {
-    /// One time for all.
+    /// How long dead letters stay, unless set.
+    pub const DEAD_LETTERS: Duration = Duration::from_secs(30 * 86_400);
+
+    /// One time for all closed instances.
     pub const fn all(time: Duration) -> Self {
         let time = Some(time);
-        Retention { completed: time, failed: time, cancelled: time, terminated: time }
+        let dead_letters = Some(Retention::DEAD_LETTERS);
+        Retention { completed: time, failed: time, cancelled: time, terminated: time, dead_letters }
     }
 
     /// How long those of a status stay.
@@ -91,6 +106,9 @@ pub struct ClosedFilter {
 /// The ways to close.
 const CLOSED: [Status; 4] =
     [Status::Completed, Status::Failed, Status::Cancelled, Status::Terminated];
+
+/// The longest time between two counts of dead letters, while there are any.
+const COUNTED: Duration = Duration::from_secs(600);
 
 /// The shortest and the longest pause between two pieces.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_secs(1));
@@ -180,7 +198,44 @@ pub async fn sweep(
         let due = young.map(|closed_at| closed_at.saturating_add(stays));
         next = [next, due].into_iter().flatten().min();
     }
-    Ok(next)
+    let due = match retention.dead_letters {
+        Some(stays) => sweep_letters(store, pace, stays, now).await?,
+        None => None,
+    };
+    Ok([next, due].into_iter().flatten().min())
+}
+
+/// Deletes dead letters that have stayed long enough, and answers when to look again: when the next
+/// one has, or when those that are open are to be counted again.
+async fn sweep_letters(
+    store: &dyn Store,
+    pace: &mut Pace<'_>,
+    stays: Duration,
+    now: Timestamp,
+) -> resurgam_store::Result<Option<Timestamp>> {
+    let before = now.saturating_sub(stays).saturating_add(Duration::from_millis(1));
+    // With nothing to delete, nothing is written.
+    let mut oldest = store.oldest_dead_letter().await?;
+    let mut deleted = 0;
+    while oldest.is_some_and(|at| at < before) {
+        let done = pace.piece(store.delete_closed(Deletion::Letters { before })).await?;
+        deleted += done.rows;
+        if !done.more {
+            oldest = done.next;
+        }
+    }
+    if deleted > 0 {
+        tracing::info!("{deleted} dead letters are deleted");
+        metrics::counter!("resurgam.dead_letters_deleted").increment(deleted);
+    }
+    let Some(oldest) = oldest else {
+        metrics::gauge!("resurgam.dead_letters_open").set(0.0);
+        return Ok(None);
+    };
+    let groups = store.dead_letter_groups(DeadLetterFilter::default()).await?;
+    let open: u64 = groups.iter().map(|group| group.count).sum();
+    metrics::gauge!("resurgam.dead_letters_open").set(open as f64);
+    Ok(Some(oldest.saturating_add(stays).min(now.saturating_add(COUNTED))))
 }
 
 /// One piece after another, with a pause after each that leaves more to do.

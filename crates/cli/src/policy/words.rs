@@ -133,7 +133,7 @@ fn deadline(policy: &RetryPolicy) -> Option<String> {
 fn outcome(exhausted: &Exhausted) -> String {
     match exhausted {
         Exhausted::Fail => String::new(),
-        Exhausted::DeadLetter => ", then keeps the call for an operator".into(),
+        Exhausted::DeadLetter => ", then keeps a dead letter".into(),
         Exhausted::Pause { wait: None } => ", then waits for an operator".into(),
         Exhausted::Pause { wait: Some(wait) } => {
             format!(", then waits up to {} for an operator", Human(*wait))
@@ -166,7 +166,7 @@ fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Retry => "retried",
         Verdict::Fail => "not retried",
-        Verdict::DeadLetter => "not retried, kept for an operator",
+        Verdict::DeadLetter => "not retried, kept as a dead letter",
         Verdict::Pause => "not retried, waits for an operator",
     }
 }
@@ -346,8 +346,7 @@ mod tests {
             ),
             (
                 json!({"timeouts": {"total": "1h"}, "on_exhausted": "dead_letter"}),
-                "gives up after attempt 10, or 1h after being scheduled, then keeps the call for \
-                 an operator",
+                "gives up after attempt 10, or 1h after being scheduled, then keeps a dead letter",
             ),
         ] {
             let policy = policy(&config);

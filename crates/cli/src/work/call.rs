@@ -238,7 +238,7 @@ impl Of {
 }
 
 /// A call by what identifies it for ever: `UID.RUN.SEQ`.
-fn key(text: &str) -> Option<CallKey> {
+pub(super) fn key(text: &str) -> Option<CallKey> {
     let mut parts = text.rsplitn(3, '.');
     let seq = Seq(parts.next()?.parse().ok()?);
     let run = parts.next()?.parse().ok()?;

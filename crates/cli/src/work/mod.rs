@@ -5,17 +5,20 @@
 
 mod act_on_run;
 mod call;
+mod dead;
 mod delete;
 mod each;
 mod ended;
 mod export;
 mod files;
 mod forms;
+mod groups;
 mod list;
 mod log;
 mod look;
 mod metrics;
 mod node;
+mod paused;
 mod run;
 mod schedule;
 mod screen;
@@ -59,6 +62,12 @@ pub(crate) enum Command {
     /// Retry, pause, resume or end an activity call
     #[command(subcommand, after_help = help::CALL)]
     Call(call::Command),
+    /// Decide about calls that are paused, group by group
+    #[command(subcommand, after_help = help::PAUSED)]
+    Paused(paused::Command),
+    /// Decide about calls that were given up, group by group
+    #[command(subcommand, after_help = help::DEAD)]
+    Dead(dead::Command),
     #[command(after_help = help::DELETE)]
     Delete(delete::Args),
     /// Start programs and graphs by the clock
@@ -116,6 +125,8 @@ impl Command {
             Command::Restart(args) => args.run().await,
             Command::Reset(args) => args.run().await,
             Command::Call(command) => command.run().await,
+            Command::Paused(command) => command.run().await,
+            Command::Dead(command) => command.run().await,
             Command::Delete(args) => args.run().await,
             Command::Schedule(command) => command.run().await,
             Command::List(args) => args.run().await,
@@ -145,6 +156,8 @@ impl Command {
             Command::Restart(args) => args.json(),
             Command::Reset(args) => args.json(),
             Command::Call(command) => command.json(),
+            Command::Paused(command) => command.json(),
+            Command::Dead(command) => command.json(),
             Command::Delete(args) => args.json,
             Command::Schedule(command) => command.json(),
             Command::List(args) => args.json,

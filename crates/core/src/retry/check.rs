@@ -94,25 +94,23 @@ impl CheckedPolicy {
     /// ```
     /// use resurgam_core::retry::{Exhausted, RetryPolicy};
     ///
-    /// let policy = RetryPolicy::DEFAULT.on_exhausted(Exhausted::DeadLetter).check().unwrap();
+    /// let later = Exhausted::FallbackActivity("charge_later".into());
+    /// let policy = RetryPolicy::DEFAULT.on_exhausted(later).check().unwrap();
     /// assert_eq!(
     ///     policy.unsupported(),
-    ///     ["on_exhausted: \"dead_letter\" is not supported by this version; use \"fail\""]
+    ///     ["on_exhausted: \"fallback\" is not supported by this version; use \"fail\""]
     /// );
     /// ```
     pub fn unsupported(&self) -> Vec<String> {
         let rules = self.rules.iter().enumerate();
-        let outcomes =
-            std::iter::once(("on_exhausted".to_string(), Some(&self.on_exhausted)))
-                .chain(rules.clone().map(|(i, rule)| {
+        let outcomes = std::iter::once(("on_exhausted".to_string(), Some(&self.on_exhausted)))
+            .chain(
+                rules.map(|(i, rule)| {
                     (format!("rules[{i}].on_exhausted"), rule.on_exhausted.as_ref())
-                }))
-                .filter_map(|(path, outcome)| Some((path, outcome?.name()?)));
-        let verdicts = std::iter::once(("otherwise".to_string(), self.otherwise))
-            .chain(rules.map(|(i, rule)| (format!("rules[{i}].then"), rule.then)))
-            .filter_map(|(path, verdict)| Some((path, verdict.unsupported()?)));
+                }),
+            );
         outcomes
-            .chain(verdicts)
+            .filter_map(|(path, outcome)| Some((path, outcome?.name()?)))
             .map(|(path, name)| {
                 format!("{path}: \"{name}\" is not supported by this version; use \"fail\"")
             })
@@ -124,9 +122,9 @@ impl Exhausted {
     /// The name of an outcome that the engine cannot produce yet.
     fn name(&self) -> Option<&'static str> {
         match self {
-            Exhausted::DeadLetter => Some("dead_letter"),
             Exhausted::FallbackActivity(_) => Some("fallback"),
             Exhausted::Fail
+            | Exhausted::DeadLetter
             | Exhausted::Pause { .. }
             | Exhausted::Compensate
             | Exhausted::FallbackValue(_) => None,
@@ -150,16 +148,6 @@ impl Backoff {
                 vec![("scale", *scale), ("offset", *offset)]
             }
             Backoff::Schedule { delays } => delays.iter().map(|delay| ("delays", *delay)).collect(),
-        }
-    }
-}
-
-impl Verdict {
-    /// The name of a verdict that the engine cannot follow yet.
-    fn unsupported(self) -> Option<&'static str> {
-        match self {
-            Verdict::Retry | Verdict::Fail | Verdict::Pause => None,
-            Verdict::DeadLetter => Some("dead_letter"),
         }
     }
 }

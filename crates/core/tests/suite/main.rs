@@ -5,6 +5,7 @@
 mod contradictions;
 mod decisions;
 mod dialects;
+mod fingerprints;
 mod forecasts;
 mod lints;
 mod properties;

@@ -878,10 +878,7 @@ fn outcomes_that_the_engine_cannot_produce_are_read_and_named_as_unsupported() {
     );
     let unsupported = policy.check().unwrap().unsupported().join("\n");
     expect![[r#"
-        rules[2].on_exhausted: "fallback" is not supported by this version; use "fail"
-        rules[4].on_exhausted: "dead_letter" is not supported by this version; use "fail"
-        otherwise: "dead_letter" is not supported by this version; use "fail"
-        rules[1].then: "dead_letter" is not supported by this version; use "fail""#]]
+        rules[2].on_exhausted: "fallback" is not supported by this version; use "fail""#]]
     .assert_eq(&unsupported);
     for (_, policy) in preset::ALL {
         assert_eq!(policy.check().unwrap().unsupported(), [""; 0]);

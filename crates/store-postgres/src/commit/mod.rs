@@ -29,6 +29,7 @@ mod inbox;
 mod instance;
 mod kv;
 pub(crate) mod lane;
+mod letter;
 mod look;
 mod message;
 mod plan;
@@ -64,6 +65,7 @@ fn statements<'p>(
         message::statements(wave, &mut all);
         schedule::statements(wave, &mut all);
         inbox::statements(wave, &mut all);
+        letter::statements(wave, &mut all);
         if let Some(statement) = all.get_mut(first) {
             statement.follows |= number > 0;
         }

@@ -10,9 +10,11 @@ use resurgam_core::{Event, RunKey, Shard, Uid};
 use resurgam_store::fleet::Fence;
 use resurgam_store::rows::{ActionRow, AttemptRow, InstanceRow, KvRow, Message, MessageRow};
 use resurgam_store::{
-    ChildStart, InboxWrite, InstanceWrite, MessageWrite, Rewind, ScheduleWrite, Step, TaskWrite,
+    ChildStart, InboxWrite, InstanceWrite, LetterWrite, MessageWrite, Rewind, ScheduleWrite, Step,
+    TaskWrite,
 };
 
+use super::letter::SettledLetter;
 use super::wave::{NewMessage, StatusWrite, Wave};
 use super::waves::Need::{Alone, Shared};
 use super::waves::{Need, Thing, Waves};
@@ -124,6 +126,9 @@ impl<'b> Plan<'b> {
         for row in &step.actions {
             self.owned.insert(row.call.run.uid.shard());
             self.actions.push(row);
+        }
+        for write in &step.letters {
+            self.letter(write);
         }
         for row in &step.kv {
             self.owned.insert(row.uid.shard());
@@ -324,6 +329,21 @@ impl<'b> Plan<'b> {
         }
         let (run, stored) = row.body.to_stored();
         NewMessage { arrival: self.arrival(), row, run, stored }
+    }
+
+    fn letter(&mut self, write: &'b LetterWrite) {
+        let call = write.call();
+        let wave = self.waves.place(&[Alone(Thing::Letter(call))]);
+        match write {
+            LetterWrite::Insert(letter) => {
+                self.owned.insert(call.run.uid.shard());
+                self.wave(wave).letter_inserts.push(letter);
+            }
+            LetterWrite::Settle { call, state, settled } => {
+                let settled = SettledLetter { call: *call, state: *state, settled };
+                self.wave(wave).letter_settles.push(settled);
+            }
+        }
     }
 
     fn schedule(&mut self, write: &'b ScheduleWrite) {

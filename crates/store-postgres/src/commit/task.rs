@@ -28,6 +28,8 @@ const TASK: &[Column] = &[
     Column::text("heartbeat"),
     Column::bigint("heartbeat_at"),
     Column::bigint("deadline_at"),
+    Column::text("paused"),
+    Column::bigint("paused_at"),
 ];
 
 /// What names the run of a task, and what names the task.
@@ -114,4 +116,6 @@ fn rows<'p>(statement: Statement<'p>, rows: &'p [&TaskRow]) -> Statement<'p> {
         .maybe_texts(heartbeat().map(|heartbeat| heartbeat.map(|said| text(&said.details))))
         .maybe_bigs(heartbeat().map(|heartbeat| heartbeat.map(|said| said.at.as_millis())))
         .maybe_bigs(rows().map(|row| millis(row.deadline_at)))
+        .maybe_texts(rows().map(|row| row.paused().map(|(fingerprint, _)| fingerprint)))
+        .maybe_bigs(rows().map(|row| row.paused().map(|(_, since)| since.as_millis())))
 }

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use resurgam_core::event::{Compensation, Stored};
 use resurgam_core::{CallKey, Payload, RunKey, Timestamp, Uid};
 use resurgam_store::rows::{InstanceRow, MessageRow, RunPause, Status, TaskRow};
-use resurgam_store::{InboxRow, ScheduleRow};
+use resurgam_store::{DeadLetter, InboxRow, ScheduleRow};
+
+use super::letter::SettledLetter;
 
 /// What may be written in any order.
 #[derive(Default)]
@@ -35,6 +37,8 @@ pub(crate) struct Wave<'b> {
     pub(crate) dropped: Vec<i64>,
     pub(crate) refused: Vec<(i64, &'b str)>,
     pub(crate) forgotten: Option<Timestamp>,
+    pub(crate) letter_inserts: Vec<&'b DeadLetter>,
+    pub(crate) letter_settles: Vec<SettledLetter<'b>>,
 }
 
 /// A change of status.

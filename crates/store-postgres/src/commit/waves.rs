@@ -30,6 +30,8 @@ pub(crate) enum Thing<'b> {
     Message(Uid, &'b str),
     /// All messages of an instance.
     Messages(Uid),
+    /// The dead letter of a call.
+    Letter(CallKey),
     /// A schedule.
     Schedule(&'b str),
     /// A row of the inbox.

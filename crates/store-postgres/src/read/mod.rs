@@ -11,6 +11,7 @@ mod schedules;
 mod shared;
 mod staleness;
 mod tasks;
+mod unresolved;
 mod work;
 
 pub(crate) use inbox::*;
@@ -20,6 +21,7 @@ pub(crate) use schedules::*;
 pub(crate) use shared::*;
 pub(crate) use staleness::*;
 pub(crate) use tasks::*;
+pub(crate) use unresolved::*;
 pub(crate) use work::*;
 
 use resurgam_core::Shard;

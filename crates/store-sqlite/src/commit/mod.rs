@@ -11,6 +11,7 @@ mod event;
 mod inbox;
 mod instance;
 mod kv;
+mod letter;
 mod message;
 mod policy;
 mod schedule;
@@ -39,6 +40,7 @@ pub(crate) struct Statements<'c> {
     messages: message::Messages<'c>,
     attempts: attempt::Attempts<'c>,
     actions: action::Actions<'c>,
+    letters: letter::Letters<'c>,
     kv: kv::Kv<'c>,
     schedules: schedule::Schedules<'c>,
     inbox: inbox::Inbox<'c>,
@@ -59,6 +61,7 @@ impl<'c> Statements<'c> {
             messages: message::Messages::prepare(connection)?,
             attempts: attempt::Attempts::prepare(connection, ledger)?,
             actions: action::Actions::prepare(connection)?,
+            letters: letter::Letters::prepare(connection)?,
             kv: kv::Kv::prepare(connection)?,
             schedules: schedule::Schedules::prepare(connection)?,
             inbox: inbox::Inbox::prepare(connection)?,
@@ -142,6 +145,9 @@ impl<'c> Statements<'c> {
         }
         for action in &step.actions {
             self.actions.insert(action)?;
+        }
+        for letter in &step.letters {
+            self.letters.write(letter)?;
         }
         for row in &step.kv {
             self.kv.put(row)?;

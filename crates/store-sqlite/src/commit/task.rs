@@ -21,15 +21,16 @@ pub(crate) struct Tasks<'c> {
 const INSERT: &str = "
     INSERT INTO task (uid, run, seq, name, queue, gate, priority, policy, attempt, wake_at,
                       claimed_by, token, started_at, progress, encoding, heartbeat,
-                      heartbeat_at, deadline_at)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)";
+                      heartbeat_at, deadline_at, paused, paused_at)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
+            ?20)";
 
 /// Whatever is written now can be read, so an older mark goes.
 const UPDATE: &str = "
     UPDATE task SET name = ?4, queue = ?5, gate = ?6, priority = ?7, policy = ?8, attempt = ?9,
                     wake_at = ?10, claimed_by = ?11, token = ?12, started_at = ?13, progress = ?14,
                     encoding = ?15, heartbeat = ?16, heartbeat_at = ?17, deadline_at = ?18,
-                    bad = NULL
+                    paused = ?19, paused_at = ?20, bad = NULL
     WHERE uid = ?1 AND run = ?2 AND seq = ?3";
 
 /// The row of a call that is over becomes that of the next. The claim's node is not set, so that
@@ -38,7 +39,7 @@ const FOLLOW: &str = "
     UPDATE task SET seq = ?4, name = ?5, queue = ?6, gate = ?7, priority = ?8, policy = ?9,
                     attempt = ?10, wake_at = ?11, token = ?13, started_at = ?14, progress = ?15,
                     encoding = NULL, heartbeat = NULL, heartbeat_at = NULL, deadline_at = NULL,
-                    bad = NULL
+                    paused = NULL, paused_at = NULL, bad = NULL
     WHERE uid = ?1 AND run = ?2 AND seq = ?3 AND claimed_by = ?12";
 
 const DELETE: &str = "DELETE FROM task WHERE uid = ?1 AND run = ?2 AND seq = ?3";
@@ -75,7 +76,9 @@ impl<'c> Tasks<'c> {
 
     /// False when the row is not there, or another node's; then nothing is changed.
     fn follow(&mut self, done: CallKey, next: &TaskRow) -> Result<bool> {
-        let (Some(claim), None, None) = (&next.claim, &next.heartbeat, next.deadline_at) else {
+        let (Some(claim), None, None, None) =
+            (&next.claim, &next.heartbeat, next.deadline_at, next.paused())
+        else {
             return Ok(false);
         };
         let values = params![
@@ -160,6 +163,8 @@ fn change(statement: &mut Statement<'_>, row: &TaskRow, verb: &str) -> Result<us
         heartbeat.map(|heartbeat| heartbeat.details.as_str()),
         heartbeat.map(|heartbeat| heartbeat.at.as_millis()),
         row.deadline_at.map(Timestamp::as_millis),
+        row.paused().map(|(fingerprint, _)| fingerprint),
+        row.paused().map(|(_, since)| since.as_millis()),
     ];
     statement.execute(values).attempted(|| attempted(verb, row.call))
 }

@@ -7,10 +7,12 @@
 
 mod inspect;
 mod schedules;
+mod unresolved;
 mod work;
 
 pub(crate) use inspect::*;
 pub(crate) use schedules::*;
+pub(crate) use unresolved::*;
 pub(crate) use work::*;
 
 use resurgam_store::decode::{Decoded, Unreadable};

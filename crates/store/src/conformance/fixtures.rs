@@ -10,7 +10,10 @@ use crate::rows::{
     ActionRequest, ActionRow, AttemptOutcome, AttemptRow, Claim, InstanceRow, KvRow, Message,
     MessageRow, PolicyRow, Progress, Status, TaskRow,
 };
-use crate::{ChildStart, Error, InstanceWrite, MessageWrite, Step, StepResult, Store, TaskWrite};
+use crate::{
+    ChildStart, DeadLetter, Error, InstanceWrite, LetterState, MessageWrite, Step, StepResult,
+    Store, TaskWrite,
+};
 
 /// The policy that every task of the suite names.
 pub(super) const POLICY: &str = "4ce1d1";
@@ -97,6 +100,28 @@ pub(super) fn failed_attempt(call: CallKey, attempt: u32) -> AttemptRow {
         failure: Some(Failure::of_type("GatewayDown", "no answer")),
         delay_ms: Some(200),
         why: "exponential".to_string(),
+    }
+}
+
+/// A call that was given up at this time.
+pub(super) fn letter(call: CallKey, time: i64) -> DeadLetter {
+    DeadLetter {
+        call,
+        instance: "order-1".to_string(),
+        workflow: "order".to_string(),
+        activity: "charge".to_string(),
+        queue: "default".to_string(),
+        policy: "policy-1".to_string(),
+        input: json("[1]"),
+        failure: Failure::of_type("GatewayDown", "no answer"),
+        why: "max_attempts".to_string(),
+        attempts: 1,
+        ledger: vec![failed_attempt(call, 1)],
+        at: at(time),
+        fingerprint: "1:0123456789ab".to_string(),
+        error: "GatewayDown: no answer".to_string(),
+        state: LetterState::Open,
+        settled: None,
     }
 }
 

@@ -34,6 +34,7 @@ pub mod policies;
 pub mod retention;
 pub mod schedules;
 pub mod tasks;
+pub mod unresolved;
 
 /// Calls a macro with every promise there is: the one list of them.
 #[doc(hidden)]
@@ -136,6 +137,15 @@ macro_rules! conformance_promises {
             actions::an_action_of_an_id_that_is_known_is_dropped,
             actions::actions_come_in_the_order_of_time_and_run_by_run,
             actions::a_run_that_does_not_go_on_holds_up_no_action,
+            unresolved::a_dead_letter_comes_back_as_it_was,
+            unresolved::a_call_has_one_dead_letter,
+            unresolved::the_first_decision_about_a_letter_counts_unless_it_is_tried_again,
+            unresolved::a_dead_letter_outlives_its_instance,
+            unresolved::letters_that_are_old_go_whatever_became_of_them,
+            unresolved::letters_are_read_page_by_page_the_newest_first,
+            unresolved::letters_are_grouped_by_their_fingerprints,
+            unresolved::paused_calls_are_found_and_grouped,
+            unresolved::a_call_that_goes_on_is_no_longer_among_the_paused,
             policies::a_policy_is_stored_once,
             policies::the_first_text_of_a_policy_counts,
             policies::an_unknown_policy_is_not_there,
@@ -224,6 +234,7 @@ mod tests {
             ("messages", include_str!("messages.rs")),
             ("ledger", include_str!("ledger.rs")),
             ("actions", include_str!("actions.rs")),
+            ("unresolved", include_str!("unresolved.rs")),
             ("policies", include_str!("policies.rs")),
             ("looking", include_str!("looking.rs")),
             ("owning", include_str!("owning.rs")),

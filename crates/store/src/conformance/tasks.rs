@@ -397,6 +397,8 @@ fn pause() -> Pause {
         reason: Some("\"lacks\":\"x\"".to_string()),
         clock_runs: true,
         with_run: true,
+        fingerprint: Some("1:0123456789ab".to_string()),
+        error: Some("BankDown: \"lacks\":".to_string()),
     }
 }
 

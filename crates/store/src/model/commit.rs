@@ -79,6 +79,9 @@ impl Transaction<'_> {
         for row in &step.actions {
             self.add_action(row);
         }
+        for write in &step.letters {
+            self.write_letter(write);
+        }
         for row in &step.kv {
             self.put_kv((row.uid, row.key.clone()), Some(row.value.clone()));
         }

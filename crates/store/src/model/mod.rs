@@ -56,6 +56,7 @@ mod shard_set;
 mod store;
 mod tables;
 mod transaction;
+mod unresolved;
 mod work;
 
 pub use ownership::Writer;

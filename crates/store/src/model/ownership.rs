@@ -13,7 +13,7 @@ use super::shard_set::ShardSet;
 use super::{Model, Sharing};
 use crate::fleet::Fence;
 use crate::rows::Owner;
-use crate::{Error, InstanceWrite, MessageWrite, Node, Result, Step, TaskWrite};
+use crate::{Error, InstanceWrite, LetterWrite, MessageWrite, Node, Result, Step, TaskWrite};
 
 /// Who commits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -188,6 +188,7 @@ fn add_owned(step: &Step, owned: &mut ShardSet) {
         .messages
         .iter()
         .filter(|write| !matches!(write, MessageWrite::Insert(_) | MessageWrite::InsertIfOpen(_)));
+    let letters = step.letters.iter().filter(|write| matches!(write, LetterWrite::Insert(_)));
     let uids = instance
         .map(InstanceWrite::uid)
         .chain(step.events.iter().map(|(run, _)| run.uid))
@@ -196,6 +197,7 @@ fn add_owned(step: &Step, owned: &mut ShardSet) {
         .chain(messages.map(MessageWrite::uid))
         .chain(step.attempts.iter().map(|row| row.call.run.uid))
         .chain(step.actions.iter().map(|row| row.call.run.uid))
+        .chain(letters.map(|write| write.call().run.uid))
         .chain(step.kv.iter().map(|row| row.uid));
     uids.map(Uid::shard).for_each(|shard| owned.insert(shard));
 }

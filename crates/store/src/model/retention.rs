@@ -25,6 +25,7 @@ impl Model {
         match wanted {
             Deletion::One(uid) => self.delete_one(*uid),
             Deletion::Many(sweep) => self.delete_many(sweep),
+            Deletion::Letters { before } => self.delete_letters(*before),
         }
     }
 

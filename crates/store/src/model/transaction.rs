@@ -7,6 +7,7 @@
 use resurgam_core::{CallKey, Event, Payload, Timestamp, Uid};
 
 use super::tables::{InboxEntry, Instance, MessageEntry, ScheduleEntry, Tables};
+use crate::DeadLetter;
 use crate::rows::{ActionRow, AttemptRow, TaskRow};
 
 /// A row as it was before a change; `None` when there was none.
@@ -18,6 +19,7 @@ enum Before {
     Message((Uid, u64), Option<MessageEntry>),
     Attempt((CallKey, u64), Option<AttemptRow>),
     Action((Uid, String), Option<ActionRow>),
+    Letter(CallKey, Option<DeadLetter>),
     Kv((Uid, String), Option<Payload>),
     Schedule(String, Option<ScheduleEntry>),
     Inbox(i64, Option<InboxEntry>),
@@ -96,6 +98,11 @@ impl<'t> Transaction<'t> {
         self.undo.push(Before::Action(key, before));
     }
 
+    pub(super) fn put_letter(&mut self, call: CallKey, row: Option<DeadLetter>) {
+        let before = self.tables.letters.put(call, row);
+        self.undo.push(Before::Letter(call, before));
+    }
+
     pub(super) fn put_kv(&mut self, key: (Uid, String), value: Option<Payload>) {
         let before = self.tables.kv.put(key.clone(), value);
         self.undo.push(Before::Kv(key, before));
@@ -143,6 +150,9 @@ impl Drop for Transaction<'_> {
                 }
                 Before::Action(key, row) => {
                     tables.actions.put(key, row);
+                }
+                Before::Letter(key, row) => {
+                    tables.letters.put(key, row);
                 }
                 Before::Kv(key, row) => {
                     tables.kv.put(key, row);

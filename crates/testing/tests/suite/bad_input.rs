@@ -704,7 +704,7 @@ impl Activity for Nameless {
     }
 }
 
-#[activity(retry = RetryPolicy::DEFAULT.on_exhausted(Exhausted::DeadLetter))]
+#[activity(retry = RetryPolicy::DEFAULT.on_exhausted(Exhausted::FallbackActivity("later".into())))]
 async fn ahead_of_its_time() -> Result<(), Failure> {
     Ok(())
 }
@@ -730,7 +730,7 @@ async fn an_app_that_makes_no_sense_is_not_begun() {
     .assert_eq(&text(on(builder().workflow(echo).workflow(echo))));
     expect![[r#"
         build the app failed: register activity ahead_of_its_time: on_exhausted:
-        "dead_letter" is not supported by this version; use "fail"
+        "fallback" is not supported by this version; use "fail"
     "#]]
     .assert_eq(&text(on(builder().activity(ahead_of_its_time))));
     let endless = RetryPolicy::fixed(Duration::MAX);

@@ -17,6 +17,7 @@ mod continuing;
 mod contradictions;
 mod counters;
 mod crashes;
+mod dead_letters;
 mod deployments;
 mod duroxide_plan;
 mod edda;

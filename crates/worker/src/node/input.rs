@@ -8,7 +8,9 @@ use resurgam_store::rows::{
     ActionRequest, DueDeadline, DueMessage, DueTask, Heartbeat, InstanceRow, MessageRow, Owner,
     RunRecord, TaskRecord, TaskRow,
 };
-use resurgam_store::{DueSchedules, InboxRow, Result, ScheduleRecord, Step, Transacted};
+use resurgam_store::{
+    DueSchedules, InboxRow, LetterWrite, Result, ScheduleRecord, Step, Transacted,
+};
 
 use super::output::AskFor;
 use super::read::Read;
@@ -133,6 +135,8 @@ pub enum Request {
     Wait { uid: Uid, reply: Reply<Outcome> },
     /// Write what somebody wants of a schedule; a new one is checked.
     Schedule { step: Box<Step>, is_new: bool, reply: Reply<()> },
+    /// Write what somebody decided about dead letters.
+    SettleLetters { letters: Vec<LetterWrite>, reply: Reply<()> },
     /// Look for tasks that can be run now and could not before.
     LookForWork,
     /// Answer when it is known whether this node works.

@@ -2,7 +2,7 @@
 
 use resurgam_core::{CallKey, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
 use resurgam_store::rows::{ActionRow, Message as StoredMessage, MessageRow};
-use resurgam_store::{MessageWrite, Step, TaskWrite};
+use resurgam_store::{LetterWrite, MessageWrite, Step, TaskWrite};
 
 use super::Node;
 use super::news::{News, Origin};
@@ -50,7 +50,7 @@ impl Node {
     ) {
         let uid = key.uid;
         let row = match (news.origin, news.event) {
-            (Origin::Call { call, row, report, stays, action }, event) => {
+            (Origin::Call { call, row, report, stays, action, letter }, event) => {
                 let id = match &stays {
                     None => result_id(key, call.seq),
                     // Another message tells how the attempt ended.
@@ -60,6 +60,7 @@ impl Node {
                 let gone = TaskWrite::Discard(call);
                 step.tasks.push(stays.map_or(gone, |task| TaskWrite::Amend(*task)));
                 step.attempts.extend(row);
+                step.letters.extend(letter.map(LetterWrite::Insert));
                 end_report(uid, report, step, effects);
                 keep_action(action, step, effects);
                 let body = StoredMessage::Result { run: key.run, event };

@@ -3,6 +3,7 @@
 use resurgam_core::event::ActivityFailed;
 use resurgam_core::retry::Reason;
 use resurgam_core::{CallKey, EventKind, Failure, Kind, RunKey, Seq, Timestamp};
+use resurgam_store::DeadLetter;
 use resurgam_store::rows::{ActionRow, AttemptRow, TaskRow};
 
 use super::Node;
@@ -49,6 +50,8 @@ pub(crate) enum Origin {
         stays: Option<Box<TaskRow>>,
         /// What an operator did, when that ended it.
         action: Option<Box<ActionRow>>,
+        /// What is kept of it, when it was given up and its policy wants that.
+        letter: Option<Box<DeadLetter>>,
     },
     /// A request in this process.
     Request,
@@ -59,13 +62,21 @@ pub(crate) enum Origin {
 impl Origin {
     /// A call that is over, with the row of its last attempt and what told of it.
     pub(crate) fn ended(call: CallKey, row: Option<AttemptRow>, report: Option<String>) -> Self {
-        Origin::Call { call, row, report, stays: None, action: None }
+        Origin::Call { call, row, report, stays: None, action: None, letter: None }
+    }
+
+    /// The same, with what is kept of the call.
+    pub(crate) fn with_letter(mut self, kept: Option<Box<DeadLetter>>) -> Self {
+        if let Origin::Call { letter, .. } = &mut self {
+            *letter = kept;
+        }
+        self
     }
 
     /// A call that an operator ended, and the message that asked for it.
     pub(crate) fn ended_by(action: ActionRow, message: String) -> Self {
         let (call, report, action) = (action.call, Some(message), Some(Box::new(action)));
-        Origin::Call { call, row: None, report, stays: None, action }
+        Origin::Call { call, row: None, report, stays: None, action, letter: None }
     }
 }
 

@@ -34,10 +34,10 @@ fn lints_are_warnings_and_strict_refuses_them() {
 
 #[test]
 fn what_the_engine_cannot_do_yet_is_a_warning() {
-    let ran = run_with("check -", r#"{"on_exhausted": "dead_letter"}"#);
+    let ran = run_with("check -", r#"{"on_exhausted": {"fallback": {"activity": "later"}}}"#);
     expect![[r#"
         ok: <stdin> is a valid canonical policy, with 1 warning
-        warning: P5 on_exhausted: "dead_letter" is not supported by this version; use "fail"
+        warning: P5 on_exhausted: "fallback" is not supported by this version; use "fail"
         exit 0
     "#]]
     .assert_eq(&ran.all());

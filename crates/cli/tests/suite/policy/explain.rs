@@ -134,7 +134,7 @@ fn each_schedule_has_a_table_and_the_deadline_says_who_reaches_it() {
             Every attempt is taken to last 100ms.
 
             For failures that no rule matches; kind timeout
-            Up to 4 attempts over about 1.4s of waiting; gives up after attempt 4, or when the next attempt would begin later than 1m after the call was scheduled, then keeps the call for an operator.
+            Up to 4 attempts over about 1.4s of waiting; gives up after attempt 4, or when the next attempt would begin later than 1m after the call was scheduled, then keeps a dead letter.
             Waits 200ms, doubling each time, at most 30s; spread by 50 % up and down.
 
              attempt  delay min    p50    p95    max  starts (p50)
@@ -146,7 +146,7 @@ fn each_schedule_has_a_table_and_the_deadline_says_who_reaches_it() {
             Longest outage bridged: 1.7s (p50), 1.3s (p5), 2.1s (p95)
 
             For code 429 or 503
-            Up to 12 attempts, typically 8, over about 56s of waiting, usually 55s with jitter; gives up after attempt 12, or when the next attempt would begin later than 1m after the call was scheduled, then keeps the call for an operator.
+            Up to 12 attempts, typically 8, over about 56s of waiting, usually 55s with jitter; gives up after attempt 12, or when the next attempt would begin later than 1m after the call was scheduled, then keeps a dead letter.
             Waits 8s each time, at most 30s; spread by 50 % up and down.
 
              attempt  delay min    p50     p95     max  starts (p50)         deadline
@@ -177,7 +177,6 @@ fn each_schedule_has_a_table_and_the_deadline_says_who_reaches_it() {
 
             Warnings
               W7 rules[0]: the waits of 12 attempts take up to 2m 12s, more than max_elapsed (1m): the last 6 may never be made
-              P5 on_exhausted: "dead_letter" is not supported by this version; use "fail"
             exit 0
         "#]],
     );

@@ -17,4 +17,5 @@ mod run;
 mod schedules;
 mod secrets;
 mod support;
+mod unresolved;
 mod workers;

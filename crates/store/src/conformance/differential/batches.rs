@@ -103,6 +103,7 @@ impl Batches {
             messages: random.some(3, message_write),
             attempts: random.some(1, Random::attempt),
             actions: random.some(1, Random::action),
+            letters: if random.percent(40) { random.some(2, Random::letter) } else { Vec::new() },
             kv: random.some(2, Random::kv),
             schedule,
             inbox,
@@ -135,6 +136,9 @@ impl Batches {
         let one = (!closed.is_empty()).then(|| random.one_of(&closed));
         if random.percent(30) {
             return Deletion::One(one.map_or_else(|| random.uid(), |row| row.uid));
+        }
+        if random.percent(20) {
+            return Deletion::Letters { before: random.time() };
         }
         Deletion::Many(Sweep {
             status: one.map_or(Status::Completed, |row| row.status),

@@ -6,9 +6,14 @@ use std::sync::Arc;
 use resurgam_core::event::Compensation;
 use resurgam_core::{CallKey, RunKey, Timestamp, Uid};
 
-use super::rows::{IDS, KEYS, NODES, POLICIES, REQUESTS, SCHEDULES, WORKFLOWS};
+use super::rows::{
+    ACTIVITIES, FINGERPRINTS, IDS, KEYS, NODES, POLICIES, REQUESTS, SCHEDULES, WORKFLOWS,
+};
 use crate::rows::{InstanceCursor, InstanceFilter, InstanceRow, MessageRow, Status, TaskRow};
-use crate::{Error, Result, Runnable, ScheduleRecord, Store};
+use crate::{
+    CallCursor, DeadLetterFilter, Error, LetterState, PausedFilter, Result, Runnable,
+    ScheduleRecord, Store,
+};
 
 /// More than there is.
 const ALL: usize = 1_000;
@@ -57,6 +62,7 @@ pub(super) async fn reads(store: &dyn Store, ask: &Questions) -> Vec<(String, St
     due(store, ask, &mut answers).await;
     tasks(store, ask, &mut answers).await;
     schedules(store, ask, &mut answers).await;
+    unresolved(store, ask, &mut answers).await;
     answers.0
 }
 
@@ -91,6 +97,48 @@ async fn instances(store: &dyn Store, ask: &Questions, answers: &mut Answers) {
     }
     for hash in POLICIES {
         answers.add(("policy", hash), store.policy(hash).await);
+    }
+}
+
+async fn unresolved(store: &dyn Store, ask: &Questions, answers: &mut Answers) {
+    for call in &ask.calls {
+        answers.add(("dead_letter", call), store.dead_letter(*call).await);
+    }
+    let calls = ask.calls.iter();
+    let after = calls.map(|call| CallCursor { at: ask.before, call: *call }).next();
+    let (fingerprint, activity) =
+        (Some(FINGERPRINTS[0].to_string()), Some(ACTIVITIES[0].to_string()));
+    for state in LetterState::ALL {
+        let all = || DeadLetterFilter { state, ..DeadLetterFilter::default() };
+        let filters = [
+            DeadLetterFilter { limit: ask.limit.max(1), ..all() },
+            DeadLetterFilter { fingerprint: fingerprint.clone(), ..all() },
+            DeadLetterFilter { activity: activity.clone(), since: Some(ask.before), ..all() },
+            DeadLetterFilter { after, ..all() },
+            DeadLetterFilter { after, fingerprint: fingerprint.clone(), ..all() },
+        ];
+        for filter in filters {
+            let letters = store.dead_letters(filter.clone()).await;
+            answers.add(("dead_letters", &filter), letters);
+            let groups = store.dead_letter_groups(filter.clone()).await;
+            answers.add(("dead_letter_groups", &filter), groups);
+        }
+    }
+    answers.add("oldest_dead_letter", store.oldest_dead_letter().await);
+    let filters = [
+        PausedFilter { limit: ask.limit.max(1), ..PausedFilter::default() },
+        PausedFilter { fingerprint: fingerprint.clone(), ..PausedFilter::default() },
+        PausedFilter { activity, since: Some(ask.before), ..PausedFilter::default() },
+        PausedFilter { after, ..PausedFilter::default() },
+        PausedFilter { after, fingerprint, ..PausedFilter::default() },
+    ];
+    for filter in filters {
+        let paused = store.paused_calls(filter.clone()).await.map(|mut calls| {
+            calls.iter_mut().for_each(|call| level_tasks(std::slice::from_mut(&mut call.task)));
+            calls
+        });
+        answers.add(("paused_calls", &filter), paused);
+        answers.add(("paused_groups", &filter), store.paused_groups(filter.clone()).await);
     }
 }
 

@@ -4,12 +4,12 @@ use resurgam_core::action::Action;
 use resurgam_core::event::{ActivityScheduled, Compensation};
 use resurgam_core::{CallKey, Event, EventKind, Failure, Payload, RunKey, Seq, Timestamp, Uid};
 
-use super::super::fixtures::{action, at, failed_attempt, instance, json, uid};
+use super::super::fixtures::{action, at, failed_attempt, instance, json, letter, uid};
 use crate::rows::{
     ActionRow, AttemptOutcome, AttemptRow, Claim, Heartbeat, InstanceRow, KvRow, Message,
-    MessageRow, PolicyRow, Progress, Status, TaskRow,
+    MessageRow, Pause, PolicyRow, Progress, Status, TaskRow,
 };
-use crate::{InboxRow, Report, Reported, ScheduleRow};
+use crate::{InboxRow, LetterState, LetterWrite, Report, Reported, ScheduleRow, Settled};
 
 /// How many instances there are at most.
 pub(super) const INSTANCES: u128 = 4;
@@ -26,6 +26,7 @@ pub(super) const QUEUES: [&str; 2] = ["q1", "q2"];
 pub(super) const ACTIVITIES: [&str; 2] = ["charge", "ship"];
 pub(super) const LACKING: [&str; 2] = ["x", "key \"y\""];
 pub(super) const POLICIES: [&str; 2] = ["p1", "p2"];
+pub(super) const FINGERPRINTS: [&str; 2] = ["1:0a", "1:0b"];
 pub(super) const KEYS: [&str; 2] = ["k1", "k2"];
 pub(super) const WORKFLOWS: [&str; 2] = ["fulfil", "report"];
 /// Nodes that claim tasks; whether they work is another matter.
@@ -183,7 +184,17 @@ impl Random {
             cancelled: self.percent(10),
             lacks: self.maybe(15, |random| random.text(&LACKING)),
             to_end: self.percent(5),
+            paused: self.maybe(20, |random| Box::new(random.pause())),
             ..Progress::default()
+        }
+    }
+
+    fn pause(&mut self) -> Pause {
+        Pause {
+            since: self.maybe(90, Random::time),
+            fingerprint: self.maybe(80, |random| random.text(&FINGERPRINTS)),
+            error: self.maybe(80, |random| random.text(&KEYS)),
+            ..Pause::default()
         }
     }
 
@@ -204,6 +215,32 @@ impl Random {
         }
         row.answer.changed = self.percent(70);
         row
+    }
+
+    pub(super) fn letter(&mut self) -> LetterWrite {
+        let call = self.call();
+        if self.percent(60) {
+            let mut letter = letter(call, 0);
+            letter.at = self.time();
+            letter.activity = self.text(&ACTIVITIES);
+            letter.fingerprint = self.text(&FINGERPRINTS);
+            letter.error = self.text(&KEYS);
+            letter.input = self.value();
+            letter.ledger = self.some(2, |random| AttemptRow {
+                name: letter.activity.clone(),
+                call,
+                ..random.attempt()
+            });
+            return LetterWrite::Insert(Box::new(letter));
+        }
+        let settled = Settled {
+            at: self.time(),
+            by: self.text(&NODES),
+            reason: self.maybe(50, |random| random.text(&KEYS)),
+            redriven_as: self.maybe(50, |random| random.text(&IDS)),
+        };
+        let state = self.one_of(&[LetterState::Redriven, LetterState::Discarded]);
+        LetterWrite::Settle { call, state, settled }
     }
 
     pub(super) fn kv(&mut self) -> KvRow {

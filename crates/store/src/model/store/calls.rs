@@ -11,9 +11,10 @@ use crate::rows::{
     MessageRow, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use crate::{
-    Access, Answer, AttemptTransaction, Commit, Deleted, Deletion, DueSchedules, Error, Inbox,
-    InboxRow, Inspect, Retain, Runnable, ScheduleRecord, Schedules, Step, StepResult, Tables,
-    Transacted, Work, not_offered,
+    Access, Answer, AttemptTransaction, CallGroup, Commit, DeadLetter, DeadLetterFilter, Deleted,
+    Deletion, DueSchedules, Error, Inbox, InboxRow, Inspect, PausedCall, PausedFilter, Retain,
+    Runnable, ScheduleRecord, Schedules, Step, StepResult, Tables, Transacted, Unresolved, Work,
+    not_offered,
 };
 
 impl Commit for ModelStore {
@@ -168,6 +169,32 @@ impl Inbox for ModelStore {
 impl Retain for ModelStore {
     fn delete_closed(&self, wanted: Deletion) -> Answer<'_, Deleted> {
         self.change(move |model, _| Ok(model.delete_closed(&wanted)))
+    }
+}
+
+impl Unresolved for ModelStore {
+    fn dead_letter(&self, call: CallKey) -> Answer<'_, Option<DeadLetter>> {
+        self.read(move |model| model.dead_letter(call))
+    }
+
+    fn dead_letters(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<DeadLetter>> {
+        self.read(move |model| model.dead_letters(&filter))
+    }
+
+    fn dead_letter_groups(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<CallGroup>> {
+        self.read(move |model| model.dead_letter_groups(&filter))
+    }
+
+    fn oldest_dead_letter(&self) -> Answer<'_, Option<Timestamp>> {
+        self.read(|model| model.oldest_dead_letter())
+    }
+
+    fn paused_calls(&self, filter: PausedFilter) -> Answer<'_, Vec<PausedCall>> {
+        self.read(move |model| model.paused_calls(&filter))
+    }
+
+    fn paused_groups(&self, filter: PausedFilter) -> Answer<'_, Vec<CallGroup>> {
+        self.read(move |model| model.paused_groups(&filter))
     }
 }
 

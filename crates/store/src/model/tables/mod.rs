@@ -15,6 +15,7 @@ use std::ops::RangeInclusive;
 
 use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Uid};
 
+use crate::DeadLetter;
 use crate::rows::{ActionRow, AttemptRow};
 
 pub(super) use inbox::{InboxEntry, InboxRows, SeenIds};
@@ -34,6 +35,7 @@ pub(super) struct Tables {
     /// The ledger: the place of a row in the ledger of its call counts dropped rows too.
     pub(super) attempts: Rows<(CallKey, u64), AttemptRow>,
     pub(super) actions: Rows<(Uid, String), ActionRow>,
+    pub(super) letters: Rows<CallKey, DeadLetter>,
     pub(super) kv: Rows<(Uid, String), Payload>,
     pub(super) schedules: ScheduleRows,
     pub(super) inbox: InboxRows,

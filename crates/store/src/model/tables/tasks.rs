@@ -69,6 +69,11 @@ impl Tasks {
         self.rows.get(&call)
     }
 
+    /// All of them, by call.
+    pub(in crate::model) fn all(&self) -> impl Iterator<Item = &TaskRow> {
+        self.rows.values()
+    }
+
     /// The tasks of a run, by place.
     pub(in crate::model) fn of_run(&self, run: RunKey) -> impl Iterator<Item = &TaskRow> {
         self.rows.range(calls_of_run(run)).map(|(_, row)| row)

@@ -337,6 +337,7 @@ impl Node {
         let (key, now) = (asked.call, self.now);
         let Some(mut call) = self.memory.calls.hot.remove(&key) else { return };
         let wanted = call.policy.checked.on_stop(&why);
+        let mut letter = None;
         let event = match &wanted {
             Exhausted::FallbackValue(value) => {
                 let value = Payload::from_text(value.to_string());
@@ -347,13 +348,16 @@ impl Node {
                 let failure = call.story.last_failure().cloned().unwrap_or_default();
                 let ends_run = *wanted == Exhausted::Compensate;
                 let record = failed(&mut call, failure, &why, None, now);
+                let is_kept = *wanted == Exhausted::DeadLetter;
+                letter = is_kept.then(|| self.dead_letter(&call, &record, now));
                 EventKind::ActivityFailed(ActivityFailed { ends_run, ..record })
             }
         };
         let text = format!("{} ended by its new policy: {why}", named(&call.task));
         let Asked { call: of, message, request } = asked;
         let action = ActionRow { call: of, at: now, request, answer: ActionAnswer::done(text) };
-        let news = News { event, origin: Origin::ended_by(action, message), reply: None };
+        let origin = Origin::ended_by(action, message).with_letter(letter);
+        let news = News { event, origin, reply: None };
         self.then(Work::Deliver(key.run, news));
     }
 

@@ -94,7 +94,7 @@ impl Node {
         let reason = stopped.and_then(Reason::named).unwrap_or(Reason::MaxAttempts);
         let why = StopWhy::new(reason, call.task.progress.failures);
         let failure = call.story.last_failure().cloned().unwrap_or_default();
-        self.end_failed(key, failure, why, None, false);
+        self.end_failed(key, failure, why, None, GivenUp::Fails);
     }
 
     /// A call that waits has run out of time. No attempt ends with it, so it leaves no row.
@@ -104,7 +104,8 @@ impl Node {
         let Some(call) = self.memory.calls.hot.get(&key) else { return };
         let mut why = StopWhy::new(Reason::TotalTimeout, call.task.progress.failures);
         why.elapsed = now.since(clock_start(&call.task.progress).unwrap_or(now));
-        self.end_failed(key, total_failure(&call.policy), why, None, false);
+        let given_up = GivenUp::of(call, &why);
+        self.end_failed(key, total_failure(&call.policy), why, None, given_up);
     }
 
     pub(crate) fn attempt_succeeded(&mut self, key: CallKey, result: Payload) {
@@ -163,10 +164,13 @@ impl Node {
         match call.policy.checked.on_stop(&why) {
             Exhausted::Pause { wait } => self.pause_exhausted(key, wait, &why, row, now),
             Exhausted::FallbackValue(value) => self.fall_back(key, &value, row, now),
-            Exhausted::Compensate => self.end_failed(key, failure, why, row, true),
-            // The latter two are refused where policies are taken.
-            Exhausted::Fail | Exhausted::DeadLetter | Exhausted::FallbackActivity(_) => {
-                self.end_failed(key, failure, why, row, false);
+            Exhausted::Compensate
+            | Exhausted::DeadLetter
+            | Exhausted::Fail
+            // This one is refused where policies are taken.
+            | Exhausted::FallbackActivity(_) => {
+                let given_up = GivenUp::of(call, &why);
+                self.end_failed(key, failure, why, row, given_up);
             }
         }
     }
@@ -232,22 +236,24 @@ impl Node {
         self.outbox.push(step, effects);
     }
 
-    /// Ends a call that failed, with the row of the attempt that ended with it, and perhaps its
-    /// run.
+    /// Ends a call that failed, with the row of the attempt that ended with it, and what else its
+    /// policy wants.
     fn end_failed(
         &mut self,
         key: CallKey,
         failure: Failure,
         why: StopWhy,
         mut row: Option<AttemptRow>,
-        ends_run: bool,
+        given_up: GivenUp,
     ) {
         let now = row.as_ref().map_or(self.now, |row| row.ended_at);
         let Some(mut call) = self.memory.calls.hot.remove(&key) else { return };
         let mut failed = failed(&mut call, failure, &why, row.as_mut(), now);
-        failed.ends_run = ends_run;
+        failed.ends_run = given_up == GivenUp::EndsRun;
         self.log_call(&call.instance, &call.task, &failed.failure, &why);
-        let origin = Origin::ended(key, row, call.report);
+        let is_kept = given_up == GivenUp::IsKept;
+        let letter = is_kept.then(|| self.dead_letter(&call, &failed, now));
+        let origin = Origin::ended(key, row, call.report).with_letter(letter);
         self.call_ended(key, EventKind::ActivityFailed(failed), origin);
     }
 
@@ -255,23 +261,26 @@ impl Node {
     /// hears of the one now and of the other later, as of a call that it gave up itself.
     pub(crate) fn time_is_up(&mut self, key: CallKey, failure: Failure, now: Timestamp) {
         self.free_slot(key);
-        let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
+        let Some(mut call) = self.memory.calls.hot.remove(&key) else { return };
         let report = call.report.take();
-        let why = match next(call, AttemptOutcome::Failed, &failure, now) {
+        let why = match next(&mut call, AttemptOutcome::Failed, &failure, now) {
             Next::Stop(why) => why,
             // No delay fits into no time.
             Next::Again { .. } => StopWhy::new(Reason::TotalTimeout, call.task.progress.failures),
         };
-        let mut row = attempt_row(call, AttemptOutcome::Failed, failure.clone(), now);
+        let mut row = attempt_row(&call, AttemptOutcome::Failed, failure.clone(), now);
         row.why = why.to_string();
-        let mut failed = failed(call, failure, &why, Some(&mut row), now);
+        let mut failed = failed(&mut call, failure, &why, Some(&mut row), now);
         failed.settles = true;
+        let is_kept = GivenUp::of(&call, &why) == GivenUp::IsKept;
+        let letter = is_kept.then(|| self.dead_letter(&call, &failed, now));
         let progress = &mut call.task.progress;
         (progress.cancelled, progress.in_grace, progress.over) = (true, true, true);
         let (instance, task) = (call.instance.clone(), Box::new(call.task.clone()));
+        self.memory.calls.hot.insert(key, call);
         self.log_call(&instance, &task, &failed.failure, &why);
-        let stays = Some(task);
-        let origin = Origin::Call { call: key, row: Some(row), report, stays, action: None };
+        let (stays, action) = (Some(task), None);
+        let origin = Origin::Call { call: key, row: Some(row), report, stays, action, letter };
         self.call_ended(key, EventKind::ActivityFailed(failed), origin);
         self.then(Work::FillSlots);
     }
@@ -295,6 +304,27 @@ impl Node {
             }
             // The step that schedules it may not be durable yet.
             self.outbox.after(key.run.uid, Effect::Waiting(key));
+        }
+    }
+}
+
+/// What follows for a call that is given up, beside its failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GivenUp {
+    Fails,
+    /// Its run fails with it.
+    EndsRun,
+    /// A dead letter is kept.
+    IsKept,
+}
+
+impl GivenUp {
+    /// What the policy of a call wants.
+    pub(crate) fn of(call: &HotCall, why: &StopWhy) -> Self {
+        match call.policy.checked.on_stop(why) {
+            Exhausted::Compensate => GivenUp::EndsRun,
+            Exhausted::DeadLetter => GivenUp::IsKept,
+            _ => GivenUp::Fails,
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use resurgam_core::event::ActivityCompleted;
-use resurgam_core::{CallKey, Payload, Timestamp, retry};
+use resurgam_core::{CallKey, Fingerprint, Payload, Timestamp, retry};
 use resurgam_store::rows::{Heartbeat, Pause, TaskRecord, TaskRow};
 use resurgam_store::{Step, TaskWrite};
 
@@ -169,7 +169,11 @@ impl HotCall {
     /// No attempt begins until somebody resumes it, or until the pause is over.
     pub(crate) fn pauses(&mut self, pause: Pause, now: Timestamp) {
         let (since, due) = (Some(now), Some(self.task.wake_at));
-        self.task.progress.paused = Some(Box::new(Pause { since, due, ..pause }));
+        let Fingerprint { key, error } =
+            Fingerprint::of(&self.task.name, self.story.last_failure());
+        let (fingerprint, error) = (Some(key), Some(error));
+        let pause = Pause { since, due, fingerprint, error, ..pause };
+        self.task.progress.paused = Some(Box::new(pause));
         self.task.wake_at = TaskRow::NEVER;
         self.task.deadline_at = deadline(&self.task, &self.policy);
     }

@@ -16,8 +16,8 @@ const KEPT: usize = 10;
 /// The failures of a call so far, bounded.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FailureLog {
-    first: Vec<AttemptError>,
-    last: VecDeque<AttemptError>,
+    first: Vec<AttemptRow>,
+    last: VecDeque<AttemptRow>,
     left_out: u32,
     /// The last one, whole. A loss or an interruption stands here only as long as nothing failed.
     /// Boxed, as the next one: most calls never fail, and are moved about.
@@ -68,7 +68,9 @@ impl FailureLog {
     /// Adds an attempt. One that asked to be run later did not fail.
     pub(crate) fn add(&mut self, row: &AttemptRow) {
         self.ended_at = Some(row.ended_at);
-        let Some(error) = error_of(row) else { return };
+        if error_of(row).is_none() {
+            return;
+        }
         if row.outcome == AttemptOutcome::Failed || !self.has_failed {
             self.failure = row.failure.clone().map(Box::new);
         }
@@ -82,13 +84,13 @@ impl FailureLog {
             self.delay = row.delay();
         }
         if self.first.len() < KEPT {
-            return self.first.push(error);
+            return self.first.push(row.clone());
         }
         if self.last.len() == KEPT {
             self.last.pop_front();
             self.left_out += 1;
         }
-        self.last.push_back(error);
+        self.last.push_back(row.clone());
     }
 
     /// This time, or when the attempt before ended, whichever is later: clocks of two nodes differ
@@ -107,6 +109,11 @@ impl FailureLog {
         self.failure.as_deref()
     }
 
+    /// The attempts that failed, as far as they are kept.
+    pub(crate) fn rows(&self) -> Vec<AttemptRow> {
+        self.first.iter().chain(&self.last).cloned().collect()
+    }
+
     /// The story as the history tells it, when there was more than one attempt.
     pub(crate) fn metadata(
         &self,
@@ -117,7 +124,8 @@ impl FailureLog {
         if task.attempt < 2 {
             return None;
         }
-        let errors: Vec<AttemptError> = self.first.iter().chain(&self.last).cloned().collect();
+        let errors: Vec<AttemptError> =
+            self.first.iter().chain(&self.last).filter_map(error_of).collect();
         let since = task.progress.first_started.unwrap_or(now);
         Some(RetryMetadata {
             total_attempts: task.attempt,

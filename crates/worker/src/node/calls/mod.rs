@@ -5,6 +5,7 @@ pub(crate) mod action;
 pub(crate) mod attempt_result;
 pub(crate) mod call;
 pub(crate) mod claim;
+pub(crate) mod dead_letter;
 pub(crate) mod deadline;
 pub(crate) mod due;
 pub(crate) mod failure_log;

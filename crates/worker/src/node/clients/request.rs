@@ -2,10 +2,10 @@
 
 use resurgam_core::{CallKey, Payload, RunKey, Uid};
 use resurgam_store::rows::{ActionRequest, InstanceRow, Message as StoredMessage, MessageRow};
-use resurgam_store::{InstanceWrite, MessageWrite, Step};
+use resurgam_store::{InstanceWrite, LetterState, LetterWrite, MessageWrite, Settled, Step};
 
 use crate::error::Error;
-use crate::handle::{StartOptions, Started};
+use crate::handle::{Redrive, StartOptions, Started};
 use crate::node::Node;
 use crate::node::input::Request;
 use crate::node::message::now_due;
@@ -39,6 +39,7 @@ impl Node {
             }
             Request::Act { call, request, reply } => self.ask_for_action(call, request, reply),
             Request::Schedule { step, is_new, reply } => self.write_schedule(*step, is_new, reply),
+            Request::SettleLetters { letters, reply } => self.settle_letters(letters, reply),
             Request::Wait { uid, reply } => self.wait_for(uid, reply),
             Request::LookForWork => {
                 self.memory.due.rescan(self.now);
@@ -65,13 +66,28 @@ impl Node {
         self.outbox.push(step, vec![Effect::Reply(reply), Effect::Reported(uid)]);
     }
 
+    /// Stores what somebody decided about dead letters.
+    fn settle_letters(&mut self, letters: Vec<LetterWrite>, reply: Reply<()>) {
+        if self.stopping.is_some() {
+            return self.answer(reply, Err(Error::stopped("settle dead letters")));
+        }
+        self.outbox.push(Step { letters, ..Step::default() }, vec![Effect::Reply(reply)]);
+    }
+
+    /// The letter that a start tries again, as it is from then on.
+    fn redriven(&self, id: &str, redrive: Redrive) -> LetterWrite {
+        let Redrive { call, by, reason } = redrive;
+        let settled = Settled { at: self.now, by, reason, redriven_as: Some(id.to_string()) };
+        LetterWrite::Settle { call, state: LetterState::Redriven, settled }
+    }
+
     /// Starts an instance: its first turn runs at once, and nothing of it happens before it is
     /// durable.
     fn start(
         &mut self,
         workflow: &str,
         input: Payload,
-        options: StartOptions,
+        mut options: StartOptions,
         reply: Reply<Started>,
     ) {
         let id = options.id.clone();
@@ -87,14 +103,16 @@ impl Node {
             return self.answer(reply, Err(error));
         }
         let replace_closed = options.if_exists.replaces_closed();
+        let redrives = options.redrives.take().map(|redrive| self.redriven(&id, redrive));
         let row = self.new_instance(workflow, input, options);
         let started = Started { id: id.clone(), uid: row.uid, run: 1 };
         let Some(definition) = definition.filter(|_| self.owns(row.uid)) else {
             let started = Effect::Started(reply, started);
-            return self.start_for_owner(row, replace_closed, started);
+            return self.start_for_owner(row, replace_closed, redrives, started);
         };
         match self.first_turn(&row, &definition) {
             Ok(first) => {
+                let first = first.redriving(redrives);
                 self.store_start(row, replace_closed, first, Effect::Started(reply, started));
             }
             Err(error) => self.answer(reply, Err(Error::invalid(format!("start {id}: {error}")))),

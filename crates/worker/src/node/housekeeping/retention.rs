@@ -2,7 +2,8 @@
 //!
 //! The owner sweeps when it begins to work, then when the next instance has stayed long enough:
 //! that time is known from the sweep before, or from the instance that closes first after it. With
-//! nothing to delete, nothing is done.
+//! nothing to delete, nothing is done. Dead letters go in the same way; while there are any, they
+//! are counted now and then.
 
 use std::time::Duration;
 
@@ -40,8 +41,16 @@ impl Sweeper {
 impl Node {
     /// This node begins to work.
     pub(crate) fn begin_retention(&mut self) {
-        if self.options.retention != Retention::default() {
+        let Retention { dead_letters, .. } = self.options.retention;
+        if dead_letters.is_some() || !self.options.retention.each().is_empty() {
             self.memory.sweeper.next = Some(self.now);
+        }
+    }
+
+    /// A dead letter is written, and is to be deleted some day.
+    pub(crate) fn letter_will_be_deleted(&mut self) {
+        if let Some(stays) = self.options.retention.dead_letters {
+            self.memory.sweeper.not_later_than(self.now.saturating_add(stays));
         }
     }
 
@@ -71,14 +80,16 @@ impl Node {
         let (shortest, longest) = BETWEEN;
         match next {
             Ok(next) => {
+                let Retention { dead_letters, .. } = self.options.retention;
                 let stays = self.options.retention.each().into_iter().map(|(_, stays)| stays);
+                let stays = stays.chain(dead_letters);
                 let pause = (stays.min().unwrap_or(longest) / 100).clamp(shortest, longest);
                 let soonest = now.saturating_add(pause);
                 next.into_iter().for_each(|at| self.memory.sweeper.not_later_than(at));
                 self.memory.sweeper.next = self.memory.sweeper.next.map(|at| at.max(soonest));
             }
             Err(error) => {
-                tracing::warn!("delete closed instances, again later: {error}");
+                tracing::warn!("delete what is old, again later: {error}");
                 self.memory.sweeper.next = Some(now.saturating_add(AGAIN));
             }
         }

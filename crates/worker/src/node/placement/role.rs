@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use resurgam_core::{Shard, Uid};
 use resurgam_store::rows::{DueMessage, InstanceRow};
-use resurgam_store::{InstanceWrite, MessageWrite, Result, Step};
+use resurgam_store::{InstanceWrite, LetterWrite, MessageWrite, Result, Step};
 
 use crate::error::Error;
 use crate::node::Node;
@@ -217,6 +217,7 @@ impl Node {
         &mut self,
         row: InstanceRow,
         replace_closed: bool,
+        redrives: Option<LetterWrite>,
         started: Effect,
     ) {
         let uid = row.uid;
@@ -224,6 +225,7 @@ impl Node {
         let step = Step {
             instance: Some(InstanceWrite::Insert { row: row.into(), replace_closed }),
             messages: vec![MessageWrite::Insert(start)],
+            letters: redrives.into_iter().collect(),
             ..Step::default()
         };
         self.outbox.push(step, vec![started, Effect::Wake(uid)]);

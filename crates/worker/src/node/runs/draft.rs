@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use resurgam_core::{CallKey, Uid};
 use resurgam_store::rows::MessageRow;
-use resurgam_store::{MessageWrite, Step, TaskWrite};
+use resurgam_store::{LetterWrite, MessageWrite, Step, TaskWrite};
 
 use super::hot_run::HotRun;
 use crate::error::Error;
@@ -68,10 +68,12 @@ impl Draft {
             Origin::Stored { id } => {
                 self.step.messages.push(MessageWrite::Delete { uid, id: id.clone() });
             }
-            Origin::Call { call, row, report, stays, action } => {
+            Origin::Call { call, row, report, stays, action, letter } => {
                 self.step.attempts.extend(row.clone());
                 end_report(uid, report.clone(), &mut self.step, &mut self.effects);
                 keep_action(action.clone(), &mut self.step, &mut self.effects);
+                let letter = letter.clone().filter(|_| expected);
+                self.step.letters.extend(letter.map(LetterWrite::Insert));
                 match stays {
                     Some(task) if expected => {
                         self.step.tasks.push(TaskWrite::Amend((**task).clone()));

@@ -4,7 +4,7 @@ use resurgam_core::turn::Blocked;
 use resurgam_core::{Event, EventKind, RunKey, Seq};
 use resurgam_sdk::WorkflowDefinition;
 use resurgam_store::rows::{InstanceRow, Status};
-use resurgam_store::{InstanceWrite, MessageWrite, Step};
+use resurgam_store::{InstanceWrite, LetterWrite, MessageWrite, Step};
 
 use super::continuation::first_messages;
 use super::draft::Draft;
@@ -19,6 +19,14 @@ pub(crate) struct FirstTurn {
     draft: Draft,
     /// The run is over already.
     closed: bool,
+}
+
+impl FirstTurn {
+    /// The same, with the dead letter that the instance tries again.
+    pub(crate) fn redriving(mut self, letter: Option<LetterWrite>) -> Self {
+        self.draft.step.letters.extend(letter);
+        self
+    }
 }
 
 impl Node {

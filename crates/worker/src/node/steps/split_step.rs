@@ -39,6 +39,7 @@ pub(crate) fn parts(mut step: Step) -> Vec<Step> {
     parts[0].policies = step.policies;
     parts[0].attempts = step.attempts;
     parts[0].actions = step.actions;
+    parts[0].letters = step.letters;
     parts[0].kv = step.kv;
     if places.last > 0 {
         wake_after_a_crash(run, &mut parts, places.last);

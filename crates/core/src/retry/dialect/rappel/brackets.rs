@@ -7,7 +7,7 @@
 //! [timeout: 2m]                                 of one attempt
 //! ```
 //! Ours on top: `ms`, `d` and decimals in durations, `backoff: 10s linear`, `multiplier: 1.5`,
-//! `max_delay: 5m`, `jitter: full`, `max_elapsed: 1h`, and `[timeout_retry: 2, backoff: 5s]` for
+//! `max_delay: 5m`, `jitter: full`, `max_elapsed: 1h`, `on_exhausted: dead_letter`, and `[timeout_retry: 2, backoff: 5s]` for
 //! attempts that timed out. What would change nothing is refused.
 
 use std::time::Duration;
@@ -50,6 +50,17 @@ pub struct Wait {
     pub jitter: Option<Jitter>,
     /// Bound on the time since the call was scheduled.
     pub max_elapsed: Option<Duration>,
+    /// What follows when attempts run out, where that is not the failure alone.
+    pub on_exhausted: Option<WhenExhausted>,
+}
+
+/// What a bracket can want when attempts run out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenExhausted {
+    /// The call waits for an operator.
+    Pause,
+    /// A dead letter is kept.
+    DeadLetter,
 }
 
 /// The first delay and how it grows.
@@ -155,6 +166,7 @@ struct Given {
     max_delay: Option<Duration>,
     jitter: Option<Jitter>,
     max_elapsed: Option<Duration>,
+    on_exhausted: Option<WhenExhausted>,
 }
 
 impl Given {
@@ -166,13 +178,14 @@ impl Given {
             (self.max_delay.is_some(), "max_delay"),
             (self.jitter.is_some(), "jitter"),
             (self.max_elapsed.is_some(), "max_elapsed"),
+            (self.on_exhausted.is_some(), "on_exhausted"),
         ];
         fields.into_iter().find(|(given, _)| *given).map(|(_, name)| name)
     }
 
     /// The delays, or why they make no sense.
     fn wait(&self) -> Result<Wait, String> {
-        let Given { max_delay, jitter, max_elapsed, .. } = *self;
+        let Given { max_delay, jitter, max_elapsed, on_exhausted, .. } = *self;
         let Some((base, linear)) = self.backoff else {
             let needy = [
                 (self.multiplier.is_some(), "multiplier"),
@@ -183,7 +196,7 @@ impl Given {
                 Some((_, name)) => {
                     Err(format!("{name}: changes nothing without a backoff; write backoff: 1s"))
                 }
-                None => Ok(Wait { max_elapsed, ..Wait::default() }),
+                None => Ok(Wait { max_elapsed, on_exhausted, ..Wait::default() }),
             };
         };
         if linear && self.multiplier.is_some() {
@@ -194,7 +207,7 @@ impl Given {
         }
         let multiplier = self.multiplier.unwrap_or(2.0);
         let backoff = Some(Growth { base, linear, multiplier });
-        Ok(Wait { backoff, max_delay, jitter, max_elapsed })
+        Ok(Wait { backoff, max_delay, jitter, max_elapsed, on_exhausted })
     }
 }
 
@@ -287,10 +300,24 @@ impl<'a> Parser<'a> {
                 "max_delay" => given.max_delay = Some(self.some_time(name, "every delay 0")?),
                 "max_elapsed" => given.max_elapsed = Some(self.some_time(name, "no retries")?),
                 "jitter" => given.jitter = Some(self.jitter()?),
+                "on_exhausted" => given.on_exhausted = Some(self.on_exhausted()?),
                 _ => given.timeout = Some(self.duration(name)?),
             }
             if !self.eat(",") {
                 return Ok(given);
+            }
+        }
+    }
+
+    fn on_exhausted(&mut self) -> Result<WhenExhausted, BadBracket> {
+        let place = self.next_place();
+        match self.value() {
+            "pause" => Ok(WhenExhausted::Pause),
+            "dead_letter" => Ok(WhenExhausted::DeadLetter),
+            other => {
+                let what =
+                    format!("on_exhausted: {} is none; write pause or dead_letter", shown(other));
+                self.problem(place, &what)
             }
         }
     }
@@ -445,7 +472,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-const KNOWN: [&str; 8] = [
+const KNOWN: [&str; 9] = [
     "retry",
     "backoff",
     "timeout",
@@ -454,6 +481,7 @@ const KNOWN: [&str; 8] = [
     "max_delay",
     "jitter",
     "max_elapsed",
+    "on_exhausted",
 ];
 
 const JITTERS: [(&str, Jitter); 4] = [
@@ -499,14 +527,15 @@ mod tests {
 
     #[test]
     fn delays_can_be_capped_spread_and_bounded() {
-        let text =
-            "[retry: 9, backoff: 1s, multiplier: 1.5, max_delay: 1m, jitter: 20%, max_elapsed: 1h]";
+        let text = "[retry: 9, backoff: 1s, multiplier: 1.5, max_delay: 1m, jitter: 20%, max_elapsed: 1h, \
+             on_exhausted: dead_letter]";
         let growth = Growth { multiplier: 1.5, ..Growth::doubling(Duration::from_secs(1)) };
         let wait = Wait {
             backoff: Some(growth),
             max_delay: Some(Duration::from_secs(60)),
             jitter: Some(Jitter::Proportional(0.2)),
             max_elapsed: Some(Duration::from_secs(3600)),
+            on_exhausted: Some(WhenExhausted::DeadLetter),
         };
         let expected = Bracket::Retry { types: vec![], retries: 9, wait };
         assert_eq!(parse_brackets(text), Ok(vec![expected]));
@@ -575,6 +604,10 @@ mod tests {
             (
                 "[retry: 3, backoff: 1s, multiplier: 0]",
                 r#"multiplier: "0" is not a finite number greater than 0 (column 37)"#,
+            ),
+            (
+                "[retry: 3, on_exhausted: shrug]",
+                "on_exhausted: \"shrug\" is none; write pause or dead_letter (column 26)",
             ),
             (
                 "[retry: 3, max_elapsed: 0]",

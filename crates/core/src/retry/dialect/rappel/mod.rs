@@ -17,7 +17,9 @@ use crate::config::{At, Problem, Problems};
 use crate::duration::{Text, as_seconds};
 use crate::retry::policy::*;
 use crate::{Kind, Names};
-pub use brackets::{BadBracket, Bracket, Growth, Wait, is_bounded, parse_bracket, parse_brackets};
+pub use brackets::{
+    BadBracket, Bracket, Growth, Wait, WhenExhausted, is_bounded, parse_bracket, parse_brackets,
+};
 
 /// What Rappel calls an attempt that ran too long.
 const TIMEOUT: &str = "ActionTimeout";
@@ -51,7 +53,13 @@ struct Retries {
 /// No retries at all.
 const NEVER: Retries = Retries {
     retries: 0,
-    wait: Wait { backoff: None, max_delay: None, jitter: None, max_elapsed: None },
+    wait: Wait {
+        backoff: None,
+        max_delay: None,
+        jitter: None,
+        max_elapsed: None,
+        on_exhausted: None,
+    },
 };
 
 /// The policy that a row of brackets describes.
@@ -73,6 +81,7 @@ pub fn bracket_policy(brackets: &[Bracket], covers: CatchAll) -> Result<RetryPol
     policy.jitter = general.wait.jitter.unwrap_or(Jitter::None);
     policy.max_attempts = attempts(general.retries);
     policy.max_elapsed = max_elapsed(brackets)?;
+    policy.on_exhausted = on_exhausted(brackets)?;
     policy.timeouts.attempt = shortest_timeout(brackets);
     if catch_all.is_none() && !cases.is_empty() {
         policy.otherwise = Verdict::Fail;
@@ -122,6 +131,25 @@ fn max_elapsed(brackets: &[Bracket]) -> Result<Option<Duration>, Problem> {
     }
     let what = "max_elapsed: it bounds the whole call; write the same in every retry bracket";
     Err(Problem::new("brackets", what))
+}
+
+/// What follows when attempts run out: one thing, whichever bracket they were of.
+fn on_exhausted(brackets: &[Bracket]) -> Result<Exhausted, Problem> {
+    let mut wanted = brackets.iter().filter_map(|bracket| match bracket {
+        Bracket::Retry { wait, .. } | Bracket::TimeoutRetry { wait, .. } => Some(wait.on_exhausted),
+        Bracket::Timeout(_) => None,
+    });
+    let first = wanted.next().flatten();
+    if !wanted.all(|other| other == first) {
+        let what =
+            "on_exhausted: it is about the whole call; write the same in every retry bracket";
+        return Err(Problem::new("brackets", what));
+    }
+    Ok(match first {
+        None => Exhausted::Fail,
+        Some(WhenExhausted::Pause) => Exhausted::Pause { wait: None },
+        Some(WhenExhausted::DeadLetter) => Exhausted::DeadLetter,
+    })
 }
 
 fn shortest_timeout(brackets: &[Bracket]) -> Option<Duration> {

@@ -1,0 +1,415 @@
+//! `resurgam dead`: calls that were given up and kept, and decisions about them.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use clap::Subcommand;
+use comfy_table::{Table, presets};
+use resurgam::{
+    CallCursor, Client, DeadLetter, DeadLetterFilter, GroupDone, LetterState, Payload, Timestamp,
+};
+use resurgam_core::duration::Human;
+use resurgam_graph::{NodeCall, without_secrets};
+
+use super::forms;
+use super::groups::{self, Chosen, Pages, Which, name_of};
+use crate::database::DbArgs;
+use crate::exit::Exit;
+use crate::form::{Form, line, value};
+use crate::help;
+use crate::moment::TimeArgs;
+use crate::output::Output;
+use crate::policy::complaint::printable;
+use crate::trouble::{Mistake, Trouble};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    #[command(after_help = help::DEAD_LIST)]
+    List(ListArgs),
+    #[command(after_help = help::DEAD_SHOW)]
+    Show(ShowArgs),
+    #[command(after_help = help::DEAD_REDRIVE)]
+    Redrive(RedriveArgs),
+    #[command(after_help = help::DEAD_DISCARD)]
+    Discard(DiscardArgs),
+}
+
+/// List dead letters by what they have in common
+#[derive(Debug, clap::Args)]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    which: Which,
+    /// Those of which this became: open, redriven or discarded
+    #[arg(long, default_value = "open", value_parser = state)]
+    state: LetterState,
+    #[command(flatten)]
+    pages: Pages,
+    #[command(flatten)]
+    times: TimeArgs,
+    #[command(flatten)]
+    db: DbArgs,
+    /// Print one JSON value
+    #[arg(long)]
+    json: bool,
+}
+
+/// Show a dead letter, or a group of them with the newest
+#[derive(Debug, clap::Args)]
+pub(crate) struct ShowArgs {
+    /// The instance, and then the call; or UID.RUN.SEQ, or the fingerprint of a group
+    letter: String,
+    /// The call as histories name it: charge#6
+    call: Option<String>,
+    #[command(flatten)]
+    times: TimeArgs,
+    #[command(flatten)]
+    db: DbArgs,
+    /// Print one JSON value
+    #[arg(long)]
+    json: bool,
+}
+
+/// Try calls again that were given up
+///
+/// With --as-new, the activity runs once more by itself: with the same arguments, policy and queue,
+/// and with an idempotency key of its own. The workflow that called it hears nothing of it.
+/// Without it the run would be put back to before the call, which this version cannot do.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RedriveArgs {
+    #[command(flatten)]
+    chosen: Chosen,
+    /// Run the activity by itself, apart from the workflow that called it
+    #[arg(long)]
+    as_new: bool,
+    /// Have them begin over that time, evenly, such as 60s
+    #[arg(long, value_name = "TIME", value_parser = groups::time)]
+    spread: Option<Duration>,
+    #[command(flatten)]
+    db: DbArgs,
+    /// Print one JSON value
+    #[arg(long)]
+    json: bool,
+}
+
+/// Settle dead letters about which nothing is to be done
+#[derive(Debug, clap::Args)]
+pub(crate) struct DiscardArgs {
+    #[command(flatten)]
+    chosen: Chosen,
+    #[command(flatten)]
+    db: DbArgs,
+    /// Print one JSON value
+    #[arg(long)]
+    json: bool,
+}
+
+fn state(name: &str) -> Result<LetterState, String> {
+    LetterState::named(name).ok_or_else(|| "write open, redriven or discarded".to_string())
+}
+
+impl Command {
+    pub(super) async fn run(self) -> Result<Output, Trouble> {
+        match self {
+            Command::List(args) => args.run().await,
+            Command::Show(args) => args.run().await,
+            Command::Redrive(args) => args.run().await,
+            Command::Discard(args) => args.run().await,
+        }
+    }
+
+    pub(super) fn json(&self) -> bool {
+        match self {
+            Command::List(args) => args.json,
+            Command::Show(args) => args.json,
+            Command::Redrive(args) => args.json,
+            Command::Discard(args) => args.json,
+        }
+    }
+}
+
+fn filter(which: &Which, now: Timestamp) -> DeadLetterFilter {
+    DeadLetterFilter {
+        fingerprint: which.fingerprint.clone(),
+        activity: which.activity.clone(),
+        since: which.since(now),
+        ..DeadLetterFilter::default()
+    }
+}
+
+impl ListArgs {
+    async fn run(self) -> Result<Output, Trouble> {
+        match self.pages.each {
+            true => self.each().await,
+            false => self.groups().await,
+        }
+    }
+
+    async fn groups(self) -> Result<Output, Trouble> {
+        let look = async |client: &Client| {
+            let now = client.handle().now();
+            let filter = DeadLetterFilter { state: self.state, ..filter(&self.which, now) };
+            Ok((client.dead_letter_groups(filter).await?, now))
+        };
+        let (mut found, now) = self.db.look(look).await?;
+        found.truncate(self.pages.limit as usize);
+        if self.json {
+            let list: Vec<Form> = found.iter().map(groups::form).collect();
+            return Ok(Output::json(line(&list), Exit::Done));
+        }
+        Ok(Output::done(groups::table(&found, now, self.times, "no dead letters")))
+    }
+
+    async fn each(self) -> Result<Output, Trouble> {
+        let limit = self.pages.limit as usize;
+        let look = async |client: &Client| {
+            let now = client.handle().now();
+            // One more tells whether there are more.
+            let page = DeadLetterFilter {
+                state: self.state,
+                after: self.pages.after,
+                limit: limit + 1,
+                ..filter(&self.which, now)
+            };
+            Ok((client.dead_letters(page).await?, now))
+        };
+        let (mut letters, now) = self.db.look(look).await?;
+        let has_more = letters.len() > limit;
+        letters.truncate(limit);
+        if self.json {
+            let list: Vec<Form> = letters.iter().map(listed).collect();
+            return Ok(Output::json(line(&list), Exit::Done));
+        }
+        let more = letters.last().filter(|_| has_more).map(|letter| {
+            let cursor = CallCursor::of_letter(letter);
+            format!("there are more: the same with --after {cursor} lists the next ones\n")
+        });
+        let stdout = table(&letters, now, self.times);
+        Ok(Output { stderr: more.unwrap_or_default(), ..Output::done(stdout) })
+    }
+}
+
+impl ShowArgs {
+    async fn run(self) -> Result<Output, Trouble> {
+        match self.call.is_none() && groups::is_fingerprint(&self.letter) {
+            true => self.group().await,
+            false => self.one().await,
+        }
+    }
+
+    async fn one(self) -> Result<Output, Trouble> {
+        let (id, call) = (&self.letter, self.call.as_deref());
+        let look = async |client: &Client| {
+            let key = groups::named(client, "show the dead letter of", id, call).await?;
+            Ok((client.dead_letter(key).await?, key, client.handle().now()))
+        };
+        let (letter, key, now) = self.db.look(look).await?;
+        let Some(letter) = letter else {
+            let message = format!("show {}: there is no dead letter of this call", name_of(key));
+            let hint = "`resurgam dead list --each` lists those that are open";
+            return Err(Mistake::new(message).hint(hint).into());
+        };
+        if self.json {
+            return Ok(Output::json(line(&form(&letter)), Exit::Done));
+        }
+        Ok(Output::done(shown(&letter, now, self.times)))
+    }
+
+    async fn group(self) -> Result<Output, Trouble> {
+        let of = DeadLetterFilter {
+            fingerprint: Some(self.letter.clone()),
+            limit: 10,
+            ..DeadLetterFilter::default()
+        };
+        let look = async |client: &Client| {
+            let (now, found) =
+                (client.handle().now(), client.dead_letter_groups(of.clone()).await?);
+            Ok((found, client.dead_letters(of.clone()).await?, now))
+        };
+        let (found, letters, now) = self.db.look(look).await?;
+        let Some(group) = found.first() else {
+            let message = format!("show {}: no open letter has this fingerprint", self.letter);
+            let hint = "`resurgam dead list` lists those that some have";
+            return Err(Mistake::new(message).hint(hint).into());
+        };
+        if self.json {
+            let letters: Vec<Form> = letters.iter().map(listed).collect();
+            let form = groups::form(group).with("letters", letters);
+            return Ok(Output::json(line(&form), Exit::Done));
+        }
+        let count = if group.count == 1 { "letter" } else { "letters" };
+        let head = format!(
+            "{} dead {count} of {}: {}\nthe first {}, the last {}\n\n",
+            group.count,
+            printable(&group.activity),
+            printable(&group.error),
+            self.times.past(group.oldest, now),
+            self.times.past(group.newest, now),
+        );
+        Ok(Output::done(head + &table(&letters, now, self.times)))
+    }
+}
+
+fn table(letters: &[DeadLetter], now: Timestamp, times: TimeArgs) -> String {
+    if letters.is_empty() {
+        return "no dead letters\n".to_string();
+    }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["LETTER", "INSTANCE", "CALL", "GIVEN UP", "WHY", "ERROR"]);
+    for letter in letters {
+        table.add_row([
+            name_of(letter.call),
+            printable(&letter.instance),
+            printable(&format!("{}#{}", letter.activity, letter.call.seq)),
+            times.age(letter.at, now),
+            letter.why.clone(),
+            printable(&groups::shortened(&letter.error)),
+        ]);
+    }
+    table.to_string() + "\n"
+}
+
+/// A letter for people.
+fn shown(letter: &DeadLetter, now: Timestamp, times: TimeArgs) -> String {
+    let mut text = String::new();
+    let DeadLetter { activity, instance, workflow, queue, why, .. } = letter;
+    let (state, seq) = (letter.state.name(), letter.call.seq);
+    let attempts = if letter.attempts == 1 { "attempt" } else { "attempts" };
+    let mut add = |name: &str, what: &str| {
+        // Nothing keeps text from taking more text.
+        let _ = writeln!(text, "{name:<12} {}", printable(what));
+    };
+    add("call", &format!("{activity}#{seq} of {instance} ({workflow})"));
+    add("letter", &name_of(letter.call));
+    add("state", state);
+    if let Some(settled) = &letter.settled {
+        let redriven = settled.redriven_as.iter().map(|id| format!(" as {id}"));
+        let reason = settled.reason.iter().map(|reason| format!(": {reason}"));
+        let more: String = redriven.chain(reason).collect();
+        add(state, &format!("{} by {}{more}", times.past(settled.at, now), settled.by));
+    }
+    let given_up = times.past(letter.at, now);
+    add("given up", &format!("{given_up}: {why} after {} {attempts}", letter.attempts));
+    add("failure", &letter.failure.to_string());
+    add("fingerprint", &format!("{} {}", letter.fingerprint, letter.error));
+    add("queue", queue);
+    add("input", input(letter).as_str());
+    for row in &letter.ledger {
+        let failure = row.failure.as_ref().map(|it| format!(": {it}")).unwrap_or_default();
+        let again = row.delay().map(|delay| format!("; again in {}", Human(delay)));
+        let (outcome, again) = (row.outcome.name(), again.unwrap_or_default());
+        add(&format!("attempt {}", row.attempt), &format!("{outcome}{failure}{again}"));
+    }
+    text
+}
+
+/// What a call was made with, without secrets; of an action of a graph, what its node was given.
+fn input(letter: &DeadLetter) -> Payload {
+    let node = letter.input.decode().ok().and_then(|input| NodeCall::of(&input));
+    match node {
+        Some(node) => Payload::from_text(node.inputs.to_string()),
+        None => without_secrets(&letter.input),
+    }
+}
+
+/// A letter in a list.
+fn listed(letter: &DeadLetter) -> Form {
+    Form::default()
+        .with("call", name_of(letter.call))
+        .with("instance", &letter.instance)
+        .with("workflow", &letter.workflow)
+        .with("activity", &letter.activity)
+        .with("seq", letter.call.seq)
+        .with("queue", &letter.queue)
+        .with("state", letter.state.name())
+        .with("at_ms", letter.at)
+        .with("why", &letter.why)
+        .with("attempts", letter.attempts)
+        .with("failure", &letter.failure)
+        .with("fingerprint", &letter.fingerprint)
+        .with("error", &letter.error)
+        .with("cursor", CallCursor::of_letter(letter).to_string())
+}
+
+/// A letter with everything about it.
+fn form(letter: &DeadLetter) -> Form {
+    let settled = letter.settled.as_ref().map(|settled| {
+        Form::default()
+            .with("at_ms", settled.at)
+            .with("by", &settled.by)
+            .with("reason", &settled.reason)
+            .with("redriven_as", &settled.redriven_as)
+    });
+    let ledger: Vec<Form> = letter.ledger.iter().map(forms::attempt).collect();
+    listed(letter)
+        .with("input", value(&input(letter)))
+        .with("ledger", ledger)
+        .with("settled", settled)
+}
+
+impl RedriveArgs {
+    async fn run(self) -> Result<Output, Trouble> {
+        let RedriveArgs { chosen, as_new, spread, db, json } = self;
+        let acted = async |client: &Client| {
+            let now = client.handle().now();
+            let filter = DeadLetterFilter { limit: chosen.limit(), ..filter(&chosen.which, now) };
+            if let Some(key) = chosen.one(client, "redrive").await? {
+                let mut redrive = client.redrive(key);
+                if as_new {
+                    redrive = redrive.as_new();
+                }
+                redrive = chosen.by.iter().fold(redrive, |act, by| act.by(by));
+                redrive = chosen.reason.iter().fold(redrive, |act, reason| act.reason(reason));
+                let acted = redrive.await?;
+                let exit = if acted.changed() { Exit::Done } else { Exit::BadInput };
+                let text = printable(&acted.to_string());
+                let form = Form::default().with("changed", acted.changed()).with("answer", &text);
+                return Ok(match json {
+                    true => Output::json(line(&form), exit),
+                    false => Output { exit, ..Output::done(text + "\n") },
+                });
+            }
+            if chosen.dry_run {
+                let found = client.dead_letter_groups(filter).await?;
+                return Ok(groups::counted(&found, chosen.limit(), "redriven", json));
+            }
+            let mut redrive = client.redrive_all(filter).spread(spread.unwrap_or_default());
+            if as_new {
+                redrive = redrive.as_new();
+            }
+            redrive = chosen.by.iter().fold(redrive, |act, by| act.by(by));
+            redrive = chosen.reason.iter().fold(redrive, |act, reason| act.reason(reason));
+            Ok(groups::told(&redrive.await?, json))
+        };
+        db.ask(acted).await
+    }
+}
+
+impl DiscardArgs {
+    async fn run(self) -> Result<Output, Trouble> {
+        let DiscardArgs { chosen, db, json } = self;
+        let acted = async |client: &Client| {
+            let now = client.handle().now();
+            let filter = DeadLetterFilter { limit: chosen.limit(), ..filter(&chosen.which, now) };
+            let one = chosen.one(client, "discard").await?;
+            if chosen.dry_run && one.is_none() {
+                let found = client.dead_letter_groups(filter).await?;
+                return Ok(groups::counted(&found, chosen.limit(), "discarded", json));
+            }
+            let mut discard = match one {
+                Some(key) => client.discard_one(key),
+                None => client.discard(filter),
+            };
+            discard = chosen.by.iter().fold(discard, |act, by| act.by(by));
+            discard = chosen.reason.iter().fold(discard, |act, reason| act.reason(reason));
+            let changed = discard.await?;
+            let mut done = GroupDone { changed, ..GroupDone::default() };
+            if let Some(key) = one.filter(|_| changed == 0) {
+                let why = "there is no open letter of this call".to_string();
+                done.refused.push((key, why));
+            }
+            Ok(groups::told(&done, json))
+        };
+        db.ask(acted).await
+    }
+}

@@ -1,0 +1,240 @@
+//! What `paused` and `dead` have in common: which calls, how groups look, and who decides.
+
+use std::time::Duration;
+
+use comfy_table::{CellAlignment, Table, presets};
+use resurgam::{CallCursor, CallGroup, CallKey, Client, GroupDone, RunKey, Seq, Timestamp};
+use resurgam_core::duration;
+
+use super::call;
+use crate::exit::Exit;
+use crate::form::{Form, line};
+use crate::moment::{Moment, TimeArgs};
+use crate::output::Output;
+use crate::policy::complaint::printable;
+use crate::trouble::{Mistake, Trouble};
+
+/// Which ones.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Which {
+    /// Only of this group: the fingerprint that `list` prints
+    #[arg(long, value_name = "FINGERPRINT")]
+    pub(super) fingerprint: Option<String>,
+    /// Only of this activity
+    #[arg(long, value_name = "NAME")]
+    pub(super) activity: Option<String>,
+    /// Only since then: how long ago (2h), a day or a time (2026-11-15T09:00:00Z)
+    #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
+    since: Option<Moment>,
+}
+
+impl Which {
+    /// The time that the options mean.
+    pub(super) fn since(&self, now: Timestamp) -> Option<Timestamp> {
+        self.since.map(|since| since.before(now))
+    }
+
+    fn chooses(&self) -> bool {
+        self.fingerprint.is_some() || self.activity.is_some() || self.since.is_some()
+    }
+}
+
+/// A list of single calls, page by page.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Pages {
+    /// List each one, not their groups
+    #[arg(long)]
+    pub(super) each: bool,
+    /// With --each, go on behind this place: the one that a list ends with, or the `cursor` of a
+    /// row in JSON
+    #[arg(long, value_name = "CURSOR", value_parser = cursor, requires = "each")]
+    pub(super) after: Option<CallCursor>,
+    /// At most this many
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(super) limit: u32,
+}
+
+fn cursor(text: &str) -> Result<CallCursor, String> {
+    text.parse().map_err(|what| format!("this {what}"))
+}
+
+/// Which ones something is done to: one by its name, or all that options choose.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Chosen {
+    /// The instance, and then the call; or UID.RUN.SEQ, and then no call; options choose unless
+    /// given
+    #[arg(conflicts_with_all = ["fingerprint", "activity", "since", "all"])]
+    pub(super) id: Option<String>,
+    /// The call as histories name it: charge#6
+    #[arg(requires = "id")]
+    pub(super) call: Option<String>,
+    #[command(flatten)]
+    pub(super) which: Which,
+    /// All of them
+    #[arg(long)]
+    all: bool,
+    /// At most this many, the newest first
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: Option<u32>,
+    /// Change nothing, and say how many there are
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// Who does it, for those who look at it later; the user of the operating system by default
+    #[arg(long)]
+    pub(super) by: Option<String>,
+    /// Why, for those who look at it later
+    #[arg(long)]
+    pub(super) reason: Option<String>,
+}
+
+impl Chosen {
+    /// At most how many; 0 for all of them.
+    pub(super) fn limit(&self) -> usize {
+        self.limit.unwrap_or_default() as usize
+    }
+
+    /// The one that is named. Nobody means everything by saying nothing.
+    pub(super) async fn one(
+        &self,
+        client: &Client,
+        verb: &str,
+    ) -> Result<Option<CallKey>, Trouble> {
+        match (&self.id, &self.call) {
+            (Some(id), call) => named(client, verb, id, call.as_deref()).await.map(Some),
+            (None, _) if self.which.chooses() || self.all => Ok(None),
+            (None, _) => {
+                let message = format!("{verb}: nobody says which calls");
+                let hint = "name one, or choose with --fingerprint, --activity or --since; --all is \
+                            every one";
+                Err(Mistake::new(message).hint(hint).into())
+            }
+        }
+    }
+}
+
+/// A call by its instance and its name in histories, or by what identifies it for ever.
+pub(super) async fn named(
+    client: &Client,
+    verb: &str,
+    id: &str,
+    call: Option<&str>,
+) -> Result<CallKey, Trouble> {
+    if let Some(key) = call::key(id).filter(|_| call.is_none()) {
+        return Ok(key);
+    }
+    let seq = call.and_then(|call| call.rsplit('#').next()?.parse().ok());
+    let Some(seq) = seq else {
+        let message = format!("{verb} a call of {id}: the call is missing");
+        let hint = "name it as in charge#6; or write UID.RUN.SEQ in place of the instance, as \
+                    `list --each` prints it";
+        return Err(Mistake::new(message).hint(hint).into());
+    };
+    let Some(row) = client.find(id).await? else {
+        let message =
+            format!("{verb} {} of {id}: there is no instance of this id", call.unwrap_or(""));
+        let hint = "it may be deleted; write UID.RUN.SEQ in its place, as `list --each` prints it";
+        return Err(Mistake::new(message).hint(hint).into());
+    };
+    Ok(RunKey { uid: row.uid, run: row.run }.call(Seq(seq)))
+}
+
+/// True for what names a group and no instance.
+pub(super) fn is_fingerprint(text: &str) -> bool {
+    let Some((version, hash)) = text.split_once(':') else { return false };
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits(version) && (hash == "unknown" || hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+/// A time that people write.
+pub(super) fn time(text: &str) -> Result<Duration, String> {
+    duration::parse(text).map_err(|what| format!("this {what}"))
+}
+
+/// A call as the command line takes it.
+pub(super) fn name_of(call: CallKey) -> String {
+    format!("{}.{}.{}", call.run.uid, call.run.run, call.seq)
+}
+
+/// Groups for people.
+pub(super) fn table(groups: &[CallGroup], now: Timestamp, times: TimeArgs, none: &str) -> String {
+    if groups.is_empty() {
+        return format!("{none}\n");
+    }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["COUNT", "ACTIVITY", "OLDEST", "NEWEST", "FINGERPRINT", "EXAMPLE", "ERROR"]);
+    for group in groups {
+        table.add_row([
+            group.count.to_string(),
+            printable(&group.activity),
+            times.age(group.oldest, now),
+            times.age(group.newest, now),
+            group.fingerprint.clone(),
+            printable(&group.instance),
+            printable(&shortened(&group.error)),
+        ]);
+    }
+    if let Some(column) = table.column_mut(0) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.to_string() + "\n"
+}
+
+/// As much as fits into a row.
+pub(super) fn shortened(text: &str) -> String {
+    const MOST: usize = 80;
+    if text.chars().count() <= MOST {
+        return text.to_string();
+    }
+    text.chars().take(MOST - 1).chain(['…']).collect()
+}
+
+/// A group for programs.
+pub(super) fn form(group: &CallGroup) -> Form {
+    Form::default()
+        .with("fingerprint", &group.fingerprint)
+        .with("activity", &group.activity)
+        .with("error", &group.error)
+        .with("count", group.count)
+        .with("oldest_ms", group.oldest)
+        .with("newest_ms", group.newest)
+        .with("example", name_of(group.example))
+        .with("instance", &group.instance)
+}
+
+/// What came of a decision about many.
+pub(super) fn told(done: &GroupDone, json: bool) -> Output {
+    let nothing = done.changed == 0 && done.stored == 0 && !done.refused.is_empty();
+    let exit = if nothing { Exit::BadInput } else { Exit::Done };
+    if json {
+        let refused = |(call, why): &(CallKey, String)| {
+            Form::default().with("call", name_of(*call)).with("why", why)
+        };
+        let form = Form::default()
+            .with("changed", done.changed)
+            .with("stored", done.stored)
+            .with("refused", done.refused.iter().map(refused).collect::<Vec<_>>());
+        return Output::json(line(&form), exit);
+    }
+    let mut text = format!("{done}\n");
+    // The same sentence ten thousand times helps nobody.
+    for (call, why) in done.refused.iter().take(10) {
+        text += &printable(&format!("  {}: {why}", name_of(*call)));
+        text.push('\n');
+    }
+    if done.refused.len() > 10 {
+        text += &format!("  and {} others\n", done.refused.len() - 10);
+    }
+    Output { exit, ..Output::done(text) }
+}
+
+/// How many there are, where nothing is changed.
+pub(super) fn counted(groups: &[CallGroup], limit: usize, verb: &str, json: bool) -> Output {
+    let count: u64 = groups.iter().map(|group| group.count).sum();
+    let count = if limit == 0 { count } else { count.min(limit as u64) };
+    let calls = if count == 1 { "call" } else { "calls" };
+    match json {
+        true => Output::json(line(&Form::default().with("count", count)), Exit::Done),
+        false => Output::done(format!("{count} {calls} would be {verb}\n")),
+    }
+}

@@ -1,0 +1,109 @@
+//! `dead` and `paused`: decisions about calls that failed in the same way.
+
+use resurgam_watchdog::test;
+use serde_json::json;
+
+use crate::processes::until;
+use crate::work::support::{Place, Process};
+
+/// A place with three orders whose call of `charge` fails, and is given up as the bracket says.
+fn place(on_exhausted: &str) -> Place {
+    let place = Place::new();
+    place.write(
+        "order.rap",
+        &format!(
+            "fn main(input: [n], output: [r]):\n    return @charge(n=n) [retry: 1, on_exhausted: \
+             {on_exhausted}]\n"
+        ),
+    );
+    place.action("charge", "test -f bank && echo 7 || { echo \"no answer $$\" >&2; exit 1; }");
+    for number in 1..=3 {
+        let (id, input) = (format!("order-{number}"), format!("{{\"n\": {number}}}"));
+        let started = place.run(&["start", "order.rap", "--id", &id, "--input", &input]);
+        assert_eq!(started.code, Some(0), "{started:?}");
+    }
+    place
+}
+
+/// A worker, once all of them are given up.
+fn worker(place: &Place, command: &str) -> Process {
+    let worker = place.begin(&["worker"]);
+    until("three calls to be given up", || place.json(&[command, "list"])[0]["count"] == json!(3));
+    worker
+}
+
+#[test(minutes = 15)]
+fn dead_letters_are_grouped_shown_redriven_and_discarded() {
+    let place = place("dead_letter");
+    assert_eq!(place.run(&["dead", "list"]).stdout, "no dead letters\n");
+    let worker = worker(&place, "dead");
+    let group = place.json(&["dead", "list"])[0].clone();
+    let fingerprint = group["fingerprint"].as_str().unwrap().to_string();
+    assert_eq!(group["activity"], "charge");
+    let listed = place.run(&["dead", "list"]).stdout;
+    assert!(listed.contains("no answer <n>") && listed.contains(&fingerprint), "{listed}");
+
+    // Each of them, page by page.
+    let first = place.run(&["dead", "list", "--each", "--limit", "2"]);
+    let cursor = first.stderr.split("--after ").nth(1).unwrap().split(' ').next().unwrap();
+    let rest = place.json(&["dead", "list", "--each", "--limit", "2", "--after", cursor]);
+    assert_eq!(rest.as_array().unwrap().len(), 1);
+    let call = rest[0]["call"].as_str().unwrap().to_string();
+    let shown = place.run(&["dead", "show", &call]).stdout;
+    for line in ["state        open", "attempt 1    failed: ", "attempt 2    failed: "] {
+        assert!(shown.contains(line), "{shown}");
+    }
+    let by_name = place.run(&["dead", "show", "order-1", "charge#2"]);
+    assert_eq!(by_name.code, Some(0), "{by_name:?}");
+    let of_group = place.run(&["dead", "show", &fingerprint]).stdout;
+    assert!(of_group.starts_with("3 dead letters of charge: "), "{of_group}");
+
+    // Decisions.
+    let refused = place.run(&["dead", "redrive", &call]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.stdout.contains("redrive it as new"), "{refused:?}");
+    let nobody = place.run(&["dead", "discard"]);
+    assert_eq!(nobody.code, Some(2), "{nobody:?}");
+    place.write("bank", "");
+    let redriven = place.run(&["dead", "redrive", &call, "--as-new", "--by", "ana"]);
+    assert_eq!(redriven.code, Some(0), "{redriven:?}");
+    let again = format!("redrive/{call}");
+    until("the call to complete", || place.json(&["show", &again])["status"] == "completed");
+    let chosen = ["dead", "discard", "--fingerprint", &fingerprint];
+    let counted = place.run(&[&chosen[..], &["--dry-run"]].concat());
+    assert_eq!(counted.stdout, "2 calls would be discarded\n");
+    let discarded = place.run(&[&chosen[..], &["--reason", "paid by hand"]].concat());
+    assert_eq!(discarded.stdout, "2 calls changed\n", "{discarded:?}");
+    assert_eq!(place.run(&["dead", "list"]).stdout, "no dead letters\n");
+    let shown = place.json(&["dead", "show", &call]);
+    assert_eq!(shown["settled"]["redriven_as"], again);
+    worker.kill();
+}
+
+#[test(minutes = 15)]
+fn paused_calls_are_grouped_and_resumed_together() {
+    let place = place("pause");
+    let worker = worker(&place, "paused");
+    let group = place.json(&["paused", "list"])[0].clone();
+    let fingerprint = group["fingerprint"].as_str().unwrap().to_string();
+    let each = place.json(&["paused", "list", "--each", "--activity", "charge"]);
+    assert_eq!(each.as_array().unwrap().len(), 3);
+    assert_eq!(each[0]["stopped"], "max_attempts");
+    let shown = place.run(&["paused", "show", &fingerprint]).stdout;
+    assert!(shown.starts_with("3 paused calls of charge: "), "{shown}");
+    let failed = place.run(&["paused", "fail", "order-1", "charge#2", "--message", "no bank"]);
+    assert_eq!(failed.stdout, "1 call changed\n", "{failed:?}");
+    place.write("bank", "");
+    let chosen = ["paused", "resume", "--fingerprint", &fingerprint];
+    assert_eq!(
+        place.run(&[&chosen[..], &["--dry-run"]].concat()).stdout,
+        "2 calls would be resumed\n"
+    );
+    let resumed = place.run(&[&chosen[..], &["--spread", "200ms", "--by", "ana"]].concat());
+    assert_eq!((resumed.code, resumed.stdout.as_str()), (Some(0), "2 calls changed\n"));
+    for id in ["order-2", "order-3"] {
+        until("an order to complete", || place.json(&["show", id])["status"] == "completed");
+    }
+    assert_eq!(place.run(&["paused", "list"]).stdout, "no paused calls\n");
+    worker.kill();
+}

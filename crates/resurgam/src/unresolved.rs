@@ -1,0 +1,636 @@
+//! What waits for an operator's decision: dead letters, and calls that are paused.
+//!
+//! Decisions about a group go through it page by page and act on each call by itself, in this
+//! process: what is done is done when the process ends in between, and the rest is not.
+
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::time::Duration;
+
+use resurgam_core::action::ActionAnswer;
+use resurgam_core::{CallKey, Timestamp};
+use resurgam_store::{
+    CallCursor, CallGroup, DeadLetter, DeadLetterFilter, LetterState, LetterWrite, PausedCall,
+    PausedFilter, Settled,
+};
+use resurgam_worker::{Acted, Error, IfExists, Result, StartOptions};
+
+use crate::act::os_user;
+use crate::client::millis;
+use crate::{Client, submit};
+
+/// How many letters, or calls, are read at once.
+const PAGE: usize = 500;
+
+impl Client {
+    /// Dead letters, the newest first: calls that were given up under a policy with
+    /// `on_exhausted: "dead_letter"`. The open ones, unless the filter says otherwise.
+    ///
+    /// ```
+    /// use resurgam::prelude::*;
+    /// use resurgam::retry::Exhausted;
+    /// use resurgam::{CallCursor, DeadLetterFilter, LetterState};
+    /// use resurgam_testing::TestApp;
+    ///
+    /// #[activity(retry = RetryPolicy::once().on_exhausted(Exhausted::DeadLetter))]
+    /// async fn charge(order: u64) -> Result<u64, Failure> {
+    ///     Err(Failure::of_type("BankDown", format!("no answer for order {order}")))
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), resurgam::Error> {
+    /// let app = TestApp::builder().activity(charge).start().await;
+    /// for order in 1..=3 {
+    ///     app.submit(&format!("order-{order}"), charge(order)).await?.failure().await;
+    /// }
+    /// let client = app.client();
+    ///
+    /// // One problem, three calls.
+    /// let groups = client.dead_letter_groups(DeadLetterFilter::default()).await?;
+    /// assert_eq!((groups.len(), groups[0].count), (1, 3));
+    /// assert_eq!(groups[0].error, "BankDown: no answer for order <n>");
+    ///
+    /// // The letters themselves, page by page.
+    /// let first = DeadLetterFilter { limit: 2, ..DeadLetterFilter::default() };
+    /// let page = client.dead_letters(first.clone()).await?;
+    /// let after = page.last().map(CallCursor::of_letter);
+    /// assert_eq!(client.dead_letters(DeadLetterFilter { after, ..first }).await?.len(), 1);
+    /// let letter = client.dead_letter(page[0].call).await?.expect("it was listed");
+    /// assert_eq!((letter.instance.as_str(), letter.why.as_str()), ("order-3", "max_attempts"));
+    ///
+    /// // Two decisions.
+    /// let tried = client.redrive(letter.call).as_new().by("ana").await?;
+    /// assert!(tried.changed(), "{tried}");
+    /// let all = DeadLetterFilter { fingerprint: Some(letter.fingerprint), ..Default::default() };
+    /// assert_eq!(client.discard_one(page[1].call).by("ana").await?, 1);
+    /// assert_eq!(client.discard(all.clone()).by("ana").reason("paid by hand").await?, 1);
+    /// let discarded = DeadLetterFilter { state: LetterState::Discarded, ..all };
+    /// let settled = client.dead_letters(discarded).await?[0].settled.clone();
+    /// assert_eq!(settled.map(|settled| settled.by).as_deref(), Some("ana"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn dead_letters(&self, filter: DeadLetterFilter) -> Result<Vec<DeadLetter>> {
+        let _busy = self.handle().busy();
+        let letters = self.handle().store().dead_letters(filter).await;
+        letters.map_err(|error| Error::store("list dead letters", error))
+    }
+
+    /// Dead letters by what they have in common, the largest group first.
+    pub async fn dead_letter_groups(&self, filter: DeadLetterFilter) -> Result<Vec<CallGroup>> {
+        let _busy = self.handle().busy();
+        let groups = self.handle().store().dead_letter_groups(filter).await;
+        groups.map_err(|error| Error::store("group dead letters", error))
+    }
+
+    /// The dead letter of a call.
+    pub async fn dead_letter(&self, call: CallKey) -> Result<Option<DeadLetter>> {
+        let _busy = self.handle().busy();
+        let letter = self.handle().store().dead_letter(call).await;
+        letter.map_err(|error| Error::store(format!("read the dead letter of {call}"), error))
+    }
+
+    /// Calls that are paused, those that were paused last first.
+    ///
+    /// ```
+    /// use resurgam::prelude::*;
+    /// use resurgam::PausedFilter;
+    /// use resurgam::retry::Exhausted;
+    /// use resurgam_testing::TestApp;
+    /// use std::time::Duration;
+    ///
+    /// #[activity(retry = RetryPolicy::once().on_exhausted(Exhausted::Pause { wait: None }))]
+    /// async fn charge(order: u64) -> Result<u64, Failure> {
+    ///     Err(Failure::of_type("BankDown", format!("no answer for order {order}")))
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), resurgam::Error> {
+    /// let app = TestApp::builder().activity(charge).start().await;
+    /// let first = app.submit("order-1", charge(1)).await?;
+    /// app.submit("order-2", charge(2)).await?;
+    /// app.advance(Duration::from_secs(1)).await;
+    /// let client = app.client();
+    ///
+    /// let paused = client.paused_calls(PausedFilter::default()).await?;
+    /// assert_eq!(paused.iter().map(|call| call.instance.as_str()).max(), Some("order-2"));
+    /// let group = client.paused_groups(PausedFilter::default()).await?.remove(0);
+    /// assert_eq!((group.count, group.activity.as_str()), (2, "charge"));
+    ///
+    /// // One decision for all of them.
+    /// let all = PausedFilter { fingerprint: Some(group.fingerprint), ..PausedFilter::default() };
+    /// let resumed = client.resume_paused(all.clone()).by("ana").await?;
+    /// assert_eq!((resumed.changed, resumed.refused.len()), (2, 0));
+    /// app.advance(Duration::from_secs(1)).await; // they fail again, and are paused again
+    /// let failed = client.fail_paused(all, "the bank is gone").reason("ticket 17").await?;
+    /// assert_eq!(failed.to_string(), "2 calls changed");
+    /// assert_eq!(first.failure().await.message, "the bank is gone");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn paused_calls(&self, filter: PausedFilter) -> Result<Vec<PausedCall>> {
+        let _busy = self.handle().busy();
+        let calls = self.handle().store().paused_calls(filter).await;
+        calls.map_err(|error| Error::store("list paused calls", error))
+    }
+
+    /// Calls that are paused by what they have in common, the largest group first.
+    pub async fn paused_groups(&self, filter: PausedFilter) -> Result<Vec<CallGroup>> {
+        let _busy = self.handle().busy();
+        let groups = self.handle().store().paused_groups(filter).await;
+        groups.map_err(|error| Error::store("group paused calls", error))
+    }
+
+    /// Lets all of these calls go on; those that used up their attempts with failures counted from
+    /// 0 again.
+    pub fn resume_paused(&self, filter: PausedFilter) -> GroupAct {
+        GroupAct::new(self, filter, GroupAction::Resume)
+    }
+
+    /// Ends all of these calls with a failure, which their workflows get.
+    pub fn fail_paused(&self, filter: PausedFilter, message: impl Into<String>) -> GroupAct {
+        GroupAct::new(self, filter, GroupAction::Fail(message.into()))
+    }
+
+    /// Tries a dead letter again.
+    pub fn redrive(&self, call: CallKey) -> Redrive {
+        Redrive { client: self.clone(), call, as_new: false, delay: None, by: None, reason: None }
+    }
+
+    /// Tries all of these letters again, one by one. Those that are open, whatever state the filter
+    /// names.
+    pub fn redrive_all(&self, filter: DeadLetterFilter) -> RedriveAll {
+        let (client, spread) = (self.clone(), Duration::ZERO);
+        RedriveAll { client, filter, as_new: false, spread, by: None, reason: None }
+    }
+
+    /// Settles all of these letters: nothing is to be done about them. Those that are open, whatever
+    /// state the filter names.
+    pub fn discard(&self, filter: DeadLetterFilter) -> Discard {
+        Discard { client: self.clone(), of: Letters::Those(filter), by: None, reason: None }
+    }
+
+    /// Settles one letter: nothing is to be done about it.
+    pub fn discard_one(&self, call: CallKey) -> Discard {
+        Discard { client: self.clone(), of: Letters::One(call), by: None, reason: None }
+    }
+}
+
+/// A dead letter that is about to be tried again; awaiting it does so, and answers with what came of
+/// it.
+#[must_use = "nothing is done until this is awaited"]
+#[derive(Clone, Debug)]
+pub struct Redrive {
+    client: Client,
+    call: CallKey,
+    as_new: bool,
+    delay: Option<Duration>,
+    by: Option<String>,
+    reason: Option<String>,
+}
+
+impl Redrive {
+    /// Runs the activity once more by itself, with the same arguments, policy and queue, and with
+    /// an idempotency key of its own. The workflow that called it hears nothing of it.
+    pub fn as_new(mut self) -> Self {
+        self.as_new = true;
+        self
+    }
+
+    /// Has it begin later: many that are tried again at once would all arrive at the same moment.
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.delay = Some(delay);
+        self
+    }
+
+    /// Who does it; the user of the operating system, unless set.
+    pub fn by(mut self, by: impl Into<String>) -> Self {
+        self.by = Some(by.into());
+        self
+    }
+
+    /// Why.
+    pub fn reason(mut self, reason: impl Into<String>) -> Self {
+        self.reason = Some(reason.into());
+        self
+    }
+}
+
+impl IntoFuture for Redrive {
+    type Output = Result<Acted>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Result<Acted>> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.carried_out())
+    }
+}
+
+impl Redrive {
+    async fn carried_out(self) -> Result<Acted> {
+        let Redrive { client, call, as_new, delay, by, reason } = self;
+        let _busy = client.handle().busy();
+        let what = format!("redrive call {call}");
+        let refused = |why: String| Ok(Acted::Answered(ActionAnswer::refused(why)));
+        let Some(letter) = client.dead_letter(call).await? else {
+            return Err(Error::no_letter(&what));
+        };
+        let name = named(&letter);
+        if letter.state != LetterState::Open {
+            return refused(format!("{name} was {}", settled(&letter)));
+        }
+        if !as_new {
+            return refused(format!(
+                "{name}: this version cannot put the run back to before the call; redrive it as \
+                 new, which runs {} by itself with the same arguments",
+                letter.activity
+            ));
+        }
+        let trouble = |error| Error::store(&what, error);
+        let policy = client.handle().store().policy(&letter.policy).await.map_err(trouble)?;
+        let (activity, policy) = (letter.activity.clone(), policy.map(|row| row.text));
+        let bare = submit::call_of(activity, &letter.input, policy);
+        let input = bare.and_then(|bare| bare.encoded()).map_err(|error| {
+            Error::invalid(format!("{what}: its arguments cannot be read: {error}"))
+        })?;
+        let by = by.unwrap_or_else(os_user);
+        let mut options = StartOptions {
+            id: redriven_id(call),
+            if_exists: IfExists::Refuse,
+            queue: Some(letter.queue.clone()),
+            redrives: Some(resurgam_worker::Redrive { call, by, reason }),
+            ..StartOptions::default()
+        };
+        options.settings.delay_ms = delay.map(millis);
+        match client.handle().start(submit::NAME, input, options).await {
+            Err(error) if error.is_already_exists() => {
+                refused(format!("{name} was redriven before, as {}", redriven_id(call)))
+            }
+            Err(error) => Err(error),
+            Ok(started) => {
+                let text = format!("redriven {name} as {}", started.id);
+                Ok(Acted::Answered(ActionAnswer::done(text)))
+            }
+        }
+    }
+}
+
+/// Dead letters that are about to be tried again; awaiting it does so, and answers with what came of
+/// it. What is written meanwhile is left alone.
+///
+/// ```
+/// use resurgam::DeadLetterFilter;
+/// use resurgam::prelude::*;
+/// use resurgam::retry::Exhausted;
+/// use resurgam_testing::TestApp;
+/// use std::time::Duration;
+///
+/// #[activity(retry = RetryPolicy::once().on_exhausted(Exhausted::DeadLetter))]
+/// async fn charge(order: u64) -> Result<u64, Failure> {
+///     Err(Failure::of_type("BankDown", "no answer"))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), resurgam::Error> {
+/// let app = TestApp::builder().activity(charge).start().await;
+/// for order in 1..=3 {
+///     app.submit(&format!("order-{order}"), charge(order)).await?.failure().await;
+/// }
+/// let charges = DeadLetterFilter { activity: Some("charge".into()), ..Default::default() };
+/// let minute = Duration::from_secs(60);
+/// let all = app.client().redrive_all(charges).as_new().spread(minute).by("ana");
+/// let done = all.reason("the bank is back").await?;
+/// assert_eq!((done.changed, done.refused.len()), (3, 0));
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "nothing is done until this is awaited"]
+#[derive(Clone, Debug)]
+pub struct RedriveAll {
+    client: Client,
+    filter: DeadLetterFilter,
+    as_new: bool,
+    spread: Duration,
+    by: Option<String>,
+    reason: Option<String>,
+}
+
+impl RedriveAll {
+    /// Runs each activity once more by itself, see [`Redrive::as_new`].
+    pub fn as_new(mut self) -> Self {
+        self.as_new = true;
+        self
+    }
+
+    /// Has them begin over that time, evenly, so that they do not arrive at the same moment.
+    pub fn spread(mut self, spread: Duration) -> Self {
+        self.spread = spread;
+        self
+    }
+
+    /// Who does it; the user of the operating system, unless set.
+    pub fn by(mut self, by: impl Into<String>) -> Self {
+        self.by = Some(by.into());
+        self
+    }
+
+    /// Why.
+    pub fn reason(mut self, reason: impl Into<String>) -> Self {
+        self.reason = Some(reason.into());
+        self
+    }
+
+    async fn carried_out(self) -> Result<GroupDone> {
+        let RedriveAll { client, filter, as_new, spread, by, reason } = self;
+        let _busy = client.handle().busy();
+        let (mut done, mut nth) = (GroupDone::default(), 0);
+        let most = if filter.limit == 0 { u64::MAX } else { filter.limit as u64 };
+        let mut page = DeadLetterFilter { state: LetterState::Open, ..filter };
+        let groups = match spread.is_zero() {
+            true => Vec::new(),
+            false => client.dead_letter_groups(page.clone()).await?,
+        };
+        let count = groups.iter().map(|group| group.count).sum::<u64>().min(most);
+        while nth < most {
+            page.limit = PAGE.min(usize::try_from(most - nth).unwrap_or(PAGE));
+            let letters = client.dead_letters(page.clone()).await?;
+            let Some(last) = letters.last() else { break };
+            page.after = Some(CallCursor::of_letter(last));
+            for letter in &letters {
+                let delay = share_of(spread, nth, count);
+                nth += 1;
+                let mut redrive = client.redrive(letter.call).delay(delay);
+                redrive.as_new = as_new;
+                (redrive.by, redrive.reason) = (by.clone(), reason.clone());
+                done.note(letter.call, redrive.await?);
+            }
+        }
+        Ok(done)
+    }
+}
+
+impl IntoFuture for RedriveAll {
+    type Output = Result<GroupDone>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Result<GroupDone>> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.carried_out())
+    }
+}
+
+/// How long the nth of so many waits when all of them take a time together.
+fn share_of(spread: Duration, nth: u64, count: u64) -> Duration {
+    spread.mul_f64(nth.min(count) as f64 / count.max(1) as f64)
+}
+
+/// The id of the instance that tries a dead letter again: the same each time, so that two who
+/// decide at once begin one.
+fn redriven_id(call: CallKey) -> String {
+    format!("redrive/{}.{}.{}", call.run.uid, call.run.run, call.seq)
+}
+
+/// A letter as people know it.
+fn named(letter: &DeadLetter) -> String {
+    format!("{}#{} of {}", letter.activity, letter.call.seq, letter.instance)
+}
+
+/// What became of a letter.
+fn settled(letter: &DeadLetter) -> String {
+    let state = letter.state.name();
+    let Some(settled) = &letter.settled else { return format!("{state} before") };
+    let redriven = settled.redriven_as.iter().map(|id| format!(" as {id}"));
+    let reason = settled.reason.iter().map(|reason| format!(" ({reason:?})"));
+    let more: String = redriven.chain(reason).collect();
+    format!("{state} by {}{more} before", settled.by)
+}
+
+/// Dead letters that are about to be discarded; awaiting it does so, and answers with how many.
+#[must_use = "nothing is done until this is awaited"]
+#[derive(Clone, Debug)]
+pub struct Discard {
+    client: Client,
+    of: Letters,
+    by: Option<String>,
+    reason: Option<String>,
+}
+
+/// Which letters somebody decides about.
+#[derive(Clone, Debug)]
+enum Letters {
+    One(CallKey),
+    Those(DeadLetterFilter),
+}
+
+impl Discard {
+    /// Who does it; the user of the operating system, unless set.
+    pub fn by(mut self, by: impl Into<String>) -> Self {
+        self.by = Some(by.into());
+        self
+    }
+
+    /// Why.
+    pub fn reason(mut self, reason: impl Into<String>) -> Self {
+        self.reason = Some(reason.into());
+        self
+    }
+
+    async fn carried_out(self) -> Result<u64> {
+        let Discard { client, of, by, reason } = self;
+        let _busy = client.handle().busy();
+        let settled = Settled {
+            at: client.handle().now(),
+            by: by.unwrap_or_else(os_user),
+            reason,
+            redriven_as: None,
+        };
+        let write = |call: CallKey| LetterWrite::Settle {
+            call,
+            state: LetterState::Discarded,
+            settled: settled.clone(),
+        };
+        let filter = match of {
+            Letters::Those(filter) => filter,
+            Letters::One(call) => {
+                let letter = client.dead_letter(call).await?;
+                if letter.is_none_or(|letter| letter.state != LetterState::Open) {
+                    return Ok(0);
+                }
+                client.handle().settle_letters("discard a dead letter", vec![write(call)]).await?;
+                return Ok(1);
+            }
+        };
+        let mut count = 0;
+        let most = if filter.limit == 0 { u64::MAX } else { filter.limit as u64 };
+        // What is written meanwhile stands before the first page, and is left alone.
+        let mut page = DeadLetterFilter { state: LetterState::Open, ..filter };
+        while count < most {
+            page.limit = PAGE.min(usize::try_from(most - count).unwrap_or(PAGE));
+            let letters = client.dead_letters(page.clone()).await?;
+            let Some(last) = letters.last() else { break };
+            page.after = Some(CallCursor::of_letter(last));
+            let writes: Vec<LetterWrite> = letters.iter().map(|it| write(it.call)).collect();
+            client.handle().settle_letters("discard dead letters", writes).await?;
+            count += letters.len() as u64;
+        }
+        Ok(count)
+    }
+}
+
+impl IntoFuture for Discard {
+    type Output = Result<u64>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Result<u64>> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.carried_out())
+    }
+}
+
+/// What is done to each call of a group.
+#[derive(Clone, Debug)]
+enum GroupAction {
+    Resume,
+    Fail(String),
+}
+
+/// Something that is about to be done to many paused calls; awaiting it does so, call by call, and
+/// answers with what came of it. Calls that are paused meanwhile are left alone.
+#[must_use = "nothing is done until this is awaited"]
+#[derive(Clone, Debug)]
+pub struct GroupAct {
+    client: Client,
+    filter: PausedFilter,
+    action: GroupAction,
+    spread: Duration,
+    by: Option<String>,
+    reason: Option<String>,
+}
+
+/// What came of an action on many calls.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupDone {
+    /// How many calls changed.
+    pub changed: u64,
+    /// For how many it is stored, because no worker is running yet.
+    pub stored: u64,
+    /// Those that did not, with the reason.
+    pub refused: Vec<(CallKey, String)>,
+}
+
+impl GroupDone {
+    fn note(&mut self, call: CallKey, acted: Acted) {
+        match acted {
+            Acted::Stored => self.stored += 1,
+            Acted::Answered(answer) if answer.changed => self.changed += 1,
+            Acted::Answered(answer) => self.refused.push((call, answer.text)),
+        }
+    }
+}
+
+impl fmt::Display for GroupDone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let calls = |count: u64| if count == 1 { "call" } else { "calls" };
+        write!(f, "{} {} changed", self.changed, calls(self.changed))?;
+        if self.stored > 0 {
+            let stored = self.stored;
+            write!(f, "; stored for {stored} {}: no worker is running yet", calls(stored))?;
+        }
+        match self.refused.len() {
+            0 => Ok(()),
+            refused => write!(f, "; {refused} refused"),
+        }
+    }
+}
+
+impl GroupAct {
+    fn new(client: &Client, filter: PausedFilter, action: GroupAction) -> Self {
+        let (client, spread) = (client.clone(), Duration::ZERO);
+        GroupAct { client, filter, action, spread, by: None, reason: None }
+    }
+
+    /// Takes that long for all of them, evenly, so that they do not arrive at the same moment.
+    pub fn spread(mut self, spread: Duration) -> Self {
+        self.spread = spread;
+        self
+    }
+
+    /// Who does it; the user of the operating system, unless set.
+    pub fn by(mut self, by: impl Into<String>) -> Self {
+        self.by = Some(by.into());
+        self
+    }
+
+    /// Why.
+    pub fn reason(mut self, reason: impl Into<String>) -> Self {
+        self.reason = Some(reason.into());
+        self
+    }
+
+    async fn carried_out(self) -> Result<GroupDone> {
+        let mut done = GroupDone::default();
+        let began = self.client.handle().now();
+        let most = if self.filter.limit == 0 { u64::MAX } else { self.filter.limit as u64 };
+        let groups = match self.spread.is_zero() {
+            true => Vec::new(),
+            false => self.client.paused_groups(self.filter.clone()).await?,
+        };
+        let count = groups.iter().map(|group| group.count).sum::<u64>().min(most);
+        let mut page = self.filter.clone();
+        let mut nth = 0;
+        while nth < most {
+            page.limit = PAGE.min(usize::try_from(most - nth).unwrap_or(PAGE));
+            let calls = self.client.paused_calls(page.clone()).await?;
+            let Some(last) = calls.last() else { break };
+            page.after = Some(CallCursor::of_paused(last));
+            for call in &calls {
+                self.wait_for_turn(nth, count, began).await;
+                self.act_on(call, &mut done).await?;
+                nth += 1;
+            }
+        }
+        Ok(done)
+    }
+
+    /// Waits until it is the turn of a call, where the calls are spread.
+    async fn wait_for_turn(&self, nth: u64, count: u64, began: Timestamp) {
+        let turn = began.saturating_add(share_of(self.spread, nth, count));
+        let handle = self.client.handle();
+        let wait = turn.since(handle.now());
+        if !wait.is_zero() {
+            drop(handle.sleep(wait).await);
+        }
+    }
+
+    async fn act_on(&self, call: &PausedCall, done: &mut GroupDone) -> Result<()> {
+        let handle = self.client.call_of(call.task.call);
+        let stopped = call.task.progress.paused.as_ref().is_some_and(|it| it.stopped.is_some());
+        let mut act = match &self.action {
+            GroupAction::Resume if stopped => handle.resume().reset(),
+            GroupAction::Resume => handle.resume(),
+            GroupAction::Fail(message) => handle.fail(message),
+        };
+        if let Some(by) = &self.by {
+            act = act.by(by);
+        }
+        if let Some(reason) = &self.reason {
+            act = act.reason(reason);
+        }
+        match act.await {
+            // Its instance was deleted meanwhile.
+            Err(error) if error.is_unknown() => {
+                done.refused.push((call.task.call, error.to_string()));
+            }
+            Err(error) => return Err(error),
+            Ok(acted) => done.note(call.task.call, acted),
+        }
+        Ok(())
+    }
+}
+
+impl IntoFuture for GroupAct {
+    type Output = Result<GroupDone>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Result<GroupDone>> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.carried_out())
+    }
+}
