@@ -291,7 +291,8 @@ impl Client {
             CallName::Named { .. } => RunKey { uid: row.uid, run: row.run },
         };
         let is_meant = |task: &&TaskRow| {
-            activity.is_none_or(|name| task.name == name)
+            let called = task.progress.fallback.as_ref().map(|of| of.activity.as_str());
+            activity.is_none_or(|name| task.name == name || called == Some(name))
                 && seq.is_none_or(|seq| task.call.seq == seq)
         };
         let tasks = store.tasks(run).await.map_err(trouble)?;

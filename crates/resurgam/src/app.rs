@@ -289,6 +289,10 @@ impl Parts {
             policy.unsupported().first().map_or(Ok(()), |unsupported| Err(unsupported.clone()))
         });
         self.note(supported.map_err(|error| format!("the app's retry policy: {error}")));
+        if self.mistake.is_none() {
+            let checked = self.registry.check_all_fallbacks(&self.options.retry);
+            self.note(checked);
+        }
         if let Some(mistake) = self.mistake {
             return Err(Error::mistake(format!("build the app failed: {mistake}")));
         }

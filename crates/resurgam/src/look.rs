@@ -126,6 +126,8 @@ pub struct PendingCall {
     pub paused: Option<Pause>,
     /// Why it is to be paused when the attempt that runs has failed.
     pub pause_asked: Option<Pause>,
+    /// The activity that was called, when its policy had this one take its place.
+    pub fallback_of: Option<String>,
     /// How the last attempt ended, when one did.
     pub last: Option<AttemptRow>,
 }
@@ -150,6 +152,9 @@ pub enum WaitsFor {
     /// The process that works knows the activity and lacks what this call needs, see
     /// [`PendingCall::lacks`].
     Lacking,
+    /// It is due, and its process died three times in a row: a node runs one such call at a time, so
+    /// that they do not take each other down.
+    Poison,
     /// Somebody who resumes it: it is paused, see [`PendingCall::paused`].
     Operator,
 }
@@ -162,6 +167,7 @@ impl WaitsFor {
             WaitsFor::Slot => "slot",
             WaitsFor::Unregistered => "unregistered",
             WaitsFor::Lacking => "lacking",
+            WaitsFor::Poison => "poison",
             WaitsFor::Operator => "operator",
         }
     }
@@ -256,6 +262,7 @@ impl Client {
             None if self.is_unregistered(&task) => Some(WaitsFor::Unregistered),
             None if task.progress.lacks.is_some() => Some(WaitsFor::Lacking),
             None if task.wake_at > self.handle().now() => Some(WaitsFor::Backoff),
+            None if task.progress.poison => Some(WaitsFor::Poison),
             None => Some(WaitsFor::Slot),
         };
         PendingCall {
@@ -274,6 +281,7 @@ impl Client {
             lacks: task.progress.lacks,
             paused: task.progress.paused.map(|pause| *pause),
             pause_asked: task.progress.pause_asked.map(|pause| *pause),
+            fallback_of: task.progress.fallback.map(|of| of.activity),
             last,
             activity: task.name,
             queue: task.queue,
@@ -495,7 +503,8 @@ impl Client {
 /// When a timeout ends the attempt that runs, or the wait for one.
 fn deadline(task: &TaskRow, timeouts: Timeouts) -> Option<Timestamp> {
     let Some(claim) = &task.claim else { return task.deadline_at };
-    let scheduled = task.progress.first_scheduled.unwrap_or(claim.started_at);
+    let of_fallback = task.progress.fallback.as_ref().and_then(|of| of.since);
+    let scheduled = of_fallback.or(task.progress.first_scheduled).unwrap_or(claim.started_at);
     let stood_still = Duration::from_millis(task.progress.stood_still_ms);
     let scheduled = scheduled.saturating_add(stood_still);
     let attempt = timeouts.attempt.map(|time| claim.started_at.saturating_add(time));

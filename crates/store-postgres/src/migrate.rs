@@ -35,6 +35,9 @@ const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("actions.sql"), min_reader: 6 },
     // A node that knows no paused instances would let them go on, or not read them.
     Migration { sql: include_str!("runs.sql"), min_reader: 7 },
+    // A node that does not know of the mark runs such calls beside each other, and keeps the mark out
+    // of what it writes.
+    Migration { sql: include_str!("poison.sql"), min_reader: 7 },
 ];
 
 /// The number of the newest migration that this program knows.

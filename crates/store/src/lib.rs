@@ -103,6 +103,9 @@ pub struct Runnable {
     /// What tasks may lack elsewhere and is there, see [`rows::Progress::lacks`]; everything with
     /// `None`.
     pub provides: Option<Arc<[String]>>,
+    /// Calls that may kill their process ([`rows::Progress::poison`]) are not claimed
+    /// ([`Work::claim_shared`]). Otherwise one of them is at most, however many are due.
+    pub no_poison: bool,
 }
 
 /// What a node reads to do its work, in the shards that it holds. Bounded: none of it loads
@@ -139,8 +142,8 @@ pub trait Work {
 
     /// Claims tasks for `node` that wait and are due by now, at most `limit`, and answers with
     /// them, and with when the next one is due: only those that can be run here, of shards whose
-    /// holder does not serve their queue, and those of all shards that lack what is here. Where one
-    /// node works there are none.
+    /// holder does not serve their queue, and those of all shards that lack what is here. Of calls
+    /// that may kill their process at most one is among them. Where one node works there are none.
     fn claim_shared(
         &self,
         node: &str,

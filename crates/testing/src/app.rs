@@ -703,6 +703,9 @@ fn waits_for(described: &Description) -> String {
                 let what = call.lacks.as_deref().unwrap_or("something");
                 format!("{activity}, for which this process lacks {what}")
             }
+            (_, Some(WaitsFor::Poison), _) => {
+                format!("{activity}, which loses its process and runs beside no other such call")
+            }
             _ => format!("{activity}, which needs a slot"),
         }
     });

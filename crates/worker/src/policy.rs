@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use resurgam_core::command::{ActivityCall, CallOptions};
 use resurgam_core::retry::{CheckedPolicy, Idempotency, RetryPolicy, Timeouts};
-use resurgam_sdk::{ActivityDefinition, ActivityOptions};
+use resurgam_sdk::{ActivityDefinition, ActivityOptions, Registry};
 use resurgam_store::rows::PolicyRow;
 
 /// A policy ready to decide, with the row that tasks name.
@@ -18,6 +18,18 @@ pub(crate) struct Resolved {
     pub(crate) checked: CheckedPolicy,
     pub(crate) row: PolicyRow,
 }
+
+/// What a policy is set in place of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Replaced<'a> {
+    pub(crate) policy: &'a CheckedPolicy,
+    /// The call undoes another one.
+    pub(crate) undoes: bool,
+    /// The activity whose place the call's has taken.
+    pub(crate) fallback_of: Option<&'a str>,
+}
+
+const UNDOES: &str = "on_exhausted: \"compensate\" is not for a call that undoes another";
 
 /// The policies in use.
 #[derive(Debug)]
@@ -35,7 +47,7 @@ impl Policies {
     /// The policy of a call. The error says why the call's own policy makes no sense.
     pub(crate) fn resolve(
         &mut self,
-        activity: Option<&ActivityDefinition>,
+        registry: &Registry,
         call: &ActivityCall,
     ) -> Result<Arc<Resolved>, String> {
         let ActivityCall { name, options: call, compensates, .. } = call;
@@ -45,7 +57,8 @@ impl Policies {
             return Ok(known.clone());
         }
         let none = ActivityOptions::default();
-        let activity = activity.map_or(&none, |activity| &activity.options);
+        let activity = registry.activity(name);
+        let activity = activity.as_ref().map_or(&none, |activity| &activity.options);
         let own = call.retry.as_deref().or(activity.retry.as_ref());
         let default = match compensates {
             Some(_) => until_it_succeeds(&self.default),
@@ -55,14 +68,33 @@ impl Policies {
         policy.timeouts = timeouts(call, activity, default.timeouts);
         let resolved = self.intern(&policy)?;
         if compensates.is_some() && resolved.checked.compensates() {
-            return Err(
-                "on_exhausted: \"compensate\" is not for a call that undoes another".to_string()
-            );
+            return Err(UNDOES.to_string());
         }
+        registry.check_fallbacks(&resolved.checked, &self.default)?;
         if plain {
             self.by_activity.insert(name.to_string(), resolved.clone());
         }
         Ok(resolved)
+    }
+
+    /// The policy of an activity that takes the place of a called one: its own, with the total
+    /// timeout of the call.
+    pub(crate) fn of_fallback(
+        &mut self,
+        activity: Option<&ActivityDefinition>,
+        total: Option<Duration>,
+        undoes: bool,
+    ) -> Result<Arc<Resolved>, String> {
+        let none = ActivityOptions::default();
+        let activity = activity.map_or(&none, |activity| &activity.options);
+        let default = match undoes {
+            true => until_it_succeeds(&self.default),
+            false => self.default.clone(),
+        };
+        let mut policy = activity.retry.as_ref().unwrap_or(&default).clone();
+        let timeouts = timeouts(&CallOptions::default(), activity, default.timeouts);
+        policy.timeouts = Timeouts { total, ..timeouts };
+        self.intern(&policy)
     }
 
     /// The policy of a stored row.
@@ -86,10 +118,12 @@ impl Policies {
     /// stay, and what must not run twice still must not.
     pub(crate) fn in_place_of(
         &mut self,
-        before: &CheckedPolicy,
+        registry: &Registry,
+        of: Replaced<'_>,
         text: &str,
     ) -> Result<Arc<Resolved>, String> {
         let mut policy = RetryPolicy::from_stored(text).map_err(|error| error.to_string())?;
+        let before = of.policy;
         if before.idempotency == Idempotency::AtMostOnce {
             policy.idempotency = Idempotency::AtMostOnce;
         }
@@ -100,7 +134,19 @@ impl Policies {
             queue: named.queue.or(others.queue),
             total: named.total.or(others.total),
         };
-        self.intern(&policy)
+        let resolved = self.intern(&policy)?;
+        if of.undoes && resolved.checked.compensates() {
+            return Err(UNDOES.to_string());
+        }
+        if let Some(called) = of.fallback_of
+            && !resolved.checked.only_fails()
+        {
+            return Err(format!(
+                "it has taken the place of {called}, so its on_exhausted can only be \"fail\""
+            ));
+        }
+        registry.check_fallbacks(&resolved.checked, &self.default)?;
+        Ok(resolved)
     }
 
     /// A policy that was used before.

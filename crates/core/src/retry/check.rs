@@ -125,10 +125,10 @@ impl Exhausted {
     fn name(&self) -> Option<&'static str> {
         match self {
             Exhausted::DeadLetter => Some("dead_letter"),
-            Exhausted::FallbackActivity(_) => Some("fallback"),
             Exhausted::Fail
             | Exhausted::Pause { .. }
             | Exhausted::Compensate
+            | Exhausted::FallbackActivity(_)
             | Exhausted::FallbackValue(_) => None,
         }
     }
@@ -299,6 +299,12 @@ impl Check {
     fn exhausted(&mut self, path: &str, exhausted: &Exhausted) {
         if let Exhausted::Pause { wait: Some(wait) } = exhausted {
             self.bounded(&format!("{path}.pause.for"), *wait);
+        }
+        if let Exhausted::FallbackActivity(name) = exhausted
+            && name.is_empty()
+        {
+            let path = format!("{path}.fallback.activity");
+            self.report(&path, format!("{path}: an empty name is no activity's"));
         }
     }
 

@@ -453,7 +453,8 @@ pub enum Exhausted {
     },
     /// The run fails, whatever its code would do, and is undone.
     Compensate,
-    /// Another activity is called in its place.
+    /// Another activity goes on in its place: with the same argument, its own policy, and failures
+    /// counted from 0.
     FallbackActivity(Cow<'static, str>),
     /// A fixed value is returned in its place.
     FallbackValue(serde_json::Value),

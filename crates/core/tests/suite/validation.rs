@@ -872,13 +872,17 @@ fn outcomes_that_the_engine_cannot_produce_are_read_and_named_as_unsupported() {
     let policy = RetryPolicy::from_value(&config).unwrap();
     assert_eq!(policy.otherwise, Verdict::DeadLetter);
     assert_eq!(policy.on_exhausted, Exhausted::Pause { wait: Some(seconds(3600)) });
+    let nobody = json!({"on_exhausted": {"fallback": {"activity": ""}}});
+    assert_eq!(
+        RetryPolicy::from_value(&nobody).unwrap_err().to_string(),
+        "on_exhausted.fallback.activity: an empty name is no activity's"
+    );
     assert_eq!(
         policy.rules[2].on_exhausted,
         Some(Exhausted::FallbackActivity(Cow::Borrowed("refund")))
     );
     let unsupported = policy.check().unwrap().unsupported().join("\n");
     expect![[r#"
-        rules[2].on_exhausted: "fallback" is not supported by this version; use "fail"
         rules[4].on_exhausted: "dead_letter" is not supported by this version; use "fail"
         otherwise: "dead_letter" is not supported by this version; use "fail"
         rules[1].then: "dead_letter" is not supported by this version; use "fail""#]]

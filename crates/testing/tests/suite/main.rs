@@ -22,6 +22,7 @@ mod duroxide_plan;
 mod edda;
 mod engine;
 mod failures;
+mod fallbacks;
 mod first;
 mod found_later;
 mod hanging;

@@ -201,6 +201,7 @@ fn runnable(random: &mut Random) -> Runnable {
         activities: names(40, &ACTIVITIES),
         queues: names(40, &QUEUES),
         provides: names(60, &LACKING),
+        no_poison: random.percent(30),
     }
 }
 

@@ -33,7 +33,7 @@ use resurgam_core::{CallKey, EventKind, Failure, Payload, Timestamp, retry};
 use resurgam_store::rows::{ActionRequest, ActionRow, Pause, TaskRecord, TaskRow};
 use resurgam_store::{Step, TaskWrite};
 
-use super::attempt_result::{failed, state};
+use super::attempt_result::{failed, given_up, state};
 use super::call::HotCall;
 use super::timeouts::{deadline, millis};
 use crate::node::Node;
@@ -42,7 +42,7 @@ use crate::node::message::end_report;
 use crate::node::news::{News, Origin};
 use crate::node::steps::effect::Effect;
 use crate::node::work::Work;
-use crate::policy::Resolved;
+use crate::policy::{Replaced, Resolved};
 
 /// Where a call stands, as far as operators are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -255,7 +255,7 @@ impl Node {
                 }
                 match follow_policy(call, policy, now) {
                     Ok(text) => text,
-                    Err(why) => return self.policy_ends(asked, why),
+                    Err(why) => return self.policy_stops(asked, why, step),
                 }
             }
             change => apply(call, change, now),
@@ -302,9 +302,13 @@ impl Node {
 
     /// What an action comes to for a call.
     fn change_of(&mut self, call: &HotCall, asked: &ActionRequest) -> Result<Change, String> {
-        let activity = self.registry.activity(&call.task.name);
-        let (policies, before) = (&mut self.policies, &call.policy.checked);
-        let policy = |text: &str| policies.in_place_of(before, text);
+        let progress = &call.task.progress;
+        let fallback_of = progress.fallback.as_ref().map(|of| of.activity.as_str());
+        // What the workflow can read is what the activity that it called returns.
+        let activity = self.registry.activity(fallback_of.unwrap_or(&call.task.name));
+        let (policies, registry) = (&mut self.policies, &self.registry);
+        let of = Replaced { policy: &call.policy.checked, undoes: progress.undoes, fallback_of };
+        let policy = |text: &str| policies.in_place_of(registry, of, text);
         change(call, asked, policy, |value| match activity {
             Some(activity) => activity.check_output(value),
             None => Err("no worker knows the activity, so nobody can check it".to_string()),
@@ -332,12 +336,39 @@ impl Node {
         News { event, origin: Origin::ended_by(action, message), reply: None }
     }
 
+    /// Another policy, decided about again, ends the call, or has another activity go on.
+    fn policy_stops(&mut self, asked: Asked, why: StopWhy, mut step: Step) {
+        let (key, now) = (asked.call, self.now);
+        let Some(call) = self.memory.calls.hot.get(&key) else { return };
+        let wanted = call.on_stop(&why);
+        let Exhausted::FallbackActivity(name) = &wanted else {
+            return self.policy_ends(asked, why, &wanted);
+        };
+        let Ok(fallback) = self.fallback_of(key, name) else {
+            return self.policy_ends(asked, why, &Exhausted::Fail);
+        };
+        let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
+        let before = named(&call.task);
+        let failure = call.story.last_failure().cloned().unwrap_or_default();
+        let policy = fallback.policy.row.clone();
+        call.falls_back(fallback, given_up(failure, call.task.attempt, &why), now);
+        let text = format!("{before} falls back to {name} by its new policy: {why}");
+        let task = call.task.clone();
+        if self.outbox.is_new_policy(key, &policy.hash) {
+            step.policies.push(policy);
+        }
+        if self.leaves(&task) {
+            self.memory.runs.call_is_shared(key);
+        }
+        step.tasks.push(TaskWrite::Update(task));
+        self.push_action(asked, ActionAnswer::done(text), step, Some(Effect::Waiting(key)));
+    }
+
     /// Another policy, decided about again, ends the call.
-    fn policy_ends(&mut self, asked: Asked, why: StopWhy) {
+    fn policy_ends(&mut self, asked: Asked, why: StopWhy, wanted: &Exhausted) {
         let (key, now) = (asked.call, self.now);
         let Some(mut call) = self.memory.calls.hot.remove(&key) else { return };
-        let wanted = call.policy.checked.on_stop(&why);
-        let event = match &wanted {
+        let event = match wanted {
             Exhausted::FallbackValue(value) => {
                 let value = Payload::from_text(value.to_string());
                 let completed = call.completed(value, now);
@@ -448,7 +479,8 @@ fn follow_policy(
     adopt(call, policy);
     let name = named(&call.task);
     let last = call.story.last_attempt(call.task.attempt);
-    let waits = Standing::of(&call.task) == Standing::Waits;
+    // Where failures are counted from 0 again, nothing has been decided yet.
+    let waits = Standing::of(&call.task) == Standing::Waits && call.task.progress.failures > 0;
     let Some(last) = last.filter(|_| waits).cloned() else {
         return Ok(format!("{name} follows another policy from now on"));
     };
@@ -468,7 +500,7 @@ fn follow_policy(
 /// Another policy, asked again about the last failure, stops retrying. The error says why that ends
 /// the call; the policy may want it to be paused.
 fn stop_by_policy(call: &mut HotCall, why: StopWhy, now: Timestamp) -> Result<String, StopWhy> {
-    let Exhausted::Pause { wait } = call.policy.checked.on_stop(&why) else { return Err(why) };
+    let Exhausted::Pause { wait } = call.on_stop(&why) else { return Err(why) };
     call.waits(now, now);
     let (until, stopped) = (wait.map(|wait| now.saturating_add(wait)), why.reason.name());
     call.pauses(Pause { until, stopped: Some(stopped.to_string()), ..Pause::default() }, now);

@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use resurgam_core::event::ActivityCompleted;
-use resurgam_core::{CallKey, Payload, Timestamp, retry};
-use resurgam_store::rows::{Heartbeat, Pause, TaskRecord, TaskRow};
+use resurgam_core::retry::{Exhausted, StopWhy};
+use resurgam_core::{CallKey, Failure, Payload, Timestamp, retry};
+use resurgam_store::rows::{FellBack, Heartbeat, Pause, TaskRecord, TaskRow};
 use resurgam_store::{Step, TaskWrite};
 
 use super::failure_log::FailureLog;
 use super::slots::Slot;
-use super::timeouts::{deadline, millis};
+use super::timeouts::{clock_start, deadline, millis};
 use crate::node::Node;
 use crate::node::message::end_report;
 use crate::node::output::{Order, Output};
@@ -33,6 +34,15 @@ pub(crate) struct HotCall {
     pub(super) given_up: bool,
     /// The message that told how its attempt ended on another node.
     pub(super) report: Option<String>,
+}
+
+/// An activity that takes the place of another one.
+#[derive(Debug)]
+pub(crate) struct Fallback {
+    pub(super) activity: String,
+    /// The queue that it names.
+    pub(super) queue: Option<String>,
+    pub(super) policy: Arc<Resolved>,
 }
 
 impl HotCall {
@@ -149,7 +159,7 @@ impl HotCall {
             attempt: self.task.attempt,
             started_at: started_at(&self.task),
             after_cancel: self.task.progress.cancelled,
-            fallback: false,
+            fallback: self.task.progress.fallback.is_some(),
             retry_metadata: self.story.metadata(&self.task, now, false),
         }
     }
@@ -189,19 +199,52 @@ impl HotCall {
     /// Failures are counted from 0 again, and its time begins again.
     pub(crate) fn starts_over(&mut self, now: Timestamp) {
         let progress = &mut self.task.progress;
-        (progress.failures, progress.lost_in_a_row) = (0, 0);
+        progress.failures = 0;
+        progress.is_not_lost();
         progress.first_scheduled = Some(now);
         progress.first_started = None;
         progress.previous_delay_ms = None;
         progress.stood_still_ms = 0;
+        if let Some(of) = &mut progress.fallback {
+            of.since = Some(now);
+        }
         self.task.deadline_at = deadline(&self.task, &self.policy);
+    }
+
+    /// What follows now that retrying has stopped. What takes the place of another activity can only
+    /// fail: that its policy says so was checked where the activity is known.
+    pub(crate) fn on_stop(&self, why: &StopWhy) -> Exhausted {
+        match self.task.progress.fallback {
+            Some(_) => Exhausted::Fail,
+            None => self.policy.checked.on_stop(why),
+        }
+    }
+
+    /// Another activity takes its place, with counters and times of its own, and is due now.
+    pub(crate) fn falls_back(&mut self, to: Fallback, failure: Failure, now: Timestamp) {
+        let Fallback { activity, queue, policy } = to;
+        let task = &mut self.task;
+        let since = clock_start(&task.progress);
+        task.gate.clone_from(&activity);
+        let activity = std::mem::replace(&mut task.name, activity);
+        if let Some(queue) = queue {
+            task.queue = queue;
+        }
+        task.policy.clone_from(&policy.row.hash);
+        self.policy = policy;
+        // What the other one reported is not for this one.
+        task.heartbeat = None;
+        (task.progress.unregistered, task.progress.lacks) = (false, None);
+        self.starts_over(now);
+        self.task.progress.fallback = Some(Box::new(FellBack { activity, failure, since }));
+        self.waits(now, now);
     }
 
     /// Keeps what an attempt told. One that tells anything does not kill its process.
     pub(crate) fn note(&mut self, heartbeat: Option<Heartbeat>) {
         if let Some(heartbeat) = heartbeat {
             self.task.heartbeat = Some(heartbeat);
-            self.task.progress.lost_in_a_row = 0;
+            self.task.progress.is_not_lost();
         }
     }
 }

@@ -21,7 +21,7 @@ pub(crate) fn deadline(task: &TaskRow, policy: &Resolved) -> Option<Timestamp> {
 /// When the whole call runs out of time: never while its clock stands still.
 pub(crate) fn total_end(task: &TaskRow, policy: &Resolved) -> Option<Timestamp> {
     let stands_still = task.progress.paused.as_ref().is_some_and(|pause| !pause.clock_runs);
-    let start = clock_start(&task.progress).filter(|_| !stands_still)?;
+    let start = total_start(&task.progress).filter(|_| !stands_still)?;
     Some(start.saturating_add(policy.checked.timeouts.total?))
 }
 
@@ -29,6 +29,13 @@ pub(crate) fn total_end(task: &TaskRow, policy: &Resolved) -> Option<Timestamp> 
 /// stood still.
 pub(crate) fn clock_start(progress: &Progress) -> Option<Timestamp> {
     progress.first_scheduled.map(|at| at.saturating_add(stood_still(progress)))
+}
+
+/// From when the total timeout of a call counts. An activity that takes the place of another one has
+/// what the call has left.
+pub(crate) fn total_start(progress: &Progress) -> Option<Timestamp> {
+    let since = progress.fallback.as_ref().and_then(|of| of.since);
+    since.map(|at| at.saturating_add(stood_still(progress))).or_else(|| clock_start(progress))
 }
 
 /// How long the clocks of a call stood still.
