@@ -9,7 +9,7 @@ use resurgam_core::retry::{Counters, Limit, RetryPolicy, Timeouts};
 use resurgam_core::{Event, RunKey, Seq, Timestamp, Uid};
 use resurgam_store::rows::{
     ActionRow, AttemptRow, Heartbeat, InstanceFilter, InstanceRow, KvRow, Message, MessageRow,
-    Pause, TaskRow,
+    Pause, PolicyOverride, TaskRow,
 };
 use resurgam_worker::{Error, Result};
 use serde::de::DeserializeOwned;
@@ -99,7 +99,8 @@ pub struct PendingCall {
     pub queue: String,
     /// Higher goes first among calls that are due.
     pub priority: i32,
-    /// The policy it was scheduled with, `None` when it cannot be read.
+    /// The policy that decides about it, `None` when it cannot be read: the one that an operator set
+    /// for it, or for its activity, or else the one it was scheduled with.
     pub policy: Option<Arc<RetryPolicy>>,
     /// The attempt that runs, or ran last; 0 before the first.
     pub attempt: u32,
@@ -195,12 +196,16 @@ impl Client {
         let store = self.handle().store();
         let tasks = store.tasks(run).await.map_err(|error| Error::store(&what, error))?;
         let ledger = store.attempts(run).await.map_err(|error| Error::store(&what, error))?;
-        let policies = self.policies(&tasks).await.map_err(|error| Error::store(&what, error))?;
+        let policies = self.policies_of(&tasks).await;
+        let policies = policies.map_err(|error| Error::store(&what, error))?;
+        let overrides = store.policy_overrides().await;
+        let overrides = overrides.map_err(|error| Error::store(&what, error))?;
         // The ledger is in order of time, so the last row of a call is the one that stays.
         let last: HashMap<Seq, &AttemptRow> =
             ledger.iter().map(|row| (row.call.seq, row)).collect();
         let pending = |task: TaskRow| {
             let policy = policies.get(&task.policy).cloned();
+            let policy = policy.map(|own| deciding(own, &task, &overrides));
             let last = last.get(&task.call.seq).copied().cloned();
             self.pending(task, policy, last)
         };
@@ -234,7 +239,7 @@ impl Client {
     }
 
     /// The policies of these tasks that can be read, by their hash. Many tasks share one.
-    async fn policies(
+    async fn policies_of(
         &self,
         tasks: &[TaskRow],
     ) -> resurgam_store::Result<HashMap<String, Arc<RetryPolicy>>> {
@@ -498,6 +503,14 @@ impl Client {
         let with = Printing { attempts: &attempts, actions: &actions, times: Times::SinceStart };
         Ok(history::printed(&events, with))
     }
+}
+
+/// The policy that decides about a call whose own is this one.
+fn deciding(own: Arc<RetryPolicy>, task: &TaskRow, set: &[PolicyOverride]) -> Arc<RetryPolicy> {
+    let is_its_own = task.progress.policy_set || task.progress.undoes;
+    let set = set.iter().find(|row| row.activity == task.name).filter(|_| !is_its_own);
+    let set = set.and_then(PolicyOverride::retry_policy);
+    set.map_or(own.clone(), |set| Arc::new(set.in_place_of(&own)))
 }
 
 /// When a timeout ends the attempt that runs, or the wait for one.

@@ -38,6 +38,8 @@ const MIGRATIONS: &[Migration] = &[
     // A node that does not know of the mark runs such calls beside each other, and keeps the mark out
     // of what it writes.
     Migration { sql: include_str!("poison.sql"), min_reader: 7 },
+    // A node that knows nothing of these policies would decide by others.
+    Migration { sql: include_str!("policy_overrides.sql"), min_reader: 9 },
 ];
 
 /// The number of the newest migration that this program knows.

@@ -59,6 +59,8 @@ const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("actions.sql"), min_reader: 8 },
     // A program that knows no paused instances would let them go on, or not read them.
     Migration { sql: include_str!("runs.sql"), min_reader: 9 },
+    // A program that knows nothing of these policies would decide by others.
+    Migration { sql: include_str!("policy_overrides.sql"), min_reader: 10 },
 ];
 
 /// The number of the newest migration that this program knows.

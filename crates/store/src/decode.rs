@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 
 use crate::rows::{
     ActionRequest, ActionRow, AttemptOutcome, AttemptRow, Claim, DueDeadline, DueMessage, DueTask,
-    Heartbeat, InstanceRow, Message, MessageRow, PolicyRow, Status, TaskRow,
+    Heartbeat, InstanceRow, Message, MessageRow, PolicyOverride, PolicyRow, Status, TaskRow,
 };
 use crate::{Error, InboxRow, ScheduleRecord, ScheduleRow};
 
@@ -301,6 +301,21 @@ pub fn action(row: &impl Columns) -> Decoded<ActionRow> {
             action: Action::from_stored(row.text(7)?, row.payload(8)?)?,
         },
         answer: ActionAnswer { changed: row.flag(10)?, text: row.string(11)? },
+    })
+}
+
+/// The columns of what was set for an activity.
+pub const POLICY_OVERRIDE: &str = "activity, policy, by, reason, at, revision";
+
+/// What was set for an activity, from the columns of [`POLICY_OVERRIDE`].
+pub fn policy_override(row: &impl Columns) -> Decoded<PolicyOverride> {
+    Ok(PolicyOverride {
+        activity: row.string(0)?,
+        policy: row.maybe_string(1)?,
+        by: row.string(2)?,
+        reason: row.maybe_string(3)?,
+        at: row.timestamp(4)?,
+        revision: row.number(5)?.cast_unsigned(),
     })
 }
 

@@ -9,7 +9,7 @@ use resurgam_core::action::{Action, ActionAnswer};
 use resurgam_core::command::Settings;
 use resurgam_core::event::Compensation;
 use resurgam_core::history::{ActionLine, AttemptLine};
-use resurgam_core::retry::{Counters, Matched, Reason, RecordedWhy};
+use resurgam_core::retry::{Counters, Matched, Reason, RecordedWhy, RetryPolicy};
 use resurgam_core::{CallKey, Event, Failure, Payload, RunKey, Seq, Timestamp, Uid};
 use serde::{Deserialize, Serialize};
 
@@ -438,6 +438,16 @@ pub struct Progress {
     /// key follows from that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_run: Option<u32>,
+    /// How much of that was after its first attempt began.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub stood_still_since_start_ms: u64,
+    /// True when an operator set its policy, for this call alone.
+    #[serde(skip_serializing_if = "is_false")]
+    pub policy_set: bool,
+    /// The revision of what operators set for its activity ([`PolicyOverride::revision`]) by which
+    /// its wait was decided.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub decided_by: u64,
     /// True when it undoes another call.
     #[serde(skip_serializing_if = "is_false")]
     pub undoes: bool,
@@ -906,6 +916,47 @@ pub struct PolicyRow {
     pub hash: String,
     /// The stored form.
     pub text: String,
+}
+
+/// A policy that an operator set for all calls of an activity, those that are open included.
+///
+/// ```
+/// use resurgam_core::Timestamp;
+/// use resurgam_core::retry::RetryPolicy;
+/// use resurgam_store::rows::PolicyOverride;
+///
+/// let set = PolicyOverride {
+///     activity: "charge".to_string(),
+///     policy: Some(RetryPolicy::once().to_stored()),
+///     by: "ana".to_string(),
+///     reason: Some("the bank asked us to".to_string()),
+///     at: Timestamp::EPOCH,
+///     revision: 0,
+/// };
+/// assert_eq!(set.retry_policy(), Some(RetryPolicy::once()));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyOverride {
+    /// The activity.
+    pub activity: String,
+    /// The policy in its stored form. `None` when there is none any more: that is kept, so that
+    /// calls whose wait was decided by the last one are decided about again.
+    pub policy: Option<String>,
+    /// Who set it, or removed it.
+    pub by: String,
+    /// Why.
+    pub reason: Option<String>,
+    /// When.
+    pub at: Timestamp,
+    /// How often it was changed. The store counts; what is written here counts for nothing.
+    pub revision: u64,
+}
+
+impl PolicyOverride {
+    /// The policy, as far as it can be read.
+    pub fn retry_policy(&self) -> Option<RetryPolicy> {
+        RetryPolicy::from_stored(self.policy.as_ref()?).ok()
+    }
 }
 
 /// One entry of an instance's own data.

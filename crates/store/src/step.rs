@@ -5,8 +5,8 @@ use resurgam_core::{CallKey, Event, Payload, RunKey, Seq, Shard, Timestamp, Uid}
 
 use crate::inbox::InboxWrite;
 use crate::rows::{
-    ActionRow, AttemptRow, InstanceRow, KvRow, Message, MessageRow, PolicyRow, RunPause, Status,
-    TaskRow,
+    ActionRow, AttemptRow, InstanceRow, KvRow, Message, MessageRow, PolicyOverride, PolicyRow,
+    RunPause, Status, TaskRow,
 };
 use crate::schedules::ScheduleWrite;
 
@@ -34,6 +34,9 @@ pub struct Step {
     pub actions: Vec<ActionRow>,
     /// The instance's own data.
     pub kv: Vec<KvRow>,
+    /// Policies that operators set for all calls of an activity, each in the place of the one
+    /// before.
+    pub policy_overrides: Vec<PolicyOverride>,
     /// A schedule.
     pub schedule: Option<Box<ScheduleWrite>>,
     /// A row that somebody else has inserted.
@@ -270,6 +273,7 @@ impl Step {
             + self.attempts.len()
             + self.actions.len()
             + self.kv.len()
+            + self.policy_overrides.len()
             + usize::from(self.schedule.is_some())
             + usize::from(self.inbox.is_some())
     }

@@ -2,15 +2,19 @@
 //!
 //! Call before activity before app: a policy replaces whole, each timeout by itself. Most calls
 //! name nothing, so what holds for an activity is worked out once.
+//!
+//! That is a call's own policy, which its task names. What operators set for all calls of an activity
+//! decides in its place for as long as it is set, and no task names it: setting and removing it
+//! changes no row. Only a policy that an operator sets for the one call comes before that.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam_core::command::{ActivityCall, CallOptions};
 use resurgam_core::retry::{CheckedPolicy, Idempotency, RetryPolicy, Timeouts};
 use resurgam_sdk::{ActivityDefinition, ActivityOptions, Registry};
-use resurgam_store::rows::PolicyRow;
+use resurgam_store::rows::{PolicyOverride, PolicyRow, TaskRow};
 
 /// A policy ready to decide, with the row that tasks name.
 #[derive(Debug)]
@@ -37,11 +41,92 @@ pub(crate) struct Policies {
     default: RetryPolicy,
     by_activity: BTreeMap<String, Arc<Resolved>>,
     by_hash: BTreeMap<String, Arc<Resolved>>,
+    /// What operators set for activities.
+    overrides: BTreeMap<String, Override>,
+    /// What comes of that for calls whose own policy has this hash, by activity.
+    overridden: BTreeMap<(String, String), Arc<Resolved>>,
+}
+
+/// What an operator set for an activity.
+#[derive(Debug, PartialEq)]
+struct Override {
+    revision: u64,
+    /// `None` when it was removed, or cannot be read.
+    policy: Option<RetryPolicy>,
+}
+
+/// The policy that decides about a call.
+#[derive(Clone, Debug)]
+pub(crate) struct Deciding {
+    pub(crate) policy: Arc<Resolved>,
+    /// The revision of what was set for its activity; 0 when nothing ever was, or when that does not
+    /// concern the call.
+    pub(crate) revision: u64,
 }
 
 impl Policies {
     pub(crate) fn new(default: RetryPolicy) -> Self {
-        Policies { default, by_activity: BTreeMap::new(), by_hash: BTreeMap::new() }
+        Policies {
+            default,
+            by_activity: BTreeMap::new(),
+            by_hash: BTreeMap::new(),
+            overrides: BTreeMap::new(),
+            overridden: BTreeMap::new(),
+        }
+    }
+
+    /// Takes notice of what operators set for activities. Answers with those for which that is new.
+    pub(crate) fn set_overrides(&mut self, rows: Vec<PolicyOverride>) -> BTreeSet<String> {
+        let found: BTreeSet<&str> = rows.iter().map(|row| row.activity.as_str()).collect();
+        // A row is gone only where a database has gone back in time.
+        let gone = |activity: &String| !found.contains(activity.as_str());
+        let mut changed: BTreeSet<String> =
+            self.overrides.keys().filter(|activity| gone(activity)).cloned().collect();
+        self.overrides.retain(|activity, _| !changed.contains(activity));
+        for row in rows {
+            let is_known = |known: &Override| known.revision == row.revision;
+            if self.overrides.get(&row.activity).is_some_and(is_known) {
+                continue;
+            }
+            let policy = row.retry_policy();
+            if row.policy.is_some() && policy.is_none() {
+                tracing::error!(activity = %row.activity, "the policy that was set cannot be read");
+            }
+            changed.insert(row.activity.clone());
+            self.overrides.insert(row.activity, Override { revision: row.revision, policy });
+        }
+        self.overridden.retain(|(activity, _), _| !changed.contains(activity));
+        changed
+    }
+
+    /// The activities for which operators ever set a policy.
+    pub(crate) fn overridden_activities(&self) -> impl Iterator<Item = &String> {
+        self.overrides.keys()
+    }
+
+    /// The policy that decides about a call whose own is this one: what an operator set for its
+    /// activity, unless one was set for the call itself, or the call undoes another one.
+    pub(crate) fn deciding(&mut self, own: Arc<Resolved>, task: &TaskRow) -> Deciding {
+        let is_its_own = task.progress.undoes || task.progress.policy_set;
+        let set = self.overrides.get(&task.name).filter(|_| !is_its_own);
+        let Some(Override { revision, policy }) = set else {
+            return Deciding { policy: own, revision: 0 };
+        };
+        let (revision, Some(policy)) = (*revision, policy) else {
+            return Deciding { policy: own, revision: *revision };
+        };
+        let key = (task.name.clone(), own.row.hash.clone());
+        if let Some(known) = self.overridden.get(&key) {
+            return Deciding { policy: known.clone(), revision };
+        }
+        let policy = policy.in_place_of(&own.checked);
+        let policy = self.intern(&policy).unwrap_or_else(|error| {
+            // It was checked where it was set, and may not go together with the call's timeouts.
+            tracing::error!(activity = %task.name, "the policy that was set: {error}");
+            own
+        });
+        self.overridden.insert(key, policy.clone());
+        Deciding { policy, revision }
     }
 
     /// The policy of a call. The error says why the call's own policy makes no sense.

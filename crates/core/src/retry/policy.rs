@@ -460,6 +460,29 @@ pub enum Exhausted {
     FallbackValue(serde_json::Value),
 }
 
+impl RetryPolicy {
+    /// This policy where it is set in the place of another one, for all calls of an activity: the
+    /// timeouts of the other one stay, and what must not run twice still must not.
+    ///
+    /// ```
+    /// use resurgam_core::retry::{RetryPolicy, Timeouts};
+    /// use std::time::Duration;
+    ///
+    /// let total = Timeouts { total: Some(Duration::from_secs(60)), ..Timeouts::default() };
+    /// let of_the_call = RetryPolicy::DEFAULT.timeouts(total);
+    /// let set = RetryPolicy::once().in_place_of(&of_the_call);
+    /// assert_eq!(set, RetryPolicy::once().timeouts(total));
+    /// ```
+    #[must_use]
+    pub fn in_place_of(&self, other: &RetryPolicy) -> RetryPolicy {
+        let mut policy = RetryPolicy { timeouts: other.timeouts, ..self.clone() };
+        if other.idempotency == Idempotency::AtMostOnce {
+            policy.idempotency = Idempotency::AtMostOnce;
+        }
+        policy
+    }
+}
+
 impl Limit {
     /// True when another attempt may follow this many failures.
     pub const fn allows(self, failures: u32) -> bool {

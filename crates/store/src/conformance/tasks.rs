@@ -422,6 +422,9 @@ fn progress() -> Progress {
         pause_asked: Some(Box::default()),
         stood_still_ms: u64::MAX,
         key_run: Some(3),
+        stood_still_since_start_ms: u64::MAX,
+        policy_set: true,
+        decided_by: u64::MAX,
         undoes: true,
         fallback: Some(Box::new(fell_back())),
     }

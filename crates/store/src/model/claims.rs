@@ -76,6 +76,30 @@ impl Model {
         }
     }
 
+    /// Claims a task of a shard that this node holds and that another node has claimed with this
+    /// token, so that the attempt there cannot end the call. Fenced when the node is not there.
+    pub fn take_over(
+        &mut self,
+        node: &str,
+        call: CallKey,
+        token: u64,
+        now: Timestamp,
+        new: impl FnOnce() -> u64,
+    ) -> Result<Option<TaskRow>> {
+        self.must_be_there(node, || format!("take the claim of call {call} over"))?;
+        let is_held = self.members.holder(call.run.uid.shard()).is_some_and(|it| it.name == node);
+        let is_other =
+            self.sharing == Sharing::ManyNodes && is_held && self.is_claimed(call, token);
+        let found = self.tables.tasks.get(call).filter(|_| is_other).cloned();
+        Ok(found.map(|mut row| {
+            row.attempt = row.attempt.saturating_add(1);
+            row.progress.to_end = true;
+            row.claim = Some(Claim { node: node.to_string(), token: new(), started_at: now });
+            self.tables.tasks.put(call, Some(row.clone()));
+            row
+        }))
+    }
+
     fn claim(
         &mut self,
         node: &str,

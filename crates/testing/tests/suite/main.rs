@@ -37,6 +37,7 @@ mod operators;
 mod outcomes;
 mod pausing;
 mod peers;
+mod policies;
 mod queues;
 mod records;
 mod resetting;

@@ -104,6 +104,8 @@ impl Batches {
             attempts: random.some(1, Random::attempt),
             actions: random.some(1, Random::action),
             kv: random.some(2, Random::kv),
+            // How often one is set twice in a batch is counted differently.
+            policy_overrides: Vec::new(),
             schedule,
             inbox,
         }

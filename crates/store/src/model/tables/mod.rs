@@ -15,7 +15,7 @@ use std::ops::RangeInclusive;
 
 use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Uid};
 
-use crate::rows::{ActionRow, AttemptRow};
+use crate::rows::{ActionRow, AttemptRow, PolicyOverride};
 
 pub(super) use inbox::{InboxEntry, InboxRows, SeenIds};
 pub(super) use instances::{Instance, Instances};
@@ -35,6 +35,7 @@ pub(super) struct Tables {
     pub(super) attempts: Rows<(CallKey, u64), AttemptRow>,
     pub(super) actions: Rows<(Uid, String), ActionRow>,
     pub(super) kv: Rows<(Uid, String), Payload>,
+    pub(super) policy_overrides: Rows<String, PolicyOverride>,
     pub(super) schedules: ScheduleRows,
     pub(super) inbox: InboxRows,
     pub(super) seen: SeenIds,

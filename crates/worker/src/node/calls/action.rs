@@ -12,8 +12,8 @@
 //! A call runs while an attempt of it does, here or elsewhere. One that is settling was given up by
 //! its workflow, which waits to hear how it ended. Whether the run is blocked, or not in memory,
 //! changes nothing here. While a transaction of an attempt of this node is with the store,
-//! `complete` and `fail` wait until the store has decided; of one that another node runs nothing is
-//! known here, and whichever commit comes first counts.
+//! `complete` and `fail` wait until the store has decided. From an attempt that runs on another node
+//! they first take the claim away: its transaction has ended the call before that, or never will.
 //!
 //! An action comes as a message, as reports of attempts elsewhere do, and goes with the step that
 //! carries it out; that step keeps it together with its answer. So it happens once, whatever
@@ -28,21 +28,22 @@ use std::sync::Arc;
 use resurgam_core::action::{Action, ActionAnswer};
 use resurgam_core::duration::Human;
 use resurgam_core::event::{ActivityCompleted, ActivityFailed};
-use resurgam_core::retry::{Decision, Exhausted, Reason, StopWhy};
-use resurgam_core::{CallKey, EventKind, Failure, Payload, Timestamp, retry};
-use resurgam_store::rows::{ActionRequest, ActionRow, Pause, TaskRecord, TaskRow};
+use resurgam_core::retry::{Exhausted, Reason, StopWhy};
+use resurgam_core::{CallKey, EventKind, Failure, Payload, Timestamp};
+use resurgam_store::rows::{ActionRequest, ActionRow, MessageRow, Pause, TaskRecord, TaskRow};
 use resurgam_store::{Step, TaskWrite};
 
-use super::attempt_result::{failed, given_up, state};
+use super::attempt_result::{decide_again, failed, given_up};
 use super::call::HotCall;
-use super::timeouts::{deadline, millis};
+use super::timeouts::deadline;
 use crate::node::Node;
 use crate::node::asked::Asked;
 use crate::node::message::end_report;
 use crate::node::news::{News, Origin};
 use crate::node::steps::effect::Effect;
+use crate::node::steps::refusal::Refusal;
 use crate::node::work::Work;
-use crate::policy::{Replaced, Resolved};
+use crate::policy::{Deciding, Replaced, Resolved};
 
 /// Where a call stands, as far as operators are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,7 +190,7 @@ impl Node {
                 false => self.act_here(asked, false),
             };
         }
-        let Some(record) = found else { return self.refuse_action(asked, ended(key)) };
+        let Some(record) = found else { return self.refuse_action(asked, gone(key)) };
         let is_held = self.is_held(&record.task);
         match record.task.claim.is_some() && !is_held {
             true => self.act_elsewhere(asked, record),
@@ -214,11 +215,23 @@ impl Node {
         is_ours && task.progress.to_end
     }
 
+    /// True when what an operator asks for would end a call.
+    pub(crate) fn may_end(&mut self, found: &TaskRecord, asked: &ActionRequest) -> bool {
+        let call = self.hot_call(found.clone());
+        call.is_some_and(|call| matches!(self.change_of(&call, asked), Ok(Change::Ends(_))))
+    }
+
     /// The call is in memory. In the store it may be claimed so that nobody else runs it.
     fn act_here(&mut self, asked: Asked, is_held: bool) {
         let key = asked.call;
         let Some(mut call) = self.memory.calls.hot.remove(&key) else { return };
-        let change = self.change_of(&call, &asked.request);
+        let change = self.change_of(&call, &asked.request).and_then(|change| match change {
+            Change::Due { .. } if self.memory.lingering.holds(key, self.elapsed).is_some() => {
+                let name = named(&call.task);
+                Err(format!("{name} waits for attempts of its run to end; nothing to retry"))
+            }
+            change => Ok(change),
+        });
         if change.is_ok() {
             // Before its times change: it is found in there by them.
             self.memory.slots.dequeue(&call.task);
@@ -393,6 +406,23 @@ impl Node {
         self.push_action(asked, ActionAnswer::refused(why), Step::default(), None);
     }
 
+    /// The store does not take a step that carries out actions: whoever asked for them hears of it.
+    /// Answers with the messages that asked. Where even an answer was refused, its message is read
+    /// again later.
+    pub(crate) fn actions_not_done(&mut self, step: &Step, refusal: &Refusal) -> Vec<String> {
+        let done = step.actions.iter().filter(|row| row.answer.changed);
+        let rows: Vec<ActionRow> = done.cloned().collect();
+        rows.into_iter()
+            .map(|ActionRow { call, request, answer, .. }| {
+                let message = MessageRow::action_id(&request.id);
+                let why = format!("the store refused it ({}): {refusal}", answer.text);
+                let asked = Asked { call, message: message.clone(), request };
+                self.refuse_action(asked, why);
+                message
+            })
+            .collect()
+    }
+
     /// Stores what came of an action, together with what it changed.
     pub(crate) fn push_action(
         &mut self,
@@ -436,6 +466,7 @@ fn apply(call: &mut HotCall, change: Change, now: Timestamp) -> String {
     match change {
         Change::Due { reset } => {
             call.waits(now, now);
+            call.is_decided();
             if reset {
                 call.starts_over(now);
             }
@@ -457,6 +488,7 @@ fn apply(call: &mut HotCall, change: Change, now: Timestamp) -> String {
         }
         Change::Resumed { reset } => {
             call.resumes(now);
+            call.is_decided();
             if reset {
                 call.starts_over(now);
             }
@@ -478,23 +510,18 @@ fn follow_policy(
 ) -> Result<String, StopWhy> {
     adopt(call, policy);
     let name = named(&call.task);
-    let last = call.story.last_attempt(call.task.attempt);
-    // Where failures are counted from 0 again, nothing has been decided yet.
-    let waits = Standing::of(&call.task) == Standing::Waits && call.task.progress.failures > 0;
-    let Some(last) = last.filter(|_| waits).cloned() else {
-        return Ok(format!("{name} follows another policy from now on"));
+    let decided = match Standing::of(&call.task) {
+        Standing::Waits => decide_again(call, now),
+        _ => None,
     };
-    let CallKey { run, seq } = call.task.call;
-    let u = retry::uniform(run.uid.0, run.run, seq.0, call.task.progress.failures);
-    let state = state(&call.task.progress, last.ended_at());
-    let delay = match last.decided_again(&call.policy.checked, state, u) {
-        Decision::Stop { why } => return stop_by_policy(call, why, now),
-        Decision::Retry { delay, .. } => delay,
-    };
-    call.task.progress.previous_delay_ms = Some(millis(delay));
-    call.waits(last.ended_at().saturating_add(delay).max(now), now);
-    let due = due(&call.task, call.task.wake_at, now);
-    Ok(format!("{name} follows another policy from now on ({due})"))
+    match decided {
+        None => Ok(format!("{name} follows another policy from now on")),
+        Some(Err(why)) => stop_by_policy(call, why, now),
+        Some(Ok(())) => {
+            let due = due(&call.task, call.task.wake_at, now);
+            Ok(format!("{name} follows another policy from now on ({due})"))
+        }
+    }
 }
 
 /// Another policy, asked again about the last failure, stops retrying. The error says why that ends
@@ -510,7 +537,8 @@ fn stop_by_policy(call: &mut HotCall, why: StopWhy, now: Timestamp) -> Result<St
 /// Another policy, and what follows from it for its times.
 fn adopt(call: &mut HotCall, policy: Arc<Resolved>) {
     call.task.policy.clone_from(&policy.row.hash);
-    call.policy = policy;
+    call.task.progress.policy_set = true;
+    call.follows(Deciding { policy, revision: 0 });
     call.task.deadline_at = deadline(&call.task, &call.policy);
 }
 
@@ -521,6 +549,11 @@ fn named(task: &TaskRow) -> String {
 
 fn ended(key: CallKey) -> String {
     format!("call #{} has ended", key.seq)
+}
+
+/// Nothing of a call can be read.
+fn gone(key: CallKey) -> String {
+    format!("call #{} has ended, or its task cannot be read and was set aside", key.seq)
 }
 
 /// Where a call stands, for people.

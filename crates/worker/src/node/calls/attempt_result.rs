@@ -19,12 +19,12 @@ use std::time::Duration;
 use resurgam_core::event::{ActivityCompleted, ActivityFailed};
 use resurgam_core::retry::{Decision, Exhausted, Reason, RecordedWhy, State, StopWhy};
 use resurgam_core::{CallKey, EventKind, Failure, Kind, Payload, RunKey, Timestamp, retry};
-use resurgam_store::rows::{AttemptOutcome, AttemptRow, Pause, Progress};
+use resurgam_store::rows::{AttemptOutcome, AttemptRow, Pause, Progress, TaskRow};
 use resurgam_store::{Step, TaskWrite};
 
 use super::call::{Fallback, HotCall, started_at};
 use super::timeouts::{
-    clock_start, millis, queue_failure, stood_still, total_failure, total_start,
+    clock_start, millis, queue_failure, start_of_first, total_failure, total_start,
 };
 use crate::node::Node;
 use crate::node::message::end_report;
@@ -83,10 +83,12 @@ impl Node {
 
     /// Nobody took an attempt in time: it counts as one that failed.
     pub(crate) fn attempt_never_taken(&mut self, key: CallKey) {
-        let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
-        let failure = queue_failure(&call.policy);
-        call.task.attempt = call.task.attempt.saturating_add(1);
+        let Some(call) = self.memory.calls.hot.get(&key) else { return };
+        let (failure, now) = (queue_failure(&call.policy), self.now);
         self.stop_waiting(key);
+        let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
+        call.resumes(now);
+        call.task.attempt = call.task.attempt.saturating_add(1);
         self.attempt_failed(key, Ended::Failed(failure), self.now);
     }
 
@@ -97,7 +99,12 @@ impl Node {
         let stopped = call.task.progress.paused.as_ref().and_then(|pause| pause.stopped.as_deref());
         let reason = stopped.and_then(Reason::named).unwrap_or(Reason::MaxAttempts);
         let why = StopWhy::new(reason, call.task.progress.failures);
-        let failure = call.story.last_failure().cloned().unwrap_or_default();
+        // An older failure did not pause a call that lost its process too often.
+        let failure = match reason {
+            Reason::WorkerLost => call.story.last_error(),
+            _ => call.story.last_failure(),
+        };
+        let failure = failure.cloned().unwrap_or_default();
         self.end_failed(key, failure, why, None, false);
     }
 
@@ -169,7 +176,7 @@ impl Node {
     }
 
     /// Retrying has stopped: the call ends, or waits for an operator, as its policy wants.
-    fn stopped_retrying(
+    pub(crate) fn stopped_retrying(
         &mut self,
         key: CallKey,
         failure: Failure,
@@ -245,7 +252,11 @@ impl Node {
         let activity = self.registry.activity(name);
         let policy = self.policies.of_fallback(activity.as_deref(), total, undoes)?;
         let queue = activity.and_then(|activity| activity.options.queue.clone());
-        Ok(Fallback { activity: name.to_string(), queue, policy })
+        let call = self.memory.calls.get(key).ok_or_else(|| "the call is over".to_string())?;
+        let progress = Progress { undoes, ..Progress::default() };
+        let task = TaskRow { name: name.to_string(), progress, ..call.task.clone() };
+        let deciding = self.policies.deciding(policy.clone(), &task);
+        Ok(Fallback { activity: name.to_string(), queue, policy, deciding })
     }
 
     /// The call stays open and waits for an operator, at most so long.
@@ -297,6 +308,7 @@ impl Node {
         let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
         let due = now.saturating_add(delay);
         call.waits(due, now);
+        call.is_decided();
         let instance = call.instance.clone();
         let mut effects = vec![Effect::Waiting(key)];
         let mut step = Step {
@@ -572,12 +584,31 @@ fn after(call: &mut HotCall, outcome: AttemptOutcome, failure: &Failure, now: Ti
     }
 }
 
+/// Decides about the last failure of a call again, which waits after it, by the policy that it has
+/// now: from the same random number, the delay before it, and the end of that attempt. `None` when
+/// there is nothing to decide: it does not wait after a failure.
+pub(crate) fn decide_again(call: &mut HotCall, now: Timestamp) -> Option<Result<(), StopWhy>> {
+    let last = call.story.last_attempt(call.task.attempt);
+    // Where failures are counted from 0 again, nothing has been decided yet.
+    let last = last.filter(|_| call.task.progress.failures > 0).cloned()?;
+    let CallKey { run, seq } = call.task.call;
+    let u = retry::uniform(run.uid.0, run.run, seq.0, call.task.progress.failures);
+    let state = state(&call.task.progress, last.ended_at());
+    let delay = match last.decided_again(&call.policy.checked, state, u) {
+        Decision::Stop { why } => return Some(Err(why)),
+        Decision::Retry { delay, .. } => delay,
+    };
+    call.task.progress.previous_delay_ms = Some(millis(delay));
+    call.waits(last.ended_at().saturating_add(delay).max(now), now);
+    Some(Ok(()))
+}
+
 /// What a decision needs to know about a call.
 pub(crate) fn state(progress: &Progress, now: Timestamp) -> State {
     State {
         failures: progress.failures,
         first_scheduled: clock_start(progress).unwrap_or(now),
-        first_started: progress.first_started.map(|at| at.saturating_add(stood_still(progress))),
+        first_started: start_of_first(progress),
         previous_delay: progress.previous_delay_ms.map(Duration::from_millis),
         total_since: total_start(progress),
     }

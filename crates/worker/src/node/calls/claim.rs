@@ -87,7 +87,7 @@ impl Node {
     ) -> Result<Scheduled, String> {
         let definition = self.registry.activity(&call.name);
         let registry = self.registry.clone();
-        let policy = self.policies.resolve(&registry, &call)?;
+        let own = self.policies.resolve(&registry, &call)?;
         let queue = call.queue().to_string();
         let unregistered = definition.is_none() && self.serves(&queue);
         let lacks = definition.as_ref().filter(|_| self.serves(&queue));
@@ -99,7 +99,7 @@ impl Node {
             name: call.name,
             queue,
             priority: caller.priority,
-            policy: policy.row.hash.clone(),
+            policy: own.row.hash.clone(),
             attempt: 0,
             wake_at: now,
             deadline_at: None,
@@ -115,8 +115,9 @@ impl Node {
             },
             heartbeat: None,
         };
-        let is_new = self.outbox.is_new_policy(key, &policy.row.hash);
-        let new_policy = is_new.then(|| policy.row.clone());
+        let is_new = self.outbox.is_new_policy(key, &own.row.hash);
+        let new_policy = is_new.then(|| own.row.clone());
+        let deciding = self.policies.deciding(own, &task);
         let held = call.compensates.and_then(|_| self.memory.lingering.hold(key, self.elapsed));
         task.wake_at = now.saturating_add(held.unwrap_or_default());
         let can_run = definition.is_some() && task.progress.lacks.is_none() && held.is_none();
@@ -129,10 +130,10 @@ impl Node {
             self.claim(&mut task, now);
             Effect::Begin(key)
         } else {
-            task.deadline_at = deadline(&task, &policy);
+            task.deadline_at = deadline(&task, &deciding.policy);
             Effect::Waiting(key)
         };
-        let mut hot = HotCall::new(task.clone(), call.input, caller.instance.to_string(), policy);
+        let mut hot = HotCall::new(task.clone(), call.input, caller.instance.to_string(), deciding);
         hot.slot = slot;
         self.memory.calls.hot.insert(key, hot);
         Ok(Scheduled { new_policy, task, effect })

@@ -20,8 +20,10 @@ pub(crate) struct FailureLog {
     last: VecDeque<AttemptError>,
     left_out: u32,
     /// The last one, whole. A loss or an interruption stands here only as long as nothing failed.
-    /// Boxed, as the next one: most calls never fail, and are moved about.
+    /// Boxed, as the next ones: most calls never fail, and are moved about.
     failure: Option<Box<Failure>>,
+    /// The last one, whole, whatever it was.
+    error: Option<Box<Failure>>,
     has_failed: bool,
     /// The last attempt, if that failed.
     last_attempt: Option<Box<LastAttempt>>,
@@ -69,6 +71,7 @@ impl FailureLog {
     pub(crate) fn add(&mut self, row: &AttemptRow) {
         self.ended_at = Some(row.ended_at);
         let Some(error) = error_of(row) else { return };
+        self.error = row.failure.clone().map(Box::new);
         if row.outcome == AttemptOutcome::Failed || !self.has_failed {
             self.failure = row.failure.clone().map(Box::new);
         }
@@ -105,6 +108,11 @@ impl FailureLog {
     /// The last failure, whole.
     pub(crate) fn last_failure(&self) -> Option<&Failure> {
         self.failure.as_deref()
+    }
+
+    /// What the last attempt ended with that did not succeed, whole, also a loss.
+    pub(crate) fn last_error(&self) -> Option<&Failure> {
+        self.error.as_deref()
     }
 
     /// The story as the history tells it, when there was more than one attempt.

@@ -11,10 +11,8 @@ use crate::policy::Resolved;
 
 /// Until when a task may wait, as long as no attempt of it runs.
 pub(crate) fn deadline(task: &TaskRow, policy: &Resolved) -> Option<Timestamp> {
-    let ends = match &task.progress.paused {
-        Some(pause) => [total_end(task, policy), pause.until],
-        None => [total_end(task, policy), queue_end(task, policy)],
-    };
+    let pause = task.progress.paused.as_ref().and_then(|pause| pause.until);
+    let ends = [total_end(task, policy), queue_end(task, policy), pause];
     ends.into_iter().flatten().min().filter(|_| task.claim.is_none())
 }
 
@@ -43,8 +41,19 @@ pub(crate) fn stood_still(progress: &Progress) -> Duration {
     Duration::from_millis(progress.stood_still_ms)
 }
 
+/// When the first attempt of a call began, as much later as its clock stood still since.
+pub(crate) fn start_of_first(progress: &Progress) -> Option<Timestamp> {
+    let stood_still = Duration::from_millis(progress.stood_still_since_start_ms);
+    progress.first_started.map(|at| at.saturating_add(stood_still))
+}
+
+/// When nobody has taken the next attempt of a call in time: never while its clock stands still.
 pub(crate) fn queue_end(task: &TaskRow, policy: &Resolved) -> Option<Timestamp> {
-    Some(task.wake_at.saturating_add(policy.checked.timeouts.queue?))
+    let due = match &task.progress.paused {
+        Some(pause) => pause.due.filter(|_| pause.clock_runs)?,
+        None => task.wake_at,
+    };
+    Some(due.saturating_add(policy.checked.timeouts.queue?))
 }
 
 /// The failure of a call whose total timeout passed.
