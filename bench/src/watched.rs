@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use resurgam_core::{CallKey, Event, Failure, RunKey, Shard, Timestamp, Uid, UserWork};
 use resurgam_store::rows::{
     ActionRow, AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow,
-    MessageRow, Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
+    MessageRow, Owner, PolicyOverride, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
     Access, Answer, Assignment, AttemptTransaction, CallGroup, Commit, DeadLetter,
@@ -152,6 +152,9 @@ impl Work for Watched {
         claim_shared(node: &str, runnable: Runnable, now: Timestamp, limit: usize)
             -> (Vec<TaskRow>, Option<Timestamp>);
         claim_shared_call(node: &str, call: CallKey, now: Timestamp) -> Option<TaskRow>;
+        take_over(node: &str, call: CallKey, token: u64, now: Timestamp) -> Option<TaskRow>;
+        policy_overrides() -> Vec<PolicyOverride>;
+        waiting_calls(activity: &str, after: Option<CallKey>, limit: usize) -> Vec<CallKey>;
         tasks_of(calls: Arc<[CallKey]>) -> Vec<TaskRow>;
         load_task(call: CallKey) -> Option<TaskRecord>;
         load_tasks(calls: Arc<[CallKey]>) -> Vec<TaskRecord>;

@@ -42,7 +42,7 @@ macro_rules! pages {
 
 /// Headings of the list, each with its pages.
 const PAGES: &[(&str, &[Page])] = &[
-    ("Policies and other settings", pages!["P1" "P2" "P3" "P4" "P5"]),
+    ("Policies and other settings", pages!["P1" "P2" "P3" "P4"]),
     ("Warnings about policies", pages!["W1" "W2" "W3" "W4" "W5" "W6" "W7" "W8" "W9"]),
     ("Programs", pages!["I1" "I2" "I3" "I4" "I5" "I6"]),
     ("Graphs", pages!["G1" "G2" "G3" "G4" "G5" "G6" "G7"]),

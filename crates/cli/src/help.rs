@@ -35,7 +35,7 @@ Write files:
   check        Check a program or a graph without running it
   fmt          Write programs in one layout, in place
   graph        Check graphs
-  policy       Evaluate, explain, convert and check retry policies
+  policy       Evaluate, explain, convert and check retry policies, set them for activities
   secrets      Keys for the secrets of graphs
 
 Learn:
@@ -214,7 +214,16 @@ examples! {
         "resurgam secrets fingerprint";
     POLICY:
         "resurgam policy explain river"
-        "resurgam policy check policy.json --strict";
+        "resurgam policy check policy.json --strict"
+        "resurgam policy set charge patient.json --reason 'the bank asked us to'";
+    POLICY_SET:
+        "resurgam policy set charge patient.json --reason 'the bank asked us to'"
+        "resurgam policy set charge edda.default --by ana";
+    POLICY_UNSET:
+        "resurgam policy unset charge --reason 'the bank is back'";
+    POLICY_LIST:
+        "resurgam policy list"
+        "resurgam policy list --json";
     EVAL:
         "echo '{\"dialect\": \"edda\", \"kind\": \"delay\", \"config\": {}, \"retry_index\": 2}' |"
         "  resurgam policy eval";

@@ -60,7 +60,7 @@ enum Command {
     Work(work::Command),
     #[command(name = "demo")]
     Demo(demo::Args),
-    /// Evaluate, explain, convert and check retry policies
+    /// Evaluate, explain, convert and check retry policies, set them for activities
     #[command(subcommand, after_help = help::POLICY)]
     Policy(policy::Command),
     #[command(name = "explain")]

@@ -48,8 +48,6 @@ codes! {
     P3,
     /// A setting has the right form and cannot work.
     P4,
-    /// A setting asks for what this version cannot do.
-    P5,
     /// A program's text is not made of words, or its lines are indented otherwise than its blocks.
     I1,
     /// A program's words make no sentence.

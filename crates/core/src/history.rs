@@ -28,6 +28,8 @@ pub struct AttemptLine {
     pub failure: Option<String>,
     /// The delay before the next attempt.
     pub delay_ms: Option<u64>,
+    /// The activity that goes on in the place of this one.
+    pub falls_back_to: Option<String>,
 }
 
 /// What an operator did, for printing between the events.
@@ -169,6 +171,9 @@ fn attempt_line(text: &mut String, at: &str, attempt: &AttemptLine) {
     if let Some(delay) = attempt.delay_ms {
         let delay = Human(std::time::Duration::from_millis(delay));
         let _infallible = write!(text, "; again in {delay}");
+    }
+    if let Some(name) = &attempt.falls_back_to {
+        let _infallible = write!(text, "; falls back to {}", cut(name));
     }
     text.push('\n');
 }

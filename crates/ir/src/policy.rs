@@ -19,10 +19,7 @@ pub(crate) fn call_options(action: &Action, dialect: Dialect) -> Result<CallOpti
     let policy = bracket_policy(&brackets, covers).map_err(|problem| problem.to_string())?;
     // In the words that stand in the brackets.
     let words = |problem: String| problem.replace("timeouts.attempt", "timeout");
-    let checked = policy.check().map_err(|problems| words(problems.to_string()))?;
-    if let Some(unsupported) = checked.unsupported().first() {
-        return Err(unsupported.clone());
-    }
+    policy.check().map_err(|problems| words(problems.to_string()))?;
     let timeout = policy.timeouts.attempt;
     Ok(CallOptions { retry: Some(Box::new(policy)), timeout, ..CallOptions::default() })
 }

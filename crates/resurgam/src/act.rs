@@ -8,7 +8,7 @@ use std::pin::Pin;
 use resurgam_core::action::{Action, ActionAnswer};
 use resurgam_core::retry::RetryPolicy;
 use resurgam_core::{CallKey, EventKind, Failure, Payload, RunKey, Seq};
-use resurgam_store::rows::{ActionRequest, InstanceRow, TaskRow};
+use resurgam_store::rows::{ActionRequest, InstanceRow, Message, MessageRow, TaskRow};
 use resurgam_worker::{Acted, Error, Result};
 use serde::Serialize;
 
@@ -291,7 +291,8 @@ impl Client {
             CallName::Named { .. } => RunKey { uid: row.uid, run: row.run },
         };
         let is_meant = |task: &&TaskRow| {
-            activity.is_none_or(|name| task.name == name)
+            let called = task.progress.fallback.as_ref().map(|of| of.activity.as_str());
+            activity.is_none_or(|name| task.name == name || called == Some(name))
                 && seq.is_none_or(|seq| task.call.seq == seq)
         };
         let tasks = store.tasks(run).await.map_err(trouble)?;
@@ -333,8 +334,36 @@ impl Client {
             return Err(Error::invalid(message));
         }
         let how = events.iter().find_map(|event| how_it_ended(&event.kind, call.seq));
-        let how = how.unwrap_or_else(|| format!("ended with its run ({})", row.status.name()));
+        let how = match how {
+            Some(how) => how,
+            None if row.status.is_closed() || call.run.run != row.run => {
+                format!("ended with its run ({})", row.status.name())
+            }
+            None => self.untold_end(what, call).await?,
+        };
         Ok(ToActOn::Refused(format!("{}#{} {how}", scheduled.name, call.seq)))
+    }
+}
+
+impl Client {
+    /// What became of a call without a task whose run goes on, and has not heard that it ended.
+    async fn untold_end(&self, what: &str, call: CallKey) -> Result<String> {
+        let messages = self.handle().store().messages(call.run.uid).await;
+        let messages = messages.map_err(|error| Error::store(what, error))?;
+        let ends = |row: &MessageRow| match &row.body {
+            Message::Result { run, event } if *run == call.run.run => {
+                how_it_ended(event, call.seq).is_some()
+            }
+            _ => false,
+        };
+        Ok(match messages.iter().any(ends) {
+            true => "has ended, and its workflow has not heard of it yet".to_string(),
+            false => {
+                "is not finished, but its task cannot be read and was set aside; the log of the \
+                 worker says why"
+                    .to_string()
+            }
+        })
     }
 }
 

@@ -286,10 +286,11 @@ impl Parts {
         let added = submit::register(&mut self.registry);
         self.note(added);
         let checked = self.options.retry.check();
-        let supported = checked.map_err(|error| error.to_string()).and_then(|policy| {
-            policy.unsupported().first().map_or(Ok(()), |unsupported| Err(unsupported.clone()))
-        });
-        self.note(supported.map_err(|error| format!("the app's retry policy: {error}")));
+        self.note(checked.map_err(|error| format!("the app's retry policy: {error}")).map(drop));
+        if self.mistake.is_none() {
+            let checked = self.registry.check_all_fallbacks(&self.options.retry);
+            self.note(checked);
+        }
         if let Some(mistake) = self.mistake {
             return Err(Error::mistake(format!("build the app failed: {mistake}")));
         }

@@ -40,6 +40,7 @@ mod export;
 pub mod guide;
 mod instance;
 mod look;
+mod policies;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod schedule;
@@ -53,6 +54,7 @@ pub use app::{App, AppBuilder, Parts};
 pub use client::{Client, Start};
 pub use instance::Instance;
 pub use look::{Description, PendingCall, WaitsFor};
+pub use policies::SetPolicy;
 pub use resurgam_core::action::{Action, ActionAnswer, Reset, ResetTo};
 pub use resurgam_core::event::{Compensation, ParentClose};
 pub use resurgam_core::{
@@ -66,7 +68,7 @@ pub use resurgam_sdk::{
 };
 pub use resurgam_store::rows::{
     ActionRequest, ActionRow, AttemptOutcome, AttemptRow, Heartbeat, InstanceCursor,
-    InstanceFilter, InstanceRow, Owner, Pause, RunPause, Status,
+    InstanceFilter, InstanceRow, Owner, Pause, PolicyOverride, RunPause, Status,
 };
 pub use resurgam_store::{
     CallCursor, CallGroup, DeadLetter, DeadLetterFilter, LetterState, PausedCall, PausedFilter,

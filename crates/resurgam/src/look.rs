@@ -9,7 +9,7 @@ use resurgam_core::retry::{Counters, Limit, RetryPolicy, Timeouts};
 use resurgam_core::{Event, RunKey, Seq, Timestamp, Uid};
 use resurgam_store::rows::{
     ActionRow, AttemptRow, Heartbeat, InstanceFilter, InstanceRow, KvRow, Message, MessageRow,
-    Pause, TaskRow,
+    Pause, PolicyOverride, TaskRow,
 };
 use resurgam_worker::{Error, Result};
 use serde::de::DeserializeOwned;
@@ -99,7 +99,8 @@ pub struct PendingCall {
     pub queue: String,
     /// Higher goes first among calls that are due.
     pub priority: i32,
-    /// The policy it was scheduled with, `None` when it cannot be read.
+    /// The policy that decides about it, `None` when it cannot be read: the one that an operator set
+    /// for it, or for its activity, or else the one it was scheduled with.
     pub policy: Option<Arc<RetryPolicy>>,
     /// The attempt that runs, or ran last; 0 before the first.
     pub attempt: u32,
@@ -126,6 +127,8 @@ pub struct PendingCall {
     pub paused: Option<Pause>,
     /// Why it is to be paused when the attempt that runs has failed.
     pub pause_asked: Option<Pause>,
+    /// The activity that was called, when its policy had this one take its place.
+    pub fallback_of: Option<String>,
     /// How the last attempt ended, when one did.
     pub last: Option<AttemptRow>,
 }
@@ -150,6 +153,9 @@ pub enum WaitsFor {
     /// The process that works knows the activity and lacks what this call needs, see
     /// [`PendingCall::lacks`].
     Lacking,
+    /// It is due, and its process died three times in a row: a node runs one such call at a time, so
+    /// that they do not take each other down.
+    Poison,
     /// Somebody who resumes it: it is paused, see [`PendingCall::paused`].
     Operator,
 }
@@ -162,6 +168,7 @@ impl WaitsFor {
             WaitsFor::Slot => "slot",
             WaitsFor::Unregistered => "unregistered",
             WaitsFor::Lacking => "lacking",
+            WaitsFor::Poison => "poison",
             WaitsFor::Operator => "operator",
         }
     }
@@ -189,12 +196,16 @@ impl Client {
         let store = self.handle().store();
         let tasks = store.tasks(run).await.map_err(|error| Error::store(&what, error))?;
         let ledger = store.attempts(run).await.map_err(|error| Error::store(&what, error))?;
-        let policies = self.policies(&tasks).await.map_err(|error| Error::store(&what, error))?;
+        let policies = self.policies_of(&tasks).await;
+        let policies = policies.map_err(|error| Error::store(&what, error))?;
+        let overrides = store.policy_overrides().await;
+        let overrides = overrides.map_err(|error| Error::store(&what, error))?;
         // The ledger is in order of time, so the last row of a call is the one that stays.
         let last: HashMap<Seq, &AttemptRow> =
             ledger.iter().map(|row| (row.call.seq, row)).collect();
         let pending = |task: TaskRow| {
             let policy = policies.get(&task.policy).cloned();
+            let policy = policy.map(|own| deciding(own, &task, &overrides));
             let last = last.get(&task.call.seq).copied().cloned();
             self.pending(task, policy, last)
         };
@@ -228,7 +239,7 @@ impl Client {
     }
 
     /// The policies of these tasks that can be read, by their hash. Many tasks share one.
-    async fn policies(
+    async fn policies_of(
         &self,
         tasks: &[TaskRow],
     ) -> resurgam_store::Result<HashMap<String, Arc<RetryPolicy>>> {
@@ -256,6 +267,7 @@ impl Client {
             None if self.is_unregistered(&task) => Some(WaitsFor::Unregistered),
             None if task.progress.lacks.is_some() => Some(WaitsFor::Lacking),
             None if task.wake_at > self.handle().now() => Some(WaitsFor::Backoff),
+            None if task.progress.poison => Some(WaitsFor::Poison),
             None => Some(WaitsFor::Slot),
         };
         PendingCall {
@@ -274,6 +286,7 @@ impl Client {
             lacks: task.progress.lacks,
             paused: task.progress.paused.map(|pause| *pause),
             pause_asked: task.progress.pause_asked.map(|pause| *pause),
+            fallback_of: task.progress.fallback.map(|of| of.activity),
             last,
             activity: task.name,
             queue: task.queue,
@@ -492,10 +505,19 @@ impl Client {
     }
 }
 
+/// The policy that decides about a call whose own is this one.
+fn deciding(own: Arc<RetryPolicy>, task: &TaskRow, set: &[PolicyOverride]) -> Arc<RetryPolicy> {
+    let is_its_own = task.progress.policy_set || task.progress.undoes;
+    let set = set.iter().find(|row| row.activity == task.name).filter(|_| !is_its_own);
+    let set = set.and_then(PolicyOverride::retry_policy);
+    set.map_or(own.clone(), |set| Arc::new(set.in_place_of(&own)))
+}
+
 /// When a timeout ends the attempt that runs, or the wait for one.
 fn deadline(task: &TaskRow, timeouts: Timeouts) -> Option<Timestamp> {
     let Some(claim) = &task.claim else { return task.deadline_at };
-    let scheduled = task.progress.first_scheduled.unwrap_or(claim.started_at);
+    let of_fallback = task.progress.fallback.as_ref().and_then(|of| of.since);
+    let scheduled = of_fallback.or(task.progress.first_scheduled).unwrap_or(claim.started_at);
     let stood_still = Duration::from_millis(task.progress.stood_still_ms);
     let scheduled = scheduled.saturating_add(stood_still);
     let attempt = timeouts.attempt.map(|time| claim.started_at.saturating_add(time));

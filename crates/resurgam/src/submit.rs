@@ -45,10 +45,7 @@ impl BareCall {
     /// The same call with a policy of its own. The error says why that makes no sense.
     pub(crate) fn retried_by(mut self, policy: &RetryPolicy) -> Result<Self, String> {
         let wrong = |error: String| format!("the retry policy of {}: {error}", self.activity);
-        let checked = policy.check().map_err(|error| wrong(error.to_string()))?;
-        if let Some(unsupported) = checked.unsupported().first() {
-            return Err(wrong(unsupported.clone()));
-        }
+        policy.check().map_err(|error| wrong(error.to_string()))?;
         self.retry = Some(policy.to_stored());
         Ok(self)
     }

@@ -158,6 +158,8 @@ pub struct Attempt {
     pub deadline: Option<Timestamp>,
     /// What an attempt before this one reported last.
     pub last_heartbeat: Option<Payload>,
+    /// The failure of the activity whose place this one has taken.
+    pub fallback_of: Option<Failure>,
     /// Values that the app shares with its activities.
     pub states: States,
     /// What only the worker can do.
@@ -231,9 +233,28 @@ impl ActivityContext {
     }
 
     /// A key that all attempts of this call share, and no other call has. Hand it to
-    /// services that drop repeats.
+    /// services that drop repeats. An activity that others fall back to has one of its own.
     pub fn idempotency_key(&self) -> String {
-        self.0.call.to_string()
+        match self.0.fallback_of {
+            Some(_) => format!("{}/fallback", self.0.call),
+            None => self.0.call.to_string(),
+        }
+    }
+
+    /// The failure of the activity that was called, when its policy had this one take its place
+    /// (`on_exhausted`), and `None` when this one was called. The argument is the same.
+    ///
+    /// ```
+    /// use resurgam_core::Failure;
+    /// use resurgam_sdk::ActivityContext;
+    ///
+    /// async fn charge_later(ctx: &ActivityContext, order: &str) -> Result<String, Failure> {
+    ///     let why = ctx.fallback_of().map_or("asked for".to_string(), Failure::to_string);
+    ///     Ok(format!("{order} goes on a list ({why})"))
+    /// }
+    /// ```
+    pub fn fallback_of(&self) -> Option<&Failure> {
+        self.0.fallback_of.as_ref()
     }
 
     /// A value that the app shares with its activities.

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use resurgam_core::machine::SharedMachine;
+use resurgam_core::retry::{CheckedPolicy, RetryPolicy};
 use resurgam_core::turn::WorkflowFuture;
 use resurgam_core::{Failure, Payload};
 use serde::Serialize;
@@ -122,15 +123,42 @@ impl Registry {
     ) -> Result<(), Error> {
         if let Some(policy) = &definition.options.retry {
             let what = format!("register activity {}", definition.name);
-            let checked = policy.check().map_err(|error| Error(format!("{what}: {error}")))?;
-            if let Some(unsupported) = checked.unsupported().first() {
-                return Err(Error(format!("{what}: {unsupported}")));
-            }
+            policy.check().map_err(|error| Error(format!("{what}: {error}")))?;
         }
         let definition = Arc::new(definition);
         let names = names("activity", &definition.name, aliases)?;
         for name in names {
             insert(&mut self.activities, "activity", name, definition.clone())?;
+        }
+        Ok(())
+    }
+
+    /// Checks that what a policy falls back to does not fall back itself, or wait for anybody, as
+    /// far as it is known here; `default` holds for activities without a policy of their own.
+    pub fn check_fallbacks(
+        &self,
+        policy: &CheckedPolicy,
+        default: &RetryPolicy,
+    ) -> Result<(), String> {
+        for name in policy.fallbacks() {
+            let Some(activity) = self.activity(name) else { continue };
+            let own = activity.options.retry.as_ref().unwrap_or(default);
+            let own = own.check().map_err(|error| format!("the policy of {name}: {error}"))?;
+            own.refuses_fallback(name).map_or(Ok(()), Err)?;
+        }
+        Ok(())
+    }
+
+    /// Checks what every activity, and an activity without a policy of its own, falls back to.
+    pub fn check_all_fallbacks(&self, default: &RetryPolicy) -> Result<(), Error> {
+        let policies = self.activities.values().filter_map(|activity| {
+            Some((format!("activity {}", activity.name), activity.options.retry.as_ref()?))
+        });
+        let of_app = ("the app's retry policy".to_string(), default);
+        for (what, policy) in policies.chain([of_app]) {
+            let checked = policy.check().map_err(|error| Error(format!("{what}: {error}")))?;
+            let checked = self.check_fallbacks(&checked, default);
+            checked.map_err(|error| Error(format!("{what}: {error}")))?;
         }
         Ok(())
     }

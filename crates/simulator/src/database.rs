@@ -162,6 +162,19 @@ impl Database {
         Ok(claimed)
     }
 
+    /// The holder of a shard takes the claim of an attempt elsewhere away.
+    pub(crate) fn take_over(
+        &mut self,
+        node: &str,
+        (call, token): (CallKey, u64),
+        now: Timestamp,
+    ) -> Result<Option<TaskRow>> {
+        let Database { model, tokens, promises, .. } = self;
+        let claimed = model.take_over(node, call, token, now, || next(tokens))?;
+        claimed.iter().for_each(|row| promises.claimed_to_end(row));
+        Ok(claimed)
+    }
+
     /// An attempt ends its call in a transaction of its own.
     pub(crate) fn transact(
         &mut self,

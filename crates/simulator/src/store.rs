@@ -12,7 +12,7 @@ use resurgam_core::{CallKey, Event, Failure, Payload, RunKey, Shard, Timestamp, 
 use resurgam_store::model::{ShardSet, Writer};
 use resurgam_store::rows::{
     ActionRow, AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow,
-    MessageRow, Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
+    MessageRow, Owner, PolicyOverride, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
     Access, Answer, Assignment, AttemptTransaction, CallGroup, Commit, DeadLetter,
@@ -218,6 +218,38 @@ impl Work for SimulatedStore {
             let Some(server) = &self.server else { return Ok(None) };
             let claim = move |database: &mut Database| database.claim_call(&node, call, now);
             server.claim(self, claim, Option::is_some).await
+        })
+    }
+
+    fn take_over(
+        &self,
+        node: &str,
+        call: CallKey,
+        token: u64,
+        now: Timestamp,
+    ) -> Answer<'_, Option<TaskRow>> {
+        let node = node.to_string();
+        Box::pin(async move {
+            let Some(server) = &self.server else { return Ok(None) };
+            let claim =
+                move |database: &mut Database| database.take_over(&node, (call, token), now);
+            server.claim(self, claim, Option::is_some).await
+        })
+    }
+
+    fn policy_overrides(&self) -> Answer<'_, Vec<PolicyOverride>> {
+        self.read("policies of activities", move |it| it.model.policy_overrides())
+    }
+
+    fn waiting_calls(
+        &self,
+        activity: &str,
+        after: Option<CallKey>,
+        limit: usize,
+    ) -> Answer<'_, Vec<CallKey>> {
+        let (shards, activity) = (self.shards(), activity.to_string());
+        self.read("waiting calls", move |it| {
+            it.model.waiting_calls(shards, &activity, after, limit)
         })
     }
 

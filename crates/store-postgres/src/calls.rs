@@ -7,7 +7,7 @@ use resurgam_core::{CallKey, Event, Failure, RunKey, Shard, Timestamp, Uid, User
 use resurgam_store::outage::OutageLog;
 use resurgam_store::rows::{
     ActionRow, AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow,
-    MessageRow, Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
+    MessageRow, Owner, PolicyOverride, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
     Access, Answer, Assignment, AttemptTransaction, CallGroup, Commit, DeadLetter,
@@ -258,6 +258,34 @@ impl Work for PostgresStore {
         let node = node.to_string();
         self.here(async move {
             Ok(self.inner.claim_shared(&node, &[call], now, ClaimFor::End).await?.pop())
+        })
+    }
+
+    fn take_over(
+        &self,
+        node: &str,
+        call: CallKey,
+        token: u64,
+        now: Timestamp,
+    ) -> Answer<'_, Option<TaskRow>> {
+        let node = node.to_string();
+        self.here(async move { self.inner.take_over(&node, call, token, now).await })
+    }
+
+    fn policy_overrides(&self) -> Answer<'_, Vec<PolicyOverride>> {
+        self.here(async move { read::policy_overrides(self.pool()).await })
+    }
+
+    fn waiting_calls(
+        &self,
+        activity: &str,
+        after: Option<CallKey>,
+        limit: usize,
+    ) -> Answer<'_, Vec<CallKey>> {
+        let activity = activity.to_string();
+        self.here(async move {
+            let scope = self.inner.scope();
+            read::waiting_calls(self.pool(), &scope, &activity, after, limit).await
         })
     }
 

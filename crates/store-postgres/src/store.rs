@@ -319,6 +319,18 @@ impl Inner {
         lane.claim_shared(node, calls, now, claim_for).await
     }
 
+    /// Claims a task that another node has claimed with this token.
+    pub(crate) async fn take_over(
+        &self,
+        node: &str,
+        call: CallKey,
+        token: u64,
+        now: Timestamp,
+    ) -> Result<Option<TaskRow>> {
+        let mut lane = self.lanes.free().await?;
+        lane.take_over(node, call, token, now).await
+    }
+
     /// Runs code of the user on their tables, which are everybody's: no fence stands here.
     pub(crate) async fn on_tables(
         &self,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use resurgam_core::{CallKey, Event, Failure, RunKey, Shard, Timestamp, Uid, UserWork};
 use resurgam_store::rows::{
     ActionRow, AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow,
-    MessageRow, Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
+    MessageRow, Owner, PolicyOverride, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
     Access, Answer, Assignment, AttemptTransaction, CallGroup, Commit, DeadLetter,
@@ -155,6 +155,27 @@ impl Work for SqliteStore {
 
     fn claim_shared_call(&self, _: &str, _: CallKey, _: Timestamp) -> Answer<'_, Option<TaskRow>> {
         Box::pin(async { Ok(None) })
+    }
+
+    fn take_over(&self, _: &str, _: CallKey, _: u64, _: Timestamp) -> Answer<'_, Option<TaskRow>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    fn policy_overrides(&self) -> Answer<'_, Vec<PolicyOverride>> {
+        self.read(|| "read the policies of activities".to_string(), read::policy_overrides)
+    }
+
+    fn waiting_calls(
+        &self,
+        activity: &str,
+        after: Option<CallKey>,
+        limit: usize,
+    ) -> Answer<'_, Vec<CallKey>> {
+        let activity = activity.to_string();
+        self.read(
+            || "look for calls of an activity".to_string(),
+            move |reading| read::waiting_calls(reading, &activity, after, limit),
+        )
     }
 
     fn tasks_of(&self, calls: Arc<[CallKey]>) -> Answer<'_, Vec<TaskRow>> {

@@ -62,6 +62,8 @@ const MIGRATIONS: &[Migration] = &[
     // A program that writes no letters would lose them, and one that sets no fingerprint would hide
     // paused calls.
     Migration { sql: include_str!("dead_letters.sql"), min_reader: 10 },
+    // A program that knows nothing of these policies would decide by others.
+    Migration { sql: include_str!("policy_overrides.sql"), min_reader: 11 },
 ];
 
 /// The number of the newest migration that this program knows.

@@ -15,7 +15,8 @@ use serde::de::DeserializeOwned;
 
 use crate::rows::{
     ActionRequest, ActionRow, AttemptOutcome, AttemptRow, Claim, DueDeadline, DueMessage, DueTask,
-    Heartbeat, InstanceRow, Message, MessageRow, PolicyRow, Progress, Status, TaskRow,
+    Heartbeat, InstanceRow, Message, MessageRow, PolicyOverride, PolicyRow, Progress, Status,
+    TaskRow,
 };
 use crate::unresolved::{DeadLetter, LetterState, PausedCall, Settled, ledger_from_stored};
 use crate::{Error, InboxRow, ScheduleRecord, ScheduleRow};
@@ -355,6 +356,21 @@ pub fn paused_call(row: &impl Columns) -> Decoded<PausedCall> {
 /// What decisions about a task need, from its column.
 pub fn progress(text: &str) -> Decoded<Progress> {
     json(text, "progress")
+}
+
+/// The columns of what was set for an activity.
+pub const POLICY_OVERRIDE: &str = "activity, policy, by, reason, at, revision";
+
+/// What was set for an activity, from the columns of [`POLICY_OVERRIDE`].
+pub fn policy_override(row: &impl Columns) -> Decoded<PolicyOverride> {
+    Ok(PolicyOverride {
+        activity: row.string(0)?,
+        policy: row.maybe_string(1)?,
+        by: row.string(2)?,
+        reason: row.maybe_string(3)?,
+        at: row.timestamp(4)?,
+        revision: row.number(5)?.cast_unsigned(),
+    })
 }
 
 /// A schedule. Both stores have a list of their own, because the instance that it started last is

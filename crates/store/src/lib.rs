@@ -52,7 +52,7 @@ pub use report::{Report, Reported};
 pub use retain::{Deleted, Deletion, INSTANCES, Place, ROWS, Retain, Sweep};
 use rows::{
     ActionRow, AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow,
-    MessageRow, PolicyRow, RunRecord, TaskRecord, TaskRow,
+    MessageRow, PolicyOverride, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 pub use schedules::{DueSchedules, ScheduleRecord, ScheduleRow, ScheduleWrite, Schedules};
 pub use staleness::Staleness;
@@ -131,6 +131,9 @@ pub struct Runnable {
     /// What tasks may lack elsewhere and is there, see [`rows::Progress::lacks`]; everything with
     /// `None`.
     pub provides: Option<Arc<[String]>>,
+    /// Calls that may kill their process ([`rows::Progress::poison`]) are not claimed
+    /// ([`Work::claim_shared`]). Otherwise one of them is at most, however many are due.
+    pub no_poison: bool,
 }
 
 /// What a node reads to do its work, in the shards that it holds. Bounded: none of it loads
@@ -167,8 +170,8 @@ pub trait Work {
 
     /// Claims tasks for `node` that wait and are due by now, at most `limit`, and answers with
     /// them, and with when the next one is due: only those that can be run here, of shards whose
-    /// holder does not serve their queue, and those of all shards that lack what is here. Where one
-    /// node works there are none.
+    /// holder does not serve their queue, and those of all shards that lack what is here. Of calls
+    /// that may kill their process at most one is among them. Where one node works there are none.
     fn claim_shared(
         &self,
         node: &str,
@@ -186,6 +189,31 @@ pub trait Work {
         call: CallKey,
         now: Timestamp,
     ) -> Answer<'_, Option<TaskRow>>;
+
+    /// Claims a task for `node`, which holds its shard, that another node has claimed with this
+    /// token, so that its attempt cannot end the call any more
+    /// ([`Progress::to_end`](rows::Progress::to_end)); `None` when the task is not claimed so any
+    /// more. Where one node works there is none.
+    fn take_over(
+        &self,
+        node: &str,
+        call: CallKey,
+        token: u64,
+        now: Timestamp,
+    ) -> Answer<'_, Option<TaskRow>>;
+
+    /// Policies that operators set for all calls of an activity, and those that they removed, by
+    /// the names of the activities.
+    fn policy_overrides(&self) -> Answer<'_, Vec<PolicyOverride>>;
+
+    /// Calls of an activity that wait after an attempt, and are not paused, at most `limit`: in an
+    /// order of the store's own, those behind this one.
+    fn waiting_calls(
+        &self,
+        activity: &str,
+        after: Option<CallKey>,
+        limit: usize,
+    ) -> Answer<'_, Vec<CallKey>>;
 
     /// Those of these calls that are not finished, in any shard.
     fn tasks_of(&self, calls: Arc<[CallKey]>) -> Answer<'_, Vec<TaskRow>>;

@@ -9,7 +9,7 @@ use resurgam_core::action::{Action, ActionAnswer};
 use resurgam_core::command::Settings;
 use resurgam_core::event::Compensation;
 use resurgam_core::history::{ActionLine, AttemptLine};
-use resurgam_core::retry::{Counters, Matched, Reason, RecordedWhy};
+use resurgam_core::retry::{Counters, Matched, Reason, RecordedWhy, RetryPolicy};
 use resurgam_core::{CallKey, Event, Failure, Fingerprint, Payload, RunKey, Seq, Timestamp, Uid};
 use serde::{Deserialize, Serialize};
 
@@ -398,6 +398,10 @@ pub struct Progress {
     pub lost: u32,
     /// Of those, how many in a row without a heartbeat in between.
     pub lost_in_a_row: u32,
+    /// True when these are so many ([`Progress::POISON`]) that the call may be what kills its
+    /// process: such calls run one at a time on a node.
+    #[serde(skip_serializing_if = "is_false")]
+    pub poison: bool,
     /// Attempts that a graceful stop cut short.
     pub interrupted: u32,
     /// Attempts that asked to be run later.
@@ -441,6 +445,35 @@ pub struct Progress {
     /// key follows from that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_run: Option<u32>,
+    /// How much of that was after its first attempt began.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub stood_still_since_start_ms: u64,
+    /// True when an operator set its policy, for this call alone.
+    #[serde(skip_serializing_if = "is_false")]
+    pub policy_set: bool,
+    /// The revision of what operators set for its activity ([`PolicyOverride::revision`]) by which
+    /// its wait was decided.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub decided_by: u64,
+    /// True when it undoes another call.
+    #[serde(skip_serializing_if = "is_false")]
+    pub undoes: bool,
+    /// What it was before another activity took its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<Box<FellBack>>,
+}
+
+/// What a call was before its policy had another activity take its place. What is counted of a
+/// call, and its times, are those of the other activity from there on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FellBack {
+    /// The activity that was called.
+    pub activity: String,
+    /// What its attempts came to.
+    pub failure: Failure,
+    /// From when the total timeout of the call counts.
+    pub since: Option<Timestamp>,
 }
 
 /// Why a call is paused, and since when.
@@ -489,6 +522,24 @@ impl Progress {
     /// What stands in the stored form of a task that lacks something, and of no other: the quotes
     /// of a text in another field are escaped.
     pub const LACKING: &str = "\"lacks\":";
+
+    /// How many attempts in a row are lost with their process before a call counts as one that may
+    /// kill it.
+    pub const POISON: u32 = 3;
+
+    /// What stands in the stored form of a task that may kill its process, and of no other.
+    pub const POISONOUS: &str = "\"poison\":";
+
+    /// Another attempt in a row was lost with its process.
+    pub fn is_lost_again(&mut self) {
+        self.lost_in_a_row = self.lost_in_a_row.saturating_add(1);
+        self.poison = self.lost_in_a_row >= Progress::POISON;
+    }
+
+    /// An attempt was not lost with its process, or a new count begins.
+    pub fn is_not_lost(&mut self) {
+        (self.lost_in_a_row, self.poison) = (0, false);
+    }
 
     /// What stands in the stored form of a task that lacks just this.
     pub fn lacking(what: &str) -> String {
@@ -548,6 +599,10 @@ pub struct TaskRecord {
 /// let why = "max_attempts: 2 of 2 attempts failed (rules[0])".to_string();
 /// let last = AttemptRow { attempt: 2, delay_ms: None, why, ..first };
 /// assert_eq!((last.stopped_by(), last.next_due()), (Some(Reason::MaxAttempts), None));
+/// let why = format!("{}; falls back to charge_later", last.why);
+/// let fell_back = AttemptRow { why, ..last };
+/// assert_eq!(fell_back.stopped_by(), Some(Reason::MaxAttempts));
+/// assert_eq!(fell_back.falls_back_to(), Some("charge_later"));
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttemptRow {
@@ -582,6 +637,7 @@ impl From<&AttemptRow> for AttemptLine {
             ended_at: row.ended_at,
             failure: row.failure.as_ref().map(ToString::to_string),
             delay_ms: row.delay_ms,
+            falls_back_to: row.falls_back_to().map(str::to_string),
         }
     }
 }
@@ -603,7 +659,12 @@ impl AttemptRow {
         RecordedWhy::read(&self.why).matched
     }
 
-    /// What ended the retries, when no attempt follows.
+    /// The activity that took the place of this one after the attempt.
+    pub fn falls_back_to(&self) -> Option<&str> {
+        self.why.split_once(RecordedWhy::FALLS_BACK).map(|(_, name)| name)
+    }
+
+    /// What ended the retries, when no attempt follows, or none of the same activity.
     pub fn stopped_by(&self) -> Option<Reason> {
         RecordedWhy::read(&self.why).stopped
     }
@@ -868,6 +929,47 @@ pub struct PolicyRow {
     pub hash: String,
     /// The stored form.
     pub text: String,
+}
+
+/// A policy that an operator set for all calls of an activity, those that are open included.
+///
+/// ```
+/// use resurgam_core::Timestamp;
+/// use resurgam_core::retry::RetryPolicy;
+/// use resurgam_store::rows::PolicyOverride;
+///
+/// let set = PolicyOverride {
+///     activity: "charge".to_string(),
+///     policy: Some(RetryPolicy::once().to_stored()),
+///     by: "ana".to_string(),
+///     reason: Some("the bank asked us to".to_string()),
+///     at: Timestamp::EPOCH,
+///     revision: 0,
+/// };
+/// assert_eq!(set.retry_policy(), Some(RetryPolicy::once()));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyOverride {
+    /// The activity.
+    pub activity: String,
+    /// The policy in its stored form. `None` when there is none any more: that is kept, so that
+    /// calls whose wait was decided by the last one are decided about again.
+    pub policy: Option<String>,
+    /// Who set it, or removed it.
+    pub by: String,
+    /// Why.
+    pub reason: Option<String>,
+    /// When.
+    pub at: Timestamp,
+    /// How often it was changed. The store counts; what is written here counts for nothing.
+    pub revision: u64,
+}
+
+impl PolicyOverride {
+    /// The policy, as far as it can be read.
+    pub fn retry_policy(&self) -> Option<RetryPolicy> {
+        RetryPolicy::from_stored(self.policy.as_ref()?).ok()
+    }
 }
 
 /// One entry of an instance's own data.

@@ -5,8 +5,8 @@ use resurgam_core::{CallKey, Event, Payload, RunKey, Seq, Shard, Timestamp, Uid}
 
 use crate::inbox::InboxWrite;
 use crate::rows::{
-    ActionRow, AttemptRow, InstanceRow, KvRow, Message, MessageRow, PolicyRow, RunPause, Status,
-    TaskRow,
+    ActionRow, AttemptRow, InstanceRow, KvRow, Message, MessageRow, PolicyOverride, PolicyRow,
+    RunPause, Status, TaskRow,
 };
 use crate::schedules::ScheduleWrite;
 use crate::unresolved::LetterWrite;
@@ -37,6 +37,9 @@ pub struct Step {
     pub letters: Vec<LetterWrite>,
     /// The instance's own data.
     pub kv: Vec<KvRow>,
+    /// Policies that operators set for all calls of an activity, each in the place of the one
+    /// before.
+    pub policy_overrides: Vec<PolicyOverride>,
     /// A schedule.
     pub schedule: Option<Box<ScheduleWrite>>,
     /// A row that somebody else has inserted.
@@ -276,6 +279,7 @@ impl Step {
             + self.actions.len()
             + self.letters.len()
             + self.kv.len()
+            + self.policy_overrides.len()
             + usize::from(self.schedule.is_some())
             + usize::from(self.inbox.is_some())
     }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use resurgam::{
     Act, Acted, Activity, AttemptRow, CallHandle, Client, ClosedFilter, Constructor, Description,
-    Error, Failure, Instance, InstanceFilter, Outcome, Parts, Result, RunHandle, Start, WaitsFor,
-    Workflow,
+    Error, Failure, Instance, InstanceFilter, Outcome, Parts, Result, RunHandle, SetPolicy, Start,
+    WaitsFor, Workflow,
 };
 use resurgam_core::Timestamp;
 use resurgam_store::Store;
@@ -579,6 +579,36 @@ impl TestApp {
         .await
     }
 
+    /// Sets a policy for all calls of an activity, or removes it, also when a crash came in between.
+    ///
+    /// ```
+    /// use resurgam::prelude::*;
+    /// use resurgam_testing::TestApp;
+    /// use std::time::Duration;
+    ///
+    /// #[activity(retry = RetryPolicy::fixed(Duration::from_secs(60)).unlimited())]
+    /// async fn ring() -> Result<(), Failure> {
+    ///     Err(Failure::new("nobody is there"))
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), resurgam::Error> {
+    /// let app = TestApp::builder().activity(ring).start().await;
+    /// let visit = app.submit("visit", ring()).await?;
+    /// app.advance(Duration::from_secs(30)).await;
+    /// app.set_policy(|client| client.set_policy("ring", RetryPolicy::once())).await?;
+    /// assert_eq!(visit.failure().await.why.as_deref(), Some("max_attempts"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn set_policy(&self, set: impl Fn(&Client) -> SetPolicy) -> Result<Acted> {
+        self.wait("set a policy", || {
+            let set = set(&self.client());
+            async move { set.await }
+        })
+        .await
+    }
+
     /// Waits in virtual time until an instance tells the world something that is as wanted.
     pub async fn wait_for_status<T: DeserializeOwned>(
         &self,
@@ -725,6 +755,9 @@ fn waits_for(described: &Description) -> String {
             (_, Some(WaitsFor::Lacking), _) => {
                 let what = call.lacks.as_deref().unwrap_or("something");
                 format!("{activity}, for which this process lacks {what}")
+            }
+            (_, Some(WaitsFor::Poison), _) => {
+                format!("{activity}, which loses its process and runs beside no other such call")
             }
             _ => format!("{activity}, which needs a slot"),
         }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use resurgam_core::{CallKey, Event, Failure, RunKey, Shard, Timestamp, Uid, UserWork};
 use resurgam_store::rows::{
     ActionRow, AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow,
-    MessageRow, Owner, PolicyRow, RunRecord, TaskRecord, TaskRow,
+    MessageRow, Owner, PolicyOverride, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
     Access, Answer, Assignment, AttemptTransaction, CallGroup, Commit, DeadLetter,
@@ -44,6 +44,8 @@ pub enum StoreCall {
     Abandoned,
     /// Claiming tasks of shards that another node holds.
     ClaimShared,
+    /// Reading which policies operators set for activities, and the calls that they are about.
+    Policies,
     /// Reading a task.
     LoadTask,
     /// Reading a run.
@@ -66,7 +68,7 @@ pub enum StoreCall {
 
 impl StoreCall {
     /// Every call that can be refused.
-    pub const ALL: [StoreCall; 17] = [
+    pub const ALL: [StoreCall; 18] = [
         StoreCall::Commit,
         StoreCall::Transact,
         StoreCall::DueTasks,
@@ -75,6 +77,7 @@ impl StoreCall {
         StoreCall::HeldUp,
         StoreCall::Abandoned,
         StoreCall::ClaimShared,
+        StoreCall::Policies,
         StoreCall::LoadTask,
         StoreCall::LoadRun,
         StoreCall::Instance,
@@ -96,6 +99,7 @@ impl StoreCall {
             StoreCall::DueMessages => "a read of due messages",
             StoreCall::HeldUp => "a read of the instances that do not go on",
             StoreCall::Abandoned => "a read of the claims of a process that died",
+            StoreCall::Policies => "a read of policies set for activities",
             StoreCall::ClaimShared => "a claim of tasks of another node's shards",
             StoreCall::LoadTask => "a read of a task",
             StoreCall::LoadRun => "a read of a run",
@@ -505,6 +509,30 @@ impl Work for FaultyStore {
     ) -> Answer<'_, Option<TaskRow>> {
         let claiming = self.store.claim_shared_call(node, call, now);
         self.or_refuse(StoreCall::ClaimShared, claiming)
+    }
+
+    fn take_over(
+        &self,
+        node: &str,
+        call: CallKey,
+        token: u64,
+        now: Timestamp,
+    ) -> Answer<'_, Option<TaskRow>> {
+        self.or_refuse(StoreCall::ClaimShared, self.store.take_over(node, call, token, now))
+    }
+
+    fn policy_overrides(&self) -> Answer<'_, Vec<PolicyOverride>> {
+        self.or_refuse(StoreCall::Policies, self.store.policy_overrides())
+    }
+
+    fn waiting_calls(
+        &self,
+        activity: &str,
+        after: Option<CallKey>,
+        limit: usize,
+    ) -> Answer<'_, Vec<CallKey>> {
+        let waiting = self.store.waiting_calls(activity, after, limit);
+        self.or_refuse(StoreCall::Policies, waiting)
     }
 
     fn tasks_of(&self, calls: Arc<[CallKey]>) -> Answer<'_, Vec<TaskRow>> {

@@ -265,7 +265,8 @@ async fn caught(
     mailbox: Mailbox,
 ) -> Result<Payload, Failure> {
     let Spec { start, states, mut gate, .. } = spec;
-    let AttemptStart { key, token, number, instance, activity, input, last_heartbeat, .. } = start;
+    let AttemptStart { key, token, number, instance, activity, input, .. } = start;
+    let AttemptStart { last_heartbeat, fallback_of, .. } = start;
     let name = activity.name.clone();
     let context = ActivityContext::new(Attempt {
         call: key,
@@ -274,6 +275,7 @@ async fn caught(
         number,
         deadline,
         last_heartbeat,
+        fallback_of,
         states,
         host: host.clone(),
     });
@@ -358,6 +360,7 @@ mod tests {
             activity: Arc::new(activity),
             input: Payload::null(),
             last_heartbeat: None,
+            fallback_of: None,
             limits: Limits { time: None, silence: None },
         };
         let spec = Spec {

@@ -28,6 +28,7 @@ pub mod node;
 mod options;
 mod outage;
 mod plan;
+mod policies;
 mod policy;
 mod random;
 mod reads;

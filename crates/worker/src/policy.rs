@@ -2,15 +2,19 @@
 //!
 //! Call before activity before app: a policy replaces whole, each timeout by itself. Most calls
 //! name nothing, so what holds for an activity is worked out once.
+//!
+//! That is a call's own policy, which its task names. What operators set for all calls of an activity
+//! decides in its place for as long as it is set, and no task names it: setting and removing it
+//! changes no row. Only a policy that an operator sets for the one call comes before that.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam_core::command::{ActivityCall, CallOptions};
 use resurgam_core::retry::{CheckedPolicy, Idempotency, RetryPolicy, Timeouts};
-use resurgam_sdk::{ActivityDefinition, ActivityOptions};
-use resurgam_store::rows::PolicyRow;
+use resurgam_sdk::{ActivityDefinition, ActivityOptions, Registry};
+use resurgam_store::rows::{PolicyOverride, PolicyRow, TaskRow};
 
 /// A policy ready to decide, with the row that tasks name.
 #[derive(Debug)]
@@ -19,23 +23,116 @@ pub(crate) struct Resolved {
     pub(crate) row: PolicyRow,
 }
 
+/// What a policy is set in place of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Replaced<'a> {
+    pub(crate) policy: &'a CheckedPolicy,
+    /// The call undoes another one.
+    pub(crate) undoes: bool,
+    /// The activity whose place the call's has taken.
+    pub(crate) fallback_of: Option<&'a str>,
+}
+
+const UNDOES: &str = "on_exhausted: \"compensate\" is not for a call that undoes another";
+
 /// The policies in use.
 #[derive(Debug)]
 pub(crate) struct Policies {
     default: RetryPolicy,
     by_activity: BTreeMap<String, Arc<Resolved>>,
     by_hash: BTreeMap<String, Arc<Resolved>>,
+    /// What operators set for activities.
+    overrides: BTreeMap<String, Override>,
+    /// What comes of that for calls whose own policy has this hash, by activity.
+    overridden: BTreeMap<(String, String), Arc<Resolved>>,
+}
+
+/// What an operator set for an activity.
+#[derive(Debug, PartialEq)]
+struct Override {
+    revision: u64,
+    /// `None` when it was removed, or cannot be read.
+    policy: Option<RetryPolicy>,
+}
+
+/// The policy that decides about a call.
+#[derive(Clone, Debug)]
+pub(crate) struct Deciding {
+    pub(crate) policy: Arc<Resolved>,
+    /// The revision of what was set for its activity; 0 when nothing ever was, or when that does not
+    /// concern the call.
+    pub(crate) revision: u64,
 }
 
 impl Policies {
     pub(crate) fn new(default: RetryPolicy) -> Self {
-        Policies { default, by_activity: BTreeMap::new(), by_hash: BTreeMap::new() }
+        Policies {
+            default,
+            by_activity: BTreeMap::new(),
+            by_hash: BTreeMap::new(),
+            overrides: BTreeMap::new(),
+            overridden: BTreeMap::new(),
+        }
+    }
+
+    /// Takes notice of what operators set for activities. Answers with those for which that is new.
+    pub(crate) fn set_overrides(&mut self, rows: Vec<PolicyOverride>) -> BTreeSet<String> {
+        let found: BTreeSet<&str> = rows.iter().map(|row| row.activity.as_str()).collect();
+        // A row is gone only where a database has gone back in time.
+        let gone = |activity: &String| !found.contains(activity.as_str());
+        let mut changed: BTreeSet<String> =
+            self.overrides.keys().filter(|activity| gone(activity)).cloned().collect();
+        self.overrides.retain(|activity, _| !changed.contains(activity));
+        for row in rows {
+            let is_known = |known: &Override| known.revision == row.revision;
+            if self.overrides.get(&row.activity).is_some_and(is_known) {
+                continue;
+            }
+            let policy = row.retry_policy();
+            if row.policy.is_some() && policy.is_none() {
+                tracing::error!(activity = %row.activity, "the policy that was set cannot be read");
+            }
+            changed.insert(row.activity.clone());
+            self.overrides.insert(row.activity, Override { revision: row.revision, policy });
+        }
+        self.overridden.retain(|(activity, _), _| !changed.contains(activity));
+        changed
+    }
+
+    /// The activities for which operators ever set a policy.
+    pub(crate) fn overridden_activities(&self) -> impl Iterator<Item = &String> {
+        self.overrides.keys()
+    }
+
+    /// The policy that decides about a call whose own is this one: what an operator set for its
+    /// activity, unless one was set for the call itself, or the call undoes another one.
+    pub(crate) fn deciding(&mut self, own: Arc<Resolved>, task: &TaskRow) -> Deciding {
+        let is_its_own = task.progress.undoes || task.progress.policy_set;
+        let set = self.overrides.get(&task.name).filter(|_| !is_its_own);
+        let Some(Override { revision, policy }) = set else {
+            return Deciding { policy: own, revision: 0 };
+        };
+        let (revision, Some(policy)) = (*revision, policy) else {
+            return Deciding { policy: own, revision: *revision };
+        };
+        let key = (task.name.clone(), own.row.hash.clone());
+        if let Some(known) = self.overridden.get(&key) {
+            return Deciding { policy: known.clone(), revision };
+        }
+        let policy = policy.in_place_of(&own.checked);
+        let policy = self.intern(&policy).unwrap_or_else(|error| {
+            // It was checked where it was set, and may not go together with the call's timeouts.
+            tracing::error!(activity = %task.name, "the policy that was set: {error}");
+            own
+        });
+        self.overridden.insert(key, policy.clone());
+        Deciding { policy, revision }
     }
 
     /// The policy of a call. The error says why the call's own policy makes no sense.
     pub(crate) fn resolve(
         &mut self,
-        activity: Option<&ActivityDefinition>,
+        registry: &Registry,
         call: &ActivityCall,
     ) -> Result<Arc<Resolved>, String> {
         let ActivityCall { name, options: call, compensates, .. } = call;
@@ -45,7 +142,8 @@ impl Policies {
             return Ok(known.clone());
         }
         let none = ActivityOptions::default();
-        let activity = activity.map_or(&none, |activity| &activity.options);
+        let activity = registry.activity(name);
+        let activity = activity.as_ref().map_or(&none, |activity| &activity.options);
         let own = call.retry.as_deref().or(activity.retry.as_ref());
         let default = match compensates {
             Some(_) => until_it_succeeds(&self.default),
@@ -55,14 +153,33 @@ impl Policies {
         policy.timeouts = timeouts(call, activity, default.timeouts);
         let resolved = self.intern(&policy)?;
         if compensates.is_some() && resolved.checked.compensates() {
-            return Err(
-                "on_exhausted: \"compensate\" is not for a call that undoes another".to_string()
-            );
+            return Err(UNDOES.to_string());
         }
+        registry.check_fallbacks(&resolved.checked, &self.default)?;
         if plain {
             self.by_activity.insert(name.to_string(), resolved.clone());
         }
         Ok(resolved)
+    }
+
+    /// The policy of an activity that takes the place of a called one: its own, with the total
+    /// timeout of the call.
+    pub(crate) fn of_fallback(
+        &mut self,
+        activity: Option<&ActivityDefinition>,
+        total: Option<Duration>,
+        undoes: bool,
+    ) -> Result<Arc<Resolved>, String> {
+        let none = ActivityOptions::default();
+        let activity = activity.map_or(&none, |activity| &activity.options);
+        let default = match undoes {
+            true => until_it_succeeds(&self.default),
+            false => self.default.clone(),
+        };
+        let mut policy = activity.retry.as_ref().unwrap_or(&default).clone();
+        let timeouts = timeouts(&CallOptions::default(), activity, default.timeouts);
+        policy.timeouts = Timeouts { total, ..timeouts };
+        self.intern(&policy)
     }
 
     /// The policy of a stored row.
@@ -86,10 +203,12 @@ impl Policies {
     /// stay, and what must not run twice still must not.
     pub(crate) fn in_place_of(
         &mut self,
-        before: &CheckedPolicy,
+        registry: &Registry,
+        of: Replaced<'_>,
         text: &str,
     ) -> Result<Arc<Resolved>, String> {
         let mut policy = RetryPolicy::from_stored(text).map_err(|error| error.to_string())?;
+        let before = of.policy;
         if before.idempotency == Idempotency::AtMostOnce {
             policy.idempotency = Idempotency::AtMostOnce;
         }
@@ -100,7 +219,19 @@ impl Policies {
             queue: named.queue.or(others.queue),
             total: named.total.or(others.total),
         };
-        self.intern(&policy)
+        let resolved = self.intern(&policy)?;
+        if of.undoes && resolved.checked.compensates() {
+            return Err(UNDOES.to_string());
+        }
+        if let Some(called) = of.fallback_of
+            && !resolved.checked.only_fails()
+        {
+            return Err(format!(
+                "it has taken the place of {called}, so its on_exhausted can only be \"fail\""
+            ));
+        }
+        registry.check_fallbacks(&resolved.checked, &self.default)?;
+        Ok(resolved)
     }
 
     /// A policy that was used before.
@@ -115,9 +246,6 @@ impl Policies {
             return Ok(known);
         }
         let checked = policy.check().map_err(|error| error.to_string())?;
-        if let Some(unsupported) = checked.unsupported().first() {
-            return Err(unsupported.clone());
-        }
         let row = PolicyRow { hash: hash.clone(), text };
         let resolved = Arc::new(Resolved { checked, row });
         self.by_hash.insert(hash, resolved.clone());

@@ -11,8 +11,8 @@ use resurgam_store::{Result, Runnable, Store};
 
 use crate::handle::Outcome;
 use crate::node::{
-    ABANDONED, ActedOn, Addressee, Claimed, DUE, Found, GONE, INBOX_PAGE, Input, PausedInstance,
-    Read, SCAN, SCHEDULES_PAGE, Scan, open_children,
+    ABANDONED, ActedOn, Addressee, Claimed, DUE, Found, GONE, INBOX_PAGE, Input, OVERRIDES_PAGE,
+    PausedInstance, Read, SCAN, SCHEDULES_PAGE, Scan, open_children,
 };
 use crate::outage::bits_of;
 
@@ -113,6 +113,10 @@ impl Read {
                 let claimed = store.claim_shared_call(&node, call, now).await?.map(Box::new);
                 Some(Input::ClaimedToAct { call, claimed })
             }
+            Read::TakeOver { node, call, token, now } => {
+                let claimed = store.take_over(&node, call, token, now).await?.map(Box::new);
+                Some(Input::ClaimedToAct { call, claimed })
+            }
             Read::SettleShared { node, call, now } => {
                 let ours = store.claim_shared_call(&node, call, now).await?.map(Box::new);
                 Some(Input::SharedSettled { call, ours })
@@ -124,6 +128,13 @@ impl Read {
             Read::WaitingSchedules { after } => {
                 let found = store.waiting_schedules(&after, SCHEDULES_PAGE).await?;
                 Some(Input::SchedulesWaiting { found })
+            }
+            Read::PolicyOverrides => {
+                Some(Input::OverridesRead { found: store.policy_overrides().await? })
+            }
+            Read::WaitingCalls { activity, after } => {
+                let found = store.waiting_calls(&activity, after, OVERRIDES_PAGE).await?;
+                Some(Input::WaitingCallsRead { activity, after, found })
             }
             Read::Schedule(id) => {
                 let found = match store.schedule(&id).await {
@@ -166,12 +177,16 @@ impl Read {
             }
             Read::Claimed { .. } => ("read tasks that were claimed", 0),
             Read::ClaimToEnd { call, .. } => ("claim a call to end it", bits_of(call)),
-            Read::ClaimToAct { call, .. } => ("claim a call to act on it", bits_of(call)),
+            Read::ClaimToAct { call, .. } | Read::TakeOver { call, .. } => {
+                ("claim a call to act on it", bits_of(call))
+            }
             Read::SettleShared { call, .. } | Read::SharedTask(call) => {
                 ("settle a call", bits_of(call))
             }
             Read::WaitingSchedules { .. } => ("read waiting schedules", 0),
             Read::Schedule(_) => ("read a schedule", 0),
+            Read::PolicyOverrides => ("read the policies of activities", 0),
+            Read::WaitingCalls { .. } => ("look for calls of an activity", 0),
             Read::Signalled(row) | Read::Addressee(row) => {
                 ("route a row of the inbox", row.arrival as u64)
             }

@@ -30,6 +30,7 @@ impl Host {
             number: 3,
             deadline: time.map(|time| self.now().saturating_add(time)),
             last_heartbeat: None,
+            fallback_of: None,
             states: States::default(),
             host: self.clone(),
         }

@@ -254,6 +254,7 @@ mod tests {
                 lacks: None,
                 paused: None,
                 pause_asked: None,
+                fallback_of: None,
                 last: None,
             };
             view.open.push(Open { id: format!("order-{number}"), pending: vec![call] });

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use resurgam_core::Code;
 use resurgam_core::retry::dialect::Dialect;
 use resurgam_core::retry::lint::{self, Lint};
 use serde::Serialize;
@@ -19,7 +18,6 @@ pub(crate) struct Verdict<'a> {
     ok: bool,
     errors: &'a [Complaint],
     lints: Vec<LintJson>,
-    unsupported: Vec<String>,
     notes: &'a [String],
 }
 
@@ -61,7 +59,6 @@ pub(crate) fn json(loaded: &Loaded, strict: bool) -> serde_json::Result<Output> 
         ok: exit == Exit::Done,
         errors: &[],
         lints: lints.iter().map(LintJson::from).collect(),
-        unsupported: loaded.policy.unsupported(),
         notes: &loaded.notes,
     };
     Ok(Output::json(serde_json::to_string_pretty(&verdict)?, exit))
@@ -69,30 +66,20 @@ pub(crate) fn json(loaded: &Loaded, strict: bool) -> serde_json::Result<Output> 
 
 /// A refusal for programs.
 pub(crate) fn refused_json(refusal: &Refusal) -> serde_json::Result<Output> {
-    let verdict = Verdict {
-        ok: false,
-        errors: &refusal.complaints,
-        lints: Vec::new(),
-        unsupported: Vec::new(),
-        notes: &[],
-    };
+    let verdict = Verdict { ok: false, errors: &refusal.complaints, lints: Vec::new(), notes: &[] };
     Ok(Output::json(serde_json::to_string_pretty(&verdict)?, refusal.exit))
 }
 
-/// Everything that is accepted and still worth a word: lints, what the engine cannot do yet, and
-/// what has no effect.
+/// Everything that is accepted and still worth a word: lints, and what has no effect.
 pub(crate) fn warnings(loaded: &Loaded) -> Vec<String> {
     let lints = lint::lint(&loaded.policy);
     let lints = lints.iter().map(Lint::to_string);
-    let unsupported = loaded.policy.unsupported();
-    let unsupported = unsupported.iter().map(|what| format!("{} {what}", Code::P5));
-    let others = unsupported.chain(loaded.notes.iter().cloned());
-    lints.chain(others).map(|warning| printable(&warning)).collect()
+    lints.chain(loaded.notes.iter().cloned()).map(|warning| printable(&warning)).collect()
 }
 
-/// How much there is to worry about: lints, and what the engine would refuse.
+/// How much there is to worry about.
 fn worries(loaded: &Loaded) -> usize {
-    lint::lint(&loaded.policy).len() + loaded.policy.unsupported().len()
+    lint::lint(&loaded.policy).len()
 }
 
 fn exit(worries: usize, strict: bool) -> Exit {

@@ -199,7 +199,6 @@ pub(crate) fn json(loaded: &Loaded, attempt_time: Duration) -> serde_json::Resul
         schedules_left_out: outlook.left_out,
         rules: words::rules(policy),
         lints: lint::lint(policy).iter().map(LintJson::from).collect(),
-        unsupported: policy.unsupported(),
         notes: &loaded.notes,
     })
 }
@@ -211,7 +210,6 @@ struct Json<'a> {
     schedules_left_out: usize,
     rules: Vec<String>,
     lints: Vec<LintJson>,
-    unsupported: Vec<String>,
     notes: &'a [String],
 }
 

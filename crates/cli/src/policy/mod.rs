@@ -1,4 +1,5 @@
-//! `resurgam policy`: evaluates, explains, converts and checks retry policies.
+//! `resurgam policy`: evaluates, explains, converts and checks retry policies, and sets them for
+//! all calls of an activity (`work/policy.rs`).
 //!
 //! Each command reads one policy (see [`source`]) and answers with text; nothing here prints.
 //! Only [`eval`] works line by line, because another program may wait for each answer.
@@ -84,6 +85,9 @@ pub(crate) enum Command {
     /// Print the JSON Schema of a policy
     #[command(after_help = help::SCHEMA)]
     Schema,
+    #[cfg(unix)]
+    #[command(flatten)]
+    Stored(crate::work::policy::Command),
 }
 
 #[derive(Args, Debug)]
@@ -133,6 +137,8 @@ pub(crate) fn run(command: Command) -> io::Result<Output> {
             true => check::json(loaded, strict),
             false => Ok(check::text(loaded, input.from, strict)),
         }),
+        #[cfg(unix)]
+        Command::Stored(command) => crate::work::run_policy(command),
         Command::Schema => {
             let schema = serde_json::to_string_pretty(&json_schema())?;
             Ok(Output::json(schema, Exit::Done))

@@ -148,6 +148,7 @@ fn call(call: &PendingCall) -> Form {
         .with("heartbeat", heartbeat)
         .with("paused", call.paused.as_ref().map(pause))
         .with("pause_asked", call.pause_asked.as_ref().map(pause))
+        .with("fallback_of", &call.fallback_of)
         .with("last", call.last.as_ref().map(attempt))
 }
 

@@ -192,6 +192,13 @@ fn pending_call(call: &PendingCall, &Now { now, times, has_worker }: &Now) -> St
             let what = printable(call.lacks.as_deref().unwrap_or("something"));
             format!("waits for a worker that has {what}{}", how_to_provide(&what))
         }
+        (Some(due), Some(WaitsFor::Poison)) if due <= now && has_worker => {
+            let (late, attempt) = (times.late(due, now), number(call));
+            format!(
+                "{attempt} is due since {late}, and waits for its turn: the worker died in its last \
+                 three attempts, and a worker runs one such call at a time"
+            )
+        }
         (Some(due), _) if due <= now => {
             let late = times.late(due, now);
             let what = if has_worker { "slot" } else { "worker" };
@@ -200,7 +207,9 @@ fn pending_call(call: &PendingCall, &Now { now, times, has_worker }: &Now) -> St
         }
         (Some(due), _) => format!("{} is due {}", number(call), times.future(due, now)),
     };
-    let mut out = format!("\n{STRONG}{name}{STRONG:#} #{}: {state}\n", call.seq);
+    let place = call.fallback_of.as_deref().map(|of| format!(" in place of {}", printable(of)));
+    let place = place.unwrap_or_default();
+    let mut out = format!("\n{STRONG}{name}{STRONG:#} #{}{place}: {state}\n", call.seq);
     if let Some(row) = &call.last {
         let ago = times.past(row.ended_at, now);
         let (what, why) = (printable(&trouble(row)), printable(&row.why));

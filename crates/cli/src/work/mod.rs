@@ -19,6 +19,7 @@ mod look;
 mod metrics;
 mod node;
 mod paused;
+pub(crate) mod policy;
 mod run;
 mod schedule;
 mod screen;
@@ -100,11 +101,24 @@ pub(crate) enum Command {
 /// Runs a command. The error is one of setting up this process.
 pub(crate) fn run(command: Command) -> io::Result<Output> {
     let json = command.json();
+    run_here(json, command.run())
+}
+
+/// Runs a command about policies that are stored.
+pub(crate) fn run_policy(command: policy::Command) -> io::Result<Output> {
+    let json = command.json();
+    run_here(json, command.run())
+}
+
+fn run_here(
+    json: bool,
+    command: impl Future<Output = Result<Output, Trouble>>,
+) -> io::Result<Output> {
     limits::take_open_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
         signals::outlive_file_limits()?;
-        command.run().await
+        command.await
     });
     // What is still being read in the background is nobody's concern any more.
     runtime.shutdown_background();

@@ -135,6 +135,9 @@ fn state(call: &PendingCall, now: Timestamp) -> Part {
             let what = call.lacks.as_deref().unwrap_or("something");
             (WARNING, format!("waits for a worker that has {what}"))
         }
+        (Some(due), Some(WaitsFor::Poison)) if due <= now => {
+            (WARNING, format!("{} waits for its turn: its worker died", number(call)))
+        }
         (Some(due), _) if due <= now => (WARNING, format!("{} waits for a slot", number(call))),
         (Some(due), _) => {
             let wait = tenths(due.since(now));
@@ -208,6 +211,7 @@ mod tests {
             lacks: None,
             paused: None,
             pause_asked: None,
+            fallback_of: None,
             last: None,
         }
     }

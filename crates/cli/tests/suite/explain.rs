@@ -217,7 +217,7 @@ fn all_codes_are_listed_with_a_line_each() {
 #[test]
 fn an_unknown_code_is_refused_with_the_nearest() {
     for (code, expected) in [
-        ("P9", "error: C1 there is no error code \"P9\"; there are P1 to P5\n"),
+        ("P9", "error: C1 there is no error code \"P9\"; there are P1 to P4\n"),
         (
             "max_attempt",
             "error: C1 there is no error code \"max_attempt\"; did you mean max_attempts?\n",

@@ -88,48 +88,6 @@ impl CheckedPolicy {
         let mut matching = rules.map(|(rule, pattern)| rule.on.matches(failure, pattern.as_ref()));
         matching.position(|matches| matches).map_or(Matched::Nothing, Matched::Rule)
     }
-
-    /// What the policy asks for that the engine cannot do yet, as sentences.
-    ///
-    /// ```
-    /// use resurgam_core::retry::{Exhausted, RetryPolicy};
-    ///
-    /// let later = Exhausted::FallbackActivity("charge_later".into());
-    /// let policy = RetryPolicy::DEFAULT.on_exhausted(later).check().unwrap();
-    /// assert_eq!(
-    ///     policy.unsupported(),
-    ///     ["on_exhausted: \"fallback\" is not supported by this version; use \"fail\""]
-    /// );
-    /// ```
-    pub fn unsupported(&self) -> Vec<String> {
-        let rules = self.rules.iter().enumerate();
-        let outcomes = std::iter::once(("on_exhausted".to_string(), Some(&self.on_exhausted)))
-            .chain(
-                rules.map(|(i, rule)| {
-                    (format!("rules[{i}].on_exhausted"), rule.on_exhausted.as_ref())
-                }),
-            );
-        outcomes
-            .filter_map(|(path, outcome)| Some((path, outcome?.name()?)))
-            .map(|(path, name)| {
-                format!("{path}: \"{name}\" is not supported by this version; use \"fail\"")
-            })
-            .collect()
-    }
-}
-
-impl Exhausted {
-    /// The name of an outcome that the engine cannot produce yet.
-    fn name(&self) -> Option<&'static str> {
-        match self {
-            Exhausted::FallbackActivity(_) => Some("fallback"),
-            Exhausted::Fail
-            | Exhausted::DeadLetter
-            | Exhausted::Pause { .. }
-            | Exhausted::Compensate
-            | Exhausted::FallbackValue(_) => None,
-        }
-    }
 }
 
 impl Backoff {
@@ -287,6 +245,12 @@ impl Check {
     fn exhausted(&mut self, path: &str, exhausted: &Exhausted) {
         if let Exhausted::Pause { wait: Some(wait) } = exhausted {
             self.bounded(&format!("{path}.pause.for"), *wait);
+        }
+        if let Exhausted::FallbackActivity(name) = exhausted
+            && name.is_empty()
+        {
+            let path = format!("{path}.fallback.activity");
+            self.report(&path, format!("{path}: an empty name is no activity's"));
         }
     }
 

@@ -51,6 +51,9 @@ pub struct State {
     pub first_started: Option<Timestamp>,
     /// The delay chosen after the failure before this one.
     pub previous_delay: Option<Duration>,
+    /// From when the total timeout counts, where that is not when the call was first scheduled:
+    /// another activity has taken its place since, which has counters of its own.
+    pub total_since: Option<Timestamp>,
 }
 
 impl State {
@@ -58,7 +61,13 @@ impl State {
     /// `start`.
     pub fn after(failures: u32, start: Timestamp) -> Self {
         let first_started = Some(start);
-        State { failures, first_scheduled: start, first_started, previous_delay: None }
+        let (previous_delay, total_since) = (None, None);
+        State { failures, first_scheduled: start, first_started, previous_delay, total_since }
+    }
+
+    /// From when the total timeout counts.
+    fn total_start(&self) -> Timestamp {
+        self.total_since.unwrap_or(self.first_scheduled)
     }
 }
 
@@ -227,7 +236,7 @@ fn within_time(policy: &RetryPolicy, state: &State, now: Timestamp, mut why: Ret
             why.clipped = true;
         }
     }
-    match passes_total(policy, state.first_scheduled, now, why.delay) {
+    match passes_total(policy, state.total_start(), now, why.delay) {
         Some(total) => stop(Reason::TotalTimeout, total, why.delay),
         None => Decision::Retry { delay: why.delay, why },
     }
@@ -241,7 +250,7 @@ pub fn cannot_wait(
     now: Timestamp,
     delay: Duration,
 ) -> Option<StopWhy> {
-    let elapsed = passes_total(policy, state.first_scheduled, now, delay)?;
+    let elapsed = passes_total(policy, state.total_start(), now, delay)?;
     Some(StopWhy { elapsed, delay, ..StopWhy::new(Reason::TotalTimeout, state.failures) })
 }
 
@@ -529,8 +538,13 @@ pub struct RecordedWhy {
 }
 
 impl RecordedWhy {
-    /// Reads the sentence. There is no text of users' in it.
+    /// What stands in the sentence of an attempt after which another activity took the place of
+    /// the one that was called; its name follows, and is the only text of users' in it.
+    pub const FALLS_BACK: &str = "; falls back to ";
+
+    /// Reads the sentence.
     pub fn read(sentence: &str) -> Self {
+        let sentence = sentence.split(RecordedWhy::FALLS_BACK).next().unwrap_or_default();
         let stopped = sentence.split_once(':').and_then(|(name, _)| Reason::named(name));
         let rule = sentence.split_once("rules[").and_then(|(_, rest)| rest.split_once(']'));
         let rule = rule.and_then(|(index, _)| index.parse().ok()).map(Matched::Rule);

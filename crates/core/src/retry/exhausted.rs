@@ -7,7 +7,8 @@
 //! | `cancelled`, `pruned`, `operator`                          | nothing: the call fails         |
 //!
 //! A rule, or `otherwise`, that says `pause` or `dead_letter` stands for itself, whatever
-//! `on_exhausted` says.
+//! `on_exhausted` says. An activity that others fall back to only fails ([`CheckedPolicy::only_fails`]):
+//! a chain of fallbacks would have no end that a reader of one policy could see.
 
 use super::check::CheckedPolicy;
 use super::decide::{Reason, StopWhy};
@@ -54,8 +55,7 @@ impl CheckedPolicy {
 
     /// True when it wants nothing but that the call fails, however retrying stops.
     pub fn only_fails(&self) -> bool {
-        let outcomes = self.rules.iter().filter_map(|rule| rule.on_exhausted.as_ref());
-        let mut outcomes = outcomes.chain([&self.on_exhausted]);
+        let mut outcomes = self.outcomes();
         let verdicts = self.rules.iter().map(|rule| rule.then);
         let mut verdicts = verdicts.chain([self.otherwise]);
         outcomes.all(|outcome| *outcome == Exhausted::Fail)
@@ -64,7 +64,38 @@ impl CheckedPolicy {
 
     /// True when it wants the run to be undone.
     pub fn compensates(&self) -> bool {
-        let outcomes = self.rules.iter().filter_map(|rule| rule.on_exhausted.as_ref());
-        outcomes.chain([&self.on_exhausted]).any(|outcome| *outcome == Exhausted::Compensate)
+        self.outcomes().any(|outcome| *outcome == Exhausted::Compensate)
+    }
+
+    /// The activities that it falls back to.
+    ///
+    /// ```
+    /// use resurgam_core::retry::{Exhausted, RetryPolicy};
+    ///
+    /// let later = Exhausted::FallbackActivity("charge_later".into());
+    /// let policy = RetryPolicy::DEFAULT.on_exhausted(later).check().unwrap();
+    /// assert_eq!(policy.fallbacks().collect::<Vec<_>>(), ["charge_later"]);
+    /// ```
+    pub fn fallbacks(&self) -> impl Iterator<Item = &str> {
+        self.outcomes().filter_map(|outcome| match outcome {
+            Exhausted::FallbackActivity(name) => Some(name.as_ref()),
+            _ => None,
+        })
+    }
+
+    /// Why no activity with this policy can be one that others fall back to.
+    pub fn refuses_fallback(&self, name: &str) -> Option<String> {
+        (!self.only_fails()).then(|| {
+            format!(
+                "it falls back to {name}, whose own policy does not simply fail when retrying \
+                 stops; give {name} a policy with on_exhausted \"fail\", in its rules too"
+            )
+        })
+    }
+
+    /// What may follow when attempts run out.
+    fn outcomes(&self) -> impl Iterator<Item = &Exhausted> {
+        let of_rules = self.rules.iter().filter_map(|rule| rule.on_exhausted.as_ref());
+        of_rules.chain([&self.on_exhausted])
     }
 }

@@ -437,8 +437,7 @@ pub enum Idempotency {
     AtMostOnce,
 }
 
-/// What happens when the policy gives up. Some of it the engine cannot do yet, and refuses by name:
-/// see [`CheckedPolicy::unsupported`](super::CheckedPolicy::unsupported).
+/// What happens when the policy gives up.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Exhausted {
     /// The call fails.
@@ -453,10 +452,34 @@ pub enum Exhausted {
     },
     /// The run fails, whatever its code would do, and is undone.
     Compensate,
-    /// Another activity is called in its place.
+    /// Another activity goes on in its place: with the same argument, its own policy, and failures
+    /// counted from 0.
     FallbackActivity(Cow<'static, str>),
     /// A fixed value is returned in its place.
     FallbackValue(serde_json::Value),
+}
+
+impl RetryPolicy {
+    /// This policy where it is set in the place of another one, for all calls of an activity: the
+    /// timeouts of the other one stay, and what must not run twice still must not.
+    ///
+    /// ```
+    /// use resurgam_core::retry::{RetryPolicy, Timeouts};
+    /// use std::time::Duration;
+    ///
+    /// let total = Timeouts { total: Some(Duration::from_secs(60)), ..Timeouts::default() };
+    /// let of_the_call = RetryPolicy::DEFAULT.timeouts(total);
+    /// let set = RetryPolicy::once().in_place_of(&of_the_call);
+    /// assert_eq!(set, RetryPolicy::once().timeouts(total));
+    /// ```
+    #[must_use]
+    pub fn in_place_of(&self, other: &RetryPolicy) -> RetryPolicy {
+        let mut policy = RetryPolicy { timeouts: other.timeouts, ..self.clone() };
+        if other.idempotency == Idempotency::AtMostOnce {
+            policy.idempotency = Idempotency::AtMostOnce;
+        }
+        policy
+    }
 }
 
 impl Limit {

@@ -120,6 +120,7 @@ fn e7_the_time_is_counted_from_the_first_start_and_includes_execution() {
         first_scheduled: at(0),
         first_started: Some(at(100_000)),
         previous_delay: None,
+        total_since: None,
     };
     // One attempt that took 59.999 s, and one that took 60 s: no wait has been made yet.
     let decide = |now| reason(&decide(&policy, &state, &error("OSError"), at(now), 0.5));

@@ -413,6 +413,7 @@ fn the_clock_starts_at_the_scheduling_or_at_the_first_attempt() {
         first_scheduled: at(0),
         first_started: Some(at(30_000)),
         previous_delay: None,
+        total_since: None,
     };
     let policy = |clock| checked(TEN_SECONDS.max_elapsed(seconds(60)).clock_from(clock));
     let decision =
@@ -440,6 +441,12 @@ fn a_wait_that_would_reach_the_total_timeout_is_not_begun() {
     let state = State { first_started: Some(at(40_000)), ..State::after(1, at(0)) };
     let decision = decide(&policy, &state, &Failure::new("down"), at(50_000), 0.0);
     assert_eq!(reason(&decision), Some(Reason::TotalTimeout));
+    // An activity that takes the place of another one has what the call has left.
+    let state = State { total_since: Some(at(-20_000)), ..State::after(1, at(0)) };
+    let policy = checked(TEN_SECONDS.timeouts(total).max_elapsed(seconds(45)));
+    let decided = |now| decide(&policy, &state, &Failure::new("down"), at(now), 0.0);
+    assert_eq!(delay(&decided(29_999)), Some(seconds(10)));
+    assert_eq!(reason(&decided(30_000)), Some(Reason::TotalTimeout));
     // A deadline that is reached earlier answers first, and a clipped wait may still fit.
     let both = TEN_SECONDS.timeouts(total).max_elapsed(seconds(30));
     assert_eq!(reason(&after(&checked(both.clone()), 55_000)), Some(Reason::MaxElapsed));

@@ -348,6 +348,7 @@ fn context() -> ActivityContext {
         deadline: None,
         states,
         last_heartbeat: None,
+        fallback_of: None,
         host: Arc::new(Nowhere),
     })
 }

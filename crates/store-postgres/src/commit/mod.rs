@@ -74,5 +74,6 @@ fn statements<'p>(
     action::statements(plan, &mut all);
     kv::statements(plan, &mut all);
     policy::statements(plan, known_policy, &mut all);
+    policy::overrides(plan, &mut all);
     all
 }

@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use resurgam_core::event::Stored;
 use resurgam_core::{Event, RunKey, Shard, Uid};
 use resurgam_store::fleet::Fence;
-use resurgam_store::rows::{ActionRow, AttemptRow, InstanceRow, KvRow, Message, MessageRow};
+use resurgam_store::rows::{
+    ActionRow, AttemptRow, InstanceRow, KvRow, Message, MessageRow, PolicyOverride,
+};
 use resurgam_store::{
     ChildStart, InboxWrite, InstanceWrite, LetterWrite, MessageWrite, Rewind, ScheduleWrite, Step,
     TaskWrite,
@@ -26,6 +28,8 @@ pub(crate) struct Plan<'b> {
     placed: Vec<Wave<'b>>,
     pub(crate) events: Vec<(RunKey, &'b Event, Stored)>,
     pub(crate) policies: BTreeMap<&'b str, &'b str>,
+    /// What operators set for activities; the last one counts.
+    pub(crate) policy_overrides: BTreeMap<&'b str, &'b PolicyOverride>,
     pub(crate) attempts: Vec<&'b AttemptRow>,
     /// What operators did; the first of an id counts.
     pub(crate) actions: Vec<&'b ActionRow>,
@@ -92,7 +96,8 @@ impl<'b> Plan<'b> {
     pub(crate) fn is_news(&self, fence: Option<&Fence>) -> bool {
         let is_own = |shard: &Shard| fence.is_some_and(|fence| fence.has(*shard));
         let leaves = self.waits && fence.is_some_and(Fence::leaves_tasks);
-        self.ends || leaves || self.lacks || !self.told.iter().all(is_own)
+        let sets = !self.policy_overrides.is_empty();
+        self.ends || leaves || sets || self.lacks || !self.told.iter().all(is_own)
     }
 
     /// Adds a step that is written, with what becomes of the instances that it starts.
@@ -133,6 +138,9 @@ impl<'b> Plan<'b> {
         for row in &step.kv {
             self.owned.insert(row.uid.shard());
             self.kv.insert((row.uid, &row.key), Some(row));
+        }
+        for row in &step.policy_overrides {
+            self.policy_overrides.insert(&row.activity, row);
         }
         if let Some(write) = step.schedule.as_deref() {
             self.schedule(write);

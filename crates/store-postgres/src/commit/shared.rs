@@ -15,6 +15,7 @@ use super::lane::{Fate, Lane, alive, refused};
 use super::plan::Plan;
 use super::task;
 use crate::decode::Fetched;
+use crate::encode::{token, whole};
 use crate::statement::Statement;
 
 /// Why a task is claimed.
@@ -37,7 +38,33 @@ const FREE: &str = "
     ORDER BY t.priority DESC, t.wake_at, t.uid, t.seq
     FOR SHARE OF s FOR UPDATE OF t SKIP LOCKED";
 
+/// A task of a shard that the asking node holds, which another one has claimed. Whoever ends it just
+/// now is waited for.
+const CLAIMED: &str = "
+    JOIN @shard s ON s.shard = t.shard
+    WHERE t.shard = $1 AND t.uid = $2 AND t.run = $3 AND t.seq = $4 AND t.token = $5
+      AND s.owner = $6 AND t.bad IS NULL
+    FOR SHARE OF s FOR UPDATE OF t";
+
 impl Lane {
+    /// Claims a task that another node has claimed with this token, so that nobody runs it.
+    pub(crate) async fn take_over(
+        &mut self,
+        node: &str,
+        call: CallKey,
+        claimed: u64,
+        now: Timestamp,
+    ) -> Result<Option<TaskRow>> {
+        let sql = format!("SELECT {TASK} FROM (SELECT t.* FROM @task t {CLAIMED}) AS claimed");
+        let found = Statement::rows("lock a task", sql)
+            .uid(call.run.uid)
+            .big(i64::from(call.run.run))
+            .big(whole(call.seq.0))
+            .big(token(claimed))
+            .text(node);
+        Ok(self.claim_found(node, found, now, ClaimFor::End).await?.pop())
+    }
+
     /// Claims those of these tasks that are still free, for a node that is alive.
     pub(crate) async fn claim_shared(
         &mut self,
@@ -46,11 +73,22 @@ impl Lane {
         now: Timestamp,
         claim_for: ClaimFor,
     ) -> Result<Vec<TaskRow>> {
+        let sql = format!("SELECT {TASK} FROM (SELECT t.* FROM @task t {FREE}) AS free");
+        let free = Statement::rows("lock tasks", sql).calls(calls.iter().copied());
+        self.claim_found(node, free, now, claim_for).await
+    }
+
+    /// Claims the tasks that a statement finds and locks, for a node that is alive.
+    async fn claim_found(
+        &mut self,
+        node: &str,
+        free: Statement<'_>,
+        now: Timestamp,
+        claim_for: ClaimFor,
+    ) -> Result<Vec<TaskRow>> {
         let client = self.ready().await?;
         let mut before = self.before(&Plan::default(), None, &client)?;
         before.push(alive(node));
-        let sql = format!("SELECT {TASK} FROM (SELECT t.* FROM @task t {FREE}) AS free");
-        let free = Statement::rows("lock tasks", sql).calls(calls.iter().copied());
         let (client, rows) = self.ask_inside(client, &before, &[free]).await?;
         // One that cannot be read is left for the holder, which sets it aside.
         let free = rows.iter().flatten().filter_map(|row| decode::task(&Fetched(row)).ok());

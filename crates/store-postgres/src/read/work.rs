@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use resurgam_core::{CallKey, Shard, Timestamp, Uid};
-use resurgam_store::decode::{self, TASK};
+use resurgam_store::decode::{self, POLICY_OVERRIDE, TASK};
 use resurgam_store::quarantine::Table;
 use resurgam_store::rows::{
-    DueDeadline, DueMessage, DueTask, InstanceRow, Message, PolicyRow, TaskRow,
+    DueDeadline, DueMessage, DueTask, InstanceRow, Message, PolicyOverride, PolicyRow, TaskRow,
 };
 use resurgam_store::{Error, Result, Runnable};
 use tokio_postgres::Row;
@@ -15,7 +15,7 @@ use super::{many, one, shards};
 use crate::decode::{Columns, Decoded, Fetched, INSTANCE};
 use crate::encode::whole;
 use crate::pool::Pool;
-use crate::statement::Statement;
+use crate::statement::{Statement, shard_of};
 
 /// Each shard is read along its index and no further than its part; only what is left is sorted.
 const DUE_TASKS: &str = "
@@ -114,6 +114,43 @@ pub(crate) async fn due_messages(
     };
     let rows = in_parts(pool, what, DUE_MESSAGES, among, limit, due).await?;
     all(&rows, what, |row| decode::due_message(&row))
+}
+
+/// By shards, as the key of the table is.
+const WAITING_CALLS: &str = "
+    SELECT uid, run, seq FROM @task
+    WHERE shard = ANY($1) AND claimed_by IS NULL AND bad IS NULL AND attempt > 0
+      AND name = $2 AND wake_at < $3
+      AND ($4[1] IS NULL OR (shard, uid, run, seq) > ($5[1], $4[1], $6[1], $7[1]))
+    ORDER BY shard, uid, run, seq LIMIT $8";
+
+/// Calls of an activity that wait after an attempt.
+pub(crate) async fn waiting_calls(
+    pool: &Pool,
+    among: &[Shard],
+    activity: &str,
+    after: Option<CallKey>,
+    limit: usize,
+) -> Result<Vec<CallKey>> {
+    let what = "look for calls of an activity";
+    let waiting = Statement::rows(what, WAITING_CALLS)
+        .shards(shards(among))
+        .text(activity)
+        .big(TaskRow::NEVER.as_millis())
+        .only_uids(std::iter::once(after.map(|call| call.run.uid)))
+        .shards(std::iter::once(after.map_or(0, |call| shard_of(call.run.uid))))
+        .bigs(std::iter::once(after.map_or(0, |call| i64::from(call.run.run))))
+        .bigs(std::iter::once(after.map_or(0, |call| whole(call.seq.0))))
+        .big(whole(limit as u64));
+    all(&pool.ask_widely(waiting).await?, what, |row| decode::call(&row))
+}
+
+/// Policies that operators set for all calls of an activity, by its name.
+pub(crate) async fn policy_overrides(pool: &Pool) -> Result<Vec<PolicyOverride>> {
+    let what = "read the policies of activities";
+    let sql = format!("SELECT {POLICY_OVERRIDE} FROM @policy_override ORDER BY activity");
+    let rows = pool.ask(Statement::rows(what, sql)).await?;
+    all(&rows, what, |row| decode::policy_override(&row))
 }
 
 /// Open instances that do not go on.

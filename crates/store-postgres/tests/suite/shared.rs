@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use resurgam_core::{CallKey, Seq, Timestamp};
 use resurgam_postgres_server::Database;
-use resurgam_store::rows::TaskRow;
+use resurgam_store::rows::{Progress, TaskRow};
 use resurgam_store::{
     Commit, Inspect, Node, Own, Ownership, Owning, Runnable, Step, TaskWrite, Work,
 };
@@ -80,7 +80,7 @@ async fn a_task_that_its_holder_leaves_is_claimed_by_who_serves_its_queue() {
     let runnable = Runnable {
         activities: Some(names(&["charge"])),
         queues: Some(names(&["there", "elsewhere"])),
-        provides: None,
+        ..Runnable::default()
     };
     let claiming = ground.other.claim_shared("other", runnable.clone(), LATER, 10);
     let (claimed, next) = claiming.await.unwrap();
@@ -239,4 +239,25 @@ async fn a_lost_answer_leaves_no_claim_that_nobody_knows_of() {
     // The holder may always end a task, also one that runs elsewhere.
     let end = Step { tasks: vec![TaskWrite::Delete(run(1).call(Seq(2)))], ..Step::default() };
     ground.holder.commit([end].into()).await.unwrap();
+}
+
+#[test]
+async fn of_calls_that_may_kill_their_process_one_is_claimed_at_a_time() {
+    let ground = Ground::new().await;
+    let poison = |seq, lacks: Option<&str>| {
+        let lacks = lacks.map(str::to_string);
+        let progress = Progress { poison: true, lacks, ..Progress::default() };
+        TaskRow { progress, ..queued(seq, if seq < 4 { "there" } else { "here" }) }
+    };
+    let lacking = [poison(4, Some("key a")), poison(5, Some("key b")), poison(6, None)];
+    let left = [poison(2, None), poison(3, None), queued(7, "there")];
+    ground.store(left.into_iter().chain(lacking)).await;
+    let without = Runnable { no_poison: true, ..Runnable::default() };
+    assert_eq!(ground.claim(without, 10).await, [7]);
+    let of_a = || Runnable { provides: Some(names(&["key a"])), ..Runnable::default() };
+    assert_eq!(ground.claim(of_a(), 10).await, [2]);
+    assert_eq!(ground.claim(of_a(), 10).await, [3]);
+    assert_eq!(ground.claim(of_a(), 10).await, [4]);
+    assert_eq!(ground.claim(of_a(), 10).await, [0; 0]);
+    assert_eq!(ground.claim(Runnable::default(), 10).await, [5]);
 }

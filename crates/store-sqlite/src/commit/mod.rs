@@ -152,6 +152,9 @@ impl<'c> Statements<'c> {
         for row in &step.kv {
             self.kv.put(row)?;
         }
+        for row in &step.policy_overrides {
+            self.policies.set(row)?;
+        }
         if let Some(write) = step.schedule.as_deref() {
             self.schedules.write(write)?;
         }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use resurgam_core::{CallKey, Event, Payload, RunKey, Timestamp, Uid};
-use resurgam_store::decode::{self, ATTEMPT, Columns, EVENT, INBOX, TASK};
+use resurgam_store::decode::{self, ATTEMPT, Columns, EVENT, INBOX, POLICY_OVERRIDE, TASK};
 use resurgam_store::quarantine::Table;
 use resurgam_store::rows::{
-    AttemptRow, DueDeadline, DueMessage, DueTask, InstanceRow, Message, PolicyRow, Progress,
-    RunRecord, TaskRecord, TaskRow,
+    AttemptRow, DueDeadline, DueMessage, DueTask, InstanceRow, Message, PolicyOverride, PolicyRow,
+    Progress, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{Error, Gaps, InboxRow, Result, Runnable};
 use rusqlite::params;
@@ -83,6 +83,39 @@ pub(crate) fn held_up(
                WHERE error IS NOT NULL AND closed_at IS NULL AND uid > ?1 ORDER BY uid";
     let after = after.map_or_else(Vec::new, |uid| uid.to_bytes().to_vec());
     reading.many(Table::Instance, sql, [after], limit, |row| row.uid(0))
+}
+
+/// Policies that operators set for all calls of an activity, by its name. They are few.
+pub(crate) fn policy_overrides(reading: &mut Reading<'_>) -> Result<Vec<PolicyOverride>> {
+    let sql = format!(
+        "SELECT {POLICY_OVERRIDE} FROM resurgam_policy_override WHERE activity > ?1
+         ORDER BY activity LIMIT 1"
+    );
+    let what = || "read the policies of activities".to_string();
+    let mut found: Vec<PolicyOverride> = Vec::new();
+    loop {
+        let after = found.last().map_or("", |row| &row.activity);
+        let next = reading.one(&sql, [after], |row| decode::policy_override(&row), what)?;
+        let Some(next) = next else { return Ok(found) };
+        found.push(next);
+    }
+}
+
+/// Calls of an activity that wait after an attempt, by their keys.
+pub(crate) fn waiting_calls(
+    reading: &mut Reading<'_>,
+    activity: &str,
+    after: Option<CallKey>,
+    limit: usize,
+) -> Result<Vec<CallKey>> {
+    let sql = "SELECT uid, run, seq, rowid FROM task
+               WHERE (uid, run, seq) > (?1, ?2, ?3) AND name = ?4
+                 AND claimed_by IS NULL AND bad IS NULL AND attempt > 0 AND wake_at < ?5
+               ORDER BY uid, run, seq";
+    let uid = after.map_or_else(Vec::new, |call| call.run.uid.to_bytes().to_vec());
+    let (run, seq) = after.map_or((0, 0), |call| (i64::from(call.run.run), whole(call.seq.0)));
+    let values = params![uid, run, seq, activity, TaskRow::NEVER.as_millis()];
+    reading.many(Table::Task, sql, values, limit, |row| decode::call(&row))
 }
 
 /// Rows that others have inserted, in the order of their arrival.

@@ -149,6 +149,8 @@ macro_rules! conformance_promises {
             policies::a_policy_is_stored_once,
             policies::the_first_text_of_a_policy_counts,
             policies::an_unknown_policy_is_not_there,
+            policies::what_is_set_for_an_activity_is_counted_and_kept,
+            policies::calls_of_an_activity_that_wait_are_found_page_by_page,
             looking::an_instance_is_found_by_its_id,
             looking::a_list_shows_the_newest_first,
             looking::a_list_is_bounded,

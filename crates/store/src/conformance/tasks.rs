@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::fixtures::*;
-use resurgam_core::Seq;
+use resurgam_core::{Failure, Seq};
 
 use crate::rows::{
-    Claim, DueDeadline, DueTask, Heartbeat, InstanceFilter, Message, MessageRow, Pause, Progress,
-    TaskRow,
+    Claim, DueDeadline, DueTask, FellBack, Heartbeat, InstanceFilter, Message, MessageRow, Pause,
+    Progress, TaskRow,
 };
 use crate::{Report, Reported, Runnable, Step, Store, TaskWrite};
 
@@ -408,6 +408,7 @@ fn progress() -> Progress {
         failures: 3,
         lost: u32::MAX,
         lost_in_a_row: 2,
+        poison: true,
         interrupted: 4,
         snoozed: 5,
         first_scheduled: Some(at(6)),
@@ -423,5 +424,18 @@ fn progress() -> Progress {
         pause_asked: Some(Box::default()),
         stood_still_ms: u64::MAX,
         key_run: Some(3),
+        stood_still_since_start_ms: u64::MAX,
+        policy_set: true,
+        decided_by: u64::MAX,
+        undoes: true,
+        fallback: Some(Box::new(fell_back())),
+    }
+}
+
+fn fell_back() -> FellBack {
+    FellBack {
+        activity: "charge".to_string(),
+        failure: Failure::of_type("BankDown", "a \"quote\""),
+        since: Some(at(7)),
     }
 }

@@ -39,9 +39,16 @@ impl Model {
         }
         let mut found = self.left_by_holders(node, runnable, now, limit);
         self.add_lacking(runnable, now, limit, &mut found);
-        found.due.sort_by_key(|row| (Reverse(row.priority), row.wake_at, row.call));
-        let calls: Vec<CallKey> = found.due.iter().take(limit).map(|row| row.call).collect();
-        let next = found.next;
+        found.due.sort_by_key(|row| order(row));
+        let poison = self.first_poison(node, runnable, now).filter(|_| !runnable.no_poison);
+        let (poison, later) = match poison {
+            Some(row) if row.wake_at > now => (None, Some(row.wake_at)),
+            poison => (poison, None),
+        };
+        // Before the others, which may be many without an end.
+        let due = poison.into_iter().chain(found.due.iter().copied());
+        let calls: Vec<CallKey> = due.take(limit).map(|row| row.call).collect();
+        let next = found.next.into_iter().chain(later).min();
         let mut claimed = Vec::with_capacity(calls.len());
         for call in calls {
             claimed.extend(self.claim(node, call, now, &mut token)?);
@@ -67,6 +74,30 @@ impl Model {
                 Ok(Some(row))
             }
         }
+    }
+
+    /// Claims a task of a shard that this node holds and that another node has claimed with this
+    /// token, so that the attempt there cannot end the call. Fenced when the node is not there.
+    pub fn take_over(
+        &mut self,
+        node: &str,
+        call: CallKey,
+        token: u64,
+        now: Timestamp,
+        new: impl FnOnce() -> u64,
+    ) -> Result<Option<TaskRow>> {
+        self.must_be_there(node, || format!("take the claim of call {call} over"))?;
+        let is_held = self.members.holder(call.run.uid.shard()).is_some_and(|it| it.name == node);
+        let is_other =
+            self.sharing == Sharing::ManyNodes && is_held && self.is_claimed(call, token);
+        let found = self.tables.tasks.get(call).filter(|_| is_other).cloned();
+        Ok(found.map(|mut row| {
+            row.attempt = row.attempt.saturating_add(1);
+            row.progress.to_end = true;
+            row.claim = Some(Claim { node: node.to_string(), token: new(), started_at: now });
+            self.tables.tasks.put(call, Some(row.clone()));
+            row
+        }))
     }
 
     fn claim(
@@ -108,11 +139,9 @@ impl Model {
             return found;
         }
         let is_wanted = |row: &&TaskRow| {
-            let holder = self.members.holder(row.call.run.uid.shard());
-            let queues = holder.filter(|holder| holder.name != node);
-            let queues = queues.and_then(|holder| holder.queues.as_ref());
-            queues.is_some_and(|queues| !queues.contains(&row.queue))
+            self.is_elsewhere(row, node)
                 && row.progress.lacks.is_none()
+                && !row.progress.poison
                 && is_served(row, runnable)
         };
         let mut queue = self.tables.tasks.queue_after(None);
@@ -133,13 +162,39 @@ impl Model {
         limit: usize,
         found: &mut Found<'m>,
     ) {
-        let is_here = |lacks: &String| {
-            runnable.provides.as_ref().is_none_or(|provides| provides.contains(lacks))
-        };
         let is_wanted = |row: &&TaskRow| {
-            row.progress.lacks.as_ref().is_some_and(is_here) && is_served(row, runnable)
+            let lacks = row.progress.lacks.as_ref();
+            lacks.is_some_and(|lacks| is_here(lacks, runnable))
+                && !row.progress.poison
+                && is_served(row, runnable)
         };
         found.add(self.tables.tasks.lacking().filter(is_wanted), now, limit);
+    }
+
+    /// The first of the tasks that may kill their process, of those that can be run here: one that
+    /// is due, otherwise the one that is next.
+    fn first_poison(&self, node: &str, runnable: &Runnable, now: Timestamp) -> Option<&TaskRow> {
+        let is_left = |row: &&TaskRow| match &row.progress.lacks {
+            Some(lacks) => is_here(lacks, runnable),
+            None => self.is_elsewhere(row, node),
+        };
+        let poison = self.tables.tasks.waiting().filter(|row| row.progress.poison);
+        let poison = poison.filter(is_left).filter(|row| is_served(row, runnable));
+        poison.min_by_key(|row| {
+            let (Reverse(priority), wake_at, call) = order(row);
+            match wake_at > now {
+                true => (true, Reverse(0), wake_at, call),
+                false => (false, Reverse(priority), wake_at, call),
+            }
+        })
+    }
+
+    /// Whether another node holds the shard of a task and does not serve its queue.
+    fn is_elsewhere(&self, row: &TaskRow, node: &str) -> bool {
+        let holder = self.members.holder(row.call.run.uid.shard());
+        let queues = holder.filter(|holder| holder.name != node);
+        let queues = queues.and_then(|holder| holder.queues.as_ref());
+        queues.is_some_and(|queues| !queues.contains(&row.queue))
     }
 
     /// Whether the task of a call carries this token: the attempt that has it may still end it.
@@ -176,6 +231,16 @@ impl Model {
             false => Err(Error::fenced(format!("{}: node {node} is not there", what()))),
         }
     }
+}
+
+/// In which order tasks that are due are claimed.
+fn order(row: &TaskRow) -> (Reverse<i32>, Timestamp, CallKey) {
+    (Reverse(row.priority), row.wake_at, row.call)
+}
+
+/// Whether what a task lacks is here.
+fn is_here(lacks: &str, runnable: &Runnable) -> bool {
+    runnable.provides.as_ref().is_none_or(|provides| provides.iter().any(|own| own == lacks))
 }
 
 impl<'m> Found<'m> {

@@ -85,6 +85,9 @@ impl Transaction<'_> {
         for row in &step.kv {
             self.put_kv((row.uid, row.key.clone()), Some(row.value.clone()));
         }
+        for row in &step.policy_overrides {
+            self.set_policy_override(row);
+        }
         if let Some(write) = step.schedule.as_deref() {
             self.write_schedule(write);
         }

@@ -4,7 +4,7 @@ use resurgam_core::{RunKey, Uid};
 
 use super::tables::{InboxEntry, MessageEntry, ScheduleEntry};
 use super::transaction::Transaction;
-use crate::rows::{MessageRow, PolicyRow};
+use crate::rows::{MessageRow, PolicyOverride, PolicyRow};
 use crate::{InboxWrite, MessageWrite, ScheduleWrite};
 
 /// How many ids of inbox rows are forgotten at a time.
@@ -67,6 +67,16 @@ impl Transaction<'_> {
         let changed: Vec<((Uid, u64), MessageEntry)> =
             others.map(|(key, entry)| (key, MessageEntry { parked, ..entry.clone() })).collect();
         changed.into_iter().for_each(|(key, entry)| self.put_message(key, Some(entry)));
+    }
+
+    /// Keeps a policy that was set for an activity, or that there is none any more.
+    pub(super) fn set_policy_override(&mut self, row: &PolicyOverride) {
+        let before = self.tables().policy_overrides.map().get(&row.activity);
+        let revision = before.map_or(0, |before| before.revision) + 1;
+        self.put_policy_override(
+            row.activity.clone(),
+            Some(PolicyOverride { revision, ..row.clone() }),
+        );
     }
 
     /// True when a change of a schedule follows from what is stored.

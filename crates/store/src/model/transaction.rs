@@ -8,7 +8,7 @@ use resurgam_core::{CallKey, Event, Payload, Timestamp, Uid};
 
 use super::tables::{InboxEntry, Instance, MessageEntry, ScheduleEntry, Tables};
 use crate::DeadLetter;
-use crate::rows::{ActionRow, AttemptRow, TaskRow};
+use crate::rows::{ActionRow, AttemptRow, PolicyOverride, TaskRow};
 
 /// A row as it was before a change; `None` when there was none.
 enum Before {
@@ -21,6 +21,7 @@ enum Before {
     Action((Uid, String), Option<ActionRow>),
     Letter(CallKey, Option<DeadLetter>),
     Kv((Uid, String), Option<Payload>),
+    PolicyOverride(String, Option<PolicyOverride>),
     Schedule(String, Option<ScheduleEntry>),
     Inbox(i64, Option<InboxEntry>),
     Seen(String, Option<Timestamp>),
@@ -108,6 +109,11 @@ impl<'t> Transaction<'t> {
         self.undo.push(Before::Kv(key, before));
     }
 
+    pub(super) fn put_policy_override(&mut self, activity: String, row: Option<PolicyOverride>) {
+        let before = self.tables.policy_overrides.put(activity.clone(), row);
+        self.undo.push(Before::PolicyOverride(activity, before));
+    }
+
     pub(super) fn put_schedule(&mut self, id: String, row: Option<ScheduleEntry>) {
         let before = self.tables.schedules.put(id.clone(), row);
         self.undo.push(Before::Schedule(id, before));
@@ -156,6 +162,9 @@ impl Drop for Transaction<'_> {
                 }
                 Before::Kv(key, row) => {
                     tables.kv.put(key, row);
+                }
+                Before::PolicyOverride(key, row) => {
+                    tables.policy_overrides.put(key, row);
                 }
                 Before::Schedule(key, row) => {
                     tables.schedules.put(key, row);

@@ -6,8 +6,8 @@ use super::shard_set::ShardSet;
 use super::tables::ledger_of;
 use super::{Model, Sharing};
 use crate::rows::{
-    AttemptRow, DueDeadline, DueMessage, DueTask, MessageRow, PolicyRow, RunRecord, TaskRecord,
-    TaskRow,
+    AttemptRow, DueDeadline, DueMessage, DueTask, MessageRow, PolicyOverride, PolicyRow, RunRecord,
+    TaskRecord, TaskRow,
 };
 use crate::{Error, Gaps, Report, Result, Runnable};
 
@@ -162,6 +162,28 @@ impl Model {
         }
         let (messages, tasks) = (self.messages(uid), self.tasks(run));
         Ok(Some(RunRecord { instance, events, messages, tasks }))
+    }
+
+    /// Policies that were set for activities, and those that were removed.
+    pub fn policy_overrides(&self) -> Vec<PolicyOverride> {
+        self.tables.policy_overrides.map().values().cloned().collect()
+    }
+
+    /// Calls of an activity in these shards that wait after an attempt, by their keys after this
+    /// one.
+    pub fn waiting_calls(
+        &self,
+        shards: ShardSet,
+        activity: &str,
+        after: Option<CallKey>,
+        limit: usize,
+    ) -> Vec<CallKey> {
+        let is_one = |row: &&TaskRow| {
+            let waits = row.claim.is_none() && row.wake_at != TaskRow::NEVER && row.attempt > 0;
+            waits && row.name == activity && shards.has(row.call.run.uid)
+        };
+        let calls = self.tables.tasks.after(after).filter(is_one).map(|row| row.call);
+        calls.take(limit).collect()
     }
 
     /// The messages of an instance that are due before this time, in order of their arrival.

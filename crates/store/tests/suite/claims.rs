@@ -136,3 +136,23 @@ fn an_attempt_ends_its_call_while_the_task_carries_its_token() {
     assert_eq!(model.messages(Uid(1)), [message]);
     assert_eq!(model.tasks_of(&[call(2)]), []);
 }
+
+#[test]
+fn of_calls_that_may_kill_their_process_one_is_claimed_at_a_time_and_before_the_others() {
+    let mut model = model();
+    let poison = |seq, queue: &str| {
+        let progress = Progress { poison: true, ..Progress::default() };
+        TaskRow { progress, ..task(seq, queue) }
+    };
+    let later = TaskRow { wake_at: Timestamp::from_millis(2_000), ..poison(6, "there") };
+    let left = [task(2, "there"), poison(3, "there"), poison(4, "there"), poison(5, "here"), later];
+    insert(&mut model, left);
+    let none = Runnable { no_poison: true, ..Runnable::default() };
+    assert_eq!(claim(&mut model, none.clone(), 10), (vec![2], None));
+    assert_eq!(claim(&mut model, Runnable::default(), 10), (vec![3], None));
+    insert(&mut model, [task(7, "there")]);
+    assert_eq!(claim(&mut model, Runnable::default(), 1), (vec![4], None));
+    let next = Some(Timestamp::from_millis(2_000));
+    assert_eq!(claim(&mut model, Runnable::default(), 10), (vec![7], next));
+    assert_eq!(claim(&mut model, none, 10), (vec![], None));
+}

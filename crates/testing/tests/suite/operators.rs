@@ -6,7 +6,7 @@ use std::time::Duration;
 use expect_test::{Expect, expect};
 use resurgam::prelude::*;
 use resurgam::retry::{Exhausted, Idempotency, Jitter};
-use resurgam::{Act, Acted, CallHandle, Status, WaitsFor};
+use resurgam::{Act, Acted, CallHandle, Kind, Status, WaitsFor};
 use resurgam_testing::{Crash, TestApp};
 use resurgam_watchdog::test;
 
@@ -935,4 +935,212 @@ async fn a_pause_that_was_asked_for_is_taken_back() {
     assert_eq!(taken_back.to_string(), "took back that print#2 is to pause");
     app.advance(24 * HOUR).await;
     assert_eq!(app.attempts(print), 5, "it failed, and was tried again");
+}
+
+/// Fails once, and is undone by an activity that waits for an hour after each failure.
+#[workflow]
+async fn undone(ctx: WorkflowContext) -> Result<u32, Failure> {
+    ctx.call(tear_up(7)).compensate_with(|pages| charge(*pages)).await?;
+    Err(Failure::new("sold out"))
+}
+
+#[test]
+async fn a_call_that_undoes_another_takes_no_policy_that_would_undo_the_run() {
+    let app = TestApp::builder()
+        .workflow(undone)
+        .activity(tear_up)
+        .stub(charge, |_, _| Err(Failure::new("down")))
+        .start()
+        .await;
+    drop(app.start("it", undone()).await);
+    app.advance(60 * SECOND).await;
+    let undoing = HOURLY.on_exhausted(Exhausted::Compensate);
+    let refused = app.act("it", "charge", |call| call.set_policy(undoing.clone())).await.unwrap();
+    let expected = "its policy: on_exhausted: \"compensate\" is not for a call that undoes another";
+    assert!(refused.to_string().ends_with(expected), "{refused}");
+    assert!(!refused.changed());
+}
+
+#[test]
+async fn a_pause_before_the_first_attempt_gives_it_no_more_time() {
+    const SHORT: RetryPolicy = RetryPolicy::fixed(Duration::from_secs(60))
+        .unlimited()
+        .max_elapsed(Duration::from_secs(150))
+        .clock_from(resurgam::retry::ClockFrom::FirstStarted)
+        .jitter(Jitter::None);
+    #[activity(retry = SHORT)]
+    async fn late() -> Result<(), Failure> {
+        Err(Failure::new("down"))
+    }
+    #[activity]
+    async fn blocks(ctx: ActivityContext) -> Result<(), Failure> {
+        ctx.sleep(60 * SECOND).await;
+        Ok(())
+    }
+    let app = TestApp::builder().activity(late).activity(blocks);
+    let app = app.options(|options| options.slots = 1).start().await;
+    app.submit("blocks", blocks()).await.unwrap();
+    let it = app.submit("it", late()).await.unwrap();
+    app.advance(SECOND).await;
+    app.act("it", "late", |call| call.pause()).await.unwrap();
+    app.advance(HOUR).await;
+    app.act("it", "late", |call| call.resume()).await.unwrap();
+    let failure = it.failure().await;
+    // At 0, 60 and 120 s; the next one would be 180 s after the first.
+    assert_eq!((failure.why.as_deref(), failure.attempts), (Some("max_elapsed"), Some(3)));
+}
+
+#[test]
+async fn a_pause_after_lost_attempts_fails_for_the_loss_and_not_for_an_older_failure() {
+    const LOST: resurgam::retry::LostWorker =
+        resurgam::retry::LostWorker { max: 0, ..resurgam::retry::LostWorker::DEFAULT };
+    const WAIT: Exhausted = Exhausted::Pause { wait: Some(HOUR) };
+    #[activity(retry = PAUSING.max_attempts(9).lost_worker(LOST).on_exhausted(WAIT))]
+    async fn deadly(ctx: ActivityContext) -> Result<(), Failure> {
+        if ctx.attempt() == 1 {
+            return Err(Failure::of_type("BankDown", "at first"));
+        }
+        resurgam_testing::never(&ctx).await;
+        Ok(())
+    }
+    let app = TestApp::builder().activity(deadly).start().await;
+    let it = app.submit("it", deadly()).await.unwrap();
+    app.advance(60 * SECOND).await;
+    app.restart().await;
+    let failure = it.failure().await;
+    assert_eq!((failure.kind, failure.why.as_deref()), (Kind::WorkerLost, Some("worker_lost")));
+}
+
+#[test]
+async fn a_queue_timeout_passes_while_a_call_is_paused_with_its_clocks_running() {
+    #[activity(retry = HOURLY, queue_timeout = 600 * SECOND)]
+    async fn queued() -> Result<(), Failure> {
+        Err(Failure::new("down"))
+    }
+    for runs in [false, true] {
+        let app = TestApp::builder().activity(queued).start().await;
+        let it = app.submit("it", queued()).await.unwrap();
+        app.advance(60 * SECOND).await;
+        let pause = |call: &CallHandle| match runs {
+            true => call.pause().clock_runs(),
+            false => call.pause(),
+        };
+        app.act("it", "queued", pause).await.unwrap();
+        app.advance(10 * HOUR).await;
+        let pending = app.describe("it").await.pending;
+        match runs {
+            // Due after an hour, and nobody took it in the ten minutes that followed.
+            true => assert_eq!(it.failure().await.why.as_deref(), Some("queue_timeout")),
+            false => assert_eq!(pending[0].waits_for, Some(WaitsFor::Operator)),
+        }
+    }
+}
+
+/// Does not hear that its time is up.
+#[activity(retry = RetryPolicy::once(), timeout = 60 * SECOND)]
+async fn deaf(ctx: ActivityContext) -> Result<u32, Failure> {
+    ctx.sleep(HOUR).await;
+    Ok(7)
+}
+
+/// An attempt whose time is up goes on while the run would undo what came before.
+#[workflow]
+async fn undone_beside(ctx: WorkflowContext) -> Result<u32, Failure> {
+    ctx.call(tear_up(7)).compensate_with(|pages| charge(*pages)).await?;
+    ctx.call(deaf()).await
+}
+
+#[test]
+async fn a_compensation_that_waits_for_a_lingering_attempt_is_not_retried_now() {
+    let app = TestApp::builder()
+        .workflow(undone_beside)
+        .activity(tear_up)
+        .activity(deaf)
+        .stub(charge, |call, _| Ok(call.cents))
+        .options(|options| options.grace = 600 * SECOND)
+        .start()
+        .await;
+    drop(app.start("it", undone_beside()).await);
+    app.advance(120 * SECOND).await;
+    let refused = app.act("it", "charge", |call| call.retry()).await.unwrap();
+    let refused = refused.to_string();
+    assert!(
+        refused.ends_with("waits for attempts of its run to end; nothing to retry"),
+        "{refused}"
+    );
+    assert_eq!(app.attempts(charge), 0);
+    app.advance(HOUR).await;
+    assert_eq!(app.attempts(charge), 1);
+}
+
+/// A call that no worker knows.
+async fn unregistered() -> TestApp {
+    let app = TestApp::builder().workflow(order).start().await;
+    drop(app.start("it", order(700)).await);
+    app.advance(60 * SECOND).await;
+    assert_eq!(app.describe("it").await.pending[0].waits_for, Some(WaitsFor::Unregistered));
+    app
+}
+
+#[test]
+async fn a_call_that_no_worker_knows_waits_and_can_be_paused_or_ended() {
+    let answer = |act: fn(&CallHandle) -> Act| async move {
+        let app = unregistered().await;
+        let acted = app.act("it", "charge#2", act).await.unwrap();
+        app.advance(SECOND).await;
+        (acted.to_string(), app.history("it").await)
+    };
+    let waits = "charge#2 waits for a worker that knows charge";
+    assert_eq!(answer(|call| call.retry()).await.0, format!("{waits}; nothing to retry"));
+    assert_eq!(answer(|call| call.resume()).await.0, format!("{waits}; nothing to resume"));
+    assert_eq!(answer(|call| call.pause()).await.0, "paused charge#2 (attempt 1 is due now)");
+    let unchecked = answer(|call| call.complete(&9)).await.0;
+    assert!(unchecked.contains("no worker knows the activity"), "{unchecked}");
+    let (completed, history) = answer(|call| call.complete(&9).unchecked()).await;
+    assert_eq!(completed, "completed charge#2");
+    assert!(history.ends_with("RunCompleted 9\n"), "{history}");
+    let (failed, history) = answer(|call| call.fail("nobody")).await;
+    assert_eq!(failed, "failed charge#2");
+    assert!(history.ends_with("RunFailed FailedByOperator: nobody\n"), "{history}");
+    let (set, _) = answer(|call| call.set_policy(RetryPolicy::once())).await;
+    assert_eq!(set, "charge#2 follows another policy from now on");
+}
+
+#[test]
+async fn a_policy_is_not_set_while_a_call_is_settling() {
+    check(Place::Settles, |call| call.set_policy(RetryPolicy::once()), expect![[r#"
+        print_all#2 was given up by its workflow and is ending; nothing to decide about
+        1 +0ms RunStarted given_up {}
+        2 +0ms ActivityScheduled print_all {"pages":7}
+        3 +0ms TimerStarted until +1s
+        4 +1s TimerFired #3
+        5 +1s ActivityCancelRequested #2
+          +1m operator bob: print_all#2 was given up by its workflow and is ending; nothing to decide about ("ticket 17")
+        6 +1h ActivityCompleted #2 after cancel 7
+        7 +1h CompensationRecorded #2 tear_up {"pages":7}
+        8 +1h ActivityScheduled tear_up to undo #2 {"pages":7}
+        9 +1h ActivityCompleted #8 7
+        10 +1h RunFailed (compensation complete) Elapsed: not done within 1s
+    "#]]).await;
+}
+
+#[test]
+async fn the_attempt_of_a_call_that_is_ended_by_hand_is_told() {
+    static TOLD: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    #[activity]
+    async fn listens(ctx: ActivityContext) -> Result<u32, Failure> {
+        ctx.cancelled().await;
+        TOLD.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        Ok(7)
+    }
+    let app = TestApp::builder().activity(listens).start().await;
+    let completed = app.submit("completed", listens()).await.unwrap();
+    let failed = app.submit("failed", listens()).await.unwrap();
+    app.advance(SECOND).await;
+    app.act("completed", "listens", |call| call.complete(&9)).await.unwrap();
+    app.act("failed", "listens", |call| call.fail("enough")).await.unwrap();
+    app.advance(60 * SECOND).await;
+    assert_eq!(TOLD.load(std::sync::atomic::Ordering::SeqCst), 2);
+    assert_eq!(completed.result().await.unwrap(), 9);
+    assert_eq!(failed.failure().await.message, "enough");
 }

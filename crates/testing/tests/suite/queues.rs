@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use resurgam::prelude::*;
+use resurgam::retry::Exhausted;
 use resurgam::{AppBuilder, AttemptOutcome, Kind, Payload, PostgresOptions};
 use resurgam_postgres_server::{Database, Server};
 use resurgam_sdk::{ActivityDefinition, ActivitySource};
@@ -250,5 +251,74 @@ async fn an_attempt_of_a_node_that_dies_runs_again_on_another_one() {
     let ledger = office.attempts("hold-1").await.unwrap();
     assert_eq!(ledger[0].outcome, AttemptOutcome::Lost);
     barn.stop().await.unwrap();
+    office.stop().await.unwrap();
+}
+
+const FARM: Exhausted = Exhausted::FallbackActivity(std::borrow::Cow::Borrowed("render"));
+
+/// Cannot draw, and leaves that to the farm.
+#[activity(retry = STEADY.max_attempts(2).on_exhausted(FARM))]
+async fn sketch(ctx: ActivityContext, fails: u32) -> Result<String, Failure> {
+    ctx.state::<Place>().1.add(format!("sketch {}", ctx.attempt()));
+    Err(Failure::new(format!("no pencil, {fails}")))
+}
+
+#[workflow]
+async fn drawing(ctx: WorkflowContext, fails: u32) -> Result<String, Failure> {
+    ctx.call(sketch(fails)).queue("gpu").await
+}
+
+#[test(minutes = 15, threads = 2)]
+async fn a_call_that_runs_elsewhere_falls_back_there_and_follows_what_operators_set() {
+    let (database, log) = (Server::shared().database().await, Log::default());
+    let with = || App::builder().workflow(drawing).activity(sketch);
+    let office = node_with(with(), &database, "office", &["default"], &log).await;
+    let farm = node_with(with(), &database, "farm", &["gpu"], &log).await;
+    let drawn = office.start("drawing-1", drawing(3)).await.unwrap();
+    assert_eq!(drawn.result().await.unwrap(), "farm");
+    assert_eq!(log.lines(), ["sketch 1", "sketch 2", "farm 3", "farm 4"]);
+    let history = office.history("drawing-1").await.unwrap().unwrap();
+    assert!(history.contains("(attempt 4) fallback \"farm\""), "{history}");
+
+    // An hour long wait on a queue that the holder does not serve is decided about again.
+    let hourly = RetryPolicy::fixed(Duration::from_secs(3_600)).max_attempts(2).on_exhausted(FARM);
+    farm.set_policy("sketch", hourly).by("ana").await.unwrap();
+    let status = vec![resurgam::Status::Running];
+    let open = || resurgam::InstanceFilter { status: status.clone(), ..Default::default() };
+    until("the holder to follow it", async || {
+        // Those that were decided about before it knew fall back at once.
+        let id = format!("later-{}", log.lines().len());
+        let _known = office.start(id, drawing(0)).await;
+        for row in office.list(open()).await.unwrap() {
+            let Some(described) = office.describe(&row.id).await.unwrap() else { continue };
+            let (now, due) = (office.handle().now(), described.pending.first());
+            let due = due.filter(|call| call.attempt == 1).and_then(|call| call.next_due);
+            if due.is_some_and(|due| due.since(now).as_secs() > 60) {
+                return true;
+            }
+        }
+        false
+    })
+    .await;
+    farm.unset_policy("sketch").by("ana").await.unwrap();
+    let nobody = async || office.list(open()).await.unwrap().is_empty();
+    until("nobody to wait for an hour", nobody).await;
+    farm.stop().await.unwrap();
+    office.stop().await.unwrap();
+}
+
+#[test(minutes = 15, threads = 2)]
+async fn a_call_that_runs_elsewhere_is_completed_by_hand_and_its_attempt_is_told() {
+    let (database, log) = (Server::shared().database().await, Log::default());
+    let office = node(&database, "office", &["default"], &log).await;
+    let farm = node(&database, "farm", &["gpu"], &log).await;
+    let run = office.start("hold-1", hold()).await.unwrap();
+    until("the attempt to begin", async || !log.lines().is_empty()).await;
+    let call = office.call("hold-1", "reserve");
+    assert!(call.complete(&9).by("ana").await.unwrap().changed());
+    assert_eq!(run.result().await.unwrap(), 9);
+    until("the attempt to hear of it", async || log.lines().len() == 2).await;
+    assert_eq!(log.lines(), ["reserve begins", "reserve is told"]);
+    farm.stop().await.unwrap();
     office.stop().await.unwrap();
 }

@@ -9,7 +9,7 @@ use expect_test::expect;
 use resurgam::prelude::*;
 use resurgam::retry::{Idempotency, Jitter};
 use resurgam::{AttemptOutcome, WaitsFor};
-use resurgam_testing::{StoreCall, TestApp, TestBuilder};
+use resurgam_testing::{StoreCall, TestApp, TestBuilder, never};
 use resurgam_watchdog::test;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -344,4 +344,74 @@ async fn a_timeout_that_passes_during_a_stop_is_a_failure_and_no_interruption() 
     assert_eq!(run.result().await.unwrap(), 2);
     let ledger = app.ledger("slow-1").await;
     assert_eq!((ledger.len(), ledger[0].outcome), (1, AttemptOutcome::Failed));
+}
+
+/// Its process dies three times while it runs.
+#[activity]
+async fn deadly(ctx: ActivityContext, name: String) -> Result<(), Failure> {
+    if ctx.attempt() <= 3 {
+        never(&ctx).await;
+    }
+    on_board(&ctx, &name).await
+}
+
+#[test]
+async fn calls_that_lose_their_process_again_and_again_run_one_at_a_time_beside_healthy_ones() {
+    let (app, board) = app(100);
+    let app = app.activity(deadly).start().await;
+    let deadly_ones = names(&[("deadly", 4)]);
+    let mut runs = Vec::new();
+    for name in &deadly_ones {
+        runs.push(app.submit(name, deadly(name.clone())).await.unwrap());
+    }
+    for _ in 0..3 {
+        app.advance(MINUTE).await;
+        app.restart().await;
+    }
+    runs.push(app.submit("free-1", free("free-1".to_string())).await.unwrap());
+    runs.push(app.submit("free-2", free("free-2".to_string())).await.unwrap());
+    app.advance(SECOND).await;
+    assert_eq!([board.count("deadly"), board.count("free")], [1, 2]);
+    let mut waiting = Vec::new();
+    for name in &deadly_ones {
+        let call = app.describe(name).await.pending.remove(0);
+        assert_eq!((call.counters.lost, call.attempt >= 3), (3, true));
+        if !call.running {
+            assert_eq!(call.waits_for, Some(WaitsFor::Poison));
+            waiting.push(name);
+        }
+    }
+    assert_eq!(waiting.len(), 3);
+    // Somebody who knows better begins the count anew.
+    let retried = app.act(waiting[0], "deadly#2", |call| call.retry().reset()).await.unwrap();
+    assert!(retried.changed(), "{retried}");
+    app.advance(SECOND).await;
+    assert_eq!(board.count("deadly"), 2);
+    app.advance(10 * SECOND).await;
+    assert_eq!(board.count("deadly"), 1, "the next one");
+    for run in runs {
+        run.result().await.unwrap();
+    }
+}
+
+#[test]
+async fn a_call_that_may_kill_its_process_does_not_wait_behind_one_that_lives() {
+    let (app, board) = app(100);
+    let app = app.activity(deadly).start().await;
+    let first = app.submit("deadly-0", deadly("deadly-0".to_string())).await.unwrap();
+    for _ in 0..3 {
+        app.advance(MINUTE).await;
+        app.restart().await;
+    }
+    app.advance(SECOND).await;
+    // It has succeeded by then, so the next one that gets there is alone again.
+    first.result().await.unwrap();
+    let second = app.submit("deadly-1", deadly("deadly-1".to_string())).await.unwrap();
+    for _ in 0..3 {
+        app.advance(MINUTE).await;
+        app.restart().await;
+    }
+    app.advance(SECOND).await;
+    assert_eq!(board.count("deadly"), 1);
+    second.result().await.unwrap();
 }

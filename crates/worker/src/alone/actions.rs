@@ -1,9 +1,10 @@
 //! Operators who act on calls that another node may run, at bad moments.
 
 use resurgam_core::action::Action;
+use resurgam_core::retry::RetryPolicy;
 use resurgam_core::{CallKey, Seq};
 use resurgam_store::rows::{ActionRequest, MessageRow, TaskRow};
-use resurgam_store::{Reported, Runnable, Work};
+use resurgam_store::{Reported, Runnable, TaskWrite, Work};
 use resurgam_watchdog::test;
 
 use super::remote::{Other, holder};
@@ -101,4 +102,79 @@ fn a_call_whose_shard_goes_while_it_is_claimed_to_act_on_it_is_handed_back() {
     assert!(messages.iter().any(never_began), "{messages:?}");
     let asks = |message: &MessageRow| matches!(message.body, StoredMessage::Action { .. });
     assert!(messages.iter().any(asks), "the next holder carries it out: {messages:?}");
+}
+
+#[test]
+fn who_asks_for_what_the_store_refuses_hears_of_it() {
+    let mut world = World::new(7);
+    world.goes_on = Some("ship");
+    world.node.begin();
+    world.settle();
+    let uid = world.start("order", "order-1".to_string());
+    world.holds.refuses = Some(|step: &Step| {
+        let changed = step.actions.iter().any(|row| row.answer.changed);
+        changed && step.tasks.iter().any(|write| matches!(write, TaskWrite::Amend(_)))
+    });
+    world.act(uid, pause());
+    let answers = world.answers(uid);
+    let [answer] = &answers[..] else { panic!("{answers:?}") };
+    assert!(answer.starts_with("the store refused it (asked ship#2 to pause"), "{answer}");
+    assert!(world.messages(uid).is_empty(), "{:?}", world.messages(uid));
+    world.holds.refuses = None;
+    world.act(uid, Action::Resume { reset: false });
+    assert_eq!(world.answers(uid).len(), 2, "the next one is not held up");
+}
+
+#[test]
+fn a_call_that_runs_elsewhere_is_ended_after_its_claim_is_taken_away() {
+    let mut world = holder();
+    let other = Other::join(&world);
+    let uid = world.start("send", "send-1".to_string());
+    let task = other.claim(world.now);
+    world.act(uid, Action::Complete { value: Payload::null(), unchecked: true });
+    assert_eq!(world.answers(uid), ["completed mail#2"]);
+    // Its attempt has nothing to say any more, and its transaction ends nothing.
+    let token = task.claim.as_ref().unwrap().token;
+    let calls = Arc::new([task.call]);
+    let left = at_once(other.store.tasks_of(calls)).unwrap();
+    assert!(left.iter().all(|row| row.claim.as_ref().is_none_or(|claim| claim.token != token)));
+    other.report(&task, Reported::Completed(Payload::from_text("7")));
+    world.hears();
+    assert!(world.messages(uid).is_empty(), "{:?}", world.messages(uid));
+}
+
+#[test]
+fn a_call_whose_attempt_elsewhere_has_ended_it_is_not_ended_by_hand() {
+    let mut world = holder();
+    let other = Other::join(&world);
+    let uid = world.start("send", "send-1".to_string());
+    let task = other.claim(world.now);
+    world.holds.reads = Some(|read: &Read| matches!(read, Read::TakeOver { .. }));
+    world.act(uid, Action::Complete { value: Payload::null(), unchecked: true });
+    assert_eq!(world.answers(uid), [""; 0]);
+    // Its transaction comes first.
+    other.transacts(&task);
+    world.let_go();
+    world.hears();
+    let answers = world.answers(uid);
+    assert!(answers[0].contains("has ended"), "{answers:?}");
+}
+
+#[test]
+fn a_call_that_runs_elsewhere_fails_by_hand_and_follows_another_policy() {
+    let mut world = holder();
+    let other = Other::join(&world);
+    let uid = world.start("send", "send-1".to_string());
+    other.claim(world.now);
+    world.act(uid, Action::SetPolicy { policy: RetryPolicy::once().to_stored() });
+    world.act(uid, Action::Resume { reset: false });
+    world.act(uid, Action::Fail { failure: Failure::terminal("enough") });
+    assert_eq!(
+        world.answers(uid),
+        [
+            "mail#2 follows another policy from now on",
+            "mail#2 is running attempt 1; nothing to resume",
+            "failed mail#2",
+        ]
+    );
 }

@@ -1,6 +1,7 @@
 //! A node that holds the shards of calls which another node runs: what it makes of reports that
 //! come at bad moments. Each of these faults was found by the simulator.
 
+use resurgam_core::event::ActivityCompleted;
 use resurgam_core::machine::SharedMachine;
 use resurgam_core::retry::{Idempotency, Jitter, RetryPolicy};
 use resurgam_core::{Seq, Shard};
@@ -9,6 +10,7 @@ use resurgam_store::{Assignment, InboxRow, Report, Reported, Runnable, Work};
 use resurgam_watchdog::test;
 
 use super::*;
+use crate::node::result_id;
 
 /// The queue that the node does not serve.
 const ELSEWHERE: &str = "elsewhere";
@@ -189,6 +191,25 @@ impl Other {
         let mut claimed = at_once(claimed).unwrap().0;
         assert_eq!(claimed.len(), 1);
         claimed.remove(0)
+    }
+
+    /// An attempt records its result in a transaction of its own.
+    pub(super) fn transacts(&self, task: &TaskRow) {
+        let token = task.claim.as_ref().unwrap().token;
+        let run = task.call.run;
+        let event = EventKind::ActivityCompleted(ActivityCompleted {
+            activity: task.call.seq,
+            result: Payload::null(),
+            attempt: task.attempt,
+            started_at: task.wake_at,
+            after_cancel: false,
+            fallback: false,
+            retry_metadata: None,
+        });
+        let body = StoredMessage::Result { run: run.run, event };
+        let message = now_due(run.uid, result_id(run, task.call.seq), body);
+        let mut model = self.store.database().lock();
+        assert!(model.end_claimed(Other::NAME, task.call, token, &message).unwrap());
     }
 
     /// Reports of an attempt.

@@ -10,6 +10,7 @@
 //! Storage trouble never decides the fate of a run: it waits. A client decides about nothing, so
 //! its requests are not tried again here: whoever asked hears of the trouble.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 
 use resurgam_core::{Code, Timestamp};
@@ -113,8 +114,10 @@ impl Node {
     /// A step that the store does not take. A start is refused; a run is blocked, and loaded again
     /// later from what is stored.
     fn refused(&mut self, pending: Pending, refusal: &Refusal) {
+        let mut told = BTreeSet::new();
         for step in pending.steps() {
             self.outcomes_lost(step);
+            told.extend(self.actions_not_done(step, refusal));
         }
         for effect in pending.effects() {
             if let Some(call) = effect.call() {
@@ -138,6 +141,9 @@ impl Node {
                 Effect::ScheduleAside(id) => self.schedule_aside_refused(&id, refusal),
                 Effect::RowTaken(row) => self.row_not_taken(&row, refusal),
                 Effect::RowRefused(instance) => self.row_routed(&instance),
+                // Whoever asked hears of it instead.
+                Effect::ReportTaken(_, id) if told.contains(&id) => {}
+                Effect::ReportTaken(uid, id) => self.report_not_taken(uid, id),
                 // They waited for the fate of what came before, and that is known.
                 Effect::Restarted(asked) => self.restart_refused(*asked),
                 effect @ (Effect::Part(_)
@@ -177,8 +183,9 @@ impl Node {
     /// What a run had not taken is lost with it; those who wait for it hear of it.
     fn news_lost(&mut self, news: impl IntoIterator<Item = News>, text: &str) {
         for news in news {
-            if let Origin::Call { call, .. } = news.origin {
+            if let Origin::Call { call, report, .. } = news.origin {
                 self.read_lost(call);
+                report.into_iter().for_each(|id| self.report_not_taken(call.run.uid, id));
             }
             if let Some(reply) = news.reply {
                 self.answer(reply, Err(Error::rejected(text)));
@@ -236,6 +243,7 @@ impl Node {
             Effect::ScheduleMayGoOn(id) => self.schedule_may_go_on(id),
             Effect::ReadWaiting(after) => self.read_waiting_schedules(after),
             Effect::LookAtSchedules => self.look_at_schedules(),
+            Effect::LookAtOverrides => self.look_at_overrides(),
             Effect::RowTaken(row) => self.row_taken(&row),
             Effect::RowRefused(instance) => self.row_routed(&instance),
             effect @ (Effect::Reply(_)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use resurgam_core::{CallKey, EventKind, Failure, Payload, Shard, Timestamp, Uid};
 use resurgam_store::rows::{
     ActionRequest, DueDeadline, DueMessage, DueTask, Heartbeat, InstanceRow, MessageRow, Owner,
-    RunRecord, TaskRecord, TaskRow,
+    PolicyOverride, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
     DueSchedules, InboxRow, LetterWrite, Result, ScheduleRecord, Step, Transacted,
@@ -100,6 +100,10 @@ pub enum Input {
     Finished { uid: Uid, outcome: Outcome },
     /// Which schedules are due was read.
     SchedulesDue { found: Result<DueSchedules> },
+    /// What operators set for activities was read.
+    OverridesRead { found: Vec<PolicyOverride> },
+    /// Calls of an activity were read that wait after an attempt, behind one.
+    WaitingCallsRead { activity: String, after: Option<CallKey>, found: Vec<CallKey> },
     /// Schedules that wait for something else than the time were read.
     SchedulesWaiting { found: Vec<ScheduleRecord> },
     /// A schedule was read whose instance closed.
@@ -133,6 +137,8 @@ pub enum Request {
     Act { call: CallKey, request: Box<ActionRequest>, reply: Reply<()> },
     /// Answer when an instance is closed.
     Wait { uid: Uid, reply: Reply<Outcome> },
+    /// Store what an operator sets for an activity, or removes.
+    SetPolicy { row: Box<PolicyOverride>, reply: Reply<()> },
     /// Write what somebody wants of a schedule; a new one is checked.
     Schedule { step: Box<Step>, is_new: bool, reply: Reply<()> },
     /// Write what somebody decided about dead letters.

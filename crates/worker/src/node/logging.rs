@@ -97,6 +97,15 @@ impl Node {
         }
     }
 
+    /// Logs a call that goes on as another activity because retrying stopped.
+    pub(crate) fn log_fallback(&mut self, instance: &str, task: &TaskRow, why: &StopWhy) {
+        let called = task.progress.fallback.as_ref().map_or("", |of| &of.activity);
+        if self.may_log(Trouble::CallFailed, called) {
+            tracing::warn!(%instance, activity = called, attempt = task.attempt, %why,
+                fallback = %task.name, "activity failed, another one goes on in its place");
+        }
+    }
+
     /// Logs a run that failed, and of the next one by the workflow's policy, if one follows.
     pub(crate) fn log_run(
         &mut self,

@@ -20,6 +20,7 @@ use super::calls::slots::{Slot, Slots};
 use super::calls::transactions::Transactions;
 use super::coalesced_read::CoalescedRead;
 use super::housekeeping::inbox::InboxRouter;
+use super::housekeeping::policy_overrides::OverrideState;
 use super::housekeeping::retention::Sweeper;
 use super::housekeeping::schedule::ScheduleState;
 use super::placement::shards::Shards;
@@ -51,6 +52,7 @@ pub(crate) struct Memory {
     pub(crate) messages: CoalescedRead,
     /// It is being read which instances are closed.
     pub(crate) ends: CoalescedRead,
+    pub(crate) overrides: OverrideState,
     pub(crate) schedules: ScheduleState,
     pub(crate) inbox: InboxRouter,
     pub(crate) sweeper: Sweeper,
@@ -80,6 +82,7 @@ impl Memory {
             claims: Claims::default(),
             messages: CoalescedRead::default(),
             ends: CoalescedRead::default(),
+            overrides: OverrideState::default(),
             schedules: ScheduleState::default(),
             inbox: InboxRouter::default(),
             sweeper: Sweeper::default(),

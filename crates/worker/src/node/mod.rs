@@ -84,6 +84,7 @@ pub(crate) use calls::load_tasks::{ABANDONED, GONE, SCAN};
 use clients::stop::Stopping;
 pub use commit::Durable;
 pub(crate) use housekeeping::inbox::PAGE as INBOX_PAGE;
+pub(crate) use housekeeping::policy_overrides::PAGE as OVERRIDES_PAGE;
 pub(crate) use housekeeping::schedule::PAGE as SCHEDULES_PAGE;
 pub use input::{
     ActedOn, Addressee, AttemptEnd, Claimed, Found, Input, PausedInstance, Request, RoleAnswer,
@@ -231,6 +232,10 @@ impl Node {
 
     /// Everything in shards that were gained is looked at, as after a restart.
     fn shards_gained(&mut self) {
+        if !self.knows_overrides() {
+            return;
+        }
+        self.look_at_overridden();
         self.look_for_gone();
         self.recover();
         self.begin_schedules();
@@ -249,6 +254,7 @@ impl Node {
         self.at(at);
         self.follow_assignment();
         self.wake_what_is_due();
+        self.wake_overrides();
         self.wake_schedules();
         self.wake_inbox();
         self.wake_retention();
@@ -361,6 +367,10 @@ impl Node {
             Input::Finished { uid, outcome } => self.finished(uid, &outcome),
             Input::SchedulesDue { found } => self.schedules_due(found),
             Input::SchedulesWaiting { found } => self.schedules_waiting(found),
+            Input::OverridesRead { found } => self.overrides_read(found),
+            Input::WaitingCallsRead { activity, after, found } => {
+                self.waiting_calls_read(activity, after, &found);
+            }
             Input::ScheduleRead(record) => self.schedule_read(*record),
             Input::InboxRead { found } => self.inbox_read(found),
             Input::Signalled { row, found } => self.signalled(row, found),
@@ -375,6 +385,7 @@ impl Node {
         let stop = self.stopping.as_ref().map(Stopping::next);
         // One that stops begins nothing new.
         let begins = [
+            self.memory.overrides.next(),
             self.memory.schedules.next(),
             self.memory.inbox.next(),
             self.memory.sweeper.next(),
@@ -429,6 +440,7 @@ impl Node {
         match self.role {
             Role::Owner => {
                 self.look_for_messages();
+                self.hear_of_overrides();
                 self.look_at_schedules();
                 self.look_into_inbox();
                 self.look_for_ends();

@@ -66,6 +66,8 @@ pub struct AttemptStart {
     pub activity: Arc<ActivityDefinition>,
     pub input: Payload,
     pub last_heartbeat: Option<Payload>,
+    /// The failure of the activity whose place this one has taken.
+    pub fallback_of: Option<Failure>,
     pub limits: Limits,
 }
 

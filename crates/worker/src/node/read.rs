@@ -65,6 +65,8 @@ pub enum Read {
     ClaimToEnd { node: String, call: CallKey, now: Timestamp },
     /// Claims a call that others may run, so that nobody does while an operator acts on it.
     ClaimToAct { node: String, call: CallKey, now: Timestamp },
+    /// Takes the claim of an attempt on another node away, so that an operator can end its call.
+    TakeOver { node: String, call: CallKey, token: u64, now: Timestamp },
     /// Claims a call that is given up so that nobody else can.
     SettleShared { node: String, call: CallKey, now: Timestamp },
     /// The task of a call that is given up and could not be claimed.
@@ -75,6 +77,10 @@ pub enum Read {
     WaitingSchedules { after: String },
     /// One schedule.
     Schedule(String),
+    /// What operators set for activities.
+    PolicyOverrides,
+    /// Calls of an activity that wait after an attempt, behind this one.
+    WaitingCalls { activity: String, after: Option<CallKey> },
     /// What others have inserted.
     Inbox,
     /// Whether the signal of a row of the inbox was sent before, through the inbox or by a client.

@@ -33,17 +33,6 @@ fn lints_are_warnings_and_strict_refuses_them() {
 }
 
 #[test]
-fn what_the_engine_cannot_do_yet_is_a_warning() {
-    let ran = run_with("check -", r#"{"on_exhausted": {"fallback": {"activity": "later"}}}"#);
-    expect![[r#"
-        ok: <stdin> is a valid canonical policy, with 1 warning
-        warning: P5 on_exhausted: "fallback" is not supported by this version; use "fail"
-        exit 0
-    "#]]
-    .assert_eq(&ran.all());
-}
-
-#[test]
 fn every_problem_of_a_json_file_is_shown_in_its_place() {
     let policy = r#"{
   "max_attempts": 0,

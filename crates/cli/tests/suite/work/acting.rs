@@ -111,3 +111,39 @@ fn what_names_no_call_or_no_policy_is_refused_with_what_to_do() {
     assert!(changed.stdout.starts_with(said), "{changed:?}");
     worker.kill();
 }
+
+#[test(minutes = 15)]
+fn a_policy_is_set_for_all_calls_of_an_activity_listed_and_removed() {
+    let place = place();
+    let worker = worker(&place);
+    place
+        .write("often.json", r#"{"max_attempts": 9, "backoff": {"type": "fixed", "delay": "1s"}}"#);
+    let args = ["policy", "set", "charge", "often.json", "--by", "ana", "--reason", "ticket 17"];
+    let set = place.run(&args);
+    let answer = "calls of charge follow this policy from now on\n";
+    assert_eq!((set.code, set.stdout.as_str()), (Some(0), answer), "{set:?}");
+    let again = place.run(&args);
+    assert_eq!(again.code, Some(2), "{again:?}");
+    let listed = place.run(&["policy", "list"]).stdout;
+    assert!(listed.starts_with("charge  set by ana "), "{listed}");
+    assert!(listed.contains("(\"ticket 17\")\n  {\"max_attempts\":9"), "{listed}");
+    let listed = place.json(&["policy", "list"]);
+    assert_eq!(listed[0]["policy"]["max_attempts"], 9);
+    assert_eq!((&listed[0]["by"], &listed[0]["revision"]), (&json!("ana"), &json!(1)));
+    // It would wait for an hour.
+    until("the second attempt to fail", || {
+        let shown = place.json(&["show", "order"]);
+        shown["pending"][0]["failures"].as_u64() >= Some(2)
+    });
+    let unset = place.run(&["policy", "unset", "charge"]);
+    assert_eq!(unset.code, Some(0), "{unset:?}");
+    let none = place.run(&["policy", "list"]);
+    assert_eq!(none.stderr, "no policy is set for any activity\n", "{none:?}");
+    worker.kill();
+    let timeouts = r#"{"timeouts": {"total": "1h"}}"#;
+    place.write("timeouts.json", timeouts);
+    let refused = place.run(&["policy", "set", "charge", "timeouts.json"]);
+    assert!(refused.stderr.contains("it names timeouts"), "{refused:?}");
+    let stored = place.run(&["policy", "set", "charge", "often.json"]);
+    assert_eq!(stored.stdout, "stored; no worker is running yet\n", "{stored:?}");
+}

@@ -473,7 +473,8 @@ pub(crate) fn failure() -> impl Strategy<Value = Failure> {
 pub(crate) fn case() -> impl Strategy<Value = Case> {
     let state = (failures(), timestamp(), option::of(timestamp()), option::of(any_duration()));
     let state = state.prop_map(|(failures, first_scheduled, first_started, previous_delay)| {
-        State { failures, first_scheduled, first_started, previous_delay }
+        let total_since = None;
+        State { failures, first_scheduled, first_started, previous_delay, total_since }
     });
     (failure(), state, timestamp(), draw()).prop_map(|(failure, state, now, u)| Case {
         failure,

@@ -105,6 +105,8 @@ impl Batches {
             actions: random.some(1, Random::action),
             letters: if random.percent(40) { random.some(2, Random::letter) } else { Vec::new() },
             kv: random.some(2, Random::kv),
+            // How often one is set twice in a batch is counted differently.
+            policy_overrides: Vec::new(),
             schedule,
             inbox,
         }
@@ -205,6 +207,7 @@ fn runnable(random: &mut Random) -> Runnable {
         activities: names(40, &ACTIVITIES),
         queues: names(40, &QUEUES),
         provides: names(60, &LACKING),
+        no_poison: random.percent(30),
     }
 }
 

@@ -183,6 +183,7 @@ impl Random {
             first_started: self.maybe(30, Random::time),
             cancelled: self.percent(10),
             lacks: self.maybe(15, |random| random.text(&LACKING)),
+            poison: self.percent(15),
             to_end: self.percent(5),
             paused: self.maybe(20, |random| Box::new(random.pause())),
             ..Progress::default()

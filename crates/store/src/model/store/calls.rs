@@ -5,10 +5,10 @@ use std::sync::Arc;
 use resurgam_core::{CallKey, Event, Failure, RunKey, Timestamp, Uid, UserWork};
 
 use super::{ModelStore, ModelWork};
-use crate::model::Writer;
+use crate::model::{Model, Writer};
 use crate::rows::{
     ActionRow, AttemptRow, DueDeadline, DueMessage, DueTask, InstanceFilter, InstanceRow, KvRow,
-    MessageRow, PolicyRow, RunRecord, TaskRecord, TaskRow,
+    MessageRow, PolicyOverride, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use crate::{
     Access, Answer, AttemptTransaction, CallGroup, Commit, DeadLetter, DeadLetterFilter, Deleted,
@@ -114,6 +114,33 @@ impl Work for ModelStore {
         self.change(move |model, _| {
             model.claim_shared_call(&node, call, now, || self.database.next_token())
         })
+    }
+
+    fn take_over(
+        &self,
+        node: &str,
+        call: CallKey,
+        token: u64,
+        now: Timestamp,
+    ) -> Answer<'_, Option<TaskRow>> {
+        let node = node.to_string();
+        self.change(move |model, _| {
+            model.take_over(&node, call, token, now, || self.database.next_token())
+        })
+    }
+
+    fn policy_overrides(&self) -> Answer<'_, Vec<PolicyOverride>> {
+        self.read(Model::policy_overrides)
+    }
+
+    fn waiting_calls(
+        &self,
+        activity: &str,
+        after: Option<CallKey>,
+        limit: usize,
+    ) -> Answer<'_, Vec<CallKey>> {
+        let (shards, activity) = (self.shards(), activity.to_string());
+        self.read(move |model| model.waiting_calls(shards, &activity, after, limit))
     }
 
     fn tasks_of(&self, calls: Arc<[CallKey]>) -> Answer<'_, Vec<TaskRow>> {

@@ -16,7 +16,7 @@ use std::ops::RangeInclusive;
 use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Uid};
 
 use crate::DeadLetter;
-use crate::rows::{ActionRow, AttemptRow};
+use crate::rows::{ActionRow, AttemptRow, PolicyOverride};
 
 pub(super) use inbox::{InboxEntry, InboxRows, SeenIds};
 pub(super) use instances::{Instance, Instances};
@@ -37,6 +37,7 @@ pub(super) struct Tables {
     pub(super) actions: Rows<(Uid, String), ActionRow>,
     pub(super) letters: Rows<CallKey, DeadLetter>,
     pub(super) kv: Rows<(Uid, String), Payload>,
+    pub(super) policy_overrides: Rows<String, PolicyOverride>,
     pub(super) schedules: ScheduleRows,
     pub(super) inbox: InboxRows,
     pub(super) seen: SeenIds,

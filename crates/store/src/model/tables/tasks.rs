@@ -74,6 +74,12 @@ impl Tasks {
         self.rows.values()
     }
 
+    /// The tasks of all runs behind this call, by call.
+    pub(in crate::model) fn after(&self, call: Option<CallKey>) -> impl Iterator<Item = &TaskRow> {
+        let after = call.map_or(Unbounded, Excluded);
+        self.rows.range((after, Unbounded)).map(|(_, row)| row)
+    }
+
     /// The tasks of a run, by place.
     pub(in crate::model) fn of_run(&self, run: RunKey) -> impl Iterator<Item = &TaskRow> {
         self.rows.range(calls_of_run(run)).map(|(_, row)| row)

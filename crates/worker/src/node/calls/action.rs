@@ -12,8 +12,8 @@
 //! A call runs while an attempt of it does, here or elsewhere. One that is settling was given up by
 //! its workflow, which waits to hear how it ended. Whether the run is blocked, or not in memory,
 //! changes nothing here. While a transaction of an attempt of this node is with the store,
-//! `complete` and `fail` wait until the store has decided; of one that another node runs nothing is
-//! known here, and whichever commit comes first counts.
+//! `complete` and `fail` wait until the store has decided. From an attempt that runs on another node
+//! they first take the claim away: its transaction has ended the call before that, or never will.
 //!
 //! An action comes as a message, as reports of attempts elsewhere do, and goes with the step that
 //! carries it out; that step keeps it together with its answer. So it happens once, whatever
@@ -28,21 +28,22 @@ use std::sync::Arc;
 use resurgam_core::action::{Action, ActionAnswer};
 use resurgam_core::duration::Human;
 use resurgam_core::event::{ActivityCompleted, ActivityFailed};
-use resurgam_core::retry::{Decision, Exhausted, Reason, StopWhy};
-use resurgam_core::{CallKey, EventKind, Failure, Payload, Timestamp, retry};
-use resurgam_store::rows::{ActionRequest, ActionRow, Pause, TaskRecord, TaskRow};
+use resurgam_core::retry::{Exhausted, Reason, StopWhy};
+use resurgam_core::{CallKey, EventKind, Failure, Payload, Timestamp};
+use resurgam_store::rows::{ActionRequest, ActionRow, MessageRow, Pause, TaskRecord, TaskRow};
 use resurgam_store::{Step, TaskWrite};
 
-use super::attempt_result::{failed, state};
+use super::attempt_result::{decide_again, failed, given_up};
 use super::call::HotCall;
-use super::timeouts::{deadline, millis};
+use super::timeouts::deadline;
 use crate::node::Node;
 use crate::node::asked::Asked;
 use crate::node::message::end_report;
 use crate::node::news::{News, Origin};
 use crate::node::steps::effect::Effect;
+use crate::node::steps::refusal::Refusal;
 use crate::node::work::Work;
-use crate::policy::Resolved;
+use crate::policy::{Deciding, Replaced, Resolved};
 
 /// Where a call stands, as far as operators are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,7 +190,7 @@ impl Node {
                 false => self.act_here(asked, false),
             };
         }
-        let Some(record) = found else { return self.refuse_action(asked, ended(key)) };
+        let Some(record) = found else { return self.refuse_action(asked, gone(key)) };
         let is_held = self.is_held(&record.task);
         match record.task.claim.is_some() && !is_held {
             true => self.act_elsewhere(asked, record),
@@ -214,11 +215,23 @@ impl Node {
         is_ours && task.progress.to_end
     }
 
+    /// True when what an operator asks for would end a call.
+    pub(crate) fn may_end(&mut self, found: &TaskRecord, asked: &ActionRequest) -> bool {
+        let call = self.hot_call(found.clone());
+        call.is_some_and(|call| matches!(self.change_of(&call, asked), Ok(Change::Ends(_))))
+    }
+
     /// The call is in memory. In the store it may be claimed so that nobody else runs it.
     fn act_here(&mut self, asked: Asked, is_held: bool) {
         let key = asked.call;
         let Some(mut call) = self.memory.calls.hot.remove(&key) else { return };
-        let change = self.change_of(&call, &asked.request);
+        let change = self.change_of(&call, &asked.request).and_then(|change| match change {
+            Change::Due { .. } if self.memory.lingering.holds(key, self.elapsed).is_some() => {
+                let name = named(&call.task);
+                Err(format!("{name} waits for attempts of its run to end; nothing to retry"))
+            }
+            change => Ok(change),
+        });
         if change.is_ok() {
             // Before its times change: it is found in there by them.
             self.memory.slots.dequeue(&call.task);
@@ -255,7 +268,7 @@ impl Node {
                 }
                 match follow_policy(call, policy, now) {
                     Ok(text) => text,
-                    Err(why) => return self.policy_ends(asked, why),
+                    Err(why) => return self.policy_stops(asked, why, step),
                 }
             }
             change => apply(call, change, now),
@@ -302,9 +315,13 @@ impl Node {
 
     /// What an action comes to for a call.
     fn change_of(&mut self, call: &HotCall, asked: &ActionRequest) -> Result<Change, String> {
-        let activity = self.registry.activity(&call.task.name);
-        let (policies, before) = (&mut self.policies, &call.policy.checked);
-        let policy = |text: &str| policies.in_place_of(before, text);
+        let progress = &call.task.progress;
+        let fallback_of = progress.fallback.as_ref().map(|of| of.activity.as_str());
+        // What the workflow can read is what the activity that it called returns.
+        let activity = self.registry.activity(fallback_of.unwrap_or(&call.task.name));
+        let (policies, registry) = (&mut self.policies, &self.registry);
+        let of = Replaced { policy: &call.policy.checked, undoes: progress.undoes, fallback_of };
+        let policy = |text: &str| policies.in_place_of(registry, of, text);
         change(call, asked, policy, |value| match activity {
             Some(activity) => activity.check_output(value),
             None => Err("no worker knows the activity, so nobody can check it".to_string()),
@@ -332,13 +349,40 @@ impl Node {
         News { event, origin: Origin::ended_by(action, message), reply: None }
     }
 
+    /// Another policy, decided about again, ends the call, or has another activity go on.
+    fn policy_stops(&mut self, asked: Asked, why: StopWhy, mut step: Step) {
+        let (key, now) = (asked.call, self.now);
+        let Some(call) = self.memory.calls.hot.get(&key) else { return };
+        let wanted = call.on_stop(&why);
+        let Exhausted::FallbackActivity(name) = &wanted else {
+            return self.policy_ends(asked, why, &wanted);
+        };
+        let Ok(fallback) = self.fallback_of(key, name) else {
+            return self.policy_ends(asked, why, &Exhausted::Fail);
+        };
+        let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
+        let before = named(&call.task);
+        let failure = call.story.last_failure().cloned().unwrap_or_default();
+        let policy = fallback.policy.row.clone();
+        call.falls_back(fallback, given_up(failure, call.task.attempt, &why), now);
+        let text = format!("{before} falls back to {name} by its new policy: {why}");
+        let task = call.task.clone();
+        if self.outbox.is_new_policy(key, &policy.hash) {
+            step.policies.push(policy);
+        }
+        if self.leaves(&task) {
+            self.memory.runs.call_is_shared(key);
+        }
+        step.tasks.push(TaskWrite::Update(task));
+        self.push_action(asked, ActionAnswer::done(text), step, Some(Effect::Waiting(key)));
+    }
+
     /// Another policy, decided about again, ends the call.
-    fn policy_ends(&mut self, asked: Asked, why: StopWhy) {
+    fn policy_ends(&mut self, asked: Asked, why: StopWhy, wanted: &Exhausted) {
         let (key, now) = (asked.call, self.now);
         let Some(mut call) = self.memory.calls.hot.remove(&key) else { return };
-        let wanted = call.policy.checked.on_stop(&why);
         let mut letter = None;
-        let event = match &wanted {
+        let event = match wanted {
             Exhausted::FallbackValue(value) => {
                 let value = Payload::from_text(value.to_string());
                 let completed = call.completed(value, now);
@@ -364,6 +408,23 @@ impl Node {
     /// An action that changes nothing is kept with the reason.
     pub(crate) fn refuse_action(&mut self, asked: Asked, why: String) {
         self.push_action(asked, ActionAnswer::refused(why), Step::default(), None);
+    }
+
+    /// The store does not take a step that carries out actions: whoever asked for them hears of it.
+    /// Answers with the messages that asked. Where even an answer was refused, its message is read
+    /// again later.
+    pub(crate) fn actions_not_done(&mut self, step: &Step, refusal: &Refusal) -> Vec<String> {
+        let done = step.actions.iter().filter(|row| row.answer.changed);
+        let rows: Vec<ActionRow> = done.cloned().collect();
+        rows.into_iter()
+            .map(|ActionRow { call, request, answer, .. }| {
+                let message = MessageRow::action_id(&request.id);
+                let why = format!("the store refused it ({}): {refusal}", answer.text);
+                let asked = Asked { call, message: message.clone(), request };
+                self.refuse_action(asked, why);
+                message
+            })
+            .collect()
     }
 
     /// Stores what came of an action, together with what it changed.
@@ -409,6 +470,7 @@ fn apply(call: &mut HotCall, change: Change, now: Timestamp) -> String {
     match change {
         Change::Due { reset } => {
             call.waits(now, now);
+            call.is_decided();
             if reset {
                 call.starts_over(now);
             }
@@ -430,6 +492,7 @@ fn apply(call: &mut HotCall, change: Change, now: Timestamp) -> String {
         }
         Change::Resumed { reset } => {
             call.resumes(now);
+            call.is_decided();
             if reset {
                 call.starts_over(now);
             }
@@ -451,28 +514,24 @@ fn follow_policy(
 ) -> Result<String, StopWhy> {
     adopt(call, policy);
     let name = named(&call.task);
-    let last = call.story.last_attempt(call.task.attempt);
-    let waits = Standing::of(&call.task) == Standing::Waits;
-    let Some(last) = last.filter(|_| waits).cloned() else {
-        return Ok(format!("{name} follows another policy from now on"));
+    let decided = match Standing::of(&call.task) {
+        Standing::Waits => decide_again(call, now),
+        _ => None,
     };
-    let CallKey { run, seq } = call.task.call;
-    let u = retry::uniform(run.uid.0, run.run, seq.0, call.task.progress.failures);
-    let state = state(&call.task.progress, last.ended_at());
-    let delay = match last.decided_again(&call.policy.checked, state, u) {
-        Decision::Stop { why } => return stop_by_policy(call, why, now),
-        Decision::Retry { delay, .. } => delay,
-    };
-    call.task.progress.previous_delay_ms = Some(millis(delay));
-    call.waits(last.ended_at().saturating_add(delay).max(now), now);
-    let due = due(&call.task, call.task.wake_at, now);
-    Ok(format!("{name} follows another policy from now on ({due})"))
+    match decided {
+        None => Ok(format!("{name} follows another policy from now on")),
+        Some(Err(why)) => stop_by_policy(call, why, now),
+        Some(Ok(())) => {
+            let due = due(&call.task, call.task.wake_at, now);
+            Ok(format!("{name} follows another policy from now on ({due})"))
+        }
+    }
 }
 
 /// Another policy, asked again about the last failure, stops retrying. The error says why that ends
 /// the call; the policy may want it to be paused.
 fn stop_by_policy(call: &mut HotCall, why: StopWhy, now: Timestamp) -> Result<String, StopWhy> {
-    let Exhausted::Pause { wait } = call.policy.checked.on_stop(&why) else { return Err(why) };
+    let Exhausted::Pause { wait } = call.on_stop(&why) else { return Err(why) };
     call.waits(now, now);
     let (until, stopped) = (wait.map(|wait| now.saturating_add(wait)), why.reason.name());
     call.pauses(Pause { until, stopped: Some(stopped.to_string()), ..Pause::default() }, now);
@@ -482,7 +541,8 @@ fn stop_by_policy(call: &mut HotCall, why: StopWhy, now: Timestamp) -> Result<St
 /// Another policy, and what follows from it for its times.
 fn adopt(call: &mut HotCall, policy: Arc<Resolved>) {
     call.task.policy.clone_from(&policy.row.hash);
-    call.policy = policy;
+    call.task.progress.policy_set = true;
+    call.follows(Deciding { policy, revision: 0 });
     call.task.deadline_at = deadline(&call.task, &call.policy);
 }
 
@@ -493,6 +553,11 @@ fn named(task: &TaskRow) -> String {
 
 fn ended(key: CallKey) -> String {
     format!("call #{} has ended", key.seq)
+}
+
+/// Nothing of a call can be read.
+fn gone(key: CallKey) -> String {
+    format!("call #{} has ended, or its task cannot be read and was set aside", key.seq)
 }
 
 /// Where a call stands, for people.

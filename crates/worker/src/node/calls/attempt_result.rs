@@ -3,7 +3,8 @@
 //! | it ended                 | what follows                                                |
 //! |--------------------------|-------------------------------------------------------------|
 //! | with a result            | the call is over: news for the run                          |
-//! | failed                   | the policy decides: another attempt, or the call is over    |
+//! | failed                   | the policy decides: another attempt, or the call is over,   |
+//! |                          | is paused, or goes on as another activity                   |
 //! | lost with its process    | the policy decides, by a count of its own                   |
 //! | interrupted by a stop    | another attempt at once; one that may run only once is lost |
 //! | snoozed                  | another attempt when it said, not counted as a failure      |
@@ -16,13 +17,15 @@
 use std::time::Duration;
 
 use resurgam_core::event::{ActivityCompleted, ActivityFailed};
-use resurgam_core::retry::{Decision, Exhausted, Reason, State, StopWhy};
+use resurgam_core::retry::{Decision, Exhausted, Reason, RecordedWhy, State, StopWhy};
 use resurgam_core::{CallKey, EventKind, Failure, Kind, Payload, RunKey, Timestamp, retry};
-use resurgam_store::rows::{AttemptOutcome, AttemptRow, Pause, Progress};
+use resurgam_store::rows::{AttemptOutcome, AttemptRow, Pause, Progress, TaskRow};
 use resurgam_store::{Step, TaskWrite};
 
-use super::call::{HotCall, started_at};
-use super::timeouts::{clock_start, millis, queue_failure, stood_still, total_failure};
+use super::call::{Fallback, HotCall, started_at};
+use super::timeouts::{
+    clock_start, millis, queue_failure, start_of_first, total_failure, total_start,
+};
 use crate::node::Node;
 use crate::node::message::end_report;
 use crate::node::news::{News, Origin};
@@ -69,6 +72,7 @@ impl Node {
             Err(failure) => self.attempt_failed(key, Ended::Failed(failure), self.now),
         }
         self.then(Work::FillSlots);
+        self.then(Work::SlotForShared);
     }
 
     /// The process that ran an attempt died.
@@ -79,10 +83,12 @@ impl Node {
 
     /// Nobody took an attempt in time: it counts as one that failed.
     pub(crate) fn attempt_never_taken(&mut self, key: CallKey) {
-        let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
-        let failure = queue_failure(&call.policy);
-        call.task.attempt = call.task.attempt.saturating_add(1);
+        let Some(call) = self.memory.calls.hot.get(&key) else { return };
+        let (failure, now) = (queue_failure(&call.policy), self.now);
         self.stop_waiting(key);
+        let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
+        call.resumes(now);
+        call.task.attempt = call.task.attempt.saturating_add(1);
         self.attempt_failed(key, Ended::Failed(failure), self.now);
     }
 
@@ -93,7 +99,12 @@ impl Node {
         let stopped = call.task.progress.paused.as_ref().and_then(|pause| pause.stopped.as_deref());
         let reason = stopped.and_then(Reason::named).unwrap_or(Reason::MaxAttempts);
         let why = StopWhy::new(reason, call.task.progress.failures);
-        let failure = call.story.last_failure().cloned().unwrap_or_default();
+        // An older failure did not pause a call that lost its process too often.
+        let failure = match reason {
+            Reason::WorkerLost => call.story.last_error(),
+            _ => call.story.last_failure(),
+        };
+        let failure = failure.cloned().unwrap_or_default();
         self.end_failed(key, failure, why, None, GivenUp::Fails);
     }
 
@@ -103,16 +114,30 @@ impl Node {
         self.stop_waiting(key);
         let Some(call) = self.memory.calls.hot.get(&key) else { return };
         let mut why = StopWhy::new(Reason::TotalTimeout, call.task.progress.failures);
-        why.elapsed = now.since(clock_start(&call.task.progress).unwrap_or(now));
+        why.elapsed = now.since(total_start(&call.task.progress).unwrap_or(now));
         let given_up = GivenUp::of(call, &why);
         self.end_failed(key, total_failure(&call.policy), why, None, given_up);
     }
 
     pub(crate) fn attempt_succeeded(&mut self, key: CallKey, result: Payload) {
+        if let Some(failure) = self.unfit_fallback(key, &result) {
+            return self.attempt_failed(key, Ended::Failed(failure), self.now);
+        }
         let Some(call) = self.memory.calls.hot.remove(&key) else { return };
         let completed = call.completed(result, self.now);
         let origin = Origin::ended(key, None, call.report);
         self.call_ended(key, EventKind::ActivityCompleted(completed), origin);
+    }
+
+    /// Why the result of an activity that took the place of another one is not what the workflow can
+    /// read, as far as anybody here knows: that would block the run for good.
+    fn unfit_fallback(&self, key: CallKey, result: &Payload) -> Option<Failure> {
+        let call = self.memory.calls.get(key)?;
+        let of = call.task.progress.fallback.as_ref()?;
+        let error = self.registry.activity(&of.activity)?.check_output(result).err()?;
+        let (name, called) = (&call.task.name, &of.activity);
+        let message = format!("{name} returned what {called} could not have returned: {error}");
+        Some(Failure::terminal(message).with_type("BadFallback"))
     }
 
     /// True when the total timeout of a call cuts an attempt that goes on for now, and its run
@@ -152,7 +177,7 @@ impl Node {
     }
 
     /// Retrying has stopped: the call ends, or waits for an operator, as its policy wants.
-    fn stopped_retrying(
+    pub(crate) fn stopped_retrying(
         &mut self,
         key: CallKey,
         failure: Failure,
@@ -161,18 +186,77 @@ impl Node {
         now: Timestamp,
     ) {
         let Some(call) = self.memory.calls.hot.get(&key) else { return };
-        match call.policy.checked.on_stop(&why) {
+        match call.on_stop(&why) {
             Exhausted::Pause { wait } => self.pause_exhausted(key, wait, &why, row, now),
             Exhausted::FallbackValue(value) => self.fall_back(key, &value, row, now),
-            Exhausted::Compensate
-            | Exhausted::DeadLetter
-            | Exhausted::Fail
-            // This one is refused where policies are taken.
-            | Exhausted::FallbackActivity(_) => {
+            Exhausted::FallbackActivity(name) => {
+                self.fall_back_to(key, &name, failure, &why, row, now);
+            }
+            Exhausted::Compensate | Exhausted::DeadLetter | Exhausted::Fail => {
                 let given_up = GivenUp::of(call, &why);
                 self.end_failed(key, failure, why, row, given_up);
             }
         }
+    }
+
+    /// Another activity goes on in the place of the one that was called.
+    fn fall_back_to(
+        &mut self,
+        key: CallKey,
+        name: &str,
+        failure: Failure,
+        why: &StopWhy,
+        mut row: Option<AttemptRow>,
+        now: Timestamp,
+    ) {
+        let fallback = match self.fallback_of(key, name) {
+            Ok(fallback) => fallback,
+            Err(error) => {
+                tracing::error!(activity = name, "nothing to fall back to: {error}");
+                return self.end_failed(key, failure, *why, row, GivenUp::Fails);
+            }
+        };
+        metrics::counter!("resurgam.fallbacks").increment(1);
+        let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
+        if let Some(row) = &mut row {
+            row.why.push_str(RecordedWhy::FALLS_BACK);
+            row.why.push_str(name);
+            call.story.add(row);
+        }
+        let policy = fallback.policy.row.clone();
+        call.falls_back(fallback, given_up(failure, call.task.attempt, why), now);
+        let (instance, task) = (call.instance.clone(), call.task.clone());
+        let report = call.report.take();
+        let mut effects = vec![Effect::Waiting(key)];
+        let mut step = Step {
+            tasks: vec![TaskWrite::Update(task.clone())],
+            attempts: row.into_iter().collect(),
+            ..Step::default()
+        };
+        if self.outbox.is_new_policy(key, &policy.hash) {
+            step.policies.push(policy);
+        }
+        if self.leaves(&task) {
+            self.memory.runs.call_is_shared(key);
+        }
+        end_report(key.run.uid, report, &mut step, &mut effects);
+        self.log_fallback(&instance, &task, why);
+        self.outbox.push(step, effects);
+    }
+
+    /// What takes the place of a call when it falls back to this activity, which need not be known
+    /// here. The error says why there is no policy for it.
+    pub(crate) fn fallback_of(&mut self, key: CallKey, name: &str) -> Result<Fallback, String> {
+        let call = self.memory.calls.get(key).ok_or_else(|| "the call is over".to_string())?;
+        let (total, undoes) = (call.policy.checked.timeouts.total, call.task.progress.undoes);
+        let activity = self.registry.activity(name);
+        let policy = self.policies.of_fallback(activity.as_deref(), total, undoes)?;
+        let queue = activity.and_then(|activity| activity.options.queue.clone());
+        let call = self.memory.calls.get(key).ok_or_else(|| "the call is over".to_string())?;
+        let progress = Progress { undoes, ..Progress::default() };
+        let task = TaskRow { name: name.to_string(), progress, ..call.task.clone() };
+        let deciding = self.policies.deciding(policy.clone(), &task);
+        Ok(Fallback { activity: name.to_string(), queue, policy, deciding })
     }
 
     /// The call stays open and waits for an operator, at most so long.
@@ -224,6 +308,7 @@ impl Node {
         let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
         let due = now.saturating_add(delay);
         call.waits(due, now);
+        call.is_decided();
         let instance = call.instance.clone();
         let mut effects = vec![Effect::Waiting(key)];
         let mut step = Step {
@@ -351,6 +436,9 @@ pub(crate) fn failed(
         }
         call.story.add(row);
     }
+    if let Some(of) = &call.task.progress.fallback {
+        failure = caused_in_the_end_by(failure, &of.failure);
+    }
     let exhausted =
         matches!(why.reason, Reason::MaxAttempts | Reason::MaxElapsed | Reason::TotalTimeout);
     if exhausted {
@@ -366,6 +454,30 @@ pub(crate) fn failed(
         ends_run: false,
         retry_metadata: call.story.metadata(&call.task, now, exhausted),
     }
+}
+
+/// The failure of a call as the activity gets it that takes its place, and as the cause of what
+/// that one may fail with.
+pub(crate) fn given_up(mut failure: Failure, attempts: u32, why: &StopWhy) -> Failure {
+    (failure.attempts, failure.why) = (Some(attempts), Some(why.reason.name().to_string()));
+    failure
+}
+
+/// A failure whose last cause is another one, unless it is among the causes already.
+fn caused_in_the_end_by(mut failure: Failure, first: &Failure) -> Failure {
+    let mut last = &mut failure;
+    while last.cause.is_some() {
+        let is_first = |cause: &Failure| {
+            (cause.kind, &cause.type_name, &cause.message)
+                == (first.kind, &first.type_name, &first.message)
+        };
+        if last.cause.as_ref().is_some_and(is_first) {
+            break;
+        }
+        last = last.cause.as_mut().expect("it was there");
+    }
+    last.cause = Some(first.clone());
+    failure.bounded()
 }
 
 /// The row of an attempt that did not succeed.
@@ -464,23 +576,23 @@ fn after(call: &mut HotCall, outcome: AttemptOutcome, failure: &Failure, now: Ti
     let decision = match outcome {
         AttemptOutcome::Snoozed => {
             progress.snoozed = progress.snoozed.saturating_add(1);
-            progress.lost_in_a_row = 0;
+            progress.is_not_lost();
             let delay = failure.snooze.unwrap_or_default();
             return Next::Again { delay, why: "snoozed".to_string() };
         }
         AttemptOutcome::Interrupted if policy.idempotency != retry::Idempotency::AtMostOnce => {
             progress.interrupted = progress.interrupted.saturating_add(1);
-            progress.lost_in_a_row = 0;
+            progress.is_not_lost();
             return Next::Again { delay: Duration::ZERO, why: "interrupted by a stop".to_string() };
         }
         AttemptOutcome::Lost | AttemptOutcome::Interrupted => {
             progress.lost = progress.lost.saturating_add(1);
-            progress.lost_in_a_row = progress.lost_in_a_row.saturating_add(1);
+            progress.is_lost_again();
             retry::decide_lost(policy, progress.lost_in_a_row)
         }
         _ => {
             progress.failures = progress.failures.saturating_add(1);
-            progress.lost_in_a_row = 0;
+            progress.is_not_lost();
             let CallKey { run, seq } = call.task.call;
             let u = retry::uniform(run.uid.0, run.run, seq.0, progress.failures);
             retry::decide(policy, &state(progress, now), failure, now, u)
@@ -498,13 +610,33 @@ fn after(call: &mut HotCall, outcome: AttemptOutcome, failure: &Failure, now: Ti
     }
 }
 
+/// Decides about the last failure of a call again, which waits after it, by the policy that it has
+/// now: from the same random number, the delay before it, and the end of that attempt. `None` when
+/// there is nothing to decide: it does not wait after a failure.
+pub(crate) fn decide_again(call: &mut HotCall, now: Timestamp) -> Option<Result<(), StopWhy>> {
+    let last = call.story.last_attempt(call.task.attempt);
+    // Where failures are counted from 0 again, nothing has been decided yet.
+    let last = last.filter(|_| call.task.progress.failures > 0).cloned()?;
+    let CallKey { run, seq } = call.task.call;
+    let u = retry::uniform(run.uid.0, run.run, seq.0, call.task.progress.failures);
+    let state = state(&call.task.progress, last.ended_at());
+    let delay = match last.decided_again(&call.policy.checked, state, u) {
+        Decision::Stop { why } => return Some(Err(why)),
+        Decision::Retry { delay, .. } => delay,
+    };
+    call.task.progress.previous_delay_ms = Some(millis(delay));
+    call.waits(last.ended_at().saturating_add(delay).max(now), now);
+    Some(Ok(()))
+}
+
 /// What a decision needs to know about a call.
 pub(crate) fn state(progress: &Progress, now: Timestamp) -> State {
     State {
         failures: progress.failures,
         first_scheduled: clock_start(progress).unwrap_or(now),
-        first_started: progress.first_started.map(|at| at.saturating_add(stood_still(progress))),
+        first_started: start_of_first(progress),
         previous_delay: progress.previous_delay_ms.map(Duration::from_millis),
+        total_since: total_start(progress),
     }
 }
 

@@ -4,18 +4,19 @@
 use std::sync::Arc;
 
 use resurgam_core::event::ActivityCompleted;
-use resurgam_core::{CallKey, Fingerprint, Payload, Timestamp, retry};
-use resurgam_store::rows::{Heartbeat, Pause, TaskRecord, TaskRow};
+use resurgam_core::retry::{Exhausted, StopWhy};
+use resurgam_core::{CallKey, Failure, Fingerprint, Payload, Timestamp, retry};
+use resurgam_store::rows::{FellBack, Heartbeat, Pause, Progress, TaskRecord, TaskRow};
 use resurgam_store::{Step, TaskWrite};
 
 use super::failure_log::FailureLog;
 use super::slots::Slot;
-use super::timeouts::{deadline, millis};
+use super::timeouts::{clock_start, deadline, millis};
 use crate::node::Node;
 use crate::node::message::end_report;
 use crate::node::output::{Order, Output};
 use crate::node::steps::effect::Effect;
-use crate::policy::Resolved;
+use crate::policy::{Deciding, Resolved};
 
 /// An unfinished activity call in memory.
 #[derive(Debug)]
@@ -24,6 +25,8 @@ pub(crate) struct HotCall {
     pub(super) input: Payload,
     pub(super) instance: String,
     pub(super) policy: Arc<Resolved>,
+    /// The revision of what operators set for its activity that the policy follows.
+    pub(super) revision: u64,
     pub(super) story: FailureLog,
     /// What its attempt holds from the claim to the end, unless its thread does.
     pub(super) slot: Option<Slot>,
@@ -35,18 +38,26 @@ pub(crate) struct HotCall {
     pub(super) report: Option<String>,
 }
 
+/// An activity that takes the place of another one.
+#[derive(Debug)]
+pub(crate) struct Fallback {
+    pub(super) activity: String,
+    /// The queue that it names.
+    pub(super) queue: Option<String>,
+    /// Its own policy, and the one that decides.
+    pub(super) policy: Arc<Resolved>,
+    pub(super) deciding: Deciding,
+}
+
 impl HotCall {
-    pub(crate) fn new(
-        task: TaskRow,
-        input: Payload,
-        instance: String,
-        policy: Arc<Resolved>,
-    ) -> Self {
+    pub(crate) fn new(task: TaskRow, input: Payload, instance: String, deciding: Deciding) -> Self {
+        let Deciding { policy, revision } = deciding;
         HotCall {
             task,
             input,
             instance,
             policy,
+            revision,
             story: FailureLog::default(),
             slot: None,
             begun: false,
@@ -149,7 +160,7 @@ impl HotCall {
             attempt: self.task.attempt,
             started_at: started_at(&self.task),
             after_cancel: self.task.progress.cancelled,
-            fallback: false,
+            fallback: self.task.progress.fallback.is_some(),
             retry_metadata: self.story.metadata(&self.task, now, false),
         }
     }
@@ -183,29 +194,89 @@ impl HotCall {
         let Some(pause) = self.task.progress.paused.take() else { return };
         if !pause.clock_runs {
             let paused = millis(now.since(pause.since.unwrap_or(now)));
-            let before = self.task.progress.stood_still_ms;
-            self.task.progress.stood_still_ms = before.saturating_add(paused);
+            let progress = &mut self.task.progress;
+            progress.stood_still_ms = progress.stood_still_ms.saturating_add(paused);
+            if progress.first_started.is_some() {
+                let since_start = progress.stood_still_since_start_ms.saturating_add(paused);
+                progress.stood_still_since_start_ms = since_start;
+            }
         }
-        self.task.wake_at = pause.due.unwrap_or(now).max(now);
+        // It is late already where its clocks have run.
+        let earliest = if pause.clock_runs { Timestamp::EPOCH } else { now };
+        self.task.wake_at = pause.due.unwrap_or(now).max(earliest);
         self.task.deadline_at = deadline(&self.task, &self.policy);
     }
 
     /// Failures are counted from 0 again, and its time begins again.
     pub(crate) fn starts_over(&mut self, now: Timestamp) {
         let progress = &mut self.task.progress;
-        (progress.failures, progress.lost_in_a_row) = (0, 0);
+        progress.failures = 0;
+        progress.is_not_lost();
         progress.first_scheduled = Some(now);
         progress.first_started = None;
         progress.previous_delay_ms = None;
-        progress.stood_still_ms = 0;
+        (progress.stood_still_ms, progress.stood_still_since_start_ms) = (0, 0);
+        if let Some(of) = &mut progress.fallback {
+            of.since = Some(now);
+        }
         self.task.deadline_at = deadline(&self.task, &self.policy);
+    }
+
+    /// Another policy decides from now on. Its timeouts are the same.
+    pub(crate) fn follows(&mut self, deciding: Deciding) {
+        let Deciding { policy, revision } = deciding;
+        (self.policy, self.revision) = (policy, revision);
+    }
+
+    /// Its wait was decided, or chosen, by the policy that decides now.
+    pub(crate) fn is_decided(&mut self) {
+        self.task.progress.decided_by = self.revision;
+    }
+
+    /// True when it waits after a failure, and another policy than the one that decides now chose
+    /// how long.
+    pub(crate) fn is_to_be_decided_again(&self) -> bool {
+        let Progress { policy_set, undoes, paused, cancelled, decided_by, .. } =
+            &self.task.progress;
+        let concerns = !policy_set && !undoes && *decided_by != self.revision;
+        concerns && !self.is_claimed() && !self.given_up && !cancelled && paused.is_none()
+    }
+
+    /// What follows now that retrying has stopped. What takes the place of another activity can only
+    /// fail: that its policy says so was checked where the activity is known.
+    pub(crate) fn on_stop(&self, why: &StopWhy) -> Exhausted {
+        match self.task.progress.fallback {
+            Some(_) => Exhausted::Fail,
+            None => self.policy.checked.on_stop(why),
+        }
+    }
+
+    /// Another activity takes its place, with counters and times of its own, and is due now.
+    pub(crate) fn falls_back(&mut self, to: Fallback, failure: Failure, now: Timestamp) {
+        let Fallback { activity, queue, policy, deciding } = to;
+        let task = &mut self.task;
+        let since = clock_start(&task.progress);
+        task.gate.clone_from(&activity);
+        let activity = std::mem::replace(&mut task.name, activity);
+        if let Some(queue) = queue {
+            task.queue = queue;
+        }
+        task.policy.clone_from(&policy.row.hash);
+        task.progress.policy_set = false;
+        // What the other one reported is not for this one.
+        task.heartbeat = None;
+        (task.progress.unregistered, task.progress.lacks) = (false, None);
+        self.follows(deciding);
+        self.starts_over(now);
+        self.task.progress.fallback = Some(Box::new(FellBack { activity, failure, since }));
+        self.waits(now, now);
     }
 
     /// Keeps what an attempt told. One that tells anything does not kill its process.
     pub(crate) fn note(&mut self, heartbeat: Option<Heartbeat>) {
         if let Some(heartbeat) = heartbeat {
             self.task.heartbeat = Some(heartbeat);
-            self.task.progress.lost_in_a_row = 0;
+            self.task.progress.is_not_lost();
         }
     }
 }
@@ -237,6 +308,7 @@ impl Node {
         call.task.attempt = call.task.attempt.saturating_sub(1);
         if call.task.attempt == 0 {
             call.task.progress.first_started = None;
+            call.task.progress.stood_still_since_start_ms = 0;
         }
         call.waits(call.task.wake_at, now);
     }
@@ -315,7 +387,8 @@ impl Node {
                 return None;
             }
         };
-        let mut call = HotCall::new(task, input, instance, policy);
+        let deciding = self.policies.deciding(policy, &task);
+        let mut call = HotCall::new(task, input, instance, deciding);
         call.story = FailureLog::of(&ledger, call.task.progress.counters());
         Some(call)
     }

@@ -11,11 +11,12 @@ use resurgam_store::{Step, TaskWrite};
 use super::attempt_result::Ended;
 use super::call::HotCall;
 use super::slots::Slot;
-use super::timeouts::{clock_start, deadline, millis, total_end};
+use super::timeouts::{deadline, millis, total_end, total_start};
 use crate::attempt::{Limit, Limits};
 use crate::node::Node;
 use crate::node::output::{AttemptStart, Output};
 use crate::node::steps::effect::Effect;
+use crate::node::work::Work;
 
 /// Whose call it is.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +68,7 @@ fn limits(call: &HotCall, now: Timestamp) -> Limits {
     let timeouts = call.policy.checked.timeouts;
     let attempt = timeouts.attempt.map(|whole| Limit { left: whole, whole, kind: Kind::Timeout });
     let total = timeouts.total.map(|whole| {
-        let since = clock_start(&call.task.progress).unwrap_or(now);
+        let since = total_start(&call.task.progress).unwrap_or(now);
         Limit { left: whole.saturating_sub(now.since(since)), whole, kind: Kind::TotalTimeout }
     });
     let time = total.into_iter().chain(attempt).min_by_key(|limit| limit.left);
@@ -85,7 +86,8 @@ impl Node {
         now: Timestamp,
     ) -> Result<Scheduled, String> {
         let definition = self.registry.activity(&call.name);
-        let policy = self.policies.resolve(definition.as_deref(), &call)?;
+        let registry = self.registry.clone();
+        let own = self.policies.resolve(&registry, &call)?;
         let queue = call.queue().to_string();
         let unregistered = definition.is_none() && self.serves(&queue);
         let lacks = definition.as_ref().filter(|_| self.serves(&queue));
@@ -97,7 +99,7 @@ impl Node {
             name: call.name,
             queue,
             priority: caller.priority,
-            policy: policy.row.hash.clone(),
+            policy: own.row.hash.clone(),
             attempt: 0,
             wake_at: now,
             deadline_at: None,
@@ -108,12 +110,14 @@ impl Node {
                 unregistered,
                 lacks,
                 key_run: caller.key_run,
+                undoes: call.compensates.is_some(),
                 ..Progress::default()
             },
             heartbeat: None,
         };
-        let is_new = self.outbox.is_new_policy(key, &policy.row.hash);
-        let new_policy = is_new.then(|| policy.row.clone());
+        let is_new = self.outbox.is_new_policy(key, &own.row.hash);
+        let new_policy = is_new.then(|| own.row.clone());
+        let deciding = self.policies.deciding(own, &task);
         let held = call.compensates.and_then(|_| self.memory.lingering.hold(key, self.elapsed));
         task.wake_at = now.saturating_add(held.unwrap_or_default());
         let can_run = definition.is_some() && task.progress.lacks.is_none() && held.is_none();
@@ -126,10 +130,10 @@ impl Node {
             self.claim(&mut task, now);
             Effect::Begin(key)
         } else {
-            task.deadline_at = deadline(&task, &policy);
+            task.deadline_at = deadline(&task, &deciding.policy);
             Effect::Waiting(key)
         };
-        let mut hot = HotCall::new(task.clone(), call.input, caller.instance.to_string(), policy);
+        let mut hot = HotCall::new(task.clone(), call.input, caller.instance.to_string(), deciding);
         hot.slot = slot;
         self.memory.calls.hot.insert(key, hot);
         Ok(Scheduled { new_policy, task, effect })
@@ -175,6 +179,13 @@ impl Node {
             // It went while the task waited, or this process lacks what another one had.
             self.memory.slots.free(slot);
             return self.task_waits(key);
+        }
+        let ticket = self.memory.slots.ticket_of(&task);
+        if !slot.suits(ticket) {
+            // Who found it due did not know that it may kill its process.
+            self.memory.slots.free(slot);
+            self.task_due(task.wake_at, key, ticket);
+            return self.then(Work::FillSlots);
         }
         self.memory.due.forget(&task);
         if let Some(left) = self.memory.lingering.holds(key, self.elapsed) {
@@ -249,6 +260,7 @@ impl Node {
             activity,
             input: call.input.clone(),
             last_heartbeat: call.task.heartbeat.as_ref().map(|told| told.details.clone()),
+            fallback_of: call.task.progress.fallback.as_ref().map(|of| of.failure.clone()),
             limits: limits(call, now),
         })));
     }

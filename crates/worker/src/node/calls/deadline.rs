@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use resurgam_core::{CallKey, Timestamp};
 
-use super::call::HotCall;
+use super::call::{HotCall, started_at};
 use super::timeouts::{queue_end, total_end};
 use crate::node::Node;
 use crate::node::read::Read;
@@ -109,7 +109,7 @@ impl Node {
     }
 
     /// Has a call claimed that others may run. Until that is answered it is out of memory.
-    fn claim_to_end(&mut self, key: CallKey) {
+    pub(crate) fn claim_to_end(&mut self, key: CallKey) {
         self.stop_waiting(key);
         self.memory.calls.remove(key);
         let (node, now) = (self.name.clone(), self.now);
@@ -152,7 +152,8 @@ impl Node {
             self.memory.outages.held.push(key);
             return None;
         }
-        let end = end.saturating_add(self.memory.outages.after(task.wake_at));
+        let due = started_at(task);
+        let end = end.saturating_add(self.memory.outages.after(due));
         if end > now {
             self.memory.due.look_again(end, key);
             return None;

@@ -20,8 +20,10 @@ pub(crate) struct FailureLog {
     last: VecDeque<AttemptRow>,
     left_out: u32,
     /// The last one, whole. A loss or an interruption stands here only as long as nothing failed.
-    /// Boxed, as the next one: most calls never fail, and are moved about.
+    /// Boxed, as the next ones: most calls never fail, and are moved about.
     failure: Option<Box<Failure>>,
+    /// The last one, whole, whatever it was.
+    error: Option<Box<Failure>>,
     has_failed: bool,
     /// The last attempt, if that failed.
     last_attempt: Option<Box<LastAttempt>>,
@@ -71,6 +73,7 @@ impl FailureLog {
         if error_of(row).is_none() {
             return;
         }
+        self.error = row.failure.clone().map(Box::new);
         if row.outcome == AttemptOutcome::Failed || !self.has_failed {
             self.failure = row.failure.clone().map(Box::new);
         }
@@ -112,6 +115,11 @@ impl FailureLog {
     /// The attempts that failed, as far as they are kept.
     pub(crate) fn rows(&self) -> Vec<AttemptRow> {
         self.first.iter().chain(&self.last).cloned().collect()
+    }
+
+    /// What the last attempt ended with that did not succeed, whole, also a loss.
+    pub(crate) fn last_error(&self) -> Option<&Failure> {
+        self.error.as_deref()
     }
 
     /// The story as the history tells it, when there was more than one attempt.

@@ -11,6 +11,7 @@ use resurgam_core::{CallKey, Timestamp, Uid};
 use resurgam_store::rows::{DueTask, TaskRecord, TaskRow};
 use resurgam_store::{Result, Runnable, Step, TaskWrite};
 
+use super::call::HotCall;
 use super::slots::Slot;
 use super::waiting::TaskRead;
 use crate::node::Node;
@@ -178,6 +179,10 @@ impl Node {
             return self.then(Work::Deliver(key.run, News { event, origin, reply: None }));
         }
         if self.ends_if_too_long(key) {
+            return;
+        }
+        let is_one = |call: &HotCall| call.is_to_be_decided_again();
+        if self.memory.calls.get(key).is_some_and(is_one) && self.decides_again(key).is_none() {
             return;
         }
         let Some(call) = self.memory.calls.get(key) else { return };

@@ -16,7 +16,7 @@ pub(crate) mod timeouts;
 pub(crate) mod transactions;
 pub(crate) mod waiting;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use resurgam_core::{CallKey, Uid};
 
@@ -46,6 +46,19 @@ impl Calls {
     /// A call in memory.
     pub(crate) fn get(&self, key: CallKey) -> Option<&HotCall> {
         self.hot.get(&key)
+    }
+
+    /// Those in memory of these activities, to change what is known of them.
+    pub(crate) fn of_activities(
+        &mut self,
+        names: &BTreeSet<String>,
+    ) -> impl Iterator<Item = &mut HotCall> {
+        self.hot.values_mut().filter(|call| names.contains(&call.task.name))
+    }
+
+    /// How many are being read.
+    pub(crate) fn reading(&self) -> usize {
+        self.loading.len()
     }
 
     /// A call in memory, to change what is known of it.

@@ -6,7 +6,14 @@
 //! up the others. The next slot goes to the task of the highest priority, and among equals to the
 //! one that has been due longest.
 //!
-//! A task need not be in memory to wait: it is read when a slot is free for it.
+//! Calls that lost their process several times in a row ([`Progress::poison`]) run one at a time on
+//! a node, beside the others: they may be what kills it, and each that dies with another counts a
+//! loss that was not its own.
+//!
+//! A task need not be in memory to wait: it is read when a slot is free for it. What a reader of due
+//! tasks does not know, it finds then: such a call changes lines (`claim.rs`).
+//!
+//! [`Progress::poison`]: resurgam_store::rows::Progress::poison
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +29,8 @@ pub(crate) struct Slots {
     queues: BTreeMap<String, usize>,
     /// What activities and queues are allowed; the maps say which is whose.
     bounds: Vec<Bound>,
+    /// Which of them is that of calls that may kill their process.
+    poison: usize,
     lines: BTreeMap<Needs, BTreeSet<Place>>,
 }
 
@@ -29,6 +38,13 @@ pub(crate) struct Slots {
 #[derive(Debug)]
 #[must_use = "a slot that is not given back is lost"]
 pub(crate) struct Slot(Needs);
+
+impl Slot {
+    /// True when a task with this ticket may have it.
+    pub(crate) fn suits(&self, ticket: Ticket) -> bool {
+        self.0 == ticket.needs
+    }
+}
 
 /// What decides when a task gets a slot.
 #[derive(Clone, Copy, Debug)]
@@ -51,8 +67,9 @@ struct Bound {
     taken: usize,
 }
 
-/// The bounds that a task is under: its activity's and its queue's, where they have any.
-type Needs = [Option<usize>; 2];
+/// The bounds that a task is under: its activity's and its queue's, where they have any, and that
+/// of calls that may kill their process, where it is one.
+type Needs = [Option<usize>; 3];
 
 /// Where a task stands among those that wait.
 type Place = (Reverse<i32>, Timestamp, CallKey);
@@ -71,18 +88,28 @@ impl Slots {
         };
         let activities = activities.into_iter().map(&mut bound).collect();
         let queues = queues.into_iter().map(&mut bound).collect();
-        Slots { free: node, activities, queues, bounds, lines: BTreeMap::new() }
+        let poison = bounds.len();
+        bounds.push(Bound { most: 1, taken: 0 });
+        Slots { free: node, activities, queues, bounds, poison, lines: BTreeMap::new() }
     }
 
-    /// What decides when a task gets a slot.
+    /// What decides when a task gets a slot, as far as it is known of one that is not in memory.
     pub(crate) fn ticket(&self, activity: &str, queue: &str, priority: i32) -> Ticket {
-        let needs = [self.activities.get(activity).copied(), self.queues.get(queue).copied()];
+        let needs = [self.activities.get(activity).copied(), self.queues.get(queue).copied(), None];
         Ticket { needs, priority }
     }
 
     /// The ticket of a task in memory.
     pub(crate) fn ticket_of(&self, task: &TaskRow) -> Ticket {
-        self.ticket(&task.name, &task.queue, task.priority)
+        let mut ticket = self.ticket(&task.name, &task.queue, task.priority);
+        ticket.needs[2] = task.progress.poison.then_some(self.poison);
+        ticket
+    }
+
+    /// True when a call may begin that may kill its process: none runs, and none waits here.
+    pub(crate) fn has_room_for_poison(&self) -> bool {
+        let is_poison = |needs: &Needs| needs[2].is_some();
+        self.has_room([None, None, Some(self.poison)]) && !self.lines.keys().any(is_poison)
     }
 
     /// Takes a slot for a task, unless there is none or somebody who waits goes first.
@@ -112,10 +139,12 @@ impl Slots {
         self.lines.entry(ticket.needs).or_default().insert(ticket.place(at, call));
     }
 
-    /// Takes a task out of its line, if it is in one.
+    /// Takes a task out of its line, if it is in one, also that of a reader who knew less of it.
     pub(crate) fn dequeue(&mut self, task: &TaskRow) {
-        let ticket = self.ticket_of(task);
-        self.leave(ticket.needs, ticket.place(task.wake_at, task.call));
+        let known = self.ticket(&task.name, &task.queue, task.priority);
+        for ticket in [self.ticket_of(task), known] {
+            self.leave(ticket.needs, ticket.place(task.wake_at, task.call));
+        }
     }
 
     /// Takes all tasks of these shards out of their lines.

@@ -4,8 +4,10 @@
 use std::time::Duration;
 
 use resurgam_core::{CallKey, Timestamp};
+use resurgam_store::rows::TaskRow;
 use resurgam_store::{Step, TaskWrite};
 
+use super::attempt_result::decide_again;
 use super::call::HotCall;
 use super::slots::{Slot, Ticket};
 use crate::node::Node;
@@ -65,7 +67,7 @@ impl Node {
 
     /// A task is durable and waits for its time.
     pub(crate) fn task_waits(&mut self, key: CallKey) {
-        if self.has_waited_too_long(key) {
+        if self.has_waited_too_long(key) || self.is_decided_again(key) {
             return;
         }
         if !self.owns(key.run.uid) {
@@ -88,6 +90,50 @@ impl Node {
             self.task_due(at, key, ticket);
         } else if !self.memory.due.add_task(at, key, ticket) {
             self.memory.calls.hot.remove(&key);
+        }
+    }
+
+    /// Decides about a call again that waits, when operators have set another policy for its
+    /// activity since. Then it waits, or has ended, when that is durable.
+    fn is_decided_again(&mut self, key: CallKey) -> bool {
+        let is_one = |call: &HotCall| call.is_to_be_decided_again();
+        // A stop decides about nothing that can wait for the next process.
+        if self.stopping.is_some() || !self.memory.calls.get(key).is_some_and(is_one) {
+            return false;
+        }
+        let is_left = |call: &HotCall| self.is_shared && self.leaves(&call.task);
+        if self.memory.calls.get(key).is_some_and(is_left) {
+            // Somebody may be about to claim it.
+            self.claim_to_end(key);
+            return true;
+        }
+        let Some(call) = self.memory.calls.get(key) else { return false };
+        let before = call.task.wake_at;
+        self.stop_waiting(key);
+        self.decides_again(key).is_none_or(|task| {
+            let is_changed = task.wake_at != before;
+            if is_changed {
+                let step = Step { tasks: vec![TaskWrite::Update(task)], ..Step::default() };
+                self.outbox.push(step, vec![Effect::Waiting(key)]);
+            }
+            is_changed
+        })
+    }
+
+    /// Decides about a call that waits by the policy that decides now. Answers with its task, unless
+    /// that stops retrying.
+    pub(crate) fn decides_again(&mut self, key: CallKey) -> Option<TaskRow> {
+        let now = self.now;
+        self.call_changes(key);
+        let call = self.memory.calls.get_mut(key)?;
+        call.is_decided();
+        match decide_again(call, now) {
+            Some(Err(why)) => {
+                let failure = call.story.last_failure().cloned().unwrap_or_default();
+                self.stopped_retrying(key, failure, why, None, now);
+                None
+            }
+            Some(Ok(())) | None => Some(call.task.clone()),
         }
     }
 

@@ -40,6 +40,7 @@ impl Node {
             Request::Act { call, request, reply } => self.ask_for_action(call, request, reply),
             Request::Schedule { step, is_new, reply } => self.write_schedule(*step, is_new, reply),
             Request::SettleLetters { letters, reply } => self.settle_letters(letters, reply),
+            Request::SetPolicy { row, reply } => self.set_override(*row, reply),
             Request::Wait { uid, reply } => self.wait_for(uid, reply),
             Request::LookForWork => {
                 self.memory.due.rescan(self.now);

@@ -38,7 +38,7 @@ use crate::node::coalesced_read::CoalescedRead;
 use crate::node::input::{AttemptEnd, Found};
 use crate::node::message::end_report;
 use crate::node::output::{Order, Output};
-use crate::node::read::Read;
+use crate::node::read::{AGAIN, Read};
 use crate::node::steps::effect::Effect;
 use crate::node::work::Work;
 
@@ -423,6 +423,9 @@ impl Node {
         if is_action && task.is_some_and(|record| self.is_handed_back(&record.task)) {
             return true;
         }
+        if self.ends_elsewhere(row, task) {
+            return true;
+        }
         let may_be_claimed = |task: &TaskRow| {
             task.claim.is_none() && self.is_shared && self.leaves(task) && self.owns(row.uid)
         };
@@ -431,6 +434,29 @@ impl Node {
         if self.memory.reports.claiming.insert(call) {
             let (node, now) = (self.name.clone(), self.now);
             self.read(Read::ClaimToAct { node, call, now });
+        }
+        true
+    }
+
+    /// True when an operator ends a call of which an attempt runs on another node: its claim is taken
+    /// away first. What a transaction of that attempt has recorded by then counts, and nothing after.
+    fn ends_elsewhere(&mut self, row: &MessageRow, found: Option<&TaskRecord>) -> bool {
+        let StoredMessage::Action { run, activity, request } = &row.body else { return false };
+        let call = RunKey { uid: row.uid, run: *run }.call(*activity);
+        let ends = matches!(request.action, Action::Complete { .. } | Action::Fail { .. });
+        let is_here = self.memory.calls.has(call) || self.memory.runs.has_ended(call);
+        let Some(found) = found.filter(|_| ends && self.is_shared && !is_here) else {
+            return false;
+        };
+        let other = found.task.claim.as_ref().filter(|claim| claim.node != self.name);
+        let Some(token) = other.map(|claim| claim.token) else { return false };
+        if self.memory.reports.changed.contains(&call) || !self.may_end(found, request) {
+            return false;
+        }
+        if self.memory.reports.claiming.insert(call) {
+            // Its code goes on until it hears of that, and for the grace period then.
+            self.lingers_elsewhere(call.run, token);
+            self.take_claim_over(call, token);
         }
         true
     }
@@ -539,6 +565,19 @@ impl Node {
             reports.taken.retain(|(of, _), taken| !goes(*of, taken));
         }
         self.read_postponed(uid);
+    }
+
+    /// The store did not take what followed from a report, which is there and is read again later.
+    pub(crate) fn report_not_taken(&mut self, uid: Uid, id: String) {
+        self.memory.reports.taken.remove(&(uid, id));
+        if !self.owns(uid) {
+            return;
+        }
+        let hearing = self.memory.reports.heard.entry(uid).or_default();
+        if hearing.begin(&mut self.ticks).is_some() {
+            let until = self.now.saturating_add(AGAIN).saturating_add(Duration::from_millis(1));
+            self.read_later_of(uid, Read::Reports { uid, until });
+        }
     }
 
     /// A report is gone from the store.

@@ -6,13 +6,14 @@
 //! The holder keeps such tasks out of memory. Others look for them when somebody has committed,
 //! when a slot is free again, and when the next one is due that they know of; none of this happens
 //! while every node serves every queue. Two nodes never get the same task: the store sees to that.
+//! Of calls that may kill their process a node claims one, and no other while that runs.
 //!
 //! Only the holder can end a call that nobody has taken. To be sure that nobody does in that very
 //! moment, it claims the task first.
 
 use resurgam_core::{CallKey, Timestamp};
 use resurgam_store::rows::{TaskRecord, TaskRow};
-use resurgam_store::{Reported, Result, Step, TaskWrite};
+use resurgam_store::{Reported, Result, Runnable, Step, TaskWrite};
 
 use crate::node::Node;
 use crate::node::input::Claimed;
@@ -68,12 +69,14 @@ impl Node {
             return;
         }
         let limit = self.memory.slots.free_now().min(AT_ONCE);
-        self.memory.unserved.hungry = limit == 0;
+        let no_poison = !self.memory.slots.has_room_for_poison();
+        self.memory.unserved.hungry = limit == 0 || no_poison;
         if limit == 0 {
             return;
         }
         (self.memory.unserved.looking, self.memory.unserved.next) = (true, None);
-        let (node, runnable, now) = (self.name.clone(), self.runnable(), self.now);
+        let runnable = Runnable { no_poison, ..self.runnable() };
+        let (node, now) = (self.name.clone(), self.now);
         self.read(Read::ClaimShared { node, runnable, now, limit });
     }
 
@@ -117,6 +120,8 @@ impl Node {
             self.log_lack(call.instance(), &call.task().name, &what);
             return self.report(&mut call, Reported::Lacks(what), None);
         }
+        // When it has ended there may be another one of its kind.
+        self.memory.unserved.hungry |= call.task().progress.poison;
         let activity = self.registry.activity(&call.task().name);
         let slot = self.memory.slots.take_now(call.task()).filter(|_| self.may_begin());
         match (slot, activity) {
@@ -148,6 +153,12 @@ impl Node {
             }
             None => self.read_of(key.run.uid, Read::SharedTask(key)),
         }
+    }
+
+    /// An operator ends a call of which an attempt runs on another node: that loses its claim.
+    pub(crate) fn take_claim_over(&mut self, call: CallKey, token: u64) {
+        let (node, now) = (self.name.clone(), self.now);
+        self.read(Read::TakeOver { node, call, token, now });
     }
 
     /// A call is claimed so that somebody can act on it, unless another node was faster.

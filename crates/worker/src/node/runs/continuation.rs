@@ -130,6 +130,7 @@ impl Node {
             first_scheduled: chain.first_attempt.unwrap_or(at),
             first_started: chain.first_attempt,
             previous_delay: chain.previous_delay_ms.map(Duration::from_millis),
+            total_since: None,
         };
         let u = retry::uniform(run.key.uid.0, run.key.run, 0, chain.attempt);
         let decision = retry::decide_run(&policy.checked, &state, failure, at, u);

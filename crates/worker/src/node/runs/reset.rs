@@ -211,8 +211,8 @@ impl Node {
 
     /// True when a call that has begun must never begin again.
     fn runs_at_most_once(&mut self, call: &ActivityCall) -> bool {
-        let definition = self.registry.activity(&call.name);
-        let policy = self.policies.resolve(definition.as_deref(), call);
+        let registry = self.registry.clone();
+        let policy = self.policies.resolve(&registry, call);
         policy.is_ok_and(|policy| policy.checked.idempotency == Idempotency::AtMostOnce)
     }
 }

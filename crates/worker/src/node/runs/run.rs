@@ -304,6 +304,7 @@ impl Node {
                 | Effect::ScheduleMayGoOn(..)
                 | Effect::ReadWaiting(..)
                 | Effect::LookAtSchedules
+                | Effect::LookAtOverrides
                 | Effect::RowTaken(..)
                 | Effect::RowRefused(..)
                 | Effect::Reply(..)

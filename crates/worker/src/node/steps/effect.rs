@@ -77,6 +77,8 @@ pub(crate) enum Effect {
     ReadWaiting(String),
     /// Schedules have changed.
     LookAtSchedules,
+    /// What operators set for activities has changed.
+    LookAtOverrides,
     /// A row of the inbox is taken.
     RowTaken(Box<InboxRow>),
     /// A row of the inbox for this instance is refused.
@@ -153,6 +155,7 @@ impl Effect {
             | Effect::ScheduleMayGoOn(..)
             | Effect::ReadWaiting(..)
             | Effect::LookAtSchedules
+            | Effect::LookAtOverrides
             | Effect::RowTaken(..)
             | Effect::RowRefused(..) => None,
         }
