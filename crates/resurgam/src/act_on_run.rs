@@ -92,8 +92,8 @@ impl RunHandle {
         self.act(Action::ResumeRun)
     }
 
-    /// Begins a closed instance again under its id, with the input of its first run, its options and
-    /// its tags. It is a new start, with a uid of its own.
+    /// Begins a closed instance again under its id, with the input of its first run, its options
+    /// and its tags. It is a new start, with a uid of its own.
     ///
     /// ```
     /// use resurgam::prelude::*;
@@ -156,8 +156,8 @@ impl RunHandle {
     /// let reset = run.reset(ResetTo::Event(resurgam::Seq(2))).drop_signals().by("ana").await?;
     /// assert_eq!(
     ///     reset.to_string(),
-    ///     "reset order-42 to event 2 (SignalReceived address); run 2 goes on from there; a signal \
-    ///      is dropped"
+    ///     "reset order-42 to event 2 (SignalReceived address); run 2 goes on from there; a \
+    ///      signal is dropped"
     /// );
     /// # Ok(())
     /// # }

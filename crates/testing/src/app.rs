@@ -549,8 +549,8 @@ impl TestApp {
         .await
     }
 
-    /// Does something to a run, as an operator would: see [`RunHandle`]. A crash on the way makes no
-    /// difference: the action is carried out once.
+    /// Does something to a run, as an operator would: see [`RunHandle`]. A crash on the way makes
+    /// no difference: the action is carried out once.
     ///
     /// ```
     /// use resurgam::prelude::*;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use resurgam_core::{CallKey, Payload, RunKey, Seq, Uid};
 use resurgam_store::{
-    InboxRow, InboxWrite, InstanceWrite, MessageWrite, ScheduleWrite, Step, TaskWrite,
+    InboxRow, InboxWrite, InstanceWrite, MessageWrite, Rewind, ScheduleWrite, Step, TaskWrite,
 };
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
@@ -173,6 +173,7 @@ impl<'b> Asked<'b> {
             Some(InstanceWrite::Insert { .. }) | None => {}
         }
         self.events.extend(step.events.iter().map(|(run, event)| run.call(event.seq)));
+        self.events.extend(step.rewind.as_deref().map(first_copied));
         self.tasks.extend(step.tasks.iter().filter_map(|write| match write {
             TaskWrite::Insert(row) | TaskWrite::Update(row) => Some(row.call),
             TaskWrite::Delete(call) => Some(*call),
@@ -209,6 +210,11 @@ impl<'b> Asked<'b> {
             self.uids.insert(uid);
         }
     }
+}
+
+/// The first place that a copy of a history is written to.
+pub(super) fn first_copied(rewind: &Rewind) -> CallKey {
+    RunKey { run: rewind.to, ..rewind.from }.call(Seq::FIRST.next())
 }
 
 /// A status that this version does not know counts as open: a newer one may have reason to keep it.

@@ -14,6 +14,7 @@ use resurgam_store::{
     Step, StepResult, TaskWrite,
 };
 
+use super::look::first_copied;
 use super::plan::{Plan, Started};
 
 /// What the database knew before the batch.
@@ -208,6 +209,15 @@ impl Known {
                 return Err(Error::data(format!(
                     "append event {} to run {} of instance {}: there is one already",
                     event.seq, run.run, run.uid
+                )));
+            }
+        }
+        if let Some(rewind) = step.rewind.as_deref().filter(|rewind| rewind.before > Seq(2)) {
+            let CallKey { run, seq } = first_copied(rewind);
+            if !self.events.insert((run, seq)) {
+                return Err(Error::data(format!(
+                    "copy events to run {} of instance {}: it has some already",
+                    run.run, run.uid
                 )));
             }
         }

@@ -1,13 +1,13 @@
 //! What operators do to runs.
 //!
-//! |           | running, blocked          | paused                    | closed                      |
-//! |-----------|---------------------------|---------------------------|-----------------------------|
-//! | `pause`   | takes no turn from now on | refused                   | refused                     |
-//! | `resume`  | refused                   | goes on                   | refused                     |
-//! | `restart` | refused                   | refused                   | begins again, a new start   |
-//! | `reset`   | goes on from before       | refused                   | goes on from before         |
-//! | cancel    | hears of it               | goes on, and hears of it  | refused                     |
-//! | terminate | ends                      | goes on, and ends         | refused                     |
+//! |           | running, blocked          | paused                   | closed              |
+//! |-----------|---------------------------|--------------------------|---------------------|
+//! | `pause`   | takes no turn from now on | refused                  | refused             |
+//! | `resume`  | refused                   | goes on                  | refused             |
+//! | `restart` | refused                   | refused                  | begins again        |
+//! | `reset`   | goes on from before       | refused                  | goes on from before |
+//! | cancel    | hears of it               | goes on, and hears of it | refused             |
+//! | terminate | ends                      | goes on, and ends        | refused             |
 //!
 //! An action comes as a message (`calls/action.rs`). The run is brought to rest (`resting.rs`), so
 //! that what was read of it is all there is, and one step changes it, removes the message and keeps

@@ -42,7 +42,8 @@ impl InstanceInfo {
         }
     }
 
-    /// The run in which the event of this place of a run happened: another one, when that was reset.
+    /// The run in which the event of this place of a run happened: another one, when that was
+    /// reset.
     pub(crate) fn key_of(&self, run: RunKey, seq: Seq) -> RunKey {
         let copied = self.copied.iter().find(|copied| seq < copied.before);
         RunKey { run: copied.map_or(run.run, |copied| copied.run), ..run }

@@ -1,9 +1,9 @@
 //! Runs that are reset: the next run begins with a copy of the history before some event, and goes
 //! on from there.
 //!
-//! The step that resets a run closes it, begins the next one with its first event, and has the store
-//! copy the events between that and the place it goes back to, so that a long history never comes
-//! here. What was open at that place:
+//! The step that resets a run closes it, begins the next one with its first event, and has the
+//! store copy the events between that and the place it goes back to, so that a long history never
+//! has to be written by us. What was open at that place:
 //!
 //! | what            | what becomes of it                                                        |
 //! |-----------------|---------------------------------------------------------------------------|
