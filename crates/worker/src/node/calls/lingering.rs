@@ -1,10 +1,10 @@
 //! Attempts that are over for their call, and whose code has not returned yet.
 //!
 //! An attempt lingers when its time was up, or when its workflow gave the call up, or an operator
-//! ended it: it has the grace period to clean up. It may still use what the run made. A compensation
-//! takes that away, so its first attempt begins when no attempt of the run lingers, here or on a
-//! node that runs it for this one. A shard is not given up while attempts of it linger: who gets it
-//! would not know.
+//! ended it: it has the grace period to clean up. It may still use what the run made. A
+//! compensation takes that away, so its first attempt begins when no attempt of the run lingers,
+//! here or on a node that runs it for this one. A shard is not given up while attempts of it
+//! linger: who gets it would not know.
 //!
 //! | a lingering attempt is over            | known by                                           |
 //! |----------------------------------------|----------------------------------------------------|
