@@ -241,9 +241,10 @@ impl Redrive {
         }
         if !as_new {
             return refused(format!(
-                "{name}: this version cannot put the run back to before the call; redrive it as \
-                 new, which runs {} by itself with the same arguments",
-                letter.activity
+                "{name}: a redrive does not put the run back yet; redrive it as new, which runs {} \
+                 by itself with the same arguments, or reset the run to {}, which calls it anew \
+                 with another idempotency key",
+                letter.activity, letter.call.seq
             ));
         }
         let trouble = |error| Error::store(&what, error);

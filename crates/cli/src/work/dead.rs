@@ -73,7 +73,8 @@ pub(crate) struct ShowArgs {
 ///
 /// With --as-new, the activity runs once more by itself: with the same arguments, policy and queue,
 /// and with an idempotency key of its own. The workflow that called it hears nothing of it.
-/// Without it the run would be put back to before the call, which this version cannot do.
+/// Without it a redrive is refused: `resurgam reset ID --to SEQ` puts the run back to before the
+/// call, which then has another idempotency key.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RedriveArgs {
     #[command(flatten)]

@@ -292,8 +292,8 @@ async fn a_pruned_call_is_not_kept() {
         "pruned",
         kept(json!({})),
         expect![[r#"
-         +0ms ActivityFailed #2 pruned: Pruned: pruned
-    "#]],
+             +0ms ActivityFailed #2 pruned: Pruned: pruned
+        "#]],
     )
     .await;
 }
@@ -304,8 +304,8 @@ async fn a_policy_without_dead_letters_keeps_nothing() {
         "a",
         kept(json!({"on_exhausted": "fail"})),
         expect![[r#"
-         +1s ActivityFailed #2 (attempt 2) max_attempts: BankDown: no answer to a at 12:07:31
-    "#]],
+             +1s ActivityFailed #2 (attempt 2) max_attempts: BankDown: no answer to a at 12:07:31
+        "#]],
     )
     .await;
 }
@@ -491,14 +491,15 @@ async fn a_letter_is_tried_again_as_new_once() {
     let client = app.client();
     let letter = letters(&app, LetterState::Open).await.remove(0);
     let refused = acted(&app, client.redrive(letter.call)).await;
-    expect!["work#2 of it: this version cannot put the run back to before the call; redrive it as new, which runs work by itself with the same arguments"].assert_eq(&refused.to_string());
+    expect!["work#2 of it: a redrive does not put the run back yet; redrive it as new, which runs work by itself with the same arguments, or reset the run to 2, which calls it anew with another idempotency key"].assert_eq(&refused.to_string());
     // It has the policy of the call, so it is given up again, and a letter is kept of that.
     let redriven = acted(&app, client.redrive(letter.call).as_new().by("ana").reason("x")).await;
     assert!(redriven.changed(), "{redriven}");
     app.advance(SECOND).await;
     let again = acted(&app, client.redrive(letter.call).as_new().by("bob")).await;
     let short = |text: String| text.replace(&letter.call.run.uid.to_string(), "UID");
-    expect![[r#""#]].assert_eq(&short(again.to_string()));
+    expect![[r#"work#2 of it was redriven by ana as redrive/UID.1.2 ("x") before"#]]
+        .assert_eq(&short(again.to_string()));
     let open = letters(&app, LetterState::Open).await;
     assert_eq!(open.len(), 1);
     assert_eq!(
@@ -506,7 +507,13 @@ async fn a_letter_is_tried_again_as_new_once() {
         ("resurgam.activity", letter.input)
     );
     let id = open[0].instance.clone();
-    expect![[r#""#]].assert_eq(&short(app.history(&id).await));
+    expect![[r#"
+        1 +0ms RunStarted resurgam.activity {"activity":"work","arguments":{"case":"works again"},"retry":"{\"v\":1,\"policy\":{\"max_attempts\":1,\"backoff\":{\"ty... (237 bytes)
+        2 +0ms ActivityScheduled work {"case":"works again"}
+          +0ms work#2 attempt 1 failed: BankDown: no answer
+        3 +0ms ActivityFailed #2 max_attempts: BankDown: no answer
+        4 +0ms RunFailed BankDown: no answer
+    "#]].assert_eq(&short(app.history(&id).await));
 
     let unknown = client.redrive(CallKey { seq: resurgam::Seq(99), ..letter.call }).as_new().await;
     let error = unknown.unwrap_err();
