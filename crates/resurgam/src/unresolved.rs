@@ -259,7 +259,7 @@ impl Redrive {
             id: redriven_id(call),
             if_exists: IfExists::Refuse,
             queue: Some(letter.queue.clone()),
-            redrives: Some(resurgam_worker::Redrive { call, by, reason }),
+            redrives: Some(Box::new(resurgam_worker::Redrive { call, by, reason })),
             ..StartOptions::default()
         };
         options.settings.delay_ms = delay.map(millis);
@@ -381,7 +381,8 @@ impl IntoFuture for RedriveAll {
 
 /// How long the nth of so many waits when all of them take a time together.
 fn share_of(spread: Duration, nth: u64, count: u64) -> Duration {
-    spread.mul_f64(nth.min(count) as f64 / count.max(1) as f64)
+    let share = spread.as_millis().saturating_mul(u128::from(nth.min(count)));
+    Duration::from_millis(u64::try_from(share / u128::from(count.max(1))).unwrap_or(u64::MAX))
 }
 
 /// The id of the instance that tries a dead letter again: the same each time, so that two who

@@ -48,7 +48,7 @@ pub struct StartOptions {
     /// The schedule that starts it.
     pub schedule: Option<String>,
     /// The dead letter that it tries again, which is settled in the same commit.
-    pub redrives: Option<Redrive>,
+    pub redrives: Option<Box<Redrive>>,
 }
 
 /// Who tries a dead letter again, and why.

@@ -97,7 +97,7 @@ async fn check(case: &str, policy: Value, expected: Expect) {
     let ended =
         history.lines().find(|line| line.contains("ActivityFailed")).unwrap_or("no failure");
     let ended: String = ended.trim_start_matches(char::is_numeric).chars().take(100).collect();
-    expected.assert_eq(&format!("{letters}{}\n", ended.trim_end().replace('\0', "\\0")));
+    expected.assert_eq(&format!("{letters}{}\n", ended.trim().replace('\0', "\\0")));
     for k in crash_points(app.commits()) {
         for crash in [Crash::BeforeCommit(k), Crash::AfterCommit(k)] {
             let app = builder().start().await;
@@ -136,7 +136,7 @@ async fn a_call_that_ran_out_of_attempts_is_kept() {
           attempt 1 failed Some(1000): "BankDown: no answer to a at 12:07:31"
           attempt 2 failed None: "BankDown: no answer to a at 12:07:31"
           1:ea9d80eba4fe "BankDown: no answer to a at <n>:<n>:<n>"
-         +1s ActivityFailed #2 (attempt 2) max_attempts: BankDown: no answer to a at 12:07:31
+        +1s ActivityFailed #2 (attempt 2) max_attempts: BankDown: no answer to a at 12:07:31
     "#]],
     )
     .await;
@@ -154,7 +154,7 @@ async fn a_call_that_ran_out_of_time_for_retries_is_kept() {
           attempt 1 failed Some(1000): "BankDown: no answer to a at 12:07:31"
           attempt 2 failed None: "BankDown: no answer to a at 12:07:31"
           1:ea9d80eba4fe "BankDown: no answer to a at <n>:<n>:<n>"
-         +1s ActivityFailed #2 (attempt 2) max_elapsed: BankDown: no answer to a at 12:07:31
+        +1s ActivityFailed #2 (attempt 2) max_elapsed: BankDown: no answer to a at 12:07:31
     "#]],
     )
     .await;
@@ -170,7 +170,7 @@ async fn a_call_that_failed_for_good_is_kept() {
           terminal after 1: "no such account 4711"
           attempt 1 failed None: "no such account 4711"
           1:ee3b445d5aea "error: no such account <n>"
-         +0ms ActivityFailed #2 terminal: no such account 4711
+        +0ms ActivityFailed #2 terminal: no such account 4711
     "#]],
     )
     .await;
@@ -187,7 +187,7 @@ async fn a_call_that_a_rule_does_not_retry_is_kept() {
           non_retryable after 1: "BankDown: no answer to a at 12:07:31"
           attempt 1 failed None: "BankDown: no answer to a at 12:07:31"
           1:ea9d80eba4fe "BankDown: no answer to a at <n>:<n>:<n>"
-         +0ms ActivityFailed #2 non_retryable: BankDown: no answer to a at 12:07:31
+        +0ms ActivityFailed #2 non_retryable: BankDown: no answer to a at 12:07:31
     "#]],
     )
     .await;
@@ -204,7 +204,7 @@ async fn a_call_that_no_rule_retries_is_kept() {
           no_rule after 1: "BankDown: no answer to a at 12:07:31"
           attempt 1 failed None: "BankDown: no answer to a at 12:07:31"
           1:ea9d80eba4fe "BankDown: no answer to a at <n>:<n>:<n>"
-         +0ms ActivityFailed #2 no_rule: BankDown: no answer to a at 12:07:31
+        +0ms ActivityFailed #2 no_rule: BankDown: no answer to a at 12:07:31
     "#]],
     )
     .await;
@@ -222,7 +222,7 @@ async fn a_rule_keeps_a_call_without_using_up_its_attempts() {
           non_retryable after 1: "BankDown: no answer to a at 12:07:31"
           attempt 1 failed None: "BankDown: no answer to a at 12:07:31"
           1:ea9d80eba4fe "BankDown: no answer to a at <n>:<n>:<n>"
-         +0ms ActivityFailed #2 non_retryable: BankDown: no answer to a at 12:07:31
+        +0ms ActivityFailed #2 non_retryable: BankDown: no answer to a at 12:07:31
     "#]],
     )
     .await;
@@ -239,7 +239,7 @@ async fn a_call_that_is_cut_by_its_total_timeout_is_kept() {
           total_timeout after 1: "total_timeout: not done within 5s"
           attempt 1 failed None: "total_timeout: not done within 5s"
           1:21e01650553c "total_timeout: not done within <n>s"
-         +5s ActivityFailed #2 total_timeout: total_timeout: not done within 5s
+        +5s ActivityFailed #2 total_timeout: total_timeout: not done within 5s
     "#]],
     )
     .await;
@@ -257,7 +257,7 @@ async fn a_call_whose_next_attempt_would_come_too_late_is_kept() {
           total_timeout after 1: "BankDown: no answer to a at 12:07:31"
           attempt 1 failed None: "BankDown: no answer to a at 12:07:31"
           1:ea9d80eba4fe "BankDown: no answer to a at <n>:<n>:<n>"
-         +0ms ActivityFailed #2 total_timeout: BankDown: no answer to a at 12:07:31
+        +0ms ActivityFailed #2 total_timeout: BankDown: no answer to a at 12:07:31
     "#]],
     )
     .await;
@@ -273,7 +273,7 @@ async fn what_is_in_a_message_cannot_hurt() {
           max_attempts after 1: "Größe: 銀行 \"7\" 💥 antwortet\0 nicht"
           attempt 1 failed None: "Größe: 銀行 \"7\" 💥 antwortet\0 nicht"
           1:2d8552ed7db2 "Größe: 銀行 <text> 💥 antwortet nicht"
-         +0ms ActivityFailed #2 max_attempts: Größe: 銀行 "7" 💥 antwortet\0 nicht
+        +0ms ActivityFailed #2 max_attempts: Größe: 銀行 "7" 💥 antwortet\0 nicht
     "#]],
     )
     .await;
@@ -282,7 +282,7 @@ async fn what_is_in_a_message_cannot_hurt() {
           max_attempts after 1: "Huge: row 7 of 'x'; row 7 of 'x'; row 7 of 'x'; row 7 of 'x'"
           attempt 1 failed None: "Huge: row 7 of 'x'; row 7 of 'x'; row 7 "
           1:a22057888c73 "Huge: row <n> of <text>; row <n> of <text>; row <n> of <text"
-         +0ms ActivityFailed #2 max_attempts: Huge: row 7 of 'x'; row 7 of 'x'; row 7 of 'x'; row 7 of 'x';
+        +0ms ActivityFailed #2 max_attempts: Huge: row 7 of 'x'; row 7 of 'x'; row 7 of 'x'; row 7 of 'x';
     "#]]).await;
 }
 
@@ -292,7 +292,7 @@ async fn a_pruned_call_is_not_kept() {
         "pruned",
         kept(json!({})),
         expect![[r#"
-             +0ms ActivityFailed #2 pruned: Pruned: pruned
+            +0ms ActivityFailed #2 pruned: Pruned: pruned
         "#]],
     )
     .await;
@@ -304,7 +304,7 @@ async fn a_policy_without_dead_letters_keeps_nothing() {
         "a",
         kept(json!({"on_exhausted": "fail"})),
         expect![[r#"
-             +1s ActivityFailed #2 (attempt 2) max_attempts: BankDown: no answer to a at 12:07:31
+            +1s ActivityFailed #2 (attempt 2) max_attempts: BankDown: no answer to a at 12:07:31
         "#]],
     )
     .await;

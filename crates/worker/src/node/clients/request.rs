@@ -104,7 +104,7 @@ impl Node {
             return self.answer(reply, Err(error));
         }
         let replace_closed = options.if_exists.replaces_closed();
-        let redrives = options.redrives.take().map(|redrive| self.redriven(&id, redrive));
+        let redrives = options.redrives.take().map(|redrive| self.redriven(&id, *redrive));
         let row = self.new_instance(workflow, input, options);
         let started = Started { id: id.clone(), uid: row.uid, run: 1 };
         let Some(definition) = definition.filter(|_| self.owns(row.uid)) else {
