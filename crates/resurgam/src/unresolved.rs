@@ -165,8 +165,8 @@ impl Client {
         RedriveAll { client, filter, as_new: false, spread, by: None, reason: None }
     }
 
-    /// Settles all of these letters: nothing is to be done about them. Those that are open, whatever
-    /// state the filter names.
+    /// Settles all of these letters: nothing is to be done about them. Those that are open,
+    /// whatever state the filter names.
     pub fn discard(&self, filter: DeadLetterFilter) -> Discard {
         Discard { client: self.clone(), of: Letters::Those(filter), by: None, reason: None }
     }
@@ -177,8 +177,8 @@ impl Client {
     }
 }
 
-/// A dead letter that is about to be tried again; awaiting it does so, and answers with what came of
-/// it.
+/// A dead letter that is about to be tried again; awaiting it does so, and answers with what came
+/// of it.
 #[must_use = "nothing is done until this is awaited"]
 #[derive(Clone, Debug)]
 pub struct Redrive {
@@ -276,8 +276,8 @@ impl Redrive {
     }
 }
 
-/// Dead letters that are about to be tried again; awaiting it does so, and answers with what came of
-/// it. What is written meanwhile is left alone.
+/// Dead letters that are about to be tried again; awaiting it does so, and answers with what came
+/// of it. What is written meanwhile is left alone.
 ///
 /// ```
 /// use resurgam::DeadLetterFilter;

@@ -9,9 +9,9 @@
 //! - [`Step`]: what one step of one run changes, the unit that is refused or taken as a whole.
 //! - [`Own`]: who works on a store, and on which of its shards. [`Commit`], [`Work`], [`Inspect`]:
 //!   writing; what a node reads to work; what people read. [`Unresolved`]: dead letters and paused
-//!   calls. [`Tables`]: the user's own tables beside ours. [`Schedules`], [`Inbox`], [`Retain`]: what
-//!   starts by the clock; what others ask for in SQL; deleting what is closed. A [`Store`] is all of
-//!   these.
+//!   calls. [`Tables`]: the user's own tables beside ours. [`Schedules`], [`Inbox`], [`Retain`]:
+//!   what starts by the clock; what others ask for in SQL; deleting what is closed. A [`Store`] is
+//!   all of these.
 //! - [`fleet`]: what the nodes of one database decide about each other, pure.
 //! - [`decode`], [`encode`], [`quarantine`]: what SQL stores have in common.
 //! - [`model`]: a store as a pure data structure, the oracle for the others.

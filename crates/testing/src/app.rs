@@ -480,8 +480,8 @@ impl TestApp {
         .await
     }
 
-    /// Asks a [client](Self::client) for something, in virtual time and across crashes: what a crash
-    /// cut short is asked again.
+    /// Asks a [client](Self::client) for something, in virtual time and across crashes: what a
+    /// crash cut short is asked again.
     ///
     /// ```
     /// use resurgam::PausedFilter;

@@ -1,4 +1,4 @@
-//! Dead letters and paused calls are found by what they have in common, and nothing is lost of them.
+//! Dead letters and paused calls are found by what they have in common; nothing of them is lost.
 
 use resurgam_core::Failure;
 

@@ -84,8 +84,8 @@ async fn told(app: &TestApp) -> String {
     text
 }
 
-/// What is told after a day about one call under a policy with dead letters, and that it is the same
-/// after a crash at any commit.
+/// What is told after a day about one call under a policy with dead letters, and that it is the
+/// same after a crash at any commit.
 async fn check(case: &str, policy: Value, expected: Expect) {
     let play = async |app: &TestApp| {
         app.start("it", order(case.to_string(), policy.clone())).await;

@@ -7,8 +7,9 @@
 //! [timeout: 2m]                                 of one attempt
 //! ```
 //! Ours on top: `ms`, `d` and decimals in durations, `backoff: 10s linear`, `multiplier: 1.5`,
-//! `max_delay: 5m`, `jitter: full`, `max_elapsed: 1h`, `on_exhausted: dead_letter`, and `[timeout_retry: 2, backoff: 5s]` for
-//! attempts that timed out. What would change nothing is refused.
+//! `max_delay: 5m`, `jitter: full`, `max_elapsed: 1h`, `on_exhausted: dead_letter`, and
+//! `[timeout_retry: 2, backoff: 5s]` for attempts that timed out. What would change nothing is
+//! refused.
 
 use std::time::Duration;
 
