@@ -4,7 +4,7 @@ use resurgam_core::action::Action;
 use resurgam_core::retry::RetryPolicy;
 use resurgam_core::{CallKey, Seq};
 use resurgam_store::rows::{ActionRequest, MessageRow, TaskRow};
-use resurgam_store::{Reported, Runnable, TaskWrite, Work};
+use resurgam_store::{Reported, Runnable, Work};
 use resurgam_watchdog::test;
 
 use super::remote::{Other, holder};
@@ -106,22 +106,18 @@ fn a_call_whose_shard_goes_while_it_is_claimed_to_act_on_it_is_handed_back() {
 
 #[test]
 fn who_asks_for_what_the_store_refuses_hears_of_it() {
-    let mut world = World::new(7);
-    world.goes_on = Some("ship");
-    world.node.begin();
-    world.settle();
-    let uid = world.start("order", "order-1".to_string());
-    world.holds.refuses = Some(|step: &Step| {
-        let changed = step.actions.iter().any(|row| row.answer.changed);
-        changed && step.tasks.iter().any(|write| matches!(write, TaskWrite::Amend(_)))
-    });
+    let mut world = holder();
+    let other = Other::join(&world);
+    let uid = world.start("send", "send-1".to_string());
+    other.claim(world.now);
+    world.holds.refuses = Some(|step: &Step| step.actions.iter().any(|row| row.answer.changed));
     world.act(uid, pause());
     let answers = world.answers(uid);
     let [answer] = &answers[..] else { panic!("{answers:?}") };
-    assert!(answer.starts_with("the store refused it (asked ship#2 to pause"), "{answer}");
+    assert!(answer.starts_with("the store refused it (asked mail#2 to pause"), "{answer}");
     assert!(world.messages(uid).is_empty(), "{:?}", world.messages(uid));
     world.holds.refuses = None;
-    world.act(uid, Action::Resume { reset: false });
+    world.act(uid, Action::Retry { reset: false });
     assert_eq!(world.answers(uid).len(), 2, "the next one is not held up");
 }
 
