@@ -626,7 +626,7 @@ async fn a_child_whose_parent_was_told_is_not_reset() {
     for act in
         [|run: &RunHandle| run.restart(), |run: &RunHandle| run.reset(ResetTo::Event(Seq(2)))]
     {
-        text += &app.act_on_run("it/3", |run| act(run)).await.unwrap().to_string();
+        text += &app.act_on_run("it/3", act).await.unwrap().to_string();
         text += "\n";
     }
     expect![[r#"
