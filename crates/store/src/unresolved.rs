@@ -1,9 +1,9 @@
 //! What waits for an operator's decision: dead letters, and calls that are paused.
 //!
 //! Both are listed newest first and page by page, and are grouped by what they have in common,
-//! their fingerprint. A dead letter is a row of its own that outlives its instance; a paused call is
-//! a task that carries the fingerprint while it is paused. Neither list looks at anything else: each
-//! has an index of its own, which calls that are not paused never enter.
+//! their fingerprint. A dead letter is a row of its own that outlives its instance; a paused call
+//! is a task that carries the fingerprint while it is paused. Neither list looks at anything else:
+//! each has an index of its own, which calls that are not paused never enter.
 
 use std::fmt;
 use std::str::FromStr;
