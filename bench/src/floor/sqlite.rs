@@ -41,18 +41,19 @@ const STATEMENTS: [&str; 8] = [
     "INSERT INTO policy (hash, text) VALUES (?1, ?2) ON CONFLICT (hash) DO NOTHING",
     "INSERT INTO task (uid, run, seq, name, queue, gate, priority, policy, attempt, wake_at,
                        claimed_by, token, started_at, progress, encoding, heartbeat,
-                       heartbeat_at, deadline_at)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
+                       heartbeat_at, deadline_at, paused, paused_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
+             ?20)",
     "UPDATE task SET seq = ?4, name = ?5, queue = ?6, gate = ?7, priority = ?8, policy = ?9,
                      attempt = ?10, wake_at = ?11, token = ?13, started_at = ?14, progress = ?15,
                      encoding = NULL, heartbeat = NULL, heartbeat_at = NULL, deadline_at = NULL,
-                     bad = NULL
+                     paused = NULL, paused_at = NULL, bad = NULL
      WHERE uid = ?1 AND run = ?2 AND seq = ?3 AND claimed_by = ?12",
     "DELETE FROM task WHERE uid = ?1 AND run = ?2 AND seq = ?3",
     "UPDATE task SET name = ?4, queue = ?5, gate = ?6, priority = ?7, policy = ?8, attempt = ?9,
                      wake_at = ?10, claimed_by = ?11, token = ?12, started_at = ?13, progress = ?14,
                      encoding = ?15, heartbeat = ?16, heartbeat_at = ?17, deadline_at = ?18,
-                     bad = NULL
+                     paused = ?19, paused_at = ?20, bad = NULL
      WHERE uid = ?1 AND run = ?2 AND seq = ?3",
 ];
 
@@ -182,6 +183,8 @@ fn whole_task(row: &TaskRow) -> Vec<Value> {
     let mut values = task(row);
     let no_heartbeat = [Value::Null, Value::Null, Value::Null];
     values.extend(no_heartbeat.into_iter().chain([maybe(row.deadline_at, millis)]));
+    // It is not paused.
+    values.extend([Value::Null, Value::Null]);
     values
 }
 

@@ -99,8 +99,8 @@ pub struct PendingCall {
     pub queue: String,
     /// Higher goes first among calls that are due.
     pub priority: i32,
-    /// The policy that decides about it, `None` when it cannot be read: the one that an operator set
-    /// for it, or for its activity, or else the one it was scheduled with.
+    /// The policy that decides about it, `None` when it cannot be read: the one that an operator
+    /// set for it, or for its activity, or else the one it was scheduled with.
     pub policy: Option<Arc<RetryPolicy>>,
     /// The attempt that runs, or ran last; 0 before the first.
     pub attempt: u32,
@@ -153,8 +153,8 @@ pub enum WaitsFor {
     /// The process that works knows the activity and lacks what this call needs, see
     /// [`PendingCall::lacks`].
     Lacking,
-    /// It is due, and its process died three times in a row: a node runs one such call at a time, so
-    /// that they do not take each other down.
+    /// It is due, and its process died three times in a row: a node runs one such call at a time,
+    /// so that they do not take each other down.
     Poison,
     /// Somebody who resumes it: it is paused, see [`PendingCall::paused`].
     Operator,

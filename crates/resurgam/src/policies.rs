@@ -10,8 +10,8 @@ use resurgam_worker::{Acted, Result};
 use crate::Client;
 use crate::act::os_user;
 
-/// A policy that is about to be set for all calls of an activity, or to be removed; awaiting it does
-/// so, and answers with what that changes.
+/// A policy that is about to be set for all calls of an activity, or to be removed; awaiting it
+/// does so, and answers with what that changes.
 ///
 /// ```
 /// use resurgam::prelude::*;
@@ -58,8 +58,8 @@ pub struct SetPolicy {
 
 impl Client {
     /// Has another policy decide about all calls of an activity, those that are open and those to
-    /// come, until it is removed. It comes before the policies of calls, activities and the app, and
-    /// after one that was set for a single call. Timeouts stay as they are, and calls that undo
+    /// come, until it is removed. It comes before the policies of calls, activities and the app,
+    /// and after one that was set for a single call. Timeouts stay as they are, and calls that undo
     /// others are left alone. Open calls that wait after a failure are decided about again.
     pub fn set_policy(
         &self,
@@ -69,8 +69,8 @@ impl Client {
         self.policy_of(activity.into(), Some(policy.into()))
     }
 
-    /// Removes the policy that is set for all calls of an activity: they follow their own again, and
-    /// those that wait after a failure are decided about again.
+    /// Removes the policy that is set for all calls of an activity: they follow their own again,
+    /// and those that wait after a failure are decided about again.
     pub fn unset_policy(&self, activity: impl Into<String>) -> SetPolicy {
         self.policy_of(activity.into(), None)
     }

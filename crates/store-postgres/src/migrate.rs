@@ -38,8 +38,8 @@ const MIGRATIONS: &[Migration] = &[
     // A node that writes no letters would lose them, and one that sets no fingerprint would hide
     // paused calls.
     Migration { sql: include_str!("dead_letters.sql"), min_reader: 8 },
-    // A node that does not know of the mark runs such calls beside each other, and keeps the mark out
-    // of what it writes.
+    // A node that does not know of the mark runs such calls beside each other, and keeps the mark
+    // out of what it writes.
     Migration { sql: include_str!("poison.sql"), min_reader: 8 },
     // A node that knows nothing of these policies would decide by others.
     Migration { sql: include_str!("policy_overrides.sql"), min_reader: 10 },

@@ -579,7 +579,8 @@ impl TestApp {
         .await
     }
 
-    /// Sets a policy for all calls of an activity, or removes it, also when a crash came in between.
+    /// Sets a policy for all calls of an activity, or removes it, also when a crash came in
+    /// between.
     ///
     /// ```
     /// use resurgam::prelude::*;

@@ -1,7 +1,7 @@
 //! Setting policies for all calls of an activity: what a handle can be asked.
 //!
-//! What is set is a row that every node reads (`node/housekeeping/policy_overrides.rs`). It needs nobody
-//! who works, and holds for whoever does from then on.
+//! What is set is a row that every node reads (`node/housekeeping/policy_overrides.rs`). It needs
+//! nobody who works, and holds for whoever does from then on.
 
 use resurgam_core::action::ActionAnswer;
 use resurgam_core::retry::Timeouts;
@@ -20,7 +20,8 @@ impl Handle {
         found.map_err(|error| Error::store("list the policies of activities", error))
     }
 
-    /// Sets a policy for all calls of an activity, or removes it, and answers with what that changes.
+    /// Sets a policy for all calls of an activity, or removes it, and answers with what that
+    /// changes.
     pub async fn set_policy(&self, row: PolicyOverride) -> Result<Acted> {
         let activity = row.activity.clone();
         let what = match row.policy {

@@ -3,9 +3,10 @@
 //! Call before activity before app: a policy replaces whole, each timeout by itself. Most calls
 //! name nothing, so what holds for an activity is worked out once.
 //!
-//! That is a call's own policy, which its task names. What operators set for all calls of an activity
-//! decides in its place for as long as it is set, and no task names it: setting and removing it
-//! changes no row. Only a policy that an operator sets for the one call comes before that.
+//! That is a call's own policy, which its task names. What operators set for all calls of an
+//! activity decides in its place for as long as it is set, and no task names it: setting and
+//! removing it changes no row. Only a policy that an operator sets for the one call comes before
+//! that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -59,8 +60,8 @@ struct Override {
 #[derive(Clone, Debug)]
 pub(crate) struct Deciding {
     pub(crate) policy: Arc<Resolved>,
-    /// The revision of what was set for its activity; 0 when nothing ever was, or when that does not
-    /// concern the call.
+    /// The revision of what was set for its activity; 0 when nothing ever was, or when that does
+    /// not concern the call.
     pub(crate) revision: u64,
 }
 

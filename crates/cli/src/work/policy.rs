@@ -32,8 +32,8 @@ pub(crate) enum Command {
 ///
 /// It holds for calls that are open and for those to come, and comes before the policies of calls,
 /// activities and the app, but not before one that was set for a single call. Open calls that wait
-/// after a failure are decided about again. Timeouts stay as they are, and calls that undo others are
-/// left alone.
+/// after a failure are decided about again. Timeouts stay as they are, and calls that undo others
+/// are left alone.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SetArgs {
     /// The activity

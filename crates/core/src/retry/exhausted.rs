@@ -7,8 +7,9 @@
 //! | `cancelled`, `pruned`, `operator`                          | nothing: the call fails         |
 //!
 //! A rule, or `otherwise`, that says `pause` or `dead_letter` stands for itself, whatever
-//! `on_exhausted` says. An activity that others fall back to only fails ([`CheckedPolicy::only_fails`]):
-//! a chain of fallbacks would have no end that a reader of one policy could see.
+//! `on_exhausted` says. An activity that others fall back to only fails
+//! ([`CheckedPolicy::only_fails`]): a chain of fallbacks would have no end that a reader of one
+//! policy could see.
 
 use super::check::CheckedPolicy;
 use super::decide::{Reason, StopWhy};

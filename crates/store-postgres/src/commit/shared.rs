@@ -38,8 +38,8 @@ const FREE: &str = "
     ORDER BY t.priority DESC, t.wake_at, t.uid, t.seq
     FOR SHARE OF s FOR UPDATE OF t SKIP LOCKED";
 
-/// A task of a shard that the asking node holds, which another one has claimed. Whoever ends it just
-/// now is waited for.
+/// A task of a shard that the asking node holds, which another one has claimed. Whoever ends it
+/// just now is waited for.
 const CLAIMED: &str = "
     JOIN @shard s ON s.shard = t.shard
     WHERE t.shard = $1 AND t.uid = $2 AND t.run = $3 AND t.seq = $4 AND t.token = $5

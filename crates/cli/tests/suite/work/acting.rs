@@ -126,7 +126,8 @@ fn a_policy_is_set_for_all_calls_of_an_activity_listed_and_removed() {
     assert_eq!(again.code, Some(2), "{again:?}");
     let listed = place.run(&["policy", "list"]).stdout;
     assert!(listed.starts_with("charge  set by ana "), "{listed}");
-    assert!(listed.contains("(\"ticket 17\")\n  {\"max_attempts\":9"), "{listed}");
+    assert!(listed.contains("(\"ticket 17\")\n  {\"backoff\":{"), "{listed}");
+    assert!(listed.contains("\"max_attempts\":9"), "{listed}");
     let listed = place.json(&["policy", "list"]);
     assert_eq!(listed[0]["policy"]["max_attempts"], 9);
     assert_eq!((&listed[0]["by"], &listed[0]["revision"]), (&json!("ana"), &json!(1)));

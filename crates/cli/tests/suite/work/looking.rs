@@ -39,6 +39,7 @@ fn the_documented_forms_are_what_is_printed() {
             "cursor",
             "error",
             "id",
+            "paused",
             "queue",
             "run",
             "status",

@@ -178,7 +178,9 @@ fn exhausted() -> impl Strategy<Value = Exhausted> {
         1 => Just(Exhausted::DeadLetter),
         1 => Just(Exhausted::Compensate),
         1 => option::of(duration()).prop_map(|wait| Exhausted::Pause { wait }),
-        1 => select(&NAMES[..]).prop_map(|name| Exhausted::FallbackActivity(name.into())),
+        1 => select(&NAMES[..])
+            .prop_filter("an activity has a name", |name| !name.is_empty())
+            .prop_map(|name| Exhausted::FallbackActivity(name.into())),
         1 => json_value().prop_map(Exhausted::FallbackValue),
     ]
 }

@@ -12,8 +12,9 @@
 //! A call runs while an attempt of it does, here or elsewhere. One that is settling was given up by
 //! its workflow, which waits to hear how it ended. Whether the run is blocked, or not in memory,
 //! changes nothing here. While a transaction of an attempt of this node is with the store,
-//! `complete` and `fail` wait until the store has decided. From an attempt that runs on another node
-//! they first take the claim away: its transaction has ended the call before that, or never will.
+//! `complete` and `fail` wait until the store has decided. From an attempt that runs on another
+//! node they first take the claim away: its transaction has ended the call before that, or never
+//! will.
 //!
 //! An action comes as a message, as reports of attempts elsewhere do, and goes with the step that
 //! carries it out; that step keeps it together with its answer. So it happens once, whatever

@@ -129,8 +129,8 @@ impl Node {
         self.call_ended(key, EventKind::ActivityCompleted(completed), origin);
     }
 
-    /// Why the result of an activity that took the place of another one is not what the workflow can
-    /// read, as far as anybody here knows: that would block the run for good.
+    /// Why the result of an activity that took the place of another one is not what the workflow
+    /// can read, as far as anybody here knows: that would block the run for good.
     fn unfit_fallback(&self, key: CallKey, result: &Payload) -> Option<Failure> {
         let call = self.memory.calls.get(key)?;
         let of = call.task.progress.fallback.as_ref()?;

@@ -242,8 +242,8 @@ impl HotCall {
         concerns && !self.is_claimed() && !self.given_up && !cancelled && paused.is_none()
     }
 
-    /// What follows now that retrying has stopped. What takes the place of another activity can only
-    /// fail: that its policy says so was checked where the activity is known.
+    /// What follows now that retrying has stopped. What takes the place of another activity can
+    /// only fail: that its policy says so was checked where the activity is known.
     pub(crate) fn on_stop(&self, why: &StopWhy) -> Exhausted {
         match self.task.progress.fallback {
             Some(_) => Exhausted::Fail,

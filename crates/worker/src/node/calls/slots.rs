@@ -10,8 +10,8 @@
 //! a node, beside the others: they may be what kills it, and each that dies with another counts a
 //! loss that was not its own.
 //!
-//! A task need not be in memory to wait: it is read when a slot is free for it. What a reader of due
-//! tasks does not know, it finds then: such a call changes lines (`claim.rs`).
+//! A task need not be in memory to wait: it is read when a slot is free for it. What a reader of
+//! due tasks does not know, it finds then: such a call changes lines (`claim.rs`).
 //!
 //! [`Progress::poison`]: resurgam_store::rows::Progress::poison
 

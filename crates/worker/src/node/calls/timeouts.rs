@@ -29,8 +29,8 @@ pub(crate) fn clock_start(progress: &Progress) -> Option<Timestamp> {
     progress.first_scheduled.map(|at| at.saturating_add(stood_still(progress)))
 }
 
-/// From when the total timeout of a call counts. An activity that takes the place of another one has
-/// what the call has left.
+/// From when the total timeout of a call counts. An activity that takes the place of another one
+/// has what the call has left.
 pub(crate) fn total_start(progress: &Progress) -> Option<Timestamp> {
     let since = progress.fallback.as_ref().and_then(|of| of.since);
     since.map(|at| at.saturating_add(stood_still(progress))).or_else(|| clock_start(progress))

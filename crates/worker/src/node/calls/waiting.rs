@@ -120,8 +120,8 @@ impl Node {
         })
     }
 
-    /// Decides about a call that waits by the policy that decides now. Answers with its task, unless
-    /// that stops retrying.
+    /// Decides about a call that waits by the policy that decides now. Answers with its task,
+    /// unless that stops retrying.
     pub(crate) fn decides_again(&mut self, key: CallKey) -> Option<TaskRow> {
         let now = self.now;
         self.call_changes(key);

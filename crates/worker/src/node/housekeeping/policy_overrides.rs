@@ -1,10 +1,10 @@
 //! Policies that operators set for all calls of an activity.
 //!
 //! They are rows that everybody may write, and that every node which works reads: when it begins,
-//! before it looks at anything that the process before left; when it has written one itself; and when
-//! somebody else has committed, at most once a second. What was read decides from then on, in the
-//! place of the calls' own policies (`policy.rs`). No task names such a policy. A call that is made,
-//! and fails, before a node knows is decided about again as soon as it does.
+//! before it looks at anything that the process before left; when it has written one itself; and
+//! when somebody else has committed, at most once a second. What was read decides from then on, in
+//! the place of the calls' own policies (`policy.rs`). No task names such a policy. A call that is
+//! made, and fails, before a node knows is decided about again as soon as it does.
 //!
 //! | an open call                      | what follows from another policy for its activity       |
 //! |-----------------------------------|---------------------------------------------------------|
@@ -14,10 +14,10 @@
 //! |                                   | for the call                                            |
 //!
 //! For the latter all calls of the activity that wait are looked at, a page at a time, and only as
-//! fast as they are read. A call keeps by which revision its wait was decided, so it does not matter
-//! how often it is looked at, nor who does: a node that takes a shard over looks at all of them there.
-//! A row is written only where the wait has changed. What others may claim meanwhile is claimed first,
-//! as when it has waited too long (`deadline.rs`).
+//! fast as they are read. A call keeps by which revision its wait was decided, so it does not
+//! matter how often it is looked at, nor who does: a node that takes a shard over looks at all of
+//! them there. A row is written only where the wait has changed. What others may claim meanwhile is
+//! claimed first, as when it has waited too long (`deadline.rs`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -64,8 +64,8 @@ impl OverrideState {
 }
 
 impl Node {
-    /// True when it is known what operators set. Otherwise that is read first, and whoever asked goes
-    /// on when shards are gained once more.
+    /// True when it is known what operators set. Otherwise that is read first, and whoever asked
+    /// goes on when shards are gained once more.
     pub(crate) fn knows_overrides(&mut self) -> bool {
         let is_known = self.memory.overrides.read_at.is_some();
         if !is_known {

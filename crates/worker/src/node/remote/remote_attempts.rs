@@ -438,8 +438,9 @@ impl Node {
         true
     }
 
-    /// True when an operator ends a call of which an attempt runs on another node: its claim is taken
-    /// away first. What a transaction of that attempt has recorded by then counts, and nothing after.
+    /// True when an operator ends a call of which an attempt runs on another node: its claim is
+    /// taken away first. What a transaction of that attempt has recorded by then counts, and
+    /// nothing after.
     fn ends_elsewhere(&mut self, row: &MessageRow, found: Option<&TaskRecord>) -> bool {
         let StoredMessage::Action { run, activity, request } = &row.body else { return false };
         let call = RunKey { uid: row.uid, run: *run }.call(*activity);
@@ -456,7 +457,8 @@ impl Node {
         if self.memory.reports.claiming.insert(call) {
             // Its code goes on until it hears of that, and for the grace period then.
             self.lingers_elsewhere(call.run, token);
-            self.take_claim_over(call, token);
+            let (node, now) = (self.name.clone(), self.now);
+            self.read(Read::TakeOver { node, call, token, now });
         }
         true
     }

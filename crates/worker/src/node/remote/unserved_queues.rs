@@ -155,12 +155,6 @@ impl Node {
         }
     }
 
-    /// An operator ends a call of which an attempt runs on another node: that loses its claim.
-    pub(crate) fn take_claim_over(&mut self, call: CallKey, token: u64) {
-        let (node, now) = (self.name.clone(), self.now);
-        self.read(Read::TakeOver { node, call, token, now });
-    }
-
     /// A call is claimed so that somebody can act on it, unless another node was faster.
     pub(crate) fn claimed_to_act(&mut self, call: CallKey, claimed: Option<Box<TaskRow>>) {
         match claimed {
