@@ -15,6 +15,7 @@ use crate::act::os_user;
 ///
 /// ```
 /// use resurgam::prelude::*;
+/// use resurgam::retry::Jitter;
 /// use resurgam::{PolicyOverride, SetPolicy};
 /// use resurgam_testing::TestApp;
 /// use std::time::Duration;
@@ -31,11 +32,11 @@ use crate::act::os_user;
 /// app.advance(Duration::from_secs(60)).await; // the first attempt has failed
 ///
 /// // It waits for an hour. Now it waits for two minutes, of which one has passed.
-/// let sooner = RetryPolicy::fixed(Duration::from_secs(120)).unlimited();
+/// let sooner = RetryPolicy::fixed(Duration::from_secs(120)).jitter(Jitter::None).unlimited();
 /// let setting: SetPolicy = app.client().set_policy("charge", sooner.clone());
 /// let set = setting.by("ana").reason("the bank is back").await?;
 /// assert_eq!(set.to_string(), "calls of charge follow this policy from now on");
-/// app.advance(Duration::from_secs(180)).await;
+/// app.advance(Duration::from_secs(90)).await;
 /// assert_eq!(app.attempts(charge), 2);
 ///
 /// let listed: Vec<PolicyOverride> = app.client().policies().await?;

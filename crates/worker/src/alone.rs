@@ -86,7 +86,9 @@ impl World {
         World::on(Sharing::OneNode, Options::default(), seed)
     }
 
-    fn on(sharing: Sharing, options: Options, seed: u64) -> Self {
+    fn on(sharing: Sharing, mut options: Options, seed: u64) -> Self {
+        // Nobody deletes anything here.
+        options.retention.dead_letters = None;
         let mut registry = Registry::default();
         let ship = ActivityDefinition::new("ship", |_, _| unreachable!("the test ends attempts"));
         registry.add_activity_definition(ship, &[]).unwrap();

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use expect_test::expect;
 use resurgam::prelude::*;
-use resurgam::retry::Exhausted;
 use resurgam::schedule::Rule;
 use resurgam::{Activity, Code, Error, InstanceFilter, Status, Workflow};
 use resurgam_store_sqlite::SqliteStore;
@@ -704,11 +703,6 @@ impl Activity for Nameless {
     }
 }
 
-#[activity(retry = RetryPolicy::DEFAULT.on_exhausted(Exhausted::FallbackActivity("later".into())))]
-async fn ahead_of_its_time() -> Result<(), Failure> {
-    Ok(())
-}
-
 #[test]
 async fn an_app_that_makes_no_sense_is_not_begun() {
     let on = |app: resurgam::AppBuilder| app.on(Arc::new(SqliteStore::in_memory().unwrap()));
@@ -728,11 +722,6 @@ async fn an_app_that_makes_no_sense_is_not_begun() {
         2)]
     "#]]
     .assert_eq(&text(on(builder().workflow(echo).workflow(echo))));
-    expect![[r#"
-        build the app failed: register activity ahead_of_its_time: on_exhausted:
-        "fallback" is not supported by this version; use "fail"
-    "#]]
-    .assert_eq(&text(on(builder().activity(ahead_of_its_time))));
     let endless = RetryPolicy::fixed(Duration::MAX);
     expect![[r#"
         build the app failed: the app's retry policy: backoff.delay:

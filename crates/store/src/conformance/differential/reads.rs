@@ -11,7 +11,7 @@ use super::rows::{
 };
 use crate::rows::{InstanceCursor, InstanceFilter, InstanceRow, MessageRow, Status, TaskRow};
 use crate::{
-    CallCursor, DeadLetterFilter, Error, LetterState, PausedFilter, Result, Runnable,
+    CallCursor, DeadLetter, DeadLetterFilter, Error, LetterState, PausedFilter, Result, Runnable,
     ScheduleRecord, Store,
 };
 
@@ -100,9 +100,16 @@ async fn instances(store: &dyn Store, ask: &Questions, answers: &mut Answers) {
     }
 }
 
+/// A letter without the name of its workflow, which the store knows from its instance: a random
+/// batch may write a letter before the instance that it is of, which no node does.
+fn unnamed(letter: DeadLetter) -> DeadLetter {
+    DeadLetter { workflow: String::new(), ..letter }
+}
+
 async fn unresolved(store: &dyn Store, ask: &Questions, answers: &mut Answers) {
     for call in &ask.calls {
-        answers.add(("dead_letter", call), store.dead_letter(*call).await);
+        let letter = store.dead_letter(*call).await;
+        answers.add(("dead_letter", call), letter.map(|letter| letter.map(unnamed)));
     }
     let calls = ask.calls.iter();
     let after = calls.map(|call| CallCursor { at: ask.before, call: *call }).next();
@@ -119,6 +126,7 @@ async fn unresolved(store: &dyn Store, ask: &Questions, answers: &mut Answers) {
         ];
         for filter in filters {
             let letters = store.dead_letters(filter.clone()).await;
+            let letters = letters.map(|all| all.into_iter().map(unnamed).collect::<Vec<_>>());
             answers.add(("dead_letters", &filter), letters);
             let groups = store.dead_letter_groups(filter.clone()).await;
             answers.add(("dead_letter_groups", &filter), groups);
