@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::exit::Exit;
 use crate::form::{Form, line};
 use crate::output::Output;
-use crate::policy::complaint::{Complaint, Lines, printable};
+use crate::policy::complaint::{Complaint, Lines, Refusal, printable};
 use crate::style;
 
 /// Why a command did not do what was asked.
@@ -108,6 +108,20 @@ impl Mistake {
             printable(&self.message),
             hint.unwrap_or_default()
         )
+    }
+}
+
+/// A policy that is refused is so with the words that `policy check` has for it.
+impl From<Refusal> for Trouble {
+    fn from(refusal: Refusal) -> Self {
+        let mistake = |complaint: &Complaint| Mistake {
+            file: Some(complaint.file.clone()),
+            line: complaint.spot.line,
+            column: complaint.spot.column,
+            text: Some(complaint.to_text()),
+            ..Mistake::new(complaint.message.clone()).code(complaint.code)
+        };
+        Trouble::Refused(refusal.complaints.iter().map(mistake).collect())
     }
 }
 

@@ -184,8 +184,7 @@ impl CompleteArgs {
 
 impl SetPolicyArgs {
     async fn run(self) -> Result<Output, Trouble> {
-        let loaded = source::load(&self.policy, Dialect::Canonical)
-            .map_err(|refusal| Trouble::refused(refusal.to_text()))?;
+        let loaded = source::load(&self.policy, Dialect::Canonical)?;
         let policy = loaded.policy.into_inner();
         self.of.act("set-policy", |call| call.set_policy(policy.clone())).await
     }

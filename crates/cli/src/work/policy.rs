@@ -88,8 +88,7 @@ impl Command {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
         match self {
             Command::Set(SetArgs { activity, policy, by }) => {
-                let loaded = source::load(&policy, Dialect::Canonical)
-                    .map_err(|refusal| Trouble::refused(refusal.to_text()))?;
+                let loaded = source::load(&policy, Dialect::Canonical)?;
                 let policy = loaded.policy.into_inner();
                 by.set("set", &activity, |client| client.set_policy(&activity, policy)).await
             }

@@ -94,11 +94,19 @@ fn what_names_no_call_or_no_policy_is_refused_with_what_to_do() {
         (&["call", "retry", "order", "ship#2"], "#2 of order is a call of charge"),
         (&["call", "retry", "nobody", "charge#2"], "there is no instance of this id"),
         (&["call", "complete", "order", "charge#2", "--value", "{"], "--value is not JSON"),
-        (&["call", "set-policy", "order", "charge#2", "--policy", "none.json"], "none.json"),
+        (
+            &["call", "set-policy", "order", "charge#2", "--policy", "none.json"],
+            "error: C1 read none.json: there is no such file or preset",
+        ),
+        (
+            &["policy", "set", "charge", "none.json"],
+            "error: C1 read none.json: there is no such file or preset",
+        ),
     ] {
         let refused = place.run(args);
         assert_eq!(refused.code, Some(2), "{args:?} {refused:?}");
         assert!(refused.stderr.contains(said), "{args:?} {refused:?}");
+        assert_eq!(refused.stderr.matches("error:").count(), 1, "{args:?} {refused:?}");
     }
     place.write(
         "patient.json",
