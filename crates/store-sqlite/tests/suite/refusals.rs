@@ -16,7 +16,7 @@ async fn a_database_of_a_newer_version_is_refused() {
     let newer = "UPDATE meta SET format = 13, min_reader = 12, made_by = '3.4.5'";
     folder.sql().execute_batch(newer).unwrap();
     let error = refusal(&folder.path, Options::default());
-    unusable(&error, &["orders.db", "3.4.5", "format 13", "format 11", "newer"]);
+    unusable(&error, &["orders.db", "3.4.5", "format 13", "format 12", "newer"]);
     assert_eq!(folder.names(), ["orders.db"]);
 }
 
