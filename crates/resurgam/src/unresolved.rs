@@ -59,15 +59,15 @@ impl Client {
     /// let letter = client.dead_letter(page[0].call).await?.expect("it was listed");
     /// assert_eq!((letter.instance.as_str(), letter.why.as_str()), ("order-3", "max_attempts"));
     ///
-    /// // Nothing is to be done about them; one is tried again after all.
-    /// let all = DeadLetterFilter { fingerprint: Some(letter.fingerprint), ..Default::default() };
+    /// // One is tried again by itself, and nothing is to be done about the others.
+    /// let tried = client.redrive(letter.call).as_new().by("ana").await?;
+    /// assert!(tried.changed(), "{tried}");
     /// assert_eq!(client.discard_one(page[1].call).by("ana").await?, 1);
-    /// assert_eq!(client.discard(all.clone()).by("ana").reason("paid by hand").await?, 2);
+    /// let all = DeadLetterFilter { fingerprint: Some(letter.fingerprint), ..Default::default() };
+    /// assert!(client.discard(all.clone()).by("ana").reason("paid by hand").await? >= 1);
     /// let discarded = DeadLetterFilter { state: LetterState::Discarded, ..all };
     /// let settled = client.dead_letters(discarded).await?[0].settled.clone();
     /// assert_eq!(settled.map(|settled| settled.by).as_deref(), Some("ana"));
-    /// let tried = client.redrive(letter.call).as_new().by("ana").await?;
-    /// assert!(tried.changed(), "{tried}");
     /// # Ok(())
     /// # }
     /// ```
