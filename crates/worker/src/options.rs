@@ -48,6 +48,10 @@ pub struct Options {
     pub max_open_input: usize,
     /// The most signals of a run that nobody has read.
     pub max_unread_signals: usize,
+    /// The most rows of one transaction. What one turn asks for beyond them is written in several.
+    pub max_batch_rows: usize,
+    /// The most bytes of one transaction, as with rows.
+    pub max_batch_bytes: usize,
     /// How far ahead due times are kept in memory.
     pub horizon: Duration,
     /// How long closed instances stay.
@@ -73,6 +77,8 @@ impl Default for Options {
             max_open_calls: 10_000,
             max_open_input: 64 << 20,
             max_unread_signals: 10_000,
+            max_batch_rows: 5_000,
+            max_batch_bytes: 8 << 20,
             horizon: Duration::from_secs(60),
             retention: Retention::default(),
             inbox_memory: Duration::from_secs(7 * 86_400),

@@ -99,6 +99,7 @@ pub use read::{Read, Stamp};
 pub use reply::{Answer, Answered, Answers, Replies, Reply, Waiter};
 pub(crate) use runs::reset::open_children;
 use steps::outbox::Outbox;
+use steps::pending::Limits;
 pub use transact::FIRST_WAIT;
 use work::Work;
 
@@ -188,7 +189,7 @@ impl Node {
             may_begin_now: true,
             random,
             ticks: 0,
-            outbox: Outbox::new(facts.lanes),
+            outbox: Outbox::new(facts.lanes, Limits::of(&options)),
             is_shared: facts.is_shared,
             memory: Memory::new(&options, &registry, facts.assignment, now),
             registry,

@@ -32,7 +32,6 @@ use crate::node::read::Read;
 use crate::node::reply::Reply;
 use crate::node::runs::load_run::begin_code;
 use crate::node::steps::effect::Effect;
-use crate::node::steps::pending::BYTES;
 use crate::node::steps::refusal::Refusal;
 use crate::plan::Plan;
 
@@ -165,7 +164,7 @@ impl Node {
     /// Starts what is to be started and keeps what is to be remembered, in one commit.
     fn fire(&mut self, record: ScheduleRecord, plan: &Plan) {
         let now = self.now;
-        let fitting = BYTES / 2 / record.row.input.len().max(1);
+        let fitting = self.options.max_batch_bytes / 2 / record.row.input.len().max(1);
         let decision = decide_at_most(
             &plan.schedule,
             &plan.state,

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::node::message::{end_report, keep_action, wake_id, wake_message};
 use crate::node::news::{News, Origin};
 use crate::node::steps::effect::Effect;
-use crate::node::steps::pending::BYTES;
+use crate::node::steps::pending::Limits;
 
 /// A step in the making.
 #[derive(Debug, Default)]
@@ -31,9 +31,10 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// True when it can take further news.
-    pub(crate) fn has_room(&self) -> bool {
-        self.step.rows() < STEP_ROWS && self.step.bytes() < STEP_BYTES
+    /// True when it can take further news. It stays far below what one transaction may write, so
+    /// that all inputs are in the first part when the last turn is wide.
+    pub(crate) fn has_room(&self, limits: Limits) -> bool {
+        self.step.rows() < limits.rows / 5 && self.step.bytes() < limits.bytes / 4
     }
 
     /// Stores a message that the run itself is to read later.
@@ -99,13 +100,6 @@ impl Draft {
         self.consumed.push_back(news);
     }
 }
-
-/// How many rows the turns of one step may come to before it takes no further news. Small, so that
-/// all inputs are in the first part when the last turn is wide.
-const STEP_ROWS: usize = 1_000;
-
-/// How many bytes the turns of one step may come to before it takes no further news.
-const STEP_BYTES: usize = BYTES / 4;
 
 impl Draft {
     /// Takes messages of a run that have served their purpose.

@@ -18,6 +18,7 @@ use crate::node::Node;
 use crate::node::news::{News, Origin};
 use crate::node::output::Output;
 use crate::node::steps::effect::Effect;
+use crate::node::steps::pending::Limits;
 use crate::node::steps::refusal::too_late;
 
 impl Node {
@@ -70,7 +71,8 @@ impl Node {
     /// One turn for each piece of news, all in one step.
     fn take_news(&mut self, run: &mut HotRun, draft: &mut Draft) -> Result<(), Blocked> {
         self.clock_ticks(run);
-        while draft.has_room() && !draft.continues {
+        let limits = Limits::of(&self.options);
+        while draft.has_room(limits) && !draft.continues {
             let Some(news) = run.next_news() else { break };
             if run.code.is_closed() && matches!(news.origin, Origin::Request) {
                 draft.refuse(news, too_late());

@@ -13,13 +13,14 @@ use resurgam_store::{Result, Step, StepResult};
 
 use super::batch_writer::{BatchWriter, Done};
 use super::effect::Effect;
-use super::pending::{BYTES, Pending, ROWS};
+use super::pending::{Limits, Pending};
 use super::split_step;
 use crate::node::output::Batch;
 
 /// Steps on their way to the disk.
 pub(crate) struct Outbox {
     lanes: Vec<Lane>,
+    limits: Limits,
 }
 
 #[derive(Default)]
@@ -45,9 +46,9 @@ pub(crate) enum Answered {
 
 impl Outbox {
     /// As many lanes as the store takes batches at a time.
-    pub(crate) fn new(lanes: usize) -> Self {
+    pub(crate) fn new(lanes: usize, limits: Limits) -> Self {
         let lanes = (0..lanes.max(1)).map(|_| Lane::default()).collect();
-        Outbox { lanes }
+        Outbox { lanes, limits }
     }
 
     /// Hands over a step.
@@ -81,7 +82,8 @@ impl Outbox {
 
     fn push_on(&mut self, lane: usize, step: Step, effects: Vec<Effect>) {
         let policies = step.policies.iter().map(|policy| policy.hash.clone()).collect();
-        let pending = Pending { lane, parts: split_step::parts(step), effects, policies };
+        let parts = split_step::parts(step, self.limits);
+        let pending = Pending { lane, parts, effects, policies };
         self.lanes[lane].ready.push_back(pending);
     }
 
@@ -137,7 +139,7 @@ impl Outbox {
         let is_free = |lane: &Lane| lane.writing.is_none() && !lane.ready.is_empty();
         let place = self.lanes.iter().position(is_free)?;
         let lane = &mut self.lanes[place];
-        let batch = lane.batch();
+        let batch = lane.batch(self.limits);
         let count = batch.len();
         let (writing, next) = BatchWriter::new(batch, now);
         lane.writing = Some(writing);
@@ -169,14 +171,14 @@ impl Outbox {
 
 impl Lane {
     /// As many steps as fit one transaction, at least one.
-    fn batch(&mut self) -> Vec<Pending> {
+    fn batch(&mut self, limits: Limits) -> Vec<Pending> {
         let (mut rows, mut bytes) = (0, 0);
         let mut batch: Vec<Pending> = Vec::new();
         while let Some(next) = self.ready.front() {
             rows += next.parts.iter().map(Step::rows).sum::<usize>();
             bytes += next.parts.iter().map(Step::bytes).sum::<usize>();
             let wide = next.parts.len() > 1;
-            if !batch.is_empty() && (wide || rows > ROWS || bytes > BYTES) {
+            if !batch.is_empty() && (wide || !limits.admit(rows, bytes)) {
                 break;
             }
             batch.extend(self.ready.pop_front());

@@ -3,12 +3,28 @@
 use resurgam_store::Step;
 
 use super::effect::Effect;
+use crate::options::Options;
 
-/// The most rows of one transaction.
-pub(crate) const ROWS: usize = 5_000;
+/// How much one transaction may write.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// The most rows.
+    pub(crate) rows: usize,
+    /// The most bytes.
+    pub(crate) bytes: usize,
+}
 
-/// The most bytes of one transaction.
-pub(crate) const BYTES: usize = 8 << 20;
+impl Limits {
+    /// What an engine was told.
+    pub(crate) fn of(options: &Options) -> Self {
+        Limits { rows: options.max_batch_rows, bytes: options.max_batch_bytes }
+    }
+
+    /// True when so much fits one transaction.
+    pub(super) fn admit(self, rows: usize, bytes: usize) -> bool {
+        rows <= self.rows && bytes <= self.bytes
+    }
+}
 
 /// A step with its effects.
 #[derive(Debug)]

@@ -11,16 +11,16 @@ use resurgam_core::{EventKind, RunKey, Seq, Timestamp, Uid};
 use resurgam_store::rows::{Message, Status};
 use resurgam_store::{InstanceWrite, MessageWrite, Step, TaskWrite};
 
-use super::pending::{BYTES, ROWS};
+use super::pending::Limits;
 use crate::node::message::{NO_TIMER, timer_message};
 
 /// The step as it is when it fits a transaction, otherwise in parts that do.
-pub(crate) fn parts(mut step: Step) -> Vec<Step> {
-    if step.rows() <= ROWS && step.bytes() <= BYTES {
+pub(crate) fn parts(mut step: Step, limits: Limits) -> Vec<Step> {
+    if limits.admit(step.rows(), step.bytes()) {
         return vec![step];
     }
     let Some(run) = step.events.first().map(|(run, _)| *run) else { return vec![step] };
-    let mut parts = events_in_parts(&mut step);
+    let mut parts = events_in_parts(&mut step, limits);
     let places = Places::of(&parts, run);
     for task in step.tasks {
         parts[places.task(&task)].tasks.push(task);
@@ -47,13 +47,13 @@ pub(crate) fn parts(mut step: Step) -> Vec<Step> {
     parts
 }
 
-fn events_in_parts(step: &mut Step) -> Vec<Step> {
+fn events_in_parts(step: &mut Step, limits: Limits) -> Vec<Step> {
     let mut parts = Vec::new();
     let mut part = Step::default();
     let (mut rows, mut bytes) = (0, 0);
     for (run, event) in std::mem::take(&mut step.events) {
         let (more_rows, more_bytes) = weight(&event.kind);
-        if !part.events.is_empty() && (rows + more_rows > ROWS || bytes + more_bytes > BYTES) {
+        if !part.events.is_empty() && !limits.admit(rows + more_rows, bytes + more_bytes) {
             parts.push(std::mem::take(&mut part));
             (rows, bytes) = (0, 0);
         }
