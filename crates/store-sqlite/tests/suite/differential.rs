@@ -40,10 +40,10 @@ impl Subject for InMemory {
 
 #[test]
 async fn random_batches_mean_what_the_model_says() {
-    let (seeds, mut tally) = (differential::seeds(10), Tally::default());
+    let (seeds, mut tally) = (differential::seeds(8), Tally::default());
     for seed in &seeds {
         let subject = InMemory(SqliteStore::in_memory().unwrap());
-        differential::compare(&subject, *seed, 60, &mut tally).await;
+        differential::compare(&subject, *seed, 35, &mut tally).await;
         subject.0.close().await;
     }
     println!("{tally:?}");

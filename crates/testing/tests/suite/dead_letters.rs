@@ -15,7 +15,7 @@ use resurgam_testing::{Crash, TestApp, TestBuilder};
 use resurgam_watchdog::test;
 use serde_json::{Value, json};
 
-use crate::common::{crash_points, many};
+use crate::common::crashes;
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -98,16 +98,14 @@ async fn check(case: &str, policy: Value, expected: Expect) {
         history.lines().find(|line| line.contains("ActivityFailed")).unwrap_or("no failure");
     let ended: String = ended.trim_start_matches(char::is_numeric).chars().take(100).collect();
     expected.assert_eq(&format!("{letters}{}\n", ended.trim().replace('\0', "\\0")));
-    for k in crash_points(app.commits()) {
-        for crash in [Crash::BeforeCommit(k), Crash::AfterCommit(k)] {
-            let app = builder().start().await;
-            app.faults().crash(crash);
-            let (crashed, story) = play(&app).await;
-            // An attempt that was lost with the process shifts what follows.
-            match story.contains(" lost: ") {
-                true => assert!(crashed.matches(" of it, ").count() <= 1, "{crash:?}\n{crashed}"),
-                false => assert_eq!((&crashed, &story), (&letters, &history), "{crash:?}"),
-            }
+    for crash in crashes(app.commits()) {
+        let app = builder().start().await;
+        app.faults().crash(crash);
+        let (crashed, story) = play(&app).await;
+        // An attempt that was lost with the process shifts what follows.
+        match story.contains(" lost: ") {
+            true => assert!(crashed.matches(" of it, ").count() <= 1, "{crash:?}\n{crashed}"),
+            false => assert_eq!((&crashed, &story), (&letters, &history), "{crash:?}"),
         }
     }
 }
@@ -553,19 +551,18 @@ async fn a_redrive_and_its_letter_are_one_commit() {
         assert_eq!(letters(&app, LetterState::Open).await.len(), 1, "{crash:?}");
         app.commits() - before
     };
-    for k in 1..=play(None).await {
-        play(Some(Crash::BeforeCommit(k))).await;
-        play(Some(Crash::AfterCommit(k))).await;
+    for crash in crashes(play(None).await) {
+        play(Some(crash)).await;
     }
 }
 
 #[test]
-async fn ten_thousand_letters_are_listed_in_pages() {
+async fn thousands_of_letters_are_listed_in_pages() {
     #[activity(retry = RetryPolicy::once().on_exhausted(Exhausted::DeadLetter))]
     async fn give_up(number: u64) -> Result<u64, Failure> {
         Err(Failure::new(format!("row {number}")))
     }
-    let count = many(10_000);
+    let count = 2_000;
     let app = TestApp::builder().activity(give_up).start().await;
     for part in 0..count / 500 {
         for number in 0..500 {
@@ -685,18 +682,19 @@ async fn a_letter_and_an_action_are_kept_when_the_turn_behind_them_is_too_wide_f
     async fn fan_out(ctx: WorkflowContext) -> Result<usize, Failure> {
         let kept = RetryPolicy::once().on_exhausted(Exhausted::DeadLetter);
         let _ = ctx.call(work("a".into())).retry(kept).await;
-        let first = ctx.join_all((0..2_600).map(|number| ctx.call(notify(number)))).await?;
+        let first = ctx.join_all((0..60).map(|number| ctx.call(notify(number)))).await?;
         let hourly = RetryPolicy::fixed(HOUR).unlimited();
         let _ = ctx.call(work("a".into())).retry(hourly).await;
-        let second = ctx.join_all((0..2_600).map(|number| ctx.call(notify(number)))).await?;
+        let second = ctx.join_all((0..60).map(|number| ctx.call(notify(number)))).await?;
         Ok(first.len() + second.len())
     }
-    let app = TestApp::builder().workflow(fan_out).activity(work).activity(notify).start().await;
+    let app = TestApp::builder().workflow(fan_out).activity(work).activity(notify);
+    let app = app.options(|options| options.max_batch_rows = 100).start().await;
     let run = app.start("it", fan_out()).await;
     app.advance(60 * SECOND).await;
     assert_eq!(letters(&app, LetterState::Open).await.len(), 1);
     let failed = app.act("it", "work", |call| call.fail("enough").by("ana")).await.unwrap();
     assert!(failed.changed(), "{failed}");
-    assert_eq!(run.result().await.unwrap(), 5_200);
+    assert_eq!(run.result().await.unwrap(), 120);
     assert!(app.history("it").await.contains("operator ana: failed work#"));
 }

@@ -7,11 +7,11 @@ use expect_test::{Expect, expect};
 use resurgam::prelude::*;
 use resurgam::retry::{Exhausted, Jitter, LostWorker};
 use resurgam::{ActivityDefinition, Kind, Payload, WaitsFor};
-use resurgam_testing::{Crash, TestApp, TestBuilder, never};
+use resurgam_testing::{TestApp, TestBuilder, never};
 use resurgam_watchdog::test;
 use serde_json::json;
 
-use crate::common::crash_points;
+use crate::common::crashes;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -58,14 +58,12 @@ async fn check(cents: u32, expected: Expect) {
     let quiet = builder().start().await;
     let history = play(&quiet).await;
     expected.assert_eq(&history);
-    for k in crash_points(quiet.commits()) {
-        for crash in [Crash::BeforeCommit(k), Crash::AfterCommit(k)] {
-            let app = builder().start().await;
-            app.faults().crash(crash);
-            let story = play(&app).await;
-            if !story.contains(" lost: ") {
-                assert_eq!(story, history, "{crash:?}");
-            }
+    for crash in crashes(quiet.commits()) {
+        let app = builder().start().await;
+        app.faults().crash(crash);
+        let story = play(&app).await;
+        if !story.contains(" lost: ") {
+            assert_eq!(story, history, "{crash:?}");
         }
     }
 }

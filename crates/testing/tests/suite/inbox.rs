@@ -9,8 +9,8 @@ use resurgam_testing::{Crash, StoreCall, TestApp};
 use resurgam_watchdog::test;
 use tokio::sync::mpsc;
 
-use crate::common::crash_points;
 use crate::common::ground::Ground;
+use crate::common::{crashes, many};
 
 /// Tells the tests that it was begun.
 #[derive(Clone)]
@@ -240,9 +240,9 @@ async fn a_signal_that_a_client_sent_before_is_dropped_also_when_its_run_has_for
     let ground = Ground::new().await;
     let app = ground.start(TestApp::builder().workflow(count)).await;
     app.start("count", count(0)).await;
-    let client = app.client();
+    let (client, words) = (app.client(), many(1_600));
     let signals = async {
-        for number in 0..1_600 {
+        for number in 0..words {
             client.signal_once("count", "word", &"a", format!("word-{number}")).await.unwrap();
         }
     };
@@ -250,7 +250,7 @@ async fn a_signal_that_a_client_sent_before_is_dropped_also_when_its_run_has_for
     ground.insert("('word-0', 'count', 'signal', 'word', '\"a\"')").await;
     app.restart().await;
     settle(&app).await;
-    assert_eq!(app.client().value::<u64>("count", "words").await.unwrap(), Some(1_600));
+    assert_eq!(app.client().value::<u64>("count", "words").await.unwrap(), Some(words));
     // The answer is the first one, whatever became of the instance.
     app.cancel("count", "enough").await.unwrap();
     settle(&app).await;
@@ -299,9 +299,8 @@ async fn rows_take_effect_once_with_a_crash_at_every_commit() {
     };
     let commits = play(None).await;
     assert!(commits > 5);
-    for k in crash_points(commits) {
-        play(Some(Crash::BeforeCommit(k))).await;
-        play(Some(Crash::AfterCommit(k))).await;
+    for crash in crashes(commits) {
+        play(Some(crash)).await;
     }
 }
 

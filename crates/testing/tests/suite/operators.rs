@@ -7,10 +7,10 @@ use expect_test::{Expect, expect};
 use resurgam::prelude::*;
 use resurgam::retry::{Exhausted, Idempotency, Jitter};
 use resurgam::{Act, Acted, CallHandle, Kind, Status, WaitsFor};
-use resurgam_testing::{Crash, TestApp};
+use resurgam_testing::TestApp;
 use resurgam_watchdog::test;
 
-use crate::common::crash_points;
+use crate::common::crashes;
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -149,20 +149,18 @@ async fn check(place: Place, act: impl Fn(&CallHandle) -> Act, expected: Expect)
     let app = app().await;
     let (acted, history) = play(&app, place, &act).await;
     expected.assert_eq(&format!("{acted}\n{history}"));
-    for k in crash_points(app.commits()) {
-        for crash in [Crash::BeforeCommit(k), Crash::AfterCommit(k)] {
-            let app = self::app().await;
-            app.faults().crash(crash);
-            let (crashed, story) = play(&app, place, &act).await;
-            // An attempt that was lost with the process shifts what follows.
-            if !story.contains(" lost: ") {
-                assert_eq!(crashed, acted, "{place:?} {crash:?}");
-                assert_eq!(told(place, &story), told(place, &history), "{place:?} {crash:?}");
-            }
-            let asked = story.matches("operator bob").count();
-            // A call that ended with an attempt that was lost is not acted on at all.
-            assert!(asked <= 1, "{place:?} {crash:?}: an action is carried out once\n{story}");
+    for crash in crashes(app.commits()) {
+        let app = self::app().await;
+        app.faults().crash(crash);
+        let (crashed, story) = play(&app, place, &act).await;
+        // An attempt that was lost with the process shifts what follows.
+        if !story.contains(" lost: ") {
+            assert_eq!(crashed, acted, "{place:?} {crash:?}");
+            assert_eq!(told(place, &story), told(place, &history), "{place:?} {crash:?}");
         }
+        let asked = story.matches("operator bob").count();
+        // A call that ended with an attempt that was lost is not acted on at all.
+        assert!(asked <= 1, "{place:?} {crash:?}: an action is carried out once\n{story}");
     }
 }
 
@@ -779,14 +777,12 @@ async fn exhaust(exhausted: &str, resume: bool) -> String {
     };
     let quiet = app().await;
     let history = play(&quiet).await;
-    for k in crash_points(quiet.commits()) {
-        for crash in [Crash::BeforeCommit(k), Crash::AfterCommit(k)] {
-            let app = app().await;
-            app.faults().crash(crash);
-            let story = play(&app).await;
-            if !story.contains(" lost: ") {
-                assert_eq!(story, history, "{exhausted} {crash:?}");
-            }
+    for crash in crashes(quiet.commits()) {
+        let app = app().await;
+        app.faults().crash(crash);
+        let story = play(&app).await;
+        if !story.contains(" lost: ") {
+            assert_eq!(story, history, "{exhausted} {crash:?}");
         }
     }
     history

@@ -6,10 +6,10 @@ use expect_test::{Expect, expect};
 use resurgam::prelude::*;
 use resurgam::retry::Jitter;
 use resurgam::{Act, Outcome, RunHandle, Start, Status};
-use resurgam_testing::{Crash, TestApp};
+use resurgam_testing::TestApp;
 use resurgam_watchdog::test;
 
-use crate::common::crash_points;
+use crate::common::crashes;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -68,18 +68,16 @@ async fn check(play: impl AsyncFn(&TestApp) -> String, expected: Expect) {
     let app = app().await;
     let story = play(&app).await;
     expected.assert_eq(&story);
-    for k in crash_points(app.commits()) {
-        for crash in [Crash::BeforeCommit(k), Crash::AfterCommit(k)] {
-            let app = self::app().await;
-            app.faults().crash(crash);
-            let crashed = play(&app).await;
-            // An attempt that was lost with the process shifts what follows.
-            if !crashed.contains(" lost: ") {
-                assert_eq!(crashed, story, "{crash:?}");
-            }
-            let asked = crashed.matches("operator ana: paused it").count();
-            assert!(asked <= 1, "{crash:?}: an action is carried out once\n{crashed}");
+    for crash in crashes(app.commits()) {
+        let app = self::app().await;
+        app.faults().crash(crash);
+        let crashed = play(&app).await;
+        // An attempt that was lost with the process shifts what follows.
+        if !crashed.contains(" lost: ") {
+            assert_eq!(crashed, story, "{crash:?}");
         }
+        let asked = crashed.matches("operator ana: paused it").count();
+        assert!(asked <= 1, "{crash:?}: an action is carried out once\n{crashed}");
     }
 }
 

@@ -7,10 +7,10 @@ use expect_test::{Expect, expect};
 use resurgam::prelude::*;
 use resurgam::retry::{Idempotency, Jitter};
 use resurgam::{Act, ResetTo, RunHandle, RunKey, Seq, Status};
-use resurgam_testing::{Crash, TestApp, replay};
+use resurgam_testing::{TestApp, replay};
 use resurgam_watchdog::test;
 
-use crate::common::crash_points;
+use crate::common::crashes;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -139,14 +139,12 @@ async fn check(play: impl AsyncFn(&TestApp) -> String, expected: Expect) {
     let app = app().await;
     let story = play(&app).await;
     expected.assert_eq(&story);
-    for k in crash_points(app.commits()) {
-        for crash in [Crash::BeforeCommit(k), Crash::AfterCommit(k)] {
-            let app = self::app().await;
-            app.faults().crash(crash);
-            let crashed = play(&app).await;
-            if !crashed.contains(" lost: ") {
-                assert_eq!(crashed, story, "{crash:?}");
-            }
+    for crash in crashes(app.commits()) {
+        let app = self::app().await;
+        app.faults().crash(crash);
+        let crashed = play(&app).await;
+        if !crashed.contains(" lost: ") {
+            assert_eq!(crashed, story, "{crash:?}");
         }
     }
 }

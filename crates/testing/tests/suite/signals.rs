@@ -118,16 +118,16 @@ async fn signals_of_several_names_are_taken_in_the_order_they_came() {
 
 #[test]
 async fn a_flood_of_signals_is_read_in_order_across_a_crash() {
-    let app = app().start().await;
-    let run = app.start("listen-1", sleep_then_listen(3_000)).await;
-    for number in 0..3_000 {
+    let app = app().options(|options| options.max_batch_rows = 500).start().await;
+    let run = app.start("listen-1", sleep_then_listen(500)).await;
+    for number in 0..500 {
         run.signal("number", &number).await.unwrap();
     }
     app.advance(HOUR - SECOND).await;
     let before = app.commits();
     // The turns of an hour's signals come in several steps; the process dies between them.
     app.faults().crash(Crash::AfterCommit(before + 2));
-    assert_eq!(run.result().await.unwrap(), (0..3_000).collect::<Vec<_>>());
+    assert_eq!(run.result().await.unwrap(), (0..500).collect::<Vec<_>>());
     assert_eq!(app.describe("listen-1").await.unread, [""; 0]);
 }
 

@@ -8,7 +8,7 @@ pub(crate) mod tables;
 use std::future::IntoFuture;
 use std::time::{Duration, Instant};
 
-use resurgam_testing::TestStore;
+use resurgam_testing::{Crash, TestStore};
 
 /// Everything at once, so that commits are shared: what becomes of each, in order.
 pub(crate) async fn at_once<T: Send + 'static>(
@@ -22,17 +22,27 @@ pub(crate) async fn at_once<T: Send + 'static>(
     ended
 }
 
-/// How many of something there are: on PostgreSQL, where ten thousand take a minute, a fifth.
-pub(crate) fn many(usually: u64) -> u64 {
-    if TestStore::chosen() == TestStore::Postgres { usually / 5 } else { usually }
+/// True on PostgreSQL, where a commit takes a millisecond and a new app a good part of a second.
+pub(crate) fn is_slow() -> bool {
+    TestStore::chosen() == TestStore::Postgres
 }
 
-/// The commits at which a scenario is stopped: every one, or on PostgreSQL, where a scenario can
-/// take a second, some of them when there are many.
-pub(crate) fn crash_points(commits: u64) -> impl Iterator<Item = u64> {
-    let is_slow = TestStore::chosen() == TestStore::Postgres;
-    let every = if is_slow { commits.div_ceil(6) } else { 1 };
-    (1..=commits).filter(move |k| k % every == 1 % every || *k == commits)
+/// How many of something there are: on PostgreSQL, where ten thousand take a minute, a fifth.
+pub(crate) fn many(usually: u64) -> u64 {
+    if is_slow() { usually / 5 } else { usually }
+}
+
+/// The crashes that a scenario goes through, one after the other: before and after every commit. On
+/// PostgreSQL, where a scenario can take a second, six of them unless `RESURGAM_CRASHES=all`.
+pub(crate) fn crashes(commits: u64) -> impl Iterator<Item = Crash> {
+    const SOME: u64 = 6;
+    let wants_all = std::env::var("RESURGAM_CRASHES").is_ok_and(|wanted| wanted == "all");
+    let count = if is_slow() && !wants_all { SOME.min(2 * commits) } else { 2 * commits };
+    (0..count).map(move |n| {
+        // From the first commit to the last, before and after in turn.
+        let k = 1 + n * commits / count;
+        if n % 2 == 0 { Crash::BeforeCommit(k) } else { Crash::AfterCommit(k) }
+    })
 }
 
 /// A long sentence in lines that fit a page, to be compared.
