@@ -386,17 +386,28 @@ impl<T: DeserializeOwned + Send + 'static> IntoFuture for Start<T> {
     type IntoFuture = Pin<Box<dyn Future<Output = Result<Instance<T>>> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
+        let Start { client, workflow, input, options, bare, output: _ } = self;
         Box::pin(async move {
-            let id = self.options.id.clone();
-            let what = format!("start {id}");
-            let input = match self.bare {
-                None => self.input.map_err(|error| bad_value(what, error))?,
-                Some(bare) => bare.and_then(|call| call.encoded()).map_err(|error| {
-                    Error::failed(&what, resurgam_core::Failure::terminal(error))
-                })?,
-            };
-            let started = self.client.handle().start(&self.workflow, input, self.options).await?;
-            Ok(Instance::new(self.client, started.id, started.uid))
+            let started = start(&client, &workflow, input, bare, options).await?;
+            Ok(Instance::new(client, started.id, started.uid))
         })
     }
+}
+
+/// Starts an instance. Not generic, so that it is compiled once.
+async fn start(
+    client: &Client,
+    workflow: &str,
+    input: std::result::Result<Payload, String>,
+    bare: Option<std::result::Result<submit::BareCall, String>>,
+    options: StartOptions,
+) -> Result<resurgam_worker::Started> {
+    let what = format!("start {}", options.id);
+    let input = match bare {
+        None => input.map_err(|error| bad_value(what, error))?,
+        Some(bare) => bare
+            .and_then(|call| call.encoded())
+            .map_err(|error| Error::failed(&what, resurgam_core::Failure::terminal(error)))?,
+    };
+    client.handle().start(workflow, input, options).await
 }

@@ -356,7 +356,7 @@ impl TestApp {
     /// # Panics
     /// When it cannot be started; [`TestApp::try_start`] tells why instead.
     pub async fn start<W: Workflow>(&self, id: &str, workflow: W) -> TestInstance<W::Output> {
-        self.start_with(id, workflow, |start| start).await
+        self.start_plainly(id, W::NAME, resurgam::Payload::encode(&workflow)).await.typed()
     }
 
     /// Starts an instance with options. It is durable when this returns, also when a crash came in
@@ -383,7 +383,19 @@ impl TestApp {
         workflow: &str,
         argument: &impl Serialize,
     ) -> TestInstance<T> {
-        self.start_as(id, workflow, argument, |start| start).await
+        self.start_plainly(id, workflow, resurgam::Payload::encode(argument)).await.typed()
+    }
+
+    /// Starts an instance without options. Not generic, so that it is compiled once.
+    async fn start_plainly(
+        &self,
+        id: &str,
+        workflow: &str,
+        argument: serde_json::Result<resurgam::Payload>,
+    ) -> TestInstance<Raw> {
+        let argument = argument.expect("an argument with a JSON form");
+        let raw: Raw = argument.decode().expect("JSON that was just written");
+        self.start_as(id, workflow, &raw, |start| start).await
     }
 
     async fn start_as<T: DeserializeOwned + Send + 'static>(
@@ -708,6 +720,20 @@ impl TestApp {
         }
     }
 
+    /// Waits for the end of an instance.
+    async fn outcome(&self, id: &str, uid: resurgam_core::Uid) -> Outcome {
+        let what = format!("the end of {id}");
+        let outcome = self.wait(&what, || {
+            let client = self.client();
+            async move { client.handle().outcome(uid).await }
+        });
+        tokio::select! {
+            biased;
+            outcome = outcome => outcome.unwrap_or_else(|error: Error| panic!("{error}")),
+            why = self.stays_blocked(id) => panic!("waited for {what}: {why}"),
+        }
+    }
+
     /// What a test that waits in vain has probably forgotten.
     async fn why_nothing(&self) -> String {
         let mut forgotten = BTreeSet::new();
@@ -824,6 +850,12 @@ impl<T: DeserializeOwned> TestInstance<T> {
         TestInstance { app, id: instance.id().to_string(), uid: instance.uid(), output }
     }
 
+    /// The same instance, with what its result is read as.
+    fn typed<U>(self) -> TestInstance<U> {
+        let TestInstance { app, id, uid, .. } = self;
+        TestInstance { app, id, uid, output: std::marker::PhantomData }
+    }
+
     /// The id.
     pub fn id(&self) -> &str {
         &self.id
@@ -860,16 +892,7 @@ impl<T: DeserializeOwned> TestInstance<T> {
     /// # Panics
     /// When it never ends.
     pub async fn outcome(&self) -> Outcome {
-        let what = format!("the end of {}", self.id);
-        let outcome = self.app.wait(&what, || {
-            let client = self.app.client();
-            async move { client.handle().outcome(self.uid).await }
-        });
-        tokio::select! {
-            biased;
-            outcome = outcome => outcome.unwrap_or_else(|error: Error| panic!("{error}")),
-            why = self.app.stays_blocked(&self.id) => panic!("waited for {what}: {why}"),
-        }
+        self.app.outcome(&self.id, self.uid).await
     }
 
     /// Its history with its attempts, one line each.
