@@ -63,6 +63,10 @@ const LOOK: &str = "
             WHERE n.nspname = $1 AND c.relname = 'meta' AND NOT a.attisdropped
               AND a.attname IN ('format', 'min_reader', 'shards', 'hash', 'made_by'))";
 
+/// A role that owns a schema which somebody made for it may not even ask to make it where it is not
+/// there: PostgreSQL looks at the rights first.
+const THERE: &str = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1";
+
 const META: &str = "SELECT format, min_reader, shards, hash, made_by FROM @meta";
 
 /// What a schema says about itself.
@@ -88,7 +92,9 @@ pub(crate) async fn migrate(client: &Client, connector: &Connector, schema: &Sch
         Ok(meta) => missing(schema, meta)?,
         Err(error) => return Err(error),
     };
-    for message in script(schema, todo) {
+    let there = Statement::rows("look for the schema", THERE).text(schema.name());
+    let is_there = !query(client, schema, &there).await.map_err(failed)?.is_empty();
+    for message in script(schema, todo, is_there) {
         client.batch_execute(&message).await.map_err(failed)?;
     }
     Ok(())
@@ -123,9 +129,10 @@ fn lock(schema: &Schema) -> String {
 
 /// What is left to send. The schema is made by a message of its own: Citus, which gives each schema
 /// a server, takes it in no other way.
-fn script(schema: &Schema, todo: &[Migration]) -> Vec<String> {
+fn script(schema: &Schema, todo: &[Migration], is_there: bool) -> Vec<String> {
     let Some(last) = todo.last() else { return vec!["COMMIT".to_string()] };
     let make = format!("CREATE SCHEMA IF NOT EXISTS {}", quoted(schema.name()));
+    let make = Some(make).filter(|_| !is_there);
     let mut script = String::new();
     for migration in todo {
         script.push_str(&schema.sql(migration.sql));
@@ -142,7 +149,7 @@ fn script(schema: &Schema, todo: &[Migration]) -> Vec<String> {
         Shard::HASH,
         env!("CARGO_PKG_VERSION"),
     )));
-    vec![make, script]
+    make.into_iter().chain([script]).collect()
 }
 
 /// What the schema says about itself, `None` when it is empty or not there.

@@ -87,6 +87,29 @@ async fn who_may_not_make_a_schema_is_told_who_can() {
     drop(store);
 }
 
+/// The statements of the guide, as they stand there.
+#[test]
+async fn the_roles_of_the_guide_can_do_what_they_are_for() {
+    let guide = include_str!("../../../../docs/production.md");
+    let (_, roles) = guide.split_once("## Roles").unwrap();
+    let (_, roles) = roles.split_once("```sql\n").unwrap();
+    let database = Server::shared().database().await;
+    database.run(roles.split_once("```").unwrap().0).await;
+    let url = |role: &str| database.url().replace("resurgam@", &format!("{role}@"));
+
+    let error = refused(&url("orders_work")).await;
+    says(&error, &["make schema resurgam", "this user may not"]);
+    PostgresStore::connect(&url("orders_owner"), few()).await.unwrap();
+    let worker = PostgresStore::connect(&url("orders_work"), few()).await.unwrap();
+    let _right = own(&worker, "node-a").await;
+    write(&worker, [start(1)]).await;
+    let looking = few().looking_only();
+    let looking = PostgresStore::connect_existing(&url("orders_look"), looking).await.unwrap();
+    assert_eq!(looking.history(run(1)).await.unwrap().len(), 2);
+    let error = refused(&url("orders_look")).await;
+    says(&error, &["read-only for this user", "use a user that may write"]);
+}
+
 #[test]
 async fn the_tables_of_another_program_are_left_alone() {
     let database = Server::shared().database().await;
