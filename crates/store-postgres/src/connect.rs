@@ -26,7 +26,7 @@ use tokio_postgres::config::SslMode;
 use tokio_postgres::{Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::errors::{self, Meaning, is_missing, meaning, said};
+use crate::errors::{self, Meaning, is_missing, is_timeout, meaning, said};
 use crate::session::Session;
 use crate::statement::Schema;
 pub(crate) use drive::{Held, Notifications, Warnings};
@@ -37,10 +37,13 @@ use url::Url;
 
 /// How long a server may take to answer a new connection.
 const CONNECT: Duration = Duration::from_secs(10);
+/// How long one of several hosts may take to accept a connection. A machine that runs does that
+/// without its server, however busy that is: this one is not reachable.
+const ACCEPT: Duration = Duration::from_secs(3);
 /// How long sent bytes may stay unconfirmed before the connection counts as lost.
 const SILENCE: Duration = Duration::from_secs(10);
 /// How long the other hosts may take when the primary that is known has answered: one of them may
-/// have been promoted since.
+/// have been promoted since. It is the same for who only looks, and cannot do any harm.
 const OTHERS: Duration = Duration::from_secs(2);
 /// How long the other hosts may take when a new primary has answered, and for those that were
 /// silent the last time.
@@ -91,8 +94,13 @@ impl Connector {
         if let Some(Check { require: true, .. }) = &check {
             config.ssl_mode(SslMode::Require);
         }
-        let limit = config.get_connect_timeout().copied().unwrap_or(CONNECT);
-        config.connect_timeout(limit);
+        let wanted = config.get_connect_timeout().copied();
+        let limit = wanted.unwrap_or(CONNECT);
+        // The driver's limit is for reaching the machine.
+        config.connect_timeout(match hosts::count(&config) {
+            0 | 1 => limit,
+            _ => wanted.unwrap_or(ACCEPT),
+        });
         if config.get_tcp_user_timeout().is_none() {
             config.tcp_user_timeout(SILENCE);
         }
@@ -224,6 +232,7 @@ impl Connector {
         let mut missing = (0..self.hosts.all.len()).filter(is_missing);
         let were_silent = missing.all(|place| self.hosts.was_silent(place));
         match self.primary.memory().timeline() {
+            None if self.purpose == Purpose::Look => OTHERS,
             // Who remembers nothing waits to the end: another one may be the primary.
             None => self.limit,
             Some(known) if timeline > Some(known) || were_silent => FEW_OTHERS,
@@ -235,14 +244,18 @@ impl Connector {
     fn least_access(&self) -> ServerAccess {
         match self.purpose {
             Purpose::Work => ServerAccess::Writable,
-            Purpose::Ask | Purpose::Look => ServerAccess::ReadOnly,
+            Purpose::Ask => ServerAccess::ReadOnly,
+            Purpose::Look => ServerAccess::Standby,
         }
     }
 
     /// Connects to a host, and asks it what it is.
     async fn ask(&self, place: usize) -> std::result::Result<Answered, Unanswered> {
-        let asked = timeout(self.limit, self.ask_without_limit(place)).await;
-        asked.map_err(|_| Unanswered::Silent)?.map_err(Unanswered::Said)
+        match timeout(self.limit, self.ask_without_limit(place)).await {
+            Ok(Err(error)) if !is_timeout(&error) => Err(Unanswered::Said(error)),
+            Ok(Ok(answered)) => Ok(answered),
+            Ok(Err(_)) | Err(_) => Err(Unanswered::Silent),
+        }
     }
 
     async fn ask_without_limit(
@@ -305,6 +318,11 @@ impl Connector {
             true => self.database.clone(),
             false => format!("{} at {}", self.database, self.hosts.names()),
         }
+    }
+
+    /// The hosts that did not answer when all were asked last.
+    pub(crate) fn silent_hosts(&self) -> Vec<String> {
+        self.hosts.silent_names()
     }
 
     /// Nobody can be used: why not, host by host.
@@ -400,3 +418,26 @@ impl Connector {
 }
 
 const NOBODY: &str = "nobody answers there; check that the server runs, and the host and port";
+
+#[cfg(test)]
+mod tests {
+    use resurgam_watchdog::test;
+
+    use super::*;
+
+    #[test]
+    fn a_machine_that_accepts_no_connection_is_given_up_sooner_than_a_silent_server() {
+        let minute = Duration::from_secs(60);
+        for (url, accept, limit) in [
+            ("postgres://ada@one/orders", CONNECT, CONNECT),
+            ("postgres://ada@one,two/orders", ACCEPT, CONNECT),
+            ("postgres://ada@one,two/orders?connect_timeout=60", minute, minute),
+        ] {
+            let connector = Connector::new(url).unwrap();
+            for host in &connector.hosts.all {
+                assert_eq!(host.config.get_connect_timeout(), Some(&accept), "{url}");
+            }
+            assert_eq!(connector.limit, limit, "{url}");
+        }
+    }
+}

@@ -100,6 +100,13 @@ pub(crate) fn is_missing(error: &tokio_postgres::Error) -> bool {
     matches!(error.code().map(SqlState::code), Some("3D000" | "3F000" | "42P01"))
 }
 
+/// True when nothing came in time.
+pub(crate) fn is_timeout(error: &tokio_postgres::Error) -> bool {
+    let source = std::error::Error::source(error);
+    let io = source.and_then(|source| source.downcast_ref::<std::io::Error>());
+    io.is_some_and(|error| error.kind() == std::io::ErrorKind::TimedOut)
+}
+
 fn of_code(code: &SqlState) -> Meaning {
     match code.code() {
         "57P01" | "57P02" | "57P03" | "57P04" | "57P05" => Meaning::Lost,

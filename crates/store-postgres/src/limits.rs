@@ -2,7 +2,8 @@
 //!
 //! | what | how long | and then |
 //! |---|---|---|
-//! | connecting | 10 s, or `connect_timeout` of the URL | the next host, or another try |
+//! | connecting | 10 s, or `connect_timeout` of the URL | the other hosts, or another try |
+//! | reaching the machine of one of several hosts | 3 s, or the same | the same |
 //! | a beat | a quarter of a lease | another one, on another connection |
 //! | joining, taking and giving up shards, looking for news | a lease | another try |
 //! | a commit | a lease, and at least 5 s | its fate is unknown, and is found out |
@@ -48,6 +49,15 @@ pub(crate) async fn within<T>(
     asked: impl Future<Output = T>,
 ) -> Result<T> {
     tokio::time::timeout(limit, asked).await.map_err(|_| exceeded(attempted, limit))
+}
+
+/// A commit took longer than its limit, or something around it did. What usually holds one up is
+/// said too.
+pub(crate) fn commit_exceeded(attempted: &str, limit: Duration) -> Error {
+    Error::transient(attempted).because(format!(
+        "no answer within {}; a server whose synchronous standby is gone holds back commits",
+        Human(limit)
+    ))
 }
 
 /// What was attempted took longer than its limit.

@@ -105,6 +105,11 @@ impl Pool {
         self.idle().push(client);
     }
 
+    /// The hosts that did not answer when all were asked last.
+    pub(crate) fn silent_hosts(&self) -> Vec<String> {
+        self.connector.silent_hosts()
+    }
+
     /// Asks one question.
     pub(crate) async fn ask(&self, statement: Statement<'_>) -> Result<Vec<Row>> {
         let mut answers = self.ask_all(&[statement]).await?;

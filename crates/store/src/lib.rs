@@ -285,7 +285,8 @@ pub trait Inspect {
     /// One entry of an instance's own data.
     fn kv(&self, uid: Uid, key: &str) -> Answer<'_, Option<KvRow>>;
 
-    /// How old what is read may be; `None` where everything is read that was acknowledged.
+    /// Why what is read may not be the latest; `None` where everything is read that was
+    /// acknowledged.
     fn staleness(&self) -> Answer<'_, Option<Staleness>> {
         Box::pin(async { Ok(None) })
     }

@@ -243,7 +243,8 @@ impl Handle {
         owner.map_err(|error| Error::store("ask who works on the store", error))
     }
 
-    /// How old what is read may be; `None` where everything is read that was acknowledged.
+    /// Why what is read may not be the latest; `None` where everything is read that was
+    /// acknowledged.
     pub async fn staleness(&self) -> Result<Option<Staleness>> {
         let staleness = self.store.staleness().await;
         staleness.map_err(|error| Error::store("ask how old what is read may be", error))

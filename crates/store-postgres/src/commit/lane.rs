@@ -240,7 +240,8 @@ impl Shared {
 
     /// Waits as long as a commit may take.
     pub(super) async fn in_time<T>(&self, what: &str, asked: impl Future<Output = T>) -> Result<T> {
-        limits::within(self.limit, what, asked).await
+        let asked = tokio::time::timeout(self.limit, asked).await;
+        asked.map_err(|_| limits::commit_exceeded(what, self.limit))
     }
 }
 

@@ -39,8 +39,7 @@ const FRESH: Duration = Duration::from_secs(1);
 
 impl Hosts {
     pub(super) fn new(config: &Config) -> Hosts {
-        let count = config.get_hosts().len().max(config.get_hostaddrs().len());
-        let all = (0..count).map(|place| host(config, place)).collect();
+        let all = (0..count(config)).map(|place| host(config, place)).collect();
         Hosts { all, seen: Mutex::default() }
     }
 
@@ -53,6 +52,11 @@ impl Hosts {
     /// Whether a host did not answer when all were asked last.
     pub(super) fn was_silent(&self, place: usize) -> bool {
         self.seen().silent.contains(&place)
+    }
+
+    /// The names of those that did not answer when all were asked last.
+    pub(super) fn silent_names(&self) -> Vec<String> {
+        self.seen().silent.iter().map(|place| self.all[*place].name.clone()).collect()
     }
 
     /// All were asked: this one is the primary, and these did not answer.
@@ -69,6 +73,11 @@ impl Hosts {
     fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// How many hosts there are.
+pub(super) fn count(config: &Config) -> usize {
+    config.get_hosts().len().max(config.get_hostaddrs().len())
 }
 
 /// The host at this place, with everything that holds for all of them.

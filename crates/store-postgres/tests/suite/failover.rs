@@ -1,11 +1,13 @@
 //! Servers that take turns: the primary is found, an old one is refused, and no commit waits for
 //! ever. Tests that need servers of their own have a quarter of an hour.
 
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use resurgam_postgres_server::{Pair, Passage, Proxy, Server};
 use resurgam_store::rows::InstanceFilter;
-use resurgam_store::{Commit, Inspect, Node, Own, StepResult};
+use resurgam_store::{Commit, Inspect, Node, Own, Staleness, StepResult};
 use resurgam_store_postgres::{Options, PostgresStore};
 use resurgam_watchdog::test;
 use tokio_postgres::NoTls;
@@ -168,7 +170,15 @@ async fn an_old_primary_that_is_back_is_refused_and_nothing_is_written_there() {
         // Nor when it is back and takes its time: the old one answers first, again and again.
         proxies[1].set(Passage::Slow(Duration::from_millis(2_500)));
     };
-    tokio::join!(patiently(&survivor, 4), refusal);
+    let (mut committing, mut refusal) = (pin!(patiently(&survivor, 4)), pin!(refusal));
+    tokio::select! {
+        () = &mut refusal => committing.await,
+        () = &mut committing => {
+            // It may have been faster than the end of its connection.
+            assert_eq!(count(old, 4).await, "0", "the old primary has acknowledged a commit");
+            refusal.await;
+        }
+    }
     for number in [2, 3, 4] {
         assert_eq!(count(pair.primary(), number).await, "1", "order-{number}");
     }
@@ -222,39 +232,53 @@ async fn an_old_primary_behind_a_pooler_is_refused_and_nothing_is_written_there(
     assert_eq!(traces(old).await, before, "somebody wrote to the old primary");
 }
 
-/// Two things hold up commits here: somebody ends the server's wait for its standby, and a standby
-/// is promoted beside a primary that goes on.
+/// Three things happen to commits here that wait for a standby: somebody ends the server's wait, it
+/// takes too long, and the standby is promoted beside a primary that goes on.
 #[test(minutes = 15, threads = 2)]
 async fn a_commit_that_waits_for_a_standby_is_acknowledged_only_when_that_has_it() {
     let pair = pair().await;
     let store = open(&pair.url(NAME)).await;
+    let named = |name: &str| format!("{}&application_name={name}", pair.url(NAME));
+    let other = open(&named("other")).await;
     write(&store, [start(1)]).await;
+    write(&other, [start(5)]).await;
     pair.other().kill();
-    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
-    let cancel = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+    let waiting = "FROM pg_stat_activity
+                   WHERE wait_event = 'SyncRep' AND application_name = 'resurgam'";
     let held_up = async || {
-        let waits = async || (pair.primary().ask(waiting).await != "0").then_some(());
+        let waits = format!("SELECT count(*) {waiting}");
+        let waits = async || (pair.primary().ask(&waits).await != "0").then_some(());
         poll("a commit that waits for its standby", waits).await;
     };
-    let committing = store.commit([note(1, 3)].into());
+    let (committing, is_back) = (store.commit([note(1, 3)].into()), AtomicBool::new(false));
+    let too_long = other.commit([note(5, 3)].into());
     let ending = async {
         held_up().await;
-        pair.primary().ask(cancel).await;
+        pair.primary().ask(&format!("SELECT pg_cancel_backend(pid) {waiting}")).await;
         // What became of it is asked for, and that waits for the standby as well.
         held_up().await;
+        // Nobody has cancelled the other one: it was given up after its time.
+        let asks = "SELECT count(*) FROM pg_stat_activity
+                    WHERE application_name = 'other' AND query LIKE '%THEN n + 2%'";
+        let asks = async || (pair.primary().ask(asks).await != "0").then_some(());
+        poll("the question what became of a commit that took too long", asks).await;
+        is_back.store(true, Ordering::SeqCst);
         tokio::task::block_in_place(|| pair.other().start_again());
     };
     let acknowledged = async {
-        committing.await.unwrap();
-        let is_there = "SELECT count(*) FROM resurgam.event WHERE seq = 3";
-        assert_eq!(pair.other().ask_in(NAME, is_there).await, "1", "the standby has it");
+        within("the end of a commit", committing).await.unwrap();
+        assert!(is_back.load(Ordering::SeqCst), "it was acknowledged without the standby");
     };
-    tokio::join!(acknowledged, ending);
+    let too_long = within("the end of a commit that took too long", too_long);
+    let ((), too_long, ()) = tokio::join!(acknowledged, too_long, ending);
+    too_long.unwrap();
+    let are_there = "SELECT count(*) FROM resurgam.event WHERE seq = 3";
+    assert_eq!(pair.other().ask_in(NAME, are_there).await, "2", "the standby has both");
 
     // The old primary goes on and waits for a standby that has left it; the beats of an idle node
     // go there too, and a commit of somebody with more patience.
-    let named = format!("{}&application_name=patient", pair.url(NAME));
-    let patient = PostgresStore::connect(&named, few()).await.unwrap();
+    drop(other);
+    let patient = PostgresStore::connect(&named("patient"), few()).await.unwrap();
     let _right = own(&store, "node-a").await;
     tokio::task::block_in_place(|| pair.other().promote());
     let superseded = superseded_commit(&pair, &patient);
@@ -367,7 +391,7 @@ async fn who_only_looks_may_look_at_a_standby_and_hears_how_old_that_is() {
     assert_eq!(standby.history(run(1)).await.unwrap().len(), 2);
     assert_eq!(standby.attempts(run(1)).await.unwrap(), []);
     let staleness = standby.staleness().await.unwrap().unwrap();
-    assert!(staleness.age.is_some(), "{staleness}");
+    assert!(matches!(staleness, Staleness::Standby { age: Some(_) }), "{staleness}");
     says(&staleness.to_string(), &["read from a standby", "old"]);
     assert!(standby.commit([start(2)].into()).await.is_err());
     // A primary is preferred, and what it shows is not old.
@@ -397,8 +421,16 @@ async fn a_host_that_never_answers_holds_up_nobody() {
         &format!("127.0.0.1:{}", Server::shared().port()),
         &format!("127.0.0.1:{},127.0.0.1:{}", silent.port(), Server::shared().port()),
     );
-    let store = open(&format!("{both}?sslmode=disable")).await;
+    let store = open(&format!("{both}?sslmode=disable&connect_timeout=5")).await;
     write(&store, [start(1)]).await;
+    // Who only looks does not wait to the end, and hears that there is another one.
+    let url = format!("{both}?sslmode=disable&connect_timeout=600");
+    let looking = PostgresStore::connect_existing(&url, options().looking_only());
+    let looking = within("a look", looking).await.unwrap();
+    assert!(looking.find("order-1").await.unwrap().is_some());
+    let staleness = looking.staleness().await.unwrap().unwrap();
+    let unheard = format!("no answer from 127.0.0.1:{}", silent.port());
+    says(&staleness.to_string(), &[&unheard, "out of date"]);
 }
 
 /// A server that answers nobody any more, although its network is fine: the system confirms what is
