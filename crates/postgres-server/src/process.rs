@@ -4,6 +4,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -48,7 +49,8 @@ impl Process {
     /// Makes a folder and starts a server in it.
     pub(crate) fn start(programs: &Path) -> Result<Process, String> {
         let process = Process::new(programs)?;
-        process.initialise()?;
+        let mut copy = process.command(Path::new("cp"));
+        output(copy.arg("-pR").arg(original(programs)?.data()).arg(process.data()))?;
         process.begin()?;
         Ok(process)
     }
@@ -203,6 +205,18 @@ impl Process {
     fn log(&self) -> PathBuf {
         self.folder.join("log")
     }
+}
+
+/// A server that is never started, of which all others are copies: `initdb` takes longer than the
+/// rest of a start. All servers of a test process therefore have one system identifier.
+fn original(programs: &Path) -> Result<&'static Process, String> {
+    static ORIGINAL: OnceLock<Result<Process, String>> = OnceLock::new();
+    let made = ORIGINAL.get_or_init(|| {
+        let original = Process::new(programs)?;
+        original.initialise()?;
+        Ok(original)
+    });
+    made.as_ref().map_err(Clone::clone)
 }
 
 /// Starts the script that ends the server when this process does.

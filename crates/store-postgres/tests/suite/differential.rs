@@ -44,6 +44,10 @@ impl Subject for OnServer {
     fn work(&self, result: Payload) -> UserWork {
         Arc::new(PostgresWork::new(async move |_| Ok(result.clone())))
     }
+
+    fn rounds_between_reads(&self) -> usize {
+        5
+    }
 }
 
 /// Fewer seeds than for SQLite, whose test shows that every answer comes: a server takes its time.

@@ -33,7 +33,7 @@ pub(super) const LEASE_MS: u64 = 3_000;
 pub(super) const NODES: usize = 3;
 
 /// How long damage is done. What is open after that is finished in peace.
-pub(super) const DAMAGE: Duration = Duration::from_secs(45);
+pub(super) const DAMAGE: Duration = Duration::from_secs(25);
 
 /// How many workflows there are, when somebody wants another number than the tests.
 pub(super) const WORKFLOWS: &str = "RESURGAM_WORKFLOWS";
