@@ -278,7 +278,9 @@ async fn a_commit_that_waits_for_a_standby_is_acknowledged_only_when_that_has_it
     // The old primary goes on and waits for a standby that has left it; the beats of an idle node
     // go there too, and a commit of somebody with more patience.
     drop(other);
-    let patient = PostgresStore::connect(&named("patient"), few()).await.unwrap();
+    // Whoever connects after the promotion knows of it: this one has all it needs before.
+    let unaware = few().without_listening();
+    let patient = PostgresStore::connect(&named("patient"), unaware).await.unwrap();
     let _right = own(&store, "node-a").await;
     tokio::task::block_in_place(|| pair.other().promote());
     let superseded = superseded_commit(&pair, &patient);
