@@ -71,7 +71,7 @@ async fn check_times(seed: u64) -> Result<(), Tie> {
     Ok(())
 }
 
-#[test]
+#[test(minutes = 15)]
 async fn random_workflows_do_at_every_moment_what_the_model_says() {
     let (mut ties, seeds) = (0, seeds(250));
     for seed in &seeds {
@@ -119,7 +119,7 @@ async fn check_ledger(app: &TestApp, seed: u64, history: &str) {
     }
 }
 
-#[test]
+#[test(minutes = 15)]
 async fn crashes_make_random_workflows_longer_and_change_nothing_else() {
     for seed in seeds(125) {
         let _ties_depend_on_times = check_crashes(seed).await;
