@@ -1,10 +1,10 @@
-//! Operators who act on calls that another node may run, at bad moments.
+//! Operators who act on calls that another node may run, and on runs, at bad moments.
 
-use resurgam_core::action::Action;
+use resurgam_core::action::{Action, Reset, ResetTo};
 use resurgam_core::retry::RetryPolicy;
 use resurgam_core::{CallKey, Seq};
-use resurgam_store::rows::{ActionRequest, MessageRow, TaskRow};
-use resurgam_store::{Reported, Runnable, Work};
+use resurgam_store::rows::{ActionRequest, InstanceRow, MessageRow, Status, TaskRow};
+use resurgam_store::{InstanceWrite, Reported, Runnable, Work};
 use resurgam_watchdog::test;
 
 use super::remote::{Other, holder};
@@ -13,7 +13,10 @@ use super::*;
 impl World {
     /// Somebody asks for something to be done to the first call of an instance.
     fn act(&mut self, uid: Uid, action: Action) -> CallKey {
-        let call = RunKey::first(uid).call(Seq(2));
+        self.act_on(RunKey::first(uid).call(Seq(2)), action)
+    }
+
+    fn act_on(&mut self, call: CallKey, action: Action) -> CallKey {
         let (id, by) = (format!("ticket-{}", self.asked), "ana".to_string());
         let request = Box::new(ActionRequest { id, by, reason: None, action });
         let reply = self.reply(|told: Result<()>| told.unwrap());
@@ -173,4 +176,30 @@ fn a_call_that_runs_elsewhere_fails_by_hand_and_follows_another_policy() {
             "failed mail#2",
         ]
     );
+}
+
+#[test]
+fn a_closed_instance_whose_id_is_taken_over_meanwhile_does_not_go_on() {
+    for action in [Action::Reset(Reset::to(ResetTo::Event(Seq(2)))), Action::Restart] {
+        let mut world = World::new(7);
+        world.node.begin();
+        world.settle();
+        let uid = world.start("order", "order-1".to_string());
+        world.advance(Duration::from_secs(60));
+        let run = RunKey::first(uid);
+        let before = at_once(world.store.history(run)).unwrap();
+        world.holds.found = Some(|read: &Read| matches!(read, Read::RunToActOn { .. }));
+        world.act_on(run.call(Seq::RUN), action.clone());
+        // Another process starts an instance under the id, after the run was read.
+        let row = InstanceRow::new(Uid(42), "order-1", "order", Payload::null(), world.now);
+        let instance = Some(InstanceWrite::Insert { row: Box::new(row), replace_closed: true });
+        let step = Step { instance, ..Step::default() };
+        assert_eq!(at_once(world.store.commit([step].into())).unwrap(), [StepResult::Written]);
+        world.let_go();
+        assert_eq!(world.answers(uid), ["another instance took the id over meanwhile"]);
+        assert!(world.messages(uid).is_empty(), "{:?}", world.messages(uid));
+        let row = at_once(world.store.instance(uid)).unwrap().unwrap();
+        assert_eq!((row.status, row.run), (Status::Completed, 1), "{action:?}");
+        assert_eq!(at_once(world.store.history(run)).unwrap(), before);
+    }
 }
