@@ -41,6 +41,7 @@ mod peers;
 mod policies;
 mod queues;
 mod records;
+mod redriving;
 mod resetting;
 mod resolution;
 mod retention;

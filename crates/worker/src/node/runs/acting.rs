@@ -6,6 +6,7 @@
 //! | `resume`  | refused                   | goes on                  | refused             |
 //! | `restart` | refused                   | refused                  | begins again        |
 //! | `reset`   | goes on from before       | refused                  | goes on from before |
+//! | `redrive` | refused                   | refused                  | goes on from before |
 //! | cancel    | hears of it               | goes on, and hears of it | refused             |
 //! | terminate | ends                      | goes on, and ends        | refused             |
 //!
@@ -85,6 +86,12 @@ impl Node {
                 Ok(reset) => return self.store_reset(asked, reset),
                 Err(why) => Err(why),
             },
+            Action::Redrive(redrive) => {
+                match self.redrive_run(asked.run(), redrive, &asked.request, &found) {
+                    Ok(reset) => return self.store_reset(asked, reset),
+                    Err(why) => Err(why),
+                }
+            }
             _ => Err("nothing of this kind is done to runs".to_string()),
         };
         self.answer_on_run(asked, done);
