@@ -243,7 +243,7 @@ impl Node {
             Effect::ScheduleMayGoOn(id) => self.schedule_may_go_on(id),
             Effect::ReadWaiting(after) => self.read_waiting_schedules(after),
             Effect::LookAtSchedules => self.look_at_schedules(),
-            Effect::LookAtOverrides => self.look_at_overrides(),
+            Effect::LookAtOverrides => self.overrides_written(),
             Effect::RowTaken(row) => self.row_taken(&row),
             Effect::RowRefused(instance) => self.row_routed(&instance),
             effect @ (Effect::Reply(_)
