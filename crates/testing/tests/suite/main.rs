@@ -30,6 +30,7 @@ mod hanging;
 mod heartbeats;
 mod histories;
 mod inbox;
+mod levers;
 mod limits;
 mod lingering;
 mod logging;
