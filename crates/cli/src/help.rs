@@ -151,8 +151,9 @@ examples! {
         "resurgam dead show order-42 charge#6"
         "resurgam dead show 1:5df6c1b35328";
     DEAD_REDRIVE:
-        "resurgam dead redrive order-42 charge#6 --as-new"
-        "resurgam dead redrive --fingerprint 1:5df6c1b35328 --as-new --spread 60s";
+        "resurgam dead redrive order-42 charge#6"
+        "resurgam dead redrive --fingerprint 1:5df6c1b35328 --spread 60s"
+        "resurgam dead redrive order-42 charge#6 --as-new";
     DEAD_DISCARD:
         "resurgam dead discard order-42 charge#6 --reason 'paid by hand'"
         "resurgam dead discard --fingerprint 1:5df6c1b35328 --dry-run";

@@ -19,6 +19,7 @@
 //! | `resume_run`       | a paused run goes on                                                |
 //! | `restart`          | a closed instance begins again                                      |
 //! | `reset`            | the next run goes on from a place in the history of this one        |
+//! | `redrive`          | the next run goes on from before a call that was given up           |
 //!
 //! `pause_with_run` and `resume_with_run` are what a pause of a run asks for of its open calls.
 
@@ -86,6 +87,28 @@ pub enum Action {
     Restart,
     /// The next run begins with a copy of the history before some event, and goes on from there.
     Reset(Reset),
+    /// A call that was given up, and failed its run, is made again: the next run goes on from
+    /// before it.
+    Redrive(RedriveCall),
+}
+
+/// A call that was given up and is to be made again in its run.
+///
+/// ```
+/// use resurgam_core::Seq;
+/// use resurgam_core::action::{Action, RedriveCall};
+///
+/// let redrive = Action::Redrive(RedriveCall { call: Seq(6), new_key: false, delay_ms: None });
+/// assert_eq!(redrive.to_stored().0, r#"{"v":1,"action":"redrive","call":6}"#);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RedriveCall {
+    /// The call.
+    pub call: Seq,
+    /// It gets another idempotency key than it had.
+    pub new_key: bool,
+    /// How much later its first attempt begins.
+    pub delay_ms: Option<u64>,
 }
 
 /// Where a reset goes back to, and what it does about what came after that.
@@ -161,6 +184,12 @@ struct Head {
     drop_signals: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     even_if_undone: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    call: Option<Seq>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    new_key: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delay_ms: Option<u64>,
 }
 
 impl Action {
@@ -179,6 +208,7 @@ impl Action {
             Action::ResumeRun => "resume_run",
             Action::Restart => "restart",
             Action::Reset(_) => "reset",
+            Action::Redrive(_) => "redrive",
         }
     }
 
@@ -186,13 +216,17 @@ impl Action {
     pub const fn is_on_run(&self) -> bool {
         matches!(
             self,
-            Action::PauseRun { .. } | Action::ResumeRun | Action::Restart | Action::Reset(_)
+            Action::PauseRun { .. }
+                | Action::ResumeRun
+                | Action::Restart
+                | Action::Reset(_)
+                | Action::Redrive(_)
         )
     }
 
     /// True when it can be done to an instance that is closed.
     pub const fn is_on_closed(&self) -> bool {
-        matches!(self, Action::Restart | Action::Reset(_))
+        matches!(self, Action::Restart | Action::Reset(_) | Action::Redrive(_))
     }
 
     /// The engine's part as text, and the user's value.
@@ -213,6 +247,11 @@ impl Action {
                 head.to = Some(to.clone());
                 head.drop_signals = *drop_signals;
                 head.even_if_undone = *even_if_undone;
+            }
+            Action::Redrive(RedriveCall { call, new_key, delay_ms }) => {
+                head.call = Some(*call);
+                head.new_key = *new_key;
+                head.delay_ms = *delay_ms;
             }
             Action::PauseWithRun | Action::ResumeWithRun | Action::ResumeRun | Action::Restart => {}
         }
@@ -249,6 +288,11 @@ impl Action {
                 to: head.to.clone().ok_or_else(|| missing("place"))?,
                 drop_signals: head.drop_signals,
                 even_if_undone: head.even_if_undone,
+            }),
+            "redrive" => Action::Redrive(RedriveCall {
+                call: head.call.ok_or_else(|| missing("call"))?,
+                new_key: head.new_key,
+                delay_ms: head.delay_ms,
             }),
             other => return Err(format!("the action {other:?} is unknown to this version")),
         })
@@ -318,6 +362,7 @@ mod tests {
                 even_if_undone: true,
                 ..Reset::to(ResetTo::Before("charge".to_string()))
             }),
+            Action::Redrive(RedriveCall { call: Seq(6), new_key: true, delay_ms: Some(1_500) }),
         ] {
             let (head, body) = action.to_stored();
             assert_eq!(Action::from_stored(&head, body), Ok(action));
@@ -331,6 +376,7 @@ mod tests {
         assert_eq!(read(r#"{"action":"fail"}"#), "action fail: the failure is missing");
         assert_eq!(read(r#"{"action":"set_policy"}"#), "action set_policy: the policy is missing");
         assert_eq!(read(r#"{"action":"reset"}"#), "action reset: the place is missing");
+        assert_eq!(read(r#"{"action":"redrive"}"#), "action redrive: the call is missing");
         assert_eq!(read(r#"{"action":"x"}"#), "the action \"x\" is unknown to this version");
         assert!(read("[").starts_with("action: "), "{}", read("["));
     }

@@ -270,6 +270,27 @@ impl Failure {
         self.is_terminal() && self.type_name.as_deref() == Some(PRUNED)
     }
 
+    /// True when it is this failure, or was caused by it: kind, type, code, message and details are
+    /// the same. What the engine notes on the failure that a workflow gets does not count.
+    ///
+    /// ```
+    /// use resurgam_core::Failure;
+    ///
+    /// let down = Failure::of_type("BankDown", "no answer");
+    /// let mut given = down.clone();
+    /// given.attempts = Some(3);
+    /// assert!(given.comes_from(&down));
+    /// assert!(Failure::new("order 42 is not paid").caused_by(given).comes_from(&down));
+    /// assert!(!Failure::new("no answer").comes_from(&down));
+    /// ```
+    pub fn comes_from(&self, other: &Failure) -> bool {
+        let is_same = |it: &Failure| {
+            (it.kind, &it.type_name, &it.code, &it.message, &it.details)
+                == (other.kind, &other.type_name, &other.code, &other.message, &other.details)
+        };
+        std::iter::successors(Some(self), |it| it.cause.as_ref()).any(is_same)
+    }
+
     /// True when the failure's type is `name`, or, with `subclass`, when it descends from `name`.
     /// The empty name stands for a failure that has no type. A type that was recorded with its path
     /// (`std::io::Error`) also answers to the end of the path (`io::Error`, `Error`).

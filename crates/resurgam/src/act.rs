@@ -144,9 +144,9 @@ pub struct Act {
     client: Client,
     on: On,
     pub(crate) action: std::result::Result<Action, String>,
-    by: Option<String>,
-    reason: Option<String>,
-    request_id: Option<String>,
+    pub(crate) by: Option<String>,
+    pub(crate) reason: Option<String>,
+    pub(crate) request_id: Option<String>,
 }
 
 /// What something is done to.

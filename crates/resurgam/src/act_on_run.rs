@@ -166,7 +166,7 @@ impl RunHandle {
         self.act(Action::Reset(Reset::to(to)))
     }
 
-    fn act(&self, action: Action) -> Act {
+    pub(crate) fn act(&self, action: Action) -> Act {
         Act::new(self.client.clone(), On::Run(self.of.clone()), Ok(action))
     }
 }

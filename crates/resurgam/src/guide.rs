@@ -39,6 +39,7 @@ guides! {
     transactions "transactions.md";
     schedules "schedules.md";
     inbox "inbox.md";
+    operating "operating.md";
     operations "operations.md";
     command_line "command-line.md";
     ir "ir.md";

@@ -55,7 +55,7 @@ pub use client::{Client, Start};
 pub use instance::Instance;
 pub use look::{Description, PendingCall, WaitsFor};
 pub use policies::SetPolicy;
-pub use resurgam_core::action::{Action, ActionAnswer, Reset, ResetTo};
+pub use resurgam_core::action::{Action, ActionAnswer, RedriveCall, Reset, ResetTo};
 pub use resurgam_core::event::{Compensation, ParentClose};
 pub use resurgam_core::{
     CallKey, Code, Event, EventKind, Failure, FailureLabel, FailureType, Fingerprint, Kind,

@@ -1,12 +1,13 @@
 //! Looking at instances: lists, descriptions, histories, attempts.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use resurgam_core::event::{ActivityCompleted, ActivityFailed};
 use resurgam_core::history::{self, ActionLine, AttemptLine, Printing, Times};
 use resurgam_core::retry::{Counters, Limit, RetryPolicy, Timeouts};
-use resurgam_core::{Event, RunKey, Seq, Timestamp, Uid};
+use resurgam_core::{Event, EventKind, RunKey, Seq, Timestamp, Uid};
 use resurgam_store::rows::{
     ActionRow, AttemptRow, Heartbeat, InstanceFilter, InstanceRow, KvRow, Message, MessageRow,
     Pause, PolicyOverride, TaskRow,
@@ -365,8 +366,45 @@ impl Client {
     pub async fn attempts(&self, id: &str) -> Result<Vec<AttemptRow>> {
         let Some(row) = self.find(id).await? else { return Ok(Vec::new()) };
         let run = RunKey { uid: row.uid, run: row.run };
-        let attempts = self.handle().store().attempts(run).await;
-        attempts.map_err(|error| Error::store(format!("read the attempts of {id}"), error))
+        let trouble = |error| Error::store(format!("read the attempts of {id}"), error);
+        // A first run was not begun by a reset, so nothing of it was copied.
+        let events = match row.run {
+            1 => Vec::new(),
+            _ => self.handle().store().history(run).await.map_err(trouble)?,
+        };
+        self.ledger_of(run, &events).await.map_err(trouble)
+    }
+
+    /// The ledger of a run with this history. When a run before it was reset, calls that ended
+    /// there are in the copied part of the history, and their attempts are found with the run that
+    /// made them.
+    async fn ledger_of(
+        &self,
+        run: RunKey,
+        events: &[Event],
+    ) -> resurgam_store::Result<Vec<AttemptRow>> {
+        let store = self.handle().store();
+        let mut ledger = Vec::new();
+        if let Some(EventKind::RunStarted(first)) = events.first().map(|event| &event.kind) {
+            let mut ended: BTreeMap<u32, BTreeSet<Seq>> = BTreeMap::new();
+            for event in events {
+                let (EventKind::ActivityCompleted(ActivityCompleted { activity, .. })
+                | EventKind::ActivityFailed(ActivityFailed { activity, .. })) = &event.kind
+                else {
+                    continue;
+                };
+                let of = first.lineage.run_of(run.run, event.seq);
+                if of != run.run {
+                    ended.entry(of).or_default().insert(*activity);
+                }
+            }
+            for (of, calls) in ended {
+                let rows = store.attempts(RunKey { run: of, ..run }).await?;
+                ledger.extend(rows.into_iter().filter(|row| calls.contains(&row.call.seq)));
+            }
+        }
+        ledger.extend(store.attempts(run).await?);
+        Ok(ledger)
     }
 
     /// What operators did to the activity calls of an instance's current run, in order of time.
@@ -496,7 +534,7 @@ impl Client {
         let what = |error| Error::store(format!("read the history of {}", run.uid), error);
         let store = self.handle().store();
         let events = store.history(run).await.map_err(what)?;
-        let attempts = store.attempts(run).await.map_err(what)?;
+        let attempts = self.ledger_of(run, &events).await.map_err(what)?;
         let actions = store.actions(run).await.map_err(what)?;
         let attempts: Vec<AttemptLine> = attempts.iter().map(AttemptLine::from).collect();
         let actions: Vec<ActionLine> = actions.iter().map(ActionLine::from).collect();

@@ -8,7 +8,7 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::time::Duration;
 
-use resurgam_core::action::ActionAnswer;
+use resurgam_core::action::{Action, ActionAnswer, RedriveCall};
 use resurgam_core::{CallKey, Timestamp};
 use resurgam_store::{
     CallCursor, CallGroup, DeadLetter, DeadLetterFilter, LetterState, LetterWrite, PausedCall,
@@ -18,7 +18,7 @@ use resurgam_worker::{Acted, Error, IfExists, Result, StartOptions};
 
 use crate::act::os_user;
 use crate::client::millis;
-use crate::{Client, submit};
+use crate::{Act, Client, submit};
 
 /// How many letters, or calls, are read at once.
 const PAGE: usize = 500;
@@ -153,16 +153,65 @@ impl Client {
         GroupAct::new(self, filter, GroupAction::Fail(message.into()))
     }
 
-    /// Tries a dead letter again.
+    /// Tries a dead letter again in its run: the run is reset to just before the call, which is
+    /// made again with a fresh budget and the same idempotency key. Calls that were made together
+    /// with it keep their keys too; what the run called later has new ones when it is called again.
+    ///
+    /// That needs the current run, failed by the failure of this call. Otherwise it is refused with
+    /// the reason, see [`Redrive::as_new`].
+    ///
+    /// ```
+    /// use resurgam::DeadLetterFilter;
+    /// use resurgam::prelude::*;
+    /// use resurgam::retry::Exhausted;
+    /// use resurgam_testing::TestApp;
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    ///
+    /// static UP: AtomicBool = AtomicBool::new(false);
+    ///
+    /// #[activity(retry = RetryPolicy::once().on_exhausted(Exhausted::DeadLetter))]
+    /// async fn charge(ctx: ActivityContext, order: u64) -> Result<String, Failure> {
+    ///     match UP.load(Ordering::SeqCst) {
+    ///         true => Ok(ctx.idempotency_key()),
+    ///         false => Err(Failure::of_type("BankDown", "no answer")),
+    ///     }
+    /// }
+    ///
+    /// #[workflow]
+    /// async fn order(ctx: WorkflowContext, number: u64) -> Result<String, Failure> {
+    ///     ctx.call(charge(number)).await
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), resurgam::Error> {
+    /// let app = TestApp::builder().workflow(order).activity(charge).start().await;
+    /// let run = app.start("order-42", order(42)).await;
+    /// run.failure().await;
+    ///
+    /// UP.store(true, Ordering::SeqCst); // the bank is back
+    /// let client = app.client();
+    /// let letter = client.dead_letters(DeadLetterFilter::default()).await?.remove(0);
+    /// let redriven = client.redrive(letter.call).by("ana").reason("the bank is back").await?;
+    /// assert_eq!(
+    ///     redriven.to_string(),
+    ///     "redriven charge#2 of order-42 with the same idempotency key; run 2 goes on from there"
+    /// );
+    /// // The key is that of the first run.
+    /// assert!(run.result().await.unwrap().ends_with("/1/2"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn redrive(&self, call: CallKey) -> Redrive {
-        Redrive { client: self.clone(), call, as_new: false, delay: None, by: None, reason: None }
+        let how = How::default();
+        let client = self.clone();
+        Redrive { client, call, how, delay: None, by: None, reason: None, request_id: None }
     }
 
     /// Tries all of these letters again, one by one. Those that are open, whatever state the filter
     /// names.
     pub fn redrive_all(&self, filter: DeadLetterFilter) -> RedriveAll {
         let (client, spread) = (self.clone(), Duration::ZERO);
-        RedriveAll { client, filter, as_new: false, spread, by: None, reason: None }
+        RedriveAll { client, filter, how: How::default(), spread, by: None, reason: None }
     }
 
     /// Settles all of these letters: nothing is to be done about them. Those that are open,
@@ -184,17 +233,39 @@ impl Client {
 pub struct Redrive {
     client: Client,
     call: CallKey,
-    as_new: bool,
+    how: How,
     delay: Option<Duration>,
     by: Option<String>,
     reason: Option<String>,
+    request_id: Option<String>,
+}
+
+/// How letters are tried again.
+#[derive(Clone, Copy, Debug, Default)]
+struct How {
+    as_new: bool,
+    new_key: bool,
 }
 
 impl Redrive {
     /// Runs the activity once more by itself, with the same arguments, policy and queue, and with
     /// an idempotency key of its own. The workflow that called it hears nothing of it.
     pub fn as_new(mut self) -> Self {
-        self.as_new = true;
+        self.how.as_new = true;
+        self
+    }
+
+    /// Has the call made again with another idempotency key, for a service that remembers under the
+    /// old one that it failed.
+    pub fn new_key(mut self) -> Self {
+        self.how.new_key = true;
+        self
+    }
+
+    /// What makes a repeated request one: it gets the first answer. A letter that is redriven as
+    /// new is started once whoever asks.
+    pub fn request_id(mut self, id: impl Into<String>) -> Self {
+        self.request_id = Some(id.into());
         self
     }
 
@@ -228,7 +299,7 @@ impl IntoFuture for Redrive {
 
 impl Redrive {
     async fn carried_out(self) -> Result<Acted> {
-        let Redrive { client, call, as_new, delay, by, reason } = self;
+        let Redrive { client, call, how, delay, by, reason, request_id } = self;
         let _busy = client.handle().busy();
         let what = format!("redrive call {call}");
         let refused = |why: String| Ok(Acted::Answered(ActionAnswer::refused(why)));
@@ -236,16 +307,18 @@ impl Redrive {
             return Err(Error::no_letter(&what));
         };
         let name = named(&letter);
-        if letter.state != LetterState::Open {
+        let is_repeated = !how.as_new && request_id.is_some();
+        if letter.state != LetterState::Open && !is_repeated {
             return refused(format!("{name} was {}", settled(&letter)));
         }
-        if !as_new {
-            return refused(format!(
-                "{name}: a redrive does not put the run back yet; redrive it as new, which runs {} \
-                 by itself with the same arguments, or reset the run to {}, which calls it anew \
-                 with another idempotency key",
-                letter.activity, letter.call.seq
-            ));
+        if !how.as_new {
+            let mut act = client.run_of(call.run).act(Action::Redrive(RedriveCall {
+                call: call.seq,
+                new_key: how.new_key,
+                delay_ms: delay.map(millis).filter(|delay| *delay > 0),
+            }));
+            (act.by, act.reason, act.request_id) = (by, reason, request_id);
+            return redriven_in_run(&letter, act).await;
         }
         let trouble = |error| Error::store(&what, error);
         let policy = client.handle().store().policy(&letter.policy).await.map_err(trouble)?;
@@ -274,6 +347,21 @@ impl Redrive {
             }
         }
     }
+}
+
+/// Has a letter tried again in its run. What is refused can be tried by itself, which the answer
+/// says.
+async fn redriven_in_run(letter: &DeadLetter, act: Act) -> Result<Acted> {
+    let why = match act.await {
+        Ok(Acted::Answered(answer)) if !answer.changed => answer.text,
+        Err(error) if error.is_unknown() => "its instance was deleted".to_string(),
+        acted => return acted,
+    };
+    let (name, activity) = (named(letter), &letter.activity);
+    Ok(Acted::Answered(ActionAnswer::refused(format!(
+        "{name} is not redriven: {why}; redrive it as new (--as-new) to run {activity} by itself \
+         with the same arguments"
+    ))))
 }
 
 /// Dead letters that are about to be tried again; awaiting it does so, and answers with what came
@@ -310,7 +398,7 @@ impl Redrive {
 pub struct RedriveAll {
     client: Client,
     filter: DeadLetterFilter,
-    as_new: bool,
+    how: How,
     spread: Duration,
     by: Option<String>,
     reason: Option<String>,
@@ -319,7 +407,13 @@ pub struct RedriveAll {
 impl RedriveAll {
     /// Runs each activity once more by itself, see [`Redrive::as_new`].
     pub fn as_new(mut self) -> Self {
-        self.as_new = true;
+        self.how.as_new = true;
+        self
+    }
+
+    /// Has each call made again with another idempotency key, see [`Redrive::new_key`].
+    pub fn new_key(mut self) -> Self {
+        self.how.new_key = true;
         self
     }
 
@@ -342,7 +436,7 @@ impl RedriveAll {
     }
 
     async fn carried_out(self) -> Result<GroupDone> {
-        let RedriveAll { client, filter, as_new, spread, by, reason } = self;
+        let RedriveAll { client, filter, how, spread, by, reason } = self;
         let _busy = client.handle().busy();
         let (mut done, mut nth) = (GroupDone::default(), 0);
         let most = if filter.limit == 0 { u64::MAX } else { filter.limit as u64 };
@@ -361,7 +455,7 @@ impl RedriveAll {
                 let delay = share_of(spread, nth, count);
                 nth += 1;
                 let mut redrive = client.redrive(letter.call).delay(delay);
-                redrive.as_new = as_new;
+                redrive.how = how;
                 (redrive.by, redrive.reason) = (by.clone(), reason.clone());
                 done.note(letter.call, redrive.await?);
             }
@@ -400,7 +494,8 @@ fn named(letter: &DeadLetter) -> String {
 fn settled(letter: &DeadLetter) -> String {
     let state = letter.state.name();
     let Some(settled) = &letter.settled else { return format!("{state} before") };
-    let redriven = settled.redriven_as.iter().map(|id| format!(" as {id}"));
+    let redriven = settled.redriven_as.iter().filter(|id| **id != letter.instance);
+    let redriven = redriven.map(|id| format!(" as {id}"));
     let reason = settled.reason.iter().map(|reason| format!(" ({reason:?})"));
     let more: String = redriven.chain(reason).collect();
     format!("{state} by {}{more} before", settled.by)

@@ -78,7 +78,8 @@ pub enum InstanceWrite {
         /// The step is refused also when this many signals wait for the instance.
         signals_below: Option<usize>,
     },
-    /// The next run begins. The instance is running, whatever it was.
+    /// The next run begins. The instance is running, whatever it was. The step is a duplicate when
+    /// another one has taken over its id, which only happens to one that is closed.
     Continue {
         /// The run.
         run: RunKey,

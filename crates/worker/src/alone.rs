@@ -27,8 +27,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::Result;
 use crate::handle::{Outcome, StartOptions};
 use crate::node::{
-    Answers, At, AttemptEnd, AttemptStart, Facts, Input, Node, Output, Read, Replies, Reply,
-    Request, RoleAnswer, Stamp, Waiter, now_due,
+    Answers, AskFor, At, AttemptEnd, AttemptStart, Facts, Input, Node, Output, Read, Replies,
+    Reply, Request, RoleAnswer, Stamp, Waiter, now_due,
 };
 use crate::options::Options;
 
@@ -44,6 +44,8 @@ struct World {
     goes_on: Option<&'static str>,
     /// The attempts that go on.
     running: Vec<AttemptStart>,
+    /// The transactions that are with the store.
+    transactions: Vec<AskFor>,
     /// The activities of all attempts, in the order in which they began.
     began: Vec<String>,
     inputs: VecDeque<(Input, Option<Stamp>)>,
@@ -113,6 +115,7 @@ impl World {
             elapsed: Duration::ZERO,
             goes_on: None,
             running: Vec::new(),
+            transactions: Vec::new(),
             began: Vec::new(),
             inputs: VecDeque::new(),
             holds: Holds::default(),
@@ -294,8 +297,10 @@ impl World {
                 };
                 self.ends(&start, result);
             }
-            // Attempts end when the test says so.
+            // Attempts end when the test says so, and transactions too.
             Output::OrderAttempt { .. } => {}
+            Output::Transact(transaction) => self.transactions.push(transaction.ask),
+            Output::RefuseTransaction { .. } | Output::TransactionRecorded { .. } => {}
             Output::Changed(_) | Output::AnythingChanged => {}
             other => panic!("not expected here: {other:?}"),
         }

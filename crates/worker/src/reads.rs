@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use resurgam_core::action::Action;
+use resurgam_core::action::{Action, ResetTo};
 use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Timestamp, Uid};
 use resurgam_store::outage::OutageLog;
 use resurgam_store::rows::{Claim, InstanceRow, Message, MessageRow, RunRecord, TaskRecord};
@@ -258,6 +258,7 @@ async fn run_to_act_on(
         first_input: row.input.clone(),
         children: Vec::new(),
         status_before: None,
+        letter: None,
         record: record.clone(),
     };
     if action.is_some_and(Action::is_on_closed) {
@@ -273,15 +274,23 @@ async fn run_to_act_on(
                 found.first_input = first.input.clone();
             }
         }
-        Some(Action::Reset(reset)) => {
-            for child in open_children(&record, reset) {
-                found.children.extend(store.instance(child).await?);
-            }
-            found.status_before = status_before(store, &record).await?;
+        Some(Action::Reset(reset)) => read_for_reset(store, &reset.to, &mut found).await?,
+        Some(Action::Redrive(redrive)) => {
+            found.letter = store.dead_letter(record.key().call(redrive.call)).await?;
+            read_for_reset(store, &ResetTo::Event(redrive.call), &mut found).await?;
         }
         _ => {}
     }
     Ok(Some(Box::new(found)))
+}
+
+/// What a run depends on that goes back to a place in its history.
+async fn read_for_reset(store: &dyn Store, to: &ResetTo, found: &mut ActedOn) -> Result<()> {
+    for child in open_children(&found.record, to) {
+        found.children.extend(store.instance(child).await?);
+    }
+    found.status_before = status_before(store, &found.record).await?;
+    Ok(())
 }
 
 /// The status that an instance had when its current run began: the last one of a run before.

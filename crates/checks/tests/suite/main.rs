@@ -9,6 +9,7 @@
 mod first_guide;
 mod graph_guide;
 mod guide;
+mod levers;
 mod node_files;
 mod pages;
 mod public_examples;

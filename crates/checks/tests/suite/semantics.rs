@@ -719,14 +719,14 @@ fn promises() -> Vec<Promise<'static>> {
 }
 
 /// The text of a file of tests. One without a folder is a test of the engine.
-fn text_of(file: &str) -> String {
+pub(crate) fn text_of(file: &str) -> String {
     let file =
         if file.contains('/') { file.to_string() } else { format!("testing/tests/suite/{file}") };
     resurgam_checks::read(&format!("crates/{file}"))
 }
 
 /// The names of the functions that are tests, each with the line before its attributes.
-fn tests_in(text: &str) -> BTreeMap<&str, &str> {
+pub(crate) fn tests_in(text: &str) -> BTreeMap<&str, &str> {
     let lines: Vec<&str> = text.lines().collect();
     let mut tests = BTreeMap::new();
     for (place, line) in lines.iter().enumerate() {

@@ -1,12 +1,10 @@
 //! `resurgam pause`, `resume`, `restart` and `reset`: what operators do to a run.
 
-use resurgam::{Act, Acted, Client, ResetTo, RunHandle, Seq};
+use resurgam::{Act, ResetTo, RunHandle, Seq};
 
-use crate::database::DbArgs;
-use crate::exit::Exit;
-use crate::form::{Form, line};
+use super::request::RequestArgs;
+use crate::form::Form;
 use crate::output::Output;
-use crate::policy::complaint::printable;
 use crate::trouble::Trouble;
 
 /// Keep an instance from going on until somebody resumes it
@@ -85,7 +83,7 @@ impl RestartArgs {
     }
 
     pub(super) fn json(&self) -> bool {
-        self.of.json
+        self.of.request.json
     }
 }
 
@@ -107,7 +105,7 @@ impl ResetArgs {
     }
 
     pub(super) fn json(&self) -> bool {
-        self.of.json
+        self.of.request.json
     }
 }
 
@@ -116,20 +114,8 @@ impl ResetArgs {
 struct Of {
     /// The instance
     id: String,
-    /// Who does it, for those who look at it later; the user of the operating system by default
-    #[arg(long)]
-    by: Option<String>,
-    /// Why, for those who look at it later
-    #[arg(long)]
-    reason: Option<String>,
-    /// What makes a repeated request one: it gets the first answer
-    #[arg(long, value_name = "ID")]
-    request_id: Option<String>,
     #[command(flatten)]
-    db: DbArgs,
-    /// Print one JSON value
-    #[arg(long)]
-    json: bool,
+    request: RequestArgs,
 }
 
 impl PauseArgs {
@@ -143,7 +129,7 @@ impl PauseArgs {
     }
 
     pub(super) fn json(&self) -> bool {
-        self.of.json
+        self.of.request.json
     }
 }
 
@@ -153,43 +139,13 @@ impl ResumeArgs {
     }
 
     pub(super) fn json(&self) -> bool {
-        self.of.json
+        self.of.request.json
     }
 }
 
 impl Of {
     async fn act(&self, verb: &str, act: impl Fn(&RunHandle) -> Act) -> Result<Output, Trouble> {
-        let acted = async |client: &Client| {
-            let mut act = act(&client.run(&self.id));
-            if let Some(by) = &self.by {
-                act = act.by(by);
-            }
-            if let Some(reason) = &self.reason {
-                act = act.reason(reason);
-            }
-            if let Some(id) = &self.request_id {
-                act = act.request_id(id);
-            }
-            Ok(act.await?)
-        };
-        let acted = self.db.ask(acted).await?;
-        Ok(self.told(verb, &acted))
-    }
-
-    fn told(&self, verb: &str, acted: &Acted) -> Output {
-        let exit = match acted {
-            Acted::Answered(answer) if !answer.changed => Exit::BadInput,
-            _ => Exit::Done,
-        };
-        if !self.json {
-            return Output { exit, ..Output::done(printable(&acted.to_string()) + "\n") };
-        }
-        let form = Form::default()
-            .with("id", &self.id)
-            .with("action", verb)
-            .with("changed", acted.changed())
-            .with("stored", matches!(acted, Acted::Stored))
-            .with("answer", acted.to_string());
-        Output::json(line(&form), exit)
+        let named = Form::default().with("id", &self.id);
+        self.request.act(verb, named, |client| act(&client.run(&self.id))).await
     }
 }

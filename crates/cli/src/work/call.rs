@@ -1,16 +1,14 @@
 //! `resurgam call`: what operators do to an activity call.
 
 use clap::Subcommand;
-use resurgam::{Act, Acted, CallHandle, CallKey, Client, RunKey, Seq, Uid};
+use resurgam::{Act, CallHandle, CallKey, Client, RunKey, Seq, Uid};
 use resurgam_core::retry::dialect::Dialect;
 use serde_json::Value;
 
-use crate::database::DbArgs;
-use crate::exit::Exit;
-use crate::form::{Form, line};
+use super::request::RequestArgs;
+use crate::form::Form;
 use crate::help;
 use crate::output::Output;
-use crate::policy::complaint::printable;
 use crate::policy::source;
 use crate::program::Text;
 use crate::trouble::{Mistake, Trouble};
@@ -107,20 +105,8 @@ struct Of {
     id: String,
     /// The call as histories name it: charge#6, or charge when one call of charge is open
     call: Option<String>,
-    /// Who does it, for those who look at it later; the user of the operating system by default
-    #[arg(long)]
-    by: Option<String>,
-    /// Why, for those who look at it later
-    #[arg(long)]
-    reason: Option<String>,
-    /// What makes a repeated request one: it gets the first answer
-    #[arg(long, value_name = "ID")]
-    request_id: Option<String>,
     #[command(flatten)]
-    db: DbArgs,
-    /// Print one JSON value
-    #[arg(long)]
-    json: bool,
+    request: RequestArgs,
 }
 
 impl Command {
@@ -158,12 +144,12 @@ impl Command {
     /// Whether standard output is for a program.
     pub(super) fn json(&self) -> bool {
         match self {
-            Command::Retry(args) => args.of.json,
-            Command::Pause(args) => args.of.json,
-            Command::Resume(args) => args.of.json,
-            Command::Complete(args) => args.of.json,
-            Command::Fail(args) => args.of.json,
-            Command::SetPolicy(args) => args.of.json,
+            Command::Retry(args) => args.of.request.json,
+            Command::Pause(args) => args.of.request.json,
+            Command::Resume(args) => args.of.request.json,
+            Command::Complete(args) => args.of.request.json,
+            Command::Fail(args) => args.of.request.json,
+            Command::SetPolicy(args) => args.of.request.json,
         }
     }
 }
@@ -196,43 +182,12 @@ impl Of {
             Some(_) => None,
             None => Some(key(&self.id).ok_or_else(|| names_no_call(verb, &self.id))?),
         };
-        let acted = async |client: &Client| {
-            let call = match (key, &self.call) {
-                (Some(key), _) => client.call_of(key),
-                (None, call) => client.call(&self.id, call.clone().unwrap_or_default()),
-            };
-            let mut act = act(&call);
-            if let Some(by) = &self.by {
-                act = act.by(by);
-            }
-            if let Some(reason) = &self.reason {
-                act = act.reason(reason);
-            }
-            if let Some(id) = &self.request_id {
-                act = act.request_id(id);
-            }
-            Ok(act.await?)
+        let act = |client: &Client| match (key, &self.call) {
+            (Some(key), _) => act(&client.call_of(key)),
+            (None, call) => act(&client.call(&self.id, call.clone().unwrap_or_default())),
         };
-        let acted = self.db.ask(acted).await?;
-        Ok(self.told(verb, &acted))
-    }
-
-    fn told(&self, verb: &str, acted: &Acted) -> Output {
-        let exit = match acted {
-            Acted::Answered(answer) if !answer.changed => Exit::BadInput,
-            _ => Exit::Done,
-        };
-        if !self.json {
-            return Output { exit, ..Output::done(printable(&acted.to_string()) + "\n") };
-        }
-        let form = Form::default()
-            .with("id", &self.id)
-            .with("call", &self.call)
-            .with("action", verb)
-            .with("changed", acted.changed())
-            .with("stored", matches!(acted, Acted::Stored))
-            .with("answer", acted.to_string());
-        Output::json(line(&form), exit)
+        let named = Form::default().with("id", &self.id).with("call", &self.call);
+        self.request.act(verb, named, act).await
     }
 }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 use clap::Subcommand;
 use comfy_table::{Table, presets};
 use resurgam::{
-    CallCursor, Client, DeadLetter, DeadLetterFilter, GroupDone, LetterState, Payload, Timestamp,
+    Acted, CallCursor, CallKey, Client, DeadLetter, DeadLetterFilter, GroupDone, LetterState,
+    Payload, RunKey, Timestamp,
 };
 use resurgam_core::duration::Human;
 use resurgam_graph::{NodeCall, without_secrets};
@@ -21,6 +22,9 @@ use crate::moment::TimeArgs;
 use crate::output::Output;
 use crate::policy::complaint::printable;
 use crate::trouble::{Mistake, Trouble};
+
+/// How many runs before the current one are looked at for a letter.
+const RUNS: u32 = 20;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -71,17 +75,20 @@ pub(crate) struct ShowArgs {
 
 /// Try calls again that were given up
 ///
-/// With --as-new, the activity runs once more by itself: with the same arguments, policy and queue,
-/// and with an idempotency key of its own. The workflow that called it hears nothing of it.
-/// Without it a redrive is refused: `resurgam reset ID --to SEQ` puts the run back to before the
-/// call, which then has another idempotency key.
+/// The run is reset to just before the call, which is made again with a fresh budget and the same
+/// idempotency key. That needs the current run, failed by this call; otherwise it is refused. With
+/// --as-new, the activity runs once more by itself: with the same arguments, policy and queue, and
+/// with an idempotency key of its own. The workflow that called it hears nothing of it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RedriveArgs {
     #[command(flatten)]
     chosen: Chosen,
     /// Run the activity by itself, apart from the workflow that called it
-    #[arg(long)]
+    #[arg(long, conflicts_with = "new_key")]
     as_new: bool,
+    /// Make the call again with another idempotency key
+    #[arg(long)]
+    new_key: bool,
     /// Have them begin over that time, evenly, such as 60s
     #[arg(long, value_name = "TIME", value_parser = groups::time)]
     spread: Option<Duration>,
@@ -201,6 +208,7 @@ impl ShowArgs {
         let (id, call) = (&self.letter, self.call.as_deref());
         let look = async |client: &Client| {
             let key = groups::named(client, "show the dead letter of", id, call).await?;
+            let key = with_letter(client, key, call).await?;
             Ok((client.dead_letter(key).await?, key, client.handle().now()))
         };
         let (letter, key, now) = self.db.look(look).await?;
@@ -284,7 +292,8 @@ fn shown(letter: &DeadLetter, now: Timestamp, times: TimeArgs) -> String {
     add("letter", &name_of(letter.call));
     add("state", state);
     if let Some(settled) = &letter.settled {
-        let redriven = settled.redriven_as.iter().map(|id| format!(" as {id}"));
+        let redriven = settled.redriven_as.iter().filter(|id| *id != instance);
+        let redriven = redriven.map(|id| format!(" as {id}"));
         let reason = settled.reason.iter().map(|reason| format!(": {reason}"));
         let more: String = redriven.chain(reason).collect();
         add(state, &format!("{} by {}{more}", times.past(settled.at, now), settled.by));
@@ -311,6 +320,23 @@ fn input(letter: &DeadLetter) -> Payload {
         Some(node) => Payload::from_text(node.inputs.to_string()),
         None => without_secrets(&letter.input),
     }
+}
+
+/// The call with a letter that is meant by a name like `charge#6`, which says nothing about the run:
+/// that of the current run, or of one of the last ones before it.
+async fn with_letter(
+    client: &Client,
+    key: CallKey,
+    name: Option<&str>,
+) -> Result<CallKey, Trouble> {
+    let earliest = key.run.run.saturating_sub(RUNS).max(1);
+    for run in (earliest..=key.run.run).rev().filter(|_| name.is_some()) {
+        let of_run = RunKey { run, ..key.run }.call(key.seq);
+        if client.dead_letter(of_run).await?.is_some() {
+            return Ok(of_run);
+        }
+    }
+    Ok(key)
 }
 
 /// A letter in a list.
@@ -350,21 +376,30 @@ fn form(letter: &DeadLetter) -> Form {
 
 impl RedriveArgs {
     async fn run(self) -> Result<Output, Trouble> {
-        let RedriveArgs { chosen, as_new, spread, db, json } = self;
+        let RedriveArgs { chosen, as_new, new_key, spread, db, json } = self;
         let acted = async |client: &Client| {
             let now = client.handle().now();
             let filter = DeadLetterFilter { limit: chosen.limit(), ..filter(&chosen.which, now) };
             if let Some(key) = chosen.one(client, "redrive").await? {
+                let key = with_letter(client, key, chosen.call.as_deref()).await?;
                 let mut redrive = client.redrive(key);
                 if as_new {
                     redrive = redrive.as_new();
                 }
+                if new_key {
+                    redrive = redrive.new_key();
+                }
                 redrive = chosen.by.iter().fold(redrive, |act, by| act.by(by));
                 redrive = chosen.reason.iter().fold(redrive, |act, reason| act.reason(reason));
                 let acted = redrive.await?;
-                let exit = if acted.changed() { Exit::Done } else { Exit::BadInput };
+                // What is stored for the next worker is no mistake of who asked.
+                let is_stored = matches!(acted, Acted::Stored);
+                let exit = if acted.changed() || is_stored { Exit::Done } else { Exit::BadInput };
                 let text = printable(&acted.to_string());
-                let form = Form::default().with("changed", acted.changed()).with("answer", &text);
+                let form = Form::default()
+                    .with("changed", acted.changed())
+                    .with("stored", is_stored)
+                    .with("answer", &text);
                 return Ok(match json {
                     true => Output::json(line(&form), exit),
                     false => Output { exit, ..Output::done(text + "\n") },
@@ -377,6 +412,9 @@ impl RedriveArgs {
             let mut redrive = client.redrive_all(filter).spread(spread.unwrap_or_default());
             if as_new {
                 redrive = redrive.as_new();
+            }
+            if new_key {
+                redrive = redrive.new_key();
             }
             redrive = chosen.by.iter().fold(redrive, |act, by| act.by(by));
             redrive = chosen.reason.iter().fold(redrive, |act, reason| act.reason(reason));
@@ -392,7 +430,10 @@ impl DiscardArgs {
         let acted = async |client: &Client| {
             let now = client.handle().now();
             let filter = DeadLetterFilter { limit: chosen.limit(), ..filter(&chosen.which, now) };
-            let one = chosen.one(client, "discard").await?;
+            let mut one = chosen.one(client, "discard").await?;
+            if let Some(key) = one {
+                one = Some(with_letter(client, key, chosen.call.as_deref()).await?);
+            }
             if chosen.dry_run && one.is_none() {
                 let found = client.dead_letter_groups(filter).await?;
                 return Ok(groups::counted(&found, chosen.limit(), "discarded", json));

@@ -20,6 +20,7 @@ mod metrics;
 mod node;
 mod paused;
 pub(crate) mod policy;
+mod request;
 mod run;
 mod schedule;
 mod screen;

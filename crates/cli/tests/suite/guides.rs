@@ -69,7 +69,7 @@ fn texts(guide: &str) -> Vec<String> {
 }
 
 /// The lines of a text with `_` in place of times and numbers, those that are then alike once.
-fn outline(text: &str) -> Vec<String> {
+pub(crate) fn outline(text: &str) -> Vec<String> {
     let line = |line: &str| line.split_whitespace().map(plain).collect::<Vec<&str>>().join(" ");
     let mut lines: Vec<String> = text.lines().map(line).collect();
     lines.dedup();

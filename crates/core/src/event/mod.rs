@@ -5,8 +5,10 @@
 //! the records of its turn, so replaying it takes the same branches as the first time. Attempts
 //! and retries are not events: they live in the ledger.
 //!
-//! How an event is stored is in `stored.rs`.
+//! How an event is stored is in `stored.rs`, what a run keeps of one that was reset in
+//! `lineage.rs`.
 
+mod lineage;
 mod stored;
 
 use std::collections::BTreeMap;
@@ -14,6 +16,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use lineage::{Copied, Delayed, KeptKeys, Lineage};
 pub use stored::Stored;
 
 use crate::retry::Reason;
@@ -279,48 +282,11 @@ pub struct RunStarted {
     pub chain: Chain,
     /// What it has of the run before.
     pub carried: Carried,
-    /// Where the events behind this one were copied from, when the run before was reset.
-    pub copied: Vec<Copied>,
-}
-
-/// Events of a run that were copied from one before it, because that was reset. What follows from
-/// the place of an event, such as the idempotency key of a call or the uid of a child, follows from
-/// the run that it happened in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Copied {
-    /// The events before this place, and behind what is listed before it.
-    pub before: Seq,
-    /// The run that they happened in.
-    pub run: u32,
+    /// What it has of the runs before it, when one was reset.
+    pub lineage: Lineage,
 }
 
 impl RunStarted {
-    /// The run in which the event of this place happened, where this one is run number `run`.
-    ///
-    /// ```
-    /// use resurgam_core::event::{Copied, RunStarted};
-    /// use resurgam_core::{Payload, Seq};
-    ///
-    /// let first = RunStarted::new("order", Payload::null(), 1);
-    /// let second = RunStarted { copied: first.copied_before(1, Seq(6)), ..first };
-    /// let third = RunStarted { copied: second.copied_before(2, Seq(9)), ..second.clone() };
-    /// assert_eq!([5, 6, 8, 9].map(|seq| third.key_run(3, Seq(seq))), [1, 2, 2, 3]);
-    /// assert_eq!(second.copied_before(2, Seq(4)), [Copied { before: Seq(4), run: 1 }]);
-    /// assert!(second.copied_before(2, Seq(2)).is_empty()); // nothing but its own first event
-    /// ```
-    pub fn key_run(&self, run: u32, seq: Seq) -> u32 {
-        self.copied.iter().find(|copied| seq < copied.before).map_or(run, |copied| copied.run)
-    }
-
-    /// What a run has that is begun with a copy of this one, number `run`, before this place.
-    pub fn copied_before(&self, run: u32, before: Seq) -> Vec<Copied> {
-        if before <= Seq::FIRST.next() {
-            return Vec::new();
-        }
-        let last = Copied { before, run: self.key_run(run, Seq(before.0 - 1)) };
-        self.copied.iter().copied().filter(|copied| copied.before < before).chain([last]).collect()
-    }
-
     /// The beginning of a run that starts at once and continues no other.
     pub fn new(workflow: impl Into<String>, input: Payload, seed: u64) -> Self {
         RunStarted {
@@ -331,7 +297,7 @@ impl RunStarted {
             first_turn_at: None,
             chain: Chain::default(),
             carried: Carried::default(),
-            copied: Vec::new(),
+            lineage: Lineage::default(),
         }
     }
 }

@@ -77,6 +77,10 @@ struct Head {
     ends_run: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     copied: Vec<Copied>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    kept: Vec<KeptKeys>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delayed: Option<Delayed>,
     #[serde(skip_serializing_if = "Option::is_none")]
     initiator: Option<Initiator>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -112,7 +116,9 @@ impl EventKind {
                 head.kv = started.carried.kv.iter().map(|(k, v)| (k.clone(), raw(v))).collect();
                 head.signal_ids.clone_from(&started.carried.signal_ids);
                 head.signals = started.carried.signals.iter().map(HeadSignal::of).collect();
-                head.copied.clone_from(&started.copied);
+                head.copied.clone_from(&started.lineage.copied);
+                head.kept.clone_from(&started.lineage.kept);
+                head.delayed = started.lineage.delayed;
                 Some(started.input.clone())
             }
             EventKind::ActivityScheduled(call) => {
@@ -240,7 +246,7 @@ impl EventKind {
                     signal_ids: head.signal_ids,
                     signals: head.signals.into_iter().map(HeadSignal::into_signal).collect(),
                 },
-                copied: head.copied,
+                lineage: Lineage { copied: head.copied, kept: head.kept, delayed: head.delayed },
             }),
             "ActivityScheduled" => EventKind::ActivityScheduled(ActivityScheduled {
                 name: name()?,

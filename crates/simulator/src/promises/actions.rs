@@ -71,7 +71,8 @@ impl Promises {
             | Action::PauseRun { .. }
             | Action::ResumeRun
             | Action::Restart
-            | Action::Reset(_) => {}
+            | Action::Reset(_)
+            | Action::Redrive(_) => {}
         }
     }
 

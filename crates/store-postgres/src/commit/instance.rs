@@ -101,7 +101,7 @@ static CONTINUE: Sql = Sql::new(&[
           outcome = NULL, compensation = NULL FROM ",
     ),
     Rows(&CONTINUED),
-    Text(" WHERE "),
+    Text(" WHERE i.current AND "),
     Matches("i", KEY),
 ]);
 

@@ -20,7 +20,7 @@ const HOLDERS: &str = "SELECT id, uid, status FROM @instance WHERE current AND i
 const REQUESTS: &str = "SELECT request_id FROM @instance WHERE request_id = ANY($1)";
 
 const INSTANCES: &str = "
-    SELECT i.uid, i.status FROM @instance i
+    SELECT i.uid, i.status, i.current FROM @instance i
     JOIN unnest($1::smallint[], $2::uuid[]) AS u(shard, uid)
       ON i.shard = u.shard AND i.uid = u.uid";
 
@@ -99,7 +99,11 @@ pub(super) fn known(answers: Vec<Vec<Row>>) -> Result<Known, Error> {
         known.requests.insert(row.try_get(0)?);
     }
     for row in next() {
-        known.closed.insert(uid(&row, 0)?, is_closed(row.try_get(1)?));
+        let uid = uid(&row, 0)?;
+        known.closed.insert(uid, is_closed(row.try_get(1)?));
+        if !row.try_get::<_, bool>(2)? {
+            known.replaced.insert(uid);
+        }
     }
     for row in next() {
         known.tasks.insert(call(&row)?);

@@ -26,6 +26,8 @@ pub(crate) struct Known {
     pub(crate) requests: HashSet<String>,
     /// Instances: whether they are closed.
     pub(crate) closed: HashMap<Uid, bool>,
+    /// Instances whose ids others have taken over.
+    pub(crate) replaced: HashSet<Uid>,
     /// Tasks that are there.
     pub(crate) tasks: HashSet<CallKey>,
     /// Events that are there.
@@ -142,6 +144,9 @@ impl Known {
                     (Some(true) | None, _) => StepResult::Closed,
                 })
             }
+            Some(InstanceWrite::Continue { run, .. }) if self.replaced.contains(&run.uid) => {
+                Ok(StepResult::Duplicate)
+            }
             Some(InstanceWrite::Continue { run, .. }) => self.changes(run.uid, false, || {
                 format!("continue instance {} with run {}", run.uid, run.run)
             }),
@@ -179,7 +184,7 @@ impl Known {
         if self.closed.contains_key(&row.uid) {
             return Started::Before;
         }
-        self.holders.insert(row.id.clone(), row.uid);
+        self.replaced.extend(self.holders.insert(row.id.clone(), row.uid));
         self.requests.extend(row.request_id.clone());
         self.closed.insert(row.uid, row.status.is_closed());
         Started::New

@@ -60,7 +60,7 @@ const CONTINUE: &str = "
     UPDATE instance SET run = ?2, input_encoding = ?3, input = ?4, status = ?5, error = NULL,
                         closed_at = NULL, outcome_encoding = NULL, outcome = NULL,
                         compensation = NULL
-    WHERE uid = ?1";
+    WHERE uid = ?1 AND current = 1";
 
 const PAUSE: &str = "UPDATE instance SET status = ?2, pause = ?3, error = NULL WHERE uid = ?1";
 
@@ -197,8 +197,15 @@ impl<'c> Instances<'c> {
         let running = Status::Running.name();
         let values =
             params![run.uid.to_bytes(), run.run, Payload::ENCODING, input.as_str(), running];
+        let attempted = || format!("continue instance {} with run {}", run.uid, run.run);
         let changed = self.continues.execute(values);
-        must_be_one(changed, || format!("continue instance {} with run {}", run.uid, run.run))
+        // Another one may have taken over its id, which is looked into when nothing was changed.
+        if matches!(changed, Ok(0))
+            && self.status_of.exists([run.uid.to_bytes()]).attempted(attempted)?
+        {
+            return Ok(StepResult::Duplicate);
+        }
+        must_be_one(changed, attempted)
     }
 
     /// An instance whose status this version does not know counts as open.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use resurgam_core::event::{
     ActivityCompleted, ActivityFailed, ActivityScheduled, AttemptError, Carried, Chain,
-    ChildStarted, Compensation, Initiator, ParentClose, RetryMetadata, RunContinued, RunStarted,
-    UnreadSignal,
+    ChildStarted, Compensation, Copied, Delayed, Initiator, KeptKeys, Lineage, ParentClose,
+    RetryMetadata, RunContinued, RunStarted, UnreadSignal,
 };
 use resurgam_core::{EventKind, Failure, Payload, RunKey, Seq};
 
@@ -268,6 +268,11 @@ fn next_run() -> RunStarted {
             kv: [("ü".to_string(), json("[1, 2]"))].into(),
             signal_ids: vec!["request-1".to_string()],
             signals: vec![unread("paid", None), unread("sent", Some("request-2"))],
+        },
+        lineage: Lineage {
+            copied: vec![Copied { before: Seq(6), run: 1 }],
+            kept: vec![KeptKeys { from: Seq(6), before: Seq(8), activity: "ü".into(), run: 1 }],
+            delayed: Some(Delayed { call: Seq(6), until: at(99) }),
         },
         ..RunStarted::new("fulfil", json("[2]"), 7)
     }

@@ -280,6 +280,34 @@ pub async fn what_is_continued_is_open_whatever_it_was(store: &dyn Store) {
     assert_eq!(deleted.instances, 0);
 }
 
+pub async fn what_another_start_has_replaced_is_not_continued(store: &dyn Store) {
+    let again = |number: u128| {
+        let row = Box::new(instance(number, "order-1"));
+        let instance = Some(InstanceWrite::Insert { row, replace_closed: true });
+        Step { instance, ..step() }
+    };
+    let continued = |number: u128| {
+        let next = RunKey { uid: uid(number), run: 2 };
+        let instance = Some(InstanceWrite::Continue { run: next, input: json("[2]") });
+        Step { instance, ..step() }.event(next, event(1, started()))
+    };
+    write(store, [start(1, "order-1"), close(1)]).await;
+    // Before the one that continues it, and in the same batch behind it.
+    write(store, [again(2)]).await;
+    let (written, duplicate) = (StepResult::Written, StepResult::Duplicate);
+    assert_eq!(commit(store, [continued(1)]).await, [duplicate]);
+    let batch = [close(2), continued(2), close(2), again(3), continued(2)];
+    let other = [start(4, "order-4"), continued(4)];
+    let batch: Vec<Step> = batch.into_iter().chain(other).collect();
+    let results = commit(store, batch).await;
+    let expected = [written, written, written, written, duplicate, written, written];
+    assert_eq!(results, expected);
+    let status = async |number| store.instance(uid(number)).await.unwrap().unwrap().status;
+    assert_eq!(status(1).await, Status::Completed);
+    assert_eq!(status(2).await, Status::Completed);
+    assert_eq!(store.history(RunKey { uid: uid(1), run: 2 }).await.unwrap(), []);
+}
+
 pub async fn only_what_was_started_is_continued(store: &dyn Store) {
     let next = InstanceWrite::Continue { run: run(1), input: json("[2]") };
     let error = refused(store, [Step { instance: Some(next), ..step() }]).await;

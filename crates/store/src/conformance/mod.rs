@@ -69,6 +69,7 @@ macro_rules! conformance_promises {
             identity::the_next_run_begins_with_its_own_argument,
             identity::what_is_continued_is_open_whatever_it_was,
             identity::only_what_was_started_is_continued,
+            identity::what_another_start_has_replaced_is_not_continued,
             families::an_instance_is_born_together_with_the_step_that_asks_for_it,
             families::an_id_that_is_taken_stops_no_step_and_is_told,
             families::a_child_takes_over_the_id_of_a_closed_instance_where_it_may,

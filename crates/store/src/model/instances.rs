@@ -15,6 +15,9 @@ impl Transaction<'_> {
             InstanceWrite::Open { uid, signals_below } => Ok(self.open(*uid, *signals_below)),
             InstanceWrite::Continue { run, input } => {
                 let RunKey { uid, run } = *run;
+                if self.tables().instances.get(uid).is_some_and(|instance| !instance.current) {
+                    return Ok(StepResult::Duplicate);
+                }
                 let what = || format!("continue instance {uid} with run {run}");
                 self.change(uid, what, |row| {
                     row.run = run;

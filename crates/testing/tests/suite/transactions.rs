@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use expect_test::{Expect, expect};
-use resurgam::Kind;
 use resurgam::prelude::*;
 use resurgam::retry::{Idempotency, Jitter};
+use resurgam::{Act, CallHandle, Kind};
 use resurgam_testing::{Crash, StoreCall, TestApp, TestBuilder, TestInstance};
 use resurgam_watchdog::test;
 
@@ -455,6 +455,42 @@ async fn a_report_that_comes_while_the_store_decides_waits_for_it() {
     assert_eq!(app.now(), began);
     assert_eq!((app.attempts(loses_patience), app.ledger("run").await.len()), (1, 0));
     assert_eq!(books(&app).await, (70, 30, 1));
+}
+
+/// What operators do while the transaction of a call is with the store.
+const VERBS: [(&str, fn(&CallHandle) -> Act); 6] = [
+    ("retry", |call| call.retry()),
+    ("pause", |call| call.pause()),
+    ("resume", |call| call.resume()),
+    ("complete", |call| call.complete(&9)),
+    ("fail", |call| call.fail("enough")),
+    ("set-policy", |call| call.set_policy(RetryPolicy::once())),
+];
+
+#[test]
+async fn what_an_operator_asks_for_while_the_store_decides_about_a_call_ends_it_no_second_time() {
+    for (name, verb) in VERBS {
+        let (gate, opens) = Gate::new();
+        let app = start(gated_builder(&gate)).await;
+        let run = app.submit("run", gated()).await.unwrap();
+        gate.somebody_is_inside().await;
+        // With one writer nobody can even ask while somebody else is in a transaction.
+        let is_asked_first = !tables::has_one_writer() && !["complete", "fail"].contains(&name);
+        if !is_asked_first {
+            open_later(gate, opens.clone());
+        }
+        let acted = app.act("run", "gated#2", |call| verb(call).by("ana")).await.unwrap();
+        opens.send(()).unwrap();
+        assert_eq!(run.result().await.unwrap(), 70, "{name}: {acted}");
+        assert_eq!(books(&app).await, (70, 30, 1), "{name}");
+        assert_eq!(app.attempts(gated), 1, "{name}");
+        match (name, is_asked_first) {
+            // They change the call, which the transaction ends all the same.
+            ("pause" | "set-policy", true) => assert!(acted.changed(), "{name}: {acted}"),
+            _ => assert!(!acted.changed(), "{name}: {acted}"),
+        }
+        nothing_is_left(&app, "run").await;
+    }
 }
 
 #[test]

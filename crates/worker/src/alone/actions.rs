@@ -1,19 +1,24 @@
-//! Operators who act on calls that another node may run, at bad moments.
+//! Operators who act on calls that another node may run, and on runs, at bad moments.
 
-use resurgam_core::action::Action;
+use resurgam_core::action::{Action, Reset, ResetTo};
+use resurgam_core::event::ActivityCompleted;
 use resurgam_core::retry::RetryPolicy;
 use resurgam_core::{CallKey, Seq};
-use resurgam_store::rows::{ActionRequest, MessageRow, TaskRow};
-use resurgam_store::{Reported, Runnable, Work};
+use resurgam_store::rows::{ActionRequest, InstanceRow, MessageRow, Status, TaskRow};
+use resurgam_store::{InstanceWrite, Reported, Runnable, Transacted, Work};
 use resurgam_watchdog::test;
 
 use super::remote::{Other, holder};
 use super::*;
+use crate::node::result_id;
 
 impl World {
     /// Somebody asks for something to be done to the first call of an instance.
     fn act(&mut self, uid: Uid, action: Action) -> CallKey {
-        let call = RunKey::first(uid).call(Seq(2));
+        self.act_on(RunKey::first(uid).call(Seq(2)), action)
+    }
+
+    fn act_on(&mut self, call: CallKey, action: Action) -> CallKey {
         let (id, by) = (format!("ticket-{}", self.asked), "ana".to_string());
         let request = Box::new(ActionRequest { id, by, reason: None, action });
         let reply = self.reply(|told: Result<()>| told.unwrap());
@@ -173,4 +178,128 @@ fn a_call_that_runs_elsewhere_fails_by_hand_and_follows_another_policy() {
             "failed mail#2",
         ]
     );
+}
+
+#[test]
+fn a_closed_instance_whose_id_is_taken_over_meanwhile_does_not_go_on() {
+    for action in [Action::Reset(Reset::to(ResetTo::Event(Seq(2)))), Action::Restart] {
+        let mut world = World::new(7);
+        world.node.begin();
+        world.settle();
+        let uid = world.start("order", "order-1".to_string());
+        world.advance(Duration::from_secs(60));
+        let run = RunKey::first(uid);
+        let before = at_once(world.store.history(run)).unwrap();
+        world.holds.found = Some(|read: &Read| matches!(read, Read::RunToActOn { .. }));
+        world.act_on(run.call(Seq::RUN), action.clone());
+        // Another process starts an instance under the id, after the run was read.
+        let row = InstanceRow::new(Uid(42), "order-1", "order", Payload::null(), world.now);
+        let instance = Some(InstanceWrite::Insert { row: Box::new(row), replace_closed: true });
+        let step = Step { instance, ..Step::default() };
+        assert_eq!(at_once(world.store.commit([step].into())).unwrap(), [StepResult::Written]);
+        world.let_go();
+        assert_eq!(world.answers(uid), ["another instance took the id over meanwhile"]);
+        assert!(world.messages(uid).is_empty(), "{:?}", world.messages(uid));
+        let row = at_once(world.store.instance(uid)).unwrap().unwrap();
+        assert_eq!((row.status, row.run), (Status::Completed, 1), "{action:?}");
+        assert_eq!(at_once(world.store.history(run)).unwrap(), before);
+    }
+}
+
+/// A world with a call whose transaction is with the store.
+fn world_in_transaction() -> (World, Uid, AskFor) {
+    let mut world = World::new(7);
+    world.goes_on = Some("ship");
+    world.node.begin();
+    world.settle();
+    let uid = world.start("order", "order-1".to_string());
+    world.advance(Duration::from_secs(2));
+    let AttemptStart { call, token, .. } = world.running[0];
+    let ask = AskFor { ask: 1, call, token, wait: Duration::from_millis(10) };
+    world.inputs.push_back((Input::Transact(ask), None));
+    world.settle();
+    assert_eq!(world.transactions, [ask]);
+    (world, uid, ask)
+}
+
+/// What is answered to an action on a call while its transaction is with the store, and when the
+/// store has decided that it is done, or that nothing was written.
+fn in_transaction(action: &Action, is_done: bool) -> (Vec<String>, Vec<String>) {
+    let (mut world, uid, ask) = world_in_transaction();
+    world.act_on(ask.call, action.clone());
+    let before = world.answers(uid);
+    let task = world.tasks(uid).remove(0);
+    let answer = match is_done {
+        true => {
+            let event = EventKind::ActivityCompleted(ActivityCompleted {
+                activity: ask.call.seq,
+                result: Payload::from_text("\"shipped\""),
+                attempt: task.attempt,
+                started_at: task.wake_at,
+                after_cancel: false,
+                fallback: false,
+                retry_metadata: None,
+            });
+            let body = StoredMessage::Result { run: 1, event };
+            let message = now_due(uid, result_id(ask.call.run, ask.call.seq), body);
+            let claim = task.claim.clone().unwrap();
+            let mut model = world.store.database().lock();
+            assert!(model.end_claimed(&claim.node, ask.call, ask.token, &message).unwrap());
+            Transacted::Done(Box::new(message))
+        }
+        false => Transacted::Failed(Failure::terminal("no such address")),
+    };
+    world.inputs.push_back((Input::Transacted { ask, answer: Ok(answer) }, None));
+    world.settle();
+    if !is_done {
+        // The attempt hears of it, and ends.
+        let start = world.running.remove(0);
+        world.ends(&start, Err(Failure::retryable("no such address")));
+    }
+    world.advance(Duration::from_secs(1));
+    assert!(!world.messages(uid).iter().any(is_action), "{:?}", world.messages(uid));
+    let row = at_once(world.store.instance(uid)).unwrap().unwrap();
+    let mut after = world.answers(uid);
+    after.drain(..before.len());
+    after.push(row.status.name().to_string());
+    (before, after)
+}
+
+fn is_action(message: &MessageRow) -> bool {
+    matches!(message.body, StoredMessage::Action { .. })
+}
+
+#[test]
+fn while_its_transaction_is_with_the_store_a_call_is_not_ended_by_hand() {
+    let complete = Action::Complete { value: Payload::from_text("\"lost\""), unchecked: true };
+    let fail = Action::Fail { failure: Failure::terminal("enough") };
+    for action in [complete, fail] {
+        let (before, after) = in_transaction(&action, true);
+        assert!(before.is_empty(), "held until the store has decided: {before:?}");
+        // The run is over with it. Who asked finds the message gone, and hears that.
+        assert_eq!(after, ["completed"], "{action:?}");
+        let (before, after) = in_transaction(&action, false);
+        assert!(before.is_empty(), "{before:?}");
+        let verb = if matches!(action, Action::Fail { .. }) { "failed" } else { "completed" };
+        assert_eq!(after, [format!("{verb} ship#4"), verb.to_string()], "{action:?}");
+    }
+}
+
+#[test]
+fn while_its_transaction_is_with_the_store_a_call_runs_for_everybody_else() {
+    let set = Action::SetPolicy { policy: RetryPolicy::once().to_stored() };
+    let cases = [
+        (Action::Retry { reset: false }, "ship#4 is running attempt 1; nothing to retry"),
+        (Action::Resume { reset: false }, "ship#4 is running attempt 1; nothing to resume"),
+        (pause(), "asked ship#4 to pause when attempt 1 has failed"),
+        (set, "ship#4 follows another policy from now on"),
+    ];
+    for (action, answer) in cases {
+        assert_eq!(in_transaction(&action, true), (vec![answer.into()], vec!["completed".into()]));
+        let (before, after) = in_transaction(&action, false);
+        assert_eq!(before, [answer]);
+        // Only another policy ends it with its first failure.
+        let ends = matches!(action, Action::SetPolicy { .. });
+        assert_eq!(after, [if ends { "failed" } else { "running" }], "{action:?}");
+    }
 }

@@ -145,7 +145,7 @@ impl Node {
                 Effect::ReportTaken(_, id) if told.contains(&id) => {}
                 Effect::ReportTaken(uid, id) => self.report_not_taken(uid, id),
                 // They waited for the fate of what came before, and that is known.
-                Effect::Restarted(asked) => self.restart_refused(*asked),
+                Effect::NeedsId(asked) => self.id_is_taken(*asked),
                 effect @ (Effect::Part(_)
                 | Effect::ReadReports(_)
                 | Effect::ReadRunToActOn(_)
@@ -227,7 +227,7 @@ impl Node {
             Effect::SettleShared(call) => self.settle_shared(call),
             Effect::ReadReports(uid) => self.read_reports(uid),
             Effect::ReadRunToActOn(uid) => self.read_run_to_act_on(uid),
-            Effect::Restarted(_) => {}
+            Effect::NeedsId(_) => {}
             Effect::RunActed(uid) => self.run_acted(uid),
             Effect::Reported(uid) => self.has_reports(uid),
             Effect::Acted(uid) => self.outputs.push(Output::Changed(uid)),
@@ -243,7 +243,7 @@ impl Node {
             Effect::ScheduleMayGoOn(id) => self.schedule_may_go_on(id),
             Effect::ReadWaiting(after) => self.read_waiting_schedules(after),
             Effect::LookAtSchedules => self.look_at_schedules(),
-            Effect::LookAtOverrides => self.look_at_overrides(),
+            Effect::LookAtOverrides => self.overrides_written(),
             Effect::RowTaken(row) => self.row_taken(&row),
             Effect::RowRefused(instance) => self.row_routed(&instance),
             effect @ (Effect::Reply(_)

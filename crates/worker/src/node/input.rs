@@ -9,7 +9,7 @@ use resurgam_store::rows::{
     PolicyOverride, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
-    DueSchedules, InboxRow, LetterWrite, Result, ScheduleRecord, Step, Transacted,
+    DeadLetter, DueSchedules, InboxRow, LetterWrite, Result, ScheduleRecord, Step, Transacted,
 };
 
 use super::output::AskFor;
@@ -193,6 +193,8 @@ pub struct ActedOn {
     pub children: Vec<InstanceRow>,
     /// The status that it had when its current run began.
     pub status_before: Option<Payload>,
+    /// The dead letter that is redriven.
+    pub letter: Option<DeadLetter>,
 }
 
 /// An instance that is paused, with its messages.

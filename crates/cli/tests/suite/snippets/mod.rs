@@ -20,6 +20,7 @@
 #![cfg(unix)]
 
 mod data;
+mod operating;
 mod page;
 mod program;
 mod shell;

@@ -73,6 +73,12 @@ pub(crate) fn resurgam(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
+/// Where a shell finds programs, with ours before all others.
+pub(crate) fn path_with_us() -> String {
+    let program = Path::new(env!("CARGO_BIN_EXE_resurgam"));
+    format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap())
+}
+
 fn refusal(arguments: &[&str], output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     format!("resurgam {}: {}", arguments.join(" "), said.lines().next().unwrap_or("refused"))

@@ -10,11 +10,12 @@ use resurgam_watchdog::test;
 use crate::processes;
 use crate::snippets::of_kind;
 use crate::snippets::page::{Block, Page};
+use crate::snippets::shell::path_with_us;
 
 /// A command, and what the page shows behind it.
-struct Shown {
-    command: String,
-    output: Vec<String>,
+pub(super) struct Shown {
+    pub(super) command: String,
+    pub(super) output: Vec<String>,
 }
 
 /// What is not as the page shows it.
@@ -55,7 +56,7 @@ fn to_run(page: &Page, block: &Block) -> Vec<Shown> {
     shown
 }
 
-fn shown(block: &Block) -> Vec<Shown> {
+pub(super) fn shown(block: &Block) -> Vec<Shown> {
     let mut all: Vec<Shown> = Vec::new();
     for line in block.text.lines() {
         match (line.strip_prefix("$ "), all.last_mut()) {
@@ -70,7 +71,7 @@ fn shown(block: &Block) -> Vec<Shown> {
 }
 
 /// Puts a block where its page says it is; a script can be run.
-fn write(file: &Path, block: &Block) {
+pub(super) fn write(file: &Path, block: &Block) {
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     fs::write(file, &block.text).unwrap();
     let mode = if block.text.starts_with("#!") { 0o755 } else { 0o644 };
@@ -78,11 +79,9 @@ fn write(file: &Path, block: &Block) {
 }
 
 fn run(folder: &Path, command: &str) -> Output {
-    let program = Path::new(env!("CARGO_BIN_EXE_resurgam"));
-    let path =
-        format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
     let mut shell = Command::new("sh");
-    shell.args(["-c", command]).current_dir(folder).env("PATH", path).env_remove("RESURGAM_DB");
+    shell.args(["-c", command]).current_dir(folder).env("PATH", path_with_us());
+    shell.env_remove("RESURGAM_DB");
     processes::output(shell.env("RESURGAM_LOG", "warn").stdin(Stdio::null()))
 }
 

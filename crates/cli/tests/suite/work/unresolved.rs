@@ -59,9 +59,10 @@ fn dead_letters_are_grouped_shown_redriven_and_discarded() {
     assert!(of_group.starts_with("3 dead letters of charge: "), "{of_group}");
 
     // Decisions.
-    let refused = place.run(&["dead", "redrive", &call]);
-    assert_eq!(refused.code, Some(2), "{refused:?}");
-    assert!(refused.stdout.contains("redrive it as new"), "{refused:?}");
+    let both = place.run(&["dead", "redrive", &call, "--as-new", "--new-key"]);
+    assert_eq!(both.code, Some(2), "{both:?}");
+    let unknown = place.run(&["dead", "redrive", "order-1", "charge#9"]);
+    assert_eq!(unknown.code, Some(2), "{unknown:?}");
     let nobody = place.run(&["dead", "discard"]);
     assert_eq!(nobody.code, Some(2), "{nobody:?}");
     place.write("bank", "");
@@ -69,11 +70,21 @@ fn dead_letters_are_grouped_shown_redriven_and_discarded() {
     assert_eq!(redriven.code, Some(0), "{redriven:?}");
     let again = format!("redrive/{call}");
     until("the call to complete", || place.json(&["show", &again])["status"] == "completed");
+    // One goes on in its run, as the same call.
+    let other = if rest[0]["instance"] == "order-2" { "order-3" } else { "order-2" };
+    let in_run = place.run(&["dead", "redrive", other, "charge#2", "--by", "ana", "--json"]);
+    let goes_on = "with the same idempotency key; run 2 goes on from there";
+    let answer = format!("redriven charge#2 of {other} {goes_on}");
+    assert_eq!(in_run.json_with(0)["answer"], answer);
+    until("the order to complete", || place.json(&["show", other])["status"] == "completed");
+    let again_in_run = place.run(&["dead", "redrive", other, "charge#2"]);
+    assert_eq!(again_in_run.code, Some(2), "{again_in_run:?}");
+    assert!(again_in_run.stdout.contains("was redriven by ana before"), "{again_in_run:?}");
     let chosen = ["dead", "discard", "--fingerprint", &fingerprint];
     let counted = place.run(&[&chosen[..], &["--dry-run"]].concat());
-    assert_eq!(counted.stdout, "2 calls would be discarded\n");
+    assert_eq!(counted.stdout, "1 call would be discarded\n");
     let discarded = place.run(&[&chosen[..], &["--reason", "paid by hand"]].concat());
-    assert_eq!(discarded.stdout, "2 calls changed\n", "{discarded:?}");
+    assert_eq!(discarded.stdout, "1 call changed\n", "{discarded:?}");
     assert_eq!(place.run(&["dead", "list"]).stdout, "no dead letters\n");
     let shown = place.json(&["dead", "show", &call]);
     assert_eq!(shown["settled"]["redriven_as"], again);

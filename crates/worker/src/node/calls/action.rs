@@ -166,9 +166,14 @@ fn change(
             let resolved = policy(text);
             Ok(Change::Policy(resolved.map_err(|error| format!("{name}: its policy: {error}"))?))
         }
-        (Action::PauseRun { .. } | Action::ResumeRun | Action::Restart | Action::Reset(_), _) => {
-            Err(format!("{name} is a call, and this is done to runs"))
-        }
+        (
+            Action::PauseRun { .. }
+            | Action::ResumeRun
+            | Action::Restart
+            | Action::Reset(_)
+            | Action::Redrive(_),
+            _,
+        ) => Err(format!("{name} is a call, and this is done to runs")),
     }
 }
 

@@ -25,17 +25,24 @@ pub(crate) struct Caller<'a> {
     priority: i32,
     /// The run in which the call was first scheduled, when that is another one.
     key_run: Option<u32>,
+    /// When the first attempt is due, if not at once.
+    due: Option<Timestamp>,
 }
 
 impl<'a> Caller<'a> {
     /// The instance that makes the call, and the priority of its run.
     pub(crate) fn new(instance: &'a str, priority: i32) -> Self {
-        Caller { instance, priority, key_run: None }
+        Caller { instance, priority, key_run: None, due: None }
     }
 
     /// The call was first scheduled in this run, which was reset since.
     pub(crate) fn of_run(self, run: u32) -> Self {
         Caller { key_run: Some(run), ..self }
+    }
+
+    /// The first attempt is due then, and the time of the call begins then.
+    pub(crate) fn due(self, at: Timestamp) -> Self {
+        Caller { due: Some(at), ..self }
     }
 }
 
@@ -93,6 +100,7 @@ impl Node {
         let lacks = definition.as_ref().filter(|_| self.serves(&queue));
         let lacks = lacks.and_then(|definition| definition.lacks(&call.input));
         lacks.iter().for_each(|what| self.log_lack(caller.instance, &call.name, what));
+        let due = caller.due.map_or(now, |due| due.max(now));
         let mut task = TaskRow {
             call: key,
             gate: call.name.clone(),
@@ -101,12 +109,12 @@ impl Node {
             priority: caller.priority,
             policy: own.row.hash.clone(),
             attempt: 0,
-            wake_at: now,
+            wake_at: due,
             deadline_at: None,
             claim: None,
             progress: Progress {
                 v: 1,
-                first_scheduled: Some(now),
+                first_scheduled: Some(due),
                 unregistered,
                 lacks,
                 key_run: caller.key_run,
@@ -119,8 +127,9 @@ impl Node {
         let new_policy = is_new.then(|| own.row.clone());
         let deciding = self.policies.deciding(own, &task);
         let held = call.compensates.and_then(|_| self.memory.lingering.hold(key, self.elapsed));
-        task.wake_at = now.saturating_add(held.unwrap_or_default());
-        let can_run = definition.is_some() && task.progress.lacks.is_none() && held.is_none();
+        task.wake_at = due.saturating_add(held.unwrap_or_default());
+        let waits = task.wake_at > now || held.is_some();
+        let can_run = definition.is_some() && task.progress.lacks.is_none() && !waits;
         let slot = if can_run && self.serves(&task.queue) && self.may_begin() {
             self.memory.slots.take(&task)
         } else {

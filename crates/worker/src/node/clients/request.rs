@@ -10,18 +10,18 @@ use crate::node::Node;
 use crate::node::input::Request;
 use crate::node::message::now_due;
 use crate::node::news::{News, Origin};
-use crate::node::powers::Role;
 use crate::node::reply::Reply;
 use crate::node::runs::hot_run::HotRun;
 use crate::node::steps::effect::Effect;
 
 impl Node {
-    /// Takes a request, now or when it is known whether this node works.
+    /// Takes a request, now or when it is known whether this node works and which policies
+    /// operators set.
     pub(crate) fn asked(&mut self, request: Request) {
         let waits = !matches!(request, Request::Settle { .. } | Request::Stop { .. });
-        match self.role {
-            Role::Asking if waits => self.deferred.requests.push(request),
-            _ => self.request(request),
+        match waits && self.is_too_early() {
+            true => self.deferred.requests.push(request),
+            false => self.request(request),
         }
     }
 

@@ -3,8 +3,8 @@
 //! They are rows that everybody may write, and that every node which works reads: when it begins,
 //! before it looks at anything that the process before left; when it has written one itself; and
 //! when somebody else has committed, at most once a second. What was read decides from then on, in
-//! the place of the calls' own policies (`policy.rs`). No task names such a policy. A call that is
-//! made, and fails, before a node knows is decided about again as soon as it does.
+//! the place of the calls' own policies (`policy.rs`). No task names such a policy. What is asked
+//! of a node before it knows waits until it does (`request.rs`).
 //!
 //! | an open call                      | what follows from another policy for its activity       |
 //! |-----------------------------------|---------------------------------------------------------|
@@ -29,6 +29,7 @@ use resurgam_store::rows::PolicyOverride;
 use crate::error::Error;
 use crate::node::Node;
 use crate::node::coalesced_read::CoalescedRead;
+use crate::node::powers::Role;
 use crate::node::read::Read;
 use crate::node::reply::Reply;
 use crate::node::steps::effect::Effect;
@@ -46,6 +47,8 @@ pub(crate) struct OverrideState {
     hearing: CoalescedRead,
     /// When they were read last.
     read_at: Option<Timestamp>,
+    /// This node has written some since.
+    written: bool,
     /// When to read them next.
     next: Option<Timestamp>,
     /// This node got shards before it knew any.
@@ -67,9 +70,36 @@ impl Node {
     /// True when it is known what operators set. Otherwise that is read first, and whoever asked
     /// goes on when shards are gained once more.
     pub(crate) fn knows_overrides(&mut self) -> bool {
-        let is_known = self.memory.overrides.read_at.is_some();
-        if !is_known {
-            self.memory.overrides.gained = true;
+        let is_known = self.has_read_overrides();
+        self.memory.overrides.gained |= !is_known;
+        is_known
+    }
+
+    /// True when a call that is made now could be decided about by a policy that an operator has
+    /// replaced.
+    pub(crate) fn is_too_early(&mut self) -> bool {
+        match self.role {
+            Role::Asking => true,
+            Role::Client => false,
+            Role::Owner => !self.has_read_overrides(),
+        }
+    }
+
+    /// Takes the requests that came too early, if it is not still.
+    pub(crate) fn take_deferred(&mut self) {
+        if self.is_too_early() {
+            return;
+        }
+        for request in std::mem::take(&mut self.deferred.requests) {
+            self.then(Work::Request(request));
+        }
+    }
+
+    /// True when it is known what operators set. Otherwise that is read, and requests wait for it.
+    fn has_read_overrides(&mut self) -> bool {
+        let OverrideState { read_at, hearing, written, .. } = &self.memory.overrides;
+        let is_known = read_at.is_some() && !written;
+        if !is_known && !hearing.is_reading() {
             self.look_at_overrides();
         }
         is_known
@@ -81,6 +111,12 @@ impl Node {
             self.memory.overrides.next = None;
             self.read(Read::PolicyOverrides);
         }
+    }
+
+    /// What this node wrote is durable: requests that come from now on follow it.
+    pub(crate) fn overrides_written(&mut self) {
+        self.memory.overrides.written = self.is_owner();
+        self.look_at_overrides();
     }
 
     /// Somebody else has committed something.
@@ -113,8 +149,11 @@ impl Node {
     /// What operators set is known.
     pub(crate) fn overrides_read(&mut self, found: Vec<PolicyOverride>) {
         self.memory.overrides.read_at = Some(self.now);
-        if self.memory.overrides.hearing.end() {
-            self.hear_of_overrides();
+        match (self.memory.overrides.hearing.end(), self.memory.overrides.written) {
+            // It was read before that was durable.
+            (true, true) => self.look_at_overrides(),
+            (true, false) => self.hear_of_overrides(),
+            (false, _) => self.memory.overrides.written = false,
         }
         let changed = self.policies.set_overrides(found);
         for call in self.memory.calls.of_activities(&changed) {
@@ -128,6 +167,7 @@ impl Node {
         if std::mem::take(&mut self.memory.overrides.gained) {
             self.then(Work::ShardsGained);
         }
+        self.take_deferred();
     }
 
     /// Shards were gained: the calls there may have been decided by other policies.

@@ -117,9 +117,7 @@ impl Node {
         for reply in std::mem::take(&mut self.deferred.settled) {
             self.answer(reply, Ok(()));
         }
-        for request in std::mem::take(&mut self.deferred.requests) {
-            self.then(Work::Request(request));
-        }
+        self.take_deferred();
     }
 
     /// Another role: what was in memory for the one before, and what is being read for it, is worth

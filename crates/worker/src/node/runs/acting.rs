@@ -6,6 +6,7 @@
 //! | `resume`  | refused                   | goes on                  | refused             |
 //! | `restart` | refused                   | refused                  | begins again        |
 //! | `reset`   | goes on from before       | refused                  | goes on from before |
+//! | `redrive` | refused                   | refused                  | goes on from before |
 //! | cancel    | hears of it               | goes on, and hears of it | refused             |
 //! | terminate | ends                      | goes on, and ends        | refused             |
 //!
@@ -82,15 +83,26 @@ impl Node {
             Action::ResumeRun => self.resume_asked(record, &asked.request),
             Action::Restart => return self.restart(asked, found),
             Action::Reset(reset) => match self.reset_run(asked.run(), reset, &found) {
-                Ok(ResetRun { run, text, step, effects }) => {
-                    // Whoever looks at the instance sees its new run.
-                    return self.answer_on_run(asked.on_run(run), Ok(Done { text, step, effects }));
-                }
+                Ok(reset) => return self.store_reset(asked, reset),
                 Err(why) => Err(why),
             },
+            Action::Redrive(redrive) => {
+                match self.redrive_run(asked.run(), redrive, &asked.request, &found) {
+                    Ok(reset) => return self.store_reset(asked, reset),
+                    Err(why) => Err(why),
+                }
+            }
             _ => Err("nothing of this kind is done to runs".to_string()),
         };
         self.answer_on_run(asked, done);
+    }
+
+    /// The next run of an instance begins, unless another start takes its id first.
+    fn store_reset(&mut self, asked: Asked, reset: ResetRun) {
+        let ResetRun { run, text, step, mut effects } = reset;
+        effects.insert(0, Effect::NeedsId(Box::new(asked.clone())));
+        // Whoever looks at the instance sees its new run.
+        self.answer_on_run(asked.on_run(run), Ok(Done { text, step, effects }));
     }
 
     /// A closed instance begins again: another one takes over its id.
@@ -122,16 +134,13 @@ impl Node {
             ..Step::default()
         };
         let of = asked.run().uid;
-        let effects = vec![
-            Effect::Restarted(Box::new(asked.clone())),
-            Effect::RunActed(of),
-            Effect::Wake(uid),
-        ];
+        let effects =
+            vec![Effect::NeedsId(Box::new(asked.clone())), Effect::RunActed(of), Effect::Wake(uid)];
         self.push_action(asked, ActionAnswer::done(text), step, effects);
     }
 
-    /// Another start took the id of an instance that was to begin again.
-    pub(crate) fn restart_refused(&mut self, asked: Asked) {
+    /// Another start took the id of an instance that was to begin again, or to go on.
+    pub(crate) fn id_is_taken(&mut self, asked: Asked) {
         let why = "another instance took the id over meanwhile".to_string();
         self.answer_on_run(asked, Err(why));
     }

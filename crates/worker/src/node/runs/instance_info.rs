@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use resurgam_core::command::Settings;
-use resurgam_core::event::{Chain, Copied, RunStarted};
+use resurgam_core::event::{Chain, Lineage, RunStarted};
 use resurgam_core::{CallKey, Payload, RunKey, Seq, Timestamp};
 use resurgam_store::rows::InstanceRow;
 
@@ -18,8 +18,8 @@ pub(crate) struct InstanceInfo {
     pub(super) schedule: Option<String>,
     pub(super) workflow: String,
     pub(super) chain: Chain,
-    /// Where events of its history were copied from.
-    copied: Vec<Copied>,
+    /// What it has of runs that were reset.
+    pub(super) lineage: Lineage,
     /// How long its timeouts stood still because it was paused.
     stood_still: Duration,
     /// The argument, with which a run that fails or snoozes is tried again.
@@ -36,7 +36,7 @@ impl InstanceInfo {
             chain: started.chain.clone(),
             schedule: row.schedule.clone(),
             workflow: row.workflow.clone(),
-            copied: started.copied.clone(),
+            lineage: started.lineage.clone(),
             stood_still: row.pause.stood_still(),
             input: Some(row.input.clone()),
         }
@@ -45,8 +45,7 @@ impl InstanceInfo {
     /// The run in which the event of this place of a run happened: another one, when that was
     /// reset.
     pub(crate) fn key_of(&self, run: RunKey, seq: Seq) -> RunKey {
-        let copied = self.copied.iter().find(|copied| seq < copied.before);
-        RunKey { run: copied.map_or(run.run, |copied| copied.run), ..run }
+        RunKey { run: self.lineage.run_of(run.run, seq), ..run }
     }
 
     /// When the time of the whole instance ends, if it has one. `began` is when it was started.

@@ -9,6 +9,7 @@ pub(crate) mod instance_info;
 pub(crate) mod load_run;
 pub(crate) mod pending_messages;
 pub(crate) mod record;
+pub(crate) mod redrive;
 pub(crate) mod reset;
 pub(crate) mod resting;
 pub(crate) mod run;

@@ -110,11 +110,12 @@ impl Node {
     ) -> Result<(), Blocked> {
         run.open_calls.insert(seq);
         let (key, name) = (run.key.call(seq), call.name.clone());
-        let caller = Caller::new(&run.id, run.info.priority);
-        let caller = match run.info.key_of(run.key, seq) {
-            key if key == run.key => caller,
-            other => caller.of_run(other.run),
-        };
+        let lineage = &run.info.lineage;
+        let mut caller = Caller::new(&run.id, run.info.priority).due(lineage.due(seq, at));
+        let key_run = lineage.run_of_call(run.key.run, seq, &name);
+        if key_run != run.key.run {
+            caller = caller.of_run(key_run);
+        }
         let scheduled = self
             .schedule_call(key, call, caller, at)
             .map_err(|error| Blocked::Unreadable(format!("the retry policy of {name}: {error}")))?;

@@ -14,15 +14,16 @@
 //! | signals         | those taken after that place come again, before those that nobody read    |
 //! | kv, status      | have the values that they had                                             |
 //!
-//! What follows from the place of an event follows from the run that it happened in
-//! (`RunStarted::key_run`): idempotency keys and the uids of children stay as they are.
+//! What follows from the place of an event follows from the run that it happened in (`Lineage`):
+//! idempotency keys and the uids of children stay as they are. A call that is made after the copy
+//! is a call of the new run, with a key of its own, unless a redrive makes it again (`redrive.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use resurgam_core::action::{Reset, ResetTo};
 use resurgam_core::command::ActivityCall;
 use resurgam_core::event::{
-    ActivityFailed, ChildStarted, Initiator, ParentClose, RunContinued, RunStarted,
+    ActivityFailed, ChildStarted, Initiator, Lineage, ParentClose, RunContinued, RunStarted,
 };
 use resurgam_core::retry::{Idempotency, Reason};
 use resurgam_core::turn::Blocked;
@@ -45,7 +46,7 @@ use crate::node::message::{
 use crate::node::steps::effect::Effect;
 
 /// How many children an answer names.
-const NAMED: usize = 20;
+pub(super) const NAMED: usize = 20;
 
 /// What a reset comes to.
 pub(crate) struct ResetRun {
@@ -53,6 +54,16 @@ pub(crate) struct ResetRun {
     pub(super) text: String,
     pub(super) step: Step,
     pub(super) effects: Vec<Effect>,
+}
+
+/// How a run goes back.
+pub(super) struct GoBack {
+    /// The event that the copy ends before.
+    pub(super) cut: Seq,
+    /// What the next run has of this one.
+    pub(super) lineage: Lineage,
+    /// Signals that were taken after that do not come again.
+    pub(super) drop_signals: bool,
 }
 
 impl Node {
@@ -63,30 +74,47 @@ impl Node {
         reset: &Reset,
         found: &ActedOn,
     ) -> Result<ResetRun, String> {
-        let record = &found.record;
         let cut = may_be_reset(asked_of, reset, found)?;
+        let (record, first) = (&found.record, first_of(&found.record)?);
+        let back = GoBack {
+            cut,
+            lineage: first.lineage.before(record.instance.run, cut),
+            drop_signals: reset.drop_signals,
+        };
+        let what = record.events.iter().find(|event| event.seq == cut).map(described);
+        let (id, what) = (&record.instance.id, what.unwrap_or_default());
+        let mut done = self.go_back(found, first, back);
+        let text = format!("reset {id} to event {cut} ({what}); run {}", done.run.run);
+        done.text = format!("{text} goes on from there{}", done.text);
+        Ok(done)
+    }
+
+    /// Closes a run, whose first event this is, and begins the next one at a place in its history.
+    /// The text says what becomes of signals and of later children.
+    pub(super) fn go_back(
+        &mut self,
+        found: &ActedOn,
+        first: &RunStarted,
+        back: GoBack,
+    ) -> ResetRun {
+        let GoBack { cut, lineage, drop_signals } = back;
+        let record = &found.record;
         let (row, key) = (&record.instance, record.key());
-        let Some(Event { at: began, kind: EventKind::RunStarted(first), .. }) =
-            record.events.first()
-        else {
-            return Err(format!("{} has not begun; there is nothing to go back to", row.id));
-        };
         let next = RunKey { run: key.run.saturating_add(1), ..key };
-        let copied = first.copied_before(key.run, cut);
-        let started = match copied.is_empty() {
-            // Nothing of it is copied, so nothing keeps it from the newest version.
-            true => RunStarted {
-                version: self.newest_version(&row.workflow),
-                seed: self.random.number(),
-                first_turn_at: None,
-                copied,
-                ..first.clone()
-            },
-            false => RunStarted { copied, ..first.clone() },
-        };
+        let began = record.events.first().map_or(self.now, |event| event.at);
         let now = self.now.max(record.events.last().map_or(self.now, |last| last.at));
-        let begins = if started.copied.is_empty() { now } else { *began };
-        let (signals, text_of_signals) = self.signals_again(record, cut, reset.drop_signals);
+        let (started, begins) = match lineage.copied.is_empty() {
+            // Nothing of it is copied, so nothing keeps it from the newest version.
+            true => {
+                let version = self.newest_version(&row.workflow);
+                let seed = self.random.number();
+                let first = first.clone();
+                (RunStarted { version, seed, first_turn_at: None, lineage, ..first }, now)
+            }
+            false => (RunStarted { lineage, ..first.clone() }, began),
+        };
+        let (signals, mut text) = self.signals_again(record, cut, drop_signals);
+        text += &later_children(&record.events, cut);
         let mut step = Step {
             instance: Some(InstanceWrite::Continue { run: next, input: started.input.clone() }),
             rewind: Some(Box::new(Rewind {
@@ -98,15 +126,7 @@ impl Node {
             tasks: vec![TaskWrite::DeleteAll(key)],
             ..Step::default()
         };
-        let continued = RunContinued {
-            initiator: Initiator::Reset,
-            input: started.input.clone(),
-            failure: None,
-            backoff_ms: 0,
-        };
-        let last = record.events.last().map_or(Seq::FIRST, |last| last.seq.next());
-        let end = Event { seq: last, at: now, kind: EventKind::RunContinued(continued) };
-        step.events.push((key, end));
+        step.events.push((key, end_of_run(record, &started, now)));
         let children = children_at(first, key, &record.events, cut);
         step.messages.extend(
             stale(record, &children)
@@ -129,16 +149,7 @@ impl Node {
         }
         effects.push(Effect::RunActed(key.uid));
         self.memory.runs.blocked.remove(&key.uid);
-        let what = record.events.iter().find(|event| event.seq == cut).map(described);
-        let mut text = format!(
-            "reset {} to event {cut} ({}); run {} goes on from there",
-            row.id,
-            what.unwrap_or_default(),
-            next.run
-        );
-        text += &text_of_signals;
-        text += &later_children(&record.events, cut);
-        Ok(ResetRun { run: next, text, step, effects })
+        ResetRun { run: next, text, step, effects }
     }
 
     /// Signals that were taken after a place come again, before those that nobody read.
@@ -217,8 +228,32 @@ impl Node {
     }
 }
 
+/// The first event of a run.
+pub(super) fn first_of(record: &RunRecord) -> Result<&RunStarted, String> {
+    match record.events.first().map(|event| &event.kind) {
+        Some(EventKind::RunStarted(first)) => Ok(first),
+        _ => Err(format!("{} has not begun; there is nothing to go back to", record.instance.id)),
+    }
+}
+
+/// The last event of a run that is reset.
+fn end_of_run(record: &RunRecord, next: &RunStarted, at: Timestamp) -> Event {
+    let continued = RunContinued {
+        initiator: Initiator::Reset,
+        input: next.input.clone(),
+        failure: None,
+        backoff_ms: 0,
+    };
+    let seq = record.events.last().map_or(Seq::FIRST, |last| last.seq.next());
+    Event { seq, at, kind: EventKind::RunContinued(continued) }
+}
+
 /// The event that a reset goes back to; the error says why it is refused.
-fn may_be_reset(asked_of: RunKey, reset: &Reset, found: &ActedOn) -> Result<Seq, String> {
+pub(super) fn may_be_reset(
+    asked_of: RunKey,
+    reset: &Reset,
+    found: &ActedOn,
+) -> Result<Seq, String> {
     let record = &found.record;
     let (row, id) = (&record.instance, &record.instance.id);
     if asked_of.run != row.run {
@@ -297,7 +332,7 @@ pub(crate) fn children_at(
     for event in events.iter().take_while(|event| event.seq < cut) {
         match &event.kind {
             EventKind::ChildStarted(child) if child.parent_close != ParentClose::Detached => {
-                let of = RunKey { run: first.key_run(key.run, event.seq), ..key };
+                let of = RunKey { run: first.lineage.run_of(key.run, event.seq), ..key };
                 open.insert(event.seq, Uid::of_child(of, event.seq, &child.id));
             }
             EventKind::ChildCompleted { child, .. } | EventKind::ChildFailed { child, .. } => {
@@ -310,10 +345,8 @@ pub(crate) fn children_at(
 }
 
 /// The children that are open where a run is reset, when it can be.
-pub(crate) fn open_children(record: &RunRecord, reset: &Reset) -> Vec<Uid> {
-    let first = record.events.first().map(|event| &event.kind);
-    let (Some(EventKind::RunStarted(first)), Ok(cut)) = (first, place(&record.events, &reset.to))
-    else {
+pub(crate) fn open_children(record: &RunRecord, to: &ResetTo) -> Vec<Uid> {
+    let (Ok(first), Ok(cut)) = (first_of(record), place(&record.events, to)) else {
         return Vec::new();
     };
     children_at(first, record.key(), &record.events, cut).into_values().collect()

@@ -294,7 +294,7 @@ impl Node {
                 | Effect::SettleShared(..)
                 | Effect::ReadReports(..)
                 | Effect::ReadRunToActOn(..)
-                | Effect::Restarted(..)
+                | Effect::NeedsId(..)
                 | Effect::RunActed(..)
                 | Effect::Reported(..)
                 | Effect::Acted(..)

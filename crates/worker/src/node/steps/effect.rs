@@ -53,8 +53,8 @@ pub(crate) enum Effect {
     ReadReports(Uid),
     /// A run that an operator acts on is read: nothing of it is on its way any more.
     ReadRunToActOn(Uid),
-    /// An instance begins again, unless another start takes its id first.
-    Restarted(Box<Asked>),
+    /// A closed instance begins again, or goes on, unless another start takes its id first.
+    NeedsId(Box<Asked>),
     /// What an operator did to a run is stored, or refused by the store: the run may go on.
     RunActed(Uid),
     /// What an attempt has to say to the holder of its shard is stored.
@@ -143,7 +143,7 @@ impl Effect {
             | Effect::SettleShared(..)
             | Effect::ReadReports(..)
             | Effect::ReadRunToActOn(..)
-            | Effect::Restarted(..)
+            | Effect::NeedsId(..)
             | Effect::RunActed(..)
             | Effect::Reported(..)
             | Effect::Acted(..)

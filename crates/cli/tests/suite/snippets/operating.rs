@@ -1,0 +1,87 @@
+//! Plays the guide "Operating" from its first line to its last, with a worker and in one folder:
+//! every command is run, and what it prints is compared, but for times and numbers.
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use resurgam_watchdog::test;
+
+use super::page::pages;
+use super::shell::path_with_us;
+use super::terminal::{shown, write};
+use crate::guides::outline;
+use crate::processes::{self, PATIENCE};
+
+/// Commands that change nothing, so that they can be repeated until something has come.
+const LOOKING: [&str; 5] = ["list", "show", "history", "paused list", "dead list"];
+
+/// Processes that the page has left in the background.
+#[derive(Default)]
+struct Background(Vec<Child>);
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            // It may have ended by itself.
+            let _unless_gone = child.kill();
+            let _unless_gone = child.wait();
+        }
+    }
+}
+
+#[test(minutes = 15)]
+fn the_guide_to_operating_shows_what_is_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    let command = |line: &str| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", line]).current_dir(folder.path()).env("PATH", path_with_us());
+        shell.env_remove("RESURGAM_DB").env("RESURGAM_LOG", "error").stdin(Stdio::null());
+        shell
+    };
+    let pages = pages();
+    let page = pages.iter().find(|page| page.path.ends_with("docs/operating.md")).unwrap();
+    let mut background = Background::default();
+    let (mut ran, mut wrong) = (0, Vec::new());
+    for block in &page.blocks {
+        if let Some(name) = block.name.as_ref().filter(|_| block.kind() != "text") {
+            fs::create_dir_all(folder.path().join("actions")).unwrap();
+            write(&folder.path().join(name), block);
+        }
+        if block.mark("from") != Some("the_guide_to_operating_shows_what_is_printed") {
+            continue;
+        }
+        for shown in shown(block) {
+            ran += 1;
+            if let Some(line) = shown.command.strip_suffix(" &") {
+                let mut shell = command(&format!("exec {line}"));
+                background.0.push(shell.stdout(Stdio::null()).spawn().unwrap());
+                continue;
+            }
+            let verb = shown.command.strip_prefix("resurgam ").unwrap_or_default();
+            let is_looking = LOOKING.iter().any(|looking| verb.starts_with(looking));
+            let expected = outline(&shown.output.join("\n"));
+            let end = Instant::now() + if is_looking { PATIENCE / 10 } else { Duration::ZERO };
+            loop {
+                let output = processes::output(&mut command(&shown.command));
+                let text =
+                    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+                if outline(&text) == expected {
+                    break;
+                }
+                if Instant::now() >= end {
+                    wrong.push(format!("{}: $ {}\n{text}", block.at(), shown.command));
+                    break;
+                }
+                // Between two looks: nobody tells that a worker has come to something.
+                thread::sleep(Duration::from_millis(20));
+            }
+        }
+    }
+    assert!(ran > 20, "only {ran} commands were run");
+    assert!(
+        wrong.is_empty(),
+        "the page shows something else than is printed:\n{}",
+        wrong.join("\n")
+    );
+}
