@@ -1,7 +1,8 @@
-//! `resurgam pause`, `resume`, `restart` and `reset`: what operators do to a run.
+//! `resurgam pause`, `resume`, `restart` and `reset`: what operators do to a run, or to many.
 
-use resurgam::{Act, Acted, Client, ResetTo, RunHandle, Seq};
+use resurgam::{Act, Acted, BulkAct, Client, ResetTo, RunHandle, RunsHandle, Seq, Timestamp};
 
+use super::bulk::{Runs, Who};
 use crate::database::DbArgs;
 use crate::exit::Exit;
 use crate::form::{Form, line};
@@ -81,7 +82,7 @@ impl To {
 
 impl RestartArgs {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
-        self.of.act("restart", |run| run.restart()).await
+        self.of.act("restart", |run| run.restart(), |runs| runs.restart()).await
     }
 
     pub(super) fn json(&self) -> bool {
@@ -103,7 +104,17 @@ impl ResetArgs {
             }
             reset
         };
-        of.act("reset", reset).await
+        let many = |runs: &RunsHandle| {
+            let mut reset = runs.reset(to.clone());
+            if drop_signals {
+                reset = reset.drop_signals();
+            }
+            if even_if_undone {
+                reset = reset.even_if_undone();
+            }
+            reset
+        };
+        of.act("reset", reset, many).await
     }
 
     pub(super) fn json(&self) -> bool {
@@ -111,11 +122,11 @@ impl ResetArgs {
     }
 }
 
-/// Which instance, and who does it.
+/// Which instance, or which ones, and who does it.
 #[derive(Debug, clap::Args)]
 struct Of {
-    /// The instance
-    id: String,
+    /// The instance; options choose many unless given
+    id: Option<String>,
     /// Who does it, for those who look at it later; the user of the operating system by default
     #[arg(long)]
     by: Option<String>,
@@ -130,6 +141,8 @@ struct Of {
     /// Print one JSON value
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    runs: Runs,
 }
 
 impl PauseArgs {
@@ -139,7 +152,11 @@ impl PauseArgs {
             true => run.pause().calls(),
             false => run.pause(),
         };
-        self.of.act("pause", pause).await
+        let many = |runs: &RunsHandle| match calls {
+            true => runs.pause().calls(),
+            false => runs.pause(),
+        };
+        self.of.act("pause", pause, many).await
     }
 
     pub(super) fn json(&self) -> bool {
@@ -149,7 +166,7 @@ impl PauseArgs {
 
 impl ResumeArgs {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
-        self.of.act("resume", |run| run.resume()).await
+        self.of.act("resume", |run| run.resume(), |runs| runs.resume()).await
     }
 
     pub(super) fn json(&self) -> bool {
@@ -158,22 +175,47 @@ impl ResumeArgs {
 }
 
 impl Of {
-    async fn act(&self, verb: &str, act: impl Fn(&RunHandle) -> Act) -> Result<Output, Trouble> {
+    /// Does it to the instance that is named, or to all that options choose.
+    async fn act(
+        &self,
+        verb: &str,
+        one: impl Fn(&RunHandle) -> Act,
+        many: impl Fn(&RunsHandle) -> BulkAct,
+    ) -> Result<Output, Trouble> {
+        // Before the database is opened, so that a mistake costs nothing.
+        self.runs.chosen(verb, self.id.as_deref(), Timestamp::EPOCH)?;
+        if let Some(id) = &self.id {
+            let acted = self.db.ask(async |client| self.one(client, id, &one).await).await?;
+            return Ok(self.told(verb, &acted));
+        }
         let acted = async |client: &Client| {
-            let mut act = act(&client.run(&self.id));
-            if let Some(by) = &self.by {
-                act = act.by(by);
-            }
-            if let Some(reason) = &self.reason {
-                act = act.reason(reason);
-            }
-            if let Some(id) = &self.request_id {
-                act = act.request_id(id);
-            }
-            Ok(act.await?)
+            let now = client.handle().now();
+            let filter = self.runs.chosen(verb, None, now)?.unwrap_or_default();
+            let act = many(&client.runs(filter));
+            let act = self.request_id.iter().fold(act, |act, id| act.request_id(id));
+            let who = Who { by: self.by.as_deref(), reason: self.reason.as_deref() };
+            self.runs.how().carry_out(client, act, who, self.json).await
         };
-        let acted = self.db.ask(acted).await?;
-        Ok(self.told(verb, &acted))
+        self.db.ask(acted).await
+    }
+
+    async fn one(
+        &self,
+        client: &Client,
+        id: &str,
+        act: impl Fn(&RunHandle) -> Act,
+    ) -> Result<Acted, Trouble> {
+        let mut act = act(&client.run(id));
+        if let Some(by) = &self.by {
+            act = act.by(by);
+        }
+        if let Some(reason) = &self.reason {
+            act = act.reason(reason);
+        }
+        if let Some(id) = &self.request_id {
+            act = act.request_id(id);
+        }
+        Ok(act.await?)
     }
 
     fn told(&self, verb: &str, acted: &Acted) -> Output {
@@ -185,7 +227,7 @@ impl Of {
             return Output { exit, ..Output::done(printable(&acted.to_string()) + "\n") };
         }
         let form = Form::default()
-            .with("id", &self.id)
+            .with("id", self.id.as_deref().unwrap_or_default())
             .with("action", verb)
             .with("changed", acted.changed())
             .with("stored", matches!(acted, Acted::Stored))

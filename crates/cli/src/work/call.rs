@@ -1,10 +1,13 @@
-//! `resurgam call`: what operators do to an activity call.
+//! `resurgam call`: what operators do to an activity call, or to many.
 
 use clap::Subcommand;
-use resurgam::{Act, Acted, CallHandle, CallKey, Client, RunKey, Seq, Uid};
+use resurgam::{
+    Act, Acted, BulkAct, CallHandle, CallKey, CallsHandle, Client, RunKey, Seq, Timestamp, Uid,
+};
 use resurgam_core::retry::dialect::Dialect;
 use serde_json::Value;
 
+use super::bulk::{Calls, Who};
 use crate::database::DbArgs;
 use crate::exit::Exit;
 use crate::form::{Form, line};
@@ -31,34 +34,34 @@ pub(crate) enum Command {
     SetPolicy(SetPolicyArgs),
 }
 
-/// Have the next attempt of a call begin now
+/// Have the next attempt of a call begin now, or of many calls
 #[derive(Debug, clap::Args)]
 pub(crate) struct RetryArgs {
     #[command(flatten)]
-    of: Of,
+    of: OneOrMany,
     /// Count failures from 0 again, and let the time of the call begin again
     #[arg(long)]
     reset: bool,
 }
 
-/// Have no attempt of a call begin until somebody resumes it
+/// Have no attempt of a call begin until somebody resumes it, or of many calls
 ///
 /// An attempt that runs goes on: when it succeeds the call completes, when it fails the call is
 /// paused.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PauseArgs {
     #[command(flatten)]
-    of: Of,
+    of: OneOrMany,
     /// Let the times that bound the call go on while it is paused
     #[arg(long)]
     clock_runs: bool,
 }
 
-/// Let a paused call go on
+/// Let a paused call go on, or many
 #[derive(Debug, clap::Args)]
 pub(crate) struct ResumeArgs {
     #[command(flatten)]
-    of: Of,
+    of: OneOrMany,
     /// Count failures from 0 again, and let the time of the call begin again
     #[arg(long)]
     reset: bool,
@@ -77,24 +80,24 @@ pub(crate) struct CompleteArgs {
     unchecked: bool,
 }
 
-/// End a call with a failure, which the workflow gets
+/// End a call with a failure, which the workflow gets, or many calls
 #[derive(Debug, clap::Args)]
 pub(crate) struct FailArgs {
     #[command(flatten)]
-    of: Of,
+    of: OneOrMany,
     /// The message of the failure
     #[arg(long)]
     message: String,
 }
 
-/// Have another policy decide about a call from now on
+/// Have another policy decide about a call from now on, or about many calls
 ///
 /// A call that waits after a failure is decided about again. Timeouts that the policy does not name
 /// stay as they are.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SetPolicyArgs {
     #[command(flatten)]
-    of: Of,
+    of: OneOrMany,
     /// The policy: a file, - for standard input, or the name of a preset
     #[arg(long, value_name = "FILE")]
     policy: std::path::PathBuf,
@@ -107,6 +110,27 @@ struct Of {
     id: String,
     /// The call as histories name it: charge#6, or charge when one call of charge is open
     call: Option<String>,
+    #[command(flatten)]
+    doing: Doing,
+}
+
+/// Which call, or which calls, and who does it.
+#[derive(Debug, clap::Args)]
+struct OneOrMany {
+    /// The instance; or UID.RUN.SEQ, and then no call; options choose many calls unless given
+    id: Option<String>,
+    /// The call as histories name it: charge#6, or charge when one call of charge is open
+    #[arg(requires = "id")]
+    call: Option<String>,
+    #[command(flatten)]
+    doing: Doing,
+    #[command(flatten)]
+    calls: Calls,
+}
+
+/// Who does it, where and why.
+#[derive(Clone, Debug, clap::Args)]
+struct Doing {
     /// Who does it, for those who look at it later; the user of the operating system by default
     #[arg(long)]
     by: Option<String>,
@@ -131,25 +155,38 @@ impl Command {
                     true => call.retry().reset(),
                     false => call.retry(),
                 };
-                of.act("retry", retry).await
+                let many = |calls: &CallsHandle| match reset {
+                    true => calls.retry().reset(),
+                    false => calls.retry(),
+                };
+                of.act("retry", retry, many).await
             }
             Command::Pause(PauseArgs { of, clock_runs }) => {
                 let pause = |call: &CallHandle| match clock_runs {
                     true => call.pause().clock_runs(),
                     false => call.pause(),
                 };
-                of.act("pause", pause).await
+                let many = |calls: &CallsHandle| match clock_runs {
+                    true => calls.pause().clock_runs(),
+                    false => calls.pause(),
+                };
+                of.act("pause", pause, many).await
             }
             Command::Resume(ResumeArgs { of, reset }) => {
                 let resume = |call: &CallHandle| match reset {
                     true => call.resume().reset(),
                     false => call.resume(),
                 };
-                of.act("resume", resume).await
+                let many = |calls: &CallsHandle| match reset {
+                    true => calls.resume().reset(),
+                    false => calls.resume(),
+                };
+                of.act("resume", resume, many).await
             }
             Command::Complete(args) => args.run().await,
             Command::Fail(FailArgs { of, message }) => {
-                of.act("fail", |call| call.fail(message.clone())).await
+                let fail = |call: &CallHandle| call.fail(message.clone());
+                of.act("fail", fail, |calls| calls.fail(message.clone())).await
             }
             Command::SetPolicy(args) => args.run().await,
         }
@@ -158,12 +195,12 @@ impl Command {
     /// Whether standard output is for a program.
     pub(super) fn json(&self) -> bool {
         match self {
-            Command::Retry(args) => args.of.json,
-            Command::Pause(args) => args.of.json,
-            Command::Resume(args) => args.of.json,
-            Command::Complete(args) => args.of.json,
-            Command::Fail(args) => args.of.json,
-            Command::SetPolicy(args) => args.of.json,
+            Command::Retry(args) => args.of.doing.json,
+            Command::Pause(args) => args.of.doing.json,
+            Command::Resume(args) => args.of.doing.json,
+            Command::Complete(args) => args.of.doing.json,
+            Command::Fail(args) => args.of.doing.json,
+            Command::SetPolicy(args) => args.of.doing.json,
         }
     }
 }
@@ -186,7 +223,34 @@ impl SetPolicyArgs {
     async fn run(self) -> Result<Output, Trouble> {
         let loaded = source::load(&self.policy, Dialect::Canonical)?;
         let policy = loaded.policy.into_inner();
-        self.of.act("set-policy", |call| call.set_policy(policy.clone())).await
+        let set = |call: &CallHandle| call.set_policy(policy.clone());
+        self.of.act("set-policy", set, |calls| calls.set_policy(policy.clone())).await
+    }
+}
+
+impl OneOrMany {
+    /// Does it to the call that is named, or to all that options choose.
+    async fn act(
+        self,
+        verb: &str,
+        one: impl Fn(&CallHandle) -> Act,
+        many: impl Fn(&CallsHandle) -> BulkAct,
+    ) -> Result<Output, Trouble> {
+        let OneOrMany { id, call, doing, calls } = self;
+        // Before the database is opened, so that a mistake costs nothing.
+        calls.chosen(verb, id.as_deref(), Timestamp::EPOCH)?;
+        if let Some(id) = id {
+            return Of { id, call, doing }.act(verb, one).await;
+        }
+        let acted = async |client: &Client| {
+            let now = client.handle().now();
+            let filter = calls.chosen(verb, None, now)?.unwrap_or_default();
+            let act = many(&client.calls(filter));
+            let act = doing.request_id.iter().fold(act, |act, id| act.request_id(id));
+            let who = Who { by: doing.by.as_deref(), reason: doing.reason.as_deref() };
+            calls.how().carry_out(client, act, who, doing.json).await
+        };
+        doing.db.ask(acted).await
     }
 }
 
@@ -196,24 +260,25 @@ impl Of {
             Some(_) => None,
             None => Some(key(&self.id).ok_or_else(|| names_no_call(verb, &self.id))?),
         };
+        let Doing { by, reason, request_id, db, .. } = &self.doing;
         let acted = async |client: &Client| {
             let call = match (key, &self.call) {
                 (Some(key), _) => client.call_of(key),
                 (None, call) => client.call(&self.id, call.clone().unwrap_or_default()),
             };
             let mut act = act(&call);
-            if let Some(by) = &self.by {
+            if let Some(by) = by {
                 act = act.by(by);
             }
-            if let Some(reason) = &self.reason {
+            if let Some(reason) = reason {
                 act = act.reason(reason);
             }
-            if let Some(id) = &self.request_id {
+            if let Some(id) = request_id {
                 act = act.request_id(id);
             }
             Ok(act.await?)
         };
-        let acted = self.db.ask(acted).await?;
+        let acted = db.ask(acted).await?;
         Ok(self.told(verb, &acted))
     }
 
@@ -222,7 +287,7 @@ impl Of {
             Acted::Answered(answer) if !answer.changed => Exit::BadInput,
             _ => Exit::Done,
         };
-        if !self.json {
+        if !self.doing.json {
             return Output { exit, ..Output::done(printable(&acted.to_string()) + "\n") };
         }
         let form = Form::default()

@@ -305,6 +305,9 @@ impl Node {
                 | Effect::ReadWaiting(..)
                 | Effect::LookAtSchedules
                 | Effect::LookAtOverrides
+                | Effect::ReadActions(..)
+                | Effect::BulkWritten(..)
+                | Effect::LookAtBulk
                 | Effect::RowTaken(..)
                 | Effect::RowRefused(..)
                 | Effect::Reply(..)
