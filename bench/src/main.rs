@@ -26,7 +26,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use mimalloc::MiMalloc;
 
-use crate::modes::{chain, fanout, growth, idle, latency, limit, replay, retries};
+use crate::modes::{bulk, chain, fanout, growth, idle, latency, limit, replay, retries};
 
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
@@ -70,6 +70,8 @@ enum Mode {
     Growth(growth::Arguments),
     /// Many calls that wait for their next attempt: what they cost, and how late the due ones are.
     Retries(retries::Arguments),
+    /// Other work beside many calls that an operator retries at once.
+    Bulk(bulk::Arguments),
     /// One workflow that calls many activities at once.
     Fanout(fanout::Arguments),
     /// A run that is not in memory: how long it takes to rebuild it.
@@ -90,6 +92,7 @@ async fn main() -> ExitCode {
         Mode::Latency(arguments) => latency::run(arguments).await,
         Mode::Growth(arguments) => growth::run(arguments).await,
         Mode::Retries(arguments) => retries::run(arguments).await,
+        Mode::Bulk(arguments) => bulk::run(arguments).await,
         Mode::Fanout(arguments) => fanout::run(arguments).await,
         Mode::Replay(arguments) => replay::run(arguments).await,
         Mode::Idle(arguments) => idle::run(arguments).await,

@@ -9,10 +9,11 @@ use resurgam_store::rows::{
     MessageRow, Owner, PolicyOverride, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
-    Access, Answer, Assignment, AttemptTransaction, CallGroup, Commit, DeadLetter,
-    DeadLetterFilter, Deleted, Deletion, DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own,
-    Owning, PausedCall, PausedFilter, Retain, Runnable, ScheduleRecord, Schedules, Step,
-    StepResult, Store, Tables, Transacted, Unresolved, Work,
+    Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
+    CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion,
+    DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own, Owning, PausedCall, PausedFilter,
+    Retain, Runnable, ScheduleRecord, Schedules, Step, StepResult, Store, Tables, Transacted,
+    Unresolved, Work,
 };
 use tokio::sync::watch;
 
@@ -192,6 +193,17 @@ impl Unresolved for Watched {
         oldest_dead_letter() -> Option<Timestamp>;
         paused_calls(filter: PausedFilter) -> Vec<PausedCall>;
         paused_groups(filter: PausedFilter) -> Vec<CallGroup>;
+    }
+}
+
+impl Bulk for Watched {
+    passed_on! {
+        open_bulk(limit: usize) -> Vec<BulkRecord>;
+        bulk(id: &str) -> Option<BulkRecord>;
+        bulk_list(after: Option<BulkCursor>, limit: usize) -> Vec<BulkRecord>;
+        oldest_bulk() -> Option<Timestamp>;
+        matching_calls(filter: CallFilter, after: Option<CallKey>, limit: usize) -> CallPage;
+        answers(asked: Arc<[(CallKey, String)]>) -> Vec<AskedAnswer>;
     }
 }
 

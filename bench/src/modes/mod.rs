@@ -1,5 +1,6 @@
 //! What is measured, one file each.
 
+pub(crate) mod bulk;
 pub(crate) mod chain;
 pub(crate) mod fanout;
 pub(crate) mod growth;

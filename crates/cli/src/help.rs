@@ -20,6 +20,7 @@ Run workflows:
   call         Retry, pause, resume or end an activity call
   paused       Decide about calls that are paused, group by group
   dead         Decide about calls that were given up, group by group
+  bulk         Look at actions on many calls or instances, and stop them
   delete       Delete closed instances with everything of theirs
   schedule     Start programs and graphs by the clock
 
@@ -100,33 +101,53 @@ examples! {
         "resurgam terminate order-42 --reason 'its code is gone'";
     PAUSE:
         "resurgam pause order-42 --reason 'the warehouse moves'"
-        "resurgam pause order-42 --calls --by ana";
+        "resurgam pause order-42 --calls --by ana"
+        "resurgam pause --workflow order --reason 'the warehouse moves'";
     RESUME:
-        "resurgam resume order-42";
+        "resurgam resume order-42"
+        "resurgam resume --workflow order --spread 60s";
     RESTART:
-        "resurgam restart order-42 --reason 'the data is mended'";
+        "resurgam restart order-42 --reason 'the data is mended'"
+        "resurgam restart --workflow order --started-since 2h --spread 10m";
     RESET:
         "resurgam reset order-42 --last-failure --reason 'the bank is back'"
         "resurgam reset order-42 --before charge"
-        "resurgam reset order-42 --to 7 --drop-signals";
+        "resurgam reset order-42 --to 7 --drop-signals"
+        "resurgam reset --workflow order --last-failure --first 1";
     CALL:
         "resurgam call retry order-42 charge#6 --reason 'the bank is back'"
         "resurgam call complete order-42 charge#6 --value '{\"paid\": true}'";
     CALL_RETRY:
         "resurgam call retry order-42 charge#6 --reason 'the bank is back'"
-        "resurgam call retry order-42 charge#6 --reset";
+        "resurgam call retry order-42 charge#6 --reset"
+        "resurgam call retry --activity charge --failed-since 1h --spread 60s"
+        "resurgam call retry --activity charge --first 1   the others only if it succeeds";
     CALL_PAUSE:
-        "resurgam call pause order-42 charge#6 --by ana";
+        "resurgam call pause order-42 charge#6 --by ana"
+        "resurgam call pause --activity charge --dry-run";
     CALL_RESUME:
         "resurgam call resume order-42 charge#6"
-        "resurgam call resume order-42 charge#6 --reset";
+        "resurgam call resume order-42 charge#6 --reset"
+        "resurgam call resume --activity charge --spread 60s";
     CALL_COMPLETE:
         "resurgam call complete order-42 charge#6 --value '{\"paid\": true}'"
         "resurgam call complete order-42 charge#6 --value @receipt.json";
     CALL_FAIL:
-        "resurgam call fail order-42 charge#6 --message 'the card is stolen'";
+        "resurgam call fail order-42 charge#6 --message 'the card is stolen'"
+        "resurgam call fail --failure-type CardStolen --message 'the card is stolen'";
     CALL_SET_POLICY:
-        "resurgam call set-policy order-42 charge#6 --policy patient.json";
+        "resurgam call set-policy order-42 charge#6 --policy patient.json"
+        "resurgam call set-policy --activity charge --status retrying --policy patient.json";
+    BULK:
+        "resurgam bulk list"
+        "resurgam bulk stop 0192f0c1-7d5a-7000-8000-000000000001";
+    BULK_LIST:
+        "resurgam bulk list";
+    BULK_SHOW:
+        "resurgam bulk show 0192f0c1-7d5a-7000-8000-000000000001"
+        "resurgam bulk show 0192f0c1-7d5a-7000-8000-000000000001 --wait";
+    BULK_STOP:
+        "resurgam bulk stop 0192f0c1-7d5a-7000-8000-000000000001 --by ana";
     PAUSED:
         "resurgam paused list"
         "resurgam paused resume --fingerprint 1:5df6c1b35328 --spread 60s --reason 'mail is back'";

@@ -57,7 +57,7 @@ enum Command {
     // Actions are process groups, so these are for Unix.
     #[cfg(unix)]
     #[command(flatten)]
-    Work(work::Command),
+    Work(Box<work::Command>),
     #[command(name = "demo")]
     Demo(demo::Args),
     /// Evaluate, explain, convert and check retry policies, set them for activities
@@ -74,7 +74,7 @@ fn main() -> ExitCode {
     actions::launch::be_hidden();
     let ended = match Cli::parse().command {
         #[cfg(unix)]
-        Command::Work(command) => work::run(command).and_then(|output| print(&output)),
+        Command::Work(command) => work::run(*command).and_then(|output| print(&output)),
         Command::Demo(args) => demo::run(&args).or_else(unless_unread),
         Command::Policy(command) => policy::run(command).and_then(|output| print(&output)),
         Command::Explain(args) => print(&explain::run(&args)),

@@ -25,7 +25,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Failure, Payload, Seq};
+use crate::{Failure, Payload, Seq, Timestamp};
 
 /// What an operator does to an activity call, or to a run.
 ///
@@ -40,10 +40,12 @@ use crate::{Failure, Payload, Seq};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// The next attempt is due now.
+    /// The next attempt is due now, or soon.
     Retry {
         /// Failures are counted from 0 again, and the time of the call begins again.
         reset: bool,
+        /// When it is due, where many are spread over a time.
+        due: Option<Timestamp>,
     },
     /// No attempt begins until somebody resumes the call.
     Pause {
@@ -54,6 +56,8 @@ pub enum Action {
     Resume {
         /// Failures are counted from 0 again, and the time of the call begins again.
         reset: bool,
+        /// When its next attempt is due at the earliest, where many are spread over a time.
+        due: Option<Timestamp>,
     },
     /// The call ends with a value.
     Complete {
@@ -168,6 +172,8 @@ struct Head {
     action: String,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     reset: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    due: Option<Timestamp>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     clock_runs: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -234,7 +240,9 @@ impl Action {
         let mut head = Head { v: 1, action: self.name().to_string(), ..Head::default() };
         let mut body = None;
         match self {
-            Action::Retry { reset } | Action::Resume { reset } => head.reset = *reset,
+            Action::Retry { reset, due } | Action::Resume { reset, due } => {
+                (head.reset, head.due) = (*reset, *due);
+            }
             Action::Pause { clock_runs } => head.clock_runs = *clock_runs,
             Action::Complete { value, unchecked } => {
                 body = Some(value.clone());
@@ -264,9 +272,9 @@ impl Action {
         let head: Head = serde_json::from_str(head).map_err(|error| format!("action: {error}"))?;
         let missing = |what: &str| format!("action {}: the {what} is missing", head.action);
         Ok(match head.action.as_str() {
-            "retry" => Action::Retry { reset: head.reset },
+            "retry" => Action::Retry { reset: head.reset, due: head.due },
             "pause" => Action::Pause { clock_runs: head.clock_runs },
-            "resume" => Action::Resume { reset: head.reset },
+            "resume" => Action::Resume { reset: head.reset, due: head.due },
             "complete" => {
                 let value = body.ok_or_else(|| missing("value"))?;
                 Action::Complete { value, unchecked: head.unchecked }
@@ -344,10 +352,10 @@ mod tests {
     #[test]
     fn what_is_stored_is_read_back() {
         for action in [
-            Action::Retry { reset: false },
-            Action::Retry { reset: true },
+            Action::Retry { reset: false, due: None },
+            Action::Retry { reset: true, due: Some(Timestamp::from_millis(7)) },
             Action::Pause { clock_runs: true },
-            Action::Resume { reset: true },
+            Action::Resume { reset: true, due: None },
             Action::Complete { value: Payload::from_text("{\"id\":7}"), unchecked: true },
             Action::Fail { failure: Failure::terminal("we give up").with_type("Skipped") },
             Action::SetPolicy { policy: "{\"max_attempts\":3}".to_string() },

@@ -97,7 +97,7 @@ impl Client {
 impl CallHandle {
     /// Has the next attempt begin now. Refused while an attempt runs.
     pub fn retry(&self) -> Act {
-        self.act(Ok(Action::Retry { reset: false }))
+        self.act(Ok(Action::Retry { reset: false, due: None }))
     }
 
     /// Has no attempt begin until somebody resumes it. An attempt that runs goes on: when it
@@ -108,7 +108,7 @@ impl CallHandle {
 
     /// Lets a paused call go on: at its due time if that is ahead, otherwise now.
     pub fn resume(&self) -> Act {
-        self.act(Ok(Action::Resume { reset: false }))
+        self.act(Ok(Action::Resume { reset: false, due: None }))
     }
 
     /// Ends it with a value, which the workflow gets. The process that works checks first that the
@@ -174,7 +174,7 @@ impl Act {
     /// [`CallHandle::retry`] and [`CallHandle::resume`].
     pub fn reset(mut self) -> Self {
         match &mut self.action {
-            Ok(Action::Retry { reset } | Action::Resume { reset }) => *reset = true,
+            Ok(Action::Retry { reset, .. } | Action::Resume { reset, .. }) => *reset = true,
             other => *other = Err("only a retry and a resume can reset a call".to_string()),
         }
         self

@@ -33,6 +33,7 @@
 mod act;
 mod act_on_run;
 mod app;
+mod bulk;
 mod client;
 mod export;
 // Only for documentation: a program that uses the crate does not read its guides.
@@ -51,6 +52,7 @@ mod unresolved;
 pub use act::{Act, CallHandle};
 pub use act_on_run::RunHandle;
 pub use app::{App, AppBuilder, Parts};
+pub use bulk::{BulkAct, CallsHandle, RunsHandle};
 pub use client::{Client, Start};
 pub use instance::Instance;
 pub use look::{Description, PendingCall, WaitsFor};
@@ -71,15 +73,18 @@ pub use resurgam_store::rows::{
     InstanceFilter, InstanceRow, Owner, Pause, PolicyOverride, RunPause, Status,
 };
 pub use resurgam_store::{
-    CallCursor, CallGroup, DeadLetter, DeadLetterFilter, LetterState, PausedCall, PausedFilter,
-    Settled,
+    CallCursor, CallFilter, CallGroup, CallStatus, DeadLetter, DeadLetterFilter, LetterState,
+    MatchedCall, PausedCall, PausedFilter, Settled,
 };
 #[cfg(feature = "postgres")]
 pub use resurgam_store_postgres::Options as PostgresOptions;
 pub use resurgam_store_sqlite::{Options as SqliteOptions, SyncMode};
-pub use resurgam_worker::{Acted, ClosedFilter, Error, IfExists, Outcome, Result, Retention};
+pub use resurgam_worker::{
+    Acted, BulkCounts, BulkJob, BulkOptions, BulkPreview, BulkState, BulkTarget, ClosedFilter,
+    Error, IfExists, Outcome, Refused, Result, Retention, RunFilter,
+};
 pub use schedule::{NewSchedule, Overlap, Schedule, ScheduleDescription};
-pub use unresolved::{Discard, GroupAct, GroupDone, Redrive, RedriveAll};
+pub use unresolved::{Discard, GroupDone, Redrive, RedriveAll};
 
 /// What most programs need.
 pub mod prelude {

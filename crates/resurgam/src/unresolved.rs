@@ -1,24 +1,25 @@
 //! What waits for an operator's decision: dead letters, and calls that are paused.
 //!
-//! Decisions about a group go through it page by page and act on each call by itself, in this
-//! process: what is done is done when the process ends in between, and the rest is not.
+//! Decisions about groups of paused calls are bulk actions (`bulk.rs`). Those about dead letters go
+//! through them page by page and settle each by itself, in this process: what is done is done when the
+//! process ends in between, and the rest is not.
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::time::Duration;
 
+use resurgam_core::CallKey;
 use resurgam_core::action::{Action, ActionAnswer, RedriveCall};
-use resurgam_core::{CallKey, Timestamp};
 use resurgam_store::{
-    CallCursor, CallGroup, DeadLetter, DeadLetterFilter, LetterState, LetterWrite, PausedCall,
-    PausedFilter, Settled,
+    CallCursor, CallFilter, CallGroup, CallStatus, DeadLetter, DeadLetterFilter, LetterState,
+    LetterWrite, PausedCall, PausedFilter, Settled,
 };
 use resurgam_worker::{Acted, Error, IfExists, Result, StartOptions};
 
 use crate::act::os_user;
 use crate::client::millis;
-use crate::{Act, Client, submit};
+use crate::{Act, BulkAct, Client, submit};
 
 /// How many letters, or calls, are read at once.
 const PAGE: usize = 500;
@@ -121,7 +122,7 @@ impl Client {
     /// // One decision for all of them.
     /// let all = PausedFilter { fingerprint: Some(group.fingerprint), ..PausedFilter::default() };
     /// let resumed = client.resume_paused(all.clone()).by("ana").await?;
-    /// assert_eq!((resumed.changed, resumed.refused.len()), (2, 0));
+    /// assert_eq!((resumed.counts.changed, resumed.counts.refused), (2, 0));
     /// app.advance(Duration::from_secs(1)).await; // they fail again, and are paused again
     /// let failed = client.fail_paused(all, "the bank is gone").reason("ticket 17").await?;
     /// assert_eq!(failed.to_string(), "2 calls changed");
@@ -144,13 +145,15 @@ impl Client {
 
     /// Lets all of these calls go on; those that used up their attempts with failures counted from
     /// 0 again.
-    pub fn resume_paused(&self, filter: PausedFilter) -> GroupAct {
-        GroupAct::new(self, filter, GroupAction::Resume)
+    pub fn resume_paused(&self, filter: PausedFilter) -> BulkAct {
+        let limit = filter.limit;
+        limited(self.calls(those(filter)).resume().resetting_exhausted(), limit)
     }
 
     /// Ends all of these calls with a failure, which their workflows get.
-    pub fn fail_paused(&self, filter: PausedFilter, message: impl Into<String>) -> GroupAct {
-        GroupAct::new(self, filter, GroupAction::Fail(message.into()))
+    pub fn fail_paused(&self, filter: PausedFilter, message: impl Into<String>) -> BulkAct {
+        let limit = filter.limit;
+        limited(self.calls(those(filter)).fail(message), limit)
     }
 
     /// Tries a dead letter again in its run: the run is reset to just before the call, which is
@@ -224,6 +227,17 @@ impl Client {
     pub fn discard_one(&self, call: CallKey) -> Discard {
         Discard { client: self.clone(), of: Letters::One(call), by: None, reason: None }
     }
+}
+
+/// Paused calls as calls. Where a list goes on means nothing here.
+fn those(filter: PausedFilter) -> CallFilter {
+    let PausedFilter { fingerprint, activity, since, .. } = filter;
+    let status = Some(CallStatus::Paused);
+    CallFilter { fingerprint, activity, status, paused_since: since, ..CallFilter::default() }
+}
+
+fn limited(act: BulkAct, limit: usize) -> BulkAct {
+    if limit == 0 { act } else { act.limit(limit as u64) }
 }
 
 /// A dead letter that is about to be tried again; awaiting it does so, and answers with what came
@@ -582,26 +596,6 @@ impl IntoFuture for Discard {
     }
 }
 
-/// What is done to each call of a group.
-#[derive(Clone, Debug)]
-enum GroupAction {
-    Resume,
-    Fail(String),
-}
-
-/// Something that is about to be done to many paused calls; awaiting it does so, call by call, and
-/// answers with what came of it. Calls that are paused meanwhile are left alone.
-#[must_use = "nothing is done until this is awaited"]
-#[derive(Clone, Debug)]
-pub struct GroupAct {
-    client: Client,
-    filter: PausedFilter,
-    action: GroupAction,
-    spread: Duration,
-    by: Option<String>,
-    reason: Option<String>,
-}
-
 /// What came of an action on many calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupDone {
@@ -635,99 +629,5 @@ impl fmt::Display for GroupDone {
             0 => Ok(()),
             refused => write!(f, "; {refused} refused"),
         }
-    }
-}
-
-impl GroupAct {
-    fn new(client: &Client, filter: PausedFilter, action: GroupAction) -> Self {
-        let (client, spread) = (client.clone(), Duration::ZERO);
-        GroupAct { client, filter, action, spread, by: None, reason: None }
-    }
-
-    /// Takes that long for all of them, evenly, so that they do not arrive at the same moment.
-    pub fn spread(mut self, spread: Duration) -> Self {
-        self.spread = spread;
-        self
-    }
-
-    /// Who does it; the user of the operating system, unless set.
-    pub fn by(mut self, by: impl Into<String>) -> Self {
-        self.by = Some(by.into());
-        self
-    }
-
-    /// Why.
-    pub fn reason(mut self, reason: impl Into<String>) -> Self {
-        self.reason = Some(reason.into());
-        self
-    }
-
-    async fn carried_out(self) -> Result<GroupDone> {
-        let mut done = GroupDone::default();
-        let began = self.client.handle().now();
-        let most = if self.filter.limit == 0 { u64::MAX } else { self.filter.limit as u64 };
-        let groups = match self.spread.is_zero() {
-            true => Vec::new(),
-            false => self.client.paused_groups(self.filter.clone()).await?,
-        };
-        let count = groups.iter().map(|group| group.count).sum::<u64>().min(most);
-        let mut page = self.filter.clone();
-        let mut nth = 0;
-        while nth < most {
-            page.limit = PAGE.min(usize::try_from(most - nth).unwrap_or(PAGE));
-            let calls = self.client.paused_calls(page.clone()).await?;
-            let Some(last) = calls.last() else { break };
-            page.after = Some(CallCursor::of_paused(last));
-            for call in &calls {
-                self.wait_for_turn(nth, count, began).await;
-                self.act_on(call, &mut done).await?;
-                nth += 1;
-            }
-        }
-        Ok(done)
-    }
-
-    /// Waits until it is the turn of a call, where the calls are spread.
-    async fn wait_for_turn(&self, nth: u64, count: u64, began: Timestamp) {
-        let turn = began.saturating_add(share_of(self.spread, nth, count));
-        let handle = self.client.handle();
-        let wait = turn.since(handle.now());
-        if !wait.is_zero() {
-            drop(handle.sleep(wait).await);
-        }
-    }
-
-    async fn act_on(&self, call: &PausedCall, done: &mut GroupDone) -> Result<()> {
-        let handle = self.client.call_of(call.task.call);
-        let stopped = call.task.progress.paused.as_ref().is_some_and(|it| it.stopped.is_some());
-        let mut act = match &self.action {
-            GroupAction::Resume if stopped => handle.resume().reset(),
-            GroupAction::Resume => handle.resume(),
-            GroupAction::Fail(message) => handle.fail(message),
-        };
-        if let Some(by) = &self.by {
-            act = act.by(by);
-        }
-        if let Some(reason) = &self.reason {
-            act = act.reason(reason);
-        }
-        match act.await {
-            // Its instance was deleted meanwhile.
-            Err(error) if error.is_unknown() => {
-                done.refused.push((call.task.call, error.to_string()));
-            }
-            Err(error) => return Err(error),
-            Ok(acted) => done.note(call.task.call, acted),
-        }
-        Ok(())
-    }
-}
-
-impl IntoFuture for GroupAct {
-    type Output = Result<GroupDone>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Result<GroupDone>> + Send>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.carried_out())
     }
 }

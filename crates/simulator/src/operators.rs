@@ -57,7 +57,7 @@ impl World {
             }
             let action = match self.random.below(3) {
                 0 => by_hand(&task),
-                _ => Action::Resume { reset: true },
+                _ => Action::Resume { reset: true, due: None },
             };
             self.wants(&task, action);
         }
@@ -74,9 +74,9 @@ impl World {
     fn some_action(&mut self, task: &TaskRow) -> Action {
         let (reset, clock_runs) = (self.random.one_in(3), self.random.one_in(3));
         match self.random.below(12) {
-            0..=2 => Action::Retry { reset },
+            0..=2 => Action::Retry { reset, due: None },
             3..=5 => Action::Pause { clock_runs },
-            6..=8 => Action::Resume { reset },
+            6..=8 => Action::Resume { reset, due: None },
             9 => by_hand(task),
             10 => Action::Fail { failure: Failure::terminal("an operator gave up") },
             _ => {

@@ -15,10 +15,11 @@ use resurgam_store::rows::{
     MessageRow, Owner, PolicyOverride, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
-    Access, Answer, Assignment, AttemptTransaction, CallGroup, Commit, DeadLetter,
-    DeadLetterFilter, Deleted, Deletion, DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own,
-    Owning, PausedCall, PausedFilter, Result, Retain, Runnable, ScheduleRecord, Schedules, Step,
-    StepResult, Tables, Transacted, Unresolved, Work, not_offered,
+    Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
+    CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion,
+    DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own, Owning, PausedCall, PausedFilter,
+    Result, Retain, Runnable, ScheduleRecord, Schedules, Step, StepResult, Tables, Transacted,
+    Unresolved, Work, not_offered,
 };
 use tokio::sync::watch;
 
@@ -293,6 +294,39 @@ impl Schedules for SimulatedStore {
     fn schedules(&self, after: &str, limit: usize) -> Answer<'_, Vec<ScheduleRecord>> {
         let after = after.to_string();
         self.read("schedules", move |it| it.model.schedules(&after, limit))
+    }
+}
+
+impl Bulk for SimulatedStore {
+    fn open_bulk(&self, limit: usize) -> Answer<'_, Vec<BulkRecord>> {
+        let shards = self.shards();
+        self.read("open bulk jobs", move |it| it.model.open_bulk(shards, limit))
+    }
+
+    fn bulk(&self, id: &str) -> Answer<'_, Option<BulkRecord>> {
+        let id = id.to_string();
+        self.read("bulk job", move |it| it.model.bulk(&id))
+    }
+
+    fn bulk_list(&self, after: Option<BulkCursor>, limit: usize) -> Answer<'_, Vec<BulkRecord>> {
+        self.read("bulk jobs", move |it| it.model.bulk_list(after.as_ref(), limit))
+    }
+
+    fn oldest_bulk(&self) -> Answer<'_, Option<Timestamp>> {
+        self.read("oldest bulk job", |it| it.model.oldest_bulk())
+    }
+
+    fn matching_calls(
+        &self,
+        filter: CallFilter,
+        after: Option<CallKey>,
+        limit: usize,
+    ) -> Answer<'_, CallPage> {
+        self.read("matching calls", move |it| it.model.matching_calls(&filter, after, limit))
+    }
+
+    fn answers(&self, asked: Arc<[(CallKey, String)]>) -> Answer<'_, Vec<AskedAnswer>> {
+        self.read("answers", move |it| it.model.answers(&asked))
     }
 }
 

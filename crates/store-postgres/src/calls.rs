@@ -10,10 +10,11 @@ use resurgam_store::rows::{
     MessageRow, Owner, PolicyOverride, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
-    Access, Answer, Assignment, AttemptTransaction, CallGroup, Commit, DeadLetter,
-    DeadLetterFilter, Deleted, Deletion, DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own,
-    Owning, PausedCall, PausedFilter, Retain, Runnable, ScheduleRecord, Schedules, Staleness, Step,
-    StepResult, Tables, Transacted, Unresolved, Work,
+    Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
+    CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion,
+    DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own, Owning, PausedCall, PausedFilter,
+    Retain, Runnable, ScheduleRecord, Schedules, Staleness, Step, StepResult, Tables, Transacted,
+    Unresolved, Work,
 };
 use tokio::sync::watch;
 
@@ -156,6 +157,38 @@ impl Schedules for PostgresStore {
     fn schedules(&self, after: &str, limit: usize) -> Answer<'_, Vec<ScheduleRecord>> {
         let after = after.to_string();
         self.here(async move { read::schedules(self.pool(), &after, limit).await })
+    }
+}
+
+impl Bulk for PostgresStore {
+    fn open_bulk(&self, limit: usize) -> Answer<'_, Vec<BulkRecord>> {
+        self.here(async move { read::open_bulk(self.pool(), &self.inner.scope(), limit).await })
+    }
+
+    fn bulk(&self, id: &str) -> Answer<'_, Option<BulkRecord>> {
+        let id = id.to_string();
+        self.here(async move { read::bulk(self.pool(), &id).await })
+    }
+
+    fn bulk_list(&self, after: Option<BulkCursor>, limit: usize) -> Answer<'_, Vec<BulkRecord>> {
+        self.here(async move { read::bulk_list(self.pool(), after, limit).await })
+    }
+
+    fn oldest_bulk(&self) -> Answer<'_, Option<Timestamp>> {
+        self.here(async move { read::oldest_bulk(self.pool()).await })
+    }
+
+    fn matching_calls(
+        &self,
+        filter: CallFilter,
+        after: Option<CallKey>,
+        limit: usize,
+    ) -> Answer<'_, CallPage> {
+        self.here(async move { read::matching_calls(self.pool(), &filter, after, limit).await })
+    }
+
+    fn answers(&self, asked: Arc<[(CallKey, String)]>) -> Answer<'_, Vec<AskedAnswer>> {
+        self.here(async move { read::answers(self.pool(), &asked).await })
     }
 }
 

@@ -43,6 +43,8 @@ const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("poison.sql"), min_reader: 8 },
     // A node that knows nothing of these policies would decide by others.
     Migration { sql: include_str!("policy_overrides.sql"), min_reader: 10 },
+    // A node that works on no bulk jobs would leave them lying.
+    Migration { sql: include_str!("bulk.sql"), min_reader: 11 },
 ];
 
 /// The number of the newest migration that this program knows.

@@ -49,21 +49,40 @@ pub(crate) async fn delete(pool: &Pool, wanted: &Deletion) -> Result<Deleted> {
         Deletion::One(uid) => one(pool, *uid).await,
         Deletion::Many(sweep) => many(pool, sweep).await,
         Deletion::Letters { before } => letters(pool, *before).await,
+        Deletion::Bulk { before } => bulk(pool, *before).await,
     }
 }
 
 /// Dead letters, the oldest first.
 async fn letters(pool: &Pool, before: Timestamp) -> Result<Deleted> {
-    let sql = "WITH gone AS (
-                   DELETE FROM @dead_letter WHERE ctid = ANY(ARRAY(
-                       SELECT ctid FROM @dead_letter WHERE at < $1 ORDER BY at LIMIT $2))
-                   RETURNING 1)
-               SELECT count(*) FROM gone";
-    let delete = Statement::rows(LETTERS, sql).big(before.as_millis()).big(whole(ROWS));
+    by_time(pool, LETTERS, "dead_letter", "at", before).await
+}
+
+/// Bulk jobs, those that were over first going first.
+async fn bulk(pool: &Pool, before: Timestamp) -> Result<Deleted> {
+    by_time(pool, "delete old bulk jobs", "bulk", "closed_at", before).await
+}
+
+/// Rows of a table by a time of theirs, the oldest first.
+async fn by_time(
+    pool: &Pool,
+    what: &'static str,
+    table: &str,
+    at: &str,
+    before: Timestamp,
+) -> Result<Deleted> {
+    let sql = format!(
+        "WITH gone AS (
+             DELETE FROM @{table} WHERE ctid = ANY(ARRAY(
+                 SELECT ctid FROM @{table} WHERE {at} < $1 ORDER BY {at} LIMIT $2))
+             RETURNING 1)
+         SELECT count(*) FROM gone"
+    );
+    let delete = Statement::rows(what, sql).big(before.as_millis()).big(whole(ROWS));
     let rows = count(&pool.ask(delete).await?)?;
-    let first = "SELECT min(at) FROM @dead_letter";
-    let first = pool.ask(Statement::rows(LETTERS, first)).await?;
-    let unreadable = |why: Unreadable| Error::data(LETTERS).because(why);
+    let first = format!("SELECT min({at}) FROM @{table}");
+    let first = pool.ask(Statement::rows(what, first)).await?;
+    let unreadable = |why: Unreadable| Error::data(what).because(why);
     let first = first.first().map(|row| Fetched(row).maybe_timestamp(0)).transpose();
     let first = first.map_err(unreadable)?.flatten();
     let more = first.is_some_and(|at| at < before);

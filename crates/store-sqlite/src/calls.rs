@@ -8,10 +8,11 @@ use resurgam_store::rows::{
     MessageRow, Owner, PolicyOverride, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
-    Access, Answer, Assignment, AttemptTransaction, CallGroup, Commit, DeadLetter,
-    DeadLetterFilter, Deleted, Deletion, DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own,
-    Owning, PausedCall, PausedFilter, Retain, Runnable, ScheduleRecord, Schedules, Step,
-    StepResult, Tables, Transacted, Unresolved, Work,
+    Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
+    CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion,
+    DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own, Owning, PausedCall, PausedFilter,
+    Retain, Runnable, ScheduleRecord, Schedules, Step, StepResult, Tables, Transacted, Unresolved,
+    Work,
 };
 use tokio::sync::watch;
 
@@ -242,6 +243,50 @@ impl Schedules for SqliteStore {
         self.read(
             || "list schedules".to_string(),
             move |reading| read::schedules(reading, &after, limit),
+        )
+    }
+}
+
+impl Bulk for SqliteStore {
+    fn open_bulk(&self, limit: usize) -> Answer<'_, Vec<BulkRecord>> {
+        self.read(
+            || "look for bulk jobs".to_string(),
+            move |reading| read::open_bulk(reading, limit),
+        )
+    }
+
+    fn bulk(&self, id: &str) -> Answer<'_, Option<BulkRecord>> {
+        let id = id.to_string();
+        self.read(|| "read a bulk job".to_string(), move |reading| read::bulk(reading, &id))
+    }
+
+    fn bulk_list(&self, after: Option<BulkCursor>, limit: usize) -> Answer<'_, Vec<BulkRecord>> {
+        self.read(
+            || "list bulk jobs".to_string(),
+            move |reading| read::bulk_list(reading, after.as_ref(), limit),
+        )
+    }
+
+    fn oldest_bulk(&self) -> Answer<'_, Option<Timestamp>> {
+        self.read(|| "look for the oldest bulk job".to_string(), read::oldest_bulk)
+    }
+
+    fn matching_calls(
+        &self,
+        filter: CallFilter,
+        after: Option<CallKey>,
+        limit: usize,
+    ) -> Answer<'_, CallPage> {
+        self.read(
+            || "look for calls that match".to_string(),
+            move |reading| read::matching_calls(reading, &filter, after, limit),
+        )
+    }
+
+    fn answers(&self, asked: Arc<[(CallKey, String)]>) -> Answer<'_, Vec<AskedAnswer>> {
+        self.read(
+            || "read what came of actions".to_string(),
+            move |reading| read::answers(reading, &asked),
         )
     }
 }

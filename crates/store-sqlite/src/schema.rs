@@ -64,6 +64,8 @@ const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("dead_letters.sql"), min_reader: 10 },
     // A program that knows nothing of these policies would decide by others.
     Migration { sql: include_str!("policy_overrides.sql"), min_reader: 11 },
+    // A program that works on no bulk jobs would leave them lying.
+    Migration { sql: include_str!("bulk.sql"), min_reader: 12 },
 ];
 
 /// The number of the newest migration that this program knows.

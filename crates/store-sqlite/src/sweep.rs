@@ -28,6 +28,7 @@ pub(crate) fn delete(connection: &Connection, wanted: &Deletion) -> Result<Delet
         Deletion::One(uid) => piece.one(*uid),
         Deletion::Many(sweep) => piece.many(sweep),
         Deletion::Letters { before } => piece.letters(*before),
+        Deletion::Bulk { before } => piece.bulk(*before),
     };
     deleted.attempted(|| "delete closed instances".into())?;
     let done = piece.done;
@@ -66,6 +67,23 @@ impl Piece<'_> {
         let deleted = self.connection.prepare_cached(sql)?.execute(values)?;
         self.done.rows = deleted as u64;
         let sql = "SELECT min(at) FROM resurgam_dead_letter";
+        let mut first = self.connection.prepare_cached(sql)?;
+        let first: Option<i64> = first.query_row([], |row| row.get(0))?;
+        let first = first.map(Timestamp::from_millis);
+        self.done.more = first.is_some_and(|at| at < before);
+        self.done.next = first.filter(|at| *at >= before);
+        Ok(())
+    }
+
+    /// Bulk jobs, those that were over first going first.
+    fn bulk(&mut self, before: Timestamp) -> rusqlite::Result<()> {
+        let sql = "DELETE FROM resurgam_bulk WHERE rowid IN (
+                       SELECT rowid FROM resurgam_bulk WHERE closed_at < ?1
+                       ORDER BY closed_at LIMIT ?2)";
+        let values = params![before.as_millis(), ROWS.cast_signed()];
+        let deleted = self.connection.prepare_cached(sql)?.execute(values)?;
+        self.done.rows = deleted as u64;
+        let sql = "SELECT min(closed_at) FROM resurgam_bulk WHERE closed_at IS NOT NULL";
         let mut first = self.connection.prepare_cached(sql)?;
         let first: Option<i64> = first.query_row([], |row| row.get(0))?;
         let first = first.map(Timestamp::from_millis);

@@ -19,7 +19,7 @@ use crate::rows::{
     TaskRow,
 };
 use crate::unresolved::{DeadLetter, LetterState, PausedCall, Settled, ledger_from_stored};
-use crate::{Error, InboxRow, ScheduleRecord, ScheduleRow};
+use crate::{BulkRecord, BulkRow, Candidate, Error, InboxRow, ScheduleRecord, ScheduleRow};
 
 /// Why a row cannot be read.
 #[derive(Debug)]
@@ -353,6 +353,23 @@ pub fn paused_call(row: &impl Columns) -> Decoded<PausedCall> {
     })
 }
 
+/// A call that a filter is asked about, from the columns of [`TASK`] and behind them: the id of its
+/// instance, its workflow, when that was started, the value of a tag, and the last failure with its
+/// time. A failure that cannot be read is none.
+pub fn candidate(row: &impl Columns) -> Decoded<Candidate> {
+    let columns = TASK.split(',').count();
+    let failure = row.maybe_text(columns + 4)?;
+    Ok(Candidate {
+        task: task(row)?,
+        instance: row.string(columns)?,
+        workflow: row.string(columns + 1)?,
+        created_at: row.timestamp(columns + 2)?,
+        tag: row.maybe_string(columns + 3)?,
+        failure: failure.and_then(|text| serde_json::from_str(text).ok()),
+        failed_at: row.maybe_timestamp(columns + 5)?,
+    })
+}
+
 /// What decisions about a task need, from its column.
 pub fn progress(text: &str) -> Decoded<Progress> {
     json(text, "progress")
@@ -371,6 +388,31 @@ pub fn policy_override(row: &impl Columns) -> Decoded<PolicyOverride> {
         at: row.timestamp(4)?,
         revision: row.number(5)?.cast_unsigned(),
     })
+}
+
+/// The columns of a bulk job.
+pub const BULK: &str = "id, filter, action, options, cursor, counts, page, by, reason, stopped_by, \
+     error, created_at, closed_at, revision";
+
+/// A bulk job, from the columns of [`BULK`].
+pub fn bulk(row: &impl Columns) -> Decoded<BulkRecord> {
+    let revision = row.number(13)?.cast_unsigned();
+    let row = BulkRow {
+        id: row.string(0)?,
+        filter: row.string(1)?,
+        action: row.string(2)?,
+        options: row.string(3)?,
+        cursor: row.maybe_string(4)?,
+        counts: row.string(5)?,
+        page: row.string(6)?,
+        by: row.string(7)?,
+        reason: row.maybe_string(8)?,
+        stopped_by: row.maybe_string(9)?,
+        error: row.maybe_string(10)?,
+        created_at: row.timestamp(11)?,
+        closed_at: row.maybe_timestamp(12)?,
+    };
+    Ok(BulkRecord { row, revision })
 }
 
 /// A schedule. Both stores have a list of their own, because the instance that it started last is

@@ -9,13 +9,14 @@
 //! - [`Step`]: what one step of one run changes, the unit that is refused or taken as a whole.
 //! - [`Own`]: who works on a store, and on which of its shards. [`Commit`], [`Work`], [`Inspect`]:
 //!   writing; what a node reads to work; what people read. [`Unresolved`]: dead letters and paused
-//!   calls. [`Tables`]: the user's own tables beside ours. [`Schedules`], [`Inbox`], [`Retain`]:
-//!   what starts by the clock; what others ask for in SQL; deleting what is closed. A [`Store`] is
-//!   all of these.
+//!   calls. [`Bulk`]: one action on many calls. [`Tables`]: the user's own tables beside ours.
+//!   [`Schedules`], [`Inbox`], [`Retain`]: what starts by the clock; what others ask for in SQL;
+//!   deleting what is closed. A [`Store`] is all of these.
 //! - [`fleet`]: what the nodes of one database decide about each other, pure.
 //! - [`decode`], [`encode`], [`quarantine`]: what SQL stores have in common.
 //! - [`model`]: a store as a pure data structure, the oracle for the others.
 
+mod bulk;
 pub mod conformance;
 pub mod decode;
 pub mod encode;
@@ -44,6 +45,10 @@ use std::sync::Arc;
 
 use resurgam_core::{CallKey, Event, RunKey, Timestamp, Uid};
 
+pub use bulk::{
+    AskedAnswer, Bulk, BulkCursor, BulkRecord, BulkRow, BulkWrite, CallFilter, CallPage,
+    CallStatus, Candidate, MatchedCall, WINDOW,
+};
 pub use error::{Error, Result};
 pub use gaps::Gaps;
 pub use inbox::{Inbox, InboxRow, InboxWrite};
@@ -73,6 +78,7 @@ pub trait Store:
     + Work
     + Inspect
     + Unresolved
+    + Bulk
     + Tables
     + Schedules
     + Inbox
@@ -89,6 +95,7 @@ impl<T> Store for T where
         + Work
         + Inspect
         + Unresolved
+        + Bulk
         + Tables
         + Schedules
         + Inbox

@@ -28,6 +28,11 @@ pub enum Deletion {
         /// The first time that stays.
         before: Timestamp,
     },
+    /// Bulk jobs that were over before this time.
+    Bulk {
+        /// The first time that stays.
+        before: Timestamp,
+    },
 }
 
 /// Closed instances of one status, the ones that closed first going first.
@@ -65,7 +70,8 @@ pub struct Deleted {
     pub more: bool,
     /// Where to go on; `None` for the beginning.
     pub go_on: Option<Place>,
-    /// When the first instance closed, or the first letter was written, that is too young.
+    /// When the first instance closed, the first letter was written, or the first job was over,
+    /// that is too young.
     pub next: Option<Timestamp>,
 }
 

@@ -698,7 +698,7 @@ pub struct ActionRequest {
 ///         id: "ticket-17".to_string(),
 ///         by: "ana".to_string(),
 ///         reason: Some("bank is back".to_string()),
-///         action: Action::Retry { reset: false },
+///         action: Action::Retry { reset: false, due: None },
 ///     },
 ///     answer: ActionAnswer::done("retried charge#6 now"),
 /// };

@@ -3,6 +3,7 @@
 use resurgam_core::event::Compensation;
 use resurgam_core::{CallKey, Event, Payload, RunKey, Seq, Shard, Timestamp, Uid};
 
+use crate::bulk::BulkWrite;
 use crate::inbox::InboxWrite;
 use crate::rows::{
     ActionRow, AttemptRow, InstanceRow, KvRow, Message, MessageRow, PolicyOverride, PolicyRow,
@@ -44,6 +45,8 @@ pub struct Step {
     pub schedule: Option<Box<ScheduleWrite>>,
     /// A row that somebody else has inserted.
     pub inbox: Option<Box<InboxWrite>>,
+    /// A bulk job.
+    pub bulk: Option<Box<BulkWrite>>,
 }
 
 /// What a run that is reset has of the run before it: a copy of its history, which the store makes
@@ -183,7 +186,8 @@ pub enum StepResult {
     Duplicate,
     /// Nothing of it is written: its instance is not open.
     Closed,
-    /// Nothing of it is written: the schedule, or the row of the inbox, is not what it was.
+    /// Nothing of it is written: the schedule, the row of the inbox, or the bulk job, is not what it
+    /// was.
     Missed,
     /// Nothing of it is written: too many signals wait for its instance.
     Full,
@@ -283,6 +287,7 @@ impl Step {
             + self.policy_overrides.len()
             + usize::from(self.schedule.is_some())
             + usize::from(self.inbox.is_some())
+            + usize::from(self.bulk.is_some())
     }
 
     /// About how many bytes of users' values it writes.

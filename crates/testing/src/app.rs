@@ -504,7 +504,7 @@ impl TestApp {
     /// let app = TestApp::builder().start().await;
     /// let all = PausedFilter::default();
     /// let resumed = app.ask("resume all", |client| client.resume_paused(all.clone())).await?;
-    /// assert_eq!(resumed.changed, 0);
+    /// assert_eq!(resumed.counts.changed, 0);
     /// # Ok(())
     /// # }
     /// ```

@@ -9,10 +9,11 @@ use resurgam_store::rows::{
     MessageRow, Owner, PolicyOverride, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
-    Access, Answer, Assignment, AttemptTransaction, CallGroup, Commit, DeadLetter,
-    DeadLetterFilter, Deleted, Deletion, DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own,
-    Owning, PausedCall, PausedFilter, Retain, Runnable, ScheduleRecord, Schedules, Step,
-    StepResult, Store, Tables, Transacted, Unresolved, Work,
+    Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
+    CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion,
+    DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own, Owning, PausedCall, PausedFilter,
+    Retain, Runnable, ScheduleRecord, Schedules, Step, StepResult, Store, Tables, Transacted,
+    Unresolved, Work,
 };
 use tokio::sync::{Notify, watch};
 
@@ -62,13 +63,15 @@ pub enum StoreCall {
     Schedules,
     /// Reading what others have inserted.
     Inbox,
+    /// Reading bulk jobs, and what they are about.
+    Bulk,
     /// Deleting closed instances.
     Delete,
 }
 
 impl StoreCall {
     /// Every call that can be refused.
-    pub const ALL: [StoreCall; 18] = [
+    pub const ALL: [StoreCall; 19] = [
         StoreCall::Commit,
         StoreCall::Transact,
         StoreCall::DueTasks,
@@ -86,6 +89,7 @@ impl StoreCall {
         StoreCall::List,
         StoreCall::Schedules,
         StoreCall::Inbox,
+        StoreCall::Bulk,
         StoreCall::Delete,
     ];
 
@@ -109,6 +113,7 @@ impl StoreCall {
             StoreCall::List => "a read of a list of instances",
             StoreCall::Schedules => "a read of schedules",
             StoreCall::Inbox => "a read of the inbox",
+            StoreCall::Bulk => "a read of bulk jobs",
             StoreCall::Delete => "a deletion of closed instances",
         }
     }
@@ -397,6 +402,37 @@ impl Schedules for FaultyStore {
 
     fn schedules(&self, after: &str, limit: usize) -> Answer<'_, Vec<ScheduleRecord>> {
         self.or_refuse(StoreCall::Schedules, self.store.schedules(after, limit))
+    }
+}
+
+impl Bulk for FaultyStore {
+    fn open_bulk(&self, limit: usize) -> Answer<'_, Vec<BulkRecord>> {
+        self.or_refuse(StoreCall::Bulk, self.store.open_bulk(limit))
+    }
+
+    fn bulk(&self, id: &str) -> Answer<'_, Option<BulkRecord>> {
+        self.or_refuse(StoreCall::Bulk, self.store.bulk(id))
+    }
+
+    fn bulk_list(&self, after: Option<BulkCursor>, limit: usize) -> Answer<'_, Vec<BulkRecord>> {
+        self.or_refuse(StoreCall::Bulk, self.store.bulk_list(after, limit))
+    }
+
+    fn oldest_bulk(&self) -> Answer<'_, Option<Timestamp>> {
+        self.or_refuse(StoreCall::Bulk, self.store.oldest_bulk())
+    }
+
+    fn matching_calls(
+        &self,
+        filter: CallFilter,
+        after: Option<CallKey>,
+        limit: usize,
+    ) -> Answer<'_, CallPage> {
+        self.or_refuse(StoreCall::Bulk, self.store.matching_calls(filter, after, limit))
+    }
+
+    fn answers(&self, asked: Arc<[(CallKey, String)]>) -> Answer<'_, Vec<AskedAnswer>> {
+        self.or_refuse(StoreCall::Bulk, self.store.answers(asked))
     }
 }
 

@@ -16,6 +16,9 @@ mod actions;
 #[cfg(test)]
 mod alone;
 mod attempt;
+mod bulk;
+mod bulk_jobs;
+mod bulk_reads;
 mod clock;
 mod driver;
 mod error;
@@ -37,6 +40,10 @@ mod schedules;
 mod watchers;
 
 pub use actions::Acted;
+pub use bulk::{
+    BulkCounts, BulkJob, BulkOptions, BulkState, BulkTarget, LISTED, MOST_FIRST, Refused, RunFilter,
+};
+pub use bulk_jobs::BulkPreview;
 pub use clock::{Awaits, Busy, Clock, Moment, StoreClock, SystemClock};
 pub use driver::Engine;
 pub use error::{Error, Result};

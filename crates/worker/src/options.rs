@@ -58,6 +58,8 @@ pub struct Options {
     pub retention: Retention,
     /// How long the ids of rows of the inbox are remembered.
     pub inbox_memory: Duration,
+    /// How many calls a bulk job asks for in one commit, at most.
+    pub bulk_page: usize,
 }
 
 impl Default for Options {
@@ -82,6 +84,7 @@ impl Default for Options {
             horizon: Duration::from_secs(60),
             retention: Retention::default(),
             inbox_memory: Duration::from_secs(7 * 86_400),
+            bulk_page: 100,
         }
     }
 }

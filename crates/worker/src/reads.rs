@@ -136,6 +136,11 @@ impl Read {
                 let found = store.waiting_calls(&activity, after, OVERRIDES_PAGE).await?;
                 Some(Input::WaitingCallsRead { activity, after, found })
             }
+            read @ (Read::OpenBulk
+            | Read::BulkPage { .. }
+            | Read::BulkAnswers { .. }
+            | Read::BulkTried { .. }
+            | Read::Actions { .. }) => read.ask_about_bulk(store).await?,
             Read::Schedule(id) => {
                 let found = match store.schedule(&id).await {
                     // The store has marked it, for people to see.
@@ -187,6 +192,12 @@ impl Read {
             Read::Schedule(_) => ("read a schedule", 0),
             Read::PolicyOverrides => ("read the policies of activities", 0),
             Read::WaitingCalls { .. } => ("look for calls of an activity", 0),
+            Read::OpenBulk => ("read bulk jobs", 0),
+            Read::BulkPage { .. } => ("read what a bulk job is about", 0),
+            Read::BulkAnswers { .. } | Read::BulkTried { .. } => {
+                ("read what came of a bulk job", 0)
+            }
+            Read::Actions { .. } => ("read calls to act on", 0),
             Read::Signalled(row) | Read::Addressee(row) => {
                 ("route a row of the inbox", row.arrival as u64)
             }

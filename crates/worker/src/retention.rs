@@ -52,6 +52,9 @@ impl Retention {
     /// How long dead letters stay, unless set.
     pub const DEAD_LETTERS: Duration = Duration::from_secs(30 * 86_400);
 
+    /// How long bulk jobs stay when they are over.
+    pub const BULK_JOBS: Duration = Duration::from_secs(30 * 86_400);
+
     /// One time for all closed instances.
     pub const fn all(time: Duration) -> Self {
         let time = Some(time);
@@ -202,7 +205,27 @@ pub async fn sweep(
         Some(stays) => sweep_letters(store, pace, stays, now).await?,
         None => None,
     };
-    Ok([next, due].into_iter().flatten().min())
+    let jobs = sweep_bulk(store, pace, now).await?;
+    Ok([next, due, jobs].into_iter().flatten().min())
+}
+
+/// Deletes bulk jobs that were over long enough ago, and answers when the next one was.
+async fn sweep_bulk(
+    store: &dyn Store,
+    pace: &mut Pace<'_>,
+    now: Timestamp,
+) -> resurgam_store::Result<Option<Timestamp>> {
+    let stays = Retention::BULK_JOBS;
+    let before = now.saturating_sub(stays).saturating_add(Duration::from_millis(1));
+    // With nothing to delete, nothing is written.
+    let mut oldest = store.oldest_bulk().await?;
+    while oldest.is_some_and(|at| at < before) {
+        let done = pace.piece(store.delete_closed(Deletion::Bulk { before })).await?;
+        if !done.more {
+            oldest = done.next;
+        }
+    }
+    Ok(oldest.map(|at| at.saturating_add(stays)))
 }
 
 /// Deletes dead letters that have stayed long enough, and answers when to look again: when the next

@@ -38,7 +38,7 @@ const BACKOFF: RetryPolicy = RetryPolicy::fixed(Duration::from_secs(86_400));
 
 /// How late attempts were.
 #[derive(Clone, Debug, Default)]
-struct Lags(Arc<Noted>);
+pub(crate) struct Lags(Arc<Noted>);
 
 #[derive(Debug, Default)]
 struct Noted {
@@ -53,10 +53,15 @@ impl Lags {
         self.0.more.notify_one();
     }
 
-    async fn until(&self, count: usize) {
+    pub(crate) async fn until(&self, count: usize) {
         while self.lags().len() < count {
             self.0.more.notified().await;
         }
+    }
+
+    /// How many attempts were made.
+    pub(crate) fn count(&self) -> usize {
+        self.lags().len()
     }
 
     fn lags(&self) -> MutexGuard<'_, Vec<Duration>> {
@@ -87,14 +92,15 @@ async fn patient(ctx: WorkflowContext, due: i64) -> Result<(), Failure> {
     ctx.call(again(due)).await
 }
 
-fn builder(lags: Lags) -> resurgam::AppBuilder {
+pub(crate) fn builder(lags: Lags) -> resurgam::AppBuilder {
     App::builder().workflow(patient).activity(again).state(lags)
 }
 
 pub(crate) async fn run(arguments: Arguments) -> crate::Result<()> {
     let place = arguments.bed.place()?;
     let filled = Instant::now();
-    fill_elsewhere(&arguments, &place).await?;
+    let Arguments { pending, rate, .. } = arguments;
+    fill_elsewhere(&place, pending, arguments.due(), rate).await?;
     let filled = filled.elapsed();
 
     let (due, lags) = (usize::try_from(arguments.due())?, Lags::default());
@@ -128,12 +134,15 @@ impl Arguments {
 }
 
 /// Runs this program again to fill the store.
-async fn fill_elsewhere(arguments: &Arguments, place: &Place) -> crate::Result<()> {
+pub(crate) async fn fill_elsewhere(
+    place: &Place,
+    pending: u64,
+    due: u64,
+    rate: u64,
+) -> crate::Result<()> {
     let mut command = std::process::Command::new(std::env::current_exe()?);
     command.args(["fill", "--store", &place.location.to_string(), "--schema", &place.schema]);
-    for (name, number) in
-        [("pending", arguments.pending), ("due", arguments.due()), ("rate", arguments.rate)]
-    {
+    for (name, number) in [("pending", pending), ("due", due), ("rate", rate)] {
         command.args([format!("--{name}"), number.to_string()]);
     }
     command.stdout(Stdio::null());
@@ -145,7 +154,7 @@ async fn fill_elsewhere(arguments: &Arguments, place: &Place) -> crate::Result<(
 }
 
 /// The most anonymous memory that there was until something happened.
-async fn peak_while(something: impl Future<Output = ()>) -> f64 {
+pub(crate) async fn peak_while(something: impl Future<Output = ()>) -> f64 {
     let mut peak = usage::anonymous_mb();
     let mut looks = time::interval(Duration::from_millis(50));
     tokio::pin!(something);

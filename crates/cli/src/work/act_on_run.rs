@@ -1,7 +1,8 @@
-//! `resurgam pause`, `resume`, `restart` and `reset`: what operators do to a run.
+//! `resurgam pause`, `resume`, `restart` and `reset`: what operators do to a run, or to many.
 
-use resurgam::{Act, ResetTo, RunHandle, Seq};
+use resurgam::{Act, BulkAct, Client, ResetTo, RunHandle, RunsHandle, Seq, Timestamp};
 
+use super::bulk::Runs;
 use super::request::RequestArgs;
 use crate::form::Form;
 use crate::output::Output;
@@ -79,7 +80,7 @@ impl To {
 
 impl RestartArgs {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
-        self.of.act("restart", |run| run.restart()).await
+        self.of.act("restart", |run| run.restart(), |runs| runs.restart()).await
     }
 
     pub(super) fn json(&self) -> bool {
@@ -101,7 +102,17 @@ impl ResetArgs {
             }
             reset
         };
-        of.act("reset", reset).await
+        let many = |runs: &RunsHandle| {
+            let mut reset = runs.reset(to.clone());
+            if drop_signals {
+                reset = reset.drop_signals();
+            }
+            if even_if_undone {
+                reset = reset.even_if_undone();
+            }
+            reset
+        };
+        of.act("reset", reset, many).await
     }
 
     pub(super) fn json(&self) -> bool {
@@ -109,13 +120,15 @@ impl ResetArgs {
     }
 }
 
-/// Which instance, and who does it.
+/// Which instance, or which ones, and who does it.
 #[derive(Debug, clap::Args)]
 struct Of {
-    /// The instance
-    id: String,
+    /// The instance; options choose many unless given
+    id: Option<String>,
     #[command(flatten)]
     request: RequestArgs,
+    #[command(flatten)]
+    runs: Runs,
 }
 
 impl PauseArgs {
@@ -125,7 +138,11 @@ impl PauseArgs {
             true => run.pause().calls(),
             false => run.pause(),
         };
-        self.of.act("pause", pause).await
+        let many = |runs: &RunsHandle| match calls {
+            true => runs.pause().calls(),
+            false => runs.pause(),
+        };
+        self.of.act("pause", pause, many).await
     }
 
     pub(super) fn json(&self) -> bool {
@@ -135,7 +152,7 @@ impl PauseArgs {
 
 impl ResumeArgs {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
-        self.of.act("resume", |run| run.resume()).await
+        self.of.act("resume", |run| run.resume(), |runs| runs.resume()).await
     }
 
     pub(super) fn json(&self) -> bool {
@@ -144,8 +161,23 @@ impl ResumeArgs {
 }
 
 impl Of {
-    async fn act(&self, verb: &str, act: impl Fn(&RunHandle) -> Act) -> Result<Output, Trouble> {
-        let named = Form::default().with("id", &self.id);
-        self.request.act(verb, named, |client| act(&client.run(&self.id))).await
+    /// Does it to the instance that is named, or to all that options choose.
+    async fn act(
+        &self,
+        verb: &str,
+        one: impl Fn(&RunHandle) -> Act,
+        many: impl Fn(&RunsHandle) -> BulkAct,
+    ) -> Result<Output, Trouble> {
+        // Before the database is opened, so that a mistake costs nothing.
+        self.runs.chosen(verb, self.id.as_deref(), Timestamp::EPOCH)?;
+        if let Some(id) = &self.id {
+            let named = Form::default().with("id", id);
+            return self.request.act(verb, named, |client| one(&client.run(id))).await;
+        }
+        let chosen = |client: &Client| {
+            let filter = self.runs.chosen(verb, None, client.handle().now())?;
+            Ok(many(&client.runs(filter.unwrap_or_default())))
+        };
+        self.request.act_on_many(self.runs.how(), chosen).await
     }
 }

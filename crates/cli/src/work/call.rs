@@ -1,10 +1,13 @@
-//! `resurgam call`: what operators do to an activity call.
+//! `resurgam call`: what operators do to an activity call, or to many.
 
 use clap::Subcommand;
-use resurgam::{Act, CallHandle, CallKey, Client, RunKey, Seq, Uid};
+use resurgam::{
+    Act, BulkAct, CallHandle, CallKey, CallsHandle, Client, RunKey, Seq, Timestamp, Uid,
+};
 use resurgam_core::retry::dialect::Dialect;
 use serde_json::Value;
 
+use super::bulk::Calls;
 use super::request::RequestArgs;
 use crate::form::Form;
 use crate::help;
@@ -29,34 +32,34 @@ pub(crate) enum Command {
     SetPolicy(SetPolicyArgs),
 }
 
-/// Have the next attempt of a call begin now
+/// Have the next attempt of a call begin now, or of many calls
 #[derive(Debug, clap::Args)]
 pub(crate) struct RetryArgs {
     #[command(flatten)]
-    of: Of,
+    of: OneOrMany,
     /// Count failures from 0 again, and let the time of the call begin again
     #[arg(long)]
     reset: bool,
 }
 
-/// Have no attempt of a call begin until somebody resumes it
+/// Have no attempt of a call begin until somebody resumes it, or of many calls
 ///
 /// An attempt that runs goes on: when it succeeds the call completes, when it fails the call is
 /// paused.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PauseArgs {
     #[command(flatten)]
-    of: Of,
+    of: OneOrMany,
     /// Let the times that bound the call go on while it is paused
     #[arg(long)]
     clock_runs: bool,
 }
 
-/// Let a paused call go on
+/// Let a paused call go on, or many
 #[derive(Debug, clap::Args)]
 pub(crate) struct ResumeArgs {
     #[command(flatten)]
-    of: Of,
+    of: OneOrMany,
     /// Count failures from 0 again, and let the time of the call begin again
     #[arg(long)]
     reset: bool,
@@ -75,24 +78,24 @@ pub(crate) struct CompleteArgs {
     unchecked: bool,
 }
 
-/// End a call with a failure, which the workflow gets
+/// End a call with a failure, which the workflow gets, or many calls
 #[derive(Debug, clap::Args)]
 pub(crate) struct FailArgs {
     #[command(flatten)]
-    of: Of,
+    of: OneOrMany,
     /// The message of the failure
     #[arg(long)]
     message: String,
 }
 
-/// Have another policy decide about a call from now on
+/// Have another policy decide about a call from now on, or about many calls
 ///
 /// A call that waits after a failure is decided about again. Timeouts that the policy does not name
 /// stay as they are.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SetPolicyArgs {
     #[command(flatten)]
-    of: Of,
+    of: OneOrMany,
     /// The policy: a file, - for standard input, or the name of a preset
     #[arg(long, value_name = "FILE")]
     policy: std::path::PathBuf,
@@ -109,6 +112,20 @@ struct Of {
     request: RequestArgs,
 }
 
+/// Which call, or which calls, and who does it.
+#[derive(Debug, clap::Args)]
+struct OneOrMany {
+    /// The instance; or UID.RUN.SEQ, and then no call; options choose many calls unless given
+    id: Option<String>,
+    /// The call as histories name it: charge#6, or charge when one call of charge is open
+    #[arg(requires = "id")]
+    call: Option<String>,
+    #[command(flatten)]
+    calls: Calls,
+    #[command(flatten)]
+    request: RequestArgs,
+}
+
 impl Command {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
         match self {
@@ -117,25 +134,38 @@ impl Command {
                     true => call.retry().reset(),
                     false => call.retry(),
                 };
-                of.act("retry", retry).await
+                let many = |calls: &CallsHandle| match reset {
+                    true => calls.retry().reset(),
+                    false => calls.retry(),
+                };
+                of.act("retry", retry, many).await
             }
             Command::Pause(PauseArgs { of, clock_runs }) => {
                 let pause = |call: &CallHandle| match clock_runs {
                     true => call.pause().clock_runs(),
                     false => call.pause(),
                 };
-                of.act("pause", pause).await
+                let many = |calls: &CallsHandle| match clock_runs {
+                    true => calls.pause().clock_runs(),
+                    false => calls.pause(),
+                };
+                of.act("pause", pause, many).await
             }
             Command::Resume(ResumeArgs { of, reset }) => {
                 let resume = |call: &CallHandle| match reset {
                     true => call.resume().reset(),
                     false => call.resume(),
                 };
-                of.act("resume", resume).await
+                let many = |calls: &CallsHandle| match reset {
+                    true => calls.resume().reset(),
+                    false => calls.resume(),
+                };
+                of.act("resume", resume, many).await
             }
             Command::Complete(args) => args.run().await,
             Command::Fail(FailArgs { of, message }) => {
-                of.act("fail", |call| call.fail(message.clone())).await
+                let fail = |call: &CallHandle| call.fail(message.clone());
+                of.act("fail", fail, |calls| calls.fail(message.clone())).await
             }
             Command::SetPolicy(args) => args.run().await,
         }
@@ -172,7 +202,30 @@ impl SetPolicyArgs {
     async fn run(self) -> Result<Output, Trouble> {
         let loaded = source::load(&self.policy, Dialect::Canonical)?;
         let policy = loaded.policy.into_inner();
-        self.of.act("set-policy", |call| call.set_policy(policy.clone())).await
+        let set = |call: &CallHandle| call.set_policy(policy.clone());
+        self.of.act("set-policy", set, |calls| calls.set_policy(policy.clone())).await
+    }
+}
+
+impl OneOrMany {
+    /// Does it to the call that is named, or to all that options choose.
+    async fn act(
+        self,
+        verb: &str,
+        one: impl Fn(&CallHandle) -> Act,
+        many: impl Fn(&CallsHandle) -> BulkAct,
+    ) -> Result<Output, Trouble> {
+        let OneOrMany { id, call, calls, request } = self;
+        // Before the database is opened, so that a mistake costs nothing.
+        calls.chosen(verb, id.as_deref(), Timestamp::EPOCH)?;
+        if let Some(id) = id {
+            return Of { id, call, request }.act(verb, one).await;
+        }
+        let chosen = |client: &Client| {
+            let filter = calls.chosen(verb, None, client.handle().now())?;
+            Ok(many(&client.calls(filter.unwrap_or_default())))
+        };
+        request.act_on_many(calls.how(), chosen).await
     }
 }
 

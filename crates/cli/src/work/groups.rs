@@ -73,7 +73,7 @@ pub(super) struct Chosen {
     /// All of them
     #[arg(long)]
     all: bool,
-    /// At most this many, the newest first
+    /// At most this many
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
     /// Change nothing, and say how many there are

@@ -4,6 +4,7 @@
 //! with the thread that started them (see `actions/process.rs`).
 
 mod act_on_run;
+mod bulk;
 mod call;
 mod dead;
 mod delete;
@@ -70,6 +71,9 @@ pub(crate) enum Command {
     /// Decide about calls that were given up, group by group
     #[command(subcommand, after_help = help::DEAD)]
     Dead(dead::Command),
+    /// Look at actions on many calls or instances, and stop them
+    #[command(subcommand, after_help = help::BULK)]
+    Bulk(bulk::Command),
     #[command(after_help = help::DELETE)]
     Delete(delete::Args),
     /// Start programs and graphs by the clock
@@ -142,6 +146,7 @@ impl Command {
             Command::Call(command) => command.run().await,
             Command::Paused(command) => command.run().await,
             Command::Dead(command) => command.run().await,
+            Command::Bulk(command) => command.run().await,
             Command::Delete(args) => args.run().await,
             Command::Schedule(command) => command.run().await,
             Command::List(args) => args.run().await,
@@ -173,6 +178,7 @@ impl Command {
             Command::Call(command) => command.json(),
             Command::Paused(command) => command.json(),
             Command::Dead(command) => command.json(),
+            Command::Bulk(command) => command.json(),
             Command::Delete(args) => args.json,
             Command::Schedule(command) => command.json(),
             Command::List(args) => args.json,

@@ -6,6 +6,7 @@ use clap::Subcommand;
 use comfy_table::{Table, presets};
 use resurgam::{CallCursor, CallGroup, Client, GroupDone, PausedCall, PausedFilter, Timestamp};
 
+use super::bulk::{How, Who};
 use super::groups::{self, Chosen, Pages, Which, name_of};
 use crate::database::DbArgs;
 use crate::exit::Exit;
@@ -61,7 +62,7 @@ pub(crate) struct ShowArgs {
 /// Let paused calls go on
 ///
 /// Those that used up their attempts go on with failures counted from 0. Calls that are paused
-/// meanwhile are left alone. Ending this command in between leaves the rest paused.
+/// meanwhile are left alone. It goes on when this command is ended; `resurgam bulk stop` ends it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ResumeArgs {
     #[command(flatten)]
@@ -290,14 +291,12 @@ async fn act(
             let found = client.paused_groups(filter).await?;
             return Ok(groups::counted(&found, chosen.limit(), verb, json));
         }
-        let mut act = match &message {
+        let act = match &message {
             Some(message) => client.fail_paused(filter, message),
             None => client.resume_paused(filter),
         };
-        act = chosen.by.iter().fold(act, |act, by| act.by(by));
-        act = chosen.reason.iter().fold(act, |act, reason| act.reason(reason));
-        let done = act.spread(spread.unwrap_or_default()).await?;
-        Ok(groups::told(&done, json))
+        let who = Who { by: chosen.by.as_deref(), reason: chosen.reason.as_deref() };
+        How::spread_over(spread).carry_out(client, act, who, json).await
     };
     db.ask(acted).await
 }

@@ -1,8 +1,9 @@
 //! What all commands that act on a call or on a run have in common: who asks for it and why, and
 //! how the answer is printed.
 
-use resurgam::{Act, Acted, Client};
+use resurgam::{Act, Acted, BulkAct, Client};
 
+use super::bulk::{How, Who};
 use crate::database::DbArgs;
 use crate::exit::Exit;
 use crate::form::{Form, line};
@@ -52,6 +53,20 @@ impl RequestArgs {
         };
         let acted = self.db.ask(acted).await?;
         Ok(self.told(verb, named, &acted))
+    }
+
+    /// Has an action carried out on many, and prints how that goes.
+    pub(super) async fn act_on_many(
+        &self,
+        how: &How,
+        act: impl Fn(&Client) -> Result<BulkAct, Trouble>,
+    ) -> Result<Output, Trouble> {
+        let acted = async |client: &Client| {
+            let act = self.request_id.iter().fold(act(client)?, |act, id| act.request_id(id));
+            let who = Who { by: self.by.as_deref(), reason: self.reason.as_deref() };
+            how.carry_out(client, act, who, self.json).await
+        };
+        self.db.ask(acted).await
     }
 
     fn told(&self, verb: &str, named: Form, acted: &Acted) -> Output {

@@ -282,8 +282,9 @@ pub struct RunStarted {
     pub chain: Chain,
     /// What it has of the run before.
     pub carried: Carried,
-    /// What it has of the runs before it, when one was reset.
-    pub lineage: Lineage,
+    /// What it has of the runs before it, when one was reset. Nearly always nothing, and boxed, so
+    /// that events stay small.
+    pub lineage: Box<Lineage>,
 }
 
 impl RunStarted {
@@ -297,7 +298,7 @@ impl RunStarted {
             first_turn_at: None,
             chain: Chain::default(),
             carried: Carried::default(),
-            lineage: Lineage::default(),
+            lineage: Box::default(),
         }
     }
 }

@@ -246,7 +246,11 @@ impl EventKind {
                     signal_ids: head.signal_ids,
                     signals: head.signals.into_iter().map(HeadSignal::into_signal).collect(),
                 },
-                lineage: Lineage { copied: head.copied, kept: head.kept, delayed: head.delayed },
+                lineage: Box::new(Lineage {
+                    copied: head.copied,
+                    kept: head.kept,
+                    delayed: head.delayed,
+                }),
             }),
             "ActivityScheduled" => EventKind::ActivityScheduled(ActivityScheduled {
                 name: name()?,

@@ -53,18 +53,18 @@ impl Promises {
     fn acted(&mut self, row: &ActionRow) {
         let call = self.calls.entry(row.call).or_default();
         match &row.request.action {
-            Action::Retry { reset } => {
+            Action::Retry { reset, .. } => {
                 call.due = None;
                 call.failures = if *reset { 0 } else { call.failures };
             }
-            Action::Resume { reset: true } => call.failures = 0,
+            Action::Resume { reset: true, .. } => call.failures = 0,
             Action::Complete { value, .. } => call.by_hand = Some(value.clone()),
             Action::Fail { .. } => call.failed_by_hand = true,
             Action::SetPolicy { policy } => {
                 call.due = None;
                 call.policies.extend(RetryPolicy::from_stored(policy).ok());
             }
-            Action::Resume { reset: false }
+            Action::Resume { reset: false, .. }
             | Action::Pause { .. }
             | Action::PauseWithRun
             | Action::ResumeWithRun

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use resurgam_core::{CallKey, Payload, RunKey, Seq, Uid};
 use resurgam_store::{
-    InboxRow, InboxWrite, InstanceWrite, MessageWrite, Rewind, ScheduleWrite, Step, TaskWrite,
+    BulkWrite, InboxRow, InboxWrite, InstanceWrite, MessageWrite, Rewind, ScheduleWrite, Step,
+    TaskWrite,
 };
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
@@ -51,6 +52,10 @@ const SCHEDULES: &str = "
     SELECT s.id, s.revision FROM @schedule s
     JOIN unnest($1::smallint[], $2::text[]) AS u(shard, id) ON s.shard = u.shard AND s.id = u.id";
 
+const BULK: &str = "
+    SELECT s.id, s.revision, s.closed_at IS NULL AND s.stopped_by IS NULL FROM @bulk s
+    JOIN unnest($1::smallint[], $2::text[]) AS u(shard, id) ON s.shard = u.shard AND s.id = u.id";
+
 const INBOX: &str = "
     SELECT arrival, id, instance, kind, name, body FROM @inbox
     WHERE arrival = ANY($1) AND error IS NULL";
@@ -58,12 +63,12 @@ const INBOX: &str = "
 const SEEN: &str = "SELECT id FROM @inbox_seen WHERE id = ANY($1)";
 
 /// The questions about a batch.
-pub(super) fn questions(batch: &[Step]) -> [Statement<'_>; 10] {
+pub(super) fn questions(batch: &[Step]) -> [Statement<'_>; 11] {
     let mut asked = Asked::default();
     batch.iter().for_each(|step| asked.about(step));
     batch.iter().for_each(|step| asked.about_messages(step));
     let Asked { ids, requests, uids, tasks, events, .. } = asked;
-    let Asked { room, messages, schedules, inbox, seen, .. } = asked;
+    let Asked { room, messages, schedules, inbox, seen, bulk, .. } = asked;
     [
         Statement::rows("look for holders of ids", HOLDERS).texts(ids.into_iter()),
         Statement::rows("look for requests", REQUESTS).texts(requests.into_iter()),
@@ -82,6 +87,10 @@ pub(super) fn questions(batch: &[Step]) -> [Statement<'_>; 10] {
         ),
         Statement::rows("look into the inbox", INBOX).bigs(inbox.into_iter()),
         Statement::rows("look for ids of the inbox", SEEN).texts(seen.into_iter()),
+        schedule::named(
+            Statement::rows("look for bulk jobs", BULK),
+            bulk.into_iter().collect::<Vec<_>>().into_iter(),
+        ),
     ]
 }
 
@@ -129,6 +138,10 @@ pub(super) fn known(answers: Vec<Vec<Row>>) -> Result<Known, Error> {
     for row in next() {
         known.seen.insert(row.try_get(0)?);
     }
+    for row in next() {
+        let revision = Revision::Read(row.try_get(1)?);
+        known.bulk.insert(row.try_get(0)?, (revision, row.try_get(2)?));
+    }
     Ok(known)
 }
 
@@ -145,6 +158,7 @@ struct Asked<'b> {
     room: BTreeMap<Uid, i64>,
     messages: BTreeSet<(Uid, &'b str)>,
     schedules: BTreeSet<&'b str>,
+    bulk: BTreeSet<&'b str>,
     inbox: BTreeSet<i64>,
     seen: BTreeSet<&'b str>,
 }
@@ -184,6 +198,7 @@ impl<'b> Asked<'b> {
             TaskWrite::Amend(_) | TaskWrite::Discard(_) | TaskWrite::DeleteAll(_) => None,
         }));
         self.schedules.extend(step.schedule.as_deref().map(ScheduleWrite::id));
+        self.bulk.extend(step.bulk.as_deref().map(BulkWrite::id));
         if let Some(InboxWrite::Take { row, .. }) = step.inbox.as_deref() {
             self.inbox.insert(row.arrival);
             self.seen.extend(row.id.as_deref());

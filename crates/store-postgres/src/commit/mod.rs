@@ -23,6 +23,7 @@
 
 mod action;
 mod attempt;
+mod bulk;
 mod event;
 mod in_doubt;
 mod inbox;
@@ -65,6 +66,7 @@ fn statements<'p>(
         message::statements(wave, &mut all);
         schedule::statements(wave, &mut all);
         inbox::statements(wave, &mut all);
+        bulk::statements(wave, &mut all);
         letter::statements(wave, &mut all);
         if let Some(statement) = all.get_mut(first) {
             statement.follows |= number > 0;

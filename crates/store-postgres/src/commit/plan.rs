@@ -12,8 +12,8 @@ use resurgam_store::rows::{
     ActionRow, AttemptRow, InstanceRow, KvRow, Message, MessageRow, PolicyOverride,
 };
 use resurgam_store::{
-    ChildStart, InboxWrite, InstanceWrite, LetterWrite, MessageWrite, Rewind, ScheduleWrite, Step,
-    TaskWrite,
+    BulkWrite, ChildStart, InboxWrite, InstanceWrite, LetterWrite, MessageWrite, Rewind,
+    ScheduleWrite, Step, TaskWrite,
 };
 
 use super::letter::SettledLetter;
@@ -51,6 +51,8 @@ pub(crate) struct Plan<'b> {
     lacks: bool,
     /// Whether an instance ends, which concerns whoever waits for it.
     ends: bool,
+    /// A bulk job begins, or ends.
+    tells_all: bool,
     /// How many rows have an arrival so far.
     arrivals: i64,
     /// The last message for each instance so far: its wave, and how it is inserted.
@@ -97,7 +99,7 @@ impl<'b> Plan<'b> {
         let is_own = |shard: &Shard| fence.is_some_and(|fence| fence.has(*shard));
         let leaves = self.waits && fence.is_some_and(Fence::leaves_tasks);
         let sets = !self.policy_overrides.is_empty();
-        self.ends || leaves || sets || self.lacks || !self.told.iter().all(is_own)
+        self.ends || self.tells_all || leaves || sets || self.lacks || !self.told.iter().all(is_own)
     }
 
     /// Adds a step that is written, with what becomes of the instances that it starts.
@@ -147,6 +149,9 @@ impl<'b> Plan<'b> {
         }
         if let Some(write) = step.inbox.as_deref() {
             self.inbox(write);
+        }
+        if let Some(write) = step.bulk.as_deref() {
+            self.bulk(write);
         }
     }
 
@@ -362,6 +367,18 @@ impl<'b> Plan<'b> {
             ScheduleWrite::Insert(row) => wave.schedule_inserts.push(row),
             ScheduleWrite::Update { row, revision } => wave.schedule_updates.push((row, *revision)),
             ScheduleWrite::Delete { id } => wave.schedule_deletes.push(id),
+        }
+    }
+
+    /// Whoever waits for a job hears of its end, and not of each of its pages.
+    fn bulk(&mut self, write: &'b BulkWrite) {
+        self.tells_all |= write.is_news();
+        let wave = self.waves.place(&[Alone(Thing::Bulk(write.id()))]);
+        let wave = self.wave(wave);
+        match write {
+            BulkWrite::Insert(row) => wave.bulk_inserts.push(row),
+            BulkWrite::Update { row, revision } => wave.bulk_updates.push((row, *revision)),
+            BulkWrite::Stop { id, by } => wave.bulk_stops.push((id, by)),
         }
     }
 

@@ -83,7 +83,7 @@ pub(super) fn statements<'p>(wave: &'p Wave<'_>, add: &mut Vec<Statement<'p>>) {
     }
 }
 
-/// Two columns: the shards of these schedules, and their ids.
+/// Two columns: the shards of these schedules, or bulk jobs, and their ids.
 pub(super) fn named<'p>(
     statement: Statement<'p>,
     ids: impl Iterator<Item = &'p str> + Clone,

@@ -10,8 +10,8 @@ use std::collections::{HashMap, HashSet};
 use resurgam_core::{CallKey, RunKey, Seq, Uid};
 use resurgam_store::rows::{InstanceRow, Message, MessageRow};
 use resurgam_store::{
-    ChildStart, Error, InboxRow, InboxWrite, InstanceWrite, MessageWrite, Result, ScheduleWrite,
-    Step, StepResult, TaskWrite,
+    BulkWrite, ChildStart, Error, InboxRow, InboxWrite, InstanceWrite, MessageWrite, Result,
+    ScheduleWrite, Step, StepResult, TaskWrite,
 };
 
 use super::look::first_copied;
@@ -38,6 +38,8 @@ pub(crate) struct Known {
     pub(crate) messages: HashMap<(Uid, String), Waiting>,
     /// Schedules that are there, with their revisions.
     pub(crate) schedules: HashMap<String, Revision>,
+    /// Bulk jobs that are there, with their revisions, and whether they go on.
+    pub(crate) bulk: HashMap<String, (Revision, bool)>,
     /// Rows of the inbox that nobody has taken or refused.
     pub(crate) inbox: HashMap<i64, InboxRow>,
     /// Ids of rows that were taken.
@@ -53,7 +55,7 @@ pub(crate) struct Waiting {
     pub(crate) run: Option<u32>,
 }
 
-/// The revision of a schedule.
+/// The revision of a schedule, or of a bulk job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Revision {
     /// As it was read.
@@ -80,6 +82,7 @@ pub(crate) fn judge(batch: &[Step], mut known: Known) -> Result<(Plan<'_>, Vec<S
             known.messages(step);
             known.schedule(step.schedule.as_deref());
             known.inbox(step.inbox.as_deref());
+            known.bulk(step.bulk.as_deref());
             plan.add(step, &started);
         } else if let Some(arrival) = known.repeated(step.inbox.as_deref()) {
             plan.drop_repeated(arrival);
@@ -89,7 +92,7 @@ pub(crate) fn judge(batch: &[Step], mut known: Known) -> Result<(Plan<'_>, Vec<S
 }
 
 impl Known {
-    /// Whether a schedule or a row of the inbox is not what it was.
+    /// Whether a schedule, a row of the inbox or a bulk job is not what it was.
     fn refusal(&self, step: &Step) -> Option<StepResult> {
         let follows = match step.schedule.as_deref() {
             None => true,
@@ -103,6 +106,7 @@ impl Known {
             Some(InboxWrite::Take { row, .. }) => self.is_there(row) && !self.is_seen(row),
             Some(InboxWrite::Refuse { .. } | InboxWrite::Forget { .. }) | None => true,
         };
+        let follows = follows && self.bulk_follows(step.bulk.as_deref());
         (!follows || !is_new).then_some(StepResult::Missed)
     }
 
@@ -302,6 +306,32 @@ impl Known {
             }
             Some(ScheduleWrite::Delete { id }) => {
                 self.schedules.remove(id);
+            }
+            None => {}
+        }
+    }
+
+    fn bulk_follows(&self, write: Option<&BulkWrite>) -> bool {
+        let stored = |id: &str| self.bulk.get(id);
+        match write {
+            None => true,
+            Some(BulkWrite::Insert(row)) => stored(&row.id).is_none(),
+            Some(BulkWrite::Update { row, revision }) => {
+                let read = Revision::Read(revision.cast_signed());
+                stored(&row.id).is_some_and(|(stored, _)| *stored == read)
+            }
+            Some(BulkWrite::Stop { id, .. }) => stored(id).is_some_and(|(_, goes_on)| *goes_on),
+        }
+    }
+
+    fn bulk(&mut self, write: Option<&BulkWrite>) {
+        match write {
+            Some(BulkWrite::Insert(row) | BulkWrite::Update { row, .. }) => {
+                let goes_on = row.closed_at.is_none() && row.stopped_by.is_none();
+                self.bulk.insert(row.id.clone(), (Revision::New, goes_on));
+            }
+            Some(BulkWrite::Stop { id, .. }) => {
+                self.bulk.insert(id.clone(), (Revision::New, false));
             }
             None => {}
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use resurgam_core::event::{Compensation, Stored};
 use resurgam_core::{CallKey, Payload, RunKey, Timestamp, Uid};
 use resurgam_store::rows::{InstanceRow, MessageRow, RunPause, Status, TaskRow};
-use resurgam_store::{DeadLetter, InboxRow, ScheduleRow};
+use resurgam_store::{BulkRow, DeadLetter, InboxRow, ScheduleRow};
 
 use super::letter::SettledLetter;
 
@@ -37,6 +37,9 @@ pub(crate) struct Wave<'b> {
     pub(crate) dropped: Vec<i64>,
     pub(crate) refused: Vec<(i64, &'b str)>,
     pub(crate) forgotten: Option<Timestamp>,
+    pub(crate) bulk_inserts: Vec<&'b BulkRow>,
+    pub(crate) bulk_updates: Vec<(&'b BulkRow, u64)>,
+    pub(crate) bulk_stops: Vec<(&'b str, &'b str)>,
     pub(crate) letter_inserts: Vec<&'b DeadLetter>,
     pub(crate) letter_settles: Vec<SettledLetter<'b>>,
 }

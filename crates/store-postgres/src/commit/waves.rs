@@ -34,6 +34,8 @@ pub(crate) enum Thing<'b> {
     Letter(CallKey),
     /// A schedule.
     Schedule(&'b str),
+    /// A bulk job.
+    Bulk(&'b str),
     /// A row of the inbox.
     Inbox(i64),
     /// The ids of rows that were taken from the inbox.

@@ -4,6 +4,7 @@
 //! that very row, and is set aside where it is one of many. What the owner reads names its shards,
 //! and is bounded in each of them before it is put in order.
 
+mod bulk;
 mod inbox;
 mod inspect;
 mod runs;
@@ -14,6 +15,7 @@ mod tasks;
 mod unresolved;
 mod work;
 
+pub(crate) use bulk::*;
 pub(crate) use inbox::*;
 pub(crate) use inspect::*;
 pub(crate) use runs::*;

@@ -7,6 +7,7 @@
 
 mod action;
 mod attempt;
+mod bulk;
 mod event;
 mod inbox;
 mod instance;
@@ -44,6 +45,7 @@ pub(crate) struct Statements<'c> {
     kv: kv::Kv<'c>,
     schedules: schedule::Schedules<'c>,
     inbox: inbox::Inbox<'c>,
+    bulk: bulk::Bulk<'c>,
 }
 
 impl<'c> Statements<'c> {
@@ -65,6 +67,7 @@ impl<'c> Statements<'c> {
             kv: kv::Kv::prepare(connection)?,
             schedules: schedule::Schedules::prepare(connection)?,
             inbox: inbox::Inbox::prepare(connection)?,
+            bulk: bulk::Bulk::prepare(connection)?,
         })
     }
 
@@ -118,6 +121,11 @@ impl<'c> Statements<'c> {
         {
             return Ok(StepResult::Missed);
         }
+        if let Some(write) = &step.bulk
+            && !self.bulk.follows(write)?
+        {
+            return Ok(StepResult::Missed);
+        }
         if let Some(write) = &step.instance {
             let result = self.instances.write(write)?;
             if result != StepResult::Written {
@@ -160,6 +168,9 @@ impl<'c> Statements<'c> {
         }
         if let Some(write) = step.inbox.as_deref() {
             self.inbox.write(write)?;
+        }
+        if let Some(write) = step.bulk.as_deref() {
+            self.bulk.write(write)?;
         }
         Ok(StepResult::Written)
     }

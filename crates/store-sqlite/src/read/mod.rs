@@ -5,11 +5,13 @@
 //! that very row, and is set aside where it is one of many: the reader collects it here, the writer
 //! marks it (see [`Quarantined`]).
 
+mod bulk;
 mod inspect;
 mod schedules;
 mod unresolved;
 mod work;
 
+pub(crate) use bulk::*;
 pub(crate) use inspect::*;
 pub(crate) use schedules::*;
 pub(crate) use unresolved::*;

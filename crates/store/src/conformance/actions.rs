@@ -10,9 +10,9 @@ use crate::{Step, Store};
 pub async fn actions_come_back_as_they_were(store: &dyn Store) {
     let failure = Failure::terminal("ü'\" given up").with_type("Skipped");
     let actions = [
-        Action::Retry { reset: true },
+        Action::Retry { reset: true, due: None },
         Action::Pause { clock_runs: true },
-        Action::Resume { reset: false },
+        Action::Resume { reset: false, due: None },
         Action::Complete { value: json(r#"{"text":"ü'\""}"#), unchecked: true },
         Action::Fail { failure },
         Action::SetPolicy { policy: r#"{"max_attempts":3}"#.to_string() },

@@ -134,7 +134,7 @@ pub(super) fn action(number: u128, seq: u64, id: &str, time: i64) -> ActionRow {
             id: id.to_string(),
             by: "ana".to_string(),
             reason: None,
-            action: Action::Retry { reset: false },
+            action: Action::Retry { reset: false, due: None },
         },
         answer: ActionAnswer::done(format!("retried charge#{seq} now")),
     }

@@ -269,11 +269,11 @@ fn next_run() -> RunStarted {
             signal_ids: vec!["request-1".to_string()],
             signals: vec![unread("paid", None), unread("sent", Some("request-2"))],
         },
-        lineage: Lineage {
+        lineage: Box::new(Lineage {
             copied: vec![Copied { before: Seq(6), run: 1 }],
             kept: vec![KeptKeys { from: Seq(6), before: Seq(8), activity: "ü".into(), run: 1 }],
             delayed: Some(Delayed { call: Seq(6), until: at(99) }),
-        },
+        }),
         ..RunStarted::new("fulfil", json("[2]"), 7)
     }
 }

@@ -21,6 +21,7 @@
 
 pub mod actions;
 pub mod atomicity;
+pub mod bulk;
 pub mod differential;
 pub mod families;
 mod fixtures;
@@ -147,6 +148,13 @@ macro_rules! conformance_promises {
             unresolved::letters_are_grouped_by_their_fingerprints,
             unresolved::paused_calls_are_found_and_grouped,
             unresolved::a_call_that_goes_on_is_no_longer_among_the_paused,
+            bulk::a_bulk_job_comes_back_as_it_was,
+            bulk::what_a_job_asks_for_is_refused_with_its_change,
+            bulk::a_job_is_stopped_once_and_whoever_works_on_it_notices,
+            bulk::open_jobs_come_oldest_first_and_a_list_newest_first,
+            bulk::jobs_that_were_over_long_ago_go,
+            bulk::calls_that_match_are_found_page_by_page,
+            bulk::what_came_of_actions_is_told,
             policies::a_policy_is_stored_once,
             policies::the_first_text_of_a_policy_counts,
             policies::an_unknown_policy_is_not_there,
@@ -238,6 +246,7 @@ mod tests {
             ("ledger", include_str!("ledger.rs")),
             ("actions", include_str!("actions.rs")),
             ("unresolved", include_str!("unresolved.rs")),
+            ("bulk", include_str!("bulk.rs")),
             ("policies", include_str!("policies.rs")),
             ("looking", include_str!("looking.rs")),
             ("owning", include_str!("owning.rs")),

@@ -94,6 +94,9 @@ impl Transaction<'_> {
         if let Some(write) = step.inbox.as_deref() {
             self.write_inbox(write);
         }
+        if let Some(write) = step.bulk.as_deref() {
+            self.write_bulk(write);
+        }
         Ok(StepResult::Written)
     }
 
@@ -102,6 +105,7 @@ impl Transaction<'_> {
     fn admit(&mut self, step: &Step) -> Result<StepResult> {
         let is_new = step.inbox.as_deref().is_none_or(|write| self.is_new(write));
         let follows = step.schedule.as_deref().is_none_or(|write| self.follows(write));
+        let follows = follows && step.bulk.as_deref().is_none_or(|write| self.bulk_follows(write));
         if !is_new || !follows {
             return Ok(StepResult::Missed);
         }

@@ -43,6 +43,7 @@
 //! # Ok::<(), resurgam_store::Error>(())
 //! ```
 
+mod bulk;
 mod claims;
 mod commit;
 mod entries;

@@ -26,6 +26,7 @@ impl Model {
             Deletion::One(uid) => self.delete_one(*uid),
             Deletion::Many(sweep) => self.delete_many(sweep),
             Deletion::Letters { before } => self.delete_letters(*before),
+            Deletion::Bulk { before } => self.delete_bulk(*before),
         }
     }
 

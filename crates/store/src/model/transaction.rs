@@ -7,8 +7,8 @@
 use resurgam_core::{CallKey, Event, Payload, Timestamp, Uid};
 
 use super::tables::{InboxEntry, Instance, MessageEntry, ScheduleEntry, Tables};
-use crate::DeadLetter;
 use crate::rows::{ActionRow, AttemptRow, PolicyOverride, TaskRow};
+use crate::{BulkRecord, DeadLetter};
 
 /// A row as it was before a change; `None` when there was none.
 enum Before {
@@ -25,6 +25,7 @@ enum Before {
     Schedule(String, Option<ScheduleEntry>),
     Inbox(i64, Option<InboxEntry>),
     Seen(String, Option<Timestamp>),
+    Bulk(String, Option<BulkRecord>),
 }
 
 /// Changes that are kept or taken back together.
@@ -128,6 +129,11 @@ impl<'t> Transaction<'t> {
         let before = self.tables.seen.put(id.clone(), at);
         self.undo.push(Before::Seen(id, before));
     }
+
+    pub(super) fn put_bulk(&mut self, id: String, row: Option<BulkRecord>) {
+        let before = self.tables.bulk.put(id.clone(), row);
+        self.undo.push(Before::Bulk(id, before));
+    }
 }
 
 impl Drop for Transaction<'_> {
@@ -174,6 +180,9 @@ impl Drop for Transaction<'_> {
                 }
                 Before::Seen(key, row) => {
                     tables.seen.put(key, row);
+                }
+                Before::Bulk(key, row) => {
+                    tables.bulk.put(key, row);
                 }
             }
         }

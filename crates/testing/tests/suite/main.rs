@@ -8,6 +8,7 @@
 mod again_on_postgres;
 mod bad_input;
 mod bounds;
+mod bulk;
 mod cadence;
 mod cancelling;
 mod children;

@@ -457,8 +457,11 @@ async fn a_report_that_comes_while_the_store_decides_waits_for_it() {
     assert_eq!(books(&app).await, (70, 30, 1));
 }
 
+/// What an operator does, by name.
+type Verb = (&'static str, fn(&CallHandle) -> Act);
+
 /// What operators do while the transaction of a call is with the store.
-const VERBS: [(&str, fn(&CallHandle) -> Act); 6] = [
+const VERBS: [Verb; 6] = [
     ("retry", |call| call.retry()),
     ("pause", |call| call.pause()),
     ("resume", |call| call.resume()),

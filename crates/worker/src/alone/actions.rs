@@ -55,7 +55,7 @@ fn a_call_that_others_may_run_is_claimed_before_somebody_acts_on_it() {
     assert_eq!((task.claim.is_none(), task.wake_at), (true, TaskRow::NEVER));
     assert_eq!((task.attempt, task.progress.lost), (0, 0), "no attempt was lost");
     assert_eq!(world.answers(uid), ["paused mail#2 (attempt 1 is due now)"]);
-    world.act(uid, Action::Resume { reset: false });
+    world.act(uid, Action::Resume { reset: false, due: None });
     let task = other.claim(world.now);
     other.report(&task, Reported::Completed(Payload::null()));
     world.hears();
@@ -68,7 +68,7 @@ fn an_action_that_is_refused_leaves_the_call_to_others() {
     let mut world = holder();
     let other = Other::join(&world);
     let uid = world.start("send", "send-1".to_string());
-    world.act(uid, Action::Resume { reset: false });
+    world.act(uid, Action::Resume { reset: false, due: None });
     assert_eq!(world.answers(uid), ["mail#2 is not paused; nothing to resume"]);
     assert_eq!(other.claim(world.now).attempt, 1);
 }
@@ -79,7 +79,7 @@ fn a_call_that_another_node_takes_first_runs_when_somebody_acts_on_it() {
     let other = Other::join(&world);
     let uid = world.start("send", "send-1".to_string());
     world.holds.reads = Some(claims_to_act);
-    world.act(uid, Action::Retry { reset: false });
+    world.act(uid, Action::Retry { reset: false, due: None });
     let task = other.claim(world.now);
     world.let_go();
     assert_eq!(world.answers(uid), ["mail#2 is running attempt 1; nothing to retry"]);
@@ -122,7 +122,7 @@ fn who_asks_for_what_the_store_refuses_hears_of_it() {
     assert!(answer.starts_with("the store refused it (asked mail#2 to pause"), "{answer}");
     assert!(world.messages(uid).is_empty(), "{:?}", world.messages(uid));
     world.holds.refuses = None;
-    world.act(uid, Action::Retry { reset: false });
+    world.act(uid, Action::Retry { reset: false, due: None });
     assert_eq!(world.answers(uid).len(), 2, "the next one is not held up");
 }
 
@@ -168,7 +168,7 @@ fn a_call_that_runs_elsewhere_fails_by_hand_and_follows_another_policy() {
     let uid = world.start("send", "send-1".to_string());
     other.claim(world.now);
     world.act(uid, Action::SetPolicy { policy: RetryPolicy::once().to_stored() });
-    world.act(uid, Action::Resume { reset: false });
+    world.act(uid, Action::Resume { reset: false, due: None });
     world.act(uid, Action::Fail { failure: Failure::terminal("enough") });
     assert_eq!(
         world.answers(uid),

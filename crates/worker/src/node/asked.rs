@@ -1,7 +1,7 @@
 //! What operators ask for, on its way from the message that asks for it to the step that does it.
 
 use resurgam_core::{CallKey, RunKey};
-use resurgam_store::rows::ActionRequest;
+use resurgam_store::rows::{ActionRequest, MessageRow};
 
 /// An action that somebody asks for.
 #[derive(Clone, Debug)]
@@ -28,4 +28,11 @@ impl Asked {
     pub(crate) fn is_same(&self, other: &Asked) -> bool {
         self.call.run.uid == other.call.run.uid && self.message == other.message
     }
+}
+
+/// A page of actions that a bulk job asks for; none when the job is over.
+#[derive(Debug)]
+pub(crate) struct AskedPage {
+    pub(crate) job: String,
+    pub(crate) messages: Vec<MessageRow>,
 }

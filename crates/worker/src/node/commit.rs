@@ -19,6 +19,7 @@ use resurgam_store::{Step, StepResult, TaskWrite};
 use super::Node;
 use super::news::{News, Origin};
 use super::output::Output;
+use super::read::Read;
 use super::steps::batch_writer::Done;
 use super::steps::effect::Effect;
 use super::steps::outbox::Answered;
@@ -146,7 +147,9 @@ impl Node {
                 Effect::ReportTaken(uid, id) => self.report_not_taken(uid, id),
                 // They waited for the fate of what came before, and that is known.
                 Effect::NeedsId(asked) => self.id_is_taken(*asked),
+                Effect::BulkWritten(page) => self.bulk_refused(&page.job, refusal),
                 effect @ (Effect::Part(_)
+                | Effect::ReadActions(_)
                 | Effect::ReadReports(_)
                 | Effect::ReadRunToActOn(_)
                 | Effect::RunActed(_)) => self.happen(effect),
@@ -223,7 +226,10 @@ impl Node {
             }
             Effect::Blocked(uid) => self.try_blocked_later(uid),
             Effect::NewsStored(uid) => self.news_stored(uid),
-            Effect::ReportTaken(uid, id) => self.report_taken(uid, id),
+            Effect::ReportTaken(uid, id) => {
+                self.bulk_carried_out(uid, &id);
+                self.report_taken(uid, id);
+            }
             Effect::SettleShared(call) => self.settle_shared(call),
             Effect::ReadReports(uid) => self.read_reports(uid),
             Effect::ReadRunToActOn(uid) => self.read_run_to_act_on(uid),
@@ -244,6 +250,9 @@ impl Node {
             Effect::ReadWaiting(after) => self.read_waiting_schedules(after),
             Effect::LookAtSchedules => self.look_at_schedules(),
             Effect::LookAtOverrides => self.overrides_written(),
+            Effect::ReadActions(asked) => self.read(Read::Actions { asked }),
+            Effect::BulkWritten(page) => self.bulk_written(*page),
+            Effect::LookAtBulk => self.look_at_bulk(),
             Effect::RowTaken(row) => self.row_taken(&row),
             Effect::RowRefused(instance) => self.row_routed(&instance),
             effect @ (Effect::Reply(_)

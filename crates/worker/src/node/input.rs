@@ -9,12 +9,14 @@ use resurgam_store::rows::{
     PolicyOverride, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
-    DeadLetter, DueSchedules, InboxRow, LetterWrite, Result, ScheduleRecord, Step, Transacted,
+    AskedAnswer, BulkRecord, BulkWrite, DeadLetter, DueSchedules, InboxRow, LetterWrite, Result,
+    ScheduleRecord, Step, Transacted,
 };
 
 use super::output::AskFor;
 use super::read::Read;
 use super::reply::Reply;
+use crate::bulk::{ToAsk, TriedCall};
 use crate::handle::{Outcome, StartOptions, Started};
 
 /// Something that has happened.
@@ -114,6 +116,17 @@ pub enum Input {
     Signalled { row: InboxRow, found: std::result::Result<bool, String> },
     /// It was read who has the id that a row of the inbox names.
     Addressee { row: InboxRow, found: std::result::Result<Addressee, String> },
+    /// What was asked for of many instances was read with its tasks; each with the number of its
+    /// read.
+    ActionsRead { found: Vec<(Uid, u64, Vec<Found>)> },
+    /// The open bulk jobs were read.
+    BulkRead { found: Vec<BulkRecord> },
+    /// What a bulk job is about was read, and where to go on.
+    BulkPage { job: String, found: Vec<ToAsk>, go_on: Option<String> },
+    /// What came of a page of a bulk job was read.
+    BulkAnswers { job: String, answers: Vec<AskedAnswer> },
+    /// The calls that a bulk job tries first were read.
+    BulkTried { job: String, found: Vec<TriedCall> },
     /// Closed instances that are old enough are deleted; when the next one is.
     Swept { next: Result<Option<Timestamp>> },
 }
@@ -143,6 +156,8 @@ pub enum Request {
     Schedule { step: Box<Step>, is_new: bool, reply: Reply<()> },
     /// Write what somebody decided about dead letters.
     SettleLetters { letters: Vec<LetterWrite>, reply: Reply<()> },
+    /// Store what somebody wants of a bulk job.
+    Bulk { write: Box<BulkWrite>, reply: Reply<()> },
     /// Look for tasks that can be run now and could not before.
     LookForWork,
     /// Answer when it is known whether this node works.

@@ -19,6 +19,7 @@ use super::calls::load_tasks::Claims;
 use super::calls::slots::{Slot, Slots};
 use super::calls::transactions::Transactions;
 use super::coalesced_read::CoalescedRead;
+use super::housekeeping::bulk::BulkState;
 use super::housekeeping::inbox::InboxRouter;
 use super::housekeeping::policy_overrides::OverrideState;
 use super::housekeeping::retention::Sweeper;
@@ -56,6 +57,7 @@ pub(crate) struct Memory {
     pub(crate) schedules: ScheduleState,
     pub(crate) inbox: InboxRouter,
     pub(crate) sweeper: Sweeper,
+    pub(crate) bulk: BulkState,
 }
 
 impl Memory {
@@ -86,6 +88,7 @@ impl Memory {
             schedules: ScheduleState::default(),
             inbox: InboxRouter::default(),
             sweeper: Sweeper::default(),
+            bulk: BulkState::default(),
         }
     }
 }

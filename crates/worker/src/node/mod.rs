@@ -7,7 +7,7 @@
 //! ```text
 //!            mod.rs: inputs go to a part, then what follows (work.rs), until nothing does
 //!                                         |
-//!   clients/  what is asked    housekeeping/  schedules, inbox, retention    commit.rs  effects
+//!   clients/  what is asked    housekeeping/  schedules, inbox, bulk jobs      commit.rs  effects
 //!                                         |
 //!                    placement/  whether it works, on which shards
 //!                                         |
@@ -83,6 +83,7 @@ pub use calls::attempt_result::fitting;
 pub(crate) use calls::load_tasks::{ABANDONED, GONE, SCAN};
 use clients::stop::Stopping;
 pub use commit::Durable;
+pub(crate) use housekeeping::bulk::JOBS;
 pub(crate) use housekeeping::inbox::PAGE as INBOX_PAGE;
 pub(crate) use housekeeping::policy_overrides::PAGE as OVERRIDES_PAGE;
 pub(crate) use housekeeping::schedule::PAGE as SCHEDULES_PAGE;
@@ -95,7 +96,7 @@ pub use message::{now_due, result_id};
 pub use output::{AskFor, AttemptStart, Batch, Order, Output, Transaction};
 pub(crate) use placement::role::DUE;
 use powers::Role;
-pub use read::{Read, Stamp};
+pub use read::{AskedOf, Read, Stamp};
 pub use reply::{Answer, Answered, Answers, Replies, Reply, Waiter};
 pub(crate) use runs::reset::open_children;
 use steps::outbox::Outbox;
@@ -242,6 +243,7 @@ impl Node {
         self.begin_schedules();
         self.look_into_inbox();
         self.begin_retention();
+        self.look_at_bulk();
         self.look_for_ends();
     }
 
@@ -259,6 +261,7 @@ impl Node {
         self.wake_schedules();
         self.wake_inbox();
         self.wake_retention();
+        self.wake_bulk();
         self.wake_reports();
         self.wake_shared();
         self.settle_shards();
@@ -377,6 +380,11 @@ impl Node {
             Input::Signalled { row, found } => self.signalled(row, found),
             Input::Addressee { row, found } => self.addressee_found(row, found),
             Input::Swept { next } => self.swept(next),
+            Input::ActionsRead { found } => self.actions_read(found),
+            Input::BulkRead { found } => self.bulk_read(found),
+            Input::BulkPage { job, found, go_on } => self.bulk_page_read(&job, found, go_on),
+            Input::BulkAnswers { job, answers } => self.bulk_answers_read(&job, answers),
+            Input::BulkTried { job, found } => self.bulk_tried(&job, &found),
         }
         self.do_what_follows();
     }
@@ -390,6 +398,7 @@ impl Node {
             self.memory.schedules.next(),
             self.memory.inbox.next(),
             self.memory.sweeper.next(),
+            self.memory.bulk.next(),
             self.memory.unserved.next(),
         ];
         let begins = begins.into_iter().flatten().filter(|_| self.stopping.is_none());
@@ -442,6 +451,7 @@ impl Node {
             Role::Owner => {
                 self.look_for_messages();
                 self.hear_of_overrides();
+                self.hear_of_bulk();
                 self.look_at_schedules();
                 self.look_into_inbox();
                 self.look_for_ends();

@@ -17,6 +17,8 @@ use resurgam_core::{CallKey, Shard, Timestamp, Uid};
 use resurgam_store::rows::{Claim, MessageRow};
 use resurgam_store::{InboxRow, Runnable};
 
+use crate::bulk::BulkTarget;
+
 /// Something that is asked of the store.
 #[derive(Clone, Debug)]
 pub enum Read {
@@ -81,6 +83,16 @@ pub enum Read {
     PolicyOverrides,
     /// Calls of an activity that wait after an attempt, behind this one.
     WaitingCalls { activity: String, after: Option<CallKey> },
+    /// The open bulk jobs.
+    OpenBulk,
+    /// What a bulk job is about, behind this place.
+    BulkPage { job: String, target: Box<BulkTarget>, after: Option<String>, limit: usize },
+    /// What came of actions that a bulk job has asked for.
+    BulkAnswers { job: String, asked: Arc<[(CallKey, String)]> },
+    /// The calls that a bulk job tries first.
+    BulkTried { job: String, calls: Arc<[CallKey]> },
+    /// The tasks of calls that actions are asked for, which are known already.
+    Actions { asked: Arc<[AskedOf]> },
     /// What others have inserted.
     Inbox,
     /// Whether the signal of a row of the inbox was sent before, through the inbox or by a client.
@@ -92,6 +104,15 @@ pub enum Read {
     Take(Arc<[Shard]>),
     /// Gives shards up.
     Release(Arc<[Shard]>),
+}
+
+/// What is asked for of the calls of one instance.
+#[derive(Clone, Debug)]
+pub struct AskedOf {
+    pub uid: Uid,
+    /// The number of the read.
+    pub number: u64,
+    pub messages: Vec<MessageRow>,
 }
 
 /// The wait before something that could not be read is read again.

@@ -12,6 +12,7 @@ mod inputs;
 mod kills;
 mod lists;
 mod looking;
+mod many;
 mod postgres;
 mod run;
 mod schedules;

@@ -6,16 +6,17 @@ use super::super::fixtures::{at, uid};
 use super::ClaimShared;
 use super::reads::Questions;
 use super::rows::{
-    ACTIVITIES, IDS, INSTANCES, LACKING, PLACES, QUEUES, RUNS, Random, SCHEDULES, TOKENS, WORKFLOWS,
+    ACTIVITIES, IDS, INSTANCES, JOBS, LACKING, NODES, PLACES, QUEUES, RUNS, Random, SCHEDULES,
+    TOKENS, WORKFLOWS,
 };
 use crate::model::{Model, ShardSet};
 use crate::rows::{MessageRow, RunPause, Status};
 use crate::{
-    ChildStart, Deletion, InboxRow, InboxWrite, InstanceWrite, MessageWrite, Runnable,
+    BulkWrite, ChildStart, Deletion, InboxRow, InboxWrite, InstanceWrite, MessageWrite, Runnable,
     ScheduleWrite, Step, Sweep, TaskWrite,
 };
 
-/// A revision that no schedule has.
+/// A revision that no schedule has, and no bulk job.
 const NO_REVISION: u64 = i64::MAX.cast_unsigned();
 
 /// Draws what is done to a store.
@@ -90,6 +91,7 @@ impl Batches {
     fn step(&mut self, model: &Model) -> Step {
         let random = &mut self.random;
         let schedule = random.maybe(10, |random| Box::new(schedule_write(random, model)));
+        let bulk = random.maybe(10, |random| Box::new(bulk_write(random, model)));
         let inbox = self.random.percent(12).then(|| Box::new(self.inbox_write(model)));
         let random = &mut self.random;
         Step {
@@ -109,6 +111,7 @@ impl Batches {
             policy_overrides: Vec::new(),
             schedule,
             inbox,
+            bulk,
         }
     }
 
@@ -141,6 +144,9 @@ impl Batches {
         }
         if random.percent(20) {
             return Deletion::Letters { before: random.time() };
+        }
+        if random.percent(20) {
+            return Deletion::Bulk { before: random.time() };
         }
         Deletion::Many(Sweep {
             status: one.map_or(Status::Completed, |row| row.status),
@@ -298,6 +304,21 @@ fn schedule_write(random: &mut Random, model: &Model) -> ScheduleWrite {
             let stale = stored.is_none() || random.percent(15);
             let revision = stored.filter(|_| !stale).unwrap_or(NO_REVISION);
             ScheduleWrite::Update { row, revision }
+        }
+    }
+}
+
+/// Mostly a change that follows from what is stored before the batch.
+fn bulk_write(random: &mut Random, model: &Model) -> BulkWrite {
+    let row = random.bulk();
+    let stored = model.bulk(&row.id).map(|stored| stored.revision);
+    match random.below(4) {
+        0 => BulkWrite::Insert(row),
+        1 => BulkWrite::Stop { id: random.text(&JOBS), by: random.text(&NODES) },
+        _ => {
+            let stale = stored.is_none() || random.percent(15);
+            let revision = stored.filter(|_| !stale).unwrap_or(NO_REVISION);
+            BulkWrite::Update { row, revision }
         }
     }
 }

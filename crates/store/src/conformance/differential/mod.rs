@@ -28,8 +28,8 @@ use self::reads::{class, reads};
 use super::fixtures::at;
 use crate::model::{Model, ModelDatabase, ModelStore, ModelWork, Sharing};
 use crate::{
-    AttemptTransaction, Commit, Deleted, Inbox, InboxRow, Node, Ownership, Owning, Result, Retain,
-    Runnable, ScheduleWrite, Schedules, Step, Store, Tables, TaskWrite, Transacted,
+    AttemptTransaction, Bulk, BulkWrite, Commit, Deleted, Inbox, InboxRow, Node, Ownership, Owning,
+    Result, Retain, Runnable, ScheduleWrite, Schedules, Step, Store, Tables, TaskWrite, Transacted,
 };
 
 /// A store to compare, with what only its kind can do.
@@ -221,16 +221,23 @@ impl<'s, S: Subject> Pair<'s, S> {
         }
     }
 
-    /// The same batch with the revisions of schedules as the store that is compared has them.
+    /// The same batch with the revisions of schedules and bulk jobs as the store that is compared
+    /// has them.
     async fn with_their_revisions(&self, mut batch: Vec<Step>) -> Vec<Step> {
         for step in &mut batch {
-            let Some(ScheduleWrite::Update { row, revision }) = step.schedule.as_deref_mut() else {
-                continue;
-            };
-            let stored = self.model.schedule(&row.id).await.unwrap();
-            if stored.is_some_and(|stored| stored.revision == *revision) {
-                let theirs = self.subject.store().schedule(&row.id).await.unwrap();
-                *revision = theirs.map_or(*revision, |theirs| theirs.revision);
+            if let Some(ScheduleWrite::Update { row, revision }) = step.schedule.as_deref_mut() {
+                let stored = self.model.schedule(&row.id).await.unwrap();
+                if stored.is_some_and(|stored| stored.revision == *revision) {
+                    let theirs = self.subject.store().schedule(&row.id).await.unwrap();
+                    *revision = theirs.map_or(*revision, |theirs| theirs.revision);
+                }
+            }
+            if let Some(BulkWrite::Update { row, revision }) = step.bulk.as_deref_mut() {
+                let stored = self.model.bulk(&row.id).await.unwrap();
+                if stored.is_some_and(|stored| stored.revision == *revision) {
+                    let theirs = self.subject.store().bulk(&row.id).await.unwrap();
+                    *revision = theirs.map_or(*revision, |theirs| theirs.revision);
+                }
             }
         }
         batch

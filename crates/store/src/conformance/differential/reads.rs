@@ -11,8 +11,8 @@ use super::rows::{
 };
 use crate::rows::{InstanceCursor, InstanceFilter, InstanceRow, MessageRow, Status, TaskRow};
 use crate::{
-    CallCursor, DeadLetter, DeadLetterFilter, Error, LetterState, PausedFilter, Result, Runnable,
-    ScheduleRecord, Store,
+    BulkCursor, BulkRecord, CallCursor, CallFilter, DeadLetter, DeadLetterFilter, Error,
+    LetterState, PausedFilter, Result, Runnable, ScheduleRecord, Store,
 };
 
 /// More than there is.
@@ -62,6 +62,7 @@ pub(super) async fn reads(store: &dyn Store, ask: &Questions) -> Vec<(String, St
     due(store, ask, &mut answers).await;
     tasks(store, ask, &mut answers).await;
     schedules(store, ask, &mut answers).await;
+    bulk(store, ask, &mut answers).await;
     unresolved(store, ask, &mut answers).await;
     answers.0
 }
@@ -296,6 +297,39 @@ async fn schedules(store: &dyn Store, ask: &Questions, answers: &mut Answers) {
         let found = store.schedule(id).await;
         answers.add(("schedule", id), found.map(|found| level(found.into_iter().collect())));
     }
+}
+
+async fn bulk(store: &dyn Store, ask: &Questions, answers: &mut Answers) {
+    let level = |mut records: Vec<BulkRecord>| {
+        records.iter_mut().for_each(|record| record.revision = 0);
+        records
+    };
+    answers.add("open_bulk", store.open_bulk(ALL).await.map(level));
+    let list = store.bulk_list(None, ALL).await;
+    let after = list.as_ref().ok().and_then(|all| all.first()).map(|it| BulkCursor::of(&it.row));
+    answers.add("bulk_list", list.map(level));
+    answers.add(("bulk_list", &after), store.bulk_list(after.clone(), ask.limit).await.map(level));
+    answers.add("oldest_bulk", store.oldest_bulk().await);
+    for filter in [
+        CallFilter::default(),
+        CallFilter { activity: Some(ACTIVITIES[0].to_string()), ..CallFilter::default() },
+        CallFilter { failed_since: Some(ask.before), ..CallFilter::default() },
+        CallFilter { started_since: Some(ask.before), ..CallFilter::default() },
+        CallFilter { fingerprint: Some(FINGERPRINTS[0].to_string()), ..CallFilter::default() },
+    ] {
+        let found = store.matching_calls(filter.clone(), None, ALL).await.map(|page| {
+            let mut tasks: Vec<TaskRow> = page.calls.into_iter().map(|it| it.task).collect();
+            level_tasks(&mut tasks);
+            tasks
+        });
+        answers.add(("matching_calls", filter), found);
+    }
+    let asked = ask
+        .calls
+        .iter()
+        .take(4)
+        .flat_map(|call| REQUESTS.iter().map(move |request| (*call, request.to_string())));
+    answers.add("answers", store.answers(asked.collect()).await);
 }
 
 fn level_run(mut run: Option<crate::rows::RunRecord>) -> Option<crate::rows::RunRecord> {

@@ -9,7 +9,7 @@ use crate::rows::{
     ActionRow, AttemptOutcome, AttemptRow, Claim, Heartbeat, InstanceRow, KvRow, Message,
     MessageRow, Pause, PolicyRow, Progress, Status, TaskRow,
 };
-use crate::{InboxRow, LetterState, LetterWrite, Report, Reported, ScheduleRow, Settled};
+use crate::{BulkRow, InboxRow, LetterState, LetterWrite, Report, Reported, ScheduleRow, Settled};
 
 /// How many instances there are at most.
 pub(super) const INSTANCES: u128 = 4;
@@ -34,6 +34,7 @@ pub(super) const NODES: [&str; 3] = ["node-a", "node-b", "owner-1"];
 pub(super) const TOKENS: [u64; 2] = [7, u64::MAX];
 /// Schedules are called as instances are, and start instances that are called so.
 pub(super) const SCHEDULES: [&str; 2] = ["a", "b"];
+pub(super) const JOBS: [&str; 2] = ["j1", "j2"];
 
 /// Numbers from a seed, the same on every machine (SplitMix64).
 #[derive(Clone, Debug)]
@@ -295,6 +296,24 @@ impl Random {
             last: self.maybe(60, |random| random.text(&IDS)),
             error: self.maybe(20, |_| "why".to_string()),
             created_at: self.time(),
+        }
+    }
+
+    pub(super) fn bulk(&mut self) -> BulkRow {
+        BulkRow {
+            id: self.text(&JOBS),
+            filter: "{}".to_string(),
+            action: "{}".to_string(),
+            options: "{}".to_string(),
+            cursor: self.maybe(50, |random| random.text(&IDS)),
+            counts: "{}".to_string(),
+            page: "[]".to_string(),
+            by: self.text(&NODES),
+            reason: self.maybe(50, |random| random.text(&KEYS)),
+            stopped_by: self.maybe(20, |random| random.text(&NODES)),
+            error: self.maybe(20, |_| "why".to_string()),
+            created_at: self.time(),
+            closed_at: self.maybe(30, Random::time),
         }
     }
 

@@ -11,10 +11,10 @@ use crate::rows::{
     MessageRow, PolicyOverride, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use crate::{
-    Access, Answer, AttemptTransaction, CallGroup, Commit, DeadLetter, DeadLetterFilter, Deleted,
-    Deletion, DueSchedules, Error, Inbox, InboxRow, Inspect, PausedCall, PausedFilter, Retain,
-    Runnable, ScheduleRecord, Schedules, Step, StepResult, Tables, Transacted, Unresolved, Work,
-    not_offered,
+    Access, Answer, AskedAnswer, AttemptTransaction, Bulk, BulkCursor, BulkRecord, CallFilter,
+    CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion, DueSchedules,
+    Error, Inbox, InboxRow, Inspect, PausedCall, PausedFilter, Retain, Runnable, ScheduleRecord,
+    Schedules, Step, StepResult, Tables, Transacted, Unresolved, Work, not_offered,
 };
 
 impl Commit for ModelStore {
@@ -183,6 +183,39 @@ impl Schedules for ModelStore {
     fn schedules(&self, after: &str, limit: usize) -> Answer<'_, Vec<ScheduleRecord>> {
         let after = after.to_string();
         self.read(move |model| model.schedules(&after, limit))
+    }
+}
+
+impl Bulk for ModelStore {
+    fn open_bulk(&self, limit: usize) -> Answer<'_, Vec<BulkRecord>> {
+        let shards = self.shards();
+        self.read(move |model| model.open_bulk(shards, limit))
+    }
+
+    fn bulk(&self, id: &str) -> Answer<'_, Option<BulkRecord>> {
+        let id = id.to_string();
+        self.read(move |model| model.bulk(&id))
+    }
+
+    fn bulk_list(&self, after: Option<BulkCursor>, limit: usize) -> Answer<'_, Vec<BulkRecord>> {
+        self.read(move |model| model.bulk_list(after.as_ref(), limit))
+    }
+
+    fn oldest_bulk(&self) -> Answer<'_, Option<Timestamp>> {
+        self.read(Model::oldest_bulk)
+    }
+
+    fn matching_calls(
+        &self,
+        filter: CallFilter,
+        after: Option<CallKey>,
+        limit: usize,
+    ) -> Answer<'_, CallPage> {
+        self.read(move |model| model.matching_calls(&filter, after, limit))
+    }
+
+    fn answers(&self, asked: Arc<[(CallKey, String)]>) -> Answer<'_, Vec<AskedAnswer>> {
+        self.read(move |model| model.answers(&asked))
     }
 }
 

@@ -15,8 +15,8 @@ use std::ops::RangeInclusive;
 
 use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Uid};
 
-use crate::DeadLetter;
 use crate::rows::{ActionRow, AttemptRow, PolicyOverride};
+use crate::{BulkRecord, DeadLetter};
 
 pub(super) use inbox::{InboxEntry, InboxRows, SeenIds};
 pub(super) use instances::{Instance, Instances};
@@ -41,6 +41,7 @@ pub(super) struct Tables {
     pub(super) schedules: ScheduleRows,
     pub(super) inbox: InboxRows,
     pub(super) seen: SeenIds,
+    pub(super) bulk: Rows<String, BulkRecord>,
     /// How many rows have arrived: what was written first has a lower number.
     pub(super) arrivals: u64,
     /// How often schedules were written.

@@ -74,9 +74,10 @@ impl Standing {
 
 /// What an action comes to.
 enum Change {
-    /// The next attempt is due now.
+    /// The next attempt is due now, or when it says.
     Due {
         reset: bool,
+        due: Option<Timestamp>,
     },
     Paused(Pause),
     /// The call is paused when the attempt that runs has failed.
@@ -84,6 +85,7 @@ enum Change {
     PauseTakenBack,
     Resumed {
         reset: bool,
+        due: Option<Timestamp>,
     },
     /// The call ends with this.
     Ends(EndsWith),
@@ -113,8 +115,12 @@ fn change(
         (_, Standing::Settling) if !matches!(asked.action, Action::Complete { .. }) => {
             refused(&format!("nothing to {}", verb(&asked.action)))
         }
-        (Action::Retry { reset: true }, Standing::Waits) if call.is_at_most_once() => once_only(),
-        (Action::Retry { reset }, Standing::Waits) => Ok(Change::Due { reset: *reset }),
+        (Action::Retry { reset: true, .. }, Standing::Waits) if call.is_at_most_once() => {
+            once_only()
+        }
+        (Action::Retry { reset, due }, Standing::Waits) => {
+            Ok(Change::Due { reset: *reset, due: *due })
+        }
         (Action::Retry { .. }, Standing::Paused) => refused("resume it instead"),
         (Action::Retry { .. }, _) => refused("nothing to retry"),
         (Action::Pause { clock_runs }, Standing::Waits | Standing::Unregistered) => {
@@ -138,20 +144,20 @@ fn change(
             Ok(Change::PauseTakenBack)
         }
         (Action::ResumeWithRun, Standing::Paused) if is_with_run(&task.progress.paused) => {
-            Ok(Change::Resumed { reset: false })
+            Ok(Change::Resumed { reset: false, due: None })
         }
         (Action::ResumeWithRun, _) => refused("it was not paused with its run"),
         (Action::Resume { .. }, Standing::Runs) if task.progress.pause_asked.is_some() => {
             Ok(Change::PauseTakenBack)
         }
-        (Action::Resume { reset }, Standing::Paused) => match &task.progress.paused {
+        (Action::Resume { reset, due }, Standing::Paused) => match &task.progress.paused {
             Some(pause) if pause.stopped.is_some() && call.is_at_most_once() => once_only(),
             Some(_) if *reset && call.is_at_most_once() => once_only(),
             Some(pause) if pause.stopped.is_some() && !reset => refused(
                 "resume it with a reset, so that failures are counted from 0, or complete or fail \
                  it",
             ),
-            _ => Ok(Change::Resumed { reset: *reset }),
+            _ => Ok(Change::Resumed { reset: *reset, due: *due }),
         },
         (Action::Resume { .. }, _) => refused("nothing to resume"),
         (Action::Complete { value, unchecked }, _) => {
@@ -474,13 +480,17 @@ enum EndsWith {
 fn apply(call: &mut HotCall, change: Change, now: Timestamp) -> String {
     let name = named(&call.task);
     match change {
-        Change::Due { reset } => {
-            call.waits(now, now);
+        Change::Due { reset, due: wanted } => {
+            let at = wanted.unwrap_or(now).max(now);
+            call.waits(at, now);
             call.is_decided();
             if reset {
                 call.starts_over(now);
             }
-            format!("retried {name} now{}", over(reset))
+            match at > now {
+                true => format!("retried {name}{} ({})", over(reset), due(&call.task, at, now)),
+                false => format!("retried {name} now{}", over(reset)),
+            }
         }
         Change::Paused(pause) => {
             let due = due(&call.task, call.task.wake_at, now);
@@ -496,8 +506,8 @@ fn apply(call: &mut HotCall, change: Change, now: Timestamp) -> String {
             call.task.progress.pause_asked = None;
             format!("took back that {name} is to pause")
         }
-        Change::Resumed { reset } => {
-            call.resumes(now);
+        Change::Resumed { reset, due: wanted } => {
+            call.resumes(now, wanted);
             call.is_decided();
             if reset {
                 call.starts_over(now);

@@ -87,7 +87,7 @@ impl Node {
         let (failure, now) = (queue_failure(&call.policy), self.now);
         self.stop_waiting(key);
         let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
-        call.resumes(now);
+        call.resumes(now, None);
         call.task.attempt = call.task.attempt.saturating_add(1);
         self.attempt_failed(key, Ended::Failed(failure), self.now);
     }

@@ -189,8 +189,9 @@ impl HotCall {
         self.task.deadline_at = deadline(&self.task, &self.policy);
     }
 
-    /// It goes on: its next attempt is due when it was to be, or now. Its clocks stood still.
-    pub(crate) fn resumes(&mut self, now: Timestamp) {
+    /// It goes on: its next attempt is due when it was to be, or now, and not before `due`. Its
+    /// clocks stood still.
+    pub(crate) fn resumes(&mut self, now: Timestamp, due: Option<Timestamp>) {
         let Some(pause) = self.task.progress.paused.take() else { return };
         if !pause.clock_runs {
             let paused = millis(now.since(pause.since.unwrap_or(now)));
@@ -203,7 +204,7 @@ impl HotCall {
         }
         // It is late already where its clocks have run.
         let earliest = if pause.clock_runs { Timestamp::EPOCH } else { now };
-        self.task.wake_at = pause.due.unwrap_or(now).max(earliest);
+        self.task.wake_at = pause.due.unwrap_or(now).max(earliest).max(due.unwrap_or(earliest));
         self.task.deadline_at = deadline(&self.task, &self.policy);
     }
 

@@ -17,6 +17,9 @@ use crate::node::steps::effect::Effect;
 /// How long a commit may take before the store counts as out of reach meanwhile.
 const SLOW: Duration = Duration::from_millis(100);
 
+/// How many calls that wait are kept in memory with their arguments, beside those that run.
+const HOT: usize = 5_000;
+
 /// A task while it is read, once however many ask for it.
 #[derive(Debug, Default)]
 pub(crate) struct TaskRead {
@@ -88,7 +91,18 @@ impl Node {
             self.waits_for_what_it_lacks(key, what);
         } else if at <= self.now {
             self.task_due(at, key, ticket);
-        } else if !self.memory.due.add_task(at, key, ticket) {
+            self.leaves_memory_if_full(key);
+        } else if self.memory.due.add_task(at, key, ticket) {
+            self.leaves_memory_if_full(key);
+        } else {
+            self.memory.calls.hot.remove(&key);
+        }
+    }
+
+    /// A call that waits is read again when it gets a slot, where so many are in memory that its
+    /// arguments would be too much: an operator may retry a hundred thousand at once.
+    fn leaves_memory_if_full(&mut self, key: CallKey) {
+        if self.memory.calls.len() > self.options.slots.saturating_add(HOT) {
             self.memory.calls.hot.remove(&key);
         }
     }

@@ -41,6 +41,7 @@ impl Node {
             Request::Schedule { step, is_new, reply } => self.write_schedule(*step, is_new, reply),
             Request::SettleLetters { letters, reply } => self.settle_letters(letters, reply),
             Request::SetPolicy { row, reply } => self.set_override(*row, reply),
+            Request::Bulk { write, reply } => self.ask_for_bulk(*write, reply),
             Request::Wait { uid, reply } => self.wait_for(uid, reply),
             Request::LookForWork => {
                 self.memory.due.rescan(self.now);

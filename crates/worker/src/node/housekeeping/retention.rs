@@ -2,8 +2,8 @@
 //!
 //! The owner sweeps when it begins to work, then when the next instance has stayed long enough:
 //! that time is known from the sweep before, or from the instance that closes first after it. With
-//! nothing to delete, nothing is done. Dead letters go in the same way; while there are any, they
-//! are counted now and then.
+//! nothing to delete, nothing is done. Dead letters and bulk jobs go in the same way; while there are
+//! any letters, they are counted now and then.
 
 use std::time::Duration;
 
@@ -52,6 +52,11 @@ impl Node {
         if let Some(stays) = self.options.retention.dead_letters {
             self.memory.sweeper.not_later_than(self.now.saturating_add(stays));
         }
+    }
+
+    /// A bulk job is over, and is to be deleted some day.
+    pub(crate) fn bulk_will_be_deleted(&mut self) {
+        self.memory.sweeper.not_later_than(self.now.saturating_add(Retention::BULK_JOBS));
     }
 
     /// An instance closed, and is to be deleted some day.

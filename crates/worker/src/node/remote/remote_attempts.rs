@@ -38,7 +38,7 @@ use crate::node::coalesced_read::CoalescedRead;
 use crate::node::input::{AttemptEnd, Found};
 use crate::node::message::end_report;
 use crate::node::output::{Order, Output};
-use crate::node::read::{AGAIN, Read};
+use crate::node::read::{AGAIN, AskedOf, Read};
 use crate::node::steps::effect::Effect;
 use crate::node::work::Work;
 
@@ -349,6 +349,35 @@ impl Node {
         match self.outbox.is_idle_for(uid) {
             true => self.read_reports(uid),
             false => self.outbox.after(uid, Effect::ReadReports(uid)),
+        }
+    }
+
+    /// Actions are asked for, and what they are is known: only the tasks are read, in one go for all
+    /// of them. Instances of which more is being read wait for that.
+    pub(crate) fn has_actions(&mut self, rows: Vec<MessageRow>) {
+        let mut of: BTreeMap<Uid, Vec<MessageRow>> = BTreeMap::new();
+        for row in rows.into_iter().filter(|row| self.owns(row.uid)).collect::<Vec<_>>() {
+            of.entry(row.uid).or_default().push(row);
+        }
+        let mut asked = Vec::new();
+        for (uid, messages) in of {
+            let hearing = self.memory.reports.heard.entry(uid).or_default();
+            let number = hearing.begin(&mut self.ticks);
+            asked.extend(number.map(|number| AskedOf { uid, number, messages }));
+        }
+        if !asked.is_empty() {
+            // What is on its way may be about the same calls: a read would find them as they were.
+            self.outbox.after_all(Effect::ReadActions(asked.into()));
+        }
+    }
+
+    /// The tasks of calls that actions are asked for were read.
+    pub(crate) fn actions_read(&mut self, found: Vec<(Uid, u64, Vec<Found>)>) {
+        for (uid, number, found) in found {
+            // Its shard may have gone meanwhile, and come back.
+            if self.memory.reports.heard.get(&uid).is_some_and(|hearing| hearing.is(number)) {
+                self.reports_read(uid, found);
+            }
         }
     }
 

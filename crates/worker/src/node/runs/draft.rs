@@ -31,10 +31,9 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// True when it can take further news. It stays far below what one transaction may write, so
-    /// that all inputs are in the first part when the last turn is wide.
+    /// True when it can take further news.
     pub(crate) fn has_room(&self, limits: Limits) -> bool {
-        self.step.rows() < limits.rows / 5 && self.step.bytes() < limits.bytes / 4
+        limits.leave_room_in(&self.step)
     }
 
     /// Stores a message that the run itself is to read later.

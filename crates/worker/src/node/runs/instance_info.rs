@@ -19,7 +19,7 @@ pub(crate) struct InstanceInfo {
     pub(super) workflow: String,
     pub(super) chain: Chain,
     /// What it has of runs that were reset.
-    pub(super) lineage: Lineage,
+    pub(super) lineage: Box<Lineage>,
     /// How long its timeouts stood still because it was paused.
     stood_still: Duration,
     /// The argument, with which a run that fails or snoozes is tried again.

@@ -98,6 +98,7 @@ impl Node {
         back: GoBack,
     ) -> ResetRun {
         let GoBack { cut, lineage, drop_signals } = back;
+        let lineage = Box::new(lineage);
         let record = &found.record;
         let (row, key) = (&record.instance, record.key());
         let next = RunKey { run: key.run.saturating_add(1), ..key };

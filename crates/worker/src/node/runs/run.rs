@@ -307,6 +307,9 @@ impl Node {
                 | Effect::ReadWaiting(..)
                 | Effect::LookAtSchedules
                 | Effect::LookAtOverrides
+                | Effect::ReadActions(..)
+                | Effect::BulkWritten(..)
+                | Effect::LookAtBulk
                 | Effect::RowTaken(..)
                 | Effect::RowRefused(..)
                 | Effect::Reply(..)

@@ -13,7 +13,8 @@ use resurgam_store::{InboxRow, ScheduleRecord};
 use super::refusal::{Refusal, too_late};
 use crate::error::Error;
 use crate::handle::{Outcome, Started};
-use crate::node::asked::Asked;
+use crate::node::asked::{Asked, AskedPage};
+use crate::node::read::AskedOf;
 use crate::node::reply::{Answer, Reply};
 
 /// What happens once a step is durable.
@@ -79,6 +80,12 @@ pub(crate) enum Effect {
     LookAtSchedules,
     /// What operators set for activities has changed.
     LookAtOverrides,
+    /// What was asked for of many instances is read with its tasks.
+    ReadActions(Arc<[AskedOf]>),
+    /// A bulk job has asked for a page, or is over.
+    BulkWritten(Box<AskedPage>),
+    /// There may be another bulk job, or one is to end.
+    LookAtBulk,
     /// A row of the inbox is taken.
     RowTaken(Box<InboxRow>),
     /// A row of the inbox for this instance is refused.
@@ -156,6 +163,9 @@ impl Effect {
             | Effect::ReadWaiting(..)
             | Effect::LookAtSchedules
             | Effect::LookAtOverrides
+            | Effect::ReadActions(..)
+            | Effect::BulkWritten(..)
+            | Effect::LookAtBulk
             | Effect::RowTaken(..)
             | Effect::RowRefused(..) => None,
         }

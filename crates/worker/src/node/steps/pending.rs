@@ -9,15 +9,21 @@ use crate::options::Options;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// The most rows.
-    pub(crate) rows: usize,
+    rows: usize,
     /// The most bytes.
-    pub(crate) bytes: usize,
+    bytes: usize,
 }
 
 impl Limits {
     /// What an engine was told.
     pub(crate) fn of(options: &Options) -> Self {
         Limits { rows: options.max_batch_rows, bytes: options.max_batch_bytes }
+    }
+
+    /// True when a step of this size can take further news. It stays far below what one transaction
+    /// may write, so that all inputs are in the first part when the last turn is wide.
+    pub(crate) fn leave_room_in(self, step: &Step) -> bool {
+        step.rows() < self.rows / 5 && step.bytes() < self.bytes / 4
     }
 
     /// True when so much fits one transaction.

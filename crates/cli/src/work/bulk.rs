@@ -1,0 +1,570 @@
+//! Actions on many calls, or on many runs: which ones, how they are told, and `resurgam bulk`.
+
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+use clap::Subcommand;
+use comfy_table::{Table, presets};
+use resurgam::{
+    BulkAct, BulkJob, BulkPreview, BulkState, BulkTarget, CallFilter, CallStatus, Client, Refused,
+    RunFilter, Status, Timestamp,
+};
+
+use super::groups::{self, name_of};
+use crate::database::DbArgs;
+use crate::exit::Exit;
+use crate::form::{Form, line};
+use crate::help;
+use crate::moment::{Moment, TimeArgs};
+use crate::output::Output;
+use crate::policy::complaint::printable;
+use crate::trouble::{Mistake, Trouble};
+
+/// How often progress is drawn, and told where nobody draws.
+const PACE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+
+/// How many refused ones are printed; --json has all that are kept.
+const PRINTED: usize = 10;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    #[command(after_help = help::BULK_LIST)]
+    List(ListArgs),
+    #[command(after_help = help::BULK_SHOW)]
+    Show(ShowArgs),
+    #[command(after_help = help::BULK_STOP)]
+    Stop(StopArgs),
+}
+
+/// List actions on many calls or instances, the newest first
+#[derive(Debug, clap::Args)]
+pub(crate) struct ListArgs {
+    /// At most this many
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    limit: u32,
+    #[command(flatten)]
+    times: TimeArgs,
+    #[command(flatten)]
+    db: DbArgs,
+    /// Print one JSON value
+    #[arg(long)]
+    json: bool,
+}
+
+/// Show how far an action on many has come, and what was refused
+#[derive(Debug, clap::Args)]
+pub(crate) struct ShowArgs {
+    /// The id that `list` prints
+    id: String,
+    /// Wait until it is over
+    #[arg(long)]
+    wait: bool,
+    #[command(flatten)]
+    db: DbArgs,
+    /// Print one JSON value
+    #[arg(long)]
+    json: bool,
+}
+
+/// Have an action on many do no more
+///
+/// What it has done stays done.
+#[derive(Debug, clap::Args)]
+pub(crate) struct StopArgs {
+    /// The id that `list` prints
+    id: String,
+    /// Who does it, for those who look at it later; the user of the operating system by default
+    #[arg(long)]
+    by: Option<String>,
+    #[command(flatten)]
+    db: DbArgs,
+    /// Print one JSON value
+    #[arg(long)]
+    json: bool,
+}
+
+/// Which calls, where many are meant.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Many calls")]
+pub(super) struct Calls {
+    /// Those of this activity
+    #[arg(long, value_name = "NAME")]
+    activity: Option<String>,
+    /// Those of this workflow
+    #[arg(long, value_name = "NAME")]
+    workflow: Option<String>,
+    /// Those of this instance; more than once for several
+    #[arg(long = "id", value_name = "ID")]
+    ids: Vec<String>,
+    /// Those that stand so: waiting, retrying, running or paused
+    #[arg(long, value_name = "STATUS", value_parser = call_status)]
+    status: Option<CallStatus>,
+    /// Those whose last failure is of this type
+    #[arg(long, value_name = "TYPE")]
+    failure_type: Option<String>,
+    /// Those whose last failure has this code
+    #[arg(long, value_name = "CODE")]
+    failure_code: Option<String>,
+    /// Those of instances with this tag
+    #[arg(long, value_name = "NAME=VALUE", value_parser = tag)]
+    tag: Option<(String, String)>,
+    /// Those of this queue
+    #[arg(long, value_name = "NAME")]
+    queue: Option<String>,
+    /// Those of instances started since then: how long ago (2h), a day or a time
+    #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
+    started_since: Option<Moment>,
+    /// Those that failed last since then
+    #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
+    failed_since: Option<Moment>,
+    /// Those that are paused and of this group
+    #[arg(long, value_name = "FINGERPRINT")]
+    fingerprint: Option<String>,
+    /// Every open call that the action is for
+    #[arg(long = "all")]
+    all: bool,
+    #[command(flatten)]
+    how: How,
+}
+
+/// Which instances, where many are meant.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Many instances")]
+pub(super) struct Runs {
+    /// Those of this workflow
+    #[arg(long, value_name = "NAME")]
+    workflow: Option<String>,
+    /// This one; more than once for several
+    #[arg(long = "id", value_name = "ID")]
+    ids: Vec<String>,
+    /// Those of this status; more than once for several
+    #[arg(long, value_name = "STATUS", value_parser = status)]
+    status: Vec<Status>,
+    /// Those with this tag
+    #[arg(long, value_name = "NAME=VALUE", value_parser = tag)]
+    tag: Option<(String, String)>,
+    /// Those started since then: how long ago (2h), a day or a time
+    #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
+    started_since: Option<Moment>,
+    /// Every instance that the action is for
+    #[arg(long = "all")]
+    all: bool,
+    #[command(flatten)]
+    how: How,
+}
+
+/// How it is done to many.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(super) struct How {
+    /// At most so many
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
+    /// Take that long for all of them, evenly, such as 60s
+    #[arg(long, value_name = "TIME", value_parser = groups::time)]
+    spread: Option<Duration>,
+    /// Do it to so many first, and to the others only if these succeed
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    first: Option<u32>,
+    /// Change nothing; say how many there are, and list the first
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not wait until it is over
+    #[arg(long)]
+    no_wait: bool,
+}
+
+impl How {
+    pub(super) fn is_given(&self) -> bool {
+        let How { limit, spread, first, dry_run, no_wait } = self;
+        limit.is_some() || spread.is_some() || first.is_some() || *dry_run || *no_wait
+    }
+
+    /// All of them, over this time.
+    pub(super) fn spread_over(spread: Option<Duration>) -> Self {
+        How { spread, ..How::default() }
+    }
+
+    /// Does it, or says what it would be done to.
+    pub(super) async fn carry_out(
+        &self,
+        client: &Client,
+        act: BulkAct,
+        who: Who<'_>,
+        json: bool,
+    ) -> Result<Output, Trouble> {
+        let mut act = act.spread(self.spread.unwrap_or_default());
+        act = self.limit.into_iter().fold(act, BulkAct::limit);
+        act = self.first.into_iter().fold(act, BulkAct::first);
+        act = who.by.into_iter().fold(act, |act, by| act.by(by));
+        act = who.reason.into_iter().fold(act, |act, reason| act.reason(reason));
+        if self.dry_run {
+            return Ok(previewed(&act.dry_run().await?, json));
+        }
+        let job = act.start().await?;
+        match self.no_wait {
+            true => Ok(told(&job, json)),
+            false => Ok(told(&followed(client, &job, json).await?, json)),
+        }
+    }
+}
+
+/// Who does it, and why.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Who<'a> {
+    pub(super) by: Option<&'a str>,
+    pub(super) reason: Option<&'a str>,
+}
+
+impl Calls {
+    /// The calls that are meant; none when one is named. Nobody means everything by saying nothing.
+    pub(super) fn chosen(
+        &self,
+        verb: &str,
+        named: Option<&str>,
+        now: Timestamp,
+    ) -> Result<Option<CallFilter>, Trouble> {
+        let filter = CallFilter {
+            ids: self.ids.clone(),
+            workflow: self.workflow.clone(),
+            activity: self.activity.clone(),
+            status: self.status,
+            failure_type: self.failure_type.clone(),
+            failure_code: self.failure_code.clone(),
+            tag: self.tag.clone(),
+            queue: self.queue.clone(),
+            started_since: self.started_since.map(|since| since.before(now)),
+            failed_since: self.failed_since.map(|since| since.before(now)),
+            paused_since: None,
+            fingerprint: self.fingerprint.clone(),
+            until: None,
+        };
+        let chooses = !filter.is_empty() || self.all;
+        let hint = "name one, as in order-42 charge#6, or choose with --activity, --workflow and \
+                    others; --all is every one";
+        which(verb, "calls", named, chooses, &self.how, hint)?;
+        Ok(named.is_none().then_some(filter))
+    }
+
+    pub(super) fn how(&self) -> &How {
+        &self.how
+    }
+}
+
+impl Runs {
+    /// The instances that are meant; none when one is named.
+    pub(super) fn chosen(
+        &self,
+        verb: &str,
+        named: Option<&str>,
+        now: Timestamp,
+    ) -> Result<Option<RunFilter>, Trouble> {
+        let filter = RunFilter {
+            ids: self.ids.clone(),
+            workflow: self.workflow.clone(),
+            status: self.status.clone(),
+            tag: self.tag.clone(),
+            started_since: self.started_since.map(|since| since.before(now)),
+        };
+        let chooses = filter != RunFilter::default() || self.all;
+        let hint = "name one by its id, or choose with --workflow, --status, --tag or \
+                    --started-since; --all is every one";
+        which(verb, "instances", named, chooses, &self.how, hint)?;
+        Ok(named.is_none().then_some(filter))
+    }
+
+    pub(super) fn how(&self) -> &How {
+        &self.how
+    }
+}
+
+/// Either one is named, or options choose.
+fn which(
+    verb: &str,
+    what: &str,
+    named: Option<&str>,
+    chooses: bool,
+    how: &How,
+    hint: &str,
+) -> Result<(), Trouble> {
+    match named {
+        None if !chooses => {
+            Err(Mistake::new(format!("{verb}: nobody says which {what}")).hint(hint).into())
+        }
+        Some(named) if chooses || how.is_given() => {
+            let message = format!("{verb} {named}: options for many {what}, and one is named");
+            let hint = "leave out the name, or the options";
+            Err(Mistake::new(message).hint(hint).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn call_status(name: &str) -> Result<CallStatus, String> {
+    CallStatus::named(name).ok_or_else(|| "write waiting, retrying, running or paused".to_string())
+}
+
+fn status(name: &str) -> Result<Status, String> {
+    let names = "write running, completed, failed, cancelled, terminated, blocked or paused";
+    Status::named(name).ok_or_else(|| names.to_string())
+}
+
+fn tag(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
+    Ok((name.to_string(), value.to_string()))
+}
+
+/// Waits until a job is over, and says meanwhile how far it has come: with a bar where somebody
+/// looks, otherwise with a line now and then.
+async fn followed(client: &Client, job: &BulkJob, json: bool) -> Result<BulkJob, Trouble> {
+    let over = client.bulk_over(&job.id);
+    let mut over = std::pin::pin!(over);
+    let (draws, mut drawn) = (std::io::stderr().is_terminal() && !json, false);
+    let pace = if draws { PACE.0 } else { PACE.1 };
+    let ended = loop {
+        tokio::select! {
+            ended = &mut over => break ended,
+            () = tokio::time::sleep(pace) => {}
+        }
+        let Some(job) = client.bulk_job(&job.id).await?.filter(|_| !json) else { continue };
+        let text = match draws {
+            true => format!("\r{}\x1b[K", bar(&job)),
+            false => format!("{}: {}\n", job.id, progress(&job)),
+        };
+        drawn = draws;
+        // Nobody reads standard error: then nobody wants to know.
+        let _ = std::io::stderr().write_all(text.as_bytes());
+    };
+    if drawn {
+        let _ = std::io::stderr().write_all(b"\r\x1b[K");
+    }
+    Ok(ended?)
+}
+
+/// `[######....]  60 of 100, 3 refused`
+fn bar(job: &BulkJob) -> String {
+    const WIDTH: u64 = 30;
+    let (done, all) = (done(job), expected(job));
+    let filled = (done * WIDTH).checked_div(all).unwrap_or(WIDTH).min(WIDTH) as usize;
+    let bar: String = "#".repeat(filled) + &".".repeat(WIDTH as usize - filled);
+    format!("[{bar}] {}", progress(job))
+}
+
+fn progress(job: &BulkJob) -> String {
+    let (done, all, refused) = (done(job), expected(job), job.counts.refused);
+    let refused = if refused > 0 { format!(", {refused} refused") } else { String::new() };
+    format!("{done} of {all}{refused}")
+}
+
+fn done(job: &BulkJob) -> u64 {
+    job.counts.changed + job.counts.refused
+}
+
+fn expected(job: &BulkJob) -> u64 {
+    let expected = job.options.expected.min(job.options.limit.unwrap_or(u64::MAX));
+    expected.max(job.counts.matched)
+}
+
+/// How a job stands, or how it ended.
+fn told(job: &BulkJob, json: bool) -> Output {
+    let nothing = job.counts.changed == 0 && job.counts.refused > 0;
+    let exit = match job.state() {
+        BulkState::Failed => Exit::Unexpected,
+        _ if nothing => Exit::BadInput,
+        _ => Exit::Done,
+    };
+    if json {
+        return Output::json(line(&form(job)), exit);
+    }
+    let mut text = printable(&job.to_string()) + "\n";
+    // The same sentence ten thousand times helps nobody.
+    for Refused { call, why } in job.counts.listed.iter().take(PRINTED) {
+        text += &printable(&format!("  {call}: {why}"));
+        text.push('\n');
+    }
+    let others = job.counts.refused.saturating_sub(PRINTED as u64);
+    if others > 0 {
+        text += &format!("  and {others} others\n");
+    }
+    Output { exit, ..Output::done(text) }
+}
+
+/// What it would be done to.
+fn previewed(preview: &BulkPreview, json: bool) -> Output {
+    let calls = preview.calls.iter().map(|matched| {
+        let (task, id) = (&matched.task, &matched.instance);
+        (name_of(task.call), format!("{id} {}#{}", task.name, task.call.seq))
+    });
+    let runs = preview.runs.iter().map(|row| (row.id.clone(), row.id.clone()));
+    let listed: Vec<(String, String)> = calls.chain(runs).collect();
+    if json {
+        let names: Vec<String> = listed.into_iter().map(|(name, _)| name).collect();
+        let form = Form::default().with("count", preview.count).with("first", names);
+        return Output::json(line(&form), Exit::Done);
+    }
+    let mut text = format!("{} would be changed\n", preview.count);
+    for (_, name) in listed.iter().take(usize::try_from(preview.count).unwrap_or(usize::MAX)) {
+        text += &printable(&format!("  {name}"));
+        text.push('\n');
+    }
+    let others = preview.count.saturating_sub(listed.len() as u64);
+    if others > 0 {
+        text += &format!("  and {others} others\n");
+    }
+    Output::done(text)
+}
+
+/// A job for programs.
+fn form(job: &BulkJob) -> Form {
+    let refused =
+        |refused: &Refused| Form::default().with("call", &refused.call).with("why", &refused.why);
+    let listed: Vec<Form> = job.counts.listed.iter().map(refused).collect();
+    Form::default()
+        .with("id", &job.id)
+        .with("state", job.state().name())
+        .with("action", job.action.name())
+        .with("expected", expected(job))
+        .with("matched", job.counts.matched)
+        .with("changed", job.counts.changed)
+        .with("refused", job.counts.refused)
+        .with("listed", listed)
+        .with("by", &job.by)
+        .with("reason", &job.reason)
+        .with("stopped_by", &job.stopped_by)
+        .with("error", &job.error)
+        .with("created_at_ms", job.created_at)
+        .with("closed_at_ms", job.closed_at)
+}
+
+/// What a job is about, in a few words.
+fn about(job: &BulkJob) -> String {
+    let (ids, parts) = match &job.target {
+        BulkTarget::Calls(filter) => {
+            let status = filter.status.map(|status| status.name().to_string());
+            let parts = [&filter.activity, &filter.workflow, &status, &filter.fingerprint];
+            (filter.ids.len(), parts.into_iter().flatten().cloned().collect::<Vec<_>>())
+        }
+        BulkTarget::Runs(filter) => {
+            let status = filter.status.iter().map(|status| status.name().to_string());
+            (filter.ids.len(), filter.workflow.iter().cloned().chain(status).collect())
+        }
+    };
+    let ids = (ids > 0).then(|| format!("{ids} ids"));
+    parts.into_iter().chain(ids).collect::<Vec<_>>().join(" ")
+}
+
+impl Command {
+    pub(super) async fn run(self) -> Result<Output, Trouble> {
+        match self {
+            Command::List(args) => args.run().await,
+            Command::Show(args) => args.run().await,
+            Command::Stop(args) => args.run().await,
+        }
+    }
+
+    pub(super) fn json(&self) -> bool {
+        match self {
+            Command::List(args) => args.json,
+            Command::Show(args) => args.json,
+            Command::Stop(args) => args.json,
+        }
+    }
+}
+
+impl ListArgs {
+    async fn run(self) -> Result<Output, Trouble> {
+        let look = async |client: &Client| {
+            let jobs = client.bulk_jobs(None, self.limit as usize).await?;
+            Ok((jobs, client.handle().now()))
+        };
+        let (jobs, now) = self.db.look(look).await?;
+        if self.json {
+            let list: Vec<Form> = jobs.iter().map(form).collect();
+            return Ok(Output::json(line(&list), Exit::Done));
+        }
+        if jobs.is_empty() {
+            return Ok(Output::done("no actions on many\n".to_string()));
+        }
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        table.set_header(["ID", "ACTION", "OF", "STATE", "DONE", "AGE", "BY"]);
+        for job in &jobs {
+            table.add_row([
+                job.id.clone(),
+                job.action.name().replace('_', "-"),
+                printable(&about(job)),
+                job.state().name().to_string(),
+                progress(job),
+                self.times.age(job.created_at, now),
+                printable(&job.by),
+            ]);
+        }
+        Ok(Output::done(table.to_string() + "\n"))
+    }
+}
+
+impl ShowArgs {
+    async fn run(self) -> Result<Output, Trouble> {
+        let look = async |client: &Client| {
+            let Some(job) = client.bulk_job(&self.id).await? else {
+                return Err(unknown("show", &self.id));
+            };
+            match self.wait {
+                true => followed(client, &job, self.json).await,
+                false => Ok(job),
+            }
+        };
+        let job = match self.wait {
+            true => self.db.ask(look).await?,
+            false => self.db.look(look).await?,
+        };
+        let mut output = told(&job, self.json);
+        output.exit = Exit::Done;
+        if !self.json {
+            let reason = job.reason.iter().map(|reason| format!(" ({reason:?})"));
+            let reason: String = reason.collect();
+            let head = format!(
+                "{} {} by {}{reason}: {}, {}\n",
+                job.action.name().replace('_', "-"),
+                about(&job),
+                job.by,
+                job.state().name(),
+                progress(&job)
+            );
+            output.stdout = printable(head.trim_end()) + "\n" + &output.stdout;
+        }
+        Ok(output)
+    }
+}
+
+impl StopArgs {
+    async fn run(self) -> Result<Output, Trouble> {
+        let by = self.by.clone().unwrap_or_else(user);
+        let stop = async |client: &Client| {
+            if client.bulk_job(&self.id).await?.is_none() {
+                return Err(unknown("stop", &self.id));
+            }
+            Ok(client.stop_bulk(&self.id, by).await?)
+        };
+        let stopped = self.db.ask(stop).await?;
+        let exit = if stopped { Exit::Done } else { Exit::BadInput };
+        if self.json {
+            let form = Form::default().with("id", &self.id).with("stopped", stopped);
+            return Ok(Output::json(line(&form), exit));
+        }
+        let text = match stopped {
+            true => "stopped; what it has asked for is carried out",
+            false => "it was over, or stopped before",
+        };
+        Ok(Output { exit, ..Output::done(format!("{text}\n")) })
+    }
+}
+
+fn user() -> String {
+    let name = |variable| std::env::var(variable).ok().filter(|name| !name.is_empty());
+    name("USER").or_else(|| name("LOGNAME")).unwrap_or_else(|| "unknown".to_string())
+}
+
+fn unknown(verb: &str, id: &str) -> Trouble {
+    let message = format!("{verb} {id}: there is no such action on many");
+    Mistake::new(message).hint("`resurgam bulk list` lists them").into()
+}

@@ -1,0 +1,141 @@
+//! Reads for bulk jobs: what they are about, what came of it, and the calls that are acted on.
+
+use std::collections::BTreeMap;
+
+use resurgam_core::{CallKey, EventKind, RunKey, Uid};
+use resurgam_store::rows::{InstanceCursor, InstanceRow, Message, MessageRow, TaskRecord};
+use resurgam_store::{Result, Store};
+
+use crate::bulk::{BulkTarget, RunFilter, ToAsk, TriedCall, call_of_text, call_to_text};
+use crate::node::{AskedOf, Found, Input, JOBS, Read};
+
+impl Read {
+    /// Asks the store a question of a bulk job.
+    pub(crate) async fn ask_about_bulk(self, store: &dyn Store) -> Result<Option<Input>> {
+        Ok(match self {
+            Read::OpenBulk => Some(Input::BulkRead { found: store.open_bulk(JOBS).await? }),
+            Read::BulkPage { job, target, after, limit } => {
+                let (found, go_on) = bulk_page(store, &target, after.as_deref(), limit).await?;
+                Some(Input::BulkPage { job, found, go_on })
+            }
+            Read::BulkAnswers { job, asked } => {
+                Some(Input::BulkAnswers { job, answers: store.answers(asked).await? })
+            }
+            Read::BulkTried { job, calls } => {
+                Some(Input::BulkTried { job, found: tried_calls(store, &calls).await? })
+            }
+            Read::Actions { asked } => {
+                Some(Input::ActionsRead { found: asked_tasks(store, &asked).await? })
+            }
+            _ => None,
+        })
+    }
+}
+
+/// The tasks of calls that actions are asked for.
+async fn asked_tasks(store: &dyn Store, asked: &[AskedOf]) -> Result<Vec<(Uid, u64, Vec<Found>)>> {
+    let call_of = |row: &MessageRow| {
+        let (run, activity) = row.body.call()?;
+        Some(RunKey { uid: row.uid, run }.call(activity))
+    };
+    let calls = asked.iter().flat_map(|of| of.messages.iter().filter_map(call_of));
+    let tasks = store.load_tasks(calls.collect()).await?;
+    let mut tasks: BTreeMap<CallKey, TaskRecord> =
+        tasks.into_iter().map(|task| (task.task.call, task)).collect();
+    let mut found = |row: &MessageRow| {
+        let task = call_of(row).and_then(|call| tasks.remove(&call));
+        Found { row: row.clone(), task, is_answered: false }
+    };
+    let of = |of: &AskedOf| (of.uid, of.number, of.messages.iter().map(&mut found).collect());
+    Ok(asked.iter().map(of).collect())
+}
+
+/// What a bulk job is about, behind a place, and where to go on.
+async fn bulk_page(
+    store: &dyn Store,
+    target: &BulkTarget,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<(Vec<ToAsk>, Option<String>)> {
+    match target {
+        BulkTarget::Calls(filter) => {
+            let after = after.and_then(call_of_text);
+            let page = store.matching_calls(filter.clone(), after, limit).await?;
+            let calls = page.calls.iter().map(|matched| ToAsk::of_task(&matched.task)).collect();
+            Ok((calls, page.go_on.map(call_to_text)))
+        }
+        BulkTarget::Runs(filter) => {
+            let (rows, go_on) = matching_runs(store, filter, after, limit).await?;
+            let run = |row: &InstanceRow| RunKey { uid: row.uid, run: row.run };
+            Ok((rows.iter().map(|row| ToAsk::of_run(run(row))).collect(), go_on))
+        }
+    }
+}
+
+/// Instances that match, behind a place in their list, and where to go on.
+pub(crate) async fn matching_runs(
+    store: &dyn Store,
+    filter: &RunFilter,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<(Vec<InstanceRow>, Option<String>)> {
+    let mut list = filter.instances();
+    if filter.ids.is_empty() {
+        (list.after, list.limit) = (after.and_then(|after| after.parse().ok()), limit);
+        let rows = store.list(list).await?;
+        let last = rows.last().filter(|_| rows.len() == limit);
+        let go_on = last.map(|row| InstanceCursor::of(row).to_string());
+        return Ok((rows, go_on));
+    }
+    let mut ids: Vec<&String> = filter.ids.iter().collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let left = ids.into_iter().filter(|id| after.is_none_or(|after| id.as_str() > after));
+    let left: Vec<&String> = left.collect();
+    let mut rows = Vec::new();
+    for id in left.iter().take(limit) {
+        let found = store.find(id).await?;
+        rows.extend(found.filter(|row| filter.has(row)));
+    }
+    let last = left.get(limit.saturating_sub(1)).filter(|_| left.len() > limit);
+    Ok((rows, last.map(|id| id.to_string())))
+}
+
+/// What became of calls that were tried.
+async fn tried_calls(store: &dyn Store, calls: &[CallKey]) -> Result<Vec<TriedCall>> {
+    let open = store.tasks_of(calls.into()).await?;
+    let mut open: BTreeMap<CallKey, _> = open.into_iter().map(|task| (task.call, task)).collect();
+    let mut found = Vec::new();
+    for call in calls {
+        found.push(match open.remove(call) {
+            Some(task) => TriedCall::Open(Box::new(task)),
+            None => ended_call(store, *call).await?,
+        });
+    }
+    Ok(found)
+}
+
+/// How a call ended.
+async fn ended_call(store: &dyn Store, call: CallKey) -> Result<TriedCall> {
+    let told = |event: &EventKind| match event {
+        EventKind::ActivityCompleted(done) if done.activity == call.seq => {
+            Some(TriedCall::Completed)
+        }
+        EventKind::ActivityFailed(failed) if failed.activity == call.seq => {
+            Some(TriedCall::Failed(failed.failure.to_string()))
+        }
+        _ => None,
+    };
+    // Its run may not have heard of it.
+    for row in store.messages(call.run.uid).await? {
+        if let Message::Result { run, event } = &row.body
+            && *run == call.run.run
+            && let Some(ended) = told(event)
+        {
+            return Ok(ended);
+        }
+    }
+    let events = store.history(call.run).await?;
+    let ended = events.iter().find_map(|event| told(&event.kind));
+    Ok(ended.unwrap_or_else(|| TriedCall::Failed(format!("call #{} ended with its run", call.seq))))
+}
