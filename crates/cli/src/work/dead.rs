@@ -322,8 +322,8 @@ fn input(letter: &DeadLetter) -> Payload {
     }
 }
 
-/// The call with a letter that is meant by a name like `charge#6`, which says nothing about the run:
-/// that of the current run, or of one of the last ones before it.
+/// The call with a letter that is meant by a name like `charge#6`, which says nothing about the
+/// run: that of the current run, or of one of the last ones before it.
 async fn with_letter(
     client: &Client,
     key: CallKey,
