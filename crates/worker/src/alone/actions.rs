@@ -289,8 +289,14 @@ fn while_its_transaction_is_with_the_store_a_call_is_not_ended_by_hand() {
 fn while_its_transaction_is_with_the_store_a_call_runs_for_everybody_else() {
     let set = Action::SetPolicy { policy: RetryPolicy::once().to_stored() };
     let cases = [
-        (Action::Retry { reset: false }, "ship#4 is running attempt 1; nothing to retry"),
-        (Action::Resume { reset: false }, "ship#4 is running attempt 1; nothing to resume"),
+        (
+            Action::Retry { reset: false, due: None },
+            "ship#4 is running attempt 1; nothing to retry",
+        ),
+        (
+            Action::Resume { reset: false, due: None },
+            "ship#4 is running attempt 1; nothing to resume",
+        ),
         (pause(), "asked ship#4 to pause when attempt 1 has failed"),
         (set, "ship#4 follows another policy from now on"),
     ];
