@@ -303,3 +303,17 @@ fn while_its_transaction_is_with_the_store_a_call_runs_for_everybody_else() {
         assert_eq!(after, [if ends { "failed" } else { "running" }], "{action:?}");
     }
 }
+
+#[test]
+fn what_is_asked_of_a_run_is_answered_although_the_run_ends_first() {
+    let mut world = holder();
+    let uid = world.start("listen", "listen-1".to_string());
+    world.holds.reads = Some(|read| matches!(read, Read::Reports { .. }));
+    world.act_on(RunKey::first(uid).call(Seq::RUN), Action::PauseRun { calls: false });
+    world.tell(uid, EventKind::TerminateRequested { reason: "enough".to_string() });
+    world.settle();
+    assert_eq!(world.answers(uid), [""; 0]);
+    world.let_go();
+    assert_eq!(world.answers(uid), ["listen-1 is terminated; nothing to pause"]);
+    assert!(world.messages(uid).is_empty(), "{:?}", world.messages(uid));
+}
