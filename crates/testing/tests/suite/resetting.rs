@@ -310,6 +310,19 @@ async fn signals_that_are_dropped_do_not_come_again() {
 }
 
 #[test]
+async fn a_status_that_a_reset_took_back_does_not_return_with_the_next_reset() {
+    let app = app().await;
+    app.start("it", order()).await;
+    for item in ["book", "lamp"] {
+        app.signal("it", "item", &item).await.unwrap();
+        app.advance(MINUTE).await;
+        act(&app, |run| run.reset(ResetTo::Event(Seq(2))).drop_signals()).await;
+        app.advance(MINUTE).await;
+        assert_eq!(data(&app).await, "items None, last None, status None\n");
+    }
+}
+
+#[test]
 async fn a_timer_that_is_open_again_fires_at_its_original_time() {
     let play = async |app: &TestApp| {
         app.start("it", patient()).await;
