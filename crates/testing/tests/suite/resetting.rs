@@ -629,6 +629,22 @@ async fn a_reset_that_makes_no_sense_is_refused_with_the_reason() {
 }
 
 #[test]
+async fn a_run_that_was_terminated_goes_back_to_before_that_and_not_to_its_end() {
+    let app = app().await;
+    app.start("it", order()).await;
+    app.terminate("it", "enough").await.unwrap();
+    let end = act(&app, |run| run.reset(ResetTo::Event(Seq(3)))).await;
+    let before = act(&app, |run| run.reset(ResetTo::Event(Seq(2)))).await;
+    app.advance(SECOND).await;
+    expect![[r#"
+        it was terminated at event 2; it can go back to that event or before
+        reset it to event 2 (TerminateRequested); run 2 goes on from there
+        running
+    "#]]
+    .assert_eq(&format!("{end}\n{before}\n{}\n", app.describe("it").await.instance.status.name()));
+}
+
+#[test]
 async fn a_child_whose_parent_was_told_is_not_reset() {
     let app = app().await;
     app.start("it", family()).await;
