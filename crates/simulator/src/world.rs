@@ -85,6 +85,8 @@ pub(crate) struct World {
     pub(crate) is_over: bool,
     /// How many processes were restarted when nothing went wrong any more.
     pub(crate) restarts: u32,
+    /// When the last of them was.
+    pub(crate) restarted_at: Option<Duration>,
 }
 
 /// A place for a process, and the process if there is one.
@@ -190,6 +192,7 @@ impl World {
             backup: None,
             is_over: false,
             restarts: 0,
+            restarted_at: None,
             random,
             plan,
         };
