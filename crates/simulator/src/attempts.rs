@@ -42,6 +42,9 @@ impl World {
     /// An attempt is to begin.
     pub(crate) fn start_attempt(&mut self, number: usize, start: &AttemptStart) {
         let Some(host) = self.hosts[number].host.as_mut() else { return };
+        if !host.is_unaware {
+            self.database.promises.has_key(start.call, start.key);
+        }
         let attempt = Host::attempt(start);
         let beats = attempt.script.beats.map(Duration::from_millis);
         host.attempts.insert(start.token, attempt);

@@ -299,17 +299,17 @@ impl Database {
             started_at: process.since,
             workflows: node.workflows.as_ref().map(|known| known.iter().cloned().collect()),
         });
-        let held: BTreeMap<Shard, (Option<&str>, i64)> =
-            self.model.holdings().map(|(shard, node, epoch)| (shard, (node, epoch))).collect();
-        let shards = Shard::all().map(|shard| {
-            let (owner, epoch) = held.get(&shard).copied().unwrap_or_default();
-            ShardRow { shard, owner: owner.map(str::to_string), epoch }
-        });
+        let free = |shard| ShardRow { shard, owner: None, epoch: 0 };
+        let mut shards: Vec<ShardRow> = Shard::all().map(free).collect();
+        for (shard, node, epoch) in self.model.holdings() {
+            let row = &mut shards[usize::from(shard.0)];
+            (row.owner, row.epoch) = (node.map(str::to_string), epoch);
+        }
         View {
             now: self.now,
             leaves_tasks: self.model.nodes().any(|(node, _)| node.queues.is_some()),
             nodes: nodes.collect(),
-            shards: shards.collect(),
+            shards,
         }
     }
 

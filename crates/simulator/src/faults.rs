@@ -162,7 +162,7 @@ impl fmt::Display for Fault {
 pub struct Counts {
     faults: BTreeMap<Fault, u64>,
     actions: BTreeMap<&'static str, u64>,
-    changed: u64,
+    changed: BTreeMap<&'static str, u64>,
 }
 
 impl Counts {
@@ -176,14 +176,9 @@ impl Counts {
         *self.actions.entry(action.name()).or_default() += 1;
     }
 
-    /// So many actions changed something.
-    pub(crate) fn actions_changed(&mut self, changed: u64) {
-        self.changed += changed;
-    }
-
-    /// How many actions changed something, as far as the database knows in the end.
-    pub fn changed(&self) -> u64 {
-        self.changed
+    /// An action changed something, as far as the database knows in the end.
+    pub(crate) fn add_change(&mut self, action: &Action) {
+        *self.changed.entry(action.name()).or_default() += 1;
     }
 
     /// All of these, too.
@@ -194,7 +189,9 @@ impl Counts {
         for (action, count) in &other.actions {
             *self.actions.entry(action).or_default() += count;
         }
-        self.changed += other.changed;
+        for (action, count) in &other.changed {
+            *self.changed.entry(action).or_default() += count;
+        }
     }
 
     /// How often a kind came.
@@ -209,8 +206,9 @@ impl fmt::Display for Counts {
             writeln!(f, "{:>12} {fault}", self.of(fault))?;
         }
         for (action, count) in &self.actions {
-            writeln!(f, "{count:>12} action {action}")?;
+            let changed = self.changed.get(action).copied().unwrap_or_default();
+            writeln!(f, "{count:>12} action {action}, {changed} changed something")?;
         }
-        writeln!(f, "{:>12} actions that changed something", self.changed)
+        Ok(())
     }
 }

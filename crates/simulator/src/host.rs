@@ -32,6 +32,8 @@ pub(crate) struct Role {
     pub(crate) slots: usize,
     /// How many runs it keeps in memory while nothing happens to them.
     pub(crate) hot_runs: usize,
+    /// How far ahead what is due is kept in memory.
+    pub(crate) horizon: Duration,
     /// Whether it works, or only asks others to.
     pub(crate) works: bool,
     /// How long closed instances stay.
@@ -193,6 +195,7 @@ impl Host {
             work: role.works,
             slots: role.slots,
             hot_runs: role.hot_runs,
+            horizon: role.horizon,
             queues: (!role.serves_others).then_some(queues),
             retention: role.stays.map_or(Retention::default(), Retention::all),
             ..Options::default()

@@ -113,7 +113,7 @@ fn run(plan: &Plan, trace: Trace) -> (Report, Trace) {
     let mut world = World::new(plan.clone(), trace);
     let violation = world.run().err();
     let changed = world.database.promises.actions_that_changed_something();
-    world.counts.actions_changed(changed);
+    changed.for_each(|action| world.counts.add_change(action));
     let report = Report {
         seed: plan.seed,
         simulated: world.timeline.now(),

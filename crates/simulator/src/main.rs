@@ -32,7 +32,7 @@ struct Arguments {
     /// On a violation, leaves out faults and instances for as long as it still fails.
     #[arg(long)]
     minimise: bool,
-    /// Prints everything that happens.
+    /// Prints everything that happens, and with `--minimise` once more with what is left.
     #[arg(long)]
     trace: bool,
     /// Prints what nodes log, too.
@@ -83,7 +83,7 @@ fn main() -> ExitCode {
             false => simulate(&plan),
         };
         if report.violation.is_some() {
-            tell(&report, &plan, arguments.minimise);
+            tell(&report, &plan, &arguments);
             return ExitCode::FAILURE;
         }
         if arguments.seeds == 1 && arguments.inputs.is_none() {
@@ -114,7 +114,8 @@ fn main() -> ExitCode {
 }
 
 /// What a person needs to find out why.
-fn tell(report: &Report, plan: &Plan, minimised: bool) {
+fn tell(report: &Report, plan: &Plan, arguments: &Arguments) {
+    let minimised = arguments.minimise;
     println!("{report}");
     let Some(violation) = &report.violation else { return };
     let least = if minimised { minimise(plan) } else { plan.clone() };
@@ -129,5 +130,8 @@ fn tell(report: &Report, plan: &Plan, minimised: bool) {
     }
     let again = simulate(&least);
     let violation = again.violation.as_ref().unwrap_or(violation);
+    if minimised && arguments.trace {
+        println!("{}", resurgam_simulator::simulate_traced(&least).1);
+    }
     println!("{violation}\n\n{}", last_events(&least, violation));
 }

@@ -1,17 +1,18 @@
-//! Operators: they do something to calls that are open, ask again when nobody answers, and in the
-//! end let go on whatever is paused.
+//! Operators: they do something to calls that are open and to instances, ask again when nobody
+//! answers, and in the end let go on whatever is paused.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use resurgam_core::action::Action;
-use resurgam_core::{CallKey, Failure, Payload, RunKey};
+use resurgam_core::action::{Action, Reset, ResetTo};
+use resurgam_core::{CallKey, EventKind, Failure, Payload, RunKey, Seq};
 use resurgam_store::rows::{ActionRequest, InstanceFilter, InstanceRow, Status, TaskRow};
 use resurgam_worker::Result;
 use resurgam_worker::node::{Input, Request};
 
 use crate::host::Arrived;
-use crate::program::{BY_HAND, Maker};
+use crate::program::{BY_HAND, Maker, WORK};
+use crate::promises::everything;
 use crate::users::{Answer, Told};
 use crate::world::{Event, World};
 
@@ -25,50 +26,128 @@ pub(crate) struct Operators {
     wanted: BTreeMap<u64, Wanted>,
 }
 
-/// Something that is to be done to a call.
+/// Something that is to be done to a call, or to a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
-    /// The call.
+    /// The call; of an action on a run, the place `Seq::RUN` in it.
     pub(crate) call: CallKey,
     /// What is to be done to it.
     pub(crate) request: ActionRequest,
 }
 
 impl World {
-    /// An operator does something to some call, if one is open.
+    /// An operator does something to some call that is open, or to some instance.
     pub(crate) fn operator_acts(&mut self) {
         if self.is_calm() {
             return;
         }
-        let tasks = self.open_tasks();
-        if let Some(task) = self.random.pick(&tasks).cloned() {
-            let action = self.some_action(&task);
-            self.wants(&task, action);
+        match self.random.one_in(2) {
+            true => self.operator_acts_on_call(),
+            false => self.operator_acts_on_run(),
         }
         let lull = self.random.delay(Duration::from_millis(10), LULL);
         self.timeline.after(lull, Event::Operator);
     }
 
+    fn operator_acts_on_call(&mut self) {
+        let tasks = self.open_tasks();
+        if let Some(task) = self.random.pick(&tasks).cloned() {
+            let action = self.some_action(&task);
+            self.wants(task.call, action);
+        }
+    }
+
+    /// An operator does something to an instance, and now and then somebody wants it to end at the
+    /// same time.
+    fn operator_acts_on_run(&mut self) {
+        let instances = self.database.model.list(&everything());
+        // Most of them are closed, and those that are open are of more interest.
+        let open: Vec<InstanceRow> =
+            instances.iter().filter(|row| !row.status.is_closed()).cloned().collect();
+        let some = if self.random.one_in(4) || open.is_empty() { &instances } else { &open };
+        let Some(row) = self.random.pick(some).cloned() else { return };
+        let action = self.some_action_on_run(&row);
+        let run = RunKey { uid: row.uid, run: row.run };
+        self.wants(run.call(Seq::RUN), action);
+        if self.random.one_in(6) {
+            self.somebody_ends(run);
+        }
+    }
+
     /// Everything is to come to its end: what is paused goes on, or is ended by hand.
     pub(crate) fn operators_let_go_on(&mut self) {
+        for row in self.open_instances() {
+            let run = RunKey { uid: row.uid, run: row.run };
+            match row.status {
+                Status::Paused if self.random.one_in(4) => self.somebody_ends(run),
+                Status::Paused => self.wants(run.call(Seq::RUN), Action::ResumeRun),
+                _ => {}
+            }
+        }
         for task in self.open_tasks() {
-            if task.progress.paused.is_none() {
+            // What was paused with its run goes on with it.
+            let pause = task.progress.paused.as_ref();
+            if pause.is_none_or(|pause| pause.with_run) {
                 continue;
             }
             let action = match self.random.below(3) {
                 0 => by_hand(&task),
                 _ => Action::Resume { reset: true, due: None },
             };
-            self.wants(&task, action);
+            self.wants(task.call, action);
         }
+    }
+
+    /// Somebody cancels a run, or ends it at once.
+    fn somebody_ends(&mut self, run: RunKey) {
+        let places = self.places();
+        let Some(place) = self.random.pick(&places).copied() else { return };
+        let reason = "an operator wants it to end".to_string();
+        let event = match self.random.one_in(2) {
+            true => EventKind::CancelRequested { reason },
+            false => EventKind::TerminateRequested { reason },
+        };
+        let RunKey { uid, run } = run;
+        let request = Request::Tell { uid, run, event, reply: self.answers.reply(|_| {}) };
+        self.arrived(place, Arrived::input(Input::Request(request)));
+    }
+
+    fn open_instances(&self) -> Vec<InstanceRow> {
+        let status = Status::ALL.into_iter().filter(|status| !status.is_closed()).collect();
+        let open = InstanceFilter { status, limit: 1_000, ..InstanceFilter::default() };
+        self.database.model.list(&open)
     }
 
     fn open_tasks(&self) -> Vec<TaskRow> {
         let model = &self.database.model;
-        let status = Status::ALL.into_iter().filter(|status| !status.is_closed()).collect();
-        let open = InstanceFilter { status, limit: 1_000, ..InstanceFilter::default() };
         let tasks = |row: &InstanceRow| model.tasks(RunKey { uid: row.uid, run: row.run });
-        model.list(&open).iter().flat_map(tasks).collect()
+        self.open_instances().iter().flat_map(tasks).collect()
+    }
+
+    /// Most of the time an action that makes sense where the instance stands.
+    fn some_action_on_run(&mut self, row: &InstanceRow) -> Action {
+        let calls = self.random.one_in(2);
+        match (row.status, self.random.below(8)) {
+            (Status::Paused, 0..=4) => Action::ResumeRun,
+            (Status::Paused, 5) => Action::PauseRun { calls },
+            (status, 0..=2) if status.is_closed() => Action::Restart,
+            (status, 0..=3) if !status.is_closed() => Action::PauseRun { calls },
+            (status, 4) if !status.is_closed() => Action::ResumeRun,
+            (status, 5) if !status.is_closed() => Action::Restart,
+            _ => Action::Reset(self.some_reset(RunKey { uid: row.uid, run: row.run })),
+        }
+    }
+
+    fn some_reset(&mut self, run: RunKey) -> Reset {
+        let last = self.database.model.history(run).len() as u64;
+        let to = match self.random.below(6) {
+            0 => ResetTo::LastFailure,
+            1 => ResetTo::Before(WORK.to_string()),
+            // The first event, and one that is not there yet, are refused.
+            _ => ResetTo::Event(Seq(self.random.between(1, last + 1))),
+        };
+        let (drop_signals, even_if_undone) = (self.random.one_in(4), self.random.one_in(3));
+        Reset { to, drop_signals, even_if_undone }
     }
 
     fn some_action(&mut self, task: &TaskRow) -> Action {
@@ -87,13 +166,13 @@ impl World {
     }
 
     /// Asks for an action, now and then twice.
-    fn wants(&mut self, task: &TaskRow, action: Action) {
+    fn wants(&mut self, call: CallKey, action: Action) {
         self.operators.asked += 1;
         let number = self.operators.asked;
         self.counts.add_action(&action);
         let id = format!("act-{number}");
         let request = ActionRequest { id, by: "ana".to_string(), reason: None, action };
-        self.operators.wanted.insert(number, Wanted { call: task.call, request });
+        self.operators.wanted.insert(number, Wanted { call, request });
         let times = if self.random.one_in(4) { 2 } else { 1 };
         (0..times).for_each(|_| self.operator_asks(number));
     }

@@ -21,7 +21,7 @@ pub struct Plan {
     pub clients: usize,
     /// How many schedules there are.
     pub schedules: usize,
-    /// Whether there are operators who do something to calls.
+    /// Whether there are operators who do something to calls and to instances.
     pub operators: bool,
     /// How long closed instances stay; for ever with `None`.
     pub stays: Option<Duration>,

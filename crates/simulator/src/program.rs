@@ -24,6 +24,9 @@ use crate::random::Random;
 /// The queue of calls that not every node serves.
 pub(crate) const OTHER_QUEUE: &str = "other";
 
+/// The name of the activity of all calls.
+pub(crate) const WORK: &str = "work";
+
 /// The number of an attempt that none has: an operator completed the call.
 pub(crate) const BY_HAND: u32 = 1_000_000;
 
@@ -166,7 +169,7 @@ struct Work {
 }
 
 impl Activity for Work {
-    const NAME: &'static str = "work";
+    const NAME: &'static str = WORK;
     type Output = (u32, u32);
 
     async fn run(self, _: ActivityContext) -> Result<(u32, u32), Failure> {

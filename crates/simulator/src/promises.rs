@@ -24,6 +24,10 @@
 //! | who waits for an instance is told, and lists have what was acknowledged | they are, the end |
 //! | what an operator asks for is done once, and changes what its answer says | it is written |
 //! | what is paused is not claimed before somebody lets it go on | it is claimed |
+//! | what an operator asks of an instance is answered as long as it is there | the end |
+//! | a paused run takes no turn, and its timeouts stand still | they are written |
+//! | a reset copies what was before, and nothing of that is done again | it is written |
+//! | a run hears of its own children how they ended | it is written |
 //! | a run that is to be undone does not complete | it ends |
 //!
 //! A call that its workflow has just given up may still begin: its process hears of that a moment
@@ -31,6 +35,7 @@
 
 mod actions;
 mod inbox;
+mod instances;
 mod retention;
 mod schedules;
 
@@ -38,6 +43,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
+use resurgam_core::event::Initiator;
 use resurgam_core::retry::{Limit, RetryPolicy};
 use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
 use resurgam_store::model::Model;
@@ -47,6 +53,7 @@ use resurgam_store::{InstanceWrite, MessageWrite, Step, StepResult, TaskWrite};
 use crate::program::{Call, call_of};
 use actions::ActionsSeen;
 use inbox::InboxSeen;
+use instances::InstanceSeen;
 use retention::Swept;
 pub(crate) use retention::everything;
 use schedules::SchedulesSeen;
@@ -74,6 +81,7 @@ impl fmt::Display for Violation {
 pub(crate) struct Promises {
     calls: BTreeMap<CallKey, CallSeen>,
     runs: BTreeMap<RunKey, RunSeen>,
+    instances: BTreeMap<Uid, InstanceSeen>,
     /// Instances whose start was acknowledged.
     started: BTreeMap<String, Uid>,
     /// Signals that were acknowledged, in that order.
@@ -94,6 +102,8 @@ pub(crate) struct Promises {
 struct CallSeen {
     script: Option<Box<Call>>,
     compensates: bool,
+    /// The call that it was before its run was reset.
+    key: Option<CallKey>,
     begun: BTreeSet<u32>,
     recorded: BTreeSet<u32>,
     failures: u32,
@@ -114,11 +124,17 @@ struct CallSeen {
 #[derive(Clone, Debug, Default)]
 struct RunSeen {
     last: u64,
+    /// Nothing follows in it.
     closed: bool,
+    /// It has ended, and its instance with it.
+    is_over: bool,
     /// A call failed whose policy has the run undone.
     must_fail: bool,
+    /// When its time is over.
+    ends_at: Option<Timestamp>,
     timers: BTreeMap<Seq, Timestamp>,
-    children: BTreeMap<Seq, bool>,
+    /// Its children, and whether each has told how it ended.
+    children: BTreeMap<Seq, (Uid, bool)>,
 }
 
 impl Promises {
@@ -138,6 +154,7 @@ impl Promises {
             batch.iter().zip(results).filter(|(_, result)| **result == StepResult::Written);
         for (step, _) in written {
             self.written(step);
+            self.instance_written(model, step);
             self.schedule_written(model, step);
             self.inbox_written(step);
         }
@@ -198,10 +215,15 @@ impl Promises {
         self.pause_written(row, true);
         let call = self.calls.entry(row.call).or_default();
         call.token = Some(claim.token);
+        let has_ended = call.ended;
         if let Some(due) = call.due.filter(|due| claim.started_at.saturating_add(CORRECTED) < *due)
         {
             let (number, early) = (row.attempt, due.since(claim.started_at));
             let what = format!("attempt {number} of call {} is {early:?} too early", row.call);
+            self.breaks(row.call.run.uid, what);
+        }
+        if has_ended {
+            let what = format!("call {} is claimed, and has ended before", row.call);
             self.breaks(row.call.run.uid, what);
         }
     }
@@ -215,9 +237,11 @@ impl Promises {
 
     fn appended(&mut self, run: RunKey, event: &Event) {
         let seen = self.runs.entry(run).or_default();
-        let (last, closed) = (seen.last, seen.closed);
+        // Whoever resets a run may do so after its end.
+        let (last, closed) = (seen.last, seen.closed && !is_reset(&event.kind));
         seen.last = event.seq.0;
         seen.closed |= ends_run(&event.kind);
+        seen.is_over |= ends_run(&event.kind) && !matches!(event.kind, EventKind::RunContinued(_));
         let name = event.kind.name();
         if event.seq.0 != last + 1 {
             self.breaks(run.uid, format!("event {} ({name}) of {run:?} follows {last}", event.seq));
@@ -231,6 +255,7 @@ impl Promises {
         let must_fail = self.runs.get(&run).is_some_and(|seen| seen.must_fail);
         if must_fail
             && matches!(event.kind, EventKind::RunCompleted { .. } | EventKind::RunContinued(_))
+            && !is_reset(&event.kind)
         {
             self.breaks(run.uid, format!("{run:?} was to be undone, and ended with {name}"));
         }
@@ -252,8 +277,9 @@ impl Promises {
                 self.runs.entry(run).or_default().timers.insert(event.seq, *fire_at);
             }
             EventKind::TimerFired { timer } => self.timer_fired(run, *timer, event.at),
-            EventKind::ChildStarted(_) => {
-                self.runs.entry(run).or_default().children.insert(event.seq, false);
+            EventKind::ChildStarted(child) => {
+                let uid = Uid::of_child(run, event.seq, &child.id);
+                self.runs.entry(run).or_default().children.insert(event.seq, (uid, false));
             }
             EventKind::ChildCompleted { child, .. } | EventKind::ChildFailed { child, .. } => {
                 self.child_ended(run, *child);
@@ -321,7 +347,8 @@ impl Promises {
     }
 
     fn child_ended(&mut self, run: RunKey, child: Seq) {
-        let ended = self.runs.entry(run).or_default().children.insert(child, true);
+        let child_of = self.runs.entry(run).or_default().children.get_mut(&child);
+        let ended = child_of.map(|(_, ended)| std::mem::replace(ended, true));
         if ended != Some(false) {
             self.breaks(run.uid, format!("child {child} of {run:?} ended twice"));
         }
@@ -372,7 +399,11 @@ impl Promises {
         for call in self.calls.values_mut() {
             call.due = None;
         }
+        for instance in self.instances.values_mut() {
+            instance.total_ends = None;
+        }
         for run in self.runs.values_mut() {
+            run.ends_at = None;
             run.timers.values_mut().for_each(|fire_at| *fire_at = Timestamp::EPOCH);
         }
     }
@@ -451,8 +482,8 @@ impl Promises {
 
     /// A user is told how an instance ended.
     pub(crate) fn outcome_told(&mut self, row: Option<&InstanceRow>, uid: Uid, told: &str) {
-        let is = row.or(self.was_swept(uid)).map(|row| row.status.name());
-        if is != Some(told) {
+        if !self.has_ended(uid, told) {
+            let is = row.or(self.was_swept(uid)).map(|row| row.status.name());
             self.breaks(uid, format!("somebody was told that {uid} is {told}; it is {is:?}"));
         }
     }
@@ -461,13 +492,14 @@ impl Promises {
     pub(crate) fn at_the_end(&mut self, model: &Model, stays: Option<Duration>, now: Timestamp) {
         self.inbox_at_the_end(model);
         self.retention_at_the_end(model, stays, now);
+        self.actions_at_the_end(model);
+        for row in model.list(&everything()).iter().filter(|row| !row.status.is_closed()) {
+            self.breaks(row.uid, format!("{} did not end: {}", row.id, state_of(model, row)));
+        }
         for (id, uid) in self.started.clone() {
             match model.instance(uid) {
                 None if self.was_swept(uid).is_some() => {}
                 None => self.breaks(uid, format!("{id} was acknowledged, and is lost")),
-                Some(row) if !row.status.is_closed() => {
-                    self.breaks(uid, format!("{id} did not end: {}", state_of(model, &row)));
-                }
                 Some(_) => {}
             }
         }
@@ -520,6 +552,11 @@ fn most_attempts(policy: &RetryPolicy) -> Option<u32> {
         Limit::Unlimited => None,
     });
     limits.collect::<Option<Vec<u32>>>()?.into_iter().max()
+}
+
+/// True for the end of a run that is reset.
+fn is_reset(kind: &EventKind) -> bool {
+    matches!(kind, EventKind::RunContinued(continued) if continued.initiator == Initiator::Reset)
 }
 
 /// True for an event after which nothing follows in its run.

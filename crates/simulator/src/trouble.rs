@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use resurgam_core::RunKey;
+use resurgam_core::{RunKey, Uid};
 use resurgam_store::model::{ShardSet, Sharing};
 use resurgam_store::rows::{InstanceFilter, InstanceRow, Status, TaskRow};
 use resurgam_worker::node::Input;
@@ -11,7 +11,7 @@ use crate::database::News;
 use crate::faults::Fault;
 use crate::host::{Arrived, Role};
 use crate::users::{self, nudge};
-use crate::world::{Event, Mend, NUDGE, PATIENCE, Place, World};
+use crate::world::{BEGIN, Event, Mend, NUDGE, PATIENCE, Place, World};
 
 /// By then every node that can has heard what the clock of the database says.
 const HEARD_BY_ALL: Duration = Duration::from_secs(60);
@@ -22,6 +22,10 @@ const REST: Duration = Duration::from_secs(60);
 /// How long something may be due when nothing goes wrong. Blocked runs are tried again every five
 /// minutes, and nothing else waits for longer than that once a slot is free.
 const OVERDUE: Duration = Duration::from_secs(3_600);
+
+/// How long something may be due when nothing has gone wrong for twice as long, and somebody has
+/// nothing else to do. What is due is read slowly, and some of it twice.
+const LATE: Duration = Duration::from_secs(60);
 
 /// How much longer than it may stay a closed instance is there at the most.
 const SWEPT: Duration = Duration::from_secs(200);
@@ -255,6 +259,7 @@ impl World {
     /// What is due is begun, when nothing has gone wrong for long enough: a call for which there is
     /// a slot, and a run that has a message.
     fn check_overdue(&mut self, open: &[InstanceRow]) {
+        self.check_late(open);
         if self.timeline.now() < self.plan.trouble + OVERDUE {
             return;
         }
@@ -269,6 +274,38 @@ impl World {
         let message = messages.first().map(|message| (message.uid, "a message".to_string()));
         if let Some((uid, what)) = call.or(message) {
             self.database.promises.breaks(uid, format!("{what} of {uid} is due for an hour"));
+        }
+    }
+
+    /// What is due is begun within a minute where nobody is busy, hindered or just started. Calls
+    /// that undo something wait for attempts that end late, and those that killed their process
+    /// wait for each other.
+    fn check_late(&mut self, open: &[InstanceRow]) {
+        let calm_since = self.restarted_at.unwrap_or_default().max(self.plan.trouble);
+        if self.timeline.now() < calm_since + 2 * LATE {
+            return;
+        }
+        let before = self.database_time().saturating_sub(LATE);
+        let model = &self.database.model;
+        let run = |row: &InstanceRow| RunKey { uid: row.uid, run: row.run };
+        let tasks: Vec<TaskRow> = open.iter().flat_map(|row| model.tasks(run(row))).collect();
+        let is_late = |task: &&TaskRow| {
+            task.wake_at < before && !task.progress.undoes && !task.progress.poison
+        };
+        let late = tasks.iter().find(is_late);
+        let late = late.filter(|_| tasks.iter().all(|task| task.claim.is_none()));
+        let call = late.map(|task| (task.call.run.uid, format!("call {}", task.call.seq)));
+        // What is sent at once is due since ever.
+        let goes_on = |uid: &Uid| {
+            let is_it = |row: &&InstanceRow| row.uid == *uid && row.status == Status::Running;
+            open.iter().find(is_it).is_some_and(|row| row.error.is_none())
+        };
+        let timers = model.due_messages(ShardSet::ALL, before, 1_000);
+        let mut timers = timers.iter().filter(|timer| timer.due_at >= BEGIN);
+        let timer = timers.find(|timer| goes_on(&timer.uid));
+        let timer = timer.map(|timer| (timer.uid, "a timer".to_string()));
+        if let Some((uid, what)) = call.or(timer) {
+            self.database.promises.breaks(uid, format!("{what} of {uid} is due for a minute"));
         }
     }
 
@@ -297,8 +334,9 @@ impl World {
             }
         }
         // Processes are also restarted where nothing is wrong.
-        if self.restarts < 3 && self.random.one_in(2) {
+        if self.restarts < 3 && self.random.one_in(4) {
             self.restarts += 1;
+            self.restarted_at = Some(self.timeline.now());
             let number = self.random.below(self.hosts.len() as u64) as usize;
             self.stop(number);
         }

@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use resurgam_core::command::Settings;
 use resurgam_core::{EventKind, Payload, Uid};
 use resurgam_store::InboxRow;
 use resurgam_store::model::Model;
@@ -26,6 +27,7 @@ pub(crate) struct User {
     ends: Option<Ends>,
     /// Whether they ask by rows of the inbox, in transactions of their own.
     inserts: bool,
+    settings: Settings,
     sent: usize,
     asked: u64,
     /// Where they are.
@@ -126,6 +128,7 @@ impl User {
             signals,
             ends,
             inserts: random.one_in(4),
+            settings: some_settings(random),
             sent: 0,
             asked: 0,
             stage: Stage::Starting,
@@ -148,6 +151,7 @@ impl User {
                 options: StartOptions {
                     id: self.id.clone(),
                     request_id: Some(format!("start-{}", self.id)),
+                    settings: self.settings.clone(),
                     ..StartOptions::default()
                 },
                 reply: answers.reply(move |answer| {
@@ -237,6 +241,12 @@ impl User {
     pub(crate) fn last_asked(&self) -> u64 {
         self.asked
     }
+}
+
+/// Some instances have a bound on their time.
+fn some_settings(random: &mut Random) -> Settings {
+    let mut time = || random.one_in(6).then(|| random.between(2_000, 200_000));
+    Settings { run_timeout_ms: time(), total_timeout_ms: time(), ..Settings::default() }
 }
 
 /// Asks how an instance ends. This is the question of that number.

@@ -85,6 +85,8 @@ pub(crate) struct World {
     pub(crate) is_over: bool,
     /// How many processes were restarted when nothing went wrong any more.
     pub(crate) restarts: u32,
+    /// When the last of them was.
+    pub(crate) restarted_at: Option<Duration>,
 }
 
 /// A place for a process, and the process if there is one.
@@ -107,7 +109,7 @@ pub(crate) enum Event {
     Keeper(usize),
     /// Somebody who keeps a schedule has waited long enough.
     KeeperPatience { keeper: usize, asked: u64 },
-    /// An operator does something to a call.
+    /// An operator does something to a call or to an instance.
     Operator,
     /// An operator has waited long enough for the answer to what they asked for.
     OperatorPatience(u64),
@@ -190,6 +192,7 @@ impl World {
             backup: None,
             is_over: false,
             restarts: 0,
+            restarted_at: None,
             random,
             plan,
         };
@@ -231,6 +234,10 @@ impl World {
             serves_others: !self.goes_wrong(Fault::OtherQueues) || self.random.one_in(2),
             slots: if self.random.one_in(4) { 2 } else { 100 },
             hot_runs: if self.random.one_in(3) { 1 } else { 1_000 },
+            horizon: match self.random.one_in(2) {
+                true => Duration::from_secs(self.random.between(1, 5)),
+                false => Duration::from_secs(60),
+            },
             works: true,
             stays: self.plan.stays,
         }

@@ -33,8 +33,8 @@ impl Message {
                 return (Some(run), Stored { kind: Report::KIND, head, body });
             }
             Message::Action { run, activity, request } => {
-                let (head, body) = request.to_stored(activity);
-                return (Some(run), Stored { kind: Message::ACTION, head, body });
+                let (head, body) = request.to_stored(run, activity);
+                return (self.run(), Stored { kind: Message::ACTION, head, body });
             }
         };
         (run, event.to_stored())
@@ -54,8 +54,9 @@ impl Message {
                 Ok(Message::Report { run: known(run)?, report })
             }
             Message::ACTION => {
-                let (activity, request) = ActionRequest::from_stored(head, body)?;
-                Ok(Message::Action { run: known(run)?, activity, request: Box::new(request) })
+                let (of_run, activity, request) = ActionRequest::from_stored(head, body)?;
+                let run = known(run.or(of_run))?;
+                Ok(Message::Action { run, activity, request: Box::new(request) })
             }
             kind => Message::of_event(run, EventKind::from_stored(kind, head, body)?),
         }
@@ -83,6 +84,9 @@ impl Message {
 struct RequestHead {
     v: u32,
     activity: Seq,
+    /// The run, of an action on a run: its message does not belong to the run, and outlives it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    run: Option<u32>,
     id: String,
     by: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -93,20 +97,21 @@ struct RequestHead {
 
 impl ActionRequest {
     /// The engine's part as text, and the user's value.
-    fn to_stored(&self, activity: Seq) -> (String, Option<Payload>) {
+    fn to_stored(&self, run: u32, activity: Seq) -> (String, Option<Payload>) {
         let (what, body) = self.action.to_stored();
         let ActionRequest { id, by, reason, .. } = self.clone();
-        let head = RequestHead { v: 1, activity, id, by, reason, what };
+        let run = Some(run).filter(|_| activity == Seq::RUN);
+        let head = RequestHead { v: 1, activity, run, id, by, reason, what };
         let text = serde_json::to_string(&head).expect("a request holds nothing that JSON cannot");
         (text, body)
     }
 
-    fn from_stored(head: &str, body: Option<Payload>) -> Result<(Seq, Self), String> {
+    fn from_stored(head: &str, body: Option<Payload>) -> Result<(Option<u32>, Seq, Self), String> {
         let head: RequestHead =
             serde_json::from_str(head).map_err(|error| format!("request: {error}"))?;
-        let RequestHead { activity, id, by, reason, what, .. } = head;
+        let RequestHead { run, activity, id, by, reason, what, .. } = head;
         let action = Action::from_stored(&what, body)?;
-        Ok((activity, ActionRequest { id, by, reason, action }))
+        Ok((run, activity, ActionRequest { id, by, reason, action }))
     }
 }
 
@@ -147,7 +152,8 @@ mod tests {
             Message::Terminate { reason: String::new() },
             Message::Result { run: 2, event: timed_out },
             Message::Report { run: 2, report: Box::new(report) },
-            Message::Action { run: 2, activity: Seq(3), request: Box::new(request) },
+            Message::Action { run: 2, activity: Seq(3), request: Box::new(request.clone()) },
+            Message::Action { run: 2, activity: Seq::RUN, request: Box::new(request) },
         ] {
             let (run, Stored { kind, head, body }) = message.to_stored();
             assert_eq!(run, message.run());

@@ -893,8 +893,9 @@ impl Message {
         match self {
             Message::Timer { run, .. }
             | Message::Result { run, .. }
-            | Message::Report { run, .. }
-            | Message::Action { run, .. } => Some(*run),
+            | Message::Report { run, .. } => Some(*run),
+            // What is asked of a run does not end with it: somebody is to be told why.
+            Message::Action { run, activity, .. } => Some(*run).filter(|_| *activity != Seq::RUN),
             Message::Start
             | Message::Signal { .. }
             | Message::Cancel { .. }

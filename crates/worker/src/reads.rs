@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use resurgam_core::action::{Action, ResetTo};
+use resurgam_core::event::Initiator;
 use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Timestamp, Uid};
 use resurgam_store::outage::OutageLog;
 use resurgam_store::rows::{Claim, InstanceRow, Message, MessageRow, RunRecord, TaskRecord};
@@ -313,6 +314,10 @@ async fn status_before(store: &dyn Store, record: &RunRecord) -> Result<Option<P
     }
     for run in (1..record.instance.run).rev() {
         let events = store.history(RunKey { uid: record.instance.uid, run }).await?;
+        // What stands of one that was reset is copied into the one after it.
+        if events.last().is_some_and(|last| is_reset(&last.kind)) {
+            continue;
+        }
         let last = events.into_iter().rev().find_map(|event| match event.kind {
             EventKind::StatusSet { value } => Some(value),
             _ => None,
@@ -322,6 +327,11 @@ async fn status_before(store: &dyn Store, record: &RunRecord) -> Result<Option<P
         }
     }
     Ok(None)
+}
+
+/// True for the end of a run that was reset.
+fn is_reset(kind: &EventKind) -> bool {
+    matches!(kind, EventKind::RunContinued(continued) if continued.initiator == Initiator::Reset)
 }
 
 /// An instance that is paused, with its messages.

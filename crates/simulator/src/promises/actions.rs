@@ -1,6 +1,6 @@
 //! What is promised about what operators do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use resurgam_core::action::Action;
 use resurgam_core::event::ActivityCompleted;
@@ -14,27 +14,44 @@ use super::Promises;
 use crate::operators::Wanted;
 use crate::program::{BY_HAND, FALLBACK};
 
-/// Actions that were carried out or refused, by their instance and id.
+/// What operators have done.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ActionsSeen(BTreeMap<(Uid, String), ActionRow>);
+pub(crate) struct ActionsSeen {
+    /// Actions that were carried out or refused, by their instance and id.
+    done: BTreeMap<(Uid, String), ActionRow>,
+    /// Actions on instances that were acknowledged.
+    acknowledged: BTreeSet<(Uid, String)>,
+    /// What instances were restarted as, by the request.
+    restarted: BTreeMap<String, Uid>,
+}
+
+impl ActionsSeen {
+    /// An instance is restarted as this one; another one that the same request restarted it as.
+    pub(super) fn restarts(&mut self, request: &str, uid: Uid) -> Option<Uid> {
+        let before = self.restarted.insert(request.to_string(), uid);
+        before.filter(|before| *before != uid)
+    }
+}
 
 impl Promises {
-    /// How many actions changed something.
-    pub(crate) fn actions_that_changed_something(&self) -> u64 {
-        self.actions.0.values().filter(|row| row.answer.changed).count() as u64
+    /// The actions that changed something.
+    pub(crate) fn actions_that_changed_something(&self) -> impl Iterator<Item = &Action> {
+        let changed = self.actions.done.values().filter(|row| row.answer.changed);
+        changed.map(|row| &row.request.action)
     }
 
     /// What operators did is in the database, with what it changed.
     pub(super) fn actions_written(&mut self, step: &Step) {
         for row in &step.actions {
             let (uid, id) = (row.call.run.uid, row.request.id.clone());
-            let before = self.actions.0.insert((uid, id), row.clone());
+            let before = self.actions.done.insert((uid, id), row.clone());
             let twice = before.filter(|before| before.answer.changed && row.answer.changed);
             if twice.is_some() {
                 let (id, call) = (&row.request.id, row.call);
                 self.breaks(uid, format!("action {id} on call {call} was carried out twice"));
             }
             let is_empty = step.events.is_empty()
+                && step.instance.is_none()
                 && step.policies.is_empty()
                 && step.tasks.is_empty()
                 && step.messages.iter().all(|write| !is_result(write));
@@ -133,12 +150,24 @@ impl Promises {
         let Some(row) = model.instance(uid) else { return };
         let message = MessageRow::action_id(id);
         let is_stored = model.messages(uid).iter().any(|row| row.id == message);
+        let is_on_run = wanted.request.action.is_on_run();
+        if is_on_run {
+            self.actions.acknowledged.insert((uid, id.clone()));
+        }
         if !is_stored
             && model.action(uid, id).is_none()
-            && row.run == run
-            && !row.status.is_closed()
+            && (is_on_run || row.run == run && !row.status.is_closed())
         {
             self.breaks(uid, format!("action {id} was acknowledged, and it is not there"));
+        }
+    }
+
+    /// Everything is over: what somebody asked of an instance is answered.
+    pub(super) fn actions_at_the_end(&mut self, model: &Model) {
+        for (uid, id) in self.actions.acknowledged.clone() {
+            if model.instance(uid).is_some() && model.action(uid, &id).is_none() {
+                self.breaks(uid, format!("action {id} was acknowledged, and never answered"));
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use resurgam_core::Timestamp;
 use resurgam_core::schedule::{CheckedSchedule, Overlap, Schedule, State};
 use resurgam_store::model::Model;
+use resurgam_store::rows::InstanceRow;
 use resurgam_store::{ChildStart, ScheduleRow, ScheduleWrite, Step};
 
 use super::{CORRECTED, Promises};
@@ -98,7 +99,10 @@ impl Promises {
         if row.paused {
             self.breaks(None, format!("schedule {id} fires although it is paused"));
         }
-        let is_open = |id: &str| model.find(id).is_some_and(|row| !row.status.is_closed());
+        // One that an operator brought back may have been closed when the schedule looked.
+        let is_open =
+            |row: &InstanceRow| !row.status.is_closed() && !self.was_brought_back(row.uid);
+        let is_open = |id: &str| model.find(id).is_some_and(|row| is_open(&row));
         let last_open = row.last.as_deref().filter(|last| is_open(last));
         if schedule.overlap != Overlap::Allow {
             if let Some(last) = last_open {

@@ -5,7 +5,7 @@ use resurgam_simulator::{Counts, Fault, Plan, Wishes, last_events, simulate, sim
 use resurgam_watchdog::test;
 
 /// How many seeds each half of the test tries.
-const SEEDS: u64 = 100;
+const SEEDS: u64 = 75;
 
 fn first_seed() -> u64 {
     match std::env::var("RESURGAM_SEED") {

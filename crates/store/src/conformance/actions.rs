@@ -1,7 +1,7 @@
 //! What operators did is kept once, with what came of it, and goes with its instance.
 
-use resurgam_core::Failure;
 use resurgam_core::action::{Action, ActionAnswer};
+use resurgam_core::{Failure, Seq};
 
 use super::fixtures::*;
 use crate::rows::{ActionRow, DueMessage, Message, MessageRow};
@@ -65,4 +65,18 @@ pub async fn a_run_that_does_not_go_on_holds_up_no_action(store: &dyn Store) {
     assert_eq!(store.due_messages(at(100), 10).await.unwrap(), [due(5)]);
     let found = store.due_messages_of(uid(1), at(100)).await.unwrap();
     assert_eq!(found, [signal(1, "a", 4), asked]);
+}
+
+pub async fn what_is_asked_of_a_run_outlives_it_and_what_is_asked_of_its_calls_does_not(
+    store: &dyn Store,
+) {
+    let asked = |id: &str, activity| {
+        let request = Box::new(action(1, 2, id, 5).request);
+        let body = Message::Action { run: 1, activity, request };
+        MessageRow { body, ..signal(1, id, 5) }
+    };
+    let (of_run, of_call) = (asked("run", Seq::RUN), asked("call", call(1, 2).seq));
+    write(store, [start(1, "order-1").send(of_call).send(of_run.clone())]).await;
+    write(store, [step().delete_messages_of(run(1))]).await;
+    assert_eq!(store.messages(uid(1)).await.unwrap(), [of_run]);
 }

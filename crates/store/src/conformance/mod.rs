@@ -139,6 +139,7 @@ macro_rules! conformance_promises {
             actions::an_action_of_an_id_that_is_known_is_dropped,
             actions::actions_come_in_the_order_of_time_and_run_by_run,
             actions::a_run_that_does_not_go_on_holds_up_no_action,
+            actions::what_is_asked_of_a_run_outlives_it_and_what_is_asked_of_its_calls_does_not,
             unresolved::a_dead_letter_comes_back_as_it_was,
             unresolved::a_call_has_one_dead_letter,
             unresolved::the_first_decision_about_a_letter_counts_unless_it_is_tried_again,

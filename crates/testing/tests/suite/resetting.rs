@@ -310,6 +310,19 @@ async fn signals_that_are_dropped_do_not_come_again() {
 }
 
 #[test]
+async fn a_status_that_a_reset_took_back_does_not_return_with_the_next_reset() {
+    let app = app().await;
+    app.start("it", order()).await;
+    for item in ["book", "lamp"] {
+        app.signal("it", "item", &item).await.unwrap();
+        app.advance(MINUTE).await;
+        act(&app, |run| run.reset(ResetTo::Event(Seq(2))).drop_signals()).await;
+        app.advance(MINUTE).await;
+        assert_eq!(data(&app).await, "items None, last None, status None\n");
+    }
+}
+
+#[test]
 async fn a_timer_that_is_open_again_fires_at_its_original_time() {
     let play = async |app: &TestApp| {
         app.start("it", patient()).await;
@@ -613,6 +626,22 @@ async fn a_reset_that_makes_no_sense_is_refused_with_the_reason() {
         it is paused; only what is closed is restarted
     "#]]
     .assert_eq(&text);
+}
+
+#[test]
+async fn a_run_that_was_terminated_goes_back_to_before_that_and_not_to_its_end() {
+    let app = app().await;
+    app.start("it", order()).await;
+    app.terminate("it", "enough").await.unwrap();
+    let end = act(&app, |run| run.reset(ResetTo::Event(Seq(3)))).await;
+    let before = act(&app, |run| run.reset(ResetTo::Event(Seq(2)))).await;
+    app.advance(SECOND).await;
+    expect![[r#"
+        it was terminated at event 2; it can go back to that event or before
+        reset it to event 2 (TerminateRequested); run 2 goes on from there
+        running
+    "#]]
+    .assert_eq(&format!("{end}\n{before}\n{}\n", app.describe("it").await.instance.status.name()));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use resurgam_core::action::{Action, Reset, ResetTo};
 use resurgam_core::event::ActivityCompleted;
 use resurgam_core::retry::RetryPolicy;
 use resurgam_core::{CallKey, Seq};
-use resurgam_store::rows::{ActionRequest, InstanceRow, MessageRow, Status, TaskRow};
+use resurgam_store::rows::{ActionRequest, Claim, InstanceRow, MessageRow, Status, TaskRow};
 use resurgam_store::{InstanceWrite, Reported, Runnable, Transacted, Work};
 use resurgam_watchdog::test;
 
@@ -308,4 +308,38 @@ fn while_its_transaction_is_with_the_store_a_call_runs_for_everybody_else() {
         let ends = matches!(action, Action::SetPolicy { .. });
         assert_eq!(after, [if ends { "failed" } else { "running" }], "{action:?}");
     }
+}
+
+#[test]
+fn what_is_asked_of_a_run_is_answered_although_the_run_ends_first() {
+    let mut world = holder();
+    let uid = world.start("listen", "listen-1".to_string());
+    world.holds.reads = Some(|read| matches!(read, Read::Reports { .. }));
+    world.act_on(RunKey::first(uid).call(Seq::RUN), Action::PauseRun { calls: false });
+    world.tell(uid, EventKind::TerminateRequested { reason: "enough".to_string() });
+    world.settle();
+    assert_eq!(world.answers(uid), [""; 0]);
+    world.let_go();
+    assert_eq!(world.answers(uid), ["listen-1 is terminated; nothing to pause"]);
+    assert!(world.messages(uid).is_empty(), "{:?}", world.messages(uid));
+}
+
+#[test]
+fn a_call_that_leaves_memory_while_somebody_acts_on_it_is_read_again() {
+    let mut world = holder();
+    let uid = world.start("order", "order-1".to_string());
+    world.advance(Duration::from_secs(2));
+    let call = RunKey::first(uid).call(Seq(4));
+    world.act_on(call, pause());
+    world.holds.found = Some(|read| matches!(read, Read::ReportedTasks { .. }));
+    world.act_on(call, Action::Resume { reset: false, due: None });
+    let attempt = world.running.pop().unwrap();
+    world.ends(&attempt, Err(Failure::retryable("no lorry")));
+    world.settle();
+    assert_eq!(world.tasks(uid)[0].wake_at, TaskRow::NEVER, "the pause takes hold");
+    world.let_go();
+    let task = world.tasks(uid).remove(0);
+    assert_eq!((task.progress.failures, task.progress.paused), (1, None));
+    let is_over = |claim: &Claim| claim.token == attempt.token;
+    assert!(!task.claim.as_ref().is_some_and(is_over), "the attempt has ended: {:?}", task.claim);
 }

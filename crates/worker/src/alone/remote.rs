@@ -40,6 +40,7 @@ type Begin = fn(SharedMachine, &Payload) -> Result<WorkflowFuture, String>;
 const WORKFLOWS: &[(&str, Begin)] = &[
     ("send", send),
     ("rent_elsewhere", rent_elsewhere),
+    ("rent_soon", rent_soon),
     ("send_twice", send_twice),
     ("stay_elsewhere", stay_elsewhere),
     ("clean", clean_here),
@@ -64,6 +65,16 @@ fn rent_elsewhere(machine: SharedMachine, _: &Payload) -> Result<WorkflowFuture,
     Ok(Box::pin(async move {
         let rented = ctx.call(Rent).queue(ELSEWHERE).total_timeout(Duration::from_secs(1));
         rented.compensate_with(|_| GiveBack).await.map(|()| Payload::null())
+    }))
+}
+
+/// Has a room rented elsewhere, and goes without one when that takes more than a second.
+fn rent_soon(machine: SharedMachine, _: &Payload) -> Result<WorkflowFuture, String> {
+    let ctx = WorkflowContext::new(machine);
+    Ok(Box::pin(async move {
+        let rented = ctx.call(Rent).queue(ELSEWHERE).compensate_with(|_| GiveBack);
+        let _too_late = ctx.timeout(Duration::from_secs(1), rented).await;
+        Ok(Payload::null())
     }))
 }
 
@@ -436,6 +447,20 @@ fn a_call_that_another_node_takes_while_its_time_runs_out_is_not_ended() {
     world.hears();
     let events = world.events(uid);
     assert_eq!(events.last(), Some(&"RunCompleted"), "{events:?}");
+}
+
+#[test]
+fn a_call_that_is_given_up_has_ended_where_no_other_node_could_have_taken_it() {
+    let queues: Arc<[String]> = Arc::new([resurgam_core::command::DEFAULT_QUEUE.to_string()]);
+    let options = Options { queues: Some(queues), ..Options::default() };
+    let mut world = World::on(Sharing::OneNode, options, 7);
+    world.node.begin();
+    world.settle();
+    let outcomes = Arc::default();
+    let uid = world.start("rent_soon", "rent-1".to_string());
+    world.wait_for(uid, &outcomes);
+    world.advance(Duration::from_secs(5));
+    assert_eq!(*outcomes.lock().unwrap(), [Outcome::Completed(Payload::null())]);
 }
 
 #[test]

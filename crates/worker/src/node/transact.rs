@@ -87,7 +87,7 @@ impl Node {
     fn transaction_done(&mut self, ask: AskFor, message: MessageRow) {
         self.free_slot(ask.call);
         let away = self.memory.reports.remove(ask.call);
-        for mut call in self.memory.calls.remove(ask.call).into_iter().chain(away) {
+        for mut call in self.take_call(ask.call).into_iter().chain(away) {
             call.take_slot().into_iter().for_each(|slot| self.memory.slots.free(slot));
             self.order_attempt(&call, Order::Cut);
         }

@@ -275,7 +275,8 @@ impl Random {
             5 => {
                 let request = Box::new(self.action().request);
                 id = MessageRow::action_id(&request.id);
-                Message::Action { run: run.run, activity: seq, request }
+                let activity = if self.percent(30) { Seq::RUN } else { seq };
+                Message::Action { run: run.run, activity, request }
             }
             _ => Message::Signal { name: "paid".to_string(), value: self.value() },
         };

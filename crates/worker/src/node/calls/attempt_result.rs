@@ -123,7 +123,7 @@ impl Node {
         if let Some(failure) = self.unfit_fallback(key, &result) {
             return self.attempt_failed(key, Ended::Failed(failure), self.now);
         }
-        let Some(call) = self.memory.calls.hot.remove(&key) else { return };
+        let Some(call) = self.take_call(key) else { return };
         let completed = call.completed(result, self.now);
         let origin = Origin::ended(key, None, call.report);
         self.call_ended(key, EventKind::ActivityCompleted(completed), origin);
@@ -295,7 +295,7 @@ impl Node {
         row: Option<AttemptRow>,
         now: Timestamp,
     ) {
-        let Some(mut call) = self.memory.calls.hot.remove(&key) else { return };
+        let Some(mut call) = self.take_call(key) else { return };
         row.iter().for_each(|row| call.story.add(row));
         let value = Payload::from_text(value.to_string());
         let completed = ActivityCompleted { fallback: true, ..call.completed(value, now) };
@@ -332,7 +332,7 @@ impl Node {
         given_up: GivenUp,
     ) {
         let now = row.as_ref().map_or(self.now, |row| row.ended_at);
-        let Some(mut call) = self.memory.calls.hot.remove(&key) else { return };
+        let Some(mut call) = self.take_call(key) else { return };
         let mut failed = failed(&mut call, failure, &why, row.as_mut(), now);
         failed.ends_run = given_up == GivenUp::EndsRun;
         self.log_call(&call.instance, &call.task, &failed.failure, &why);

@@ -364,6 +364,13 @@ impl Node {
         Some(key)
     }
 
+    /// A call leaves memory: from now on what is stored of it counts, and what was read before that
+    /// is out of date.
+    pub(crate) fn take_call(&mut self, key: CallKey) -> Option<HotCall> {
+        self.call_changes(key);
+        self.memory.calls.hot.remove(&key)
+    }
+
     /// Whatever is being read of a call is out of date.
     pub(crate) fn call_changes(&mut self, key: CallKey) {
         self.memory.reports.call_changes(key);

@@ -111,7 +111,7 @@ impl Node {
     /// Has a call claimed that others may run. Until that is answered it is out of memory.
     pub(crate) fn claim_to_end(&mut self, key: CallKey) {
         self.stop_waiting(key);
-        self.memory.calls.remove(key);
+        self.take_call(key);
         let (node, now) = (self.name.clone(), self.now);
         self.read(Read::ClaimToEnd { node, call: key, now });
     }

@@ -173,7 +173,7 @@ impl Node {
         self.take_claim_back(key);
         let run = self.memory.runs.current(key.run);
         if run.is_some_and(|run| run.is_settling(key.seq)) {
-            let attempt = self.memory.calls.remove(key).map_or(0, |call| call.task.attempt);
+            let attempt = self.take_call(key).map_or(0, |call| call.task.attempt);
             let News { event, .. } = cancelled_call(key.seq, attempt);
             let origin = Origin::ended(key, None, None);
             return self.then(Work::Deliver(key.run, News { event, origin, reply: None }));

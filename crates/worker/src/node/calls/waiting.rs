@@ -81,10 +81,10 @@ impl Node {
         let (at, ticket) = (call.task.wake_at, self.memory.slots.ticket_of(&call.task));
         if call.task.progress.paused.is_some() {
             // Whoever resumes it finds it in the store.
-            self.memory.calls.hot.remove(&key);
+            self.take_call(key);
         } else if self.leaves(&call.task) {
             // Another node serves its queue, or has what it lacks, some day.
-            self.memory.calls.hot.remove(&key);
+            self.take_call(key);
         } else if self.registry.activity(&call.task.name).is_none() {
             self.waits_for_activity(key);
         } else if let Some(what) = self.lacks(call) {
@@ -95,7 +95,7 @@ impl Node {
         } else if self.memory.due.add_task(at, key, ticket) {
             self.leaves_memory_if_full(key);
         } else {
-            self.memory.calls.hot.remove(&key);
+            self.take_call(key);
         }
     }
 
@@ -103,7 +103,7 @@ impl Node {
     /// arguments would be too much: an operator may retry a hundred thousand at once.
     fn leaves_memory_if_full(&mut self, key: CallKey) {
         if self.memory.calls.len() > self.options.slots.saturating_add(HOT) {
-            self.memory.calls.hot.remove(&key);
+            self.take_call(key);
         }
     }
 
@@ -170,7 +170,7 @@ impl Node {
             let step = Step { tasks, ..Step::default() };
             return self.outbox.push(step, vec![Effect::Waiting(key)]);
         }
-        if let Some(call) = self.memory.calls.hot.remove(&key) {
+        if let Some(call) = self.take_call(key) {
             self.log_no_activity(&call.instance, &call.task.name);
         }
     }
@@ -218,7 +218,7 @@ impl Node {
     fn waits_for_what_it_lacks(&mut self, key: CallKey, what: String) {
         let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
         if call.task.progress.lacks.as_ref() == Some(&what) {
-            self.memory.calls.hot.remove(&key);
+            self.take_call(key);
             return;
         }
         call.task.progress.lacks = Some(what.clone());

@@ -178,7 +178,7 @@ impl Node {
         if is_reset {
             self.reopen(run, draft, record, calls)?;
         }
-        self.settle_what_ended(run, record);
+        self.settle_what_ended(run, draft, record);
         let at = record.events.last().map_or(self.now, |event| event.at);
         // What a reset has the code ask for again begins now.
         let at = if is_reset { at.max(self.now) } else { at };
@@ -192,7 +192,8 @@ impl Node {
 
     /// The calls of a run that are left to others, and that nobody had claimed.
     fn shared_calls(&self, record: &RunRecord) -> BTreeSet<Seq> {
-        let waiting = record.tasks.iter().filter(|task| task.claim.is_none());
+        let others = self.is_shared.then_some(&record.tasks).into_iter().flatten();
+        let waiting = others.filter(|task| task.claim.is_none());
         waiting.filter(|task| self.leaves(task)).map(|task| task.call.seq).collect()
     }
 
@@ -255,11 +256,21 @@ impl Node {
         })
     }
 
-    /// Calls that the run gave up before the crash and that were not running: they have ended.
-    fn settle_what_ended(&self, run: &mut HotRun, record: &RunRecord) {
-        for seq in run.code.machine().lock().settling() {
+    /// Calls that the run gave up before the crash and that are not running: they have ended. One
+    /// that waits can begin nowhere but here, and one that is paused would wait for ever.
+    fn settle_what_ended(&mut self, run: &mut HotRun, draft: &mut Draft, record: &RunRecord) {
+        let settling = run.code.machine().lock().settling();
+        for seq in settling {
+            let key = run.key.call(seq);
             let is_result = |row: &MessageRow| row.id == result_id(run.key, seq);
-            if !run.open_calls.contains(&seq) && !record.messages.iter().any(is_result) {
+            let waits = |task: &TaskRow| task.call == key && task.claim.is_none();
+            let is_idle = record.tasks.iter().any(waits)
+                && !run.shared.contains(&seq)
+                && !self.memory.calls.has(key);
+            if is_idle && run.open_calls.remove(&seq) {
+                self.cancel_call(key, draft);
+                run.settled.push_back(cancelled_call(seq, 0));
+            } else if !run.open_calls.contains(&seq) && !record.messages.iter().any(is_result) {
                 run.settled.push_back(cancelled_call(seq, 0));
             }
         }

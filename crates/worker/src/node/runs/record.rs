@@ -241,7 +241,8 @@ impl Node {
                 task.progress.in_grace = in_grace;
                 return draft.step.tasks.push(TaskWrite::Amend(task.clone()));
             }
-            if run.shared.contains(&activity) {
+            // On a store of one node nobody else could have claimed it.
+            if self.is_shared && run.shared.contains(&activity) {
                 return draft.effects.push(Effect::SettleShared(key));
             }
             // No attempt runs, and those before have failed: it cannot have taken effect.
@@ -265,7 +266,7 @@ impl Node {
     }
 
     /// The workflow no longer wants a call's result.
-    fn cancel_call(&mut self, key: CallKey, draft: &mut Draft) {
+    pub(super) fn cancel_call(&mut self, key: CallKey, draft: &mut Draft) {
         // A call of this same step is not stored yet: it is taken back.
         let fresh = |write: &TaskWrite| matches!(write, TaskWrite::Insert(row) if row.call == key);
         let of_this_step = draft.step.events.first().is_some_and(|(_, first)| key.seq > first.seq);

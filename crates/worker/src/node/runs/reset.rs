@@ -294,7 +294,14 @@ pub(crate) fn place(events: &[Event], to: &ResetTo) -> Result<Seq, String> {
         let of = events.iter().find(|event| event.seq == seq).map(|event| &event.kind);
         matches!(of, Some(EventKind::ActivityScheduled(call)) if call.compensates.is_some())
     };
+    // What follows the end of a run by force is not what its code asked for.
+    let ended = |event: &&Event| matches!(event.kind, EventKind::TerminateRequested { .. });
+    let ended_at = events.iter().find(ended).map(|event| event.seq);
     match to {
+        ResetTo::Event(seq) if *seq > Seq::FIRST && ended_at.is_some_and(|at| *seq > at) => {
+            let at = ended_at.unwrap_or(*seq);
+            Err(format!("was terminated at event {at}; it can go back to that event or before"))
+        }
         ResetTo::Event(seq) if *seq > Seq::FIRST && *seq <= last => Ok(*seq),
         ResetTo::Event(_) if last <= Seq::FIRST => {
             Err("has only begun; there is no event to go back to".to_string())
