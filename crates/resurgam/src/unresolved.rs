@@ -1,8 +1,8 @@
 //! What waits for an operator's decision: dead letters, and calls that are paused.
 //!
 //! Decisions about groups of paused calls are bulk actions (`bulk.rs`). Those about dead letters go
-//! through them page by page and settle each by itself, in this process: what is done is done when the
-//! process ends in between, and the rest is not.
+//! through them page by page and settle each by itself, in this process: what is done is done when
+//! the process ends in between, and the rest is not.
 
 use std::fmt;
 use std::future::{Future, IntoFuture};

@@ -331,8 +331,8 @@ pub struct MatchedCall {
 
 #[doc(hidden)]
 impl CallPage {
-    /// How many calls are looked at in one go, for so many that are wanted: most of them match where
-    /// many are wanted.
+    /// How many calls are looked at in one go, for so many that are wanted: most of them match
+    /// where many are wanted.
     pub fn chunk(limit: usize) -> usize {
         limit.clamp(100, WINDOW)
     }

@@ -122,8 +122,8 @@ impl Handle {
         Ok(found.into_iter().filter_map(|record| readable(record).ok()).collect())
     }
 
-    /// Has a job ask for nothing more. What it has asked for is carried out. False when it was over,
-    /// or stopped before.
+    /// Has a job ask for nothing more. What it has asked for is carried out. False when it was
+    /// over, or stopped before.
     pub async fn stop_bulk(&self, id: &str, by: &str) -> Result<bool> {
         let what = format!("stop bulk job {id}");
         let missing = || Error::unknown(format!("{what}: there is no job of this id"));
@@ -167,6 +167,9 @@ fn refuses(job: &BulkJob) -> Option<String> {
     match (&job.action, &job.target) {
         (Action::Complete { .. }, _) => {
             return Some("a completion is for one call, and has its value".to_string());
+        }
+        (Action::Redrive(_), _) => {
+            return Some("a redrive is for one dead letter".to_string());
         }
         (Action::PauseWithRun | Action::ResumeWithRun, _) => {
             return Some("this is done by runs".to_string());

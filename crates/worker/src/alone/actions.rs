@@ -242,7 +242,7 @@ fn in_transaction(action: &Action, is_done: bool) -> (Vec<String>, Vec<String>) 
             });
             let body = StoredMessage::Result { run: 1, event };
             let message = now_due(uid, result_id(ask.call.run, ask.call.seq), body);
-            let claim = task.claim.clone().unwrap();
+            let claim = task.claim.unwrap();
             let mut model = world.store.database().lock();
             assert!(model.end_claimed(&claim.node, ask.call, ask.token, &message).unwrap());
             Transacted::Done(Box::new(message))

@@ -2,22 +2,22 @@
 //!
 //! The node that holds the shard of a job works on it, a page at a time. One commit stores the
 //! messages that ask for the action, the cursor behind the page, and the page itself; so whatever
-//! crashes, each call is asked for at most once. The commit names the revision that it follows from:
-//! of two nodes that both hold themselves for the holder, one writes.
+//! crashes, each call is asked for at most once. The commit names the revision that it follows
+//! from: of two nodes that both hold themselves for the holder, one writes.
 //!
-//! | where a job stands         | what happens                   | what follows                      |
-//! |----------------------------|--------------------------------|-----------------------------------|
-//! | between two pages          | its time comes                 | what matches next is read         |
-//! | the next page is read      | something matches              | it is asked for, in one commit    |
-//! |                            | nothing does, here             | it is read on                     |
-//! |                            | nothing does any more          | the job is over                   |
-//! | a page is asked for        | all of it is answered          | that is counted, with the next    |
-//! |                            |                                | page's commit                     |
-//! | the first ones are tried   | all of them have succeeded     | it goes on                        |
-//! |                            | one has failed                 | the job is over, and says so      |
-//! | anywhere                   | somebody stops it              | what is asked for is counted, and |
-//! |                            |                                | then the job is over              |
-//! |                            | a commit comes too late        | it is read anew                   |
+//! | where a job stands        | what happens                 | what follows                      |
+//! |---------------------------|------------------------------|-----------------------------------|
+//! | between two pages         | its time comes               | what matches next is read         |
+//! | the next page is read     | something matches            | it is asked for, in one commit    |
+//! |                           | nothing does, here           | it is read on                     |
+//! |                           | nothing does any more        | the job is over                   |
+//! | a page is asked for       | all of it is answered        | that is counted, with the next    |
+//! |                           |                              | page's commit                     |
+//! | the first ones are tried  | all of them have succeeded   | it goes on                        |
+//! |                           | one has failed               | the job is over, and says so      |
+//! | anywhere                  | somebody stops it            | what is asked for is counted, and |
+//! |                           |                              | then the job is over              |
+//! |                           | a commit comes too late      | it is read anew                   |
 //!
 //! The next page follows when the one before is carried out, and no sooner than the job's own pace
 //! says (`bulk.rs` beside `node`): so jobs of any size need little memory, and other work goes on

@@ -2,8 +2,8 @@
 //!
 //! The owner sweeps when it begins to work, then when the next instance has stayed long enough:
 //! that time is known from the sweep before, or from the instance that closes first after it. With
-//! nothing to delete, nothing is done. Dead letters and bulk jobs go in the same way; while there are
-//! any letters, they are counted now and then.
+//! nothing to delete, nothing is done. Dead letters and bulk jobs go in the same way; while
+//! there are any letters, they are counted now and then.
 
 use std::time::Duration;
 

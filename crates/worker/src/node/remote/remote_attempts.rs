@@ -352,8 +352,8 @@ impl Node {
         }
     }
 
-    /// Actions are asked for, and what they are is known: only the tasks are read, in one go for all
-    /// of them. Instances of which more is being read wait for that.
+    /// Actions are asked for, and what they are is known: only the tasks are read, in one go for
+    /// all of them. Instances of which more is being read wait for that.
     pub(crate) fn has_actions(&mut self, rows: Vec<MessageRow>) {
         let mut of: BTreeMap<Uid, Vec<MessageRow>> = BTreeMap::new();
         for row in rows.into_iter().filter(|row| self.owns(row.uid)).collect::<Vec<_>>() {
