@@ -152,6 +152,7 @@ impl Promises {
     pub(crate) fn committed(&mut self, model: &Model, batch: &[Step], results: &[StepResult]) {
         let written =
             batch.iter().zip(results).filter(|(_, result)| **result == StepResult::Written);
+        written.clone().for_each(|(step, _)| self.notes_brought_back(step));
         for (step, _) in written {
             self.written(step);
             self.instance_written(model, step);

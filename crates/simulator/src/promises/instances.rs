@@ -14,7 +14,7 @@ use resurgam_core::action::{Action, Reset};
 use resurgam_core::event::RunStarted;
 use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
 use resurgam_store::model::Model;
-use resurgam_store::rows::{InstanceRow, KvRow, RunPause, Status};
+use resurgam_store::rows::{ActionRow, InstanceRow, KvRow, RunPause, Status};
 use resurgam_store::{InstanceWrite, Rewind, Step};
 
 use super::{CORRECTED, Promises, RunSeen};
@@ -36,6 +36,22 @@ pub(super) struct InstanceSeen {
 }
 
 impl Promises {
+    /// Notes the instances that operators bring back with a step. Others may be written in one batch
+    /// with it that were decided about before.
+    pub(super) fn notes_brought_back(&mut self, step: &Step) {
+        let rewound = step.rewind.iter().map(|rewind| rewind.from.uid);
+        let restarts = |row: &ActionRow| matches!(row.request.action, Action::Restart);
+        let restarted = match &step.instance {
+            Some(InstanceWrite::Insert { row, .. }) if step.actions.iter().any(restarts) => {
+                Some(row.uid)
+            }
+            _ => None,
+        };
+        for uid in rewound.chain(restarted) {
+            self.instances.entry(uid).or_default().brought_back = true;
+        }
+    }
+
     /// A step is written: what it says about an instance fits what was done to that.
     pub(super) fn instance_written(&mut self, model: &Model, step: &Step) {
         for (run, event) in &step.events {
@@ -199,7 +215,6 @@ impl Promises {
             }
         }
         let instance = self.instances.entry(uid).or_default();
-        instance.brought_back = true;
         instance.statuses.retain(|(run, seq, _)| *run != from.run || seq < cut);
         let of_run = instance.statuses.iter_mut().filter(|(run, _, _)| *run == from.run);
         of_run.for_each(|(run, _, _)| *run = next.run);
@@ -276,7 +291,6 @@ impl Promises {
         let mut actions = step.actions.iter().filter(|row| restarts(&row.request.action));
         let Some(before) = actions.find(|action| action.call.run.uid != row.uid) else { return };
         let (uid, id) = (before.call.run.uid, before.request.id.clone());
-        self.instances.entry(row.uid).or_default().brought_back = true;
         if let Some(other) = self.actions.restarts(&id, row.uid) {
             let what = format!("{} was restarted as {other} and {}", row.id, row.uid);
             self.breaks(uid, format!("{what} by one request"));

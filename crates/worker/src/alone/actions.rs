@@ -327,6 +327,7 @@ fn what_is_asked_of_a_run_is_answered_although_the_run_ends_first() {
 #[test]
 fn a_call_that_leaves_memory_while_somebody_acts_on_it_is_read_again() {
     let mut world = holder();
+    world.goes_on = Some("ship");
     let uid = world.start("order", "order-1".to_string());
     world.advance(Duration::from_secs(2));
     let call = RunKey::first(uid).call(Seq(4));
