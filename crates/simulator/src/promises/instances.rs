@@ -36,8 +36,8 @@ pub(super) struct InstanceSeen {
 }
 
 impl Promises {
-    /// Notes the instances that operators bring back with a step. Others may be written in one batch
-    /// with it that were decided about before.
+    /// Notes the instances that operators bring back with a step. Others may be written in one
+    /// batch with it that were decided about before.
     pub(super) fn notes_brought_back(&mut self, step: &Step) {
         let rewound = step.rewind.iter().map(|rewind| rewind.from.uid);
         let restarts = |row: &ActionRow| matches!(row.request.action, Action::Restart);
@@ -236,7 +236,10 @@ impl Promises {
     }
 
     fn may_be_reset(&mut self, model: &Model, from: RunKey, reset: &Reset, history: &[Event]) {
-        let undoes = |event: &Event| matches!(&event.kind, EventKind::ActivityScheduled(call) if call.compensates.is_some());
+        let undoes = |event: &Event| match &event.kind {
+            EventKind::ActivityScheduled(call) => call.compensates.is_some(),
+            _ => false,
+        };
         if history.iter().any(undoes) && !reset.even_if_undone {
             let what = format!("{from:?} is reset although it has begun to undo what it did");
             self.breaks(from.uid, what);
