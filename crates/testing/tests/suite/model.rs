@@ -20,7 +20,7 @@ use resurgam_watchdog::test;
 const A_YEAR: Duration = Duration::from_secs(365 * 86_400);
 
 fn seeds(usual: u64) -> Vec<u64> {
-    let usual = if TestStore::chosen() == TestStore::Postgres { usual / 10 } else { usual };
+    let usual = if TestStore::chosen() == TestStore::Postgres { usual / 5 } else { usual };
     let number = |name| std::env::var(name).ok().map(|text: String| text.parse().unwrap());
     match number("RESURGAM_SEED") {
         Some(seed) => vec![seed],
@@ -79,7 +79,7 @@ async fn random_workflows_do_at_every_moment_what_the_model_says() {
             ties += 1;
         }
     }
-    assert!(ties * 10 <= seeds.len().max(20), "{ties} of {} seeds say nothing", seeds.len());
+    assert!(ties * 20 <= seeds.len().max(20), "{ties} of {} seeds say nothing", seeds.len());
 }
 
 /// Runs a program with crashes. They make it longer, and change nothing else.
