@@ -81,17 +81,15 @@ fn can_read(connection: &Connection) -> rusqlite::Result<bool> {
 /// A database of this process only, gone with it. One connection does everything.
 pub(crate) fn in_memory(options: &Options) -> Result<Connection> {
     refuse_old_library(rusqlite::version_number())?;
-    let path = Path::new(":memory:");
     let open = || {
         let mut connection = Connection::open_in_memory()?;
         user_transaction::install(&mut connection)?;
         connection.execute_batch(foreign_keys(options))?;
         connection.set_prepared_statement_cache_capacity(64);
+        schema::copy_template(&mut connection)?;
         Ok(connection)
     };
-    let mut connection = open().map_err(|error| errors::on_opening(path, error))?;
-    schema::migrate(path, &mut connection)?;
-    Ok(connection)
+    open().map_err(|error| errors::on_opening(Path::new(":memory:"), error))
 }
 
 /// A connection that reads or checkpoints a database that [`writer`] has prepared.

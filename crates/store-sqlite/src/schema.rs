@@ -6,9 +6,12 @@
 //! (`meta.min_reader`): migrations that only add do not lock out the program of yesterday.
 
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use resurgam_core::Code;
 use resurgam_store::{Error, Result};
+use rusqlite::backup::Backup;
 use rusqlite::{Connection, TransactionBehavior, params};
 
 use crate::errors;
@@ -92,6 +95,20 @@ pub(crate) fn migrate(path: &Path, connection: &mut Connection) -> Result<()> {
     transaction.commit().map_err(failed)
 }
 
+/// Makes an empty database in memory what [`migrate`] would make of it: a copy of one that is made
+/// once. A test suite makes thousands, and the migrations were most of what it did.
+pub(crate) fn copy_template(connection: &mut Connection) -> rusqlite::Result<()> {
+    static TEMPLATE: Mutex<Option<Connection>> = Mutex::new(None);
+    let mut template = TEMPLATE.lock().unwrap_or_else(PoisonError::into_inner);
+    if template.is_none() {
+        let migrated = Connection::open_in_memory()?;
+        apply(&migrated, MIGRATIONS)?;
+        *template = Some(migrated);
+    }
+    let template = template.as_ref().expect("it was just made");
+    Backup::new(template, connection)?.run_to_completion(i32::MAX, Duration::ZERO, None)
+}
+
 /// Refuses a database that has not every migration, and changes nothing.
 pub(crate) fn check(path: &Path, connection: &Connection) -> Result<()> {
     let Some(meta) = meta(connection).map_err(|error| errors::on_opening(path, error))? else {
@@ -171,5 +188,24 @@ mod tests {
         let names: Vec<String> = names.map(|name| name.unwrap()).collect();
         let named = |name: &&String| !name.starts_with(RESERVED);
         assert_eq!(names.iter().filter(named).collect::<Vec<_>>(), TABLES);
+    }
+
+    #[test]
+    fn a_copy_of_the_template_is_what_the_migrations_make() {
+        let mut migrated = Connection::open_in_memory().unwrap();
+        migrate(Path::new(":memory:"), &mut migrated).unwrap();
+        let mut copy = Connection::open_in_memory().unwrap();
+        copy_template(&mut copy).unwrap();
+        assert_eq!(text_of(&copy), text_of(&migrated));
+    }
+
+    /// Every definition, and what the database says about itself.
+    fn text_of(connection: &Connection) -> Vec<String> {
+        let sql = "SELECT coalesce(sql, name) FROM sqlite_schema UNION ALL
+                   SELECT format || ' ' || min_reader || ' ' || made_by FROM meta UNION ALL
+                   SELECT '' || application_id FROM pragma_application_id";
+        let mut statement = connection.prepare(sql).unwrap();
+        let rows = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
+        rows.map(|row| row.unwrap()).collect()
     }
 }
