@@ -15,7 +15,7 @@ use resurgam_testing::{Crash, TestApp, TestBuilder};
 use resurgam_watchdog::test;
 use serde_json::{Value, json};
 
-use crate::common::{crashes, is_slow};
+use crate::common::{at_once, crashes, is_slow};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -403,13 +403,18 @@ async fn a_letter_outlives_its_instance_and_goes_after_thirty_days() {
     assert_eq!(app.delete_closed(ClosedFilter::default()).await.unwrap(), 1);
     assert!(app.client().find("it").await.unwrap().is_none());
     assert_eq!(letters(&app, LetterState::Open).await[0].workflow, "order");
+    // Nobody works meanwhile, so that nobody looks every hour what can go.
+    app.stop_working().await;
     app.advance(29 * DAY).await;
-    app.start("later", order("a".into(), kept(json!({})))).await;
     app.restart().await;
+    app.start("later", order("a".into(), kept(json!({})))).await;
     app.advance(DAY).await;
     let left = letters(&app, LetterState::Open).await;
     assert_eq!(left.iter().map(|letter| &*letter.instance).collect::<Vec<_>>(), ["later"]);
-    app.advance(30 * DAY).await;
+    app.stop_working().await;
+    app.advance(29 * DAY).await;
+    app.restart().await;
+    app.advance(DAY).await;
     assert_eq!(letters(&app, LetterState::Open).await, []);
 }
 
@@ -563,9 +568,9 @@ async fn thousands_of_letters_are_listed_in_pages() {
     let count = if is_slow() { 1_000 } else { 2_000 };
     let app = TestApp::builder().activity(give_up).start().await;
     for part in 0..count / 500 {
-        for number in 0..500 {
-            let number = part * 500 + number;
-            app.client().submit(format!("it-{number}"), give_up(number)).await.unwrap();
+        let submit = |number| app.client().submit(format!("it-{number}"), give_up(number));
+        for submitted in at_once((part * 500..(part + 1) * 500).map(submit)).await {
+            submitted.unwrap();
         }
         app.advance(SECOND).await;
     }

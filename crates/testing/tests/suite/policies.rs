@@ -9,7 +9,7 @@ use resurgam::{Acted, WaitsFor};
 use resurgam_testing::{TestApp, TestBuilder};
 use resurgam_watchdog::test;
 
-use crate::common::crashes;
+use crate::common::{at_once, crashes};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -203,8 +203,9 @@ async fn what_must_not_run_twice_still_must_not() {
 async fn many_calls_are_decided_about_again_page_by_page() {
     let calls = 1_200;
     let app = builder().options(|options| options.slots = 10_000).start().await;
-    for number in 0..calls {
-        app.submit(&format!("it-{number}"), charge(number)).await.unwrap();
+    let submit = |number| app.client().submit(format!("it-{number}"), charge(number));
+    for submitted in at_once((0..calls).map(submit)).await {
+        submitted.unwrap();
     }
     app.advance(MINUTE).await;
     let before = app.commits();

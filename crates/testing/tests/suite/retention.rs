@@ -224,14 +224,14 @@ async fn nothing_of_a_deleted_instance_is_left_in_the_file_and_its_space_is_used
     let app = builder().start_on(Arc::new(store));
     let mut sizes = Vec::new();
     for round in 0..4 {
-        for number in 0..50 {
+        for number in 0..20 {
             let id = format!("order-{round}-{number}");
             app.client().start(&id, order(number % 2 == 0)).tag("round", "x").await.unwrap();
             // Nobody reads it: it stays as a message.
             app.signal(&id, "hurry", &"x".repeat(2_000)).await.unwrap();
         }
         app.advance(DAY).await;
-        assert_eq!(app.client().delete_closed(ClosedFilter::default()).await.unwrap(), 50);
+        assert_eq!(app.client().delete_closed(ClosedFilter::default()).await.unwrap(), 20);
         let sql = rusqlite::Connection::open(&file).unwrap();
         for table in ["instance", "event", "message", "task", "attempt", "kv", "tag"] {
             let count = format!("SELECT count(*) FROM {table}");

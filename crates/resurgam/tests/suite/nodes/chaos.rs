@@ -40,12 +40,12 @@ pub(super) const WORKFLOWS: &str = "RESURGAM_WORKFLOWS";
 
 #[test(minutes = 15)]
 fn three_nodes_that_are_killed_paused_and_restarted_with_their_server_lose_and_repeat_nothing() {
-    survive(workflows(2_000), |_, node| node);
+    survive(workflows(1_000), |_, node| node);
 }
 
 #[test(minutes = 15)]
 fn so_it_is_behind_a_pooler_that_keeps_no_sessions() {
-    survive(workflows(600), |server, node| {
+    survive(workflows(300), |server, node| {
         let name = node.url.rsplit('/').next().unwrap();
         let listen = Listen::At(node.url.clone());
         Node { url: server.pooler_of(20).url(name), listen, ..node }

@@ -33,9 +33,9 @@ pub(crate) fn many(usually: u64) -> u64 {
 }
 
 /// The crashes that a scenario goes through, one after the other: before and after every commit. On
-/// PostgreSQL, where a scenario can take a second, six of them unless `RESURGAM_CRASHES=all`.
+/// PostgreSQL, where a scenario can take a second, three of them unless `RESURGAM_CRASHES=all`.
 pub(crate) fn crashes(commits: u64) -> impl Iterator<Item = Crash> {
-    const SOME: u64 = 6;
+    const SOME: u64 = 3;
     let wants_all = std::env::var("RESURGAM_CRASHES").is_ok_and(|wanted| wanted == "all");
     let count = if is_slow() && !wants_all { SOME.min(2 * commits) } else { 2 * commits };
     (0..count).map(move |n| {
