@@ -64,12 +64,25 @@ pub(crate) fn said(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(said) => {
             let detail = said.detail().map(|detail| format!("; {detail}")).unwrap_or_default();
-            format!("{}{detail} (SQLSTATE {})", said.message(), said.code().code())
+            let advice = advice(said.code()).map(|advice| format!("; {advice}"));
+            let advice = advice.unwrap_or_default();
+            format!("{}{detail}{advice} (SQLSTATE {})", said.message(), said.code().code())
         }
         None => match std::error::Error::source(error) {
             Some(source) => format!("{error}: {source}"),
             None => error.to_string(),
         },
+    }
+}
+
+/// What to do about it, where the server's own text leaves people alone with that.
+fn advice(code: &SqlState) -> Option<&'static str> {
+    match code.code() {
+        "42501" => Some(
+            "this role may not do that: use one that may write the tables (\"Rights\" in \
+             docs/postgres.md); a role that may only read them can look (list, show, history)",
+        ),
+        _ => None,
     }
 }
 

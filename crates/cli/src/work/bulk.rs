@@ -4,13 +4,13 @@ use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use clap::Subcommand;
-use comfy_table::{Table, presets};
 use resurgam::{
     BulkAct, BulkJob, BulkPreview, BulkState, BulkTarget, CallFilter, CallStatus, Client, Refused,
     RunFilter, Status, Timestamp,
 };
 
 use super::groups::{self, name_of};
+use super::listing::{List, Listed};
 use crate::database::DbArgs;
 use crate::exit::Exit;
 use crate::form::{Form, line};
@@ -39,6 +39,9 @@ pub(crate) enum Command {
 /// List actions on many calls or instances, the newest first
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArgs {
+    /// Go on behind this one: the id that a list ends with
+    #[arg(long, value_name = "ID")]
+    after: Option<String>,
     /// At most this many
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
@@ -472,33 +475,45 @@ impl Command {
 
 impl ListArgs {
     async fn run(self) -> Result<Output, Trouble> {
-        let look = async |client: &Client| {
-            let jobs = client.bulk_jobs(None, self.limit as usize).await?;
-            Ok((jobs, client.handle().now()))
+        let (limit, none) = (self.limit as usize, "no actions on many");
+        let list = List { db: &self.db, limit, times: self.times, json: self.json, none };
+        let read = async |client: &Client, _, limit| {
+            let after = match &self.after {
+                None => None,
+                Some(id) => match client.bulk_job(id).await? {
+                    Some(job) => Some(job),
+                    None => return Err(unknown("list those behind", id)),
+                },
+            };
+            Ok(client.bulk_jobs(after.as_ref(), limit).await?)
         };
-        let (jobs, now) = self.db.look(look).await?;
-        if self.json {
-            let list: Vec<Form> = jobs.iter().map(form).collect();
-            return Ok(Output::json(line(&list), Exit::Done));
-        }
-        if jobs.is_empty() {
-            return Ok(Output::done("no actions on many\n".to_string()));
-        }
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING);
-        table.set_header(["ID", "ACTION", "OF", "STATE", "DONE", "AGE", "BY"]);
-        for job in &jobs {
-            table.add_row([
-                job.id.clone(),
-                job.action.name().replace('_', "-"),
-                printable(&about(job)),
-                job.state().name().to_string(),
-                progress(job),
-                self.times.age(job.created_at, now),
-                printable(&job.by),
-            ]);
-        }
-        Ok(Output::done(table.to_string() + "\n"))
+        list.page(read).await
+    }
+}
+
+impl Listed for BulkJob {
+    fn columns(_: TimeArgs) -> Vec<&'static str> {
+        vec!["ID", "ACTION", "OF", "STATE", "DONE", "AGE", "BY"]
+    }
+
+    fn row(&self, now: Timestamp, times: TimeArgs) -> Vec<String> {
+        vec![
+            self.id.clone(),
+            self.action.name().replace('_', "-"),
+            printable(&about(self)),
+            self.state().name().to_string(),
+            progress(self),
+            times.age(self.created_at, now),
+            printable(&self.by),
+        ]
+    }
+
+    fn form(&self) -> Form {
+        form(self)
+    }
+
+    fn cursor(&self) -> Option<String> {
+        Some(self.id.clone())
     }
 }
 

@@ -4,7 +4,6 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use clap::Subcommand;
-use comfy_table::{Table, presets};
 use resurgam::{
     Acted, CallCursor, CallKey, Client, DeadLetter, DeadLetterFilter, GroupDone, LetterState,
     Payload, RunKey, Timestamp,
@@ -14,6 +13,7 @@ use resurgam_graph::{NodeCall, without_secrets};
 
 use super::forms;
 use super::groups::{self, Chosen, Pages, Which, name_of};
+use super::listing::{self, List, Listed};
 use crate::database::DbArgs;
 use crate::exit::Exit;
 use crate::form::{Form, line, value};
@@ -146,53 +146,18 @@ fn filter(which: &Which, now: Timestamp) -> DeadLetterFilter {
 
 impl ListArgs {
     async fn run(self) -> Result<Output, Trouble> {
+        let (limit, none) = (self.pages.limit as usize, "no dead letters");
+        let list = List { db: &self.db, limit, times: self.times, json: self.json, none };
+        let of = |now| DeadLetterFilter { state: self.state, ..filter(&self.which, now) };
+        let groups = async |client: &Client, now, _| Ok(client.dead_letter_groups(of(now)).await?);
+        let each = async |client: &Client, now, limit| {
+            let page = DeadLetterFilter { after: self.pages.after, limit, ..of(now) };
+            Ok(client.dead_letters(page).await?)
+        };
         match self.pages.each {
-            true => self.each().await,
-            false => self.groups().await,
+            true => list.page(each).await,
+            false => list.page(groups).await,
         }
-    }
-
-    async fn groups(self) -> Result<Output, Trouble> {
-        let look = async |client: &Client| {
-            let now = client.handle().now();
-            let filter = DeadLetterFilter { state: self.state, ..filter(&self.which, now) };
-            Ok((client.dead_letter_groups(filter).await?, now))
-        };
-        let (mut found, now) = self.db.look(look).await?;
-        found.truncate(self.pages.limit as usize);
-        if self.json {
-            let list: Vec<Form> = found.iter().map(groups::form).collect();
-            return Ok(Output::json(line(&list), Exit::Done));
-        }
-        Ok(Output::done(groups::table(&found, now, self.times, "no dead letters")))
-    }
-
-    async fn each(self) -> Result<Output, Trouble> {
-        let limit = self.pages.limit as usize;
-        let look = async |client: &Client| {
-            let now = client.handle().now();
-            // One more tells whether there are more.
-            let page = DeadLetterFilter {
-                state: self.state,
-                after: self.pages.after,
-                limit: limit + 1,
-                ..filter(&self.which, now)
-            };
-            Ok((client.dead_letters(page).await?, now))
-        };
-        let (mut letters, now) = self.db.look(look).await?;
-        let has_more = letters.len() > limit;
-        letters.truncate(limit);
-        if self.json {
-            let list: Vec<Form> = letters.iter().map(listed).collect();
-            return Ok(Output::json(line(&list), Exit::Done));
-        }
-        let more = letters.last().filter(|_| has_more).map(|letter| {
-            let cursor = CallCursor::of_letter(letter);
-            format!("there are more: the same with --after {cursor} lists the next ones\n")
-        });
-        let stdout = table(&letters, now, self.times);
-        Ok(Output { stderr: more.unwrap_or_default(), ..Output::done(stdout) })
     }
 }
 
@@ -241,41 +206,50 @@ impl ShowArgs {
             return Err(Mistake::new(message).hint(hint).into());
         };
         if self.json {
-            let letters: Vec<Form> = letters.iter().map(listed).collect();
-            let form = groups::form(group).with("letters", letters);
+            let form = group.form().with("letters", listing::forms(&letters));
             return Ok(Output::json(line(&form), Exit::Done));
         }
-        let count = if group.count == 1 { "letter" } else { "letters" };
-        let head = format!(
-            "{} dead {count} of {}: {}\nthe first {}, the last {}\n\n",
-            group.count,
-            printable(&group.activity),
-            printable(&group.error),
-            self.times.past(group.oldest, now),
-            self.times.past(group.newest, now),
-        );
-        Ok(Output::done(head + &table(&letters, now, self.times)))
+        Ok(Output::done(groups::shown((group, "dead letter"), &letters, now, self.times)))
     }
 }
 
-fn table(letters: &[DeadLetter], now: Timestamp, times: TimeArgs) -> String {
-    if letters.is_empty() {
-        return "no dead letters\n".to_string();
+impl Listed for DeadLetter {
+    fn columns(_: TimeArgs) -> Vec<&'static str> {
+        vec!["LETTER", "INSTANCE", "CALL", "GIVEN UP", "WHY", "ERROR"]
     }
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(["LETTER", "INSTANCE", "CALL", "GIVEN UP", "WHY", "ERROR"]);
-    for letter in letters {
-        table.add_row([
-            name_of(letter.call),
-            printable(&letter.instance),
-            printable(&format!("{}#{}", letter.activity, letter.call.seq)),
-            times.age(letter.at, now),
-            letter.why.clone(),
-            printable(&groups::shortened(&letter.error)),
-        ]);
+
+    fn row(&self, now: Timestamp, times: TimeArgs) -> Vec<String> {
+        vec![
+            name_of(self.call),
+            printable(&self.instance),
+            printable(&format!("{}#{}", self.activity, self.call.seq)),
+            times.age(self.at, now),
+            self.why.clone(),
+            printable(&groups::shortened(&self.error)),
+        ]
     }
-    table.to_string() + "\n"
+
+    fn form(&self) -> Form {
+        Form::default()
+            .with("call", name_of(self.call))
+            .with("instance", &self.instance)
+            .with("workflow", &self.workflow)
+            .with("activity", &self.activity)
+            .with("seq", self.call.seq)
+            .with("queue", &self.queue)
+            .with("state", self.state.name())
+            .with("at_ms", self.at)
+            .with("why", &self.why)
+            .with("attempts", self.attempts)
+            .with("failure", &self.failure)
+            .with("fingerprint", &self.fingerprint)
+            .with("error", &self.error)
+            .with("cursor", CallCursor::of_letter(self).to_string())
+    }
+
+    fn cursor(&self) -> Option<String> {
+        Some(CallCursor::of_letter(self).to_string())
+    }
 }
 
 /// A letter for people.
@@ -339,25 +313,6 @@ async fn with_letter(
     Ok(key)
 }
 
-/// A letter in a list.
-fn listed(letter: &DeadLetter) -> Form {
-    Form::default()
-        .with("call", name_of(letter.call))
-        .with("instance", &letter.instance)
-        .with("workflow", &letter.workflow)
-        .with("activity", &letter.activity)
-        .with("seq", letter.call.seq)
-        .with("queue", &letter.queue)
-        .with("state", letter.state.name())
-        .with("at_ms", letter.at)
-        .with("why", &letter.why)
-        .with("attempts", letter.attempts)
-        .with("failure", &letter.failure)
-        .with("fingerprint", &letter.fingerprint)
-        .with("error", &letter.error)
-        .with("cursor", CallCursor::of_letter(letter).to_string())
-}
-
 /// A letter with everything about it.
 fn form(letter: &DeadLetter) -> Form {
     let settled = letter.settled.as_ref().map(|settled| {
@@ -368,7 +323,8 @@ fn form(letter: &DeadLetter) -> Form {
             .with("redriven_as", &settled.redriven_as)
     });
     let ledger: Vec<Form> = letter.ledger.iter().map(forms::attempt).collect();
-    listed(letter)
+    letter
+        .form()
         .with("input", value(&input(letter)))
         .with("ledger", ledger)
         .with("settled", settled)

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use comfy_table::{CellAlignment, Table, presets};
 use resurgam::{CallCursor, CallGroup, CallKey, Client, GroupDone, RunKey, Seq, Timestamp};
 use resurgam_core::duration;
 
 use super::call;
+use super::listing::{self, Listed};
 use crate::exit::Exit;
 use crate::form::{Form, line};
 use crate::moment::{Moment, TimeArgs};
@@ -155,29 +155,55 @@ pub(super) fn name_of(call: CallKey) -> String {
     format!("{}.{}.{}", call.run.uid, call.run.run, call.seq)
 }
 
-/// Groups for people.
-pub(super) fn table(groups: &[CallGroup], now: Timestamp, times: TimeArgs, none: &str) -> String {
-    if groups.is_empty() {
-        return format!("{none}\n");
+impl Listed for CallGroup {
+    const BEGINS_WITH_NUMBER: bool = true;
+
+    fn columns(_: TimeArgs) -> Vec<&'static str> {
+        vec!["COUNT", "ACTIVITY", "OLDEST", "NEWEST", "FINGERPRINT", "EXAMPLE", "ERROR"]
     }
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(["COUNT", "ACTIVITY", "OLDEST", "NEWEST", "FINGERPRINT", "EXAMPLE", "ERROR"]);
-    for group in groups {
-        table.add_row([
-            group.count.to_string(),
-            printable(&group.activity),
-            times.age(group.oldest, now),
-            times.age(group.newest, now),
-            group.fingerprint.clone(),
-            printable(&group.instance),
-            printable(&shortened(&group.error)),
-        ]);
+
+    fn row(&self, now: Timestamp, times: TimeArgs) -> Vec<String> {
+        vec![
+            self.count.to_string(),
+            printable(&self.activity),
+            times.age(self.oldest, now),
+            times.age(self.newest, now),
+            self.fingerprint.clone(),
+            printable(&self.instance),
+            printable(&shortened(&self.error)),
+        ]
     }
-    if let Some(column) = table.column_mut(0) {
-        column.set_cell_alignment(CellAlignment::Right);
+
+    fn form(&self) -> Form {
+        Form::default()
+            .with("fingerprint", &self.fingerprint)
+            .with("activity", &self.activity)
+            .with("error", &self.error)
+            .with("count", self.count)
+            .with("oldest_ms", self.oldest)
+            .with("newest_ms", self.newest)
+            .with("example", name_of(self.example))
+            .with("instance", &self.instance)
     }
-    table.to_string() + "\n"
+}
+
+/// A group with the newest of its calls.
+pub(super) fn shown<T: Listed>(
+    (group, what): (&CallGroup, &str),
+    newest: &[T],
+    now: Timestamp,
+    times: TimeArgs,
+) -> String {
+    let plural = if group.count == 1 { "" } else { "s" };
+    let head = format!(
+        "{} {what}{plural} of {}: {}\nthe first {}, the last {}\n\n",
+        group.count,
+        printable(&group.activity),
+        printable(&group.error),
+        times.past(group.oldest, now),
+        times.past(group.newest, now),
+    );
+    head + &listing::table(newest, now, times, &format!("no {what}s"))
 }
 
 /// As much as fits into a row.
@@ -187,19 +213,6 @@ pub(super) fn shortened(text: &str) -> String {
         return text.to_string();
     }
     text.chars().take(MOST - 1).chain(['…']).collect()
-}
-
-/// A group for programs.
-pub(super) fn form(group: &CallGroup) -> Form {
-    Form::default()
-        .with("fingerprint", &group.fingerprint)
-        .with("activity", &group.activity)
-        .with("error", &group.error)
-        .with("count", group.count)
-        .with("oldest_ms", group.oldest)
-        .with("newest_ms", group.newest)
-        .with("example", name_of(group.example))
-        .with("instance", &group.instance)
 }
 
 /// What came of a decision about many.

@@ -1,12 +1,11 @@
 //! `resurgam list`: instances, the newest first.
 
-use comfy_table::{Table, presets};
 use resurgam::{Client, InstanceCursor, InstanceFilter, InstanceRow, Status, Timestamp};
 
 use super::forms;
+use super::listing::{List, Listed};
 use crate::database::DbArgs;
-use crate::exit::Exit;
-use crate::form::{Form, line};
+use crate::form::Form;
 use crate::moment::{Moment, TimeArgs};
 use crate::output::Output;
 use crate::policy::complaint::printable;
@@ -60,56 +59,47 @@ fn cursor(text: &str) -> Result<InstanceCursor, String> {
 
 impl Args {
     pub(super) async fn run(self) -> Result<Output, Trouble> {
-        let limit = self.limit as usize;
-        let filter = InstanceFilter {
-            status: self.status,
-            workflow: self.workflow,
-            retrying: self.retrying,
-            after: self.after,
-            // One more tells whether there are more.
-            limit: limit + 1,
-            ..InstanceFilter::default()
+        let (limit, none) = (self.limit as usize, "no instances");
+        let list = List { db: &self.db, limit, times: self.times, json: self.json, none };
+        let read = async |client: &Client, now: Timestamp, limit| {
+            let filter = InstanceFilter {
+                status: self.status.clone(),
+                workflow: self.workflow.clone(),
+                retrying: self.retrying,
+                since: self.since.map(|since| since.before(now)),
+                after: self.after,
+                limit,
+                ..InstanceFilter::default()
+            };
+            Ok(client.list(filter).await?)
         };
-        let list = async |client: &Client| {
-            let now = client.handle().now();
-            let since = self.since.map(|since| since.before(now));
-            Ok((client.list(InstanceFilter { since, ..filter }).await?, now))
-        };
-        let (mut rows, now) = self.db.look(list).await?;
-        let has_more = rows.len() > limit;
-        rows.truncate(limit);
-        if self.json {
-            let list: Vec<Form> = rows.iter().map(forms::listed).collect();
-            return Ok(Output::json(line(&list), Exit::Done));
-        }
-        let more = rows.last().filter(|_| has_more).map(|row| {
-            let cursor = InstanceCursor::of(row);
-            format!("there are more: the same with --after {cursor} lists the next ones\n")
-        });
-        let stdout = text(&rows, now, self.times);
-        Ok(Output { stderr: more.unwrap_or_default(), ..Output::done(stdout) })
+        list.page(read).await
     }
 }
 
-fn text(rows: &[InstanceRow], now: Timestamp, times: TimeArgs) -> String {
-    if rows.is_empty() {
-        return "no instances\n".to_string();
+impl Listed for InstanceRow {
+    fn columns(times: TimeArgs) -> Vec<&'static str> {
+        vec!["ID", "WORKFLOW", "STATUS", if times.utc { "STARTED" } else { "AGE" }, ""]
     }
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    let started = if times.utc { "STARTED" } else { "AGE" };
-    table.set_header(["ID", "WORKFLOW", "STATUS", started, ""]);
-    for row in rows {
-        let note = row.error.as_deref().map(beginning).unwrap_or_default();
-        table.add_row([
-            printable(&row.id),
-            printable(&row.workflow),
-            row.status.name().to_string(),
-            times.age(row.created_at, now),
+
+    fn row(&self, now: Timestamp, times: TimeArgs) -> Vec<String> {
+        let note = self.error.as_deref().map(beginning).unwrap_or_default();
+        vec![
+            printable(&self.id),
+            printable(&self.workflow),
+            self.status.name().to_string(),
+            times.age(self.created_at, now),
             printable(&note),
-        ]);
+        ]
     }
-    table.to_string() + "\n"
+
+    fn form(&self) -> Form {
+        forms::listed(self)
+    }
+
+    fn cursor(&self) -> Option<String> {
+        Some(InstanceCursor::of(self).to_string())
+    }
 }
 
 /// The beginning of a reason, as much as fits into a row. All of it is for `show`.
@@ -127,6 +117,7 @@ mod tests {
     use resurgam::{Payload, Uid};
     use resurgam_watchdog::test;
 
+    use super::super::listing;
     use super::*;
 
     #[test]
@@ -135,7 +126,7 @@ mod tests {
         let noted = |reason: &str| {
             let mut row = InstanceRow::new(Uid(1), "o-1", "order", input.clone(), now);
             row.error = Some(reason.to_string());
-            let text = text(&[row], now, TimeArgs { utc: false });
+            let text = listing::table(&[row], now, TimeArgs { utc: false }, "none");
             let row = text.lines().nth(1).unwrap_or_default().trim_end().to_string();
             row.strip_prefix(" o-1  order     running  0ms  ").map(str::to_string)
         };

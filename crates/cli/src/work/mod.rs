@@ -15,6 +15,7 @@ mod files;
 mod forms;
 mod groups;
 mod list;
+mod listing;
 mod log;
 mod look;
 mod metrics;

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use clap::Subcommand;
-use comfy_table::{Table, presets};
-use resurgam::{CallCursor, CallGroup, Client, GroupDone, PausedCall, PausedFilter, Timestamp};
+use resurgam::{CallCursor, Client, GroupDone, PausedCall, PausedFilter, Timestamp};
 
 use super::bulk::{How, Who};
 use super::groups::{self, Chosen, Pages, Which, name_of};
+use super::listing::{self, List, Listed};
 use crate::database::DbArgs;
 use crate::exit::Exit;
 use crate::form::{Form, line};
@@ -130,51 +130,20 @@ fn filter(which: &Which, now: Timestamp) -> PausedFilter {
 
 impl ListArgs {
     async fn run(self) -> Result<Output, Trouble> {
+        let (limit, none) = (self.pages.limit as usize, "no paused calls");
+        let list = List { db: &self.db, limit, times: self.times, json: self.json, none };
+        let groups = async |client: &Client, now, _| {
+            Ok(client.paused_groups(filter(&self.which, now)).await?)
+        };
+        let each = async |client: &Client, now, limit| {
+            let after = self.pages.after;
+            let page = PausedFilter { after, limit, ..filter(&self.which, now) };
+            Ok(client.paused_calls(page).await?)
+        };
         match self.pages.each {
-            true => self.each().await,
-            false => self.groups().await,
+            true => list.page(each).await,
+            false => list.page(groups).await,
         }
-    }
-
-    async fn groups(self) -> Result<Output, Trouble> {
-        let look = async |client: &Client| {
-            let now = client.handle().now();
-            Ok((client.paused_groups(filter(&self.which, now)).await?, now))
-        };
-        let (mut found, now) = self.db.look(look).await?;
-        found.truncate(self.pages.limit as usize);
-        if self.json {
-            let list: Vec<Form> = found.iter().map(groups::form).collect();
-            return Ok(Output::json(line(&list), Exit::Done));
-        }
-        Ok(Output::done(groups::table(&found, now, self.times, "no paused calls")))
-    }
-
-    async fn each(self) -> Result<Output, Trouble> {
-        let limit = self.pages.limit as usize;
-        let look = async |client: &Client| {
-            let now = client.handle().now();
-            // One more tells whether there are more.
-            let page = PausedFilter {
-                after: self.pages.after,
-                limit: limit + 1,
-                ..filter(&self.which, now)
-            };
-            Ok((client.paused_calls(page).await?, now))
-        };
-        let (mut calls, now) = self.db.look(look).await?;
-        let has_more = calls.len() > limit;
-        calls.truncate(limit);
-        if self.json {
-            let list: Vec<Form> = calls.iter().map(form).collect();
-            return Ok(Output::json(line(&list), Exit::Done));
-        }
-        let more = calls.last().filter(|_| has_more).map(|call| {
-            let cursor = CallCursor::of_paused(call);
-            format!("there are more: the same with --after {cursor} lists the next ones\n")
-        });
-        let stdout = table(&calls, now, self.times);
-        Ok(Output { stderr: more.unwrap_or_default(), ..Output::done(stdout) })
     }
 }
 
@@ -196,67 +165,55 @@ impl ShowArgs {
             return Err(Mistake::new(message).hint(hint).into());
         };
         if self.json {
-            let calls: Vec<Form> = calls.iter().map(form).collect();
-            return Ok(Output::json(line(&groups::form(group).with("calls", calls)), Exit::Done));
+            let form = group.form().with("calls", listing::forms(&calls));
+            return Ok(Output::json(line(&form), Exit::Done));
         }
-        Ok(Output::done(shown(group, &calls, now, self.times)))
+        Ok(Output::done(groups::shown((group, "paused call"), &calls, now, self.times)))
     }
 }
 
-fn shown(group: &CallGroup, calls: &[PausedCall], now: Timestamp, times: TimeArgs) -> String {
-    let count = if group.count == 1 { "call" } else { "calls" };
-    let head = format!(
-        "{} paused {count} of {}: {}\nthe first {}, the last {}\n\n",
-        group.count,
-        printable(&group.activity),
-        printable(&group.error),
-        times.past(group.oldest, now),
-        times.past(group.newest, now),
-    );
-    head + &table(calls, now, times)
-}
-
-fn table(calls: &[PausedCall], now: Timestamp, times: TimeArgs) -> String {
-    if calls.is_empty() {
-        return "no paused calls\n".to_string();
+impl Listed for PausedCall {
+    fn columns(_: TimeArgs) -> Vec<&'static str> {
+        vec!["INSTANCE", "CALL", "PAUSED", "WHY", "ERROR"]
     }
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(["INSTANCE", "CALL", "PAUSED", "WHY", "ERROR"]);
-    for call in calls {
-        let pause = call.task.progress.paused.as_deref();
+
+    fn row(&self, now: Timestamp, times: TimeArgs) -> Vec<String> {
+        let pause = self.task.progress.paused.as_deref();
         let by = pause.and_then(|pause| pause.by.as_ref()).map(|by| format!("by {by}"));
         let stopped = pause.and_then(|pause| pause.stopped.clone());
         let error = pause.and_then(|pause| pause.error.as_deref()).unwrap_or_default();
-        table.add_row([
-            printable(&call.instance),
-            printable(&format!("{}#{}", call.task.name, call.task.call.seq)),
-            times.age(call.since(), now),
+        vec![
+            printable(&self.instance),
+            printable(&format!("{}#{}", self.task.name, self.task.call.seq)),
+            times.age(self.since(), now),
             printable(&stopped.or(by).unwrap_or_default()),
             printable(&groups::shortened(error)),
-        ]);
+        ]
     }
-    table.to_string() + "\n"
-}
 
-fn form(call: &PausedCall) -> Form {
-    let pause = call.task.progress.paused.clone().unwrap_or_default();
-    Form::default()
-        .with("call", name_of(call.task.call))
-        .with("instance", &call.instance)
-        .with("workflow", &call.workflow)
-        .with("activity", &call.task.name)
-        .with("seq", call.task.call.seq)
-        .with("queue", &call.task.queue)
-        .with("attempt", call.task.attempt)
-        .with("since_ms", call.since())
-        .with("until_ms", pause.until)
-        .with("stopped", &pause.stopped)
-        .with("by", &pause.by)
-        .with("reason", &pause.reason)
-        .with("fingerprint", &pause.fingerprint)
-        .with("error", &pause.error)
-        .with("cursor", CallCursor::of_paused(call).to_string())
+    fn form(&self) -> Form {
+        let pause = self.task.progress.paused.clone().unwrap_or_default();
+        Form::default()
+            .with("call", name_of(self.task.call))
+            .with("instance", &self.instance)
+            .with("workflow", &self.workflow)
+            .with("activity", &self.task.name)
+            .with("seq", self.task.call.seq)
+            .with("queue", &self.task.queue)
+            .with("attempt", self.task.attempt)
+            .with("since_ms", self.since())
+            .with("until_ms", pause.until)
+            .with("stopped", &pause.stopped)
+            .with("by", &pause.by)
+            .with("reason", &pause.reason)
+            .with("fingerprint", &pause.fingerprint)
+            .with("error", &pause.error)
+            .with("cursor", CallCursor::of_paused(self).to_string())
+    }
+
+    fn cursor(&self) -> Option<String> {
+        Some(CallCursor::of_paused(self).to_string())
+    }
 }
 
 /// Does something to one paused call, or to all that options choose.

@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use clap::Subcommand;
-use comfy_table::{Table, presets};
 use resurgam::schedule::{Overlap, Rule, Schedule, ScheduleDescription, When};
 use resurgam::{Client, Timestamp};
 use resurgam_core::duration::{self, Human, Text};
@@ -12,6 +11,7 @@ use resurgam_core::schedule::{parse_time, time_text};
 use resurgam_core::{Code, Payload};
 use serde_json::value::RawValue;
 
+use super::listing::{List, Listed};
 use super::{forms, warn};
 use crate::database::DbArgs;
 use crate::exit::Exit;
@@ -244,31 +244,32 @@ impl OneArgs {
 
 impl ListArgs {
     async fn run(self) -> Result<Output, Trouble> {
-        let read = async |client: &Client| Ok((client.schedules().await?, client.handle().now()));
-        let (schedules, now) = self.db.look(read).await?;
-        if self.json {
-            let list: Vec<Form> = schedules.iter().map(form).collect();
-            return Ok(Output::json(line(&list), Exit::Done));
-        }
-        if schedules.is_empty() {
-            return Ok(Output::done("no schedules\n".to_string()));
-        }
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING);
-        table.set_header(["ID", "WORKFLOW", "WHEN", "NEXT", "STARTED", ""]);
-        for schedule in &schedules {
-            let none = if schedule.paused { "-" } else { "never" };
-            let next = schedule.next.first().map(|next| self.times.future(*next, now));
-            table.add_row([
-                printable(&schedule.id),
-                printable(&schedule.workflow),
-                printable(&when(schedule)),
-                next.unwrap_or_else(|| none.to_string()),
-                schedule.started.to_string(),
-                printable(&note(schedule)),
-            ]);
-        }
-        Ok(Output::done(table.to_string() + "\n"))
+        let (limit, none) = (usize::MAX, "no schedules");
+        let list = List { db: &self.db, limit, times: self.times, json: self.json, none };
+        list.page(async |client: &Client, _, _| Ok(client.schedules().await?)).await
+    }
+}
+
+impl Listed for ScheduleDescription {
+    fn columns(_: TimeArgs) -> Vec<&'static str> {
+        vec!["ID", "WORKFLOW", "WHEN", "NEXT", "STARTED", ""]
+    }
+
+    fn row(&self, now: Timestamp, times: TimeArgs) -> Vec<String> {
+        let none = if self.paused { "-" } else { "never" };
+        let next = self.next.first().map(|next| times.future(*next, now));
+        vec![
+            printable(&self.id),
+            printable(&self.workflow),
+            printable(&when(self)),
+            next.unwrap_or_else(|| none.to_string()),
+            self.started.to_string(),
+            printable(&note(self)),
+        ]
+    }
+
+    fn form(&self) -> Form {
+        form(self)
     }
 }
 

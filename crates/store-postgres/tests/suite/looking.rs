@@ -60,6 +60,23 @@ async fn the_right_to_read_is_enough_to_look_and_writes_nothing() {
 }
 
 #[test]
+async fn who_may_only_read_and_writes_is_told_what_to_do() {
+    let open = open().await;
+    let reader = format!("reader_of_{}", open.database.name());
+    let sql = format!(
+        "CREATE ROLE {reader} LOGIN; GRANT USAGE ON SCHEMA resurgam TO {reader};
+         GRANT SELECT ON ALL TABLES IN SCHEMA resurgam TO {reader}"
+    );
+    open.database.run(&sql).await;
+    let url = open.database.url().replace("resurgam@", &format!("{reader}@"));
+    let error = look(&url).await.unwrap().commit([start(2)].into()).await.unwrap_err();
+    assert!(error.is_unusable(), "{error}");
+    let said = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+    let text = format!("{error}: {said}");
+    assert!(text.contains("use one that may write the tables"), "{text}");
+}
+
+#[test]
 async fn marks_of_unreadable_rows_are_neither_cleared_nor_made_by_looking() {
     let open = open().await;
     write(&open, [start(1), start(2), start(3)]).await;
