@@ -9,6 +9,7 @@ use std::path::Path;
 
 use resurgam_core::Code;
 use resurgam_store::{Error, Result};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::options::{Options, SyncMode};
@@ -62,7 +63,7 @@ pub(crate) fn another_existing(path: &Path, options: &Options) -> Result<Opened>
             _ => Opened { connection, still: None },
         };
         opened.connection.execute_batch(&settings(options))?;
-        opened.connection.set_prepared_statement_cache_capacity(64);
+        keep_statements(&opened.connection)?;
         Ok(opened)
     };
     open().map_err(|error| errors::on_opening(path, error))
@@ -97,10 +98,22 @@ pub(crate) fn another(path: &Path, options: &Options) -> Result<Connection> {
     let open = || {
         let connection = connect(path, options)?;
         connection.execute_batch(&settings(options))?;
-        connection.set_prepared_statement_cache_capacity(64);
+        keep_statements(&connection)?;
         Ok(connection)
     };
     open().map_err(|error| errors::on_opening(path, error))
+}
+
+/// Keeps prepared statements and their plans on a connection that only our own queries run on.
+///
+/// A plan must not depend on the values that a query is asked with. Where it may, SQLite prepares a
+/// kept statement anew for each use, because its values were cleared in between, and that takes
+/// several times as long as the query. Users' queries run on the connection that writes, which has
+/// SQLite's default.
+fn keep_statements(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(())
 }
 
 fn connect(path: &Path, options: &Options) -> rusqlite::Result<Connection> {
@@ -223,6 +236,7 @@ fn refuse_foreign(path: &Path, connection: &Connection) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use resurgam_watchdog::test;
+    use rusqlite::StatementStatus;
 
     use super::*;
 
@@ -245,5 +259,23 @@ mod tests {
         let error = refuse_read_only(&path, &connection).unwrap_err();
         assert!(error.is_unusable());
         assert!(error.to_string().contains("orders.db: it can only be read"), "{error}");
+    }
+
+    #[test]
+    fn a_kept_query_is_prepared_once_whatever_it_is_asked_with() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let (path, options) = (folder.path().join("orders.db"), Options::default());
+        let _writer = writer(&path, &options).unwrap();
+        for reader in [
+            another(&path, &options).unwrap(),
+            another_existing(&path, &options).unwrap().connection,
+        ] {
+            let sql = "SELECT seq FROM task WHERE uid = ?1 AND run = ?2 ORDER BY seq LIMIT ?3";
+            for number in 0..3 {
+                let mut statement = reader.prepare_cached(sql).unwrap();
+                assert!(!statement.exists((b"uid", number, number)).unwrap());
+                assert_eq!(statement.get_status(StatementStatus::RePrepare), 0);
+            }
+        }
     }
 }

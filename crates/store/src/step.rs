@@ -292,7 +292,16 @@ impl Step {
 
     /// About how many bytes of users' values it writes.
     pub fn bytes(&self) -> usize {
-        let events = self.events.iter().map(|(_, event)| event.kind.payload_len());
+        self.event_bytes(0) + self.other_bytes()
+    }
+
+    /// About how many bytes of users' values are in its events from this place on.
+    pub fn event_bytes(&self, from: usize) -> usize {
+        self.events.iter().skip(from).map(|(_, event)| event.kind.payload_len()).sum()
+    }
+
+    /// About how many bytes of users' values it writes beside its events.
+    pub fn other_bytes(&self) -> usize {
         let kv = self.kv.iter().map(|row| row.value.len());
         let child_starts = self.child_starts.iter().map(|child| child.row.input.len());
         let schedule = self.schedule.iter().map(|write| write.bytes());
@@ -300,6 +309,6 @@ impl Step {
             LetterWrite::Insert(letter) => letter.input.len(),
             LetterWrite::Settle { .. } => 0,
         });
-        events.chain(kv).chain(child_starts).chain(schedule).chain(letters).sum()
+        kv.chain(child_starts).chain(schedule).chain(letters).sum()
     }
 }

@@ -28,12 +28,19 @@ pub(crate) struct Draft {
     pub(super) continues: bool,
     /// Why the run is blocked from the start.
     pub(super) error: Option<String>,
+    /// How many of its events are weighed, and what they weigh.
+    weighed: usize,
+    event_bytes: usize,
 }
 
 impl Draft {
     /// True when it can take further news.
-    pub(crate) fn has_room(&self, limits: Limits) -> bool {
-        limits.leave_room_in(&self.step)
+    pub(crate) fn has_room(&mut self, limits: Limits) -> bool {
+        // Hundreds of results may come at once, each with a turn of its own: what was weighed before
+        // one of them is not weighed again before the next.
+        self.event_bytes += self.step.event_bytes(self.weighed);
+        self.weighed = self.step.events.len();
+        limits.leave_room(self.step.rows(), self.event_bytes + self.step.other_bytes())
     }
 
     /// Stores a message that the run itself is to read later.

@@ -22,8 +22,8 @@ impl Limits {
 
     /// True when a step of this size can take further news. It stays far below what one transaction
     /// may write, so that all inputs are in the first part when the last turn is wide.
-    pub(crate) fn leave_room_in(self, step: &Step) -> bool {
-        step.rows() < self.rows / 5 && step.bytes() < self.bytes / 4
+    pub(crate) fn leave_room(self, rows: usize, bytes: usize) -> bool {
+        rows < self.rows / 5 && bytes < self.bytes / 4
     }
 
     /// True when so much fits one transaction.
