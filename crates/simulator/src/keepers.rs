@@ -11,7 +11,7 @@ use resurgam_worker::node::{Input, Request};
 use resurgam_worker::{Result, ScheduledStart};
 
 use crate::host::Arrived;
-use crate::program::{Maker, Program};
+use crate::program::{Maker, Program, Taste};
 use crate::random::Random;
 use crate::users::{Answer, Answers, Told};
 use crate::world::{Event, World};
@@ -48,7 +48,7 @@ enum Wish {
 
 impl Keeper {
     /// The keeper of this number.
-    pub(crate) fn new(number: usize, random: &mut Random, trouble: Duration) -> Self {
+    pub(crate) fn new(number: usize, taste: Taste, random: &mut Random, trouble: Duration) -> Self {
         let id = format!("every-{number}");
         let overlaps = [Overlap::Skip, Overlap::BufferOne, Overlap::Allow];
         let overlap = random.pick(&overlaps).copied().unwrap_or_default();
@@ -58,7 +58,7 @@ impl Keeper {
             .overlap(overlap)
             .catch_up(seconds(random, 90))
             .jitter(if random.one_in(2) { seconds(random, 5) } else { Duration::ZERO });
-        let (program, _) = Maker::new(random.fork()).small();
+        let (program, _) = Maker::new(taste, random.fork()).small();
         let begins = random.delay(Duration::ZERO, trouble / 2);
         let mut wants = Vec::new();
         let mut at = begins;

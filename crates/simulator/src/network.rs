@@ -11,7 +11,7 @@ use crate::faults::Fault;
 use crate::wire::{Job, Reply, Sent};
 use crate::world::{Event, Happening, World};
 
-/// How many messages out of a thousand fare badly, of each kind of fault.
+/// How many messages out of a thousand usually fare badly, of each kind of fault.
 const BAD: u64 = 6;
 
 /// A request on its way to the database.
@@ -129,7 +129,10 @@ impl World {
 
     /// True when this goes wrong now.
     fn fares_badly(&mut self, fault: Fault) -> bool {
-        if self.is_calm() || !self.goes_wrong(fault) || self.random.below(1_000) >= BAD {
+        if self.is_calm()
+            || !self.goes_wrong(fault)
+            || self.random.below(1_000) >= BAD * self.plan.often
+        {
             return false;
         }
         self.counts.add(fault);
@@ -156,7 +159,7 @@ impl World {
                 return Fate::Answered(back + Duration::from_millis(self.random.below(4_000)));
             }
             if self.fares_badly(Fault::ReadLate) {
-                return Fate::Answered(self.random.delay(back, Duration::from_secs(4)));
+                return Fate::Answered(self.random.delay(back, Duration::from_secs(15)));
             }
             return Fate::Answered(back);
         }

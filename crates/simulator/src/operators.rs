@@ -16,9 +16,6 @@ use crate::promises::everything;
 use crate::users::{Answer, Told};
 use crate::world::{Event, World};
 
-/// The longest time between two actions.
-const LULL: Duration = Duration::from_secs(20);
-
 /// What operators want, and have not heard of yet.
 #[derive(Debug, Default)]
 pub(crate) struct Operators {
@@ -38,14 +35,12 @@ pub(crate) struct Wanted {
 impl World {
     /// An operator does something to some call that is open, or to some instance.
     pub(crate) fn operator_acts(&mut self) {
-        if self.is_calm() {
-            return;
-        }
+        let Some(longest) = self.plan.operators.filter(|_| !self.is_calm()) else { return };
         match self.random.one_in(2) {
             true => self.operator_acts_on_call(),
             false => self.operator_acts_on_run(),
         }
-        let lull = self.random.delay(Duration::from_millis(10), LULL);
+        let lull = self.random.delay(Duration::from_millis(10), longest);
         self.timeline.after(lull, Event::Operator);
     }
 
@@ -159,7 +154,7 @@ impl World {
             9 => by_hand(task),
             10 => Action::Fail { failure: Failure::terminal("an operator gave up") },
             _ => {
-                let policy = Maker::new(self.random.fork()).policy();
+                let policy = Maker::new(self.taste, self.random.fork()).policy();
                 Action::SetPolicy { policy: policy.to_stored() }
             }
         }

@@ -1,4 +1,8 @@
 //! What a seed decides before anything happens.
+//!
+//! Seeds differ in what goes wrong and in how often it does. One that knows few kinds of faults
+//! meets them often, and so meets each together with the others of its few, which a seed that knows
+//! all of them hardly does. Small seeds come to their end soon, so that many are tried.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,8 +25,9 @@ pub struct Plan {
     pub clients: usize,
     /// How many schedules there are.
     pub schedules: usize,
-    /// Whether there are operators who do something to calls and to instances.
-    pub operators: bool,
+    /// How long operators do nothing to calls and instances at the most; `None` when there are no
+    /// operators.
+    pub operators: Option<Duration>,
     /// How long closed instances stay; for ever with `None`.
     pub stays: Option<Duration>,
     /// For how long things go wrong.
@@ -31,6 +36,8 @@ pub struct Plan {
     pub instances: usize,
     /// What goes wrong.
     pub faults: BTreeSet<Fault>,
+    /// How many times more often than usual it does.
+    pub often: u64,
     /// Instances that are not started: see [`minimise`](crate::minimise).
     pub without: BTreeSet<usize>,
 }
@@ -52,22 +59,28 @@ impl Plan {
         let mut random = Random::new(seed);
         let sharing = if random.one_in(4) { Sharing::OneNode } else { Sharing::ManyNodes };
         let nodes = wishes.nodes.unwrap_or(random.between(1, 4) as usize);
-        let minutes = random.between(1, 4);
-        let trouble = wishes.trouble.unwrap_or(Duration::from_secs(60 * minutes));
+        let is_small = random.one_in(2);
+        let seconds = if is_small { random.between(20, 60) } else { 60 * random.between(1, 4) };
+        let trouble = wishes.trouble.unwrap_or(Duration::from_secs(seconds));
         let density = random.between(2, 12);
-        // Some seeds know few kinds, so that each is seen without the others, too.
-        let few = random.one_in(3);
+        // One in so many kinds of faults, and how often they come.
+        let (one_in, often) = match random.below(4) {
+            0 => (1, random.between(1, 2)),
+            1 => (2, random.between(1, 4)),
+            _ => (4, 1 << random.between(0, 4)),
+        };
         let all = wishes.faults.clone().unwrap_or(Fault::ALL.into_iter().collect());
         let faults = all
             .into_iter()
-            .filter(|_| !few || random.one_in(4))
+            .filter(|_| random.one_in(one_in))
             .filter(|fault| sharing == Sharing::ManyNodes || fault.happens_on_a_file())
             .collect();
         let instances = (trouble.as_secs() * density / 60) as usize + 1;
         let clients = if random.one_in(2) { random.between(1, 2) as usize } else { 0 };
         let schedules = if random.one_in(2) { random.between(1, 2) as usize } else { 0 };
         let stays = random.one_in(3).then(|| Duration::from_secs(random.between(1, 60)));
-        let operators = random.one_in(2);
+        let lull = if random.one_in(2) { 3 } else { 20 };
+        let operators = random.one_in(2).then_some(Duration::from_secs(lull));
         let without = BTreeSet::new();
         Plan {
             seed,
@@ -80,6 +93,7 @@ impl Plan {
             trouble,
             instances,
             faults,
+            often,
             without,
         }
     }

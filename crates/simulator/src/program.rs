@@ -268,8 +268,31 @@ async fn make(ctx: &WorkflowContext, call: Call) -> Result<(u32, u32), Failure> 
 const RULES: &[Rule] =
     &[Rule::retry(Match::types(&["F1"])).max_attempts(2), Rule::fail(Match::kinds(&[Kind::Panic]))];
 
+/// What the programs of a seed are like. What is rare in most seeds is common in some.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taste {
+    /// One in so many policies has timeouts.
+    timeouts: u64,
+    /// One in so many attempts goes on when it is told to end.
+    deaf: u64,
+    /// One in so many calls can be undone.
+    undone: u64,
+    /// Times have at most so many digits, in milliseconds.
+    digits: u64,
+}
+
+impl Taste {
+    /// What a seed decides.
+    pub(crate) fn new(random: &mut Random) -> Self {
+        let mut rare_or_not = |rare| if random.one_in(3) { 1 } else { rare };
+        let (timeouts, deaf, undone) = (rare_or_not(4), rare_or_not(4) * 2, rare_or_not(4));
+        Taste { timeouts, deaf, undone, digits: random.between(3, 5) }
+    }
+}
+
 /// Makes random programs.
 pub(crate) struct Maker {
+    taste: Taste,
     random: Random,
     next_id: u32,
     signals: Vec<String>,
@@ -277,8 +300,8 @@ pub(crate) struct Maker {
 
 impl Maker {
     /// Everything follows from the seed.
-    pub(crate) fn new(random: Random) -> Self {
-        Maker { random, next_id: 0, signals: Vec::new() }
+    pub(crate) fn new(taste: Taste, random: Random) -> Self {
+        Maker { taste, random, next_id: 0, signals: Vec::new() }
     }
 
     /// A program, and the signals that it may wait for.
@@ -330,7 +353,7 @@ impl Maker {
     fn call(&mut self, may_be_undone: bool) -> Call {
         self.next_id += 1;
         let id = self.next_id;
-        let is_undone = may_be_undone && self.random.one_in(4);
+        let is_undone = may_be_undone && self.random.one_in(self.taste.undone);
         let mut tries: Vec<Try> = (0..self.random.below(4)).map(|_| self.one_try()).collect();
         tries.push(self.last_try());
         Call {
@@ -356,7 +379,7 @@ impl Maker {
             _ => Ends::Snoozes(self.time()),
         };
         let beats = self.random.one_in(4).then(|| self.random.between(20, 5_000));
-        Try { takes: self.time(), ends, beats, deaf: self.random.one_in(8) }
+        Try { takes: self.time(), ends, beats, deaf: self.random.one_in(self.taste.deaf) }
     }
 
     /// Nothing is put off for ever.
@@ -415,7 +438,7 @@ impl Maker {
                 policy = policy.clock_from(ClockFrom::FirstScheduled);
             }
         }
-        if self.random.one_in(4) {
+        if self.random.one_in(self.taste.timeouts) {
             policy = policy.timeouts(self.timeouts());
         }
         if self.random.one_in(5) {
@@ -457,21 +480,23 @@ impl Maker {
     }
 
     fn timeouts(&mut self) -> Timeouts {
+        let attempt = Duration::from_millis(self.time().max(10));
+        let attempt = self.random.one_in(2).then_some(attempt);
         let mut some = |shortest: u64, longest: u64| {
             let time = Duration::from_millis(self.random.between(shortest, longest));
             self.random.one_in(2).then_some(time)
         };
         Timeouts {
-            attempt: some(10, 20_000),
+            attempt,
             heartbeat: some(100, 10_000),
             queue: some(5_000, 60_000),
             total: some(1_000, 200_000),
         }
     }
 
-    /// From a millisecond to half a minute, each magnitude as often as the others.
+    /// From a millisecond to half a minute at most, each magnitude as often as the others.
     fn time(&mut self) -> u64 {
-        let magnitude = 10_u64.pow(self.random.below(5) as u32);
+        let magnitude = 10_u64.pow(self.random.below(self.taste.digits) as u32);
         self.random.between(magnitude, magnitude * 3)
     }
 }

@@ -10,6 +10,7 @@ use resurgam_worker::node::Input;
 use crate::database::News;
 use crate::faults::Fault;
 use crate::host::{Arrived, Role};
+use crate::server::LEASE;
 use crate::users::{self, nudge};
 use crate::world::{BEGIN, Event, Mend, NUDGE, PATIENCE, Place, World};
 
@@ -35,12 +36,13 @@ impl World {
     pub(crate) fn plan_fault(&mut self, fault: Fault) {
         let seconds = match fault {
             Fault::Kill | Fault::Pause | Fault::Stop | Fault::RowRefused => 60,
-            Fault::ClockJump | Fault::Restart | Fault::Failover | Fault::DiskFull => 90,
-            Fault::Join | Fault::OtherCode | Fault::OtherQueues | Fault::SetBack => 90,
-            Fault::OldPrimary => 90,
+            Fault::ClockJump | Fault::DiskFull | Fault::SetBack => 45,
+            Fault::Join | Fault::OtherCode | Fault::OtherQueues => 45,
+            Fault::Restart | Fault::Failover | Fault::OldPrimary => 30,
             _ => return,
         };
-        let delay = Duration::from_millis(self.random.between(1_000, 2_000 * seconds));
+        let delay =
+            Duration::from_millis(self.random.between(1_000, 2_000 * seconds / self.plan.often));
         self.timeline.after(delay, Event::Fault(fault));
     }
 
@@ -143,14 +145,16 @@ impl World {
     }
 
     fn pause(&mut self, number: usize) {
-        let pause = self.random.delay(Duration::from_millis(50), Duration::from_secs(40));
+        // Often for longer than the lease.
+        let shortest = if self.random.one_in(2) { LEASE } else { Duration::from_millis(50) };
+        let pause = self.random.delay(shortest, Duration::from_secs(40));
         let until = self.timeline.now() + pause;
         if let Some(host) = self.hosts[number].host.as_mut() {
             host.paused_until = Some(until);
         }
     }
 
-    /// One more process comes, for a while.
+    /// One more process comes. From then on it leaves and comes back, time and again.
     fn join(&mut self) {
         if self.hosts.len() >= self.plan.nodes + self.plan.clients + 3 {
             return;
@@ -159,8 +163,15 @@ impl World {
         let number = self.hosts.len();
         self.hosts.push(Place { role, host: None });
         self.start(number);
-        let life = self.hosts[number].host.as_ref().map_or(0, |host| host.life);
-        let stays = self.random.delay(Duration::from_secs(1), Duration::from_secs(120));
+    }
+
+    /// A process that has come leaves again, if it is one of those.
+    pub(crate) fn leaves_later(&mut self, number: usize, life: u64) {
+        if number < self.plan.nodes + self.plan.clients || self.is_calm() {
+            return;
+        }
+        let longest = Duration::from_secs(120) / self.plan.often as u32;
+        let stays = self.random.delay(Duration::from_secs(1), longest);
         self.timeline.after(stays, Event::Mend(Mend::Leave(number, life)));
     }
 

@@ -11,7 +11,7 @@ use resurgam_store::model::Model;
 use resurgam_worker::node::{self, Replies, Reply, Request, Waiter};
 use resurgam_worker::{Outcome, Result, StartOptions, Started};
 
-use crate::program::{Maker, Program};
+use crate::program::{Maker, Program, Taste};
 use crate::random::Random;
 
 /// Somebody who wants an instance.
@@ -114,8 +114,8 @@ impl Answers {
 
 impl User {
     /// The user of this number.
-    pub(crate) fn new(number: usize, random: &mut Random, trouble: Duration) -> Self {
-        let (program, signals) = Maker::new(random.fork()).program();
+    pub(crate) fn new(number: usize, taste: Taste, random: &mut Random, trouble: Duration) -> Self {
+        let (program, signals) = Maker::new(taste, random.fork()).program();
         let ends = match random.below(12) {
             0 => Some(Ends::Cancelled),
             1 => Some(Ends::Terminated),

@@ -26,6 +26,7 @@ use crate::keepers::Keeper;
 use crate::network::Sending;
 use crate::operators::Operators;
 use crate::plan::Plan;
+use crate::program::Taste;
 use crate::random::Random;
 use crate::server::Server;
 use crate::store::SimulatedStore;
@@ -50,6 +51,7 @@ const BACKUP: Duration = Duration::from_secs(45);
 pub(crate) struct World {
     pub(crate) plan: Plan,
     pub(crate) random: Random,
+    pub(crate) taste: Taste,
     pub(crate) timeline: Timeline<Event>,
     pub(crate) database: Database,
     pub(crate) hosts: Vec<Place>,
@@ -163,12 +165,14 @@ impl World {
     /// The world of a plan, before anything has happened.
     pub(crate) fn new(plan: Plan, trace: Trace) -> Self {
         let mut random = Random::new(plan.seed ^ 0x5EED);
-        let users = (0..plan.instances).map(|number| User::new(number, &mut random, plan.trouble));
-        let users = users.collect();
+        let taste = Taste::new(&mut random);
+        let users = (0..plan.instances)
+            .map(|number| User::new(number, taste, &mut random, plan.trouble))
+            .collect();
         let mut world = World {
             database: Database::new(plan.sharing, plan.stays, BEGIN),
             keepers: (0..plan.schedules)
-                .map(|number| Keeper::new(number, &mut random, plan.trouble))
+                .map(|number| Keeper::new(number, taste, &mut random, plan.trouble))
                 .collect(),
             operators: Operators::default(),
             waiting: BTreeMap::new(),
@@ -193,6 +197,7 @@ impl World {
             is_over: false,
             restarts: 0,
             restarted_at: None,
+            taste,
             random,
             plan,
         };
@@ -216,7 +221,7 @@ impl World {
         for number in 0..self.keepers.len() {
             self.timeline.after(self.keepers[number].begins, Event::Keeper(number));
         }
-        if self.plan.operators {
+        if self.plan.operators.is_some() {
             self.timeline.after(Duration::from_secs(1), Event::Operator);
         }
         let faults: Vec<Fault> =
@@ -357,6 +362,7 @@ impl World {
         }
         self.hosts[number].host = Some(host);
         self.call(number);
+        self.leaves_later(number, life);
     }
 
     /// The time by the clock of the database.

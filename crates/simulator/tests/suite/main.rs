@@ -1,11 +1,11 @@
-//! The simulator's tests: some hundred seeds under every fault, and the same trace from the same
+//! The simulator's tests: a hundred seeds under every fault, and the same trace from the same
 //! seed. `RESURGAM_SEED` chooses the first seed.
 
 use resurgam_simulator::{Counts, Fault, Plan, Wishes, last_events, simulate, simulate_traced};
 use resurgam_watchdog::test;
 
 /// How many seeds each half of the test tries.
-const SEEDS: u64 = 75;
+const SEEDS: u64 = 55;
 
 fn first_seed() -> u64 {
     match std::env::var("RESURGAM_SEED") {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use resurgam_core::Shard;
 
-use super::View;
+use super::{ShardRow, View};
 use crate::{Error, Result};
 
 /// What a node must find before it writes: its shards, at the epochs that it took them with.
@@ -90,13 +90,10 @@ impl Fence {
 
     /// Whether everything that the node believes to hold is its own by the database.
     pub fn holds(&self, view: &View) -> bool {
-        self.epochs.iter().all(|(shard, epoch)| {
-            view.shards.iter().any(|row| {
-                row.shard == *shard
-                    && row.owner.as_deref() == Some(self.node())
-                    && row.epoch == *epoch
-            })
-        })
+        let is_held = |row: &&ShardRow| {
+            row.owner.as_deref() == Some(self.node()) && self.epoch(row.shard) == Some(row.epoch)
+        };
+        view.shards.iter().filter(is_held).count() == self.epochs.len()
     }
 }
 
@@ -105,7 +102,6 @@ mod tests {
     use resurgam_core::Timestamp;
     use resurgam_watchdog::test;
 
-    use super::super::ShardRow;
     use super::*;
 
     #[test]
