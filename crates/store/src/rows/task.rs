@@ -133,8 +133,8 @@ pub struct Progress {
     /// True when an operator set its policy, for this call alone.
     #[serde(skip_serializing_if = "is_false")]
     pub policy_set: bool,
-    /// The revision of what operators set for its activity ([`PolicyOverride::revision`]) by which
-    /// its wait was decided.
+    /// The [revision](crate::PolicyOverride::revision) of what operators set for its activity by
+    /// which its wait was decided.
     #[serde(skip_serializing_if = "is_zero")]
     pub decided_by: u64,
     /// True when it undoes another call.
@@ -169,7 +169,8 @@ pub struct Pause {
     /// When it ends by itself: the call fails then, for the reason in `stopped`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// Why retrying stopped, when that is what paused it: the name of a [`Reason`].
+    /// Why retrying stopped, when that is what paused it: the name of a
+    /// [`Reason`](resurgam_core::retry::Reason).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped: Option<String>,
     /// Who paused it.
