@@ -59,8 +59,8 @@ impl<T: DeserializeOwned> TestInstance<T> {
         &self.id
     }
 
-    /// Waits for the result in virtual time: returns at once. It fails as [`Instance::result`] does;
-    /// the failure of the workflow is in its [`failure`](resurgam::Error::failure), and
+    /// Waits for the result in virtual time: returns at once. It fails as [`Instance::result`]
+    /// does; the failure of the workflow is in its [`failure`](resurgam::Error::failure), and
     /// [`TestInstance::failure`] is for tests that expect one.
     ///
     /// # Panics

@@ -1,11 +1,11 @@
 //! The tests of the engine once more, on PostgreSQL.
 //!
 //! The name of this file comes first, so that the longest test begins first. This binary is started
-//! again with `RESURGAM_TEST_STORE`; its output is shown as it comes. Tests of what is decided before
-//! a store hears of it are left out here. All of them, or one, on one store:
+//! again with `RESURGAM_TEST_STORE`; its output is shown as it comes. Tests of what is decided
+//! before a store hears of it are left out here. All of them, or one, on one store:
 //! `RESURGAM_TEST_STORE=postgres cargo test -p resurgam-testing [NAME]`. A file is a store that can
-//! be chosen too. What differs from a database in memory is what the tests of
-//! `resurgam` and `resurgam-store-sqlite` are about, so nothing runs here on a file by itself.
+//! be chosen too. What differs from a database in memory is what the tests of `resurgam` and
+//! `resurgam-store-sqlite` are about, so nothing runs here on a file by itself.
 
 use std::process::Command;
 
@@ -16,8 +16,8 @@ use resurgam_watchdog::test;
 const ELSEWHERE: [&str; 6] =
     ["again_on_postgres::", "hanging::", "peers::", "histories::", "queues::", "deployments::"];
 
-/// What is decided by `core` and the engine from what they know, and stored as rows of the same kinds
-/// that the other tests store: whichever store it is, the tests of its promises cover it.
+/// What is decided by `core` and the engine from what they know, and stored as rows of the same
+/// kinds that the other tests store: the tests of a store's promises cover those.
 const ANYWHERE: [&str; 16] = [
     "bad_input::",
     "bounds::",

@@ -36,8 +36,8 @@ pub(crate) struct Draft {
 impl Draft {
     /// True when it can take further news.
     pub(crate) fn has_room(&mut self, limits: Limits) -> bool {
-        // Hundreds of results may come at once, each with a turn of its own: what was weighed before
-        // one of them is not weighed again before the next.
+        // Hundreds of results may come at once, each with a turn of its own: what was weighed
+        // before one of them is not weighed again before the next.
         self.event_bytes += self.step.event_bytes(self.weighed);
         self.weighed = self.step.events.len();
         limits.leave_room(self.step.rows(), self.event_bytes + self.step.other_bytes())
