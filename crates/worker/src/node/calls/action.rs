@@ -270,7 +270,7 @@ impl Node {
     /// Changes a call in memory that does not end.
     fn change_here(&mut self, asked: Asked, change: Change) {
         let (key, now) = (asked.call, self.now);
-        let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
+        let Some(call) = self.memory.calls.get_mut(key) else { return };
         let is_waiting = !call.is_claimed();
         let mut step = Step::default();
         let text = match change {
@@ -364,7 +364,7 @@ impl Node {
     /// Another policy, decided about again, ends the call, or has another activity go on.
     fn policy_stops(&mut self, asked: Asked, why: StopWhy, mut step: Step) {
         let (key, now) = (asked.call, self.now);
-        let Some(call) = self.memory.calls.hot.get(&key) else { return };
+        let Some(call) = self.memory.calls.get(key) else { return };
         let wanted = call.on_stop(&why);
         let Exhausted::FallbackActivity(name) = &wanted else {
             return self.policy_ends(asked, why, &wanted);
@@ -372,7 +372,7 @@ impl Node {
         let Ok(fallback) = self.fallback_of(key, name) else {
             return self.policy_ends(asked, why, &Exhausted::Fail);
         };
-        let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
+        let Some(call) = self.memory.calls.get_mut(key) else { return };
         let before = named(&call.task);
         let failure = call.story.last_failure().cloned().unwrap_or_default();
         let policy = fallback.policy.row.clone();

@@ -45,7 +45,7 @@ pub(crate) enum Ended {
 impl Node {
     /// An attempt is over for its call, and perhaps not for its code.
     pub(crate) fn leave_attempt(&mut self, key: CallKey, lingers: bool) {
-        let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
+        let Some(call) = self.memory.calls.get_mut(key) else { return };
         call.begun = false;
         if let Some(claim) = call.task.claim.as_ref().filter(|_| lingers) {
             let (token, order) = (claim.token, Order::Leave);
@@ -56,7 +56,7 @@ impl Node {
 
     /// Decides what follows an attempt that ended here.
     pub(crate) fn attempt_over(&mut self, key: CallKey, result: Result<Payload, Failure>) {
-        let Some(call) = self.memory.calls.hot.get(&key) else { return };
+        let Some(call) = self.memory.calls.get(key) else { return };
         let stopped = self.stopping.is_some() && !call.task.progress.cancelled;
         let at_most_once = call.is_at_most_once();
         // Before anything follows: the next call of the same run may want the slot.
@@ -83,10 +83,10 @@ impl Node {
 
     /// Nobody took an attempt in time: it counts as one that failed.
     pub(crate) fn attempt_never_taken(&mut self, key: CallKey) {
-        let Some(call) = self.memory.calls.hot.get(&key) else { return };
+        let Some(call) = self.memory.calls.get(key) else { return };
         let (failure, now) = (queue_failure(&call.policy), self.now);
         self.stop_waiting(key);
-        let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
+        let Some(call) = self.memory.calls.get_mut(key) else { return };
         call.resumes(now, None);
         call.task.attempt = call.task.attempt.saturating_add(1);
         self.attempt_failed(key, Ended::Failed(failure), self.now);
@@ -95,7 +95,7 @@ impl Node {
     /// A pause that was to end by itself is over: the call fails for the reason that paused it.
     pub(crate) fn pause_ran_out(&mut self, key: CallKey) {
         self.stop_waiting(key);
-        let Some(call) = self.memory.calls.hot.get(&key) else { return };
+        let Some(call) = self.memory.calls.get(key) else { return };
         let stopped = call.task.progress.paused.as_ref().and_then(|pause| pause.stopped.as_deref());
         let reason = stopped.and_then(Reason::named).unwrap_or(Reason::MaxAttempts);
         let why = StopWhy::new(reason, call.task.progress.failures);
@@ -112,7 +112,7 @@ impl Node {
     pub(crate) fn call_ran_out_of_time(&mut self, key: CallKey) {
         let now = self.now;
         self.stop_waiting(key);
-        let Some(call) = self.memory.calls.hot.get(&key) else { return };
+        let Some(call) = self.memory.calls.get(key) else { return };
         let mut why = StopWhy::new(Reason::TotalTimeout, call.task.progress.failures);
         why.elapsed = now.since(total_start(&call.task.progress).unwrap_or(now));
         let given_up = GivenUp::of(call, &why);
@@ -146,13 +146,13 @@ impl Node {
         let is_open = |call: &HotCall| !call.task.progress.cancelled;
         let run = self.memory.runs.current(key.run);
         failure.kind == Kind::TotalTimeout
-            && self.memory.calls.hot.get(&key).is_some_and(is_open)
+            && self.memory.calls.get(key).is_some_and(is_open)
             && run.is_none_or(|run| run.wants_late_end(key.seq))
     }
 
     /// Decides what follows an attempt that ended at this time, and writes it down.
     pub(crate) fn attempt_failed(&mut self, key: CallKey, ended: Ended, now: Timestamp) {
-        let Some(call) = self.memory.calls.hot.get_mut(&key).filter(|call| !call.given_up) else {
+        let Some(call) = self.memory.calls.get_mut(key).filter(|call| !call.given_up) else {
             return;
         };
         let now = call.story.not_before(now);
@@ -185,7 +185,7 @@ impl Node {
         row: Option<AttemptRow>,
         now: Timestamp,
     ) {
-        let Some(call) = self.memory.calls.hot.get(&key) else { return };
+        let Some(call) = self.memory.calls.get(key) else { return };
         match call.on_stop(&why) {
             Exhausted::Pause { wait } => self.pause_exhausted(key, wait, &why, row, now),
             Exhausted::FallbackValue(value) => self.fall_back(key, &value, row, now),
@@ -217,7 +217,7 @@ impl Node {
             }
         };
         metrics::counter!("resurgam.fallbacks").increment(1);
-        let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
+        let Some(call) = self.memory.calls.get_mut(key) else { return };
         if let Some(row) = &mut row {
             row.why.push_str(RecordedWhy::FALLS_BACK);
             row.why.push_str(name);
@@ -269,7 +269,7 @@ impl Node {
         now: Timestamp,
     ) {
         metrics::counter!("resurgam.paused").increment(1);
-        let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
+        let Some(call) = self.memory.calls.get_mut(key) else { return };
         row.iter().for_each(|row| call.story.add(row));
         call.task.progress.pause_asked = None;
         call.waits(now, now);
@@ -305,7 +305,7 @@ impl Node {
 
     fn try_again(&mut self, key: CallKey, delay: Duration, row: AttemptRow, now: Timestamp) {
         metrics::counter!("resurgam.retries").increment(1);
-        let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
+        let Some(call) = self.memory.calls.get_mut(key) else { return };
         let due = now.saturating_add(delay);
         call.waits(due, now);
         call.is_decided();
@@ -380,11 +380,11 @@ impl Node {
         let now = self.now;
         for key in self.memory.lingering.end(run, token) {
             let waits = |call: &HotCall| call.task.claim.is_none() && call.task.wake_at > now;
-            if !self.memory.calls.hot.get(&key).is_some_and(waits) {
+            if !self.memory.calls.get(key).is_some_and(waits) {
                 continue;
             }
             self.stop_waiting(key);
-            if let Some(call) = self.memory.calls.hot.get_mut(&key) {
+            if let Some(call) = self.memory.calls.get_mut(key) {
                 call.task.wake_at = now;
             }
             // The step that schedules it may not be durable yet.

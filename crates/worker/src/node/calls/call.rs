@@ -293,7 +293,7 @@ impl Node {
     /// Stores that a claimed attempt never happened: its task waits as before.
     pub(crate) fn hand_back(&mut self, key: CallKey) {
         self.take_claim_back(key);
-        let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
+        let Some(call) = self.memory.calls.get_mut(key) else { return };
         let tasks = vec![TaskWrite::Update(call.task.clone())];
         let (mut step, mut effects) =
             (Step { tasks, ..Step::default() }, vec![Effect::Waiting(key)]);
@@ -305,7 +305,7 @@ impl Node {
     pub(crate) fn take_claim_back(&mut self, key: CallKey) {
         let now = self.now;
         self.free_slot(key);
-        let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
+        let Some(call) = self.memory.calls.get_mut(key) else { return };
         call.task.attempt = call.task.attempt.saturating_sub(1);
         if call.task.attempt == 0 {
             call.task.progress.first_started = None;
@@ -316,7 +316,7 @@ impl Node {
 
     /// Gives back what the attempt of a call holds.
     pub(crate) fn free_slot(&mut self, key: CallKey) {
-        let slot = self.memory.calls.hot.get_mut(&key).and_then(|call| call.slot.take());
+        let slot = self.memory.calls.get_mut(key).and_then(|call| call.slot.take());
         slot.into_iter().for_each(|slot| self.memory.slots.free(slot));
     }
 
@@ -329,7 +329,7 @@ impl Node {
 
     /// Takes a task out of everything it waits in.
     pub(crate) fn stop_waiting(&mut self, key: CallKey) {
-        if let Some(call) = self.memory.calls.hot.get(&key) {
+        if let Some(call) = self.memory.calls.get(key) {
             self.memory.slots.dequeue(&call.task);
             self.memory.due.forget(&call.task);
         }
@@ -359,14 +359,14 @@ impl Node {
             call.task.progress.cancelled |= run.is_settling(key.seq);
             call.task.progress.in_grace |= run.settles_in_grace(key.seq);
         }
-        self.memory.calls.hot.insert(key, call);
+        self.memory.calls.hot.insert(key, Box::new(call));
         self.call_changes(key);
         Some(key)
     }
 
     /// A call leaves memory: from now on what is stored of it counts, and what was read before that
     /// is out of date.
-    pub(crate) fn take_call(&mut self, key: CallKey) -> Option<HotCall> {
+    pub(crate) fn take_call(&mut self, key: CallKey) -> Option<Box<HotCall>> {
         self.call_changes(key);
         self.memory.calls.hot.remove(&key)
     }
@@ -404,13 +404,13 @@ impl Node {
     /// No attempt of a call begins any more. One that runs is told when that is durable.
     pub(crate) fn give_up_call(&mut self, key: CallKey) -> Option<Effect> {
         self.call_changes(key);
-        self.memory.calls.hot.get_mut(&key)?.given_up = true;
+        self.memory.calls.get_mut(key)?.given_up = true;
         self.stop_waiting(key);
         Some(Effect::GivenUp(key))
     }
 
     pub(crate) fn tell_attempt(&mut self, call: CallKey) {
-        let Some(call) = self.memory.calls.hot.get(&call).filter(|call| call.begun) else { return };
+        let Some(call) = self.memory.calls.get(call).filter(|call| call.begun) else { return };
         let Some(claim) = &call.task.claim else { return };
         let (token, order) = (claim.token, end_order(&call.task));
         self.outputs.push(Output::OrderAttempt { token, order });

@@ -144,7 +144,7 @@ impl Node {
         };
         let mut hot = HotCall::new(task.clone(), call.input, caller.instance.to_string(), deciding);
         hot.slot = slot;
-        self.memory.calls.hot.insert(key, hot);
+        self.memory.calls.hot.insert(key, Box::new(hot));
         Ok(Scheduled { new_policy, task, effect })
     }
 
@@ -165,7 +165,7 @@ impl Node {
             return;
         }
         while let Some((at, key, slot)) = self.memory.slots.next_in_line() {
-            match self.memory.calls.hot.get(&key) {
+            match self.memory.calls.get(key) {
                 // A read that was overtaken put it in line: it waits for another time by now.
                 Some(call) if call.task.wake_at != at => self.memory.slots.free(slot),
                 Some(_) => self.claim_next(key, slot),
@@ -178,11 +178,11 @@ impl Node {
     pub(crate) fn claim_next(&mut self, key: CallKey, slot: Slot) {
         let now = self.now;
         let waits = |call: &&HotCall| call.task.claim.is_none() && !call.given_up;
-        let waiting = self.memory.calls.hot.get(&key).filter(waits);
+        let waiting = self.memory.calls.get(key).filter(waits);
         let Some(mut task) = waiting.map(|call| call.task.clone()) else {
             return self.memory.slots.free(slot);
         };
-        let lacks = self.memory.calls.hot.get(&key).and_then(|call| self.lacks(call));
+        let lacks = self.memory.calls.get(key).and_then(|call| self.lacks(call));
         let is_unknown = self.registry.activity(&task.name).is_none();
         if is_unknown || lacks.is_some() || self.leaves(&task) {
             // It went while the task waited, or this process lacks what another one had.
@@ -207,7 +207,7 @@ impl Node {
         }
         self.claim(&mut task, now);
         let step = Step { tasks: vec![TaskWrite::Update(task.clone())], ..Step::default() };
-        if let Some(call) = self.memory.calls.hot.get_mut(&key) {
+        if let Some(call) = self.memory.calls.get_mut(key) {
             metrics::histogram!("resurgam.due_lag_ms")
                 .record(millis(now.since(call.task.wake_at)) as f64);
             call.task = task;
@@ -222,7 +222,7 @@ impl Node {
             return self.hand_back(key);
         }
         let now = self.now;
-        let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
+        let Some(call) = self.memory.calls.get_mut(key) else { return };
         if call.given_up {
             // It is over before it began: that is about to be durable.
             return self.free_slot(key);

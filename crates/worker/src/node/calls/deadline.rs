@@ -129,7 +129,7 @@ impl Node {
         let now = self.now;
         let waits = |call: &&HotCall| call.task.claim.is_none();
         // A stop decides about nothing that can wait for the next process.
-        let call = self.memory.calls.hot.get(&key).filter(|_| self.stopping.is_none());
+        let call = self.memory.calls.get(key).filter(|_| self.stopping.is_none());
         let call = call.filter(waits)?;
         let (task, policy) = (&call.task, &call.policy);
         if let Some(pause) = &task.progress.paused

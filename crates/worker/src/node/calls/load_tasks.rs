@@ -127,7 +127,7 @@ impl Node {
         for loaded in tasks {
             let task = &loaded.task;
             // What is in memory is known better here.
-            if !self.owns(task.call.run.uid) || self.memory.calls.hot.contains_key(&task.call) {
+            if !self.owns(task.call.run.uid) || self.memory.calls.has(task.call) {
                 continue;
             }
             if self.memory.claims.has_lost(task) {
@@ -233,7 +233,7 @@ impl Node {
         let tasks = scan.tasks.into_iter().filter(|task| task.wake_at < until);
         for task in tasks.filter(|task| self.owns(task.call.run.uid)).collect::<Vec<_>>() {
             let claimed =
-                self.memory.calls.hot.get(&task.call).is_some_and(|call| call.task.claim.is_some());
+                self.memory.calls.get(task.call).is_some_and(|call| call.task.claim.is_some());
             if !claimed && self.registry.activity(&task.name).is_some() {
                 let ticket = self.memory.slots.ticket(&task.name, &task.queue, task.priority);
                 self.memory.due.add_task(task.wake_at, task.call, ticket);
@@ -268,7 +268,7 @@ impl Node {
             if self.registry.activity(&task.name).is_some() || !self.owns(key.run.uid) {
                 continue;
             }
-            if self.memory.calls.hot.contains_key(&key) {
+            if self.memory.calls.has(key) {
                 self.task_waits(key);
             } else {
                 self.read_of(key.run.uid, Read::Task(key));
@@ -303,7 +303,7 @@ impl Node {
         loaded: Option<Box<TaskRecord>>,
         outdated: bool,
     ) -> bool {
-        if self.memory.calls.hot.contains_key(&key) {
+        if self.memory.calls.has(key) {
             return true;
         }
         if self.memory.runs.look_when_stored(key) {
@@ -325,7 +325,7 @@ impl Node {
     /// A task was read, perhaps because there is a slot for it.
     fn task_waits_with(&mut self, key: CallKey, slot: Option<Slot>) {
         let now = self.now;
-        let is_due = self.memory.calls.hot.get(&key).is_some_and(|call| {
+        let is_due = self.memory.calls.get(key).is_some_and(|call| {
             call.task.claim.is_none() && call.task.wake_at <= now && self.stopping.is_none()
         });
         match slot {

@@ -26,8 +26,8 @@ use waiting::TaskRead;
 /// The unfinished calls that a node works on.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
-    /// Those in memory.
-    hot: BTreeMap<CallKey, HotCall>,
+    /// Those in memory. Boxed: a map in order moves its values about.
+    hot: BTreeMap<CallKey, Box<HotCall>>,
     /// Those that are being read.
     loading: BTreeMap<CallKey, TaskRead>,
 }
@@ -45,7 +45,7 @@ impl Calls {
 
     /// A call in memory.
     pub(crate) fn get(&self, key: CallKey) -> Option<&HotCall> {
-        self.hot.get(&key)
+        self.hot.get(&key).map(Box::as_ref)
     }
 
     /// Those in memory of these activities, to change what is known of them.
@@ -53,7 +53,7 @@ impl Calls {
         &mut self,
         names: &BTreeSet<String>,
     ) -> impl Iterator<Item = &mut HotCall> {
-        self.hot.values_mut().filter(|call| names.contains(&call.task.name))
+        self.hot.values_mut().map(Box::as_mut).filter(|call| names.contains(&call.task.name))
     }
 
     /// How many are being read.
@@ -63,27 +63,27 @@ impl Calls {
 
     /// A call in memory, to change what is known of it.
     pub(crate) fn get_mut(&mut self, key: CallKey) -> Option<&mut HotCall> {
-        self.hot.get_mut(&key)
+        self.hot.get_mut(&key).map(Box::as_mut)
     }
 
     /// The call whose attempt has this token.
     pub(crate) fn attempt(&self, key: CallKey, token: u64) -> Option<&HotCall> {
-        self.hot.get(&key).filter(|call| call.has_token(token))
+        self.get(key).filter(|call| call.has_token(token))
     }
 
     /// The call whose attempt has this token, to change what is known of it.
     pub(crate) fn attempt_mut(&mut self, key: CallKey, token: u64) -> Option<&mut HotCall> {
-        self.hot.get_mut(&key).filter(|call| call.has_token(token))
+        self.get_mut(key).filter(|call| call.has_token(token))
     }
 
     /// Takes a call out of memory.
-    pub(crate) fn remove(&mut self, key: CallKey) -> Option<HotCall> {
+    pub(crate) fn remove(&mut self, key: CallKey) -> Option<Box<HotCall>> {
         self.hot.remove(&key)
     }
 
     /// Those in memory.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &HotCall> {
-        self.hot.values()
+        self.hot.values().map(Box::as_ref)
     }
 
     /// True when any of these instances has a call in memory.

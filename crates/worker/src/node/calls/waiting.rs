@@ -39,7 +39,7 @@ impl Node {
 
     /// Ends a call that has waited too long, wherever it is. Otherwise it waits on.
     pub(crate) fn look_at_call(&mut self, key: CallKey) {
-        if self.memory.calls.hot.contains_key(&key) {
+        if self.memory.calls.has(key) {
             self.has_waited_too_long(key);
             return;
         }
@@ -77,7 +77,7 @@ impl Node {
             return self.forget_call(key);
         }
         let waits = |call: &&HotCall| call.task.claim.is_none();
-        let Some(call) = self.memory.calls.hot.get(&key).filter(waits) else { return };
+        let Some(call) = self.memory.calls.get(key).filter(waits) else { return };
         let (at, ticket) = (call.task.wake_at, self.memory.slots.ticket_of(&call.task));
         if call.task.progress.paused.is_some() {
             // Whoever resumes it finds it in the store.
@@ -153,7 +153,7 @@ impl Node {
 
     /// A call that was given up goes on after all.
     pub(crate) fn keep_up_call(&mut self, key: CallKey) {
-        let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
+        let Some(call) = self.memory.calls.get_mut(key) else { return };
         call.given_up = false;
         if !call.is_claimed() {
             self.task_waits(key);
@@ -163,7 +163,7 @@ impl Node {
     /// A task waits until its activity is there. That is written down, once, for those who look at
     /// it from elsewhere and cannot know.
     fn waits_for_activity(&mut self, key: CallKey) {
-        let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
+        let Some(call) = self.memory.calls.get_mut(key) else { return };
         if !call.task.progress.unregistered {
             call.task.progress.unregistered = true;
             let tasks = vec![TaskWrite::Update(call.task.clone())];
@@ -180,7 +180,7 @@ impl Node {
         // A read that was overtaken: the task runs, or waits for another time by now.
         let is_stale =
             |call: &HotCall| call.task.claim.is_some() || call.given_up || call.task.wake_at != at;
-        if !self.memory.calls.hot.get(&key).is_some_and(is_stale) {
+        if !self.memory.calls.get(key).is_some_and(is_stale) {
             self.memory.slots.enqueue(ticket, at, key);
         }
     }
@@ -216,7 +216,7 @@ impl Node {
     /// A call waits until a process takes it that has what it lacks. That is written down: it is
     /// how others know that they may.
     fn waits_for_what_it_lacks(&mut self, key: CallKey, what: String) {
-        let Some(call) = self.memory.calls.hot.get_mut(&key) else { return };
+        let Some(call) = self.memory.calls.get_mut(key) else { return };
         if call.task.progress.lacks.as_ref() == Some(&what) {
             self.take_call(key);
             return;

@@ -49,7 +49,7 @@ const WANTED: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
     /// Attempts that run here.
-    away: BTreeMap<CallKey, HotCall>,
+    away: BTreeMap<CallKey, Box<HotCall>>,
     /// When to ask next whether they are wanted.
     ask_at: Option<Timestamp>,
     /// Reports of instances that are being read.
@@ -88,10 +88,10 @@ impl Reports {
 
     /// An attempt that runs for another node.
     pub(crate) fn get(&self, key: CallKey, token: u64) -> Option<&HotCall> {
-        self.away.get(&key).filter(|call| call.has_token(token))
+        self.away.get(&key).map(Box::as_ref).filter(|call| call.has_token(token))
     }
 
-    pub(crate) fn remove(&mut self, key: CallKey) -> Option<HotCall> {
+    pub(crate) fn remove(&mut self, key: CallKey) -> Option<Box<HotCall>> {
         self.away.remove(&key)
     }
 
@@ -146,7 +146,7 @@ impl Reports {
 
     /// The attempts that run for other nodes.
     pub(crate) fn attempts(&self) -> impl Iterator<Item = &HotCall> {
-        self.away.values()
+        self.away.values().map(Box::as_ref)
     }
 }
 
@@ -169,7 +169,7 @@ impl Node {
     }
 
     /// An attempt runs here, and its shard is another node's.
-    pub(crate) fn keep_away(&mut self, call: HotCall) {
+    pub(crate) fn keep_away(&mut self, call: Box<HotCall>) {
         self.memory.reports.away.insert(call.key(), call);
         let ask_at = self.now.saturating_add(WANTED);
         self.memory.reports.ask_at.get_or_insert(ask_at);

@@ -128,7 +128,7 @@ impl Node {
             (Some(slot), Some(activity)) => {
                 call.hold(slot);
                 self.run_attempt(&mut call, activity);
-                self.keep_away(call);
+                self.keep_away(Box::new(call));
             }
             (slot, _) => {
                 slot.into_iter().for_each(|slot| self.memory.slots.free(slot));

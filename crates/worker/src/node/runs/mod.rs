@@ -30,8 +30,8 @@ use unloaded::{Tries, UnloadedRun};
 /// The runs that a node knows something of.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
-    /// Those in memory.
-    hot: BTreeMap<Uid, HotRun>,
+    /// Those in memory. Boxed: a map in order moves its values about.
+    hot: BTreeMap<Uid, Box<HotRun>>,
     /// Those in memory, by the id of their instance.
     ids: BTreeMap<String, Uid>,
     /// Those that are not in memory and have news, or are being read.
@@ -62,26 +62,26 @@ impl Runs {
 
     /// A run in memory, whichever of its instance it is.
     pub(crate) fn get(&self, uid: Uid) -> Option<&HotRun> {
-        self.hot.get(&uid)
+        self.hot.get(&uid).map(Box::as_ref)
     }
 
     /// A run in memory, if its instance is still on this one.
     pub(crate) fn current(&self, key: RunKey) -> Option<&HotRun> {
-        self.hot.get(&key.uid).filter(|run| run.key == key)
+        self.get(key.uid).filter(|run| run.key == key)
     }
 
     fn current_mut(&mut self, key: RunKey) -> Option<&mut HotRun> {
-        self.hot.get_mut(&key.uid).filter(|run| run.key == key)
+        self.hot.get_mut(&key.uid).map(Box::as_mut).filter(|run| run.key == key)
     }
 
     /// Keeps a run in memory.
     fn insert(&mut self, run: HotRun) {
         self.ids.insert(run.id.clone(), run.key.uid);
-        self.hot.insert(run.key.uid, run);
+        self.hot.insert(run.key.uid, Box::new(run));
     }
 
     /// Takes a run out of memory.
-    fn remove(&mut self, uid: Uid) -> Option<HotRun> {
+    fn remove(&mut self, uid: Uid) -> Option<Box<HotRun>> {
         let run = self.hot.remove(&uid)?;
         self.ids.remove(&run.id);
         Some(run)
@@ -90,7 +90,7 @@ impl Runs {
     /// What none of them has taken, when the node forgets them all.
     pub(crate) fn into_news(self) -> impl Iterator<Item = News> {
         let held = self.unloaded.into_values().flat_map(|unloaded| unloaded.held);
-        self.hot.into_values().flat_map(HotRun::into_news).chain(held)
+        self.hot.into_values().flat_map(|run| run.into_news()).chain(held)
     }
 
     /// How many have news that waits until they are read, or until their messages are.

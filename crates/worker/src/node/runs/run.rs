@@ -243,7 +243,7 @@ impl Node {
     }
 
     /// A run that cannot go on: its news is stored, and it is tried again later.
-    fn block(&mut self, mut run: HotRun, draft: Draft, blocked: Blocked) {
+    fn block(&mut self, mut run: Box<HotRun>, draft: Draft, blocked: Blocked) {
         let uid = run.key.uid;
         tracing::warn!(instance = %run.id, "run is blocked: {blocked}");
         // What the good turns before it asked for is lost with them: their news comes first again.
@@ -407,7 +407,7 @@ impl Node {
     }
 
     /// What came for a run that is over is for the next one, unless only this one waited for it.
-    pub(crate) fn hand_over(&mut self, run: HotRun) {
+    pub(crate) fn hand_over(&mut self, run: Box<HotRun>) {
         let key = RunKey { uid: run.key.uid, run: run.key.run.saturating_add(1) };
         for news in run.into_news() {
             if matches!(news.origin, Origin::Request) {
@@ -417,7 +417,7 @@ impl Node {
     }
 
     /// Takes a run that is over out of memory.
-    pub(crate) fn take_out(&mut self, uid: Uid) -> Option<HotRun> {
+    pub(crate) fn take_out(&mut self, uid: Uid) -> Option<Box<HotRun>> {
         self.memory.runs.remove(uid)
     }
 
