@@ -171,7 +171,10 @@ impl Database {
     ) -> Result<Option<TaskRow>> {
         let Database { model, tokens, promises, .. } = self;
         let claimed = model.take_over(node, call, token, now, || next(tokens))?;
-        claimed.iter().for_each(|row| promises.claimed_to_end(row));
+        if let Some(row) = &claimed {
+            promises.taken_over(call, token);
+            promises.claimed_to_end(row);
+        }
         Ok(claimed)
     }
 

@@ -113,6 +113,8 @@ struct CallSeen {
     token: Option<u64>,
     /// The workflow gave it up while that claim stood: its process hears of it soon.
     given_up: bool,
+    /// The claim that the holder of its shard took away last: its process hears of it soon.
+    taken_over: Option<u64>,
     paused: bool,
     /// What operators had decide about it since.
     policies: Vec<RetryPolicy>,
@@ -415,6 +417,11 @@ impl Promises {
         self.calls.entry(key).or_default().begun.insert(number);
     }
 
+    /// The holder of a shard has taken a claim away. Whoever has it may begin before it hears that.
+    pub(crate) fn taken_over(&mut self, key: CallKey, token: u64) {
+        self.calls.entry(key).or_default().taken_over = Some(token);
+    }
+
     /// An attempt begins in a process. `running` are the other attempts
     /// that work at this moment, anywhere.
     pub(crate) fn begins(
@@ -427,7 +434,8 @@ impl Promises {
         let what = format!("attempt {number} of call {key} began");
         let (is_new, undoes) = (call.begun.insert(number), call.compensates);
         let is_recorded = call.recorded.contains(&number);
-        let was_claimed = call.given_up && call.token == Some(token);
+        let was_taken = call.taken_over == Some(token);
+        let was_claimed = was_taken || (call.given_up && call.token == Some(token));
         let uid = key.run.uid;
         if !was_claimed && !model.is_claimed(key, token) {
             self.breaks(uid, format!("{what} without a claim in the database"));
@@ -435,7 +443,7 @@ impl Promises {
         if !is_new {
             self.breaks(uid, format!("{what} twice"));
         }
-        if is_recorded {
+        if is_recorded && !was_taken {
             self.breaks(uid, format!("{what} after it was recorded how it ended"));
         }
         if undoes {

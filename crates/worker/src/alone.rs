@@ -27,8 +27,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::Result;
 use crate::handle::{Outcome, StartOptions};
 use crate::node::{
-    Answers, AskFor, At, AttemptEnd, AttemptStart, Facts, Input, Node, Output, Read, Replies,
-    Reply, Request, RoleAnswer, Stamp, Waiter, now_due,
+    Answers, AskFor, At, AttemptEnd, AttemptStart, Facts, Input, Node, Order, Output, Read,
+    Replies, Reply, Request, RoleAnswer, Stamp, Waiter, now_due,
 };
 use crate::options::Options;
 
@@ -46,6 +46,8 @@ struct World {
     running: Vec<AttemptStart>,
     /// The transactions that are with the store.
     transactions: Vec<AskFor>,
+    /// What attempts were told, by their tokens.
+    orders: Vec<(u64, Order)>,
     /// The activities of all attempts, in the order in which they began.
     began: Vec<String>,
     inputs: VecDeque<(Input, Option<Stamp>)>,
@@ -116,6 +118,7 @@ impl World {
             goes_on: None,
             running: Vec::new(),
             transactions: Vec::new(),
+            orders: Vec::new(),
             began: Vec::new(),
             inputs: VecDeque::new(),
             holds: Holds::default(),
@@ -298,7 +301,7 @@ impl World {
                 self.ends(&start, result);
             }
             // Attempts end when the test says so, and transactions too.
-            Output::OrderAttempt { .. } => {}
+            Output::OrderAttempt { token, order } => self.orders.push((token, order)),
             Output::Transact(transaction) => self.transactions.push(transaction.ask),
             Output::RefuseTransaction { .. } | Output::TransactionRecorded { .. } => {}
             Output::Changed(_) | Output::AnythingChanged => {}

@@ -228,25 +228,8 @@ fn in_transaction(action: &Action, is_done: bool) -> (Vec<String>, Vec<String>) 
     let (mut world, uid, ask) = world_in_transaction();
     world.act_on(ask.call, action.clone());
     let before = world.answers(uid);
-    let task = world.tasks(uid).remove(0);
     let answer = match is_done {
-        true => {
-            let event = EventKind::ActivityCompleted(ActivityCompleted {
-                activity: ask.call.seq,
-                result: Payload::from_text("\"shipped\""),
-                attempt: task.attempt,
-                started_at: task.wake_at,
-                after_cancel: false,
-                fallback: false,
-                retry_metadata: None,
-            });
-            let body = StoredMessage::Result { run: 1, event };
-            let message = now_due(uid, result_id(ask.call.run, ask.call.seq), body);
-            let claim = task.claim.unwrap();
-            let mut model = world.store.database().lock();
-            assert!(model.end_claimed(&claim.node, ask.call, ask.token, &message).unwrap());
-            Transacted::Done(Box::new(message))
-        }
+        true => Transacted::Done(Box::new(done_in_store(&world, uid, ask))),
         false => Transacted::Failed(Failure::terminal("no such address")),
     };
     world.inputs.push_back((Input::Transacted { ask, answer: Ok(answer) }, None));
@@ -265,8 +248,45 @@ fn in_transaction(action: &Action, is_done: bool) -> (Vec<String>, Vec<String>) 
     (before, after)
 }
 
+/// The store carries a transaction out, which ends its call. Answers with the message that says so.
+fn done_in_store(world: &World, uid: Uid, ask: AskFor) -> MessageRow {
+    let task = world.tasks(uid).remove(0);
+    let event = EventKind::ActivityCompleted(ActivityCompleted {
+        activity: ask.call.seq,
+        result: Payload::from_text("\"shipped\""),
+        attempt: task.attempt,
+        started_at: task.wake_at,
+        after_cancel: false,
+        fallback: false,
+        retry_metadata: None,
+    });
+    let body = StoredMessage::Result { run: 1, event };
+    let message = now_due(uid, result_id(ask.call.run, ask.call.seq), body);
+    let claim = task.claim.unwrap();
+    let mut model = world.store.database().lock();
+    assert!(model.end_claimed(&claim.node, ask.call, ask.token, &message).unwrap());
+    message
+}
+
 fn is_action(message: &MessageRow) -> bool {
     matches!(message.body, StoredMessage::Action { .. })
+}
+
+#[test]
+fn an_attempt_ends_when_its_run_reads_the_result_before_the_store_has_answered() {
+    let (mut world, uid, ask) = world_in_transaction();
+    let message = done_in_store(&world, uid, ask);
+    world.orders.clear();
+    world.node.others_committed(world.at(), false);
+    world.settle();
+    assert!(world.tasks(uid).is_empty() && world.messages(uid).is_empty(), "the run has taken it");
+    assert_eq!(world.orders, [(ask.token, Order::Cut)]);
+    // The answer comes after all, and changes nothing.
+    let before = at_once(world.store.history(RunKey::first(uid))).unwrap();
+    let answer = Ok(Transacted::Done(Box::new(message)));
+    world.inputs.push_back((Input::Transacted { ask, answer }, None));
+    world.advance(Duration::from_secs(1));
+    assert_eq!(at_once(world.store.history(RunKey::first(uid))).unwrap(), before);
 }
 
 #[test]

@@ -224,6 +224,7 @@ impl Node {
                 Work::Deliver(run, news) => self.deliver(run, news),
                 Work::FillSlots => self.fill_slots(),
                 Work::ActOnRun(asked) => self.act_on_run(asked),
+                Work::ResultRead(call) => self.result_read(call),
                 Work::HasReports(uid) => self.has_reports(uid),
                 Work::SlotForShared => self.slot_for_shared(),
                 Work::ShardsGained => self.shards_gained(),

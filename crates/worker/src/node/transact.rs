@@ -5,6 +5,7 @@
 //! |---|---|
 //! | an attempt asks and holds its claim | the store gets the work, and what ends the call |
 //! | the store did it | the call is over, the attempt is ended, the run gets the message as news |
+//! | the run reads the message before the store has answered | the attempt is ended likewise |
 //! | the work failed, or the claim is gone | the attempt hears of it, and nothing was written |
 //! | the store is in trouble | the attempt asks again after a while, and no attempt is counted |
 //! | another node is the owner by now | this one steps down |
@@ -85,16 +86,30 @@ impl Node {
 
     /// The call is over, and its attempt ends where it waits for its transaction.
     fn transaction_done(&mut self, ask: AskFor, message: MessageRow) {
-        self.free_slot(ask.call);
-        let away = self.memory.reports.remove(ask.call);
-        for mut call in self.take_call(ask.call).into_iter().chain(away) {
-            call.take_slot().into_iter().for_each(|slot| self.memory.slots.free(slot));
-            self.order_attempt(&call, Order::Cut);
-        }
+        self.cut_attempt(ask.call);
         self.outputs.push(Output::TransactionRecorded { ask: ask.ask });
         self.transaction_decided(ask.call);
         self.call_ended_in_store(ask.call, message);
         self.fill_slots();
+    }
+
+    /// A run takes a result that it has read. When it is that of a transaction whose answer has not
+    /// come yet, the attempt ends now: what the run does next must not meet it.
+    pub(crate) fn result_read(&mut self, key: CallKey) {
+        if self.memory.transactions.is_under_way(key) {
+            self.cut_attempt(key);
+            self.fill_slots();
+        }
+    }
+
+    /// The store has ended a call, and its attempt ends with it.
+    fn cut_attempt(&mut self, key: CallKey) {
+        self.free_slot(key);
+        let away = self.memory.reports.remove(key);
+        for mut call in self.take_call(key).into_iter().chain(away) {
+            call.take_slot().into_iter().for_each(|slot| self.memory.slots.free(slot));
+            self.order_attempt(&call, Order::Cut);
+        }
     }
 
     /// The store is in trouble: the attempt asks again, if it is still there by then.

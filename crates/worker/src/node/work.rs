@@ -4,7 +4,7 @@
 //! when it is done with what it was told, the node takes the list from the front (`mod.rs`). So
 //! nothing is entered again while it is half changed.
 
-use resurgam_core::{RunKey, Uid};
+use resurgam_core::{CallKey, RunKey, Uid};
 
 use super::Node;
 use super::asked::Asked;
@@ -23,6 +23,8 @@ pub(crate) enum Work {
     SlotForShared,
     /// An operator acts on a run.
     ActOnRun(Asked),
+    /// A run takes the result of a call that it has read from the store.
+    ResultRead(CallKey),
     /// There are reports of attempts for an instance.
     HasReports(Uid),
     /// Shards were gained: everything in them is looked at, as after a restart.

@@ -33,7 +33,7 @@ impl Transactions {
 
     /// True while the store decides about this call.
     pub(crate) fn is_under_way(&self, key: CallKey) -> bool {
-        self.under_way.keys().any(|(call, _)| *call == key)
+        self.under_way.range((key, 0)..=(key, u64::MAX)).next().is_some()
     }
 
     /// True while the store decides about this call: whoever wants to end it waits for that.

@@ -20,6 +20,7 @@ use crate::node::output::Output;
 use crate::node::steps::effect::Effect;
 use crate::node::steps::pending::Limits;
 use crate::node::steps::refusal::too_late;
+use crate::node::work::Work;
 
 impl Node {
     /// Hands news to a run, wherever the run is.
@@ -97,6 +98,9 @@ impl Node {
         }
         if let EventKind::ActivityCompleted(done) = &mut news.event {
             done.after_cancel = run.code.machine().lock().is_settling(done.activity);
+            if matches!(news.origin, Origin::Stored { .. }) {
+                self.then(Work::ResultRead(run.key.call(done.activity)));
+            }
         }
         if let Origin::Stored { id } = &news.origin
             && !matches!(news.event, EventKind::TimerFired { .. })
