@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use resurgam_postgres_server::{Pair, Passage, Proxy, Server};
 use resurgam_store::rows::InstanceFilter;
-use resurgam_store::{Commit, Inspect, Node, Own, Staleness, StepResult};
+use resurgam_store::{Commit, Inspect, Node, Own, Result, Staleness, StepResult};
 use resurgam_store_postgres::{Options, PostgresStore};
 use resurgam_watchdog::test;
 use tokio_postgres::NoTls;
@@ -30,9 +30,14 @@ fn options() -> Options {
     few().lease(LEASE)
 }
 
-/// Opens a store; a busy machine may need more than one try.
+/// Opens a store.
 async fn open(url: &str) -> PostgresStore {
-    poll("a connection", async || match PostgresStore::connect(url, options()).await {
+    connected(async || PostgresStore::connect(url, options()).await).await
+}
+
+/// Connects; a busy machine may need more than one try.
+async fn connected(mut connect: impl AsyncFnMut() -> Result<PostgresStore>) -> PostgresStore {
+    poll("a connection", async || match connect().await {
         Ok(store) => Some(store),
         Err(error) if error.is_transient() => None,
         Err(error) => panic!("{error}"),
@@ -279,8 +284,8 @@ async fn a_commit_that_waits_for_a_standby_is_acknowledged_only_when_that_has_it
     // go there too, and a commit of somebody with more patience.
     drop(other);
     // Whoever connects after the promotion knows of it: this one has all it needs before.
-    let unaware = few().without_listening();
-    let patient = PostgresStore::connect(&named("patient"), unaware).await.unwrap();
+    let (url, unaware) = (named("patient"), few().without_listening());
+    let patient = connected(async || PostgresStore::connect(&url, unaware.clone()).await).await;
     let _right = own(&store, "node-a").await;
     tokio::task::block_in_place(|| pair.other().promote());
     let superseded = superseded_commit(&pair, &patient);
@@ -384,7 +389,8 @@ async fn who_only_looks_may_look_at_a_standby_and_hears_how_old_that_is() {
     let store = open(&pair.url(NAME)).await;
     write(&store, [start(1)]).await;
     let look = async |url: &str| {
-        PostgresStore::connect_existing(url, options().looking_only()).await.unwrap()
+        let connect = || PostgresStore::connect_existing(url, options().looking_only());
+        connected(async || connect().await).await
     };
     let standby = look(&pair.other().tcp_url(NAME)).await;
     let found = async || standby.find("order-1").await.unwrap();
