@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use expect_test::expect;
 use resurgam::prelude::*;
-use resurgam::retry::{ClockFrom, Jitter, Match, Rule};
+use resurgam::retry::{ClockFrom, Exhausted, Jitter, Match, Rule};
 use resurgam::{Kind, WaitsFor};
 use resurgam_testing::{Crash, StoreCall, TestApp, TestBuilder, never};
 use resurgam_watchdog::test;
@@ -207,6 +207,28 @@ async fn the_queue_clock_goes_on_when_the_store_is_back() {
     // Waits of 10, 20, ... 640 ms and then of a second, on top of the five seconds.
     let outage = Duration::from_millis(1_270 + 8_000);
     assert_eq!(app.now().since(began), 5 * SECOND + outage);
+}
+
+#[test]
+async fn a_queue_timeout_is_recorded_once_however_long_the_store_takes_nothing() {
+    /// Is paused for a second when nobody takes it within five.
+    #[workflow]
+    async fn call_urgent(ctx: WorkflowContext) -> Result<u32, Failure> {
+        let policy = STEADY.on_exhausted(Exhausted::Pause { wait: Some(SECOND) });
+        ctx.call(urgent(0)).retry(policy).queue_timeout(5 * SECOND).await
+    }
+    let app = TestApp::builder().workflow(call_urgent).start().await;
+    let run = app.start("it", call_urgent()).await;
+    app.advance(SECOND).await;
+    app.stop_working().await;
+    app.advance(MINUTE).await;
+    // What the next process finds out first is not stored before the pause would be over.
+    app.faults().refuse(StoreCall::Commit, 15);
+    app.restart_with(TestApp::builder().workflow(call_urgent).activity(urgent)).await;
+    assert_eq!(run.failure().await.kind, Kind::QueueTimeout);
+    assert_eq!(app.faults().refusals_left(StoreCall::Commit), 0);
+    assert_eq!(app.ledger("it").await.len(), 1);
+    assert_eq!(app.attempts(urgent), 0);
 }
 
 #[test]

@@ -329,7 +329,12 @@ impl Node {
             call.task.claim.is_none() && call.task.wake_at <= now && self.stopping.is_none()
         });
         match slot {
-            Some(slot) if is_due && !self.has_waited_too_long(key) => self.claim_next(key, slot),
+            Some(slot) if is_due => match self.has_waited_too_long(key) {
+                // The step that says so is not durable yet: until then the call stays in memory,
+                // or it would be read as it was before, and its attempt recorded twice.
+                true => self.memory.slots.free(slot),
+                false => self.claim_next(key, slot),
+            },
             slot => {
                 slot.into_iter().for_each(|slot| self.memory.slots.free(slot));
                 self.task_waits(key);
