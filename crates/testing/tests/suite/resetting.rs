@@ -310,6 +310,25 @@ async fn signals_that_are_dropped_do_not_come_again() {
 }
 
 #[test]
+async fn a_repeated_signal_that_a_reset_dropped_stays_dropped() {
+    let app = app().await;
+    app.start("it", order()).await;
+    let client = app.client();
+    client.signal_once("it", "item", &"book", "request-1").await.unwrap();
+    app.advance(MINUTE).await;
+    act(&app, |run| run.reset(ResetTo::Event(Seq(2))).drop_signals()).await;
+    app.advance(MINUTE).await;
+    app.restart().await;
+    let client = app.client();
+    client.signal_once("it", "item", &"book", "request-1").await.unwrap();
+    app.advance(MINUTE).await;
+    assert_eq!(data(&app).await, "items None, last None, status None\n");
+    app.signal("it", "item", &"lamp").await.unwrap();
+    app.advance(MINUTE).await;
+    assert_eq!(data(&app).await, "items Some(\"lamp\"), last None, status Some(\"one item\")\n");
+}
+
+#[test]
 async fn a_status_that_a_reset_took_back_does_not_return_with_the_next_reset() {
     let app = app().await;
     app.start("it", order()).await;

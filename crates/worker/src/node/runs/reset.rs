@@ -24,6 +24,7 @@ use resurgam_core::action::{Reset, ResetTo};
 use resurgam_core::command::ActivityCall;
 use resurgam_core::event::{
     ActivityFailed, ChildStarted, Initiator, Lineage, ParentClose, RunContinued, RunStarted,
+    UnreadSignal,
 };
 use resurgam_core::retry::{Idempotency, Reason};
 use resurgam_core::turn::Blocked;
@@ -104,7 +105,7 @@ impl Node {
         let next = RunKey { run: key.run.saturating_add(1), ..key };
         let began = record.events.first().map_or(self.now, |event| event.at);
         let now = self.now.max(record.events.last().map_or(self.now, |last| last.at));
-        let (started, begins) = match lineage.copied.is_empty() {
+        let (mut started, begins) = match lineage.copied.is_empty() {
             // Nothing of it is copied, so nothing keeps it from the newest version.
             true => {
                 let version = self.newest_version(&row.workflow);
@@ -114,7 +115,13 @@ impl Node {
             }
             false => (RunStarted { lineage, ..first.clone() }, began),
         };
-        let (signals, mut text) = self.signals_again(record, cut, drop_signals);
+        let taken = signals_after(&record.events, cut);
+        if drop_signals {
+            // A sender that had no answer repeats its signal, which stays dropped.
+            let ids = taken.iter().filter_map(|signal| signal.id.clone());
+            started.carried.signal_ids.extend(ids);
+        }
+        let (signals, mut text) = self.signals_again(record, taken, drop_signals);
         text += &later_children(&record.events, cut);
         let mut step = Step {
             instance: Some(InstanceWrite::Continue { run: next, input: started.input.clone() }),
@@ -157,19 +164,10 @@ impl Node {
     fn signals_again(
         &mut self,
         record: &RunRecord,
-        cut: Seq,
+        taken: Vec<UnreadSignal>,
         drop_them: bool,
     ) -> (Vec<MessageWrite>, String) {
         let uid = record.instance.uid;
-        let taken = record.events.iter().filter(|event| event.seq >= cut);
-        let taken: Vec<(String, Payload, Option<String>)> = taken
-            .filter_map(|event| match &event.kind {
-                EventKind::SignalReceived { name, value, id } => {
-                    Some((name.clone(), value.clone(), id.clone()))
-                }
-                _ => None,
-            })
-            .collect();
         let text = match (taken.len(), drop_them) {
             (0, _) => String::new(),
             (1, true) => "; a signal is dropped".to_string(),
@@ -184,9 +182,9 @@ impl Node {
         let unread: Vec<MessageRow> = record.messages.iter().filter(is_signal).cloned().collect();
         let gone = unread.iter().map(|row| MessageWrite::Delete { uid, id: row.id.clone() });
         let mut writes: Vec<MessageWrite> = gone.collect();
-        for (name, value, id) in taken {
+        for signal in taken {
             // In line with those that nobody has read.
-            let row = self.signal_message(uid, id, name, value);
+            let row = self.signal_message(uid, signal.id, signal.name, signal.value);
             writes.push(MessageWrite::Insert(MessageRow { due_at: MessageRow::NEVER, ..row }));
         }
         writes.extend(unread.into_iter().map(MessageWrite::Insert));
@@ -227,6 +225,18 @@ impl Node {
         let policy = self.policies.resolve(&registry, call);
         policy.is_ok_and(|policy| policy.checked.idempotency == Idempotency::AtMostOnce)
     }
+}
+
+/// The signals that a run has taken at an event or after it, in order.
+fn signals_after(events: &[Event], cut: Seq) -> Vec<UnreadSignal> {
+    let taken = events.iter().filter(|event| event.seq >= cut);
+    let signals = taken.filter_map(|event| match &event.kind {
+        EventKind::SignalReceived { name, value, id } => {
+            Some(UnreadSignal { name: name.clone(), value: value.clone(), id: id.clone() })
+        }
+        _ => None,
+    });
+    signals.collect()
 }
 
 /// The first event of a run.
