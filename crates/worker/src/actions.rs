@@ -1,6 +1,6 @@
 //! Asking for something to be done to an activity call or to a run: what a handle can be asked.
 //!
-//! A request is stored first, for who holds the shard of the call, in this process or in another.
+//! A request is stored first, for the node that holds the shard of the call: this one or another.
 //! Whoever asked waits for the answer, which is stored with what the action changed; so the answer
 //! is the same however often it is asked for with the same id. Where nobody works there is none
 //! yet, and nobody waits.

@@ -1,4 +1,4 @@
-//! The engine that runs workflows and activities on a store. The only crate that spawns.
+//! The engine that runs workflows and activities on a store.
 //!
 //! ```text
 //!   Handle -- requests --> mailbox -- inputs --> Node -- outputs --> driver --> store, attempts

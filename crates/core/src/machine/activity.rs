@@ -30,7 +30,7 @@ pub struct Ask {
 pub struct Undo(Box<dyn FnOnce(&Payload) -> ActivityCall + Send>);
 
 impl Undo {
-    /// It is the user's code, and may panic.
+    /// Wraps the user's closure, which may panic.
     pub fn new(undo: impl FnOnce(&Payload) -> ActivityCall + Send + 'static) -> Self {
         Undo(Box::new(undo))
     }

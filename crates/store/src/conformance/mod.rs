@@ -1,4 +1,4 @@
-//! The promises of a store, one file each, as a library.
+//! The promises of a store, a file for each topic, as a library.
 //!
 //! A store's own tests call [`conformance_tests!`](crate::conformance_tests) with a function that
 //! opens a fresh, empty store, and get a test for each promise; a store that fails one of them is

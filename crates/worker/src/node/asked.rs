@@ -19,7 +19,7 @@ impl Asked {
         self.call.run
     }
 
-    /// It is kept with this run of the same instance.
+    /// This request, recorded under another run of the instance.
     pub(crate) fn on_run(self, run: RunKey) -> Self {
         Asked { call: run.call(self.call.seq), ..self }
     }

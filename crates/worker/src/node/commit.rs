@@ -77,8 +77,7 @@ impl Node {
         }
     }
 
-    /// It is known what became of a step. Answers with one that another node kept from being
-    /// written.
+    /// Applies the outcome of one step. Returns the step if the fence refused it.
     pub(crate) fn fate_is_known(&mut self, pending: Pending, fate: Fate) -> Option<Pending> {
         match fate {
             Fate::Written => self.written(pending),

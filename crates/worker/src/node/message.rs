@@ -1,4 +1,4 @@
-//! Messages: what is stored because a run is to read it later, and what news a stored message is.
+//! Stored messages of a run: how they are made, and the news that they carry.
 
 use resurgam_core::{CallKey, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
 use resurgam_store::rows::{ActionRow, Message as StoredMessage, MessageRow};
@@ -13,7 +13,7 @@ use crate::error::Error;
 /// The timer that no run has: its message wakes a run and means nothing to it.
 pub(crate) const NO_TIMER: Seq = Seq(0);
 
-/// A report goes with what follows it.
+/// Adds to a step the deletion of the report that it follows from.
 pub(crate) fn end_report(
     uid: Uid,
     report: Option<String>,

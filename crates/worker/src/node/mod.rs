@@ -1,6 +1,6 @@
 //! A node: everything that a process knows of the work, and decides about it.
 //!
-//! Pure: no tokio, no clock, no random source of its own, no calls of the store. It is told what
+//! Pure: no async runtime, no clock, no random source, no calls of the store. It is told what
 //! happens ([`Input`]) and when ([`At`]), and says what is to be done ([`Output`]); the driver
 //! (`driver.rs`) does that, and brings the answers. The same inputs give the same outputs.
 //!

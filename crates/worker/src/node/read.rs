@@ -1,4 +1,5 @@
-//! Reads: everything that is asked of the store and answered by a message.
+//! Questions to the store: reads, and the claims and moves of shards that the store answers one by
+//! one and not as part of a batch.
 //!
 //! A node says what it wants to know ([`Read`]) and goes on; the driver asks the store beside it
 //! (`reads.rs`), and the answer comes back as an [`Input`](super::Input). Trouble with the store

@@ -119,6 +119,7 @@ impl Node {
         self.end_failed(key, total_failure(&call.policy), why, None, given_up);
     }
 
+    /// Ends a call with the result of its attempt.
     pub(crate) fn attempt_succeeded(&mut self, key: CallKey, result: Payload) {
         if let Some(failure) = self.unfit_fallback(key, &result) {
             return self.attempt_failed(key, Ended::Failed(failure), self.now);

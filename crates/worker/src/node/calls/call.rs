@@ -1,5 +1,6 @@
-//! Activity calls: scheduling them and beginning attempts. What follows when one ends is in
-//! `attempt_result.rs`.
+//! An unfinished activity call in memory ([`HotCall`]): what changes its task, and taking calls in
+//! and out of memory. Calls are scheduled and attempts begin in `claim.rs`; what follows an attempt
+//! is in `attempt_result.rs`.
 
 use std::sync::Arc;
 

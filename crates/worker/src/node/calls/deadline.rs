@@ -5,8 +5,9 @@
 //! | `queue` | the attempt became due  | a failed attempt, which ends the call unless a rule   |
 //! |         |                         | retries it                                            |
 //! | `total` | the call was scheduled  | the end of the call                                   |
+//! | a pause | when it was to end      | the call fails for the reason that paused it          |
 //!
-//! The earlier of the two is the task's deadline, stored with it, so that it also holds for calls
+//! The earliest of these is the task's deadline, stored with it, so that it also holds for calls
 //! that are not in memory. A running attempt has none: its node watches over it (`attempt.rs`). A
 //! deadline is a hint to look, never a decision: whether the call has waited too long is worked
 //! out from the task when the time has come, so one that is out of date does no harm.

@@ -1,7 +1,7 @@
 //! What is due when.
 //!
 //! Only the near future is in memory: everything due before `scanned_until`. Waiting holds no
-//! slot, no tokio task and no thread; it is an entry here, or only a row in the store. The store
+//! slot, no spawned task and no thread; it is an entry here, or only a row in the store. The store
 //! is read again when the first thing beyond comes near, and not before: an idle engine is idle.
 
 use std::collections::{BTreeMap, BTreeSet};

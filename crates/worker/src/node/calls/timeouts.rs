@@ -57,11 +57,13 @@ pub(crate) fn queue_end(task: &TaskRow, policy: &Resolved) -> Option<Timestamp> 
 }
 
 /// The failure of a call whose total timeout passed.
+/// The failure of a call that ran out of its whole time.
 pub(crate) fn total_failure(policy: &Resolved) -> Failure {
     let whole = policy.checked.timeouts.total.unwrap_or_default();
     Limit { left: whole, whole, kind: Kind::TotalTimeout }.failure()
 }
 
+/// The failure of an attempt that no worker took in time.
 pub(crate) fn queue_failure(policy: &Resolved) -> Failure {
     let time = policy.checked.timeouts.queue.unwrap_or_default();
     let message = format!("no worker took it within {}", Human(time));

@@ -25,6 +25,7 @@ impl Node {
         }
     }
 
+    /// Carries out a request.
     pub(crate) fn request(&mut self, request: Request) {
         match request {
             Request::Start { workflow, input, options, reply } => {
@@ -53,7 +54,7 @@ impl Node {
         }
     }
 
-    /// Stores what somebody asks to be done to a call or to a run, for who holds its shard.
+    /// Stores what somebody asks to be done to a call or a run, for the node that holds its shard.
     fn ask_for_action(&mut self, call: CallKey, request: Box<ActionRequest>, reply: Reply<()>) {
         let CallKey { run: RunKey { uid, run }, seq } = call;
         let id = MessageRow::action_id(&request.id);

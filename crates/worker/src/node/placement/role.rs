@@ -6,10 +6,10 @@
 //! | client  | stores what is asked for as rows that wake the owner; stands by if it may work   |
 //! | owner   | everything                                                                       |
 //!
-//! A store has one owner. The right to work is the store's to give and lasts as long as the
-//! process does, so there is nothing to renew, and a node that stands by takes over at once. An
-//! owner that was overtaken all the same (its lock was removed under it) can write nothing any
-//! more; it forgets everything and stands by.
+//! On SQLite a store has one owner: the right to work lasts as long as the process does, and a node
+//! that stands by takes over at once. On PostgreSQL several nodes own shards at a time, and the
+//! store renews their membership. A node that was overtaken can write nothing any more; it forgets
+//! everything and asks again.
 //!
 //! Nobody tells anybody anything but through the store: each side looks when somebody else has
 //! committed. Then the owner reads the messages that are due, and a client whether what it waits

@@ -67,10 +67,12 @@ impl Shards {
         self.assignment.clone()
     }
 
+    /// True when this node works on the shard.
     pub(crate) fn owns(&self, shard: Shard) -> bool {
         self.held.contains(&shard) && !self.leaving.contains(&shard)
     }
 
+    /// How often this node has gained the shard.
     pub(crate) fn tenure(&self, shard: Shard) -> u64 {
         self.tenures[usize::from(shard.0)]
     }

@@ -1,7 +1,8 @@
 //! Attempts that run here while another node holds their shard, and reports of those elsewhere.
 //!
-//! Only the holder of a shard writes its tasks and decides what follows an attempt. The node that
-//! runs it leaves a message with the token of its claim:
+//! Only the holder of a shard decides what follows an attempt, and, apart from claims and
+//! transactions, only it writes the tasks. The node that runs the attempt leaves a message with the
+//! token of its claim:
 //!
 //! | what happens here                       | what is stored                                     |
 //! |-----------------------------------------|----------------------------------------------------|

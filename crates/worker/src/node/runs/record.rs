@@ -100,6 +100,7 @@ impl Node {
         Ok(())
     }
 
+    /// Adds the task of a new call to the step.
     pub(crate) fn schedule_activity(
         &mut self,
         run: &mut HotRun,
