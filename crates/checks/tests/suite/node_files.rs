@@ -1,5 +1,6 @@
-//! How the files of a node depend on each other: by the items they import, and by the methods of
-//! the node that they call. `cargo test -p resurgam-checks node_files -- --nocapture` prints it.
+//! How the files of a node depend on each other: by the items they import, by the methods of the
+//! node that they call, and by what they ask of the things that the node remembers.
+//! `cargo test -p resurgam-checks node_files -- --nocapture` prints it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -99,21 +100,74 @@ fn calls(code: &str) -> BTreeSet<String> {
     found
 }
 
+/// The modules that have the methods of the node.
+fn owners(modules: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let of_module = |(module, code): (&String, &String)| {
+        methods(code).into_iter().map(|name| (name, module.clone())).collect::<Vec<_>>()
+    };
+    modules.iter().flat_map(of_module).collect()
+}
+
+/// The fields of a struct whose types are in a module of the node, each with that module.
+fn fields(name: &str, code: &str, all: &BTreeMap<String, String>) -> Vec<(String, String)> {
+    let types: BTreeMap<String, String> = code
+        .split("\nuse ")
+        .skip(1)
+        .filter_map(|rest| rest.split_once(';'))
+        .flat_map(|(tree, _)| paths(tree))
+        .filter_map(|path| {
+            let (module, name) = path.rsplit_once("::")?;
+            let module = module.strip_prefix("super::").unwrap_or(module);
+            all.contains_key(module).then(|| (name.to_string(), module.to_string()))
+        })
+        .collect();
+    let body = code.split_once(&format!("struct {name} {{\n")).unwrap().1.split("\n}").next();
+    let lines = body.unwrap_or_default().lines().filter_map(|line| line.split_once(": "));
+    lines
+        .filter_map(|(field, of)| {
+            let field = field.trim().trim_start_matches("pub(crate) ");
+            let words = of.split(|letter: char| !letter.is_alphanumeric());
+            let module = words.filter_map(|word| types.get(word)).next()?;
+            Some((field.to_string(), module.clone()))
+        })
+        .collect()
+}
+
+/// True when the methods of the node use a field of what is called `of` there.
+fn uses(code: &str, of: &str, field: &str) -> bool {
+    let code: String = of_node(code).split_whitespace().collect();
+    let access = format!("{of}.{field}");
+    let ends = |rest: &str| !rest.starts_with(|next: char| next.is_alphanumeric() || next == '_');
+    code.match_indices(&access).any(|(at, _)| ends(&code[at + access.len()..]))
+}
+
 fn graph() -> Graph {
     let modules = modules();
-    let owners: BTreeMap<String, &String> = modules
-        .iter()
-        .flat_map(|(module, code)| methods(code).into_iter().map(move |name| (name, module)))
-        .collect();
+    let owners = owners(&modules);
+    let remembered = fields("Memory", &modules["memory"], &modules);
+    let mut own = fields("Node", &modules_root(), &modules);
+    // What is in the memory counts, field by field, and not the memory.
+    own.retain(|(field, _)| field != "memory");
+    assert!(remembered.len() > 15 && own.len() > 3, "{remembered:?} {own:?}");
     let mut graph = Graph::new();
     for (module, code) in &modules {
-        let called = calls(code).into_iter().filter_map(|name| owners.get(&name).copied().cloned());
+        let called = calls(code).into_iter().filter_map(|name| owners.get(&name).cloned());
         let mut needs = imports(module, code, &modules);
         needs.extend(called);
+        for (of, fields) in [("memory", &remembered), ("self", &own)] {
+            let used = fields.iter().filter(|(field, _)| uses(code, of, field));
+            needs.extend(used.map(|(_, module)| module.clone()));
+        }
         needs.remove(module);
         graph.insert(module.clone(), needs);
     }
     graph
+}
+
+/// The code of the file that has the node itself.
+fn modules_root() -> String {
+    let root = format!("{NODE}mod.rs");
+    files(".rs").into_iter().find(|(path, _)| *path == root).unwrap().1
 }
 
 /// The first way that leads back to where it began.
@@ -152,6 +206,32 @@ fn no_file_of_a_node_depends_on_one_that_depends_on_it() {
     assert_eq!(circle(&graph), None);
 }
 
+/// A method of a part never calls one of a part above it: what it has for that goes on the work
+/// list. What another part remembers it may ask.
+#[test]
+fn a_part_of_a_node_calls_only_those_below_it() {
+    const PARTS: [&str; 7] =
+        ["steps", "calls", "remote", "runs", "placement", "housekeeping", "clients"];
+    let level = |module: &str| {
+        let part = module.split("::").next().unwrap_or_default();
+        PARTS.iter().position(|name| *name == part)
+    };
+    let modules = modules();
+    let owners = owners(&modules);
+    let (mut upward, mut counted) = (Vec::new(), 0);
+    for (module, code) in &modules {
+        for (name, owner) in calls(code).iter().filter_map(|name| owners.get_key_value(name)) {
+            let (Some(from), Some(to)) = (level(module), level(owner)) else { continue };
+            counted += 1;
+            if to > from {
+                upward.push(format!("{module} calls {name} of {owner}"));
+            }
+        }
+    }
+    assert!(counted > 200, "{counted} calls");
+    assert_eq!(upward, Vec::<String>::new());
+}
+
 /// A part is a folder; what is in it keeps its fields to itself, so that others ask instead.
 #[test]
 fn no_part_of_a_node_lets_others_at_its_fields() {
@@ -188,4 +268,12 @@ fn a_circle_is_found() {
                 self\n            .g();\n    }\n}\n";
     assert_eq!(paths("super::{a, b::{C, d::E}}"), ["super::a", "super::b::C", "super::b::d::E"]);
     assert_eq!((methods(code), calls(code)), (vec!["f".to_string()], ["g".to_string()].into()));
+    let all = BTreeMap::from([("a::b".to_string(), String::new())]);
+    let memory = "\nuse super::a::b::{C, D};\npub(crate) struct Memory {\n    pub(crate) c: C,\n    \
+                  pub(crate) ds: Vec<D>,\n    pub(crate) e: u64,\n}\n";
+    let of_b = |name: &str| (name.to_string(), "a::b".to_string());
+    assert_eq!(fields("Memory", memory, &all), [of_b("c"), of_b("ds")]);
+    let code =
+        "\nimpl Node {\n    fn f(&self) {\n        self.memory\n            .ds.g();\n    }\n}\n";
+    assert_eq!([uses(code, "memory", "ds"), uses(code, "memory", "d")], [true, false]);
 }

@@ -20,8 +20,9 @@
 //!                    steps/  effects, batches, the store's answers
 //! ```
 //!
-//! A part calls those below it. What it has for one above, it puts on the work list. No file calls
-//! one that calls it: a check of the repository sees to that.
+//! A part calls those below it. What it has for one above, it puts on the work list. What a part
+//! remembers is in files that know no node (`calls/hot_call.rs`, `remote/reports.rs`), and any part
+//! may ask it. No file depends on one that depends on it: checks of the repository see to that.
 //!
 //! The way of a step, and where it is written:
 //!
@@ -81,7 +82,8 @@ use crate::policy::Policies;
 use crate::random::Random;
 pub use calls::attempt_result::fitting;
 pub(crate) use calls::load_tasks::{ABANDONED, GONE, SCAN};
-use clients::stop::Stopping;
+use clients::deferred::DeferredRequests;
+use clients::stopping::Stopping;
 pub use commit::Durable;
 pub(crate) use housekeeping::bulk::JOBS;
 pub(crate) use housekeeping::inbox::PAGE as INBOX_PAGE;
@@ -164,13 +166,6 @@ pub struct Node {
     outputs: Vec<Output>,
 }
 
-/// What was asked before it was known whether this node works.
-#[derive(Debug, Default)]
-struct DeferredRequests {
-    requests: Vec<Request>,
-    settled: Vec<Reply<()>>,
-}
-
 impl Node {
     /// A node that has not begun.
     pub fn new(
@@ -229,6 +224,7 @@ impl Node {
                 Work::SlotForShared => self.slot_for_shared(),
                 Work::ShardsGained => self.shards_gained(),
                 Work::Request(request) => self.request(request),
+                Work::TakeDeferred => self.take_deferred(),
             }
         }
     }

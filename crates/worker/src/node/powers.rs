@@ -5,7 +5,7 @@ use resurgam_store::Runnable;
 use resurgam_store::rows::TaskRow;
 
 use super::Node;
-use super::calls::call::HotCall;
+use super::calls::hot_call::HotCall;
 
 /// What this node is to the store.
 #[derive(Debug)]

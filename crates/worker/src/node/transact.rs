@@ -22,7 +22,7 @@ use resurgam_store::Transacted;
 use resurgam_store::rows::MessageRow;
 
 use super::Node;
-use super::calls::call::HotCall;
+use super::calls::hot_call::HotCall;
 use super::output::{AskFor, Order, Output, Transaction};
 use super::work::Work;
 

@@ -31,6 +31,8 @@ pub(crate) enum Work {
     ShardsGained,
     /// A request that waited until it was known whether this node works.
     Request(Request),
+    /// Requests that came too early may be taken now.
+    TakeDeferred,
 }
 
 impl Work {

@@ -35,7 +35,7 @@ use resurgam_store::rows::{ActionRequest, ActionRow, MessageRow, Pause, TaskReco
 use resurgam_store::{Step, TaskWrite};
 
 use super::attempt_result::{decide_again, failed, given_up};
-use super::call::HotCall;
+use super::hot_call::HotCall;
 use super::timeouts::deadline;
 use crate::node::Node;
 use crate::node::asked::Asked;

@@ -22,7 +22,7 @@ use resurgam_core::{CallKey, EventKind, Failure, Kind, Payload, RunKey, Timestam
 use resurgam_store::rows::{AttemptOutcome, AttemptRow, Pause, Progress, TaskRow};
 use resurgam_store::{Step, TaskWrite};
 
-use super::call::{Fallback, HotCall, started_at};
+use super::hot_call::{Fallback, HotCall, started_at};
 use super::timeouts::{
     clock_start, millis, queue_failure, start_of_first, total_failure, total_start,
 };

@@ -9,7 +9,7 @@ use resurgam_store::rows::{Claim, PolicyRow, Progress, TaskRow};
 use resurgam_store::{Step, TaskWrite};
 
 use super::attempt_result::Ended;
-use super::call::HotCall;
+use super::hot_call::HotCall;
 use super::slots::Slot;
 use super::timeouts::{deadline, millis, total_end, total_start};
 use crate::attempt::{Limit, Limits};

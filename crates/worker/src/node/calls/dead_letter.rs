@@ -8,7 +8,7 @@ use resurgam_core::event::ActivityFailed;
 use resurgam_core::{Fingerprint, Timestamp};
 use resurgam_store::{DeadLetter, LetterState};
 
-use super::call::HotCall;
+use super::hot_call::HotCall;
 use crate::node::Node;
 
 impl Node {
@@ -20,7 +20,9 @@ impl Node {
         now: Timestamp,
     ) -> Box<DeadLetter> {
         metrics::counter!("resurgam.dead_letters").increment(1);
-        self.letter_will_be_deleted();
+        if let Some(stays) = self.options.retention.dead_letters {
+            self.memory.sweeper.not_later_than(now.saturating_add(stays));
+        }
         let Fingerprint { key, error } = Fingerprint::of(&call.task.name, Some(&failed.failure));
         Box::new(DeadLetter {
             call: call.task.call,

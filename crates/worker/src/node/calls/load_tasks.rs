@@ -4,18 +4,17 @@
 //! Reading happens beside the loop and comes back as a message. Trouble with the store means
 //! trying again later, never a decision.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use resurgam_core::{CallKey, Timestamp, Uid};
+use resurgam_core::{CallKey, Timestamp};
 use resurgam_store::rows::{DueTask, TaskRecord, TaskRow};
 use resurgam_store::{Result, Runnable, Step, TaskWrite};
 
-use super::call::HotCall;
+use super::abandoned_claims::REMEMBERED;
+use super::hot_call::HotCall;
 use super::slots::Slot;
 use super::waiting::TaskRead;
 use crate::node::Node;
-use crate::node::coalesced_read::CoalescedRead;
 use crate::node::input::Scan;
 use crate::node::news::{News, Origin, cancelled_call};
 use crate::node::read::{AGAIN, Read};
@@ -30,42 +29,6 @@ pub(crate) const ABANDONED: usize = 1_000;
 
 /// How many of the tasks that wait are looked at for those whose activities are not there.
 pub(crate) const GONE: usize = 1_000;
-
-/// Claims of nodes that are gone, while they are read. That takes a while when there are many, and
-/// what happened meanwhile the read does not know of.
-#[derive(Debug, Default)]
-pub(crate) struct Claims {
-    pub(super) heard: CoalescedRead,
-    /// How often each shard was gained when the read began.
-    tenures: Vec<u64>,
-    /// Calls of which more is known than the read can tell.
-    pub(super) changed: BTreeSet<CallKey>,
-    /// The claims that were found to be lost, by their tokens, and when: until that is durable a
-    /// read finds them again, and each is lost once.
-    lost: BTreeMap<(CallKey, u64), Timestamp>,
-}
-
-/// How long a claim is remembered that was lost: far longer than a read takes.
-const REMEMBERED: Duration = Duration::from_secs(600);
-
-impl Claims {
-    /// True when what was read of a call may be out of date, whose shard was gained so often by
-    /// now.
-    fn is_outdated(&self, call: CallKey, tenure: u64) -> bool {
-        let shard = usize::from(call.run.uid.shard().0);
-        self.tenures.get(shard) != Some(&tenure) || self.changed.contains(&call)
-    }
-
-    /// True when a claim was found to be lost before.
-    fn has_lost(&self, task: &TaskRow) -> bool {
-        task.claim.as_ref().is_some_and(|claim| self.lost.contains_key(&(task.call, claim.token)))
-    }
-
-    /// What was not durable when a shard went is for its next holder to find.
-    pub(crate) fn forget(&mut self, goes: impl Fn(Uid) -> bool) {
-        self.lost.retain(|(call, _), _| !goes(call.run.uid));
-    }
-}
 
 impl Node {
     /// Reads claims of nodes that are gone. One page at a time, each after what follows from the

@@ -1,6 +1,7 @@
 //! Activity calls: when they are due, who gets a slot, claims, deadlines, what follows when an
 //! attempt ends, and what a process that died left behind.
 
+pub(crate) mod abandoned_claims;
 pub(crate) mod action;
 pub(crate) mod attempt_result;
 pub(crate) mod call;
@@ -9,8 +10,10 @@ pub(crate) mod dead_letter;
 pub(crate) mod deadline;
 pub(crate) mod due;
 pub(crate) mod failure_log;
+pub(crate) mod hot_call;
 pub(crate) mod lingering;
 pub(crate) mod load_tasks;
+pub(crate) mod outages;
 pub(crate) mod slots;
 pub(crate) mod timeouts;
 pub(crate) mod transactions;
@@ -20,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use resurgam_core::{CallKey, Uid};
 
-use call::HotCall;
+use hot_call::HotCall;
 use waiting::TaskRead;
 
 /// The unfinished calls that a node works on.

@@ -8,7 +8,7 @@ use resurgam_store::rows::TaskRow;
 use resurgam_store::{Step, TaskWrite};
 
 use super::attempt_result::decide_again;
-use super::call::HotCall;
+use super::hot_call::HotCall;
 use super::slots::{Slot, Ticket};
 use crate::node::Node;
 use crate::node::read::Read;

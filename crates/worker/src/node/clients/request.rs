@@ -20,7 +20,7 @@ impl Node {
     pub(crate) fn asked(&mut self, request: Request) {
         let waits = !matches!(request, Request::Settle { .. } | Request::Stop { .. });
         match waits && self.is_too_early() {
-            true => self.deferred.requests.push(request),
+            true => self.deferred.add(request),
             false => self.request(request),
         }
     }

@@ -6,32 +6,17 @@
 
 use std::time::Duration;
 
-use resurgam_core::{Shard, Timestamp};
+use resurgam_core::Shard;
 
+use super::stopping::Stopping;
 use crate::error::Error;
 use crate::node::Node;
-use crate::node::calls::call::HotCall;
+use crate::node::calls::hot_call::HotCall;
 use crate::node::output::{Order, Output};
 use crate::node::reply::Reply;
 
 /// The least time that the store has to take what is written last.
 const LAST_WRITES: Duration = Duration::from_secs(5);
-
-/// The engine is about to stop.
-#[derive(Debug)]
-pub(crate) struct Stopping {
-    /// When attempts that still run are interrupted, and after that when the store is given up.
-    until: Timestamp,
-    interrupted: bool,
-    replies: Vec<Reply<()>>,
-}
-
-impl Stopping {
-    /// When something is to be done about it next.
-    pub(crate) fn next(&self) -> Timestamp {
-        self.until
-    }
-}
 
 impl Node {
     pub(crate) fn stop(&mut self, reply: Reply<()>) {

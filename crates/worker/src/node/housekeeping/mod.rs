@@ -6,3 +6,4 @@ pub(crate) mod inbox;
 pub(crate) mod policy_overrides;
 pub(crate) mod retention;
 pub(crate) mod schedule;
+pub(crate) mod sweeper;

@@ -90,7 +90,7 @@ impl Node {
         if self.is_too_early() {
             return;
         }
-        for request in std::mem::take(&mut self.deferred.requests) {
+        for request in self.deferred.take() {
             self.then(Work::Request(request));
         }
     }

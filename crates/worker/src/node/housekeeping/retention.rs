@@ -20,37 +20,12 @@ const AGAIN: Duration = Duration::from_secs(60);
 /// The shortest and the longest time between two sweeps, while instances close all the time.
 const BETWEEN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// What an engine knows about what is to be deleted.
-#[derive(Debug, Default)]
-pub(crate) struct Sweeper {
-    next: Option<Timestamp>,
-    is_sweeping: bool,
-}
-
-impl Sweeper {
-    /// When to sweep next, unless that is being done.
-    pub(crate) fn next(&self) -> Option<Timestamp> {
-        self.next.filter(|_| !self.is_sweeping)
-    }
-
-    fn not_later_than(&mut self, at: Timestamp) {
-        self.next = Some(self.next.map_or(at, |known| known.min(at)));
-    }
-}
-
 impl Node {
     /// This node begins to work.
     pub(crate) fn begin_retention(&mut self) {
         let Retention { dead_letters, .. } = self.options.retention;
         if dead_letters.is_some() || !self.options.retention.each().is_empty() {
             self.memory.sweeper.next = Some(self.now);
-        }
-    }
-
-    /// A dead letter is written, and is to be deleted some day.
-    pub(crate) fn letter_will_be_deleted(&mut self) {
-        if let Some(stays) = self.options.retention.dead_letters {
-            self.memory.sweeper.not_later_than(self.now.saturating_add(stays));
         }
     }
 

@@ -114,10 +114,10 @@ impl Node {
 
     /// What was asked before it was known whether this node works.
     fn answer_early(&mut self) {
-        for reply in std::mem::take(&mut self.deferred.settled) {
+        for reply in self.deferred.take_settled() {
             self.answer(reply, Ok(()));
         }
-        self.take_deferred();
+        self.then(Work::TakeDeferred);
     }
 
     /// Another role: what was in memory for the one before, and what is being read for it, is worth
@@ -135,7 +135,7 @@ impl Node {
 
     /// The store does not say who works. Whoever waits for that hears of it; asking goes on.
     fn role_unknown(&mut self, error: &resurgam_store::Error) {
-        for reply in std::mem::take(&mut self.deferred.settled) {
+        for reply in self.deferred.take_settled() {
             self.answer(
                 reply,
                 Err(match error.is_transient() {
@@ -149,7 +149,7 @@ impl Node {
     /// Answers when it is known whether this node works.
     pub(crate) fn settle(&mut self, reply: Reply<()>) {
         match self.role {
-            Role::Asking => self.deferred.settled.push(reply),
+            Role::Asking => self.deferred.add_settled(reply),
             _ => self.answer(reply, Ok(())),
         }
     }
@@ -171,7 +171,7 @@ impl Node {
         self.name = self.random.name(self.now);
         let Memory { runs, work, .. } = self.take_role(Role::Asking);
         let requests = work.into_iter().filter_map(Work::into_request);
-        self.deferred.requests.extend(requests);
+        requests.for_each(|request| self.deferred.add(request));
         self.fail_news(runs.into_news());
         self.knows_owner = false;
         self.outputs.push(Output::StepDown);

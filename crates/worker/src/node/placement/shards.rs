@@ -13,7 +13,6 @@
 //!
 //! A store with one owner gives all shards at once and never asks for any.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use resurgam_core::{Shard, Uid};
@@ -23,90 +22,6 @@ use crate::node::Node;
 use crate::node::read::Read;
 use crate::node::steps::effect::Effect;
 use crate::node::work::Work;
-
-/// The shards that this node works on.
-#[derive(Debug)]
-pub(crate) struct Shards {
-    held: BTreeSet<Shard>,
-    leaving: BTreeSet<Shard>,
-    /// How often each was gained: what was read before that is worth nothing.
-    tenures: Vec<u64>,
-    assignment: Assignment,
-    /// What the store wants was not looked at yet.
-    changed: bool,
-    departed: u64,
-    /// Why this node has no part in the work, as people were told.
-    aside: Option<Aside>,
-    taking: bool,
-    /// What leaves is being brought to rest, or released.
-    settling: bool,
-}
-
-impl Shards {
-    pub(crate) fn new(assignment: Assignment) -> Self {
-        Shards {
-            held: BTreeSet::new(),
-            leaving: BTreeSet::new(),
-            tenures: vec![0; usize::from(Shard::COUNT)],
-            assignment,
-            changed: true,
-            departed: 0,
-            aside: None,
-            taking: false,
-            settling: false,
-        }
-    }
-
-    /// The store wants something else of this node.
-    pub(crate) fn wants(&mut self, assignment: Assignment) {
-        (self.assignment, self.changed) = (assignment, true);
-    }
-
-    /// What the store wants of this node.
-    pub(crate) fn assignment(&self) -> Assignment {
-        self.assignment.clone()
-    }
-
-    /// True when this node works on the shard.
-    pub(crate) fn owns(&self, shard: Shard) -> bool {
-        self.held.contains(&shard) && !self.leaving.contains(&shard)
-    }
-
-    /// How often this node has gained the shard.
-    pub(crate) fn tenure(&self, shard: Shard) -> u64 {
-        self.tenures[usize::from(shard.0)]
-    }
-
-    /// How often each was gained, in their order.
-    pub(crate) fn tenures(&self) -> Vec<u64> {
-        self.tenures.clone()
-    }
-
-    /// True when some are to be given up and are not yet.
-    pub(crate) fn is_leaving(&self) -> bool {
-        !self.leaving.is_empty()
-    }
-
-    /// How many are to be given up and are not yet.
-    pub(crate) fn leaving(&self) -> usize {
-        self.leaving.len()
-    }
-
-    /// True when others could take over what this node gives up.
-    pub(crate) fn others_work(&self) -> bool {
-        self.assignment.others_work
-    }
-
-    /// Workflows that other nodes can run and this one cannot.
-    pub(crate) fn known_elsewhere(&self) -> Arc<BTreeSet<String>> {
-        self.assignment.known_elsewhere.clone()
-    }
-
-    /// True when some node leaves tasks to others.
-    pub(crate) fn others_leave_tasks(&self) -> bool {
-        self.assignment.others_leave_tasks
-    }
-}
 
 impl Node {
     /// Does what the store wants of this node.
