@@ -15,7 +15,10 @@ use resurgam_store::{
     Retain, Runnable, ScheduleRecord, Schedules, Step, StepResult, Store, Tables, Transacted,
     Unresolved, Work,
 };
+use resurgam_worker::Clock;
 use tokio::sync::{Notify, watch};
+
+use crate::clock::VirtualClock;
 
 /// Where the engine is stopped, as by `kill -9`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -279,11 +282,21 @@ impl Faults {
 pub(crate) struct FaultyStore {
     store: Arc<dyn Store>,
     faults: Faults,
+    clock: VirtualClock,
 }
 
 impl FaultyStore {
-    pub(crate) fn new(store: Arc<dyn Store>, faults: Faults) -> Self {
-        FaultyStore { store, faults }
+    pub(crate) fn new(store: Arc<dyn Store>, faults: Faults, clock: VirtualClock) -> Self {
+        FaultyStore { store, faults, clock }
+    }
+
+    /// A read that is never refused. Whoever asks is busy until it is answered: the clock must not
+    /// take a test that looks at something for one that waits in vain.
+    fn read<'a, T: Send + 'a>(&'a self, answer: Answer<'a, T>) -> Answer<'a, T> {
+        Box::pin(async move {
+            let _busy = self.clock.busy(&"a read of the store");
+            answer.await
+        })
     }
 
     fn or_refuse<'a, T: Send + 'a>(
@@ -300,6 +313,7 @@ impl FaultyStore {
     fn noted<'a, T: Send + 'a>(&'a self, call: StoreCall, answer: Answer<'a, T>) -> Answer<'a, T> {
         Box::pin(async move {
             let _under_way = self.faults.begin(call);
+            let _busy = self.clock.busy(&call.name());
             answer.await
         })
     }
@@ -354,27 +368,27 @@ impl Tables for FaultyStore {
 
 impl Unresolved for FaultyStore {
     fn dead_letter(&self, call: CallKey) -> Answer<'_, Option<DeadLetter>> {
-        self.store.dead_letter(call)
+        self.read(self.store.dead_letter(call))
     }
 
     fn dead_letters(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<DeadLetter>> {
-        self.store.dead_letters(filter)
+        self.read(self.store.dead_letters(filter))
     }
 
     fn dead_letter_groups(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<CallGroup>> {
-        self.store.dead_letter_groups(filter)
+        self.read(self.store.dead_letter_groups(filter))
     }
 
     fn oldest_dead_letter(&self) -> Answer<'_, Option<Timestamp>> {
-        self.store.oldest_dead_letter()
+        self.read(self.store.oldest_dead_letter())
     }
 
     fn paused_calls(&self, filter: PausedFilter) -> Answer<'_, Vec<PausedCall>> {
-        self.store.paused_calls(filter)
+        self.read(self.store.paused_calls(filter))
     }
 
     fn paused_groups(&self, filter: PausedFilter) -> Answer<'_, Vec<CallGroup>> {
-        self.store.paused_groups(filter)
+        self.read(self.store.paused_groups(filter))
     }
 }
 
@@ -492,7 +506,7 @@ impl Own for FaultyStore {
     }
 
     fn owner(&self) -> Answer<'_, Option<Owner>> {
-        self.store.owner()
+        self.read(self.store.owner())
     }
 
     fn changes(&self) -> watch::Receiver<u64> {
@@ -594,19 +608,19 @@ impl Work for FaultyStore {
 
 impl Inspect for FaultyStore {
     fn policy(&self, hash: &str) -> Answer<'_, Option<PolicyRow>> {
-        self.store.policy(hash)
+        self.read(self.store.policy(hash))
     }
 
     fn find(&self, id: &str) -> Answer<'_, Option<InstanceRow>> {
-        self.store.find(id)
+        self.read(self.store.find(id))
     }
 
     fn find_request(&self, request_id: &str) -> Answer<'_, Option<InstanceRow>> {
-        self.store.find_request(request_id)
+        self.read(self.store.find_request(request_id))
     }
 
     fn signalled(&self, id: &str, request_id: &str) -> Answer<'_, bool> {
-        self.store.signalled(id, request_id)
+        self.read(self.store.signalled(id, request_id))
     }
 
     fn instance(&self, uid: Uid) -> Answer<'_, Option<InstanceRow>> {
@@ -618,7 +632,7 @@ impl Inspect for FaultyStore {
     }
 
     fn missing(&self, uids: Arc<[Uid]>) -> Answer<'_, Vec<Uid>> {
-        self.store.missing(uids)
+        self.read(self.store.missing(uids))
     }
 
     fn list(&self, filter: InstanceFilter) -> Answer<'_, Vec<InstanceRow>> {
@@ -626,23 +640,23 @@ impl Inspect for FaultyStore {
     }
 
     fn history(&self, run: RunKey) -> Answer<'_, Vec<Event>> {
-        self.store.history(run)
+        self.read(self.store.history(run))
     }
 
     fn attempts(&self, run: RunKey) -> Answer<'_, Vec<AttemptRow>> {
-        self.store.attempts(run)
+        self.read(self.store.attempts(run))
     }
 
     fn actions(&self, run: RunKey) -> Answer<'_, Vec<ActionRow>> {
-        self.store.actions(run)
+        self.read(self.store.actions(run))
     }
 
     fn action(&self, uid: Uid, id: &str) -> Answer<'_, Option<ActionRow>> {
-        self.store.action(uid, id)
+        self.read(self.store.action(uid, id))
     }
 
     fn tasks(&self, run: RunKey) -> Answer<'_, Vec<TaskRow>> {
-        self.store.tasks(run)
+        self.read(self.store.tasks(run))
     }
 
     fn messages(&self, uid: Uid) -> Answer<'_, Vec<MessageRow>> {
@@ -650,10 +664,31 @@ impl Inspect for FaultyStore {
     }
 
     fn cancel_requested(&self, run: RunKey) -> Answer<'_, bool> {
-        self.store.cancel_requested(run)
+        self.read(self.store.cancel_requested(run))
     }
 
     fn kv(&self, uid: Uid, key: &str) -> Answer<'_, Option<KvRow>> {
-        self.store.kv(uid, key)
+        self.read(self.store.kv(uid, key))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Waker};
+
+    use super::*;
+    use crate::database::Settings;
+
+    #[resurgam_watchdog::test]
+    async fn a_read_holds_the_clock_until_it_is_answered() {
+        let clock = VirtualClock::new();
+        let (store, _kept) = Settings::default().fresh().await;
+        let store = FaultyStore::new(store, Faults::default(), clock.clone());
+        let mut unanswered = store.read::<()>(Box::pin(std::future::pending()));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(unanswered.as_mut().poll(&mut context).is_pending());
+        assert!(clock.report().contains("these hold the clock: a read of the store."));
+        drop(unanswered);
+        assert!(clock.report().contains("nothing is under way"));
     }
 }

@@ -167,7 +167,7 @@ impl TestApp {
         let recipe = Mutex::new(Recipe::new(parts, counts));
         let clock = VirtualClock::new();
         let faults = Faults::default();
-        let store = Arc::new(FaultyStore::new(store, faults.clone()));
+        let store = Arc::new(FaultyStore::new(store, faults.clone(), clock.clone()));
         let current = Mutex::new(None);
         let requests = AtomicU64::new(0);
         let pulse = OnceLock::new();
