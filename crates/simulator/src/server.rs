@@ -378,6 +378,10 @@ impl Server {
         self.state().is_moving = false;
     }
 
+    fn is_node(&self, node: &str) -> bool {
+        self.state().fence.as_ref().is_some_and(|fence| fence.node() == node)
+    }
+
     /// Joins the nodes that share the work.
     pub(crate) async fn join(&self, store: &SimulatedStore, node: Node) -> Result<Owning> {
         self.moving(&store.wire).await;
@@ -420,10 +424,11 @@ impl Server {
     pub(crate) async fn take(
         &self,
         store: &SimulatedStore,
+        node: &str,
         shards: &[Shard],
     ) -> Result<Vec<Shard>> {
         self.moving(&store.wire).await;
-        let fence = self.state().fence.clone();
+        let fence = self.state().fence.clone().filter(|fence| fence.node() == node);
         let taken = match fence {
             None => Ok(Vec::new()),
             Some(fence) => {
@@ -436,7 +441,7 @@ impl Server {
                 })
             }
         };
-        if taken.is_ok() {
+        if taken.is_ok() && self.is_node(node) {
             self.state().membership.taken(shards);
             self.stands(store);
         }
@@ -464,9 +469,14 @@ impl Server {
     }
 
     /// Gives shards up.
-    pub(crate) async fn release(&self, store: &SimulatedStore, shards: &[Shard]) -> Result<()> {
+    pub(crate) async fn release(
+        &self,
+        store: &SimulatedStore,
+        node: &str,
+        shards: &[Shard],
+    ) -> Result<()> {
         self.moving(&store.wire).await;
-        let fence = self.state().fence.clone();
+        let fence = self.state().fence.clone().filter(|fence| fence.node() == node);
         let released = match fence {
             None => Ok(()),
             Some(fence) => {
@@ -480,7 +490,7 @@ impl Server {
                 store.change("release shards", release).await
             }
         };
-        if released.is_ok() {
+        if released.is_ok() && self.is_node(node) {
             self.state().membership.released(shards);
             self.stands(store);
         }

@@ -129,9 +129,14 @@ impl Member {
 
     /// Takes shards that are free; those that it got. Only from here on may they be read: the owner
     /// before can write nothing any more.
-    pub(crate) async fn take(&self, inner: &Inner, shards: &[Shard]) -> Result<Vec<Shard>> {
+    pub(crate) async fn take(
+        &self,
+        inner: &Inner,
+        node: &str,
+        shards: &[Shard],
+    ) -> Result<Vec<Shard>> {
         let _moving = self.moving.lock().await;
-        let Some(fence) = self.working(inner) else { return Ok(Vec::new()) };
+        let Some(fence) = self.working_as(inner, node) else { return Ok(Vec::new()) };
         let (mut held, wanted): (Vec<Shard>, Vec<Shard>) =
             shards.iter().partition(|shard| fence.has(**shard));
         held.extend(self.take_now(inner, fence.node(), &wanted).await?);
@@ -140,9 +145,9 @@ impl Member {
     }
 
     /// Gives shards up. Commits to them are refused from here on, by this process first.
-    pub(crate) async fn release(&self, inner: &Inner, shards: &[Shard]) -> Result<()> {
+    pub(crate) async fn release(&self, inner: &Inner, node: &str, shards: &[Shard]) -> Result<()> {
         let _moving = self.moving.lock().await;
-        let Some(fence) = self.working(inner) else { return Ok(()) };
+        let Some(fence) = self.working_as(inner, node) else { return Ok(()) };
         inner.fence(fence.without(shards));
         rows::release(&inner.control, fence.node(), shards).await?;
         self.decide(|membership| membership.released(shards));
@@ -161,9 +166,7 @@ impl Member {
     /// Shows that the node is alive, looks around, removes who is dead, and says what should move.
     pub(super) async fn beat(&self, inner: &Inner, node: &str) -> Result<Beat> {
         let _moving = self.moving.lock().await;
-        let Some(fence) = self.working(inner).filter(|fence| fence.node() == node) else {
-            return Ok(Beat::Over);
-        };
+        let Some(fence) = self.working_as(inner, node) else { return Ok(Beat::Over) };
         let asked = self.now();
         let (beaten, view) = rows::beat(&inner.control, node).await?;
         inner.clock.heard(self.born + asked, view.now);
@@ -239,10 +242,11 @@ impl Member {
         Ok(view.node(&node).map(Owner::from))
     }
 
-    /// What the node holds, while commits are its own.
-    fn working(&self, inner: &Inner) -> Option<Arc<Fence>> {
-        let is_present =
-            |fence: &Arc<Fence>| self.membership().node().is_some_and(|node| node == fence.node());
+    /// What the node of this name holds, while commits are its own.
+    fn working_as(&self, inner: &Inner, node: &str) -> Option<Arc<Fence>> {
+        let is_present = |fence: &Arc<Fence>| {
+            fence.node() == node && self.membership().node().is_some_and(|present| present == node)
+        };
         inner.node().filter(is_present)
     }
 

@@ -20,6 +20,7 @@ const NO_BEAT: Duration = Duration::from_secs(1_800);
 
 /// A process with a node in it, which does what a store wants of it, as an engine does.
 struct Worker {
+    name: String,
     store: PostgresStore,
     right: Option<Ownership>,
     assignment: watch::Receiver<Assignment>,
@@ -45,19 +46,20 @@ impl Worker {
     async fn of(database: &Database<'_>, node: Node, options: Options) -> Worker {
         let store = PostgresStore::connect(&database.url(), options).await.unwrap();
         let assignment = store.assignment();
+        let name = node.name.clone();
         let right = own_as(&store, node).await;
         let held = right.shards().to_vec();
-        Worker { store, right: Some(right), assignment, held }
+        Worker { name, store, right: Some(right), assignment, held }
     }
 
     /// Takes and gives up what it should.
     async fn follow(&mut self) {
         let Assignment { take, give, .. } = self.assignment.borrow_and_update().clone();
-        self.held.extend(self.store.take(take.into()).await.unwrap());
+        self.held.extend(self.store.take(&self.name, take.into()).await.unwrap());
         // Giving up nothing would tell the others to look.
         if !give.is_empty() {
             self.held.retain(|shard| !give.contains(shard));
-            self.store.release(give.into()).await.unwrap();
+            self.store.release(&self.name, give.into()).await.unwrap();
         }
     }
 
@@ -146,7 +148,7 @@ async fn a_node_that_stops_has_left_when_everything_is_at_rest() {
     let database = database().await;
     let mut a = Worker::join(&database, "a").await;
     // What an engine does that stops, before its process ends.
-    a.store.release(Shard::all().collect()).await.unwrap();
+    a.store.release("a", Shard::all().collect()).await.unwrap();
     drop(a.right.take());
     a.store.flush().await.unwrap();
     assert_eq!(database.ask("SELECT count(*) FROM resurgam.node").await, "0");
