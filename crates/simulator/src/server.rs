@@ -11,7 +11,7 @@ use std::time::Duration;
 use resurgam_core::{CallKey, Shard, Timestamp};
 use resurgam_store::fleet::{
     BatchFate, BatchSequence, Beat, Fence, LaneRow, Membership, NumberRefused, Observation,
-    Rewinds, Rewound,
+    Positions, Rewinds, Rewound,
 };
 use resurgam_store::model::Writer;
 use resurgam_store::rows::{MessageRow, Owner};
@@ -552,19 +552,42 @@ impl Server {
         }
     }
 
+    /// Whether something is gone that a lane has written, or a lane has found that before.
+    fn is_rewound(
+        &self,
+        node: &str,
+        now: Duration,
+        before: &Positions,
+        found: &[(i16, i64)],
+    ) -> bool {
+        let mut state = self.state();
+        let has_lost = state.rewinds.has_lost(now, before, found);
+        if has_lost {
+            state.rewinds.tell();
+        }
+        has_lost || state.rewinds.refuses(node)
+    }
+
     /// One beat. False when it was the last.
     async fn beat(&self, store: &SimulatedStore, node: &str) -> bool {
         let fence = self.state().fence.clone().filter(|fence| fence.node() == node);
         let Some(fence) = fence else { return false };
-        let (asked, name) = (store.wire.now(), node.to_string());
-        let answer = store.wire.ask("beat", true, move |database| database.beat(&name)).await;
+        let (asked, name, writer) = (store.wire.now(), node.to_string(), self.writer.clone());
+        let lanes = self.state().rewinds.positions();
+        let beat = move |database: &mut Database| (database.beat(&name), database.numbers(&writer));
+        let answer = store.wire.ask("beat", true, beat).await;
         let answered = store.wire.now();
-        let Ok((beaten, view)) = answer else {
+        let Ok(((beaten, view), numbers)) = answer else {
             self.state().membership.note_may_begin(answered);
             self.stands(store);
             return true;
         };
         self.hears(asked, answered, view.now);
+        if self.is_rewound(node, answered, &lanes, &numbers) {
+            store.overtaken.store(true, Ordering::Relaxed);
+            store.tell();
+            return false;
+        }
         let found = Observation { asked, answered, beaten, view: &view };
         let beat = self.state().membership.beaten(&fence, found);
         self.stands(store);
@@ -575,7 +598,16 @@ impl Server {
                 store.tell();
                 false
             }
-            Beat::Alive { dead } => {
+            Beat::Alive { dead, stray } => {
+                if !stray.is_empty() {
+                    let name = node.to_string();
+                    let release = move |database: &mut Database| {
+                        database.model.release(&name, stray);
+                        database.news.moves = true;
+                    };
+                    // Otherwise the next beat does it.
+                    let _later = store.wire.ask("release shards", true, release).await;
+                }
                 let dead: Vec<(String, i64)> =
                     dead.into_iter().map(|row| (row.node.clone(), row.beat)).collect();
                 if !dead.is_empty() {

@@ -45,6 +45,8 @@ pub(super) enum Beat {
     Over,
     /// Others took it for dead, or have shards of it.
     Overtaken,
+    /// Something that it has written is gone: the database went back in time.
+    Rewound,
 }
 
 /// What proves the right to work, for as long as it lives.
@@ -86,11 +88,12 @@ impl Member {
         let proof = Proof { node: node.name.clone(), store, runtime };
         rows::join(&inner.control, &node).await?;
         let asked = self.now();
-        let (beaten, view) = rows::beat(&inner.control, &node.name).await?;
+        let beat = rows::beat(&inner.control, &node.name, inner.writer()).await?;
         let fence = Fence::new(&node.name, []);
         inner.fence(fence.leaving_tasks(node.queues.is_some()));
         inner.overtaken.store(false, Ordering::Relaxed);
-        let take = self.membership().joined(&node.name, self.found(asked, beaten, &view));
+        let found = self.found(asked, beat.is_there, &beat.view);
+        let take = self.membership().joined(&node.name, found);
         let shards = self.take_now(inner, &node.name, &take).await?;
         self.tell_standing();
         inner.changes.tell_moves();
@@ -167,12 +170,18 @@ impl Member {
     pub(super) async fn beat(&self, inner: &Inner, node: &str) -> Result<Beat> {
         let _moving = self.moving.lock().await;
         let Some(fence) = self.working_as(inner, node) else { return Ok(Beat::Over) };
-        let asked = self.now();
-        let (beaten, view) = rows::beat(&inner.control, node).await?;
-        inner.clock.heard(self.born + asked, view.now);
-        let found = self.found(asked, beaten, &view);
+        let (asked, lanes) = (self.now(), inner.lane_positions());
+        let beat = rows::beat(&inner.control, node, inner.writer()).await?;
+        inner.clock.heard(self.born + asked, beat.view.now);
+        if inner.is_rewound(node, &lanes, &beat.lanes) {
+            return Ok(Beat::Rewound);
+        }
+        let found = self.found(asked, beat.is_there, &beat.view);
         match self.decide(|membership| membership.beaten(&fence, found)) {
-            fleet::Beat::Alive { dead } => self.bury(inner, &dead).await.map(|()| Beat::Alive),
+            fleet::Beat::Alive { dead, stray } => {
+                self.release_stray(inner, node, &stray).await?;
+                self.bury(inner, &dead).await.map(|()| Beat::Alive)
+            }
             fleet::Beat::Over => Ok(Beat::Over),
             fleet::Beat::Overtaken => Ok(Beat::Overtaken),
         }
@@ -202,6 +211,16 @@ impl Member {
             inner.fence(fence.with(taken.iter().copied()));
         }
         Ok(taken.into_iter().map(|(shard, _)| shard).collect())
+    }
+
+    /// Releases shards that are the node's by the database only.
+    async fn release_stray(&self, inner: &Inner, node: &str, stray: &[Shard]) -> Result<()> {
+        if stray.is_empty() {
+            return Ok(());
+        }
+        rows::release(&inner.control, node, stray).await?;
+        inner.changes.tell_moves();
+        Ok(())
     }
 
     /// Removes nodes that are dead. Their shards are seen to be free at the next look, which is
