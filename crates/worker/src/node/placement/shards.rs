@@ -187,6 +187,7 @@ impl Node {
             self.memory.shards.leaving.remove(shard);
         }
         self.memory.due.rescan(self.now);
+        self.ends_were_missed(shards);
         self.then(Work::ShardsGained);
     }
 
