@@ -543,6 +543,28 @@ fn a_call_whose_end_is_refused_ends_when_it_is_not() {
 }
 
 #[test]
+fn a_call_that_is_claimed_before_its_wait_is_durable_is_handed_back_when_its_shard_goes() {
+    let mut world = holder();
+    world.goes_on = Some("clean");
+    let uid = world.start("clean", "clean-1".to_string());
+    let spare = Shard((uid.shard().0 + 1) % Shard::COUNT);
+    world.gives(spare);
+    // Its attempt fails, and the store is slow to say that this is written.
+    let attempt = world.running.pop().unwrap();
+    world.holds.answers = true;
+    world.ends(&attempt, Err(Failure::retryable("the bucket is empty")));
+    world.settle();
+    world.now = world.tasks(uid)[0].wake_at;
+    // Meanwhile the node looks for what is due, and claims it; and then the shard goes.
+    world.takes(spare);
+    world.gives(uid.shard());
+    world.let_go();
+    let task = world.tasks(uid).remove(0);
+    assert_eq!((task.claim, task.attempt), (None, 1));
+    assert_eq!(world.began, ["clean"]);
+}
+
+#[test]
 fn who_waits_for_an_instance_hears_of_an_end_from_before_its_shard_was_taken_over() {
     let mut world = holder();
     let other = Other::join(&world);

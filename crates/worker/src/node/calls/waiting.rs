@@ -73,11 +73,12 @@ impl Node {
         if self.has_waited_too_long(key) || self.is_decided_again(key) {
             return;
         }
+        let waits = |call: &&HotCall| call.task.claim.is_none();
+        // One that was claimed since is handed back when that is durable, should its shard go.
+        let Some(call) = self.memory.calls.get(key).filter(waits) else { return };
         if !self.owns(key.run.uid) {
             return self.forget_call(key);
         }
-        let waits = |call: &&HotCall| call.task.claim.is_none();
-        let Some(call) = self.memory.calls.get(key).filter(waits) else { return };
         let (at, ticket) = (call.task.wake_at, self.memory.slots.ticket_of(&call.task));
         if call.task.progress.paused.is_some() {
             // Whoever resumes it finds it in the store.
