@@ -161,6 +161,19 @@ impl Node {
         }
     }
 
+    /// A call was given up in a step that is not stored, and never will be. Its attempt goes on if
+    /// it still runs. If it has ended meanwhile, nobody wanted to hear of that: what is stored of
+    /// the call is read, and counts.
+    pub(crate) fn is_not_given_up(&mut self, key: CallKey) {
+        match self.memory.calls.get_mut(key).filter(|call| call.begun) {
+            Some(call) => call.given_up = false,
+            None => {
+                self.forget_call(key);
+                self.read_lost(key);
+            }
+        }
+    }
+
     /// A task waits until its activity is there. That is written down, once, for those who look at
     /// it from elsewhere and cannot know.
     fn waits_for_activity(&mut self, key: CallKey) {
