@@ -82,6 +82,11 @@ impl Reports {
         self.ask_at
     }
 
+    /// The clock was set back by so much.
+    pub(crate) fn clock_was_set_back(&mut self, by: Duration) {
+        self.ask_at = self.ask_at.map(|at| at.saturating_sub(by));
+    }
+
     /// The calls whose attempts run for other nodes.
     pub(crate) fn calls(&self) -> impl Iterator<Item = &CallKey> {
         self.away.keys()
