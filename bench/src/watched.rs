@@ -103,11 +103,17 @@ macro_rules! passed_on {
 impl Own for Watched {
     passed_on! {
         try_own(node: Node) -> Owning;
-        take(shards: Arc<[Shard]>) -> Vec<Shard>;
-        release(shards: Arc<[Shard]>) -> ();
         disown() -> ();
         flush() -> ();
         owner() -> Option<Owner>;
+    }
+
+    fn take<'a>(&'a self, node: &'a str, shards: Arc<[Shard]>) -> Answer<'a, Vec<Shard>> {
+        self.asked().take(node, shards)
+    }
+
+    fn release<'a>(&'a self, node: &'a str, shards: Arc<[Shard]>) -> Answer<'a, ()> {
+        self.asked().release(node, shards)
     }
 
     fn assignment(&self) -> watch::Receiver<Assignment> {

@@ -88,6 +88,9 @@ pub(crate) struct Promises {
     signalled: BTreeMap<Uid, Vec<String>>,
     /// Signals that stand in a history, in that order.
     received: BTreeMap<Uid, Vec<String>>,
+    /// Signals that an operator had dropped after they were received. They never come again, and
+    /// are before and after nothing: a reset can have earlier ones received anew.
+    dropped: BTreeMap<Uid, BTreeSet<String>>,
     schedules: SchedulesSeen,
     inbox: InboxSeen,
     swept: Swept,
@@ -359,7 +362,8 @@ impl Promises {
 
     fn received(&mut self, uid: Uid, id: &str) {
         let received = self.received.entry(uid).or_default();
-        if received.iter().any(|other| other == id) {
+        let is_dropped = self.dropped.get(&uid).is_some_and(|dropped| dropped.contains(id));
+        if is_dropped || received.iter().any(|other| other == id) {
             let what = format!("signal {id} is in the history of {uid} twice");
             return self.breaks(uid, what);
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use resurgam_core::{CallKey, Shard, Timestamp};
 use resurgam_store::fleet::{
     BatchFate, BatchSequence, Beat, Fence, LaneRow, Membership, NumberRefused, Observation,
-    Rewinds, Rewound,
+    Positions, Rewinds, Rewound,
 };
 use resurgam_store::model::Writer;
 use resurgam_store::rows::{MessageRow, Owner};
@@ -378,6 +378,10 @@ impl Server {
         self.state().is_moving = false;
     }
 
+    fn is_node(&self, node: &str) -> bool {
+        self.state().fence.as_ref().is_some_and(|fence| fence.node() == node)
+    }
+
     /// Joins the nodes that share the work.
     pub(crate) async fn join(&self, store: &SimulatedStore, node: Node) -> Result<Owning> {
         self.moving(&store.wire).await;
@@ -420,10 +424,11 @@ impl Server {
     pub(crate) async fn take(
         &self,
         store: &SimulatedStore,
+        node: &str,
         shards: &[Shard],
     ) -> Result<Vec<Shard>> {
         self.moving(&store.wire).await;
-        let fence = self.state().fence.clone();
+        let fence = self.state().fence.clone().filter(|fence| fence.node() == node);
         let taken = match fence {
             None => Ok(Vec::new()),
             Some(fence) => {
@@ -436,7 +441,7 @@ impl Server {
                 })
             }
         };
-        if taken.is_ok() {
+        if taken.is_ok() && self.is_node(node) {
             self.state().membership.taken(shards);
             self.stands(store);
         }
@@ -464,9 +469,14 @@ impl Server {
     }
 
     /// Gives shards up.
-    pub(crate) async fn release(&self, store: &SimulatedStore, shards: &[Shard]) -> Result<()> {
+    pub(crate) async fn release(
+        &self,
+        store: &SimulatedStore,
+        node: &str,
+        shards: &[Shard],
+    ) -> Result<()> {
         self.moving(&store.wire).await;
-        let fence = self.state().fence.clone();
+        let fence = self.state().fence.clone().filter(|fence| fence.node() == node);
         let released = match fence {
             None => Ok(()),
             Some(fence) => {
@@ -480,7 +490,7 @@ impl Server {
                 store.change("release shards", release).await
             }
         };
-        if released.is_ok() {
+        if released.is_ok() && self.is_node(node) {
             self.state().membership.released(shards);
             self.stands(store);
         }
@@ -542,19 +552,42 @@ impl Server {
         }
     }
 
+    /// Whether something is gone that a lane has written, or a lane has found that before.
+    fn is_rewound(
+        &self,
+        node: &str,
+        now: Duration,
+        before: &Positions,
+        found: &[(i16, i64)],
+    ) -> bool {
+        let mut state = self.state();
+        let has_lost = state.rewinds.has_lost(now, before, found);
+        if has_lost {
+            state.rewinds.tell();
+        }
+        has_lost || state.rewinds.refuses(node)
+    }
+
     /// One beat. False when it was the last.
     async fn beat(&self, store: &SimulatedStore, node: &str) -> bool {
         let fence = self.state().fence.clone().filter(|fence| fence.node() == node);
         let Some(fence) = fence else { return false };
-        let (asked, name) = (store.wire.now(), node.to_string());
-        let answer = store.wire.ask("beat", true, move |database| database.beat(&name)).await;
+        let (asked, name, writer) = (store.wire.now(), node.to_string(), self.writer.clone());
+        let lanes = self.state().rewinds.positions();
+        let beat = move |database: &mut Database| (database.beat(&name), database.numbers(&writer));
+        let answer = store.wire.ask("beat", true, beat).await;
         let answered = store.wire.now();
-        let Ok((beaten, view)) = answer else {
+        let Ok(((beaten, view), numbers)) = answer else {
             self.state().membership.note_may_begin(answered);
             self.stands(store);
             return true;
         };
         self.hears(asked, answered, view.now);
+        if self.is_rewound(node, answered, &lanes, &numbers) {
+            store.overtaken.store(true, Ordering::Relaxed);
+            store.tell();
+            return false;
+        }
         let found = Observation { asked, answered, beaten, view: &view };
         let beat = self.state().membership.beaten(&fence, found);
         self.stands(store);
@@ -565,7 +598,16 @@ impl Server {
                 store.tell();
                 false
             }
-            Beat::Alive { dead } => {
+            Beat::Alive { dead, stray } => {
+                if !stray.is_empty() {
+                    let name = node.to_string();
+                    let release = move |database: &mut Database| {
+                        database.model.release(&name, stray);
+                        database.news.moves = true;
+                    };
+                    // Otherwise the next beat does it.
+                    let _later = store.wire.ask("release shards", true, release).await;
+                }
                 let dead: Vec<(String, i64)> =
                     dead.into_iter().map(|row| (row.node.clone(), row.beat)).collect();
                 if !dead.is_empty() {

@@ -468,19 +468,19 @@ impl Own for SimulatedStore {
         None
     }
 
-    fn take(&self, shards: Arc<[Shard]>) -> Answer<'_, Vec<Shard>> {
+    fn take<'a>(&'a self, node: &'a str, shards: Arc<[Shard]>) -> Answer<'a, Vec<Shard>> {
         Box::pin(async move {
             match &self.server {
-                Some(server) => server.take(self, &shards).await,
+                Some(server) => server.take(self, node, &shards).await,
                 None => Ok(Vec::new()),
             }
         })
     }
 
-    fn release(&self, shards: Arc<[Shard]>) -> Answer<'_, ()> {
+    fn release<'a>(&'a self, node: &'a str, shards: Arc<[Shard]>) -> Answer<'a, ()> {
         Box::pin(async move {
             match &self.server {
-                Some(server) => server.release(self, &shards).await,
+                Some(server) => server.release(self, node, &shards).await,
                 None => Ok(()),
             }
         })

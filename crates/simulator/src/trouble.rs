@@ -150,7 +150,9 @@ impl World {
         let pause = self.random.delay(shortest, Duration::from_secs(40));
         let until = self.timeline.now() + pause;
         if let Some(host) = self.hosts[number].host.as_mut() {
-            host.paused_until = Some(until);
+            // Everything that comes meanwhile waits for the end that is known then: a pause never
+            // becomes shorter, or what came first would happen last.
+            host.paused_until = host.paused_until.max(Some(until));
         }
     }
 
@@ -241,14 +243,10 @@ impl World {
         self.trace.line(self.timeline.now(), || "! calm".to_string());
         (self.database.is_full, self.database.refuses_next, self.is_up) = (false, false, true);
         self.old_primary = None;
-        let now = self.timeline.now();
         for number in 0..self.hosts.len() {
             let place = &mut self.hosts[number];
             let Role { is_new, serves_others, .. } = place.role;
             place.role = Role { is_new: true, serves_others: true, ..place.role };
-            if let Some(host) = &mut place.host {
-                host.paused_until = host.paused_until.map(|_| now);
-            }
             if !is_new || !serves_others {
                 self.stop(number);
             }

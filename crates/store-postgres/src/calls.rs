@@ -73,12 +73,12 @@ impl Own for PostgresStore {
         self.inner.clock.now()
     }
 
-    fn take(&self, shards: Arc<[Shard]>) -> Answer<'_, Vec<Shard>> {
-        self.here(async move { self.inner.member.take(&self.inner, &shards).await })
+    fn take<'a>(&'a self, node: &'a str, shards: Arc<[Shard]>) -> Answer<'a, Vec<Shard>> {
+        self.here(async move { self.inner.member.take(&self.inner, node, &shards).await })
     }
 
-    fn release(&self, shards: Arc<[Shard]>) -> Answer<'_, ()> {
-        self.here(async move { self.inner.member.release(&self.inner, &shards).await })
+    fn release<'a>(&'a self, node: &'a str, shards: Arc<[Shard]>) -> Answer<'a, ()> {
+        self.here(async move { self.inner.member.release(&self.inner, node, &shards).await })
     }
 
     fn disown(&self) -> Answer<'_, ()> {

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use resurgam_core::{CallKey, Failure, Shard, Timestamp, Uid, UserWork};
-use resurgam_store::fleet::{Fence, Purpose};
+use resurgam_store::fleet::{Fence, Positions, Purpose};
 use resurgam_store::outage::OutageLog;
 use resurgam_store::quarantine::BadRow;
 use resurgam_store::rows::{MessageRow, RunRecord, TaskRecord, TaskRow};
@@ -354,6 +354,22 @@ impl Inner {
     pub(crate) fn disown(&self) {
         self.stand(Right::Client);
         self.overtaken.store(false, Ordering::Relaxed);
+    }
+
+    /// The name under which this process writes.
+    pub(crate) fn writer(&self) -> &str {
+        &self.shared.writer
+    }
+
+    /// Where the lanes of this process are.
+    pub(crate) fn lane_positions(&self) -> Positions {
+        self.shared.rewinds().positions()
+    }
+
+    /// True when something is gone that a lane has written, or when a lane has found that before:
+    /// what the node knows may never have happened.
+    pub(crate) fn is_rewound(&self, node: &str, before: &Positions, found: &[(i16, i64)]) -> bool {
+        self.shared.has_lost(before, found) || self.shared.rewinds().refuses(node)
     }
 
     /// Others have taken this node for dead, and whoever waits for news hears of it.

@@ -52,11 +52,11 @@ impl Own for SqliteStore {
         None
     }
 
-    fn take(&self, shards: Arc<[Shard]>) -> Answer<'_, Vec<Shard>> {
+    fn take<'a>(&'a self, _: &'a str, shards: Arc<[Shard]>) -> Answer<'a, Vec<Shard>> {
         Box::pin(async move { Ok(shards.to_vec()) })
     }
 
-    fn release(&self, _: Arc<[Shard]>) -> Answer<'_, ()> {
+    fn release<'a>(&'a self, _: &'a str, _: Arc<[Shard]>) -> Answer<'a, ()> {
         Box::pin(async { Ok(()) })
     }
 

@@ -42,11 +42,14 @@ pub trait Own {
     fn now(&self) -> Option<Timestamp>;
 
     /// Takes shards that nobody holds; answers with those that are this node's now. Only from then
-    /// on may they be read: the holder before can write nothing any more.
-    fn take(&self, shards: Arc<[Shard]>) -> Answer<'_, Vec<Shard>>;
+    /// on may they be read: the holder before can write nothing any more. Takes nothing when the
+    /// store belongs to another node by now: what a node asks for is not for the one after it in
+    /// the same process, which would not hear of it.
+    fn take<'a>(&'a self, node: &'a str, shards: Arc<[Shard]>) -> Answer<'a, Vec<Shard>>;
 
-    /// Gives shards up, so that others can take them.
-    fn release(&self, shards: Arc<[Shard]>) -> Answer<'_, ()>;
+    /// Gives shards up, so that others can take them; not those of the node that the store belongs
+    /// to by now, when that is another one.
+    fn release<'a>(&'a self, node: &'a str, shards: Arc<[Shard]>) -> Answer<'a, ()>;
 
     /// From now on commits through this store are a client's again: steps that only an owner can
     /// write are refused as of one that was overtaken.

@@ -477,12 +477,12 @@ impl Own for FaultyStore {
         self.store.now()
     }
 
-    fn take(&self, shards: Arc<[Shard]>) -> Answer<'_, Vec<Shard>> {
-        self.store.take(shards)
+    fn take<'a>(&'a self, node: &'a str, shards: Arc<[Shard]>) -> Answer<'a, Vec<Shard>> {
+        self.store.take(node, shards)
     }
 
-    fn release(&self, shards: Arc<[Shard]>) -> Answer<'_, ()> {
-        self.store.release(shards)
+    fn release<'a>(&'a self, node: &'a str, shards: Arc<[Shard]>) -> Answer<'a, ()> {
+        self.store.release(node, shards)
     }
 
     fn disown(&self) -> Answer<'_, ()> {

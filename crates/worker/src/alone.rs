@@ -447,6 +447,21 @@ fn time_does_not_go_back_within_a_run_when_the_clock_is_set_back() {
     assert!(history.is_sorted_by_key(|event| event.at), "{history:?}");
 }
 
+#[test]
+fn what_could_not_be_read_is_read_again_soon_although_the_clock_is_set_back() {
+    let mut world = World::new(7);
+    world.node.begin();
+    world.holds.reads = Some(|read: &Read| matches!(read, Read::DueSoon(_)));
+    world.settle();
+    let (_, stamp) = world.held.reads.pop().unwrap();
+    let found = Err(resurgam_store::Error::transient("the connection broke"));
+    world.inputs.push_back((Input::Scanned { found }, stamp));
+    world.settle();
+    world.now = world.now.saturating_sub(Duration::from_secs(3_600));
+    world.advance(Duration::from_secs(5));
+    assert_eq!(world.held.reads.len(), 1);
+}
+
 /// A world where a room is to be given back, and cleaning it goes on although it was given up.
 fn world_with_lingering_attempt() -> World {
     let mut world = World::new(7);

@@ -162,9 +162,9 @@ impl Read {
                 let found = readable(store.find(&row.instance).await)?.map(addressee);
                 Some(Input::Addressee { row, found })
             }
-            Read::Take(shards) => Some(Input::Taken(store.take(shards).await?)),
-            Read::Release(shards) => {
-                store.release(shards.clone()).await?;
+            Read::Take { node, shards } => Some(Input::Taken(store.take(&node, shards).await?)),
+            Read::Release { node, shards } => {
+                store.release(&node, shards.clone()).await?;
                 Some(Input::Released(shards))
             }
             other => unreachable!("{other:?} is asked once"),
@@ -202,8 +202,8 @@ impl Read {
             Read::Signalled(row) | Read::Addressee(row) => {
                 ("route a row of the inbox", row.arrival as u64)
             }
-            Read::Take(_) => ("take shards", 0),
-            Read::Release(_) => ("release shards", 0),
+            Read::Take { .. } => ("take shards", 0),
+            Read::Release { .. } => ("release shards", 0),
             _ => ("read", 0),
         }
     }

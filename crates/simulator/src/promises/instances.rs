@@ -208,10 +208,11 @@ impl Promises {
             self.copied(from, next, event);
         }
         for event in history.iter().filter(|event| event.seq >= *cut) {
-            if let EventKind::SignalReceived { id: Some(id), .. } = &event.kind
-                && !reset.drop_signals
-            {
+            if let EventKind::SignalReceived { id: Some(id), .. } = &event.kind {
                 self.received.entry(uid).or_default().retain(|other| other != id);
+                if reset.drop_signals {
+                    self.dropped.entry(uid).or_default().insert(id.clone());
+                }
             }
         }
         let instance = self.instances.entry(uid).or_default();

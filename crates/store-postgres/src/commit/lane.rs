@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use resurgam_store::fleet::{BatchFate, BatchSequence, Fence, Rewinds};
+use resurgam_store::fleet::{BatchFate, BatchSequence, Fence, Positions, Rewinds};
 use resurgam_store::outage::OutageLog;
 use resurgam_store::{Error, Result, Step, StepResult};
 use tokio_postgres::{Row, Statement as Prepared};
@@ -198,6 +198,18 @@ impl Shared {
 
     pub(crate) fn rewinds(&self) -> MutexGuard<'_, Rewinds> {
         self.rewinds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// True when something is gone that was written when the lanes were there, now that these
+    /// numbers were found. All lanes hear of it.
+    pub(crate) fn has_lost(&self, before: &Positions, found: &[(i16, i64)]) -> bool {
+        let mut rewinds = self.rewinds();
+        let has_lost = rewinds.has_lost(self.now(), before, found);
+        if has_lost {
+            rewinds.tell();
+            self.policies().clear();
+        }
+        has_lost
     }
 
     pub(super) fn policies(&self) -> MutexGuard<'_, HashSet<String>> {

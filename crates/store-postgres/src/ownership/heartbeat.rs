@@ -56,6 +56,11 @@ async fn beat(inner: &Arc<Inner>, node: &str) -> bool {
             inner.is_overtaken_by_others();
             return false;
         }
+        Ok(Ok(Beat::Rewound)) => {
+            tracing::warn!(node, "the database went back in time; everything is read anew");
+            inner.is_overtaken_by_others();
+            return false;
+        }
         Ok(Err(_)) | Err(_) => {}
     }
     !inner.is_closed()

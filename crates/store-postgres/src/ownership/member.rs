@@ -45,6 +45,8 @@ pub(super) enum Beat {
     Over,
     /// Others took it for dead, or have shards of it.
     Overtaken,
+    /// Something that it has written is gone: the database went back in time.
+    Rewound,
 }
 
 /// What proves the right to work, for as long as it lives.
@@ -86,11 +88,12 @@ impl Member {
         let proof = Proof { node: node.name.clone(), store, runtime };
         rows::join(&inner.control, &node).await?;
         let asked = self.now();
-        let (beaten, view) = rows::beat(&inner.control, &node.name).await?;
+        let beat = rows::beat(&inner.control, &node.name, inner.writer()).await?;
         let fence = Fence::new(&node.name, []);
         inner.fence(fence.leaving_tasks(node.queues.is_some()));
         inner.overtaken.store(false, Ordering::Relaxed);
-        let take = self.membership().joined(&node.name, self.found(asked, beaten, &view));
+        let found = self.found(asked, beat.is_there, &beat.view);
+        let take = self.membership().joined(&node.name, found);
         let shards = self.take_now(inner, &node.name, &take).await?;
         self.tell_standing();
         inner.changes.tell_moves();
@@ -129,9 +132,14 @@ impl Member {
 
     /// Takes shards that are free; those that it got. Only from here on may they be read: the owner
     /// before can write nothing any more.
-    pub(crate) async fn take(&self, inner: &Inner, shards: &[Shard]) -> Result<Vec<Shard>> {
+    pub(crate) async fn take(
+        &self,
+        inner: &Inner,
+        node: &str,
+        shards: &[Shard],
+    ) -> Result<Vec<Shard>> {
         let _moving = self.moving.lock().await;
-        let Some(fence) = self.working(inner) else { return Ok(Vec::new()) };
+        let Some(fence) = self.working_as(inner, node) else { return Ok(Vec::new()) };
         let (mut held, wanted): (Vec<Shard>, Vec<Shard>) =
             shards.iter().partition(|shard| fence.has(**shard));
         held.extend(self.take_now(inner, fence.node(), &wanted).await?);
@@ -140,9 +148,9 @@ impl Member {
     }
 
     /// Gives shards up. Commits to them are refused from here on, by this process first.
-    pub(crate) async fn release(&self, inner: &Inner, shards: &[Shard]) -> Result<()> {
+    pub(crate) async fn release(&self, inner: &Inner, node: &str, shards: &[Shard]) -> Result<()> {
         let _moving = self.moving.lock().await;
-        let Some(fence) = self.working(inner) else { return Ok(()) };
+        let Some(fence) = self.working_as(inner, node) else { return Ok(()) };
         inner.fence(fence.without(shards));
         rows::release(&inner.control, fence.node(), shards).await?;
         self.decide(|membership| membership.released(shards));
@@ -161,15 +169,19 @@ impl Member {
     /// Shows that the node is alive, looks around, removes who is dead, and says what should move.
     pub(super) async fn beat(&self, inner: &Inner, node: &str) -> Result<Beat> {
         let _moving = self.moving.lock().await;
-        let Some(fence) = self.working(inner).filter(|fence| fence.node() == node) else {
-            return Ok(Beat::Over);
-        };
-        let asked = self.now();
-        let (beaten, view) = rows::beat(&inner.control, node).await?;
-        inner.clock.heard(self.born + asked, view.now);
-        let found = self.found(asked, beaten, &view);
+        let Some(fence) = self.working_as(inner, node) else { return Ok(Beat::Over) };
+        let (asked, lanes) = (self.now(), inner.lane_positions());
+        let beat = rows::beat(&inner.control, node, inner.writer()).await?;
+        inner.clock.heard(self.born + asked, beat.view.now);
+        if inner.is_rewound(node, &lanes, &beat.lanes) {
+            return Ok(Beat::Rewound);
+        }
+        let found = self.found(asked, beat.is_there, &beat.view);
         match self.decide(|membership| membership.beaten(&fence, found)) {
-            fleet::Beat::Alive { dead } => self.bury(inner, &dead).await.map(|()| Beat::Alive),
+            fleet::Beat::Alive { dead, stray } => {
+                self.release_stray(inner, node, &stray).await?;
+                self.bury(inner, &dead).await.map(|()| Beat::Alive)
+            }
             fleet::Beat::Over => Ok(Beat::Over),
             fleet::Beat::Overtaken => Ok(Beat::Overtaken),
         }
@@ -199,6 +211,16 @@ impl Member {
             inner.fence(fence.with(taken.iter().copied()));
         }
         Ok(taken.into_iter().map(|(shard, _)| shard).collect())
+    }
+
+    /// Releases shards that are the node's by the database only.
+    async fn release_stray(&self, inner: &Inner, node: &str, stray: &[Shard]) -> Result<()> {
+        if stray.is_empty() {
+            return Ok(());
+        }
+        rows::release(&inner.control, node, stray).await?;
+        inner.changes.tell_moves();
+        Ok(())
     }
 
     /// Removes nodes that are dead. Their shards are seen to be free at the next look, which is
@@ -239,10 +261,11 @@ impl Member {
         Ok(view.node(&node).map(Owner::from))
     }
 
-    /// What the node holds, while commits are its own.
-    fn working(&self, inner: &Inner) -> Option<Arc<Fence>> {
-        let is_present =
-            |fence: &Arc<Fence>| self.membership().node().is_some_and(|node| node == fence.node());
+    /// What the node of this name holds, while commits are its own.
+    fn working_as(&self, inner: &Inner, node: &str) -> Option<Arc<Fence>> {
+        let is_present = |fence: &Arc<Fence>| {
+            fence.node() == node && self.membership().node().is_some_and(|present| present == node)
+        };
         inner.node().filter(is_present)
     }
 

@@ -19,17 +19,21 @@ const JOIN: &str = "
 
 /// Beats and looks in one statement, for an idle node should hardly be felt: the row without a name
 /// tells whether the beat found its node, what time it is, whether some node serves chosen queues
-/// only or some task lacks something, and who has which shard; the others are the nodes.
+/// only or some task lacks something, who has which shard, and where the lanes of this process are;
+/// the others are the nodes.
 ///
 /// It waits a second for the row at most, and says so in the same statement: a beat before it may
 /// wait for a standby that does not answer, and beats must not queue up behind it in the server.
 const BEAT: &str = "
     WITH brief AS MATERIALIZED (SELECT set_config('lock_timeout', '1s', true) AS it),
          beaten AS (UPDATE @node SET beat = beat + 1 FROM brief
-                    WHERE node = $1 AND brief.it IS NOT NULL RETURNING 1)";
+                    WHERE node = $1 AND brief.it IS NOT NULL RETURNING 1),
+         own AS (SELECT lane, n FROM @lane WHERE node = $2)";
 
 /// Takes the place of [`BEAT`] for who may only read.
-const NO_BEAT: &str = "WITH beaten AS (SELECT 1 WHERE false)";
+const NO_BEAT: &str = "
+    WITH beaten AS (SELECT 1 WHERE false),
+         own AS (SELECT 0::smallint AS lane, 0::bigint AS n WHERE false)";
 
 const VIEW: &str = "
     SELECT NULL::text, (SELECT count(*) FROM beaten),
@@ -37,10 +41,13 @@ const VIEW: &str = "
              + EXISTS (SELECT 1 FROM @task WHERE claimed_by IS NULL AND bad IS NULL
                          AND strpos(progress, '\"lacks\":') > 0)::int, NULL::text,
            (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
-           array_agg(owner ORDER BY shard), array_agg(epoch ORDER BY shard)
+           array_agg(owner ORDER BY shard), array_agg(epoch ORDER BY shard),
+           (SELECT array_agg(lane ORDER BY lane) FROM own),
+           (SELECT array_agg(n ORDER BY lane) FROM own)
     FROM @shard
     UNION ALL
-    SELECT node, beat, pid, program, started_at, workflows, NULL::bigint[] FROM @node";
+    SELECT node, beat, pid, program, started_at, workflows, NULL::bigint[],
+           NULL::smallint[], NULL::bigint[] FROM @node";
 
 /// Waits for commits of the owner before, in the order in which commits lock. What somebody has
 /// taken meanwhile is theirs, and who was taken for dead takes nothing. What is the node's own may
@@ -82,32 +89,43 @@ pub(super) async fn join(pool: &Pool, node: &Node) -> Result<()> {
     pool.change(&[join]).await.map(drop)
 }
 
-/// Raises a node's beat, and tells who is there and who has what; false when somebody has removed
-/// its row.
-pub(super) async fn beat(pool: &Pool, node: &str) -> Result<(bool, View)> {
-    view(&pool.ask(Statement::rows("beat", format!("{BEAT}{VIEW}")).text(node)).await?)
+/// What the database answers to a beat.
+pub(super) struct Beaten {
+    /// Somebody may have removed the row of the node: then this is false.
+    pub(super) is_there: bool,
+    /// Who is there, and who has what.
+    pub(super) view: View,
+    /// The numbers of the lanes of this process.
+    pub(super) lanes: Vec<(i16, i64)>,
+}
+
+/// Raises a node's beat, and tells who is there and who has what. The lanes are those of a writer.
+pub(super) async fn beat(pool: &Pool, node: &str, writer: &str) -> Result<Beaten> {
+    let beat = Statement::rows("beat", format!("{BEAT}{VIEW}")).text(node).text(writer);
+    seen(&pool.ask(beat).await?)
 }
 
 /// Who is there, and who has what.
 pub(super) async fn look(pool: &Pool) -> Result<View> {
     let look = Statement::rows("look who works on what", format!("{NO_BEAT}{VIEW}"));
-    Ok(view(&pool.ask(look).await?)?.1)
+    Ok(seen(&pool.ask(look).await?)?.view)
 }
 
-fn view(rows: &[Row]) -> Result<(bool, View)> {
+fn seen(rows: &[Row]) -> Result<Beaten> {
     let what = "look who works on what";
     let unreadable = |why: Unreadable| Error::data(what).because(why);
     let is_node = |row: &&Row| row.try_get::<_, Option<&str>>(0).is_ok_and(|node| node.is_some());
-    let Some(shards) = rows.iter().find(|row| !is_node(row)) else {
+    let Some(first) = rows.iter().find(|row| !is_node(row)) else {
         return Err(Error::transient(format!("{what}: no answer")));
     };
     let nodes =
         rows.iter().filter(is_node).map(node).collect::<Decoded<_>>().map_err(unreadable)?;
-    let beaten = get::<i64>(shards, 1).map_err(unreadable)? == 1;
-    let now = Timestamp::from_millis(get::<i64>(shards, 4).map_err(unreadable)?);
-    let leaves_tasks = get::<i64>(shards, 2).map_err(unreadable)? > 0;
-    let shards = shards_of(shards).map_err(unreadable)?;
-    Ok((beaten, View { now, leaves_tasks, nodes, shards }))
+    let is_there = get::<i64>(first, 1).map_err(unreadable)? == 1;
+    let now = Timestamp::from_millis(get::<i64>(first, 4).map_err(unreadable)?);
+    let leaves_tasks = get::<i64>(first, 2).map_err(unreadable)? > 0;
+    let shards = shards_of(first).map_err(unreadable)?;
+    let lanes = lanes_of(first).map_err(unreadable)?;
+    Ok(Beaten { is_there, view: View { now, leaves_tasks, nodes, shards }, lanes })
 }
 
 /// Takes shards that are free; those that were got, with their new epochs.
@@ -152,6 +170,12 @@ fn node(row: &Row) -> Decoded<NodeRow> {
         started_at: Timestamp::from_millis(get(row, 4)?),
         workflows: get::<Option<Vec<String>>>(row, 5)?.map(BTreeSet::from_iter),
     })
+}
+
+fn lanes_of(row: &Row) -> Decoded<Vec<(i16, i64)>> {
+    let lanes: Option<Vec<i16>> = get(row, 7)?;
+    let numbers: Option<Vec<i64>> = get(row, 8)?;
+    Ok(lanes.unwrap_or_default().into_iter().zip(numbers.unwrap_or_default()).collect())
 }
 
 fn shards_of(row: &Row) -> Decoded<Vec<ShardRow>> {

@@ -20,6 +20,7 @@ const NO_BEAT: Duration = Duration::from_secs(1_800);
 
 /// A process with a node in it, which does what a store wants of it, as an engine does.
 struct Worker {
+    name: String,
     store: PostgresStore,
     right: Option<Ownership>,
     assignment: watch::Receiver<Assignment>,
@@ -45,19 +46,20 @@ impl Worker {
     async fn of(database: &Database<'_>, node: Node, options: Options) -> Worker {
         let store = PostgresStore::connect(&database.url(), options).await.unwrap();
         let assignment = store.assignment();
+        let name = node.name.clone();
         let right = own_as(&store, node).await;
         let held = right.shards().to_vec();
-        Worker { store, right: Some(right), assignment, held }
+        Worker { name, store, right: Some(right), assignment, held }
     }
 
     /// Takes and gives up what it should.
     async fn follow(&mut self) {
         let Assignment { take, give, .. } = self.assignment.borrow_and_update().clone();
-        self.held.extend(self.store.take(take.into()).await.unwrap());
+        self.held.extend(self.store.take(&self.name, take.into()).await.unwrap());
         // Giving up nothing would tell the others to look.
         if !give.is_empty() {
             self.held.retain(|shard| !give.contains(shard));
-            self.store.release(give.into()).await.unwrap();
+            self.store.release(&self.name, give.into()).await.unwrap();
         }
     }
 
@@ -142,11 +144,46 @@ async fn what_is_given_up_is_with_the_next_node_without_waiting_for_a_beat() {
 }
 
 #[test]
+async fn a_node_with_nothing_to_write_notices_that_the_database_went_back_in_time() {
+    let database = database().await;
+    let a = Worker::with(&database, "a", few().lease(LEASE)).await;
+    write(&a.store, [start(a.number())]).await;
+    assert!(!a.store.is_overtaken());
+    // A backup from before that is restored.
+    database.run("UPDATE resurgam.lane SET n = n - 1").await;
+    let overtaken = async || a.store.is_overtaken().then_some(());
+    poll("a beat that finds it", overtaken).await;
+}
+
+#[test]
+async fn a_shard_that_a_node_got_too_late_is_free_again() {
+    let database = database().await;
+    let mut a = Worker::with(&database, "a", few().lease(LEASE)).await;
+    let mut b = Worker::with(&database, "b", few().lease(LEASE)).await;
+    settle([&mut a, &mut b], [128, 128]).await;
+    // A request to take one, which the network has held back, arrives after it was given up.
+    let free = "UPDATE resurgam.shard SET owner = NULL, epoch = epoch + 1 WHERE shard = 0";
+    let held = if a.held.contains(&Shard(0)) { &a } else { &b };
+    held.store.release(&held.name, [Shard(0)].into()).await.unwrap();
+    let other = if held.name == "a" { "b" } else { "a" };
+    database.run(&free.replace("NULL", &format!("'{other}'"))).await;
+    poll("that it is taken by who wants it", async || {
+        a.follow().await;
+        b.follow().await;
+        let owner = "SELECT owner FROM resurgam.shard WHERE shard = 0";
+        let owner = database.ask(owner).await;
+        let holder = if owner == "a" { &a } else { &b };
+        holder.held.contains(&Shard(0)).then_some(())
+    })
+    .await;
+}
+
+#[test]
 async fn a_node_that_stops_has_left_when_everything_is_at_rest() {
     let database = database().await;
     let mut a = Worker::join(&database, "a").await;
     // What an engine does that stops, before its process ends.
-    a.store.release(Shard::all().collect()).await.unwrap();
+    a.store.release("a", Shard::all().collect()).await.unwrap();
     drop(a.right.take());
     a.store.flush().await.unwrap();
     assert_eq!(database.ask("SELECT count(*) FROM resurgam.node").await, "0");

@@ -117,12 +117,12 @@ async fn a_task_of_a_free_shard_or_of_a_holder_that_serves_it_is_left_alone() {
     let call = |seq| run(1).call(Seq(seq));
     let claim = async |seq| ground.other.claim_shared_call("other", call(seq), LATER).await;
     assert_eq!(claim(3).await.unwrap(), None);
-    ground.holder.release(Arc::new([run(1).uid.shard()])).await.unwrap();
+    ground.holder.release("holder", Arc::new([run(1).uid.shard()])).await.unwrap();
     assert_eq!(ground.claim(Runnable::default(), 10).await, [0; 0]);
     assert_eq!(claim(2).await.unwrap(), None);
     // The one who serves it holds it by now, and claims it by a step of its own.
     let shard = run(1).uid.shard();
-    assert_eq!(ground.other.take(Arc::new([shard])).await.unwrap(), [shard]);
+    assert_eq!(ground.other.take("other", Arc::new([shard])).await.unwrap(), [shard]);
     assert_eq!(ground.claim(Runnable::default(), 10).await, [0; 0]);
 }
 

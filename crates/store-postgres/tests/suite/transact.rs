@@ -284,12 +284,12 @@ async fn no_commit_waits_for_the_users_code_and_whoever_comes_first_counts() {
 async fn an_attempt_whose_shard_is_another_nodes_by_now_may_still_finish() {
     let ground = Ground::new().await;
     let shard = the_call().run.uid.shard();
-    ground.open.release(Arc::new([shard])).await.unwrap();
+    ground.open.release("node-a", Arc::new([shard])).await.unwrap();
     let other = connect(&ground.open.database).await;
     let Owning::Taken(_right) = other.try_own(Node::new("node-b")).await.unwrap() else {
         panic!("held");
     };
-    assert_eq!(other.take(Arc::new([shard])).await.unwrap(), [shard]);
+    assert_eq!(other.take("node-b", Arc::new([shard])).await.unwrap(), [shard]);
     let mut news = other.changes();
     done(ground.transact(pay).await);
     assert_eq!(ground.state().await, PAID);

@@ -5,6 +5,7 @@
 //! | it has joined | the shards that it takes at once |
 //! | its beat was answered | a new [`Assignment`], and the nodes that are dead and to be removed |
 //! | its row was gone, or one of its shards has another owner or epoch | it was overtaken |
+//! | a shard is its own by the database, and it neither holds nor wants it | releases it |
 //! | nothing, for two thirds of a lease | it may begin no attempt |
 //!
 //! Two times belong to an answer, and which one counts is a matter of safety. The others have seen
@@ -98,6 +99,10 @@ pub enum Beat<'v> {
         /// Other nodes that are dead. Their rows are to be removed unless their beats have moved
         /// since, and their shards are free then.
         dead: Vec<&'v NodeRow>,
+        /// Shards that are the node's by the database, and that it neither holds nor takes: a
+        /// request to take them arrived after they were given up. They are to be released, for
+        /// nobody else can take them.
+        stray: Vec<Shard>,
     },
     /// The node has left.
     Over,
@@ -158,7 +163,12 @@ impl Membership {
         (self.assignment.take, self.assignment.give) = (take, release);
         self.assignment.may_begin = true;
         let others = found.view.nodes.iter().filter(|row| row.node != fence.node());
-        Beat::Alive { dead: others.filter(|row| self.observer.is_dead(&row.node)).collect() }
+        let dead = others.filter(|row| self.observer.is_dead(&row.node)).collect();
+        let is_own = |row: &&ShardRow| row.owner.as_deref() == Some(fence.node());
+        let own = found.view.shards.iter().filter(is_own).map(|row| row.shard);
+        let takes = |shard: &Shard| self.assignment.take.contains(shard);
+        let stray = own.filter(|shard| !fence.has(*shard) && !takes(shard)).collect();
+        Beat::Alive { dead, stray }
     }
 
     /// A node that owns something and is not known to be dead, as one sees who is none.
@@ -362,7 +372,7 @@ mod tests {
             let view = view(&nodes(names), owners);
             let mut membership = joined(&view);
             let beat = membership.beaten(&fence("a", held), at(1, &view));
-            assert_eq!(beat, Beat::Alive { dead: Vec::new() }, "{what}");
+            assert_eq!(beat, Beat::Alive { dead: Vec::new(), stray: Vec::new() }, "{what}");
             let assignment = membership.assignment();
             assert_eq!(assignment.take, shards(take), "{what}");
             assert_eq!(assignment.give, shards(give), "{what}");
@@ -389,6 +399,19 @@ mod tests {
     }
 
     #[test]
+    fn a_shard_that_is_the_nodes_by_the_database_only_is_taken_or_released() {
+        let view = view(&nodes(&["a", "b"]), ["a", "a", "a", "b"]);
+        let mut membership = joined(&view);
+        let stray = shards(&[2]);
+        let beat = membership.beaten(&fence("a", &[0, 1]), at(1, &view));
+        assert_eq!(beat, Beat::Alive { dead: Vec::new(), stray });
+        // It has room for that one.
+        let beat = membership.beaten(&fence("a", &[0]), at(2, &view));
+        assert_eq!(membership.assignment().take, shards(&[1]));
+        assert_eq!(beat, Beat::Alive { dead: Vec::new(), stray: shards(&[2]) });
+    }
+
+    #[test]
     fn a_node_that_has_left_beats_no_more() {
         let view = view(&[node("a", 0)], ["a", "a", "", ""]);
         let mut membership = joined(&view);
@@ -412,13 +435,17 @@ mod tests {
         let fence = fence("a", &[0, 1]);
         for second in [3, 6] {
             let beat = membership.beaten(&fence, at(second, &before));
-            assert_eq!(beat, Beat::Alive { dead: Vec::new() }, "after {second} seconds");
+            assert_eq!(
+                beat,
+                Beat::Alive { dead: Vec::new(), stray: Vec::new() },
+                "after {second} seconds"
+            );
             assert!(membership.assignment().others_work);
         }
         // A slow answer counts from when it came.
         let late = Observation { answered: secs(9), ..at(8, &before) };
         let beat = membership.beaten(&fence, late);
-        assert_eq!(beat, Beat::Alive { dead: vec![&before.nodes[1]] });
+        assert_eq!(beat, Beat::Alive { dead: vec![&before.nodes[1]], stray: Vec::new() });
         assert_eq!(membership.assignment().take, shards(&[2, 3]));
         assert!(!membership.assignment().others_work);
         assert_eq!(membership.assignment().departed, 0);

@@ -137,7 +137,10 @@ impl Fleet {
         let process = self.processes.get_mut(name).unwrap();
         let found = Observation { asked, answered, beaten, view: &view };
         match process.membership.beaten(&process.fence, found) {
-            Beat::Alive { dead } => self.follow(name, answered, &dead),
+            Beat::Alive { dead, stray } => {
+                self.rows.release(name, &stray);
+                self.follow(name, answered, &dead);
+            }
             Beat::Overtaken => (process.next, process.overtaken) = (None, true),
             Beat::Over => panic!("{name} has not left"),
         }

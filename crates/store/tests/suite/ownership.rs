@@ -42,13 +42,31 @@ async fn a_shard_that_moves_takes_the_right_to_write_with_it() {
     let (_first, second) = (own(&one, "one").await, own(&other, "other").await);
     assert_eq!(second.shards(), []);
     let moved: Arc<[Shard]> = Arc::new([Uid(3).shard()]);
-    assert_eq!(other.take(moved.clone()).await.unwrap(), [], "it is held");
-    one.release(moved.clone()).await.unwrap();
-    assert_eq!(other.take(moved.clone()).await.unwrap(), [Uid(3).shard()]);
+    assert_eq!(other.take("other", moved.clone()).await.unwrap(), [], "it is held");
+    one.release("one", moved.clone()).await.unwrap();
+    assert_eq!(other.take("other", moved.clone()).await.unwrap(), [Uid(3).shard()]);
     assert!(one.commit([append(Uid(3))].into()).await.unwrap_err().is_fenced());
     one.commit([append(Uid(4))].into()).await.unwrap();
     other.commit([append(Uid(3))].into()).await.unwrap();
     assert!(other.commit([append(Uid(5))].into()).await.unwrap_err().is_fenced());
+}
+
+#[test]
+async fn what_a_node_asked_for_is_not_done_for_the_one_after_it_in_its_process() {
+    let [one, other] = pair();
+    let (first, _second) = (own(&one, "one").await, own(&other, "other").await);
+    let moved: Arc<[Shard]> = Arc::new([Uid(3).shard()]);
+    one.release("one", moved.clone()).await.unwrap();
+    drop(first);
+    one.disown().await.unwrap();
+    let again = own(&one, "one again").await;
+    assert!(!again.shards().contains(&Uid(3).shard()) || again.shards().len() == 256);
+    one.release("one again", moved.clone()).await.unwrap();
+    // Asked for before, and heard now.
+    assert_eq!(one.take("one", moved.clone()).await.unwrap(), []);
+    assert_eq!(other.take("other", moved).await.unwrap(), [Uid(3).shard()]);
+    one.release("one", Arc::new([Uid(4).shard()])).await.unwrap();
+    one.commit([append(Uid(4))].into()).await.unwrap();
 }
 
 #[test]
@@ -59,7 +77,7 @@ async fn who_was_taken_for_dead_writes_nothing_that_only_an_owner_can() {
     assert!(one.is_overtaken());
     assert!(one.commit([append(Uid(3))].into()).await.unwrap_err().is_fenced());
     let all: Arc<[Shard]> = Shard::all().collect();
-    assert_eq!(other.take(all).await.unwrap().len(), 256);
+    assert_eq!(other.take("other", all).await.unwrap().len(), 256);
     assert!(one.commit([append(Uid(3))].into()).await.unwrap_err().is_fenced());
     other.commit([append(Uid(3))].into()).await.unwrap();
     // Anybody may tell it something.
@@ -71,8 +89,8 @@ async fn a_node_reads_what_is_due_in_its_own_shards() {
     let [one, other] = pair();
     let (_first, _second) = (own(&one, "one").await, own(&other, "other").await);
     let moved: Arc<[Shard]> = Arc::new([Uid(3).shard()]);
-    one.release(moved.clone()).await.unwrap();
-    other.take(moved).await.unwrap();
+    one.release("one", moved.clone()).await.unwrap();
+    other.take("other", moved).await.unwrap();
     one.commit([tell(Uid(3)), tell(Uid(4))].into()).await.unwrap();
     let before = Timestamp::from_millis(1);
     for (store, uid) in [(&one, Uid(4)), (&other, Uid(3))] {

@@ -364,3 +364,61 @@ fn a_call_that_leaves_memory_while_somebody_acts_on_it_is_read_again() {
     let is_over = |claim: &Claim| claim.token == attempt.token;
     assert!(!task.claim.as_ref().is_some_and(is_over), "the attempt has ended: {:?}", task.claim);
 }
+
+/// A world in which a room is cleaned, and a reset of its run is on its way to a store that refuses
+/// it.
+fn world_with_refused_reset() -> (World, Uid) {
+    let mut world = World::new(7);
+    world.goes_on = Some("clean");
+    world.node.begin();
+    world.settle();
+    let uid = world.start("clean", "clean-1".to_string());
+    world.holds.found = Some(|read: &Read| matches!(read, Read::RunToActOn { .. }));
+    let reset = Action::Reset(Reset::to(ResetTo::Event(Seq(2))));
+    world.act_on(RunKey::first(uid).call(Seq::RUN), reset);
+    world.holds.refuses = Some(|step: &Step| step.rewind.is_some());
+    world.holds.answers = true;
+    let found = world.held.found.pop().unwrap();
+    world.inputs.push_back(found);
+    world.settle();
+    (world, uid)
+}
+
+impl World {
+    /// The answers that were held back arrive. Steps are still refused.
+    fn answers_arrive(&mut self) {
+        self.holds.answers = false;
+        for (lane, answer) in std::mem::take(&mut self.held.answers) {
+            self.answered(lane, answer);
+        }
+        self.settle();
+        self.holds.refuses = None;
+    }
+
+    /// The room is clean; how its instance stands then.
+    fn is_clean(&mut self, uid: Uid) -> Status {
+        let clean = self.running.pop().unwrap();
+        self.ends(&clean, Ok(Payload::null()));
+        self.settle();
+        at_once(self.store.instance(uid)).unwrap().unwrap().status
+    }
+}
+
+#[test]
+fn an_attempt_goes_on_when_the_store_refuses_a_reset_of_its_run() {
+    let (mut world, uid) = world_with_refused_reset();
+    world.answers_arrive();
+    assert!(world.orders.is_empty(), "{:?}", world.orders);
+    assert_eq!(world.is_clean(uid), Status::Completed);
+    assert_eq!(world.began, ["clean"]);
+}
+
+#[test]
+fn an_attempt_whose_end_nobody_wanted_is_lost_when_the_store_refuses_the_reset() {
+    let (mut world, uid) = world_with_refused_reset();
+    assert_eq!(world.is_clean(uid), Status::Running);
+    world.answers_arrive();
+    world.advance(Duration::from_secs(5));
+    assert_eq!(world.began, ["clean", "clean"]);
+    assert_eq!(world.is_clean(uid), Status::Completed);
+}

@@ -5,8 +5,8 @@ use resurgam_core::event::ActivityCompleted;
 use resurgam_core::machine::SharedMachine;
 use resurgam_core::retry::{Idempotency, Jitter, RetryPolicy};
 use resurgam_core::{Seq, Shard};
-use resurgam_store::rows::{AttemptOutcome, AttemptRow, Heartbeat, MessageRow, TaskRow};
-use resurgam_store::{Assignment, InboxRow, Report, Reported, Runnable, Work};
+use resurgam_store::rows::{AttemptOutcome, AttemptRow, Heartbeat, MessageRow, Status, TaskRow};
+use resurgam_store::{Assignment, InboxRow, InstanceWrite, Report, Reported, Runnable, Work};
 use resurgam_watchdog::test;
 
 use super::*;
@@ -150,6 +150,14 @@ impl World {
     pub(super) fn gives(&mut self, shard: Shard) {
         let give = vec![shard];
         let assignment = Assignment { give, may_begin: true, ..Assignment::default() };
+        self.node.assignment(self.at(), assignment);
+        self.settle();
+    }
+
+    /// The node takes a shard that is free.
+    fn takes(&mut self, shard: Shard) {
+        let take = vec![shard];
+        let assignment = Assignment { take, may_begin: true, ..Assignment::default() };
         self.node.assignment(self.at(), assignment);
         self.settle();
     }
@@ -532,4 +540,52 @@ fn a_call_whose_end_is_refused_ends_when_it_is_not() {
     world.advance(Duration::from_secs(600));
     let events = world.events(uid);
     assert_eq!(events.last(), Some(&"RunFailed"), "{events:?}");
+}
+
+#[test]
+fn a_call_that_is_claimed_before_its_wait_is_durable_is_handed_back_when_its_shard_goes() {
+    let mut world = holder();
+    world.goes_on = Some("clean");
+    let uid = world.start("clean", "clean-1".to_string());
+    let spare = Shard((uid.shard().0 + 1) % Shard::COUNT);
+    world.gives(spare);
+    // Its attempt fails, and the store is slow to say that this is written.
+    let attempt = world.running.pop().unwrap();
+    world.holds.answers = true;
+    world.ends(&attempt, Err(Failure::retryable("the bucket is empty")));
+    world.settle();
+    world.now = world.tasks(uid)[0].wake_at;
+    // Meanwhile the node looks for what is due, and claims it; and then the shard goes.
+    world.takes(spare);
+    world.gives(uid.shard());
+    world.let_go();
+    let task = world.tasks(uid).remove(0);
+    assert_eq!((task.claim, task.attempt), (None, 1));
+    assert_eq!(world.began, ["clean"]);
+}
+
+#[test]
+fn who_waits_for_an_instance_hears_of_an_end_from_before_its_shard_was_taken_over() {
+    let mut world = holder();
+    let other = Other::join(&world);
+    let uid = world.start("send", "send-1".to_string());
+    let outcomes = Arc::default();
+    world.wait_for(uid, &outcomes);
+    world.gives(uid.shard());
+    let shard: Arc<[Shard]> = Arc::new([uid.shard()]);
+    assert_eq!(at_once(other.store.take(Other::NAME, shard.clone())).unwrap(), [uid.shard()]);
+    let closed = InstanceWrite::Status {
+        uid,
+        status: Status::Completed,
+        outcome: Some(Payload::null()),
+        compensation: None,
+        error: None,
+        closed_at: Some(world.now),
+    };
+    let step = Step { instance: Some(closed), ..Step::default() };
+    at_once(other.store.commit([step].into())).unwrap();
+    at_once(other.store.release(Other::NAME, shard)).unwrap();
+    assert_eq!(*outcomes.lock().unwrap(), [], "it has not heard of that");
+    world.takes(uid.shard());
+    assert_eq!(*outcomes.lock().unwrap(), [Outcome::Completed(Payload::null())]);
 }

@@ -120,8 +120,9 @@ impl Node {
             told.extend(self.actions_not_done(step, refusal));
         }
         for effect in pending.effects() {
-            if let Some(call) = effect.call() {
-                self.forget_call(call);
+            match effect {
+                Effect::GivenUp(call) => self.is_not_given_up(*call),
+                effect => effect.call().into_iter().for_each(|call| self.forget_call(call)),
             }
         }
         let text = refusal.to_string();
@@ -186,7 +187,7 @@ impl Node {
     fn news_lost(&mut self, news: impl IntoIterator<Item = News>, text: &str) {
         for news in news {
             if let Origin::Call { call, report, .. } = news.origin {
-                self.read_lost(call);
+                self.is_not_given_up(call);
                 report.into_iter().for_each(|id| self.report_not_taken(call.run.uid, id));
             }
             if let Some(reply) = news.reply {

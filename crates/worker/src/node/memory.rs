@@ -28,6 +28,7 @@ use super::placement::held_shards::Shards;
 use super::remote::reports::Reports;
 use super::remote::unserved_queues::UnservedQueues;
 use super::runs::Runs;
+use super::waiters::Ends;
 use super::work::Work;
 use crate::options::Options;
 
@@ -52,7 +53,7 @@ pub(crate) struct Memory {
     /// Messages of others are being read.
     pub(crate) messages: CoalescedRead,
     /// It is being read which instances are closed.
-    pub(crate) ends: CoalescedRead,
+    pub(crate) ends: Ends,
     pub(crate) overrides: OverrideState,
     pub(crate) schedules: ScheduleState,
     pub(crate) inbox: InboxRouter,
@@ -83,7 +84,7 @@ impl Memory {
             unserved: UnservedQueues::default(),
             claims: Claims::default(),
             messages: CoalescedRead::default(),
-            ends: CoalescedRead::default(),
+            ends: Ends::default(),
             overrides: OverrideState::default(),
             schedules: ScheduleState::default(),
             inbox: InboxRouter::default(),

@@ -106,6 +106,10 @@ use steps::pending::Limits;
 pub use transact::FIRST_WAIT;
 use work::Work;
 
+/// A clock that is behind by this much was set back. One that follows another is corrected by less,
+/// time and again.
+const SET_BACK: Duration = Duration::from_secs(1);
+
 /// When something is handled.
 #[derive(Clone, Copy, Debug)]
 pub struct At {
@@ -136,6 +140,8 @@ pub struct Node {
     now: Timestamp,
     /// The time that had passed by then.
     elapsed: Duration,
+    /// By how much the clock was set back since that was last followed.
+    set_back: Duration,
     random: Random,
     /// Counts what happens: numbers of reads, and what happened to a run last.
     ticks: u64,
@@ -182,6 +188,7 @@ impl Node {
             name: random.name(now),
             now,
             elapsed: Duration::ZERO,
+            set_back: Duration::ZERO,
             may_begin_now: true,
             random,
             ticks: 0,
@@ -245,6 +252,10 @@ impl Node {
     }
 
     fn at(&mut self, at: At) {
+        let back = self.now.since(at.now);
+        if back >= SET_BACK {
+            self.set_back += back + at.elapsed.saturating_sub(self.elapsed);
+        }
         (self.now, self.elapsed, self.may_begin_now) = (at.now, at.elapsed, at.may_begin);
     }
 
@@ -252,6 +263,7 @@ impl Node {
     /// time.
     pub fn tick(&mut self, at: At) {
         self.at(at);
+        self.follow_clock();
         self.follow_assignment();
         self.wake_what_is_due();
         self.wake_overrides();
@@ -266,6 +278,22 @@ impl Node {
         self.log_left_out();
         self.evict();
         self.commit();
+    }
+
+    /// When the clock was set back, waits that are this node's own, such as the one before
+    /// something is read again, would take longer by as much as that: they are shortened.
+    fn follow_clock(&mut self) {
+        let by = std::mem::take(&mut self.set_back);
+        if by.is_zero() {
+            return;
+        }
+        self.memory.due.clock_was_set_back(by, self.now);
+        self.memory.runs.clock_was_set_back(by);
+        self.memory.reports.clock_was_set_back(by);
+        self.memory.unserved.clock_was_set_back(by);
+        if self.is_owner() {
+            self.look();
+        }
     }
 
     /// The store has answered what was sent on a lane. The next batch is among the outputs before

@@ -102,9 +102,9 @@ pub enum Read {
     /// Who has the id that a row of the inbox names.
     Addressee(InboxRow),
     /// Takes shards that nobody holds.
-    Take(Arc<[Shard]>),
+    Take { node: String, shards: Arc<[Shard]> },
     /// Gives shards up.
-    Release(Arc<[Shard]>),
+    Release { node: String, shards: Arc<[Shard]> },
 }
 
 /// What is asked for of the calls of one instance.

@@ -1,17 +1,31 @@
 //! Those who wait for an instance to close.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use resurgam_core::Uid;
+use resurgam_core::{Shard, Uid};
 use resurgam_store::Result;
 use resurgam_store::rows::InstanceRow;
 
 use super::Node;
+use super::coalesced_read::CoalescedRead;
 use super::read::Read;
 use super::reply::Reply;
 use crate::error::Error;
 use crate::handle::Outcome;
+
+/// Looks at instances that somebody waits for and that may close elsewhere. What closes here, this
+/// node knows by itself.
+#[derive(Debug, Default)]
+pub(crate) struct Ends {
+    look: CoalescedRead,
+    /// Instances whose shards were taken over: whoever held them before may have closed them since
+    /// the last look.
+    taken_over: BTreeSet<Uid>,
+    /// Those of them that are being looked at.
+    looked_at: BTreeSet<Uid>,
+}
 
 impl Node {
     /// Somebody wants to know how an instance ends.
@@ -41,16 +55,29 @@ impl Node {
         }
     }
 
-    /// Reads which of the instances that somebody waits for are closed, where others work on them.
+    /// This node works on these shards from now on. What was closed in them before that, or is
+    /// gone, nobody will tell it.
+    pub(crate) fn ends_were_missed(&mut self, shards: &[Shard]) {
+        let waited_for = self.waiters.keys().filter(|uid| shards.contains(&uid.shard()));
+        self.memory.ends.taken_over.extend(waited_for);
+    }
+
+    /// Reads which of the instances that somebody waits for are closed, where others work on them
+    /// or did until now.
     pub(crate) fn look_for_ends(&mut self) {
         let elsewhere = self.waiters.keys().any(|uid| !self.owns(*uid));
-        if elsewhere && self.memory.ends.begin(&mut self.ticks).is_some() {
+        let ends = &mut self.memory.ends;
+        let is_wanted = elsewhere || !ends.taken_over.is_empty();
+        if is_wanted && ends.look.begin(&mut self.ticks).is_some() {
+            ends.looked_at = std::mem::take(&mut ends.taken_over);
             self.read(Read::Closed { uids: self.waited_for_elsewhere() });
         }
     }
 
     fn waited_for_elsewhere(&self) -> Arc<[Uid]> {
-        self.waiters.keys().copied().filter(|uid| !self.owns(*uid)).collect()
+        let looked_at = &self.memory.ends.looked_at;
+        let is_one = |uid: &Uid| !self.owns(*uid) || looked_at.contains(uid);
+        self.waiters.keys().copied().filter(is_one).collect()
     }
 
     /// Those who wait for an instance that is closed get the outcome. Of the others some may be
@@ -84,7 +111,8 @@ impl Node {
     }
 
     fn ends_are_known(&mut self) {
-        if self.memory.ends.end() {
+        self.memory.ends.looked_at.clear();
+        if self.memory.ends.look.end() {
             self.look_for_ends();
         }
     }

@@ -70,20 +70,26 @@ impl Own for ModelStore {
         None
     }
 
-    fn take(&self, shards: Arc<[Shard]>) -> Answer<'_, Vec<Shard>> {
+    fn take<'a>(&'a self, node: &'a str, shards: Arc<[Shard]>) -> Answer<'a, Vec<Shard>> {
         Box::pin(async move {
             let mut writer = self.writer();
             let Writer::Node(fence) = &mut *writer else { return Ok(Vec::new()) };
+            if fence.node() != node {
+                return Ok(Vec::new());
+            }
             let taken = self.database.lock().take(fence.node(), shards.iter().copied());
             *fence = fence.with(taken.iter().copied());
             Ok(taken.into_iter().map(|(shard, _)| shard).collect())
         })
     }
 
-    fn release(&self, shards: Arc<[Shard]>) -> Answer<'_, ()> {
+    fn release<'a>(&'a self, node: &'a str, shards: Arc<[Shard]>) -> Answer<'a, ()> {
         Box::pin(async move {
             let mut writer = self.writer();
             let Writer::Node(fence) = &mut *writer else { return Ok(()) };
+            if fence.node() != node {
+                return Ok(());
+            }
             *fence = fence.without(&shards);
             self.database.lock().release(fence.node(), shards.iter().copied());
             Ok(())

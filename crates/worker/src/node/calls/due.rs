@@ -24,6 +24,10 @@ pub(crate) struct Due {
     runs: BTreeSet<(Timestamp, Uid)>,
     /// Tasks that may have waited too long by then.
     deadlines: BTreeSet<(Timestamp, CallKey)>,
+    /// Runs that are tried again at that time, and tasks that are looked at again: this node waits
+    /// for that by itself, whatever the store says.
+    tried_again: BTreeSet<(Timestamp, Uid)>,
+    looked_at_again: BTreeSet<(Timestamp, CallKey)>,
     horizon: Duration,
     /// Everything due before this is in memory.
     scanned_until: Timestamp,
@@ -43,6 +47,8 @@ impl Due {
             tasks: BTreeMap::new(),
             runs: BTreeSet::new(),
             deadlines: BTreeSet::new(),
+            tried_again: BTreeSet::new(),
+            looked_at_again: BTreeSet::new(),
             horizon,
             scanned_until: Timestamp::from_millis(i64::MIN),
             next_scan: Some(now),
@@ -70,7 +76,7 @@ impl Due {
 
     /// Has a task looked at once more at this time, however far.
     pub(crate) fn look_again(&mut self, at: Timestamp, call: CallKey) {
-        self.deadlines.insert((at, call));
+        self.looked_at_again.insert((at, call));
     }
 
     /// A task no longer waits: its times mean nothing any more.
@@ -78,6 +84,7 @@ impl Due {
         self.tasks.remove(&(task.wake_at, task.call));
         if let Some(at) = task.deadline_at {
             self.deadlines.remove(&(at, task.call));
+            self.looked_at_again.remove(&(at, task.call));
         }
     }
 
@@ -140,11 +147,24 @@ impl Due {
         }
     }
 
+    /// The clock was set back by so much. What this node waits for by itself would take so much
+    /// longer, and reading the store again, too.
+    pub(crate) fn clock_was_set_back(&mut self, by: Duration, now: Timestamp) {
+        self.rescan(now);
+        let earlier = |(at, uid): (Timestamp, Uid)| (at.saturating_sub(by), uid);
+        self.tried_again = std::mem::take(&mut self.tried_again).into_iter().map(earlier).collect();
+        // Some of these are times by the clock.
+        let also = self.looked_at_again.iter().map(|(at, call)| (at.saturating_sub(by), *call));
+        self.looked_at_again.extend(also.collect::<Vec<_>>());
+    }
+
     /// Forgets everything of these shards.
     pub(crate) fn drop_of(&mut self, shards: &BTreeSet<Shard>) {
         self.tasks.retain(|(_, call), _| !shards.contains(&call.run.uid.shard()));
         self.deadlines.retain(|(_, call)| !shards.contains(&call.run.uid.shard()));
         self.runs.retain(|(_, uid)| !shards.contains(&uid.shard()));
+        self.tried_again.retain(|(_, uid)| !shards.contains(&uid.shard()));
+        self.looked_at_again.retain(|(_, call)| !shards.contains(&call.run.uid.shard()));
     }
 
     /// The store could not be read.
@@ -160,7 +180,7 @@ impl Due {
 
     /// Wakes a run at this time, however far.
     pub(crate) fn wake_run(&mut self, at: Timestamp, uid: Uid) {
-        self.runs.insert((at, uid));
+        self.tried_again.insert((at, uid));
     }
 
     /// The tasks whose time has come.
@@ -175,12 +195,14 @@ impl Due {
 
     /// The tasks that may have waited too long.
     pub(crate) fn due_deadlines(&mut self, now: Timestamp) -> Vec<CallKey> {
-        take_until(&mut self.deadlines, now).map(|(_, call)| call).collect()
+        let due = take_until(&mut self.deadlines, now);
+        due.chain(take_until(&mut self.looked_at_again, now)).map(|(_, call)| call).collect()
     }
 
     /// The runs whose time has come.
     pub(crate) fn due_runs(&mut self, now: Timestamp) -> Vec<Uid> {
-        take_until(&mut self.runs, now).map(|(_, uid)| uid).collect()
+        let due = take_until(&mut self.runs, now);
+        due.chain(take_until(&mut self.tried_again, now)).map(|(_, uid)| uid).collect()
     }
 
     /// The next time anything is due.
@@ -188,8 +210,10 @@ impl Due {
         let task = self.tasks.first_key_value().map(|((at, _), _)| *at);
         let deadline = self.deadlines.first().map(|(at, _)| *at);
         let run = self.runs.first().map(|(at, _)| *at);
+        let again = self.tried_again.first().map(|(at, _)| *at);
+        let look = self.looked_at_again.first().map(|(at, _)| *at);
         let scan = self.next_scan.filter(|_| !self.scanning);
-        [task, deadline, run, scan].into_iter().flatten().min()
+        [task, deadline, run, again, look, scan].into_iter().flatten().min()
     }
 }
 

@@ -73,11 +73,12 @@ impl Node {
         if self.has_waited_too_long(key) || self.is_decided_again(key) {
             return;
         }
+        let waits = |call: &&HotCall| call.task.claim.is_none();
+        // One that was claimed since is handed back when that is durable, should its shard go.
+        let Some(call) = self.memory.calls.get(key).filter(waits) else { return };
         if !self.owns(key.run.uid) {
             return self.forget_call(key);
         }
-        let waits = |call: &&HotCall| call.task.claim.is_none();
-        let Some(call) = self.memory.calls.get(key).filter(waits) else { return };
         let (at, ticket) = (call.task.wake_at, self.memory.slots.ticket_of(&call.task));
         if call.task.progress.paused.is_some() {
             // Whoever resumes it finds it in the store.
@@ -157,6 +158,19 @@ impl Node {
         call.given_up = false;
         if !call.is_claimed() {
             self.task_waits(key);
+        }
+    }
+
+    /// A call was given up in a step that is not stored, and never will be. Its attempt goes on if
+    /// it still runs. If it has ended meanwhile, nobody wanted to hear of that: what is stored of
+    /// the call is read, and counts.
+    pub(crate) fn is_not_given_up(&mut self, key: CallKey) {
+        match self.memory.calls.get_mut(key).filter(|call| call.begun) {
+            Some(call) => call.given_up = false,
+            None => {
+                self.forget_call(key);
+                self.read_lost(key);
+            }
         }
     }
 

@@ -71,7 +71,7 @@ impl Node {
         if shards.is_empty() || std::mem::replace(&mut self.memory.shards.taking, true) {
             return;
         }
-        self.read(Read::Take(shards));
+        self.read(Read::Take { node: self.name.clone(), shards });
     }
 
     /// Shards are this node's.
@@ -102,6 +102,7 @@ impl Node {
             self.memory.shards.leaving.remove(shard);
         }
         self.memory.due.rescan(self.now);
+        self.ends_were_missed(shards);
         self.then(Work::ShardsGained);
     }
 
@@ -156,7 +157,7 @@ impl Node {
         }
         self.memory.shards.settling = true;
         let shards: Arc<[Shard]> = self.memory.shards.leaving.iter().copied().collect();
-        self.read(Read::Release(shards));
+        self.read(Read::Release { node: self.name.clone(), shards });
     }
 
     /// Shards are no longer this node's.

@@ -2,6 +2,7 @@
 //! are being read ([`Reports`]). What follows from them is in `remote_attempts.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use resurgam_core::{CallKey, RunKey, Timestamp, Uid};
 use resurgam_store::rows::{MessageRow, TaskRow};
@@ -43,6 +44,11 @@ impl Reports {
     /// When to ask next whether attempts are wanted that run for other nodes.
     pub(crate) fn next(&self) -> Option<Timestamp> {
         self.ask_at
+    }
+
+    /// The clock was set back by so much.
+    pub(crate) fn clock_was_set_back(&mut self, by: Duration) {
+        self.ask_at = self.ask_at.map(|at| at.saturating_sub(by));
     }
 
     /// The calls whose attempts run for other nodes.

@@ -11,6 +11,8 @@
 //! Only the holder can end a call that nobody has taken. To be sure that nobody does in that very
 //! moment, it claims the task first.
 
+use std::time::Duration;
+
 use resurgam_core::{CallKey, Timestamp};
 use resurgam_store::rows::{TaskRecord, TaskRow};
 use resurgam_store::{Reported, Result, Runnable, Step, TaskWrite};
@@ -40,6 +42,11 @@ impl UnservedQueues {
     /// When to look again.
     pub(crate) fn next(&self) -> Option<Timestamp> {
         self.next.filter(|_| !self.looking)
+    }
+
+    /// The clock was set back by so much.
+    pub(crate) fn clock_was_set_back(&mut self, by: Duration) {
+        self.next = self.next.map(|at| at.saturating_sub(by));
     }
 }
 

@@ -18,6 +18,7 @@ pub(crate) mod unloaded;
 pub(crate) mod unread_signals;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use resurgam_core::{CallKey, RunKey, Uid};
 use resurgam_store::rows::TaskRow;
@@ -109,6 +110,12 @@ impl Runs {
         let known = self.hot.keys().chain(self.unloaded.keys()).chain(self.blocked.keys());
         let known = known.chain(self.acted_on.keys()).chain(self.paused.keys());
         known.copied().filter(|uid| of(*uid)).collect()
+    }
+
+    /// The clock was set back by so much: blocked runs are tried again so much earlier.
+    pub(crate) fn clock_was_set_back(&mut self, by: Duration) {
+        let tries = self.blocked.values_mut();
+        tries.for_each(|tries| tries.next = tries.next.saturating_sub(by));
     }
 
     /// True while an operator acts on the instance's run.
