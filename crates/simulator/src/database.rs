@@ -398,4 +398,24 @@ mod tests {
         assert!(is_heard_of([], "every-0"));
         assert!(!is_heard_of([Shard::of_id("every-0")], "every-0"));
     }
+
+    #[test]
+    fn what_was_read_before_the_database_went_back_changes_no_schedule() {
+        let changed = |revision| {
+            let Some(ScheduleWrite::Insert(row)) = created("every-0").schedule.map(|it| *it) else {
+                panic!("a schedule is created by an insert");
+            };
+            let write = ScheduleWrite::Update { row, revision };
+            Step { schedule: Some(write.into()), ..Step::default() }
+        };
+        let revision = |model: &Model| model.schedule("every-0").expect("it is there").revision;
+        let mut model = Model::new(Sharing::ManyNodes);
+        model.commit(&[created("every-0")]).expect("a new schedule");
+        let mut restored = model.clone();
+        model.commit(&[changed(revision(&model))]).expect("a change");
+        let read = revision(&model);
+        restored.counts_revisions_from(&model);
+        restored.commit(&[changed(revision(&restored))]).expect("another change");
+        assert_eq!(restored.commit(&[changed(read)]).expect("a late one"), [StepResult::Missed]);
+    }
 }

@@ -215,7 +215,8 @@ impl World {
         let (tokens, arrivals) = (self.database.tokens, self.database.arrivals);
         self.breaks_connections();
         self.timeline_of_database += 1;
-        self.database = *backup;
+        let lost = std::mem::replace(&mut self.database, *backup);
+        self.database.model.counts_revisions_from(&lost.model);
         (self.database.tokens, self.database.arrivals) = (tokens, arrivals);
         self.set_backs += 1;
         self.database.promises.clock_was_set(self.clocks_in_doubt > 0);
