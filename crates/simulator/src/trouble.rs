@@ -331,7 +331,7 @@ impl World {
         let open = self.database.model.list(&open);
         let is_idle = open.is_empty() && !self.users_want_more() && !self.keepers_want_more();
         let has_rows = !self.database.model.inbox(ShardSet::ALL, 1).is_empty();
-        if self.is_at_rest(is_idle && !has_rows) {
+        if self.is_at_rest(is_idle && !has_rows && !self.has_open_jobs()) {
             self.is_over = true;
             return;
         }
