@@ -9,8 +9,8 @@ use resurgam_store::fleet::{NodeRow, ShardRow, View};
 use resurgam_store::model::{Model, Sharing, Writer};
 use resurgam_store::rows::{MessageRow, Owner, TaskRow};
 use resurgam_store::{
-    Deleted, Deletion, Error, InboxRow, InstanceWrite, MessageWrite, Node, Result, Runnable, Step,
-    StepResult, TaskWrite,
+    BulkWrite, Deleted, Deletion, Error, InboxRow, InstanceWrite, MessageWrite, Node, Result,
+    Runnable, Step, StepResult, TaskWrite,
 };
 
 use crate::promises::{Promises, everything};
@@ -317,7 +317,8 @@ impl Database {
     }
 
     /// Whether others should hear of a batch: it ends something, or concerns shards that are not
-    /// its writer's, or leaves a task to others.
+    /// its writer's, or leaves a task to others, or is about all of them. The PostgreSQL store hints
+    /// at the same, and finds everything else when it looks.
     fn is_news(&self, writer: &Writer, batch: &[Step]) -> bool {
         let Writer::Node(fence) = writer else { return true };
         let is_own = |uid: Uid| fence.has(uid.shard());
@@ -336,7 +337,12 @@ impl Database {
                 }
                 TaskWrite::Delete(_) | TaskWrite::Discard(_) | TaskWrite::DeleteAll(_) => false,
             };
-            ends || starts || tells || inserts || step.tasks.iter().any(waits)
+            let sets = !step.policy_overrides.is_empty();
+            let schedule = step.schedule.as_deref();
+            let schedules = schedule.is_some_and(|write| !fence.has(Shard::of_id(write.id())));
+            let bulk = step.bulk.as_deref().is_some_and(BulkWrite::is_news);
+            let waits = step.tasks.iter().any(waits);
+            ends || starts || tells || inserts || waits || sets || schedules || bulk
         })
     }
 }
@@ -352,3 +358,64 @@ fn next(tokens: &mut u64) -> u64 {
 
 /// A commit lane: its writer, and which of the writer's lanes it is.
 pub(crate) type Lane = (String, i16);
+
+#[cfg(test)]
+mod tests {
+    use resurgam_core::Payload;
+    use resurgam_store::fleet::Fence;
+    use resurgam_store::{ScheduleRow, ScheduleWrite};
+    use resurgam_watchdog::test;
+
+    use super::*;
+
+    fn created(id: &str) -> Step {
+        let row = ScheduleRow {
+            id: id.to_string(),
+            workflow: "program".to_string(),
+            input: Payload::null(),
+            rule: String::new(),
+            options: String::new(),
+            state: String::new(),
+            paused: false,
+            next_at: None,
+            waits: false,
+            last: None,
+            error: None,
+            created_at: Timestamp::EPOCH,
+        };
+        Step { schedule: Some(ScheduleWrite::Insert(row).into()), ..Step::default() }
+    }
+
+    /// Whether others hear of a schedule that a node creates which holds these shards.
+    fn is_heard_of(holds: impl IntoIterator<Item = Shard>, id: &str) -> bool {
+        let database = Database::new(Sharing::ManyNodes, None, Timestamp::EPOCH);
+        let fence = Fence::new("a", holds.into_iter().map(|shard| (shard, 1)));
+        database.is_news(&Writer::Node(fence), &[created(id)])
+    }
+
+    #[test]
+    fn the_holder_of_a_schedule_hears_what_another_node_writes_of_it() {
+        assert!(is_heard_of([], "every-0"));
+        assert!(!is_heard_of([Shard::of_id("every-0")], "every-0"));
+    }
+
+    #[test]
+    fn what_was_read_before_the_database_went_back_changes_no_schedule() {
+        let changed = |revision| {
+            let Some(ScheduleWrite::Insert(row)) = created("every-0").schedule.map(|it| *it) else {
+                panic!("a schedule is created by an insert");
+            };
+            let write = ScheduleWrite::Update { row, revision };
+            Step { schedule: Some(write.into()), ..Step::default() }
+        };
+        let revision = |model: &Model| model.schedule("every-0").expect("it is there").revision;
+        let mut model = Model::new(Sharing::ManyNodes);
+        model.commit(&[created("every-0")]).expect("a new schedule");
+        let mut restored = model.clone();
+        model.commit(&[changed(revision(&model))]).expect("a change");
+        let read = revision(&model);
+        restored.counts_revisions_from(&model);
+        restored.commit(&[changed(revision(&restored))]).expect("another change");
+        assert_eq!(restored.commit(&[changed(read)]).expect("a late one"), [StepResult::Missed]);
+    }
+}

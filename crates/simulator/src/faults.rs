@@ -163,6 +163,7 @@ pub struct Counts {
     faults: BTreeMap<Fault, u64>,
     actions: BTreeMap<&'static str, u64>,
     changed: BTreeMap<&'static str, u64>,
+    others: BTreeMap<&'static str, u64>,
 }
 
 impl Counts {
@@ -181,6 +182,11 @@ impl Counts {
         *self.changed.entry(action.name()).or_default() += 1;
     }
 
+    /// Something else happened that people want to know of.
+    pub(crate) fn note(&mut self, what: &'static str) {
+        *self.others.entry(what).or_default() += 1;
+    }
+
     /// All of these, too.
     pub fn add_all(&mut self, other: &Counts) {
         for (fault, count) in &other.faults {
@@ -191,6 +197,9 @@ impl Counts {
         }
         for (action, count) in &other.changed {
             *self.changed.entry(action).or_default() += count;
+        }
+        for (what, count) in &other.others {
+            *self.others.entry(what).or_default() += count;
         }
     }
 
@@ -208,6 +217,9 @@ impl fmt::Display for Counts {
         for (action, count) in &self.actions {
             let changed = self.changed.get(action).copied().unwrap_or_default();
             writeln!(f, "{count:>12} action {action}, {changed} changed something")?;
+        }
+        for (what, count) in &self.others {
+            writeln!(f, "{count:>12} {what}")?;
         }
         Ok(())
     }

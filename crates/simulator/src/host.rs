@@ -197,6 +197,7 @@ impl Host {
             hot_runs: role.hot_runs,
             horizon: role.horizon,
             queues: (!role.serves_others).then_some(queues),
+            bulk_page: 3,
             retention: role.stays.map_or(Retention::default(), Retention::all),
             ..Options::default()
         };

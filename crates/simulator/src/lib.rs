@@ -13,13 +13,14 @@
 //!
 //! - `plan`, `random`, `program`: what a seed decides.
 //! - `world`: lets one thing happen after another. `host`: a process. `attempts`: what the code of
-//!   activities does. `users`, `asking`, `keepers`, `operators`: what people want.
+//!   activities does. `users`, `asking`, `keepers`, `operators`, `bulk`: what people want.
 //! - `network`, `trouble`, `faults`: what goes wrong.
 //! - `store`, `file`, `server`, `wire`: the store of a process. `database`: what it talks to.
 //! - `promises`: what must hold. `trace`: what happened, for people.
 
 mod asking;
 mod attempts;
+mod bulk;
 mod database;
 mod faults;
 mod file;
@@ -114,6 +115,7 @@ fn run(plan: &Plan, trace: Trace) -> (Report, Trace) {
     let violation = world.run().err();
     let changed = world.database.promises.actions_that_changed_something();
     changed.for_each(|action| world.counts.add_change(action));
+    world.note_ends();
     let report = Report {
         seed: plan.seed,
         simulated: world.timeline.now(),

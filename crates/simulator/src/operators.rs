@@ -1,5 +1,6 @@
 //! Operators: they do something to calls that are open and to instances, ask again when nobody
-//! answers, and in the end let go on whatever is paused.
+//! answers, and in the end let go on whatever is paused. What they do to many at once, and to dead
+//! letters, is in `bulk.rs`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,9 +8,11 @@ use std::time::Duration;
 use resurgam_core::action::{Action, Reset, ResetTo};
 use resurgam_core::{CallKey, EventKind, Failure, Payload, RunKey, Seq};
 use resurgam_store::rows::{ActionRequest, InstanceFilter, InstanceRow, Status, TaskRow};
-use resurgam_worker::Result;
 use resurgam_worker::node::{Input, Request};
+use resurgam_worker::{Error, Result};
 
+use crate::bulk::Order;
+use crate::database::Database;
 use crate::host::Arrived;
 use crate::program::{BY_HAND, Maker, WORK};
 use crate::promises::everything;
@@ -21,6 +24,15 @@ use crate::world::{Event, World};
 pub(crate) struct Operators {
     asked: u64,
     wanted: BTreeMap<u64, Wanted>,
+    orders: BTreeMap<u64, Order>,
+}
+
+impl Operators {
+    /// A number that nothing else has that they want.
+    pub(crate) fn next(&mut self) -> u64 {
+        self.asked += 1;
+        self.asked
+    }
 }
 
 /// Something that is to be done to a call, or to a run.
@@ -36,9 +48,11 @@ impl World {
     /// An operator does something to some call that is open, or to some instance.
     pub(crate) fn operator_acts(&mut self) {
         let Some(longest) = self.plan.operators.filter(|_| !self.is_calm()) else { return };
-        match self.random.one_in(2) {
-            true => self.operator_acts_on_call(),
-            false => self.operator_acts_on_run(),
+        match self.random.below(8) {
+            0..=2 => self.operator_acts_on_call(),
+            3..=5 => self.operator_acts_on_run(),
+            6 => self.operator_runs_job(),
+            _ => self.operator_settles_letter(),
         }
         let lull = self.random.delay(Duration::from_millis(10), longest);
         self.timeline.after(lull, Event::Operator);
@@ -161,29 +175,46 @@ impl World {
     }
 
     /// Asks for an action, now and then twice.
-    fn wants(&mut self, call: CallKey, action: Action) {
-        self.operators.asked += 1;
-        let number = self.operators.asked;
+    pub(crate) fn wants(&mut self, call: CallKey, action: Action) {
+        let number = self.operators.next();
         self.counts.add_action(&action);
         let id = format!("act-{number}");
         let request = ActionRequest { id, by: "ana".to_string(), reason: None, action };
         self.operators.wanted.insert(number, Wanted { call, request });
+        self.asks_once_or_twice(number);
+    }
+
+    /// Asks for something to be stored, now and then twice.
+    pub(crate) fn orders(&mut self, order: Order) {
+        let number = self.operators.next();
+        self.operators.orders.insert(number, order);
+        self.asks_once_or_twice(number);
+    }
+
+    fn asks_once_or_twice(&mut self, number: u64) {
         let times = if self.random.one_in(4) { 2 } else { 1 };
         (0..times).for_each(|_| self.operator_asks(number));
     }
 
     /// An operator asks some process for what they want, and again when nobody has answered.
     pub(crate) fn operator_asks(&mut self, number: u64) {
-        let Some(Wanted { call, request }) = self.operators.wanted.get(&number).cloned() else {
+        let wanted = self.operators.wanted.get(&number).cloned();
+        let order = self.operators.orders.get(&number).cloned();
+        if wanted.is_none() && order.is_none() {
             return;
-        };
+        }
         let places = self.places();
         if let Some(place) = self.random.pick(&places).copied() {
             let told = self.answers.clone();
             let reply = self.answers.reply(move |answer| {
                 told.push(Told { user: 0, asked: number, answer: Answer::Acted(answer) });
             });
-            let request = Request::Act { call, request: Box::new(request), reply };
+            let act = |Wanted { call, request }| (call, Box::new(request));
+            let request = match (wanted.map(act), order) {
+                (Some((call, request)), _) => Request::Act { call, request, reply },
+                (None, Some(order)) => order.request(reply),
+                (None, None) => return,
+            };
             self.arrived(place, Arrived::input(Input::Request(request)));
         }
         let patience = self.random.delay(Duration::from_secs(1), Duration::from_secs(30));
@@ -192,6 +223,9 @@ impl World {
 
     /// An operator hears that what they want is stored.
     pub(crate) fn operator_told(&mut self, number: u64, answer: Result<()>) {
+        if let Some(order) = self.operators.orders.get(&number).cloned() {
+            return self.order_told(number, &order, &answer);
+        }
         let Some(wanted) = self.operators.wanted.get(&number) else { return };
         match answer {
             Ok(()) => {
@@ -203,6 +237,21 @@ impl World {
             Err(_) => return,
         }
         self.operators.wanted.remove(&number);
+    }
+
+    /// An operator hears that an order is stored, or was before.
+    fn order_told(&mut self, number: u64, order: &Order, answer: &Result<()>) {
+        let is_trouble = |error: &Error| error.is_transient() || error.is_stopped();
+        if answer.as_ref().is_err_and(is_trouble) {
+            // They ask again.
+            return;
+        }
+        let Database { model, promises, .. } = &mut self.database;
+        match order {
+            Order::Bulk(write) => promises.bulk_acknowledged(model, write, answer.is_ok()),
+            Order::Discard(letters) => promises.discard_acknowledged(model, letters),
+        }
+        self.operators.orders.remove(&number);
     }
 }
 

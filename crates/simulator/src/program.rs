@@ -467,7 +467,7 @@ impl Maker {
     }
 
     fn exhausted(&mut self) -> Exhausted {
-        match self.random.below(4) {
+        match self.random.below(6) {
             0 => Exhausted::Compensate,
             1 => {
                 let value = Payload::encode(&(self.next_id, FALLBACK));
@@ -475,6 +475,7 @@ impl Maker {
                 Exhausted::FallbackValue(value.unwrap_or_default())
             }
             2 => Exhausted::Pause { wait: None },
+            3 | 4 => Exhausted::DeadLetter,
             _ => Exhausted::Pause { wait: Some(Duration::from_millis(self.time())) },
         }
     }

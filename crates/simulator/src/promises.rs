@@ -29,13 +29,18 @@
 //! | a reset copies what was before, and nothing of that is done again | it is written |
 //! | a run hears of its own children how they ended | it is written |
 //! | a run that is to be undone does not complete | it ends |
+//! | a bulk job touches each call at most once, and its counts add up | it is written |
+//! | a bulk job ends when the faults stop | the end |
+//! | a dead letter is tried again at most once, and not when it was discarded | it is written |
 //!
 //! A call that its workflow has just given up may still begin: its process hears of that a moment
 //! later.
 
 mod actions;
+mod bulk;
 mod inbox;
 mod instances;
+mod letters;
 mod retention;
 mod schedules;
 
@@ -52,8 +57,10 @@ use resurgam_store::{InstanceWrite, MessageWrite, Step, StepResult, TaskWrite};
 
 use crate::program::{Call, call_of};
 use actions::ActionsSeen;
+use bulk::JobsSeen;
 use inbox::InboxSeen;
 use instances::InstanceSeen;
+use letters::LettersSeen;
 use retention::Swept;
 pub(crate) use retention::everything;
 use schedules::SchedulesSeen;
@@ -95,6 +102,8 @@ pub(crate) struct Promises {
     inbox: InboxSeen,
     swept: Swept,
     actions: ActionsSeen,
+    jobs: JobsSeen,
+    letters: LettersSeen,
     /// A clock was set, and not every node may have heard of it.
     is_clock_in_doubt: bool,
     /// What was found wrong, the first first.
@@ -160,7 +169,9 @@ impl Promises {
         written.clone().for_each(|(step, _)| self.notes_brought_back(step));
         for (step, _) in written {
             self.written(step);
+            self.letters_written(step);
             self.instance_written(model, step);
+            self.bulk_written(model, step);
             self.schedule_written(model, step);
             self.inbox_written(step);
         }
@@ -506,6 +517,7 @@ impl Promises {
         self.inbox_at_the_end(model);
         self.retention_at_the_end(model, stays, now);
         self.actions_at_the_end(model);
+        self.bulk_at_the_end();
         for row in model.list(&everything()).iter().filter(|row| !row.status.is_closed()) {
             self.breaks(row.uid, format!("{} did not end: {}", row.id, state_of(model, row)));
         }

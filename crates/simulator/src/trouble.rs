@@ -217,7 +217,8 @@ impl World {
         let (tokens, arrivals) = (self.database.tokens, self.database.arrivals);
         self.breaks_connections();
         self.timeline_of_database += 1;
-        self.database = *backup;
+        let lost = std::mem::replace(&mut self.database, *backup);
+        self.database.model.counts_revisions_from(&lost.model);
         (self.database.tokens, self.database.arrivals) = (tokens, arrivals);
         self.set_backs += 1;
         self.database.promises.clock_was_set(self.clocks_in_doubt > 0);
@@ -328,7 +329,7 @@ impl World {
         let open = self.database.model.list(&open);
         let is_idle = open.is_empty() && !self.users_want_more() && !self.keepers_want_more();
         let has_rows = !self.database.model.inbox(ShardSet::ALL, 1).is_empty();
-        if self.is_at_rest(is_idle && !has_rows) {
+        if self.is_at_rest(is_idle && !has_rows && !self.has_open_jobs()) {
             self.is_over = true;
             return;
         }

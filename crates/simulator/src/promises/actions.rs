@@ -18,7 +18,7 @@ use crate::program::{BY_HAND, FALLBACK};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ActionsSeen {
     /// Actions that were carried out or refused, by their instance and id.
-    done: BTreeMap<(Uid, String), ActionRow>,
+    pub(super) done: BTreeMap<(Uid, String), ActionRow>,
     /// Actions on instances that were acknowledged.
     acknowledged: BTreeSet<(Uid, String)>,
     /// What instances were restarted as, by the request.
@@ -43,6 +43,7 @@ impl Promises {
     /// What operators did is in the database, with what it changed.
     pub(super) fn actions_written(&mut self, step: &Step) {
         for row in &step.actions {
+            self.acted_for_job(row);
             let (uid, id) = (row.call.run.uid, row.request.id.clone());
             let before = self.actions.done.insert((uid, id), row.clone());
             let twice = before.filter(|before| before.answer.changed && row.answer.changed);
@@ -70,19 +71,21 @@ impl Promises {
     fn acted(&mut self, row: &ActionRow) {
         let call = self.calls.entry(row.call).or_default();
         match &row.request.action {
-            Action::Retry { reset, .. } => {
-                call.due = None;
+            Action::Retry { reset, due } => {
+                call.due = due.filter(|_| !self.is_clock_in_doubt);
                 call.failures = if *reset { 0 } else { call.failures };
             }
-            Action::Resume { reset: true, .. } => call.failures = 0,
+            Action::Resume { reset, due } => {
+                call.failures = if *reset { 0 } else { call.failures };
+                call.due = call.due.filter(|_| due.is_none());
+            }
             Action::Complete { value, .. } => call.by_hand = Some(value.clone()),
             Action::Fail { .. } => call.failed_by_hand = true,
             Action::SetPolicy { policy } => {
                 call.due = None;
                 call.policies.extend(RetryPolicy::from_stored(policy).ok());
             }
-            Action::Resume { reset: false, .. }
-            | Action::Pause { .. }
+            Action::Pause { .. }
             | Action::PauseWithRun
             | Action::ResumeWithRun
             | Action::PauseRun { .. }

@@ -67,8 +67,11 @@ impl Promises {
         self.inbox.insert(row.arrival, (row.clone(), RowFate::Taken));
     }
 
+    /// Only a row that waits is refused. When a shard moves, its holder of before may still look at
+    /// a row that the next one has taken since: its refusal finds no row, and changes nothing.
     fn row_refused(&mut self, arrival: i64, error: &str) {
-        let Some((row, fate)) = self.inbox.get_mut(&arrival) else { return };
+        let waits = self.inbox.get_mut(&arrival).filter(|(_, fate)| *fate == RowFate::Waits);
+        let Some((row, fate)) = waits else { return };
         *fate = RowFate::Refused;
         if row.kind == "start" {
             let instance = row.instance.clone();
@@ -114,4 +117,57 @@ fn does_what_is_asked(row: &InboxRow, step: &Step) -> bool {
         _ => false,
     };
     is_for_it && messages.next().is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use resurgam_core::{Payload, Timestamp, Uid};
+    use resurgam_store::model::Sharing;
+    use resurgam_store::rows::MessageRow;
+    use resurgam_watchdog::test;
+
+    use super::*;
+
+    fn signal(arrival: i64) -> InboxRow {
+        let text = |text: &str| Some(text.to_string());
+        let (id, kind, instance) = (text("go-1"), "signal".to_string(), "order-1".to_string());
+        InboxRow { arrival, id, instance, kind, name: text("go"), body: Some(Payload::null()) }
+    }
+
+    fn takes(row: InboxRow) -> Step {
+        let (uid, due_at) = (Uid(1), Timestamp::EPOCH);
+        let body = Message::Signal { name: "go".to_string(), value: Payload::null() };
+        let message = MessageRow { uid, id: "go-1".to_string(), due_at, body };
+        Step {
+            instance: Some(InstanceWrite::Open { uid, signals_below: None }),
+            messages: vec![MessageWrite::Insert(message)],
+            inbox: Some(InboxWrite::Take { row, at: due_at }.into()),
+            ..Step::default()
+        }
+    }
+
+    fn refuses(arrival: i64) -> Step {
+        let error = "the instance is closed".to_string();
+        Step { inbox: Some(InboxWrite::Refuse { arrival, error }.into()), ..Step::default() }
+    }
+
+    #[test]
+    fn a_row_that_was_taken_is_not_refused_by_the_holder_of_before() {
+        let mut promises = Promises::default();
+        (1..=2).for_each(|arrival| promises.inserted(signal(arrival)));
+        promises.inbox_written(&takes(signal(1)));
+        promises.inbox_written(&refuses(1));
+        assert!(promises.has_taken("go-1"));
+        // The second one is the first one again, and is gone with it.
+        promises.inbox_at_the_end(&Model::new(Sharing::ManyNodes));
+        assert_eq!(promises.broken(), None);
+    }
+
+    #[test]
+    fn a_row_that_is_gone_although_nobody_took_it_has_vanished() {
+        let mut promises = Promises::default();
+        promises.inserted(signal(1));
+        promises.inbox_at_the_end(&Model::new(Sharing::ManyNodes));
+        assert!(promises.broken().is_some_and(|broken| broken.what.contains("vanished")));
+    }
 }

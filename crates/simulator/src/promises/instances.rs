@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use resurgam_core::action::{Action, Reset};
+use resurgam_core::action::{Action, Reset, ResetTo};
 use resurgam_core::event::RunStarted;
 use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
 use resurgam_store::model::Model;
@@ -194,13 +194,21 @@ impl Promises {
         if copy.iter().filter(is_before).collect::<Vec<&Event>>() != expected {
             self.breaks(uid, format!("{next:?} has no true copy of {from:?} before {cut}"));
         }
-        let Some(reset) = step.actions.iter().find_map(|row| match &row.request.action {
-            Action::Reset(reset) => Some(reset),
-            _ => None,
-        }) else {
+        let Some((reset, redrive)) =
+            step.actions.iter().find_map(|row| match &row.request.action {
+                Action::Reset(reset) => Some((reset.clone(), None)),
+                Action::Redrive(redrive) => {
+                    Some((Reset::to(ResetTo::Event(redrive.call)), Some((redrive, row.at))))
+                }
+                _ => None,
+            })
+        else {
             return self.breaks(uid, format!("{from:?} is reset, and nobody wanted that"));
         };
-        self.may_be_reset(model, from, reset, &history);
+        self.may_be_reset(model, from, &reset, &history);
+        if let Some((redrive, at)) = redrive {
+            self.redriven((from, next), redrive, &history, at);
+        }
         let end = step.events.iter().find(|(run, _)| *run == from);
         self.time_of_reset(model, next, end.map(|(_, event)| event.at));
         self.runs.entry(next).or_default().last = cut.0 - 1;

@@ -49,6 +49,12 @@ impl Model {
         all.take(limit).map(|entry| self.record(entry)).collect()
     }
 
+    /// Goes on where another one stands with the revisions of schedules: this is that one, restored
+    /// from a backup. A revision never comes twice, also then; on PostgreSQL it is random.
+    pub fn counts_revisions_from(&mut self, lost: &Model) {
+        self.tables.revisions = self.tables.revisions.max(lost.tables.revisions);
+    }
+
     fn record(&self, ScheduleEntry { row, revision }: &ScheduleEntry) -> ScheduleRecord {
         let last = row.last.as_deref().and_then(|id| self.tables.instances.holder(id));
         let last_open = last.is_some_and(|instance| instance.row.closed_at.is_none());

@@ -1,0 +1,206 @@
+//! What operators do to many calls at once, and to what was given up: they start bulk jobs and stop
+//! some of them, and try dead letters again or discard them. They ask again when nobody answers.
+
+use std::time::Duration;
+
+use resurgam_core::action::{Action, RedriveCall, Reset, ResetTo};
+use resurgam_core::{Failure, Payload, Seq};
+use resurgam_store::model::ShardSet;
+use resurgam_store::rows::{InstanceFilter, Status};
+use resurgam_store::{
+    BulkRow, BulkWrite, CallFilter, CallStatus, DeadLetter, DeadLetterFilter, LetterState,
+    LetterWrite, Settled,
+};
+use resurgam_worker::node::{Reply, Request};
+use resurgam_worker::{BulkCounts, BulkOptions, BulkTarget, RunFilter};
+use serde::Serialize;
+
+use crate::program::{Maker, OTHER_QUEUE, WORK};
+use crate::world::World;
+
+/// Something that operators want to have stored, beside what they do to single calls and runs.
+#[derive(Clone, Debug)]
+pub(crate) enum Order {
+    /// A bulk job begins, or is to stop.
+    Bulk(BulkWrite),
+    /// Dead letters are discarded.
+    Discard(Vec<LetterWrite>),
+}
+
+impl Order {
+    /// What a process is asked for.
+    pub(crate) fn request(self, reply: Reply<()>) -> Request {
+        match self {
+            Order::Bulk(write) => Request::Bulk { write: Box::new(write), reply },
+            Order::Discard(letters) => Request::SettleLetters { letters, reply },
+        }
+    }
+}
+
+impl World {
+    /// An operator starts a bulk job, and now and then stops one.
+    pub(crate) fn operator_runs_job(&mut self) {
+        if self.random.one_in(4) {
+            let jobs = self.database.model.bulk_list(None, 10);
+            if let Some(job) = self.random.pick(&jobs) {
+                let (id, by) = (job.row.id.clone(), "bob".to_string());
+                self.counts.note("bulk job stopped");
+                return self.orders(Order::Bulk(BulkWrite::Stop { id, by }));
+            }
+        }
+        let action = self.some_bulk_action();
+        let target = self.some_target(&action);
+        let options = self.some_options(&target, &action);
+        self.counts.note("bulk job started");
+        let row = BulkRow {
+            id: format!("job-{}", self.operators.next()),
+            filter: text(&target),
+            action: action.to_stored().0,
+            options: text(&options),
+            cursor: None,
+            counts: text(&BulkCounts::default()),
+            page: "[]".to_string(),
+            by: "ana".to_string(),
+            reason: None,
+            stopped_by: None,
+            error: None,
+            created_at: self.database_time(),
+            closed_at: None,
+        };
+        self.orders(Order::Bulk(BulkWrite::Insert(row)));
+    }
+
+    fn some_bulk_action(&mut self) -> Action {
+        let (reset, other) = (self.random.one_in(3), self.random.one_in(3));
+        match self.random.below(14) {
+            0..=3 => Action::Retry { reset, due: None },
+            4..=5 => Action::Pause { clock_runs: other },
+            6..=8 => Action::Resume { reset, due: None },
+            9 => Action::Fail { failure: Failure::terminal("an operator gave all of them up") },
+            10 => {
+                let policy = Maker::new(self.taste, self.random.fork()).policy();
+                Action::SetPolicy { policy: policy.to_stored() }
+            }
+            11 => Action::PauseRun { calls: other },
+            12 => Action::ResumeRun,
+            _ => Action::Reset(Reset { even_if_undone: other, ..Reset::to(ResetTo::LastFailure) }),
+        }
+    }
+
+    /// What an action is for: everything, or some instances, or one queue.
+    fn some_target(&mut self, action: &Action) -> BulkTarget {
+        let instances = self.database.model.list(&crate::promises::everything());
+        let some = if self.random.one_in(3) { self.random.between(1, 4) } else { 0 };
+        let ids = (0..some).filter_map(|_| self.random.pick(&instances));
+        let ids: Vec<String> = ids.map(|row| row.id.clone()).collect();
+        let status = match action {
+            Action::PauseRun { .. } => vec![Status::Running, Status::Blocked],
+            Action::ResumeRun => vec![Status::Paused],
+            Action::Reset(_) => vec![Status::Failed],
+            _ => {
+                return BulkTarget::Calls(CallFilter {
+                    ids,
+                    activity: self.random.one_in(2).then(|| WORK.to_string()),
+                    status: match action {
+                        Action::Retry { .. } => Some(CallStatus::Waiting),
+                        Action::Resume { .. } => Some(CallStatus::Paused),
+                        _ => None,
+                    },
+                    queue: self.random.one_in(4).then(|| OTHER_QUEUE.to_string()),
+                    until: Some(self.database_time()),
+                    ..CallFilter::default()
+                });
+            }
+        };
+        BulkTarget::Runs(RunFilter { ids, status, ..RunFilter::default() })
+    }
+
+    fn some_options(&mut self, target: &BulkTarget, action: &Action) -> BulkOptions {
+        let model = &self.database.model;
+        let expected = match target {
+            BulkTarget::Calls(filter) => model.matching_calls(filter, None, 1_000).calls.len(),
+            BulkTarget::Runs(RunFilter { status, .. }) => {
+                let status = status.clone();
+                model.list(&InstanceFilter { status, limit: 1_000, ..Default::default() }).len()
+            }
+        };
+        // What cannot be taken back is done to few.
+        let few = matches!(action, Action::Fail { .. } | Action::Reset(_)) || self.random.one_in(4);
+        let spread = if self.random.one_in(2) { self.random.between(1, 20_000) } else { 0 };
+        BulkOptions {
+            limit: few.then(|| self.random.between(1, 4)),
+            spread: Duration::from_millis(spread),
+            first: self.random.one_in(3).then(|| self.random.between(1, 3) as u32),
+            resets_exhausted: self.random.one_in(2),
+            seed: self.random.number(),
+            expected: expected as u64,
+        }
+    }
+
+    /// An operator tries a dead letter again, or discards it; now and then both at the same time.
+    pub(crate) fn operator_settles_letter(&mut self) {
+        let states = [LetterState::Open, LetterState::Redriven, LetterState::Discarded];
+        let some = if self.random.one_in(4) { self.random.pick(&states).copied() } else { None };
+        let state = some.unwrap_or(LetterState::Open);
+        let filter = DeadLetterFilter { state, limit: 100, ..DeadLetterFilter::default() };
+        let letters = self.database.model.dead_letters(&filter);
+        let Some(letter) = self.random.pick(&letters).cloned() else { return };
+        match self.random.below(8) {
+            0 => self.discards(&letter),
+            1 => {
+                self.redrives(&letter);
+                self.discards(&letter);
+            }
+            2 => (0..2).for_each(|_| self.redrives(&letter)),
+            _ => self.redrives(&letter),
+        }
+    }
+
+    fn redrives(&mut self, letter: &DeadLetter) {
+        let redrive = RedriveCall {
+            call: letter.call.seq,
+            new_key: self.random.one_in(3),
+            delay_ms: self.random.one_in(3).then(|| self.random.between(1, 10_000)),
+        };
+        self.wants(letter.call.run.call(Seq::RUN), Action::Redrive(redrive));
+    }
+
+    fn discards(&mut self, letter: &DeadLetter) {
+        self.counts.note("letter discarded");
+        let settled = Settled {
+            at: self.database_time(),
+            by: "bob".to_string(),
+            reason: None,
+            redriven_as: None,
+        };
+        let state = LetterState::Discarded;
+        let discard = LetterWrite::Settle { call: letter.call, state, settled };
+        self.orders(Order::Discard(vec![discard]));
+    }
+
+    /// Counts what became of jobs and letters.
+    pub(crate) fn note_ends(&mut self) {
+        let promises = &self.database.promises;
+        for end in promises.ends_of_jobs() {
+            self.counts.note(match end {
+                "done" => "bulk job done",
+                "stopped" => "bulk job ended early, as asked",
+                "failed" => "bulk job ended early, as the first failed",
+                _ => "bulk job left open",
+            });
+        }
+        let (redriven, discarded) = promises.settled_letters();
+        (0..redriven).for_each(|_| self.counts.note("letter redriven in the end"));
+        (0..discarded).for_each(|_| self.counts.note("letter discarded in the end"));
+    }
+
+    /// Whether a bulk job goes on.
+    pub(crate) fn has_open_jobs(&self) -> bool {
+        !self.database.model.open_bulk(ShardSet::ALL, 1).is_empty()
+    }
+}
+
+/// The stored form of something.
+fn text(value: &impl Serialize) -> String {
+    Payload::encode(value).map(|text| text.as_str().to_string()).unwrap_or_default()
+}

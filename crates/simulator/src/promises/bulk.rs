@@ -1,0 +1,237 @@
+//! What is promised about bulk jobs.
+//!
+//! - A job is stored once, and asks for its action at most once for each call, or run.
+//! - A page follows when the one before is answered; of those that are tried first, when none is
+//!   open any more. A job that was stopped asks for nothing more, and one that is over neither asks
+//!   nor changes anything.
+//! - The counts of a job that is over add up, and are those of what was done.
+//! - A job ends when the faults stop.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use resurgam_core::action::Action;
+use resurgam_core::{CallKey, RunKey, Uid};
+use resurgam_store::model::Model;
+use resurgam_store::rows::{ActionRow, Message};
+use resurgam_store::{BulkRow, BulkWrite, MessageWrite, Step};
+use resurgam_worker::{BulkCounts, BulkOptions, LISTED};
+use serde::de::DeserializeOwned;
+
+use super::Promises;
+
+/// The bulk jobs as they were last written, by id.
+pub(super) type JobsSeen = BTreeMap<String, JobSeen>;
+
+#[derive(Clone, Debug)]
+pub(super) struct JobSeen {
+    row: BulkRow,
+    /// What it asked for, with the ids of the requests.
+    asked: BTreeMap<CallKey, String>,
+    /// Those of them that it asked for first.
+    first: BTreeSet<CallKey>,
+}
+
+impl JobSeen {
+    /// How it ended.
+    fn end(&self) -> &'static str {
+        match (&self.row.closed_at, &self.row.error, &self.row.stopped_by) {
+            (None, ..) => "open",
+            (Some(_), Some(_), _) => "failed",
+            (Some(_), None, Some(_)) => "stopped",
+            (Some(_), None, None) => "done",
+        }
+    }
+}
+
+impl Promises {
+    /// How each job ended.
+    pub(crate) fn ends_of_jobs(&self) -> impl Iterator<Item = &'static str> {
+        self.jobs.values().map(JobSeen::end)
+    }
+
+    /// A step is written that changes a bulk job.
+    pub(super) fn bulk_written(&mut self, model: &Model, step: &Step) {
+        match step.bulk.as_deref() {
+            None => {}
+            Some(BulkWrite::Insert(row)) => {
+                let (asked, first) = (BTreeMap::new(), BTreeSet::new());
+                let seen = JobSeen { row: row.clone(), asked, first };
+                if self.jobs.insert(row.id.clone(), seen).is_some() {
+                    self.breaks(None, format!("bulk job {} is stored twice", row.id));
+                }
+            }
+            Some(BulkWrite::Stop { id, by }) => match self.jobs.get_mut(id) {
+                Some(seen) if seen.row.closed_at.is_none() && seen.row.stopped_by.is_none() => {
+                    seen.row.stopped_by = Some(by.clone());
+                }
+                _ => self.breaks(None, format!("bulk job {id} is stopped, and was over before")),
+            },
+            Some(BulkWrite::Update { row, .. }) => self.job_goes_on(model, row, step),
+        }
+    }
+
+    fn job_goes_on(&mut self, model: &Model, row: &BulkRow, step: &Step) {
+        let id = &row.id;
+        let Some(mut seen) = self.jobs.remove(id) else {
+            return self.breaks(None, format!("bulk job {id} is written, and is not there"));
+        };
+        let asked = asked_by(id, step);
+        if seen.row.closed_at.is_some() {
+            self.breaks(None, format!("bulk job {id} is written after its end"));
+        }
+        if seen.row.stopped_by != row.stopped_by {
+            self.breaks(None, format!("bulk job {id} forgets that it was stopped"));
+        }
+        if seen.row.stopped_by.is_some() && !asked.is_empty() {
+            self.breaks(None, format!("bulk job {id} asks for more, and was stopped"));
+        }
+        let (Some(counts), Some(options)) =
+            (self.json::<BulkCounts>(&row.counts), self.json::<BulkOptions>(&row.options))
+        else {
+            return;
+        };
+        self.check_trial(model, &seen, &options, &asked);
+        let is_first = seen.asked.is_empty();
+        for (call, request) in asked {
+            if is_first {
+                seen.first.insert(call);
+            }
+            if seen.asked.insert(call, request).is_some() {
+                self.breaks(call.run.uid, format!("bulk job {id} touches call {call} twice"));
+            }
+        }
+        seen.row = row.clone();
+        self.check_counts(model, &seen, (&counts, &options), step);
+        self.jobs.insert(id.clone(), seen);
+    }
+
+    fn json<T: DeserializeOwned>(&mut self, text: &str) -> Option<T> {
+        let read = resurgam_core::Payload::from_text(text).decode();
+        if let Err(error) = &read {
+            self.breaks(None, format!("a bulk job cannot be read: {error}: {text}"));
+        }
+        read.ok()
+    }
+
+    /// Those that are tried first are tried, and have ended before the others follow.
+    fn check_trial(
+        &mut self,
+        model: &Model,
+        seen: &JobSeen,
+        options: &BulkOptions,
+        asked: &BTreeMap<CallKey, String>,
+    ) {
+        let (Some(most), id) = (options.first, &seen.row.id) else { return };
+        let waits = matches!(
+            Action::from_stored(&seen.row.action, None),
+            Ok(Action::Retry { .. } | Action::Resume { .. })
+        );
+        if seen.asked.is_empty() && asked.len() > most as usize {
+            self.breaks(None, format!("bulk job {id} tries {} first, not {most}", asked.len()));
+        }
+        if seen.asked.is_empty() || asked.is_empty() || !waits {
+            return;
+        }
+        let first: Vec<CallKey> = seen.first.iter().copied().collect();
+        if let Some(task) = model.tasks_of(&first).first() {
+            let call = task.call;
+            self.breaks(call.run.uid, format!("bulk job {id} goes on, and call {call} is open"));
+        }
+    }
+
+    fn check_counts(
+        &mut self,
+        model: &Model,
+        seen: &JobSeen,
+        (counts, options): (&BulkCounts, &BulkOptions),
+        step: &Step,
+    ) {
+        let (id, is_over) = (&seen.row.id, seen.row.closed_at.is_some());
+        let BulkCounts { matched, changed, refused, .. } = *counts;
+        let new = asked_by(id, step).len() as u64;
+        let is_wrong = matched != seen.asked.len() as u64
+            || changed + refused + new != matched
+            || options.limit.is_some_and(|most| matched > most)
+            || counts.listed.len() as u64 != refused.min(LISTED as u64);
+        let done = |(call, request): &(&CallKey, &String)| {
+            let done = self.actions.done.get(&(call.run.uid, (*request).clone()));
+            done.is_some_and(|row| row.answer.changed)
+        };
+        let done: Vec<Uid> = seen.asked.iter().filter(done).map(|(call, _)| call.run.uid).collect();
+        // What was done to an instance is forgotten with it.
+        let known = done.iter().filter(|uid| model.instance(**uid).is_some()).count() as u64;
+        let is_untrue = is_over && !(known..=done.len() as u64).contains(&changed);
+        if is_wrong || is_untrue {
+            let what =
+                format!("bulk job {id} has asked for {}, {new} of them now", seen.asked.len());
+            let what = format!("{what}, and {} have changed", done.len());
+            self.breaks(None, format!("{what}; it counts {counts:?} of {options:?}"));
+        }
+    }
+
+    /// An action of a job is carried out, or refused: the job has asked for it, and is not over.
+    pub(super) fn acted_for_job(&mut self, row: &ActionRow) {
+        let Some((id, _)) = row.request.id.strip_prefix("bulk/").and_then(|id| id.split_once('/'))
+        else {
+            return;
+        };
+        // Calls that are paused with their run are asked by the run.
+        if matches!(row.request.action, Action::PauseWithRun | Action::ResumeWithRun) {
+            return;
+        }
+        let (uid, request) = (row.call.run.uid, &row.request.id);
+        let seen = self.jobs.get(id);
+        let mut asked = seen.into_iter().flat_map(|seen| &seen.asked);
+        let was_asked = asked.any(|(_, asked)| asked == request);
+        let is_open = seen.is_some_and(|seen| seen.row.closed_at.is_none());
+        if !was_asked {
+            self.breaks(uid, format!("{request} is carried out, and nobody asked for it"));
+        } else if !is_open && row.answer.changed {
+            self.breaks(uid, format!("{request} is carried out after its job"));
+        }
+    }
+
+    /// An operator is told that a job is stored, or that it is to stop; or that this was so before,
+    /// or that there is nothing to stop.
+    pub(crate) fn bulk_acknowledged(&mut self, model: &Model, write: &BulkWrite, is_new: bool) {
+        let found = model.bulk(write.id()).map(|record| record.row);
+        let is_so = match write {
+            BulkWrite::Insert(_) | BulkWrite::Update { .. } => found.is_some(),
+            BulkWrite::Stop { .. } => {
+                let ends = |row: BulkRow| row.stopped_by.is_some() || row.closed_at.is_some();
+                found.map_or(!is_new, ends)
+            }
+        };
+        if !is_so {
+            let id = write.id();
+            self.breaks(
+                None,
+                format!("bulk job {id} was acknowledged, and it is not so: {write:?}"),
+            );
+        }
+    }
+
+    /// Everything is over: so is every job.
+    pub(super) fn bulk_at_the_end(&mut self) {
+        let open = self.jobs.values().find(|seen| seen.row.closed_at.is_none());
+        if let Some(row) = open.map(|seen| seen.row.clone()) {
+            self.breaks(None, format!("bulk job {} did not end: {row:?}", row.id));
+        }
+    }
+}
+
+/// What a step of a job asks for, with the ids of the requests.
+fn asked_by(job: &str, step: &Step) -> BTreeMap<CallKey, String> {
+    let prefix = format!("bulk/{job}/");
+    let asked = step.messages.iter().filter_map(|write| match write {
+        MessageWrite::Insert(row) => match &row.body {
+            Message::Action { run, activity, request } if request.id.starts_with(&prefix) => {
+                let run = RunKey { uid: row.uid, run: *run };
+                Some((run.call(*activity), request.id.clone()))
+            }
+            _ => None,
+        },
+        _ => None,
+    });
+    asked.collect()
+}
