@@ -10,6 +10,7 @@ use super::hot_call::HotCall;
 use crate::node::Node;
 use crate::node::message::end_report;
 use crate::node::output::{Order, Output};
+use crate::node::read::Read;
 use crate::node::steps::effect::Effect;
 
 impl Node {
@@ -110,6 +111,13 @@ impl Node {
         if self.memory.claims.heard.is_reading() {
             self.memory.claims.changed.insert(key);
         }
+    }
+
+    /// Has a task read whose outcome was lost in this process, as soon as the store answers. What
+    /// followed from an earlier loss of it is lost, too: it is found again.
+    pub(crate) fn read_lost(&mut self, call: CallKey) {
+        self.memory.claims.lost.retain(|(of, _), _| *of != call);
+        self.read_of(call.run.uid, Read::LostTask(call));
     }
 
     /// A task that was read, as it is in memory.

@@ -157,13 +157,6 @@ impl Node {
         self.outbox.push(Step { tasks, ..Step::default() }, effects);
     }
 
-    /// Has a task read whose outcome was lost in this process, as soon as the store answers. What
-    /// followed from an earlier loss of it is lost, too: it is found again.
-    pub(crate) fn read_lost(&mut self, call: CallKey) {
-        self.memory.claims.lost.retain(|(of, _), _| *of != call);
-        self.read_of(call.run.uid, Read::LostTask(call));
-    }
-
     /// What is due first is known. What is near is kept, the rest stays in the store.
     pub(crate) fn scanned(&mut self, found: Result<Scan>) {
         let now = self.now;
