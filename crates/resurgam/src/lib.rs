@@ -84,7 +84,7 @@ pub use resurgam_worker::{
     Error, IfExists, Outcome, Refused, Result, Retention, RunFilter,
 };
 pub use schedule::{NewSchedule, Overlap, Schedule, ScheduleDescription};
-pub use unresolved::{Discard, GroupDone, Redrive, RedriveAll};
+pub use unresolved::{Discard, DiscardOne, GroupDone, Redrive, RedriveAll};
 
 /// What most programs need.
 pub mod prelude {

@@ -63,7 +63,8 @@ impl Client {
     /// // One is tried again by itself, and nothing is to be done about the others.
     /// let tried = client.redrive(letter.call).as_new().by("ana").await?;
     /// assert!(tried.changed(), "{tried}");
-    /// assert_eq!(client.discard_one(page[1].call).by("ana").await?, 1);
+    /// let discarded = client.discard_one(page[1].call).by("ana").await?;
+    /// assert_eq!(discarded.to_string(), "discarded charge#2 of order-2");
     /// let all = DeadLetterFilter { fingerprint: Some(letter.fingerprint), ..Default::default() };
     /// assert!(client.discard(all.clone()).by("ana").reason("paid by hand").await? >= 1);
     /// let discarded = DeadLetterFilter { state: LetterState::Discarded, ..all };
@@ -220,12 +221,22 @@ impl Client {
     /// Settles all of these letters: nothing is to be done about them. Those that are open,
     /// whatever state the filter names.
     pub fn discard(&self, filter: DeadLetterFilter) -> Discard {
-        Discard { client: self.clone(), of: Letters::Those(filter), by: None, reason: None }
+        Discard { client: self.clone(), of: filter, by: None, reason: None }
     }
 
     /// Settles one letter: nothing is to be done about it.
-    pub fn discard_one(&self, call: CallKey) -> Discard {
-        Discard { client: self.clone(), of: Letters::One(call), by: None, reason: None }
+    pub fn discard_one(&self, call: CallKey) -> DiscardOne {
+        DiscardOne { client: self.clone(), call, by: None, reason: None }
+    }
+
+    /// Who has decided about a letter by now, and what, for people.
+    async fn decided_before(&self, letter: &DeadLetter) -> Result<String> {
+        let name = named(letter);
+        Ok(match self.dead_letter(letter.call).await? {
+            Some(now) if now.state != LetterState::Open => format!("{name} was {}", now.decision()),
+            Some(_) => format!("the id {} is taken", redriven_id(letter.call)),
+            None => format!("the dead letter of {name} was deleted"),
+        })
     }
 }
 
@@ -323,7 +334,7 @@ impl Redrive {
         let name = named(&letter);
         let is_repeated = !how.as_new && request_id.is_some();
         if letter.state != LetterState::Open && !is_repeated {
-            return refused(format!("{name} was {}", settled(&letter)));
+            return refused(format!("{name} was {}", letter.decision()));
         }
         if !how.as_new {
             let mut act = client.run_of(call.run).act(Action::Redrive(RedriveCall {
@@ -332,7 +343,7 @@ impl Redrive {
                 delay_ms: delay.map(millis).filter(|delay| *delay > 0),
             }));
             (act.by, act.reason, act.request_id) = (by, reason, request_id);
-            return redriven_in_run(&letter, act).await;
+            return redriven_in_run(&client, &letter, act).await;
         }
         let trouble = |error| Error::store(&what, error);
         let policy = client.handle().store().policy(&letter.policy).await.map_err(trouble)?;
@@ -351,8 +362,8 @@ impl Redrive {
         };
         options.settings.delay_ms = delay.map(millis);
         match client.handle().start(submit::NAME, input, options).await {
-            Err(error) if error.is_already_exists() => {
-                refused(format!("{name} was redriven before, as {}", redriven_id(call)))
+            Err(error) if error.is_overtaken() || error.is_already_exists() => {
+                refused(client.decided_before(&letter).await?)
             }
             Err(error) => Err(error),
             Ok(started) => {
@@ -365,12 +376,16 @@ impl Redrive {
 
 /// Has a letter tried again in its run. What is refused can be tried by itself, which the answer
 /// says.
-async fn redriven_in_run(letter: &DeadLetter, act: Act) -> Result<Acted> {
+async fn redriven_in_run(client: &Client, letter: &DeadLetter, act: Act) -> Result<Acted> {
     let why = match act.await {
         Ok(Acted::Answered(answer)) if !answer.changed => answer.text,
         Err(error) if error.is_unknown() => "its instance was deleted".to_string(),
         acted => return acted,
     };
+    let is_open = |letter: &DeadLetter| letter.state == LetterState::Open;
+    if !client.dead_letter(letter.call).await?.as_ref().is_some_and(is_open) {
+        return Ok(Acted::Answered(ActionAnswer::refused(client.decided_before(letter).await?)));
+    }
     let (name, activity) = (named(letter), &letter.activity);
     Ok(Acted::Answered(ActionAnswer::refused(format!(
         "{name} is not redriven: {why}; redrive it as new (--as-new) to run {activity} by itself \
@@ -504,32 +519,14 @@ fn named(letter: &DeadLetter) -> String {
     format!("{}#{} of {}", letter.activity, letter.call.seq, letter.instance)
 }
 
-/// What became of a letter.
-fn settled(letter: &DeadLetter) -> String {
-    let state = letter.state.name();
-    let Some(settled) = &letter.settled else { return format!("{state} before") };
-    let redriven = settled.redriven_as.iter().filter(|id| **id != letter.instance);
-    let redriven = redriven.map(|id| format!(" as {id}"));
-    let reason = settled.reason.iter().map(|reason| format!(" ({reason:?})"));
-    let more: String = redriven.chain(reason).collect();
-    format!("{state} by {}{more} before", settled.by)
-}
-
 /// Dead letters that are about to be discarded; awaiting it does so, and answers with how many.
 #[must_use = "nothing is done until this is awaited"]
 #[derive(Clone, Debug)]
 pub struct Discard {
     client: Client,
-    of: Letters,
+    of: DeadLetterFilter,
     by: Option<String>,
     reason: Option<String>,
-}
-
-/// Which letters somebody decides about.
-#[derive(Clone, Debug)]
-enum Letters {
-    One(CallKey),
-    Those(DeadLetterFilter),
 }
 
 impl Discard {
@@ -546,30 +543,8 @@ impl Discard {
     }
 
     async fn carried_out(self) -> Result<u64> {
-        let Discard { client, of, by, reason } = self;
+        let Discard { client, of: filter, by, reason } = self;
         let _busy = client.handle().busy();
-        let settled = Settled {
-            at: client.handle().now(),
-            by: by.unwrap_or_else(os_user),
-            reason,
-            redriven_as: None,
-        };
-        let write = |call: CallKey| LetterWrite::Settle {
-            call,
-            state: LetterState::Discarded,
-            settled: settled.clone(),
-        };
-        let filter = match of {
-            Letters::Those(filter) => filter,
-            Letters::One(call) => {
-                let letter = client.dead_letter(call).await?;
-                if letter.is_none_or(|letter| letter.state != LetterState::Open) {
-                    return Ok(0);
-                }
-                client.handle().settle_letters("discard a dead letter", vec![write(call)]).await?;
-                return Ok(1);
-            }
-        };
         let mut count = 0;
         let most = if filter.limit == 0 { u64::MAX } else { filter.limit as u64 };
         // What is written meanwhile stands before the first page, and is left alone.
@@ -579,9 +554,11 @@ impl Discard {
             let letters = client.dead_letters(page.clone()).await?;
             let Some(last) = letters.last() else { break };
             page.after = Some(CallCursor::of_letter(last));
-            let writes: Vec<LetterWrite> = letters.iter().map(|it| write(it.call)).collect();
-            client.handle().settle_letters("discard dead letters", writes).await?;
-            count += letters.len() as u64;
+            for letter in &letters {
+                let mut discard = client.discard_one(letter.call);
+                (discard.by, discard.reason) = (by.clone(), reason.clone());
+                count += u64::from(discard.await?.changed());
+            }
         }
         Ok(count)
     }
@@ -590,6 +567,56 @@ impl Discard {
 impl IntoFuture for Discard {
     type Output = Result<u64>;
     type IntoFuture = Pin<Box<dyn Future<Output = Result<u64>> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.carried_out())
+    }
+}
+
+/// A dead letter that is about to be discarded; awaiting it does so, and answers with what came of
+/// it.
+#[must_use = "nothing is done until this is awaited"]
+#[derive(Clone, Debug)]
+pub struct DiscardOne {
+    client: Client,
+    call: CallKey,
+    by: Option<String>,
+    reason: Option<String>,
+}
+
+impl DiscardOne {
+    /// Who does it; the user of the operating system, unless set.
+    pub fn by(mut self, by: impl Into<String>) -> Self {
+        self.by = Some(by.into());
+        self
+    }
+
+    /// Why.
+    pub fn reason(mut self, reason: impl Into<String>) -> Self {
+        self.reason = Some(reason.into());
+        self
+    }
+
+    async fn carried_out(self) -> Result<Acted> {
+        let DiscardOne { client, call, by, reason } = self;
+        let _busy = client.handle().busy();
+        let what = format!("discard the dead letter of {call}");
+        let Some(letter) = client.dead_letter(call).await? else {
+            return Err(Error::no_letter(&what));
+        };
+        let (at, by) = (client.handle().now(), by.unwrap_or_else(os_user));
+        let settled = Settled { at, by, reason, redriven_as: None };
+        let write = LetterWrite::Settle { call, state: LetterState::Discarded, settled };
+        Ok(Acted::Answered(match client.handle().settle_letter(&what, write).await? {
+            true => ActionAnswer::done(format!("discarded {}", named(&letter))),
+            false => ActionAnswer::refused(client.decided_before(&letter).await?),
+        }))
+    }
+}
+
+impl IntoFuture for DiscardOne {
+    type Output = Result<Acted>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Result<Acted>> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.carried_out())

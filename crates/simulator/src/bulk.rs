@@ -23,8 +23,8 @@ use crate::world::World;
 pub(crate) enum Order {
     /// A bulk job begins, or is to stop.
     Bulk(BulkWrite),
-    /// Dead letters are discarded.
-    Discard(Vec<LetterWrite>),
+    /// A dead letter is discarded.
+    Discard(LetterWrite),
 }
 
 impl Order {
@@ -32,7 +32,7 @@ impl Order {
     pub(crate) fn request(self, reply: Reply<()>) -> Request {
         match self {
             Order::Bulk(write) => Request::Bulk { write: Box::new(write), reply },
-            Order::Discard(letters) => Request::SettleLetters { letters, reply },
+            Order::Discard(letter) => Request::SettleLetter { letter: Box::new(letter), reply },
         }
     }
 }
@@ -175,7 +175,7 @@ impl World {
         };
         let state = LetterState::Discarded;
         let discard = LetterWrite::Settle { call: letter.call, state, settled };
-        self.orders(Order::Discard(vec![discard]));
+        self.orders(Order::Discard(discard));
     }
 
     /// Counts what became of jobs and letters.

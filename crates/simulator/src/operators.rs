@@ -249,7 +249,7 @@ impl World {
         let Database { model, promises, .. } = &mut self.database;
         match order {
             Order::Bulk(write) => promises.bulk_acknowledged(model, write, answer.is_ok()),
-            Order::Discard(letters) => promises.discard_acknowledged(model, letters),
+            Order::Discard(letter) => promises.discard_acknowledged(model, letter.call()),
         }
         self.operators.orders.remove(&number);
     }

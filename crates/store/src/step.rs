@@ -186,8 +186,8 @@ pub enum StepResult {
     Duplicate,
     /// Nothing of it is written: its instance is not open.
     Closed,
-    /// Nothing of it is written: the schedule, the row of the inbox, or the bulk job, is not
-    /// what it was.
+    /// Nothing of it is written: the schedule, the row of the inbox, or the bulk job, is not what
+    /// it was, or the dead letter is not open.
     Missed,
     /// Nothing of it is written: too many signals wait for its instance.
     Full,

@@ -5,6 +5,7 @@
 //! is a task that carries the fingerprint while it is paused. Neither list looks at anything else:
 //! each has an index of its own, which calls that are not paused never enter.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -84,6 +85,20 @@ pub struct DeadLetter {
     pub settled: Option<Settled>,
 }
 
+impl DeadLetter {
+    /// Who decided about it before, and what, for people: `redriven by ana ("it works") before`.
+    #[doc(hidden)]
+    pub fn decision(&self) -> String {
+        let state = self.state.name();
+        let Some(settled) = &self.settled else { return format!("{state} before") };
+        let redriven = settled.redriven_as.iter().filter(|id| **id != self.instance);
+        let redriven = redriven.map(|id| format!(" as {id}"));
+        let reason = settled.reason.iter().map(|reason| format!(" ({reason:?})"));
+        let more: String = redriven.chain(reason).collect();
+        format!("{state} by {}{more} before", settled.by)
+    }
+}
+
 /// What became of a dead letter.
 ///
 /// ```
@@ -141,8 +156,7 @@ pub struct Settled {
 pub enum LetterWrite {
     /// A new one; one of a call that has a letter is dropped.
     Insert(Box<DeadLetter>),
-    /// A decision. A letter that is not open stays as it is, except that trying it again counts
-    /// whatever was decided before; none is fine.
+    /// A decision; the step is refused unless the letter is open.
     Settle {
         /// Which.
         call: CallKey,
@@ -160,6 +174,35 @@ impl LetterWrite {
             LetterWrite::Insert(letter) => letter.call,
             LetterWrite::Settle { call, .. } => *call,
         }
+    }
+
+    /// Whether every decision among the changes of a step is about a letter that is open by then.
+    /// `stored` says of a letter that is there whether it is open.
+    #[doc(hidden)]
+    pub fn all_follow(
+        writes: &[LetterWrite],
+        mut stored: impl FnMut(CallKey) -> crate::Result<Option<bool>>,
+    ) -> crate::Result<bool> {
+        if writes.iter().all(|write| matches!(write, LetterWrite::Insert(_))) {
+            return Ok(true);
+        }
+        let mut known: BTreeMap<CallKey, bool> = BTreeMap::new();
+        for write in writes {
+            let call = write.call();
+            let is_open = match known.get(&call) {
+                Some(is_open) => Some(*is_open),
+                None => stored(call)?,
+            };
+            let is_open = match (write, is_open) {
+                (LetterWrite::Insert(letter), is_open) => {
+                    is_open.unwrap_or(letter.state == LetterState::Open)
+                }
+                (LetterWrite::Settle { state, .. }, Some(true)) => *state == LetterState::Open,
+                (LetterWrite::Settle { .. }, _) => return Ok(false),
+            };
+            known.insert(call, is_open);
+        }
+        Ok(true)
     }
 }
 

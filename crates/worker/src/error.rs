@@ -87,7 +87,9 @@ impl Error {
         Error { kind: Kind::Overtaken, attempted }
     }
 
-    pub(crate) fn is_overtaken(&self) -> bool {
+    /// True when somebody else changed what was to be changed, and was faster.
+    #[doc(hidden)]
+    pub fn is_overtaken(&self) -> bool {
         matches!(self.kind, Kind::Overtaken)
     }
 

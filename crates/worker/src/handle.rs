@@ -304,9 +304,14 @@ impl Handle {
         }
     }
 
-    /// Stores what somebody decided about dead letters. It is durable when this returns.
-    pub async fn settle_letters(&self, what: &str, letters: Vec<LetterWrite>) -> Result<()> {
-        self.ask(what, |reply| Request::SettleLetters { letters, reply }).await
+    /// Stores what somebody decided about a dead letter. It is durable when this returns; false
+    /// when the letter is not open.
+    pub async fn settle_letter(&self, what: &str, letter: LetterWrite) -> Result<bool> {
+        let letter = Box::new(letter);
+        match self.ask(what, |reply| Request::SettleLetter { letter, reply }).await {
+            Err(error) if error.is_overtaken() => Ok(false),
+            settled => settled.map(|()| true),
+        }
     }
 
     /// What the first start with this request id answered, or the instance that is open.

@@ -89,8 +89,8 @@ impl Read {
             Read::ReportedTasks { uid, reports } => {
                 Some(Input::ReportsRead { uid, found: with_tasks(store, uid, &reports).await? })
             }
-            Read::RunToActOn { uid, action } => {
-                let found = readable(run_to_act_on(store, uid, action.as_deref()).await)?;
+            Read::RunToActOn { uid, asked } => {
+                let found = readable(run_to_act_on(store, uid, asked.as_deref()).await)?;
                 Some(Input::RunToActOn { uid, found })
             }
             Read::PausedRun(uid) => {
@@ -260,8 +260,9 @@ async fn with_tasks(store: &dyn Store, uid: Uid, reports: &[MessageRow]) -> Resu
 async fn run_to_act_on(
     store: &dyn Store,
     uid: Uid,
-    action: Option<&Action>,
+    asked: Option<&(RunKey, Action)>,
 ) -> Result<Option<Box<ActedOn>>> {
+    let action = asked.map(|(_, action)| action);
     let Some(record) = store.load_run(uid).await? else { return Ok(None) };
     let row = &record.instance;
     let mut found = ActedOn {
@@ -279,16 +280,16 @@ async fn run_to_act_on(
             found.parent = store.instance(parent.run.uid).await?;
         }
     }
-    match action {
-        Some(Action::Restart) if row.run > 1 => {
+    match asked {
+        Some((_, Action::Restart)) if row.run > 1 => {
             let events = store.history(RunKey::first(uid)).await?;
             if let Some(EventKind::RunStarted(first)) = events.first().map(|event| &event.kind) {
                 found.first_input = first.input.clone();
             }
         }
-        Some(Action::Reset(reset)) => read_for_reset(store, &reset.to, &mut found).await?,
-        Some(Action::Redrive(redrive)) => {
-            found.letter = store.dead_letter(record.key().call(redrive.call)).await?;
+        Some((_, Action::Reset(reset))) => read_for_reset(store, &reset.to, &mut found).await?,
+        Some((run, Action::Redrive(redrive))) => {
+            found.letter = store.dead_letter(run.call(redrive.call)).await?;
             read_for_reset(store, &ResetTo::Event(redrive.call), &mut found).await?;
         }
         _ => {}

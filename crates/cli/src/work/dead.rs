@@ -330,6 +330,22 @@ fn form(letter: &DeadLetter) -> Form {
         .with("settled", settled)
 }
 
+/// What came of a decision about one letter.
+fn answered(acted: &Acted, json: bool) -> Output {
+    // What is stored for the next worker is no mistake of who asked.
+    let is_stored = matches!(acted, Acted::Stored);
+    let exit = if acted.changed() || is_stored { Exit::Done } else { Exit::BadInput };
+    let text = printable(&acted.to_string());
+    let form = Form::default()
+        .with("changed", acted.changed())
+        .with("stored", is_stored)
+        .with("answer", &text);
+    match json {
+        true => Output::json(line(&form), exit),
+        false => Output { exit, ..Output::done(text + "\n") },
+    }
+}
+
 impl RedriveArgs {
     async fn run(self) -> Result<Output, Trouble> {
         let RedriveArgs { chosen, as_new, new_key, spread, db, json } = self;
@@ -347,19 +363,7 @@ impl RedriveArgs {
                 }
                 redrive = chosen.by.iter().fold(redrive, |act, by| act.by(by));
                 redrive = chosen.reason.iter().fold(redrive, |act, reason| act.reason(reason));
-                let acted = redrive.await?;
-                // What is stored for the next worker is no mistake of who asked.
-                let is_stored = matches!(acted, Acted::Stored);
-                let exit = if acted.changed() || is_stored { Exit::Done } else { Exit::BadInput };
-                let text = printable(&acted.to_string());
-                let form = Form::default()
-                    .with("changed", acted.changed())
-                    .with("stored", is_stored)
-                    .with("answer", &text);
-                return Ok(match json {
-                    true => Output::json(line(&form), exit),
-                    false => Output { exit, ..Output::done(text + "\n") },
-                });
+                return Ok(answered(&redrive.await?, json));
             }
             if chosen.dry_run {
                 let found = client.dead_letter_groups(filter).await?;
@@ -386,27 +390,22 @@ impl DiscardArgs {
         let acted = async |client: &Client| {
             let now = client.handle().now();
             let filter = DeadLetterFilter { limit: chosen.limit(), ..filter(&chosen.which, now) };
-            let mut one = chosen.one(client, "discard").await?;
-            if let Some(key) = one {
-                one = Some(with_letter(client, key, chosen.call.as_deref()).await?);
+            if let Some(key) = chosen.one(client, "discard").await? {
+                let key = with_letter(client, key, chosen.call.as_deref()).await?;
+                let mut discard = client.discard_one(key);
+                discard = chosen.by.iter().fold(discard, |act, by| act.by(by));
+                discard = chosen.reason.iter().fold(discard, |act, reason| act.reason(reason));
+                return Ok(answered(&discard.await?, json));
             }
-            if chosen.dry_run && one.is_none() {
+            if chosen.dry_run {
                 let found = client.dead_letter_groups(filter).await?;
                 return Ok(groups::counted(&found, chosen.limit(), "discarded", json));
             }
-            let mut discard = match one {
-                Some(key) => client.discard_one(key),
-                None => client.discard(filter),
-            };
+            let mut discard = client.discard(filter);
             discard = chosen.by.iter().fold(discard, |act, by| act.by(by));
             discard = chosen.reason.iter().fold(discard, |act, reason| act.reason(reason));
             let changed = discard.await?;
-            let mut done = GroupDone { changed, ..GroupDone::default() };
-            if let Some(key) = one.filter(|_| changed == 0) {
-                let why = "there is no open letter of this call".to_string();
-                done.refused.push((key, why));
-            }
-            Ok(groups::told(&done, json))
+            Ok(groups::told(&GroupDone { changed, ..GroupDone::default() }, json))
         };
         db.ask(acted).await
     }

@@ -78,13 +78,11 @@ impl Promises {
             delay.map(|delay| at.saturating_add(delay));
     }
 
-    /// An operator is told that letters are discarded: none of them waits for anybody.
-    pub(crate) fn discard_acknowledged(&mut self, model: &Model, letters: &[LetterWrite]) {
-        for call in letters.iter().map(LetterWrite::call) {
-            if model.dead_letter(call).is_some_and(|letter| letter.state == LetterState::Open) {
-                let what = format!("the letter of call {call} was discarded, and is open");
-                self.breaks(call.run.uid, what);
-            }
+    /// An operator is told that a letter is discarded, or was settled before: it is not open.
+    pub(crate) fn discard_acknowledged(&mut self, model: &Model, call: CallKey) {
+        if model.dead_letter(call).is_some_and(|letter| letter.state == LetterState::Open) {
+            let what = format!("the letter of call {call} was discarded, and is open");
+            self.breaks(call.run.uid, what);
         }
     }
 }

@@ -67,7 +67,7 @@ static SETTLE: Sql = Sql::new(&[
     Rows(SETTLED),
     Text(" WHERE "),
     Matches("t", KEY),
-    Text(" AND (t.state = 'open' OR u.state = 'redriven')"),
+    Text(" AND t.state = 'open'"),
 ]);
 
 /// A decision about a letter.
@@ -123,4 +123,5 @@ fn settle<'p>(letters: &'p [SettledLetter<'_>]) -> Statement<'p> {
         .texts(rows().map(|row| prose(&row.settled.by)))
         .maybe_texts(rows().map(|row| row.settled.reason.as_deref().map(prose)))
         .maybe_texts(rows().map(|row| row.settled.redriven_as.as_deref()))
+        .exactly(letters.len())
 }

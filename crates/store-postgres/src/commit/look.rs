@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use resurgam_core::{CallKey, Payload, RunKey, Seq, Uid};
 use resurgam_store::{
-    BulkWrite, InboxRow, InboxWrite, InstanceWrite, MessageWrite, Rewind, ScheduleWrite, Step,
-    TaskWrite,
+    BulkWrite, InboxRow, InboxWrite, InstanceWrite, LetterWrite, MessageWrite, Rewind,
+    ScheduleWrite, Step, TaskWrite,
 };
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
@@ -56,6 +56,11 @@ const BULK: &str = "
     SELECT s.id, s.revision, s.closed_at IS NULL AND s.stopped_by IS NULL FROM @bulk s
     JOIN unnest($1::smallint[], $2::text[]) AS u(shard, id) ON s.shard = u.shard AND s.id = u.id";
 
+const LETTERS: &str = "
+    SELECT t.uid, t.run, t.seq, t.state = 'open' FROM @dead_letter t
+    JOIN unnest($1::smallint[], $2::uuid[], $3::bigint[], $4::bigint[]) AS u(shard, uid, run, seq)
+      ON t.shard = u.shard AND t.uid = u.uid AND t.run = u.run AND t.seq = u.seq";
+
 const INBOX: &str = "
     SELECT arrival, id, instance, kind, name, body FROM @inbox
     WHERE arrival = ANY($1) AND error IS NULL";
@@ -63,12 +68,12 @@ const INBOX: &str = "
 const SEEN: &str = "SELECT id FROM @inbox_seen WHERE id = ANY($1)";
 
 /// The questions about a batch.
-pub(super) fn questions(batch: &[Step]) -> [Statement<'_>; 11] {
+pub(super) fn questions(batch: &[Step]) -> [Statement<'_>; 12] {
     let mut asked = Asked::default();
     batch.iter().for_each(|step| asked.about(step));
     batch.iter().for_each(|step| asked.about_messages(step));
     let Asked { ids, requests, uids, tasks, events, .. } = asked;
-    let Asked { room, messages, schedules, inbox, seen, bulk, .. } = asked;
+    let Asked { room, messages, schedules, inbox, seen, bulk, letters, .. } = asked;
     [
         Statement::rows("look for holders of ids", HOLDERS).texts(ids.into_iter()),
         Statement::rows("look for requests", REQUESTS).texts(requests.into_iter()),
@@ -91,6 +96,7 @@ pub(super) fn questions(batch: &[Step]) -> [Statement<'_>; 11] {
             Statement::rows("look for bulk jobs", BULK),
             bulk.into_iter().collect::<Vec<_>>().into_iter(),
         ),
+        Statement::rows("look for dead letters", LETTERS).calls(letters.iter().copied()),
     ]
 }
 
@@ -142,6 +148,9 @@ pub(super) fn known(answers: Vec<Vec<Row>>) -> Result<Known, Error> {
         let revision = Revision::Read(row.try_get(1)?);
         known.bulk.insert(row.try_get(0)?, (revision, row.try_get(2)?));
     }
+    for row in next() {
+        known.letters.insert(call(&row)?, row.try_get(3)?);
+    }
     Ok(known)
 }
 
@@ -159,6 +168,7 @@ struct Asked<'b> {
     messages: BTreeSet<(Uid, &'b str)>,
     schedules: BTreeSet<&'b str>,
     bulk: BTreeSet<&'b str>,
+    letters: BTreeSet<CallKey>,
     inbox: BTreeSet<i64>,
     seen: BTreeSet<&'b str>,
 }
@@ -199,6 +209,7 @@ impl<'b> Asked<'b> {
         }));
         self.schedules.extend(step.schedule.as_deref().map(ScheduleWrite::id));
         self.bulk.extend(step.bulk.as_deref().map(BulkWrite::id));
+        self.letters.extend(step.letters.iter().map(LetterWrite::call));
         if let Some(InboxWrite::Take { row, .. }) = step.inbox.as_deref() {
             self.inbox.insert(row.arrival);
             self.seen.extend(row.id.as_deref());

@@ -10,8 +10,8 @@ use std::collections::{HashMap, HashSet};
 use resurgam_core::{CallKey, RunKey, Seq, Uid};
 use resurgam_store::rows::{InstanceRow, Message, MessageRow};
 use resurgam_store::{
-    BulkWrite, ChildStart, Error, InboxRow, InboxWrite, InstanceWrite, MessageWrite, Result,
-    ScheduleWrite, Step, StepResult, TaskWrite,
+    BulkWrite, ChildStart, Error, InboxRow, InboxWrite, InstanceWrite, LetterState, LetterWrite,
+    MessageWrite, Result, ScheduleWrite, Step, StepResult, TaskWrite,
 };
 
 use super::look::first_copied;
@@ -40,6 +40,8 @@ pub(crate) struct Known {
     pub(crate) schedules: HashMap<String, Revision>,
     /// Bulk jobs that are there, with their revisions, and whether they go on.
     pub(crate) bulk: HashMap<String, (Revision, bool)>,
+    /// Dead letters that are there, and whether they are open.
+    pub(crate) letters: HashMap<CallKey, bool>,
     /// Rows of the inbox that nobody has taken or refused.
     pub(crate) inbox: HashMap<i64, InboxRow>,
     /// Ids of rows that were taken.
@@ -69,7 +71,7 @@ pub(crate) fn judge(batch: &[Step], mut known: Known) -> Result<(Plan<'_>, Vec<S
     let mut plan = Plan::default();
     let mut results = Vec::with_capacity(batch.len());
     for step in batch {
-        let result = match known.refusal(step) {
+        let result = match known.refusal(step)? {
             Some(refusal) => refusal,
             None => known.instance(step.instance.as_ref())?,
         };
@@ -83,6 +85,7 @@ pub(crate) fn judge(batch: &[Step], mut known: Known) -> Result<(Plan<'_>, Vec<S
             known.schedule(step.schedule.as_deref());
             known.inbox(step.inbox.as_deref());
             known.bulk(step.bulk.as_deref());
+            known.letters(step);
             plan.add(step, &started);
         } else if let Some(arrival) = known.repeated(step.inbox.as_deref()) {
             plan.drop_repeated(arrival);
@@ -92,8 +95,8 @@ pub(crate) fn judge(batch: &[Step], mut known: Known) -> Result<(Plan<'_>, Vec<S
 }
 
 impl Known {
-    /// Whether a schedule, a row of the inbox or a bulk job is not what it was.
-    fn refusal(&self, step: &Step) -> Option<StepResult> {
+    /// Whether a schedule, a row of the inbox, a bulk job or a dead letter is not what it was.
+    fn refusal(&self, step: &Step) -> Result<Option<StepResult>> {
         let follows = match step.schedule.as_deref() {
             None => true,
             Some(ScheduleWrite::Insert(row)) => !self.schedules.contains_key(&row.id),
@@ -107,7 +110,9 @@ impl Known {
             Some(InboxWrite::Refuse { .. } | InboxWrite::Forget { .. }) | None => true,
         };
         let follows = follows && self.bulk_follows(step.bulk.as_deref());
-        (!follows || !is_new).then_some(StepResult::Missed)
+        let stored = |call: CallKey| Ok(self.letters.get(&call).copied());
+        let follows = follows && LetterWrite::all_follow(&step.letters, stored)?;
+        Ok((!follows || !is_new).then_some(StepResult::Missed))
     }
 
     /// The row of a step that is not written because one with its id was taken before.
@@ -334,6 +339,19 @@ impl Known {
                 self.bulk.insert(id.clone(), (Revision::New, false));
             }
             None => {}
+        }
+    }
+
+    fn letters(&mut self, step: &Step) {
+        for write in &step.letters {
+            match write {
+                LetterWrite::Insert(letter) => {
+                    self.letters.entry(letter.call).or_insert(letter.state == LetterState::Open);
+                }
+                LetterWrite::Settle { call, state, .. } => {
+                    self.letters.insert(*call, *state == LetterState::Open);
+                }
+            }
         }
     }
 

@@ -4,13 +4,14 @@ use resurgam_core::CallKey;
 use resurgam_store::{
     DeadLetter, LetterState, LetterWrite, Result, Settled, encode, ledger_to_stored,
 };
-use rusqlite::{Connection, Statement, params};
+use rusqlite::{Connection, OptionalExtension, Statement, params};
 
 use super::prepare;
 use crate::encode::{encoding, whole};
 use crate::errors::Attempted;
 
 pub(crate) struct Letters<'c> {
+    look: Statement<'c>,
     insert: Statement<'c>,
     settle: Statement<'c>,
 }
@@ -27,12 +28,27 @@ const INSERT: &str = "
 const SETTLE: &str = "
     UPDATE resurgam_dead_letter
     SET state = ?4, settled_at = ?5, settled_by = ?6, reason = ?7, redriven_as = ?8
-    WHERE uid = ?1 AND run = ?2 AND seq = ?3 AND (state = 'open' OR ?4 = 'redriven')";
+    WHERE uid = ?1 AND run = ?2 AND seq = ?3 AND state = 'open'";
+
+const LOOK: &str = "
+    SELECT state = 'open' FROM resurgam_dead_letter WHERE uid = ?1 AND run = ?2 AND seq = ?3";
 
 impl<'c> Letters<'c> {
     pub(crate) fn prepare(connection: &'c Connection) -> rusqlite::Result<Self> {
-        let (insert, settle) = (prepare(connection, INSERT)?, prepare(connection, SETTLE)?);
-        Ok(Letters { insert, settle })
+        Ok(Letters {
+            look: prepare(connection, LOOK)?,
+            insert: prepare(connection, INSERT)?,
+            settle: prepare(connection, SETTLE)?,
+        })
+    }
+
+    /// True when every letter that is decided about is open.
+    pub(crate) fn follow(&mut self, writes: &[LetterWrite]) -> Result<bool> {
+        LetterWrite::all_follow(writes, |call| {
+            let key = params![call.run.uid.to_bytes(), call.run.run, whole(call.seq.0)];
+            let is_open = self.look.query_row(key, |row| row.get(0)).optional();
+            is_open.attempted(|| format!("look for the dead letter of call {call}"))
+        })
     }
 
     pub(crate) fn write(&mut self, write: &LetterWrite) -> Result<()> {

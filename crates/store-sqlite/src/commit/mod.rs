@@ -1,9 +1,9 @@
 //! Writing a batch of steps: one transaction, its statements prepared once.
 //!
 //! One file for each table. The order inside a step is that of its fields, and what can refuse it
-//! comes first: a schedule that was changed, a row of the inbox that is gone, a start whose id is
-//! taken are found out before anything of the step is written, so that refusing one step needs no
-//! savepoint and costs the others nothing.
+//! comes first: a schedule that was changed, a row of the inbox that is gone, a dead letter that is
+//! settled, a start whose id is taken are found out before anything of the step is written, so that
+//! refusing one step needs no savepoint and costs the others nothing.
 
 mod action;
 mod attempt;
@@ -124,6 +124,9 @@ impl<'c> Statements<'c> {
         if let Some(write) = &step.bulk
             && !self.bulk.follows(write)?
         {
+            return Ok(StepResult::Missed);
+        }
+        if !self.letters.follow(&step.letters)? {
             return Ok(StepResult::Missed);
         }
         if let Some(write) = &step.instance {

@@ -6,7 +6,7 @@ use super::fixtures::*;
 use crate::rows::{Pause, TaskRow};
 use crate::{
     CallCursor, CallGroup, DeadLetter, DeadLetterFilter, Deletion, LetterState, LetterWrite,
-    PausedFilter, ROWS, Settled, Step, Store,
+    PausedFilter, ROWS, Settled, Step, StepResult, Store,
 };
 
 fn keep(letters: impl IntoIterator<Item = DeadLetter>) -> Step {
@@ -61,25 +61,48 @@ pub async fn a_call_has_one_dead_letter(store: &dyn Store) {
     assert_eq!(found.iter().map(|row| &*row.why).collect::<Vec<_>>(), [&*first.why]);
 }
 
-pub async fn the_first_decision_about_a_letter_counts_unless_it_is_tried_again(store: &dyn Store) {
+pub async fn a_letter_is_settled_once_and_a_later_decision_writes_nothing_of_its_step(
+    store: &dyn Store,
+) {
+    use StepResult::{Missed, Written};
     let by = async |number| {
         let row = store.dead_letter(call(number, 2)).await.unwrap().unwrap();
         (row.state, row.settled.unwrap().by)
     };
     write(store, [start(1, "a"), keep([letter(call(1, 2), 5)])]).await;
     write(store, [settle(1, LetterState::Discarded, "ana")]).await;
-    write(store, [settle(1, LetterState::Discarded, "bob")]).await;
-    assert_eq!(by(1).await, (LetterState::Discarded, "ana".to_string()));
-    write(store, [settle(1, LetterState::Redriven, "cleo")]).await;
-    assert_eq!(by(1).await, (LetterState::Redriven, "cleo".to_string()));
-    write(store, [settle(1, LetterState::Discarded, "dora")]).await;
-    assert_eq!(by(1).await, (LetterState::Redriven, "cleo".to_string()));
-    // One that is not there, and one that is written by the same batch.
+    for state in [LetterState::Discarded, LetterState::Redriven] {
+        // What comes with the decision is refused with it.
+        let late = Step { letters: settle(1, state, "bob").letters, ..start(7, "as new") };
+        assert_eq!(commit(store, [late]).await, [Missed]);
+        assert_eq!(by(1).await, (LetterState::Discarded, "ana".to_string()));
+        assert_eq!(store.instance(uid(7)).await.unwrap(), None);
+    }
+    // One that is not there; and two who decide in one batch about a letter that it writes.
+    assert_eq!(commit(store, [settle(3, LetterState::Discarded, "eve")]).await, [Missed]);
     let letter = keep([letter(call(2, 2), 5)]);
-    let batch = [start(2, "b"), letter, settle(2, LetterState::Discarded, "eve")];
-    write(store, [settle(3, LetterState::Discarded, "eve")]).await;
-    write(store, batch).await;
-    assert_eq!(by(2).await, (LetterState::Discarded, "eve".to_string()));
+    let (cleo, dora) = (LetterState::Redriven, LetterState::Discarded);
+    let batch = [start(2, "b"), letter, settle(2, cleo, "cleo"), settle(2, dora, "dora")];
+    assert_eq!(commit(store, batch).await, [Written, Written, Written, Missed]);
+    assert_eq!(by(2).await, (LetterState::Redriven, "cleo".to_string()));
+}
+
+pub async fn of_several_letters_that_a_step_settles_each_must_be_open(store: &dyn Store) {
+    use StepResult::{Missed, Written};
+    let letters = [1, 2].map(|number| letter(call(number, 2), 5));
+    write(store, [start(1, "a"), start(2, "b"), keep(letters)]).await;
+    let both = |by: &str| {
+        let [mut one, two] = [1, 2].map(|number| settle(number, LetterState::Discarded, by));
+        one.letters.extend(two.letters);
+        one
+    };
+    let mut twice = settle(1, LetterState::Discarded, "ana");
+    twice.letters.extend(twice.letters.clone());
+    assert_eq!(commit(store, [twice]).await, [Missed]);
+    write(store, [settle(2, LetterState::Redriven, "bob")]).await;
+    assert_eq!(commit(store, [both("cleo")]).await, [Missed]);
+    assert_eq!(open(store).await.len(), 1);
+    assert_eq!(commit(store, [settle(1, LetterState::Discarded, "cleo")]).await, [Written]);
 }
 
 pub async fn a_dead_letter_outlives_its_instance(store: &dyn Store) {

@@ -1,8 +1,8 @@
 //! What a batch means: its steps one after another, each whole or refused, all of them or none.
 //!
 //! What can refuse a step is looked at before anything of it is written: a schedule that was
-//! changed, a row of the inbox that is gone, an id that is taken, an instance that is closed, a
-//! mailbox that is full. Any other trouble is an error, and takes the batch with it.
+//! changed, a row of the inbox that is gone, a dead letter that is settled, an id that is taken, an
+//! instance that is closed, a mailbox that is full. Any other trouble is an error, and takes the batch with it.
 
 use resurgam_core::{CallKey, Event, RunKey, Seq};
 
@@ -106,6 +106,7 @@ impl Transaction<'_> {
         let is_new = step.inbox.as_deref().is_none_or(|write| self.is_new(write));
         let follows = step.schedule.as_deref().is_none_or(|write| self.follows(write));
         let follows = follows && step.bulk.as_deref().is_none_or(|write| self.bulk_follows(write));
+        let follows = follows && self.letters_follow(&step.letters)?;
         if !is_new || !follows {
             return Ok(StepResult::Missed);
         }

@@ -9,7 +9,7 @@ use super::Model;
 use super::transaction::Transaction;
 use crate::{
     CallCursor, CallGroup, DeadLetter, DeadLetterFilter, Deleted, GROUPS, LetterState, LetterWrite,
-    PausedCall, PausedFilter, ROWS,
+    PausedCall, PausedFilter, ROWS, Result,
 };
 
 impl Model {
@@ -124,6 +124,14 @@ impl Model {
 }
 
 impl Transaction<'_> {
+    /// True when every letter that is decided about is open.
+    pub(super) fn letters_follow(&self, writes: &[LetterWrite]) -> Result<bool> {
+        LetterWrite::all_follow(writes, |call| {
+            let letter = self.tables().letters.map().get(&call);
+            Ok(letter.map(|letter| letter.state == LetterState::Open))
+        })
+    }
+
     pub(super) fn write_letter(&mut self, write: &LetterWrite) {
         let known = self.tables().letters.map().get(&write.call()).cloned();
         match (write, known) {
@@ -133,9 +141,7 @@ impl Transaction<'_> {
                 letter.workflow = instance.map(|it| it.row.workflow.clone()).unwrap_or_default();
                 self.put_letter(letter.call, Some(letter));
             }
-            (LetterWrite::Settle { call, state, settled }, Some(letter))
-                if letter.state == LetterState::Open || *state == LetterState::Redriven =>
-            {
+            (LetterWrite::Settle { call, state, settled }, Some(letter)) => {
                 let settled = Some(settled.clone());
                 self.put_letter(*call, Some(DeadLetter { state: *state, settled, ..letter }));
             }

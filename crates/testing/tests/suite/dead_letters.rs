@@ -15,7 +15,7 @@ use resurgam_testing::{Crash, TestApp, TestBuilder};
 use resurgam_watchdog::test;
 use serde_json::{Value, json};
 
-use crate::common::{at_once, crashes, is_slow};
+use crate::common::{at_once, crashes, is_slow, later};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -533,11 +533,7 @@ async fn a_redrive_and_its_letter_are_one_commit() {
         app.advance(SECOND).await;
         let letter = letters(&app, LetterState::Open).await.remove(0);
         let before = app.commits();
-        match crash {
-            Some(Crash::BeforeCommit(k)) => app.faults().crash(Crash::BeforeCommit(before + k)),
-            Some(Crash::AfterCommit(k)) => app.faults().crash(Crash::AfterCommit(before + k)),
-            None => {}
-        }
+        crash.into_iter().for_each(|crash| app.faults().crash(later(crash, before)));
         // Asked again where a crash cut it short, which is safe.
         let redrive = |client: &Client| client.redrive(letter.call).as_new().by("ana");
         let acted = app.ask("redrive a letter", redrive).await.unwrap();

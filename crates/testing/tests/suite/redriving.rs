@@ -15,7 +15,7 @@ use resurgam::{
 use resurgam_testing::{TestApp, replay};
 use resurgam_watchdog::test;
 
-use crate::common::crashes;
+use crate::common::{crashes, later};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -422,7 +422,8 @@ async fn a_letter_is_redriven_once() {
     run.result().await.unwrap();
     let settled = letters(&app, LetterState::Redriven).await.remove(0).settled.unwrap();
     assert_eq!((&*settled.by, settled.redriven_as.as_deref()), ("ana", Some("it")));
-    assert_eq!(app.client().discard_one(call).await.unwrap(), 0);
+    let discarded = app.client().discard_one(call).await.unwrap().to_string();
+    assert_eq!(discarded, "charge#2 of it was redriven by ana (\"the bank is back\") before");
 }
 
 #[test]
@@ -432,10 +433,66 @@ async fn two_who_redrive_at_once_begin_one_run() {
     app.advance(HOUR).await;
     let call = letter(&app).await;
     let (one, other) = (app.client().redrive(call), app.client().redrive(call));
-    let both = app.wait_for("two redrives", async { tokio::join!(one, other) }).await;
-    let changed = [both.0.unwrap(), both.1.unwrap()].iter().filter(|acted| acted.changed()).count();
-    assert_eq!(changed, 1);
+    let both =
+        app.wait_for("two redrives", async { tokio::join!(one.by("ana"), other.by("bob")) }).await;
+    let both = [both.0.unwrap(), both.1.unwrap()];
+    let (won, lost): (Vec<_>, Vec<_>) = both.iter().partition(|acted| acted.changed());
+    assert_eq!((won.len(), lost.len()), (1, 1), "{both:?}");
+    let lost = lost[0].to_string();
+    assert!(lost == "charge#2 of it was redriven by ana before" || lost.contains("bob"), "{lost}");
     assert_eq!(app.client().find("it").await.unwrap().unwrap().run, 2);
+}
+
+/// Who decides about one letter at the same time, in any combination: one decision counts, and
+/// the others hear which.
+#[test]
+async fn of_several_decisions_about_a_letter_at_once_one_counts() {
+    for crash in [None].into_iter().chain(crashes(8).map(Some)) {
+        let (app, bank) = app().await;
+        app.start("it", careful("passes on".to_string())).await;
+        app.advance(HOUR).await;
+        bank.is_up(true);
+        let call = letter(&app).await;
+        crash.into_iter().for_each(|crash| app.faults().crash(later(crash, app.commits())));
+        let decide = |client: &Client| {
+            let client = client.clone();
+            async move {
+                tokio::try_join!(
+                    client.redrive(call).by("ana").request_id("ana's").into_future(),
+                    client.redrive(call).by("bob").as_new().into_future(),
+                    client.discard_one(call).by("cleo").into_future(),
+                    client.redrive(call).by("dora").request_id("dora's").into_future(),
+                )
+            }
+        };
+        let told = app.ask("decide", decide).await.unwrap();
+        let told = [told.0, told.1, told.2, told.3];
+        let text = told.iter().map(|acted| format!("{acted}\n")).collect::<String>();
+        // Whoever is asked again after a crash hears of the first decision, also if it was theirs.
+        let changed = told.iter().filter(|acted| acted.changed()).count();
+        assert!(changed == 1 || (crash.is_some() && changed == 0), "{crash:?}\n{text}");
+        app.advance(HOUR).await;
+        let row = app.client().dead_letter(call).await.unwrap().unwrap();
+        let (by, state) = (row.settled.unwrap().by, row.state);
+        let run = app.client().find("it").await.unwrap().unwrap().run;
+        let as_new = row_of_new(&app, call).await;
+        let expected = match by.as_str() {
+            "ana" | "dora" => (LetterState::Redriven, 2, false),
+            "bob" => (LetterState::Redriven, 1, true),
+            _ => (LetterState::Discarded, 1, false),
+        };
+        assert_eq!((state, run, as_new), expected, "{crash:?} {by}\n{text}");
+        for acted in told.iter().filter(|acted| !acted.changed()) {
+            let told = acted.to_string();
+            assert!(told.contains(&format!(" by {by}")) && told.ends_with("before"), "{told}");
+        }
+    }
+}
+
+/// Whether an activity was run by itself because of a letter.
+async fn row_of_new(app: &TestApp, call: CallKey) -> bool {
+    let id = format!("redrive/{}.{}.{}", call.run.uid, call.run.run, call.seq);
+    app.client().find(&id).await.unwrap().is_some()
 }
 
 #[test]

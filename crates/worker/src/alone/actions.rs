@@ -1,11 +1,14 @@
 //! Operators who act on calls that another node may run, and on runs, at bad moments.
 
-use resurgam_core::action::{Action, Reset, ResetTo};
+use resurgam_core::action::{Action, RedriveCall, Reset, ResetTo};
 use resurgam_core::event::ActivityCompleted;
 use resurgam_core::retry::RetryPolicy;
 use resurgam_core::{CallKey, Seq};
 use resurgam_store::rows::{ActionRequest, Claim, InstanceRow, MessageRow, Status, TaskRow};
-use resurgam_store::{InstanceWrite, Reported, Runnable, Transacted, Work};
+use resurgam_store::{
+    DeadLetter, InstanceWrite, LetterState, LetterWrite, Reported, Runnable, Settled, Transacted,
+    Work,
+};
 use resurgam_watchdog::test;
 
 use super::remote::{Other, holder};
@@ -203,6 +206,60 @@ fn a_closed_instance_whose_id_is_taken_over_meanwhile_does_not_go_on() {
         let row = at_once(world.store.instance(uid)).unwrap().unwrap();
         assert_eq!((row.status, row.run), (Status::Completed, 1), "{action:?}");
         assert_eq!(at_once(world.store.history(run)).unwrap(), before);
+    }
+}
+
+#[test]
+fn a_letter_that_is_settled_while_its_run_is_read_is_not_redriven() {
+    for state in [LetterState::Discarded, LetterState::Redriven] {
+        let mut world = World::new(7);
+        world.node.begin();
+        world.settle();
+        world.goes_on = Some("ship");
+        let uid = world.start("order", "order-1".to_string());
+        world.advance(Duration::from_secs(60));
+        let attempt = world.running.remove(0);
+        let (run, call) = (attempt.call.run, attempt.call);
+        world.ends(&attempt, Err(Failure::terminal("no lorry")));
+        world.settle();
+        let letter = vec![LetterWrite::Insert(Box::new(letter(call, world.now)))];
+        let kept = Step { letters: letter, ..Step::default() };
+        assert_eq!(at_once(world.store.commit([kept].into())).unwrap(), [StepResult::Written]);
+        let before = at_once(world.store.history(run)).unwrap();
+        world.holds.found = Some(|read: &Read| matches!(read, Read::RunToActOn { .. }));
+        let redrive = RedriveCall { call: call.seq, new_key: false, delay_ms: None };
+        world.act_on(run.call(Seq::RUN), Action::Redrive(redrive));
+        // Another process decides about the letter, after it was read.
+        let (at, by) = (world.now, "bob".to_string());
+        let settled = Settled { at, by, reason: None, redriven_as: None };
+        let letters = vec![LetterWrite::Settle { call, state, settled }];
+        let step = Step { letters, ..Step::default() };
+        assert_eq!(at_once(world.store.commit([step].into())).unwrap(), [StepResult::Written]);
+        world.let_go();
+        assert_eq!(world.answers(uid), [format!("it was {} by bob before", state.name())]);
+        assert!(world.messages(uid).is_empty(), "{:?}", world.messages(uid));
+        assert_eq!(at_once(world.store.history(run)).unwrap(), before);
+    }
+}
+
+fn letter(call: CallKey, at: Timestamp) -> DeadLetter {
+    DeadLetter {
+        call,
+        instance: "order-1".to_string(),
+        workflow: "order".to_string(),
+        activity: "ship".to_string(),
+        queue: "default".to_string(),
+        policy: String::new(),
+        input: Payload::null(),
+        failure: Failure::terminal("no lorry"),
+        why: "terminal".to_string(),
+        attempts: 1,
+        ledger: Vec::new(),
+        at,
+        fingerprint: "1:aa".to_string(),
+        error: "no lorry".to_string(),
+        state: LetterState::Open,
+        settled: None,
     }
 }
 

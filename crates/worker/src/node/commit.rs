@@ -114,10 +114,15 @@ impl Node {
     /// A step that the store does not take. A start is refused; a run is blocked, and loaded again
     /// later from what is stored.
     fn refused(&mut self, pending: Pending, refusal: &Refusal) {
-        let mut told = BTreeSet::new();
+        // What is done to a run is answered below, or done again.
+        let on_run = pending.effects().iter().find_map(Effect::acts_on_run);
+        let mut told: BTreeSet<String> = on_run.map(str::to_string).into_iter().collect();
+        let is_on_run = on_run.is_some();
         for step in pending.steps() {
             self.outcomes_lost(step);
-            told.extend(self.actions_not_done(step, refusal));
+            if !is_on_run {
+                told.extend(self.actions_not_done(step, refusal));
+            }
         }
         for effect in pending.effects() {
             match effect {
@@ -145,9 +150,9 @@ impl Node {
                 // Whoever asked hears of it instead.
                 Effect::ReportTaken(_, id) if told.contains(&id) => {}
                 Effect::ReportTaken(uid, id) => self.report_not_taken(uid, id),
-                // They waited for the fate of what came before, and that is known.
-                Effect::NeedsId(asked) => self.id_is_taken(*asked),
+                Effect::ActsOnRun(asked) => self.run_act_refused(*asked, refusal),
                 Effect::BulkWritten(page) => self.bulk_refused(&page.job, refusal),
+                // They waited for the fate of what came before, and that is known.
                 effect @ (Effect::Part(_)
                 | Effect::ReadActions(_)
                 | Effect::ReadReports(_)
@@ -233,7 +238,7 @@ impl Node {
             Effect::SettleShared(call) => self.settle_shared(call),
             Effect::ReadReports(uid) => self.read_reports(uid),
             Effect::ReadRunToActOn(uid) => self.read_run_to_act_on(uid),
-            Effect::NeedsId(_) => {}
+            Effect::ActsOnRun(_) => {}
             Effect::RunActed(uid) => self.run_acted(uid),
             Effect::Reported(uid) => self.has_reports(uid),
             Effect::Acted(uid) => self.outputs.push(Output::Changed(uid)),

@@ -154,8 +154,8 @@ pub enum Request {
     SetPolicy { row: Box<PolicyOverride>, reply: Reply<()> },
     /// Write what somebody wants of a schedule; a new one is checked.
     Schedule { step: Box<Step>, is_new: bool, reply: Reply<()> },
-    /// Write what somebody decided about dead letters.
-    SettleLetters { letters: Vec<LetterWrite>, reply: Reply<()> },
+    /// Write what somebody decided about a dead letter.
+    SettleLetter { letter: Box<LetterWrite>, reply: Reply<()> },
     /// Store what somebody wants of a bulk job.
     Bulk { write: Box<BulkWrite>, reply: Reply<()> },
     /// Look for tasks that can be run now and could not before.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam_core::action::Action;
-use resurgam_core::{CallKey, Shard, Timestamp, Uid};
+use resurgam_core::{CallKey, RunKey, Shard, Timestamp, Uid};
 use resurgam_store::rows::{Claim, MessageRow};
 use resurgam_store::{InboxRow, Runnable};
 
@@ -49,7 +49,7 @@ pub enum Read {
     /// The tasks that reports are about.
     ReportedTasks { uid: Uid, reports: Arc<[MessageRow]> },
     /// A run that an operator acts on, with everything that this depends on.
-    RunToActOn { uid: Uid, action: Option<Box<Action>> },
+    RunToActOn { uid: Uid, asked: Option<Box<(RunKey, Action)>> },
     /// An instance that is paused, with its messages.
     PausedRun(Uid),
     /// Those of the instances that are closed.

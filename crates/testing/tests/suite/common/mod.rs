@@ -45,6 +45,14 @@ pub(crate) fn crashes(commits: u64) -> impl Iterator<Item = Crash> {
     })
 }
 
+/// A crash at the commit that is so many later.
+pub(crate) fn later(crash: Crash, commits: u64) -> Crash {
+    match crash {
+        Crash::BeforeCommit(k) => Crash::BeforeCommit(commits + k),
+        Crash::AfterCommit(k) => Crash::AfterCommit(commits + k),
+    }
+}
+
 /// A long sentence in lines that fit a page, to be compared.
 pub(crate) fn wrapped(text: &str) -> String {
     let mut lines = String::new();

@@ -40,7 +40,7 @@ impl Node {
             }
             Request::Act { call, request, reply } => self.ask_for_action(call, request, reply),
             Request::Schedule { step, is_new, reply } => self.write_schedule(*step, is_new, reply),
-            Request::SettleLetters { letters, reply } => self.settle_letters(letters, reply),
+            Request::SettleLetter { letter, reply } => self.settle_letter(*letter, reply),
             Request::SetPolicy { row, reply } => self.set_override(*row, reply),
             Request::Bulk { write, reply } => self.ask_for_bulk(*write, reply),
             Request::Wait { uid, reply } => self.wait_for(uid, reply),
@@ -69,12 +69,13 @@ impl Node {
         self.outbox.push(step, vec![Effect::Reply(reply), Effect::Reported(uid)]);
     }
 
-    /// Stores what somebody decided about dead letters.
-    fn settle_letters(&mut self, letters: Vec<LetterWrite>, reply: Reply<()>) {
+    /// Stores what somebody decided about a dead letter.
+    fn settle_letter(&mut self, letter: LetterWrite, reply: Reply<()>) {
         if self.stopping.is_some() {
-            return self.answer(reply, Err(Error::stopped("settle dead letters")));
+            return self.answer(reply, Err(Error::stopped("settle a dead letter")));
         }
-        self.outbox.push(Step { letters, ..Step::default() }, vec![Effect::Reply(reply)]);
+        let step = Step { letters: vec![letter], ..Step::default() };
+        self.outbox.push(step, vec![Effect::Reply(reply)]);
     }
 
     /// The letter that a start tries again, as it is from then on.

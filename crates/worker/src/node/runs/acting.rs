@@ -37,6 +37,7 @@ use crate::node::asked::Asked;
 use crate::node::input::{ActedOn, PausedInstance};
 use crate::node::message::{end_report, now_due, start_message};
 use crate::node::steps::effect::Effect;
+use crate::node::steps::refusal::Refusal;
 
 impl Node {
     /// An operator acts on a run: the run is brought to rest first.
@@ -97,10 +98,10 @@ impl Node {
         self.answer_on_run(asked, done);
     }
 
-    /// The next run of an instance begins, unless another start takes its id first.
+    /// The next run of an instance begins, unless the store refuses that.
     fn store_reset(&mut self, asked: Asked, reset: ResetRun) {
         let ResetRun { run, text, step, mut effects } = reset;
-        effects.insert(0, Effect::NeedsId(Box::new(asked.clone())));
+        effects.insert(0, Effect::ActsOnRun(Box::new(asked.clone())));
         // Whoever looks at the instance sees its new run.
         self.answer_on_run(asked.on_run(run), Ok(Done { text, step, effects }));
     }
@@ -134,14 +135,19 @@ impl Node {
             ..Step::default()
         };
         let of = asked.run().uid;
-        let effects =
-            vec![Effect::NeedsId(Box::new(asked.clone())), Effect::RunActed(of), Effect::Wake(uid)];
+        let acts = Effect::ActsOnRun(Box::new(asked.clone()));
+        let effects = vec![acts, Effect::RunActed(of), Effect::Wake(uid)];
         self.push_action(asked, ActionAnswer::done(text), step, effects);
     }
 
-    /// Another start took the id of an instance that was to begin again, or to go on.
-    pub(crate) fn id_is_taken(&mut self, asked: Asked) {
-        let why = "another instance took the id over meanwhile".to_string();
+    /// The store did not take a step by which an instance was to begin again, or to go on.
+    pub(crate) fn run_act_refused(&mut self, asked: Asked, refusal: &Refusal) {
+        let why = match refusal {
+            // Somebody else settled the letter: who that was is known when it is read again.
+            Refusal::Missed => return self.act_on_run(asked),
+            Refusal::Duplicate => "another instance took the id over meanwhile".to_string(),
+            refusal => format!("the store refused it: {refusal}"),
+        };
         self.answer_on_run(asked, Err(why));
     }
 

@@ -82,17 +82,17 @@ fn may_be_redriven<'f>(
 ) -> Result<&'f ActivityScheduled, String> {
     let (record, seq) = (&found.record, redrive.call);
     let (row, id) = (&record.instance, &record.instance.id);
+    match &found.letter {
+        Some(letter) if letter.state == LetterState::Open => {}
+        Some(letter) => return Err(format!("it was {}", letter.decision())),
+        None => return Err(format!("there is no dead letter of call #{seq} of {id}")),
+    }
     if asked_of.run != row.run {
         return Err(format!(
             "run {} of {id} is over, and run {} came after it; only a call of the current run is \
              redriven",
             asked_of.run, row.run
         ));
-    }
-    match &found.letter {
-        Some(letter) if letter.state == LetterState::Open => {}
-        Some(letter) => return Err(format!("the letter was {} before", letter.state.name())),
-        None => return Err(format!("there is no dead letter of call #{seq} of {id}")),
     }
     let scheduled = record.events.iter().find(|event| event.seq == seq);
     let Some(EventKind::ActivityScheduled(call)) = scheduled.map(|event| &event.kind) else {

@@ -12,8 +12,8 @@
 
 use std::collections::VecDeque;
 
-use resurgam_core::Uid;
 use resurgam_core::action::Action;
+use resurgam_core::{RunKey, Uid};
 use resurgam_store::rows::{Message as StoredMessage, MessageRow};
 
 use crate::node::Node;
@@ -39,10 +39,10 @@ impl RunAct {
         }
     }
 
-    /// What the operator asks for.
-    pub(crate) fn action(&self) -> Option<&Action> {
+    /// What the operator asks for, and of which run.
+    pub(crate) fn asked(&self) -> Option<(RunKey, Action)> {
         match self {
-            RunAct::Asked(asked) => Some(&asked.request.action),
+            RunAct::Asked(asked) => Some((asked.run(), asked.request.action.clone())),
             RunAct::ResumeToEnd => None,
         }
     }
@@ -133,7 +133,7 @@ impl Node {
     /// Reads a run that is acted on: nothing of it is on its way any more.
     pub(crate) fn read_run_to_act_on(&mut self, uid: Uid) {
         let Some(acts) = self.memory.runs.acted_on.get(&uid) else { return };
-        let action = acts.first().and_then(RunAct::action).cloned().map(Box::new);
-        self.read_of(uid, Read::RunToActOn { uid, action });
+        let asked = acts.first().and_then(RunAct::asked).map(Box::new);
+        self.read_of(uid, Read::RunToActOn { uid, asked });
     }
 }

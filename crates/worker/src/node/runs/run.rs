@@ -298,7 +298,7 @@ impl Node {
                 | Effect::SettleShared(..)
                 | Effect::ReadReports(..)
                 | Effect::ReadRunToActOn(..)
-                | Effect::NeedsId(..)
+                | Effect::ActsOnRun(..)
                 | Effect::RunActed(..)
                 | Effect::Reported(..)
                 | Effect::Acted(..)

@@ -54,8 +54,9 @@ pub(crate) enum Effect {
     ReadReports(Uid),
     /// A run that an operator acts on is read: nothing of it is on its way any more.
     ReadRunToActOn(Uid),
-    /// A closed instance begins again, or goes on, unless another start takes its id first.
-    NeedsId(Box<Asked>),
+    /// A closed instance begins again, or goes on, unless the store refuses that: another start
+    /// takes its id first, or somebody else settles the letter.
+    ActsOnRun(Box<Asked>),
     /// What an operator did to a run is stored, or refused by the store: the run may go on.
     RunActed(Uid),
     /// What an attempt has to say to the holder of its shard is stored.
@@ -113,6 +114,14 @@ impl Effect {
         self.call() == Some(call)
     }
 
+    /// The message that asks for what this step does to a run, which the store may refuse.
+    pub(crate) fn acts_on_run(&self) -> Option<&str> {
+        match self {
+            Effect::ActsOnRun(asked) => Some(&asked.message),
+            _ => None,
+        }
+    }
+
     /// True when somebody waits for the start of this instance.
     pub(crate) fn starts(&self, uid: Uid) -> bool {
         matches!(self, Effect::Started(_, started) if started.uid == uid)
@@ -150,7 +159,7 @@ impl Effect {
             | Effect::SettleShared(..)
             | Effect::ReadReports(..)
             | Effect::ReadRunToActOn(..)
-            | Effect::NeedsId(..)
+            | Effect::ActsOnRun(..)
             | Effect::RunActed(..)
             | Effect::Reported(..)
             | Effect::Acted(..)
@@ -184,6 +193,7 @@ impl Effect {
 fn not_started(id: &str, refusal: &Refusal) -> Error {
     match refusal {
         Refusal::Duplicate => Error::already_exists(id),
+        Refusal::Missed => Error::overtaken(),
         Refusal::Fenced | Refusal::Trouble(_) => Error::transient(format!("start {id}: {refusal}")),
         refusal => Error::rejected(format!("start {id}: {refusal}")),
     }
