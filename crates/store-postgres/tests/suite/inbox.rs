@@ -219,11 +219,11 @@ async fn nodes_share_the_rows_and_those_of_one_instance_are_one_nodes() {
     let give = poll("shards to give up", async || {
         Some(first.assignment().borrow().give.clone()).filter(|give| !give.is_empty())
     });
-    first.release(give.await.into()).await.unwrap();
+    first.release("a", give.await.into()).await.unwrap();
     let take = poll("shards to take", async || {
         Some(second.assignment().borrow().take.clone()).filter(|take| !take.is_empty())
     });
-    second.take(take.await.into()).await.unwrap();
+    second.take("b", take.await.into()).await.unwrap();
     for round in 0..3 {
         let rows: Vec<String> = (0..40)
             .map(|number| format!("(NULL, 'order-{number}', 'signal', 'round {round}', NULL)"))

@@ -9,6 +9,9 @@
 //! A lane on which nothing was lost would find nothing, and write what follows from things that are
 //! gone. So whoever looks at the row of a lane, on a new connection, looks at those of the others
 //! too: a database goes back in time only when connections break.
+//!
+//! A node that has nothing to write looks at no lane, and would wait for things that never happened
+//! while others that are there again wait for it. So every beat of a node looks at the lanes, too.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
