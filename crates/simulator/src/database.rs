@@ -317,8 +317,8 @@ impl Database {
     }
 
     /// Whether others should hear of a batch: it ends something, or concerns shards that are not
-    /// its writer's, or leaves a task to others, or is about all of them. The PostgreSQL store hints
-    /// at the same, and finds everything else when it looks.
+    /// its writer's, or leaves a task to others, or is about all of them. The PostgreSQL store
+    /// hints at the same, and finds everything else when it looks.
     fn is_news(&self, writer: &Writer, batch: &[Step]) -> bool {
         let Writer::Node(fence) = writer else { return true };
         let is_own = |uid: Uid| fence.has(uid.shard());

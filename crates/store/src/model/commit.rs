@@ -2,7 +2,8 @@
 //!
 //! What can refuse a step is looked at before anything of it is written: a schedule that was
 //! changed, a row of the inbox that is gone, a dead letter that is settled, an id that is taken, an
-//! instance that is closed, a mailbox that is full. Any other trouble is an error, and takes the batch with it.
+//! instance that is closed, a mailbox that is full. Any other trouble is an error, and takes the
+//! batch with it.
 
 use resurgam_core::{CallKey, Event, RunKey, Seq};
 
