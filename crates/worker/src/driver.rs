@@ -31,7 +31,7 @@ use tracing::Instrument;
 use crate::attempt::{self, Gate, Running};
 use crate::clock::{Busy, Clock, Moment};
 use crate::handle::Handle;
-use crate::mailbox::{Envelope, Mailbox, Message};
+use crate::mailbox::{Envelope, Mail, Mailbox};
 use crate::node::{
     AskFor, At, AttemptEnd, AttemptStart, Batch, FIRST_WAIT, Facts, Input, Node, Order, Output,
     Read, Replies, RoleAnswer, Stamp, Transaction, fitting, now_due, result_id,
@@ -199,18 +199,18 @@ impl Engine {
 
     /// Takes notice of a message.
     fn take(&mut self, envelope: Envelope) -> Busy {
-        let Envelope { message, busy, stamp } = envelope;
-        match message {
-            Message::Input(input) => self.take_input(input, stamp),
-            Message::Transact(ask) => {
+        let Envelope { mail, busy, stamp } = envelope;
+        match mail {
+            Mail::Input(input) => self.take_input(input, stamp),
+            Mail::Transact(ask) => {
                 let ask = self.beside.keep_ask(ask);
                 self.node.handle(self.at(), Input::Transact(ask), None);
             }
-            Message::Request(request, waiter) => {
+            Mail::Request(request, waiter) => {
                 self.replies.expect(waiter);
                 self.take_input(Input::Request(request), stamp);
             }
-            Message::Watch { uid, reply } => drop(reply.send(self.watchers.subscribe(uid))),
+            Mail::Watch { uid, reply } => drop(reply.send(self.watchers.subscribe(uid))),
         }
         busy
     }

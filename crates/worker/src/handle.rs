@@ -13,7 +13,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::clock::{Busy, Clock};
 use crate::error::{Error, Result};
-use crate::mailbox::{Mailbox, Message};
+use crate::mailbox::{Mail, Mailbox};
 use crate::node::{Answers, Reply, Request, Waiter};
 use crate::random::Random;
 
@@ -387,7 +387,7 @@ impl Handle {
     pub async fn watch(&self, uid: Uid) -> Result<watch::Receiver<()>> {
         let (reply, watched) = oneshot::channel();
         let watched = self.answered("look at an instance", watched);
-        self.mailbox.send(Message::Watch { uid, reply });
+        self.mailbox.send(Mail::Watch { uid, reply });
         watched.await
     }
 
@@ -451,7 +451,7 @@ impl Handle {
         let then = move |answer| drop(sender.send(answer));
         let (reply, waiter) = Waiter::new(self.mailbox.next_request(), then);
         let answer = self.answered(what, answer);
-        self.mailbox.send(Message::Request(request(reply), waiter));
+        self.mailbox.send(Mail::Request(request(reply), waiter));
         async move { answer.await? }
     }
 

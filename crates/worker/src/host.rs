@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 use crate::clock::{Busy, Clock};
 use crate::driver::Ask;
-use crate::mailbox::{Mailbox, Message};
+use crate::mailbox::{Mail, Mailbox};
 use crate::node::Input;
 
 /// What an attempt and the loop share.
@@ -286,7 +286,7 @@ impl AttemptHost for Host {
         Box::pin(async move {
             let About { call, token, .. } = self.about;
             let (ask, answer) = Ask::new(call, token, work);
-            self.mailbox.send(Message::Transact(ask));
+            self.mailbox.send(Mail::Transact(ask));
             // The engine has it, and may have to wait for the store: time goes on.
             self.release();
             let (failure, busy) = answer.await.unwrap_or_else(|_| (Ask::over(), Busy::default()));

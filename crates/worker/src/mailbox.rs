@@ -10,9 +10,9 @@ use crate::clock::{Busy, Clock};
 use crate::driver::Ask;
 use crate::node::{Input, Request, Stamp, Waiter};
 
-/// Something for the loop to take notice of.
+/// Something for the loop to take notice of. What is stored for a run is a *message*.
 #[derive(Debug)]
-pub(crate) enum Message {
+pub(crate) enum Mail {
     /// Something for the node.
     Input(Input),
     /// An attempt asks for a transaction.
@@ -23,28 +23,28 @@ pub(crate) enum Message {
     Watch { uid: Uid, reply: oneshot::Sender<watch::Receiver<()>> },
 }
 
-impl From<Input> for Message {
+impl From<Input> for Mail {
     fn from(input: Input) -> Self {
-        Message::Input(input)
+        Mail::Input(input)
     }
 }
 
-impl From<Request> for Message {
+impl From<Request> for Mail {
     fn from(request: Request) -> Self {
-        Message::Input(Input::Request(request))
+        Mail::Input(Input::Request(request))
     }
 }
 
-/// A message, and the proof that work is under way until it is taken.
+/// What was sent, and the proof that work is under way until it is taken.
 #[derive(Debug)]
 pub(crate) struct Envelope {
-    pub(crate) message: Message,
+    pub(crate) mail: Mail,
     pub(crate) busy: Busy,
     /// When it was read, for what is worth nothing in another tenure.
     pub(crate) stamp: Option<Stamp>,
 }
 
-/// Where messages to the loop go.
+/// Where mail for the loop goes.
 #[derive(Clone, Debug)]
 pub(crate) struct Mailbox {
     sender: mpsc::UnboundedSender<Envelope>,
@@ -55,18 +55,18 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
-    /// A mailbox, and where its messages come out.
+    /// A mailbox, and where its mail comes out.
     pub(crate) fn new(clock: Arc<dyn Clock>) -> (Self, mpsc::UnboundedReceiver<Envelope>) {
         let (sender, inbox) = mpsc::unbounded_channel();
         (Mailbox { sender, clock, stamp: None, requests: Arc::default() }, inbox)
     }
 
-    /// Hands over a message. When the loop is gone, whoever waits for an answer hears of it
-    /// because the message is dropped.
-    pub(crate) fn send(&self, message: impl Into<Message>) {
+    /// Hands over mail. When the loop is gone, whoever waits for an answer hears of it
+    /// because the mail is dropped.
+    pub(crate) fn send(&self, mail: impl Into<Mail>) {
         let busy = self.clock.busy(&"a message to the engine");
-        let (stamp, message) = (self.stamp, message.into());
-        let _loop_is_gone = self.sender.send(Envelope { message, busy, stamp });
+        let (stamp, mail) = (self.stamp, mail.into());
+        let _loop_is_gone = self.sender.send(Envelope { mail, busy, stamp });
     }
 
     /// A number that no other request has.
