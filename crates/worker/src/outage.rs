@@ -10,7 +10,7 @@ use crate::node::Input;
 pub(crate) fn note_answer(log: &OutageLog, input: &Input) {
     match input {
         Input::Role(answer) => log.heard(("ask to work", 0), answer),
-        Input::Heard { found } => log.heard(("look for messages", 0), found),
+        Input::DueMessagesRead { found } => log.heard(("look for messages", 0), found),
         Input::Closed { found } => log.heard(("look for closed instances", 0), found),
         Input::Missing { found } => log.heard(("look for instances that are gone", 0), found),
         Input::Scanned { found } => log.heard(("read what is due", 0), found),
@@ -19,7 +19,9 @@ pub(crate) fn note_answer(log: &OutageLog, input: &Input) {
         Input::HeldUp { found, .. } => {
             log.heard(("read which runs could not go on", 0), found);
         }
-        Input::Wanted { found, .. } => log.heard(("ask whether calls are wanted", 0), found),
+        Input::RemoteTasksRead { found, .. } => {
+            log.heard(("ask whether calls are wanted", 0), found);
+        }
         Input::SharedClaimed { claimed, .. } => {
             log.heard(("claim tasks that others leave", 0), claimed);
         }

@@ -31,9 +31,9 @@ impl Read {
                 Input::TaskLoaded { call, loaded }
             }
             Read::DueSoon(runnable) => Input::Scanned { found: scan(store, runnable).await },
-            Read::Waiting(runnable) => {
-                Input::Waiting { found: store.due_tasks(runnable, END_OF_TIME, GONE).await }
-            }
+            Read::WaitingTasks(runnable) => Input::WaitingTasksRead {
+                found: store.due_tasks(runnable, END_OF_TIME, GONE).await,
+            },
             Read::Abandoned { node } => {
                 Input::AbandonedFound { found: store.abandoned(&node, ABANDONED).await }
             }
@@ -44,7 +44,7 @@ impl Read {
                 Input::HeldUp { after, found: store.held_up(after, SCAN).await }
             }
             Read::DueMessages { until } => {
-                Input::Heard { found: store.due_messages(until, DUE).await }
+                Input::DueMessagesRead { found: store.due_messages(until, DUE).await }
             }
             Read::MessagesOf { uid, read, until } => {
                 let found = store.due_messages_of(uid, until).await;
@@ -52,9 +52,9 @@ impl Read {
             }
             Read::Closed { uids } => Input::Closed { found: store.closed(uids).await },
             Read::Missing { uids } => Input::Missing { found: store.missing(uids).await },
-            Read::Wanted { attempts } => {
+            Read::RemoteTasks { attempts } => {
                 let calls = attempts.iter().map(|(call, _)| *call).collect();
-                Input::Wanted { attempts, found: store.tasks_of(calls).await }
+                Input::RemoteTasksRead { attempts, found: store.tasks_of(calls).await }
             }
             Read::ClaimShared { node, runnable, now, limit } => {
                 let claimed = store.claim_shared(&node, runnable, now, limit).await;
@@ -162,10 +162,12 @@ impl Read {
                 let found = readable(store.find(&row.instance).await)?.map(addressee);
                 Some(Input::Addressee { row, found })
             }
-            Read::Take { node, shards } => Some(Input::Taken(store.take(&node, shards).await?)),
+            Read::Take { node, shards } => {
+                Some(Input::ShardsTaken(store.take(&node, shards).await?))
+            }
             Read::Release { node, shards } => {
                 store.release(&node, shards.clone()).await?;
-                Some(Input::Released(shards))
+                Some(Input::ShardsReleased(shards))
             }
             other => unreachable!("{other:?} is asked once"),
         })

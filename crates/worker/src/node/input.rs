@@ -43,7 +43,7 @@ pub enum Input {
     /// What is due soon was read.
     Scanned { found: Result<Scan> },
     /// Tasks that wait were read, whoever can run them.
-    Waiting { found: Result<Vec<DueTask>> },
+    WaitingTasksRead { found: Result<Vec<DueTask>> },
     /// Claims of nodes that are gone were read.
     AbandonedFound { found: Result<Vec<TaskRow>> },
     /// The tasks of such claims were read. There may be more claims.
@@ -51,11 +51,11 @@ pub enum Input {
     /// A task was read whose outcome was lost in this process.
     OutcomeLost { found: Option<Box<TaskRecord>> },
     /// Shards are this node's.
-    Taken(Vec<Shard>),
+    ShardsTaken(Vec<Shard>),
     /// Shards are no longer this node's.
-    Released(Arc<[Shard]>),
+    ShardsReleased(Arc<[Shard]>),
     /// Tasks were read whose attempts, of these tokens, run here for other nodes.
-    Wanted { attempts: Arc<[(CallKey, u64)]>, found: Result<Vec<TaskRow>> },
+    RemoteTasksRead { attempts: Arc<[(CallKey, u64)]>, found: Result<Vec<TaskRow>> },
     /// Tasks that others leave were claimed; when the next one is due.
     SharedClaimed {
         /// How many there could have been.
@@ -89,7 +89,7 @@ pub enum Input {
     /// This node is a client again.
     SteppedDown,
     /// Which instances have messages was read, because somebody else has committed.
-    Heard { found: Result<Vec<DueMessage>> },
+    DueMessagesRead { found: Result<Vec<DueMessage>> },
     /// The messages of a run in memory were read.
     MessagesRead { uid: Uid, read: u64, found: Result<Vec<MessageRow>> },
     /// Which of the instances that somebody waits for are closed was read.

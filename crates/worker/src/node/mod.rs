@@ -351,7 +351,7 @@ impl Node {
             Input::Request(request) => self.asked(request),
             Input::Role(answer) => self.role_known(answer),
             Input::SteppedDown => self.ask_to_own(),
-            Input::Heard { found } => self.heard(found),
+            Input::DueMessagesRead { found } => self.due_messages_read(found),
             Input::MessagesRead { uid, read, found } => self.messages_read(uid, read, found),
             Input::Closed { found } => self.closed_read(found),
             Input::Missing { found } => self.missing_read(found),
@@ -368,15 +368,15 @@ impl Node {
             Input::TaskLoaded { call, loaded } => self.task_loaded(call, loaded),
             Input::RunLoaded { uid, loaded } => self.run_loaded(uid, loaded),
             Input::Scanned { found } => self.scanned(found),
-            Input::Waiting { found } => self.waiting_read(found),
+            Input::WaitingTasksRead { found } => self.waiting_tasks_read(found),
             Input::AbandonedFound { found } => self.abandoned_found(found),
             Input::Abandoned { found, has_more } => self.abandoned(found, has_more),
             Input::OutcomeLost { found } => {
                 self.take_abandoned(found.into_iter().map(|task| *task));
             }
-            Input::Taken(shards) => self.taken(&shards),
-            Input::Released(shards) => self.released(&shards),
-            Input::Wanted { attempts, found } => self.wanted(&attempts, found),
+            Input::ShardsTaken(shards) => self.shards_taken(&shards),
+            Input::ShardsReleased(shards) => self.shards_released(&shards),
+            Input::RemoteTasksRead { attempts, found } => self.remote_tasks_read(&attempts, found),
             Input::SharedClaimed { asked, claimed } => self.shared_claimed(asked, claimed),
             Input::SharedLoaded { claimed } => self.shared_loaded(claimed),
             Input::Unanswered { read, error } => {

@@ -32,7 +32,7 @@ pub enum Read {
     /// What is due soon.
     DueSoon(Runnable),
     /// Tasks that wait, whoever can run them.
-    Waiting(Runnable),
+    WaitingTasks(Runnable),
     /// Claims of nodes that are gone; not those of this one.
     Abandoned { node: String },
     /// The tasks of such claims, as far as they are still claimed so. There may be more claims than
@@ -59,7 +59,7 @@ pub enum Read {
     /// Whether an instance is closed.
     End(Uid),
     /// The tasks of these calls, in any shard, whose attempts have these tokens.
-    Wanted { attempts: Arc<[(CallKey, u64)]> },
+    RemoteTasks { attempts: Arc<[(CallKey, u64)]> },
     /// Claims tasks that others leave, at most so many.
     ClaimShared { node: String, runnable: Runnable, now: Timestamp, limit: usize },
     /// The tasks that were claimed: nobody else would run them.

@@ -213,11 +213,11 @@ impl Node {
             return;
         }
         let all = Runnable { queues: self.options.queues.clone(), ..Runnable::default() };
-        self.read(Read::Waiting(all));
+        self.read(Read::WaitingTasks(all));
     }
 
     /// Tasks wait, perhaps some whose activities are not there.
-    pub(crate) fn waiting_read(&mut self, found: Result<Vec<DueTask>>) {
+    pub(crate) fn waiting_tasks_read(&mut self, found: Result<Vec<DueTask>>) {
         // Nothing depends on it but what people see.
         for task in found.unwrap_or_default() {
             let key = task.call;

@@ -189,7 +189,7 @@ impl Node {
     }
 
     /// Instances that have messages are woken, or read them now.
-    pub(crate) fn heard(&mut self, found: Result<Vec<DueMessage>>) {
+    pub(crate) fn due_messages_read(&mut self, found: Result<Vec<DueMessage>>) {
         match found {
             Ok(found) => {
                 let again = self.memory.messages.end();

@@ -75,7 +75,7 @@ impl Node {
     }
 
     /// Shards are this node's.
-    pub(crate) fn taken(&mut self, shards: &[Shard]) {
+    pub(crate) fn shards_taken(&mut self, shards: &[Shard]) {
         self.memory.shards.taking = false;
         if self.stopping.is_some() {
             // They came too late, and go at once.
@@ -161,7 +161,7 @@ impl Node {
     }
 
     /// Shards are no longer this node's.
-    pub(crate) fn released(&mut self, shards: &[Shard]) {
+    pub(crate) fn shards_released(&mut self, shards: &[Shard]) {
         self.memory.shards.settling = false;
         for shard in shards {
             self.memory.shards.held.remove(shard);

@@ -192,12 +192,16 @@ impl Node {
         }
         let away = self.memory.reports.away.iter();
         let attempts = away.filter_map(|(key, call)| Some((*key, call.token()?))).collect();
-        self.read(Read::Wanted { attempts });
+        self.read(Read::RemoteTasks { attempts });
     }
 
     /// Attempts are told when nobody wants their result any more. The answer says nothing about
     /// those that have begun since it was asked for.
-    pub(crate) fn wanted(&mut self, asked: &[(CallKey, u64)], found: Result<Vec<TaskRow>>) {
+    pub(crate) fn remote_tasks_read(
+        &mut self,
+        asked: &[(CallKey, u64)],
+        found: Result<Vec<TaskRow>>,
+    ) {
         let ask_at = self.now.saturating_add(WANTED);
         self.memory.reports.ask_at = Some(ask_at).filter(|_| !self.memory.reports.away.is_empty());
         let rows = match found {
