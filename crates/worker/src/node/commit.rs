@@ -29,7 +29,7 @@ use crate::error::Error;
 
 /// A batch whose fate is known, which was with the store since then.
 #[derive(Debug)]
-pub struct Durable {
+pub struct AnsweredBatch {
     pub(crate) since: Timestamp,
     pub(crate) done: Done,
 }
@@ -62,14 +62,14 @@ impl Node {
         &mut self,
         lane: usize,
         answer: resurgam_store::Result<Vec<StepResult>>,
-    ) -> Option<Durable> {
+    ) -> Option<AnsweredBatch> {
         let patient = self.is_owner();
         match self.outbox.answered(lane, answer, patient) {
             Answered::Go(batch) => {
                 self.outputs.push(Output::Commit { lane, batch, patient });
                 None
             }
-            Answered::Done(since, done) => Some(Durable { since, done }),
+            Answered::Done(since, done) => Some(AnsweredBatch { since, done }),
             Answered::TooLate(done) => {
                 self.tell_fates(done);
                 None
@@ -209,7 +209,7 @@ impl Node {
             Effect::GivenUp(call) => self.forget_call(call),
             Effect::Waiting(call) => self.task_waits(call),
             Effect::TimerStarted(at, uid) => self.memory.due.add_run(at, uid),
-            Effect::Durable(uid) => self.step_is_durable(uid),
+            Effect::NextTurn(uid) => self.step_is_durable(uid),
             Effect::Closed(uid) => {
                 if let Some(run) = self.take_out(uid) {
                     self.refuse_news(run.into_news());

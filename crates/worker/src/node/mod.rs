@@ -84,7 +84,7 @@ pub use calls::attempt_result::fitting;
 pub(crate) use calls::load_tasks::{ABANDONED, GONE, SCAN};
 use clients::deferred::DeferredRequests;
 use clients::stopping::Stopping;
-pub use commit::Durable;
+pub use commit::AnsweredBatch;
 pub(crate) use housekeeping::bulk::JOBS;
 pub(crate) use housekeeping::inbox::PAGE as INBOX_PAGE;
 pub(crate) use housekeeping::policy_overrides::PAGE as OVERRIDES_PAGE;
@@ -304,7 +304,7 @@ impl Node {
         at: At,
         lane: usize,
         answer: resurgam_store::Result<Vec<StepResult>>,
-    ) -> Option<Durable> {
+    ) -> Option<AnsweredBatch> {
         self.at(at);
         let done = self.answered(lane, answer);
         self.commit();
@@ -312,13 +312,13 @@ impl Node {
     }
 
     /// What follows from a batch whose fate is known.
-    pub fn effects(&mut self, durable: Durable) {
+    pub fn effects(&mut self, batch: AnsweredBatch) {
         let mut fenced = Vec::new();
-        for (pending, fate) in durable.done {
+        for (pending, fate) in batch.done {
             fenced.extend(self.fate_is_known(pending, fate));
             self.do_what_follows();
         }
-        self.batch_is_done(durable.since, fenced);
+        self.batch_is_done(batch.since, fenced);
         self.do_what_follows();
     }
 

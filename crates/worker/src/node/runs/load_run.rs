@@ -328,7 +328,7 @@ impl Node {
             draft.effects.push(Effect::Closed(uid));
         }
         if !draft.step.is_empty() {
-            draft.effects.push(Effect::Durable(uid));
+            draft.effects.push(Effect::NextTurn(uid));
             self.outbox.push(draft.step, draft.effects);
         }
         self.settle_what_is_shared(uid);

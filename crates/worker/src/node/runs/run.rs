@@ -62,7 +62,7 @@ impl Node {
                 if closed {
                     draft.effects.push(Effect::Closed(uid));
                 }
-                draft.effects.push(Effect::Durable(uid));
+                draft.effects.push(Effect::NextTurn(uid));
                 self.outbox.push(draft.step, draft.effects);
             }
             Some(blocked) => self.block(run, draft, blocked),
@@ -286,7 +286,7 @@ impl Node {
                 }
                 Effect::GivenUp(call) => self.keep_up_call(*call),
                 Effect::TimerStarted(..)
-                | Effect::Durable(..)
+                | Effect::NextTurn(..)
                 | Effect::Closed(..)
                 | Effect::NextRun(..)
                 | Effect::Wake(..)

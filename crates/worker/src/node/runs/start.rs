@@ -114,7 +114,7 @@ impl Node {
         if closed {
             effects.push(Effect::Closed(uid));
         }
-        effects.push(follow_up.unwrap_or(Effect::Durable(uid)));
+        effects.push(follow_up.unwrap_or(Effect::NextTurn(uid)));
         self.outbox.push(step, effects);
     }
 }

@@ -27,7 +27,7 @@ pub(crate) enum Effect {
     /// A run waits for a timer.
     TimerStarted(Timestamp, Uid),
     /// A run may take its next turn.
-    Durable(Uid),
+    NextTurn(Uid),
     /// A run is over and leaves memory.
     Closed(Uid),
     /// A run is over and leaves memory; the next one of its instance begins.
@@ -145,7 +145,7 @@ impl Effect {
             Effect::Begin(..)
             | Effect::Waiting(..)
             | Effect::TimerStarted(..)
-            | Effect::Durable(..)
+            | Effect::NextTurn(..)
             | Effect::Closed(..)
             | Effect::NextRun(..)
             | Effect::Wake(..)
@@ -183,7 +183,7 @@ impl Effect {
     /// The run that this effect belongs to, where its step is a step of that run.
     pub(crate) fn run(&self) -> Option<Uid> {
         match self {
-            Effect::Durable(uid) | Effect::Blocked(uid) => Some(*uid),
+            Effect::NextTurn(uid) | Effect::Blocked(uid) => Some(*uid),
             _ => None,
         }
     }
