@@ -8,8 +8,8 @@ use resurgam_store::{Step, TaskWrite};
 
 use super::Node;
 use super::calls::attempt_result::Ended;
+use super::follow_up::FollowUp;
 use super::input::AttemptEnd;
-use super::work::Work;
 
 impl Node {
     /// An attempt reports how far it has come: that is stored.
@@ -34,7 +34,7 @@ impl Node {
         let Some(end) = self.memory.transactions.hold(key, token, end) else { return };
         if self.memory.reports.get(key, token).is_some() {
             self.away_ended(key, end);
-            return self.then(Work::FillSlots);
+            return self.then(FollowUp::FillSlots);
         }
         let Some(call) = self.memory.calls.attempt_mut(key, token) else {
             tracing::debug!(call = %key, "a report was refused: the attempt is over");

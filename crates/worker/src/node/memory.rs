@@ -19,6 +19,7 @@ use super::calls::outages::Outages;
 use super::calls::slots::{Slot, Slots};
 use super::calls::transactions::Transactions;
 use super::coalesced_read::CoalescedRead;
+use super::follow_up::FollowUp;
 use super::housekeeping::bulk::BulkState;
 use super::housekeeping::inbox::InboxRouter;
 use super::housekeeping::policy_overrides::OverrideState;
@@ -29,13 +30,12 @@ use super::remote::reports::Reports;
 use super::remote::unserved_queues::UnservedQueues;
 use super::runs::Runs;
 use super::waiters::Ends;
-use super::work::Work;
 use crate::options::Options;
 
 /// What a node knows of the work for as long as it has its role.
 pub(crate) struct Memory {
     /// What is still to be done about what was handled; empty when that is done.
-    pub(crate) work: VecDeque<Work>,
+    pub(crate) follow_ups: VecDeque<FollowUp>,
     pub(crate) runs: Runs,
     pub(crate) calls: Calls,
     pub(crate) transactions: Transactions,
@@ -70,7 +70,7 @@ impl Memory {
         now: Timestamp,
     ) -> Self {
         Memory {
-            work: VecDeque::new(),
+            follow_ups: VecDeque::new(),
             runs: Runs::default(),
             calls: Calls::default(),
             transactions: Transactions::default(),

@@ -5,7 +5,7 @@
 //! (`driver.rs`) does that, and brings the answers. The same inputs give the same outputs.
 //!
 //! ```text
-//!            mod.rs: inputs go to a part, then what follows (work.rs), until nothing does
+//!            mod.rs: inputs go to a part, then what follows (follow_up.rs), until nothing does
 //!                                         |
 //!   clients/  what is asked    housekeeping/  schedules, inbox, bulk jobs      commit.rs  effects
 //!                                         |
@@ -50,6 +50,7 @@ mod calls;
 mod clients;
 mod coalesced_read;
 mod commit;
+mod follow_up;
 mod housekeeping;
 mod input;
 mod logging;
@@ -66,7 +67,6 @@ mod runs;
 mod steps;
 mod transact;
 mod waiters;
-mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -85,6 +85,7 @@ pub(crate) use calls::load_tasks::{ABANDONED, GONE, SCAN};
 use clients::deferred::DeferredRequests;
 use clients::stopping::Stopping;
 pub use commit::AnsweredBatch;
+use follow_up::FollowUp;
 pub(crate) use housekeeping::bulk::JOBS;
 pub(crate) use housekeeping::inbox::PAGE as INBOX_PAGE;
 pub(crate) use housekeeping::policy_overrides::PAGE as OVERRIDES_PAGE;
@@ -104,7 +105,6 @@ pub(crate) use runs::reset::open_children;
 use steps::outbox::Outbox;
 use steps::pending::Limits;
 pub use transact::FIRST_WAIT;
-use work::Work;
 
 /// A clock that is behind by this much was set back. One that follows another is corrected by less,
 /// time and again.
@@ -221,17 +221,17 @@ impl Node {
 
     /// Does everything that follows from what was handled, and from that.
     fn do_what_follows(&mut self) {
-        while let Some(work) = self.memory.work.pop_front() {
-            match work {
-                Work::Deliver(run, news) => self.deliver(run, news),
-                Work::FillSlots => self.fill_slots(),
-                Work::ActOnRun(asked) => self.act_on_run(asked),
-                Work::ResultRead(call) => self.result_read(call),
-                Work::HasReports(uid) => self.has_reports(uid),
-                Work::SlotForShared => self.slot_for_shared(),
-                Work::ShardsGained => self.shards_gained(),
-                Work::Request(request) => self.request(request),
-                Work::TakeDeferred => self.take_deferred(),
+        while let Some(follow_up) = self.memory.follow_ups.pop_front() {
+            match follow_up {
+                FollowUp::Deliver(run, news) => self.deliver(run, news),
+                FollowUp::FillSlots => self.fill_slots(),
+                FollowUp::ActOnRun(asked) => self.act_on_run(asked),
+                FollowUp::ResultRead(call) => self.result_read(call),
+                FollowUp::HasReports(uid) => self.has_reports(uid),
+                FollowUp::SlotForShared => self.slot_for_shared(),
+                FollowUp::ShardsGained => self.shards_gained(),
+                FollowUp::Request(request) => self.request(request),
+                FollowUp::TakeDeferred => self.take_deferred(),
             }
         }
     }

@@ -23,8 +23,8 @@ use resurgam_store::rows::MessageRow;
 
 use super::Node;
 use super::calls::hot_call::HotCall;
+use super::follow_up::FollowUp;
 use super::output::{AskFor, Order, Output, Transaction};
-use super::work::Work;
 
 /// The wait after the first trouble of the store; it doubles.
 pub const FIRST_WAIT: Duration = Duration::from_millis(10);
@@ -56,7 +56,7 @@ impl Node {
     /// It is known what became of a transaction: whoever wants to end its call may do so.
     fn transaction_decided(&mut self, call: CallKey) {
         if self.memory.transactions.goes_on(call) {
-            self.then(Work::HasReports(call.run.uid));
+            self.then(FollowUp::HasReports(call.run.uid));
         }
     }
 

@@ -39,11 +39,11 @@ use super::hot_call::HotCall;
 use super::timeouts::deadline;
 use crate::node::Node;
 use crate::node::asked::Asked;
+use crate::node::follow_up::FollowUp;
 use crate::node::message::end_report;
 use crate::node::news::{News, Origin};
 use crate::node::steps::effect::Effect;
 use crate::node::steps::refusal::Refusal;
-use crate::node::work::Work;
 use crate::policy::{Deciding, Replaced, Resolved};
 
 /// Where a call stands, as far as operators are concerned.
@@ -258,7 +258,7 @@ impl Node {
             }
             let news = self.ended_by_operator(&mut call, asked, end);
             self.memory.calls.hot.insert(key, call);
-            return self.then(Work::Deliver(key.run, news));
+            return self.then(FollowUp::Deliver(key.run, news));
         }
         self.memory.calls.hot.insert(key, call);
         match change {
@@ -311,7 +311,7 @@ impl Node {
                     self.lingers_elsewhere(key.run, token);
                 }
                 let news = self.ended_by_operator(&mut call, asked, end);
-                return self.then(Work::Deliver(key.run, news));
+                return self.then(FollowUp::Deliver(key.run, news));
             }
             Ok(Change::Policy(policy)) => {
                 step.policies.push(policy.row.clone());
@@ -414,7 +414,7 @@ impl Node {
         let action = ActionRow { call: of, at: now, request, answer: ActionAnswer::done(text) };
         let origin = Origin::ended_by(action, message).with_letter(letter);
         let news = News { event, origin, reply: None };
-        self.then(Work::Deliver(key.run, news));
+        self.then(FollowUp::Deliver(key.run, news));
     }
 
     /// An action that changes nothing is kept with the reason.

@@ -27,11 +27,11 @@ use super::timeouts::{
     clock_start, millis, queue_failure, start_of_first, total_failure, total_start,
 };
 use crate::node::Node;
+use crate::node::follow_up::FollowUp;
 use crate::node::message::end_report;
 use crate::node::news::{News, Origin};
 use crate::node::output::{Order, Output};
 use crate::node::steps::effect::Effect;
-use crate::node::work::Work;
 
 /// How an attempt ended without success.
 pub(crate) enum Ended {
@@ -71,8 +71,8 @@ impl Node {
             }
             Err(failure) => self.attempt_failed(key, Ended::Failed(failure), self.now),
         }
-        self.then(Work::FillSlots);
-        self.then(Work::SlotForShared);
+        self.then(FollowUp::FillSlots);
+        self.then(FollowUp::SlotForShared);
     }
 
     /// The process that ran an attempt died.
@@ -368,12 +368,12 @@ impl Node {
         let (stays, action) = (Some(task), None);
         let origin = Origin::Call { call: key, row: Some(row), report, stays, action, letter };
         self.call_ended(key, EventKind::ActivityFailed(failed), origin);
-        self.then(Work::FillSlots);
+        self.then(FollowUp::FillSlots);
     }
 
     /// A call is over: that is news for its run.
     fn call_ended(&mut self, key: CallKey, event: EventKind, origin: Origin) {
-        self.then(Work::Deliver(key.run, News { event, origin, reply: None }));
+        self.then(FollowUp::Deliver(key.run, News { event, origin, reply: None }));
     }
 
     /// The code of an attempt has returned: what waited for that may begin.

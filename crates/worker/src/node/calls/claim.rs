@@ -14,9 +14,9 @@ use super::slots::Slot;
 use super::timeouts::{deadline, millis, total_end, total_start};
 use crate::attempt::{Limit, Limits};
 use crate::node::Node;
+use crate::node::follow_up::FollowUp;
 use crate::node::output::{AttemptStart, Output};
 use crate::node::steps::effect::Effect;
-use crate::node::work::Work;
 
 /// Whose call it is.
 #[derive(Clone, Copy, Debug)]
@@ -194,7 +194,7 @@ impl Node {
             // Who found it due did not know that it may kill its process.
             self.memory.slots.free(slot);
             self.task_due(task.wake_at, key, ticket);
-            return self.then(Work::FillSlots);
+            return self.then(FollowUp::FillSlots);
         }
         self.memory.due.forget(&task);
         if let Some(left) = self.memory.lingering.holds(key, self.elapsed) {

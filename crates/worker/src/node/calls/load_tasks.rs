@@ -15,11 +15,11 @@ use super::hot_call::HotCall;
 use super::slots::Slot;
 use super::waiting::TaskRead;
 use crate::node::Node;
+use crate::node::follow_up::FollowUp;
 use crate::node::input::Scan;
 use crate::node::news::{News, Origin, cancelled_call};
 use crate::node::read::{AGAIN, Read};
 use crate::node::steps::effect::Effect;
-use crate::node::work::Work;
 
 /// How many due things are read at once.
 pub(crate) const SCAN: usize = 10_000;
@@ -139,7 +139,7 @@ impl Node {
             let attempt = self.take_call(key).map_or(0, |call| call.task.attempt);
             let News { event, .. } = cancelled_call(key.seq, attempt);
             let origin = Origin::ended(key, None, None);
-            return self.then(Work::Deliver(key.run, News { event, origin, reply: None }));
+            return self.then(FollowUp::Deliver(key.run, News { event, origin, reply: None }));
         }
         if self.ends_if_too_long(key) {
             return;
@@ -200,7 +200,7 @@ impl Node {
         }
         for message in scan.messages.into_iter().filter(|message| message.due_at < until) {
             match message.is_for_holder {
-                true => self.then(Work::HasReports(message.uid)),
+                true => self.then(FollowUp::HasReports(message.uid)),
                 false => self.memory.due.add_run(message.due_at, message.uid),
             }
         }

@@ -29,11 +29,11 @@ use resurgam_store::rows::PolicyOverride;
 use crate::error::Error;
 use crate::node::Node;
 use crate::node::coalesced_read::CoalescedRead;
+use crate::node::follow_up::FollowUp;
 use crate::node::powers::Role;
 use crate::node::read::Read;
 use crate::node::reply::Reply;
 use crate::node::steps::effect::Effect;
-use crate::node::work::Work;
 
 /// How many calls are looked at in one page.
 pub(crate) const PAGE: usize = 1_000;
@@ -91,7 +91,7 @@ impl Node {
             return;
         }
         for request in self.deferred.take() {
-            self.then(Work::Request(request));
+            self.then(FollowUp::Request(request));
         }
     }
 
@@ -165,7 +165,7 @@ impl Node {
         }
         self.memory.overrides.passes.extend(changed.into_iter().map(|activity| (activity, None)));
         if std::mem::take(&mut self.memory.overrides.gained) {
-            self.then(Work::ShardsGained);
+            self.then(FollowUp::ShardsGained);
         }
         self.take_deferred();
     }

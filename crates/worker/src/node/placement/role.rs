@@ -25,6 +25,7 @@ use resurgam_store::{InstanceWrite, LetterWrite, MessageWrite, Result, Step};
 
 use crate::error::Error;
 use crate::node::Node;
+use crate::node::follow_up::FollowUp;
 use crate::node::input::RoleAnswer;
 use crate::node::memory::Memory;
 use crate::node::message::start_message;
@@ -35,7 +36,6 @@ use crate::node::reply::Reply;
 use crate::node::steps::effect::Effect;
 use crate::node::steps::pending::Pending;
 use crate::node::steps::refusal::Refusal;
-use crate::node::work::Work;
 
 /// How often a node that stands by looks whether it may work.
 const STAND_BY: Duration = Duration::from_millis(20);
@@ -117,7 +117,7 @@ impl Node {
         for reply in self.deferred.take_settled() {
             self.answer(reply, Ok(()));
         }
-        self.then(Work::TakeDeferred);
+        self.then(FollowUp::TakeDeferred);
     }
 
     /// Another role: what was in memory for the one before, and what is being read for it, is worth
@@ -169,8 +169,8 @@ impl Node {
         self.outbox.forget_policies();
         // Claims of the node that it was count as lost, like those of any other.
         self.name = self.random.name(self.now);
-        let Memory { runs, work, .. } = self.take_role(Role::Asking);
-        let requests = work.into_iter().filter_map(Work::into_request);
+        let Memory { runs, follow_ups, .. } = self.take_role(Role::Asking);
+        let requests = follow_ups.into_iter().filter_map(FollowUp::into_request);
         requests.for_each(|request| self.deferred.add(request));
         self.fail_news(runs.into_news());
         self.knows_owner = false;

@@ -19,9 +19,9 @@ use resurgam_core::{Shard, Uid};
 use resurgam_store::{Aside, Assignment};
 
 use crate::node::Node;
+use crate::node::follow_up::FollowUp;
 use crate::node::read::Read;
 use crate::node::steps::effect::Effect;
-use crate::node::work::Work;
 
 impl Node {
     /// Does what the store wants of this node.
@@ -103,7 +103,7 @@ impl Node {
         }
         self.memory.due.rescan(self.now);
         self.ends_were_missed(shards);
-        self.then(Work::ShardsGained);
+        self.then(FollowUp::ShardsGained);
     }
 
     /// Brings shards to rest, to give them up.

@@ -38,12 +38,12 @@ use crate::node::calls::attempt_result::{Ended, fitting, was_interrupted};
 use crate::node::calls::call::end_order;
 use crate::node::calls::hot_call::HotCall;
 use crate::node::coalesced_read::CoalescedRead;
+use crate::node::follow_up::FollowUp;
 use crate::node::input::{AttemptEnd, Found};
 use crate::node::message::end_report;
 use crate::node::output::{Order, Output};
 use crate::node::read::{AGAIN, AskedOf, Read};
 use crate::node::steps::effect::Effect;
-use crate::node::work::Work;
 
 /// How often it is asked whether calls are still wanted whose attempts run here.
 const WANTED: Duration = Duration::from_secs(1);
@@ -92,7 +92,7 @@ impl Node {
         if lingers {
             self.memory.reports.away.insert(key, call);
         }
-        self.then(Work::SlotForShared);
+        self.then(FollowUp::SlotForShared);
     }
 
     /// This node stops: an attempt that ran for another one was cut short, or never began.
@@ -235,7 +235,7 @@ impl Node {
         for (token, order) in told {
             self.outputs.push(Output::OrderAttempt { token, order });
         }
-        self.then(Work::FillSlots);
+        self.then(FollowUp::FillSlots);
     }
 
     /// There are reports for an instance.
@@ -320,7 +320,7 @@ impl Node {
                     let asked = Asked { call, message: row.id, request: *request };
                     self.memory.reports.claimed.remove(&call);
                     match activity {
-                        Seq::RUN => self.then(Work::ActOnRun(asked)),
+                        Seq::RUN => self.then(FollowUp::ActOnRun(asked)),
                         _ => self.take_action(asked, task),
                     }
                 }

@@ -18,10 +18,10 @@ use resurgam_store::rows::{TaskRecord, TaskRow};
 use resurgam_store::{Reported, Result, Runnable, Step, TaskWrite};
 
 use crate::node::Node;
+use crate::node::follow_up::FollowUp;
 use crate::node::input::Claimed;
 use crate::node::news::{News, Origin, cancelled_call};
 use crate::node::read::{AGAIN, Read};
-use crate::node::work::Work;
 
 /// The most tasks that are claimed at once.
 const AT_ONCE: usize = 100;
@@ -156,7 +156,7 @@ impl Node {
             Some(task) => {
                 let News { event, .. } = cancelled_call(key.seq, task.attempt.saturating_sub(1));
                 let origin = Origin::ended(key, None, None);
-                self.then(Work::Deliver(key.run, News { event, origin, reply: None }));
+                self.then(FollowUp::Deliver(key.run, News { event, origin, reply: None }));
             }
             None => self.read_of(key.run.uid, Read::SharedTask(key)),
         }

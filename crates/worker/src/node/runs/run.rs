@@ -15,12 +15,12 @@ use super::hot_run::{Disposition, HotRun};
 use super::unloaded::{Tries, held_up};
 use crate::error::Error;
 use crate::node::Node;
+use crate::node::follow_up::FollowUp;
 use crate::node::news::{News, Origin};
 use crate::node::output::Output;
 use crate::node::steps::effect::Effect;
 use crate::node::steps::pending::Limits;
 use crate::node::steps::refusal::too_late;
-use crate::node::work::Work;
 
 impl Node {
     /// Hands news to a run, wherever the run is.
@@ -99,7 +99,7 @@ impl Node {
         if let EventKind::ActivityCompleted(done) = &mut news.event {
             done.after_cancel = run.code.machine().lock().is_settling(done.activity);
             if matches!(news.origin, Origin::Stored { .. }) {
-                self.then(Work::ResultRead(run.key.call(done.activity)));
+                self.then(FollowUp::ResultRead(run.key.call(done.activity)));
             }
         }
         if let Origin::Stored { id } = &news.origin

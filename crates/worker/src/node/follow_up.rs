@@ -14,7 +14,7 @@ use super::news::News;
 /// Something that follows from what was handled.
 #[expect(clippy::large_enum_variant, reason = "most of it is news, and none of it is kept")]
 #[derive(Debug)]
-pub(crate) enum Work {
+pub(crate) enum FollowUp {
     /// News for a run, wherever it is.
     Deliver(RunKey, News),
     /// Slots may be free: the tasks that are first in line get them.
@@ -35,11 +35,11 @@ pub(crate) enum Work {
     TakeDeferred,
 }
 
-impl Work {
+impl FollowUp {
     /// The request, if it is one.
     pub(crate) fn into_request(self) -> Option<Request> {
         match self {
-            Work::Request(request) => Some(request),
+            FollowUp::Request(request) => Some(request),
             _ => None,
         }
     }
@@ -47,7 +47,7 @@ impl Work {
 
 impl Node {
     /// Has something done when this part of the node is done.
-    pub(crate) fn then(&mut self, work: Work) {
-        self.memory.work.push_back(work);
+    pub(crate) fn then(&mut self, follow_up: FollowUp) {
+        self.memory.follow_ups.push_back(follow_up);
     }
 }
