@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use resurgam_core::{CallKey, Failure, Kind, Payload};
 use resurgam_store::rows::Heartbeat;
-use resurgam_worker::node::{AskFor, AttemptEnd, AttemptStart, FIRST_WAIT, Input, Order};
+use resurgam_worker::node::{
+    AttemptEnd, AttemptStart, FIRST_WAIT, Input, Order, TransactionRequest,
+};
 
 use crate::host::{Arrived, Attempt, Host};
 use crate::program::Ends;
@@ -212,7 +214,7 @@ impl World {
         }
         if script.ends == Ends::InTransaction && !is_told {
             host.asked += 1;
-            let ask = AskFor { ask: host.asked, call, token, wait: FIRST_WAIT };
+            let ask = TransactionRequest { ask: host.asked, call, token, wait: FIRST_WAIT };
             host.asks.insert(ask.ask, token);
             return self.arrived(number, Arrived::input(Input::Transact(ask)));
         }

@@ -15,7 +15,9 @@ use resurgam_store::model::Sharing;
 use resurgam_store::outage::OutageLog;
 use resurgam_store::rows::Message as StoredMessage;
 use resurgam_store::{AttemptTransaction, Commit, Error, Own, Tables};
-use resurgam_worker::node::{AskFor, At, Input, Output, Transaction, now_due, result_id};
+use resurgam_worker::node::{
+    At, Input, Output, Transaction, TransactionRequest, now_due, result_id,
+};
 use resurgam_worker::{Busy, Pace, Retention};
 
 use crate::attempts::Moment;
@@ -147,7 +149,7 @@ pub(crate) enum Happening {
     /// Something of an attempt.
     Attempt { token: u64, moment: Moment },
     /// An attempt asks for its transaction again.
-    AskAgain(AskFor),
+    AskAgain(TransactionRequest),
 }
 
 /// What goes well again.

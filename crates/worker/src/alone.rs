@@ -27,8 +27,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::Result;
 use crate::handle::{Outcome, StartOptions};
 use crate::node::{
-    Answers, AskFor, At, AttemptEnd, AttemptStart, Facts, Input, Node, Order, Output, Read,
-    Replies, Reply, Request, RoleAnswer, Stamp, Waiter, now_due,
+    Answers, At, AttemptEnd, AttemptStart, Facts, Input, Node, Order, Output, Read, Replies, Reply,
+    Request, RoleAnswer, Stamp, TransactionRequest, Waiter, now_due,
 };
 use crate::options::Options;
 
@@ -45,7 +45,7 @@ struct World {
     /// The attempts that go on.
     running: Vec<AttemptStart>,
     /// The transactions that are with the store.
-    transactions: Vec<AskFor>,
+    transactions: Vec<TransactionRequest>,
     /// What attempts were told, by their tokens.
     orders: Vec<(u64, Order)>,
     /// The activities of all attempts, in the order in which they began.

@@ -7,7 +7,7 @@ use resurgam_store::rows::{InstanceCursor, InstanceRow, Message, MessageRow, Tas
 use resurgam_store::{Result, Store};
 
 use crate::bulk::{BulkTarget, RunFilter, ToAsk, TriedCall, call_of_text, call_to_text};
-use crate::node::{AskedOf, Found, Input, JOBS, Read};
+use crate::node::{Found, Input, InstanceActions, JOBS, Read};
 
 impl Read {
     /// Asks the store a question of a bulk job.
@@ -33,7 +33,10 @@ impl Read {
 }
 
 /// The tasks of calls that actions are asked for.
-async fn asked_tasks(store: &dyn Store, asked: &[AskedOf]) -> Result<Vec<(Uid, u64, Vec<Found>)>> {
+async fn asked_tasks(
+    store: &dyn Store,
+    asked: &[InstanceActions],
+) -> Result<Vec<(Uid, u64, Vec<Found>)>> {
     let call_of = |row: &MessageRow| {
         let (run, activity) = row.body.call()?;
         Some(RunKey { uid: row.uid, run }.call(activity))
@@ -46,7 +49,8 @@ async fn asked_tasks(store: &dyn Store, asked: &[AskedOf]) -> Result<Vec<(Uid, u
         let task = call_of(row).and_then(|call| tasks.remove(&call));
         Found { row: row.clone(), task, is_answered: false }
     };
-    let of = |of: &AskedOf| (of.uid, of.number, of.messages.iter().map(&mut found).collect());
+    let of =
+        |of: &InstanceActions| (of.uid, of.number, of.messages.iter().map(&mut found).collect());
     Ok(asked.iter().map(of).collect())
 }
 

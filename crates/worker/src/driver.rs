@@ -33,8 +33,8 @@ use crate::clock::{Busy, Clock, Moment};
 use crate::handle::Handle;
 use crate::mailbox::{Envelope, Mail, Mailbox};
 use crate::node::{
-    AskFor, At, AttemptEnd, AttemptStart, Batch, FIRST_WAIT, Facts, Input, Node, Order, Output,
-    Read, Replies, RoleAnswer, Stamp, Transaction, fitting, now_due, result_id,
+    At, AttemptEnd, AttemptStart, Batch, FIRST_WAIT, Facts, Input, Node, Order, Output, Read,
+    Replies, RoleAnswer, Stamp, Transaction, TransactionRequest, fitting, now_due, result_id,
 };
 use crate::options::Options;
 use crate::outage::note_answer;
@@ -478,7 +478,7 @@ impl Engine {
         self.beside.transactions.insert(ask.ask, EndsWithIt(task));
     }
 
-    fn ask_again(&self, ask: AskFor, after: Duration) {
+    fn ask_again(&self, ask: TransactionRequest, after: Duration) {
         let waiting = Waiting::new(&*self.clock, after, "a transaction");
         let mailbox = self.mailbox.clone();
         tokio::spawn(async move {
@@ -528,7 +528,7 @@ struct Beside {
     /// Attempts that have begun, by the token of their claim.
     attempts: BTreeMap<u64, Running>,
     /// What attempts have asked for and wait for.
-    asks: BTreeMap<u64, Ask>,
+    asks: BTreeMap<u64, UserTransaction>,
     asked: u64,
     /// Transactions that are with the store.
     transactions: BTreeMap<u64, EndsWithIt>,
@@ -545,15 +545,15 @@ impl Beside {
     }
 
     /// Keeps what an attempt asks for until it is answered.
-    fn keep_ask(&mut self, ask: Ask) -> AskFor {
+    fn keep_ask(&mut self, ask: UserTransaction) -> TransactionRequest {
         self.asked += 1;
         let (call, token) = (ask.call, ask.token);
         self.asks.insert(self.asked, ask);
-        AskFor { ask: self.asked, call, token, wait: FIRST_WAIT }
+        TransactionRequest { ask: self.asked, call, token, wait: FIRST_WAIT }
     }
 
     /// The store has answered about a transaction.
-    fn transaction_answered(&mut self, ask: AskFor) {
+    fn transaction_answered(&mut self, ask: TransactionRequest) {
         self.transactions.remove(&ask.ask);
     }
 
@@ -574,14 +574,14 @@ impl Beside {
 }
 
 /// A transaction that an attempt asks for.
-pub(crate) struct Ask {
+pub(crate) struct UserTransaction {
     call: CallKey,
     token: u64,
     work: UserWork,
     reply: oneshot::Sender<(Failure, Busy)>,
 }
 
-impl Ask {
+impl UserTransaction {
     /// Asks for a transaction. The answer is why there was none; without one, it is recorded.
     pub(crate) fn new(
         call: CallKey,
@@ -589,7 +589,7 @@ impl Ask {
         work: UserWork,
     ) -> (Self, oneshot::Receiver<(Failure, Busy)>) {
         let (reply, answer) = oneshot::channel();
-        (Ask { call, token, work, reply }, answer)
+        (UserTransaction { call, token, work, reply }, answer)
     }
 
     /// What code hears that goes on although its attempt is over.
@@ -604,7 +604,7 @@ impl Ask {
     }
 }
 
-impl fmt::Debug for Ask {
+impl fmt::Debug for UserTransaction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "a transaction of call {}", self.call)
     }

@@ -15,7 +15,7 @@ use resurgam_store::rows::Heartbeat;
 use tokio::sync::Notify;
 
 use crate::clock::{Busy, Clock};
-use crate::driver::Ask;
+use crate::driver::UserTransaction;
 use crate::mailbox::{Mail, Mailbox};
 use crate::node::Input;
 
@@ -285,11 +285,12 @@ impl AttemptHost for Host {
     fn transact(&self, work: UserWork) -> HostFuture<'_, Failure> {
         Box::pin(async move {
             let About { call, token, .. } = self.about;
-            let (ask, answer) = Ask::new(call, token, work);
+            let (ask, answer) = UserTransaction::new(call, token, work);
             self.mailbox.send(Mail::Transact(ask));
             // The engine has it, and may have to wait for the store: time goes on.
             self.release();
-            let (failure, busy) = answer.await.unwrap_or_else(|_| (Ask::over(), Busy::default()));
+            let (failure, busy) =
+                answer.await.unwrap_or_else(|_| (UserTransaction::over(), Busy::default()));
             self.lock().busy = Some(busy);
             failure
         })

@@ -7,7 +7,7 @@ use resurgam_core::Uid;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::{Busy, Clock};
-use crate::driver::Ask;
+use crate::driver::UserTransaction;
 use crate::node::{Input, Request, Stamp, Waiter};
 
 /// Something for the loop to take notice of. What is stored for a run is a *message*.
@@ -16,7 +16,7 @@ pub(crate) enum Mail {
     /// Something for the node.
     Input(Input),
     /// An attempt asks for a transaction.
-    Transact(Ask),
+    Transact(UserTransaction),
     /// A request, and who waits for its answer.
     Request(Request, Waiter),
     /// Answer with what changes whenever something of an instance is durable.

@@ -264,7 +264,7 @@ fn letter(call: CallKey, at: Timestamp) -> DeadLetter {
 }
 
 /// A world with a call whose transaction is with the store.
-fn world_in_transaction() -> (World, Uid, AskFor) {
+fn world_in_transaction() -> (World, Uid, TransactionRequest) {
     let mut world = World::new(7);
     world.goes_on = Some("ship");
     world.node.begin();
@@ -272,7 +272,7 @@ fn world_in_transaction() -> (World, Uid, AskFor) {
     let uid = world.start("order", "order-1".to_string());
     world.advance(Duration::from_secs(2));
     let AttemptStart { call, token, .. } = world.running[0];
-    let ask = AskFor { ask: 1, call, token, wait: Duration::from_millis(10) };
+    let ask = TransactionRequest { ask: 1, call, token, wait: Duration::from_millis(10) };
     world.inputs.push_back((Input::Transact(ask), None));
     world.settle();
     assert_eq!(world.transactions, [ask]);
@@ -306,7 +306,7 @@ fn in_transaction(action: &Action, is_done: bool) -> (Vec<String>, Vec<String>) 
 }
 
 /// The store carries a transaction out, which ends its call. Answers with the message that says so.
-fn done_in_store(world: &World, uid: Uid, ask: AskFor) -> MessageRow {
+fn done_in_store(world: &World, uid: Uid, ask: TransactionRequest) -> MessageRow {
     let task = world.tasks(uid).remove(0);
     let event = EventKind::ActivityCompleted(ActivityCompleted {
         activity: ask.call.seq,

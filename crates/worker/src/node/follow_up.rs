@@ -7,9 +7,9 @@
 use resurgam_core::{CallKey, RunKey, Uid};
 
 use super::Node;
-use super::asked::Asked;
 use super::input::Request;
 use super::news::News;
+use super::pending_action::PendingAction;
 
 /// Something that follows from what was handled.
 #[expect(clippy::large_enum_variant, reason = "most of it is news, and none of it is kept")]
@@ -22,7 +22,7 @@ pub(crate) enum FollowUp {
     /// A slot is free that a task of another holder may want.
     SlotForShared,
     /// An operator acts on a run.
-    ActOnRun(Asked),
+    ActOnRun(PendingAction),
     /// A run takes the result of a call that it has read from the store.
     ResultRead(CallKey),
     /// There are reports of attempts for an instance.

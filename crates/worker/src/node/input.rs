@@ -13,7 +13,7 @@ use resurgam_store::{
     ScheduleRecord, Step, Transacted,
 };
 
-use super::output::AskFor;
+use super::output::TransactionRequest;
 use super::read::Read;
 use super::reply::Reply;
 use crate::bulk::{ToAsk, TriedCall};
@@ -29,9 +29,9 @@ pub enum Input {
     /// An attempt was cut short by a stop, or kept from beginning.
     AttemptInterrupted { call: CallKey, token: u64, began: bool, heartbeat: Option<Heartbeat> },
     /// An attempt asks for a transaction, for the first time or again.
-    Transact(AskFor),
+    Transact(TransactionRequest),
     /// The store ran a transaction.
-    Transacted { ask: AskFor, answer: Result<Transacted> },
+    Transacted { ask: TransactionRequest, answer: Result<Transacted> },
     /// An attempt reports how far it has come.
     Heartbeat { call: CallKey, token: u64, heartbeat: Heartbeat },
     /// A plain function returned, whatever has become of its attempt.

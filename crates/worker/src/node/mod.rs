@@ -42,9 +42,8 @@
 //!
 //! While a step of a run is not yet durable, the run takes no further turn and stays in memory.
 
-mod answer;
+mod answer_requests;
 mod ask;
-mod asked;
 mod attempts;
 mod calls;
 mod clients;
@@ -58,6 +57,7 @@ mod memory;
 mod message;
 mod news;
 mod output;
+mod pending_action;
 mod placement;
 mod powers;
 mod read;
@@ -96,10 +96,10 @@ pub use input::{
 };
 use memory::Memory;
 pub use message::{now_due, result_id};
-pub use output::{AskFor, AttemptStart, Batch, Order, Output, Transaction};
+pub use output::{AttemptStart, Batch, Order, Output, Transaction, TransactionRequest};
 pub(crate) use placement::role::DUE;
 use powers::Role;
-pub use read::{AskedOf, Read, Stamp};
+pub use read::{InstanceActions, Read, Stamp};
 pub use reply::{Answer, Answered, Answers, Replies, Reply, Waiter};
 pub(crate) use runs::reset::open_children;
 use steps::outbox::Outbox;

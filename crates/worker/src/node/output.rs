@@ -43,7 +43,7 @@ pub enum Output {
     /// A transaction is recorded, and nobody hears of it any more.
     TransactionRecorded { ask: u64 },
     /// An attempt asks for its transaction again, after a while.
-    AskAgain { ask: AskFor, after: Duration },
+    AskAgain { ask: TransactionRequest, after: Duration },
     /// Whoever asked for something is answered.
     Answer(Answer),
     /// Something of an instance is durable: those who look at it are told.
@@ -88,7 +88,7 @@ pub enum Order {
 
 /// A transaction that an attempt asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AskFor {
+pub struct TransactionRequest {
     /// Which of the things that were asked.
     pub ask: u64,
     pub call: CallKey,
@@ -100,7 +100,7 @@ pub struct AskFor {
 /// A transaction that the store is to run.
 #[derive(Debug)]
 pub struct Transaction {
-    pub ask: AskFor,
+    pub ask: TransactionRequest,
     /// The record of an attempt that succeeds, without its result.
     pub completed: ActivityCompleted,
 }

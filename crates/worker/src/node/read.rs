@@ -93,7 +93,7 @@ pub enum Read {
     /// The calls that a bulk job tries first.
     BulkTried { job: String, calls: Arc<[CallKey]> },
     /// The tasks of calls that actions are asked for, which are known already.
-    Actions { asked: Arc<[AskedOf]> },
+    Actions { asked: Arc<[InstanceActions]> },
     /// What others have inserted.
     Inbox,
     /// Whether the signal of a row of the inbox was sent before, through the inbox or by a client.
@@ -109,7 +109,7 @@ pub enum Read {
 
 /// What is asked for of the calls of one instance.
 #[derive(Clone, Debug)]
-pub struct AskedOf {
+pub struct InstanceActions {
     pub uid: Uid,
     /// The number of the read.
     pub number: u64,

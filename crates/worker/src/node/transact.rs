@@ -24,7 +24,7 @@ use resurgam_store::rows::MessageRow;
 use super::Node;
 use super::calls::hot_call::HotCall;
 use super::follow_up::FollowUp;
-use super::output::{AskFor, Order, Output, Transaction};
+use super::output::{Order, Output, Transaction, TransactionRequest};
 
 /// The wait after the first trouble of the store; it doubles.
 pub const FIRST_WAIT: Duration = Duration::from_millis(10);
@@ -34,7 +34,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 impl Node {
     /// An attempt asks for a transaction.
-    pub(crate) fn transact(&mut self, ask: AskFor) {
+    pub(crate) fn transact(&mut self, ask: TransactionRequest) {
         // An operator may have ended the call, and that is not durable yet.
         let is_wanted = |call: &&HotCall| !call.is_given_up();
         let here = self.memory.calls.attempt(ask.call, ask.token).filter(is_wanted);
@@ -48,7 +48,7 @@ impl Node {
         self.outputs.push(Output::Transact(Box::new(Transaction { ask, completed })));
     }
 
-    fn refuse_transaction(&mut self, ask: AskFor, failure: Failure) {
+    fn refuse_transaction(&mut self, ask: TransactionRequest, failure: Failure) {
         self.outputs.push(Output::RefuseTransaction { ask: ask.ask, failure });
         self.transaction_decided(ask.call);
     }
@@ -61,7 +61,11 @@ impl Node {
     }
 
     /// The store has decided about a transaction.
-    pub(crate) fn transacted(&mut self, ask: AskFor, answer: resurgam_store::Result<Transacted>) {
+    pub(crate) fn transacted(
+        &mut self,
+        ask: TransactionRequest,
+        answer: resurgam_store::Result<Transacted>,
+    ) {
         let (key, token) = (ask.call, ask.token);
         // None when this node has stepped down since.
         let Some(reports) = self.memory.transactions.end(key, token) else { return };
@@ -85,7 +89,7 @@ impl Node {
     }
 
     /// The call is over, and its attempt ends where it waits for its transaction.
-    fn transaction_done(&mut self, ask: AskFor, message: MessageRow) {
+    fn transaction_done(&mut self, ask: TransactionRequest, message: MessageRow) {
         self.cut_attempt(ask.call);
         self.outputs.push(Output::TransactionRecorded { ask: ask.ask });
         self.transaction_decided(ask.call);
@@ -113,11 +117,11 @@ impl Node {
     }
 
     /// The store is in trouble: the attempt asks again, if it is still there by then.
-    fn transact_later(&mut self, ask: AskFor, error: &resurgam_store::Error) {
+    fn transact_later(&mut self, ask: TransactionRequest, error: &resurgam_store::Error) {
         tracing::debug!("transaction, again in {:?}: {error}", ask.wait);
         metrics::counter!("resurgam.commit_retries").increment(1);
         let (after, wait) = (ask.wait, ask.wait.saturating_mul(2).min(LONGEST_WAIT));
-        self.outputs.push(Output::AskAgain { ask: AskFor { wait, ..ask }, after });
+        self.outputs.push(Output::AskAgain { ask: TransactionRequest { wait, ..ask }, after });
     }
 }
 

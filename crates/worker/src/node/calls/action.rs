@@ -38,10 +38,10 @@ use super::attempt_result::{decide_again, failed, given_up};
 use super::hot_call::HotCall;
 use super::timeouts::deadline;
 use crate::node::Node;
-use crate::node::asked::Asked;
 use crate::node::follow_up::FollowUp;
 use crate::node::message::end_report;
 use crate::node::news::{News, Origin};
+use crate::node::pending_action::PendingAction;
 use crate::node::steps::effect::Effect;
 use crate::node::steps::refusal::Refusal;
 use crate::policy::{Deciding, Replaced, Resolved};
@@ -191,7 +191,7 @@ fn is_with_run(pause: &Option<Box<Pause>>) -> bool {
 impl Node {
     /// Carries out what an operator asks for, or says why not. `found` is the task as the store has
     /// it, which counts when the call is not in memory.
-    pub(crate) fn take_action(&mut self, asked: Asked, found: Option<TaskRecord>) {
+    pub(crate) fn take_action(&mut self, asked: PendingAction, found: Option<TaskRecord>) {
         let key = asked.call;
         if self.memory.runs.has_ended(key) {
             return self.refuse_action(asked, ended(key));
@@ -234,7 +234,7 @@ impl Node {
     }
 
     /// The call is in memory. In the store it may be claimed so that nobody else runs it.
-    fn act_here(&mut self, asked: Asked, is_held: bool) {
+    fn act_here(&mut self, asked: PendingAction, is_held: bool) {
         let key = asked.call;
         let Some(mut call) = self.memory.calls.hot.remove(&key) else { return };
         let change = self.change_of(&call, &asked.request).and_then(|change| match change {
@@ -268,7 +268,7 @@ impl Node {
     }
 
     /// Changes a call in memory that does not end.
-    fn change_here(&mut self, asked: Asked, change: Change) {
+    fn change_here(&mut self, asked: PendingAction, change: Change) {
         let (key, now) = (asked.call, self.now);
         let Some(call) = self.memory.calls.get_mut(key) else { return };
         let is_waiting = !call.is_claimed();
@@ -296,7 +296,7 @@ impl Node {
     }
 
     /// An attempt of the call runs on another node.
-    fn act_elsewhere(&mut self, asked: Asked, record: TaskRecord) {
+    fn act_elsewhere(&mut self, asked: PendingAction, record: TaskRecord) {
         let (key, now) = (asked.call, self.now);
         let Some(mut call) = self.hot_call(record) else {
             let why = format!("call #{}: its policy cannot be read", key.seq);
@@ -341,7 +341,7 @@ impl Node {
     }
 
     /// The end of a call by an operator, as news for its run.
-    fn ended_by_operator(&self, call: &mut HotCall, asked: Asked, end: EndsWith) -> News {
+    fn ended_by_operator(&self, call: &mut HotCall, asked: PendingAction, end: EndsWith) -> News {
         let (now, name) = (self.now, named(&call.task));
         let (event, text) = match end {
             EndsWith::Value(value) => {
@@ -356,13 +356,13 @@ impl Node {
                 (EventKind::ActivityFailed(failure), format!("failed {name}"))
             }
         };
-        let Asked { call, message, request } = asked;
+        let PendingAction { call, message, request } = asked;
         let action = ActionRow { call, at: now, request, answer: ActionAnswer::done(text) };
         News { event, origin: Origin::ended_by(action, message), reply: None }
     }
 
     /// Another policy, decided about again, ends the call, or has another activity go on.
-    fn policy_stops(&mut self, asked: Asked, why: StopWhy, mut step: Step) {
+    fn policy_stops(&mut self, asked: PendingAction, why: StopWhy, mut step: Step) {
         let (key, now) = (asked.call, self.now);
         let Some(call) = self.memory.calls.get(key) else { return };
         let wanted = call.on_stop(&why);
@@ -390,7 +390,7 @@ impl Node {
     }
 
     /// Another policy, decided about again, ends the call.
-    fn policy_ends(&mut self, asked: Asked, why: StopWhy, wanted: &Exhausted) {
+    fn policy_ends(&mut self, asked: PendingAction, why: StopWhy, wanted: &Exhausted) {
         let (key, now) = (asked.call, self.now);
         let Some(mut call) = self.memory.calls.hot.remove(&key) else { return };
         let mut letter = None;
@@ -410,7 +410,7 @@ impl Node {
             }
         };
         let text = format!("{} ended by its new policy: {why}", named(&call.task));
-        let Asked { call: of, message, request } = asked;
+        let PendingAction { call: of, message, request } = asked;
         let action = ActionRow { call: of, at: now, request, answer: ActionAnswer::done(text) };
         let origin = Origin::ended_by(action, message).with_letter(letter);
         let news = News { event, origin, reply: None };
@@ -418,7 +418,7 @@ impl Node {
     }
 
     /// An action that changes nothing is kept with the reason.
-    pub(crate) fn refuse_action(&mut self, asked: Asked, why: String) {
+    pub(crate) fn refuse_action(&mut self, asked: PendingAction, why: String) {
         self.push_action(asked, ActionAnswer::refused(why), Step::default(), None);
     }
 
@@ -432,7 +432,7 @@ impl Node {
             .map(|ActionRow { call, request, answer, .. }| {
                 let message = MessageRow::action_id(&request.id);
                 let why = format!("the store refused it ({}): {refusal}", answer.text);
-                let asked = Asked { call, message: message.clone(), request };
+                let asked = PendingAction { call, message: message.clone(), request };
                 self.refuse_action(asked, why);
                 message
             })
@@ -442,12 +442,12 @@ impl Node {
     /// Stores what came of an action, together with what it changed.
     pub(crate) fn push_action(
         &mut self,
-        asked: Asked,
+        asked: PendingAction,
         answer: ActionAnswer,
         mut step: Step,
         effects: impl IntoIterator<Item = Effect>,
     ) {
-        let Asked { call, message, request } = asked;
+        let PendingAction { call, message, request } = asked;
         let uid = call.run.uid;
         step.actions.push(ActionRow { call, at: self.now, request, answer });
         let mut effects: Vec<Effect> = effects.into_iter().collect();
@@ -458,7 +458,7 @@ impl Node {
 
     /// An action changes nothing about a call in memory, which waits as it did, or runs. A claim
     /// that was made for the action goes.
-    fn change_nothing(&mut self, asked: Asked, why: String, is_held: bool) {
+    fn change_nothing(&mut self, asked: PendingAction, why: String, is_held: bool) {
         let key = asked.call;
         let waiting = self.memory.calls.get(key).filter(|call| !call.is_claimed());
         let mut step = Step::default();

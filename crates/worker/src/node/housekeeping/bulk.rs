@@ -33,9 +33,9 @@ use resurgam_store::{AskedAnswer, BulkRecord, BulkRow, BulkWrite, MessageWrite, 
 use crate::bulk::{BulkJob, Next, ToAsk, TriedCall, Verdict};
 use crate::error::Error;
 use crate::node::Node;
-use crate::node::asked::AskedPage;
 use crate::node::coalesced_read::CoalescedRead;
 use crate::node::output::Output;
+use crate::node::pending_action::JobPage;
 use crate::node::read::Read;
 use crate::node::reply::Reply;
 use crate::node::steps::effect::Effect;
@@ -217,7 +217,7 @@ impl Node {
             bulk: Some(Box::new(write)),
             ..Step::default()
         };
-        let page = Box::new(AskedPage { job, messages });
+        let page = Box::new(JobPage { job, messages });
         self.outbox.push(step, vec![Effect::BulkWritten(page)]);
     }
 
@@ -235,8 +235,8 @@ impl Node {
     }
 
     /// A page is asked for, or the job is over.
-    pub(crate) fn bulk_written(&mut self, page: AskedPage) {
-        let AskedPage { job: id, messages } = page;
+    pub(crate) fn bulk_written(&mut self, page: JobPage) {
+        let JobPage { job: id, messages } = page;
         self.outputs.push(Output::Changed(BulkJob::watched_as(&id)));
         let is_here = |row: &MessageRow| self.memory.shards.owns(row.uid.shard());
         let (own, others): (Vec<MessageRow>, Vec<MessageRow>) =

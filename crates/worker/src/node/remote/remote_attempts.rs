@@ -33,7 +33,6 @@ use resurgam_store::{MessageWrite, Report, Reported, Result, Step, TaskWrite};
 
 use super::reports::Taken;
 use crate::node::Node;
-use crate::node::asked::Asked;
 use crate::node::calls::attempt_result::{Ended, fitting, was_interrupted};
 use crate::node::calls::call::end_order;
 use crate::node::calls::hot_call::HotCall;
@@ -42,7 +41,8 @@ use crate::node::follow_up::FollowUp;
 use crate::node::input::{AttemptEnd, Found};
 use crate::node::message::end_report;
 use crate::node::output::{Order, Output};
-use crate::node::read::{AGAIN, AskedOf, Read};
+use crate::node::pending_action::PendingAction;
+use crate::node::read::{AGAIN, InstanceActions, Read};
 use crate::node::steps::effect::Effect;
 
 /// How often it is asked whether calls are still wanted whose attempts run here.
@@ -265,7 +265,7 @@ impl Node {
         for (uid, messages) in of {
             let hearing = self.memory.reports.heard.entry(uid).or_default();
             let number = hearing.begin(&mut self.ticks);
-            asked.extend(number.map(|number| AskedOf { uid, number, messages }));
+            asked.extend(number.map(|number| InstanceActions { uid, number, messages }));
         }
         if !asked.is_empty() {
             // What is on its way may be about the same calls: a read would find them as they were.
@@ -317,7 +317,7 @@ impl Node {
             match row.body {
                 StoredMessage::Action { run, activity, request } => {
                     let call = RunKey { uid, run }.call(activity);
-                    let asked = Asked { call, message: row.id, request: *request };
+                    let asked = PendingAction { call, message: row.id, request: *request };
                     self.memory.reports.claimed.remove(&call);
                     match activity {
                         Seq::RUN => self.then(FollowUp::ActOnRun(asked)),

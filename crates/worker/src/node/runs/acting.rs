@@ -33,15 +33,15 @@ use resurgam_store::{InstanceWrite, MessageWrite, Step};
 use super::reset::ResetRun;
 use super::resting::{Look, PausedRun, RunAct};
 use crate::node::Node;
-use crate::node::asked::Asked;
 use crate::node::input::{ActedOn, PausedInstance};
 use crate::node::message::{end_report, now_due, start_message};
+use crate::node::pending_action::PendingAction;
 use crate::node::steps::effect::Effect;
 use crate::node::steps::refusal::Refusal;
 
 impl Node {
     /// An operator acts on a run: the run is brought to rest first.
-    pub(crate) fn act_on_run(&mut self, asked: Asked) {
+    pub(crate) fn act_on_run(&mut self, asked: PendingAction) {
         let uid = asked.run().uid;
         self.act_at_rest(uid, RunAct::Asked(Box::new(asked)));
     }
@@ -77,7 +77,7 @@ impl Node {
         }
     }
 
-    fn carry_out_on_run(&mut self, asked: Asked, found: ActedOn) {
+    fn carry_out_on_run(&mut self, asked: PendingAction, found: ActedOn) {
         let record = &found.record;
         let done = match &asked.request.action {
             Action::PauseRun { calls } => self.pause(record, &asked.request, *calls),
@@ -99,7 +99,7 @@ impl Node {
     }
 
     /// The next run of an instance begins, unless the store refuses that.
-    fn store_reset(&mut self, asked: Asked, reset: ResetRun) {
+    fn store_reset(&mut self, asked: PendingAction, reset: ResetRun) {
         let ResetRun { run, text, step, mut effects } = reset;
         effects.insert(0, Effect::ActsOnRun(Box::new(asked.clone())));
         // Whoever looks at the instance sees its new run.
@@ -107,7 +107,7 @@ impl Node {
     }
 
     /// A closed instance begins again: another one takes over its id.
-    fn restart(&mut self, asked: Asked, found: ActedOn) {
+    fn restart(&mut self, asked: PendingAction, found: ActedOn) {
         if let Some(why) = refuses_restart(&found) {
             return self.answer_on_run(asked, Err(why));
         }
@@ -141,7 +141,7 @@ impl Node {
     }
 
     /// The store did not take a step by which an instance was to begin again, or to go on.
-    pub(crate) fn run_act_refused(&mut self, asked: Asked, refusal: &Refusal) {
+    pub(crate) fn run_act_refused(&mut self, asked: PendingAction, refusal: &Refusal) {
         let why = match refusal {
             // Somebody else settled the letter: who that was is known when it is read again.
             Refusal::Missed => return self.act_on_run(asked),
@@ -152,7 +152,7 @@ impl Node {
     }
 
     /// Stores what came of an action on a run.
-    fn answer_on_run(&mut self, asked: Asked, done: Result<Done, String>) {
+    fn answer_on_run(&mut self, asked: PendingAction, done: Result<Done, String>) {
         let uid = asked.run().uid;
         match done {
             Ok(Done { text, step, effects }) => {
@@ -166,7 +166,7 @@ impl Node {
     }
 
     /// The instance is gone, and what somebody asked of it with it.
-    fn drop_action(&mut self, uid: Uid, asked: Asked) {
+    fn drop_action(&mut self, uid: Uid, asked: PendingAction) {
         let (mut step, mut effects) = (Step::default(), vec![Effect::RunActed(uid)]);
         end_report(uid, Some(asked.message), &mut step, &mut effects);
         self.outbox.push(step, effects);

@@ -17,15 +17,15 @@ use resurgam_core::{RunKey, Uid};
 use resurgam_store::rows::{Message as StoredMessage, MessageRow};
 
 use crate::node::Node;
-use crate::node::asked::Asked;
 use crate::node::coalesced_read::CoalescedRead;
+use crate::node::pending_action::PendingAction;
 use crate::node::read::Read;
 
 /// Something that is done to a run at rest.
 #[derive(Debug)]
 pub(crate) enum RunAct {
     /// An operator asks for it.
-    Asked(Box<Asked>),
+    Asked(Box<PendingAction>),
     /// A paused run goes on because somebody wants it to end.
     ResumeToEnd,
 }

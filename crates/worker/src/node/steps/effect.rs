@@ -13,8 +13,8 @@ use resurgam_store::{InboxRow, ScheduleRecord};
 use super::refusal::{Refusal, too_late};
 use crate::error::Error;
 use crate::handle::{Outcome, Started};
-use crate::node::asked::{Asked, AskedPage};
-use crate::node::read::AskedOf;
+use crate::node::pending_action::{JobPage, PendingAction};
+use crate::node::read::InstanceActions;
 use crate::node::reply::{Answer, Reply};
 
 /// What happens once a step is durable.
@@ -56,7 +56,7 @@ pub(crate) enum Effect {
     ReadRunToActOn(Uid),
     /// A closed instance begins again, or goes on, unless the store refuses that: another start
     /// takes its id first, or somebody else settles the letter.
-    ActsOnRun(Box<Asked>),
+    ActsOnRun(Box<PendingAction>),
     /// What an operator did to a run is stored, or refused by the store: the run may go on.
     RunActed(Uid),
     /// What an attempt has to say to the holder of its shard is stored.
@@ -82,9 +82,9 @@ pub(crate) enum Effect {
     /// What operators set for activities has changed.
     LookAtOverrides,
     /// What was asked for of many instances is read with its tasks.
-    ReadActions(Arc<[AskedOf]>),
+    ReadActions(Arc<[InstanceActions]>),
     /// A bulk job has asked for a page, or is over.
-    BulkWritten(Box<AskedPage>),
+    BulkWritten(Box<JobPage>),
     /// There may be another bulk job, or one is to end.
     LookAtBulk,
     /// A row of the inbox is taken.

@@ -5,7 +5,7 @@ use resurgam_store::rows::{ActionRequest, MessageRow};
 
 /// An action that somebody asks for.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct PendingAction {
     /// The call that it is about; of an action on a run, the place `Seq::RUN` in it.
     pub(crate) call: CallKey,
     /// The message that asks for it, which goes with it.
@@ -13,7 +13,7 @@ pub(crate) struct Asked {
     pub(crate) request: ActionRequest,
 }
 
-impl Asked {
+impl PendingAction {
     /// The run that it is about, or whose call it is about.
     pub(crate) fn run(&self) -> RunKey {
         self.call.run
@@ -21,18 +21,18 @@ impl Asked {
 
     /// This request, recorded under another run of the instance.
     pub(crate) fn on_run(self, run: RunKey) -> Self {
-        Asked { call: run.call(self.call.seq), ..self }
+        PendingAction { call: run.call(self.call.seq), ..self }
     }
 
     /// True when both are the same request.
-    pub(crate) fn is_same(&self, other: &Asked) -> bool {
+    pub(crate) fn is_same(&self, other: &PendingAction) -> bool {
         self.call.run.uid == other.call.run.uid && self.message == other.message
     }
 }
 
 /// A page of actions that a bulk job asks for; none when the job is over.
 #[derive(Debug)]
-pub(crate) struct AskedPage {
+pub(crate) struct JobPage {
     pub(crate) job: String,
     pub(crate) messages: Vec<MessageRow>,
 }
