@@ -500,11 +500,11 @@ impl World {
         self.trace.line(now, || format!("process {number} wants {output:?}"));
         let Some(host) = self.hosts[number].host.as_mut() else { return };
         match output {
-            Output::Read { read, after, stamp } => {
+            Output::AskStore { request, after, stamp } => {
                 let store = host.reader();
                 let read = async move {
                     let log = OutageLog::default();
-                    match read.ask(&*store, &log).await {
+                    match request.ask(&*store, &log).await {
                         Some(input) => Done::Arrived(Arrived::Input(Box::new(input), stamp)),
                         None => Done::Nothing,
                     }

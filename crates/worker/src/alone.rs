@@ -27,8 +27,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::Result;
 use crate::handle::{Outcome, StartOptions};
 use crate::node::{
-    Answers, At, AttemptEnd, AttemptStart, Facts, Input, Node, Order, Output, Read, Replies, Reply,
-    Request, RoleAnswer, Stamp, TransactionRequest, Waiter, now_due,
+    Answers, At, AttemptEnd, AttemptStart, Facts, Input, Node, Order, Output, Replies, Reply,
+    Request, RoleAnswer, Stamp, StoreRequest, TransactionRequest, Waiter, now_due,
 };
 use crate::options::Options;
 
@@ -66,9 +66,9 @@ struct Holds {
     /// Answers to batches, which the store has written.
     answers: bool,
     /// Reads of these kinds: they do not reach the store.
-    reads: Option<fn(&Read) -> bool>,
+    reads: Option<fn(&StoreRequest) -> bool>,
     /// What was read of these kinds.
-    found: Option<fn(&Read) -> bool>,
+    found: Option<fn(&StoreRequest) -> bool>,
     /// Steps that the store refuses, as a trigger of a user would.
     refuses: Option<fn(&Step) -> bool>,
 }
@@ -78,7 +78,7 @@ struct Holds {
 struct Held {
     batches: Vec<(usize, Arc<[Step]>)>,
     answers: Vec<(usize, BatchAnswer)>,
-    reads: Vec<(Read, Option<Stamp>)>,
+    reads: Vec<(StoreRequest, Option<Stamp>)>,
     found: Vec<(Input, Option<Stamp>)>,
 }
 
@@ -217,7 +217,7 @@ impl World {
         durable.into_iter().for_each(|durable| self.node.effects(durable));
     }
 
-    fn read(&self, read: Read) -> Option<Input> {
+    fn read(&self, read: StoreRequest) -> Option<Input> {
         at_once(read.ask(&self.store, &OutageLog::default()))
     }
 
@@ -261,7 +261,7 @@ impl World {
                 self.held.batches.push((lane, batch.steps));
             }
             Output::Commit { lane, batch, .. } => self.write(lane, batch.steps),
-            Output::Read { read, stamp, .. } => {
+            Output::AskStore { request: read, stamp, .. } => {
                 if self.holds.reads.is_some_and(|holds| holds(&read)) {
                     return self.held.reads.push((read, stamp));
                 }
@@ -451,7 +451,7 @@ fn time_does_not_go_back_within_a_run_when_the_clock_is_set_back() {
 fn what_could_not_be_read_is_read_again_soon_although_the_clock_is_set_back() {
     let mut world = World::new(7);
     world.node.begin();
-    world.holds.reads = Some(|read: &Read| matches!(read, Read::DueSoon(_)));
+    world.holds.reads = Some(|read: &StoreRequest| matches!(read, StoreRequest::DueSoon(_)));
     world.settle();
     let (_, stamp) = world.held.reads.pop().unwrap();
     let found = Err(resurgam_store::Error::transient("the connection broke"));

@@ -7,24 +7,24 @@ use resurgam_store::rows::{InstanceCursor, InstanceRow, Message, MessageRow, Tas
 use resurgam_store::{Result, Store};
 
 use crate::bulk::{BulkTarget, RunFilter, ToAsk, TriedCall, call_of_text, call_to_text};
-use crate::node::{Found, Input, InstanceActions, JOBS, Read};
+use crate::node::{Found, Input, InstanceActions, JOBS, StoreRequest};
 
-impl Read {
+impl StoreRequest {
     /// Asks the store a question of a bulk job.
     pub(crate) async fn ask_about_bulk(self, store: &dyn Store) -> Result<Option<Input>> {
         Ok(match self {
-            Read::OpenBulk => Some(Input::BulkRead { found: store.open_bulk(JOBS).await? }),
-            Read::BulkPage { job, target, after, limit } => {
+            StoreRequest::OpenBulk => Some(Input::BulkRead { found: store.open_bulk(JOBS).await? }),
+            StoreRequest::BulkPage { job, target, after, limit } => {
                 let (found, go_on) = bulk_page(store, &target, after.as_deref(), limit).await?;
                 Some(Input::BulkPage { job, found, go_on })
             }
-            Read::BulkAnswers { job, asked } => {
+            StoreRequest::BulkAnswers { job, asked } => {
                 Some(Input::BulkAnswers { job, answers: store.answers(asked).await? })
             }
-            Read::BulkTried { job, calls } => {
+            StoreRequest::BulkTried { job, calls } => {
                 Some(Input::BulkTried { job, found: tried_calls(store, &calls).await? })
             }
-            Read::Actions { asked } => {
+            StoreRequest::Actions { asked } => {
                 Some(Input::ActionsRead { found: asked_tasks(store, &asked).await? })
             }
             _ => None,

@@ -33,8 +33,8 @@ use crate::clock::{Busy, Clock, Moment};
 use crate::handle::Handle;
 use crate::mailbox::{Envelope, Mail, Mailbox};
 use crate::node::{
-    At, AttemptEnd, AttemptStart, Batch, FIRST_WAIT, Facts, Input, Node, Order, Output, Read,
-    Replies, RoleAnswer, Stamp, Transaction, TransactionRequest, fitting, now_due, result_id,
+    At, AttemptEnd, AttemptStart, Batch, FIRST_WAIT, Facts, Input, Node, Order, Output, Replies,
+    RoleAnswer, Stamp, StoreRequest, Transaction, TransactionRequest, fitting, now_due, result_id,
 };
 use crate::options::Options;
 use crate::outage::note_answer;
@@ -286,7 +286,7 @@ impl Engine {
     fn do_outputs(&mut self) {
         for output in self.node.outputs() {
             match output {
-                Output::Read { read, after, stamp } => self.ask_store(read, after, stamp),
+                Output::AskStore { request, after, stamp } => self.ask_store(request, after, stamp),
                 Output::Commit { lane, batch, patient } => self.write(lane, batch, patient),
                 Output::TryOwn { node, after } => self.try_own(node, after),
                 Output::StepDown => self.give_right_back(),
@@ -310,7 +310,7 @@ impl Engine {
     }
 
     /// Asks the store beside the loop.
-    fn ask_store(&self, read: Read, after: Duration, stamp: Option<Stamp>) {
+    fn ask_store(&self, request: StoreRequest, after: Duration, stamp: Option<Stamp>) {
         let (store, clock) = (self.store.clone(), self.clock.clone());
         let (log, mailbox) = (self.outage_log.clone(), self.mailbox.stamped(stamp));
         let waiting = Waiting::new(&*clock, after, "a read");
@@ -319,8 +319,8 @@ impl Engine {
             if mailbox.is_closed() {
                 return;
             }
-            let (began, many) = (clock.elapsed(), matches!(read, Read::Closed { .. }));
-            let input = read.ask(&*store, &log).await;
+            let (began, many) = (clock.elapsed(), matches!(request, StoreRequest::Closed { .. }));
+            let input = request.ask(&*store, &log).await;
             let took = clock.elapsed().saturating_sub(began);
             // Waiting for ten thousand instances must not keep a core busy.
             if many && took > LONG_LOOK {

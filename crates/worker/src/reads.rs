@@ -1,4 +1,4 @@
-//! Carries out reads: asks the store, and says what it answered.
+//! Carries out requests to the store, most of which are reads, and says what it answered.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,64 +13,66 @@ use resurgam_store::{Result, Runnable, Store};
 use crate::handle::Outcome;
 use crate::node::{
     ABANDONED, ActedOn, Addressee, Claimed, DUE, Found, GONE, INBOX_PAGE, Input, OVERRIDES_PAGE,
-    PausedInstance, Read, SCAN, SCHEDULES_PAGE, Scan, open_children,
+    PausedInstance, SCAN, SCHEDULES_PAGE, Scan, StoreRequest, open_children,
 };
 use crate::outage::bits_of;
 
-impl Read {
+impl StoreRequest {
     /// Asks the store. Every question has one answer; `None` when nobody needs to hear it.
     pub async fn ask(self, store: &dyn Store, log: &OutageLog) -> Option<Input> {
         let (again, asked) = (self.clone(), self.patient_name());
         Some(match self {
-            Read::Run(uid) => {
+            StoreRequest::Run(uid) => {
                 let loaded = store.load_run(uid).await.map(|record| record.map(Box::new));
                 Input::RunLoaded { uid, loaded }
             }
-            Read::Task(call) => {
+            StoreRequest::Task(call) => {
                 let loaded = store.load_task(call).await.map(|task| task.map(Box::new));
                 Input::TaskLoaded { call, loaded }
             }
-            Read::DueSoon(runnable) => Input::Scanned { found: scan(store, runnable).await },
-            Read::WaitingTasks(runnable) => Input::WaitingTasksRead {
+            StoreRequest::DueSoon(runnable) => {
+                Input::Scanned { found: scan(store, runnable).await }
+            }
+            StoreRequest::WaitingTasks(runnable) => Input::WaitingTasksRead {
                 found: store.due_tasks(runnable, END_OF_TIME, GONE).await,
             },
-            Read::Abandoned { node } => {
+            StoreRequest::Abandoned { node } => {
                 Input::AbandonedFound { found: store.abandoned(&node, ABANDONED).await }
             }
-            Read::AbandonedTasks { claims, has_more } => {
+            StoreRequest::AbandonedTasks { claims, has_more } => {
                 Input::Abandoned { found: abandoned_tasks(store, &claims).await, has_more }
             }
-            Read::HeldUp { after } => {
+            StoreRequest::HeldUp { after } => {
                 Input::HeldUp { after, found: store.held_up(after, SCAN).await }
             }
-            Read::DueMessages { until } => {
+            StoreRequest::DueMessages { until } => {
                 Input::DueMessagesRead { found: store.due_messages(until, DUE).await }
             }
-            Read::MessagesOf { uid, read, until } => {
+            StoreRequest::MessagesOf { uid, read, until } => {
                 let found = store.due_messages_of(uid, until).await;
                 Input::MessagesRead { uid, read, found }
             }
-            Read::Closed { uids } => Input::Closed { found: store.closed(uids).await },
-            Read::Missing { uids } => Input::Missing { found: store.missing(uids).await },
-            Read::RemoteTasks { attempts } => {
+            StoreRequest::Closed { uids } => Input::Closed { found: store.closed(uids).await },
+            StoreRequest::Missing { uids } => Input::Missing { found: store.missing(uids).await },
+            StoreRequest::RemoteTasks { attempts } => {
                 let calls = attempts.iter().map(|(call, _)| *call).collect();
                 Input::RemoteTasksRead { attempts, found: store.tasks_of(calls).await }
             }
-            Read::ClaimShared { node, runnable, now, limit } => {
+            StoreRequest::ClaimShared { node, runnable, now, limit } => {
                 let claimed = store.claim_shared(&node, runnable, now, limit).await;
                 Input::SharedClaimed { asked: limit, claimed }
             }
-            Read::DueSchedules { now } => {
+            StoreRequest::DueSchedules { now } => {
                 let found = store.due_schedules(now, SCHEDULES_PAGE).await;
                 Input::SchedulesDue { found }
             }
-            Read::Inbox => Input::InboxRead { found: store.inbox(INBOX_PAGE).await },
+            StoreRequest::Inbox => Input::InboxRead { found: store.inbox(INBOX_PAGE).await },
             patient => {
                 let answer = patient.ask_patiently(store).await;
                 log.heard(asked, &answer);
                 match answer {
                     Ok(message) => return message,
-                    Err(error) => Input::Unanswered { read: Box::new(again), error },
+                    Err(error) => Input::Unanswered { request: Box::new(again), error },
                 }
             }
         })
@@ -79,70 +81,70 @@ impl Read {
     /// Asks the store a question that is repeated until it is answered.
     async fn ask_patiently(self, store: &dyn Store) -> Result<Option<Input>> {
         Ok(match self {
-            Read::LostTask(call) => {
+            StoreRequest::LostTask(call) => {
                 let found = store.load_task(call).await?.map(Box::new);
                 Some(Input::OutcomeLost { found })
             }
-            Read::Reports { uid, until } => {
+            StoreRequest::Reports { uid, until } => {
                 Some(Input::ReportsFound { uid, found: store.due_messages_of(uid, until).await? })
             }
-            Read::ReportedTasks { uid, reports } => {
+            StoreRequest::ReportedTasks { uid, reports } => {
                 Some(Input::ReportsRead { uid, found: with_tasks(store, uid, &reports).await? })
             }
-            Read::RunToActOn { uid, asked } => {
+            StoreRequest::RunToActOn { uid, asked } => {
                 let found = readable(run_to_act_on(store, uid, asked.as_deref()).await)?;
                 Some(Input::RunToActOn { uid, found })
             }
-            Read::PausedRun(uid) => {
+            StoreRequest::PausedRun(uid) => {
                 let found = readable(paused_run(store, uid).await)?;
                 Some(Input::PausedRun { uid, found })
             }
-            Read::End(uid) => match store.instance(uid).await?.as_ref().map(Outcome::of) {
+            StoreRequest::End(uid) => match store.instance(uid).await?.as_ref().map(Outcome::of) {
                 Some(Some(outcome)) => Some(Input::Finished { uid, outcome }),
                 Some(None) => None,
                 None => Some(Input::NoInstance { uid }),
             },
-            Read::Claimed { calls, next, asked } => {
+            StoreRequest::Claimed { calls, next, asked } => {
                 let tasks = store.load_tasks(calls).await?;
                 Some(Input::SharedLoaded { claimed: Claimed { tasks, next, asked } })
             }
-            Read::ClaimToEnd { node, call, now } => {
+            StoreRequest::ClaimToEnd { node, call, now } => {
                 let is_ours = store.claim_shared_call(&node, call, now).await?.is_some();
                 Some(Input::ClaimedToEnd { call, is_ours })
             }
-            Read::ClaimToAct { node, call, now } => {
+            StoreRequest::ClaimToAct { node, call, now } => {
                 let claimed = store.claim_shared_call(&node, call, now).await?.map(Box::new);
                 Some(Input::ClaimedToAct { call, claimed })
             }
-            Read::TakeOver { node, call, token, now } => {
+            StoreRequest::TakeOver { node, call, token, now } => {
                 let claimed = store.take_over(&node, call, token, now).await?.map(Box::new);
                 Some(Input::ClaimedToAct { call, claimed })
             }
-            Read::SettleShared { node, call, now } => {
+            StoreRequest::SettleShared { node, call, now } => {
                 let ours = store.claim_shared_call(&node, call, now).await?.map(Box::new);
                 Some(Input::SharedSettled { call, ours })
             }
-            Read::SharedTask(call) => {
+            StoreRequest::SharedTask(call) => {
                 let task = store.tasks_of(Arc::new([call])).await?.pop().map(Box::new);
                 Some(Input::SharedFound { call, task })
             }
-            Read::WaitingSchedules { after } => {
+            StoreRequest::WaitingSchedules { after } => {
                 let found = store.waiting_schedules(&after, SCHEDULES_PAGE).await?;
                 Some(Input::SchedulesWaiting { found })
             }
-            Read::PolicyOverrides => {
+            StoreRequest::PolicyOverrides => {
                 Some(Input::OverridesRead { found: store.policy_overrides().await? })
             }
-            Read::WaitingCalls { activity, after } => {
+            StoreRequest::WaitingCalls { activity, after } => {
                 let found = store.waiting_calls(&activity, after, OVERRIDES_PAGE).await?;
                 Some(Input::WaitingCallsRead { activity, after, found })
             }
-            read @ (Read::OpenBulk
-            | Read::BulkPage { .. }
-            | Read::BulkAnswers { .. }
-            | Read::BulkTried { .. }
-            | Read::Actions { .. }) => read.ask_about_bulk(store).await?,
-            Read::Schedule(id) => {
+            read @ (StoreRequest::OpenBulk
+            | StoreRequest::BulkPage { .. }
+            | StoreRequest::BulkAnswers { .. }
+            | StoreRequest::BulkTried { .. }
+            | StoreRequest::Actions { .. }) => read.ask_about_bulk(store).await?,
+            StoreRequest::Schedule(id) => {
                 let found = match store.schedule(&id).await {
                     // The store has marked it, for people to see.
                     Err(error) if error.is_data() => None,
@@ -150,22 +152,22 @@ impl Read {
                 };
                 found.map(|record| Input::ScheduleRead(Box::new(record)))
             }
-            Read::Signalled(row) => {
+            StoreRequest::Signalled(row) => {
                 let id = row.id.as_deref().unwrap_or_default();
                 let found = readable(store.signalled(&row.instance, id).await)?;
                 Some(Input::Signalled { row, found })
             }
-            Read::Addressee(row) => {
+            StoreRequest::Addressee(row) => {
                 let addressee = |found: Option<InstanceRow>| {
                     found.map_or(Addressee::Nobody, |row| Addressee::Instance(Box::new(row)))
                 };
                 let found = readable(store.find(&row.instance).await)?.map(addressee);
                 Some(Input::Addressee { row, found })
             }
-            Read::Take { node, shards } => {
+            StoreRequest::Take { node, shards } => {
                 Some(Input::ShardsTaken(store.take(&node, shards).await?))
             }
-            Read::Release { node, shards } => {
+            StoreRequest::Release { node, shards } => {
                 store.release(&node, shards.clone()).await?;
                 Some(Input::ShardsReleased(shards))
             }
@@ -176,36 +178,36 @@ impl Read {
     /// What the outage log calls a question that is asked until it is answered.
     fn patient_name(&self) -> (&'static str, u64) {
         match self {
-            Read::LostTask(call) => ("read a lost task", bits_of(call)),
-            Read::Reports { uid, .. } | Read::ReportedTasks { uid, .. } => {
+            StoreRequest::LostTask(call) => ("read a lost task", bits_of(call)),
+            StoreRequest::Reports { uid, .. } | StoreRequest::ReportedTasks { uid, .. } => {
                 ("read reports", uid.0 as u64)
             }
-            Read::End(uid) | Read::RunToActOn { uid, .. } | Read::PausedRun(uid) => {
-                ("read an instance", uid.0 as u64)
-            }
-            Read::Claimed { .. } => ("read tasks that were claimed", 0),
-            Read::ClaimToEnd { call, .. } => ("claim a call to end it", bits_of(call)),
-            Read::ClaimToAct { call, .. } | Read::TakeOver { call, .. } => {
+            StoreRequest::End(uid)
+            | StoreRequest::RunToActOn { uid, .. }
+            | StoreRequest::PausedRun(uid) => ("read an instance", uid.0 as u64),
+            StoreRequest::Claimed { .. } => ("read tasks that were claimed", 0),
+            StoreRequest::ClaimToEnd { call, .. } => ("claim a call to end it", bits_of(call)),
+            StoreRequest::ClaimToAct { call, .. } | StoreRequest::TakeOver { call, .. } => {
                 ("claim a call to act on it", bits_of(call))
             }
-            Read::SettleShared { call, .. } | Read::SharedTask(call) => {
+            StoreRequest::SettleShared { call, .. } | StoreRequest::SharedTask(call) => {
                 ("settle a call", bits_of(call))
             }
-            Read::WaitingSchedules { .. } => ("read waiting schedules", 0),
-            Read::Schedule(_) => ("read a schedule", 0),
-            Read::PolicyOverrides => ("read the policies of activities", 0),
-            Read::WaitingCalls { .. } => ("look for calls of an activity", 0),
-            Read::OpenBulk => ("read bulk jobs", 0),
-            Read::BulkPage { .. } => ("read what a bulk job is about", 0),
-            Read::BulkAnswers { .. } | Read::BulkTried { .. } => {
+            StoreRequest::WaitingSchedules { .. } => ("read waiting schedules", 0),
+            StoreRequest::Schedule(_) => ("read a schedule", 0),
+            StoreRequest::PolicyOverrides => ("read the policies of activities", 0),
+            StoreRequest::WaitingCalls { .. } => ("look for calls of an activity", 0),
+            StoreRequest::OpenBulk => ("read bulk jobs", 0),
+            StoreRequest::BulkPage { .. } => ("read what a bulk job is about", 0),
+            StoreRequest::BulkAnswers { .. } | StoreRequest::BulkTried { .. } => {
                 ("read what came of a bulk job", 0)
             }
-            Read::Actions { .. } => ("read calls to act on", 0),
-            Read::Signalled(row) | Read::Addressee(row) => {
+            StoreRequest::Actions { .. } => ("read calls to act on", 0),
+            StoreRequest::Signalled(row) | StoreRequest::Addressee(row) => {
                 ("route a row of the inbox", row.arrival as u64)
             }
-            Read::Take { .. } => ("take shards", 0),
-            Read::Release { .. } => ("release shards", 0),
+            StoreRequest::Take { .. } => ("take shards", 0),
+            StoreRequest::Release { .. } => ("release shards", 0),
             _ => ("read", 0),
         }
     }

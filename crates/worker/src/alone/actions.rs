@@ -36,8 +36,8 @@ impl World {
     }
 }
 
-fn claims_to_act(read: &Read) -> bool {
-    matches!(read, Read::ClaimToAct { .. })
+fn claims_to_act(read: &StoreRequest) -> bool {
+    matches!(read, StoreRequest::ClaimToAct { .. })
 }
 
 fn pause() -> Action {
@@ -153,7 +153,7 @@ fn a_call_whose_attempt_elsewhere_has_ended_it_is_not_ended_by_hand() {
     let other = Other::join(&world);
     let uid = world.start("send", "send-1".to_string());
     let task = other.claim(world.now);
-    world.holds.reads = Some(|read: &Read| matches!(read, Read::TakeOver { .. }));
+    world.holds.reads = Some(|read: &StoreRequest| matches!(read, StoreRequest::TakeOver { .. }));
     world.act(uid, Action::Complete { value: Payload::null(), unchecked: true });
     assert_eq!(world.answers(uid), [""; 0]);
     // Its transaction comes first.
@@ -193,7 +193,8 @@ fn a_closed_instance_whose_id_is_taken_over_meanwhile_does_not_go_on() {
         world.advance(Duration::from_secs(60));
         let run = RunKey::first(uid);
         let before = at_once(world.store.history(run)).unwrap();
-        world.holds.found = Some(|read: &Read| matches!(read, Read::RunToActOn { .. }));
+        world.holds.found =
+            Some(|read: &StoreRequest| matches!(read, StoreRequest::RunToActOn { .. }));
         world.act_on(run.call(Seq::RUN), action.clone());
         // Another process starts an instance under the id, after the run was read.
         let row = InstanceRow::new(Uid(42), "order-1", "order", Payload::null(), world.now);
@@ -226,7 +227,8 @@ fn a_letter_that_is_settled_while_its_run_is_read_is_not_redriven() {
         let kept = Step { letters: letter, ..Step::default() };
         assert_eq!(at_once(world.store.commit([kept].into())).unwrap(), [StepResult::Written]);
         let before = at_once(world.store.history(run)).unwrap();
-        world.holds.found = Some(|read: &Read| matches!(read, Read::RunToActOn { .. }));
+        world.holds.found =
+            Some(|read: &StoreRequest| matches!(read, StoreRequest::RunToActOn { .. }));
         let redrive = RedriveCall { call: call.seq, new_key: false, delay_ms: None };
         world.act_on(run.call(Seq::RUN), Action::Redrive(redrive));
         // Another process decides about the letter, after it was read.
@@ -391,7 +393,7 @@ fn while_its_transaction_is_with_the_store_a_call_runs_for_everybody_else() {
 fn what_is_asked_of_a_run_is_answered_although_the_run_ends_first() {
     let mut world = holder();
     let uid = world.start("listen", "listen-1".to_string());
-    world.holds.reads = Some(|read| matches!(read, Read::Reports { .. }));
+    world.holds.reads = Some(|read| matches!(read, StoreRequest::Reports { .. }));
     world.act_on(RunKey::first(uid).call(Seq::RUN), Action::PauseRun { calls: false });
     world.tell(uid, EventKind::TerminateRequested { reason: "enough".to_string() });
     world.settle();
@@ -409,7 +411,7 @@ fn a_call_that_leaves_memory_while_somebody_acts_on_it_is_read_again() {
     world.advance(Duration::from_secs(2));
     let call = RunKey::first(uid).call(Seq(4));
     world.act_on(call, pause());
-    world.holds.found = Some(|read| matches!(read, Read::ReportedTasks { .. }));
+    world.holds.found = Some(|read| matches!(read, StoreRequest::ReportedTasks { .. }));
     world.act_on(call, Action::Resume { reset: false, due: None });
     let attempt = world.running.pop().unwrap();
     world.ends(&attempt, Err(Failure::retryable("no lorry")));
@@ -430,7 +432,7 @@ fn world_with_refused_reset() -> (World, Uid) {
     world.node.begin();
     world.settle();
     let uid = world.start("clean", "clean-1".to_string());
-    world.holds.found = Some(|read: &Read| matches!(read, Read::RunToActOn { .. }));
+    world.holds.found = Some(|read: &StoreRequest| matches!(read, StoreRequest::RunToActOn { .. }));
     let reset = Action::Reset(Reset::to(ResetTo::Event(Seq(2))));
     world.act_on(RunKey::first(uid).call(Seq::RUN), reset);
     world.holds.refuses = Some(|step: &Step| step.rewind.is_some());

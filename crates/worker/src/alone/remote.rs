@@ -249,8 +249,8 @@ impl Other {
     }
 }
 
-fn claims_to_end(read: &Read) -> bool {
-    matches!(read, Read::ClaimToEnd { .. })
+fn claims_to_end(read: &StoreRequest) -> bool {
+    matches!(read, StoreRequest::ClaimToEnd { .. })
 }
 
 fn failed() -> Reported {
@@ -268,7 +268,7 @@ fn a_report_on_a_call_whose_start_is_not_known_to_be_stored_is_taken() {
     let uid = world.start("send_twice", "send-1".to_string());
     let first = other.claim(world.now);
     other.report(&first, Reported::GoesOn);
-    world.holds.reads = Some(|read| matches!(read, Read::Reports { .. }));
+    world.holds.reads = Some(|read| matches!(read, StoreRequest::Reports { .. }));
     world.hears();
     world.holds.answers = true;
     let event = EventKind::SignalReceived {
@@ -300,8 +300,9 @@ fn a_report_that_was_read_before_its_call_was_lost_does_not_bring_the_claim_back
     let task = other.claim(world.now);
     // It is taken for dead, and its report comes while its claims are read.
     other.leaves();
-    world.holds.found =
-        Some(|read| matches!(read, Read::ReportedTasks { .. } | Read::AbandonedTasks { .. }));
+    world.holds.found = Some(|read| {
+        matches!(read, StoreRequest::ReportedTasks { .. } | StoreRequest::AbandonedTasks { .. })
+    });
     world.hears_of_departure();
     other.report(&task, failed());
     world.hears();
@@ -327,7 +328,7 @@ fn an_outcome_that_is_refused_while_its_shard_goes_is_reported_to_the_next_holde
         let mut events = step.events.iter();
         events.any(|(_, event)| matches!(event.kind, EventKind::ActivityCompleted(_)))
     });
-    world.holds.reads = Some(|read| matches!(read, Read::LostTask(_)));
+    world.holds.reads = Some(|read| matches!(read, StoreRequest::LostTask(_)));
     world.ends(&attempt, Ok(Payload::null()));
     world.settle();
     assert_eq!(world.held.reads.len(), 1);
@@ -382,7 +383,7 @@ fn a_late_heartbeat_does_not_bring_the_claim_of_a_dead_node_back() {
     world.hears_of_departure();
     assert_eq!(world.held.batches.len(), 1, "the loss is on its way");
     // Reports are read as they are now, and heard of when the loss is durable.
-    world.holds.found = Some(|read| matches!(read, Read::ReportedTasks { .. }));
+    world.holds.found = Some(|read| matches!(read, StoreRequest::ReportedTasks { .. }));
     world.hears();
     world.holds.batches = false;
     for (lane, steps) in std::mem::take(&mut world.held.batches) {

@@ -19,12 +19,12 @@ use resurgam_store::{Step, StepResult, TaskWrite};
 use super::Node;
 use super::news::{News, Origin};
 use super::output::Output;
-use super::read::Read;
 use super::steps::batch_writer::Done;
 use super::steps::effect::Effect;
 use super::steps::outbox::Answered;
 use super::steps::pending::{Fate, Pending};
 use super::steps::refusal::Refusal;
+use super::store_request::StoreRequest;
 use crate::error::Error;
 
 /// A batch whose fate is known, which was with the store since then.
@@ -255,7 +255,7 @@ impl Node {
             Effect::ReadWaiting(after) => self.read_waiting_schedules(after),
             Effect::LookAtSchedules => self.look_at_schedules(),
             Effect::LookAtOverrides => self.overrides_written(),
-            Effect::ReadActions(asked) => self.read(Read::Actions { asked }),
+            Effect::ReadActions(asked) => self.ask_store(StoreRequest::Actions { asked }),
             Effect::BulkWritten(page) => self.bulk_written(*page),
             Effect::LookAtBulk => self.look_at_bulk(),
             Effect::RowTaken(row) => self.row_taken(&row),

@@ -14,8 +14,8 @@ use resurgam_store::{
 };
 
 use super::output::TransactionRequest;
-use super::read::Read;
 use super::reply::Reply;
+use super::store_request::StoreRequest;
 use crate::bulk::{ToAsk, TriedCall};
 use crate::handle::{Outcome, StartOptions, Started};
 
@@ -65,7 +65,7 @@ pub enum Input {
     /// Tasks that this node claimed from others were read.
     SharedLoaded { claimed: Claimed },
     /// The store did not answer what is asked until it does.
-    Unanswered { read: Box<Read>, error: resurgam_store::Error },
+    Unanswered { request: Box<StoreRequest>, error: resurgam_store::Error },
     /// A call that has waited too long was claimed, unless somebody was faster or it is over.
     ClaimedToEnd { call: CallKey, is_ours: bool },
     /// A call was claimed so that an operator can act on it, unless somebody else has it.

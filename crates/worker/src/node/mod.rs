@@ -37,13 +37,13 @@
 //!
 //! Tasks and timers that are due soon are kept by time (`calls/due.rs`); the rest stays in the
 //! store. Runs and tasks that are not in memory are loaded when something happens to them
-//! (`runs/load_run.rs`, `calls/load_tasks.rs`). What is asked of the store is in `read.rs`. What a
+//! (`runs/load_run.rs`, `calls/load_tasks.rs`). What is asked of the store is in `store_request.rs`. What a
 //! node knows as long as it has its role is one struct (`memory.rs`).
 //!
 //! While a step of a run is not yet durable, the run takes no further turn and stays in memory.
 
 mod answer_requests;
-mod ask;
+mod ask_store;
 mod attempts;
 mod calls;
 mod clients;
@@ -60,11 +60,11 @@ mod output;
 mod pending_action;
 mod placement;
 mod powers;
-mod read;
 mod remote;
 mod reply;
 mod runs;
 mod steps;
+mod store_request;
 mod transact;
 mod waiters;
 
@@ -99,11 +99,11 @@ pub use message::{now_due, result_id};
 pub use output::{AttemptStart, Batch, Order, Output, Transaction, TransactionRequest};
 pub(crate) use placement::role::DUE;
 use powers::Role;
-pub use read::{InstanceActions, Read, Stamp};
 pub use reply::{Answer, Answered, Answers, Replies, Reply, Waiter};
 pub(crate) use runs::reset::open_children;
 use steps::outbox::Outbox;
 use steps::pending::Limits;
+pub use store_request::{InstanceActions, Stamp, StoreRequest};
 pub use transact::FIRST_WAIT;
 
 /// A clock that is behind by this much was set back. One that follows another is corrected by less,
@@ -379,9 +379,9 @@ impl Node {
             Input::RemoteTasksRead { attempts, found } => self.remote_tasks_read(&attempts, found),
             Input::SharedClaimed { asked, claimed } => self.shared_claimed(asked, claimed),
             Input::SharedLoaded { claimed } => self.shared_loaded(claimed),
-            Input::Unanswered { read, error } => {
+            Input::Unanswered { request, error } => {
                 tracing::debug!("read, again later: {error}");
-                self.unanswered(*read, stamp);
+                self.unanswered(*request, stamp);
             }
             Input::ClaimedToEnd { call, is_ours } => self.claimed_to_end(call, is_ours),
             Input::ClaimedToAct { call, claimed } => self.claimed_to_act(call, claimed),
@@ -452,7 +452,7 @@ impl Node {
             }
         }
         if self.is_owner() && self.memory.due.begin_scan(now) {
-            self.read(Read::DueSoon(self.runnable()));
+            self.ask_store(StoreRequest::DueSoon(self.runnable()));
         }
         self.fill_slots();
         // Last: what has just got a slot does not wait any more.

@@ -8,8 +8,8 @@ use resurgam_core::{CallKey, Failure, Payload, Timestamp, Uid};
 use resurgam_sdk::ActivityDefinition;
 use resurgam_store::Step;
 
-use super::read::{Read, Stamp};
 use super::reply::Answer;
+use super::store_request::{Stamp, StoreRequest};
 use crate::attempt::Limits;
 use crate::retention::Retention;
 
@@ -17,8 +17,8 @@ use crate::retention::Retention;
 #[derive(Debug)]
 pub enum Output {
     /// The store is asked, after a while.
-    Read {
-        read: Read,
+    AskStore {
+        request: StoreRequest,
         after: Duration,
         /// The answer is worth nothing when this has changed.
         stamp: Option<Stamp>,

@@ -10,8 +10,8 @@ use resurgam_store::rows::InstanceRow;
 
 use super::Node;
 use super::coalesced_read::CoalescedRead;
-use super::read::Read;
 use super::reply::Reply;
+use super::store_request::StoreRequest;
 use crate::error::Error;
 use crate::handle::Outcome;
 
@@ -35,7 +35,7 @@ impl Node {
             return;
         }
         // It may be closed already: the store knows.
-        self.read_stamped(Read::End(uid), Duration::ZERO, None);
+        self.ask_store_stamped(StoreRequest::End(uid), Duration::ZERO, None);
     }
 
     /// There is no such instance, perhaps no longer: nobody waits for it in vain.
@@ -70,7 +70,7 @@ impl Node {
         let is_wanted = elsewhere || !ends.taken_over.is_empty();
         if is_wanted && ends.look.begin(&mut self.ticks).is_some() {
             ends.looked_at = std::mem::take(&mut ends.taken_over);
-            self.read(Read::Closed { uids: self.waited_for_elsewhere() });
+            self.ask_store(StoreRequest::Closed { uids: self.waited_for_elsewhere() });
         }
     }
 
@@ -85,7 +85,10 @@ impl Node {
     pub(crate) fn closed_read(&mut self, found: Result<Vec<InstanceRow>>) {
         let rows = match found {
             Ok(rows) => rows,
-            Err(_) => return self.read_later(Read::Closed { uids: self.waited_for_elsewhere() }),
+            Err(_) => {
+                return self
+                    .ask_store_later(StoreRequest::Closed { uids: self.waited_for_elsewhere() });
+            }
         };
         for row in rows {
             if let Some(outcome) = Outcome::of(&row) {
@@ -95,7 +98,7 @@ impl Node {
         let uids = self.waited_for_elsewhere();
         match uids.is_empty() {
             true => self.ends_are_known(),
-            false => self.read(Read::Missing { uids }),
+            false => self.ask_store(StoreRequest::Missing { uids }),
         }
     }
 
@@ -106,7 +109,9 @@ impl Node {
                 missing.into_iter().for_each(|uid| self.no_instance(uid));
                 self.ends_are_known();
             }
-            Err(_) => self.read_later(Read::Missing { uids: self.waited_for_elsewhere() }),
+            Err(_) => {
+                self.ask_store_later(StoreRequest::Missing { uids: self.waited_for_elsewhere() });
+            }
         }
     }
 

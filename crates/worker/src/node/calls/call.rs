@@ -10,8 +10,8 @@ use super::hot_call::HotCall;
 use crate::node::Node;
 use crate::node::message::end_report;
 use crate::node::output::{Order, Output};
-use crate::node::read::Read;
 use crate::node::steps::effect::Effect;
+use crate::node::store_request::StoreRequest;
 
 impl Node {
     /// Tells an attempt something, if there is one.
@@ -117,7 +117,7 @@ impl Node {
     /// followed from an earlier loss of it is lost, too: it is found again.
     pub(crate) fn read_lost(&mut self, call: CallKey) {
         self.memory.claims.lost.retain(|(of, _), _| *of != call);
-        self.read_of(call.run.uid, Read::LostTask(call));
+        self.ask_store_of(call.run.uid, StoreRequest::LostTask(call));
     }
 
     /// A task that was read, as it is in memory.

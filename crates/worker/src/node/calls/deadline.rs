@@ -24,7 +24,7 @@ use resurgam_core::CallKey;
 use super::hot_call::{HotCall, started_at};
 use super::timeouts::{queue_end, total_end};
 use crate::node::Node;
-use crate::node::read::Read;
+use crate::node::store_request::StoreRequest;
 
 /// The time that a call has waited too long for.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +60,7 @@ impl Node {
         self.stop_waiting(key);
         self.take_call(key);
         let (node, now) = (self.name.clone(), self.now);
-        self.read(Read::ClaimToEnd { node, call: key, now });
+        self.ask_store(StoreRequest::ClaimToEnd { node, call: key, now });
     }
 
     fn end_waiting(&mut self, key: CallKey, time: TimeUp) {

@@ -18,8 +18,8 @@ use crate::node::Node;
 use crate::node::follow_up::FollowUp;
 use crate::node::input::Scan;
 use crate::node::news::{News, Origin, cancelled_call};
-use crate::node::read::{AGAIN, Read};
 use crate::node::steps::effect::Effect;
+use crate::node::store_request::{AGAIN, StoreRequest};
 
 /// How many due things are read at once.
 pub(crate) const SCAN: usize = 10_000;
@@ -35,14 +35,14 @@ impl Node {
     /// one before is durable: a claim is lost once.
     pub(crate) fn read_abandoned(&mut self) {
         if self.memory.claims.heard.begin(&mut self.ticks).is_some() {
-            self.read(self.abandoned_claims());
+            self.ask_store(self.abandoned_claims());
             self.memory.claims.tenures = self.memory.shards.tenures();
             self.memory.claims.changed.clear();
         }
     }
 
-    fn abandoned_claims(&self) -> Read {
-        Read::Abandoned { node: self.name.clone() }
+    fn abandoned_claims(&self) -> StoreRequest {
+        StoreRequest::Abandoned { node: self.name.clone() }
     }
 
     /// Claims of nodes that are gone were found: what follows needs their tasks.
@@ -52,9 +52,9 @@ impl Node {
             Ok(rows) => {
                 let has_more = rows.len() == ABANDONED;
                 let claims = rows.into_iter().map(|row| (row.call, row.claim)).collect();
-                self.read(Read::AbandonedTasks { claims, has_more });
+                self.ask_store(StoreRequest::AbandonedTasks { claims, has_more });
             }
-            Err(_) => self.read_later(self.abandoned_claims()),
+            Err(_) => self.ask_store_later(self.abandoned_claims()),
         }
     }
 
@@ -63,7 +63,7 @@ impl Node {
         let tasks = match found {
             Ok(tasks) => tasks,
             Err(_) => {
-                return self.read_later(self.abandoned_claims());
+                return self.ask_store_later(self.abandoned_claims());
             }
         };
         let (mut again, found) = (self.memory.claims.heard.end(), tasks.len());
@@ -213,7 +213,7 @@ impl Node {
             return;
         }
         let all = Runnable { queues: self.options.queues.clone(), ..Runnable::default() };
-        self.read(Read::WaitingTasks(all));
+        self.ask_store(StoreRequest::WaitingTasks(all));
     }
 
     /// Tasks wait, perhaps some whose activities are not there.
@@ -227,7 +227,7 @@ impl Node {
             if self.memory.calls.has(key) {
                 self.task_waits(key);
             } else {
-                self.read_of(key.run.uid, Read::Task(key));
+                self.ask_store_of(key.run.uid, StoreRequest::Task(key));
             }
         }
     }
@@ -246,7 +246,7 @@ impl Node {
                 self.tell("read the task", &key, &error);
                 self.memory.outages.begin(self.now);
                 self.memory.calls.loading.insert(key, TaskRead { slot: None, outdated });
-                self.read_later_of(key.run.uid, Read::Task(key));
+                self.ask_store_later_of(key.run.uid, StoreRequest::Task(key));
             }
         }
         slot.into_iter().for_each(|slot| self.memory.slots.free(slot));

@@ -11,8 +11,8 @@ use super::attempt_result::decide_again;
 use super::hot_call::HotCall;
 use super::slots::{Slot, Ticket};
 use crate::node::Node;
-use crate::node::read::Read;
 use crate::node::steps::effect::Effect;
+use crate::node::store_request::StoreRequest;
 
 /// How long a commit may take before the store counts as out of reach meanwhile.
 const SLOW: Duration = Duration::from_millis(100);
@@ -207,7 +207,7 @@ impl Node {
             let outdated =
                 self.memory.runs.is_storing(key.run.uid) || self.memory.runs.has_ended(key);
             self.memory.calls.loading.insert(key, TaskRead { slot: None, outdated });
-            self.read_of(key.run.uid, Read::Task(key));
+            self.ask_store_of(key.run.uid, StoreRequest::Task(key));
         }
         let read = self.memory.calls.loading.entry(key).or_default();
         if let Some(another) = slot.and_then(|slot| read.slot.replace(slot)) {

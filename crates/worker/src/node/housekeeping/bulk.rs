@@ -36,10 +36,10 @@ use crate::node::Node;
 use crate::node::coalesced_read::CoalescedRead;
 use crate::node::output::Output;
 use crate::node::pending_action::JobPage;
-use crate::node::read::Read;
 use crate::node::reply::Reply;
 use crate::node::steps::effect::Effect;
 use crate::node::steps::refusal::Refusal;
+use crate::node::store_request::StoreRequest;
 
 /// How many jobs are worked on at a time.
 pub(crate) const JOBS: usize = 16;
@@ -95,7 +95,7 @@ impl Node {
     pub(crate) fn look_at_bulk(&mut self) {
         if self.is_owner() && self.memory.bulk.hearing.begin(&mut self.ticks).is_some() {
             self.memory.bulk.next = None;
-            self.read(Read::OpenBulk);
+            self.ask_store(StoreRequest::OpenBulk);
         }
     }
 
@@ -180,14 +180,17 @@ impl Node {
         working.look_at = None;
         let job = id.to_string();
         let read = match working.job.next(now, page) {
-            Next::Look => Read::BulkAnswers { job, asked: working.job.asked().into() },
+            Next::Look => StoreRequest::BulkAnswers { job, asked: working.job.asked().into() },
             Next::Try => {
                 let asked = working.job.asked();
-                Read::BulkTried { job, calls: asked.into_iter().map(|(call, _)| call).collect() }
+                StoreRequest::BulkTried {
+                    job,
+                    calls: asked.into_iter().map(|(call, _)| call).collect(),
+                }
             }
             Next::Ask(limit) => {
                 let target = Box::new(working.job.target.clone());
-                Read::BulkPage { job, target, after: working.job.cursor.clone(), limit }
+                StoreRequest::BulkPage { job, target, after: working.job.cursor.clone(), limit }
             }
             Next::Wait(at) => {
                 working.look_at = Some(at);
@@ -196,7 +199,7 @@ impl Node {
             Next::End => return self.end_bulk(id),
         };
         working.is_busy = true;
-        self.read(read);
+        self.ask_store(read);
     }
 
     /// A job is over.

@@ -27,9 +27,9 @@ use crate::node::Node;
 use crate::node::coalesced_read::CoalescedRead;
 use crate::node::input::Addressee;
 use crate::node::message::{end_message, start_message};
-use crate::node::read::Read;
 use crate::node::steps::effect::Effect;
 use crate::node::steps::refusal::Refusal;
+use crate::node::store_request::StoreRequest;
 
 /// How many rows are read at once.
 pub(crate) const PAGE: usize = 500;
@@ -86,7 +86,7 @@ impl Node {
         if self.memory.inbox.hearing.begin(&mut self.ticks).is_none() {
             return;
         }
-        self.read(Read::Inbox);
+        self.ask_store(StoreRequest::Inbox);
     }
 
     pub(crate) fn inbox_read(&mut self, found: Result<Vec<InboxRow>>) {
@@ -194,14 +194,14 @@ impl Node {
     /// sent before.
     fn find_addressee(&mut self, row: InboxRow) {
         match row.kind == "signal" && row.id.is_some() {
-            true => self.read(Read::Signalled(row)),
-            false => self.read(Read::Addressee(row)),
+            true => self.ask_store(StoreRequest::Signalled(row)),
+            false => self.ask_store(StoreRequest::Addressee(row)),
         }
     }
 
     pub(crate) fn signalled(&mut self, row: InboxRow, found: std::result::Result<bool, String>) {
         match found {
-            Ok(false) => self.read(Read::Addressee(row)),
+            Ok(false) => self.ask_store(StoreRequest::Addressee(row)),
             Ok(true) => self.addressee_found(row, Ok(Addressee::HasIt)),
             Err(error) => self.addressee_found(row, Err(error)),
         }

@@ -31,9 +31,9 @@ use crate::node::Node;
 use crate::node::coalesced_read::CoalescedRead;
 use crate::node::follow_up::FollowUp;
 use crate::node::powers::Role;
-use crate::node::read::Read;
 use crate::node::reply::Reply;
 use crate::node::steps::effect::Effect;
+use crate::node::store_request::StoreRequest;
 
 /// How many calls are looked at in one page.
 pub(crate) const PAGE: usize = 1_000;
@@ -109,7 +109,7 @@ impl Node {
     pub(crate) fn look_at_overrides(&mut self) {
         if self.is_owner() && self.memory.overrides.hearing.begin(&mut self.ticks).is_some() {
             self.memory.overrides.next = None;
-            self.read(Read::PolicyOverrides);
+            self.ask_store(StoreRequest::PolicyOverrides);
         }
     }
 
@@ -142,7 +142,7 @@ impl Node {
         let next = state.passes.iter().next().map(|(activity, after)| (activity.clone(), *after));
         if let Some((activity, after)) = next {
             self.memory.overrides.passing = true;
-            self.read(Read::WaitingCalls { activity, after });
+            self.ask_store(StoreRequest::WaitingCalls { activity, after });
         }
     }
 

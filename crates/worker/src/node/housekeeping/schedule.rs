@@ -28,11 +28,11 @@ use resurgam_store::{DueSchedules, Result, ScheduleRecord, ScheduleRow, Schedule
 use crate::error::Error;
 use crate::node::Node;
 use crate::node::coalesced_read::CoalescedRead;
-use crate::node::read::Read;
 use crate::node::reply::Reply;
 use crate::node::runs::load_run::begin_code;
 use crate::node::steps::effect::Effect;
 use crate::node::steps::refusal::Refusal;
+use crate::node::store_request::StoreRequest;
 use crate::plan::Plan;
 
 /// How many schedules are decided at once.
@@ -88,7 +88,7 @@ impl Node {
         if self.memory.schedules.hearing.begin(&mut self.ticks).is_none() {
             return;
         }
-        self.read(Read::DueSchedules { now: self.now });
+        self.ask_store(StoreRequest::DueSchedules { now: self.now });
     }
 
     /// What is due is decided.
@@ -113,7 +113,7 @@ impl Node {
 
     /// Reads schedules that wait for something else than the time, from an id on.
     pub(crate) fn read_waiting_schedules(&mut self, after: String) {
-        self.read(Read::WaitingSchedules { after });
+        self.ask_store(StoreRequest::WaitingSchedules { after });
     }
 
     /// Schedules that waited are decided, a page at a time.
@@ -134,7 +134,7 @@ impl Node {
             self.memory.schedules.again.insert(id);
             return;
         }
-        self.read(Read::Schedule(id));
+        self.ask_store(StoreRequest::Schedule(id));
     }
 
     pub(crate) fn schedule_read(&mut self, record: ScheduleRecord) {

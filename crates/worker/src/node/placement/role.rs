@@ -31,11 +31,11 @@ use crate::node::memory::Memory;
 use crate::node::message::start_message;
 use crate::node::output::Output;
 use crate::node::powers::Role;
-use crate::node::read::Read;
 use crate::node::reply::Reply;
 use crate::node::steps::effect::Effect;
 use crate::node::steps::pending::Pending;
 use crate::node::steps::refusal::Refusal;
+use crate::node::store_request::StoreRequest;
 
 /// How often a node that stands by looks whether it may work.
 const STAND_BY: Duration = Duration::from_millis(20);
@@ -180,12 +180,12 @@ impl Node {
     /// Reads which instances have messages of others.
     pub(crate) fn look_for_messages(&mut self) {
         if self.memory.messages.begin(&mut self.ticks).is_some() {
-            self.read(self.due_messages());
+            self.ask_store(self.due_messages());
         }
     }
 
-    fn due_messages(&self) -> Read {
-        Read::DueMessages { until: self.now.saturating_add(Duration::from_millis(1)) }
+    fn due_messages(&self) -> StoreRequest {
+        StoreRequest::DueMessages { until: self.now.saturating_add(Duration::from_millis(1)) }
     }
 
     /// Instances that have messages are woken, or read them now.
@@ -205,7 +205,7 @@ impl Node {
                 }
             }
             Err(_) => {
-                self.read_later(self.due_messages());
+                self.ask_store_later(self.due_messages());
             }
         }
     }

@@ -20,8 +20,8 @@ use resurgam_store::{Aside, Assignment};
 
 use crate::node::Node;
 use crate::node::follow_up::FollowUp;
-use crate::node::read::Read;
 use crate::node::steps::effect::Effect;
+use crate::node::store_request::StoreRequest;
 
 impl Node {
     /// Does what the store wants of this node.
@@ -71,7 +71,7 @@ impl Node {
         if shards.is_empty() || std::mem::replace(&mut self.memory.shards.taking, true) {
             return;
         }
-        self.read(Read::Take { node: self.name.clone(), shards });
+        self.ask_store(StoreRequest::Take { node: self.name.clone(), shards });
     }
 
     /// Shards are this node's.
@@ -157,7 +157,7 @@ impl Node {
         }
         self.memory.shards.settling = true;
         let shards: Arc<[Shard]> = self.memory.shards.leaving.iter().copied().collect();
-        self.read(Read::Release { node: self.name.clone(), shards });
+        self.ask_store(StoreRequest::Release { node: self.name.clone(), shards });
     }
 
     /// Shards are no longer this node's.

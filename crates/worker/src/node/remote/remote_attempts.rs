@@ -42,8 +42,8 @@ use crate::node::input::{AttemptEnd, Found};
 use crate::node::message::end_report;
 use crate::node::output::{Order, Output};
 use crate::node::pending_action::PendingAction;
-use crate::node::read::{AGAIN, InstanceActions, Read};
 use crate::node::steps::effect::Effect;
+use crate::node::store_request::{AGAIN, InstanceActions, StoreRequest};
 
 /// How often it is asked whether calls are still wanted whose attempts run here.
 const WANTED: Duration = Duration::from_secs(1);
@@ -192,7 +192,7 @@ impl Node {
         }
         let away = self.memory.reports.away.iter();
         let attempts = away.filter_map(|(key, call)| Some((*key, call.token()?))).collect();
-        self.read(Read::RemoteTasks { attempts });
+        self.ask_store(StoreRequest::RemoteTasks { attempts });
     }
 
     /// Attempts are told when nobody wants their result any more. The answer says nothing about
@@ -286,7 +286,7 @@ impl Node {
     /// Reads the reports for an instance. What changes about its calls from here on is noted.
     pub(crate) fn read_reports(&mut self, uid: Uid) {
         let until = self.now.saturating_add(Duration::from_millis(1));
-        self.read_of(uid, Read::Reports { uid, until });
+        self.ask_store_of(uid, StoreRequest::Reports { uid, until });
     }
 
     /// Messages for an instance were read: what follows from reports needs their tasks.
@@ -295,7 +295,7 @@ impl Node {
         let reports: Arc<[MessageRow]> = found.into_iter().filter(is_report).collect();
         match reports.is_empty() {
             true => self.reports_read(uid, Vec::new()),
-            false => self.read_of(uid, Read::ReportedTasks { uid, reports }),
+            false => self.ask_store_of(uid, StoreRequest::ReportedTasks { uid, reports }),
         }
     }
 
@@ -364,7 +364,7 @@ impl Node {
         let Some(call) = task.map(|task| task.call).filter(|_| is_action) else { return false };
         if self.memory.reports.claiming.insert(call) {
             let (node, now) = (self.name.clone(), self.now);
-            self.read(Read::ClaimToAct { node, call, now });
+            self.ask_store(StoreRequest::ClaimToAct { node, call, now });
         }
         true
     }
@@ -389,7 +389,7 @@ impl Node {
             // Its code goes on until it hears of that, and for the grace period then.
             self.lingers_elsewhere(call.run, token);
             let (node, now) = (self.name.clone(), self.now);
-            self.read(Read::TakeOver { node, call, token, now });
+            self.ask_store(StoreRequest::TakeOver { node, call, token, now });
         }
         true
     }
@@ -509,7 +509,7 @@ impl Node {
         let hearing = self.memory.reports.heard.entry(uid).or_default();
         if hearing.begin(&mut self.ticks).is_some() {
             let until = self.now.saturating_add(AGAIN).saturating_add(Duration::from_millis(1));
-            self.read_later_of(uid, Read::Reports { uid, until });
+            self.ask_store_later_of(uid, StoreRequest::Reports { uid, until });
         }
     }
 

@@ -21,7 +21,7 @@ use crate::node::Node;
 use crate::node::follow_up::FollowUp;
 use crate::node::input::Claimed;
 use crate::node::news::{News, Origin, cancelled_call};
-use crate::node::read::{AGAIN, Read};
+use crate::node::store_request::{AGAIN, StoreRequest};
 
 /// The most tasks that are claimed at once.
 const AT_ONCE: usize = 100;
@@ -84,7 +84,7 @@ impl Node {
         (self.memory.unserved.looking, self.memory.unserved.next) = (true, None);
         let runnable = Runnable { no_poison, ..self.runnable() };
         let (node, now) = (self.name.clone(), self.now);
-        self.read(Read::ClaimShared { node, runnable, now, limit });
+        self.ask_store(StoreRequest::ClaimShared { node, runnable, now, limit });
     }
 
     /// Tasks that others left are claimed: what their attempts need is read.
@@ -99,7 +99,7 @@ impl Node {
             }
             Ok((rows, next)) => {
                 let calls = rows.iter().map(|row| row.call).collect();
-                self.read(Read::Claimed { calls, next, asked });
+                self.ask_store(StoreRequest::Claimed { calls, next, asked });
             }
             Err(_) => {
                 self.memory.unserved.looking = false;
@@ -147,7 +147,7 @@ impl Node {
     /// The workflow gave up a call that another node may run, and wants to hear how it ended.
     pub(crate) fn settle_shared(&mut self, key: CallKey) {
         let (node, now) = (self.name.clone(), self.now);
-        self.read(Read::SettleShared { node, call: key, now });
+        self.ask_store(StoreRequest::SettleShared { node, call: key, now });
     }
 
     pub(crate) fn shared_settled(&mut self, key: CallKey, ours: Option<Box<TaskRow>>) {
@@ -158,7 +158,7 @@ impl Node {
                 let origin = Origin::ended(key, None, None);
                 self.then(FollowUp::Deliver(key.run, News { event, origin, reply: None }));
             }
-            None => self.read_of(key.run.uid, Read::SharedTask(key)),
+            None => self.ask_store_of(key.run.uid, StoreRequest::SharedTask(key)),
         }
     }
 
@@ -182,7 +182,7 @@ impl Node {
         if task.claim.is_none() || task.progress.to_end {
             // Another node was about to claim it, and has not; or somebody acts on it meanwhile.
             let (node, now) = (self.name.clone(), self.now);
-            return self.read_later(Read::SettleShared { node, call: key, now });
+            return self.ask_store_later(StoreRequest::SettleShared { node, call: key, now });
         }
         // Its node asks whether it is still wanted, and is told; then it reports.
         task.progress.cancelled = true;

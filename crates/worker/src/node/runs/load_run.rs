@@ -26,8 +26,8 @@ use crate::node::Node;
 use crate::node::calls::load_tasks::SCAN;
 use crate::node::message::{reopen_id, result_id, wake_id};
 use crate::node::news::{News, cancelled_call};
-use crate::node::read::{AGAIN, Read};
 use crate::node::steps::effect::Effect;
+use crate::node::store_request::{AGAIN, StoreRequest};
 
 impl Node {
     pub(crate) fn run_loaded(&mut self, uid: Uid, loaded: Result<Option<Box<RunRecord>>>) {
@@ -345,11 +345,11 @@ impl Node {
                 let last = uids.last().copied().filter(|_| uids.len() == SCAN);
                 uids.into_iter().for_each(|uid| self.load_run(uid));
                 if last.is_some() {
-                    self.read_later(Read::HeldUp { after: last });
+                    self.ask_store_later(StoreRequest::HeldUp { after: last });
                 }
             }
             Err(_) => {
-                self.read_later(Read::HeldUp { after });
+                self.ask_store_later(StoreRequest::HeldUp { after });
             }
         }
     }
@@ -358,7 +358,7 @@ impl Node {
     /// runs that could not go on and may have nothing that would wake them.
     pub(crate) fn recover(&mut self) {
         self.read_abandoned();
-        self.read(Read::HeldUp { after: None });
+        self.ask_store(StoreRequest::HeldUp { after: None });
     }
 }
 

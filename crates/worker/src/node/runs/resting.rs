@@ -19,7 +19,7 @@ use resurgam_store::rows::{Message as StoredMessage, MessageRow};
 use crate::node::Node;
 use crate::node::coalesced_read::CoalescedRead;
 use crate::node::pending_action::PendingAction;
-use crate::node::read::Read;
+use crate::node::store_request::StoreRequest;
 
 /// Something that is done to a run at rest.
 #[derive(Debug)]
@@ -126,7 +126,7 @@ impl Node {
     pub(crate) fn look_at_paused(&mut self, uid: Uid) {
         let Some(paused) = self.memory.runs.paused.get_mut(&uid) else { return };
         if paused.looks.begin(&mut self.ticks).is_some() {
-            self.read_of(uid, Read::PausedRun(uid));
+            self.ask_store_of(uid, StoreRequest::PausedRun(uid));
         }
     }
 
@@ -134,6 +134,6 @@ impl Node {
     pub(crate) fn read_run_to_act_on(&mut self, uid: Uid) {
         let Some(acts) = self.memory.runs.acted_on.get(&uid) else { return };
         let asked = acts.first().and_then(RunAct::asked).map(Box::new);
-        self.read_of(uid, Read::RunToActOn { uid, asked });
+        self.ask_store_of(uid, StoreRequest::RunToActOn { uid, asked });
     }
 }

@@ -375,7 +375,7 @@ impl Node {
             Ok(rows) => rows,
             Err(error) => {
                 self.tell("read messages", &uid, &error);
-                return self.read_later_of(uid, self.messages_of(uid, read));
+                return self.ask_store_later_of(uid, self.messages_of(uid, read));
             }
         };
         let again = run.hearing.end();

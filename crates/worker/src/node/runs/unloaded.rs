@@ -9,8 +9,8 @@ use resurgam_store::{InstanceWrite, MessageWrite, Step};
 
 use crate::node::Node;
 use crate::node::news::{News, Origin};
-use crate::node::read::{AGAIN, Read};
 use crate::node::steps::effect::Effect;
+use crate::node::store_request::{AGAIN, StoreRequest};
 
 /// A run that is not in memory, with news on its way.
 #[derive(Debug, Default)]
@@ -83,7 +83,7 @@ impl Node {
             return;
         }
         unloaded.loading = true;
-        self.read_of(uid, Read::Run(uid));
+        self.ask_store_of(uid, StoreRequest::Run(uid));
     }
 
     /// A blocked run is tried again at the next occasion.
@@ -183,12 +183,16 @@ impl Node {
     pub(crate) fn read_messages(&mut self, uid: Uid) {
         let Some(run) = self.memory.runs.hot.get_mut(&uid) else { return };
         if let Some(read) = run.hearing.begin(&mut self.ticks) {
-            self.read_of(uid, self.messages_of(uid, read));
+            self.ask_store_of(uid, self.messages_of(uid, read));
         }
     }
 
-    pub(crate) fn messages_of(&self, uid: Uid, read: u64) -> Read {
-        Read::MessagesOf { uid, read, until: self.now.saturating_add(Duration::from_millis(1)) }
+    pub(crate) fn messages_of(&self, uid: Uid, read: u64) -> StoreRequest {
+        StoreRequest::MessagesOf {
+            uid,
+            read,
+            until: self.now.saturating_add(Duration::from_millis(1)),
+        }
     }
 
     /// Stored messages of an instance no longer come up where work is looked for.

@@ -14,8 +14,8 @@ use super::refusal::{Refusal, too_late};
 use crate::error::Error;
 use crate::handle::{Outcome, Started};
 use crate::node::pending_action::{JobPage, PendingAction};
-use crate::node::read::InstanceActions;
 use crate::node::reply::{Answer, Reply};
+use crate::node::store_request::InstanceActions;
 
 /// What happens once a step is durable.
 #[derive(Debug)]

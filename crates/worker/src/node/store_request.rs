@@ -1,11 +1,11 @@
-//! Questions to the store: reads, and the claims and moves of shards that the store answers one by
+//! Requests to the store: reads, and the claims and moves of shards that the store answers one by
 //! one and not as part of a batch.
 //!
-//! A node says what it wants to know ([`Read`]) and goes on; the driver asks the store beside it
-//! (`reads.rs`), and the answer comes back as an [`Input`](super::Input). Trouble with the store
-//! means asking again later, never a decision: what is asked until it is answered comes back as
-//! [`Input::Unanswered`](super::Input::Unanswered) and is asked again, everything else is for
-//! whoever gets the answer.
+//! A node says what it wants to know or to have ([`StoreRequest`]) and goes on; the driver asks the
+//! store beside it (`reads.rs`), and the answer comes back as an [`Input`](super::Input). Trouble
+//! with the store means asking again later, never a decision: what is asked until it is answered
+//! comes back as [`Input::Unanswered`](super::Input::Unanswered) and is asked again, everything else
+//! is for whoever gets the answer.
 //!
 //! What was read in another tenure, or of a shard that has changed hands since, is worth nothing:
 //! an answer carries the [`Stamp`] of its question.
@@ -22,7 +22,7 @@ use crate::bulk::BulkTarget;
 
 /// Something that is asked of the store.
 #[derive(Clone, Debug)]
-pub enum Read {
+pub enum StoreRequest {
     /// A run with everything that a turn needs.
     Run(Uid),
     /// A task with everything that an attempt needs.
