@@ -7,6 +7,7 @@ use resurgam_store::{InstanceWrite, LetterState, LetterWrite, MessageWrite, Sett
 use crate::error::Error;
 use crate::handle::{Redrive, StartOptions, Started};
 use crate::node::Node;
+use crate::node::follow_up::FollowUp;
 use crate::node::input::Request;
 use crate::node::message::now_due;
 use crate::node::news::{News, Origin};
@@ -22,6 +23,16 @@ impl Node {
         match waits && self.is_too_early() {
             true => self.deferred.add(request),
             false => self.request(request),
+        }
+    }
+
+    /// Takes the requests that came too early, if it is not still.
+    pub(crate) fn take_deferred(&mut self) {
+        if self.is_too_early() {
+            return;
+        }
+        for request in self.deferred.take() {
+            self.then(FollowUp::Request(request));
         }
     }
 

@@ -85,16 +85,6 @@ impl Node {
         }
     }
 
-    /// Takes the requests that came too early, if it is not still.
-    pub(crate) fn take_deferred(&mut self) {
-        if self.is_too_early() {
-            return;
-        }
-        for request in self.deferred.take() {
-            self.then(FollowUp::Request(request));
-        }
-    }
-
     /// True when it is known what operators set. Otherwise that is read, and requests wait for it.
     fn has_read_overrides(&mut self) -> bool {
         let OverrideState { read_at, hearing, written, .. } = &self.memory.overrides;
@@ -167,7 +157,7 @@ impl Node {
         if std::mem::take(&mut self.memory.overrides.gained) {
             self.then(FollowUp::ShardsGained);
         }
-        self.take_deferred();
+        self.then(FollowUp::TakeDeferred);
     }
 
     /// Shards were gained: the calls there may have been decided by other policies.
