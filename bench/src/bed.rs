@@ -123,6 +123,11 @@ impl Bed {
         Ok(self.at(schema))
     }
 
+    /// How many attempts run at once, where that is set.
+    pub(crate) fn slots(&self) -> Option<u64> {
+        self.slots
+    }
+
     /// A place that another process has made.
     pub(crate) fn at(&self, schema: String) -> Place {
         Place {

@@ -26,7 +26,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use mimalloc::MiMalloc;
 
-use crate::modes::{bulk, chain, fanout, growth, idle, latency, limit, replay, retries};
+use crate::modes::{bulk, chain, fanout, growth, idle, latency, limit, outage, replay, retries};
 
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
@@ -72,6 +72,8 @@ enum Mode {
     Retries(retries::Arguments),
     /// Other work beside many calls that an operator retries at once.
     Bulk(bulk::Arguments),
+    /// A dependency that is out for a while: what that costs, and how it comes back.
+    Outage(outage::Arguments),
     /// One workflow that calls many activities at once.
     Fanout(fanout::Arguments),
     /// A run that is not in memory: how long it takes to rebuild it.
@@ -83,6 +85,12 @@ enum Mode {
     /// Fills a store for `retries`, in a process of its own.
     #[command(hide = true)]
     Fill(retries::fill::Arguments),
+    /// The dependency of `outage`, in a process of its own.
+    #[command(hide = true)]
+    Gateway(outage::gateway::Arguments),
+    /// A further node for `outage`, in a process of its own.
+    #[command(hide = true)]
+    Node(outage::node::Arguments),
 }
 
 #[tokio::main]
@@ -93,11 +101,14 @@ async fn main() -> ExitCode {
         Mode::Growth(arguments) => growth::run(arguments).await,
         Mode::Retries(arguments) => retries::run(arguments).await,
         Mode::Bulk(arguments) => bulk::run(arguments).await,
+        Mode::Outage(arguments) => outage::run(arguments).await,
         Mode::Fanout(arguments) => fanout::run(arguments).await,
         Mode::Replay(arguments) => replay::run(arguments).await,
         Mode::Idle(arguments) => idle::run(arguments).await,
         Mode::Floor(arguments) => limit::run(arguments).await,
         Mode::Fill(arguments) => retries::fill::run(arguments).await,
+        Mode::Gateway(arguments) => outage::gateway::run(arguments).await,
+        Mode::Node(arguments) => outage::node::run(arguments).await,
     };
     match measured {
         Ok(()) => ExitCode::SUCCESS,

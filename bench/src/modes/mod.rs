@@ -7,5 +7,6 @@ pub(crate) mod growth;
 pub(crate) mod idle;
 pub(crate) mod latency;
 pub(crate) mod limit;
+pub(crate) mod outage;
 pub(crate) mod replay;
 pub(crate) mod retries;

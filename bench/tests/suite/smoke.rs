@@ -137,6 +137,21 @@ async fn a_fan_counts_its_steps() {
 }
 
 #[test(minutes = 15)]
+async fn an_outage_is_survived_or_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let svg = folder.path().join("outage.svg");
+    let drill = "outage --calls 40 --capacity 30 --before 1";
+    let alone = on_sqlite(&format!("{drill} --svg {}", svg.display()));
+    for figures in [alone, on_postgres(&format!("{drill} --nodes 2")).await] {
+        // How many give up depends on the machine; whoever was refused comes again.
+        assert!(number(&figures, "futile") > 0.0, "{figures:?}");
+        assert!(number(&figures, "paid") > 0.0, "{figures:?}");
+    }
+    let drawn = std::fs::read_to_string(svg).unwrap();
+    assert!(drawn.starts_with("<svg") && drawn.contains("class=\"line served\""), "{drawn}");
+}
+
+#[test(minutes = 15)]
 async fn a_cold_run_is_rebuilt() {
     for figures in [on_sqlite("replay --events 100"), on_postgres("replay --events 100").await] {
         assert!(number(&figures, "cold_ms") > 0.0);
@@ -174,6 +189,8 @@ fn arguments_that_make_no_sense_end_with_2_and_say_why() {
         ("chain --lanes 2", "sqlite:/nowhere/x.db", "one writer"),
         ("latency --sync normal", "postgres://localhost/x", "synchronous_commit = on"),
         ("retries --pending 1", "sqlite:/nowhere/x.db", "--pending"),
+        ("outage --nodes 2", "sqlite:/nowhere/x.db", "one process works on a file"),
+        ("outage --refusal 2", "sqlite:/nowhere/x.db", "from 0 to 1"),
         ("race", "sqlite:/nowhere/x.db", "unrecognized subcommand"),
     ];
     for (mode, store, why) in cases {

@@ -1,0 +1,60 @@
+//! Nodes beside the one of the drill, each a process of its own.
+
+use std::net::SocketAddr;
+
+use tokio::io::AsyncBufReadExt;
+use tokio::process::{Child, ChildStdin, Command};
+
+use super::payments::builder;
+use crate::Result;
+use crate::bed::{Bed, Place};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The address of the gateway.
+    #[arg(long)]
+    gateway: SocketAddr,
+    /// The schema.
+    #[arg(long)]
+    schema: String,
+    #[command(flatten)]
+    bed: Bed,
+}
+
+/// Works until its standard input ends.
+pub(crate) async fn run(arguments: Arguments) -> Result<()> {
+    let place = arguments.bed.at(arguments.schema);
+    let opened = place.open(builder(arguments.gateway)).await?;
+    println!("works");
+    let mut commands = tokio::io::BufReader::new(tokio::io::stdin()).lines();
+    while commands.next_line().await?.is_some() {}
+    opened.close().await
+}
+
+/// The nodes that were begun.
+pub(super) struct Nodes(Vec<(Child, ChildStdin)>);
+
+impl Nodes {
+    /// Begins so many, and waits until they work.
+    pub(super) async fn begin(place: &Place, gateway: SocketAddr, count: u32) -> Result<Self> {
+        let mut nodes = Vec::new();
+        for _ in 0..count {
+            let mut command = Command::new(std::env::current_exe()?);
+            command.args(["node", "--store", &place.location.to_string()]);
+            command.args(["--schema", &place.schema, "--gateway", &gateway.to_string()]);
+            let (process, commands, mut lines) = super::begin(command)?;
+            lines.next_line().await?.ok_or("begin a node: see above")?;
+            nodes.push((process, commands));
+        }
+        Ok(Nodes(nodes))
+    }
+
+    /// Stops them.
+    pub(super) async fn end(self) -> Result<()> {
+        for (mut process, commands) in self.0 {
+            drop(commands);
+            process.wait().await?;
+        }
+        Ok(())
+    }
+}
