@@ -2,8 +2,8 @@
 //!
 //! It serves one request after another. What waits longer than its patience is refused, and that
 //! takes a part of the time that serving takes: a gateway under too many requests serves fewer.
-//! While it is out it refuses everything. It is a process of its own, which is told `out` and `back`
-//! on its standard input and prints what it saw, a line each second; it ends with its input.
+//! While it is out it refuses everything. It is a process of its own, which is told `out` and
+//! `back` on its standard input and prints what it saw, a line each second; it ends with its input.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -37,8 +37,8 @@
 //!
 //! Tasks and timers that are due soon are kept by time (`calls/due.rs`); the rest stays in the
 //! store. Runs and tasks that are not in memory are loaded when something happens to them
-//! (`runs/load_run.rs`, `calls/load_tasks.rs`). What is asked of the store is in `store_request.rs`. What a
-//! node knows as long as it has its role is one struct (`memory.rs`).
+//! (`runs/load_run.rs`, `calls/load_tasks.rs`). What is asked of the store is in
+//! `store_request.rs`. What a node knows as long as it has its role is one struct (`memory.rs`).
 //!
 //! While a step of a run is not yet durable, the run takes no further turn and stays in memory.
 

@@ -4,8 +4,8 @@
 //! A node says what it wants to know or to have ([`StoreRequest`]) and goes on; the driver asks the
 //! store beside it (`reads.rs`), and the answer comes back as an [`Input`](super::Input). Trouble
 //! with the store means asking again later, never a decision: what is asked until it is answered
-//! comes back as [`Input::Unanswered`](super::Input::Unanswered) and is asked again, everything else
-//! is for whoever gets the answer.
+//! comes back as [`Input::Unanswered`](super::Input::Unanswered) and is asked again, everything
+//! else is for whoever gets the answer.
 //!
 //! What was read in another tenure, or of a shard that has changed hands since, is worth nothing:
 //! an answer carries the [`Stamp`] of its question.
