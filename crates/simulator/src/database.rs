@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use resurgam_core::{CallKey, Shard, Timestamp, Uid};
-use resurgam_store::fleet::{NodeRow, ShardRow, View};
+use resurgam_store::fleet::{Fence, NodeRow, ShardRow, View};
 use resurgam_store::model::{Model, Sharing, Writer};
 use resurgam_store::rows::{MessageRow, Owner, TaskRow};
 use resurgam_store::{
@@ -318,10 +318,11 @@ impl Database {
 
     /// Whether others should hear of a batch: it ends something, or concerns shards that are not
     /// its writer's, or leaves a task to others, or is about all of them. The PostgreSQL store
-    /// hints at the same, and finds everything else when it looks.
+    /// hints at the same, by the shards that a node believes to hold, and finds everything else when
+    /// it looks, such as what a node writes to a shard that it has lost and not heard of.
     fn is_news(&self, writer: &Writer, batch: &[Step]) -> bool {
         let Writer::Node(fence) = writer else { return true };
-        let is_own = |uid: Uid| fence.has(uid.shard());
+        let is_own = |uid: Uid| self.holds(fence, uid.shard());
         let mut nodes = self.model.nodes().map(|(node, _)| node);
         let leaves = nodes.any(|node| node.name == fence.node() && node.queues.is_some());
         batch.iter().any(|step| {
@@ -339,11 +340,20 @@ impl Database {
             };
             let sets = !step.policy_overrides.is_empty();
             let schedule = step.schedule.as_deref();
-            let schedules = schedule.is_some_and(|write| !fence.has(Shard::of_id(write.id())));
+            let schedules =
+                schedule.is_some_and(|write| !self.holds(fence, Shard::of_id(write.id())));
             let bulk = step.bulk.as_deref().is_some_and(BulkWrite::is_news);
             let waits = step.tasks.iter().any(waits);
             ends || starts || tells || inserts || waits || sets || schedules || bulk
         })
+    }
+
+    /// Whether a shard is a node's, as it believes.
+    fn holds(&self, fence: &Fence, shard: Shard) -> bool {
+        let is_it = |(other, node, epoch): (Shard, Option<&str>, i64)| {
+            other == shard && node == Some(fence.node()) && Some(epoch) == fence.epoch(shard)
+        };
+        fence.has(shard) && self.model.holdings().any(is_it)
     }
 }
 
@@ -362,7 +372,6 @@ pub(crate) type Lane = (String, i16);
 #[cfg(test)]
 mod tests {
     use resurgam_core::Payload;
-    use resurgam_store::fleet::Fence;
     use resurgam_store::{ScheduleRow, ScheduleWrite};
     use resurgam_watchdog::test;
 
@@ -386,17 +395,29 @@ mod tests {
         Step { schedule: Some(ScheduleWrite::Insert(row).into()), ..Step::default() }
     }
 
-    /// Whether others hear of a schedule that a node creates which holds these shards.
-    fn is_heard_of(holds: impl IntoIterator<Item = Shard>, id: &str) -> bool {
-        let database = Database::new(Sharing::ManyNodes, None, Timestamp::EPOCH);
-        let fence = Fence::new("a", holds.into_iter().map(|shard| (shard, 1)));
-        database.is_news(&Writer::Node(fence), &[created(id)])
+    /// Whether others hear of a schedule that a node creates which believes to hold these shards,
+    /// and holds them or has lost them.
+    fn is_heard_of(believes: &[Shard], holds: bool, id: &str) -> bool {
+        let mut database = Database::new(Sharing::ManyNodes, None, Timestamp::EPOCH);
+        let node = Node { name: "a".to_string(), queues: None, workflows: None };
+        database.join(node);
+        let taken = database.model.take("a", believes.iter().copied());
+        if !holds {
+            database.model.release("a", believes.iter().copied());
+        }
+        database.is_news(&Writer::Node(Fence::new("a", taken)), &[created(id)])
     }
 
     #[test]
     fn the_holder_of_a_schedule_hears_what_another_node_writes_of_it() {
-        assert!(is_heard_of([], "every-0"));
-        assert!(!is_heard_of([Shard::of_id("every-0")], "every-0"));
+        let shard = Shard::of_id("every-0");
+        assert!(is_heard_of(&[], true, "every-0"));
+        assert!(!is_heard_of(&[shard], true, "every-0"));
+    }
+
+    #[test]
+    fn what_a_node_writes_to_a_shard_that_it_has_lost_is_heard_of() {
+        assert!(is_heard_of(&[Shard::of_id("every-0")], false, "every-0"));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use resurgam_store::model::{ShardSet, Sharing};
 use resurgam_store::rows::{InstanceFilter, InstanceRow, Status, TaskRow};
 use resurgam_worker::node::Input;
 
-use crate::database::News;
+use crate::database::{Database, News};
 use crate::faults::Fault;
 use crate::host::{Arrived, Role};
 use crate::server::LEASE;
@@ -221,7 +221,9 @@ impl World {
         self.database.model.counts_revisions_from(&lost.model);
         (self.database.tokens, self.database.arrivals) = (tokens, arrivals);
         self.set_backs += 1;
-        self.database.promises.clock_was_set(self.clocks_in_doubt > 0);
+        let Database { model, promises, .. } = &mut self.database;
+        promises.jobs_were_set_back(model, (&lost.model, &lost.promises));
+        promises.clock_was_set(self.clocks_in_doubt > 0);
         self.users_forget();
         for place in &mut self.hosts {
             // One that only asks has nothing in memory that could be wrong.

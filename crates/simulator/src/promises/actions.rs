@@ -44,18 +44,13 @@ impl Promises {
     pub(super) fn actions_written(&mut self, step: &Step) {
         for row in &step.actions {
             self.acted_for_job(row);
-            let (uid, id) = (row.call.run.uid, row.request.id.clone());
-            let before = self.actions.done.insert((uid, id), row.clone());
-            let twice = before.filter(|before| before.answer.changed && row.answer.changed);
-            if twice.is_some() {
-                let (id, call) = (&row.request.id, row.call);
-                self.breaks(uid, format!("action {id} on call {call} was carried out twice"));
-            }
+            self.answered_once(row);
             let is_empty = step.events.is_empty()
                 && step.instance.is_none()
                 && step.policies.is_empty()
                 && step.tasks.is_empty()
                 && step.messages.iter().all(|write| !is_result(write));
+            let uid = row.call.run.uid;
             match row.answer.changed {
                 true if is_empty => {
                     let what = format!("action {} is said to change something", row.request.id);
@@ -64,6 +59,25 @@ impl Promises {
                 true => self.acted(row),
                 false => {}
             }
+        }
+    }
+
+    /// The first answer of an action is the one that is kept: whoever comes to it once more changes
+    /// nothing.
+    fn answered_once(&mut self, row: &ActionRow) {
+        let (uid, id) = (row.call.run.uid, &row.request.id);
+        match self.actions.done.get(&(uid, id.clone())) {
+            None => {
+                self.actions.done.insert((uid, id.clone()), row.clone());
+            }
+            Some(before) if row.answer.changed => {
+                let what = match before.answer.changed {
+                    true => "was carried out twice",
+                    false => "was carried out after it had been refused",
+                };
+                self.breaks(uid, format!("action {id} on call {} {what}", row.call));
+            }
+            Some(_) => {}
         }
     }
 

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use resurgam_core::action::Action;
-use resurgam_core::{CallKey, RunKey, Uid};
+use resurgam_core::{CallKey, RunKey};
 use resurgam_store::model::Model;
 use resurgam_store::rows::{ActionRow, Message};
 use resurgam_store::{BulkRow, BulkWrite, MessageWrite, Step};
@@ -29,6 +29,8 @@ pub(super) struct JobSeen {
     asked: BTreeMap<CallKey, String>,
     /// Those of them that it asked for first.
     first: BTreeSet<CallKey>,
+    /// Those of which something came that the database has lost, when it was set back.
+    lost: BTreeSet<CallKey>,
 }
 
 impl JobSeen {
@@ -54,8 +56,9 @@ impl Promises {
         match step.bulk.as_deref() {
             None => {}
             Some(BulkWrite::Insert(row)) => {
-                let (asked, first) = (BTreeMap::new(), BTreeSet::new());
-                let seen = JobSeen { row: row.clone(), asked, first };
+                let asked = BTreeMap::new();
+                let (first, lost) = (BTreeSet::new(), BTreeSet::new());
+                let seen = JobSeen { row: row.clone(), asked, first, lost };
                 if self.jobs.insert(row.id.clone(), seen).is_some() {
                     self.breaks(None, format!("bulk job {} is stored twice", row.id));
                 }
@@ -132,7 +135,7 @@ impl Promises {
         if seen.asked.is_empty() || asked.is_empty() || !waits {
             return;
         }
-        let first: Vec<CallKey> = seen.first.iter().copied().collect();
+        let first: Vec<CallKey> = seen.first.difference(&seen.lost).copied().collect();
         if let Some(task) = model.tasks_of(&first).first() {
             let call = task.call;
             self.breaks(call.run.uid, format!("bulk job {id} goes on, and call {call} is open"));
@@ -157,10 +160,14 @@ impl Promises {
             let done = self.actions.done.get(&(call.run.uid, (*request).clone()));
             done.is_some_and(|row| row.answer.changed)
         };
-        let done: Vec<Uid> = seen.asked.iter().filter(done).map(|(call, _)| call.run.uid).collect();
+        let done = seen.asked.iter().filter(done).map(|(call, _)| call);
+        let done: BTreeSet<CallKey> = done.copied().collect();
         // What was done to an instance is forgotten with it.
-        let known = done.iter().filter(|uid| model.instance(**uid).is_some()).count() as u64;
-        let is_untrue = is_over && !(known..=done.len() as u64).contains(&changed);
+        let is_known =
+            |call: &&CallKey| !seen.lost.contains(call) && model.instance(call.run.uid).is_some();
+        let known = done.iter().filter(is_known).count() as u64;
+        let most = done.union(&seen.lost).count() as u64;
+        let is_untrue = is_over && !(known..=most).contains(&changed);
         if is_wrong || is_untrue {
             let what =
                 format!("bulk job {id} has asked for {}, {new} of them now", seen.asked.len());
@@ -181,13 +188,34 @@ impl Promises {
         }
         let (uid, request) = (row.call.run.uid, &row.request.id);
         let seen = self.jobs.get(id);
-        let mut asked = seen.into_iter().flat_map(|seen| &seen.asked);
-        let was_asked = asked.any(|(_, asked)| asked == request);
-        let is_open = seen.is_some_and(|seen| seen.row.closed_at.is_none());
-        if !was_asked {
+        let is_it = |(call, asked): &(&CallKey, &String)| call.run.uid == uid && *asked == request;
+        let asked = seen.and_then(|seen| seen.asked.iter().find(is_it)).map(|(call, _)| *call);
+        let is_open = |seen: &JobSeen| {
+            seen.row.closed_at.is_none() || asked.is_some_and(|call| seen.lost.contains(&call))
+        };
+        if asked.is_none() {
             self.breaks(uid, format!("{request} is carried out, and nobody asked for it"));
-        } else if !is_open && row.answer.changed {
+        } else if !seen.is_some_and(is_open) && row.answer.changed {
             self.breaks(uid, format!("{request} is carried out after its job"));
+        }
+    }
+
+    /// The database is what it was a while ago. What came of a call since then is lost, and a node
+    /// that has read it and lost nothing of its own goes by it: it did come of it.
+    pub(crate) fn jobs_were_set_back(&mut self, model: &Model, before: (&Model, &Promises)) {
+        let Promises { jobs, actions, .. } = self;
+        let (before, promises) = before;
+        for (id, seen) in jobs {
+            let was_lost = promises.jobs.get(id).map(|seen| seen.lost.clone());
+            let is_lost = |(call, request): &(&CallKey, &String)| {
+                let key = (call.run.uid, (*request).clone());
+                let was_done = promises.actions.done.contains_key(&key);
+                let had_ended = before.tasks_of(&[**call]).is_empty();
+                let is_open = !model.tasks_of(&[**call]).is_empty();
+                (was_done && !actions.done.contains_key(&key)) || (had_ended && is_open)
+            };
+            let lost = seen.asked.iter().filter(is_lost).map(|(call, _)| *call);
+            seen.lost = lost.chain(was_lost.into_iter().flatten()).collect();
         }
     }
 
@@ -234,4 +262,86 @@ fn asked_by(job: &str, step: &Step) -> BTreeMap<CallKey, String> {
         _ => None,
     });
     asked.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use resurgam_core::{Seq, Timestamp, Uid};
+    use resurgam_store::TaskWrite;
+    use resurgam_store::model::Sharing;
+    use resurgam_store::rows::{Progress, TaskRow};
+    use resurgam_watchdog::test;
+
+    use super::*;
+
+    fn task(call: CallKey) -> TaskRow {
+        TaskRow {
+            call,
+            name: "work".to_string(),
+            queue: "default".to_string(),
+            gate: "work".to_string(),
+            priority: 0,
+            policy: String::new(),
+            attempt: 0,
+            wake_at: Timestamp::EPOCH,
+            deadline_at: None,
+            claim: None,
+            progress: Progress::default(),
+            heartbeat: None,
+        }
+    }
+
+    /// A job that has asked for this call, to try it first.
+    fn job(call: CallKey) -> JobSeen {
+        let row = BulkRow {
+            id: "job".to_string(),
+            filter: String::new(),
+            action: Action::Retry { reset: false, due: None }.to_stored().0,
+            options: String::new(),
+            cursor: None,
+            counts: String::new(),
+            page: String::new(),
+            by: String::new(),
+            reason: None,
+            stopped_by: None,
+            error: None,
+            created_at: Timestamp::EPOCH,
+            closed_at: None,
+        };
+        let asked = BTreeMap::from([(call, "bulk/job/1.2".to_string())]);
+        JobSeen { row, asked, first: BTreeSet::from([call]), lost: BTreeSet::new() }
+    }
+
+    /// What is wrong when the job goes on.
+    fn goes_on(promises: &Promises, model: &Model, next: CallKey) -> Option<String> {
+        let mut promises = promises.clone();
+        let seen = promises.jobs["job"].clone();
+        let options = BulkOptions { first: Some(1), ..BulkOptions::default() };
+        let asked = BTreeMap::from([(next, "bulk/job/1.3".to_string())]);
+        promises.check_trial(model, &seen, &options, &asked);
+        promises.broken().map(ToString::to_string)
+    }
+
+    #[test]
+    fn a_job_goes_on_by_what_it_has_read_before_the_database_was_set_back() {
+        let run = RunKey::first(Uid(7));
+        let (first, next) = (run.call(Seq(2)), run.call(Seq(3)));
+        let mut model = Model::new(Sharing::ManyNodes);
+        let step = Step { tasks: vec![TaskWrite::Insert(task(first))], ..Step::default() };
+        model.commit(&[step]).expect("a new task");
+        let promises =
+            Promises { jobs: JobsSeen::from([("job".into(), job(first))]), ..Promises::default() };
+        assert!(goes_on(&promises, &model, next).is_some(), "the first one is open");
+        // It ends, and that is lost.
+        let mut ended = model.clone();
+        let step = Step { tasks: vec![TaskWrite::Delete(first)], ..Step::default() };
+        ended.commit(&[step]).expect("its end");
+        let mut restored = promises.clone();
+        restored.jobs_were_set_back(&model, (&ended, &promises));
+        assert_eq!(goes_on(&restored, &model, next), None);
+        // One that had not ended is waited for.
+        let mut restored = promises.clone();
+        restored.jobs_were_set_back(&model, (&model, &promises));
+        assert!(goes_on(&restored, &model, next).is_some());
+    }
 }

@@ -424,6 +424,30 @@ fn a_call_that_leaves_memory_while_somebody_acts_on_it_is_read_again() {
     assert!(!task.claim.as_ref().is_some_and(is_over), "the attempt has ended: {:?}", task.claim);
 }
 
+#[test]
+fn a_run_that_is_read_while_an_attempt_ends_does_not_wait_for_that_attempt() {
+    let mut world = holder();
+    world.goes_on = Some("rent");
+    let uid = world.start("stay", "stay-1".to_string());
+    assert_eq!(world.began, ["clean", "rent"]);
+    let call = world.tasks(uid)[0].call;
+    world.act_on(call, pause());
+    let run = RunKey::first(uid).call(Seq::RUN);
+    world.act_on(run, Action::PauseRun { calls: false });
+    world.holds.found = Some(|read| matches!(read, Read::Run(_)));
+    world.act_on(run, Action::ResumeRun);
+    assert_eq!(world.held.found.len(), 1, "the run is read while its room is rented");
+    let attempt = world.running.pop().unwrap();
+    world.ends(&attempt, Err(Failure::retryable("nobody has the key")));
+    world.settle();
+    assert_eq!(world.tasks(uid)[0].wake_at, TaskRow::NEVER, "the pause takes hold");
+    world.tell(uid, EventKind::CancelRequested { reason: "enough".to_string() });
+    world.let_go();
+    assert_eq!(world.tasks(uid), [], "nobody works on what is cancelled");
+    let row = at_once(world.store.instance(uid)).unwrap().unwrap();
+    assert_eq!(row.status, Status::Cancelled);
+}
+
 /// A world in which a room is cleaned, and a reset of its run is on its way to a store that refuses
 /// it.
 fn world_with_refused_reset() -> (World, Uid) {

@@ -422,6 +422,62 @@ fn a_batch_of_a_node_that_stepped_down_is_not_sent_again() {
     assert!(*answered.lock().unwrap(), "who asked hears that it is not stored");
 }
 
+impl World {
+    /// Somebody starts something; whether that is refused is noted.
+    fn asks_to_start(&mut self, id: &str, refused: &Arc<Mutex<Vec<bool>>>) {
+        let told = refused.clone();
+        let request = Request::Start {
+            workflow: "send".to_string(),
+            input: Payload::null(),
+            options: StartOptions { id: id.to_string(), ..StartOptions::default() },
+            reply: self.reply(move |answer| told.lock().unwrap().push(answer.is_err())),
+        };
+        self.ask(request);
+        self.settle();
+    }
+
+    /// The batch that is held back is written.
+    fn lets_batch_through(&mut self) {
+        let (lane, steps) = self.held.batches.pop().unwrap();
+        self.write(lane, steps);
+        self.settle();
+    }
+
+    /// The batch that is held back is not written, for this reason.
+    fn refuses_batch(&mut self, error: resurgam_store::Error) {
+        let (lane, _) = self.held.batches.pop().unwrap();
+        self.answered(lane, Err(error));
+        self.settle();
+    }
+}
+
+/// What those hear who start three instances, one in a batch of its own and two in a batch that is
+/// split: the database goes back in time between its halves. The node may have heard of that and
+/// stepped down when it is told so about the batch.
+fn starts_across_a_set_back(steps_down_before: bool) -> Vec<bool> {
+    let mut world = holder();
+    world.holds.batches = true;
+    let refused = Arc::default();
+    ["send-0", "send-1", "send-2"].iter().for_each(|id| world.asks_to_start(id, &refused));
+    world.lets_batch_through();
+    world.refuses_batch(resurgam_store::Error::data("a trigger refuses a row"));
+    world.lets_batch_through();
+    assert_eq!(*refused.lock().unwrap(), [false], "the other half of the batch is not written");
+    if steps_down_before {
+        world.node.others_committed(world.at(), true);
+        world.settle();
+    }
+    world.refuses_batch(resurgam_store::Error::rewound("the database went back in time"));
+    let refused = refused.lock().unwrap().clone();
+    refused
+}
+
+#[test]
+fn half_a_batch_is_not_acknowledged_when_the_database_went_back_before_the_other_half() {
+    assert_eq!(starts_across_a_set_back(false), [false, true, true]);
+    assert_eq!(starts_across_a_set_back(true), [false, true, true]);
+}
+
 #[test]
 fn rows_of_the_inbox_are_routed_by_who_holds_their_shard_whoever_holds_the_first() {
     let mut world = holder();

@@ -99,6 +99,7 @@ impl Node {
     /// is out of date.
     pub(crate) fn take_call(&mut self, key: CallKey) -> Option<Box<HotCall>> {
         self.call_changes(key);
+        self.memory.runs.call_leaves(key);
         self.memory.calls.hot.remove(&key)
     }
 

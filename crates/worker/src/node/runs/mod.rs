@@ -161,6 +161,13 @@ impl Runs {
         }
     }
 
+    /// A call leaves memory: a read of the run that began before may say that an attempt of it runs.
+    pub(crate) fn call_leaves(&mut self, call: CallKey) {
+        if let Some(unloaded) = self.unloaded.get_mut(&call.run.uid) {
+            unloaded.outdated |= unloaded.loading;
+        }
+    }
+
     /// The attempt of a call goes on at another node.
     pub(crate) fn call_is_elsewhere(&mut self, task: TaskRow) {
         if let Some(run) = self.current_mut(task.call.run) {

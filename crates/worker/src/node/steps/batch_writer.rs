@@ -7,6 +7,7 @@
 //! | trouble, and this node is a client      | whoever asked hears of it                          |
 //! | a row that the database refuses         | the batch is split until the culprit is alone      |
 //! | another node is the owner by now        | nothing of the batch is written, nor ever will be  |
+//! | the database went back in time          | so it is, and what was written of it may be gone   |
 //! | anything, and the node has stepped down | whoever asked hears of it; nothing more is written |
 //!
 //! The parts of a wide turn are written one after another. A crash in between leaves a prefix,
@@ -73,6 +74,9 @@ impl BatchWriter {
         answer: Result<Vec<StepResult>>,
         patient: bool,
     ) -> Option<Batch> {
+        if answer.as_ref().is_err_and(Error::is_rewound) {
+            self.written_in_vain();
+        }
         match answer {
             Err(error) if patient && may_pass(&error) => return Some(self.again(&error)),
             answer if self.is_wide() => {
@@ -104,6 +108,10 @@ impl BatchWriter {
     /// The store has answered what was sent before the node stepped down. Nothing more of it is
     /// sent: what it was decided on is worth nothing.
     pub(crate) fn answered_too_late(&mut self, answer: Result<Vec<StepResult>>) {
+        if answer.is_err() {
+            // The node may have stepped down because the database went back in time.
+            self.written_in_vain();
+        }
         let is_whole =
             !self.is_wide() || self.batch.iter().all(|it| it.parts.len() == self.part + 1);
         let results = answer.ok().filter(|_| is_whole).unwrap_or_default();
@@ -111,6 +119,11 @@ impl BatchWriter {
         self.done.extend(std::mem::take(&mut self.batch).into_iter().zip(fates));
         let open = std::mem::take(&mut self.open).into_iter().flatten();
         self.done.extend(open.map(|pending| (pending, Fate::Fenced)));
+    }
+
+    /// What was written of a batch that was split may be gone: nobody is told that it is there.
+    fn written_in_vain(&mut self) {
+        self.done.iter_mut().for_each(|(_, fate)| *fate = Fate::Fenced);
     }
 
     /// What became of the steps.
