@@ -82,13 +82,15 @@ pub struct Counters {
     pub interrupted: u32,
     /// Attempts that asked to be run later.
     pub snoozed: u32,
+    /// Attempts that failed and began while the gate of their dependency was not flowing.
+    pub probed: u32,
 }
 
 impl Counters {
     /// Every attempt that ended without success.
     pub fn ended(&self) -> u32 {
         let uncounted = self.lost.saturating_add(self.interrupted).saturating_add(self.snoozed);
-        self.failures.saturating_add(uncounted)
+        self.failures.saturating_add(uncounted).saturating_add(self.probed)
     }
 }
 

@@ -6,12 +6,14 @@
 //! marks it (see [`Quarantined`]).
 
 mod bulk;
+mod gates;
 mod inspect;
 mod schedules;
 mod unresolved;
 mod work;
 
 pub(crate) use bulk::*;
+pub(crate) use gates::*;
 pub(crate) use inspect::*;
 pub(crate) use schedules::*;
 pub(crate) use unresolved::*;
@@ -85,6 +87,25 @@ impl<'c> Reading<'c> {
         drop(rows);
         assert_indexed(&statement, sql);
         found
+    }
+
+    /// Every row of a query. One that cannot be read is an error.
+    fn every<T>(
+        &self,
+        sql: &str,
+        values: impl Params,
+        decode: impl Fn(Fetched<'_>) -> Decoded<T>,
+        what: impl Fn() -> String,
+    ) -> Result<Vec<T>> {
+        let mut statement = self.prepare(sql)?;
+        let mut rows = statement.query(values).attempted(&what)?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next().attempted(&what)? {
+            found.push(decode(Fetched(row)).map_err(|why| unreadable(what(), why))?);
+        }
+        drop(rows);
+        assert_indexed(&statement, sql);
+        Ok(found)
     }
 
     /// At most `limit` rows of a table. The query also has a column `rowid`; rows that cannot be

@@ -113,6 +113,8 @@ pub struct DueTask {
     pub priority: i32,
     /// The activity's name.
     pub name: String,
+    /// The gate that it is behind.
+    pub gate: String,
 }
 
 /// A task that waits and may have waited too long.
@@ -153,6 +155,10 @@ impl RunRecord {
     pub fn key(&self) -> RunKey {
         RunKey { uid: self.instance.uid, run: self.instance.run }
     }
+}
+
+fn is_zero_count(number: &u32) -> bool {
+    *number == 0
 }
 
 fn is_zero(number: &u64) -> bool {
