@@ -8,6 +8,7 @@
 //!
 //! [`TaskRow::gate`]: crate::rows::TaskRow::gate
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use resurgam_core::Timestamp;
@@ -58,6 +59,31 @@ impl GateScope {
             GateScope::Except(gates) => !gates.iter().any(|other| other == gate),
             GateScope::Only(gates) => gates.iter().any(|(other, _)| other == gate),
         }
+    }
+}
+
+/// Counts what is taken of each gate of a scope.
+#[derive(Debug)]
+pub struct Quota<'s> {
+    scope: &'s GateScope,
+    taken: HashMap<&'s str, usize>,
+}
+
+impl<'s> Quota<'s> {
+    /// Nothing is taken yet.
+    pub fn of(scope: &'s GateScope) -> Self {
+        Quota { scope, taken: HashMap::new() }
+    }
+
+    /// Whether one more task behind this gate is looked for.
+    pub fn takes(&mut self, gate: &str) -> bool {
+        let GateScope::Only(gates) = self.scope else { return self.scope.has(gate) };
+        let Some((gate, most)) = gates.iter().find(|(other, _)| other == gate) else {
+            return false;
+        };
+        let taken = self.taken.entry(gate).or_default();
+        *taken += 1;
+        *taken <= *most
     }
 }
 

@@ -55,7 +55,7 @@ pub use error::{Error, Result};
 pub use gaps::Gaps;
 pub use gates::{
     ByHand, GateCount, GateRow, GateScope, GateWaiting, GateWrite, Gates, HandState, Hold,
-    HoldKind, PausedKinds, StoredGates, StoredSettings,
+    HoldKind, PausedKinds, Quota, StoredGates, StoredSettings,
 };
 pub use inbox::{Inbox, InboxRow, InboxWrite};
 pub use own::{Aside, Assignment, Node, Own, Ownership, Owning};

@@ -182,7 +182,7 @@ pub async fn due_tasks_come_earliest_first(store: &dyn Store) {
 
     let first = store.due_tasks(Runnable::default(), at(0), 1).await.unwrap();
     let expected = DueTask {
-        gate: "gateway".to_string(),
+        gate: "gate-3".to_string(),
         call: call(1, 3),
         wake_at: at(-10),
         queue: "payments".to_string(),

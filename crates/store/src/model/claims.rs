@@ -9,12 +9,11 @@ use std::cmp::Reverse;
 
 use resurgam_core::{CallKey, Timestamp};
 
-use super::gates::Quota;
 use super::transaction::Transaction;
 use super::work::is_served;
 use super::{Model, Sharing};
 use crate::rows::{Claim, MessageRow, TaskRow};
-use crate::{Error, GateScope, Result, Runnable};
+use crate::{Error, GateScope, Quota, Result, Runnable};
 
 /// Tasks that were found: those that are due, and when the first of the others is.
 #[derive(Default)]

@@ -1,13 +1,11 @@
 //! Gates: what is stored of them, and the tasks behind them.
 
-use std::collections::HashMap;
-
 use resurgam_core::Timestamp;
 
 use super::Model;
 use super::transaction::Transaction;
 use crate::rows::TaskRow;
-use crate::{GateCount, GateRow, GateScope, GateWaiting, GateWrite, StoredGates};
+use crate::{GateCount, GateRow, GateWaiting, GateWrite, StoredGates};
 
 impl Model {
     /// Every gate of which something is stored, and everything that is paused.
@@ -50,29 +48,6 @@ impl Model {
             GateWaiting { gate: gate.clone(), due, first }
         };
         gates.iter().map(waiting).collect()
-    }
-}
-
-/// Counts what is taken of each gate.
-pub(super) struct Quota<'s> {
-    scope: &'s GateScope,
-    taken: HashMap<&'s str, usize>,
-}
-
-impl<'s> Quota<'s> {
-    pub(super) fn of(scope: &'s GateScope) -> Self {
-        Quota { scope, taken: HashMap::new() }
-    }
-
-    /// Whether one more task behind this gate is looked for.
-    pub(super) fn takes(&mut self, gate: &str) -> bool {
-        let GateScope::Only(gates) = self.scope else { return self.scope.has(gate) };
-        let Some((gate, most)) = gates.iter().find(|(other, _)| other == gate) else {
-            return false;
-        };
-        let taken = self.taken.entry(gate).or_default();
-        *taken += 1;
-        *taken <= *most
     }
 }
 

@@ -2,7 +2,6 @@
 
 use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Timestamp, Uid};
 
-use super::gates::Quota;
 use super::shard_set::ShardSet;
 use super::tables::ledger_of;
 use super::{Model, Sharing};
@@ -10,7 +9,7 @@ use crate::rows::{
     AttemptRow, DueDeadline, DueMessage, DueTask, MessageRow, PolicyOverride, PolicyRow, RunRecord,
     TaskRecord, TaskRow,
 };
-use crate::{Error, Gaps, Report, Result, Runnable};
+use crate::{Error, Gaps, Quota, Report, Result, Runnable};
 
 /// How many rows of a call's ledger an attempt is given, from each end.
 const LEDGER_ENDS: usize = 10;
