@@ -195,3 +195,69 @@ pub(crate) async fn count_waiting(
         })
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use resurgam_postgres_server::Server;
+    use resurgam_watchdog::test;
+
+    use super::*;
+    use crate::{Options, PostgresStore};
+
+    /// How many rows a query for due tasks reads from the table of tasks and its indexes, and how
+    /// many it answers with.
+    async fn rows_read(pool: &Pool, runnable: &Runnable, limit: i64) -> (u64, u64) {
+        let shards_of = shards(&Shard::all().collect::<Vec<_>>()).collect::<Vec<_>>();
+        let sql = format!("EXPLAIN (ANALYZE, TIMING OFF) {}", due_tasks_sql(runnable));
+        let statement = Statement::rows("explain", sql)
+            .shards(shards_of.into_iter())
+            .big(limit)
+            .big(limit)
+            .big(1_000_000)
+            .names(&runnable.activities)
+            .names(&runnable.queues)
+            .names(&runnable.provides);
+        let statement = with_scope(statement, &runnable.paused, &runnable.gates);
+        let plan = pool.ask(statement).await.unwrap();
+        let lines: Vec<String> = plan.iter().map(|row| row.get(0)).collect();
+        let (mut read, mut loops) = (0, 0);
+        for line in &lines {
+            if line.contains("Scan") && line.contains(" on task") {
+                loops = number(line, "loops=");
+                read += number(line, "actual rows=") * loops;
+            } else if line.contains("Rows Removed by") {
+                read += number(line, ": ") * loops.max(1);
+            }
+        }
+        (read, number(&lines[0], "actual rows="))
+    }
+
+    fn number(line: &str, after: &str) -> u64 {
+        let text = line.split(after).nth(1).unwrap_or_default();
+        let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse().unwrap_or_default()
+    }
+
+    #[test]
+    async fn a_scan_reads_at_most_two_rows_for_each_that_it_answers_with() {
+        let database = Server::shared().database().await;
+        let few = Options::default().lanes(1).readers(1);
+        let store = PostgresStore::connect(&database.url(), few).await.unwrap();
+        let pool = &store.inner.readers;
+        let sql = "INSERT INTO @task (shard, uid, run, seq, name, queue, gate, priority, policy,
+                                      attempt, wake_at, progress)
+             SELECT n % 256, gen_random_uuid(), 1, 1, 'charge', 'default',
+                    CASE WHEN n <= 20000 THEN 'stripe' ELSE 'charge' END, 0, 'p', 0, n, '{}'
+             FROM generate_series(1, 22000) AS n";
+        pool.ask(Statement::rows("insert", sql)).await.unwrap();
+        let gates = GateScope::Except(["stripe".to_string()].into());
+        let runnable = Runnable { gates, ..Runnable::default() };
+        let (read, found) = rows_read(pool, &runnable, 10_000).await;
+        assert_eq!(found, 2_000);
+        println!("{read} rows read for {found}");
+        assert!(read <= 2 * found, "{read} rows read for {found}");
+        let gates = GateScope::Only([("stripe".to_string(), 500)].into());
+        let (read, found) = rows_read(pool, &Runnable { gates, ..Runnable::default() }, 2).await;
+        assert!(found <= 2 && read <= 2 * 256, "{read} rows read for {found}");
+    }
+}

@@ -223,3 +223,114 @@ pub(crate) fn count_waiting(
     }
     Ok(waiting)
 }
+
+#[cfg(test)]
+mod tests {
+    use resurgam_store::Runnable;
+    use resurgam_watchdog::test;
+    use rusqlite::{Connection, StatementStatus};
+
+    use super::super::due_tasks;
+    use super::*;
+    use crate::schema;
+
+    const LATER: Timestamp = Timestamp::from_millis(1_000_000);
+
+    /// A database with so many due tasks behind each of some gates.
+    fn database(gates: &[(&str, i64)]) -> Connection {
+        let mut connection = Connection::open_in_memory().unwrap();
+        schema::copy_template(&mut connection).unwrap();
+        let sql = "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?2)
+             INSERT INTO task (uid, run, seq, name, queue, gate, priority, policy, attempt, wake_at,
+                               progress)
+             SELECT zeroblob(15) || CAST(char(65 + ?3) AS BLOB), 1, n, 'charge', 'default', ?1, 0,
+                    'p', 0, n, '{\"v\":1}' FROM n";
+        for (number, (gate, count)) in gates.iter().enumerate() {
+            let number = i64::try_from(number).unwrap();
+            connection.execute(sql, params![gate, count, number]).unwrap();
+        }
+        connection
+    }
+
+    /// How many tasks are due, and in how many steps of SQLite's machine they were found.
+    fn scan(connection: &Connection, gates: GateScope, limit: usize) -> (usize, i64) {
+        let runnable = Runnable { gates, ..Runnable::default() };
+        let mut steps = 0;
+        let read = |reading: &mut Reading<'_>| {
+            let found = due_tasks(reading, &runnable, LATER, limit)?;
+            steps = reading.steps();
+            Ok(found)
+        };
+        let (found, set_aside) = Reading::run(connection, read);
+        assert!(set_aside.is_empty());
+        (found.unwrap().len(), steps)
+    }
+
+    fn except(gate: &str) -> GateScope {
+        GateScope::Except([gate.to_string()].into())
+    }
+
+    #[test]
+    fn however_many_wait_behind_a_shut_gate_the_others_are_found_in_as_many_steps() {
+        let others = [("charge", 200), ("refund", 200)];
+        let few = database(&[others[0], others[1], ("stripe", 1)]);
+        let many = database(&[others[0], others[1], ("stripe", 50_000)]);
+        let found = scan(&few, except("stripe"), 1_000);
+        assert_eq!(found.0, 400);
+        assert_eq!(scan(&many, except("stripe"), 1_000), found);
+    }
+
+    #[test]
+    fn a_scan_by_gates_takes_at_most_twice_the_steps_of_one_by_time_alone() {
+        for limit in [50, 400] {
+            let free = database(&[("charge", 200), ("refund", 200)]);
+            let (all, by_time) = scan(&free, GateScope::All, limit);
+            let gated = database(&[("charge", 200), ("refund", 200), ("stripe", 10_000)]);
+            let (found, by_gate) = scan(&gated, except("stripe"), limit);
+            assert_eq!((all, found), (limit, limit));
+            // Two gates whose tasks take turns are the worst there is: each row is looked for and
+            // then read. What a scan begins with is not for its rows.
+            println!("{limit} tasks: {by_time} steps by time, {by_gate} by gate");
+            let row = by_time / i64::try_from(limit).unwrap();
+            assert!(by_gate <= 2 * by_time + 20 * row, "{by_gate} steps, {by_time} by time");
+        }
+    }
+
+    #[test]
+    fn what_is_decided_about_a_gate_writes_no_task() {
+        let connection = database(&[("stripe", 1_000)]);
+        let mut statements = crate::commit::Statements::prepare(&connection, 10).unwrap();
+        let before = connection.total_changes();
+        for decided in ["1 shut", "1 probing", "1 flowing"] {
+            let key = "stripe".to_string();
+            let decide = resurgam_store::GateWrite::Decide { key, decided: decided.to_string() };
+            let step = resurgam_store::Step { gates: vec![decide], ..Default::default() };
+            statements.write(&[step], None).unwrap();
+        }
+        assert_eq!(connection.total_changes() - before, 3);
+    }
+
+    #[test]
+    fn a_task_that_is_inserted_claimed_enters_no_index_of_waiting_tasks() {
+        let connection = database(&[]);
+        let sql = "INSERT INTO task (uid, run, seq, name, queue, gate, priority, policy, attempt,
+                                     wake_at, progress, claimed_by)
+                   SELECT zeroblob(16), 1, value, 'charge', 'default', 'stripe', 0, 'p', 1, 0, '{}',
+                          'node-a' FROM json_each('[1,2,3]')";
+        connection.execute(sql, []).unwrap();
+        for index in ["task_gate", "task_due"] {
+            let sql = format!(
+                "SELECT count(*) FROM task INDEXED BY {index}
+                 WHERE claimed_by IS NULL AND bad IS NULL AND gate = 'stripe' AND wake_at < 1"
+            );
+            let count: i64 = connection.query_row(&sql, [], |row| row.get(0)).unwrap();
+            assert_eq!(count, 0, "{index}");
+        }
+        assert_eq!(scan(&connection, except("other"), 10).0, 0);
+        // The other way to see that all of it is there.
+        let sql = "SELECT count(*) FROM task WHERE claimed_by > ''";
+        let mut statement = connection.prepare(sql).unwrap();
+        assert_eq!(statement.query_row([], |row| row.get::<_, i64>(0)).unwrap(), 3);
+        assert_eq!(statement.get_status(StatementStatus::FullscanStep), 0);
+    }
+}
