@@ -155,8 +155,8 @@ impl RunRecord {
     }
 }
 
-fn is_zero(number: &u64) -> bool {
-    *number == 0
+fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
+    *number == T::default()
 }
 
 fn is_false(flag: &bool) -> bool {

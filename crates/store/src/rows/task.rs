@@ -88,6 +88,13 @@ pub struct Progress {
     pub interrupted: u32,
     /// Attempts that asked to be run later.
     pub snoozed: u32,
+    /// Attempts that failed while the gate was not flowing, and are free.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub probed: u32,
+    /// The turn of the gate in which the attempt began that it is claimed for, or the last one,
+    /// where the gate was not flowing: a failure of such an attempt is free.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub behind_gate: Option<u64>,
     /// When the call was first scheduled.
     pub first_scheduled: Option<Timestamp>,
     /// When its first attempt began.
@@ -229,8 +236,8 @@ impl Progress {
 
     /// How the attempts so far ended.
     pub fn counters(&self) -> Counters {
-        let Progress { failures, lost, interrupted, snoozed, .. } = *self;
-        Counters { failures, lost, interrupted, snoozed }
+        let Progress { failures, lost, interrupted, snoozed, probed, .. } = *self;
+        Counters { failures, lost, interrupted, snoozed, probed }
     }
 }
 
