@@ -1,9 +1,9 @@
 //! Templates that make the key of a call's gate from its arguments: `host:{url.host}`.
 //!
 //! A place names an argument, and behind dots what is wanted of it: a field of an object, the
-//! number of an entry of a list, or of a text that is a URL its `host`, `scheme` or `port`. What is not there
-//! becomes `-`, and so every call has a key: a call must not fail for want of a gate. A key that is
-//! too long is cut, and ends with a number that follows from the whole.
+//! number of an entry of a list, or of a text that is a URL its `host`, `scheme` or `port`. What is
+//! not there becomes `-`, and so every call has a key: a call must not fail for want of a gate. A
+//! key that is too long is cut, and ends with a number that follows from the whole.
 
 use std::fmt;
 

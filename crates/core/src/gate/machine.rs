@@ -1,18 +1,19 @@
 //! The states of a gate, and what follows what.
 //!
-//! | it is    | what is seen                                                   | then        |
-//! |----------|----------------------------------------------------------------|-------------|
-//! | flowing  | enough calls ended in the window, and too many of them failed  | shut        |
-//! | flowing  | three calls were told to leave the dependency alone for a time | shut        |
-//! | flowing  | this process, or all of them, stood still for long             | ramping     |
-//! | shut     | its time is over                                               | probing     |
-//! | probing  | a probe failed                                                 | shut longer |
-//! | probing  | as many as were wanted succeeded                               | ramping     |
-//! | ramping  | twenty or more ended, a second or more passed                  | another rate|
-//! | ramping  | the rate falls below what it began with                        | shut longer |
-//! | ramping  | no call is overdue                                             | flowing     |
-//! | any      | somebody shuts or opens it by hand                             | that        |
-//! | by hand  | the time for that is over, or somebody sets it to `auto`       | probing, flowing if it was open |
+//! | it is   | what is seen                                                    | then         |
+//! |---------|-----------------------------------------------------------------|--------------|
+//! | flowing | enough calls ended in the window, and too many of them failed   | shut         |
+//! | flowing | three calls were told to leave the dependency alone for a time  | shut         |
+//! | flowing | calls are overdue because nobody worked for a while             | ramping      |
+//! | shut    | its time is over                                                | probing      |
+//! | probing | a probe failed                                                  | shut longer  |
+//! | probing | as many as were wanted succeeded                                | ramping      |
+//! | ramping | twenty or more ended, and a second or more has passed           | another rate |
+//! | ramping | the rate falls below what it began with                         | shut longer  |
+//! | ramping | no call is overdue                                              | flowing      |
+//! | any     | somebody shuts or opens it by hand                              | that         |
+//! | by hand | the time for that is over, or somebody sets it to `auto`        | probing      |
+//! |         | and it was open                                                 | flowing      |
 //!
 //! The rate of a ramp: ×1.2 while under 5 % fail (×1.02 above the rate before the outage), ×0.9
 //! while under 20 % fail, ×0.7 otherwise.
@@ -242,7 +243,8 @@ impl GateState {
     ///
     /// let (gate, now) = (Gate::new().breaker(Breaker::new()), Timestamp::EPOCH);
     /// let ended = Tally { succeeded: 5, failed: 15 };
-    /// let shut = GateState::flowing(now).next(&gate, &Seen { ended, ..Seen::default() }, now, 0.5);
+    /// let seen = Seen { ended, ..Seen::default() };
+    /// let shut = GateState::flowing(now).next(&gate, &seen, now, 0.5);
     /// assert_eq!(shut.unwrap().standing(), Standing::Shut);
     /// ```
     pub fn next(&self, settings: &Gate, seen: &Seen, now: Timestamp, u: f64) -> Option<GateState> {
@@ -291,7 +293,8 @@ impl GateState {
         Some(self.shuts(breaker, Why::Told { until }, seen, now, u))
     }
 
-    /// Judges the rate at which calls come back. Without a breaker it does not fall below its first.
+    /// Judges the rate at which calls come back. Without a breaker it does not fall below its
+    /// first.
     fn ramping(
         &self,
         breaker: Option<&Breaker>,

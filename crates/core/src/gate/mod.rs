@@ -8,8 +8,8 @@
 //!
 //! | file | what it has |
 //! |---|---|
-//! | `settings.rs`, `form.rs`, `schema.rs` | what a gate is told: [`Gate`], and how that is written |
-//! | `names.rs`, `keys.rs` | keys, patterns of keys, templates that make keys of arguments |
+//! | `settings.rs`, `form.rs`, `schema.rs` | what a gate is told, and how that is written |
+//! | `names.rs`, `keys.rs` | keys, patterns of keys, templates that make keys |
 //! | `outcome.rs` | what counts, and how much of it there was lately |
 //! | `machine.rs` | the states, and what follows what |
 //! | `grants.rs` | how much may begin now |

@@ -82,16 +82,15 @@ pub struct Counters {
     pub interrupted: u32,
     /// Attempts that asked to be run later.
     pub snoozed: u32,
-    /// Attempts that failed while their gate was not flowing.
+    /// Attempts that failed and began while the gate of their dependency was not flowing.
     pub probed: u32,
 }
 
 impl Counters {
     /// Every attempt that ended without success.
     pub fn ended(&self) -> u32 {
-        let Counters { failures, lost, interrupted, snoozed, probed } = *self;
-        let all = [lost, interrupted, snoozed, probed];
-        all.into_iter().fold(failures, u32::saturating_add)
+        let uncounted = self.lost.saturating_add(self.interrupted).saturating_add(self.snoozed);
+        self.failures.saturating_add(uncounted).saturating_add(self.probed)
     }
 }
 
@@ -261,7 +260,7 @@ impl CheckedPolicy {
     /// use resurgam_core::Failure;
     /// use resurgam_core::retry::RetryPolicy;
     ///
-    /// let policy = RetryPolicy::DEFAULT.max_attempts(1).never_for(["Refused"]).check().unwrap();
+    /// let policy = RetryPolicy::DEFAULT.max_attempts(1).never_for(&["Refused"]).check().unwrap();
     /// assert!(policy.would_retry(&Failure::new("down")));
     /// assert!(!policy.would_retry(&Failure::new("no").with_type("Refused")));
     /// ```

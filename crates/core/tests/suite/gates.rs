@@ -92,7 +92,7 @@ fn what_follows_what() {
         ("told, and over", flowing.clone(), told(60_000), "stays"),
         (
             "told for a moment",
-            flowing.clone(),
+            flowing,
             told(61_500),
             "shut for 5: three calls were told to come back later",
         ),

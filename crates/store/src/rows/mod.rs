@@ -155,8 +155,12 @@ impl RunRecord {
     }
 }
 
-fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
-    *number == T::default()
+fn is_zero_count(number: &u32) -> bool {
+    *number == 0
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 fn is_false(flag: &bool) -> bool {

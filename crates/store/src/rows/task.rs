@@ -88,13 +88,12 @@ pub struct Progress {
     pub interrupted: u32,
     /// Attempts that asked to be run later.
     pub snoozed: u32,
-    /// Attempts that failed while the gate was not flowing, and are free.
-    #[serde(skip_serializing_if = "is_zero")]
+    /// Attempts that began while their gate was not flowing and failed: they are free.
+    #[serde(skip_serializing_if = "super::is_zero_count")]
     pub probed: u32,
-    /// The turn of the gate in which the attempt began that it is claimed for, or the last one,
-    /// where the gate was not flowing: a failure of such an attempt is free.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub behind_gate: Option<u64>,
+    /// True when the attempt that runs, or ran last, began while its gate was not flowing.
+    #[serde(skip_serializing_if = "is_false")]
+    pub probing: bool,
     /// When the call was first scheduled.
     pub first_scheduled: Option<Timestamp>,
     /// When its first attempt began.
