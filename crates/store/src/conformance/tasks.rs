@@ -414,8 +414,6 @@ fn progress() -> Progress {
         probed: 6,
         probing: true,
         snoozed: 5,
-        probed: 6,
-        probing: true,
         first_scheduled: Some(at(6)),
         first_started: Some(at(i64::MIN)),
         previous_delay_ms: Some(u64::MAX),
