@@ -61,7 +61,7 @@ pub use resurgam_core::action::{Action, ActionAnswer, RedriveCall, Reset, ResetT
 pub use resurgam_core::event::{Compensation, ParentClose};
 pub use resurgam_core::{
     CallKey, Code, Event, EventKind, Failure, FailureLabel, FailureType, Fingerprint, Kind,
-    Payload, RunKey, Seq, Timestamp, Uid, event, retry,
+    Payload, RunKey, Seq, Timestamp, Uid, event, gate, retry,
 };
 pub use resurgam_macros::{FailureType, activity, workflow};
 pub use resurgam_sdk::{

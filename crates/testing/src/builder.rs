@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use resurgam::gate::Gate;
 use resurgam::retry::RetryPolicy;
 use resurgam::sqlite::rusqlite;
 use resurgam::{Activity, Constructor, Failure, Parts, SqliteOptions, Workflow};
@@ -199,7 +200,9 @@ impl TestBuilder {
             })
         };
         let mut definition = ActivityDefinition::new(<F::Built as Activity>::NAME, run);
+        let gate = <F::Built as Activity>::GATE.map(str::to_string);
         definition.options = <F::Built as Activity>::options();
+        definition.options.gate = definition.options.gate.or(gate);
         let definition = definition.checking_output(|value| {
             let read = value.decode::<<F::Built as Activity>::Output>();
             read.map(drop).map_err(|error| error.to_string())
@@ -223,6 +226,12 @@ impl TestBuilder {
     /// The policy of activities that name none.
     pub fn retry(mut self, policy: impl Into<RetryPolicy>) -> Self {
         self.parts.options.retry = policy.into();
+        self
+    }
+
+    /// What the gate of a key is told, see `AppBuilder::gate`.
+    pub fn gate(mut self, keys: &str, gate: Gate) -> Self {
+        self.parts.gate(keys, gate);
         self
     }
 

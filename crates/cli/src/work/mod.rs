@@ -29,6 +29,7 @@ mod screen;
 mod tell;
 mod wait;
 mod watch;
+mod what_if;
 mod worker;
 
 use std::io;
