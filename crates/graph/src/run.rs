@@ -105,7 +105,7 @@ impl GraphRun {
         let input = arguments(&step.identifier, &state.inputs, &self.secrets, self.key.as_deref());
         let input = input.expect("texts have a JSON form");
         let gate = step.gate.as_ref().map(|template| {
-            let inputs = serde_json::to_value(&state.inputs).unwrap_or_default();
+            let inputs = serde_json::to_value(&*state.inputs).unwrap_or_default();
             template.key(&inputs)
         });
         let options = CallOptions {

@@ -1,8 +1,10 @@
+#![allow(unused)]
+
 use resurgam_core::Failure;
 use resurgam_macros::activity;
 
-#[activity(gate = "host:{ulr.host}")]
-async fn misspelled(url: String, _body: String) -> Result<(), Failure> {
+#[activity(gate = "host:{addres.host}")]
+async fn misspelled(address: String, body: String) -> Result<(), Failure> {
     Ok(())
 }
 

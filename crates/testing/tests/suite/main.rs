@@ -27,6 +27,7 @@ mod failures;
 mod fallbacks;
 mod first;
 mod found_later;
+mod gate_keys;
 mod hanging;
 mod heartbeats;
 mod histories;
