@@ -26,7 +26,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use mimalloc::MiMalloc;
 
-use crate::modes::{bulk, chain, fanout, growth, idle, latency, limit, outage, replay, retries};
+use crate::modes::{
+    bulk, chain, fanout, gated, growth, idle, latency, limit, outage, replay, retries,
+};
 
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
@@ -72,6 +74,8 @@ enum Mode {
     Retries(retries::Arguments),
     /// Other work beside many calls that an operator retries at once.
     Bulk(bulk::Arguments),
+    /// Other work beside many calls that wait behind a gate that is shut.
+    Gated(gated::Arguments),
     /// A dependency that is out for a while: what that costs, and how it comes back.
     Outage(outage::Arguments),
     /// One workflow that calls many activities at once.
@@ -101,6 +105,7 @@ async fn main() -> ExitCode {
         Mode::Growth(arguments) => growth::run(arguments).await,
         Mode::Retries(arguments) => retries::run(arguments).await,
         Mode::Bulk(arguments) => bulk::run(arguments).await,
+        Mode::Gated(arguments) => gated::run(arguments).await,
         Mode::Outage(arguments) => outage::run(arguments).await,
         Mode::Fanout(arguments) => fanout::run(arguments).await,
         Mode::Replay(arguments) => replay::run(arguments).await,

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use resurgam_core::gate::{Gate, KeyPattern};
 use resurgam_core::retry::RetryPolicy;
 use resurgam_sdk::{
     Activity, ActivitySource, Constructor, Registry, States, Workflow, WorkflowDefinition,
@@ -271,17 +270,6 @@ impl Parts {
         self.note(added);
     }
 
-    /// What the gates of some keys are told.
-    pub fn gate(&mut self, keys: &str, gate: Gate) {
-        let read = KeyPattern::parse(keys).map_err(|error| format!("the gate {keys:?} {error}"));
-        let checked = read.and_then(|pattern| {
-            let checked = gate.check().map_err(|error| format!("the gate {keys:?}: {error}"))?;
-            self.options.gates.insert(pattern, checked);
-            Ok(())
-        });
-        self.note(checked);
-    }
-
     /// Keeps the first mistake for when the app is begun.
     pub fn note<E: fmt::Display>(&mut self, added: std::result::Result<(), E>) {
         if let Err(mistake) = added {
@@ -371,23 +359,6 @@ impl AppBuilder {
     /// The policy of activities that name none.
     pub fn retry(mut self, policy: impl Into<RetryPolicy>) -> Self {
         self.parts.options.retry = policy.into();
-        self
-    }
-
-    /// What the gate of a key is told, or, with `host:*`, the gates of all keys that begin so. What
-    /// an operator stored for it counts before this. Starting the app fails when it makes no sense.
-    ///
-    /// ```
-    /// use resurgam::gate::{Breaker, Gate, Rate};
-    /// use resurgam::prelude::*;
-    ///
-    /// let app = App::builder()
-    ///     .gate("stripe", Gate::new().breaker(Breaker::new()).concurrency(50))
-    ///     .gate("host:*", Gate::new().rate(Rate::per_second(20.0)));
-    /// # let _ = app;
-    /// ```
-    pub fn gate(mut self, keys: &str, gate: Gate) -> Self {
-        self.parts.gate(keys, gate);
         self
     }
 

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use resurgam::gate::Gate;
 use resurgam::retry::RetryPolicy;
 use resurgam::sqlite::rusqlite;
 use resurgam::{Activity, Constructor, Failure, Parts, SqliteOptions, Workflow};
@@ -226,12 +225,6 @@ impl TestBuilder {
     /// The policy of activities that name none.
     pub fn retry(mut self, policy: impl Into<RetryPolicy>) -> Self {
         self.parts.options.retry = policy.into();
-        self
-    }
-
-    /// What the gate of a key is told, see `AppBuilder::gate`.
-    pub fn gate(mut self, keys: &str, gate: Gate) -> Self {
-        self.parts.gate(keys, gate);
         self
     }
 

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use resurgam_core::gate::{Gate, KeyPattern};
 use resurgam_core::retry::RetryPolicy;
 
 use crate::retention::Retention;
@@ -27,9 +26,6 @@ pub struct Options {
     pub slots: usize,
     /// How many of them may be attempts of a queue, where it is to have fewer.
     pub queue_slots: BTreeMap<String, usize>,
-    /// What gates are told, by the keys that it is for. Where several are for a key, the one that
-    /// names most of it counts; what an operator stored counts before all of them.
-    pub gates: BTreeMap<KeyPattern, Gate>,
     /// The queues whose attempts run in this process; all with `None`.
     pub queues: Option<Arc<[String]>>,
     /// What calls may need and this process has, in the words of `ActivityDefinition::lacking`: it
@@ -73,7 +69,6 @@ impl Default for Options {
             retry: RetryPolicy::DEFAULT,
             slots: 1_000,
             queue_slots: BTreeMap::new(),
-            gates: BTreeMap::new(),
             queues: None,
             provides: Arc::new([]),
             hot_runs: 20_000,

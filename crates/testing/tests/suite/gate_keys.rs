@@ -93,15 +93,3 @@ async fn a_gate_that_cannot_be_one_fails_its_call_at_once() {
     assert_eq!(failure.type_name.as_deref(), Some(INVALID_NAME));
     assert!(failure.message.contains("the gate \"two\\nlines\" has a control character"));
 }
-
-#[test]
-async fn settings_of_a_gate_that_make_no_sense_are_refused_at_the_start() {
-    use resurgam::gate::{Breaker, Gate};
-
-    let never = Gate::new().breaker(Breaker::new().failure_ratio(2.0));
-    let file = tempfile::tempdir().unwrap().path().join("app.db");
-    let error = App::builder().gate("stripe", never).sqlite(&file).await.unwrap_err();
-    assert!(error.to_string().contains("the gate \"stripe\": breaker.failure_ratio"), "{error}");
-    let error = App::builder().gate("a*b", Gate::new()).sqlite(&file).await.unwrap_err();
-    assert!(error.to_string().contains("the gate \"a*b\" has a star"), "{error}");
-}

@@ -250,6 +250,8 @@ impl<'w> Run<'w> {
     fn happens(&mut self, happening: Happening) {
         match happening {
             Happening::Due { call } => self.retries.push(Reverse((self.now, call))),
+            // One that was overtaken by an earlier one.
+            Happening::Look if self.next_look != Some(self.now) => return,
             Happening::Look => self.next_look = None,
             Happening::Ended { call, turn, is_free, how } => {
                 self.running -= 1;

@@ -235,7 +235,7 @@ impl Collected {
 
 #[cfg(test)]
 mod tests {
-    use resurgam_core::retry::RetryPolicy;
+    use resurgam_core::retry::{Jitter, RetryPolicy};
     use resurgam_watchdog::test;
 
     use super::*;
@@ -257,8 +257,8 @@ mod tests {
     }
 
     fn fixed(seconds: u64, attempts: u32) -> CheckedPolicy {
-        let policy = RetryPolicy::fixed(Duration::from_secs(seconds)).max_attempts(attempts);
-        policy.check().unwrap()
+        let policy = RetryPolicy::fixed(Duration::from_secs(seconds)).jitter(Jitter::None);
+        policy.max_attempts(attempts).check().unwrap()
     }
 
     #[test]
@@ -284,7 +284,8 @@ mod tests {
 
     #[test]
     fn a_policy_that_never_gives_up_leaves_calls_open() {
-        let policy = RetryPolicy::fixed(Duration::from_secs(60)).unlimited().check().unwrap();
+        let policy = RetryPolicy::fixed(Duration::from_secs(60)).jitter(Jitter::None);
+        let policy = policy.unlimited().check().unwrap();
         let compared = Compared::of("charge", &[call(&[0], None)], &policy);
         let Sums { open, failed, busiest_minute, .. } = compared.what_if;
         assert_eq!((open, failed, busiest_minute), (1, 0, 1));
