@@ -32,9 +32,7 @@ async fn several(ctx: WorkflowContext) -> Result<(), Failure> {
         ctx.call(fetch(url.clone())).boxed(),
         ctx.call(fetch(url)).gate("mirror").boxed(),
     ];
-    for done in ctx.join_all(calls).await {
-        done?;
-    }
+    ctx.join_all(calls).await?;
     Ok(())
 }
 
