@@ -436,7 +436,11 @@ impl Standby {
     fn moves(&mut self, overdue: u64, now: Timestamp, u: f64) {
         let is_flowing = self.state.standing() == Standing::Flowing;
         let ended = if is_flowing { self.window.tally(now) } else { self.turn };
-        let seen = Seen { ended, overdue: Some(overdue), told: self.window.told()[2] };
+        let least = self.settings.breaker.as_ref().map_or(0, |breaker| breaker.min_calls);
+        let worst =
+            if is_flowing { self.window.worst(now, u64::from(least)) } else { Tally::default() };
+        let told = self.window.told()[2];
+        let seen = Seen { ended, worst, overdue: Some(overdue), told };
         let Some(next) = self.state.next(&self.settings, &seen, now, u) else { return };
         if next.turn != self.state.turn {
             self.turn = Tally::default();
