@@ -192,6 +192,9 @@ impl Window {
         let second = now.as_millis().div_euclid(1000);
         self.forget(second);
         let (mut sum, mut worst) = (Tally::default(), Tally::default());
+        if self.sum.failed == 0 {
+            return worst;
+        }
         for (at, tally) in self.counts.iter().rev() {
             sum = sum.and(*tally);
             if *at < second && sum.ended() >= least.max(1) && sum.failing() > worst.failing() {
