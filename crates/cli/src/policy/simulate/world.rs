@@ -313,9 +313,9 @@ impl<'w> Run<'w> {
         self.look_at(next);
     }
 
-    /// How many calls should have begun a second ago.
+    /// How many calls should have begun a moment ago.
     fn overdue(&self) -> u64 {
-        let before = Timestamp::from_millis(self.now.as_millis() - 1_000);
+        let before = Timestamp::from_millis(self.now.as_millis() - 100);
         let first = |heap: &BinaryHeap<Reverse<(Timestamp, usize)>>| match heap.peek() {
             Some(Reverse((at, _))) if *at <= before => heap.len() as u64,
             _ => 0,
