@@ -4,7 +4,6 @@
 //! gate that somebody has shut. Then the app begins, and runs what `chain` and `latency` run. With
 //! `--waiting 0` nothing waits: what is to be compared.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use resurgam::App;
@@ -45,8 +44,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     let start_up = began.elapsed();
 
     let before = watched.calls();
-    let done = peak_while(chained(&app, *size)).await;
-    let (anonymous, (took, cpu)) = (done.0, done.1?);
+    let mut done = Ok((Duration::ZERO, Duration::ZERO));
+    let anonymous = peak_while(async { done = chained(&app, *size).await }).await;
+    let (took, cpu) = done?;
     let calls = watched.calls() - before;
     let mut times = Vec::new();
     let before = watched.calls();
