@@ -49,7 +49,7 @@ pub enum Input {
     /// The tasks of such claims were read. There may be more claims.
     Abandoned { found: Result<Vec<TaskRecord>>, has_more: bool },
     /// A task was read whose outcome was lost in this process.
-    OutcomeLost { found: Option<Box<TaskRecord>> },
+    OutcomeLost { call: CallKey, found: Option<Box<TaskRecord>> },
     /// Shards are this node's.
     ShardsTaken(Vec<Shard>),
     /// Shards are no longer this node's.

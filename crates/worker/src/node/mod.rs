@@ -340,7 +340,7 @@ impl Node {
     pub fn handle(&mut self, at: At, input: Input, stamp: Option<Stamp>) {
         self.at(at);
         if let Some(stamp) = stamp.filter(|stamp| !self.is_present(*stamp)) {
-            if let Input::OutcomeLost { found: Some(task) } = input
+            if let Input::OutcomeLost { found: Some(task), .. } = input
                 && stamp.tenure == self.tenure
             {
                 self.outcome_lost_elsewhere(&task.task);
@@ -371,9 +371,7 @@ impl Node {
             Input::WaitingTasksRead { found } => self.waiting_tasks_read(found),
             Input::AbandonedFound { found } => self.abandoned_found(found),
             Input::Abandoned { found, has_more } => self.abandoned(found, has_more),
-            Input::OutcomeLost { found } => {
-                self.take_abandoned(found.into_iter().map(|task| *task));
-            }
+            Input::OutcomeLost { call, found } => self.lost_task_read(call, found),
             Input::ShardsTaken(shards) => self.shards_taken(&shards),
             Input::ShardsReleased(shards) => self.shards_released(&shards),
             Input::RemoteTasksRead { attempts, found } => self.remote_tasks_read(&attempts, found),
