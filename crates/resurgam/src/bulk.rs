@@ -1,4 +1,4 @@
-//! What operators do to many calls, or to many runs, at once.
+//! What operators do to many calls, runs or dead letters at once.
 //!
 //! A bulk action is a job that is stored first: a node works on it, a page at a time, and goes on
 //! with it after a crash. Each call is asked for at most once.
@@ -294,6 +294,32 @@ impl BulkAct {
         self.changing(change, "this is for a reset of runs")
     }
 
+    /// Runs each activity once more by itself, see [`Redrive::as_new`](crate::Redrive::as_new). For
+    /// a redrive.
+    pub fn as_new(self) -> Self {
+        let change = |action: &mut Action| match action {
+            Action::Redrive(redrive) if !redrive.new_key => {
+                *action = Action::RedriveAsNew;
+                true
+            }
+            _ => false,
+        };
+        self.changing(change, "only a redrive runs activities as new, and those have new keys")
+    }
+
+    /// Has each call made again with another idempotency key, see
+    /// [`Redrive::new_key`](crate::Redrive::new_key). For a redrive.
+    pub fn new_key(self) -> Self {
+        let change = |action: &mut Action| match action {
+            Action::Redrive(redrive) => {
+                redrive.new_key = true;
+                true
+            }
+            _ => false,
+        };
+        self.changing(change, "only a redrive in the run of a call gives it a new key")
+    }
+
     /// Resumes calls that used up their attempts with failures counted from 0, and the others as
     /// they are.
     pub(crate) fn resetting_exhausted(self) -> Self {
@@ -312,7 +338,8 @@ impl BulkAct {
     }
 
     /// Does it to so many first, waits for their outcome, and goes on only if they succeed: the
-    /// next attempt of a call that is retried or resumed; otherwise that the action is not refused.
+    /// next attempt of a call that is retried, resumed or redriven; otherwise that the action is not
+    /// refused.
     pub fn first(self, first: u32) -> Self {
         self.with(|job| job.options.first = Some(first))
     }

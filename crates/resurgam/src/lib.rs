@@ -46,7 +46,6 @@ mod policies;
 pub mod postgres;
 pub mod schedule;
 pub mod sqlite;
-mod submit;
 mod unresolved;
 
 pub use act::{Act, CallHandle};
@@ -81,10 +80,10 @@ pub use resurgam_store_postgres::Options as PostgresOptions;
 pub use resurgam_store_sqlite::{Options as SqliteOptions, SyncMode};
 pub use resurgam_worker::{
     Acted, BulkCounts, BulkJob, BulkOptions, BulkPreview, BulkState, BulkTarget, ClosedFilter,
-    Error, IfExists, Outcome, Refused, Result, Retention, RunFilter,
+    Error, IfExists, LetterFilter, Outcome, Refused, Result, Retention, RunFilter,
 };
 pub use schedule::{NewSchedule, Overlap, Schedule, ScheduleDescription};
-pub use unresolved::{Discard, DiscardOne, GroupDone, Redrive, RedriveAll};
+pub use unresolved::{DiscardOne, Redrive};
 
 /// What most programs need.
 pub mod prelude {

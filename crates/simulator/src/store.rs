@@ -16,10 +16,10 @@ use resurgam_store::rows::{
 };
 use resurgam_store::{
     Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
-    CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion,
-    DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own, Owning, PausedCall, PausedFilter,
-    Result, Retain, Runnable, ScheduleRecord, Schedules, Step, StepResult, Tables, Transacted,
-    Unresolved, Work, not_offered,
+    CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
+    Deletion, DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own, Owning, PausedCall,
+    PausedFilter, Result, Retain, Runnable, ScheduleRecord, Schedules, Step, StepResult, Tables,
+    Transacted, Unresolved, Work, not_offered,
 };
 use tokio::sync::watch;
 
@@ -350,6 +350,10 @@ impl Unresolved for SimulatedStore {
 
     fn dead_letters(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<DeadLetter>> {
         self.read("dead letters", move |it| it.model.dead_letters(&filter))
+    }
+
+    fn dead_letter_places(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<CallCursor>> {
+        self.read("dead letter places", move |it| it.model.dead_letter_places(&filter))
     }
 
     fn dead_letter_groups(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<CallGroup>> {

@@ -11,10 +11,10 @@ use resurgam_store::rows::{
 };
 use resurgam_store::{
     Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
-    CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion,
-    DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own, Owning, PausedCall, PausedFilter,
-    Retain, Runnable, ScheduleRecord, Schedules, Staleness, Step, StepResult, Tables, Transacted,
-    Unresolved, Work,
+    CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
+    Deletion, DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own, Owning, PausedCall,
+    PausedFilter, Retain, Runnable, ScheduleRecord, Schedules, Staleness, Step, StepResult, Tables,
+    Transacted, Unresolved, Work,
 };
 use tokio::sync::watch;
 
@@ -211,6 +211,10 @@ impl Unresolved for PostgresStore {
 
     fn dead_letters(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<DeadLetter>> {
         self.here(async move { read::dead_letters(self.pool(), &filter).await })
+    }
+
+    fn dead_letter_places(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<CallCursor>> {
+        self.here(async move { read::dead_letter_places(self.pool(), &filter).await })
     }
 
     fn dead_letter_groups(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<CallGroup>> {

@@ -9,10 +9,10 @@ use resurgam_store::rows::{
 };
 use resurgam_store::{
     Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
-    CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion,
-    DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own, Owning, PausedCall, PausedFilter,
-    Retain, Runnable, ScheduleRecord, Schedules, Step, StepResult, Tables, Transacted, Unresolved,
-    Work,
+    CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
+    Deletion, DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own, Owning, PausedCall,
+    PausedFilter, Retain, Runnable, ScheduleRecord, Schedules, Step, StepResult, Tables,
+    Transacted, Unresolved, Work,
 };
 use tokio::sync::watch;
 
@@ -315,6 +315,13 @@ impl Unresolved for SqliteStore {
         self.read(
             || "list dead letters".to_string(),
             move |reading| read::dead_letters(reading, &filter),
+        )
+    }
+
+    fn dead_letter_places(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<CallCursor>> {
+        self.read(
+            || "look where dead letters stand".to_string(),
+            move |reading| read::dead_letter_places(reading, &filter),
         )
     }
 

@@ -10,10 +10,10 @@ use resurgam_store::rows::{
 };
 use resurgam_store::{
     Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
-    CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion,
-    DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own, Owning, PausedCall, PausedFilter,
-    Retain, Runnable, ScheduleRecord, Schedules, Step, StepResult, Store, Tables, Transacted,
-    Unresolved, Work,
+    CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
+    Deletion, DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own, Owning, PausedCall,
+    PausedFilter, Retain, Runnable, ScheduleRecord, Schedules, Step, StepResult, Store, Tables,
+    Transacted, Unresolved, Work,
 };
 use resurgam_worker::Clock;
 use tokio::sync::{Notify, watch};
@@ -373,6 +373,10 @@ impl Unresolved for FaultyStore {
 
     fn dead_letters(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<DeadLetter>> {
         self.read(self.store.dead_letters(filter))
+    }
+
+    fn dead_letter_places(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<CallCursor>> {
+        self.read(self.store.dead_letter_places(filter))
     }
 
     fn dead_letter_groups(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<CallGroup>> {

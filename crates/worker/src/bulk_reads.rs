@@ -2,20 +2,27 @@
 
 use std::collections::BTreeMap;
 
+use resurgam_core::action::Action;
 use resurgam_core::{CallKey, EventKind, RunKey, Uid};
 use resurgam_store::rows::{InstanceCursor, InstanceRow, Message, MessageRow, TaskRecord};
-use resurgam_store::{Result, Store};
+use resurgam_store::{CallCursor, DeadLetter, LetterState, Result, Store};
 
-use crate::bulk::{BulkTarget, RunFilter, ToAsk, TriedCall, call_of_text, call_to_text};
+use crate::bulk::{
+    BulkTarget, RunAgain, RunFilter, ToAsk, TriedCall, call_of_text, call_to_text, redriven_id,
+};
 use crate::node::{Found, Input, InstanceActions, JOBS, StoreRequest};
+
+/// How many bytes of arguments a page of dead letters has at most, unless the first one has more.
+const PAGE_BYTES: usize = 8 << 20;
 
 impl StoreRequest {
     /// Asks the store a question of a bulk job.
     pub(crate) async fn ask_about_bulk(self, store: &dyn Store) -> Result<Option<Input>> {
         Ok(match self {
             StoreRequest::OpenBulk => Some(Input::BulkRead { found: store.open_bulk(JOBS).await? }),
-            StoreRequest::BulkPage { job, target, after, limit } => {
-                let (found, go_on) = bulk_page(store, &target, after.as_deref(), limit).await?;
+            StoreRequest::BulkPage { job, target, action, after, limit } => {
+                let of = (&*target, &*action);
+                let (found, go_on) = bulk_page(store, of, after.as_deref(), limit).await?;
                 Some(Input::BulkPage { job, found, go_on })
             }
             StoreRequest::BulkAnswers { job, asked } => {
@@ -57,7 +64,7 @@ async fn asked_tasks(
 /// What a bulk job is about, behind a place, and where to go on.
 async fn bulk_page(
     store: &dyn Store,
-    target: &BulkTarget,
+    (target, action): (&BulkTarget, &Action),
     after: Option<&str>,
     limit: usize,
 ) -> Result<(Vec<ToAsk>, Option<String>)> {
@@ -73,7 +80,52 @@ async fn bulk_page(
             let run = |row: &InstanceRow| RunKey { uid: row.uid, run: row.run };
             Ok((rows.iter().map(|row| ToAsk::of_run(run(row))).collect(), go_on))
         }
+        BulkTarget::Letters(filter) => {
+            let places = store.dead_letter_places(filter.letters(after, limit)).await?;
+            let go_on = places.last().filter(|_| places.len() == limit).copied();
+            let (found, go_on) = match action {
+                Action::RedriveAsNew => letters_again(store, places, go_on).await?,
+                _ => (places.iter().map(|at| ToAsk::of_letter(at.call)).collect(), go_on),
+            };
+            Ok((found, go_on.map(|at| at.to_string())))
+        }
     }
+}
+
+/// Dead letters with what runs their activities once more, as far as they fit into a page.
+async fn letters_again(
+    store: &dyn Store,
+    places: Vec<CallCursor>,
+    go_on: Option<CallCursor>,
+) -> Result<(Vec<ToAsk>, Option<CallCursor>)> {
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    for at in places {
+        let letter = store.dead_letter(at.call).await?;
+        // Somebody may have decided about it meanwhile.
+        let Some(letter) = letter.filter(|letter| letter.state == LetterState::Open) else {
+            continue;
+        };
+        bytes += letter.input.len();
+        let again = run_again(store, &letter).await?;
+        found.push(ToAsk { again: Some(again.map(Box::new)), ..ToAsk::of_letter(at.call) });
+        if bytes >= PAGE_BYTES {
+            return Ok((found, Some(at)));
+        }
+    }
+    Ok((found, go_on))
+}
+
+/// What runs the activity of a dead letter once more, or why it cannot.
+async fn run_again(
+    store: &dyn Store,
+    letter: &DeadLetter,
+) -> Result<std::result::Result<RunAgain, String>> {
+    let id = redriven_id(letter.call);
+    if store.find(&id).await?.is_some() {
+        return Ok(Err(format!("the id {id} is taken")));
+    }
+    let policy = store.policy(&letter.policy).await?;
+    Ok(RunAgain::of(letter, policy.map(|row| row.text)))
 }
 
 /// Instances that match, behind a place in their list, and where to go on.
@@ -141,5 +193,13 @@ async fn ended_call(store: &dyn Store, call: CallKey) -> Result<TriedCall> {
     }
     let events = store.history(call.run).await?;
     let ended = events.iter().find_map(|event| told(&event.kind));
+    let is_ahead = async || {
+        let is_made = events.last().is_some_and(|last| last.seq >= call.seq);
+        let of = if is_made { None } else { store.instance(call.run.uid).await? };
+        Ok(of.is_some_and(|row| row.run == call.run.run && !row.status.is_closed()))
+    };
+    if ended.is_none() && is_ahead().await? {
+        return Ok(TriedCall::Ahead);
+    }
     Ok(ended.unwrap_or_else(|| TriedCall::Failed(format!("call #{} ended with its run", call.seq))))
 }

@@ -182,11 +182,6 @@ impl How {
         limit.is_some() || spread.is_some() || first.is_some() || *dry_run || *no_wait
     }
 
-    /// All of them, over this time.
-    pub(super) fn spread_over(spread: Option<Duration>) -> Self {
-        How { spread, ..How::default() }
-    }
-
     /// Does it, or says what it would be done to.
     pub(super) async fn carry_out(
         &self,
@@ -398,7 +393,11 @@ fn previewed(preview: &BulkPreview, json: bool) -> Output {
         (name_of(task.call), format!("{id} {}#{}", task.name, task.call.seq))
     });
     let runs = preview.runs.iter().map(|row| (row.id.clone(), row.id.clone()));
-    let listed: Vec<(String, String)> = calls.chain(runs).collect();
+    let letters = preview.letters.iter().map(|letter| {
+        let name = format!("{} {}#{}", letter.instance, letter.activity, letter.call.seq);
+        (name_of(letter.call), name)
+    });
+    let listed: Vec<(String, String)> = calls.chain(runs).chain(letters).collect();
     if json {
         let names: Vec<String> = listed.into_iter().map(|(name, _)| name).collect();
         let form = Form::default().with("count", preview.count).with("first", names);
@@ -449,6 +448,10 @@ fn about(job: &BulkJob) -> String {
         BulkTarget::Runs(filter) => {
             let status = filter.status.iter().map(|status| status.name().to_string());
             (filter.ids.len(), filter.workflow.iter().cloned().chain(status).collect())
+        }
+        BulkTarget::Letters(filter) => {
+            let parts = filter.activity.iter().chain(&filter.fingerprint).cloned();
+            (0, ["dead letters".to_string()].into_iter().chain(parts).collect())
         }
     };
     let ids = (ids > 0).then(|| format!("{ids} ids"));

@@ -32,11 +32,31 @@ pub(crate) fn dead_letters(
     reading: &mut Reading<'_>,
     filter: &DeadLetterFilter,
 ) -> Result<Vec<DeadLetter>> {
+    listed(reading, filter, DEAD_LETTER, |row| decode::dead_letter(&row))
+}
+
+/// Where dead letters stand in their list, the newest first.
+pub(crate) fn dead_letter_places(
+    reading: &mut Reading<'_>,
+    filter: &DeadLetterFilter,
+) -> Result<Vec<CallCursor>> {
+    listed(reading, filter, "uid, run, seq, at", |row| {
+        Ok(CallCursor { call: decode::call(&row)?, at: row.timestamp(3)? })
+    })
+}
+
+/// These columns of dead letters, the newest first.
+fn listed<T>(
+    reading: &mut Reading<'_>,
+    filter: &DeadLetterFilter,
+    columns: &str,
+    decode: impl Fn(Fetched<'_>) -> decode::Decoded<T>,
+) -> Result<Vec<T>> {
     let DeadLetterFilter { state, fingerprint, activity, .. } = filter;
     // Two texts, so that each has an index that is in its order.
     let of = if fingerprint.is_some() { "fingerprint = ?2" } else { "?2 IS NULL" };
     let sql = format!(
-        "SELECT {DEAD_LETTER}, rowid FROM resurgam_dead_letter
+        "SELECT {columns}, rowid FROM resurgam_dead_letter
          WHERE state = ?1 AND {of} AND (?3 IS NULL OR activity = ?3) AND at >= ?4
            AND (at, uid, run, seq) < (?5, ?6, ?7, ?8)
          ORDER BY at DESC, uid DESC, run DESC, seq DESC"
@@ -52,8 +72,7 @@ pub(crate) fn dead_letters(
         call.run.run,
         whole(call.seq.0),
     ];
-    let most = filter.most();
-    reading.many(Table::DeadLetter, &sql, values, most, |row| decode::dead_letter(&row))
+    reading.many(Table::DeadLetter, &sql, values, filter.most(), decode)
 }
 
 /// When the oldest dead letter was written.

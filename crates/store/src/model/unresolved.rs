@@ -27,6 +27,11 @@ impl Model {
         letters.into_iter().take(filter.most()).cloned().collect()
     }
 
+    /// Where dead letters stand in their list, the newest first.
+    pub fn dead_letter_places(&self, filter: &DeadLetterFilter) -> Vec<CallCursor> {
+        self.dead_letters(filter).iter().map(CallCursor::of_letter).collect()
+    }
+
     /// Dead letters by their fingerprints.
     pub fn dead_letter_groups(&self, filter: &DeadLetterFilter) -> Vec<CallGroup> {
         let letters = self.matching_letters(filter).into_iter();

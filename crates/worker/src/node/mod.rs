@@ -95,6 +95,7 @@ pub use input::{
     Scan,
 };
 use memory::Memory;
+pub(crate) use message::start_message;
 pub use message::{now_due, result_id};
 pub use output::{AttemptStart, Batch, Order, Output, Transaction, TransactionRequest};
 pub(crate) use placement::role::DUE;

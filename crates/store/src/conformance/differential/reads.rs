@@ -129,6 +129,8 @@ async fn unresolved(store: &dyn Store, ask: &Questions, answers: &mut Answers) {
             let letters = store.dead_letters(filter.clone()).await;
             let letters = letters.map(|all| all.into_iter().map(unnamed).collect::<Vec<_>>());
             answers.add(("dead_letters", &filter), letters);
+            let places = store.dead_letter_places(filter.clone()).await;
+            answers.add(("dead_letter_places", &filter), places);
             let groups = store.dead_letter_groups(filter.clone()).await;
             answers.add(("dead_letter_groups", &filter), groups);
         }

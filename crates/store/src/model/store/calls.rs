@@ -11,10 +11,10 @@ use crate::rows::{
     MessageRow, PolicyOverride, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use crate::{
-    Access, Answer, AskedAnswer, AttemptTransaction, Bulk, BulkCursor, BulkRecord, CallFilter,
-    CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion, DueSchedules,
-    Error, Inbox, InboxRow, Inspect, PausedCall, PausedFilter, Retain, Runnable, ScheduleRecord,
-    Schedules, Step, StepResult, Tables, Transacted, Unresolved, Work, not_offered,
+    Access, Answer, AskedAnswer, AttemptTransaction, Bulk, BulkCursor, BulkRecord, CallCursor,
+    CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion,
+    DueSchedules, Error, Inbox, InboxRow, Inspect, PausedCall, PausedFilter, Retain, Runnable,
+    ScheduleRecord, Schedules, Step, StepResult, Tables, Transacted, Unresolved, Work, not_offered,
 };
 
 impl Commit for ModelStore {
@@ -239,6 +239,10 @@ impl Unresolved for ModelStore {
 
     fn dead_letters(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<DeadLetter>> {
         self.read(move |model| model.dead_letters(&filter))
+    }
+
+    fn dead_letter_places(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<CallCursor>> {
+        self.read(move |model| model.dead_letter_places(&filter))
     }
 
     fn dead_letter_groups(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<CallGroup>> {
