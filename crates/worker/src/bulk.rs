@@ -16,7 +16,8 @@ use resurgam_store::{AskedAnswer, BulkRow, CallFilter, CallStatus};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-pub use letters::{LetterFilter, RunAgain, redriven_id};
+pub(crate) use letters::RunAgain;
+pub use letters::{LetterFilter, redriven_id};
 
 /// How many refused calls a job lists; the others it only counts.
 pub const LISTED: usize = 100;

@@ -193,13 +193,11 @@ async fn ended_call(store: &dyn Store, call: CallKey) -> Result<TriedCall> {
     }
     let events = store.history(call.run).await?;
     let ended = events.iter().find_map(|event| told(&event.kind));
-    let is_ahead = async || {
-        let is_made = events.last().is_some_and(|last| last.seq >= call.seq);
-        let of = if is_made { None } else { store.instance(call.run.uid).await? };
-        Ok(of.is_some_and(|row| row.run == call.run.run && !row.status.is_closed()))
-    };
-    if ended.is_none() && is_ahead().await? {
-        return Ok(TriedCall::Ahead);
+    if ended.is_none() && events.last().is_none_or(|last| last.seq < call.seq) {
+        let of = store.instance(call.run.uid).await?;
+        if of.is_some_and(|row| row.run == call.run.run && !row.status.is_closed()) {
+            return Ok(TriedCall::Ahead);
+        }
     }
     Ok(ended.unwrap_or_else(|| TriedCall::Failed(format!("call #{} ended with its run", call.seq))))
 }

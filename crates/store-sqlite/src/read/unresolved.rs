@@ -12,6 +12,7 @@ use resurgam_store::{
 use rusqlite::params;
 
 use super::Reading;
+use crate::decode::Fetched;
 use crate::encode::whole;
 
 /// What every fingerprint comes before.
