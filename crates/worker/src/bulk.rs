@@ -352,7 +352,7 @@ impl ToAsk {
 /// What became of a call that was tried first.
 #[derive(Clone, Debug)]
 pub enum TriedCall {
-    /// Its run is about to make it.
+    /// Its run is open, and is about to make it or to hear how it ended.
     Ahead,
     Open(Box<TaskRow>),
     Completed,

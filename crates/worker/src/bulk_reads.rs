@@ -180,6 +180,9 @@ async fn ended_call(store: &dyn Store, call: CallKey) -> Result<TriedCall> {
         EventKind::ActivityFailed(failed) if failed.activity == call.seq => {
             Some(TriedCall::Failed(failed.failure.to_string()))
         }
+        EventKind::ActivityCancelled { activity, .. } if *activity == call.seq => {
+            Some(TriedCall::Failed(format!("call #{activity} was cancelled")))
+        }
         _ => None,
     };
     // Its run may not have heard of it.
@@ -191,13 +194,16 @@ async fn ended_call(store: &dyn Store, call: CallKey) -> Result<TriedCall> {
             return Ok(ended);
         }
     }
+    // In this order: what ends a run ends its calls in the same commit.
+    let of = store.instance(call.run.uid).await?;
     let events = store.history(call.run).await?;
-    let ended = events.iter().find_map(|event| told(&event.kind));
-    if ended.is_none() && events.last().is_none_or(|last| last.seq < call.seq) {
-        let of = store.instance(call.run.uid).await?;
-        if of.is_some_and(|row| row.run == call.run.run && !row.status.is_closed()) {
-            return Ok(TriedCall::Ahead);
-        }
+    if let Some(ended) = events.iter().find_map(|event| told(&event.kind)) {
+        return Ok(ended);
     }
-    Ok(ended.unwrap_or_else(|| TriedCall::Failed(format!("call #{} ended with its run", call.seq))))
+    // Its run is about to make it, or has done so since its task was looked for.
+    let is_open = of.is_some_and(|row| row.run == call.run.run && !row.status.is_closed());
+    Ok(match is_open {
+        true => TriedCall::Ahead,
+        false => TriedCall::Failed(format!("call #{} ended with its run", call.seq)),
+    })
 }
