@@ -199,6 +199,7 @@ impl Unresolved for Watched {
         dead_letter_groups(filter: DeadLetterFilter) -> Vec<CallGroup>;
         oldest_dead_letter() -> Option<Timestamp>;
         paused_calls(filter: PausedFilter) -> Vec<PausedCall>;
+        paused_count() -> u64;
         paused_groups(filter: PausedFilter) -> Vec<CallGroup>;
     }
 }

@@ -368,6 +368,11 @@ impl Unresolved for SimulatedStore {
         self.read("paused calls", move |it| it.model.paused_calls(&filter))
     }
 
+    fn paused_count(&self) -> Answer<'_, u64> {
+        let shards = self.shards();
+        self.read("paused count", move |it| it.model.paused_count(shards))
+    }
+
     fn paused_groups(&self, filter: PausedFilter) -> Answer<'_, Vec<CallGroup>> {
         self.read("paused groups", move |it| it.model.paused_groups(&filter))
     }

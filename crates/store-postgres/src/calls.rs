@@ -229,6 +229,10 @@ impl Unresolved for PostgresStore {
         self.here(async move { read::paused_calls(self.pool(), &filter).await })
     }
 
+    fn paused_count(&self) -> Answer<'_, u64> {
+        self.here(async move { read::paused_count(self.pool(), &self.inner.scope()).await })
+    }
+
     fn paused_groups(&self, filter: PausedFilter) -> Answer<'_, Vec<CallGroup>> {
         self.here(async move { read::paused_groups(self.pool(), &filter).await })
     }

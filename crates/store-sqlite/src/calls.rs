@@ -343,6 +343,10 @@ impl Unresolved for SqliteStore {
         )
     }
 
+    fn paused_count(&self) -> Answer<'_, u64> {
+        self.read(|| "count paused calls".to_string(), read::paused_count)
+    }
+
     fn paused_groups(&self, filter: PausedFilter) -> Answer<'_, Vec<CallGroup>> {
         self.read(
             || "group paused calls".to_string(),

@@ -36,6 +36,9 @@ pub trait Unresolved {
     /// Calls that are paused, those that were paused last first.
     fn paused_calls(&self, filter: PausedFilter) -> Answer<'_, Vec<PausedCall>>;
 
+    /// How many calls are paused, of the shards that this node holds.
+    fn paused_count(&self) -> Answer<'_, u64>;
+
     /// Calls that are paused by their fingerprints, the largest group first; at most [`GROUPS`].
     /// Page and limit of the filter mean nothing here. Its cost grows with the calls that it
     /// counts.

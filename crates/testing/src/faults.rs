@@ -391,6 +391,10 @@ impl Unresolved for FaultyStore {
         self.read(self.store.paused_calls(filter))
     }
 
+    fn paused_count(&self) -> Answer<'_, u64> {
+        self.read(self.store.paused_count())
+    }
+
     fn paused_groups(&self, filter: PausedFilter) -> Answer<'_, Vec<CallGroup>> {
         self.read(self.store.paused_groups(filter))
     }

@@ -55,5 +55,5 @@ pub use options::Options;
 pub use plan::ScheduledStart;
 pub use retention::{ClosedFilter, Retention};
 #[doc(hidden)]
-pub use retention::{Pace, sweep};
+pub use retention::{Pace, Swept, sweep};
 pub use schedules::NewSchedule;

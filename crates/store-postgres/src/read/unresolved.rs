@@ -3,14 +3,14 @@
 //! Each list is read from one end of an index. Groups are counted along the index of fingerprints,
 //! and the example of each is looked up in the same round trip.
 
-use resurgam_core::{CallKey, Timestamp};
+use resurgam_core::{CallKey, Shard, Timestamp};
 use resurgam_store::decode::{self, DEAD_LETTER, TASK};
 use resurgam_store::quarantine::Table;
 use resurgam_store::{
     CallCursor, CallGroup, DeadLetter, DeadLetterFilter, GROUPS, PausedCall, PausedFilter, Result,
 };
 
-use super::{many, one};
+use super::{many, one, shards};
 use crate::decode::{Columns, Decoded, Fetched};
 use crate::encode::whole;
 use crate::pool::Pool;
@@ -138,6 +138,15 @@ pub(crate) async fn paused_calls(pool: &Pool, filter: &PausedFilter) -> Result<V
         .big(since(filter.since));
     let list = behind(list, filter.after).big(whole(filter.most() as u64));
     many(pool, Table::Task, list, |row| decode::paused_call(&row)).await
+}
+
+/// How many calls of these shards are paused.
+pub(crate) async fn paused_count(pool: &Pool, among: &[Shard]) -> Result<u64> {
+    let what = "count paused calls";
+    let sql = "SELECT count(*) FROM @task WHERE paused IS NOT NULL AND shard = ANY($1)";
+    let rows = pool.ask(Statement::rows(what, sql).shards(shards(among))).await?;
+    let count = one(&rows, |row| row.number(0), || what.to_string())?;
+    Ok(count.unwrap_or_default().unsigned_abs())
 }
 
 /// Calls that are paused by their fingerprints.

@@ -152,6 +152,13 @@ pub(crate) fn paused_calls(
     reading.many(Table::Task, &sql, values, most, |row| decode::paused_call(&row))
 }
 
+/// How many calls are paused.
+pub(crate) fn paused_count(reading: &mut Reading<'_>) -> Result<u64> {
+    let sql = "SELECT count(*) FROM task INDEXED BY task_paused WHERE paused IS NOT NULL";
+    let what = || "count paused calls".to_string();
+    Ok(reading.one(sql, [], |row| row.number(0), what)?.unwrap_or_default().unsigned_abs())
+}
+
 /// Calls that are paused by their fingerprints.
 pub(crate) fn paused_groups(
     reading: &mut Reading<'_>,

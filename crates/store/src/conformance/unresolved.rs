@@ -236,6 +236,7 @@ pub async fn paused_calls_are_found_and_grouped(store: &dyn Store) {
     };
     let all = PausedFilter::default;
     assert_eq!(calls(all()).await, [4, 5, 3]);
+    assert_eq!(store.paused_count().await.unwrap(), 3);
     assert_eq!(calls(PausedFilter { limit: 1, ..all() }).await, [4]);
     let after = Some(CallCursor { at: at(30), call: call(1, 4) });
     assert_eq!(calls(PausedFilter { after, ..all() }).await, [5, 3]);

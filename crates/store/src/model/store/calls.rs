@@ -257,6 +257,11 @@ impl Unresolved for ModelStore {
         self.read(move |model| model.paused_calls(&filter))
     }
 
+    fn paused_count(&self) -> Answer<'_, u64> {
+        let shards = self.shards();
+        self.read(move |model| model.paused_count(shards))
+    }
+
     fn paused_groups(&self, filter: PausedFilter) -> Answer<'_, Vec<CallGroup>> {
         self.read(move |model| model.paused_groups(&filter))
     }
