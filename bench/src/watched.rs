@@ -12,8 +12,8 @@ use resurgam_store::{
     Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
     CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
     Deletion, DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own, Owning, PausedCall,
-    PausedFilter, Retain, Runnable, ScheduleRecord, Schedules, Step, StepResult, Store, Tables,
-    Transacted, Unresolved, Work,
+    PausedFilter, Retain, RunCalls, Runnable, ScheduleRecord, Schedules, Step, StepResult, Store,
+    Tables, Transacted, Unresolved, Work,
 };
 use tokio::sync::watch;
 
@@ -211,6 +211,7 @@ impl Bulk for Watched {
         bulk_list(after: Option<BulkCursor>, limit: usize) -> Vec<BulkRecord>;
         oldest_bulk() -> Option<Timestamp>;
         matching_calls(filter: CallFilter, after: Option<CallKey>, limit: usize) -> CallPage;
+        run_calls(runs: Arc<[RunKey]>, activity: Option<String>) -> Vec<RunCalls>;
         answers(asked: Arc<[(CallKey, String)]>) -> Vec<AskedAnswer>;
     }
 }

@@ -209,6 +209,7 @@ examples! {
     LIST:
         "resurgam list --status blocked"
         "resurgam list --workflow order --since 2h --utc"
+        "resurgam list --status failed --activity charge --failure-type BankDown"
         "resurgam list --retrying --json";
     SHOW:
         "resurgam show order-42"

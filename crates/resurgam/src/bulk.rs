@@ -11,6 +11,7 @@ use resurgam_core::Failure;
 use resurgam_core::action::{Action, Reset, ResetTo};
 use resurgam_core::retry::RetryPolicy;
 use resurgam_store::CallFilter;
+use resurgam_store::rows::{InstanceCursor, InstanceRow};
 use resurgam_worker::{BulkJob, BulkPreview, BulkTarget, Error, Result, RunFilter};
 
 use crate::Client;
@@ -90,6 +91,8 @@ pub struct CallsHandle {
 ///     app.start(&format!("order-{number}"), order()).await;
 /// }
 /// let orders = RunFilter { workflow: Some("order".into()), ..RunFilter::default() };
+/// let newest = app.client().runs(orders.clone()).list(None, 2).await?;
+/// assert_eq!([&*newest[0].id, &*newest[1].id], ["order-3", "order-2"]);
 /// let paused = app.ask("pause", |client| client.runs(orders.clone()).pause()).await?;
 /// assert_eq!(paused.to_string(), "3 runs changed");
 /// let resumed = app.ask("resume", |client| client.runs(orders.clone()).resume().by("ana"));
@@ -179,6 +182,16 @@ impl CallsHandle {
 }
 
 impl RunsHandle {
+    /// The runs themselves, the newest first, at most `limit`; with `after`, those that a list has
+    /// behind that place. An id that the filter names is looked up, and has no place in a list.
+    pub async fn list(
+        &self,
+        after: Option<InstanceCursor>,
+        limit: usize,
+    ) -> Result<Vec<InstanceRow>> {
+        self.client.handle().list_runs(&self.filter, after, limit).await
+    }
+
     /// Has them take no turn until somebody resumes them. Those that are open, unless the filter
     /// names another status.
     pub fn pause(&self) -> BulkAct {

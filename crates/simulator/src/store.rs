@@ -18,8 +18,8 @@ use resurgam_store::{
     Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
     CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
     Deletion, DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own, Owning, PausedCall,
-    PausedFilter, Result, Retain, Runnable, ScheduleRecord, Schedules, Step, StepResult, Tables,
-    Transacted, Unresolved, Work, not_offered,
+    PausedFilter, Result, Retain, RunCalls, Runnable, ScheduleRecord, Schedules, Step, StepResult,
+    Tables, Transacted, Unresolved, Work, not_offered,
 };
 use tokio::sync::watch;
 
@@ -323,6 +323,14 @@ impl Bulk for SimulatedStore {
         limit: usize,
     ) -> Answer<'_, CallPage> {
         self.read("matching calls", move |it| it.model.matching_calls(&filter, after, limit))
+    }
+
+    fn run_calls(
+        &self,
+        runs: Arc<[RunKey]>,
+        activity: Option<String>,
+    ) -> Answer<'_, Vec<RunCalls>> {
+        self.read("calls of runs", move |it| it.model.run_calls(&runs, activity.as_deref()))
     }
 
     fn answers(&self, asked: Arc<[(CallKey, String)]>) -> Answer<'_, Vec<AskedAnswer>> {

@@ -13,8 +13,8 @@ use resurgam_store::{
     Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
     CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
     Deletion, DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own, Owning, PausedCall,
-    PausedFilter, Retain, Runnable, ScheduleRecord, Schedules, Staleness, Step, StepResult, Tables,
-    Transacted, Unresolved, Work,
+    PausedFilter, Retain, RunCalls, Runnable, ScheduleRecord, Schedules, Staleness, Step,
+    StepResult, Tables, Transacted, Unresolved, Work,
 };
 use tokio::sync::watch;
 
@@ -185,6 +185,14 @@ impl Bulk for PostgresStore {
         limit: usize,
     ) -> Answer<'_, CallPage> {
         self.here(async move { read::matching_calls(self.pool(), &filter, after, limit).await })
+    }
+
+    fn run_calls(
+        &self,
+        runs: Arc<[RunKey]>,
+        activity: Option<String>,
+    ) -> Answer<'_, Vec<RunCalls>> {
+        self.here(async move { read::run_calls(self.pool(), &runs, activity.as_deref()).await })
     }
 
     fn answers(&self, asked: Arc<[(CallKey, String)]>) -> Answer<'_, Vec<AskedAnswer>> {

@@ -11,7 +11,7 @@ use resurgam_store::{
     Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
     CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
     Deletion, DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own, Owning, PausedCall,
-    PausedFilter, Retain, Runnable, ScheduleRecord, Schedules, Step, StepResult, Tables,
+    PausedFilter, Retain, RunCalls, Runnable, ScheduleRecord, Schedules, Step, StepResult, Tables,
     Transacted, Unresolved, Work,
 };
 use tokio::sync::watch;
@@ -280,6 +280,17 @@ impl Bulk for SqliteStore {
         self.read(
             || "look for calls that match".to_string(),
             move |reading| read::matching_calls(reading, &filter, after, limit),
+        )
+    }
+
+    fn run_calls(
+        &self,
+        runs: Arc<[RunKey]>,
+        activity: Option<String>,
+    ) -> Answer<'_, Vec<RunCalls>> {
+        self.read(
+            || "look at the calls of runs".to_string(),
+            move |reading| read::run_calls(reading, &runs, activity.as_deref()),
         )
     }
 

@@ -12,8 +12,8 @@ use resurgam_store::{
     Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
     CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
     Deletion, DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own, Owning, PausedCall,
-    PausedFilter, Retain, Runnable, ScheduleRecord, Schedules, Step, StepResult, Store, Tables,
-    Transacted, Unresolved, Work,
+    PausedFilter, Retain, RunCalls, Runnable, ScheduleRecord, Schedules, Step, StepResult, Store,
+    Tables, Transacted, Unresolved, Work,
 };
 use resurgam_worker::Clock;
 use tokio::sync::{Notify, watch};
@@ -451,6 +451,14 @@ impl Bulk for FaultyStore {
         limit: usize,
     ) -> Answer<'_, CallPage> {
         self.or_refuse(StoreCall::Bulk, self.store.matching_calls(filter, after, limit))
+    }
+
+    fn run_calls(
+        &self,
+        runs: Arc<[RunKey]>,
+        activity: Option<String>,
+    ) -> Answer<'_, Vec<RunCalls>> {
+        self.or_refuse(StoreCall::Bulk, self.store.run_calls(runs, activity))
     }
 
     fn answers(&self, asked: Arc<[(CallKey, String)]>) -> Answer<'_, Vec<AskedAnswer>> {

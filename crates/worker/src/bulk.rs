@@ -3,21 +3,21 @@
 //! Pure: the caller brings the time. The stored forms are read leniently.
 
 mod letters;
+mod runs;
 
 use std::fmt;
 use std::time::Duration;
 
 use resurgam_core::action::{Action, ActionAnswer};
 use resurgam_core::{CallKey, RunKey, Seq, Timestamp, Uid};
-use resurgam_store::rows::{
-    ActionRequest, InstanceFilter, InstanceRow, Message, MessageRow, Status, TaskRow,
-};
+use resurgam_store::rows::{ActionRequest, Message, MessageRow, Status, TaskRow};
 use resurgam_store::{AskedAnswer, BulkRow, CallFilter, CallStatus};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use letters::RunAgain;
 pub use letters::{LetterFilter, redriven_id};
+pub use runs::RunFilter;
 
 /// How many refused calls a job lists; the others it only counts.
 pub const LISTED: usize = 100;
@@ -43,75 +43,6 @@ pub enum BulkTarget {
     Runs(RunFilter),
     /// Dead letters.
     Letters(LetterFilter),
-}
-
-/// Which runs: the current ones of instances. Every field narrows it further.
-///
-/// ```
-/// use resurgam_store::rows::Status;
-/// use resurgam_worker::RunFilter;
-///
-/// let failed = RunFilter { status: vec![Status::Failed], ..RunFilter::default() };
-/// assert_eq!(failed.workflow, None);
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct RunFilter {
-    /// Only the instances of these ids; empty for all.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub ids: Vec<String>,
-    /// Only of this workflow.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub workflow: Option<String>,
-    /// Only these statuses; empty for those that the action is for.
-    #[serde(with = "statuses", skip_serializing_if = "Vec::is_empty")]
-    pub status: Vec<Status>,
-    /// Only those with this tag.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tag: Option<(String, String)>,
-    /// Only those that were started at this time or later.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub started_since: Option<Timestamp>,
-}
-
-mod statuses {
-    use resurgam_store::rows::Status;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(
-        list: &[Status],
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        list.iter().map(|status| status.name()).collect::<Vec<_>>().serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Status>, D::Error> {
-        let names = Vec::<String>::deserialize(from)?;
-        let unknown = |name: &str| serde::de::Error::custom(format!("the status {name:?}"));
-        names.iter().map(|name| Status::named(name).ok_or_else(|| unknown(name))).collect()
-    }
-}
-
-impl RunFilter {
-    /// True when an instance is among them, whatever its id.
-    pub(crate) fn has(&self, row: &InstanceRow) -> bool {
-        let tag = |(name, value): &(String, String)| row.tags.get(name) == Some(value);
-        self.workflow.as_ref().is_none_or(|workflow| row.workflow == *workflow)
-            && (self.status.is_empty() || self.status.contains(&row.status))
-            && self.tag.as_ref().is_none_or(tag)
-            && self.started_since.is_none_or(|since| row.created_at >= since)
-    }
-
-    /// The list that it narrows; ids are looked up one by one.
-    pub(crate) fn instances(&self) -> InstanceFilter {
-        InstanceFilter {
-            status: self.status.clone(),
-            workflow: self.workflow.clone(),
-            tag: self.tag.clone(),
-            since: self.started_since,
-            ..InstanceFilter::default()
-        }
-    }
 }
 
 /// How a job goes about it.

@@ -5,11 +5,12 @@
 
 use resurgam_core::Timestamp;
 use resurgam_core::action::Action;
-use resurgam_store::rows::InstanceRow;
+use resurgam_store::rows::{InstanceCursor, InstanceRow};
 use resurgam_store::{BulkCursor, BulkRecord, BulkWrite, DeadLetter, MatchedCall};
 
 use crate::bulk::{
-    BulkJob, BulkTarget, LetterFilter, MOST_FIRST, call_of_text, call_to_text, statuses_for,
+    BulkJob, BulkTarget, LetterFilter, MOST_FIRST, RunFilter, call_of_text, call_to_text,
+    statuses_for,
 };
 use crate::bulk_reads::matching_runs;
 use crate::error::{Error, Result};
@@ -100,6 +101,27 @@ impl Handle {
             after = go_on;
             if after.is_none() {
                 return Ok(preview);
+            }
+        }
+    }
+
+    /// Runs that match, those behind a place in their list: the newest first, at most `limit`.
+    pub async fn list_runs(
+        &self,
+        filter: &RunFilter,
+        after: Option<InstanceCursor>,
+        limit: usize,
+    ) -> Result<Vec<InstanceRow>> {
+        let _busy = self.busy();
+        let (mut found, mut after) = (Vec::new(), after.map(|after| after.to_string()));
+        loop {
+            let left = limit - found.len();
+            let page = matching_runs(&**self.store(), filter, after.as_deref(), left).await;
+            let (rows, go_on) = page.map_err(|error| Error::store("list instances", error))?;
+            found.extend(rows);
+            after = go_on;
+            if found.len() >= limit || after.is_none() {
+                return Ok(found);
             }
         }
     }

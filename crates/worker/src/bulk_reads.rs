@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use resurgam_core::action::Action;
 use resurgam_core::{CallKey, EventKind, RunKey, Uid};
 use resurgam_store::rows::{InstanceCursor, InstanceRow, Message, MessageRow, TaskRecord};
-use resurgam_store::{CallCursor, DeadLetter, LetterState, Result, Store};
+use resurgam_store::{CallCursor, CallPage, DeadLetter, LetterState, Result, Store};
 
 use crate::bulk::{
     BulkTarget, RunAgain, RunFilter, ToAsk, TriedCall, call_of_text, call_to_text, redriven_id,
@@ -128,20 +128,16 @@ async fn run_again(
     Ok(RunAgain::of(letter, policy.map(|row| row.text)))
 }
 
-/// Instances that match, behind a place in their list, and where to go on.
+/// Instances that match, behind a place in their list, at most `limit`, and where to go on. It
+/// looks at a bounded number of those that its list has.
 pub(crate) async fn matching_runs(
     store: &dyn Store,
     filter: &RunFilter,
     after: Option<&str>,
     limit: usize,
 ) -> Result<(Vec<InstanceRow>, Option<String>)> {
-    let mut list = filter.instances();
     if filter.ids.is_empty() {
-        (list.after, list.limit) = (after.and_then(|after| after.parse().ok()), limit);
-        let rows = store.list(list).await?;
-        let last = rows.last().filter(|_| rows.len() == limit);
-        let go_on = last.map(|row| InstanceCursor::of(row).to_string());
-        return Ok((rows, go_on));
+        return listed_runs(store, filter, after, limit).await;
     }
     let mut ids: Vec<&String> = filter.ids.iter().collect();
     ids.sort_unstable();
@@ -154,7 +150,43 @@ pub(crate) async fn matching_runs(
         rows.extend(found.filter(|row| filter.has(row)));
     }
     let last = left.get(limit.saturating_sub(1)).filter(|_| left.len() > limit);
-    Ok((rows, last.map(|id| id.to_string())))
+    Ok((with_such_calls(store, filter, rows).await?, last.map(|id| id.to_string())))
+}
+
+async fn listed_runs(
+    store: &dyn Store,
+    filter: &RunFilter,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<(Vec<InstanceRow>, Option<String>)> {
+    let mut list = filter.instances();
+    let is_narrower = filter.queue.is_some() || filter.needs_calls();
+    list.limit = if is_narrower { CallPage::chunk(limit) } else { limit };
+    list.after = after.and_then(|after| after.parse().ok());
+    let looked_at = list.limit;
+    let rows = store.list(list).await?;
+    let last = rows.last().filter(|_| rows.len() == looked_at).map(InstanceCursor::of);
+    let rows = rows.into_iter().filter(|row| filter.has(row)).collect();
+    let mut rows = with_such_calls(store, filter, rows).await?;
+    let is_cut = rows.len() > limit;
+    rows.truncate(limit);
+    let go_on = if is_cut { rows.last().map(InstanceCursor::of) } else { last };
+    Ok((rows, go_on.map(|at| at.to_string())))
+}
+
+/// Those of the instances whose calls match, too.
+async fn with_such_calls(
+    store: &dyn Store,
+    filter: &RunFilter,
+    rows: Vec<InstanceRow>,
+) -> Result<Vec<InstanceRow>> {
+    if !filter.needs_calls() || rows.is_empty() {
+        return Ok(rows);
+    }
+    let runs = rows.iter().map(|row| RunKey { uid: row.uid, run: row.run }).collect();
+    let calls = store.run_calls(runs, filter.activity.clone()).await?;
+    let found = rows.into_iter().zip(calls).filter(|(row, calls)| filter.has_calls(row, calls));
+    Ok(found.map(|(row, _)| row).collect())
 }
 
 /// What became of calls that were tried.

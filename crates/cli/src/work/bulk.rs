@@ -130,6 +130,44 @@ pub(super) struct Calls {
     how: How,
 }
 
+/// What else narrows instances, also those that are listed.
+#[derive(Clone, Debug, Default, PartialEq, clap::Args)]
+pub(super) struct Such {
+    /// Those with an open call of this activity, or of which one failed last
+    #[arg(long, value_name = "NAME")]
+    activity: Option<String>,
+    /// Those whose last failure is of this type
+    #[arg(long, value_name = "TYPE")]
+    failure_type: Option<String>,
+    /// Those whose last failure has this code
+    #[arg(long, value_name = "CODE")]
+    failure_code: Option<String>,
+    /// Those that failed last since then: how long ago (2h), a day or a time
+    #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
+    failed_since: Option<Moment>,
+    /// Those with this tag
+    #[arg(long, value_name = "NAME=VALUE", value_parser = tag)]
+    tag: Option<(String, String)>,
+    /// Those that were started on this queue
+    #[arg(long, value_name = "NAME")]
+    queue: Option<String>,
+}
+
+impl Such {
+    /// The filter, narrowed by this.
+    pub(super) fn narrows(&self, filter: RunFilter, now: Timestamp) -> RunFilter {
+        RunFilter {
+            activity: self.activity.clone(),
+            failure_type: self.failure_type.clone(),
+            failure_code: self.failure_code.clone(),
+            failed_since: self.failed_since.map(|since| since.before(now)),
+            tag: self.tag.clone(),
+            queue: self.queue.clone(),
+            ..filter
+        }
+    }
+}
+
 /// Which instances, where many are meant.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Many instances")]
@@ -143,12 +181,11 @@ pub(super) struct Runs {
     /// Those of this status; more than once for several
     #[arg(long, value_name = "STATUS", value_parser = status)]
     status: Vec<Status>,
-    /// Those with this tag
-    #[arg(long, value_name = "NAME=VALUE", value_parser = tag)]
-    tag: Option<(String, String)>,
     /// Those started since then: how long ago (2h), a day or a time
     #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
     started_since: Option<Moment>,
+    #[command(flatten)]
+    such: Such,
     /// Every instance that the action is for
     #[arg(long = "all")]
     all: bool,
@@ -260,12 +297,13 @@ impl Runs {
             ids: self.ids.clone(),
             workflow: self.workflow.clone(),
             status: self.status.clone(),
-            tag: self.tag.clone(),
             started_since: self.started_since.map(|since| since.before(now)),
+            ..RunFilter::default()
         };
+        let filter = self.such.narrows(filter, now);
         let chooses = filter != RunFilter::default() || self.all;
-        let hint = "name one by its id, or choose with --workflow, --status, --tag or \
-                    --started-since; --all is every one";
+        let hint = "name one by its id, or choose with --workflow, --status, --activity and \
+                    others; --all is every one";
         which(verb, "instances", named, chooses, &self.how, hint)?;
         Ok(named.is_none().then_some(filter))
     }
@@ -442,12 +480,17 @@ fn about(job: &BulkJob) -> String {
     let (ids, parts) = match &job.target {
         BulkTarget::Calls(filter) => {
             let status = filter.status.map(|status| status.name().to_string());
-            let parts = [&filter.activity, &filter.workflow, &status, &filter.fingerprint];
+            let CallFilter { activity, workflow, fingerprint, .. } = filter;
+            let (kind, code) = (&filter.failure_type, &filter.failure_code);
+            let parts = [activity, workflow, &status, kind, code, fingerprint];
             (filter.ids.len(), parts.into_iter().flatten().cloned().collect::<Vec<_>>())
         }
         BulkTarget::Runs(filter) => {
+            let RunFilter { workflow, activity, failure_type, failure_code, .. } = filter;
+            let parts = [workflow, activity, failure_type, failure_code];
             let status = filter.status.iter().map(|status| status.name().to_string());
-            (filter.ids.len(), filter.workflow.iter().cloned().chain(status).collect())
+            let parts = parts.into_iter().flatten().cloned().chain(status);
+            (filter.ids.len(), parts.collect())
         }
         BulkTarget::Letters(filter) => {
             let parts = filter.activity.iter().chain(&filter.fingerprint).cloned();

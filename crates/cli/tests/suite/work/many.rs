@@ -49,6 +49,11 @@ fn calls_are_looked_at_tried_and_retried_together() {
     let none = place.run(&["call", "retry", "--failure-type", "Nothing", "--dry-run", "--json"]);
     assert_eq!(none.json_with(0), json!({"count": 0, "first": []}));
 
+    let charges = place.json(&["list", "--activity", "charge", "--failed-since", "1h"]);
+    assert_eq!(charges.as_array().map(Vec::len), Some(3), "{charges}");
+    let coded = place.run(&["list", "--failure-code", "2", "--queue", "default"]);
+    assert_eq!((coded.code, coded.stdout.as_str()), (Some(0), "no instances\n"));
+
     // The bank is not back: the one that is tried first fails, and the others are left alone.
     let first = place.run(&with(&["--first", "1", "--json"])).json_with(1);
     assert_eq!((&first["state"], &first["matched"]), (&json!("failed"), &json!(1)));

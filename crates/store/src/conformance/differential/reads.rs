@@ -326,6 +326,10 @@ async fn bulk(store: &dyn Store, ask: &Questions, answers: &mut Answers) {
         });
         answers.add(("matching_calls", filter), found);
     }
+    for activity in [None, Some(ACTIVITIES[0].to_string())] {
+        let calls = store.run_calls(ask.runs.clone().into(), activity.clone()).await;
+        answers.add(("run_calls", activity), calls);
+    }
     let asked = ask
         .calls
         .iter()

@@ -13,8 +13,9 @@ use crate::rows::{
 use crate::{
     Access, Answer, AskedAnswer, AttemptTransaction, Bulk, BulkCursor, BulkRecord, CallCursor,
     CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion,
-    DueSchedules, Error, Inbox, InboxRow, Inspect, PausedCall, PausedFilter, Retain, Runnable,
-    ScheduleRecord, Schedules, Step, StepResult, Tables, Transacted, Unresolved, Work, not_offered,
+    DueSchedules, Error, Inbox, InboxRow, Inspect, PausedCall, PausedFilter, Retain, RunCalls,
+    Runnable, ScheduleRecord, Schedules, Step, StepResult, Tables, Transacted, Unresolved, Work,
+    not_offered,
 };
 
 impl Commit for ModelStore {
@@ -212,6 +213,14 @@ impl Bulk for ModelStore {
         limit: usize,
     ) -> Answer<'_, CallPage> {
         self.read(move |model| model.matching_calls(&filter, after, limit))
+    }
+
+    fn run_calls(
+        &self,
+        runs: Arc<[RunKey]>,
+        activity: Option<String>,
+    ) -> Answer<'_, Vec<RunCalls>> {
+        self.read(move |model| model.run_calls(&runs, activity.as_deref()))
     }
 
     fn answers(&self, asked: Arc<[(CallKey, String)]>) -> Answer<'_, Vec<AskedAnswer>> {
