@@ -221,7 +221,7 @@ pub async fn the_calls_of_a_run_say_what_failed_last_and_what_is_open(store: &dy
         let activity = activity.map(str::to_string);
         let told = store.run_calls(runs.clone().into(), activity).await.unwrap();
         let last = |calls: RunCalls| {
-            let failed = calls.failed.map(|it| (it.activity, it.failure.type_name, it.at));
+            let failed = calls.failed.map(|it| (it.activity, it.failure.type_name.clone(), it.at));
             (calls.has_open, failed)
         };
         told.into_iter().map(last).collect::<Vec<_>>()
