@@ -319,7 +319,7 @@ async fn runs_are_chosen_by_what_failed_last_in_them() {
     assert_eq!(done(&app, restart).await.counts.changed, 1);
     let pause = |client: &Client| client.runs(of("print")).pause().first(1).by("ana");
     assert_eq!(done(&app, pause).await.counts.changed, 1);
-    assert_eq!(app.describe("page-1").await.status, Status::Paused);
+    assert_eq!(app.describe("page-1").await.instance.status, Status::Paused);
     drop(page_of);
 }
 

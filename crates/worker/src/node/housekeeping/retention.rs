@@ -9,7 +9,6 @@
 
 use std::time::Duration;
 
-use resurgam_core::Timestamp;
 use resurgam_store::rows::Status;
 
 use crate::node::Node;
