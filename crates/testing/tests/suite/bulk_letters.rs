@@ -130,7 +130,7 @@ async fn letters_are_redriven_as_new_once_each_whatever_crashes() {
 async fn letters_are_discarded_page_by_page_once_each_whatever_crashes() {
     with_crashes(async |app| {
         let discard = |client: &Client| client.discard(all()).request_id("j").by("ana");
-        let job = done(app, discard.clone()).await;
+        let job = done(app, discard).await;
         assert_eq!(job.to_string(), "5 dead letters discarded");
         assert_eq!(in_state(app, LetterState::Discarded).await.len(), 5);
         assert_eq!(done(app, discard).await.counts, job.counts, "it is the same job");
