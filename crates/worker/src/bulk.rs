@@ -631,6 +631,7 @@ impl fmt::Display for BulkJob {
         match (self.state(), &self.error, &self.stopped_by) {
             (BulkState::Failed, Some(error), _) => write!(f, "; {error}"),
             (BulkState::Stopped, _, Some(by)) => write!(f, "; stopped by {by}"),
+            (BulkState::Done, ..) if matched == 0 => f.write_str("; nothing matched"),
             (BulkState::Running | BulkState::Stopping, ..) if matched == 0 => {
                 write!(f, "; stored as {}: no worker has taken it up yet", self.id)
             }

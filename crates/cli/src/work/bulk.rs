@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use resurgam::{
-    BulkAct, BulkJob, BulkPreview, BulkState, BulkTarget, CallFilter, CallStatus, Client, Refused,
-    RunFilter, Status, Timestamp,
+    Action, BulkAct, BulkJob, BulkPreview, BulkState, BulkTarget, CallFilter, CallStatus, Client,
+    Refused, RunFilter, Status, Timestamp,
 };
 
 use super::groups::{self, name_of};
@@ -421,6 +421,14 @@ fn told(job: &BulkJob, json: bool) -> Output {
     if others > 0 {
         text += &format!("  and {others} others\n");
     }
+    if job.counts.refused > 0 && matches!(job.action, Action::Redrive(_)) {
+        text += "with --as-new the activity of a letter runs by itself, with the same arguments\n";
+    }
+    if !job.state().is_over() {
+        let id = printable(&job.id);
+        text += &format!("`resurgam bulk show {id} --wait` follows it; `resurgam bulk stop {id}` ");
+        text += "ends it\n";
+    }
     Output { exit, ..Output::done(text) }
 }
 
@@ -441,7 +449,14 @@ fn previewed(preview: &BulkPreview, json: bool) -> Output {
         let form = Form::default().with("count", preview.count).with("first", names);
         return Output::json(line(&form), Exit::Done);
     }
-    let mut text = format!("{} would be changed\n", preview.count);
+    let what = match (&preview.calls[..], &preview.runs[..], &preview.letters[..]) {
+        ([_, ..], _, _) => " call",
+        (_, [_, ..], _) => " instance",
+        (_, _, [_, ..]) => " dead letter",
+        _ => "",
+    };
+    let plural = if preview.count == 1 || what.is_empty() { "" } else { "s" };
+    let mut text = format!("{}{what}{plural} would be changed\n", preview.count);
     for (_, name) in listed.iter().take(usize::try_from(preview.count).unwrap_or(usize::MAX)) {
         text += &printable(&format!("  {name}"));
         text.push('\n');

@@ -640,7 +640,7 @@ async fn paused_calls_are_listed_and_resumed_as_one_group() {
         ..PausedFilter::default()
     };
     let none = acted(&app, client.resume_paused(of("1:0"))).await;
-    assert_eq!(none.to_string(), "0 calls changed");
+    assert_eq!(none.to_string(), "0 calls changed; nothing matched");
     let began = app.now();
     let all = client.resume_paused(of(&groups[0].fingerprint)).spread(40 * SECOND);
     let done = acted(&app, all.by("ana").reason("mail is back")).await;

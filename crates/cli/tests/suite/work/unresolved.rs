@@ -82,7 +82,7 @@ fn dead_letters_are_grouped_shown_redriven_and_discarded() {
     assert!(again_in_run.stdout.contains("was redriven by ana before"), "{again_in_run:?}");
     let chosen = ["dead", "discard", "--fingerprint", &fingerprint];
     let counted = place.run(&[&chosen[..], &["--dry-run"]].concat());
-    assert!(counted.stdout.starts_with("1 would be changed\n  order-"), "{counted:?}");
+    assert!(counted.stdout.starts_with("1 dead letter would be changed\n  order-"), "{counted:?}");
     let discarded = place.run(&[&chosen[..], &["--reason", "paid by hand"]].concat());
     assert_eq!(discarded.stdout, "1 dead letter discarded\n", "{discarded:?}");
     assert_eq!(place.run(&["dead", "list"]).stdout, "no dead letters\n");
@@ -107,7 +107,7 @@ fn paused_calls_are_grouped_and_resumed_together() {
     place.write("bank", "");
     let chosen = ["paused", "resume", "--fingerprint", &fingerprint];
     let counted = place.run(&[&chosen[..], &["--dry-run"]].concat()).stdout;
-    assert!(counted.starts_with("2 would be changed\n  order-"), "{counted}");
+    assert!(counted.starts_with("2 calls would be changed\n  order-"), "{counted}");
     let resumed = place.run(&[&chosen[..], &["--spread", "200ms", "--by", "ana"]].concat());
     assert_eq!((resumed.code, resumed.stdout.as_str()), (Some(0), "2 calls changed\n"));
     for id in ["order-2", "order-3"] {
