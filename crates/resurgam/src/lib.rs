@@ -48,6 +48,8 @@ pub mod schedule;
 pub mod sqlite;
 mod unresolved;
 
+#[doc(hidden)]
+pub use act::os_user;
 pub use act::{Act, CallHandle};
 pub use act_on_run::RunHandle;
 pub use app::{App, AppBuilder, Parts};

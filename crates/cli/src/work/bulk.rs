@@ -614,7 +614,7 @@ impl ShowArgs {
 
 impl StopArgs {
     async fn run(self) -> Result<Output, Trouble> {
-        let by = self.by.clone().unwrap_or_else(user);
+        let by = self.by.clone().unwrap_or_else(resurgam::os_user);
         let stop = async |client: &Client| {
             if client.bulk_job(&self.id).await?.is_none() {
                 return Err(unknown("stop", &self.id));
@@ -633,11 +633,6 @@ impl StopArgs {
         };
         Ok(Output { exit, ..Output::done(format!("{text}\n")) })
     }
-}
-
-fn user() -> String {
-    let name = |variable| std::env::var(variable).ok().filter(|name| !name.is_empty());
-    name("USER").or_else(|| name("LOGNAME")).unwrap_or_else(|| "unknown".to_string())
 }
 
 fn unknown(verb: &str, id: &str) -> Trouble {
