@@ -15,13 +15,13 @@ use resurgam_store::Store;
 use resurgam_store::rows::Owner;
 use resurgam_store_sqlite::{Options as SqliteOptions, SqliteStore};
 use resurgam_worker::{
-    Clock, ClosedFilter, Error, Handle, IfExists, Result, StartOptions, SystemClock,
+    Clock, ClosedFilter, Error, Handle, IfExists, Result, StartOptions, SystemClock, submit,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinHandle;
 
-use crate::{Instance, Parts, submit};
+use crate::{Instance, Parts};
 
 /// Talks to an app, in this process or in another. Cloning gives another one.
 ///

@@ -19,7 +19,9 @@ use crate::rows::{
     TaskRow,
 };
 use crate::unresolved::{DeadLetter, LetterState, PausedCall, Settled, ledger_from_stored};
-use crate::{BulkRecord, BulkRow, Candidate, Error, InboxRow, ScheduleRecord, ScheduleRow};
+use crate::{
+    BulkRecord, BulkRow, Candidate, Error, FailedCall, InboxRow, ScheduleRecord, ScheduleRow,
+};
 
 /// Why a row cannot be read.
 #[derive(Debug)]
@@ -368,6 +370,14 @@ pub fn candidate(row: &impl Columns) -> Decoded<Candidate> {
         failure: failure.and_then(|text| serde_json::from_str(text).ok()),
         failed_at: row.maybe_timestamp(columns + 5)?,
     })
+}
+
+/// A failed attempt, from its activity, its failure and its end; none when the failure cannot be
+/// read.
+pub fn failed_call(row: &impl Columns) -> Decoded<Option<FailedCall>> {
+    let failure = row.maybe_text(1)?.and_then(|text| serde_json::from_str(text).ok());
+    let Some(failure) = failure else { return Ok(None) };
+    Ok(Some(FailedCall { activity: row.string(0)?, failure, at: row.timestamp(2)? }))
 }
 
 /// What decisions about a task need, from its column.

@@ -47,7 +47,7 @@ use resurgam_core::{CallKey, Event, RunKey, Timestamp, Uid};
 
 pub use bulk::{
     AskedAnswer, Bulk, BulkCursor, BulkRecord, BulkRow, BulkWrite, CallFilter, CallPage,
-    CallStatus, Candidate, MatchedCall, WINDOW,
+    CallStatus, Candidate, FailedCall, MatchedCall, RunCalls, WINDOW, is_of_kind,
 };
 pub use error::{Error, Result};
 pub use gaps::Gaps;

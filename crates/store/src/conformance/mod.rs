@@ -156,6 +156,7 @@ macro_rules! conformance_promises {
             bulk::open_jobs_come_oldest_first_and_a_list_newest_first,
             bulk::jobs_that_were_over_long_ago_go,
             bulk::calls_that_match_are_found_page_by_page,
+            bulk::the_calls_of_a_run_say_what_failed_last_and_what_is_open,
             bulk::what_came_of_actions_is_told,
             policies::a_policy_is_stored_once,
             policies::the_first_text_of_a_policy_counts,

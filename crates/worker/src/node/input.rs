@@ -18,6 +18,7 @@ use super::reply::Reply;
 use super::store_request::StoreRequest;
 use crate::bulk::{ToAsk, TriedCall};
 use crate::handle::{Outcome, StartOptions, Started};
+use crate::retention::Swept;
 
 /// Something that has happened.
 #[derive(Debug)]
@@ -128,7 +129,7 @@ pub enum Input {
     /// The calls that a bulk job tries first were read.
     BulkTried { job: String, found: Vec<TriedCall> },
     /// Closed instances that are old enough are deleted; when the next one is.
-    Swept { next: Result<Option<Timestamp>> },
+    Swept(Result<Swept>),
 }
 
 /// What is due soon.

@@ -95,6 +95,7 @@ pub use input::{
     Scan,
 };
 use memory::Memory;
+pub(crate) use message::start_message;
 pub use message::{now_due, result_id};
 pub use output::{AttemptStart, Batch, Order, Output, Transaction, TransactionRequest};
 pub(crate) use placement::role::DUE;
@@ -402,7 +403,7 @@ impl Node {
             Input::InboxRead { found } => self.inbox_read(found),
             Input::Signalled { row, found } => self.signalled(row, found),
             Input::Addressee { row, found } => self.addressee_found(row, found),
-            Input::Swept { next } => self.swept(next),
+            Input::Swept(swept) => self.swept(swept),
             Input::ActionsRead { found } => self.actions_read(found),
             Input::BulkRead { found } => self.bulk_read(found),
             Input::BulkPage { job, found, go_on } => self.bulk_page_read(&job, found, go_on),

@@ -11,10 +11,11 @@ use crate::rows::{
     MessageRow, PolicyOverride, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use crate::{
-    Access, Answer, AskedAnswer, AttemptTransaction, Bulk, BulkCursor, BulkRecord, CallFilter,
-    CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion, DueSchedules,
-    Error, Inbox, InboxRow, Inspect, PausedCall, PausedFilter, Retain, Runnable, ScheduleRecord,
-    Schedules, Step, StepResult, Tables, Transacted, Unresolved, Work, not_offered,
+    Access, Answer, AskedAnswer, AttemptTransaction, Bulk, BulkCursor, BulkRecord, CallCursor,
+    CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion,
+    DueSchedules, Error, Inbox, InboxRow, Inspect, PausedCall, PausedFilter, Retain, RunCalls,
+    Runnable, ScheduleRecord, Schedules, Step, StepResult, Tables, Transacted, Unresolved, Work,
+    not_offered,
 };
 
 impl Commit for ModelStore {
@@ -214,6 +215,14 @@ impl Bulk for ModelStore {
         self.read(move |model| model.matching_calls(&filter, after, limit))
     }
 
+    fn run_calls(
+        &self,
+        runs: Arc<[RunKey]>,
+        activity: Option<String>,
+    ) -> Answer<'_, Vec<RunCalls>> {
+        self.read(move |model| model.run_calls(&runs, activity.as_deref()))
+    }
+
     fn answers(&self, asked: Arc<[(CallKey, String)]>) -> Answer<'_, Vec<AskedAnswer>> {
         self.read(move |model| model.answers(&asked))
     }
@@ -241,6 +250,10 @@ impl Unresolved for ModelStore {
         self.read(move |model| model.dead_letters(&filter))
     }
 
+    fn dead_letter_places(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<CallCursor>> {
+        self.read(move |model| model.dead_letter_places(&filter))
+    }
+
     fn dead_letter_groups(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<CallGroup>> {
         self.read(move |model| model.dead_letter_groups(&filter))
     }
@@ -251,6 +264,11 @@ impl Unresolved for ModelStore {
 
     fn paused_calls(&self, filter: PausedFilter) -> Answer<'_, Vec<PausedCall>> {
         self.read(move |model| model.paused_calls(&filter))
+    }
+
+    fn paused_count(&self) -> Answer<'_, u64> {
+        let shards = self.shards();
+        self.read(move |model| model.paused_count(shards))
     }
 
     fn paused_groups(&self, filter: PausedFilter) -> Answer<'_, Vec<CallGroup>> {

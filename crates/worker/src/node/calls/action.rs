@@ -180,6 +180,9 @@ fn change(
             | Action::Redrive(_),
             _,
         ) => Err(format!("{name} is a call, and this is done to runs")),
+        (Action::RedriveAsNew | Action::Discard, _) => {
+            Err(format!("{name} is a call, and this is decided about dead letters"))
+        }
     }
 }
 
