@@ -125,8 +125,7 @@ impl InstanceHandle {
         let events = if run.run == 1 { Vec::new() } else { self.events(Some(run.run)).await? };
         let _busy = self.client.handle().busy();
         let ledger = self.client.ledger_of(run, &events).await;
-        ledger
-            .map_err(|error| Error::store(format!("read the attempts of {}", self.uid), error))
+        ledger.map_err(|error| Error::store(format!("read the attempts of {}", self.uid), error))
     }
 
     /// What operators did to a run and its calls, in order of time.
@@ -134,8 +133,7 @@ impl InstanceHandle {
         let run = self.run("read what was done to", run).await?;
         let _busy = self.client.handle().busy();
         let actions = self.client.handle().store().actions(run).await;
-        actions
-            .map_err(|error| Error::store(format!("read what was done to {}", self.uid), error))
+        actions.map_err(|error| Error::store(format!("read what was done to {}", self.uid), error))
     }
 
     /// Waits for the end.

@@ -64,7 +64,7 @@ async fn show(State(api): State<Api>, Path(name): Path<String>) -> Reply<CallDet
         result: end.result.map(|result| at_event(key, value(&result))),
         failure: end.failure.as_ref().map(json),
         why: end.why,
-        policy: policy.and_then(|policy| serde_json::from_str(&policy.to_stored()).ok()),
+        policy: policy.map(|policy| json(policy.as_ref())),
         attempts: attempts.iter().filter(|row| of_call(row.call)).map(Attempt::from).collect(),
         actions: actions.iter().filter(|row| of_call(row.call)).map(Action::from).collect(),
     }))

@@ -32,10 +32,9 @@ struct SetPolicy {
 
 impl From<&PolicyOverride> for SetPolicy {
     fn from(row: &PolicyOverride) -> Self {
-        let policy = row.policy.as_deref().and_then(|text| serde_json::from_str(text).ok());
         SetPolicy {
             activity: row.activity.clone(),
-            policy,
+            policy: row.retry_policy().as_ref().map(wire::json),
             by: row.by.clone(),
             reason: row.reason.clone(),
             at_ms: row.at.as_millis(),

@@ -1,5 +1,7 @@
 //! The API, asked in process through its router.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests, too")]
+
 mod description;
 mod reading;
 mod serving;

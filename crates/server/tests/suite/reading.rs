@@ -181,8 +181,9 @@ async fn a_result_is_answered_when_the_instance_has_closed_or_the_time_is_over()
     let path = format!("/api/v1/instances/{uid}/result");
     let now = get(&router, &path).await;
     assert_eq!((&now["closed"], &now["status"]), (&false.into(), &"running".into()));
-    let wait = get(&router, &format!("{path}?wait_ms=1000"));
-    assert_eq!(app.wait_for("the time to be over", wait).await["closed"], false);
+    let waiting = format!("{path}?wait_ms=1000");
+    let waits = get(&router, &waiting);
+    assert_eq!(app.wait_for("the time to be over", waits).await["closed"], false);
     app.advance(HOUR).await;
     let ended = get(&router, &format!("{path}?wait_ms=1000")).await;
     assert_eq!((&ended["status"], &ended["result"]), (&"completed".into(), &7.into()));
