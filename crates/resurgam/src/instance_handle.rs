@@ -1,7 +1,7 @@
 //! An instance by its uid: what was started, whoever has its id by now.
 
 use resurgam_core::{Event, EventKind, Payload, RunKey, Seq, Uid};
-use resurgam_store::rows::{ActionRow, AttemptRow, InstanceRow};
+use resurgam_store::rows::{ActionRow, AttemptRow, InstanceRow, Message, MessageRow};
 use resurgam_worker::{Error, Outcome, Result};
 use serde::Serialize;
 
@@ -31,8 +31,11 @@ use crate::{Client, Description};
 /// assert_eq!(paper.row().await?.id, "paper");
 /// assert_eq!(paper.describe().await?.instance.uid, paper.uid());
 ///
-/// paper.signal("approve", &400, None).await?;
+/// paper.signal("approve", &400, Some("mail-17".into())).await?;
 /// assert!(matches!(paper.outcome().await?, Outcome::Completed(_)));
+/// let (name, value) = paper.signal_sent("mail-17").await?.expect("it was sent");
+/// assert_eq!((name.as_str(), value.as_str()), ("approve", "400"));
+/// assert!(paper.action("form-1").await?.is_none());
 /// let events = paper.events(None).await?;
 /// assert_eq!(events.len(), paper.event_page(None, None, 500).await?.len());
 /// assert!(paper.attempts(None).await?.is_empty() && paper.actions(None).await?.is_empty());
@@ -134,6 +137,40 @@ impl InstanceHandle {
         let _busy = self.client.handle().busy();
         let actions = self.client.handle().store().actions(run).await;
         actions.map_err(|error| Error::store(format!("read what was done to {}", self.uid), error))
+    }
+
+    /// What came of the action with this request id; `None` until somebody has carried it out.
+    pub async fn action(&self, request_id: &str) -> Result<Option<ActionRow>> {
+        let _busy = self.client.handle().busy();
+        let action = self.client.handle().store().action(self.uid, request_id).await;
+        let what = || format!("read what request {request_id} did to {}", self.uid);
+        action.map_err(|error| Error::store(what(), error))
+    }
+
+    /// The name and the value of the signal that was sent to it with this request id.
+    pub async fn signal_sent(&self, request_id: &str) -> Result<Option<(String, Payload)>> {
+        let row = self.found("look for a signal to").await?;
+        let what = || format!("look for a signal to instance {}", self.uid);
+        let trouble = |error| Error::store(what(), error);
+        let busy = self.client.handle().busy();
+        let store = self.client.handle().store();
+        if !store.signalled(&row.id, request_id).await.map_err(trouble)? {
+            return Ok(None);
+        }
+        let id = format!("{}{request_id}", MessageRow::REPEATABLE_SIGNAL);
+        let messages = store.messages(self.uid).await.map_err(trouble)?;
+        let unread = messages.into_iter().find(|message| message.id == id);
+        if let Some(Message::Signal { name, value }) = unread.map(|message| message.body) {
+            return Ok(Some((name, value)));
+        }
+        drop(busy);
+        let events = self.events(None).await?;
+        Ok(events.into_iter().find_map(|event| match event.kind {
+            EventKind::SignalReceived { name, value, id } if id.as_deref() == Some(request_id) => {
+                Some((name, value))
+            }
+            _ => None,
+        }))
     }
 
     /// Waits for the end.

@@ -102,6 +102,24 @@ impl Client {
         }
     }
 
+    /// Starts a workflow by its name by the clock, as a whole [`Schedule`] says; it takes effect
+    /// when it is awaited.
+    pub fn schedule_as(
+        &self,
+        schedule: Schedule,
+        workflow: &str,
+        argument: &impl Serialize,
+    ) -> NewSchedule {
+        NewSchedule {
+            client: self.clone(),
+            input: Payload::encode(argument).map_err(|error| error.to_string()),
+            workflow: workflow.to_string(),
+            schedule,
+            start: ScheduledStart::default(),
+            replace: false,
+        }
+    }
+
     /// Pauses a schedule: it does not fire until it is resumed, and what would have fired meanwhile
     /// is forgotten. Its instances go on.
     pub async fn pause_schedule(&self, id: &str) -> Result<()> {

@@ -1,9 +1,10 @@
 //! Reading requests: as axum does, with our problems where a request cannot be read.
 
-use axum::extract::FromRequestParts;
-use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
+use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
-use resurgam::Uid;
+use axum::{Json, http::StatusCode};
+use resurgam::{Code, Uid};
 use serde::de::DeserializeOwned;
 
 use crate::names;
@@ -34,6 +35,25 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
         let read = axum::extract::Path::from_request_parts(parts, state).await;
         read.map(|axum::extract::Path(path)| Path(path)).map_err(|rejection: PathRejection| {
             Problem::unreadable(format!("read the path: {}", cause(&rejection)))
+        })
+    }
+}
+
+/// A JSON body.
+pub(crate) struct Body<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let read = Json::from_request(request, state).await;
+        read.map(|Json(body)| Body(body)).map_err(|rejection: JsonRejection| {
+            let detail = format!("read the body: {}", cause(&rejection));
+            let code = match rejection.status() {
+                StatusCode::PAYLOAD_TOO_LARGE => Code::E6,
+                _ => Code::E9,
+            };
+            Problem::new(rejection.status(), code, detail)
         })
     }
 }

@@ -34,6 +34,7 @@
 //! engine's.
 
 mod api;
+mod caller;
 mod extract;
 mod names;
 mod openapi;

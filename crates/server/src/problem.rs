@@ -5,6 +5,7 @@ use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use resurgam::{Code, Error};
+use resurgam_core::config::Problems;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -30,6 +31,18 @@ pub(crate) struct Problem {
     detail: String,
     /// The code; `resurgam explain CODE` prints its page.
     code: String,
+    /// Everything that is wrong with what was sent, where it is more than a sentence.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    errors: Vec<Mistake>,
+}
+
+/// One thing that is wrong with what was sent.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+struct Mistake {
+    /// The way to it.
+    path: String,
+    message: String,
+    code: String,
 }
 
 impl Problem {
@@ -40,7 +53,49 @@ impl Problem {
             status: status.as_u16(),
             detail: detail.into(),
             code: code.name().to_string(),
+            errors: Vec::new(),
         }
+    }
+
+    /// Something changed nothing, and the detail says why.
+    pub(crate) fn conflict(detail: impl Into<String>) -> Self {
+        Problem::new(StatusCode::CONFLICT, Code::E9, detail)
+    }
+
+    /// A request has the key of another one.
+    pub(crate) fn another_body(key: &str) -> Self {
+        Problem::invalid(format!(
+            "Idempotency-Key {key}: another request had it; a repeat has the same body"
+        ))
+    }
+
+    /// A policy, a schedule or a graph cannot work.
+    pub(crate) fn of_input(what: &str, problems: &Problems) -> Self {
+        let code = problems.iter().next().map_or(Code::E9, |problem| problem.code);
+        let errors = problems.iter().map(|problem| Mistake {
+            path: problem.path.clone(),
+            message: problem.message.clone(),
+            code: problem.code.name().to_string(),
+        });
+        let detail = format!("{what}: {problems}");
+        let status = StatusCode::UNPROCESSABLE_ENTITY;
+        Problem { errors: errors.collect(), ..Problem::new(status, code, detail) }
+    }
+
+    /// A program cannot run.
+    pub(crate) fn of_program(wrong: &resurgam_ir::Errors) -> Self {
+        let code = wrong.iter().next().map_or(Code::E9, |error| error.code);
+        let errors = wrong.iter().map(|error| Mistake {
+            path: format!("{}:{}", error.line, error.column),
+            message: error.message.clone(),
+            code: error.code.name().to_string(),
+        });
+        let errors: Vec<Mistake> = errors.collect();
+        let first = errors
+            .first()
+            .map_or(String::new(), |first| format!("{} at {}", first.message, first.path));
+        let status = StatusCode::UNPROCESSABLE_ENTITY;
+        Problem { errors, ..Problem::new(status, code, format!("program: {first}")) }
     }
 
     /// The request cannot be read.

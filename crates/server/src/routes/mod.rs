@@ -1,5 +1,6 @@
 //! The routes, a file for each thing that they are about.
 
+mod acts;
 mod bulk;
 mod calls;
 mod instances;
@@ -32,6 +33,7 @@ pub(crate) fn all() -> OpenApiRouter<Api> {
         .merge(bulk::routes())
         .merge(policies::routes())
         .merge(system::routes())
+        .merge(acts::routes())
 }
 
 /// The description itself, which describes everything but itself.

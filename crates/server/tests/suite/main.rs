@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, too")]
 
+mod acting;
 mod description;
 mod reading;
 mod serving;

@@ -49,6 +49,22 @@ pub(crate) async fn look(router: &Router, path: &str) -> Answer {
     ask(router, Request::get(path).body(Body::empty()).unwrap()).await
 }
 
+/// Sends a body, with a key that makes a repeat of it one request.
+pub(crate) async fn send(
+    router: &Router,
+    method: &str,
+    path: &str,
+    body: &Value,
+    key: Option<&str>,
+) -> Answer {
+    let mut request = Request::builder().method(method).uri(path);
+    request = request.header("content-type", "application/json");
+    if let Some(key) = key {
+        request = request.header("idempotency-key", key);
+    }
+    ask(router, request.body(Body::from(body.to_string())).unwrap()).await
+}
+
 /// Asks for a path, and wants a problem of this status.
 pub(crate) async fn problem(router: &Router, path: &str, status: u16) -> Value {
     let answer = look(router, path).await;
