@@ -319,8 +319,11 @@ async fn result(
 ) -> Reply<Ended> {
     let instance = api.client.instance_of(uid(&name)?);
     let row = instance.row().await?;
+    if row.status.is_closed() {
+        return Ok(Json(Ended::of(&instance.outcome().await?)));
+    }
     let wait = Duration::from_millis(query.wait_ms).min(LONGEST_WAIT);
-    if wait.is_zero() && !row.status.is_closed() {
+    if wait.is_zero() {
         return Ok(Json(Ended::not_yet(row.status)));
     }
     tokio::select! {

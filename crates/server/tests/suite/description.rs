@@ -27,17 +27,28 @@ async fn the_description_lists_every_route() {
     assert_eq!(description["openapi"], "3.1.0");
     expect![[r#"
         GET /api/v1/activities/policies
+        DELETE /api/v1/activities/{name}/policy
         GET /api/v1/activities/{name}/policy
+        PUT /api/v1/activities/{name}/policy
         GET /api/v1/bulk
+        POST /api/v1/bulk
+        DELETE /api/v1/bulk/{id}
         GET /api/v1/bulk/{id}
         GET /api/v1/calls/{call}
+        POST /api/v1/calls/{call}/actions/{action}
+        PUT /api/v1/calls/{call}/policy
         GET /api/v1/dead-letters
+        POST /api/v1/dead-letters/actions/{action}
         GET /api/v1/dead-letters/{call}
+        POST /api/v1/dead-letters/{call}/actions/{action}
         GET /api/v1/dead-letters/{call}/input
         GET /api/v1/errors/{code}
         GET /api/v1/instances
+        POST /api/v1/instances
+        DELETE /api/v1/instances/{uid}
         GET /api/v1/instances/{uid}
         GET /api/v1/instances/{uid}/actions
+        POST /api/v1/instances/{uid}/actions/{action}
         GET /api/v1/instances/{uid}/attempts
         GET /api/v1/instances/{uid}/calls
         GET /api/v1/instances/{uid}/events
@@ -45,10 +56,15 @@ async fn the_description_lists_every_route() {
         GET /api/v1/instances/{uid}/input
         GET /api/v1/instances/{uid}/outcome
         GET /api/v1/instances/{uid}/result
+        POST /api/v1/instances/{uid}/signals/{name}
         GET /api/v1/nodes
         GET /api/v1/paused
+        POST /api/v1/paused/actions/{action}
         GET /api/v1/schedules
+        DELETE /api/v1/schedules/{id}
         GET /api/v1/schedules/{id}
+        PUT /api/v1/schedules/{id}
+        POST /api/v1/schedules/{id}/actions/{action}
         GET /api/v1/schedules/{id}/input
         GET /healthz
         GET /metrics
