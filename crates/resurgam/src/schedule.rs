@@ -104,6 +104,25 @@ impl Client {
 
     /// Starts a workflow by its name by the clock, as a whole [`Schedule`] says; it takes effect
     /// when it is awaited.
+    ///
+    /// ```
+    /// use resurgam::prelude::*;
+    /// use resurgam::schedule::Schedule;
+    /// use serde_json::json;
+    ///
+    /// # #[workflow]
+    /// # async fn report(_ctx: WorkflowContext) -> Result<u32, Failure> { Ok(1) }
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let app = App::builder().workflow(report).sqlite(folder.path().join("app.db")).await?;
+    /// let hourly = Schedule::from_value(&json!({"id": "reports", "every": "1h"}))?;
+    /// app.schedule_as(hourly, "report", &json!({})).await?;
+    /// assert_eq!(app.schedules().await?[0].workflow, "report");
+    /// # app.stop().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn schedule_as(
         &self,
         schedule: Schedule,

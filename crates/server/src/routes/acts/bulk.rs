@@ -31,7 +31,8 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
 struct NewJob {
     calls: Option<Calls>,
     runs: Option<Runs>,
-    /// Of calls: retry, pause, resume, fail or set_policy. Of runs: pause, resume, restart or reset.
+    /// Of calls: retry, pause, resume, fail or set_policy. Of runs: pause, resume, restart or
+    /// reset.
     action: String,
     /// Only counts and lists what would be changed.
     #[serde(default)]
@@ -251,8 +252,8 @@ impl NewJob {
 
 /// Does one thing to many calls or runs
 ///
-/// It is a job that is stored, and goes on whatever crashes: each call is touched at most once. With
-/// `dry_run` it only counts. What starts later than the job is left alone.
+/// It is a job that is stored, and goes on whatever crashes: each call is touched at most once.
+/// With `dry_run` it only counts. What starts later than the job is left alone.
 #[utoipa::path(
     post, path = "/api/v1/bulk", tag = "decisions",
     params(("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat one request")),
