@@ -9,8 +9,8 @@ use crate::snippets::words;
 
 /// Programs of others that guides may call.
 const TOOLS: [&str; 15] = [
-    "cargo", "cat", "cd", "chmod", "curl", "docker", "echo", "export", "git", "kill", "mkdir", "mv",
-    "psql", "rustup", "sqlite3",
+    "cargo", "cat", "cd", "chmod", "curl", "docker", "echo", "export", "git", "kill", "mkdir",
+    "mv", "psql", "rustup", "sqlite3",
 ];
 
 /// Commands that work until they are told to stop, or for seconds: they are only parsed.
