@@ -12,8 +12,8 @@ use resurgam_store::{
     Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
     CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion,
     DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own, Owning, PausedCall, PausedFilter,
-    Retain, Runnable, ScheduleRecord, Schedules, Step, StepResult, Store, Tables, Transacted,
-    Unresolved, Work,
+    Retain, Runnable, ScheduleRecord, Schedules, Step, StepResult, Store, Tables, TokenRow,
+    TokenWrite, Tokens, Transacted, Unresolved, Work,
 };
 use tokio::sync::watch;
 
@@ -232,6 +232,13 @@ impl Schedules for Watched {
 impl Inbox for Watched {
     passed_on! {
         inbox(limit: usize) -> Vec<InboxRow>;
+    }
+}
+
+impl Tokens for Watched {
+    passed_on! {
+        tokens() -> Vec<TokenRow>;
+        write_token(write: TokenWrite) -> bool;
     }
 }
 

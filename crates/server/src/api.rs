@@ -5,9 +5,13 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
+use axum::http::{HeaderName, HeaderValue, header};
+use axum::middleware::map_response;
+use axum::response::Response;
 use resurgam::Client;
 use tokio::sync::watch;
 
+use crate::access::{Asks, KnownTokens, hash_of};
 use crate::openapi::with_problems;
 use crate::problem::Problem;
 use crate::routes;
@@ -23,12 +27,17 @@ pub(crate) type Metrics = Arc<dyn Fn() -> String + Send + Sync>;
 /// ```
 /// use resurgam_server::Options;
 ///
-/// let options = Options::default().metrics(|| "up 1\n".to_string());
+/// let options = Options::default().metrics(|| "up 1\n".to_string()).open();
+/// let with_admin = Options::default().admin_token("a secret of 32 bytes at least");
+/// assert!(!format!("{with_admin:?}").contains("secret"));
 /// assert!(format!("{options:?}").contains("Options"));
 /// ```
 #[derive(Clone, Default)]
 pub struct Options {
     pub(crate) metrics: Option<Metrics>,
+    pub(crate) asks: Asks,
+    /// The hash of a token that is stored nowhere.
+    pub(crate) admin: Option<String>,
 }
 
 impl Options {
@@ -37,11 +46,24 @@ impl Options {
         self.metrics = Some(Arc::new(render));
         self
     }
+
+    /// Lets in who names no token, with the right to do everything: for a router behind an
+    /// authentication of your own, or at an address of this machine.
+    pub fn open(mut self) -> Self {
+        self.asks = Asks::IfNamed;
+        self
+    }
+
+    /// A token that may do everything while this process runs, and is stored nowhere.
+    pub fn admin_token(mut self, token: &str) -> Self {
+        self.admin = Some(hash_of(token));
+        self
+    }
 }
 
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options").field("metrics", &self.metrics.is_some()).finish()
+        f.debug_struct("Options").field("asks", &self.asks).finish_non_exhaustive()
     }
 }
 
@@ -67,6 +89,7 @@ impl fmt::Debug for Options {
 pub struct Api {
     pub(crate) client: Client,
     pub(crate) options: Options,
+    pub(crate) tokens: KnownTokens,
     stopping: Arc<watch::Sender<bool>>,
 }
 
@@ -84,18 +107,20 @@ pub fn router(client: &Client, options: Options) -> Router {
 impl Api {
     /// The API of a client.
     pub fn new(client: &Client, options: Options) -> Self {
-        Api { client: client.clone(), options, stopping: Arc::new(watch::Sender::new(false)) }
+        let stopping = Arc::new(watch::Sender::new(false));
+        Api { client: client.clone(), options, tokens: KnownTokens::default(), stopping }
     }
 
     /// Its routes.
     pub fn router(&self) -> Router {
-        let (router, description) = routes::all().split_for_parts();
+        let (router, description) = routes::all(self).split_for_parts();
         let description = with_problems(description);
         router
-            .merge(routes::description(description))
+            .merge(routes::description(self, description))
             .fallback(nothing_here)
             .method_not_allowed_fallback(not_so)
             .layer(DefaultBodyLimit::max(LARGEST_BODY))
+            .layer(map_response(with_limits_for_browsers))
             .with_state(self.clone())
     }
 
@@ -110,6 +135,25 @@ impl Api {
         // The sender lives as long as this does.
         let _stopping = stopping.wait_for(|stopping| *stopping).await;
     }
+}
+
+/// What a browser may do with an answer: take it for what it says it is, and run nothing that does
+/// not come from here.
+const LIMITS: [(HeaderName, &str); 4] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
+    ),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::CACHE_CONTROL, "no-store"),
+];
+
+async fn with_limits_for_browsers(mut response: Response) -> Response {
+    for (name, value) in LIMITS {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
 }
 
 async fn nothing_here(uri: axum::http::Uri) -> Problem {

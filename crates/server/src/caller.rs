@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 
+use crate::access::Known;
 use crate::problem::Problem;
 
 /// The longest key of a request.
@@ -15,6 +16,13 @@ const LONGEST_KEY: usize = 200;
 pub(crate) struct Caller {
     /// The name of the token; none where none is asked for.
     token: Option<String>,
+}
+
+impl Caller {
+    /// Who named this token, or none.
+    pub(crate) fn of(known: Option<Known>) -> Self {
+        Caller { token: known.map(|known| known.name) }
+    }
 }
 
 impl Caller {

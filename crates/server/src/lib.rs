@@ -22,7 +22,8 @@
 //! # let file = folder.path().join("app.db");
 //! let app = App::builder().workflow(welcome).sqlite(&file).await?;
 //! let yours: axum::Router = axum::Router::new();
-//! let all = yours.nest("/resurgam", router(&app, Options::default()));
+//! // Behind your own authentication: without `open` it asks for tokens of its own.
+//! let all = yours.nest("/resurgam", router(&app, Options::default().open()));
 //! # let _ = all;
 //! # app.stop().await
 //! # }
@@ -33,6 +34,7 @@
 //! know. What this crate deliberately has not: any decision about a run or a call. Those are the
 //! engine's.
 
+mod access;
 mod api;
 mod caller;
 mod extract;
@@ -44,5 +46,6 @@ mod routes;
 mod serve;
 mod wire;
 
+pub use access::{NewToken, Role, Token, TokenSettings};
 pub use api::{Api, Options, router};
 pub use serve::{Refused, serve};

@@ -57,6 +57,11 @@ impl Problem {
         }
     }
 
+    /// Nobody who is let in asks.
+    pub(crate) fn unauthorized(detail: impl Into<String>) -> Self {
+        Problem::new(StatusCode::UNAUTHORIZED, Code::E9, detail)
+    }
+
     /// Something changed nothing, and the detail says why.
     pub(crate) fn conflict(detail: impl Into<String>) -> Self {
         Problem::new(StatusCode::CONFLICT, Code::E9, detail)
@@ -147,6 +152,9 @@ impl IntoResponse for Problem {
         headers.insert(header::CONTENT_TYPE, kind);
         if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
             headers.insert(header::RETRY_AFTER, RETRY_AFTER);
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
     }

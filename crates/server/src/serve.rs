@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use axum::extract::Request;
 use axum::http::StatusCode;
@@ -12,6 +12,7 @@ use resurgam::Code;
 use tokio::net::TcpListener;
 
 use crate::Api;
+use crate::access::Asks;
 use crate::problem::Problem;
 
 /// An address at which the API may not be served as it is.
@@ -25,7 +26,7 @@ use crate::problem::Problem;
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let folder = tempfile::tempdir()?;
 /// let app = App::builder().sqlite(folder.path().join("app.db")).await?;
-/// let api = Api::new(&app, Options::default());
+/// let api = Api::new(&app, Options::default().open());
 /// // Everybody could reach this one.
 /// let listener = TcpListener::bind("0.0.0.0:0").await?;
 /// let refused = serve(listener, api.clone(), async {}).await.unwrap_err();
@@ -44,7 +45,7 @@ impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "listen at {}: others than this machine could reach it, and there are no tokens; \
+            "listen at {}: others than this machine could reach it, and no tokens are asked for; \
              listen at 127.0.0.1",
             self.0
         )
@@ -56,23 +57,36 @@ impl std::error::Error for Refused {}
 /// Serves the API until the future ends; then it answers who waits, finishes what it has begun, and
 /// returns.
 ///
-/// Without tokens only an address of this machine will do, and a request that came through a proxy
-/// is refused: a proxy on this machine would open it to everybody.
+/// Where no token is asked for, only an address of this machine will do. A request that came through
+/// a proxy is refused there, for a proxy on this machine would open it to everybody; and so is one
+/// that names another host, for a name of somebody else may lead a browser here.
 pub async fn serve(
     listener: TcpListener,
     api: Api,
     until: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     let address = listener.local_addr()?;
-    if !address.ip().is_loopback() {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, Refused(address)));
+    let mut router = api.router();
+    if api.options.asks == Asks::IfNamed {
+        if !address.ip().is_loopback() {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, Refused(address)));
+        }
+        router = router.layer(from_fn(only_from_here));
     }
-    let router = api.router().layer(from_fn(refuse_proxied));
     let stop = async move {
         until.await;
         api.stop();
     };
     axum::serve(listener, router).with_graceful_shutdown(stop).await
+}
+
+/// Whether a host with or without a port is this machine.
+fn is_here(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    };
+    name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// Headers that a proxy adds.
@@ -85,12 +99,18 @@ const OF_PROXIES: [&str; 6] = [
     "x-forwarded-prefix",
 ];
 
-async fn refuse_proxied(request: Request, next: Next) -> Response {
+async fn only_from_here(request: Request, next: Next) -> Response {
+    let host = request.headers().get("host").and_then(|host| host.to_str().ok());
+    if let Some(host) = host.filter(|host| !is_here(host)) {
+        let detail = format!("the request is for the host {host}, and this is another");
+        let status = StatusCode::MISDIRECTED_REQUEST;
+        return Problem::new(status, Code::E9, detail).into_response();
+    }
     match OF_PROXIES.iter().find(|name| request.headers().contains_key(**name)) {
         Some(name) => {
             let detail = format!(
-                "the request has the header {name}, so it came through a proxy, and there are no \
-                 tokens"
+                "the request has the header {name}, so it came through a proxy, and no tokens are \
+                 asked for"
             );
             Problem::new(StatusCode::FORBIDDEN, Code::E9, detail).into_response()
         }

@@ -37,6 +37,7 @@ mod schedules;
 mod staleness;
 mod step;
 mod tables;
+mod tokens;
 mod unresolved;
 
 use std::future::Future;
@@ -63,6 +64,7 @@ pub use schedules::{DueSchedules, ScheduleRecord, ScheduleRow, ScheduleWrite, Sc
 pub use staleness::Staleness;
 pub use step::{ChildStart, InstanceWrite, MessageWrite, Rewind, Step, StepResult, TaskWrite};
 pub use tables::{Access, AttemptTransaction, Tables, Transacted, not_offered};
+pub use tokens::{TokenRow, TokenWrite, Tokens};
 pub use unresolved::{
     CallCursor, CallGroup, DeadLetter, DeadLetterFilter, GROUPS, LetterState, LetterWrite,
     PausedCall, PausedFilter, Settled, Unresolved, ledger_from_stored, ledger_to_stored,
@@ -83,6 +85,7 @@ pub trait Store:
     + Schedules
     + Inbox
     + Retain
+    + Tokens
     + Send
     + Sync
     + 'static
@@ -100,6 +103,7 @@ impl<T> Store for T where
         + Schedules
         + Inbox
         + Retain
+        + Tokens
         + Send
         + Sync
         + 'static

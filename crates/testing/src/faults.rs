@@ -12,8 +12,8 @@ use resurgam_store::{
     Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
     CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion,
     DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own, Owning, PausedCall, PausedFilter,
-    Retain, Runnable, ScheduleRecord, Schedules, Step, StepResult, Store, Tables, Transacted,
-    Unresolved, Work,
+    Retain, Runnable, ScheduleRecord, Schedules, Step, StepResult, Store, Tables, TokenRow,
+    TokenWrite, Tokens, Transacted, Unresolved, Work,
 };
 use resurgam_worker::Clock;
 use tokio::sync::{Notify, watch};
@@ -398,6 +398,16 @@ impl Retain for FaultyStore {
             return Box::pin(async move { Err(error) });
         }
         self.or_crash(self.noted(StoreCall::Delete, self.store.delete_closed(wanted)))
+    }
+}
+
+impl Tokens for FaultyStore {
+    fn tokens(&self) -> Answer<'_, Vec<TokenRow>> {
+        self.store.tokens()
+    }
+
+    fn write_token(&self, write: TokenWrite) -> Answer<'_, bool> {
+        self.store.write_token(write)
     }
 }
 

@@ -18,12 +18,12 @@ use crate::problem::Problem;
 use crate::wire::{Page, rfc3339};
 
 pub(super) fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
-        .routes(routes!(nodes))
-        .routes(routes!(page))
-        .routes(routes!(healthz))
-        .routes(routes!(readyz))
-        .routes(routes!(metrics))
+    OpenApiRouter::new().routes(routes!(nodes)).routes(routes!(metrics))
+}
+
+/// Those that anybody may ask for: they tell nothing about what is in the database.
+pub(super) fn open_routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(page)).routes(routes!(healthz)).routes(routes!(readyz))
 }
 
 /// A process that works on the database.

@@ -8,7 +8,7 @@ use serde_json::value::to_raw_value;
 use utoipa::ToSchema;
 
 use super::call::Call;
-use super::{Json, both, content, rfc3339, value};
+use super::{Json, both, content, hides_payloads, rfc3339, value};
 use crate::names::call_name;
 
 /// An instance in a list.
@@ -160,6 +160,9 @@ pub(crate) fn started_with(argument: &Payload) -> Json {
         inputs: Json,
         #[serde(skip_serializing_if = "Option::is_none")]
         store: Option<Json>,
+    }
+    if hides_payloads() {
+        return value(argument);
     }
     let started = || argument.decode::<Started>().ok();
     let given = match kind(argument) {

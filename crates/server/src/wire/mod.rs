@@ -43,8 +43,30 @@ pub(crate) fn both(at: Option<Timestamp>) -> (Option<i64>, Option<String>) {
     (at.map(Timestamp::as_millis), at.map(rfc3339))
 }
 
+tokio::task_local! {
+    /// There while an answer is made for somebody who may not see payloads. All of them pass
+    /// through [`value`].
+    static HIDES_PAYLOADS: ();
+}
+
+/// Makes an answer, for somebody who may not see payloads when `hides` is true.
+pub(crate) async fn hiding_payloads<T>(hides: bool, answer: impl Future<Output = T>) -> T {
+    match hides {
+        true => HIDES_PAYLOADS.scope((), answer).await,
+        false => answer.await,
+    }
+}
+
+/// True while an answer is made for somebody who may not see payloads.
+pub(crate) fn hides_payloads() -> bool {
+    HIDES_PAYLOADS.try_with(|()| ()).is_ok()
+}
+
 /// The value of a payload.
 pub(crate) fn value(payload: &Payload) -> Json {
+    if hides_payloads() {
+        return json(&serde_json::json!({"$payload": {"hidden": true, "bytes": payload.len()}}));
+    }
     RawValue::from_string(payload.as_str().to_string()).unwrap_or_else(|_| json(&payload.as_str()))
 }
 

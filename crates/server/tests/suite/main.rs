@@ -7,3 +7,4 @@ mod description;
 mod reading;
 mod serving;
 mod support;
+mod tokens;

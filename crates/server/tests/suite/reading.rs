@@ -255,7 +255,7 @@ async fn health_needs_nothing_and_numbers_are_shown_where_they_are_kept() {
     assert_eq!(look(&router, "/healthz").await.text, "ok\n");
     assert_eq!(look(&router, "/readyz").await.text, "ready\n");
     problem(&router, "/metrics", 404).await;
-    let options = resurgam_server::Options::default().metrics(|| "a 1\n".to_string());
+    let options = resurgam_server::Options::default().open().metrics(|| "a 1\n".to_string());
     let router = resurgam_server::router(&app.client(), options);
     assert_eq!(look(&router, "/metrics").await.text, "a 1\n");
     let nodes = get(&router, "/api/v1/nodes").await;

@@ -23,18 +23,21 @@ async fn said(address: std::net::SocketAddr, request: &str) -> String {
 async fn an_address_that_others_can_reach_is_refused_without_tokens() {
     let app = TestApp::builder().start().await;
     let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
-    let api = Api::new(&app.client(), Options::default());
+    let api = Api::new(&app.client(), Options::default().open());
     let refused = serve(listener, api, pending()).await.unwrap_err().to_string();
-    assert!(refused.contains("0.0.0.0") && refused.contains("no tokens"), "{refused}");
+    assert!(
+        refused.contains("0.0.0.0") && refused.contains("no tokens are asked for"),
+        "{refused}"
+    );
 }
 
 #[test]
-async fn a_request_through_a_proxy_is_refused_without_tokens() {
+async fn a_request_through_a_proxy_or_for_another_host_is_refused_without_tokens() {
     let app = TestApp::builder().start().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
-    let api = Api::new(&app.client(), Options::default());
+    let api = Api::new(&app.client(), Options::default().open());
     let serving = tokio::spawn(serve(listener, api, async {
         let _stopped = stopped.await;
     }));
@@ -44,6 +47,12 @@ async fn a_request_through_a_proxy_is_refused_without_tokens() {
         let answer = said(address, &format!("GET /healthz HTTP/1.1\r\n{header}")).await;
         assert!(answer.starts_with("HTTP/1.1 403"), "{header}: {answer}");
     }
+    let mut foreign = TcpStream::connect(address).await.unwrap();
+    let request = b"GET /healthz HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
+    foreign.write_all(request).await.unwrap();
+    let mut answer = String::new();
+    foreign.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 421"), "{answer}");
     stop.send(()).unwrap();
     serving.await.unwrap().unwrap();
 }
@@ -52,7 +61,7 @@ async fn a_request_through_a_proxy_is_refused_without_tokens() {
 async fn a_stop_answers_whoever_waits_for_a_result() {
     let app = TestApp::builder().workflow(crate::reading::sleeper).start().await;
     let started = app.client().start("one", crate::reading::sleeper()).await.unwrap();
-    let api = Api::new(&app.client(), Options::default());
+    let api = Api::new(&app.client(), Options::default().open());
     let router = api.router();
     let path = format!("/api/v1/instances/{}/result?wait_ms=60000", started.uid());
     let waiting = tokio::spawn(async move { crate::support::get(&router, &path).await });

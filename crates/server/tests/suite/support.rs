@@ -24,7 +24,7 @@ impl Answer {
 
 /// The router of an app.
 pub(crate) fn router(app: &TestApp) -> Router {
-    resurgam_server::router(&app.client(), resurgam_server::Options::default())
+    resurgam_server::router(&app.client(), resurgam_server::Options::default().open())
 }
 
 /// Asks a router something.

@@ -56,6 +56,7 @@ mod schedules;
 mod shard_set;
 mod store;
 mod tables;
+mod tokens;
 mod transaction;
 mod unresolved;
 mod work;

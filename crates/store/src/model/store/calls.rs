@@ -14,7 +14,8 @@ use crate::{
     Access, Answer, AskedAnswer, AttemptTransaction, Bulk, BulkCursor, BulkRecord, CallFilter,
     CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion, DueSchedules,
     Error, Inbox, InboxRow, Inspect, PausedCall, PausedFilter, Retain, Runnable, ScheduleRecord,
-    Schedules, Step, StepResult, Tables, Transacted, Unresolved, Work, not_offered,
+    Schedules, Step, StepResult, Tables, TokenRow, TokenWrite, Tokens, Transacted, Unresolved,
+    Work, not_offered,
 };
 
 impl Commit for ModelStore {
@@ -229,6 +230,16 @@ impl Inbox for ModelStore {
 impl Retain for ModelStore {
     fn delete_closed(&self, wanted: Deletion) -> Answer<'_, Deleted> {
         self.change(move |model, _| Ok(model.delete_closed(&wanted)))
+    }
+}
+
+impl Tokens for ModelStore {
+    fn tokens(&self) -> Answer<'_, Vec<TokenRow>> {
+        self.read(Model::tokens)
+    }
+
+    fn write_token(&self, write: TokenWrite) -> Answer<'_, bool> {
+        self.change(move |model, _| Ok(model.write_token(write)))
     }
 }
 

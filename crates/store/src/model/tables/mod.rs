@@ -16,7 +16,7 @@ use std::ops::RangeInclusive;
 use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Uid};
 
 use crate::rows::{ActionRow, AttemptRow, PolicyOverride};
-use crate::{BulkRecord, DeadLetter};
+use crate::{BulkRecord, DeadLetter, TokenRow};
 
 pub(super) use inbox::{InboxEntry, InboxRows, SeenIds};
 pub(super) use instances::{Instance, Instances};
@@ -42,6 +42,7 @@ pub(super) struct Tables {
     pub(super) inbox: InboxRows,
     pub(super) seen: SeenIds,
     pub(super) bulk: Rows<String, BulkRecord>,
+    pub(super) tokens: Rows<String, TokenRow>,
     /// How many rows have arrived: what was written first has a lower number.
     pub(super) arrivals: u64,
     /// How often schedules were written.
