@@ -13,7 +13,8 @@ use resurgam_store::{
     CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
     Deletion, DueSchedules, Error, GateCount, GateWaiting, Gates, Inbox, InboxRow, Inspect, Node,
     Own, Owning, PausedCall, PausedFilter, Retain, RunCalls, Runnable, ScheduleRecord, Schedules,
-    Step, StepResult, Store, StoredGates, Tables, Transacted, Unresolved, Work,
+    Step, StepResult, Store, StoredGates, Tables, TokenRow, TokenWrite, Tokens, Transacted,
+    Unresolved, Work,
 };
 use tokio::sync::watch;
 
@@ -244,6 +245,13 @@ impl Schedules for Watched {
 impl Inbox for Watched {
     passed_on! {
         inbox(limit: usize) -> Vec<InboxRow>;
+    }
+}
+
+impl Tokens for Watched {
+    passed_on! {
+        tokens() -> Vec<TokenRow>;
+        write_token(write: TokenWrite) -> bool;
     }
 }
 

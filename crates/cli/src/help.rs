@@ -10,6 +10,7 @@ Run workflows:
   run          Run a program or a graph and wait for its result
   start        Start a program or a graph and leave the work to a worker
   worker       Work on a database until told to stop
+  server       Serve the HTTP API of a database until told to stop
   signal       Send a signal to an instance
   cancel       Ask an instance to end
   terminate    End an instance without asking its code, which undoes nothing
@@ -91,6 +92,9 @@ examples! {
     WORKER:
         "resurgam worker --actions actions"
         "RESURGAM_DB=postgres://ada@db/work resurgam worker --actions /srv/actions --metrics 9464";
+    SERVER:
+        "resurgam server --db sqlite:orders.db"
+        "resurgam server --work --actions /srv/actions --listen 8460";
     SIGNAL:
         "resurgam signal order-42 approved"
         "resurgam signal order-42 approved '{\"by\": \"ada\"}'"

@@ -41,6 +41,7 @@ guides! {
     inbox "inbox.md";
     operating "operating.md";
     operations "operations.md";
+    server "server.md";
     command_line "command-line.md";
     ir "ir.md";
     graph "graph.md";

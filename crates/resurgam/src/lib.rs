@@ -40,6 +40,7 @@ mod export;
 #[cfg(any(doc, doctest))]
 pub mod guide;
 mod instance;
+mod instance_handle;
 mod look;
 mod policies;
 #[cfg(feature = "postgres")]
@@ -56,6 +57,7 @@ pub use app::{App, AppBuilder, Parts};
 pub use bulk::{BulkAct, CallsHandle, RunsHandle};
 pub use client::{Client, Start};
 pub use instance::Instance;
+pub use instance_handle::InstanceHandle;
 pub use look::{Description, PendingCall, WaitsFor};
 pub use policies::SetPolicy;
 pub use resurgam_core::action::{Action, ActionAnswer, RedriveCall, Reset, ResetTo};

@@ -19,7 +19,8 @@ use resurgam_store::{
     CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
     Deletion, DueSchedules, Error, GateCount, GateWaiting, Gates, Inbox, InboxRow, Inspect, Node,
     Own, Owning, PausedCall, PausedFilter, Result, Retain, RunCalls, Runnable, ScheduleRecord,
-    Schedules, Step, StepResult, StoredGates, Tables, Transacted, Unresolved, Work, not_offered,
+    Schedules, Step, StepResult, StoredGates, Tables, TokenRow, TokenWrite, Tokens, Transacted,
+    Unresolved, Work, not_offered,
 };
 use tokio::sync::watch;
 
@@ -372,6 +373,16 @@ impl Inbox for SimulatedStore {
 impl Retain for SimulatedStore {
     fn delete_closed(&self, wanted: Deletion) -> Answer<'_, Deleted> {
         Box::pin(self.change("delete", move |it| it.delete_closed(&wanted)))
+    }
+}
+
+impl Tokens for SimulatedStore {
+    fn tokens(&self) -> Answer<'_, Vec<TokenRow>> {
+        self.read("tokens", |it| it.model.tokens())
+    }
+
+    fn write_token(&self, write: TokenWrite) -> Answer<'_, bool> {
+        Box::pin(self.change("token", move |it| Ok(it.model.write_token(write))))
     }
 }
 

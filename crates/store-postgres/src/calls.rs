@@ -25,12 +25,12 @@ use crate::store::PostgresStore;
 use crate::{read, sweep};
 
 impl PostgresStore {
-    fn pool(&self) -> &Pool {
+    pub(crate) fn pool(&self) -> &Pool {
         &self.inner.readers
     }
 
     /// Says in which database it was when something goes wrong, unless that is said already.
-    fn here<'a, T: 'a>(
+    pub(crate) fn here<'a, T: 'a>(
         &'a self,
         answer: impl Future<Output = resurgam_store::Result<T>> + Send + 'a,
     ) -> Answer<'a, T> {

@@ -13,7 +13,8 @@ use resurgam_store::{
     CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
     Deletion, DueSchedules, Error, GateCount, GateWaiting, Gates, Inbox, InboxRow, Inspect, Node,
     Own, Owning, PausedCall, PausedFilter, Retain, RunCalls, Runnable, ScheduleRecord, Schedules,
-    Step, StepResult, Store, StoredGates, Tables, Transacted, Unresolved, Work,
+    Step, StepResult, Store, StoredGates, Tables, TokenRow, TokenWrite, Tokens, Transacted,
+    Unresolved, Work,
 };
 use resurgam_worker::Clock;
 use tokio::sync::{Notify, watch};
@@ -410,6 +411,16 @@ impl Retain for FaultyStore {
             return Box::pin(async move { Err(error) });
         }
         self.or_crash(self.noted(StoreCall::Delete, self.store.delete_closed(wanted)))
+    }
+}
+
+impl Tokens for FaultyStore {
+    fn tokens(&self) -> Answer<'_, Vec<TokenRow>> {
+        self.store.tokens()
+    }
+
+    fn write_token(&self, write: TokenWrite) -> Answer<'_, bool> {
+        self.store.write_token(write)
     }
 }
 

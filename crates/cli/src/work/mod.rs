@@ -26,6 +26,7 @@ mod request;
 mod run;
 mod schedule;
 mod screen;
+mod server;
 mod tell;
 mod wait;
 mod watch;
@@ -49,6 +50,8 @@ pub(crate) enum Command {
     Start(run::StartArgs),
     #[command(after_help = help::WORKER)]
     Worker(worker::Args),
+    #[command(after_help = help::SERVER)]
+    Server(server::Args),
     #[command(after_help = help::SIGNAL)]
     Signal(tell::SignalArgs),
     #[command(after_help = help::CANCEL)]
@@ -137,6 +140,7 @@ impl Command {
             Command::Run(args) => args.run().await,
             Command::Start(args) => args.run().await,
             Command::Worker(args) => args.run().await,
+            Command::Server(args) => args.run().await,
             Command::Signal(args) => args.run().await,
             Command::Cancel(args) => args.run().await,
             Command::Terminate(args) => args.run().await,
@@ -169,6 +173,7 @@ impl Command {
             Command::Run(args) => args.json,
             Command::Start(args) => args.json,
             Command::Worker(args) => args.json,
+            Command::Server(_) => false,
             Command::Signal(args) => args.json,
             Command::Cancel(args) => args.json,
             Command::Terminate(args) => args.json,

@@ -15,7 +15,7 @@ use crate::{
     CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion,
     DueSchedules, Error, GateCount, GateWaiting, Gates, Inbox, InboxRow, Inspect, PausedCall,
     PausedFilter, Retain, RunCalls, Runnable, ScheduleRecord, Schedules, Step, StepResult,
-    StoredGates, Tables, Transacted, Unresolved, Work, not_offered,
+    StoredGates, Tables, TokenRow, TokenWrite, Tokens, Transacted, Unresolved, Work, not_offered,
 };
 
 impl Commit for ModelStore {
@@ -262,6 +262,16 @@ impl Inbox for ModelStore {
 impl Retain for ModelStore {
     fn delete_closed(&self, wanted: Deletion) -> Answer<'_, Deleted> {
         self.change(move |model, _| Ok(model.delete_closed(&wanted)))
+    }
+}
+
+impl Tokens for ModelStore {
+    fn tokens(&self) -> Answer<'_, Vec<TokenRow>> {
+        self.read(Model::tokens)
+    }
+
+    fn write_token(&self, write: TokenWrite) -> Answer<'_, bool> {
+        self.change(move |model, _| Ok(model.write_token(write)))
     }
 }
 
