@@ -318,8 +318,8 @@ impl Database {
 
     /// Whether others should hear of a batch: it ends something, or concerns shards that are not
     /// its writer's, or leaves a task to others, or is about all of them. The PostgreSQL store
-    /// hints at the same, by the shards that a node believes to hold, and finds everything else when
-    /// it looks, such as what a node writes to a shard that it has lost and not heard of.
+    /// hints at the same, by the shards that a node believes to hold, and finds everything else
+    /// when it looks, such as what a node writes to a shard that it has lost and not heard of.
     fn is_news(&self, writer: &Writer, batch: &[Step]) -> bool {
         let Writer::Node(fence) = writer else { return true };
         let is_own = |uid: Uid| self.holds(fence, uid.shard());

@@ -434,7 +434,7 @@ fn a_run_that_is_read_while_an_attempt_ends_does_not_wait_for_that_attempt() {
     world.act_on(call, pause());
     let run = RunKey::first(uid).call(Seq::RUN);
     world.act_on(run, Action::PauseRun { calls: false });
-    world.holds.found = Some(|read| matches!(read, Read::Run(_)));
+    world.holds.found = Some(|read| matches!(read, StoreRequest::Run(_)));
     world.act_on(run, Action::ResumeRun);
     assert_eq!(world.held.found.len(), 1, "the run is read while its room is rented");
     let attempt = world.running.pop().unwrap();

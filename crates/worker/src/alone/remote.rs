@@ -468,8 +468,7 @@ fn starts_across_a_set_back(steps_down_before: bool) -> Vec<bool> {
         world.settle();
     }
     world.refuses_batch(resurgam_store::Error::rewound("the database went back in time"));
-    let refused = refused.lock().unwrap().clone();
-    refused
+    refused.lock().unwrap().clone()
 }
 
 #[test]

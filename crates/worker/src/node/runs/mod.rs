@@ -210,7 +210,8 @@ impl Runs {
         }
     }
 
-    /// A call leaves memory: a read of the run that began before may say that an attempt of it runs.
+    /// A call leaves memory: a read of the run that began before may say that an attempt of it
+    /// runs.
     pub(crate) fn call_leaves(&mut self, call: CallKey) {
         if let Some(unloaded) = self.unloaded.get_mut(&call.run.uid) {
             unloaded.outdated |= unloaded.loading;

@@ -23,8 +23,8 @@ pub(crate) struct UnloadedRun {
     pub(super) loading: bool,
     /// Messages came while it was being read: the read may have missed them.
     pub(super) missed: bool,
-    /// An attempt of it turned out to be over meanwhile, or a call of it left memory: the read may say
-    /// that an attempt runs.
+    /// An attempt of it turned out to be over meanwhile, or a call of it left memory: the read may
+    /// say that an attempt runs.
     pub(super) outdated: bool,
     /// News that came while it was being read.
     pub(super) held: Vec<News>,
