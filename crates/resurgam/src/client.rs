@@ -63,6 +63,9 @@ use crate::{Instance, Parts, submit};
 ///
 /// // One activity, without a workflow.
 /// assert_eq!(client.submit("pens", order_paper(3)).await?.result().await?, 3);
+/// let argument = serde_json::json!({"sheets": 4});
+/// let ink = client.submit_named::<u32>("ink", "order_paper", &argument).await?;
+/// assert_eq!(ink.result().await?, 4);
 ///
 /// // Asked to end, or ended where it stands.
 /// let envelopes = client.start("envelopes", approval(1)).await?;
@@ -77,7 +80,7 @@ use crate::{Instance, Parts, submit};
 /// assert_eq!(again.result().await?, 400);
 /// client.delete("paper").await?;
 /// let completed = ClosedFilter { status: vec![Status::Completed], ..ClosedFilter::default() };
-/// assert_eq!(client.delete_closed(completed).await?, 2);
+/// assert_eq!(client.delete_closed(completed).await?, 3);
 /// client.close().await;
 /// # app.stop().await
 /// # }
@@ -200,6 +203,19 @@ impl Client {
         let (call, nothing) = (submit::call(&activity), Ok(Payload::null()));
         let bare = Some(call.map_err(|error| format!("the value has no JSON form: {error}")));
         Start { bare, ..self.start_payload(id.into(), submit::NAME, nothing) }
+    }
+
+    /// Runs one activity durably by its name, with the arguments as an object.
+    pub fn submit_named<T: DeserializeOwned>(
+        &self,
+        id: impl Into<String>,
+        activity: &str,
+        arguments: &impl Serialize,
+    ) -> Start<T> {
+        let call = Payload::encode(arguments).map_err(|error| error.to_string());
+        let call = call.and_then(|call| submit::call_of(activity.to_string(), &call, None));
+        let bare = Some(call.map_err(|error| format!("the value has no JSON form: {error}")));
+        Start { bare, ..self.start_payload(id.into(), submit::NAME, Ok(Payload::null())) }
     }
 
     /// Sends a signal to an open instance. It is durable when this returns.

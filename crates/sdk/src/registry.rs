@@ -25,6 +25,8 @@ pub struct Registry {
     source: Option<Arc<dyn ActivitySource>>,
     /// What runs instances of workflows that are not registered.
     any_workflow: Option<Arc<WorkflowDefinition>>,
+    /// Where turns are taken, unless a workflow says otherwise.
+    turns: Option<Arc<dyn TurnThread>>,
 }
 
 /// Activities that come and go while the program runs, such as executables in a folder.
@@ -215,6 +217,17 @@ impl Registry {
     /// whose argument it does not read ([`WorkflowDefinition::reading`]) wait.
     pub fn run_any_workflow_by(&mut self, definition: WorkflowDefinition) {
         self.any_workflow = Some(Arc::new(definition));
+    }
+
+    /// Has the turns of all workflows taken there that have no place of their own
+    /// ([`WorkflowDefinition::taking_turns_on`]).
+    pub fn take_turns_on(&mut self, thread: Arc<dyn TurnThread>) {
+        self.turns = Some(thread);
+    }
+
+    /// Where the turns of a workflow are taken, when that is not on the engine's thread.
+    pub fn turn_thread(&self, workflow: &WorkflowDefinition) -> Option<Arc<dyn TurnThread>> {
+        workflow.turn_thread().or(self.turns.as_ref()).cloned()
     }
 
     /// The activity of this name.
@@ -425,7 +438,13 @@ impl WorkflowDefinition {
         + Sync
         + 'static,
     ) -> Self {
-        WorkflowDefinition { name: name.into(), version: 1, begin: Box::new(begin), reads: None, turns: None }
+        WorkflowDefinition {
+            name: name.into(),
+            version: 1,
+            begin: Box::new(begin),
+            reads: None,
+            turns: None,
+        }
     }
 
     /// Limits it to instances whose argument it can read. Where it runs instances of any name,

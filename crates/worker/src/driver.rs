@@ -33,8 +33,9 @@ use crate::clock::{Busy, Clock, Moment};
 use crate::handle::Handle;
 use crate::mailbox::{Envelope, Mail, Mailbox};
 use crate::node::{
-    At, AttemptEnd, AttemptStart, AwayTurn, Batch, FIRST_WAIT, Facts, Input, Node, Order, Output, Replies,
-    RoleAnswer, Stamp, StoreRequest, Transaction, TransactionRequest, fitting, now_due, result_id,
+    At, AttemptEnd, AttemptStart, AwayTurn, Batch, FIRST_WAIT, Facts, Input, Node, Order, Output,
+    Replies, RoleAnswer, Stamp, StoreRequest, Transaction, TransactionRequest, fitting, now_due,
+    result_id,
 };
 use crate::options::Options;
 use crate::outage::note_answer;

@@ -179,9 +179,9 @@ impl Node {
         let started = self.first_event_of(record);
         let name = &record.instance.workflow;
         let workflow = self.version_of(name, started.version, &started.input).ok()?;
-        let thread = workflow.turn_thread().cloned()?;
+        let thread = self.registry.turn_thread(&workflow)?;
         let key = record.key();
-        let code = begin_code(key, &workflow, &started.input).ok()?;
+        let code = begin_code_of(&record.instance, key, &workflow, &started.input).ok()?;
         if record.events.is_empty() {
             let kind = EventKind::RunStarted(started);
             let event = Event { seq: Seq::FIRST, at: self.now, kind };
@@ -216,12 +216,12 @@ impl Node {
         let (code, taken) = match replayed {
             Some(turned) => (turned.code, Some((turned.events, turned.taken))),
             None => {
-                let begun = begin_code(key, &workflow, &started.input);
+                let begun = begin_code_of(row, key, &workflow, &started.input);
                 (begun.map_err(Blocked::Unreadable)?, None)
             }
         };
         let mut run = HotRun::new(key, row.id.clone(), code, InstanceInfo::new(row, &started));
-        run.turns = workflow.turn_thread().cloned();
+        run.turns = self.registry.turn_thread(&workflow);
         run.open_calls = record.tasks.iter().map(|task| task.call.seq).collect();
         run.elsewhere = self.elsewhere(record);
         run.shared = self.shared_calls(record);
@@ -483,6 +483,18 @@ fn is_start(row: &MessageRow) -> bool {
 /// True when what a node says about a workflow that it knows is about this one.
 fn is_version_of(known: &str, workflow: &str) -> bool {
     known.strip_prefix(workflow).is_some_and(|version| version.starts_with(' '))
+}
+
+/// The code of a run of this instance, before its first turn.
+pub(crate) fn begin_code_of(
+    row: &InstanceRow,
+    key: RunKey,
+    workflow: &WorkflowDefinition,
+    input: &Payload,
+) -> std::result::Result<Run, String> {
+    let code = begin_code(key, workflow, input)?;
+    code.machine().lock().belongs_to(&row.id, &row.workflow);
+    Ok(code)
 }
 
 /// The code of a run, before its first turn. The error says why its argument cannot be read.

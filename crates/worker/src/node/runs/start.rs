@@ -11,7 +11,7 @@ use super::continuation::first_messages;
 use super::draft::Draft;
 use super::hot_run::HotRun;
 use super::instance_info::InstanceInfo;
-use super::load_run::begin_code;
+use super::load_run::begin_code_of;
 use crate::node::Node;
 use crate::node::steps::effect::Effect;
 
@@ -41,12 +41,12 @@ impl Node {
     ) -> std::result::Result<FirstTurn, String> {
         let key = RunKey::first(row.uid);
         let started = self.first_event(row, workflow.version);
-        let code = begin_code(key, workflow, &row.input)?;
+        let code = begin_code_of(row, key, workflow, &row.input)?;
         let mut run = HotRun::new(key, row.id.clone(), code, InstanceInfo::new(row, &started));
         run.request_id.clone_from(&row.request_id);
         let mut draft = Draft::default();
         let event = EventKind::RunStarted(started);
-        if let Some(thread) = workflow.turn_thread().cloned() {
+        if let Some(thread) = self.registry.turn_thread(workflow) {
             let event = Event { seq: Seq::FIRST, at: self.now, kind: event };
             run.turns = Some(thread.clone());
             let turn = AwayTurn::of(key, run.leave(), event, thread);
@@ -109,8 +109,7 @@ impl Node {
         let Some(event) = events.into_iter().next() else { return };
         let kind = event.kind.clone();
         let begun = taken.asks;
-        let begun =
-            begun.and_then(|commands| self.began(&mut run, &mut draft, event, commands));
+        let begun = begun.and_then(|commands| self.began(&mut run, &mut draft, event, commands));
         let first = self.first_turn_taken(&row, run, draft, kind, begun).redriving(letter);
         let uid = row.uid;
         self.store_start(row, replace_closed, first, started);
