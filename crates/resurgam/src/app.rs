@@ -345,7 +345,8 @@ impl AppBuilder {
     /// # async fn main() -> Result<(), resurgam::Error> {
     /// # let folder = tempfile::tempdir().unwrap();
     /// # let file = folder.path().join("app.db");
-    /// let echo = ActivityDefinition::new("echo", |_, input: Payload| Box::pin(async { Ok(input) }));
+    /// let echo = |_, input: Payload| Box::pin(async { Ok(input) }) as resurgam::BoxFuture<_>;
+    /// let echo = ActivityDefinition::new("echo", echo);
     /// let wait = WorkflowDefinition::new("wait", |_machine, input| {
     ///     let input = input.clone();
     ///     Ok(Box::pin(async move { Ok(input) })) // an interpreter would begin here
@@ -376,6 +377,34 @@ impl AppBuilder {
 
     /// Has the turns of all workflows taken there that have no place of their own, see
     /// [`TurnThread`].
+    ///
+    /// ```
+    /// use resurgam::prelude::*;
+    /// use resurgam::{PendingTurn, TurnThread};
+    /// use resurgam_testing::TestApp;
+    /// use std::sync::Arc;
+    ///
+    /// #[workflow]
+    /// async fn answer(_ctx: WorkflowContext) -> Result<u32, Failure> {
+    ///     Ok(42)
+    /// }
+    ///
+    /// /// A thread for each turn.
+    /// #[derive(Debug)]
+    /// struct Threads;
+    ///
+    /// impl TurnThread for Threads {
+    ///     fn take(&self, turn: PendingTurn) {
+    ///         std::thread::spawn(|| turn.take());
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let app = TestApp::builder().workflow(answer).turns_on(Arc::new(Threads)).start().await;
+    /// assert_eq!(app.start("answer-1", answer()).await.result().await.unwrap(), 42);
+    /// # }
+    /// ```
     pub fn turns_on(mut self, thread: Arc<dyn TurnThread>) -> Self {
         self.parts.registry.take_turns_on(thread);
         self

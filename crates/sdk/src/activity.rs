@@ -175,7 +175,7 @@ pub trait AttemptHost: Send + Sync {
     fn cancelled(&self) -> HostFuture<'_>;
     /// True once nobody wants the attempt's result any more.
     fn is_cancelled(&self) -> bool;
-    /// Calls back once nobody wants the attempt's result any more: at once where that is so already.
+    /// Calls back once nobody wants the attempt's result any more: at once where that is so.
     fn when_cancelled(&self, tell: Box<dyn FnOnce() + Send>) {
         if self.is_cancelled() {
             tell();

@@ -235,6 +235,34 @@ impl TestBuilder {
 
     /// Has the turns of all workflows taken there that have no place of their own. Without this,
     /// `RESURGAM_TEST_TURNS=elsewhere` has them taken on a thread that does nothing else.
+    ///
+    /// ```
+    /// use resurgam::prelude::*;
+    /// use resurgam::{PendingTurn, TurnThread};
+    /// use resurgam_testing::TestApp;
+    /// use std::sync::Arc;
+    ///
+    /// #[workflow]
+    /// async fn answer(_ctx: WorkflowContext) -> Result<u32, Failure> {
+    ///     Ok(42)
+    /// }
+    ///
+    /// /// A thread for each turn.
+    /// #[derive(Debug)]
+    /// struct Threads;
+    ///
+    /// impl TurnThread for Threads {
+    ///     fn take(&self, turn: PendingTurn) {
+    ///         std::thread::spawn(|| turn.take());
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let app = TestApp::builder().workflow(answer).turns_on(Arc::new(Threads)).start().await;
+    /// assert_eq!(app.start("answer-1", answer()).await.result().await.unwrap(), 42);
+    /// # }
+    /// ```
     pub fn turns_on(mut self, thread: Arc<dyn TurnThread>) -> Self {
         self.turns = Some(thread);
         self

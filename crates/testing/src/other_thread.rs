@@ -1,4 +1,5 @@
-//! A thread that takes turns, as an interpreter has one: every test of the engine can be run with it.
+//! A thread that takes turns, as an interpreter has one: every test of the engine can be run with
+//! it.
 
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};

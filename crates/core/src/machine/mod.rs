@@ -170,8 +170,13 @@ impl Machine {
         &self.workflow
     }
 
-    /// Remembers something that undoes what the run has done so far, whatever that was: it is called
-    /// when the run fails or is cancelled, before what was remembered earlier.
+    /// True while the history says what comes next.
+    pub fn is_replaying(&self) -> bool {
+        self.next_seq <= self.recorded_until
+    }
+
+    /// Remembers something that undoes what the run has done so far, whatever that was: it is
+    /// called when the run fails or is cancelled, before what was remembered earlier.
     pub fn compensate(&mut self, call: ActivityCall) {
         let seq = self.next_seq;
         self.record_compensation(seq, call);

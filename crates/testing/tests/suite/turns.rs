@@ -1,5 +1,5 @@
-//! Turns that are taken on another thread: the same histories and commits, whatever happens to a run
-//! while it is away.
+//! Turns that are taken on another thread: the same histories and commits, whatever happens to a
+//! run while it is away.
 //!
 //! `RESURGAM_TEST_TURNS=elsewhere cargo test -p resurgam-testing` runs all tests of the engine with
 //! such a thread. The simulator lets turns be late.

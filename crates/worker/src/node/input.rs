@@ -15,7 +15,7 @@ use resurgam_store::{
 
 use super::output::TransactionRequest;
 use super::reply::Reply;
-use super::runs::away::Turned;
+use super::runs::away_turn::Turned;
 use super::store_request::StoreRequest;
 use crate::bulk::{ToAsk, TriedCall};
 use crate::handle::{Outcome, StartOptions, Started};

@@ -100,7 +100,7 @@ pub use output::{AttemptStart, Batch, Order, Output, Transaction, TransactionReq
 pub(crate) use placement::role::DUE;
 use powers::Role;
 pub use reply::{Answer, Answered, Answers, Replies, Reply, Waiter};
-pub use runs::away::{AwayTurn, Turned};
+pub use runs::away_turn::{AwayTurn, Turned};
 pub(crate) use runs::reset::open_children;
 use steps::outbox::Outbox;
 use steps::pending::Limits;

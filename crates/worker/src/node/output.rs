@@ -9,7 +9,7 @@ use resurgam_sdk::ActivityDefinition;
 use resurgam_store::Step;
 
 use super::reply::Answer;
-use super::runs::away::AwayTurn;
+use super::runs::away_turn::AwayTurn;
 use super::store_request::{Stamp, StoreRequest};
 use crate::attempt::Limits;
 use crate::retention::Retention;

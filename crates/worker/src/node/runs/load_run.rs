@@ -17,7 +17,7 @@ use resurgam_store::rows::{
 };
 use resurgam_store::{InstanceWrite, MessageWrite, Result, Step};
 
-use super::away::{AwayTurn, Taken, Turned};
+use super::away_turn::{AwayTurn, Taken, Turned};
 use super::draft::Draft;
 use super::hot_run::HotRun;
 use super::instance_info::InstanceInfo;

@@ -3,6 +3,7 @@
 
 pub(crate) mod acting;
 pub(crate) mod away;
+pub(crate) mod away_turn;
 pub(crate) mod continuation;
 pub(crate) mod draft;
 pub(crate) mod hot_run;

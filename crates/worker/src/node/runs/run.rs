@@ -12,7 +12,8 @@ use resurgam_sdk::TurnThread;
 use resurgam_store::rows::{Message as StoredMessage, MessageRow, Status};
 use resurgam_store::{MessageWrite, Step};
 
-use super::away::{Away, AwayTurn, Then, Turned};
+use super::away::{Away, Then};
+use super::away_turn::{AwayTurn, Turned};
 use super::continuation::first_messages;
 use super::draft::Draft;
 use super::hot_run::{Disposition, HotRun};

@@ -6,7 +6,8 @@ use resurgam_sdk::WorkflowDefinition;
 use resurgam_store::rows::{InstanceRow, Status};
 use resurgam_store::{InstanceWrite, LetterWrite, MessageWrite, Step};
 
-use super::away::{Away, AwayStart, AwayTurn, Then, Turned};
+use super::away::{Away, AwayStart, Then};
+use super::away_turn::{AwayTurn, Turned};
 use super::continuation::first_messages;
 use super::draft::Draft;
 use super::hot_run::HotRun;
