@@ -5,7 +5,7 @@
 //!
 //! Start with [`retry`]: the policy type, the delay it chooses and the decision after a failed
 //! attempt. [`Failure`] is the record that decision is made from. [`schedule`] decides what starts
-//! by the clock.
+//! by the clock. [`gate`] decides what may begin while a dependency is in trouble.
 
 pub mod action;
 mod bounds;
@@ -18,6 +18,7 @@ pub mod export;
 mod failure;
 mod failure_type;
 mod fingerprint;
+pub mod gate;
 pub mod history;
 pub mod identifier;
 mod ids;

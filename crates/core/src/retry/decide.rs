@@ -82,13 +82,15 @@ pub struct Counters {
     pub interrupted: u32,
     /// Attempts that asked to be run later.
     pub snoozed: u32,
+    /// Attempts that failed and began while the gate of their dependency was not flowing.
+    pub probed: u32,
 }
 
 impl Counters {
     /// Every attempt that ended without success.
     pub fn ended(&self) -> u32 {
         let uncounted = self.lost.saturating_add(self.interrupted).saturating_add(self.snoozed);
-        self.failures.saturating_add(uncounted)
+        self.failures.saturating_add(uncounted).saturating_add(self.probed)
     }
 }
 
@@ -123,6 +125,40 @@ pub fn decide(
     decide_matched(policy, policy.first_match(failure), state, failure, now, u)
 }
 
+/// Decides what follows a failed attempt that is free: it began while its gate was not flowing, to
+/// see whether the dependency is back. Everything counts as ever but the attempts, and the delay is
+/// as for as many failures as there were before.
+///
+/// ```
+/// use resurgam_core::retry::{Decision, RetryPolicy, State, decide, decide_uncounted};
+/// use resurgam_core::{Failure, Timestamp};
+///
+/// let policy = RetryPolicy::DEFAULT.max_attempts(1).check().unwrap();
+/// let (state, failure) = (State::after(1, Timestamp::EPOCH), Failure::new("down"));
+/// let counted = decide(&policy, &state, &failure, Timestamp::EPOCH, 0.5);
+/// let free = decide_uncounted(&policy, &state, &failure, Timestamp::EPOCH, 0.5);
+/// assert!(matches!(counted, Decision::Stop { .. }));
+/// assert!(matches!(free, Decision::Retry { .. }));
+/// ```
+pub fn decide_uncounted(
+    policy: &CheckedPolicy,
+    state: &State,
+    failure: &Failure,
+    now: Timestamp,
+    u: f64,
+) -> Decision {
+    if let Some(reason) = ended_by_itself(failure) {
+        return Decision::Stop { why: StopWhy::new(reason, state.failures) };
+    }
+    let matched = policy.first_match(failure);
+    if let Some(why) = stopped_by_rules(policy, matched, state, failure) {
+        return Decision::Stop { why };
+    }
+    let state = State { failures: state.failures.max(1), ..*state };
+    let counts = Counts { attempts: false };
+    retry_within_limits(policy, matched, &state, failure.retry_after, counts, now, u)
+}
+
 /// Decides whether a run that failed is followed by another one. A failure that it passes on may be
 /// that of a call which ran out of time, or of workers. That was the end of the call, and is one
 /// failure among others to the run; rules match it as ever.
@@ -153,11 +189,29 @@ pub(crate) fn decide_matched(
     now: Timestamp,
     u: f64,
 ) -> Decision {
-    if let Some(reason) = refused(policy, matched, failure) {
-        let rule = matched.index();
-        return Decision::Stop { why: StopWhy { rule, ..StopWhy::new(reason, state.failures) } };
+    if let Some(why) = stopped_by_rules(policy, matched, state, failure) {
+        return Decision::Stop { why };
     }
-    retry_within_limits(policy, matched, state, failure.retry_after, now, u)
+    let counts = Counts { attempts: true };
+    retry_within_limits(policy, matched, state, failure.retry_after, counts, now, u)
+}
+
+/// Why the rules end a call, if they do.
+fn stopped_by_rules(
+    policy: &RetryPolicy,
+    matched: Matched,
+    state: &State,
+    failure: &Failure,
+) -> Option<StopWhy> {
+    let reason = refused(policy, matched, failure)?;
+    Some(StopWhy { rule: matched.index(), ..StopWhy::new(reason, state.failures) })
+}
+
+/// What of a policy counts for a decision.
+#[derive(Clone, Copy)]
+struct Counts {
+    /// The bound on attempts.
+    attempts: bool,
 }
 
 /// Decides about a failure that may be tried again as far as the rules are concerned.
@@ -166,13 +220,14 @@ fn retry_within_limits(
     matched: Matched,
     state: &State,
     hint: Option<Duration>,
+    counts: Counts,
     now: Timestamp,
     u: f64,
 ) -> Decision {
     let rule = matched.index();
     let terms = policy.terms(rule.map(|index| &policy.rules[index]));
     let limit = terms.max_attempts;
-    if !limit.allows(state.failures) {
+    if counts.attempts && !limit.allows(state.failures) {
         let why = StopWhy::new(Reason::MaxAttempts, state.failures);
         return Decision::Stop { why: StopWhy { rule, limit, ..why } };
     }
@@ -194,6 +249,24 @@ fn ended_by_itself(failure: &Failure) -> Option<Reason> {
         Kind::TotalTimeout => Some(Reason::TotalTimeout),
         Kind::WorkerLost => Some(Reason::WorkerLost),
         _ => None,
+    }
+}
+
+impl CheckedPolicy {
+    /// True when nothing but the number of attempts, or time, would keep it from trying again after
+    /// this failure.
+    ///
+    /// ```
+    /// use resurgam_core::Failure;
+    /// use resurgam_core::retry::RetryPolicy;
+    ///
+    /// let policy = RetryPolicy::DEFAULT.max_attempts(1).never_for(&["Refused"]).check().unwrap();
+    /// assert!(policy.would_retry(&Failure::new("down")));
+    /// assert!(!policy.would_retry(&Failure::new("no").with_type("Refused")));
+    /// ```
+    pub fn would_retry(&self, failure: &Failure) -> bool {
+        ended_by_itself(failure).is_none()
+            && refused(self, self.first_match(failure), failure).is_none()
     }
 }
 
@@ -541,6 +614,9 @@ impl RecordedWhy {
     /// What stands in the sentence of an attempt after which another activity took the place of
     /// the one that was called; its name follows, and is the only text of users' in it.
     pub const FALLS_BACK: &str = "; falls back to ";
+
+    /// What stands at the end of the sentence of an attempt that was free.
+    pub const FREE: &str = "; not counted: its gate was not flowing";
 
     /// Reads the sentence.
     pub fn read(sentence: &str) -> Self {

@@ -11,7 +11,7 @@
 //! 4. [`forecast`] answers what a whole schedule amounts to, for people.
 //!
 //! ```
-//! use resurgam_core::retry::{decide, Decision, RetryPolicy, State};
+//! use resurgam_core::retry::{decide, decide_uncounted, Decision, RetryPolicy, State};
 //! use resurgam_core::{Failure, Timestamp};
 //! use std::time::Duration;
 //!
@@ -49,7 +49,7 @@ pub use check::CheckedPolicy;
 pub(crate) use decide::mix;
 pub use decide::{
     Counters, Decision, Matched, Reason, RecordedWhy, RetryWhy, State, StopWhy, cannot_wait,
-    decide, decide_lost, decide_run, uniform,
+    decide, decide_lost, decide_run, decide_uncounted, uniform,
 };
 pub use policy::{
     Backoff, CEILING, CapOrder, ClockFrom, DeadlineRule, Exhausted, Idempotency, Jitter, Limit,

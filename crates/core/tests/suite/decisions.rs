@@ -488,9 +488,9 @@ fn decorrelated_jitter_remembers_the_delay_before() {
 
 #[test]
 fn only_failures_count_and_counters_stay_at_their_end() {
-    let counters = Counters { failures: 2, lost: 3, interrupted: 4, snoozed: 5 };
-    assert_eq!(counters.ended(), 14);
-    let most = Counters { failures: u32::MAX, lost: 1, interrupted: u32::MAX, snoozed: u32::MAX };
+    let counters = Counters { failures: 2, lost: 3, interrupted: 4, snoozed: 5, probed: 6 };
+    assert_eq!(counters.ended(), 20);
+    let most = Counters { failures: u32::MAX, lost: 1, ..counters };
     assert_eq!(most.ended(), u32::MAX);
     assert_eq!(Counters::default().ended(), 0);
 }

@@ -7,6 +7,7 @@ mod decisions;
 mod dialects;
 mod fingerprints;
 mod forecasts;
+mod gates;
 mod lints;
 mod properties;
 mod schedules;

@@ -26,7 +26,7 @@ static SCHEMA: LazyLock<jsonschema::Validator> =
     LazyLock::new(|| jsonschema::validator_for(&json_schema()).unwrap());
 
 /// Runs with a fixed seed and writes nothing to disk.
-fn config(cases: u32) -> ProptestConfig {
+pub(crate) fn config(cases: u32) -> ProptestConfig {
     let mut config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
     if std::env::var_os("PROPTEST_CASES").is_none() {
         config.cases = cases;

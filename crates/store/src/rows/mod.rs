@@ -155,6 +155,10 @@ impl RunRecord {
     }
 }
 
+fn is_zero_count(number: &u32) -> bool {
+    *number == 0
+}
+
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }

@@ -88,6 +88,12 @@ pub struct Progress {
     pub interrupted: u32,
     /// Attempts that asked to be run later.
     pub snoozed: u32,
+    /// Attempts that began while their gate was not flowing and failed: they are free.
+    #[serde(skip_serializing_if = "super::is_zero_count")]
+    pub probed: u32,
+    /// True when the attempt that runs, or ran last, began while its gate was not flowing.
+    #[serde(skip_serializing_if = "is_false")]
+    pub probing: bool,
     /// When the call was first scheduled.
     pub first_scheduled: Option<Timestamp>,
     /// When its first attempt began.
@@ -229,8 +235,8 @@ impl Progress {
 
     /// How the attempts so far ended.
     pub fn counters(&self) -> Counters {
-        let Progress { failures, lost, interrupted, snoozed, .. } = *self;
-        Counters { failures, lost, interrupted, snoozed }
+        let Progress { failures, lost, interrupted, snoozed, probed, .. } = *self;
+        Counters { failures, lost, interrupted, snoozed, probed }
     }
 }
 

@@ -51,7 +51,10 @@ async fn failures_losses_interruptions_and_snoozes_are_counted_apart() {
     app.restart().await;
     app.advance(SECOND).await;
     let call = pending(&app, "turns-1").await;
-    assert_eq!(call.counters, Counters { failures: 1, lost: 1, interrupted: 1, snoozed: 1 });
+    assert_eq!(
+        call.counters,
+        Counters { failures: 1, lost: 1, interrupted: 1, snoozed: 1, probed: 0 }
+    );
     assert_eq!(run.result().await.unwrap(), 5);
     expect![[r#"
           +0ms by_turns#2 attempt 1 failed: down; again in 1s
