@@ -377,7 +377,7 @@ impl BulkAct {
         let timeless = |target: &BulkTarget| match target.clone() {
             // When a job was made is part of its filter.
             BulkTarget::Calls(filter) => BulkTarget::Calls(CallFilter { until: None, ..filter }),
-            runs @ BulkTarget::Runs(_) => runs,
+            other @ (BulkTarget::Runs(_) | BulkTarget::Letters(_)) => other,
         };
         self.job.as_ref().is_ok_and(|job| {
             job.action == started.action && timeless(&job.target) == timeless(&started.target)

@@ -63,6 +63,9 @@ use crate::{Instance, Parts};
 ///
 /// // One activity, without a workflow.
 /// assert_eq!(client.submit("pens", order_paper(3)).await?.result().await?, 3);
+/// let argument = serde_json::json!({"sheets": 4});
+/// let ink = client.submit_named::<u32>("ink", "order_paper", &argument).await?;
+/// assert_eq!(ink.result().await?, 4);
 ///
 /// // Asked to end, or ended where it stands.
 /// let envelopes = client.start("envelopes", approval(1)).await?;
@@ -77,7 +80,7 @@ use crate::{Instance, Parts};
 /// assert_eq!(again.result().await?, 400);
 /// client.delete("paper").await?;
 /// let completed = ClosedFilter { status: vec![Status::Completed], ..ClosedFilter::default() };
-/// assert_eq!(client.delete_closed(completed).await?, 2);
+/// assert_eq!(client.delete_closed(completed).await?, 3);
 /// client.close().await;
 /// # app.stop().await
 /// # }

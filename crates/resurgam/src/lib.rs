@@ -69,7 +69,8 @@ pub use resurgam_core::{
 pub use resurgam_macros::{FailureType, activity, workflow};
 pub use resurgam_sdk::{
     Activity, ActivityContext, ActivityDefinition, ActivitySource, BoxFuture, ChildHandle,
-    Constructor, Elapsed, Terminal, Typed, Workflow, WorkflowContext, WorkflowDefinition,
+    Constructor, Elapsed, PendingTurn, Terminal, TurnThread, Typed, Workflow, WorkflowContext,
+    WorkflowDefinition,
 };
 pub use resurgam_store::rows::{
     ActionRequest, ActionRow, AttemptOutcome, AttemptRow, Heartbeat, InstanceCursor,

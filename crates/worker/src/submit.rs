@@ -47,7 +47,7 @@ pub fn call_of(
 }
 
 /// The activity and the arguments of a call as it is stored.
-pub(crate) fn read(argument: &Payload) -> Option<(String, Payload)> {
+pub fn read(argument: &Payload) -> Option<(String, Payload)> {
     let call: BareCall = argument.decode().ok()?;
     Some((call.activity, Payload::from_text(call.arguments.get())))
 }

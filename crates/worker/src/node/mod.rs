@@ -101,6 +101,7 @@ pub use output::{AttemptStart, Batch, Order, Output, Transaction, TransactionReq
 pub(crate) use placement::role::DUE;
 use powers::Role;
 pub use reply::{Answer, Answered, Answers, Replies, Reply, Waiter};
+pub use runs::away_turn::{AwayTurn, Turned};
 pub(crate) use runs::reset::open_children;
 use steps::outbox::Outbox;
 use steps::pending::Limits;
@@ -368,6 +369,7 @@ impl Node {
             Input::ThreadFree { token } => self.thread_free(token),
             Input::TaskLoaded { call, loaded } => self.task_loaded(call, loaded),
             Input::RunLoaded { uid, loaded } => self.run_loaded(uid, loaded),
+            Input::Turned(turned) => self.turned(*turned),
             Input::Scanned { found } => self.scanned(found),
             Input::WaitingTasksRead { found } => self.waiting_tasks_read(found),
             Input::AbandonedFound { found } => self.abandoned_found(found),

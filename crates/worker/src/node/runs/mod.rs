@@ -2,6 +2,8 @@
 //! happens to them.
 
 pub(crate) mod acting;
+pub(crate) mod away;
+pub(crate) mod away_turn;
 pub(crate) mod continuation;
 pub(crate) mod draft;
 pub(crate) mod hot_run;
@@ -13,6 +15,7 @@ pub(crate) mod redrive;
 pub(crate) mod reset;
 pub(crate) mod resting;
 pub(crate) mod run;
+pub(crate) mod settling;
 pub(crate) mod start;
 pub(crate) mod unloaded;
 pub(crate) mod unread_signals;
@@ -25,6 +28,8 @@ use resurgam_store::rows::TaskRow;
 
 use crate::keyed::Keyed;
 use crate::node::news::{News, Origin};
+use crate::node::steps::effect::Effect;
+use away::{Away, Then};
 use hot_run::HotRun;
 use resting::{Acts, PausedRun};
 use unloaded::{Tries, UnloadedRun};
@@ -44,6 +49,8 @@ pub(crate) struct Runs {
     acted_on: BTreeMap<Uid, Acts>,
     /// Those that are known to be paused.
     paused: BTreeMap<Uid, PausedRun>,
+    /// What those in memory go on with whose code is away.
+    away: BTreeMap<Uid, Away>,
 }
 
 impl Runs {
@@ -89,6 +96,16 @@ impl Runs {
         Some(run)
     }
 
+    /// Takes a run out of memory that is coming back in a moment.
+    fn remove_for_now(&mut self, uid: Uid) -> Option<Box<HotRun>> {
+        self.hot.remove(uid)
+    }
+
+    /// The id of a run is nobody's, until the run is kept in memory.
+    fn forget_id(&mut self, run: &HotRun) {
+        self.ids.remove(&run.id);
+    }
+
     /// What none of them has taken, when the node forgets them all.
     pub(crate) fn into_news(self) -> impl Iterator<Item = News> {
         let held = self.unloaded.into_values().flat_map(|unloaded| unloaded.held);
@@ -99,6 +116,39 @@ impl Runs {
     pub(crate) fn waiting_for_reads(&self) -> usize {
         let held = self.unloaded.values().filter(|unloaded| !unloaded.held.is_empty());
         held.count() + self.hot.count(HotRun::has_requests)
+    }
+
+    /// How many take a turn elsewhere.
+    pub(crate) fn away(&self) -> usize {
+        self.away.len()
+    }
+
+    /// What those had taken that are away, and those who wait for an answer about it, when the node
+    /// forgets them all.
+    pub(crate) fn forget_away(&mut self) -> (Vec<News>, Vec<Effect>) {
+        let (mut all_news, mut all_effects) = (Vec::new(), Vec::new());
+        for away in std::mem::take(&mut self.away).into_values() {
+            let (news, effects, start) = away.into_parts();
+            all_news.extend(news);
+            all_effects.extend(effects);
+            if let Some(start) = start {
+                all_effects.push(start.started);
+                all_effects.extend(start.others);
+            }
+        }
+        (all_news, all_effects)
+    }
+
+    /// Somebody starts an instance whose first turn is away: the answer comes behind that of the
+    /// first. Without such an instance the answer is given back.
+    pub(crate) fn answer_behind_start(&mut self, uid: Uid, answer: Effect) -> Option<Effect> {
+        match self.away.get_mut(&uid).map(|away| &mut away.then) {
+            Some(Then::Start(start)) => {
+                start.others.push(answer);
+                None
+            }
+            _ => Some(answer),
+        }
     }
 
     /// True when something is known of any of these instances.

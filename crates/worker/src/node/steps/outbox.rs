@@ -71,6 +71,16 @@ impl Outbox {
         writing.chain(ready).find(|pending| pending.effects.iter().any(|effect| effect.starts(uid)))
     }
 
+    /// Somebody starts an instance that is being started: the answer comes behind that of the
+    /// first. They find the first one there when they ask the store about it, or hear that it was refused,
+    /// as whoever asked for the first one does.
+    pub(crate) fn behind_start(&mut self, uid: Uid, answer: Effect) {
+        match self.start_of(uid) {
+            Some(start) => start.then(answer),
+            None => self.after(uid, answer),
+        }
+    }
+
     /// Has something happen when everything is durable that was handed over before.
     pub(crate) fn after_all(&mut self, effect: Effect) {
         // Whichever lane gets there last finds that it has the only part left.
