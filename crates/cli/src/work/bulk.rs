@@ -574,7 +574,7 @@ impl StopArgs {
     }
 }
 
-fn user() -> String {
+pub(super) fn user() -> String {
     let name = |variable| std::env::var(variable).ok().filter(|name| !name.is_empty());
     name("USER").or_else(|| name("LOGNAME")).unwrap_or_else(|| "unknown".to_string())
 }
