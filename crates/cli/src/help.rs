@@ -38,6 +38,7 @@ Write files:
   fmt          Write programs in one layout, in place
   graph        Check graphs
   policy       Evaluate, explain, convert and check retry policies, set them for activities
+  token        Tokens that let people and programs into the server
   secrets      Keys for the secrets of graphs
 
 Learn:
@@ -95,6 +96,16 @@ examples! {
     SERVER:
         "resurgam server --db sqlite:orders.db"
         "resurgam server --work --actions /srv/actions --listen 8460";
+    TOKEN:
+        "resurgam token create --role read --name ana"
+        "resurgam token list";
+    TOKEN_CREATE:
+        "resurgam token create --role operate --name ci"
+        "resurgam token create --role read --name support --no-payloads --json";
+    TOKEN_LIST:
+        "resurgam token list --json";
+    TOKEN_REVOKE:
+        "resurgam token revoke 4be0643f1d98";
     SIGNAL:
         "resurgam signal order-42 approved"
         "resurgam signal order-42 approved '{\"by\": \"ada\"}'"

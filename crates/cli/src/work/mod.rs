@@ -28,6 +28,7 @@ mod schedule;
 mod screen;
 mod server;
 mod tell;
+mod token;
 mod wait;
 mod watch;
 mod worker;
@@ -102,6 +103,9 @@ pub(crate) enum Command {
     /// Check graphs
     #[command(subcommand, after_help = help::GRAPH)]
     Graph(files::GraphCommand),
+    /// Tokens that let people and programs into the server
+    #[command(subcommand, after_help = help::TOKEN)]
+    Token(token::Command),
     /// Keys for the secrets of graphs
     #[command(subcommand, after_help = help::SECRETS)]
     Secrets(files::SecretsCommand),
@@ -163,6 +167,7 @@ impl Command {
             Command::Fmt(args) => args.run(),
             Command::Check(args) => args.run(),
             Command::Graph(command) => command.run(),
+            Command::Token(command) => command.run().await,
             Command::Secrets(command) => command.run(),
         }
     }
@@ -196,6 +201,7 @@ impl Command {
             Command::Fmt(args) => args.json,
             Command::Check(args) => args.json,
             Command::Graph(files::GraphCommand::Check(args)) => args.json,
+            Command::Token(command) => command.json(),
             Command::Secrets(command) => command.json(),
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use resurgam::Client;
 use resurgam_core::duration;
-use resurgam_server::{Api, Options};
+use resurgam_server::{Api, Options, Token};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -28,10 +28,13 @@ use crate::trouble::{Mistake, Trouble};
 /// describes the API. SIGTERM or Ctrl-C finishes what has begun; a second one ends at once.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where to listen: a port of this machine, or an address with one. Without tokens only
-    /// addresses of this machine are served
+    /// Where to listen: a port of this machine, or an address with one. Other addresses than those
+    /// of this machine are served when there are tokens
     #[arg(long, value_name = "ADDR", value_parser = metrics::address, default_value = "8460")]
     listen: SocketAddr,
+    /// Ask for a token on this machine, too
+    #[arg(long)]
+    require_token: bool,
     /// Work on the database, too: on programs and graphs
     #[arg(long)]
     work: bool,
@@ -110,22 +113,65 @@ impl Args {
         let refused = |error: &dyn std::fmt::Display| {
             Trouble::from(Mistake::new(format!("--listen {wanted}: {error}")))
         };
-        if !wanted.ip().is_loopback() {
+        let is_local = wanted.ip().is_loopback();
+        let mut options = Options::default();
+        let admin = admin_token()?;
+        let tokens = Token::all(client).await?;
+        let lets_in = |token: &Token| token.revoked_at.is_none() && token.role.is_some();
+        if !is_local && admin.is_none() && !tokens.iter().any(lets_in) {
             let why = "others than this machine could reach it, and there are no tokens";
-            let hint = "listen at 127.0.0.1, and let people in through SSH";
+            let hint = "`resurgam token create` makes one; or listen at 127.0.0.1";
             let message = format!("--listen {wanted}: {why}");
             return Err(Mistake::new(message).hint(hint).into());
         }
+        if let Some(admin) = &admin {
+            options = options.admin_token(admin);
+        }
+        if is_local && !self.require_token {
+            options = options.open();
+        }
         let listener = TcpListener::bind(wanted).await.map_err(|error| refused(&error))?;
         let address = listener.local_addr()?;
-        let options = Options::default().metrics(metrics::page()?);
+        let options = options.metrics(metrics::page()?);
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = resurgam_server::serve(listener, Api::new(client, options), async {
             // A server that is dropped stops as well.
             let _stopped = stopped.await;
         });
-        tracing::info!("serving at http://{address}; no token is asked for, on this machine");
+        match is_local && !self.require_token {
+            true => {
+                tracing::info!(
+                    "serving at http://{address}; on this machine no token is asked for"
+                );
+            }
+            false if is_local => tracing::info!("serving at http://{address}, for who has a token"),
+            false => tracing::warn!(
+                "serving at http://{address}, for who has a token; tokens and payloads travel as \
+                 they are: let a proxy with TLS stand before it"
+            ),
+        }
         Ok(Server { stop, serving: tokio::spawn(serving) })
+    }
+}
+
+/// The variable that names the file of a token that may do everything, for a container that has no
+/// other yet.
+const ADMIN_VARIABLE: &str = "RESURGAM_ADMIN_TOKEN_FILE";
+
+/// The fewest bytes of such a token.
+const SHORTEST: usize = 32;
+
+/// The token of the file that the environment names.
+fn admin_token() -> Result<Option<String>, Trouble> {
+    let Some(file) = std::env::var_os(ADMIN_VARIABLE).filter(|file| !file.is_empty()) else {
+        return Ok(None);
+    };
+    let refused = |why: String| Trouble::refused(format!("{ADMIN_VARIABLE}: {why}"));
+    let text = std::fs::read_to_string(&file).map_err(|error| refused(error.to_string()))?;
+    let token = text.trim();
+    match token.len() >= SHORTEST {
+        true => Ok(Some(token.to_string())),
+        false => Err(refused(format!("the token in it has fewer than {SHORTEST} bytes"))),
     }
 }
 

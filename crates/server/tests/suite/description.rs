@@ -66,6 +66,9 @@ async fn the_description_lists_every_route() {
         PUT /api/v1/schedules/{id}
         POST /api/v1/schedules/{id}/actions/{action}
         GET /api/v1/schedules/{id}/input
+        GET /api/v1/tokens
+        POST /api/v1/tokens
+        DELETE /api/v1/tokens/{id}
         GET /healthz
         GET /metrics
         GET /readyz"#]]

@@ -75,7 +75,57 @@ async fn every_role_may_do_what_the_table_says() {
         }
         let _ = writeln!(table, "{} {method} {path}", line.trim_end());
     }
-    expect![[r#""#]].assert_eq(&table);
+    expect![[r#"
+        nobody read operate work admin
+        -      x    x    -    x GET /openapi.json
+        -      x    x    -    x GET /api/v1/activities/policies
+        -      -    x    -    x DELETE /api/v1/activities/{name}/policy
+        -      x    x    -    x GET /api/v1/activities/{name}/policy
+        -      -    x    -    x PUT /api/v1/activities/{name}/policy
+        -      x    x    -    x GET /api/v1/bulk
+        -      -    x    -    x POST /api/v1/bulk
+        -      -    x    -    x DELETE /api/v1/bulk/{id}
+        -      x    x    -    x GET /api/v1/bulk/{id}
+        -      x    x    -    x GET /api/v1/calls/{call}
+        -      -    x    -    x POST /api/v1/calls/{call}/actions/{action}
+        -      -    x    -    x PUT /api/v1/calls/{call}/policy
+        -      x    x    -    x GET /api/v1/dead-letters
+        -      -    x    -    x POST /api/v1/dead-letters/actions/{action}
+        -      x    x    -    x GET /api/v1/dead-letters/{call}
+        -      -    x    -    x POST /api/v1/dead-letters/{call}/actions/{action}
+        -      x    x    -    x GET /api/v1/dead-letters/{call}/input
+        x      x    x    x    x GET /api/v1/errors/{code}
+        -      x    x    -    x GET /api/v1/instances
+        -      -    x    -    x POST /api/v1/instances
+        -      -    x    -    x DELETE /api/v1/instances/{uid}
+        -      x    x    -    x GET /api/v1/instances/{uid}
+        -      x    x    -    x GET /api/v1/instances/{uid}/actions
+        -      -    x    -    x POST /api/v1/instances/{uid}/actions/{action}
+        -      x    x    -    x GET /api/v1/instances/{uid}/attempts
+        -      x    x    -    x GET /api/v1/instances/{uid}/calls
+        -      x    x    -    x GET /api/v1/instances/{uid}/events
+        -      x    x    -    x GET /api/v1/instances/{uid}/events/{seq}
+        -      x    x    -    x GET /api/v1/instances/{uid}/input
+        -      x    x    -    x GET /api/v1/instances/{uid}/outcome
+        -      x    x    -    x GET /api/v1/instances/{uid}/result
+        -      -    x    -    x POST /api/v1/instances/{uid}/signals/{name}
+        -      x    x    -    x GET /api/v1/nodes
+        -      x    x    -    x GET /api/v1/paused
+        -      -    x    -    x POST /api/v1/paused/actions/{action}
+        -      x    x    -    x GET /api/v1/schedules
+        -      -    x    -    x DELETE /api/v1/schedules/{id}
+        -      x    x    -    x GET /api/v1/schedules/{id}
+        -      -    x    -    x PUT /api/v1/schedules/{id}
+        -      -    x    -    x POST /api/v1/schedules/{id}/actions/{action}
+        -      x    x    -    x GET /api/v1/schedules/{id}/input
+        -      -    -    -    x GET /api/v1/tokens
+        -      -    -    -    x POST /api/v1/tokens
+        -      -    -    -    x DELETE /api/v1/tokens/{id}
+        x      x    x    x    x GET /healthz
+        -      x    x    -    x GET /metrics
+        x      x    x    x    x GET /readyz
+    "#]]
+    .assert_eq(&table);
 }
 
 #[test]
