@@ -1,5 +1,5 @@
-//! A turn that is taken elsewhere: the code of a run with what it is to take, and how it comes back.
-//! What the node remembers meanwhile is in `away.rs`.
+//! A turn that is taken elsewhere: the code of a run with what it is to take, and how it comes
+//! back. What the node remembers meanwhile is in `away.rs`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

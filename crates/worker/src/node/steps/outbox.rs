@@ -72,8 +72,8 @@ impl Outbox {
     }
 
     /// Somebody starts an instance that is being started: the answer comes behind that of the
-    /// first. They find the first one there when they ask the store about it, or hear that it was refused,
-    /// as whoever asked for the first one does.
+    /// first. They find the first one there when they ask the store about it, or hear that it was
+    /// refused, as whoever asked for the first one does.
     pub(crate) fn behind_start(&mut self, uid: Uid, answer: Effect) {
         match self.start_of(uid) {
             Some(start) => start.then(answer),
