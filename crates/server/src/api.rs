@@ -137,6 +137,11 @@ impl Api {
         self.stopping.send_replace(true);
     }
 
+    /// True when the process is to end.
+    pub(crate) fn is_stopping(&self) -> bool {
+        *self.stopping.borrow()
+    }
+
     /// Ends when the process is to end.
     pub(crate) async fn stopped(&self) {
         let mut stopping = self.stopping.subscribe();

@@ -131,16 +131,14 @@ impl Task {
     }
 }
 
+/// Workers are to ask again soon, or elsewhere.
+fn away(why: &str) -> Problem {
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, Code::E8, format!("remote workers: {why}"))
+}
+
 impl Api {
     /// Where remote workers find their attempts; a problem where there are none for them.
     fn remote(&self, protocol: u32, session: &str) -> Result<&Remote, Problem> {
-        let away = |why: &str| {
-            Problem::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                Code::E8,
-                format!("remote workers: {why}"),
-            )
-        };
         if protocol < PROTOCOL {
             let detail = format!("protocol {protocol} is too old; this server speaks {PROTOCOL}");
             return Err(Problem::new(StatusCode::UPGRADE_REQUIRED, Code::E9, detail));
@@ -186,6 +184,9 @@ fn offers(offered: Vec<Offered>) -> Result<BTreeMap<String, Offer>, Problem> {
 )]
 async fn poll(State(api): State<Api>, caller: Caller, Body(ask): Body<Poll>) -> Reply<Polled> {
     let (remote, handle) = (api.remote(ask.protocol, &ask.session)?, api.client.handle());
+    if api.is_stopping() {
+        return Err(away("this server is about to end, and takes reports only"));
+    }
     let session = ask.session.as_str();
     let most = ask.max.unwrap_or(1).min(MOST);
     let offers = offers(ask.activities)?;

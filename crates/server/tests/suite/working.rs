@@ -45,6 +45,7 @@ impl World {
         let policy = RetryPolicy::fixed(SECOND).jitter(Jitter::None).max_attempts(3);
         let app = TestApp::builder().workflow_definition(order()).retry(policy);
         let app = app.activities_in(remote.source()).start().await;
+        app.wait_for("the right to work", app.client().until_owner()).await.unwrap();
         let options = Options::default().open().remote(&remote);
         let router = resurgam_server::router(&app.client(), options);
         World { app, router }
