@@ -11,9 +11,9 @@ use resurgam_store::rows::{
 use resurgam_store::{
     Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
     CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion,
-    DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own, Owning, PausedCall, PausedFilter,
-    Retain, Runnable, ScheduleRecord, Schedules, Step, StepResult, Store, Tables, Transacted,
-    Unresolved, Work,
+    DueSchedules, Error, GateCount, GateWaiting, Gates, Inbox, InboxRow, Inspect, Node, Own,
+    Owning, PausedCall, PausedFilter, Retain, Runnable, ScheduleRecord, Schedules, Step,
+    StepResult, Store, StoredGates, Tables, Transacted, Unresolved, Work,
 };
 use tokio::sync::watch;
 
@@ -210,6 +210,15 @@ impl Bulk for Watched {
         oldest_bulk() -> Option<Timestamp>;
         matching_calls(filter: CallFilter, after: Option<CallKey>, limit: usize) -> CallPage;
         answers(asked: Arc<[(CallKey, String)]>) -> Vec<AskedAnswer>;
+    }
+}
+
+impl Gates for Watched {
+    passed_on! {
+        gates() -> StoredGates;
+        gate_counts(from: Timestamp) -> Vec<GateCount>;
+        waiting_gates(after: &str, limit: usize) -> Vec<String>;
+        count_waiting(gates: Arc<[String]>, before: Timestamp, at_most: usize) -> Vec<GateWaiting>;
     }
 }
 

@@ -17,9 +17,9 @@ use resurgam_store::rows::{
 use resurgam_store::{
     Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
     CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion,
-    DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own, Owning, PausedCall, PausedFilter,
-    Result, Retain, Runnable, ScheduleRecord, Schedules, Step, StepResult, Tables, Transacted,
-    Unresolved, Work, not_offered,
+    DueSchedules, Error, GateCount, GateWaiting, Gates, Inbox, InboxRow, Inspect, Node, Own,
+    Owning, PausedCall, PausedFilter, Result, Retain, Runnable, ScheduleRecord, Schedules, Step,
+    StepResult, StoredGates, Tables, Transacted, Unresolved, Work, not_offered,
 };
 use tokio::sync::watch;
 
@@ -327,6 +327,30 @@ impl Bulk for SimulatedStore {
 
     fn answers(&self, asked: Arc<[(CallKey, String)]>) -> Answer<'_, Vec<AskedAnswer>> {
         self.read("answers", move |it| it.model.answers(&asked))
+    }
+}
+
+impl Gates for SimulatedStore {
+    fn gates(&self) -> Answer<'_, StoredGates> {
+        self.read("gates", |it| it.model.gates())
+    }
+
+    fn gate_counts(&self, from: Timestamp) -> Answer<'_, Vec<GateCount>> {
+        self.read("counts of gates", move |it| it.model.gate_counts(from))
+    }
+
+    fn waiting_gates(&self, after: &str, limit: usize) -> Answer<'_, Vec<String>> {
+        let after = after.to_string();
+        self.read("gates with waiting tasks", move |it| it.model.waiting_gates(&after, limit))
+    }
+
+    fn count_waiting(
+        &self,
+        gates: Arc<[String]>,
+        before: Timestamp,
+        at_most: usize,
+    ) -> Answer<'_, Vec<GateWaiting>> {
+        self.read("tasks behind gates", move |it| it.model.count_waiting(&gates, before, at_most))
     }
 }
 

@@ -13,8 +13,9 @@ use crate::rows::{
 use crate::{
     Access, Answer, AskedAnswer, AttemptTransaction, Bulk, BulkCursor, BulkRecord, CallFilter,
     CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion, DueSchedules,
-    Error, Inbox, InboxRow, Inspect, PausedCall, PausedFilter, Retain, Runnable, ScheduleRecord,
-    Schedules, Step, StepResult, Tables, Transacted, Unresolved, Work, not_offered,
+    Error, GateCount, GateWaiting, Gates, Inbox, InboxRow, Inspect, PausedCall, PausedFilter,
+    Retain, Runnable, ScheduleRecord, Schedules, Step, StepResult, StoredGates, Tables, Transacted,
+    Unresolved, Work, not_offered,
 };
 
 impl Commit for ModelStore {
@@ -216,6 +217,30 @@ impl Bulk for ModelStore {
 
     fn answers(&self, asked: Arc<[(CallKey, String)]>) -> Answer<'_, Vec<AskedAnswer>> {
         self.read(move |model| model.answers(&asked))
+    }
+}
+
+impl Gates for ModelStore {
+    fn gates(&self) -> Answer<'_, StoredGates> {
+        self.read(Model::gates)
+    }
+
+    fn gate_counts(&self, from: Timestamp) -> Answer<'_, Vec<GateCount>> {
+        self.read(move |model| model.gate_counts(from))
+    }
+
+    fn waiting_gates(&self, after: &str, limit: usize) -> Answer<'_, Vec<String>> {
+        let after = after.to_string();
+        self.read(move |model| model.waiting_gates(&after, limit))
+    }
+
+    fn count_waiting(
+        &self,
+        gates: Arc<[String]>,
+        before: Timestamp,
+        at_most: usize,
+    ) -> Answer<'_, Vec<GateWaiting>> {
+        self.read(move |model| model.count_waiting(&gates, before, at_most))
     }
 }
 
