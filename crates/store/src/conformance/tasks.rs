@@ -411,8 +411,6 @@ fn progress() -> Progress {
         lost_in_a_row: 2,
         poison: true,
         interrupted: 4,
-        probed: 6,
-        probing: true,
         snoozed: 5,
         probed: 6,
         probing: true,

@@ -10,7 +10,7 @@ use resurgam_store::rows::{
 };
 use resurgam_store::{
     AskedAnswer, BulkRecord, BulkWrite, DeadLetter, DueSchedules, InboxRow, LetterWrite, Result,
-    ScheduleRecord, Step, Transacted,
+    ScheduleRecord, Step, StoredGates, Transacted,
 };
 
 use super::output::TransactionRequest;
@@ -102,8 +102,10 @@ pub enum Input {
     Finished { uid: Uid, outcome: Outcome },
     /// Which schedules are due was read.
     SchedulesDue { found: Result<DueSchedules> },
-    /// What operators set for activities was read.
-    OverridesRead { found: Vec<PolicyOverride> },
+    /// What operators set for activities was read, and what is stored of gates.
+    OverridesRead { found: Vec<PolicyOverride>, gates: StoredGates },
+    /// Due tasks behind gates were read, at most so many of each.
+    BehindGatesRead { asked: Arc<[(String, usize)]>, found: Result<Vec<DueTask>> },
     /// Calls of an activity were read that wait after an attempt, behind one.
     WaitingCallsRead { activity: String, after: Option<CallKey>, found: Vec<CallKey> },
     /// Schedules that wait for something else than the time were read.

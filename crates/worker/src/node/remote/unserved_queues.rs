@@ -132,7 +132,8 @@ impl Node {
         let activity = self.registry.activity(&call.task().name);
         let slot = self.memory.slots.take_now(call.task()).filter(|_| self.may_begin());
         match (slot, activity) {
-            (Some(slot), Some(activity)) => {
+            (Some(mut slot), Some(activity)) => {
+                self.memory.slots.begins(&mut slot, call.task());
                 call.hold(slot);
                 self.run_attempt(&mut call, activity);
                 self.keep_away(Box::new(call));
