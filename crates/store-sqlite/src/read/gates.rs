@@ -243,11 +243,11 @@ mod tests {
         let sql = "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?2)
              INSERT INTO task (uid, run, seq, name, queue, gate, priority, policy, attempt, wake_at,
                                progress)
-             SELECT zeroblob(15) || CAST(char(65 + ?3) AS BLOB), 1, n, 'charge', 'default', ?1, 0,
+             SELECT ?3, 1, n, 'charge', 'default', ?1, 0,
                     'p', 0, n, '{\"v\":1}' FROM n";
         for (number, (gate, count)) in gates.iter().enumerate() {
-            let number = i64::try_from(number).unwrap();
-            connection.execute(sql, params![gate, count, number]).unwrap();
+            let uid = (number as u128).to_be_bytes();
+            connection.execute(sql, params![gate, count, uid]).unwrap();
         }
         connection
     }
