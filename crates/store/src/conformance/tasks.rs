@@ -412,6 +412,8 @@ fn progress() -> Progress {
         poison: true,
         interrupted: 4,
         snoozed: 5,
+        probed: 6,
+        probing: true,
         first_scheduled: Some(at(6)),
         first_started: Some(at(i64::MIN)),
         previous_delay_ms: Some(u64::MAX),

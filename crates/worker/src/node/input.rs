@@ -9,8 +9,8 @@ use resurgam_store::rows::{
     PolicyOverride, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
-    AskedAnswer, BulkRecord, BulkWrite, DeadLetter, DueSchedules, InboxRow, LetterWrite, Result,
-    ScheduleRecord, Step, StoredGates, Transacted,
+    AskedAnswer, BulkRecord, BulkWrite, DeadLetter, DueSchedules, GateWrite, InboxRow, LetterWrite,
+    Result, ScheduleRecord, Step, StoredGates, Transacted,
 };
 
 use super::output::TransactionRequest;
@@ -154,6 +154,8 @@ pub enum Request {
     Wait { uid: Uid, reply: Reply<Outcome> },
     /// Store what an operator sets for an activity, or removes.
     SetPolicy { row: Box<PolicyOverride>, reply: Reply<()> },
+    /// Store what an operator wants of gates, or of kinds of calls.
+    WriteGates { writes: Vec<GateWrite>, reply: Reply<()> },
     /// Write what somebody wants of a schedule; a new one is checked.
     Schedule { step: Box<Step>, is_new: bool, reply: Reply<()> },
     /// Write what somebody decided about a dead letter.

@@ -251,10 +251,15 @@ impl Gates {
     }
 
     /// An operator wants a call to be first in line where a gate holds it back.
-    pub(crate) fn puts_first(&mut self, gate: &str, call: CallKey) {
-        if self.standing(gate) != Standing::Flowing {
+    /// Answers with how that stands, if one does.
+    pub(crate) fn puts_first(&mut self, gate: &str, call: CallKey) -> Option<String> {
+        let state = self.known[self.known_id(gate)?].state();
+        let stands = state.standing() != Standing::Flowing;
+        let told = stands.then(|| format!("{gate} ({})", state.told_at(self.now)));
+        if stands {
             self.first.insert(call);
         }
+        told
     }
 
     /// True when an operator wants a call to be first in line.

@@ -4,11 +4,16 @@
 //! what the deciding node decided, and kinds of calls that are paused hold here.
 
 use resurgam_core::gate::{ByHand, Gate, GateState, KeyPattern, Why};
-use resurgam_store::{GateRow, HandState, Hold, HoldKind, PausedKinds, StoredGates};
+use resurgam_store::{
+    GateRow, GateWrite, HandState, Hold, HoldKind, PausedKinds, Step, StoredGates,
+};
 
 use super::GateId;
+use crate::error::Error;
 use crate::node::Node;
 use crate::node::follow_up::FollowUp;
+use crate::node::reply::Reply;
+use crate::node::steps::effect::Effect;
 
 impl Node {
     /// What is stored of gates was read.
@@ -20,6 +25,15 @@ impl Node {
         }
         self.kinds_are_paused(paused_kinds(&stored.holds));
         self.then(FollowUp::FillSlots);
+    }
+
+    /// Stores what an operator wants of gates, or of kinds of calls.
+    pub(crate) fn write_gates(&mut self, gates: Vec<GateWrite>, reply: Reply<()>) {
+        if self.stopping.is_some() {
+            return self.answer(reply, Err(Error::stopped("write what is wanted of a gate")));
+        }
+        let step = Step { gates, ..Step::default() };
+        self.outbox.push(step, vec![Effect::Reply(reply), Effect::LookAtOverrides]);
     }
 
     fn gate_row_read(&mut self, row: &GateRow, is_first: bool) {
