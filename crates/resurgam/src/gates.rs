@@ -7,8 +7,11 @@ use std::time::Duration;
 
 use resurgam_core::Timestamp;
 use resurgam_core::duration::Human;
-use resurgam_core::gate::{self, Gate, GateState, KeyPattern};
-use resurgam_store::{GateRow, GateWrite, HandState, Hold, HoldKind, StoredGates, StoredSettings};
+use resurgam_core::gate::{self, Gate, GateState, KeyPattern, Standing};
+use resurgam_store::rows::TaskRow;
+use resurgam_store::{
+    ByHand, GateRow, GateWrite, HandState, Hold, HoldKind, StoredGates, StoredSettings,
+};
 use resurgam_worker::{Acted, Error, Result};
 
 use crate::Client;
@@ -222,7 +225,7 @@ impl GateAct {
             What::Hand(key, state) => {
                 let does = does(&key, state, lasting);
                 let until = lasting.map(|time| at.saturating_add(time));
-                let hand = resurgam_store::ByHand { state, by, reason, at, until };
+                let hand = ByHand { state, by, reason, at, until };
                 (GateWrite::Hand { key, hand }, does)
             }
             What::Settings(key, settings) => {
@@ -277,20 +280,6 @@ fn is_one(row: &GateRow) -> bool {
 
 /// What is stored of a gate.
 fn status_of(key: &str, stored: &StoredGates, now: Timestamp) -> GateStatus {
-    let row = stored.gates.iter().find(|row| row.key == key);
-    let decided = row.and_then(|row| row.decided.as_deref());
-    let decided = decided.and_then(|text| serde_json::from_str::<GateState>(text).ok());
-    let mut state = decided.unwrap_or_else(|| GateState::flowing(now));
-    let hand = row.and_then(|row| row.hand.as_ref());
-    if let Some(hand) = hand.filter(|hand| hand.state != HandState::Auto)
-        && state.by_hand.is_none()
-        && hand.until.is_none_or(|until| until > now)
-    {
-        let (by, reason) = (hand.by.clone(), hand.reason.clone());
-        let shut = hand.state == HandState::Shut;
-        let by_hand = gate::ByHand { shut, by, reason, since: hand.at, until: hand.until };
-        state = state.set_by_hand(by_hand, hand.at);
-    }
     let patterns = stored.gates.iter().filter_map(|row| {
         let settings = row.settings.as_ref()?;
         let value = serde_json::from_str(settings.text.as_deref()?).ok()?;
@@ -301,5 +290,41 @@ fn status_of(key: &str, stored: &StoredGates, now: Timestamp) -> GateStatus {
         .max_by(|one, other| one.0.cmp(&other.0))
         .map(|(_, gate, by)| (Some(gate), Some(by)))
         .unwrap_or_default();
+    let state = state_of(key, stored, now);
     GateStatus { key: key.to_string(), state, settings, settings_by, due: 0, first_due: None }
+}
+
+/// How a gate stands, by what is stored of it.
+fn state_of(key: &str, stored: &StoredGates, now: Timestamp) -> GateState {
+    let row = stored.gates.iter().find(|row| row.key == key);
+    let decided = row.and_then(|row| row.decided.as_deref());
+    let decided = decided.and_then(|text| serde_json::from_str::<GateState>(text).ok());
+    let state = decided.unwrap_or_else(|| GateState::flowing(now));
+    let hand = row.and_then(|row| row.hand.as_ref());
+    let holds = |hand: &&ByHand| hand.state != HandState::Auto && state.by_hand.is_none();
+    match hand.filter(holds).filter(|hand| hand.until.is_none_or(|until| until > now)) {
+        None => state,
+        // Nobody who works has taken notice of it.
+        Some(hand) => {
+            let (by, reason, since) = (hand.by.clone(), hand.reason.clone(), hand.at);
+            let shut = hand.state == HandState::Shut;
+            let by_hand = gate::ByHand { shut, by, reason, since, until: hand.until };
+            state.set_by_hand(by_hand, since)
+        }
+    }
+}
+
+/// What holds a call back that is due, as far as gates and paused kinds are concerned.
+pub(crate) fn held_by(task: &TaskRow, stored: &StoredGates, now: Timestamp) -> Option<String> {
+    let is_one = |hold: &&Hold| match hold.kind {
+        HoldKind::Activity => hold.name == task.name,
+        HoldKind::Queue => hold.name == task.queue,
+    };
+    if let Some(Hold { kind, name, by, reason, .. }) = stored.holds.iter().find(is_one) {
+        let why = reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        return Some(format!("{} {name} (paused by {by}{why})", kind.name()));
+    }
+    let state = state_of(&task.gate, stored, now);
+    let holds = state.standing() != Standing::Flowing;
+    holds.then(|| format!("gate {} ({})", task.gate, state.told_at(now)))
 }

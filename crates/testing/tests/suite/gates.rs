@@ -9,7 +9,7 @@ use expect_test::expect;
 use resurgam::gate::{Breaker, Budget, Gate, Rate, Standing};
 use resurgam::prelude::*;
 use resurgam::retry::Jitter;
-use resurgam::{Failure, Kind, Timestamp};
+use resurgam::{Failure, Kind, Timestamp, WaitsFor};
 use resurgam_testing::{TestApp, TestBuilder};
 use resurgam_watchdog::test;
 
@@ -114,7 +114,8 @@ async fn an_outage_uses_up_nobodys_attempts() {
          726s ramping: the probes succeeded
          734s flowing: no call is overdue
         115 calls in vain, 215 in all
-    "#]].assert_eq(&told);
+    "#]]
+    .assert_eq(&told);
     for order in 0..100 {
         let instance = app.client().instance::<u32>(&format!("order-{order}")).await.unwrap();
         assert_eq!(instance.unwrap().result().await.unwrap(), order);
@@ -222,6 +223,33 @@ async fn a_retry_puts_a_gated_call_first_in_line() {
     app.client().auto_gate("charge").await.unwrap();
     app.advance(SECOND).await;
     assert_eq!(bank.came()[0].1, 7);
+}
+
+#[test]
+async fn what_operators_do_to_a_call_that_its_gate_holds_back() {
+    let (app, bank) = app(Gate::new().breaker(breaker()));
+    let app = app.start().await;
+    app.client().shut_gate("charge").reason("maintenance").by("bob").await.unwrap();
+    submit(&app, 0..5).await;
+    app.advance(SECOND).await;
+    let waits = &app.describe("order-0").await.pending[0];
+    assert_eq!(waits.waits_for, Some(WaitsFor::Gate));
+    let held_by = "gate charge (shut 1s ago: bob wants it: maintenance)";
+    assert_eq!((waits.gate.as_str(), waits.held_by.as_deref()), ("charge", Some(held_by)));
+    let call = |order: u32| app.client().call(format!("order-{order}"), "charge#2");
+    let resumed = call(0).resume().by("ana").await.unwrap();
+    assert!(!resumed.changed(), "{resumed}");
+    assert!(call(0).pause().by("ana").await.unwrap().changed());
+    assert!(call(1).set_policy(RetryPolicy::once()).by("ana").await.unwrap().changed());
+    assert!(call(2).complete(&7).unwrap().by("ana").await.unwrap().changed());
+    assert!(call(3).fail("no").by("ana").await.unwrap().changed());
+    app.client().auto_gate("charge").await.unwrap();
+    app.advance(MINUTE).await;
+    let came: Vec<u32> = bank.came().iter().map(|(_, order)| *order).collect();
+    assert_eq!(came, [1, 4]);
+    assert!(call(0).resume().by("ana").await.unwrap().changed());
+    app.advance(SECOND).await;
+    assert_eq!(bank.count(), 3);
 }
 
 #[activity(retry = POLICY, queue_timeout = 10 * SECOND)]

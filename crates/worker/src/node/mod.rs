@@ -230,6 +230,7 @@ impl Node {
                 FollowUp::ResultRead(call) => self.result_read(call),
                 FollowUp::HasReports(uid) => self.has_reports(uid),
                 FollowUp::SlotForShared => self.slot_for_shared(),
+                FollowUp::LookForShared => self.look_for_shared(),
                 FollowUp::ShardsGained => self.shards_gained(),
                 FollowUp::Request(request) => self.request(request),
                 FollowUp::TakeDeferred => self.take_deferred(),

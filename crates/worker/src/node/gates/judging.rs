@@ -5,7 +5,7 @@
 //! holds [`GateWrite::DECIDER`], which is every node that works alone. What it decides is a row of
 //! the gate, and no row of a task.
 
-use resurgam_core::gate::{Changed, GateState, Outcome, Standing};
+use resurgam_core::gate::{Changed, GateState, Outcome, Phase, Standing};
 use resurgam_core::{CallKey, retry};
 use resurgam_store::{GateWrite, Step};
 
@@ -80,6 +80,9 @@ impl Node {
         let was_held = gate.is_held();
         log_change(&Changed { key: &key, before: &before, after: &after });
         let stands = after.standing();
+        if let Phase::Ramping { rate, .. } = after.phase {
+            metrics::gauge!("resurgam.gate_ramp", "gate" => key.clone()).set(rate);
+        }
         let gates = self.memory.slots.gates_mut();
         gates.gate_mut(id).becomes(after, now);
         gates.note(id);
@@ -90,6 +93,9 @@ impl Node {
         }
         if before.standing() != stands {
             self.look_at_held_deadlines();
+            if stands == Standing::Flowing {
+                self.then(FollowUp::LookForShared);
+            }
         }
         self.then(FollowUp::FillSlots);
     }

@@ -176,6 +176,7 @@ impl KnownGate {
         self.gives_back();
         self.grants.begins(is_retry, now);
         if self.state.standing() == Standing::Probing {
+            metrics::counter!("resurgam.probes").increment(1);
             self.probes.insert(call);
         }
     }

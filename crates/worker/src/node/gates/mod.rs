@@ -229,6 +229,13 @@ impl Gates {
         if held.is_empty() { GateScope::All } else { GateScope::Except(held) }
     }
 
+    /// Of which gates tasks are claimed that others leave: not of those that bound what begins.
+    pub(crate) fn unbounded(&self) -> GateScope {
+        let bound: Arc<[String]> =
+            self.active.iter().map(|id| self.known[*id].key().to_string()).collect();
+        if bound.is_empty() { GateScope::All } else { GateScope::Except(bound) }
+    }
+
     /// There are more due tasks behind a held gate than are in line, at this time.
     pub(crate) fn left_to_store(&mut self, id: GateId, at: Timestamp) {
         self.known[id].backlog_mut().left_to_store(at);

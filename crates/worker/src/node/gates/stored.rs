@@ -20,6 +20,10 @@ impl Node {
     pub(crate) fn gates_read(&mut self, stored: &StoredGates) {
         let settings = stored.gates.iter().filter_map(settings_of).collect();
         let is_first = self.memory.slots.gates_mut().is_told(settings);
+        if is_first {
+            // Until now nothing could begin.
+            self.then(FollowUp::LookForShared);
+        }
         for row in &stored.gates {
             self.gate_row_read(row, is_first);
         }
@@ -91,6 +95,7 @@ impl Node {
         self.memory.slots.forget_lines();
         self.memory.due.rescan(self.now);
         self.look_at_held_deadlines();
+        self.then(FollowUp::LookForShared);
     }
 }
 

@@ -82,7 +82,8 @@ impl Node {
             return;
         }
         (self.memory.unserved.looking, self.memory.unserved.next) = (true, None);
-        let runnable = Runnable { no_poison, ..self.runnable() };
+        let gates = self.memory.slots.gates().unbounded();
+        let runnable = Runnable { no_poison, gates, ..self.runnable() };
         let (node, now) = (self.name.clone(), self.now);
         self.ask_store(StoreRequest::ClaimShared { node, runnable, now, limit });
     }
