@@ -29,6 +29,7 @@ mod fallbacks;
 mod first;
 mod found_later;
 mod gate_keys;
+mod gates;
 mod hanging;
 mod heartbeats;
 mod histories;
