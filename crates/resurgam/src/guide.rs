@@ -40,6 +40,9 @@ guides! {
     schedules "schedules.md";
     inbox "inbox.md";
     operating "operating.md";
+    // With its pictures, as that of retries.
+    #[doc = include_str!("../docs/pictures/inline.md")]
+    gates "gates.md";
     operations "operations.md";
     server "server.md";
     threat_model "threat-model.md";
@@ -48,6 +51,7 @@ guides! {
     graph "graph.md";
     python "python.md";
     docker "docker.md";
+    #[doc = include_str!("../docs/pictures/inline.md")]
     performance "performance.md";
     comparison "comparison.md";
 }

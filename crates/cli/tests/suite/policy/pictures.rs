@@ -29,6 +29,25 @@ fn drawing(policy: &Path) -> String {
     ran.stdout
 }
 
+/// Pictures that another command draws, and those of measurements, which are kept as they are.
+fn others() -> Vec<(&'static str, Option<String>)> {
+    let at = |name: &str| folder().join(name).display().to_string();
+    let (policy, gate) = (at("payment.json"), at("gates/bank.json"));
+    let world = "--rate 80 --capacity 120 --outage 2m --svg";
+    let ran = run(&format!("simulate {policy} --gate {gate} {world}"));
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+    vec![("drill", None), ("outage", Some(ran.stdout))]
+}
+
+#[test]
+fn the_picture_of_an_outage_is_what_the_simulation_draws() {
+    for (name, drawn) in others() {
+        if let Some(drawn) = drawn {
+            expect_file![folder().join(format!("{name}.svg"))].assert_eq(&drawn);
+        }
+    }
+}
+
 #[test]
 fn the_pictures_of_the_guides_show_their_policies() {
     for policy in policies() {
@@ -44,6 +63,11 @@ fn the_pictures_in_the_documentation_are_those_of_the_guides() {
     for policy in policies() {
         let name = policy.file_stem().unwrap().to_string_lossy();
         let data = percent_encoded(&drawing(&policy));
+        labels += &format!("[pictures/{name}.svg]: data:image/svg+xml,{data}\n");
+    }
+    for (name, drawn) in others() {
+        let kept = || fs::read_to_string(folder().join(format!("{name}.svg"))).unwrap();
+        let data = percent_encoded(&drawn.unwrap_or_else(kept));
         labels += &format!("[pictures/{name}.svg]: data:image/svg+xml,{data}\n");
     }
     expect_file![folder().join("inline.md")].assert_eq(&labels);

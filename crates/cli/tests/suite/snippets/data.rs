@@ -1,5 +1,6 @@
 //! JSON and TOML: policies, graphs, schedules, dependencies.
 
+use resurgam_core::gate::Gate;
 use resurgam_core::retry::RetryPolicy;
 use resurgam_core::retry::dialect::Dialect;
 use resurgam_core::schedule::Schedule;
@@ -9,9 +10,10 @@ use serde_json::{Value, json};
 use crate::snippets::page::{Block, root};
 
 /// What a block without a word behind `json` may be.
-const FORMS: [(&str, Form); 6] = [
+const FORMS: [(&str, Form); 7] = [
     ("policy", policy),
     ("schedule", schedule),
+    ("gate", gate),
     ("graph", graph),
     ("the retry policy of a graph", |value| part_of_a_graph("retry_policy", value)),
     ("triggers of a graph", |value| part_of_a_graph("triggers", value)),
@@ -51,6 +53,10 @@ fn policy(value: &Value) -> Result<(), String> {
 fn in_dialect(dialect: Dialect, value: &Value) -> Result<(), String> {
     let imported = dialect.import(value).map_err(|problems| problems.to_string())?;
     imported.policy.check().map(|_| ()).map_err(|problems| problems.to_string())
+}
+
+fn gate(value: &Value) -> Result<(), String> {
+    Gate::from_value(value).map(drop).map_err(|problems| problems.to_string())
 }
 
 fn schedule(value: &Value) -> Result<(), String> {
