@@ -418,10 +418,12 @@ impl<'w> Run<'w> {
 
 impl Standby {
     fn hears(&mut self, outcome: Outcome, turn: u64, now: Timestamp) {
-        let says_something = outcome != Outcome::Neither;
-        self.grants.ends(Some(turn), says_something);
+        self.grants.ends();
         if turn != self.state.turn {
             return;
+        }
+        if outcome == Outcome::Neither {
+            self.grants.says_nothing();
         }
         if self.state.standing() == Standing::Flowing {
             self.window.add(outcome, now);
