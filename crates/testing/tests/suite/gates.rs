@@ -241,7 +241,7 @@ async fn what_operators_do_to_a_call_that_its_gate_holds_back() {
     assert!(!resumed.changed(), "{resumed}");
     assert!(call(0).pause().by("ana").await.unwrap().changed());
     assert!(call(1).set_policy(RetryPolicy::once()).by("ana").await.unwrap().changed());
-    assert!(call(2).complete(&7).unwrap().by("ana").await.unwrap().changed());
+    assert!(call(2).complete(&7).by("ana").await.unwrap().changed());
     assert!(call(3).fail("no").by("ana").await.unwrap().changed());
     app.client().auto_gate("charge").await.unwrap();
     app.advance(MINUTE).await;
