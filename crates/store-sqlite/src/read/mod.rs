@@ -78,7 +78,8 @@ impl<'c> Reading<'c> {
         self.connection.prepare_cached(sql).attempted(|| "prepare a query".into())
     }
 
-    /// No read walks through a whole table, however it is asked. Tests see to it that each is asked.
+    /// No read walks through a whole table, however it is asked. Tests see to it that each is
+    /// asked.
     fn has_read(&self, statement: &Statement<'_>, sql: &str) {
         let steps = || statement.get_status(StatementStatus::FullscanStep);
         debug_assert_eq!(steps(), 0, "rows walked through by: {sql}");

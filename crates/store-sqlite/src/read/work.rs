@@ -48,8 +48,8 @@ impl Filter<'_> {
     }
 }
 
-/// Tasks that wait and are due, in the order of their index: nothing is sorted. Where a gate is left
-/// out they are looked for gate by gate.
+/// Tasks that wait and are due, in the order of their index: nothing is sorted. Where a gate is
+/// left out they are looked for gate by gate.
 pub(crate) fn due_tasks(
     reading: &mut Reading<'_>,
     runnable: &Runnable,
