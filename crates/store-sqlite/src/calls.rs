@@ -9,10 +9,10 @@ use resurgam_store::rows::{
 };
 use resurgam_store::{
     Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
-    CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion,
-    DueSchedules, Error, GateCount, GateWaiting, Gates, Inbox, InboxRow, Inspect, Node, Own,
-    Owning, PausedCall, PausedFilter, Retain, Runnable, ScheduleRecord, Schedules, Step,
-    StepResult, StoredGates, Tables, Transacted, Unresolved, Work,
+    CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
+    Deletion, DueSchedules, Error, GateCount, GateWaiting, Gates, Inbox, InboxRow, Inspect, Node,
+    Own, Owning, PausedCall, PausedFilter, Retain, RunCalls, Runnable, ScheduleRecord, Schedules,
+    Step, StepResult, StoredGates, Tables, Transacted, Unresolved, Work,
 };
 use tokio::sync::watch;
 
@@ -283,6 +283,17 @@ impl Bulk for SqliteStore {
         )
     }
 
+    fn run_calls(
+        &self,
+        runs: Arc<[RunKey]>,
+        activity: Option<String>,
+    ) -> Answer<'_, Vec<RunCalls>> {
+        self.read(
+            || "look at the calls of runs".to_string(),
+            move |reading| read::run_calls(reading, &runs, activity.as_deref()),
+        )
+    }
+
     fn answers(&self, asked: Arc<[(CallKey, String)]>) -> Answer<'_, Vec<AskedAnswer>> {
         self.read(
             || "read what came of actions".to_string(),
@@ -351,6 +362,13 @@ impl Unresolved for SqliteStore {
         )
     }
 
+    fn dead_letter_places(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<CallCursor>> {
+        self.read(
+            || "look where dead letters stand".to_string(),
+            move |reading| read::dead_letter_places(reading, &filter),
+        )
+    }
+
     fn dead_letter_groups(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<CallGroup>> {
         self.read(
             || "group dead letters".to_string(),
@@ -367,6 +385,10 @@ impl Unresolved for SqliteStore {
             || "list paused calls".to_string(),
             move |reading| read::paused_calls(reading, &filter),
         )
+    }
+
+    fn paused_count(&self) -> Answer<'_, u64> {
+        self.read(|| "count paused calls".to_string(), read::paused_count)
     }
 
     fn paused_groups(&self, filter: PausedFilter) -> Answer<'_, Vec<CallGroup>> {

@@ -20,8 +20,8 @@ use crate::rows::{
 };
 use crate::unresolved::{DeadLetter, LetterState, PausedCall, Settled, ledger_from_stored};
 use crate::{
-    BulkRecord, BulkRow, ByHand, Candidate, Error, GateCount, GateRow, HandState, Hold, HoldKind,
-    InboxRow, ScheduleRecord, ScheduleRow, StoredSettings,
+    BulkRecord, BulkRow, ByHand, Candidate, Error, FailedCall, GateCount, GateRow, HandState, Hold,
+    HoldKind, InboxRow, ScheduleRecord, ScheduleRow, StoredSettings, TokenRow,
 };
 
 /// Why a row cannot be read.
@@ -374,6 +374,14 @@ pub fn candidate(row: &impl Columns) -> Decoded<Candidate> {
     })
 }
 
+/// A failed attempt, from its activity, its failure and its end; none when the failure cannot be
+/// read.
+pub fn failed_call(row: &impl Columns) -> Decoded<Option<FailedCall>> {
+    let failure = row.maybe_text(1)?.and_then(|text| serde_json::from_str(text).ok());
+    let Some(failure) = failure else { return Ok(None) };
+    Ok(Some(FailedCall { activity: row.string(0)?, failure, at: row.timestamp(2)? }))
+}
+
 /// What decisions about a task need, from its column.
 pub fn progress(text: &str) -> Decoded<Progress> {
     json(text, "progress")
@@ -381,6 +389,23 @@ pub fn progress(text: &str) -> Decoded<Progress> {
 
 /// The columns of what was set for an activity.
 pub const POLICY_OVERRIDE: &str = "activity, policy, by, reason, at, revision";
+
+/// The columns of an API token.
+pub const TOKEN: &str = "id, name, role, hash, settings, by, created_at, revoked_at";
+
+/// An API token, from the columns of [`TOKEN`].
+pub fn token(row: &impl Columns) -> Decoded<TokenRow> {
+    Ok(TokenRow {
+        id: row.string(0)?,
+        name: row.string(1)?,
+        role: row.string(2)?,
+        hash: row.string(3)?,
+        settings: row.string(4)?,
+        by: row.string(5)?,
+        created_at: row.timestamp(6)?,
+        revoked_at: row.maybe_timestamp(7)?,
+    })
+}
 
 /// What was set for an activity, from the columns of [`POLICY_OVERRIDE`].
 pub fn policy_override(row: &impl Columns) -> Decoded<PolicyOverride> {

@@ -39,6 +39,7 @@ mod schedules;
 mod staleness;
 mod step;
 mod tables;
+mod tokens;
 mod unresolved;
 
 use std::future::Future;
@@ -49,7 +50,7 @@ use resurgam_core::{CallKey, Event, RunKey, Timestamp, Uid};
 
 pub use bulk::{
     AskedAnswer, Bulk, BulkCursor, BulkRecord, BulkRow, BulkWrite, CallFilter, CallPage,
-    CallStatus, Candidate, MatchedCall, WINDOW,
+    CallStatus, Candidate, FailedCall, MatchedCall, RunCalls, WINDOW, is_of_kind,
 };
 pub use error::{Error, Result};
 pub use gaps::Gaps;
@@ -69,6 +70,7 @@ pub use schedules::{DueSchedules, ScheduleRecord, ScheduleRow, ScheduleWrite, Sc
 pub use staleness::Staleness;
 pub use step::{ChildStart, InstanceWrite, MessageWrite, Rewind, Step, StepResult, TaskWrite};
 pub use tables::{Access, AttemptTransaction, Tables, Transacted, not_offered};
+pub use tokens::{TokenRow, TokenWrite, Tokens};
 pub use unresolved::{
     CallCursor, CallGroup, DeadLetter, DeadLetterFilter, GROUPS, LetterState, LetterWrite,
     PausedCall, PausedFilter, Settled, Unresolved, ledger_from_stored, ledger_to_stored,
@@ -90,6 +92,7 @@ pub trait Store:
     + Schedules
     + Inbox
     + Retain
+    + Tokens
     + Send
     + Sync
     + 'static
@@ -108,6 +111,7 @@ impl<T> Store for T where
         + Schedules
         + Inbox
         + Retain
+        + Tokens
         + Send
         + Sync
         + 'static

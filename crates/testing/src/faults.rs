@@ -10,10 +10,11 @@ use resurgam_store::rows::{
 };
 use resurgam_store::{
     Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
-    CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion,
-    DueSchedules, Error, GateCount, GateWaiting, Gates, Inbox, InboxRow, Inspect, Node, Own,
-    Owning, PausedCall, PausedFilter, Retain, Runnable, ScheduleRecord, Schedules, Step,
-    StepResult, Store, StoredGates, Tables, Transacted, Unresolved, Work,
+    CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
+    Deletion, DueSchedules, Error, GateCount, GateWaiting, Gates, Inbox, InboxRow, Inspect, Node,
+    Own, Owning, PausedCall, PausedFilter, Retain, RunCalls, Runnable, ScheduleRecord, Schedules,
+    Step, StepResult, Store, StoredGates, Tables, TokenRow, TokenWrite, Tokens, Transacted,
+    Unresolved, Work,
 };
 use resurgam_worker::Clock;
 use tokio::sync::{Notify, watch};
@@ -379,6 +380,10 @@ impl Unresolved for FaultyStore {
         self.read(self.store.dead_letters(filter))
     }
 
+    fn dead_letter_places(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<CallCursor>> {
+        self.read(self.store.dead_letter_places(filter))
+    }
+
     fn dead_letter_groups(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<CallGroup>> {
         self.read(self.store.dead_letter_groups(filter))
     }
@@ -389,6 +394,10 @@ impl Unresolved for FaultyStore {
 
     fn paused_calls(&self, filter: PausedFilter) -> Answer<'_, Vec<PausedCall>> {
         self.read(self.store.paused_calls(filter))
+    }
+
+    fn paused_count(&self) -> Answer<'_, u64> {
+        self.read(self.store.paused_count())
     }
 
     fn paused_groups(&self, filter: PausedFilter) -> Answer<'_, Vec<CallGroup>> {
@@ -402,6 +411,16 @@ impl Retain for FaultyStore {
             return Box::pin(async move { Err(error) });
         }
         self.or_crash(self.noted(StoreCall::Delete, self.store.delete_closed(wanted)))
+    }
+}
+
+impl Tokens for FaultyStore {
+    fn tokens(&self) -> Answer<'_, Vec<TokenRow>> {
+        self.store.tokens()
+    }
+
+    fn write_token(&self, write: TokenWrite) -> Answer<'_, bool> {
+        self.store.write_token(write)
     }
 }
 
@@ -447,6 +466,14 @@ impl Bulk for FaultyStore {
         limit: usize,
     ) -> Answer<'_, CallPage> {
         self.or_refuse(StoreCall::Bulk, self.store.matching_calls(filter, after, limit))
+    }
+
+    fn run_calls(
+        &self,
+        runs: Arc<[RunKey]>,
+        activity: Option<String>,
+    ) -> Answer<'_, Vec<RunCalls>> {
+        self.or_refuse(StoreCall::Bulk, self.store.run_calls(runs, activity))
     }
 
     fn answers(&self, asked: Arc<[(CallKey, String)]>) -> Answer<'_, Vec<AskedAnswer>> {

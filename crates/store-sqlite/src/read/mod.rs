@@ -96,7 +96,7 @@ impl<'c> Reading<'c> {
     }
 
     /// One row, or none. `what` names it when it cannot be read.
-    fn one<T>(
+    pub(crate) fn one<T>(
         &self,
         sql: &str,
         values: impl Params,

@@ -36,6 +36,7 @@ pub mod policies;
 pub mod retention;
 pub mod schedules;
 pub mod tasks;
+pub mod tokens;
 pub mod unresolved;
 
 /// Calls a macro with every promise there is: the one list of them.
@@ -157,6 +158,7 @@ macro_rules! conformance_promises {
             bulk::open_jobs_come_oldest_first_and_a_list_newest_first,
             bulk::jobs_that_were_over_long_ago_go,
             bulk::calls_that_match_are_found_page_by_page,
+            bulk::the_calls_of_a_run_say_what_failed_last_and_what_is_open,
             bulk::what_came_of_actions_is_told,
             gates::what_is_stored_of_a_gate_comes_back_part_by_part,
             gates::what_was_decided_goes_and_what_an_operator_set_stays,
@@ -174,6 +176,8 @@ macro_rules! conformance_promises {
             policies::an_unknown_policy_is_not_there,
             policies::what_is_set_for_an_activity_is_counted_and_kept,
             policies::calls_of_an_activity_that_wait_are_found_page_by_page,
+            tokens::a_token_comes_back_as_it_was,
+            tokens::a_token_is_revoked_once_and_stays,
             looking::an_instance_is_found_by_its_id,
             looking::a_list_shows_the_newest_first,
             looking::a_list_is_bounded,
@@ -263,6 +267,7 @@ mod tests {
             ("bulk", include_str!("bulk.rs")),
             ("gates", include_str!("gates.rs")),
             ("policies", include_str!("policies.rs")),
+            ("tokens", include_str!("tokens.rs")),
             ("looking", include_str!("looking.rs")),
             ("owning", include_str!("owning.rs")),
             ("schedules", include_str!("schedules.rs")),

@@ -58,6 +58,7 @@ mod schedules;
 mod shard_set;
 mod store;
 mod tables;
+mod tokens;
 mod transaction;
 mod unresolved;
 mod work;

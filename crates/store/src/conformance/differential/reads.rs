@@ -138,6 +138,8 @@ async fn unresolved(store: &dyn Store, ask: &Questions, answers: &mut Answers) {
             let letters = store.dead_letters(filter.clone()).await;
             let letters = letters.map(|all| all.into_iter().map(unnamed).collect::<Vec<_>>());
             answers.add(("dead_letters", &filter), letters);
+            let places = store.dead_letter_places(filter.clone()).await;
+            answers.add(("dead_letter_places", &filter), places);
             let groups = store.dead_letter_groups(filter.clone()).await;
             answers.add(("dead_letter_groups", &filter), groups);
         }
@@ -332,6 +334,10 @@ async fn bulk(store: &dyn Store, ask: &Questions, answers: &mut Answers) {
             tasks
         });
         answers.add(("matching_calls", filter), found);
+    }
+    for activity in [None, Some(ACTIVITIES[0].to_string())] {
+        let calls = store.run_calls(ask.runs.clone().into(), activity.clone()).await;
+        answers.add(("run_calls", activity), calls);
     }
     let asked = ask
         .calls

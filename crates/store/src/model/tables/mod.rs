@@ -16,7 +16,7 @@ use std::ops::RangeInclusive;
 use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
 
 use crate::rows::{ActionRow, AttemptRow, PolicyOverride};
-use crate::{BulkRecord, DeadLetter, GateCount, GateRow, Hold, HoldKind};
+use crate::{BulkRecord, DeadLetter, GateCount, GateRow, Hold, HoldKind, TokenRow};
 
 pub(super) use inbox::{InboxEntry, InboxRows, SeenIds};
 pub(super) use instances::{Instance, Instances};
@@ -45,6 +45,7 @@ pub(super) struct Tables {
     pub(super) inbox: InboxRows,
     pub(super) seen: SeenIds,
     pub(super) bulk: Rows<String, BulkRecord>,
+    pub(super) tokens: Rows<String, TokenRow>,
     /// How many rows have arrived: what was written first has a lower number.
     pub(super) arrivals: u64,
     /// How often schedules were written.
