@@ -203,7 +203,9 @@ impl TestBuilder {
             })
         };
         let mut definition = ActivityDefinition::new(<F::Built as Activity>::NAME, run);
+        let gate = <F::Built as Activity>::GATE.map(str::to_string);
         definition.options = <F::Built as Activity>::options();
+        definition.options.gate = definition.options.gate.or(gate);
         let definition = definition.checking_output(|value| {
             let read = value.decode::<<F::Built as Activity>::Output>();
             read.map(drop).map_err(|error| error.to_string())
