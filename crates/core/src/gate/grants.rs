@@ -363,7 +363,7 @@ mod tests {
         let gate = Gate::new().rate(Rate::per_second(5.0)).breaker(Breaker::new());
         let phase = Phase::Shut { until: at(5000) };
         let state = GateState { phase, ..GateState::flowing(at(0)) };
-        let mut grants = grants(&gate, &state, at(0));
+        let grants = grants(&gate, &state, at(0));
         assert_eq!((attempts(&grants, at(0)), grants.next(at(0))), (Some(0), None));
     }
 }

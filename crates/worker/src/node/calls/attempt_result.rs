@@ -72,6 +72,8 @@ impl Node {
             Err(failure) if stopped && was_interrupted(&failure, at_most_once) => {
                 self.attempt_failed(key, Ended::Interrupted, self.now);
             }
+            // It ran in a process of somebody else, which was lost.
+            Err(failure) if failure.kind == Kind::WorkerLost => self.attempt_lost(key),
             Err(failure) => self.attempt_failed(key, Ended::Failed(failure), self.now),
         }
         self.then(FollowUp::FillSlots);

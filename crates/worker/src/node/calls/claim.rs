@@ -273,6 +273,7 @@ impl Node {
             token: claim.token,
             number: call.task.attempt,
             instance: call.instance.clone(),
+            queue: call.task.queue.clone(),
             activity,
             input: call.input.clone(),
             last_heartbeat: call.task.heartbeat.as_ref().map(|told| told.details.clone()),
