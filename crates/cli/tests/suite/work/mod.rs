@@ -19,4 +19,5 @@ mod schedules;
 mod secrets;
 mod support;
 mod unresolved;
+mod what_if;
 mod workers;
