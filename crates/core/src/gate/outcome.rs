@@ -171,8 +171,8 @@ impl Window {
         self.sum
     }
 
-    /// What ended in the latest seconds of that time: the last whole second and what followed it, or
-    /// more seconds before, so many as make the worst of it where at least `least` ended. What
+    /// What ended in the latest seconds of that time: the last whole second and what followed it,
+    /// or more seconds before, so many as make the worst of it where at least `least` ended. What
     /// fails from one moment on is seen at once, however much succeeded before.
     ///
     /// ```

@@ -17,8 +17,9 @@ const LOW: usize = 250;
 /// The shortest time between two reads of a full page.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// How long a call is due before it counts as overdue.
-pub(super) const OVERDUE: Duration = Duration::from_secs(1);
+/// How long a call is due before it counts as overdue. When a gate flows again, all that are due
+/// for less than this begin at once.
+pub(super) const OVERDUE: Duration = Duration::from_millis(100);
 
 /// How soon a ramp is looked at again of which nothing new is known.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
