@@ -23,7 +23,7 @@ T = TypeVar("T")
 def workflow_loop() -> WorkflowLoop | None:
     """The loop of the workflow whose code runs, if it is a workflow's."""
     loop = asyncio._get_running_loop()
-    return loop if type(loop) is WorkflowLoop else None
+    return loop if isinstance(loop, WorkflowLoop) else None
 
 
 def _utc(time: float) -> dt.datetime:

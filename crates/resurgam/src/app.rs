@@ -14,10 +14,10 @@ use resurgam_sdk::{
 use resurgam_store::Store;
 use resurgam_store::rows::Status;
 use resurgam_store_sqlite::{Options as SqliteOptions, SqliteStore};
-use resurgam_worker::{Clock, Engine, Error, Options, Result, Retention, StoreClock};
+use resurgam_worker::{Clock, Engine, Error, Options, Result, Retention, StoreClock, submit};
 use tokio::task::JoinHandle;
 
-use crate::{Client, Failure, sqlite, submit};
+use crate::{Client, Failure, sqlite};
 
 /// Workflows and activities at work on a store. Dereferences to the [`Client`] that starts,
 /// signals and looks.

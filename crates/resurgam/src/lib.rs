@@ -40,21 +40,24 @@ mod export;
 #[cfg(any(doc, doctest))]
 pub mod guide;
 mod instance;
+mod instance_handle;
 mod look;
 mod policies;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod schedule;
 pub mod sqlite;
-mod submit;
 mod unresolved;
 
+#[doc(hidden)]
+pub use act::os_user;
 pub use act::{Act, CallHandle};
 pub use act_on_run::RunHandle;
 pub use app::{App, AppBuilder, Parts};
 pub use bulk::{BulkAct, CallsHandle, RunsHandle};
 pub use client::{Client, Start};
 pub use instance::Instance;
+pub use instance_handle::InstanceHandle;
 pub use look::{Description, PendingCall, WaitsFor};
 pub use policies::SetPolicy;
 pub use resurgam_core::action::{Action, ActionAnswer, RedriveCall, Reset, ResetTo};
@@ -82,10 +85,10 @@ pub use resurgam_store_postgres::Options as PostgresOptions;
 pub use resurgam_store_sqlite::{Options as SqliteOptions, SyncMode};
 pub use resurgam_worker::{
     Acted, BulkCounts, BulkJob, BulkOptions, BulkPreview, BulkState, BulkTarget, ClosedFilter,
-    Error, IfExists, Outcome, Refused, Result, Retention, RunFilter,
+    Error, IfExists, LetterFilter, Outcome, Refused, Result, Retention, RunFilter,
 };
 pub use schedule::{NewSchedule, Overlap, Schedule, ScheduleDescription};
-pub use unresolved::{Discard, DiscardOne, GroupDone, Redrive, RedriveAll};
+pub use unresolved::{DiscardOne, Redrive};
 
 /// What most programs need.
 pub mod prelude {

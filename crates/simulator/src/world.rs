@@ -594,8 +594,8 @@ impl World {
         let (store, clock) = (host.reader(), WireClock::new(host.wire.clone(), now));
         let task = host.spawn(async move {
             let mut pace = Pace::new(&clock, Busy::default());
-            let next = resurgam_worker::sweep(&*store, &mut pace, retention, now).await;
-            Done::Arrived(Arrived::input(Input::Swept { next }))
+            let swept = resurgam_worker::sweep(&*store, &mut pace, retention, now).await;
+            Done::Arrived(Arrived::input(Input::Swept(swept)))
         });
         host.sweep = Some(task);
         self.plan_task(number, Duration::ZERO, task);

@@ -434,8 +434,8 @@ impl Engine {
         let busy = self.clock.busy(&"a sweep");
         let sweep = tokio::spawn(async move {
             let mut pace = Pace::new(&*clock, busy);
-            let next = sweep(&*store, &mut pace, retention, now).await;
-            mailbox.send(Input::Swept { next });
+            let swept = sweep(&*store, &mut pace, retention, now).await;
+            mailbox.send(Input::Swept(swept));
         });
         self.sweeping = Some(EndsWithIt(sweep));
     }

@@ -19,6 +19,7 @@ use super::runs::away_turn::Turned;
 use super::store_request::StoreRequest;
 use crate::bulk::{ToAsk, TriedCall};
 use crate::handle::{Outcome, StartOptions, Started};
+use crate::retention::Swept;
 
 /// Something that has happened.
 #[derive(Debug)]
@@ -52,7 +53,7 @@ pub enum Input {
     /// The tasks of such claims were read. There may be more claims.
     Abandoned { found: Result<Vec<TaskRecord>>, has_more: bool },
     /// A task was read whose outcome was lost in this process.
-    OutcomeLost { found: Option<Box<TaskRecord>> },
+    OutcomeLost { call: CallKey, found: Option<Box<TaskRecord>> },
     /// Shards are this node's.
     ShardsTaken(Vec<Shard>),
     /// Shards are no longer this node's.
@@ -131,7 +132,7 @@ pub enum Input {
     /// The calls that a bulk job tries first were read.
     BulkTried { job: String, found: Vec<TriedCall> },
     /// Closed instances that are old enough are deleted; when the next one is.
-    Swept { next: Result<Option<Timestamp>> },
+    Swept(Result<Swept>),
 }
 
 /// What is due soon.

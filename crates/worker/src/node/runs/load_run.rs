@@ -360,7 +360,7 @@ impl Node {
 
     /// Calls that were given up and are left to others: whether somebody has them is found out.
     fn settle_what_is_shared(&mut self, uid: Uid) {
-        let Some(run) = self.memory.runs.hot.get(&uid) else { return };
+        let Some(run) = self.memory.runs.hot.get(uid) else { return };
         let settling = run.code.machine().lock().settling();
         let shared = settling.into_iter().filter(|seq| run.shared.contains(seq));
         let calls: Vec<CallKey> = shared.map(|seq| run.key.call(seq)).collect();

@@ -40,7 +40,7 @@ impl Node {
         if !self.owns(key.uid) {
             return self.pass_on(key, news);
         }
-        match self.memory.runs.hot.get_mut(&key.uid) {
+        match self.memory.runs.hot.get_mut(key.uid) {
             // What somebody asks for is for the instance, whichever run it has by now.
             Some(run) if matches!(news.origin, Origin::Request) => {
                 run.requests.push_back((self.ticks, news));
@@ -58,11 +58,11 @@ impl Node {
 
     /// Lets a run take its news, unless a step of it is still on the way to the disk.
     pub(crate) fn advance(&mut self, uid: Uid) {
-        let Some(run) = self.memory.runs.hot.get_mut(&uid) else { return };
+        let Some(run) = self.memory.runs.hot.get_mut(uid) else { return };
         if run.committing || !run.has_news() {
             return;
         }
-        let Some(run) = self.memory.runs.hot.remove(&uid) else { return };
+        let Some(run) = self.memory.runs.hot.remove(uid) else { return };
         self.go_on(run, Draft::default());
     }
 
@@ -379,7 +379,7 @@ impl Node {
 
     /// Messages of a run whose time has come become news.
     pub(crate) fn messages_due(&mut self, uid: Uid, now: Timestamp) {
-        let Some(run) = self.memory.runs.hot.get_mut(&uid) else { return };
+        let Some(run) = self.memory.runs.hot.get_mut(uid) else { return };
         while let Some(row) = run.later.pop_due(now) {
             run.news.extend(run.news_of(row));
         }
@@ -400,13 +400,9 @@ impl Node {
             return;
         }
         let is_idle = |run: &HotRun| !run.committing && !run.has_news();
-        let idle = self
-            .memory
-            .runs
-            .hot
-            .iter()
-            .filter(|(_, run)| is_idle(run) && !run.hearing.is_reading());
-        let mut idle: Vec<(u64, Uid)> = idle.map(|(uid, run)| (run.touched, *uid)).collect();
+        let idle =
+            self.memory.runs.hot.values().filter(|run| is_idle(run) && !run.hearing.is_reading());
+        let mut idle: Vec<(u64, Uid)> = idle.map(|run| (run.touched, run.key.uid)).collect();
         idle.sort_unstable();
         // A few more than needed, so that the next run does not begin the search again.
         for (_, uid) in idle.into_iter().take(over + self.options.hot_runs / 16) {
@@ -422,7 +418,7 @@ impl Node {
         read: u64,
         found: resurgam_store::Result<Vec<MessageRow>>,
     ) {
-        let run = self.memory.runs.hot.get_mut(&uid).filter(|run| run.hearing.is(read));
+        let run = self.memory.runs.hot.get_mut(uid).filter(|run| run.hearing.is(read));
         let Some(run) = run else { return };
         let rows = match found {
             Ok(rows) => rows,
@@ -455,7 +451,7 @@ impl Node {
 
     /// Reads the messages of a run once more, as soon as what it has taken is gone from the store.
     pub(crate) fn read_again(&mut self, uid: Uid) {
-        let Some(run) = self.memory.runs.hot.get_mut(&uid).filter(|run| !run.committing) else {
+        let Some(run) = self.memory.runs.hot.get_mut(uid).filter(|run| !run.committing) else {
             return;
         };
         if std::mem::take(&mut run.read_again) {
@@ -481,7 +477,7 @@ impl Node {
     /// The run takes the next turn, if it is still ours.
     pub(crate) fn step_is_durable(&mut self, uid: Uid) {
         self.outputs.push(Output::Changed(uid));
-        if let Some(run) = self.memory.runs.hot.get_mut(&uid) {
+        if let Some(run) = self.memory.runs.hot.get_mut(uid) {
             run.committing = false;
             if std::mem::take(&mut run.gets_on) {
                 run.tries = 0;

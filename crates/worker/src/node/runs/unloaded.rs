@@ -79,7 +79,7 @@ impl Node {
         let now = self.now;
         let waits = self.memory.runs.is_acted_on(uid)
             || self.memory.runs.blocked.get(&uid).is_some_and(|tries| tries.next > now);
-        if waits || !self.owns(uid) || self.memory.runs.hot.contains_key(&uid) {
+        if waits || !self.owns(uid) || self.memory.runs.hot.contains(uid) {
             return;
         }
         let unloaded = self.memory.runs.unloaded.entry(uid).or_default();
@@ -117,7 +117,7 @@ impl Node {
         }
         let runs = &self.memory.runs;
         let loadable = !runs.blocked.contains_key(&key.uid)
-            && !runs.hot.contains_key(&key.uid)
+            && !runs.hot.contains(key.uid)
             && !runs.paused.contains_key(&key.uid)
             && !runs.is_acted_on(key.uid);
         let unloaded = self.memory.runs.unloaded.entry(key.uid).or_default();
@@ -156,7 +156,7 @@ impl Node {
         }
         let to_look_at = std::mem::take(&mut unloaded.to_look_at);
         self.memory.runs.unloaded.remove(&uid);
-        match self.memory.runs.hot.contains_key(&uid) {
+        match self.memory.runs.hot.contains(uid) {
             true => self.has_messages(uid),
             false => self.load_run(uid),
         }
@@ -175,7 +175,7 @@ impl Node {
             Some(_) => return self.park(uid),
             None => {}
         }
-        if self.memory.runs.hot.contains_key(&uid) {
+        if self.memory.runs.hot.contains(uid) {
             return self.read_messages(uid);
         }
         match self.memory.runs.unloaded.get_mut(&uid).filter(|unloaded| unloaded.loading) {
@@ -186,7 +186,7 @@ impl Node {
 
     /// Reads the messages of a run in memory, once more if they are being read.
     pub(crate) fn read_messages(&mut self, uid: Uid) {
-        let Some(run) = self.memory.runs.hot.get_mut(&uid) else { return };
+        let Some(run) = self.memory.runs.hot.get_mut(uid) else { return };
         if let Some(read) = run.hearing.begin(&mut self.ticks) {
             self.ask_store_of(uid, self.messages_of(uid, read));
         }

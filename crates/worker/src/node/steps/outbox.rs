@@ -183,7 +183,7 @@ impl Lane {
     /// As many steps as fit one transaction, at least one.
     fn batch(&mut self, limits: Limits) -> Vec<Pending> {
         let (mut rows, mut bytes) = (0, 0);
-        let mut batch: Vec<Pending> = Vec::new();
+        let mut batch = Vec::with_capacity(self.ready.len());
         while let Some(next) = self.ready.front() {
             rows += next.parts.iter().map(Step::rows).sum::<usize>();
             bytes += next.parts.iter().map(Step::bytes).sum::<usize>();
