@@ -29,11 +29,17 @@ from .._retry import RetryPolicy as _RetryPolicy
 Fn = Callable[..., Any]
 
 _app: EddaApp | None = None
-_parked: dict[str, asyncio.Event] = {}
+_parked: dict[str, _Parked] = {}
 _compensations: dict[str, Fn] = {}
 
 #: Where an instance notes which event it waits for.
 _WAITS = "edda.waits"
+
+
+class _Parked(asyncio.Event):
+    """An instance waits; for what is what it notes in its data."""
+
+    waits = "null"
 
 
 class RetryExhaustedError(Exception):
@@ -137,8 +143,9 @@ class EddaActivity(Activity[..., Any]):
             failure = failure_of(error)
             attempts = failure.attempts if failure is not None else None
             why = failure.why if failure is not None else None
+            reason = f"Max attempts ({attempts}) reached" if why == "max_attempts" else why
             raise RetryExhaustedError(
-                f"Activity {self.name} failed after {attempts} attempts: {error} ({why})"
+                f"Activity {self.name} failed after {attempts} attempts: {reason}"
             ) from error
         return self.decode(json.dumps(answer["result"]))
 
@@ -191,6 +198,7 @@ class _EddaLoop(WorkflowLoop):
         ended = super().turn(outcomes, cancelled)
         parked = _parked.get(self.run.instance_id)
         if parked is not None and ended is None and self.waits and _app is not None:
+            parked.waits = self.run.get(_WAITS) or "null"
             assert _app._loop is not None
             _app._loop.call_soon_threadsafe(parked.set)
         return ended
@@ -215,7 +223,7 @@ class EddaWorkflow(Workflow[..., Any]):
         with its id, and raises what it failed with."""
         app = _the_app()
         id = f"{self.name}-{uuid.uuid4().hex}"
-        parked = _parked[id] = asyncio.Event()
+        parked = _parked[id] = _Parked()
         await app.start(id, self, *args, **kwargs)
         ended = asyncio.ensure_future(app.instance(id).result())
         waits = asyncio.ensure_future(parked.wait())
@@ -224,10 +232,14 @@ class EddaWorkflow(Workflow[..., Any]):
         finally:
             _parked.pop(id, None)
             waits.cancel()
-        if not ended.done():
-            ended.cancel()
-        elif not ended.cancelled():
+        if ended.done():
             ended.result()
+            return id
+        ended.cancel()
+        # Whoever looks now sees that it waits, unless it has gone on already.
+        stored = app._ask(app._engine.wait_for, id, parked.waits, _WAITS)
+        await asyncio.wait([stored], timeout=1)
+        stored.cancel()
         return id
 
 
@@ -312,10 +324,12 @@ async def sleep(ctx: WorkflowContext, seconds: float, timer_id: str | None = Non
     """Waits, across restarts."""
     loop = _loop_of(ctx)
     loop.waits += 1
+    loop.run.set(_WAITS, json.dumps({"timer": seconds}))
     try:
         await asyncio.sleep(seconds)
     finally:
         loop.waits -= 1
+        loop.run.set(_WAITS, "null")
 
 
 async def sleep_until(ctx: WorkflowContext, until: Any, timer_id: str | None = None) -> None:
@@ -374,7 +388,9 @@ class _Storage:
             output = {"error_message": row.outcome.get("message"), "error_type": row.outcome.get("type")}
         status = {"running": "running", "blocked": "running", "terminated": "cancelled"}
         waits = await self._app.instance(instance_id).value(_WAITS)
-        known = "waiting_for_event" if row.status == "running" and waits else row.status
+        known = row.status
+        if known == "running" and waits is not None:
+            known = "waiting_for_timer" if isinstance(waits, dict) else "waiting_for_message"
         return {
             "instance_id": row.id,
             "workflow_name": row.workflow,
