@@ -26,7 +26,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use mimalloc::MiMalloc;
 
-use crate::modes::{bulk, chain, fanout, growth, idle, latency, limit, outage, replay, retries};
+use crate::modes::{
+    bulk, chain, fanout, growth, idle, kills, latency, limit, outage, replay, retries,
+};
 
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
@@ -72,6 +74,9 @@ enum Mode {
     Retries(retries::Arguments),
     /// Other work beside many calls that an operator retries at once.
     Bulk(bulk::Arguments),
+    /// One bulk action over many calls, while the process that works on it is killed again and
+    /// again.
+    Kills(kills::Arguments),
     /// A dependency that is out for a while: what that costs, and how it comes back.
     Outage(outage::Arguments),
     /// One workflow that calls many activities at once.
@@ -85,6 +90,9 @@ enum Mode {
     /// Fills a store for `retries`, in a process of its own.
     #[command(hide = true)]
     Fill(retries::fill::Arguments),
+    /// Works on the action of `kills`, in a process of its own.
+    #[command(hide = true)]
+    KillsWorker(kills::Worker),
     /// The dependency of `outage`, in a process of its own.
     #[command(hide = true)]
     Gateway(outage::gateway::Arguments),
@@ -101,6 +109,8 @@ async fn main() -> ExitCode {
         Mode::Growth(arguments) => growth::run(arguments).await,
         Mode::Retries(arguments) => retries::run(arguments).await,
         Mode::Bulk(arguments) => bulk::run(arguments).await,
+        Mode::Kills(arguments) => kills::run(arguments).await,
+        Mode::KillsWorker(arguments) => kills::work(arguments).await,
         Mode::Outage(arguments) => outage::run(arguments).await,
         Mode::Fanout(arguments) => fanout::run(arguments).await,
         Mode::Replay(arguments) => replay::run(arguments).await,

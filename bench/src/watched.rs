@@ -10,10 +10,11 @@ use resurgam_store::rows::{
 };
 use resurgam_store::{
     Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
-    CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion,
-    DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own, Owning, PausedCall, PausedFilter,
-    Retain, Runnable, ScheduleRecord, Schedules, Step, StepResult, Store, Tables, TokenRow,
-    TokenWrite, Tokens, Transacted, Unresolved, Work,
+    CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
+    Deletion, DueSchedules, Error, GateCount, GateWaiting, Gates, Inbox, InboxRow, Inspect, Node,
+    Own, Owning, PausedCall, PausedFilter, Retain, RunCalls, Runnable, ScheduleRecord, Schedules,
+    Step, StepResult, Store, StoredGates, Tables, TokenRow, TokenWrite, Tokens, Transacted,
+    Unresolved, Work,
 };
 use tokio::sync::watch;
 
@@ -195,9 +196,11 @@ impl Unresolved for Watched {
     passed_on! {
         dead_letter(call: CallKey) -> Option<DeadLetter>;
         dead_letters(filter: DeadLetterFilter) -> Vec<DeadLetter>;
+        dead_letter_places(filter: DeadLetterFilter) -> Vec<CallCursor>;
         dead_letter_groups(filter: DeadLetterFilter) -> Vec<CallGroup>;
         oldest_dead_letter() -> Option<Timestamp>;
         paused_calls(filter: PausedFilter) -> Vec<PausedCall>;
+        paused_count() -> u64;
         paused_groups(filter: PausedFilter) -> Vec<CallGroup>;
     }
 }
@@ -209,7 +212,17 @@ impl Bulk for Watched {
         bulk_list(after: Option<BulkCursor>, limit: usize) -> Vec<BulkRecord>;
         oldest_bulk() -> Option<Timestamp>;
         matching_calls(filter: CallFilter, after: Option<CallKey>, limit: usize) -> CallPage;
+        run_calls(runs: Arc<[RunKey]>, activity: Option<String>) -> Vec<RunCalls>;
         answers(asked: Arc<[(CallKey, String)]>) -> Vec<AskedAnswer>;
+    }
+}
+
+impl Gates for Watched {
+    passed_on! {
+        gates() -> StoredGates;
+        gate_counts(from: Timestamp) -> Vec<GateCount>;
+        waiting_gates(after: &str, limit: usize) -> Vec<String>;
+        count_waiting(gates: Arc<[String]>, before: Timestamp, at_most: usize) -> Vec<GateWaiting>;
     }
 }
 

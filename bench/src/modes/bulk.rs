@@ -30,6 +30,9 @@ pub(crate) struct Arguments {
     /// How many activities a workflow calls, one after another.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     activities: u64,
+    /// How many calls the action asks for in one commit, at most; as the engine has it unless set.
+    #[arg(long)]
+    page: Option<usize>,
     #[command(flatten)]
     bed: Bed,
 }
@@ -45,13 +48,14 @@ enum Beside {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<()> {
-    let Arguments { calls, seconds, beside, activities, bed } = arguments;
+    let Arguments { calls, seconds, beside, activities, page, bed } = arguments;
     let place = bed.place()?;
     let due = if beside == Beside::Due { calls } else { 0 };
     fill_elsewhere(&place, calls + 2, due, (calls / seconds).max(1)).await?;
 
     let lags = Lags::default();
     let app = builder(lags.clone()).workflow(chain).activity(tick);
+    let app = page.into_iter().fold(app, |app, page| app.options(|it| it.bulk_page = page));
     let opened = place.open(app).await?;
     lags.until(1).await;
     if beside == Beside::Due {

@@ -5,6 +5,7 @@ pub(crate) mod chain;
 pub(crate) mod fanout;
 pub(crate) mod growth;
 pub(crate) mod idle;
+pub(crate) mod kills;
 pub(crate) mod latency;
 pub(crate) mod limit;
 pub(crate) mod outage;

@@ -207,3 +207,20 @@ fn a_place_that_cannot_be_used_ends_with_1_and_says_why() {
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("/nowhere/at/all.db"));
 }
+
+/// Each call was retried by the action once, although its process was killed.
+fn check_kills(figures: &Figures) {
+    assert_eq!([number(figures, "more_than_once"), number(figures, "left_out")], [0.0, 0.0]);
+    assert_eq!(number(figures, "once"), number(figures, "changed"));
+    assert!(number(figures, "once") >= 600.0, "{figures:?}");
+}
+
+#[test(minutes = 15)]
+fn a_bulk_action_whose_process_is_killed_retries_each_call_once() {
+    check_kills(&on_sqlite("kills --calls 600 --kills 2"));
+}
+
+#[test(minutes = 15)]
+async fn a_bulk_action_whose_process_is_killed_retries_each_call_once_on_postgres() {
+    check_kills(&on_postgres("kills --calls 600 --kills 1").await);
+}

@@ -173,7 +173,7 @@ examples! {
         "resurgam paused show 1:5df6c1b35328";
     PAUSED_RESUME:
         "resurgam paused resume --fingerprint 1:5df6c1b35328 --spread 60s"
-        "resurgam paused resume --activity charge --limit 1   try one first";
+        "resurgam paused resume --activity charge --first 1   try one first";
     PAUSED_FAIL:
         "resurgam paused fail --fingerprint 1:5df6c1b35328 --message 'the bank is gone'";
     DEAD:
@@ -189,6 +189,7 @@ examples! {
     DEAD_REDRIVE:
         "resurgam dead redrive order-42 charge#6"
         "resurgam dead redrive --fingerprint 1:5df6c1b35328 --spread 60s"
+        "resurgam dead redrive --activity charge --first 1   try one first"
         "resurgam dead redrive order-42 charge#6 --as-new";
     DEAD_DISCARD:
         "resurgam dead discard order-42 charge#6 --reason 'paid by hand'"
@@ -223,6 +224,7 @@ examples! {
     LIST:
         "resurgam list --status blocked"
         "resurgam list --workflow order --since 2h --utc"
+        "resurgam list --status failed --activity charge --failure-type BankDown"
         "resurgam list --retrying --json";
     SHOW:
         "resurgam show order-42"

@@ -21,6 +21,11 @@
 //! | `reset`            | the next run goes on from a place in the history of this one        |
 //! | `redrive`          | the next run goes on from before a call that was given up           |
 //!
+//! | on a dead letter   | what it asks for                                                    |
+//! |--------------------|---------------------------------------------------------------------|
+//! | `redrive_as_new`   | the activity runs once more by itself                               |
+//! | `discard`          | nothing: it is settled                                              |
+//!
 //! `pause_with_run` and `resume_with_run` are what a pause of a run asks for of its open calls.
 
 use serde::{Deserialize, Serialize};
@@ -94,6 +99,10 @@ pub enum Action {
     /// A call that was given up, and failed its run, is made again: the next run goes on from
     /// before it.
     Redrive(RedriveCall),
+    /// The activity of a call that was given up runs once more by itself.
+    RedriveAsNew,
+    /// Nothing is to be done about a call that was given up.
+    Discard,
 }
 
 /// A call that was given up and is to be made again in its run.
@@ -215,6 +224,8 @@ impl Action {
             Action::Restart => "restart",
             Action::Reset(_) => "reset",
             Action::Redrive(_) => "redrive",
+            Action::RedriveAsNew => "redrive_as_new",
+            Action::Discard => "discard",
         }
     }
 
@@ -228,6 +239,11 @@ impl Action {
                 | Action::Reset(_)
                 | Action::Redrive(_)
         )
+    }
+
+    /// True when it is a decision about a call that was given up.
+    pub const fn is_on_letter(&self) -> bool {
+        matches!(self, Action::Redrive(_) | Action::RedriveAsNew | Action::Discard)
     }
 
     /// True when it can be done to an instance that is closed.
@@ -261,7 +277,12 @@ impl Action {
                 head.new_key = *new_key;
                 head.delay_ms = *delay_ms;
             }
-            Action::PauseWithRun | Action::ResumeWithRun | Action::ResumeRun | Action::Restart => {}
+            Action::PauseWithRun
+            | Action::ResumeWithRun
+            | Action::ResumeRun
+            | Action::Restart
+            | Action::RedriveAsNew
+            | Action::Discard => {}
         }
         let text = serde_json::to_string(&head).expect("an action holds nothing that JSON cannot");
         (text, body)
@@ -302,6 +323,8 @@ impl Action {
                 new_key: head.new_key,
                 delay_ms: head.delay_ms,
             }),
+            "redrive_as_new" => Action::RedriveAsNew,
+            "discard" => Action::Discard,
             other => return Err(format!("the action {other:?} is unknown to this version")),
         })
     }
@@ -371,6 +394,8 @@ mod tests {
                 ..Reset::to(ResetTo::Before("charge".to_string()))
             }),
             Action::Redrive(RedriveCall { call: Seq(6), new_key: true, delay_ms: Some(1_500) }),
+            Action::RedriveAsNew,
+            Action::Discard,
         ] {
             let (head, body) = action.to_stored();
             assert_eq!(Action::from_stored(&head, body), Ok(action));

@@ -254,10 +254,32 @@ impl IntoFuture for Act {
     }
 }
 
-/// Who runs this process.
-pub(crate) fn os_user() -> String {
+/// Who runs this process: as its environment says, or as the system does, because services and
+/// containers have no such variables.
+#[doc(hidden)]
+pub fn os_user() -> String {
     let name = |variable| std::env::var(variable).ok().filter(|name| !name.is_empty());
-    name("USER").or_else(|| name("LOGNAME")).unwrap_or_else(|| "unknown".to_string())
+    let named = name("USER").or_else(|| name("LOGNAME")).or_else(owner);
+    named.unwrap_or_else(|| "unknown".to_string())
+}
+
+/// The owner of this process, by name, or by number where it has none.
+#[cfg(unix)]
+fn owner() -> Option<String> {
+    use std::os::unix::fs::MetadataExt;
+    let uid = std::fs::metadata("/proc/self").ok()?.uid().to_string();
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let named = users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)? == uid).then(|| name.to_string())
+    });
+    Some(named.unwrap_or_else(|| format!("uid {uid}")))
+}
+
+#[cfg(not(unix))]
+fn owner() -> Option<String> {
+    None
 }
 
 /// What somebody wants to act on, as it was found.

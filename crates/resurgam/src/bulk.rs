@@ -1,4 +1,4 @@
-//! What operators do to many calls, or to many runs, at once.
+//! What operators do to many calls, runs or dead letters at once.
 //!
 //! A bulk action is a job that is stored first: a node works on it, a page at a time, and goes on
 //! with it after a crash. Each call is asked for at most once.
@@ -11,6 +11,7 @@ use resurgam_core::Failure;
 use resurgam_core::action::{Action, Reset, ResetTo};
 use resurgam_core::retry::RetryPolicy;
 use resurgam_store::CallFilter;
+use resurgam_store::rows::{InstanceCursor, InstanceRow};
 use resurgam_worker::{BulkJob, BulkPreview, BulkTarget, Error, Result, RunFilter};
 
 use crate::Client;
@@ -90,6 +91,8 @@ pub struct CallsHandle {
 ///     app.start(&format!("order-{number}"), order()).await;
 /// }
 /// let orders = RunFilter { workflow: Some("order".into()), ..RunFilter::default() };
+/// let newest = app.client().runs(orders.clone()).list(None, 2).await?;
+/// assert_eq!([&*newest[0].id, &*newest[1].id], ["order-3", "order-2"]);
 /// let paused = app.ask("pause", |client| client.runs(orders.clone()).pause()).await?;
 /// assert_eq!(paused.to_string(), "3 runs changed");
 /// let resumed = app.ask("resume", |client| client.runs(orders.clone()).resume().by("ana"));
@@ -179,6 +182,16 @@ impl CallsHandle {
 }
 
 impl RunsHandle {
+    /// The runs themselves, the newest first, at most `limit`; with `after`, those that a list has
+    /// behind that place. An id that the filter names is looked up, and has no place in a list.
+    pub async fn list(
+        &self,
+        after: Option<InstanceCursor>,
+        limit: usize,
+    ) -> Result<Vec<InstanceRow>> {
+        self.client.handle().list_runs(&self.filter, after, limit).await
+    }
+
     /// Has them take no turn until somebody resumes them. Those that are open, unless the filter
     /// names another status.
     pub fn pause(&self) -> BulkAct {
@@ -294,6 +307,32 @@ impl BulkAct {
         self.changing(change, "this is for a reset of runs")
     }
 
+    /// Runs each activity once more by itself, see [`Redrive::as_new`](crate::Redrive::as_new). For
+    /// a redrive.
+    pub fn as_new(self) -> Self {
+        let change = |action: &mut Action| match action {
+            Action::Redrive(redrive) if !redrive.new_key => {
+                *action = Action::RedriveAsNew;
+                true
+            }
+            _ => false,
+        };
+        self.changing(change, "only a redrive runs activities as new, and those have new keys")
+    }
+
+    /// Has each call made again with another idempotency key, see
+    /// [`Redrive::new_key`](crate::Redrive::new_key). For a redrive.
+    pub fn new_key(self) -> Self {
+        let change = |action: &mut Action| match action {
+            Action::Redrive(redrive) => {
+                redrive.new_key = true;
+                true
+            }
+            _ => false,
+        };
+        self.changing(change, "only a redrive in the run of a call gives it a new key")
+    }
+
     /// Resumes calls that used up their attempts with failures counted from 0, and the others as
     /// they are.
     pub(crate) fn resetting_exhausted(self) -> Self {
@@ -312,7 +351,8 @@ impl BulkAct {
     }
 
     /// Does it to so many first, waits for their outcome, and goes on only if they succeed: the
-    /// next attempt of a call that is retried or resumed; otherwise that the action is not refused.
+    /// next attempt of a call that is retried, resumed or redriven; otherwise that the action is
+    /// not refused.
     pub fn first(self, first: u32) -> Self {
         self.with(|job| job.options.first = Some(first))
     }
@@ -337,7 +377,7 @@ impl BulkAct {
         let timeless = |target: &BulkTarget| match target.clone() {
             // When a job was made is part of its filter.
             BulkTarget::Calls(filter) => BulkTarget::Calls(CallFilter { until: None, ..filter }),
-            runs @ BulkTarget::Runs(_) => runs,
+            other @ (BulkTarget::Runs(_) | BulkTarget::Letters(_)) => other,
         };
         self.job.as_ref().is_ok_and(|job| {
             job.action == started.action && timeless(&job.target) == timeless(&started.target)

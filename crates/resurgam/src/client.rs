@@ -15,13 +15,13 @@ use resurgam_store::Store;
 use resurgam_store::rows::{InstanceRow, Owner};
 use resurgam_store_sqlite::{Options as SqliteOptions, SqliteStore};
 use resurgam_worker::{
-    Clock, ClosedFilter, Error, Handle, IfExists, Result, StartOptions, SystemClock,
+    Clock, ClosedFilter, Error, Handle, IfExists, Result, StartOptions, SystemClock, submit,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinHandle;
 
-use crate::{Instance, Parts, submit};
+use crate::{Instance, Parts};
 
 /// Talks to an app, in this process or in another. Cloning gives another one.
 ///
@@ -63,6 +63,9 @@ use crate::{Instance, Parts, submit};
 ///
 /// // One activity, without a workflow.
 /// assert_eq!(client.submit("pens", order_paper(3)).await?.result().await?, 3);
+/// let argument = serde_json::json!({"sheets": 4});
+/// let ink = client.submit_named::<u32>("ink", "order_paper", &argument).await?;
+/// assert_eq!(ink.result().await?, 4);
 ///
 /// // Asked to end, or ended where it stands.
 /// let envelopes = client.start("envelopes", approval(1)).await?;
@@ -77,7 +80,7 @@ use crate::{Instance, Parts, submit};
 /// assert_eq!(again.result().await?, 400);
 /// client.delete("paper").await?;
 /// let completed = ClosedFilter { status: vec![Status::Completed], ..ClosedFilter::default() };
-/// assert_eq!(client.delete_closed(completed).await?, 2);
+/// assert_eq!(client.delete_closed(completed).await?, 3);
 /// client.close().await;
 /// # app.stop().await
 /// # }

@@ -47,9 +47,10 @@ mod policies;
 pub mod postgres;
 pub mod schedule;
 pub mod sqlite;
-mod submit;
 mod unresolved;
 
+#[doc(hidden)]
+pub use act::os_user;
 pub use act::{Act, CallHandle};
 pub use act_on_run::RunHandle;
 pub use app::{App, AppBuilder, Parts};
@@ -68,7 +69,8 @@ pub use resurgam_core::{
 pub use resurgam_macros::{FailureType, activity, workflow};
 pub use resurgam_sdk::{
     Activity, ActivityContext, ActivityDefinition, ActivitySource, BoxFuture, ChildHandle,
-    Constructor, Elapsed, Terminal, Typed, Workflow, WorkflowContext, WorkflowDefinition,
+    Constructor, Elapsed, PendingTurn, Terminal, TurnThread, Typed, Workflow, WorkflowContext,
+    WorkflowDefinition,
 };
 pub use resurgam_store::rows::{
     ActionRequest, ActionRow, AttemptOutcome, AttemptRow, Heartbeat, InstanceCursor,
@@ -83,10 +85,10 @@ pub use resurgam_store_postgres::Options as PostgresOptions;
 pub use resurgam_store_sqlite::{Options as SqliteOptions, SyncMode};
 pub use resurgam_worker::{
     Acted, BulkCounts, BulkJob, BulkOptions, BulkPreview, BulkState, BulkTarget, ClosedFilter,
-    Error, IfExists, Outcome, Refused, Result, Retention, RunFilter,
+    Error, IfExists, LetterFilter, Outcome, Refused, Result, Retention, RunFilter,
 };
 pub use schedule::{NewSchedule, Overlap, Schedule, ScheduleDescription};
-pub use unresolved::{Discard, DiscardOne, GroupDone, Redrive, RedriveAll};
+pub use unresolved::{DiscardOne, Redrive};
 
 /// What most programs need.
 pub mod prelude {

@@ -1,28 +1,24 @@
 //! What waits for an operator's decision: dead letters, and calls that are paused.
 //!
-//! Decisions about groups of paused calls are bulk actions (`bulk.rs`). Those about dead letters go
-//! through them page by page and settle each by itself, in this process: what is done is done when
-//! the process ends in between, and the rest is not.
+//! Decisions about groups are bulk actions (`bulk.rs`).
 
-use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::time::Duration;
 
-use resurgam_core::CallKey;
 use resurgam_core::action::{Action, ActionAnswer, RedriveCall};
+use resurgam_core::{CallKey, Seq};
 use resurgam_store::{
-    CallCursor, CallFilter, CallGroup, CallStatus, DeadLetter, DeadLetterFilter, LetterState,
-    LetterWrite, PausedCall, PausedFilter, Settled,
+    CallFilter, CallGroup, CallStatus, DeadLetter, DeadLetterFilter, LetterState, LetterWrite,
+    PausedCall, PausedFilter, Settled,
 };
-use resurgam_worker::{Acted, Error, IfExists, Result, StartOptions};
+use resurgam_worker::{
+    Acted, BulkTarget, Error, IfExists, LetterFilter, Result, StartOptions, redriven_id, submit,
+};
 
 use crate::act::os_user;
 use crate::client::millis;
-use crate::{Act, BulkAct, Client, submit};
-
-/// How many letters, or calls, are read at once.
-const PAGE: usize = 500;
+use crate::{Act, BulkAct, Client};
 
 impl Client {
     /// Dead letters, the newest first: calls that were given up under a policy with
@@ -66,7 +62,8 @@ impl Client {
     /// let discarded = client.discard_one(page[1].call).by("ana").await?;
     /// assert_eq!(discarded.to_string(), "discarded charge#2 of order-2");
     /// let all = DeadLetterFilter { fingerprint: Some(letter.fingerprint), ..Default::default() };
-    /// assert!(client.discard(all.clone()).by("ana").reason("paid by hand").await? >= 1);
+    /// let discard = client.discard(all.clone()).by("ana").reason("paid by hand");
+    /// assert!(discard.await?.counts.changed >= 1);
     /// let discarded = DeadLetterFilter { state: LetterState::Discarded, ..all };
     /// let settled = client.dead_letters(discarded).await?[0].settled.clone();
     /// assert_eq!(settled.map(|settled| settled.by).as_deref(), Some("ana"));
@@ -211,17 +208,52 @@ impl Client {
         Redrive { client, call, how, delay: None, by: None, reason: None, request_id: None }
     }
 
-    /// Tries all of these letters again, one by one. Those that are open, whatever state the filter
-    /// names.
-    pub fn redrive_all(&self, filter: DeadLetterFilter) -> RedriveAll {
-        let (client, spread) = (self.clone(), Duration::ZERO);
-        RedriveAll { client, filter, how: How::default(), spread, by: None, reason: None }
+    /// Tries all of these letters again, see [`Client::redrive`] and [`BulkAct::as_new`]. Those
+    /// that are open, whatever state the filter names. What is written meanwhile is left alone.
+    ///
+    /// ```
+    /// use resurgam::DeadLetterFilter;
+    /// use resurgam::prelude::*;
+    /// use resurgam::retry::Exhausted;
+    /// use resurgam_testing::TestApp;
+    /// use std::time::Duration;
+    ///
+    /// #[activity(retry = RetryPolicy::once().on_exhausted(Exhausted::DeadLetter))]
+    /// async fn charge(order: u64) -> Result<u64, Failure> {
+    ///     Err(Failure::of_type("BankDown", "no answer"))
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), resurgam::Error> {
+    /// let app = TestApp::builder().activity(charge).start().await;
+    /// for order in 1..=3 {
+    ///     app.submit(&format!("order-{order}"), charge(order)).await?.failure().await;
+    /// }
+    /// let charges = DeadLetterFilter { activity: Some("charge".into()), ..Default::default() };
+    /// let redrive = |client: &resurgam::Client| {
+    ///     let all = client.redrive_all(charges.clone()).as_new().by("ana");
+    ///     all.spread(Duration::from_secs(60)).reason("the bank is back")
+    /// };
+    /// let done = app.ask("redrive all", redrive).await?;
+    /// assert_eq!(done.to_string(), "3 dead letters redriven");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn redrive_all(&self, filter: DeadLetterFilter) -> BulkAct {
+        let redrive = RedriveCall { call: Seq::RUN, new_key: false, delay_ms: None };
+        self.decide(filter, Action::Redrive(redrive))
     }
 
     /// Settles all of these letters: nothing is to be done about them. Those that are open,
-    /// whatever state the filter names.
-    pub fn discard(&self, filter: DeadLetterFilter) -> Discard {
-        Discard { client: self.clone(), of: filter, by: None, reason: None }
+    /// whatever state the filter names. What is written meanwhile is left alone.
+    pub fn discard(&self, filter: DeadLetterFilter) -> BulkAct {
+        self.decide(filter, Action::Discard)
+    }
+
+    fn decide(&self, filter: DeadLetterFilter, action: Action) -> BulkAct {
+        let DeadLetterFilter { fingerprint, activity, since, limit, .. } = filter;
+        let letters = LetterFilter { fingerprint, activity, since };
+        limited(BulkAct::new(self, BulkTarget::Letters(letters), action), limit)
     }
 
     /// Settles one letter: nothing is to be done about it.
@@ -393,184 +425,9 @@ async fn redriven_in_run(client: &Client, letter: &DeadLetter, act: Act) -> Resu
     ))))
 }
 
-/// Dead letters that are about to be tried again; awaiting it does so, and answers with what came
-/// of it. What is written meanwhile is left alone.
-///
-/// ```
-/// use resurgam::DeadLetterFilter;
-/// use resurgam::prelude::*;
-/// use resurgam::retry::Exhausted;
-/// use resurgam_testing::TestApp;
-/// use std::time::Duration;
-///
-/// #[activity(retry = RetryPolicy::once().on_exhausted(Exhausted::DeadLetter))]
-/// async fn charge(order: u64) -> Result<u64, Failure> {
-///     Err(Failure::of_type("BankDown", "no answer"))
-/// }
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), resurgam::Error> {
-/// let app = TestApp::builder().activity(charge).start().await;
-/// for order in 1..=3 {
-///     app.submit(&format!("order-{order}"), charge(order)).await?.failure().await;
-/// }
-/// let charges = DeadLetterFilter { activity: Some("charge".into()), ..Default::default() };
-/// let minute = Duration::from_secs(60);
-/// let all = app.client().redrive_all(charges).as_new().spread(minute).by("ana");
-/// let done = all.reason("the bank is back").await?;
-/// assert_eq!((done.changed, done.refused.len()), (3, 0));
-/// # Ok(())
-/// # }
-/// ```
-#[must_use = "nothing is done until this is awaited"]
-#[derive(Clone, Debug)]
-pub struct RedriveAll {
-    client: Client,
-    filter: DeadLetterFilter,
-    how: How,
-    spread: Duration,
-    by: Option<String>,
-    reason: Option<String>,
-}
-
-impl RedriveAll {
-    /// Runs each activity once more by itself, see [`Redrive::as_new`].
-    pub fn as_new(mut self) -> Self {
-        self.how.as_new = true;
-        self
-    }
-
-    /// Has each call made again with another idempotency key, see [`Redrive::new_key`].
-    pub fn new_key(mut self) -> Self {
-        self.how.new_key = true;
-        self
-    }
-
-    /// Has them begin over that time, evenly, so that they do not arrive at the same moment.
-    pub fn spread(mut self, spread: Duration) -> Self {
-        self.spread = spread;
-        self
-    }
-
-    /// Who does it; the user of the operating system, unless set.
-    pub fn by(mut self, by: impl Into<String>) -> Self {
-        self.by = Some(by.into());
-        self
-    }
-
-    /// Why.
-    pub fn reason(mut self, reason: impl Into<String>) -> Self {
-        self.reason = Some(reason.into());
-        self
-    }
-
-    async fn carried_out(self) -> Result<GroupDone> {
-        let RedriveAll { client, filter, how, spread, by, reason } = self;
-        let _busy = client.handle().busy();
-        let (mut done, mut nth) = (GroupDone::default(), 0);
-        let most = if filter.limit == 0 { u64::MAX } else { filter.limit as u64 };
-        let mut page = DeadLetterFilter { state: LetterState::Open, ..filter };
-        let groups = match spread.is_zero() {
-            true => Vec::new(),
-            false => client.dead_letter_groups(page.clone()).await?,
-        };
-        let count = groups.iter().map(|group| group.count).sum::<u64>().min(most);
-        while nth < most {
-            page.limit = PAGE.min(usize::try_from(most - nth).unwrap_or(PAGE));
-            let letters = client.dead_letters(page.clone()).await?;
-            let Some(last) = letters.last() else { break };
-            page.after = Some(CallCursor::of_letter(last));
-            for letter in &letters {
-                let delay = share_of(spread, nth, count);
-                nth += 1;
-                let mut redrive = client.redrive(letter.call).delay(delay);
-                redrive.how = how;
-                (redrive.by, redrive.reason) = (by.clone(), reason.clone());
-                done.note(letter.call, redrive.await?);
-            }
-        }
-        Ok(done)
-    }
-}
-
-impl IntoFuture for RedriveAll {
-    type Output = Result<GroupDone>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Result<GroupDone>> + Send>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.carried_out())
-    }
-}
-
-/// How long the nth of so many waits when all of them take a time together.
-fn share_of(spread: Duration, nth: u64, count: u64) -> Duration {
-    let share = spread.as_millis().saturating_mul(u128::from(nth.min(count)));
-    Duration::from_millis(u64::try_from(share / u128::from(count.max(1))).unwrap_or(u64::MAX))
-}
-
-/// The id of the instance that tries a dead letter again: the same each time, so that two who
-/// decide at once begin one.
-fn redriven_id(call: CallKey) -> String {
-    format!("redrive/{}.{}.{}", call.run.uid, call.run.run, call.seq)
-}
-
 /// A letter as people know it.
 fn named(letter: &DeadLetter) -> String {
     format!("{}#{} of {}", letter.activity, letter.call.seq, letter.instance)
-}
-
-/// Dead letters that are about to be discarded; awaiting it does so, and answers with how many.
-#[must_use = "nothing is done until this is awaited"]
-#[derive(Clone, Debug)]
-pub struct Discard {
-    client: Client,
-    of: DeadLetterFilter,
-    by: Option<String>,
-    reason: Option<String>,
-}
-
-impl Discard {
-    /// Who does it; the user of the operating system, unless set.
-    pub fn by(mut self, by: impl Into<String>) -> Self {
-        self.by = Some(by.into());
-        self
-    }
-
-    /// Why.
-    pub fn reason(mut self, reason: impl Into<String>) -> Self {
-        self.reason = Some(reason.into());
-        self
-    }
-
-    async fn carried_out(self) -> Result<u64> {
-        let Discard { client, of: filter, by, reason } = self;
-        let _busy = client.handle().busy();
-        let mut count = 0;
-        let most = if filter.limit == 0 { u64::MAX } else { filter.limit as u64 };
-        // What is written meanwhile stands before the first page, and is left alone.
-        let mut page = DeadLetterFilter { state: LetterState::Open, ..filter };
-        while count < most {
-            page.limit = PAGE.min(usize::try_from(most - count).unwrap_or(PAGE));
-            let letters = client.dead_letters(page.clone()).await?;
-            let Some(last) = letters.last() else { break };
-            page.after = Some(CallCursor::of_letter(last));
-            for letter in &letters {
-                let mut discard = client.discard_one(letter.call);
-                (discard.by, discard.reason) = (by.clone(), reason.clone());
-                count += u64::from(discard.await?.changed());
-            }
-        }
-        Ok(count)
-    }
-}
-
-impl IntoFuture for Discard {
-    type Output = Result<u64>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Result<u64>> + Send>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.carried_out())
-    }
 }
 
 /// A dead letter that is about to be discarded; awaiting it does so, and answers with what came of
@@ -620,41 +477,5 @@ impl IntoFuture for DiscardOne {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.carried_out())
-    }
-}
-
-/// What came of an action on many calls.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct GroupDone {
-    /// How many calls changed.
-    pub changed: u64,
-    /// For how many it is stored, because no worker is running yet.
-    pub stored: u64,
-    /// Those that did not, with the reason.
-    pub refused: Vec<(CallKey, String)>,
-}
-
-impl GroupDone {
-    fn note(&mut self, call: CallKey, acted: Acted) {
-        match acted {
-            Acted::Stored => self.stored += 1,
-            Acted::Answered(answer) if answer.changed => self.changed += 1,
-            Acted::Answered(answer) => self.refused.push((call, answer.text)),
-        }
-    }
-}
-
-impl fmt::Display for GroupDone {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let calls = |count: u64| if count == 1 { "call" } else { "calls" };
-        write!(f, "{} {} changed", self.changed, calls(self.changed))?;
-        if self.stored > 0 {
-            let stored = self.stored;
-            write!(f, "; stored for {stored} {}: no worker is running yet", calls(stored))?;
-        }
-        match self.refused.len() {
-            0 => Ok(()),
-            refused => write!(f, "; {refused} refused"),
-        }
     }
 }

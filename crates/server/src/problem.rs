@@ -24,13 +24,13 @@ pub(crate) struct Problem {
     #[serde(rename = "type")]
     kind: String,
     /// What the code means.
-    title: String,
+    title: &'static str,
     /// The status of the answer.
     status: u16,
     /// What was attempted, on what, and why it was not done.
     detail: String,
     /// The code; `resurgam explain CODE` prints its page.
-    code: String,
+    code: &'static str,
     /// Everything that is wrong with what was sent, where it is more than a sentence.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     errors: Vec<Mistake>,
@@ -49,10 +49,10 @@ impl Problem {
     pub(crate) fn new(status: StatusCode, code: Code, detail: impl Into<String>) -> Self {
         Problem {
             kind: format!("{PAGES}{code}"),
-            title: pages::title(code).to_string(),
+            title: pages::title(code),
             status: status.as_u16(),
             detail: detail.into(),
-            code: code.name().to_string(),
+            code: code.name(),
             errors: Vec::new(),
         }
     }
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(status(Error::ended("signal x")), 409);
         assert_eq!(status(Error::engine_stopped("start x")), 503);
         let problem = Problem::from(Error::no_instance("look at x"));
-        assert_eq!((problem.code.as_str(), problem.kind.as_str()), ("E2", "/api/v1/errors/E2"));
+        assert_eq!((problem.code, problem.kind.as_str()), ("E2", "/api/v1/errors/E2"));
         assert_eq!(problem.title, "there is nothing of this id");
     }
 }

@@ -57,9 +57,9 @@ impl std::error::Error for Refused {}
 /// Serves the API until the future ends; then it answers who waits, finishes what it has begun, and
 /// returns.
 ///
-/// Where no token is asked for, only an address of this machine will do. A request that came through
-/// a proxy is refused there, for a proxy on this machine would open it to everybody; and so is one
-/// that names another host, for a name of somebody else may lead a browser here.
+/// Where no token is asked for, only an address of this machine will do. A request that came
+/// through a proxy is refused there, for a proxy on this machine would open it to everybody; and so
+/// is one that names another host, for a name of somebody else may lead a browser here.
 pub async fn serve(
     listener: TcpListener,
     api: Api,

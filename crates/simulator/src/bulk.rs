@@ -8,11 +8,11 @@ use resurgam_core::{Failure, Payload, Seq};
 use resurgam_store::model::ShardSet;
 use resurgam_store::rows::{InstanceFilter, Status};
 use resurgam_store::{
-    BulkRow, BulkWrite, CallFilter, CallStatus, DeadLetter, DeadLetterFilter, LetterState,
-    LetterWrite, Settled,
+    BulkRow, BulkWrite, CallCursor, CallFilter, CallStatus, DeadLetter, DeadLetterFilter,
+    LetterState, LetterWrite, Settled,
 };
 use resurgam_worker::node::{Reply, Request};
-use resurgam_worker::{BulkCounts, BulkOptions, BulkTarget, RunFilter};
+use resurgam_worker::{BulkCounts, BulkOptions, BulkTarget, LetterFilter, RunFilter};
 use serde::Serialize;
 
 use crate::program::{Maker, OTHER_QUEUE, WORK};
@@ -51,13 +51,18 @@ impl World {
         let action = self.some_bulk_action();
         let target = self.some_target(&action);
         let options = self.some_options(&target, &action);
-        self.counts.note("bulk job started");
+        let begins = CallCursor { at: self.database_time(), ..CallCursor::FIRST };
+        let begins = matches!(target, BulkTarget::Letters(_)).then(|| begins.to_string());
+        self.counts.note(match begins {
+            Some(_) => "bulk job about letters started",
+            None => "bulk job started",
+        });
         let row = BulkRow {
             id: format!("job-{}", self.operators.next()),
             filter: text(&target),
             action: action.to_stored().0,
             options: text(&options),
-            cursor: None,
+            cursor: begins,
             counts: text(&BulkCounts::default()),
             page: "[]".to_string(),
             by: "ana".to_string(),
@@ -72,7 +77,7 @@ impl World {
 
     fn some_bulk_action(&mut self) -> Action {
         let (reset, other) = (self.random.one_in(3), self.random.one_in(3));
-        match self.random.below(14) {
+        match self.random.below(18) {
             0..=3 => Action::Retry { reset, due: None },
             4..=5 => Action::Pause { clock_runs: other },
             6..=8 => Action::Resume { reset, due: None },
@@ -83,12 +88,20 @@ impl World {
             }
             11 => Action::PauseRun { calls: other },
             12 => Action::ResumeRun,
+            13..=15 => {
+                Action::Redrive(RedriveCall { call: Seq::RUN, new_key: other, delay_ms: None })
+            }
+            16 => Action::Discard,
             _ => Action::Reset(Reset { even_if_undone: other, ..Reset::to(ResetTo::LastFailure) }),
         }
     }
 
     /// What an action is for: everything, or some instances, or one queue.
     fn some_target(&mut self, action: &Action) -> BulkTarget {
+        if action.is_on_letter() {
+            let activity = self.random.one_in(2).then(|| WORK.to_string());
+            return BulkTarget::Letters(LetterFilter { activity, ..LetterFilter::default() });
+        }
         let instances = self.database.model.list(&crate::promises::everything());
         let some = if self.random.one_in(3) { self.random.between(1, 4) } else { 0 };
         let ids = (0..some).filter_map(|_| self.random.pick(&instances));
@@ -123,9 +136,15 @@ impl World {
                 let status = status.clone();
                 model.list(&InstanceFilter { status, limit: 1_000, ..Default::default() }).len()
             }
+            BulkTarget::Letters(LetterFilter { activity, .. }) => {
+                let activity = activity.clone();
+                let open = DeadLetterFilter { activity, limit: 1_000, ..Default::default() };
+                model.dead_letters(&open).len()
+            }
         };
         // What cannot be taken back is done to few.
-        let few = matches!(action, Action::Fail { .. } | Action::Reset(_)) || self.random.one_in(4);
+        let is_final = matches!(action, Action::Fail { .. } | Action::Reset(_));
+        let few = is_final || action.is_on_letter() || self.random.one_in(4);
         let spread = if self.random.one_in(2) { self.random.between(1, 20_000) } else { 0 };
         BulkOptions {
             limit: few.then(|| self.random.between(1, 4)),

@@ -16,10 +16,11 @@ use resurgam_store::rows::{
 };
 use resurgam_store::{
     Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
-    CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion,
-    DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own, Owning, PausedCall, PausedFilter,
-    Result, Retain, Runnable, ScheduleRecord, Schedules, Step, StepResult, Tables, TokenRow,
-    TokenWrite, Tokens, Transacted, Unresolved, Work, not_offered,
+    CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
+    Deletion, DueSchedules, Error, GateCount, GateWaiting, Gates, Inbox, InboxRow, Inspect, Node,
+    Own, Owning, PausedCall, PausedFilter, Result, Retain, RunCalls, Runnable, ScheduleRecord,
+    Schedules, Step, StepResult, StoredGates, Tables, TokenRow, TokenWrite, Tokens, Transacted,
+    Unresolved, Work, not_offered,
 };
 use tokio::sync::watch;
 
@@ -325,8 +326,40 @@ impl Bulk for SimulatedStore {
         self.read("matching calls", move |it| it.model.matching_calls(&filter, after, limit))
     }
 
+    fn run_calls(
+        &self,
+        runs: Arc<[RunKey]>,
+        activity: Option<String>,
+    ) -> Answer<'_, Vec<RunCalls>> {
+        self.read("calls of runs", move |it| it.model.run_calls(&runs, activity.as_deref()))
+    }
+
     fn answers(&self, asked: Arc<[(CallKey, String)]>) -> Answer<'_, Vec<AskedAnswer>> {
         self.read("answers", move |it| it.model.answers(&asked))
+    }
+}
+
+impl Gates for SimulatedStore {
+    fn gates(&self) -> Answer<'_, StoredGates> {
+        self.read("gates", |it| it.model.gates())
+    }
+
+    fn gate_counts(&self, from: Timestamp) -> Answer<'_, Vec<GateCount>> {
+        self.read("counts of gates", move |it| it.model.gate_counts(from))
+    }
+
+    fn waiting_gates(&self, after: &str, limit: usize) -> Answer<'_, Vec<String>> {
+        let after = after.to_string();
+        self.read("gates with waiting tasks", move |it| it.model.waiting_gates(&after, limit))
+    }
+
+    fn count_waiting(
+        &self,
+        gates: Arc<[String]>,
+        before: Timestamp,
+        at_most: usize,
+    ) -> Answer<'_, Vec<GateWaiting>> {
+        self.read("tasks behind gates", move |it| it.model.count_waiting(&gates, before, at_most))
     }
 }
 
@@ -362,6 +395,10 @@ impl Unresolved for SimulatedStore {
         self.read("dead letters", move |it| it.model.dead_letters(&filter))
     }
 
+    fn dead_letter_places(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<CallCursor>> {
+        self.read("dead letter places", move |it| it.model.dead_letter_places(&filter))
+    }
+
     fn dead_letter_groups(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<CallGroup>> {
         self.read("dead letter groups", move |it| it.model.dead_letter_groups(&filter))
     }
@@ -372,6 +409,11 @@ impl Unresolved for SimulatedStore {
 
     fn paused_calls(&self, filter: PausedFilter) -> Answer<'_, Vec<PausedCall>> {
         self.read("paused calls", move |it| it.model.paused_calls(&filter))
+    }
+
+    fn paused_count(&self) -> Answer<'_, u64> {
+        let shards = self.shards();
+        self.read("paused count", move |it| it.model.paused_count(shards))
     }
 
     fn paused_groups(&self, filter: PausedFilter) -> Answer<'_, Vec<CallGroup>> {

@@ -11,9 +11,10 @@ use resurgam_store::rows::{
 };
 use resurgam_store::{
     Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
-    CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion,
-    DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own, Owning, PausedCall, PausedFilter,
-    Retain, Runnable, ScheduleRecord, Schedules, Staleness, Step, StepResult, Tables, Transacted,
+    CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
+    Deletion, DueSchedules, Error, GateCount, GateScope, GateWaiting, Gates, Inbox, InboxRow,
+    Inspect, Node, Own, Owning, PausedCall, PausedFilter, Retain, RunCalls, Runnable,
+    ScheduleRecord, Schedules, Staleness, Step, StepResult, StoredGates, Tables, Transacted,
     Unresolved, Work,
 };
 use tokio::sync::watch;
@@ -187,8 +188,40 @@ impl Bulk for PostgresStore {
         self.here(async move { read::matching_calls(self.pool(), &filter, after, limit).await })
     }
 
+    fn run_calls(
+        &self,
+        runs: Arc<[RunKey]>,
+        activity: Option<String>,
+    ) -> Answer<'_, Vec<RunCalls>> {
+        self.here(async move { read::run_calls(self.pool(), &runs, activity.as_deref()).await })
+    }
+
     fn answers(&self, asked: Arc<[(CallKey, String)]>) -> Answer<'_, Vec<AskedAnswer>> {
         self.here(async move { read::answers(self.pool(), &asked).await })
+    }
+}
+
+impl Gates for PostgresStore {
+    fn gates(&self) -> Answer<'_, StoredGates> {
+        self.here(read::gates(self.pool()))
+    }
+
+    fn gate_counts(&self, from: Timestamp) -> Answer<'_, Vec<GateCount>> {
+        self.here(read::gate_counts(self.pool(), from))
+    }
+
+    fn waiting_gates(&self, after: &str, limit: usize) -> Answer<'_, Vec<String>> {
+        let after = after.to_string();
+        self.here(async move { read::waiting_gates(self.pool(), &after, limit).await })
+    }
+
+    fn count_waiting(
+        &self,
+        gates: Arc<[String]>,
+        before: Timestamp,
+        at_most: usize,
+    ) -> Answer<'_, Vec<GateWaiting>> {
+        self.here(async move { read::count_waiting(self.pool(), &gates, before, at_most).await })
     }
 }
 
@@ -213,6 +246,10 @@ impl Unresolved for PostgresStore {
         self.here(async move { read::dead_letters(self.pool(), &filter).await })
     }
 
+    fn dead_letter_places(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<CallCursor>> {
+        self.here(async move { read::dead_letter_places(self.pool(), &filter).await })
+    }
+
     fn dead_letter_groups(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<CallGroup>> {
         self.here(async move { read::dead_letter_groups(self.pool(), &filter).await })
     }
@@ -223,6 +260,10 @@ impl Unresolved for PostgresStore {
 
     fn paused_calls(&self, filter: PausedFilter) -> Answer<'_, Vec<PausedCall>> {
         self.here(async move { read::paused_calls(self.pool(), &filter).await })
+    }
+
+    fn paused_count(&self) -> Answer<'_, u64> {
+        self.here(async move { read::paused_count(self.pool(), &self.inner.scope()).await })
     }
 
     fn paused_groups(&self, filter: PausedFilter) -> Answer<'_, Vec<CallGroup>> {
@@ -278,7 +319,11 @@ impl Work for PostgresStore {
         self.here(async move {
             let (calls, next) =
                 read::shared_tasks(self.pool(), &node, &runnable, now, limit).await?;
-            Ok((self.inner.claim_shared(&node, &calls, now, ClaimFor::Run).await?, next))
+            let claim_for = match runnable.gates {
+                GateScope::Only(_) => ClaimFor::Probe,
+                GateScope::All | GateScope::Except(_) => ClaimFor::Run,
+            };
+            Ok((self.inner.claim_shared(&node, &calls, now, claim_for).await?, next))
         })
     }
 

@@ -9,10 +9,10 @@ use resurgam_store::rows::{
 };
 use resurgam_store::{
     Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
-    CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion,
-    DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own, Owning, PausedCall, PausedFilter,
-    Retain, Runnable, ScheduleRecord, Schedules, Step, StepResult, Tables, Transacted, Unresolved,
-    Work,
+    CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
+    Deletion, DueSchedules, Error, GateCount, GateWaiting, Gates, Inbox, InboxRow, Inspect, Node,
+    Own, Owning, PausedCall, PausedFilter, Retain, RunCalls, Runnable, ScheduleRecord, Schedules,
+    Step, StepResult, StoredGates, Tables, Transacted, Unresolved, Work,
 };
 use tokio::sync::watch;
 
@@ -283,10 +283,54 @@ impl Bulk for SqliteStore {
         )
     }
 
+    fn run_calls(
+        &self,
+        runs: Arc<[RunKey]>,
+        activity: Option<String>,
+    ) -> Answer<'_, Vec<RunCalls>> {
+        self.read(
+            || "look at the calls of runs".to_string(),
+            move |reading| read::run_calls(reading, &runs, activity.as_deref()),
+        )
+    }
+
     fn answers(&self, asked: Arc<[(CallKey, String)]>) -> Answer<'_, Vec<AskedAnswer>> {
         self.read(
             || "read what came of actions".to_string(),
             move |reading| read::answers(reading, &asked),
+        )
+    }
+}
+
+impl Gates for SqliteStore {
+    fn gates(&self) -> Answer<'_, StoredGates> {
+        self.read(|| "read what is stored of gates".to_string(), read::gates)
+    }
+
+    fn gate_counts(&self, from: Timestamp) -> Answer<'_, Vec<GateCount>> {
+        self.read(
+            || "read what was counted at gates".to_string(),
+            move |reading| read::gate_counts(reading, from),
+        )
+    }
+
+    fn waiting_gates(&self, after: &str, limit: usize) -> Answer<'_, Vec<String>> {
+        let after = after.to_string();
+        self.read(
+            || "look for gates that tasks wait behind".to_string(),
+            move |reading| read::waiting_gates(reading, &after, limit),
+        )
+    }
+
+    fn count_waiting(
+        &self,
+        gates: Arc<[String]>,
+        before: Timestamp,
+        at_most: usize,
+    ) -> Answer<'_, Vec<GateWaiting>> {
+        self.read(
+            || "count the tasks that wait behind gates".to_string(),
+            move |reading| read::count_waiting(reading, &gates, before, at_most),
         )
     }
 }
@@ -318,6 +362,13 @@ impl Unresolved for SqliteStore {
         )
     }
 
+    fn dead_letter_places(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<CallCursor>> {
+        self.read(
+            || "look where dead letters stand".to_string(),
+            move |reading| read::dead_letter_places(reading, &filter),
+        )
+    }
+
     fn dead_letter_groups(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<CallGroup>> {
         self.read(
             || "group dead letters".to_string(),
@@ -334,6 +385,10 @@ impl Unresolved for SqliteStore {
             || "list paused calls".to_string(),
             move |reading| read::paused_calls(reading, &filter),
         )
+    }
+
+    fn paused_count(&self) -> Answer<'_, u64> {
+        self.read(|| "count paused calls".to_string(), read::paused_count)
     }
 
     fn paused_groups(&self, filter: PausedFilter) -> Answer<'_, Vec<CallGroup>> {

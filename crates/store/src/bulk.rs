@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use resurgam_core::action::ActionAnswer;
-use resurgam_core::{CallKey, Failure, Timestamp};
+use resurgam_core::{CallKey, Failure, RunKey, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::Answer;
@@ -40,6 +40,11 @@ pub trait Bulk {
         after: Option<CallKey>,
         limit: usize,
     ) -> Answer<'_, CallPage>;
+
+    /// What the calls of these runs say about each, in the same order. Its cost grows with the
+    /// ledgers of the runs.
+    fn run_calls(&self, runs: Arc<[RunKey]>, activity: Option<String>)
+    -> Answer<'_, Vec<RunCalls>>;
 
     /// What came of actions that were asked for by these ids, each as of the same moment.
     fn answers(&self, asked: Arc<[(CallKey, String)]>) -> Answer<'_, Vec<AskedAnswer>>;
@@ -283,13 +288,42 @@ impl CallFilter {
     }
 
     fn matches_failure(&self, failure: Option<&Failure>) -> bool {
-        let is_of = |wanted: &String| {
-            failure
-                .is_some_and(|it| it.type_name.as_ref() == Some(wanted) || it.mro.contains(wanted))
-        };
-        let has = |wanted: &String| failure.is_some_and(|it| it.code.as_ref() == Some(wanted));
-        self.failure_type.as_ref().is_none_or(is_of) && self.failure_code.as_ref().is_none_or(has)
+        is_of_kind(failure, self.failure_type.as_ref(), self.failure_code.as_ref())
     }
+}
+
+/// True when a failure is of this type, or of one that descends from it, and has this code.
+#[doc(hidden)]
+pub fn is_of_kind(
+    failure: Option<&Failure>,
+    type_name: Option<&String>,
+    code: Option<&String>,
+) -> bool {
+    let is_of = |wanted: &String| {
+        failure.is_some_and(|it| it.type_name.as_ref() == Some(wanted) || it.mro.contains(wanted))
+    };
+    let has = |wanted: &String| failure.is_some_and(|it| it.code.as_ref() == Some(wanted));
+    type_name.is_none_or(is_of) && code.is_none_or(has)
+}
+
+/// What the calls of a run say about it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunCalls {
+    /// One of the activity that is asked for is open.
+    pub has_open: bool,
+    /// The one that failed last, whether it was tried again or not.
+    pub failed: Option<FailedCall>,
+}
+
+/// A failed attempt, as far as it tells one run from another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FailedCall {
+    /// The activity.
+    pub activity: String,
+    /// The failure.
+    pub failure: Failure,
+    /// When.
+    pub at: Timestamp,
 }
 
 /// An open call with everything that a filter can ask about.

@@ -9,7 +9,8 @@
 //! - [`Step`]: what one step of one run changes, the unit that is refused or taken as a whole.
 //! - [`Own`]: who works on a store, and on which of its shards. [`Commit`], [`Work`], [`Inspect`]:
 //!   writing; what a node reads to work; what people read. [`Unresolved`]: dead letters and paused
-//!   calls. [`Bulk`]: one action on many calls. [`Tables`]: the user's own tables beside ours.
+//!   calls. [`Bulk`]: one action on many calls. [`Gates`]: what stands before
+//!   dependencies. [`Tables`]: the user's own tables beside ours.
 //!   [`Schedules`], [`Inbox`], [`Retain`]: what starts by the clock; what others ask for in SQL;
 //!   deleting what is closed. A [`Store`] is all of these.
 //! - [`fleet`]: what the nodes of one database decide about each other, pure.
@@ -23,6 +24,7 @@ pub mod encode;
 mod error;
 pub mod fleet;
 mod gaps;
+mod gates;
 mod inbox;
 mod message;
 pub mod model;
@@ -48,10 +50,14 @@ use resurgam_core::{CallKey, Event, RunKey, Timestamp, Uid};
 
 pub use bulk::{
     AskedAnswer, Bulk, BulkCursor, BulkRecord, BulkRow, BulkWrite, CallFilter, CallPage,
-    CallStatus, Candidate, MatchedCall, WINDOW,
+    CallStatus, Candidate, FailedCall, MatchedCall, RunCalls, WINDOW, is_of_kind,
 };
 pub use error::{Error, Result};
 pub use gaps::Gaps;
+pub use gates::{
+    ByHand, GateCount, GateRow, GateScope, GateWaiting, GateWrite, Gates, HandState, Hold,
+    HoldKind, PausedKinds, Quota, StoredGates, StoredSettings,
+};
 pub use inbox::{Inbox, InboxRow, InboxWrite};
 pub use own::{Aside, Assignment, Node, Own, Ownership, Owning};
 pub use report::{Report, Reported};
@@ -81,6 +87,7 @@ pub trait Store:
     + Inspect
     + Unresolved
     + Bulk
+    + Gates
     + Tables
     + Schedules
     + Inbox
@@ -99,6 +106,7 @@ impl<T> Store for T where
         + Inspect
         + Unresolved
         + Bulk
+        + Gates
         + Tables
         + Schedules
         + Inbox
@@ -145,6 +153,10 @@ pub struct Runnable {
     /// Calls that may kill their process ([`rows::Progress::poison`]) are not claimed
     /// ([`Work::claim_shared`]). Otherwise one of them is at most, however many are due.
     pub no_poison: bool,
+    /// Of which gates.
+    pub gates: GateScope,
+    /// What is paused as a whole, and not looked for.
+    pub paused: PausedKinds,
 }
 
 /// What a node reads to do its work, in the shards that it holds. Bounded: none of it loads

@@ -23,6 +23,9 @@ pub trait Unresolved {
     /// Dead letters, the newest first.
     fn dead_letters(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<DeadLetter>>;
 
+    /// Where dead letters stand in their list, the newest first: what they hold is not read.
+    fn dead_letter_places(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<CallCursor>>;
+
     /// Dead letters by their fingerprints, the largest group first; at most [`GROUPS`]. Page and
     /// limit of the filter mean nothing here. Its cost grows with the letters that it counts.
     fn dead_letter_groups(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<CallGroup>>;
@@ -32,6 +35,9 @@ pub trait Unresolved {
 
     /// Calls that are paused, those that were paused last first.
     fn paused_calls(&self, filter: PausedFilter) -> Answer<'_, Vec<PausedCall>>;
+
+    /// How many calls are paused, of the shards that this node holds.
+    fn paused_count(&self) -> Answer<'_, u64>;
 
     /// Calls that are paused by their fingerprints, the largest group first; at most [`GROUPS`].
     /// Page and limit of the filter mean nothing here. Its cost grows with the calls that it

@@ -10,10 +10,11 @@ use resurgam_store::rows::{
 };
 use resurgam_store::{
     Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
-    CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion,
-    DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own, Owning, PausedCall, PausedFilter,
-    Retain, Runnable, ScheduleRecord, Schedules, Step, StepResult, Store, Tables, TokenRow,
-    TokenWrite, Tokens, Transacted, Unresolved, Work,
+    CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
+    Deletion, DueSchedules, Error, GateCount, GateWaiting, Gates, Inbox, InboxRow, Inspect, Node,
+    Own, Owning, PausedCall, PausedFilter, Retain, RunCalls, Runnable, ScheduleRecord, Schedules,
+    Step, StepResult, Store, StoredGates, Tables, TokenRow, TokenWrite, Tokens, Transacted,
+    Unresolved, Work,
 };
 use resurgam_worker::Clock;
 use tokio::sync::{Notify, watch};
@@ -50,6 +51,8 @@ pub enum StoreCall {
     ClaimShared,
     /// Reading which policies operators set for activities, and the calls that they are about.
     Policies,
+    /// Reading what is known of gates, and what waits behind them.
+    Gates,
     /// Reading a task.
     LoadTask,
     /// Reading a run.
@@ -74,7 +77,7 @@ pub enum StoreCall {
 
 impl StoreCall {
     /// Every call that can be refused.
-    pub const ALL: [StoreCall; 19] = [
+    pub const ALL: [StoreCall; 20] = [
         StoreCall::Commit,
         StoreCall::Transact,
         StoreCall::DueTasks,
@@ -84,6 +87,7 @@ impl StoreCall {
         StoreCall::Abandoned,
         StoreCall::ClaimShared,
         StoreCall::Policies,
+        StoreCall::Gates,
         StoreCall::LoadTask,
         StoreCall::LoadRun,
         StoreCall::Instance,
@@ -107,6 +111,7 @@ impl StoreCall {
             StoreCall::HeldUp => "a read of the instances that do not go on",
             StoreCall::Abandoned => "a read of the claims of a process that died",
             StoreCall::Policies => "a read of policies set for activities",
+            StoreCall::Gates => "a read of gates",
             StoreCall::ClaimShared => "a claim of tasks of another node's shards",
             StoreCall::LoadTask => "a read of a task",
             StoreCall::LoadRun => "a read of a run",
@@ -375,6 +380,10 @@ impl Unresolved for FaultyStore {
         self.read(self.store.dead_letters(filter))
     }
 
+    fn dead_letter_places(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<CallCursor>> {
+        self.read(self.store.dead_letter_places(filter))
+    }
+
     fn dead_letter_groups(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<CallGroup>> {
         self.read(self.store.dead_letter_groups(filter))
     }
@@ -385,6 +394,10 @@ impl Unresolved for FaultyStore {
 
     fn paused_calls(&self, filter: PausedFilter) -> Answer<'_, Vec<PausedCall>> {
         self.read(self.store.paused_calls(filter))
+    }
+
+    fn paused_count(&self) -> Answer<'_, u64> {
+        self.read(self.store.paused_count())
     }
 
     fn paused_groups(&self, filter: PausedFilter) -> Answer<'_, Vec<CallGroup>> {
@@ -455,8 +468,39 @@ impl Bulk for FaultyStore {
         self.or_refuse(StoreCall::Bulk, self.store.matching_calls(filter, after, limit))
     }
 
+    fn run_calls(
+        &self,
+        runs: Arc<[RunKey]>,
+        activity: Option<String>,
+    ) -> Answer<'_, Vec<RunCalls>> {
+        self.or_refuse(StoreCall::Bulk, self.store.run_calls(runs, activity))
+    }
+
     fn answers(&self, asked: Arc<[(CallKey, String)]>) -> Answer<'_, Vec<AskedAnswer>> {
         self.or_refuse(StoreCall::Bulk, self.store.answers(asked))
+    }
+}
+
+impl Gates for FaultyStore {
+    fn gates(&self) -> Answer<'_, StoredGates> {
+        self.or_refuse(StoreCall::Gates, self.store.gates())
+    }
+
+    fn gate_counts(&self, from: Timestamp) -> Answer<'_, Vec<GateCount>> {
+        self.or_refuse(StoreCall::Gates, self.store.gate_counts(from))
+    }
+
+    fn waiting_gates(&self, after: &str, limit: usize) -> Answer<'_, Vec<String>> {
+        self.or_refuse(StoreCall::Gates, self.store.waiting_gates(after, limit))
+    }
+
+    fn count_waiting(
+        &self,
+        gates: Arc<[String]>,
+        before: Timestamp,
+        at_most: usize,
+    ) -> Answer<'_, Vec<GateWaiting>> {
+        self.or_refuse(StoreCall::Gates, self.store.count_waiting(gates, before, at_most))
     }
 }
 

@@ -2,17 +2,22 @@
 //!
 //! Pure: the caller brings the time. The stored forms are read leniently.
 
+mod letters;
+mod runs;
+
 use std::fmt;
 use std::time::Duration;
 
 use resurgam_core::action::{Action, ActionAnswer};
 use resurgam_core::{CallKey, RunKey, Seq, Timestamp, Uid};
-use resurgam_store::rows::{
-    ActionRequest, InstanceFilter, InstanceRow, Message, MessageRow, Status, TaskRow,
-};
+use resurgam_store::rows::{ActionRequest, Message, MessageRow, Status, TaskRow};
 use resurgam_store::{AskedAnswer, BulkRow, CallFilter, CallStatus};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+pub(crate) use letters::RunAgain;
+pub use letters::{LetterFilter, redriven_id};
+pub use runs::RunFilter;
 
 /// How many refused calls a job lists; the others it only counts.
 pub const LISTED: usize = 100;
@@ -36,75 +41,8 @@ pub enum BulkTarget {
     Calls(CallFilter),
     /// Runs.
     Runs(RunFilter),
-}
-
-/// Which runs: the current ones of instances. Every field narrows it further.
-///
-/// ```
-/// use resurgam_store::rows::Status;
-/// use resurgam_worker::RunFilter;
-///
-/// let failed = RunFilter { status: vec![Status::Failed], ..RunFilter::default() };
-/// assert_eq!(failed.workflow, None);
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct RunFilter {
-    /// Only the instances of these ids; empty for all.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub ids: Vec<String>,
-    /// Only of this workflow.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub workflow: Option<String>,
-    /// Only these statuses; empty for those that the action is for.
-    #[serde(with = "statuses", skip_serializing_if = "Vec::is_empty")]
-    pub status: Vec<Status>,
-    /// Only those with this tag.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tag: Option<(String, String)>,
-    /// Only those that were started at this time or later.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub started_since: Option<Timestamp>,
-}
-
-mod statuses {
-    use resurgam_store::rows::Status;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(
-        list: &[Status],
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        list.iter().map(|status| status.name()).collect::<Vec<_>>().serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Status>, D::Error> {
-        let names = Vec::<String>::deserialize(from)?;
-        let unknown = |name: &str| serde::de::Error::custom(format!("the status {name:?}"));
-        names.iter().map(|name| Status::named(name).ok_or_else(|| unknown(name))).collect()
-    }
-}
-
-impl RunFilter {
-    /// True when an instance is among them, whatever its id.
-    pub(crate) fn has(&self, row: &InstanceRow) -> bool {
-        let tag = |(name, value): &(String, String)| row.tags.get(name) == Some(value);
-        self.workflow.as_ref().is_none_or(|workflow| row.workflow == *workflow)
-            && (self.status.is_empty() || self.status.contains(&row.status))
-            && self.tag.as_ref().is_none_or(tag)
-            && self.started_since.is_none_or(|since| row.created_at >= since)
-    }
-
-    /// The list that it narrows; ids are looked up one by one.
-    pub(crate) fn instances(&self) -> InstanceFilter {
-        InstanceFilter {
-            status: self.status.clone(),
-            workflow: self.workflow.clone(),
-            tag: self.tag.clone(),
-            since: self.started_since,
-            ..InstanceFilter::default()
-        }
-    }
+    /// Dead letters.
+    Letters(LetterFilter),
 }
 
 /// How a job goes about it.
@@ -317,6 +255,9 @@ pub struct ToAsk {
     pub failures: u32,
     /// The call is paused because its attempts were used up.
     pub is_exhausted: bool,
+    /// Where the activity of a dead letter runs once more by itself: what begins that, or why it
+    /// cannot.
+    pub again: Option<Result<Box<RunAgain>, String>>,
 }
 
 impl ToAsk {
@@ -326,17 +267,24 @@ impl ToAsk {
             call: task.call,
             failures: task.progress.failures,
             is_exhausted: paused.is_some_and(|pause| pause.stopped.is_some()),
+            again: None,
         }
     }
 
     pub(crate) fn of_run(run: RunKey) -> Self {
-        ToAsk { call: run.call(Seq::RUN), failures: 0, is_exhausted: false }
+        ToAsk { call: run.call(Seq::RUN), failures: 0, is_exhausted: false, again: None }
+    }
+
+    pub(crate) fn of_letter(call: CallKey) -> Self {
+        ToAsk { call, failures: 0, is_exhausted: false, again: None }
     }
 }
 
 /// What became of a call that was tried first.
 #[derive(Clone, Debug)]
 pub enum TriedCall {
+    /// Its run is open, and is about to make it or to hear how it ended.
+    Ahead,
     Open(Box<TaskRow>),
     Completed,
     /// It failed, or is gone; for people.
@@ -438,6 +386,10 @@ impl BulkJob {
         if self.counts.trial == Trial::Waits && self.stopped_by.is_none() {
             return Next::Try;
         }
+        let page = match self.action {
+            Action::RedriveAsNew => page.min(letters::STARTED),
+            _ => page,
+        };
         let left = self.options.limit.map(|most| most.saturating_sub(self.counts.matched));
         if self.stopped_by.is_some() || self.counts.at_end || left == Some(0) {
             return Next::End;
@@ -503,13 +455,18 @@ impl BulkJob {
 
     /// What it is about was read, and this much of it is asked for: answers with the messages.
     /// `go_on` is where the next page begins; `None` when there is none.
-    pub(crate) fn asks(&mut self, found: Vec<ToAsk>, go_on: Option<String>) -> Vec<MessageRow> {
+    pub(crate) fn asks(
+        &mut self,
+        found: Vec<ToAsk>,
+        go_on: Option<String>,
+        now: Timestamp,
+    ) -> Vec<MessageRow> {
         self.passes(go_on);
         let mut messages = Vec::with_capacity(found.len());
         for asked in found {
             let due = self.draw(self.counts.matched, asked.call);
             self.counts.matched += 1;
-            messages.push(self.message(&asked, due));
+            messages.push(self.message(&asked, due, now));
             self.page.push(Sent { call: asked.call, failures: asked.failures });
         }
         if self.options.first.is_some() && self.counts.trial == Trial::Ahead {
@@ -524,7 +481,7 @@ impl BulkJob {
         self.cursor = go_on.or(self.cursor.take());
     }
 
-    fn message(&self, asked: &ToAsk, due: Option<Timestamp>) -> MessageRow {
+    fn message(&self, asked: &ToAsk, due: Option<Timestamp>, now: Timestamp) -> MessageRow {
         let ToAsk { call, is_exhausted, .. } = *asked;
         let action = match &self.action {
             Action::Retry { reset, .. } => Action::Retry { reset: *reset, due },
@@ -532,12 +489,14 @@ impl BulkJob {
                 let resets = self.options.resets_exhausted && is_exhausted;
                 Action::Resume { reset: *reset || resets, due }
             }
+            Action::Redrive(_) => self.redrives(call, due, now),
             other => other.clone(),
         };
         let id = self.request_id(call);
         let (by, reason) = (self.by.clone(), self.reason.clone());
+        let activity = letters::asked_of(&action, call);
         let request = Box::new(ActionRequest { id: id.clone(), by, reason, action });
-        let body = Message::Action { run: call.run.run, activity: call.seq, request };
+        let body = Message::Action { run: call.run.run, activity, request };
         let id = MessageRow::action_id(&id);
         MessageRow { uid: call.run.uid, id, due_at: Timestamp::EPOCH, body }
     }
@@ -558,22 +517,18 @@ impl BulkJob {
             return false;
         }
         let mut refused = None;
-        for (sent, answer) in self.page.iter().zip(answers) {
+        let asked: Vec<CallKey> = self.page.iter().map(|sent| sent.call).collect();
+        for (call, answer) in asked.into_iter().zip(answers) {
             let why = match answer {
                 AskedAnswer::Answered(ActionAnswer { changed: true, .. }) => {
                     self.counts.changed += 1;
                     continue;
                 }
                 AskedAnswer::Answered(answer) => answer.text,
-                AskedAnswer::Waits | AskedAnswer::Gone => {
-                    "it ended with its run before anybody could act".to_string()
-                }
+                AskedAnswer::Waits | AskedAnswer::Gone => self.is_gone().to_string(),
             };
-            self.counts.refused += 1;
             refused.get_or_insert_with(|| why.clone());
-            if self.counts.listed.len() < LISTED {
-                self.counts.listed.push(Refused { call: call_to_text(sent.call), why });
-            }
+            self.refused(call, why);
         }
         if self.counts.trial != Trial::Waits {
             self.page.clear();
@@ -582,10 +537,30 @@ impl BulkJob {
         // Whether it succeeds is only asked of what changed.
         if let Some(why) = refused {
             self.fails_first(&why);
-        } else if !matches!(self.action, Action::Retry { .. } | Action::Resume { .. }) {
+        } else if !self.is_tried() {
             self.tried();
         }
         true
+    }
+
+    /// True when those that come first are to succeed, and not only to be done.
+    fn is_tried(&self) -> bool {
+        matches!(self.action, Action::Retry { .. } | Action::Resume { .. } | Action::Redrive(_))
+    }
+
+    /// Why nothing came of what was asked for.
+    fn is_gone(&self) -> &'static str {
+        match self.target {
+            BulkTarget::Letters(_) => "its instance was deleted",
+            _ => "it ended with its run before anybody could act",
+        }
+    }
+
+    fn refused(&mut self, call: CallKey, why: String) {
+        self.counts.refused += 1;
+        if self.counts.listed.len() < LISTED {
+            self.counts.listed.push(Refused { call: call_to_text(call), why });
+        }
     }
 
     fn tried(&mut self) {
@@ -604,7 +579,10 @@ impl BulkJob {
     pub(crate) fn judges(&mut self, found: &[TriedCall]) -> Verdict {
         let resets = matches!(
             self.action,
-            Action::Retry { reset: true, .. } | Action::Resume { reset: true, .. }
+            Action::Retry { reset: true, .. }
+                | Action::Resume { reset: true, .. }
+                | Action::Redrive(_)
+                | Action::RedriveAsNew
         );
         let mut verdict = Verdict::Succeeded;
         for (sent, found) in self.page.iter().zip(found) {
@@ -619,7 +597,7 @@ impl BulkJob {
                     verdict = Verdict::Failed(format!("{name} failed again"));
                     break;
                 }
-                TriedCall::Open(_) => verdict = Verdict::Waits,
+                TriedCall::Open(_) | TriedCall::Ahead => verdict = Verdict::Waits,
             }
         }
         match &verdict {
@@ -636,18 +614,24 @@ impl fmt::Display for BulkJob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let BulkCounts { matched, changed, refused, .. } = self.counts;
         let what = match &self.target {
-            BulkTarget::Calls(_) if changed == 1 => "call",
-            BulkTarget::Calls(_) => "calls",
-            BulkTarget::Runs(_) if changed == 1 => "run",
-            BulkTarget::Runs(_) => "runs",
+            BulkTarget::Calls(_) => "call",
+            BulkTarget::Runs(_) => "run",
+            BulkTarget::Letters(_) => "dead letter",
         };
-        write!(f, "{changed} {what} changed")?;
+        let done = match &self.action {
+            Action::Redrive(_) | Action::RedriveAsNew => "redriven",
+            Action::Discard => "discarded",
+            _ => "changed",
+        };
+        let plural = if changed == 1 { "" } else { "s" };
+        write!(f, "{changed} {what}{plural} {done}")?;
         if refused > 0 {
             write!(f, "; {refused} refused")?;
         }
         match (self.state(), &self.error, &self.stopped_by) {
             (BulkState::Failed, Some(error), _) => write!(f, "; {error}"),
             (BulkState::Stopped, _, Some(by)) => write!(f, "; stopped by {by}"),
+            (BulkState::Done, ..) if matched == 0 => f.write_str("; nothing matched"),
             (BulkState::Running | BulkState::Stopping, ..) if matched == 0 => {
                 write!(f, "; stored as {}: no worker has taken it up yet", self.id)
             }

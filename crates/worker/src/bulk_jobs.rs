@@ -5,10 +5,13 @@
 
 use resurgam_core::Timestamp;
 use resurgam_core::action::Action;
-use resurgam_store::rows::InstanceRow;
-use resurgam_store::{BulkCursor, BulkRecord, BulkWrite, MatchedCall};
+use resurgam_store::rows::{InstanceCursor, InstanceRow};
+use resurgam_store::{BulkCursor, BulkRecord, BulkWrite, DeadLetter, MatchedCall};
 
-use crate::bulk::{BulkJob, BulkTarget, MOST_FIRST, call_of_text, call_to_text, statuses_for};
+use crate::bulk::{
+    BulkJob, BulkTarget, LetterFilter, MOST_FIRST, RunFilter, call_of_text, call_to_text,
+    statuses_for,
+};
 use crate::bulk_reads::matching_runs;
 use crate::error::{Error, Result};
 use crate::handle::{Handle, given};
@@ -17,6 +20,9 @@ use crate::random::Random;
 
 /// How many calls, or runs, are counted at a time.
 const COUNTED: usize = 1_000;
+
+/// How many dead letters are listed at most: each has its arguments.
+const LISTED_LETTERS: usize = 10;
 
 /// What a bulk job would be about.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,6 +33,8 @@ pub struct BulkPreview {
     pub calls: Vec<MatchedCall>,
     /// The first instances among them, where it is about runs.
     pub runs: Vec<InstanceRow>,
+    /// The first dead letters among them, at most ten.
+    pub letters: Vec<DeadLetter>,
 }
 
 impl Handle {
@@ -42,10 +50,12 @@ impl Handle {
                 filter.until = filter.until.or(Some(now));
             }
             BulkTarget::Runs(filter) if filter.status.is_empty() => filter.status = of_runs,
-            BulkTarget::Runs(_) => {}
+            BulkTarget::Runs(_) | BulkTarget::Letters(_) => {}
         }
         let mut random = Random::from_entropy();
+        let begins = begins(&target, now);
         let mut job = BulkJob::new(random.name(now), target, action, now);
+        job.cursor = begins;
         job.options.seed = random.number();
         job
     }
@@ -56,7 +66,7 @@ impl Handle {
         let trouble = |error| Error::store("look what matches", error);
         let store = &**self.store();
         let mut preview = BulkPreview::default();
-        let mut after: Option<String> = None;
+        let mut after: Option<String> = begins(target, self.now());
         loop {
             let (count, go_on) = match target {
                 BulkTarget::Calls(filter) => {
@@ -75,11 +85,43 @@ impl Handle {
                     preview.runs.extend(rows.into_iter().take(room));
                     (count, go_on)
                 }
+                BulkTarget::Letters(filter) => {
+                    let first = preview.count == 0 && list > 0;
+                    if let Some(list) = first.then(|| list.min(LISTED_LETTERS)) {
+                        let page = store.dead_letters(filter.letters(after.as_deref(), list)).await;
+                        preview.letters = page.map_err(trouble)?;
+                    }
+                    let page = filter.letters(after.as_deref(), COUNTED);
+                    let places = store.dead_letter_places(page).await.map_err(trouble)?;
+                    let last = places.last().filter(|_| places.len() == COUNTED);
+                    (places.len(), last.map(ToString::to_string))
+                }
             };
             preview.count += count as u64;
             after = go_on;
             if after.is_none() {
                 return Ok(preview);
+            }
+        }
+    }
+
+    /// Runs that match, those behind a place in their list: the newest first, at most `limit`.
+    pub async fn list_runs(
+        &self,
+        filter: &RunFilter,
+        after: Option<InstanceCursor>,
+        limit: usize,
+    ) -> Result<Vec<InstanceRow>> {
+        let _busy = self.busy();
+        let (mut found, mut after) = (Vec::new(), after.map(|after| after.to_string()));
+        loop {
+            let left = limit - found.len();
+            let page = matching_runs(&**self.store(), filter, after.as_deref(), left).await;
+            let (rows, go_on) = page.map_err(|error| Error::store("list instances", error))?;
+            found.extend(rows);
+            after = go_on;
+            if found.len() >= limit || after.is_none() {
+                return Ok(found);
             }
         }
     }
@@ -155,6 +197,11 @@ impl Handle {
     }
 }
 
+/// Where a job begins. What was given up after that is left alone.
+fn begins(target: &BulkTarget, now: Timestamp) -> Option<String> {
+    matches!(target, BulkTarget::Letters(_)).then(|| LetterFilter::begins(now))
+}
+
 fn readable(record: BulkRecord) -> Result<BulkJob> {
     BulkJob::read(&record.row).map_err(|error| {
         Error::invalid(format!("bulk job {} cannot be read: {error}", record.row.id))
@@ -168,11 +215,15 @@ fn refuses(job: &BulkJob) -> Option<String> {
         (Action::Complete { .. }, _) => {
             return Some("a completion is for one call, and has its value".to_string());
         }
-        (Action::Redrive(_), _) => {
-            return Some("a redrive is for one dead letter".to_string());
-        }
         (Action::PauseWithRun | Action::ResumeWithRun, _) => {
             return Some("this is done by runs".to_string());
+        }
+        (action, BulkTarget::Letters(_)) if action.is_on_letter() => {}
+        (action, _) if action.is_on_letter() => {
+            return Some("the action is for dead letters, and the filter is not".to_string());
+        }
+        (_, BulkTarget::Letters(_)) => {
+            return Some("the filter is for dead letters, and the action is not".to_string());
         }
         (_, BulkTarget::Calls(_)) if is_on_run => {
             return Some("the action is for runs, and the filter for calls".to_string());

@@ -2,20 +2,27 @@
 
 use std::collections::BTreeMap;
 
+use resurgam_core::action::Action;
 use resurgam_core::{CallKey, EventKind, RunKey, Uid};
 use resurgam_store::rows::{InstanceCursor, InstanceRow, Message, MessageRow, TaskRecord};
-use resurgam_store::{Result, Store};
+use resurgam_store::{CallCursor, CallPage, DeadLetter, LetterState, Result, Store};
 
-use crate::bulk::{BulkTarget, RunFilter, ToAsk, TriedCall, call_of_text, call_to_text};
+use crate::bulk::{
+    BulkTarget, RunAgain, RunFilter, ToAsk, TriedCall, call_of_text, call_to_text, redriven_id,
+};
 use crate::node::{Found, Input, InstanceActions, JOBS, StoreRequest};
+
+/// How many bytes of arguments a page of dead letters has at most, unless the first one has more.
+const PAGE_BYTES: usize = 8 << 20;
 
 impl StoreRequest {
     /// Asks the store a question of a bulk job.
     pub(crate) async fn ask_about_bulk(self, store: &dyn Store) -> Result<Option<Input>> {
         Ok(match self {
             StoreRequest::OpenBulk => Some(Input::BulkRead { found: store.open_bulk(JOBS).await? }),
-            StoreRequest::BulkPage { job, target, after, limit } => {
-                let (found, go_on) = bulk_page(store, &target, after.as_deref(), limit).await?;
+            StoreRequest::BulkPage { job, target, action, after, limit } => {
+                let of = (&*target, &*action);
+                let (found, go_on) = bulk_page(store, of, after.as_deref(), limit).await?;
                 Some(Input::BulkPage { job, found, go_on })
             }
             StoreRequest::BulkAnswers { job, asked } => {
@@ -57,7 +64,7 @@ async fn asked_tasks(
 /// What a bulk job is about, behind a place, and where to go on.
 async fn bulk_page(
     store: &dyn Store,
-    target: &BulkTarget,
+    (target, action): (&BulkTarget, &Action),
     after: Option<&str>,
     limit: usize,
 ) -> Result<(Vec<ToAsk>, Option<String>)> {
@@ -73,23 +80,64 @@ async fn bulk_page(
             let run = |row: &InstanceRow| RunKey { uid: row.uid, run: row.run };
             Ok((rows.iter().map(|row| ToAsk::of_run(run(row))).collect(), go_on))
         }
+        BulkTarget::Letters(filter) => {
+            let places = store.dead_letter_places(filter.letters(after, limit)).await?;
+            let go_on = places.last().filter(|_| places.len() == limit).copied();
+            let (found, go_on) = match action {
+                Action::RedriveAsNew => letters_again(store, places, go_on).await?,
+                _ => (places.iter().map(|at| ToAsk::of_letter(at.call)).collect(), go_on),
+            };
+            Ok((found, go_on.map(|at| at.to_string())))
+        }
     }
 }
 
-/// Instances that match, behind a place in their list, and where to go on.
+/// Dead letters with what runs their activities once more, as far as they fit into a page.
+async fn letters_again(
+    store: &dyn Store,
+    places: Vec<CallCursor>,
+    go_on: Option<CallCursor>,
+) -> Result<(Vec<ToAsk>, Option<CallCursor>)> {
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    for at in places {
+        let letter = store.dead_letter(at.call).await?;
+        // Somebody may have decided about it meanwhile.
+        let Some(letter) = letter.filter(|letter| letter.state == LetterState::Open) else {
+            continue;
+        };
+        bytes += letter.input.len();
+        let again = run_again(store, &letter).await?;
+        found.push(ToAsk { again: Some(again.map(Box::new)), ..ToAsk::of_letter(at.call) });
+        if bytes >= PAGE_BYTES {
+            return Ok((found, Some(at)));
+        }
+    }
+    Ok((found, go_on))
+}
+
+/// What runs the activity of a dead letter once more, or why it cannot.
+async fn run_again(
+    store: &dyn Store,
+    letter: &DeadLetter,
+) -> Result<std::result::Result<RunAgain, String>> {
+    let id = redriven_id(letter.call);
+    if store.find(&id).await?.is_some() {
+        return Ok(Err(format!("the id {id} is taken")));
+    }
+    let policy = store.policy(&letter.policy).await?;
+    Ok(RunAgain::of(letter, policy.map(|row| row.text)))
+}
+
+/// Instances that match, behind a place in their list, at most `limit`, and where to go on. It
+/// looks at a bounded number of those that its list has.
 pub(crate) async fn matching_runs(
     store: &dyn Store,
     filter: &RunFilter,
     after: Option<&str>,
     limit: usize,
 ) -> Result<(Vec<InstanceRow>, Option<String>)> {
-    let mut list = filter.instances();
     if filter.ids.is_empty() {
-        (list.after, list.limit) = (after.and_then(|after| after.parse().ok()), limit);
-        let rows = store.list(list).await?;
-        let last = rows.last().filter(|_| rows.len() == limit);
-        let go_on = last.map(|row| InstanceCursor::of(row).to_string());
-        return Ok((rows, go_on));
+        return listed_runs(store, filter, after, limit).await;
     }
     let mut ids: Vec<&String> = filter.ids.iter().collect();
     ids.sort_unstable();
@@ -102,7 +150,43 @@ pub(crate) async fn matching_runs(
         rows.extend(found.filter(|row| filter.has(row)));
     }
     let last = left.get(limit.saturating_sub(1)).filter(|_| left.len() > limit);
-    Ok((rows, last.map(|id| id.to_string())))
+    Ok((with_such_calls(store, filter, rows).await?, last.map(|id| id.to_string())))
+}
+
+async fn listed_runs(
+    store: &dyn Store,
+    filter: &RunFilter,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<(Vec<InstanceRow>, Option<String>)> {
+    let mut list = filter.instances();
+    let is_narrower = filter.queue.is_some() || filter.needs_calls();
+    list.limit = if is_narrower { CallPage::chunk(limit) } else { limit };
+    list.after = after.and_then(|after| after.parse().ok());
+    let looked_at = list.limit;
+    let rows = store.list(list).await?;
+    let last = rows.last().filter(|_| rows.len() == looked_at).map(InstanceCursor::of);
+    let rows = rows.into_iter().filter(|row| filter.has(row)).collect();
+    let mut rows = with_such_calls(store, filter, rows).await?;
+    let is_cut = rows.len() > limit;
+    rows.truncate(limit);
+    let go_on = if is_cut { rows.last().map(InstanceCursor::of) } else { last };
+    Ok((rows, go_on.map(|at| at.to_string())))
+}
+
+/// Those of the instances whose calls match, too.
+async fn with_such_calls(
+    store: &dyn Store,
+    filter: &RunFilter,
+    rows: Vec<InstanceRow>,
+) -> Result<Vec<InstanceRow>> {
+    if !filter.needs_calls() || rows.is_empty() {
+        return Ok(rows);
+    }
+    let runs = rows.iter().map(|row| RunKey { uid: row.uid, run: row.run }).collect();
+    let calls = store.run_calls(runs, filter.activity.clone()).await?;
+    let found = rows.into_iter().zip(calls).filter(|(row, calls)| filter.has_calls(row, calls));
+    Ok(found.map(|(row, _)| row).collect())
 }
 
 /// What became of calls that were tried.
@@ -128,6 +212,9 @@ async fn ended_call(store: &dyn Store, call: CallKey) -> Result<TriedCall> {
         EventKind::ActivityFailed(failed) if failed.activity == call.seq => {
             Some(TriedCall::Failed(failed.failure.to_string()))
         }
+        EventKind::ActivityCancelled { activity, .. } if *activity == call.seq => {
+            Some(TriedCall::Failed(format!("call #{activity} was cancelled")))
+        }
         _ => None,
     };
     // Its run may not have heard of it.
@@ -139,7 +226,16 @@ async fn ended_call(store: &dyn Store, call: CallKey) -> Result<TriedCall> {
             return Ok(ended);
         }
     }
+    // In this order: what ends a run ends its calls in the same commit.
+    let of = store.instance(call.run.uid).await?;
     let events = store.history(call.run).await?;
-    let ended = events.iter().find_map(|event| told(&event.kind));
-    Ok(ended.unwrap_or_else(|| TriedCall::Failed(format!("call #{} ended with its run", call.seq))))
+    if let Some(ended) = events.iter().find_map(|event| told(&event.kind)) {
+        return Ok(ended);
+    }
+    // Its run is about to make it, or has done so since its task was looked for.
+    let is_open = of.is_some_and(|row| row.run == call.run.run && !row.status.is_closed());
+    Ok(match is_open {
+        true => TriedCall::Ahead,
+        false => TriedCall::Failed(format!("call #{} ended with its run", call.seq)),
+    })
 }

@@ -24,6 +24,7 @@ mod driver;
 mod error;
 mod handle;
 mod host;
+mod keyed;
 mod log_limit;
 mod mailbox;
 #[doc(hidden)]
@@ -37,11 +38,14 @@ mod random;
 mod reads;
 mod retention;
 mod schedules;
+#[doc(hidden)]
+pub mod submit;
 mod watchers;
 
 pub use actions::Acted;
 pub use bulk::{
-    BulkCounts, BulkJob, BulkOptions, BulkState, BulkTarget, LISTED, MOST_FIRST, Refused, RunFilter,
+    BulkCounts, BulkJob, BulkOptions, BulkState, BulkTarget, LISTED, LetterFilter, MOST_FIRST,
+    Refused, RunFilter, redriven_id,
 };
 pub use bulk_jobs::BulkPreview;
 pub use clock::{Awaits, Busy, Clock, Moment, StoreClock, SystemClock};
@@ -52,5 +56,5 @@ pub use options::Options;
 pub use plan::ScheduledStart;
 pub use retention::{ClosedFilter, Retention};
 #[doc(hidden)]
-pub use retention::{Pace, sweep};
+pub use retention::{Pace, Swept, sweep};
 pub use schedules::NewSchedule;

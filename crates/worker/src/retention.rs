@@ -199,13 +199,22 @@ async fn sweep_all(
     }
 }
 
-/// Deletes what has stayed long enough, and answers when the next has.
+/// What a sweep has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Swept {
+    /// When the next of what is kept has stayed long enough.
+    pub next: Option<Timestamp>,
+    /// How many calls are paused in the shards of this node.
+    pub paused: u64,
+}
+
+/// Deletes what has stayed long enough, and counts what waits for an operator.
 pub async fn sweep(
     store: &dyn Store,
     pace: &mut Pace<'_>,
     retention: Retention,
     now: Timestamp,
-) -> resurgam_store::Result<Option<Timestamp>> {
+) -> resurgam_store::Result<Swept> {
     let mut next: Option<Timestamp> = None;
     for (status, stays) in retention.each() {
         // What closed at that very moment has stayed for all of its time.
@@ -223,7 +232,9 @@ pub async fn sweep(
         None => None,
     };
     let jobs = sweep_bulk(store, pace, now).await?;
-    Ok([next, due, jobs].into_iter().flatten().min())
+    let paused = store.paused_count().await?;
+    metrics::gauge!("resurgam.paused_open").set(paused as f64);
+    Ok(Swept { next: [next, due, jobs].into_iter().flatten().min(), paused })
 }
 
 /// Deletes bulk jobs that were over long enough ago, and answers when the next one was.

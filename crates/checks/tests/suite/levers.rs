@@ -185,6 +185,9 @@ a redrive is refused unless the call failed the current run
 letters and groups are decided about once each
     levers.rs letters_are_discarded_once_whatever_crashes
     levers.rs a_group_of_letters_is_redriven_once_each_whatever_crashes
+    bulk_letters.rs letters_are_discarded_page_by_page_once_each_whatever_crashes
+    bulk_letters.rs letters_are_redriven_in_their_runs_once_each_whatever_crashes
+    bulk_letters.rs letters_are_redriven_as_new_once_each_whatever_crashes
     levers.rs a_group_of_paused_calls_is_resumed_or_failed_once_each_whatever_crashes
     dead_letters.rs a_redrive_and_its_letter_are_one_commit
 ";

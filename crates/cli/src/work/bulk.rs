@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use resurgam::{
-    BulkAct, BulkJob, BulkPreview, BulkState, BulkTarget, CallFilter, CallStatus, Client, Refused,
-    RunFilter, Status, Timestamp,
+    Action, BulkAct, BulkJob, BulkPreview, BulkState, BulkTarget, CallFilter, CallStatus, Client,
+    Refused, RunFilter, Status, Timestamp,
 };
 
 use super::groups::{self, name_of};
@@ -130,6 +130,44 @@ pub(super) struct Calls {
     how: How,
 }
 
+/// What else narrows instances, also those that are listed.
+#[derive(Clone, Debug, Default, PartialEq, clap::Args)]
+pub(super) struct Such {
+    /// Those with an open call of this activity, or of which one failed last
+    #[arg(long, value_name = "NAME")]
+    activity: Option<String>,
+    /// Those whose last failure is of this type
+    #[arg(long, value_name = "TYPE")]
+    failure_type: Option<String>,
+    /// Those whose last failure has this code
+    #[arg(long, value_name = "CODE")]
+    failure_code: Option<String>,
+    /// Those that failed last since then: how long ago (2h), a day or a time
+    #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
+    failed_since: Option<Moment>,
+    /// Those with this tag
+    #[arg(long, value_name = "NAME=VALUE", value_parser = tag)]
+    tag: Option<(String, String)>,
+    /// Those that were started on this queue
+    #[arg(long, value_name = "NAME")]
+    queue: Option<String>,
+}
+
+impl Such {
+    /// The filter, narrowed by this.
+    pub(super) fn narrows(&self, filter: RunFilter, now: Timestamp) -> RunFilter {
+        RunFilter {
+            activity: self.activity.clone(),
+            failure_type: self.failure_type.clone(),
+            failure_code: self.failure_code.clone(),
+            failed_since: self.failed_since.map(|since| since.before(now)),
+            tag: self.tag.clone(),
+            queue: self.queue.clone(),
+            ..filter
+        }
+    }
+}
+
 /// Which instances, where many are meant.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Many instances")]
@@ -143,12 +181,11 @@ pub(super) struct Runs {
     /// Those of this status; more than once for several
     #[arg(long, value_name = "STATUS", value_parser = status)]
     status: Vec<Status>,
-    /// Those with this tag
-    #[arg(long, value_name = "NAME=VALUE", value_parser = tag)]
-    tag: Option<(String, String)>,
     /// Those started since then: how long ago (2h), a day or a time
     #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
     started_since: Option<Moment>,
+    #[command(flatten)]
+    such: Such,
     /// Every instance that the action is for
     #[arg(long = "all")]
     all: bool,
@@ -180,11 +217,6 @@ impl How {
     pub(super) fn is_given(&self) -> bool {
         let How { limit, spread, first, dry_run, no_wait } = self;
         limit.is_some() || spread.is_some() || first.is_some() || *dry_run || *no_wait
-    }
-
-    /// All of them, over this time.
-    pub(super) fn spread_over(spread: Option<Duration>) -> Self {
-        How { spread, ..How::default() }
     }
 
     /// Does it, or says what it would be done to.
@@ -265,12 +297,13 @@ impl Runs {
             ids: self.ids.clone(),
             workflow: self.workflow.clone(),
             status: self.status.clone(),
-            tag: self.tag.clone(),
             started_since: self.started_since.map(|since| since.before(now)),
+            ..RunFilter::default()
         };
+        let filter = self.such.narrows(filter, now);
         let chooses = filter != RunFilter::default() || self.all;
-        let hint = "name one by its id, or choose with --workflow, --status, --tag or \
-                    --started-since; --all is every one";
+        let hint = "name one by its id, or choose with --workflow, --status, --activity and \
+                    others; --all is every one";
         which(verb, "instances", named, chooses, &self.how, hint)?;
         Ok(named.is_none().then_some(filter))
     }
@@ -388,6 +421,14 @@ fn told(job: &BulkJob, json: bool) -> Output {
     if others > 0 {
         text += &format!("  and {others} others\n");
     }
+    if job.counts.refused > 0 && matches!(job.action, Action::Redrive(_)) {
+        text += "with --as-new the activity of a letter runs by itself, with the same arguments\n";
+    }
+    if !job.state().is_over() {
+        let id = printable(&job.id);
+        text += &format!("`resurgam bulk show {id} --wait` follows it; `resurgam bulk stop {id}` ");
+        text += "ends it\n";
+    }
     Output { exit, ..Output::done(text) }
 }
 
@@ -398,13 +439,24 @@ fn previewed(preview: &BulkPreview, json: bool) -> Output {
         (name_of(task.call), format!("{id} {}#{}", task.name, task.call.seq))
     });
     let runs = preview.runs.iter().map(|row| (row.id.clone(), row.id.clone()));
-    let listed: Vec<(String, String)> = calls.chain(runs).collect();
+    let letters = preview.letters.iter().map(|letter| {
+        let name = format!("{} {}#{}", letter.instance, letter.activity, letter.call.seq);
+        (name_of(letter.call), name)
+    });
+    let listed: Vec<(String, String)> = calls.chain(runs).chain(letters).collect();
     if json {
         let names: Vec<String> = listed.into_iter().map(|(name, _)| name).collect();
         let form = Form::default().with("count", preview.count).with("first", names);
         return Output::json(line(&form), Exit::Done);
     }
-    let mut text = format!("{} would be changed\n", preview.count);
+    let what = match (&preview.calls[..], &preview.runs[..], &preview.letters[..]) {
+        ([_, ..], _, _) => " call",
+        (_, [_, ..], _) => " instance",
+        (_, _, [_, ..]) => " dead letter",
+        _ => "",
+    };
+    let plural = if preview.count == 1 || what.is_empty() { "" } else { "s" };
+    let mut text = format!("{}{what}{plural} would be changed\n", preview.count);
     for (_, name) in listed.iter().take(usize::try_from(preview.count).unwrap_or(usize::MAX)) {
         text += &printable(&format!("  {name}"));
         text.push('\n');
@@ -443,12 +495,21 @@ fn about(job: &BulkJob) -> String {
     let (ids, parts) = match &job.target {
         BulkTarget::Calls(filter) => {
             let status = filter.status.map(|status| status.name().to_string());
-            let parts = [&filter.activity, &filter.workflow, &status, &filter.fingerprint];
+            let CallFilter { activity, workflow, fingerprint, .. } = filter;
+            let (kind, code) = (&filter.failure_type, &filter.failure_code);
+            let parts = [activity, workflow, &status, kind, code, fingerprint];
             (filter.ids.len(), parts.into_iter().flatten().cloned().collect::<Vec<_>>())
         }
         BulkTarget::Runs(filter) => {
+            let RunFilter { workflow, activity, failure_type, failure_code, .. } = filter;
+            let parts = [workflow, activity, failure_type, failure_code];
             let status = filter.status.iter().map(|status| status.name().to_string());
-            (filter.ids.len(), filter.workflow.iter().cloned().chain(status).collect())
+            let parts = parts.into_iter().flatten().cloned().chain(status);
+            (filter.ids.len(), parts.collect())
+        }
+        BulkTarget::Letters(filter) => {
+            let parts = filter.activity.iter().chain(&filter.fingerprint).cloned();
+            (0, ["dead letters".to_string()].into_iter().chain(parts).collect())
         }
     };
     let ids = (ids > 0).then(|| format!("{ids} ids"));
@@ -553,7 +614,7 @@ impl ShowArgs {
 
 impl StopArgs {
     async fn run(self) -> Result<Output, Trouble> {
-        let by = self.by.clone().unwrap_or_else(user);
+        let by = self.by.clone().unwrap_or_else(resurgam::os_user);
         let stop = async |client: &Client| {
             if client.bulk_job(&self.id).await?.is_none() {
                 return Err(unknown("stop", &self.id));
@@ -572,11 +633,6 @@ impl StopArgs {
         };
         Ok(Output { exit, ..Output::done(format!("{text}\n")) })
     }
-}
-
-pub(super) fn user() -> String {
-    let name = |variable| std::env::var(variable).ok().filter(|name| !name.is_empty());
-    name("USER").or_else(|| name("LOGNAME")).unwrap_or_else(|| "unknown".to_string())
 }
 
 fn unknown(verb: &str, id: &str) -> Trouble {

@@ -1,16 +1,16 @@
 //! `resurgam dead`: calls that were given up and kept, and decisions about them.
 
 use std::fmt::Write;
-use std::time::Duration;
 
 use clap::Subcommand;
 use resurgam::{
-    Acted, CallCursor, CallKey, Client, DeadLetter, DeadLetterFilter, GroupDone, LetterState,
-    Payload, RunKey, Timestamp,
+    CallCursor, CallKey, Client, DeadLetter, DeadLetterFilter, LetterState, Payload, RunKey,
+    Timestamp,
 };
 use resurgam_core::duration::Human;
 use resurgam_graph::{NodeCall, without_secrets};
 
+use super::bulk::Who;
 use super::forms;
 use super::groups::{self, Chosen, Pages, Which, name_of};
 use super::listing::{self, List, Listed};
@@ -79,6 +79,9 @@ pub(crate) struct ShowArgs {
 /// idempotency key. That needs the current run, failed by this call; otherwise it is refused. With
 /// --as-new, the activity runs once more by itself: with the same arguments, policy and queue, and
 /// with an idempotency key of its own. The workflow that called it hears nothing of it.
+///
+/// Letters that are written meanwhile are left alone. Where many are chosen, it goes on when this
+/// command is ended; `resurgam bulk stop` ends it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RedriveArgs {
     #[command(flatten)]
@@ -89,9 +92,6 @@ pub(crate) struct RedriveArgs {
     /// Make the call again with another idempotency key
     #[arg(long)]
     new_key: bool,
-    /// Have them begin over that time, evenly, such as 60s
-    #[arg(long, value_name = "TIME", value_parser = groups::time)]
-    spread: Option<Duration>,
     #[command(flatten)]
     db: DbArgs,
     /// Print one JSON value
@@ -100,6 +100,9 @@ pub(crate) struct RedriveArgs {
 }
 
 /// Settle dead letters about which nothing is to be done
+///
+/// Letters that are written meanwhile are left alone. Where many are chosen, it goes on when this
+/// command is ended; `resurgam bulk stop` ends it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DiscardArgs {
     #[command(flatten)]
@@ -330,55 +333,25 @@ fn form(letter: &DeadLetter) -> Form {
         .with("settled", settled)
 }
 
-/// What came of a decision about one letter.
-fn answered(acted: &Acted, json: bool) -> Output {
-    // What is stored for the next worker is no mistake of who asked.
-    let is_stored = matches!(acted, Acted::Stored);
-    let exit = if acted.changed() || is_stored { Exit::Done } else { Exit::BadInput };
-    let text = printable(&acted.to_string());
-    let form = Form::default()
-        .with("changed", acted.changed())
-        .with("stored", is_stored)
-        .with("answer", &text);
-    match json {
-        true => Output::json(line(&form), exit),
-        false => Output { exit, ..Output::done(text + "\n") },
-    }
-}
-
 impl RedriveArgs {
     async fn run(self) -> Result<Output, Trouble> {
-        let RedriveArgs { chosen, as_new, new_key, spread, db, json } = self;
+        let RedriveArgs { chosen, as_new, new_key, db, json } = self;
         let acted = async |client: &Client| {
-            let now = client.handle().now();
-            let filter = DeadLetterFilter { limit: chosen.limit(), ..filter(&chosen.which, now) };
-            if let Some(key) = chosen.one(client, "redrive").await? {
-                let key = with_letter(client, key, chosen.call.as_deref()).await?;
-                let mut redrive = client.redrive(key);
-                if as_new {
-                    redrive = redrive.as_new();
-                }
-                if new_key {
-                    redrive = redrive.new_key();
-                }
-                redrive = chosen.by.iter().fold(redrive, |act, by| act.by(by));
-                redrive = chosen.reason.iter().fold(redrive, |act, reason| act.reason(reason));
-                return Ok(answered(&redrive.await?, json));
-            }
-            if chosen.dry_run {
-                let found = client.dead_letter_groups(filter).await?;
-                return Ok(groups::counted(&found, chosen.limit(), "redriven", json));
-            }
-            let mut redrive = client.redrive_all(filter).spread(spread.unwrap_or_default());
-            if as_new {
-                redrive = redrive.as_new();
-            }
-            if new_key {
-                redrive = redrive.new_key();
-            }
-            redrive = chosen.by.iter().fold(redrive, |act, by| act.by(by));
-            redrive = chosen.reason.iter().fold(redrive, |act, reason| act.reason(reason));
-            Ok(groups::told(&redrive.await?, json))
+            let Who { by, reason } = chosen.who();
+            let Some(key) = chosen.one(client, "redrive").await? else {
+                let now = client.handle().now();
+                let mut redrive = client.redrive_all(filter(&chosen.which, now));
+                redrive = if as_new { redrive.as_new() } else { redrive };
+                redrive = if new_key { redrive.new_key() } else { redrive };
+                return chosen.how.carry_out(client, redrive, chosen.who(), json).await;
+            };
+            let mut redrive =
+                client.redrive(with_letter(client, key, chosen.call.as_deref()).await?);
+            redrive = if as_new { redrive.as_new() } else { redrive };
+            redrive = if new_key { redrive.new_key() } else { redrive };
+            redrive = by.into_iter().fold(redrive, |act, by| act.by(by));
+            redrive = reason.into_iter().fold(redrive, |act, reason| act.reason(reason));
+            Ok(groups::answered(&redrive.await?, json))
         };
         db.ask(acted).await
     }
@@ -388,24 +361,17 @@ impl DiscardArgs {
     async fn run(self) -> Result<Output, Trouble> {
         let DiscardArgs { chosen, db, json } = self;
         let acted = async |client: &Client| {
-            let now = client.handle().now();
-            let filter = DeadLetterFilter { limit: chosen.limit(), ..filter(&chosen.which, now) };
-            if let Some(key) = chosen.one(client, "discard").await? {
-                let key = with_letter(client, key, chosen.call.as_deref()).await?;
-                let mut discard = client.discard_one(key);
-                discard = chosen.by.iter().fold(discard, |act, by| act.by(by));
-                discard = chosen.reason.iter().fold(discard, |act, reason| act.reason(reason));
-                return Ok(answered(&discard.await?, json));
-            }
-            if chosen.dry_run {
-                let found = client.dead_letter_groups(filter).await?;
-                return Ok(groups::counted(&found, chosen.limit(), "discarded", json));
-            }
-            let mut discard = client.discard(filter);
-            discard = chosen.by.iter().fold(discard, |act, by| act.by(by));
-            discard = chosen.reason.iter().fold(discard, |act, reason| act.reason(reason));
-            let changed = discard.await?;
-            Ok(groups::told(&GroupDone { changed, ..GroupDone::default() }, json))
+            let Who { by, reason } = chosen.who();
+            let Some(key) = chosen.one(client, "discard").await? else {
+                let now = client.handle().now();
+                let discard = client.discard(filter(&chosen.which, now));
+                return chosen.how.carry_out(client, discard, chosen.who(), json).await;
+            };
+            let mut discard =
+                client.discard_one(with_letter(client, key, chosen.call.as_deref()).await?);
+            discard = by.into_iter().fold(discard, |act, by| act.by(by));
+            discard = reason.into_iter().fold(discard, |act, reason| act.reason(reason));
+            Ok(groups::answered(&discard.await?, json))
         };
         db.ask(acted).await
     }

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use resurgam::{CallCursor, CallGroup, CallKey, Client, GroupDone, RunKey, Seq, Timestamp};
+use resurgam::{Acted, CallCursor, CallGroup, CallKey, Client, RunKey, Seq, Timestamp};
 use resurgam_core::duration;
 
+use super::bulk::{How, Who};
 use super::call;
 use super::listing::{self, Listed};
 use crate::exit::Exit;
@@ -73,12 +74,8 @@ pub(super) struct Chosen {
     /// All of them
     #[arg(long)]
     all: bool,
-    /// At most this many
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    limit: Option<u32>,
-    /// Change nothing, and say how many there are
-    #[arg(long)]
-    pub(super) dry_run: bool,
+    #[command(flatten)]
+    pub(super) how: How,
     /// Who does it, for those who look at it later; the user of the operating system by default
     #[arg(long)]
     pub(super) by: Option<String>,
@@ -88,9 +85,9 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    /// At most how many; 0 for all of them.
-    pub(super) fn limit(&self) -> usize {
-        self.limit.unwrap_or_default() as usize
+    /// Who does it, and why.
+    pub(super) fn who(&self) -> Who<'_> {
+        Who { by: self.by.as_deref(), reason: self.reason.as_deref() }
     }
 
     /// The one that is named. Nobody means everything by saying nothing.
@@ -100,6 +97,10 @@ impl Chosen {
         verb: &str,
     ) -> Result<Option<CallKey>, Trouble> {
         match (&self.id, &self.call) {
+            (Some(id), _) if self.how.is_given() => {
+                let message = format!("{verb} a call of {id}: options for many, and one is named");
+                Err(Mistake::new(message).hint("leave out the name, or the options").into())
+            }
             (Some(id), call) => named(client, verb, id, call.as_deref()).await.map(Some),
             (None, _) if self.which.chooses() || self.all => Ok(None),
             (None, _) => {
@@ -215,39 +216,18 @@ pub(super) fn shortened(text: &str) -> String {
     text.chars().take(MOST - 1).chain(['…']).collect()
 }
 
-/// What came of a decision about many.
-pub(super) fn told(done: &GroupDone, json: bool) -> Output {
-    let nothing = done.changed == 0 && done.stored == 0 && !done.refused.is_empty();
-    let exit = if nothing { Exit::BadInput } else { Exit::Done };
-    if json {
-        let refused = |(call, why): &(CallKey, String)| {
-            Form::default().with("call", name_of(*call)).with("why", why)
-        };
-        let form = Form::default()
-            .with("changed", done.changed)
-            .with("stored", done.stored)
-            .with("refused", done.refused.iter().map(refused).collect::<Vec<_>>());
-        return Output::json(line(&form), exit);
-    }
-    let mut text = format!("{done}\n");
-    // The same sentence ten thousand times helps nobody.
-    for (call, why) in done.refused.iter().take(10) {
-        text += &printable(&format!("  {}: {why}", name_of(*call)));
-        text.push('\n');
-    }
-    if done.refused.len() > 10 {
-        text += &format!("  and {} others\n", done.refused.len() - 10);
-    }
-    Output { exit, ..Output::done(text) }
-}
-
-/// How many there are, where nothing is changed.
-pub(super) fn counted(groups: &[CallGroup], limit: usize, verb: &str, json: bool) -> Output {
-    let count: u64 = groups.iter().map(|group| group.count).sum();
-    let count = if limit == 0 { count } else { count.min(limit as u64) };
-    let calls = if count == 1 { "call" } else { "calls" };
+/// What came of a decision about one.
+pub(super) fn answered(acted: &Acted, json: bool) -> Output {
+    // What is stored for the next worker is no mistake of who asked.
+    let is_stored = matches!(acted, Acted::Stored);
+    let exit = if acted.changed() || is_stored { Exit::Done } else { Exit::BadInput };
+    let text = printable(&acted.to_string());
+    let form = Form::default()
+        .with("changed", acted.changed())
+        .with("stored", is_stored)
+        .with("answer", &text);
     match json {
-        true => Output::json(line(&Form::default().with("count", count)), Exit::Done),
-        false => Output::done(format!("{count} {calls} would be {verb}\n")),
+        true => Output::json(line(&form), exit),
+        false => Output { exit, ..Output::done(text + "\n") },
     }
 }

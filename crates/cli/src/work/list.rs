@@ -1,7 +1,8 @@
 //! `resurgam list`: instances, the newest first.
 
-use resurgam::{Client, InstanceCursor, InstanceFilter, InstanceRow, Status, Timestamp};
+use resurgam::{Client, InstanceCursor, InstanceRow, RunFilter, Status, Timestamp};
 
+use super::bulk::Such;
 use super::forms;
 use super::listing::{List, Listed};
 use crate::database::DbArgs;
@@ -20,8 +21,8 @@ const NOTE: usize = 60;
 /// next ones. What is started meanwhile changes nothing about them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only of this status: running, completed, failed, cancelled, terminated or blocked; more than
-    /// once for several
+    /// Only of this status: running, paused, blocked, completed, failed, cancelled or terminated;
+    /// more than once for several
     #[arg(long, value_name = "STATUS", value_parser = status)]
     status: Vec<Status>,
     /// Only of this workflow: the name of a function, or of a file without its ending
@@ -33,6 +34,8 @@ pub(crate) struct Args {
     /// Only those started since then: how long ago (2h), a day or a time (2026-11-15T09:00:00Z)
     #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
     since: Option<Moment>,
+    #[command(flatten)]
+    such: Such,
     /// Go on behind this place: the one that a list ends with, or the `cursor` of a row in JSON
     #[arg(long, value_name = "CURSOR", value_parser = cursor)]
     after: Option<InstanceCursor>,
@@ -62,16 +65,15 @@ impl Args {
         let (limit, none) = (self.limit as usize, "no instances");
         let list = List { db: &self.db, limit, times: self.times, json: self.json, none };
         let read = async |client: &Client, now: Timestamp, limit| {
-            let filter = InstanceFilter {
+            let filter = RunFilter {
                 status: self.status.clone(),
                 workflow: self.workflow.clone(),
                 retrying: self.retrying,
-                since: self.since.map(|since| since.before(now)),
-                after: self.after,
-                limit,
-                ..InstanceFilter::default()
+                started_since: self.since.map(|since| since.before(now)),
+                ..RunFilter::default()
             };
-            Ok(client.list(filter).await?)
+            let runs = client.runs(self.such.narrows(filter, now));
+            Ok(runs.list(self.after, limit).await?)
         };
         list.page(read).await
     }

@@ -1,11 +1,9 @@
 //! `resurgam paused`: calls that wait for an operator, and decisions about many of them.
 
-use std::time::Duration;
-
 use clap::Subcommand;
-use resurgam::{CallCursor, Client, GroupDone, PausedCall, PausedFilter, Timestamp};
+use resurgam::{CallCursor, Client, PausedCall, PausedFilter, Timestamp};
 
-use super::bulk::{How, Who};
+use super::bulk::Who;
 use super::groups::{self, Chosen, Pages, Which, name_of};
 use super::listing::{self, List, Listed};
 use crate::database::DbArgs;
@@ -67,9 +65,6 @@ pub(crate) struct ShowArgs {
 pub(crate) struct ResumeArgs {
     #[command(flatten)]
     chosen: Chosen,
-    /// Take that long for all of them, evenly, such as 60s
-    #[arg(long, value_name = "TIME", value_parser = groups::time)]
-    spread: Option<Duration>,
     #[command(flatten)]
     db: DbArgs,
     /// Print one JSON value
@@ -85,9 +80,6 @@ pub(crate) struct FailArgs {
     /// The message of the failure
     #[arg(long)]
     message: String,
-    /// Take that long for all of them, evenly, such as 60s
-    #[arg(long, value_name = "TIME", value_parser = groups::time)]
-    spread: Option<Duration>,
     #[command(flatten)]
     db: DbArgs,
     /// Print one JSON value
@@ -100,11 +92,11 @@ impl Command {
         match self {
             Command::List(args) => args.run().await,
             Command::Show(args) => args.run().await,
-            Command::Resume(ResumeArgs { chosen, spread, db, json }) => {
-                act(&chosen, &db, json, "resumed", spread, None).await
+            Command::Resume(ResumeArgs { chosen, db, json }) => {
+                act(&chosen, &db, json, "resume", None).await
             }
-            Command::Fail(FailArgs { chosen, message, spread, db, json }) => {
-                act(&chosen, &db, json, "failed", spread, Some(message)).await
+            Command::Fail(FailArgs { chosen, message, db, json }) => {
+                act(&chosen, &db, json, "fail", Some(message)).await
             }
         }
     }
@@ -222,38 +214,26 @@ async fn act(
     db: &DbArgs,
     json: bool,
     verb: &str,
-    spread: Option<Duration>,
     message: Option<String>,
 ) -> Result<Output, Trouble> {
     let acted = async |client: &Client| {
-        let now = client.handle().now();
-        let filter = PausedFilter { limit: chosen.limit(), ..filter(&chosen.which, now) };
-        if let Some(key) = chosen.one(client, &format!("paused calls to be {verb}")).await? {
-            let call = client.call_of(key);
-            let mut act = match &message {
-                Some(message) => call.fail(message),
-                None => call.resume().reset(),
+        let Some(key) = chosen.one(client, verb).await? else {
+            let of = filter(&chosen.which, client.handle().now());
+            let act = match &message {
+                Some(message) => client.fail_paused(of, message),
+                None => client.resume_paused(of),
             };
-            act = chosen.by.iter().fold(act, |act, by| act.by(by));
-            act = chosen.reason.iter().fold(act, |act, reason| act.reason(reason));
-            let mut done = GroupDone::default();
-            match act.await? {
-                resurgam::Acted::Stored => done.stored = 1,
-                resurgam::Acted::Answered(answer) if answer.changed => done.changed = 1,
-                resurgam::Acted::Answered(answer) => done.refused.push((key, answer.text)),
-            }
-            return Ok(groups::told(&done, json));
-        }
-        if chosen.dry_run {
-            let found = client.paused_groups(filter).await?;
-            return Ok(groups::counted(&found, chosen.limit(), verb, json));
-        }
-        let act = match &message {
-            Some(message) => client.fail_paused(filter, message),
-            None => client.resume_paused(filter),
+            return chosen.how.carry_out(client, act, chosen.who(), json).await;
         };
-        let who = Who { by: chosen.by.as_deref(), reason: chosen.reason.as_deref() };
-        How::spread_over(spread).carry_out(client, act, who, json).await
+        let call = client.call_of(key);
+        let mut act = match &message {
+            Some(message) => call.fail(message),
+            None => call.resume().reset(),
+        };
+        let Who { by, reason } = chosen.who();
+        act = by.into_iter().fold(act, |act, by| act.by(by));
+        act = reason.into_iter().fold(act, |act, reason| act.reason(reason));
+        Ok(groups::answered(&act.await?, json))
     };
     db.ask(acted).await
 }

@@ -6,7 +6,6 @@ use clap::Subcommand;
 use resurgam::Client;
 use resurgam_server::{NewToken, Role, Token, TokenSettings};
 
-use super::bulk::user;
 use crate::database::DbArgs;
 use crate::exit::Exit;
 use crate::form::{Form, line};
@@ -16,6 +15,7 @@ use crate::output::Output;
 use crate::policy::complaint::printable;
 use crate::style::STRONG;
 use crate::trouble::{Mistake, Trouble};
+use resurgam::os_user;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -98,7 +98,7 @@ impl CreateArgs {
     async fn run(self) -> Result<Output, Trouble> {
         let CreateArgs { role, name, no_payloads, queue, db, json } = self;
         let settings = TokenSettings { no_payloads, queues: queue };
-        let new = NewToken::new(name, role).settings(settings).by(user());
+        let new = NewToken::new(name, role).settings(settings).by(os_user());
         let (token, secret) =
             db.ask_new(async |client| Ok(new.clone().make(client).await?)).await?;
         Ok(match json {

@@ -349,6 +349,25 @@ pub struct UnreadSignal {
 }
 
 impl Carried {
+    /// How many ids of signals a run has of those before it: the newest, as far as one can tell.
+    pub const SIGNAL_IDS: usize = 1_000;
+
+    /// These signals came before, too. Of more than [`Carried::SIGNAL_IDS`], the newest are kept.
+    ///
+    /// ```
+    /// use resurgam_core::event::Carried;
+    ///
+    /// let mut carried = Carried::default();
+    /// carried.add_signal_ids((1..=1_200).map(|number| format!("request-{number}")));
+    /// assert_eq!(carried.signal_ids.len(), Carried::SIGNAL_IDS);
+    /// assert_eq!(carried.signal_ids[0], "request-201");
+    /// ```
+    pub fn add_signal_ids(&mut self, ids: impl IntoIterator<Item = String>) {
+        self.signal_ids.extend(ids);
+        let oldest = self.signal_ids.len().saturating_sub(Carried::SIGNAL_IDS);
+        self.signal_ids.drain(..oldest);
+    }
+
     /// The size of the user's part.
     fn len(&self) -> usize {
         let signals = self.signals.iter().map(|signal| signal.value.len());

@@ -10,11 +10,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::task::{Poll, Waker};
 
-use crate::event::UnreadSignal;
+use crate::event::{Carried, UnreadSignal};
 use crate::{Failure, Payload};
-
-/// How many ids of signals are handed to the next run; the newest, as far as one can tell.
-const KEPT_IDS: usize = 1_000;
 
 /// A place in the line for signals of one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,12 +89,13 @@ impl Signals {
         }
     }
 
-    /// The newest ids, without those of unread signals: they come again with the signals.
+    /// The newest ids, which are handed to the next run, without those of unread signals: they come
+    /// again with the signals.
     pub(super) fn known(&self) -> Vec<String> {
         let unread: BTreeSet<&String> =
             self.by_name.values().flat_map(Line::signals).filter_map(|it| it.id.as_ref()).collect();
         let read: Vec<&String> = self.order.iter().filter(|id| !unread.contains(id)).collect();
-        let newest = read.len().saturating_sub(KEPT_IDS);
+        let newest = read.len().saturating_sub(Carried::SIGNAL_IDS);
         read[newest..].iter().map(|id| (*id).clone()).collect()
     }
 

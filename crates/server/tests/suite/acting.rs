@@ -252,11 +252,17 @@ async fn dead_letters_are_decided_about_one_by_one_and_together() {
     let many = |action: &str| format!("/api/v1/dead-letters/actions/{action}");
     sent(&app, (&router, "POST", &many("discard"), json!({})), 422).await;
     let redrive = json!({"activity": "post", "as_new": true, "limit": 1});
-    let done = sent(&app, (&router, "POST", &many("redrive"), redrive), 200).await;
-    assert_eq!(done["changed"], 1);
+    let done = async |job: Value| {
+        app.advance(Duration::from_secs(10)).await;
+        let path = format!("/api/v1/bulk/{}", job["id"].as_str().unwrap());
+        get(&router, &path).await["changed"].as_u64().unwrap()
+    };
+    let path = many("redrive");
+    let job = keyed(&app, (&router, "POST", &path, redrive), Some("redrive-1"), 202).await;
+    assert_eq!(done(job).await, 1);
     let discard = json!({"activity": "post"});
-    let done = sent(&app, (&router, "POST", &many("discard"), discard), 200).await;
-    assert!(done["changed"].as_u64().unwrap() >= 2, "{done}");
+    let job = sent(&app, (&router, "POST", &many("discard"), discard), 202).await;
+    assert!(done(job).await >= 2);
 }
 
 #[test]

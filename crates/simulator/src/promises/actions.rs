@@ -106,7 +106,9 @@ impl Promises {
             | Action::ResumeRun
             | Action::Restart
             | Action::Reset(_)
-            | Action::Redrive(_) => {}
+            | Action::Redrive(_)
+            | Action::RedriveAsNew
+            | Action::Discard => {}
         }
     }
 

@@ -1,6 +1,6 @@
 //! What is promised about bulk jobs.
 //!
-//! - A job is stored once, and asks for its action at most once for each call, or run.
+//! - A job is stored once, and asks for its action at most once for each call, run or dead letter.
 //! - A page follows when the one before is answered; of those that are tried first, when none is
 //!   open any more. A job that was stopped asks for nothing more, and one that is over neither asks
 //!   nor changes anything.
@@ -27,6 +27,8 @@ pub(super) struct JobSeen {
     row: BulkRow,
     /// What it asked for, with the ids of the requests.
     asked: BTreeMap<CallKey, String>,
+    /// Letters that it has settled by its own commits.
+    settled: BTreeSet<CallKey>,
     /// Those of them that it asked for first.
     first: BTreeSet<CallKey>,
     /// Those of which something came that the database has lost, when it was set back.
@@ -45,6 +47,13 @@ impl JobSeen {
     }
 }
 
+/// The call that a job tries: of one that is redriven, the one in the run that follows.
+fn made_again(row: &BulkRow, call: CallKey) -> CallKey {
+    let is_redriven = matches!(Action::from_stored(&row.action, None), Ok(Action::Redrive(_)));
+    let run = call.run.run + u32::from(is_redriven);
+    RunKey { run, ..call.run }.call(call.seq)
+}
+
 impl Promises {
     /// How each job ended.
     pub(crate) fn ends_of_jobs(&self) -> impl Iterator<Item = &'static str> {
@@ -57,8 +66,9 @@ impl Promises {
             None => {}
             Some(BulkWrite::Insert(row)) => {
                 let asked = BTreeMap::new();
+                let settled = BTreeSet::new();
                 let (first, lost) = (BTreeSet::new(), BTreeSet::new());
-                let seen = JobSeen { row: row.clone(), asked, first, lost };
+                let seen = JobSeen { row: row.clone(), asked, settled, first, lost };
                 if self.jobs.insert(row.id.clone(), seen).is_some() {
                     self.breaks(None, format!("bulk job {} is stored twice", row.id));
                 }
@@ -78,7 +88,11 @@ impl Promises {
         let Some(mut seen) = self.jobs.remove(id) else {
             return self.breaks(None, format!("bulk job {id} is written, and is not there"));
         };
-        let asked = asked_by(id, step);
+        let mut asked = asked_by(id, step);
+        let settled = step.letters.iter().map(|write| write.call());
+        for call in settled.clone() {
+            asked.insert(call, format!("letter of {call}"));
+        }
         if seen.row.closed_at.is_some() {
             self.breaks(None, format!("bulk job {id} is written after its end"));
         }
@@ -103,6 +117,7 @@ impl Promises {
                 self.breaks(call.run.uid, format!("bulk job {id} touches call {call} twice"));
             }
         }
+        seen.settled.extend(settled);
         seen.row = row.clone();
         self.check_counts(model, &seen, (&counts, &options), step);
         self.jobs.insert(id.clone(), seen);
@@ -127,7 +142,7 @@ impl Promises {
         let (Some(most), id) = (options.first, &seen.row.id) else { return };
         let waits = matches!(
             Action::from_stored(&seen.row.action, None),
-            Ok(Action::Retry { .. } | Action::Resume { .. })
+            Ok(Action::Retry { .. } | Action::Resume { .. } | Action::Redrive(_))
         );
         if seen.asked.is_empty() && asked.len() > most as usize {
             self.breaks(None, format!("bulk job {id} tries {} first, not {most}", asked.len()));
@@ -135,7 +150,8 @@ impl Promises {
         if seen.asked.is_empty() || asked.is_empty() || !waits {
             return;
         }
-        let first: Vec<CallKey> = seen.first.difference(&seen.lost).copied().collect();
+        let first = seen.first.difference(&seen.lost).copied();
+        let first: Vec<CallKey> = first.map(|call| made_again(&seen.row, call)).collect();
         if let Some(task) = model.tasks_of(&first).first() {
             let call = task.call;
             self.breaks(call.run.uid, format!("bulk job {id} goes on, and call {call} is open"));
@@ -161,7 +177,7 @@ impl Promises {
             done.is_some_and(|row| row.answer.changed)
         };
         let done = seen.asked.iter().filter(done).map(|(call, _)| call);
-        let done: BTreeSet<CallKey> = done.copied().collect();
+        let done: BTreeSet<CallKey> = done.chain(&seen.settled).copied().collect();
         // What was done to an instance is forgotten with it.
         let is_known =
             |call: &&CallKey| !seen.lost.contains(call) && model.instance(call.run.uid).is_some();
@@ -210,8 +226,9 @@ impl Promises {
             let is_lost = |(call, request): &(&CallKey, &String)| {
                 let key = (call.run.uid, (*request).clone());
                 let was_done = promises.actions.done.contains_key(&key);
-                let had_ended = before.tasks_of(&[**call]).is_empty();
-                let is_open = !model.tasks_of(&[**call]).is_empty();
+                let made = [made_again(&seen.row, **call)];
+                let had_ended = before.tasks_of(&made).is_empty();
+                let is_open = !model.tasks_of(&made).is_empty();
                 (was_done && !actions.done.contains_key(&key)) || (had_ended && is_open)
             };
             let lost = seen.asked.iter().filter(is_lost).map(|(call, _)| *call);
@@ -255,7 +272,11 @@ fn asked_by(job: &str, step: &Step) -> BTreeMap<CallKey, String> {
         MessageWrite::Insert(row) => match &row.body {
             Message::Action { run, activity, request } if request.id.starts_with(&prefix) => {
                 let run = RunKey { uid: row.uid, run: *run };
-                Some((run.call(*activity), request.id.clone()))
+                let place = match &request.action {
+                    Action::Redrive(redrive) => redrive.call,
+                    _ => *activity,
+                };
+                Some((run.call(place), request.id.clone()))
             }
             _ => None,
         },
@@ -309,7 +330,8 @@ mod tests {
             closed_at: None,
         };
         let asked = BTreeMap::from([(call, "bulk/job/1.2".to_string())]);
-        JobSeen { row, asked, first: BTreeSet::from([call]), lost: BTreeSet::new() }
+        let (first, lost) = (BTreeSet::from([call]), BTreeSet::new());
+        JobSeen { row, asked, settled: BTreeSet::new(), first, lost }
     }
 
     /// What is wrong when the job goes on.

@@ -1,12 +1,12 @@
 //! Bulk jobs, and the calls that they are about.
 
 use resurgam_core::action::ActionAnswer;
-use resurgam_core::{CallKey, Shard, Timestamp};
+use resurgam_core::{CallKey, RunKey, Shard, Timestamp};
 use resurgam_store::decode::{self, BULK, TASK};
 use resurgam_store::quarantine::Table;
 use resurgam_store::rows::MessageRow;
 use resurgam_store::{
-    AskedAnswer, BulkCursor, BulkRecord, CallFilter, CallPage, Candidate, Error, Result,
+    AskedAnswer, BulkCursor, BulkRecord, CallFilter, CallPage, Candidate, Error, Result, RunCalls,
 };
 use tokio_postgres::Row;
 
@@ -141,6 +141,45 @@ async fn candidates(
     let last = rows.last().filter(|_| rows.len() == limit);
     let last = last.and_then(|row| decode::call(&Fetched(row)).ok());
     Ok((found, last))
+}
+
+/// What the calls of these runs say about each.
+pub(crate) async fn run_calls(
+    pool: &Pool,
+    runs: &[RunKey],
+    activity: Option<&str>,
+) -> Result<Vec<RunCalls>> {
+    if runs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let what = "look at the calls of runs";
+    let sql = "
+        SELECT f.name, f.failure, f.ended_at,
+               EXISTS (SELECT 1 FROM @task t
+                       WHERE t.shard = u.shard AND t.uid = u.uid AND t.run = u.run
+                         AND t.name = $4)
+        FROM unnest($1::smallint[], $2::uuid[], $3::bigint[])
+             WITH ORDINALITY AS u(shard, uid, run, nth)
+        LEFT JOIN LATERAL (
+            SELECT a.name, a.failure, a.ended_at FROM @attempt a
+            WHERE a.shard = u.shard AND a.uid = u.uid AND a.run = u.run AND a.failure IS NOT NULL
+            ORDER BY a.ended_at DESC, a.seq DESC, a.place DESC LIMIT 1) AS f ON true
+        ORDER BY u.nth";
+    let look = Statement::rows(what, sql)
+        .uids(runs.iter().map(|run| run.uid))
+        .bigs(runs.iter().map(|run| i64::from(run.run)))
+        .maybe_text(activity);
+    let rows = pool.ask_widely(look).await?;
+    let read = |row: &Row| {
+        let row = Fetched(row);
+        let failed = match row.maybe_string(0)? {
+            Some(_) => decode::failed_call(&row)?,
+            None => None,
+        };
+        Ok(RunCalls { has_open: row.flag(3)?, failed })
+    };
+    let found: Decoded<Vec<RunCalls>> = rows.iter().map(read).collect();
+    found.map_err(|why| Error::data(what).because(why))
 }
 
 /// What came of actions that were asked for.

@@ -3,14 +3,14 @@
 //! Each list is read from one end of an index. Groups are counted along the index of fingerprints,
 //! and the example of each is looked up in the same round trip.
 
-use resurgam_core::{CallKey, Timestamp};
+use resurgam_core::{CallKey, Shard, Timestamp};
 use resurgam_store::decode::{self, DEAD_LETTER, TASK};
 use resurgam_store::quarantine::Table;
 use resurgam_store::{
     CallCursor, CallGroup, DeadLetter, DeadLetterFilter, GROUPS, PausedCall, PausedFilter, Result,
 };
 
-use super::{many, one};
+use super::{many, one, shards};
 use crate::decode::{Columns, Decoded, Fetched};
 use crate::encode::whole;
 use crate::pool::Pool;
@@ -38,11 +38,32 @@ pub(crate) async fn dead_letters(
     pool: &Pool,
     filter: &DeadLetterFilter,
 ) -> Result<Vec<DeadLetter>> {
+    listed(pool, filter, DEAD_LETTER, |row| decode::dead_letter(&row)).await
+}
+
+/// Where dead letters stand in their list, the newest first.
+pub(crate) async fn dead_letter_places(
+    pool: &Pool,
+    filter: &DeadLetterFilter,
+) -> Result<Vec<CallCursor>> {
+    listed(pool, filter, "uid, run, seq, at", |row| {
+        Ok(CallCursor { call: decode::call(&row)?, at: row.timestamp(3)? })
+    })
+    .await
+}
+
+/// These columns of dead letters, the newest first.
+async fn listed<T>(
+    pool: &Pool,
+    filter: &DeadLetterFilter,
+    columns: &str,
+    decode: impl Fn(Fetched<'_>) -> Decoded<T>,
+) -> Result<Vec<T>> {
     let DeadLetterFilter { state, fingerprint, activity, .. } = filter;
     // Two texts, so that each has an index that is in its order.
     let of = if fingerprint.is_some() { "fingerprint = $2" } else { "$2::text IS NULL" };
     let sql = format!(
-        "SELECT {DEAD_LETTER} FROM @dead_letter
+        "SELECT {columns} FROM @dead_letter
          WHERE state = $1 AND {of} AND ($3::text IS NULL OR activity = $3) AND at >= $4
            AND (at, uid, run, seq) < ($5::bigint, ($6::uuid[])[1], $7::bigint, $8::bigint)
          ORDER BY at DESC, uid DESC, run DESC, seq DESC LIMIT $9"
@@ -53,7 +74,7 @@ pub(crate) async fn dead_letters(
         .maybe_text(activity.as_deref())
         .big(since(filter.since));
     let list = behind(list, filter.after).big(whole(filter.most() as u64));
-    many(pool, Table::DeadLetter, list, |row| decode::dead_letter(&row)).await
+    many(pool, Table::DeadLetter, list, decode).await
 }
 
 /// When the oldest dead letter was written.
@@ -117,6 +138,15 @@ pub(crate) async fn paused_calls(pool: &Pool, filter: &PausedFilter) -> Result<V
         .big(since(filter.since));
     let list = behind(list, filter.after).big(whole(filter.most() as u64));
     many(pool, Table::Task, list, |row| decode::paused_call(&row)).await
+}
+
+/// How many calls of these shards are paused.
+pub(crate) async fn paused_count(pool: &Pool, among: &[Shard]) -> Result<u64> {
+    let what = "count paused calls";
+    let sql = "SELECT count(*) FROM @task WHERE paused IS NOT NULL AND shard = ANY($1)";
+    let rows = pool.ask(Statement::rows(what, sql).shards(shards(among))).await?;
+    let count = one(&rows, |row| row.number(0), || what.to_string())?;
+    Ok(count.unwrap_or_default().unsigned_abs())
 }
 
 /// Calls that are paused by their fingerprints.

@@ -1,12 +1,12 @@
 //! Bulk jobs, and the calls that they are about.
 
 use resurgam_core::action::ActionAnswer;
-use resurgam_core::{CallKey, Timestamp};
+use resurgam_core::{CallKey, RunKey, Timestamp};
 use resurgam_store::decode::{self, BULK, Columns, TASK};
 use resurgam_store::quarantine::Table;
 use resurgam_store::rows::MessageRow;
 use resurgam_store::{
-    AskedAnswer, BulkCursor, BulkRecord, CallFilter, CallPage, Candidate, Result,
+    AskedAnswer, BulkCursor, BulkRecord, CallFilter, CallPage, Candidate, Result, RunCalls,
 };
 use rusqlite::params;
 
@@ -124,6 +124,30 @@ fn candidates(
     let tag = filter.tag.as_ref().map(|(name, _)| name);
     let values = params![uid, run, seq, activity, queue, fingerprint, tag];
     reading.many(Table::Task, &sql, values, limit, |row| decode::candidate(&row))
+}
+
+/// What the calls of these runs say about each.
+pub(crate) fn run_calls(
+    reading: &mut Reading<'_>,
+    runs: &[RunKey],
+    activity: Option<&str>,
+) -> Result<Vec<RunCalls>> {
+    let open = "SELECT 1 FROM task INDEXED BY task_seq WHERE uid = ?1 AND run = ?2 AND name = ?3";
+    let last = "SELECT name, failure, ended_at FROM attempt
+                WHERE uid = ?1 AND run = ?2 AND failure IS NOT NULL
+                ORDER BY ended_at DESC, seq DESC, place DESC LIMIT 1";
+    let what = || "look at the calls of runs".to_string();
+    let mut found = Vec::with_capacity(runs.len());
+    for RunKey { uid, run } in runs {
+        let uid = uid.to_bytes();
+        let failed = reading.one(last, params![uid, run], |row| decode::failed_call(&row), what)?;
+        let has_open = match activity {
+            Some(name) => reading.one(open, params![uid, run, name], |_| Ok(()), what)?.is_some(),
+            None => false,
+        };
+        found.push(RunCalls { has_open, failed: failed.flatten() });
+    }
+    Ok(found)
 }
 
 /// What came of actions that were asked for.

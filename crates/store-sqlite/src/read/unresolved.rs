@@ -12,6 +12,7 @@ use resurgam_store::{
 use rusqlite::params;
 
 use super::Reading;
+use crate::decode::Fetched;
 use crate::encode::whole;
 
 /// What every fingerprint comes before.
@@ -32,11 +33,31 @@ pub(crate) fn dead_letters(
     reading: &mut Reading<'_>,
     filter: &DeadLetterFilter,
 ) -> Result<Vec<DeadLetter>> {
+    listed(reading, filter, DEAD_LETTER, |row| decode::dead_letter(&row))
+}
+
+/// Where dead letters stand in their list, the newest first.
+pub(crate) fn dead_letter_places(
+    reading: &mut Reading<'_>,
+    filter: &DeadLetterFilter,
+) -> Result<Vec<CallCursor>> {
+    listed(reading, filter, "uid, run, seq, at", |row| {
+        Ok(CallCursor { call: decode::call(&row)?, at: row.timestamp(3)? })
+    })
+}
+
+/// These columns of dead letters, the newest first.
+fn listed<T>(
+    reading: &mut Reading<'_>,
+    filter: &DeadLetterFilter,
+    columns: &str,
+    decode: impl Fn(Fetched<'_>) -> decode::Decoded<T>,
+) -> Result<Vec<T>> {
     let DeadLetterFilter { state, fingerprint, activity, .. } = filter;
     // Two texts, so that each has an index that is in its order.
     let of = if fingerprint.is_some() { "fingerprint = ?2" } else { "?2 IS NULL" };
     let sql = format!(
-        "SELECT {DEAD_LETTER}, rowid FROM resurgam_dead_letter
+        "SELECT {columns}, rowid FROM resurgam_dead_letter
          WHERE state = ?1 AND {of} AND (?3 IS NULL OR activity = ?3) AND at >= ?4
            AND (at, uid, run, seq) < (?5, ?6, ?7, ?8)
          ORDER BY at DESC, uid DESC, run DESC, seq DESC"
@@ -52,8 +73,7 @@ pub(crate) fn dead_letters(
         call.run.run,
         whole(call.seq.0),
     ];
-    let most = filter.most();
-    reading.many(Table::DeadLetter, &sql, values, most, |row| decode::dead_letter(&row))
+    reading.many(Table::DeadLetter, &sql, values, filter.most(), decode)
 }
 
 /// When the oldest dead letter was written.
@@ -130,6 +150,14 @@ pub(crate) fn paused_calls(
     ];
     let most = filter.most();
     reading.many(Table::Task, &sql, values, most, |row| decode::paused_call(&row))
+}
+
+/// How many calls are paused.
+pub(crate) fn paused_count(reading: &mut Reading<'_>) -> Result<u64> {
+    // A range of its index, which every fingerprint is in.
+    let sql = "SELECT count(*) FROM task INDEXED BY task_paused_fingerprint WHERE paused >= ''";
+    let what = || "count paused calls".to_string();
+    Ok(reading.one(sql, [], |row| row.number(0), what)?.unwrap_or_default().unsigned_abs())
 }
 
 /// Calls that are paused by their fingerprints.

@@ -1,12 +1,12 @@
 //! A bulk job is written together with what it asks for, and finds the calls that it is about.
 
 use resurgam_core::action::ActionAnswer;
-use resurgam_core::{CallKey, Failure, Fingerprint};
+use resurgam_core::{CallKey, Failure, Fingerprint, RunKey};
 
 use super::fixtures::*;
 use crate::rows::{AttemptRow, Message, MessageRow, Pause, Progress, TaskRow};
 use crate::{
-    AskedAnswer, BulkCursor, BulkRow, BulkWrite, CallFilter, CallStatus, Deletion, Step,
+    AskedAnswer, BulkCursor, BulkRow, BulkWrite, CallFilter, CallStatus, Deletion, RunCalls, Step,
     StepResult, Store,
 };
 
@@ -212,6 +212,28 @@ pub async fn calls_that_match_are_found_page_by_page(store: &dyn Store) {
     }
     let page = store.matching_calls(CallFilter { workflow: text("report"), ..all() }, None, 9);
     assert_eq!(page.await.unwrap().calls[0].instance, "report-2");
+}
+
+pub async fn the_calls_of_a_run_say_what_failed_last_and_what_is_open(store: &dyn Store) {
+    calls(store).await;
+    let runs: Vec<RunKey> = [3, 2, 9, 1].into_iter().map(run).collect();
+    let told = async |activity: Option<&str>| {
+        let activity = activity.map(str::to_string);
+        let told = store.run_calls(runs.clone().into(), activity).await.unwrap();
+        let last = |calls: RunCalls| {
+            let failed = calls.failed.map(|it| (it.activity, it.failure.type_name.clone(), it.at));
+            (calls.has_open, failed)
+        };
+        told.into_iter().map(last).collect::<Vec<_>>()
+    };
+    let last = Some(("charge".to_string(), Some("GatewayDown".to_string()), at(100)));
+    let expected = [(false, last.clone()), (false, None), (false, None), (false, None)];
+    assert_eq!(told(None).await, expected);
+    let ship = [(false, last.clone()), (true, None), (false, None), (false, None)];
+    assert_eq!(told(Some("ship")).await, ship);
+    let charge = [(true, last), (false, None), (false, None), (true, None)];
+    assert_eq!(told(Some("charge")).await, charge);
+    assert_eq!(store.run_calls([].into(), None).await.unwrap(), []);
 }
 
 pub async fn what_came_of_actions_is_told(store: &dyn Store) {

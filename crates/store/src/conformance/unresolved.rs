@@ -153,6 +153,9 @@ pub async fn letters_are_read_page_by_page_the_newest_first(store: &dyn Store) {
     let (mut found, mut after) = (Vec::new(), None);
     loop {
         let rows = page(after).await;
+        let filter = DeadLetterFilter { after, limit: 4, ..DeadLetterFilter::default() };
+        let places = store.dead_letter_places(filter).await.unwrap();
+        assert_eq!(places, rows.iter().map(CallCursor::of_letter).collect::<Vec<_>>());
         let Some(last) = rows.last() else { break };
         after = Some(CallCursor::of_letter(last));
         found.extend(rows.iter().map(|row| row.call));
@@ -233,6 +236,7 @@ pub async fn paused_calls_are_found_and_grouped(store: &dyn Store) {
     };
     let all = PausedFilter::default;
     assert_eq!(calls(all()).await, [4, 5, 3]);
+    assert_eq!(store.paused_count().await.unwrap(), 3);
     assert_eq!(calls(PausedFilter { limit: 1, ..all() }).await, [4]);
     let after = Some(CallCursor { at: at(30), call: call(1, 4) });
     assert_eq!(calls(PausedFilter { after, ..all() }).await, [5, 3]);

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use resurgam_core::{CallKey, Shard, Timestamp};
+use resurgam_core::{CallKey, RunKey, Shard, Timestamp};
 
 use super::Model;
 use super::shard_set::ShardSet;
@@ -10,7 +10,7 @@ use super::transaction::Transaction;
 use crate::rows::{MessageRow, TaskRow};
 use crate::{
     AskedAnswer, BulkCursor, BulkRecord, BulkRow, BulkWrite, CallFilter, CallPage, Candidate,
-    Deleted, ROWS, WINDOW,
+    Deleted, FailedCall, ROWS, RunCalls, WINDOW,
 };
 
 impl Model {
@@ -74,6 +74,21 @@ impl Model {
             failure: failed.and_then(|row| row.failure.clone()),
             failed_at: failed.map(|row| row.ended_at),
         }
+    }
+
+    /// What the calls of these runs say about each.
+    pub fn run_calls(&self, runs: &[RunKey], activity: Option<&str>) -> Vec<RunCalls> {
+        let of = |run: &RunKey| {
+            let is_open = |task: &TaskRow| {
+                task.call.run == *run && activity.is_some_and(|activity| task.name == activity)
+            };
+            let failed = self.attempts(*run).into_iter().rev().find_map(|row| {
+                let failure = row.failure?;
+                Some(FailedCall { activity: row.name, failure, at: row.ended_at })
+            });
+            RunCalls { has_open: self.tables.tasks.of(run.uid).any(is_open), failed }
+        };
+        runs.iter().map(of).collect()
     }
 
     /// What came of actions that were asked for.

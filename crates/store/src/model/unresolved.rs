@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use resurgam_core::{CallKey, Timestamp};
 
 use super::Model;
+use super::shard_set::ShardSet;
 use super::transaction::Transaction;
+use crate::rows::TaskRow;
 use crate::{
     CallCursor, CallGroup, DeadLetter, DeadLetterFilter, Deleted, GROUPS, LetterState, LetterWrite,
     PausedCall, PausedFilter, ROWS, Result,
@@ -25,6 +27,11 @@ impl Model {
         letters.retain(|letter| CallCursor::of_letter(letter) < after);
         letters.sort_by_key(|letter| Reverse(CallCursor::of_letter(letter)));
         letters.into_iter().take(filter.most()).cloned().collect()
+    }
+
+    /// Where dead letters stand in their list, the newest first.
+    pub fn dead_letter_places(&self, filter: &DeadLetterFilter) -> Vec<CallCursor> {
+        self.dead_letters(filter).iter().map(CallCursor::of_letter).collect()
     }
 
     /// Dead letters by their fingerprints.
@@ -66,6 +73,13 @@ impl Model {
         calls.sort_by_key(|call| Reverse(CallCursor::of_paused(call)));
         calls.truncate(filter.most());
         calls
+    }
+
+    /// How many calls of these shards are paused.
+    pub fn paused_count(&self, shards: ShardSet) -> u64 {
+        let is_here = |task: &&TaskRow| shards.contains(task.call.run.uid.shard());
+        let paused = self.tables.tasks.all().filter(is_here).filter(|task| task.paused().is_some());
+        paused.count() as u64
     }
 
     /// Calls that are paused by their fingerprints.

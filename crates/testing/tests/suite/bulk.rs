@@ -286,6 +286,44 @@ async fn runs_are_paused_resumed_restarted_and_reset_together() {
 }
 
 #[test]
+async fn runs_are_chosen_by_what_failed_last_in_them() {
+    let app = waiting([1, 2, 13]).await;
+    let page_of = app.start("page-1", page(1)).await;
+    let count = async |filter: RunFilter| {
+        let listed = app.client().runs(filter.clone()).list(None, 9).await.unwrap().len() as u64;
+        let found = app.client().runs(filter).pause().dry_run().await.unwrap();
+        assert_eq!(found.count, listed);
+        found.count
+    };
+    let all = RunFilter::default;
+    let of = |name: &str| RunFilter { activity: Some(name.to_string()), ..all() };
+    let failed = |name: &str| RunFilter { failure_type: Some(name.to_string()), ..all() };
+    let since = |at| RunFilter { failed_since: Some(at), ..all() };
+    let on = |name: &str| RunFilter { queue: Some(name.to_string()), ..all() };
+    assert_eq!([count(of("charge")).await, count(of("print")).await], [3, 1]);
+    assert_eq!([count(failed("BankDown")).await, count(failed("CardStolen")).await], [2, 1]);
+    let (early, now) = (app.now().saturating_sub(HOUR), app.now());
+    assert_eq!([count(since(early)).await, count(since(now)).await], [3, 0]);
+    assert_eq!([count(on("default")).await, count(on("other")).await], [4, 0]);
+
+    // Of a run that failed it is its own failure, and the call that failed last.
+    let stolen = failed("CardStolen");
+    let fail = |client: &Client| {
+        client.calls(CallFilter { ids: vec!["order-13".into()], ..charges() }).fail("enough")
+    };
+    assert_eq!(done(&app, fail).await.counts.changed, 1);
+    app.advance(SECOND).await;
+    assert_eq!(count(RunFilter { status: vec![Status::Failed], ..stolen.clone() }).await, 0);
+    let operator = RunFilter { activity: Some("charge".into()), ..failed("FailedByOperator") };
+    let restart = |client: &Client| client.runs(operator.clone()).restart().by("ana");
+    assert_eq!(done(&app, restart).await.counts.changed, 1);
+    let pause = |client: &Client| client.runs(of("print")).pause().first(1).by("ana");
+    assert_eq!(done(&app, pause).await.counts.changed, 1);
+    assert_eq!(app.describe("page-1").await.instance.status, Status::Paused);
+    drop(page_of);
+}
+
+#[test]
 async fn what_cannot_be_done_to_many_is_refused() {
     let app = builder().start().await;
     let client = app.client();

@@ -185,7 +185,7 @@ async fn letters_are_discarded_once_whatever_crashes() {
     with_crashes(async |app| {
         let all = |client: &Client| client.discard(DeadLetterFilter::default()).by("ana");
         let discarded = app.ask("discard all", all).await.unwrap();
-        assert!(discarded <= 3);
+        assert!(discarded.counts.changed <= 3, "who asks again after a crash has a job of its own");
         assert_eq!(in_state(app, LetterState::Discarded).await, 3);
         assert_eq!(in_state(app, LetterState::Open).await, 0);
     })

@@ -6,7 +6,7 @@ use std::time::Duration;
 use expect_test::{Expect, expect};
 use resurgam::prelude::*;
 use resurgam::retry::{Idempotency, Jitter};
-use resurgam::{Act, ResetTo, RunHandle, RunKey, Seq, Status};
+use resurgam::{Act, EventKind, ResetTo, RunHandle, RunKey, Seq, Status};
 use resurgam_testing::{TestApp, replay};
 use resurgam_watchdog::test;
 
@@ -326,6 +326,32 @@ async fn a_repeated_signal_that_a_reset_dropped_stays_dropped() {
     app.signal("it", "item", &"lamp").await.unwrap();
     app.advance(MINUTE).await;
     assert_eq!(data(&app).await, "items Some(\"lamp\"), last None, status Some(\"one item\")\n");
+}
+
+/// Takes signals until it is told to stop.
+#[workflow]
+async fn counter(ctx: WorkflowContext) -> Result<u32, Failure> {
+    let mut taken = 0;
+    while ctx.signal::<bool>("next").await? {
+        taken += 1;
+    }
+    Ok(taken)
+}
+
+#[test]
+async fn of_more_than_a_thousand_signals_that_a_reset_drops_the_newest_ids_are_kept() {
+    let app = TestApp::builder().workflow(counter).start().await;
+    app.start("it", counter()).await;
+    let client = app.client();
+    for number in 1..=1_100 {
+        client.signal_once("it", "next", &true, format!("request-{number}")).await.unwrap();
+    }
+    act(&app, |run| run.reset(ResetTo::Event(Seq(2))).drop_signals()).await;
+    app.advance(MINUTE).await;
+    let first = app.client().events("it").await.unwrap().remove(0);
+    let EventKind::RunStarted(first) = first.kind else { panic!("{first:?}") };
+    let ids = &first.carried.signal_ids;
+    assert_eq!((ids.len(), ids[0].as_str()), (1_000, "request-101"));
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn retry(expected: u64, spread: Duration) -> BulkJob {
 
 fn calls(from: u64, count: u64) -> Vec<ToAsk> {
     let call = |number| RunKey::first(Uid(u128::from(number))).call(Seq(2));
-    let ask = |number| ToAsk { call: call(number), failures: 1, is_exhausted: false };
+    let ask = |number| ToAsk { call: call(number), failures: 1, is_exhausted: false, again: None };
     (from..from + count).map(ask).collect()
 }
 
@@ -45,7 +45,7 @@ fn answer(job: &mut BulkJob) {
 fn what_is_stored_is_read_back() {
     let mut job = retry(3, SECOND);
     let filter = RunFilter { status: vec![Status::Failed], ..RunFilter::default() };
-    job.asks(calls(1, 2), Some("there".to_string()));
+    job.asks(calls(1, 2), Some("there".to_string()), at(0));
     assert_eq!(BulkJob::read(&job.to_row()), Ok(job.clone()));
     job.target = BulkTarget::Runs(filter);
     job.closed_at = Some(at(9));
@@ -58,30 +58,30 @@ fn what_is_stored_is_read_back() {
 fn due_times_are_drawn_evenly_from_the_seed() {
     let mut job = retry(4, 40 * SECOND);
     let Next::Ask(1) = job.next(at(0), 100) else { panic!("the first is due, the others not") };
-    let mut due = due_times(&job.asks(calls(1, 1), Some("1".to_string())));
+    let mut due = due_times(&job.asks(calls(1, 1), Some("1".to_string()), at(0)));
     for (number, now) in [(2, 9_750), (3, 19_750), (4, 29_750)] {
         answer(&mut job);
         assert_eq!(job.next(at(now - 1), 100), Next::Wait(at(now)));
         assert_eq!(job.next(at(now), 100), Next::Ask(1));
-        due.extend(due_times(&job.asks(calls(number, 1), Some("1".to_string()))));
+        due.extend(due_times(&job.asks(calls(number, 1), Some("1".to_string()), at(0))));
     }
     for (place, due) in (0..).zip(&due) {
         assert!((place * 10_000..(place + 1) * 10_000).contains(due), "{due}");
     }
     let mut again = retry(4, 40 * SECOND);
     again.next(at(0), 100);
-    assert_eq!(due_times(&again.asks(calls(1, 1), None)), due[..1]);
+    assert_eq!(due_times(&again.asks(calls(1, 1), None, at(0))), due[..1]);
 }
 
 #[test]
 fn a_job_that_was_late_does_not_make_up_for_it_in_a_moment() {
     let mut job = retry(100, 100 * SECOND);
     assert_eq!(job.next(at(0), 10), Next::Ask(1));
-    job.asks(calls(1, 1), Some("1".to_string()));
+    job.asks(calls(1, 1), Some("1".to_string()), at(0));
     answer(&mut job);
     // Nobody worked for an hour.
     assert_eq!(job.next(at(3_600_000), 10), Next::Ask(1));
-    job.asks(calls(2, 1), Some("1".to_string()));
+    job.asks(calls(2, 1), Some("1".to_string()), at(0));
     answer(&mut job);
     assert_eq!(job.next(at(3_600_000), 10), Next::Wait(at(3_600_750)));
 }
@@ -90,7 +90,7 @@ fn a_job_that_was_late_does_not_make_up_for_it_in_a_moment() {
 fn a_page_is_counted_when_all_of_it_is_answered() {
     let mut job = retry(3, Duration::ZERO);
     assert_eq!(job.next(at(0), 2), Next::Ask(2));
-    job.asks(calls(1, 2), Some("1".to_string()));
+    job.asks(calls(1, 2), Some("1".to_string()), at(0));
     assert_eq!(job.next(at(0), 2), Next::Look);
     let refused = AskedAnswer::Answered(ActionAnswer::refused("it runs"));
     assert!(!job.answered(vec![AskedAnswer::Waits, refused.clone()]));
@@ -104,7 +104,7 @@ fn a_page_is_counted_when_all_of_it_is_answered() {
 fn the_list_of_what_was_refused_is_bounded() {
     let mut job = retry(500, Duration::ZERO);
     for page in 0..5 {
-        job.asks(calls(page * 100, 100), Some("1".to_string()));
+        job.asks(calls(page * 100, 100), Some("1".to_string()), at(0));
         assert!(job.answered(vec![AskedAnswer::Gone; 100]));
     }
     assert_eq!((job.counts.refused, job.counts.listed.len()), (500, LISTED));

@@ -15,9 +15,11 @@ use resurgam_store::{
 
 use super::output::TransactionRequest;
 use super::reply::Reply;
+use super::runs::away_turn::Turned;
 use super::store_request::StoreRequest;
 use crate::bulk::{ToAsk, TriedCall};
 use crate::handle::{Outcome, StartOptions, Started};
+use crate::retention::Swept;
 
 /// Something that has happened.
 #[derive(Debug)]
@@ -38,6 +40,8 @@ pub enum Input {
     ThreadFree { token: u64 },
     /// A task that is due was read.
     TaskLoaded { call: CallKey, loaded: Result<Option<Box<TaskRecord>>> },
+    /// A run is back that took a turn elsewhere.
+    Turned(Box<Turned>),
     /// A run that has news was read.
     RunLoaded { uid: Uid, loaded: Result<Option<Box<RunRecord>>> },
     /// What is due soon was read.
@@ -49,7 +53,7 @@ pub enum Input {
     /// The tasks of such claims were read. There may be more claims.
     Abandoned { found: Result<Vec<TaskRecord>>, has_more: bool },
     /// A task was read whose outcome was lost in this process.
-    OutcomeLost { found: Option<Box<TaskRecord>> },
+    OutcomeLost { call: CallKey, found: Option<Box<TaskRecord>> },
     /// Shards are this node's.
     ShardsTaken(Vec<Shard>),
     /// Shards are no longer this node's.
@@ -128,7 +132,7 @@ pub enum Input {
     /// The calls that a bulk job tries first were read.
     BulkTried { job: String, found: Vec<TriedCall> },
     /// Closed instances that are old enough are deleted; when the next one is.
-    Swept { next: Result<Option<Timestamp>> },
+    Swept(Result<Swept>),
 }
 
 /// What is due soon.

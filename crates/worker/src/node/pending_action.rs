@@ -30,7 +30,8 @@ impl PendingAction {
     }
 }
 
-/// A page of actions that a bulk job asks for; none when the job is over.
+/// A page of actions that a bulk job asks for; none when its commit carries all of it out, or when
+/// the job is over.
 #[derive(Debug)]
 pub(crate) struct JobPage {
     pub(crate) job: String,

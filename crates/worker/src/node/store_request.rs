@@ -86,8 +86,14 @@ pub enum StoreRequest {
     WaitingCalls { activity: String, after: Option<CallKey> },
     /// The open bulk jobs.
     OpenBulk,
-    /// What a bulk job is about, behind this place.
-    BulkPage { job: String, target: Box<BulkTarget>, after: Option<String>, limit: usize },
+    /// What a bulk job is about, behind this place, with what its action needs.
+    BulkPage {
+        job: String,
+        target: Box<BulkTarget>,
+        action: Box<Action>,
+        after: Option<String>,
+        limit: usize,
+    },
     /// What came of actions that a bulk job has asked for.
     BulkAnswers { job: String, asked: Arc<[(CallKey, String)]> },
     /// The calls that a bulk job tries first.

@@ -44,10 +44,15 @@ fn calls_are_looked_at_tried_and_retried_together() {
     let with = |more: &[&'static str]| [&retry[..], more].concat();
     let dry = place.run(&with(&["--dry-run"]));
     assert_eq!(dry.code, Some(0), "{dry:?}");
-    assert!(dry.stdout.starts_with("3 would be changed\n"), "{dry:?}");
+    assert!(dry.stdout.starts_with("3 calls would be changed\n"), "{dry:?}");
     assert!(dry.stdout.contains("  order-2 charge#2\n"), "{dry:?}");
     let none = place.run(&["call", "retry", "--failure-type", "Nothing", "--dry-run", "--json"]);
     assert_eq!(none.json_with(0), json!({"count": 0, "first": []}));
+
+    let charges = place.json(&["list", "--activity", "charge", "--failed-since", "1h"]);
+    assert_eq!(charges.as_array().map(Vec::len), Some(3), "{charges}");
+    let coded = place.run(&["list", "--failure-code", "2", "--queue", "default"]);
+    assert_eq!((coded.code, coded.stdout.as_str()), (Some(0), "no instances\n"));
 
     // The bank is not back: the one that is tried first fails, and the others are left alone.
     let first = place.run(&with(&["--first", "1", "--json"])).json_with(1);
@@ -77,7 +82,8 @@ fn a_job_is_stored_without_a_worker_stopped_and_never_begun() {
     let pause = ["call", "pause", "--workflow", "order", "--request-id", "t-1"];
     let stored = place.run(&pause);
     assert_eq!(stored.code, Some(0), "{stored:?}");
-    let said = "0 calls changed; stored as t-1: no worker has taken it up yet\n";
+    let said = "0 calls changed; stored as t-1: no worker has taken it up yet\n\
+                `resurgam bulk show t-1 --wait` follows it; `resurgam bulk stop t-1` ends it\n";
     assert_eq!(stored.stdout, said);
     assert_eq!(place.run(&pause).stdout, said, "a repeated request is one job");
     assert_eq!(place.json(&["bulk", "list"]).as_array().map(Vec::len), Some(1));
@@ -100,7 +106,7 @@ fn instances_are_paused_and_resumed_together() {
     let resumed = place.run(&["resume", "--all", "--json"]).json_with(0);
     assert_eq!((&resumed["changed"], &resumed["refused"]), (&json!(2), &json!(0)));
     let none = place.run(&["restart", "--workflow", "order"]);
-    assert_eq!((none.code, none.stdout.as_str()), (Some(0), "0 runs changed\n"));
+    assert_eq!((none.code, none.stdout.as_str()), (Some(0), "0 runs changed; nothing matched\n"));
     worker.kill();
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use resurgam::{DeadLetterFilter, GroupDone, PausedFilter, Timestamp};
-use serde::{Deserialize, Serialize};
+use resurgam::{DeadLetterFilter, PausedFilter, Timestamp};
+use serde::Deserialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -15,12 +15,8 @@ use super::{Answer, Done, told};
 use crate::api::Api;
 use crate::caller::{Caller, RequestKey};
 use crate::extract::{Body, Path, call};
-use crate::names::call_name;
 use crate::problem::Problem;
-use crate::wire::job::{Job, Refusal};
-
-/// How many letters are decided about in one request at most.
-const MOST: usize = 1_000;
+use crate::wire::job::Job;
 
 pub(super) fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new().routes(routes!(letter)).routes(routes!(letters)).routes(routes!(paused))
@@ -104,7 +100,7 @@ struct LettersAction {
     activity: Option<String>,
     /// Those that were given up at that time or later.
     since_ms: Option<i64>,
-    /// How many at most; 1,000 unless given, and 1,000 at most. The newest come first.
+    /// How many at most.
     limit: Option<usize>,
     /// redrive: each activity runs once more by itself.
     as_new: bool,
@@ -117,77 +113,54 @@ struct LettersAction {
     reason: Option<String>,
 }
 
-/// What came of a decision about many.
-#[derive(Default, Serialize, ToSchema)]
-struct ManyDone {
-    changed: u64,
-    /// For how many it is stored, because nobody works.
-    stored: u64,
-    refused: Vec<Refusal>,
-}
-
-impl From<GroupDone> for ManyDone {
-    fn from(done: GroupDone) -> Self {
-        let refused = done.refused.into_iter();
-        let refused = refused.map(|(call, why)| Refusal { call: call_name(call), why });
-        ManyDone { changed: done.changed, stored: done.stored, refused: refused.collect() }
-    }
-}
-
 /// Decides about many calls that were given up: redrive or discard
 ///
-/// They are gone through one by one while this waits; when it is cut short, what was done is done,
-/// and the rest is not.
+/// It is a bulk job.
 #[utoipa::path(
     post, path = "/api/v1/dead-letters/actions/{action}", tag = "decisions",
-    params(("action" = String, Path, description = "redrive or discard")),
+    params(
+        ("action" = String, Path, description = "redrive or discard"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat one request")
+    ),
     request_body = LettersAction,
-    responses((status = OK, body = ManyDone))
+    responses((status = ACCEPTED, body = Job))
 )]
 async fn letters(
     State(api): State<Api>,
     Path(action): Path<String>,
     caller: Caller,
+    RequestKey(key): RequestKey,
     Body(wanted): Body<LettersAction>,
-) -> Result<Json<ManyDone>, Problem> {
+) -> Result<(StatusCode, Json<Job>), Problem> {
     let LettersAction { fingerprint, activity, since_ms, limit, by, reason, .. } = wanted;
     if fingerprint.is_none() && activity.is_none() {
         return Err(Problem::invalid("dead letters: name a fingerprint or an activity"));
     }
-    let limit = limit.unwrap_or(MOST);
-    if !(1..=MOST).contains(&limit) {
-        return Err(Problem::invalid(format!("limit={limit}: write 1 to {MOST}")));
-    }
-    let since = since_ms.map(Timestamp::from_millis);
+    let (since, limit) = (since_ms.map(Timestamp::from_millis), limit.unwrap_or(0));
     let filter =
         DeadLetterFilter { fingerprint, activity, since, limit, ..DeadLetterFilter::default() };
-    let by = caller.signs(by);
-    match action.as_str() {
-        "redrive" => {
-            let mut redrive = api.client.redrive_all(filter).by(by);
-            if wanted.as_new {
-                redrive = redrive.as_new();
-            }
-            if wanted.new_key {
-                redrive = redrive.new_key();
-            }
-            if let Some(ms) = wanted.spread_ms {
-                redrive = redrive.spread(Duration::from_millis(ms));
-            }
-            if let Some(reason) = reason {
-                redrive = redrive.reason(reason);
-            }
-            Ok(Json(ManyDone::from(redrive.await?)))
-        }
-        "discard" => {
-            let mut discard = api.client.discard(filter).by(by);
-            if let Some(reason) = reason {
-                discard = discard.reason(reason);
-            }
-            Ok(Json(ManyDone { changed: discard.await?, ..ManyDone::default() }))
-        }
-        _ => Err(unknown(&action, "redrive or discard")),
+    let mut act = match action.as_str() {
+        "redrive" => api.client.redrive_all(filter),
+        "discard" => api.client.discard(filter),
+        _ => return Err(unknown(&action, "redrive or discard")),
+    };
+    act = act.by(caller.signs(by));
+    if wanted.as_new {
+        act = act.as_new();
     }
+    if wanted.new_key {
+        act = act.new_key();
+    }
+    if let Some(ms) = wanted.spread_ms {
+        act = act.spread(Duration::from_millis(ms));
+    }
+    if let Some(reason) = reason {
+        act = act.reason(reason);
+    }
+    if let Some(key) = key {
+        act = act.request_id(key);
+    }
+    Ok((StatusCode::ACCEPTED, Json(Job::from(&act.start().await?))))
 }
 
 /// A decision about many paused calls. At least one of `fingerprint` and `activity` says about

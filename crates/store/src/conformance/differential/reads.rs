@@ -63,6 +63,7 @@ pub(super) async fn reads(store: &dyn Store, ask: &Questions) -> Vec<(String, St
     tasks(store, ask, &mut answers).await;
     schedules(store, ask, &mut answers).await;
     bulk(store, ask, &mut answers).await;
+    gates(store, ask, &mut answers).await;
     unresolved(store, ask, &mut answers).await;
     answers.0
 }
@@ -101,6 +102,14 @@ async fn instances(store: &dyn Store, ask: &Questions, answers: &mut Answers) {
     }
 }
 
+async fn gates(store: &dyn Store, ask: &Questions, answers: &mut Answers) {
+    answers.add("gates", store.gates().await);
+    answers.add("gate_counts", store.gate_counts(ask.before).await);
+    answers.add("waiting_gates", store.waiting_gates("", ask.limit).await);
+    let keys: Arc<[String]> = KEYS.iter().map(|key| (*key).to_string()).collect();
+    answers.add("count_waiting", store.count_waiting(keys, ask.before, ask.limit).await);
+}
+
 /// A letter without the name of its workflow, which the store knows from its instance: a random
 /// batch may write a letter before the instance that it is of, which no node does.
 fn unnamed(letter: DeadLetter) -> DeadLetter {
@@ -129,6 +138,8 @@ async fn unresolved(store: &dyn Store, ask: &Questions, answers: &mut Answers) {
             let letters = store.dead_letters(filter.clone()).await;
             let letters = letters.map(|all| all.into_iter().map(unnamed).collect::<Vec<_>>());
             answers.add(("dead_letters", &filter), letters);
+            let places = store.dead_letter_places(filter.clone()).await;
+            answers.add(("dead_letter_places", &filter), places);
             let groups = store.dead_letter_groups(filter.clone()).await;
             answers.add(("dead_letter_groups", &filter), groups);
         }
@@ -323,6 +334,10 @@ async fn bulk(store: &dyn Store, ask: &Questions, answers: &mut Answers) {
             tasks
         });
         answers.add(("matching_calls", filter), found);
+    }
+    for activity in [None, Some(ACTIVITIES[0].to_string())] {
+        let calls = store.run_calls(ask.runs.clone().into(), activity.clone()).await;
+        answers.add(("run_calls", activity), calls);
     }
     let asked = ask
         .calls

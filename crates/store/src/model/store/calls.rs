@@ -11,11 +11,11 @@ use crate::rows::{
     MessageRow, PolicyOverride, PolicyRow, RunRecord, TaskRecord, TaskRow,
 };
 use crate::{
-    Access, Answer, AskedAnswer, AttemptTransaction, Bulk, BulkCursor, BulkRecord, CallFilter,
-    CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion, DueSchedules,
-    Error, Inbox, InboxRow, Inspect, PausedCall, PausedFilter, Retain, Runnable, ScheduleRecord,
-    Schedules, Step, StepResult, Tables, TokenRow, TokenWrite, Tokens, Transacted, Unresolved,
-    Work, not_offered,
+    Access, Answer, AskedAnswer, AttemptTransaction, Bulk, BulkCursor, BulkRecord, CallCursor,
+    CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion,
+    DueSchedules, Error, GateCount, GateWaiting, Gates, Inbox, InboxRow, Inspect, PausedCall,
+    PausedFilter, Retain, RunCalls, Runnable, ScheduleRecord, Schedules, Step, StepResult,
+    StoredGates, Tables, TokenRow, TokenWrite, Tokens, Transacted, Unresolved, Work, not_offered,
 };
 
 impl Commit for ModelStore {
@@ -215,8 +215,40 @@ impl Bulk for ModelStore {
         self.read(move |model| model.matching_calls(&filter, after, limit))
     }
 
+    fn run_calls(
+        &self,
+        runs: Arc<[RunKey]>,
+        activity: Option<String>,
+    ) -> Answer<'_, Vec<RunCalls>> {
+        self.read(move |model| model.run_calls(&runs, activity.as_deref()))
+    }
+
     fn answers(&self, asked: Arc<[(CallKey, String)]>) -> Answer<'_, Vec<AskedAnswer>> {
         self.read(move |model| model.answers(&asked))
+    }
+}
+
+impl Gates for ModelStore {
+    fn gates(&self) -> Answer<'_, StoredGates> {
+        self.read(Model::gates)
+    }
+
+    fn gate_counts(&self, from: Timestamp) -> Answer<'_, Vec<GateCount>> {
+        self.read(move |model| model.gate_counts(from))
+    }
+
+    fn waiting_gates(&self, after: &str, limit: usize) -> Answer<'_, Vec<String>> {
+        let after = after.to_string();
+        self.read(move |model| model.waiting_gates(&after, limit))
+    }
+
+    fn count_waiting(
+        &self,
+        gates: Arc<[String]>,
+        before: Timestamp,
+        at_most: usize,
+    ) -> Answer<'_, Vec<GateWaiting>> {
+        self.read(move |model| model.count_waiting(&gates, before, at_most))
     }
 }
 
@@ -252,6 +284,10 @@ impl Unresolved for ModelStore {
         self.read(move |model| model.dead_letters(&filter))
     }
 
+    fn dead_letter_places(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<CallCursor>> {
+        self.read(move |model| model.dead_letter_places(&filter))
+    }
+
     fn dead_letter_groups(&self, filter: DeadLetterFilter) -> Answer<'_, Vec<CallGroup>> {
         self.read(move |model| model.dead_letter_groups(&filter))
     }
@@ -262,6 +298,11 @@ impl Unresolved for ModelStore {
 
     fn paused_calls(&self, filter: PausedFilter) -> Answer<'_, Vec<PausedCall>> {
         self.read(move |model| model.paused_calls(&filter))
+    }
+
+    fn paused_count(&self) -> Answer<'_, u64> {
+        let shards = self.shards();
+        self.read(move |model| model.paused_count(shards))
     }
 
     fn paused_groups(&self, filter: PausedFilter) -> Answer<'_, Vec<CallGroup>> {

@@ -13,10 +13,10 @@ mod tasks;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Uid};
+use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
 
 use crate::rows::{ActionRow, AttemptRow, PolicyOverride};
-use crate::{BulkRecord, DeadLetter, TokenRow};
+use crate::{BulkRecord, DeadLetter, GateCount, GateRow, Hold, HoldKind, TokenRow};
 
 pub(super) use inbox::{InboxEntry, InboxRows, SeenIds};
 pub(super) use instances::{Instance, Instances};
@@ -38,6 +38,9 @@ pub(super) struct Tables {
     pub(super) letters: Rows<CallKey, DeadLetter>,
     pub(super) kv: Rows<(Uid, String), Payload>,
     pub(super) policy_overrides: Rows<String, PolicyOverride>,
+    pub(super) gates: Rows<String, GateRow>,
+    pub(super) gate_counts: Rows<CountKey, GateCount>,
+    pub(super) holds: Rows<(HoldKind, String), Hold>,
     pub(super) schedules: ScheduleRows,
     pub(super) inbox: InboxRows,
     pub(super) seen: SeenIds,
@@ -48,6 +51,9 @@ pub(super) struct Tables {
     /// How often schedules were written.
     pub(super) revisions: u64,
 }
+
+/// The gate, the second and the node of what was counted.
+pub(super) type CountKey = (String, Timestamp, String);
 
 /// A table that is only read by its key.
 #[derive(Clone, Debug)]

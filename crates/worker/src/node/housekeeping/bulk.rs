@@ -9,6 +9,7 @@
 //! |---------------------------|------------------------------|-----------------------------------|
 //! | between two pages         | its time comes               | what matches next is read         |
 //! | the next page is read     | something matches            | it is asked for, in one commit    |
+//! |                           | it is decided about          | the same commit carries that out  |
 //! |                           | nothing does, here           | it is read on                     |
 //! |                           | nothing does any more        | the job is over                   |
 //! | a page is asked for       | all of it is answered        | that is counted, with the next    |
@@ -167,7 +168,7 @@ impl Node {
         let job = row.id.clone();
         let error = Some(format!("it cannot be read: {error}"));
         let row = BulkRow { error, closed_at: Some(self.now), ..row };
-        self.write_bulk(job, BulkWrite::Update { row, revision }, Vec::new());
+        self.write_bulk(job, BulkWrite::Update { row, revision }, Step::default());
     }
 
     /// Does what a job does next.
@@ -182,15 +183,14 @@ impl Node {
         let read = match working.job.next(now, page) {
             Next::Look => StoreRequest::BulkAnswers { job, asked: working.job.asked().into() },
             Next::Try => {
-                let asked = working.job.asked();
-                StoreRequest::BulkTried {
-                    job,
-                    calls: asked.into_iter().map(|(call, _)| call).collect(),
-                }
+                let calls = working.job.calls_to_try().into();
+                StoreRequest::BulkTried { job, calls }
             }
             Next::Ask(limit) => {
                 let target = Box::new(working.job.target.clone());
-                StoreRequest::BulkPage { job, target, after: working.job.cursor.clone(), limit }
+                let action = Box::new(working.job.action.clone());
+                let after = working.job.cursor.clone();
+                StoreRequest::BulkPage { job, target, action, after, limit }
             }
             Next::Wait(at) => {
                 working.look_at = Some(at);
@@ -208,20 +208,22 @@ impl Node {
         working.job.closed_at = Some(self.now);
         let (row, revision) = (working.job.to_row(), working.revision);
         self.bulk_will_be_deleted();
-        self.write_bulk(id.to_string(), BulkWrite::Update { row, revision }, Vec::new());
+        self.write_bulk(id.to_string(), BulkWrite::Update { row, revision }, Step::default());
     }
 
-    fn write_bulk(&mut self, job: String, write: BulkWrite, messages: Vec<MessageRow>) {
+    /// Writes a job together with what a page of it asks for, or is carried out by this very step.
+    fn write_bulk(&mut self, job: String, write: BulkWrite, page: Step) {
         if let Some(working) = self.memory.bulk.jobs.get_mut(&job) {
             working.is_busy = true;
         }
-        let step = Step {
-            messages: messages.iter().cloned().map(MessageWrite::Insert).collect(),
-            bulk: Some(Box::new(write)),
-            ..Step::default()
-        };
-        let page = Box::new(JobPage { job, messages });
-        self.outbox.push(step, vec![Effect::BulkWritten(page)]);
+        let asked = page.messages.iter().filter_map(|write| match write {
+            MessageWrite::Insert(row) => Some(row.clone()),
+            _ => None,
+        });
+        let written = Effect::BulkWritten(Box::new(JobPage { job, messages: asked.collect() }));
+        let begun = page.child_starts.iter().map(|start| Effect::Wake(start.row.uid));
+        let effects = begun.chain([written]).collect();
+        self.outbox.push(Step { bulk: Some(Box::new(write)), ..page }, effects);
     }
 
     /// What a job is about was read.
@@ -232,9 +234,21 @@ impl Node {
             working.job.passes(go_on);
             return self.go_on_with(id);
         }
-        let messages = working.job.asks(found, go_on);
+        let (now, random) = (self.now, &mut self.random);
+        let page = match working.job.decides() {
+            true => {
+                let decided =
+                    working.job.settles(found, go_on, now, |id: &str| random.uid(id, now));
+                Step { letters: decided.letters, child_starts: decided.starts, ..Step::default() }
+            }
+            false => {
+                let messages = working.job.asks(found, go_on, now);
+                let messages = messages.into_iter().map(MessageWrite::Insert).collect();
+                Step { messages, ..Step::default() }
+            }
+        };
         let (row, revision) = (working.job.to_row(), working.revision);
-        self.write_bulk(id.to_string(), BulkWrite::Update { row, revision }, messages);
+        self.write_bulk(id.to_string(), BulkWrite::Update { row, revision }, page);
     }
 
     /// A page is asked for, or the job is over.
@@ -250,6 +264,9 @@ impl Node {
         if working.job.closed_at.is_some() {
             self.memory.bulk.jobs.remove(&id);
             return;
+        }
+        if own.is_empty() && others.is_empty() {
+            return self.go_on_with(&id);
         }
         working.own = own.iter().map(|row| (row.uid, row.id.clone())).collect();
         working.has_others = !others.is_empty();

@@ -3,16 +3,17 @@
 //! The owner sweeps when it begins to work, then when the next instance has stayed long enough:
 //! that time is known from the sweep before, or from the instance that closes first after it. With
 //! nothing to delete, nothing is done. Dead letters and bulk jobs go in the same way; while
-//! there are any letters, they are counted now and then.
+//! there are any letters, they are counted now and then. Paused calls are counted soon after their
+//! number may have changed, and at no other time: a test that waits for one of them must see that
+//! nothing else is going to happen.
 
 use std::time::Duration;
 
-use resurgam_core::Timestamp;
 use resurgam_store::rows::Status;
 
 use crate::node::Node;
 use crate::node::output::Output;
-use crate::retention::Retention;
+use crate::retention::{Retention, Swept};
 
 /// The wait after a sweep that failed.
 const AGAIN: Duration = Duration::from_secs(60);
@@ -23,10 +24,7 @@ const BETWEEN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_se
 impl Node {
     /// This node begins to work.
     pub(crate) fn begin_retention(&mut self) {
-        let Retention { dead_letters, .. } = self.options.retention;
-        if dead_letters.is_some() || !self.options.retention.each().is_empty() {
-            self.memory.sweeper.next = Some(self.now);
-        }
+        self.memory.sweeper.next = Some(self.now);
     }
 
     /// A bulk job is over, and is to be deleted some day.
@@ -54,12 +52,13 @@ impl Node {
     }
 
     /// Everything that was too old is gone.
-    pub(crate) fn swept(&mut self, next: resurgam_store::Result<Option<Timestamp>>) {
+    pub(crate) fn swept(&mut self, swept: resurgam_store::Result<Swept>) {
         self.memory.sweeper.is_sweeping = false;
         let now = self.now;
         let (shortest, longest) = BETWEEN;
-        match next {
-            Ok(next) => {
+        match swept {
+            Ok(Swept { next, paused }) => {
+                self.memory.sweeper.has_paused = paused > 0;
                 let Retention { dead_letters, .. } = self.options.retention;
                 let stays = self.options.retention.each().into_iter().map(|(_, stays)| stays);
                 let stays = stays.chain(dead_letters);

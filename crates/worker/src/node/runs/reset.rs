@@ -119,7 +119,7 @@ impl Node {
         if drop_signals {
             // A sender that had no answer repeats its signal, which stays dropped.
             let ids = taken.iter().filter_map(|signal| signal.id.clone());
-            started.carried.signal_ids.extend(ids);
+            started.carried.add_signal_ids(ids);
         }
         let (signals, mut text) = self.signals_again(record, taken, drop_signals);
         text += &later_children(&record.events, cut);

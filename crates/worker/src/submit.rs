@@ -3,20 +3,25 @@
 //! The name and the arguments of the call travel as the workflow's argument, so that one workflow
 //! serves every activity.
 
-use resurgam_core::Payload;
 use resurgam_core::command::{ActivityCall, CallOptions};
 use resurgam_core::machine::SharedMachine;
 use resurgam_core::retry::RetryPolicy;
 use resurgam_core::turn::WorkflowFuture;
+use resurgam_core::{CallKey, Payload, RunKey, Seq, Uid};
 use resurgam_sdk::{Activity, Registry, WorkflowDefinition};
 use serde::{Deserialize, Serialize};
 
 /// The name of the workflow.
-pub(crate) const NAME: &str = "resurgam.activity";
+pub const NAME: &str = "resurgam.activity";
+
+/// The call in an instance of it, which is the first thing that it does.
+pub(crate) fn call_in(uid: Uid) -> CallKey {
+    RunKey::first(uid).call(Seq::FIRST.next())
+}
 
 /// An activity call as an argument.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct BareCall {
+pub struct BareCall {
     activity: String,
     arguments: Box<serde_json::value::RawValue>,
     /// The policy of the call in its stored form, where it is not the activity's own.
@@ -25,13 +30,13 @@ pub(crate) struct BareCall {
 }
 
 /// The call of an activity.
-pub(crate) fn call<A: Activity>(activity: &A) -> Result<BareCall, String> {
+pub fn call<A: Activity>(activity: &A) -> Result<BareCall, String> {
     let arguments = serde_json::value::to_raw_value(activity).map_err(|error| error.to_string())?;
     Ok(BareCall { activity: A::NAME.to_string(), arguments, retry: None })
 }
 
 /// The call of an activity by its name, with a policy in its stored form.
-pub(crate) fn call_of(
+pub fn call_of(
     activity: String,
     arguments: &Payload,
     retry: Option<String>,
@@ -42,14 +47,14 @@ pub(crate) fn call_of(
 }
 
 /// The activity and the arguments of a call as it is stored.
-pub(crate) fn read(argument: &Payload) -> Option<(String, Payload)> {
+pub fn read(argument: &Payload) -> Option<(String, Payload)> {
     let call: BareCall = argument.decode().ok()?;
     Some((call.activity, Payload::from_text(call.arguments.get())))
 }
 
 impl BareCall {
     /// The same call with a policy of its own. The error says why that makes no sense.
-    pub(crate) fn retried_by(mut self, policy: &RetryPolicy) -> Result<Self, String> {
+    pub fn retried_by(mut self, policy: &RetryPolicy) -> Result<Self, String> {
         let wrong = |error: String| format!("the retry policy of {}: {error}", self.activity);
         policy.check().map_err(|error| wrong(error.to_string()))?;
         self.retry = Some(policy.to_stored());
@@ -57,13 +62,13 @@ impl BareCall {
     }
 
     /// The argument of the workflow.
-    pub(crate) fn encoded(&self) -> Result<Payload, String> {
+    pub fn encoded(&self) -> Result<Payload, String> {
         Payload::encode(self).map_err(|error| error.to_string())
     }
 }
 
 /// Adds the workflow to a registry.
-pub(crate) fn register(registry: &mut Registry) -> Result<(), resurgam_sdk::Error> {
+pub fn register(registry: &mut Registry) -> Result<(), resurgam_sdk::Error> {
     registry.add_workflow_definition(WorkflowDefinition::new(NAME, begin))
 }
 
