@@ -1,5 +1,4 @@
 // A worker for Resurgam in JavaScript, typed by its comments for TypeScript: fetch, and nothing else.
-//
 //     import { Worker } from "./worker.mjs";
 //     const worker = new Worker("http://127.0.0.1:8460"); // RESURGAM_TOKEN has the token, if one is asked for
 //     worker.activity("charge", async (task) => ({ paid: task.input.cents }), { timeout: "10s" });
@@ -24,7 +23,7 @@ export class Failure extends Error {
 /** Run me again after this time, such as "30s"; it counts as no failure. */
 export class Snooze extends Error {}
 
-const sleep = (/** @type {number} */ ms) => new Promise((done) => setTimeout(done, ms));
+const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
 export class Worker {
   session = crypto.randomUUID();

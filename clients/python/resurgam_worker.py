@@ -6,22 +6,14 @@
         return {"paid": task.input["cents"]}
     worker.run()
 """
-import json
-import os
-import queue
-import secrets
-import threading
-import time
-import urllib.error
-import urllib.request
+import json, os, queue, secrets, threading, time, urllib.error, urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
 class Failure(Exception):
-    """Why an attempt failed, with what policies match on. Any other exception is one by its class."""
-
-    def __init__(self, message, type="Failure", **more):
+    """Why an attempt failed, as policies match it. Any other exception is one by its class."""
+    def __init__(self, message, type="Failure", **more):  # code, retryable, retry_after, details
         super().__init__(message)
-        self.report = {"type": type, "message": message, **more}  # code, retryable, retry_after, details
+        self.report = {"type": type, "message": message, **more}
 
 class Snooze(Exception):
     """Run me again after this time, such as "30s"; it counts as no failure."""
@@ -40,7 +32,8 @@ class Worker:
         self.authorization = {"Authorization": f"Bearer {token}"} if token else {}
         self.session = secrets.token_hex(16)
         self.offers, self.functions, self.running = [], {}, {}
-        self.reports, self.changed, self.ends = queue.Queue(), threading.Condition(), threading.Event()
+        self.reports, self.changed = queue.Queue(), threading.Condition()
+        self.ends = threading.Event()
 
     def activity(self, name=None, **options):  # retry={...}, timeout="10s"
         def offer(function):
@@ -50,7 +43,7 @@ class Worker:
         return offer
 
     def ask(self, what, **body):
-        """Asks until there is an answer: what was reported must not be lost with a connection."""
+        """Asks until there is an answer: a report must not be lost with a connection."""
         body = json.dumps({"protocol": 1, "session": self.session, **body}).encode()
         headers = {"Content-Type": "application/json", **self.authorization}
         while True:
@@ -60,10 +53,11 @@ class Worker:
                     told = json.load(answer)
                     break
             except urllib.error.HTTPError as error:
-                if error.code not in (429, 500, 502, 503, 504):
-                    raise SystemExit(f"{what}: {error.code} {error.read().decode()}")
+                if error.code < 500 and error.code != 429:
+                    print(f"{what}: {error.code} {error.read().decode()}", flush=True)
+                    os._exit(1)
             except OSError:
-                pass
+                pass  # The server is away, and comes back.
             if self.ends.is_set() and what != "report":
                 return {}
             time.sleep(1)
@@ -79,10 +73,10 @@ class Worker:
                 with self.changed:
                     self.changed.wait_for(lambda: len(self.running) < self.slots)
                     running = list(self.running)
-                answer = self.ask("poll", activities=self.offers, queues=self.queues, running=running,
-                                  max=self.slots - len(running), wait_ms=20_000)
-                for told in answer.get("tasks", []):
-                    self.running[told["task"]] = task = Task(self, told)
+                told = self.ask("poll", activities=self.offers, queues=self.queues, wait_ms=20_000,
+                                running=running, max=self.slots - len(running))
+                for task in [Task(self, one) for one in told.get("tasks", [])]:
+                    self.running[task.task] = task
                     pool.submit(self.attempt, task)
         with self.changed:
             self.changed.wait_for(lambda: not self.running)
@@ -99,11 +93,10 @@ class Worker:
             said = {"snooze": str(snooze)}
         except Failure as failure:
             said = {"failure": failure.report}
-        except BaseException as error:
-            mro = [c.__name__ for c in type(error).__mro__ if c is not object]
+        except Exception as error:
+            mro = [of.__name__ for of in type(error).__mro__ if of is not object]
             said = {"failure": {"type": mro[0], "mro": mro, "message": str(error)}}
-            if task.cancelled.is_set():
-                said = {"cancelled": True}
+            said = {"cancelled": True} if task.cancelled.is_set() else said
         self.reports.put({"task": task.task, **said})
 
     def report(self):
@@ -111,15 +104,14 @@ class Worker:
             batch = [self.reports.get()]
             while len(batch) < 100 and not self.reports.empty():
                 batch.append(self.reports.get())
-            answer = self.ask("report", reports=batch)
-            done = {*answer["recorded"], *answer["over"]}
-            with self.changed:
-                for report in batch:
-                    if report["task"] not in done:
-                        self.reports.put(report)
-                    elif "heartbeat" not in report:
+            told = self.ask("report", reports=batch)
+            for report in batch:
+                if report["task"] not in told["recorded"] + told["over"]:
+                    self.reports.put(report)
+                elif "heartbeat" not in report:
+                    with self.changed:
                         self.running.pop(report["task"], None)
-                self.changed.notify_all()
+                        self.changed.notify_all()
 
     def beat(self):
         while True:
