@@ -276,7 +276,6 @@ async fn the_example_of_the_page_is_what_is_spoken() {
     let mut ask: Value = serde_json::from_str(ask).unwrap();
     let told: Value = serde_json::from_str(told).unwrap();
     let world = World::new().await;
-    world.poll("another", json!({})).await;
     world.start("order-42", 300).await;
     ask["queues"] = json!([]);
     let answer = world.asked(POLL, ask).await;
