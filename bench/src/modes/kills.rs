@@ -157,12 +157,14 @@ impl Audit {
             for row in &page {
                 let actions = store.actions(RunKey { uid: row.uid, run: row.run }).await?;
                 let of_job = actions.iter().filter(|row| row.request.id.starts_with(&prefix));
-                match of_job.count() {
-                    // The one that shows that a node is at work was due by itself.
-                    0 if row.status != Status::Running => {}
-                    0 => audit.left_out += 1,
-                    1 => audit.once += 1,
-                    _ => audit.more += 1,
+                match of_job.map(|row| row.answer.changed).collect::<Vec<_>>()[..] {
+                    // The one that shows that a node is at work was due by itself: it had ended, or
+                    // was running.
+                    [] if row.status != Status::Running => {}
+                    [false] => {}
+                    [] => audit.left_out += 1,
+                    [true] => audit.once += 1,
+                    [_, ..] => audit.more += 1,
                 }
             }
         }

@@ -175,15 +175,15 @@ pub trait AttemptHost: Send + Sync {
     fn cancelled(&self) -> HostFuture<'_>;
     /// True once nobody wants the attempt's result any more.
     fn is_cancelled(&self) -> bool;
-    /// The call as the engine knows it, and the queue it came from; `None` where there is no engine.
-    fn place(&self) -> Option<(CallKey, &str)> {
-        None
-    }
     /// Calls back once nobody wants the attempt's result any more: at once where that is so.
     fn when_cancelled(&self, tell: Box<dyn FnOnce() + Send>) {
         if self.is_cancelled() {
             tell();
         }
+    }
+    /// The call as the engine knows it, and the queue it came from; `None` where there is no engine.
+    fn place(&self) -> Option<(CallKey, &str)> {
+        None
     }
     /// The time on the clock that the engine runs on; the system's, unless a host has another.
     fn now(&self) -> Timestamp {

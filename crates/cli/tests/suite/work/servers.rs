@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use crate::work::support::{Place, Process, until};
 
 /// Calls an action that only remote workers have.
-const DOUBLE: &str = "fn main(input: [n], output: [r]):\n    r = @double(n=n) [retry: 3]\n    return r\n";
+const DOUBLE: &str =
+    "fn main(input: [n], output: [r]):\n    r = @double(n=n) [retry: 3]\n    return r\n";
 
 /// The server, and where it listens.
 fn server(place: &Place, args: &[&str]) -> (Process, String) {
