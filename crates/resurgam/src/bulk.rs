@@ -351,8 +351,8 @@ impl BulkAct {
     }
 
     /// Does it to so many first, waits for their outcome, and goes on only if they succeed: the
-    /// next attempt of a call that is retried, resumed or redriven; otherwise that the action is not
-    /// refused.
+    /// next attempt of a call that is retried, resumed or redriven; otherwise that the action is
+    /// not refused.
     pub fn first(self, first: u32) -> Self {
         self.with(|job| job.options.first = Some(first))
     }

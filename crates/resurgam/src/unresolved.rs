@@ -208,8 +208,8 @@ impl Client {
         Redrive { client, call, how, delay: None, by: None, reason: None, request_id: None }
     }
 
-    /// Tries all of these letters again, see [`Client::redrive`] and [`BulkAct::as_new`]. Those that
-    /// are open, whatever state the filter names. What is written meanwhile is left alone.
+    /// Tries all of these letters again, see [`Client::redrive`] and [`BulkAct::as_new`]. Those
+    /// that are open, whatever state the filter names. What is written meanwhile is left alone.
     ///
     /// ```
     /// use resurgam::DeadLetterFilter;
