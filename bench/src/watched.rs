@@ -11,9 +11,10 @@ use resurgam_store::rows::{
 use resurgam_store::{
     Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
     CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
-    Deletion, DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own, Owning, PausedCall,
-    PausedFilter, Retain, RunCalls, Runnable, ScheduleRecord, Schedules, Step, StepResult, Store,
-    Tables, Transacted, Unresolved, Work,
+    Deletion, DueSchedules, Error, GateCount, GateWaiting, Gates, Inbox, InboxRow, Inspect, Node,
+    Own, Owning, PausedCall, PausedFilter, Retain, RunCalls, Runnable, ScheduleRecord, Schedules,
+    Step, StepResult, Store, StoredGates, Tables, TokenRow, TokenWrite, Tokens, Transacted,
+    Unresolved, Work,
 };
 use tokio::sync::watch;
 
@@ -216,6 +217,15 @@ impl Bulk for Watched {
     }
 }
 
+impl Gates for Watched {
+    passed_on! {
+        gates() -> StoredGates;
+        gate_counts(from: Timestamp) -> Vec<GateCount>;
+        waiting_gates(after: &str, limit: usize) -> Vec<String>;
+        count_waiting(gates: Arc<[String]>, before: Timestamp, at_most: usize) -> Vec<GateWaiting>;
+    }
+}
+
 impl Tables for Watched {
     passed_on! {
         transact(attempt: Arc<AttemptTransaction>) -> Transacted;
@@ -235,6 +245,13 @@ impl Schedules for Watched {
 impl Inbox for Watched {
     passed_on! {
         inbox(limit: usize) -> Vec<InboxRow>;
+    }
+}
+
+impl Tokens for Watched {
+    passed_on! {
+        tokens() -> Vec<TokenRow>;
+        write_token(write: TokenWrite) -> bool;
     }
 }
 

@@ -10,6 +10,7 @@ Run workflows:
   run          Run a program or a graph and wait for its result
   start        Start a program or a graph and leave the work to a worker
   worker       Work on a database until told to stop
+  server       Serve the HTTP API of a database until told to stop
   signal       Send a signal to an instance
   cancel       Ask an instance to end
   terminate    End an instance without asking its code, which undoes nothing
@@ -37,6 +38,7 @@ Write files:
   fmt          Write programs in one layout, in place
   graph        Check graphs
   policy       Evaluate, explain, convert and check retry policies, set them for activities
+  token        Tokens that let people and programs into the server
   secrets      Keys for the secrets of graphs
 
 Learn:
@@ -91,6 +93,19 @@ examples! {
     WORKER:
         "resurgam worker --actions actions"
         "RESURGAM_DB=postgres://ada@db/work resurgam worker --actions /srv/actions --metrics 9464";
+    SERVER:
+        "resurgam server --db sqlite:orders.db"
+        "resurgam server --work --actions /srv/actions --listen 8460";
+    TOKEN:
+        "resurgam token create --role read --name ana"
+        "resurgam token list";
+    TOKEN_CREATE:
+        "resurgam token create --role operate --name ci"
+        "resurgam token create --role read --name support --no-payloads --json";
+    TOKEN_LIST:
+        "resurgam token list --json";
+    TOKEN_REVOKE:
+        "resurgam token revoke 4be0643f1d98";
     SIGNAL:
         "resurgam signal order-42 approved"
         "resurgam signal order-42 approved '{\"by\": \"ada\"}'"

@@ -1,6 +1,7 @@
 //! Ids. Each is a type of its own, so that two of them cannot be swapped.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +33,25 @@ impl Uid {
 impl fmt::Display for Uid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", self.0)
+    }
+}
+
+/// Reads a uid as it is printed.
+///
+/// ```
+/// use resurgam_core::Uid;
+///
+/// let uid = Uid(255);
+/// assert_eq!(uid.to_string().parse(), Ok(uid));
+/// assert!("ff".parse::<Uid>().is_err());
+/// ```
+impl FromStr for Uid {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_uid = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let uid = u128::from_str_radix(text, 16).ok().filter(|_| is_uid);
+        uid.map(Uid).ok_or_else(|| "a uid has 32 hexadecimal digits".to_string())
     }
 }
 

@@ -45,11 +45,18 @@ pub enum Blocked {
     },
     /// The code waits for nothing that the engine knows.
     ForeignAwait,
+    /// The code did something that is not durable; the text says what, and what to do instead.
+    NotDurable(String),
     /// Something that it needs is missing or cannot be read; the text says what.
     Unreadable(String),
     /// Its workflow, or the version it is on, is not registered; the text says which.
     Unregistered(String),
 }
+
+/// What an interpreter panics with (`std::panic::resume_unwind`) when the code that it runs does
+/// something that is not durable: the run is blocked, with this text, until the code is mended.
+#[derive(Clone, Debug)]
+pub struct NotDurable(pub String);
 
 /// A command that is not the recorded one.
 #[derive(Clone, Debug, PartialEq)]
@@ -246,6 +253,9 @@ impl Wake for Woken {
 }
 
 fn panicked(event: &Event, panic: &(dyn std::any::Any + Send)) -> Blocked {
+    if let Some(NotDurable(text)) = panic.downcast_ref() {
+        return Blocked::NotDurable(text.clone());
+    }
     let input = format!("{} at {}", event.kind.name(), event.seq);
     Blocked::Panic { input, message: panic_message(panic) }
 }
@@ -271,7 +281,7 @@ impl Blocked {
         match self {
             Blocked::Nondeterminism(_) => Code::B1,
             Blocked::Panic { .. } => Code::B2,
-            Blocked::ForeignAwait => Code::B3,
+            Blocked::ForeignAwait | Blocked::NotDurable(_) => Code::B3,
             Blocked::Unreadable(_) => Code::B4,
             Blocked::Unregistered(_) => Code::B5,
         }
@@ -291,7 +301,9 @@ impl fmt::Display for Blocked {
                 "the workflow awaits something that is not durable (a socket, a channel, tokio's \
                  sleep): wait through ctx, or move the work into an activity",
             ),
-            Blocked::Unreadable(what) | Blocked::Unregistered(what) => f.write_str(what),
+            Blocked::NotDurable(what) | Blocked::Unreadable(what) | Blocked::Unregistered(what) => {
+                f.write_str(what)
+            }
         }
     }
 }

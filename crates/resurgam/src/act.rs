@@ -217,6 +217,13 @@ impl Act {
     }
 }
 
+impl Act {
+    /// What it asks for; `None` when that makes no sense, which is told when it is awaited.
+    pub fn action(&self) -> Option<&Action> {
+        self.action.as_ref().ok()
+    }
+}
+
 impl IntoFuture for Act {
     type Output = Result<Acted>;
     type IntoFuture = Pin<Box<dyn Future<Output = Result<Acted>> + Send>>;

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use resurgam_core::retry::RetryPolicy;
 use resurgam_sdk::{
-    Activity, ActivitySource, Constructor, Registry, States, Workflow, WorkflowDefinition,
+    Activity, ActivityDefinition, ActivitySource, Constructor, Registry, States, TurnThread,
+    Workflow, WorkflowDefinition,
 };
 use resurgam_store::Store;
 use resurgam_store::rows::Status;
@@ -331,6 +332,81 @@ impl AppBuilder {
     pub fn activity_type<A: Activity>(mut self) -> Self {
         let added = self.parts.registry.add_activity::<A>();
         self.parts.note(added);
+        self
+    }
+
+    /// Adds an activity that is known at run time only.
+    ///
+    /// ```
+    /// use resurgam::prelude::*;
+    /// use resurgam::{ActivityDefinition, Payload, WorkflowDefinition};
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), resurgam::Error> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let file = folder.path().join("app.db");
+    /// let echo = |_, input: Payload| Box::pin(async { Ok(input) }) as resurgam::BoxFuture<_>;
+    /// let echo = ActivityDefinition::new("echo", echo);
+    /// let wait = WorkflowDefinition::new("wait", |_machine, input| {
+    ///     let input = input.clone();
+    ///     Ok(Box::pin(async move { Ok(input) })) // an interpreter would begin here
+    /// });
+    /// let app = App::builder().activity_definition(echo).workflow_definition(wait).sqlite(&file);
+    /// let app = app.await?;
+    /// let argument = serde_json::json!({"text": "hello"});
+    /// let said = app.submit_named::<serde_json::Value>("echo-1", "echo", &argument).await?;
+    /// assert_eq!(said.result().await?, argument);
+    /// let waited = app.start_named::<serde_json::Value>("wait-1", "wait", &argument).await?;
+    /// assert_eq!(waited.result().await?, argument);
+    /// # app.stop().await
+    /// # }
+    /// ```
+    pub fn activity_definition(mut self, definition: ActivityDefinition) -> Self {
+        let added = self.parts.registry.add_activity_definition(definition, &[]);
+        self.parts.note(added);
+        self
+    }
+
+    /// Adds a workflow that is known at run time only: a program as text, a graph, the code of an
+    /// interpreter. [`AppBuilder::activity_definition`] has an example.
+    pub fn workflow_definition(mut self, definition: WorkflowDefinition) -> Self {
+        let added = self.parts.registry.add_workflow_definition(definition);
+        self.parts.note(added);
+        self
+    }
+
+    /// Has the turns of all workflows taken there that have no place of their own, see
+    /// [`TurnThread`].
+    ///
+    /// ```
+    /// use resurgam::prelude::*;
+    /// use resurgam::{PendingTurn, TurnThread};
+    /// use resurgam_testing::TestApp;
+    /// use std::sync::Arc;
+    ///
+    /// #[workflow]
+    /// async fn answer(_ctx: WorkflowContext) -> Result<u32, Failure> {
+    ///     Ok(42)
+    /// }
+    ///
+    /// /// A thread for each turn.
+    /// #[derive(Debug)]
+    /// struct Threads;
+    ///
+    /// impl TurnThread for Threads {
+    ///     fn take(&self, turn: PendingTurn) {
+    ///         std::thread::spawn(|| turn.take());
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let app = TestApp::builder().workflow(answer).turns_on(Arc::new(Threads)).start().await;
+    /// assert_eq!(app.start("answer-1", answer()).await.result().await.unwrap(), 42);
+    /// # }
+    /// ```
+    pub fn turns_on(mut self, thread: Arc<dyn TurnThread>) -> Self {
+        self.parts.registry.take_turns_on(thread);
         self
     }
 

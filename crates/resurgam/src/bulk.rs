@@ -372,6 +372,18 @@ impl BulkAct {
         self.with(|job| job.reason = Some(reason.into()))
     }
 
+    /// Whether a job that was started asks for the same: an action on the same calls or runs.
+    pub fn asks_the_same_as(&self, started: &BulkJob) -> bool {
+        let timeless = |target: &BulkTarget| match target.clone() {
+            // When a job was made is part of its filter.
+            BulkTarget::Calls(filter) => BulkTarget::Calls(CallFilter { until: None, ..filter }),
+            other @ (BulkTarget::Runs(_) | BulkTarget::Letters(_)) => other,
+        };
+        self.job.as_ref().is_ok_and(|job| {
+            job.action == started.action && timeless(&job.target) == timeless(&started.target)
+        })
+    }
+
     /// Counts what it would be done to and lists the first hundred, and changes nothing.
     pub async fn dry_run(self) -> Result<BulkPreview> {
         let job = self.job.map_err(|why| Error::invalid(format!("look what matches: {why}")))?;

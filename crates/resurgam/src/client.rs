@@ -12,7 +12,7 @@ use resurgam_core::Payload;
 use resurgam_core::retry::RetryPolicy;
 use resurgam_sdk::{Activity, Workflow};
 use resurgam_store::Store;
-use resurgam_store::rows::Owner;
+use resurgam_store::rows::{InstanceRow, Owner};
 use resurgam_store_sqlite::{Options as SqliteOptions, SqliteStore};
 use resurgam_worker::{
     Clock, ClosedFilter, Error, Handle, IfExists, Result, StartOptions, SystemClock, submit,
@@ -63,6 +63,9 @@ use crate::{Instance, Parts};
 ///
 /// // One activity, without a workflow.
 /// assert_eq!(client.submit("pens", order_paper(3)).await?.result().await?, 3);
+/// let argument = serde_json::json!({"sheets": 4});
+/// let ink = client.submit_named::<u32>("ink", "order_paper", &argument).await?;
+/// assert_eq!(ink.result().await?, 4);
 ///
 /// // Asked to end, or ended where it stands.
 /// let envelopes = client.start("envelopes", approval(1)).await?;
@@ -77,7 +80,7 @@ use crate::{Instance, Parts};
 /// assert_eq!(again.result().await?, 400);
 /// client.delete("paper").await?;
 /// let completed = ClosedFilter { status: vec![Status::Completed], ..ClosedFilter::default() };
-/// assert_eq!(client.delete_closed(completed).await?, 2);
+/// assert_eq!(client.delete_closed(completed).await?, 3);
 /// client.close().await;
 /// # app.stop().await
 /// # }
@@ -200,6 +203,61 @@ impl Client {
         let (call, nothing) = (submit::call(&activity), Ok(Payload::null()));
         let bare = Some(call.map_err(|error| format!("the value has no JSON form: {error}")));
         Start { bare, ..self.start_payload(id.into(), submit::NAME, nothing) }
+    }
+
+    /// Runs one activity durably by its name, with the arguments as an object.
+    ///
+    /// ```
+    /// use resurgam::Client;
+    /// use resurgam::prelude::*;
+    ///
+    /// #[activity]
+    /// async fn double(n: u64) -> Result<u64, Failure> {
+    ///     Ok(2 * n)
+    /// }
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), resurgam::Error> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// let app = App::builder().activity(double).sqlite(folder.path().join("app.db")).await?;
+    /// let argument = serde_json::json!({"n": 21});
+    /// let run = app.submit_named::<u64>("one", "double", &argument).request_id("form-1");
+    /// assert_eq!(run.await?.result().await?, 42);
+    ///
+    /// // What a request began is found again, with what it asked for.
+    /// let found = app.started_by("form-1").await?.expect("it was started so");
+    /// let (activity, arguments) = Client::submitted(&found).expect("it is no workflow");
+    /// assert_eq!((activity.as_str(), arguments.as_str()), ("double", r#"{"n":21}"#));
+    /// # app.stop().await
+    /// # }
+    /// ```
+    pub fn submit_named<T: DeserializeOwned>(
+        &self,
+        id: impl Into<String>,
+        activity: &str,
+        argument: &impl Serialize,
+    ) -> Start<T> {
+        let argument = Payload::encode(argument).map_err(|error| error.to_string());
+        let call = argument.and_then(|it| submit::call_of(activity.to_string(), &it, None));
+        let bare = Some(call.map_err(|error| format!("the value has no JSON form: {error}")));
+        Start { bare, ..self.start_payload(id.into(), submit::NAME, Ok(Payload::null())) }
+    }
+
+    /// The workflow of instances that run one activity and nothing else.
+    pub const BARE_ACTIVITY: &str = submit::NAME;
+
+    /// The activity that an instance runs by itself, and its arguments; `None` for a workflow.
+    pub fn submitted(row: &InstanceRow) -> Option<(String, Payload)> {
+        let call = Some(row).filter(|row| row.workflow == submit::NAME);
+        call.and_then(|row| submit::read(&row.input))
+    }
+
+    /// The instance that was started with this request id.
+    pub async fn started_by(&self, request_id: &str) -> Result<Option<InstanceRow>> {
+        let _busy = self.handle.busy();
+        let found = self.handle.store().find_request(request_id).await;
+        let what = || format!("look what request {request_id} started");
+        found.map_err(|error| Error::store(what(), error))
     }
 
     /// Sends a signal to an open instance. It is durable when this returns.

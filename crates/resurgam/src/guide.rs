@@ -41,6 +41,8 @@ guides! {
     inbox "inbox.md";
     operating "operating.md";
     operations "operations.md";
+    server "server.md";
+    threat_model "threat-model.md";
     command_line "command-line.md";
     ir "ir.md";
     graph "graph.md";

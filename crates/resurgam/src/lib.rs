@@ -40,6 +40,7 @@ mod export;
 #[cfg(any(doc, doctest))]
 pub mod guide;
 mod instance;
+mod instance_handle;
 mod look;
 mod policies;
 #[cfg(feature = "postgres")]
@@ -56,6 +57,7 @@ pub use app::{App, AppBuilder, Parts};
 pub use bulk::{BulkAct, CallsHandle, RunsHandle};
 pub use client::{Client, Start};
 pub use instance::Instance;
+pub use instance_handle::InstanceHandle;
 pub use look::{Description, PendingCall, WaitsFor};
 pub use policies::SetPolicy;
 pub use resurgam_core::action::{Action, ActionAnswer, RedriveCall, Reset, ResetTo};
@@ -67,7 +69,8 @@ pub use resurgam_core::{
 pub use resurgam_macros::{FailureType, activity, workflow};
 pub use resurgam_sdk::{
     Activity, ActivityContext, ActivityDefinition, ActivitySource, BoxFuture, ChildHandle,
-    Constructor, Elapsed, Terminal, Typed, Workflow, WorkflowContext, WorkflowDefinition,
+    Constructor, Elapsed, PendingTurn, Terminal, TurnThread, Typed, Workflow, WorkflowContext,
+    WorkflowDefinition,
 };
 pub use resurgam_store::rows::{
     ActionRequest, ActionRow, AttemptOutcome, AttemptRow, Heartbeat, InstanceCursor,

@@ -191,9 +191,15 @@ impl Client {
 
     /// What an instance is waiting for: what is retrying, why, and when next.
     pub async fn describe(&self, id: &str) -> Result<Option<Description>> {
-        let Some(instance) = self.find(id).await? else { return Ok(None) };
+        match self.find(id).await? {
+            Some(instance) => self.description(instance).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    pub(crate) async fn description(&self, instance: InstanceRow) -> Result<Description> {
         let run = RunKey { uid: instance.uid, run: instance.run };
-        let what = format!("describe {id}");
+        let what = format!("describe {}", instance.id);
         let store = self.handle().store();
         let tasks = store.tasks(run).await.map_err(|error| Error::store(&what, error))?;
         let ledger = store.attempts(run).await.map_err(|error| Error::store(&what, error))?;
@@ -229,14 +235,14 @@ impl Client {
             _ => None,
         };
         let unread = messages.into_iter().filter_map(signal).collect();
-        Ok(Some(Description {
+        Ok(Description {
             instance,
             pending,
             unread,
             timers,
             waits_for_first_turn,
             cancel_requested,
-        }))
+        })
     }
 
     /// The policies of these tasks that can be read, by their hash. Many tasks share one.
@@ -378,7 +384,7 @@ impl Client {
     /// The ledger of a run with this history. When a run before it was reset, calls that ended
     /// there are in the copied part of the history, and their attempts are found with the run that
     /// made them.
-    async fn ledger_of(
+    pub(crate) async fn ledger_of(
         &self,
         run: RunKey,
         events: &[Event],

@@ -102,6 +102,43 @@ impl Client {
         }
     }
 
+    /// Starts a workflow by its name by the clock, as a whole [`Schedule`] says; it takes effect
+    /// when it is awaited.
+    ///
+    /// ```
+    /// use resurgam::prelude::*;
+    /// use resurgam::schedule::Schedule;
+    /// use serde_json::json;
+    ///
+    /// # #[workflow]
+    /// # async fn report(_ctx: WorkflowContext) -> Result<u32, Failure> { Ok(1) }
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let app = App::builder().workflow(report).sqlite(folder.path().join("app.db")).await?;
+    /// let hourly = Schedule::from_value(&json!({"id": "reports", "every": "1h"}))?;
+    /// app.schedule_as(hourly, "report", &json!({})).await?;
+    /// assert_eq!(app.schedules().await?[0].workflow, "report");
+    /// # app.stop().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn schedule_as(
+        &self,
+        schedule: Schedule,
+        workflow: &str,
+        argument: &impl Serialize,
+    ) -> NewSchedule {
+        NewSchedule {
+            client: self.clone(),
+            input: Payload::encode(argument).map_err(|error| error.to_string()),
+            workflow: workflow.to_string(),
+            schedule,
+            start: ScheduledStart::default(),
+            replace: false,
+        }
+    }
+
     /// Pauses a schedule: it does not fire until it is resumed, and what would have fired meanwhile
     /// is forgotten. Its instances go on.
     pub async fn pause_schedule(&self, id: &str) -> Result<()> {

@@ -175,6 +175,12 @@ pub trait AttemptHost: Send + Sync {
     fn cancelled(&self) -> HostFuture<'_>;
     /// True once nobody wants the attempt's result any more.
     fn is_cancelled(&self) -> bool;
+    /// Calls back once nobody wants the attempt's result any more: at once where that is so.
+    fn when_cancelled(&self, tell: Box<dyn FnOnce() + Send>) {
+        if self.is_cancelled() {
+            tell();
+        }
+    }
     /// The time on the clock that the engine runs on; the system's, unless a host has another.
     fn now(&self) -> Timestamp {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -274,6 +280,28 @@ impl ActivityContext {
     /// Waits until nobody wants the attempt's result any more.
     pub async fn cancelled(&self) {
         self.0.host.cancelled().await;
+    }
+
+    /// Calls back once nobody wants the attempt's result any more, or at once where that is so
+    /// already, for code that cannot await [`ActivityContext::cancelled`] because it waits for
+    /// something else. In a test the clock does not run on meanwhile, as it would while an attempt
+    /// awaits its cancellation. The callback is called on the engine's thread: it must not wait for
+    /// anything.
+    ///
+    /// ```
+    /// use resurgam::prelude::*;
+    ///
+    /// #[activity]
+    /// fn compress(ctx: ActivityContext, file: String) -> Result<(), Failure> {
+    ///     let mut child = std::process::Command::new("gzip").arg(file).spawn()?;
+    ///     let process = child.id();
+    ///     ctx.when_cancelled(move || eprintln!("process {process} is to end"));
+    ///     child.wait()?;
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn when_cancelled(&self, tell: impl FnOnce() + Send + 'static) {
+        self.0.host.when_cancelled(Box::new(tell));
     }
 
     /// True once nobody wants the attempt's result any more.

@@ -18,6 +18,7 @@ mod context;
 mod registry;
 mod state;
 mod terminal;
+mod turns;
 mod typed;
 mod workflow;
 
@@ -30,5 +31,6 @@ pub use context::{
 pub use registry::{ActivityDefinition, ActivitySource, Error, Registry, WorkflowDefinition};
 pub use state::States;
 pub use terminal::Terminal;
+pub use turns::{PendingTurn, TurnThread};
 pub use typed::Typed;
 pub use workflow::Workflow;

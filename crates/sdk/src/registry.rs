@@ -13,7 +13,7 @@ use resurgam_core::{Failure, Payload};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{Activity, ActivityContext, ActivityOptions, Workflow, WorkflowContext};
+use crate::{Activity, ActivityContext, ActivityOptions, TurnThread, Workflow, WorkflowContext};
 
 /// The workflows and activities of an app.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +25,8 @@ pub struct Registry {
     source: Option<Arc<dyn ActivitySource>>,
     /// What runs instances of workflows that are not registered.
     any_workflow: Option<Arc<WorkflowDefinition>>,
+    /// Where turns are taken, unless a workflow says otherwise.
+    turns: Option<Arc<dyn TurnThread>>,
 }
 
 /// Activities that come and go while the program runs, such as executables in a folder.
@@ -92,6 +94,7 @@ pub struct WorkflowDefinition {
     pub version: u32,
     begin: BeginRun,
     reads: Option<ReadsArgument>,
+    turns: Option<Arc<dyn TurnThread>>,
 }
 
 /// Whether an argument is one of a workflow's.
@@ -214,6 +217,17 @@ impl Registry {
     /// whose argument it does not read ([`WorkflowDefinition::reading`]) wait.
     pub fn run_any_workflow_by(&mut self, definition: WorkflowDefinition) {
         self.any_workflow = Some(Arc::new(definition));
+    }
+
+    /// Has the turns of all workflows taken there that have no place of their own
+    /// ([`WorkflowDefinition::taking_turns_on`]).
+    pub fn take_turns_on(&mut self, thread: Arc<dyn TurnThread>) {
+        self.turns = Some(thread);
+    }
+
+    /// Where the turns of a workflow are taken, when that is not on the engine's thread.
+    pub fn turn_thread(&self, workflow: &WorkflowDefinition) -> Option<Arc<dyn TurnThread>> {
+        workflow.turn_thread().or(self.turns.as_ref()).cloned()
     }
 
     /// The activity of this name.
@@ -413,7 +427,7 @@ impl WorkflowDefinition {
             Ok(code)
         };
         let (name, version) = (W::NAME.to_string(), W::VERSION);
-        WorkflowDefinition { name, version, begin: Box::new(begin), reads: None }
+        WorkflowDefinition { name, version, begin: Box::new(begin), reads: None, turns: None }
     }
 
     /// A definition that is known at run time only.
@@ -424,7 +438,13 @@ impl WorkflowDefinition {
         + Sync
         + 'static,
     ) -> Self {
-        WorkflowDefinition { name: name.into(), version: 1, begin: Box::new(begin), reads: None }
+        WorkflowDefinition {
+            name: name.into(),
+            version: 1,
+            begin: Box::new(begin),
+            reads: None,
+            turns: None,
+        }
     }
 
     /// Limits it to instances whose argument it can read. Where it runs instances of any name,
@@ -437,6 +457,20 @@ impl WorkflowDefinition {
     /// True unless the argument is none of this workflow's.
     pub fn reads(&self, argument: &Payload) -> bool {
         self.reads.as_ref().is_none_or(|reads| reads(argument))
+    }
+
+    /// Has the turns of its runs taken on a thread of their own, because their code needs something
+    /// that the engine must not wait for, such as the lock of an interpreter. [`TurnThread`] has an
+    /// example.
+    #[must_use]
+    pub fn taking_turns_on(mut self, thread: Arc<dyn TurnThread>) -> Self {
+        self.turns = Some(thread);
+        self
+    }
+
+    /// Where the turns of its runs are taken, when that is not on the engine's thread.
+    pub fn turn_thread(&self) -> Option<&Arc<dyn TurnThread>> {
+        self.turns.as_ref()
     }
 
     /// Begins the code of a run. The error says why its argument cannot be read.

@@ -9,8 +9,8 @@ use resurgam_store::fleet::{Fence, NodeRow, ShardRow, View};
 use resurgam_store::model::{Model, Sharing, Writer};
 use resurgam_store::rows::{MessageRow, Owner, TaskRow};
 use resurgam_store::{
-    BulkWrite, Deleted, Deletion, Error, InboxRow, InstanceWrite, MessageWrite, Node, Result,
-    Runnable, Step, StepResult, TaskWrite,
+    BulkWrite, Deleted, Deletion, Error, GateWrite, InboxRow, InstanceWrite, MessageWrite, Node,
+    Result, Runnable, Step, StepResult, TaskWrite,
 };
 
 use crate::promises::{Promises, everything};
@@ -343,8 +343,9 @@ impl Database {
             let schedules =
                 schedule.is_some_and(|write| !self.holds(fence, Shard::of_id(write.id())));
             let bulk = step.bulk.as_deref().is_some_and(BulkWrite::is_news);
+            let gates = step.gates.iter().any(GateWrite::is_news);
             let waits = step.tasks.iter().any(waits);
-            ends || starts || tells || inserts || waits || sets || schedules || bulk
+            ends || starts || tells || inserts || waits || sets || gates || schedules || bulk
         })
     }
 

@@ -36,6 +36,8 @@ pub(crate) struct Role {
     pub(crate) horizon: Duration,
     /// Whether it works, or only asks others to.
     pub(crate) works: bool,
+    /// Whether turns are taken on another thread, which may be late.
+    pub(crate) turns_elsewhere: bool,
     /// How long closed instances stay.
     pub(crate) stays: Option<Duration>,
 }
@@ -202,7 +204,7 @@ impl Host {
             ..Options::default()
         };
         let grace = options.grace;
-        let registry = Arc::new(registry(role.is_new));
+        let registry = Arc::new(registry(role.is_new, role.turns_elsewhere));
         let mut node = Node::new(registry, options, facts, seed, now);
         node.begin();
         Host {

@@ -5,6 +5,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam_core::event::ParentClose;
@@ -14,8 +15,8 @@ use resurgam_core::retry::{
 };
 use resurgam_core::{Failure, Kind, Payload};
 use resurgam_sdk::{
-    Activity, ActivityContext, ActivityDefinition, Registry, Workflow, WorkflowContext,
-    WorkflowDefinition,
+    Activity, ActivityContext, ActivityDefinition, PendingTurn, Registry, TurnThread, Workflow,
+    WorkflowContext, WorkflowDefinition,
 };
 use serde::{Deserialize, Serialize};
 
@@ -182,14 +183,28 @@ pub(crate) fn call_of(input: &resurgam_core::Payload) -> Option<Call> {
     input.decode::<Work>().ok().map(|work| work.call)
 }
 
+/// Where turns are taken that are late; the world takes them itself.
+#[derive(Debug)]
+struct OtherThread;
+
+impl TurnThread for OtherThread {
+    fn take(&self, turn: PendingTurn) {
+        turn.take();
+    }
+}
+
 /// What a process knows: the old code, or the old and the new.
-pub(crate) fn registry(is_new: bool) -> Registry {
+pub(crate) fn registry(is_new: bool, turns_elsewhere: bool) -> Registry {
+    let taken = |definition: WorkflowDefinition| match turns_elsewhere {
+        true => definition.taking_turns_on(Arc::new(OtherThread)),
+        false => definition,
+    };
     let mut registry = Registry::default();
     let mut added = registry.add_activity_definition(ActivityDefinition::of::<Work>(), &[]);
-    let old = WorkflowDefinition::of::<Program>();
+    let old = taken(WorkflowDefinition::of::<Program>());
     added = added.and_then(|()| registry.add_workflow_definition(old));
     if is_new {
-        let new = WorkflowDefinition::of::<NewProgram>();
+        let new = taken(WorkflowDefinition::of::<NewProgram>());
         added = added.and_then(|()| registry.add_workflow_definition(new));
     }
     debug_assert!(added.is_ok(), "{added:?}");

@@ -17,9 +17,10 @@ use resurgam_store::rows::{
 use resurgam_store::{
     Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
     CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
-    Deletion, DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own, Owning, PausedCall,
-    PausedFilter, Result, Retain, RunCalls, Runnable, ScheduleRecord, Schedules, Step, StepResult,
-    Tables, Transacted, Unresolved, Work, not_offered,
+    Deletion, DueSchedules, Error, GateCount, GateWaiting, Gates, Inbox, InboxRow, Inspect, Node,
+    Own, Owning, PausedCall, PausedFilter, Result, Retain, RunCalls, Runnable, ScheduleRecord,
+    Schedules, Step, StepResult, StoredGates, Tables, TokenRow, TokenWrite, Tokens, Transacted,
+    Unresolved, Work, not_offered,
 };
 use tokio::sync::watch;
 
@@ -338,6 +339,30 @@ impl Bulk for SimulatedStore {
     }
 }
 
+impl Gates for SimulatedStore {
+    fn gates(&self) -> Answer<'_, StoredGates> {
+        self.read("gates", |it| it.model.gates())
+    }
+
+    fn gate_counts(&self, from: Timestamp) -> Answer<'_, Vec<GateCount>> {
+        self.read("counts of gates", move |it| it.model.gate_counts(from))
+    }
+
+    fn waiting_gates(&self, after: &str, limit: usize) -> Answer<'_, Vec<String>> {
+        let after = after.to_string();
+        self.read("gates with waiting tasks", move |it| it.model.waiting_gates(&after, limit))
+    }
+
+    fn count_waiting(
+        &self,
+        gates: Arc<[String]>,
+        before: Timestamp,
+        at_most: usize,
+    ) -> Answer<'_, Vec<GateWaiting>> {
+        self.read("tasks behind gates", move |it| it.model.count_waiting(&gates, before, at_most))
+    }
+}
+
 impl Inbox for SimulatedStore {
     fn inbox(&self, limit: usize) -> Answer<'_, Vec<InboxRow>> {
         let shards = self.shards();
@@ -348,6 +373,16 @@ impl Inbox for SimulatedStore {
 impl Retain for SimulatedStore {
     fn delete_closed(&self, wanted: Deletion) -> Answer<'_, Deleted> {
         Box::pin(self.change("delete", move |it| it.delete_closed(&wanted)))
+    }
+}
+
+impl Tokens for SimulatedStore {
+    fn tokens(&self) -> Answer<'_, Vec<TokenRow>> {
+        self.read("tokens", |it| it.model.tokens())
+    }
+
+    fn write_token(&self, write: TokenWrite) -> Answer<'_, bool> {
+        Box::pin(self.change("token", move |it| Ok(it.model.write_token(write))))
     }
 }
 

@@ -16,7 +16,7 @@ use resurgam_store::outage::OutageLog;
 use resurgam_store::rows::Message as StoredMessage;
 use resurgam_store::{AttemptTransaction, Commit, Error, Own, Tables};
 use resurgam_worker::node::{
-    At, Input, Output, Transaction, TransactionRequest, now_due, result_id,
+    At, AwayTurn, Input, Output, Stamp, Transaction, TransactionRequest, now_due, result_id,
 };
 use resurgam_worker::{Busy, Pace, Retention};
 
@@ -150,6 +150,8 @@ pub(crate) enum Happening {
     Attempt { token: u64, moment: Moment },
     /// An attempt asks for its transaction again.
     AskAgain(TransactionRequest),
+    /// A turn is taken that was handed to another thread.
+    TurnElsewhere(Box<AwayTurn>, Stamp),
 }
 
 /// What goes well again.
@@ -246,6 +248,7 @@ impl World {
                 false => Duration::from_secs(60),
             },
             works: true,
+            turns_elsewhere: self.random.one_in(3),
             stays: self.plan.stays,
         }
     }
@@ -326,6 +329,10 @@ impl World {
             Happening::Hint(news) => self.hears(host, news),
             Happening::Attempt { token, moment } => self.attempt(host, token, moment),
             Happening::AskAgain(ask) => self.arrived(host, Arrived::input(Input::Transact(ask))),
+            Happening::TurnElsewhere(turn, stamp) => {
+                let turned = Input::Turned(Box::new(turn.take()));
+                self.arrived(host, Arrived::Input(Box::new(turned), Some(stamp)));
+            }
         }
     }
 
@@ -529,6 +536,10 @@ impl World {
                 let store = host.store.clone();
                 let own = async move { Done::Role(store.try_own(node).await) };
                 self.spawn(number, after, own);
+            }
+            Output::Turn { turn, stamp } => {
+                let delay = self.random.delay(Duration::ZERO, Duration::from_millis(50));
+                self.plan_for(number, delay, Happening::TurnElsewhere(turn, stamp));
             }
             Output::StepDown => self.step_down(number),
             Output::StartAttempt(start) => self.start_attempt(number, &start),

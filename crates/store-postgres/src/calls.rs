@@ -12,9 +12,10 @@ use resurgam_store::rows::{
 use resurgam_store::{
     Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
     CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
-    Deletion, DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own, Owning, PausedCall,
-    PausedFilter, Retain, RunCalls, Runnable, ScheduleRecord, Schedules, Staleness, Step,
-    StepResult, Tables, Transacted, Unresolved, Work,
+    Deletion, DueSchedules, Error, GateCount, GateScope, GateWaiting, Gates, Inbox, InboxRow,
+    Inspect, Node, Own, Owning, PausedCall, PausedFilter, Retain, RunCalls, Runnable,
+    ScheduleRecord, Schedules, Staleness, Step, StepResult, StoredGates, Tables, Transacted,
+    Unresolved, Work,
 };
 use tokio::sync::watch;
 
@@ -24,12 +25,12 @@ use crate::store::PostgresStore;
 use crate::{read, sweep};
 
 impl PostgresStore {
-    fn pool(&self) -> &Pool {
+    pub(crate) fn pool(&self) -> &Pool {
         &self.inner.readers
     }
 
     /// Says in which database it was when something goes wrong, unless that is said already.
-    fn here<'a, T: 'a>(
+    pub(crate) fn here<'a, T: 'a>(
         &'a self,
         answer: impl Future<Output = resurgam_store::Result<T>> + Send + 'a,
     ) -> Answer<'a, T> {
@@ -200,6 +201,30 @@ impl Bulk for PostgresStore {
     }
 }
 
+impl Gates for PostgresStore {
+    fn gates(&self) -> Answer<'_, StoredGates> {
+        self.here(read::gates(self.pool()))
+    }
+
+    fn gate_counts(&self, from: Timestamp) -> Answer<'_, Vec<GateCount>> {
+        self.here(read::gate_counts(self.pool(), from))
+    }
+
+    fn waiting_gates(&self, after: &str, limit: usize) -> Answer<'_, Vec<String>> {
+        let after = after.to_string();
+        self.here(async move { read::waiting_gates(self.pool(), &after, limit).await })
+    }
+
+    fn count_waiting(
+        &self,
+        gates: Arc<[String]>,
+        before: Timestamp,
+        at_most: usize,
+    ) -> Answer<'_, Vec<GateWaiting>> {
+        self.here(async move { read::count_waiting(self.pool(), &gates, before, at_most).await })
+    }
+}
+
 impl Inbox for PostgresStore {
     fn inbox(&self, limit: usize) -> Answer<'_, Vec<InboxRow>> {
         self.here(async move { read::inbox(self.pool(), &self.inner.scope(), limit).await })
@@ -294,7 +319,11 @@ impl Work for PostgresStore {
         self.here(async move {
             let (calls, next) =
                 read::shared_tasks(self.pool(), &node, &runnable, now, limit).await?;
-            Ok((self.inner.claim_shared(&node, &calls, now, ClaimFor::Run).await?, next))
+            let claim_for = match runnable.gates {
+                GateScope::Only(_) => ClaimFor::Probe,
+                GateScope::All | GateScope::Except(_) => ClaimFor::Run,
+            };
+            Ok((self.inner.claim_shared(&node, &calls, now, claim_for).await?, next))
         })
     }
 

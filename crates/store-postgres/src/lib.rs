@@ -50,6 +50,7 @@ mod sql;
 mod statement;
 mod store;
 mod sweep;
+mod tokens;
 mod user_transaction;
 
 pub use options::Options;

@@ -10,9 +10,9 @@ use resurgam_store::rows::{
 use resurgam_store::{
     Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
     CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
-    Deletion, DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own, Owning, PausedCall,
-    PausedFilter, Retain, RunCalls, Runnable, ScheduleRecord, Schedules, Step, StepResult, Tables,
-    Transacted, Unresolved, Work,
+    Deletion, DueSchedules, Error, GateCount, GateWaiting, Gates, Inbox, InboxRow, Inspect, Node,
+    Own, Owning, PausedCall, PausedFilter, Retain, RunCalls, Runnable, ScheduleRecord, Schedules,
+    Step, StepResult, StoredGates, Tables, Transacted, Unresolved, Work,
 };
 use tokio::sync::watch;
 
@@ -298,6 +298,39 @@ impl Bulk for SqliteStore {
         self.read(
             || "read what came of actions".to_string(),
             move |reading| read::answers(reading, &asked),
+        )
+    }
+}
+
+impl Gates for SqliteStore {
+    fn gates(&self) -> Answer<'_, StoredGates> {
+        self.read(|| "read what is stored of gates".to_string(), read::gates)
+    }
+
+    fn gate_counts(&self, from: Timestamp) -> Answer<'_, Vec<GateCount>> {
+        self.read(
+            || "read what was counted at gates".to_string(),
+            move |reading| read::gate_counts(reading, from),
+        )
+    }
+
+    fn waiting_gates(&self, after: &str, limit: usize) -> Answer<'_, Vec<String>> {
+        let after = after.to_string();
+        self.read(
+            || "look for gates that tasks wait behind".to_string(),
+            move |reading| read::waiting_gates(reading, &after, limit),
+        )
+    }
+
+    fn count_waiting(
+        &self,
+        gates: Arc<[String]>,
+        before: Timestamp,
+        at_most: usize,
+    ) -> Answer<'_, Vec<GateWaiting>> {
+        self.read(
+            || "count the tasks that wait behind gates".to_string(),
+            move |reading| read::count_waiting(reading, &gates, before, at_most),
         )
     }
 }

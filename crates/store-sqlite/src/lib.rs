@@ -55,6 +55,7 @@ mod still;
 mod store;
 mod sweep;
 mod threads;
+mod tokens;
 mod user_transaction;
 mod writer;
 

@@ -69,6 +69,10 @@ const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("policy_overrides.sql"), min_reader: 11 },
     // A program that works on no bulk jobs would leave them lying.
     Migration { sql: include_str!("bulk.sql"), min_reader: 12 },
+    // A program that knows no gates would begin what is held back.
+    Migration { sql: include_str!("gates.sql"), min_reader: 13 },
+    // A program that knows no tokens lets nobody in by them.
+    Migration { sql: include_str!("tokens.sql"), min_reader: 13 },
 ];
 
 /// The number of the newest migration that this program knows.

@@ -12,7 +12,7 @@ use resurgam_store::quarantine::BadRow;
 use resurgam_store::rows::Owner;
 use resurgam_store::{
     Access, Answer, AttemptTransaction, Deleted, Deletion, Error, Owning, Result, Step, StepResult,
-    Transacted,
+    TokenWrite, Transacted,
 };
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
@@ -350,6 +350,12 @@ impl SqliteStore {
     pub(crate) async fn delete(&self, wanted: Deletion) -> Result<Deleted> {
         let what = || "delete closed instances".to_string();
         self.order(|answer| Order::Delete { wanted, answer }, what).await
+    }
+
+    /// Changes an API token.
+    pub(crate) async fn change_token(&self, write: TokenWrite) -> Result<bool> {
+        let what = || "change an API token".to_string();
+        self.order(|answer| Order::Token { write, answer }, what).await
     }
 
     /// Takes the right to work.

@@ -22,7 +22,7 @@ use std::time::Duration;
 use resurgam_core::{Failure, Shard, UserWork};
 use resurgam_store::{
     Access, AttemptTransaction, Deleted, Deletion, Error, Ownership, Owning, Result, Step,
-    StepResult, Transacted, not_offered,
+    StepResult, TokenWrite, Transacted, not_offered,
 };
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
@@ -39,8 +39,8 @@ use crate::quarantine::{self, Quarantined};
 use crate::queue::Queue;
 use crate::reader::ReadJob;
 use crate::still::Seat;
-use crate::sweep;
 use crate::user_transaction::{self, SqliteWork};
+use crate::{sweep, tokens};
 
 /// What the writer is asked to do.
 pub(crate) enum Order {
@@ -52,6 +52,8 @@ pub(crate) enum Order {
     Tables { work: UserWork, answer: oneshot::Sender<Result<Changed>> },
     /// Delete closed instances.
     Delete { wanted: Deletion, answer: oneshot::Sender<Result<Deleted>> },
+    /// Change an API token.
+    Token { write: TokenWrite, answer: oneshot::Sender<Result<bool>> },
     /// Take the right to work.
     Own { node: String, answer: oneshot::Sender<Result<Owning>> },
     /// Commit as a client again.
@@ -272,6 +274,13 @@ impl Writer {
                 });
                 let _ = answer.send(deleted);
                 self.look_after_log();
+            }
+            Order::Token { write, answer } => {
+                let changed = self.refuse_gone().and_then(|()| {
+                    self.give_way(desk);
+                    tokens::write(&self.connection, &write)
+                });
+                let _ = answer.send(changed);
             }
             Order::Own { node, answer } => {
                 let answered = answer.send(self.own(desk, &node));

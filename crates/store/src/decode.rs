@@ -20,7 +20,8 @@ use crate::rows::{
 };
 use crate::unresolved::{DeadLetter, LetterState, PausedCall, Settled, ledger_from_stored};
 use crate::{
-    BulkRecord, BulkRow, Candidate, Error, FailedCall, InboxRow, ScheduleRecord, ScheduleRow,
+    BulkRecord, BulkRow, ByHand, Candidate, Error, FailedCall, GateCount, GateRow, HandState, Hold,
+    HoldKind, InboxRow, ScheduleRecord, ScheduleRow, StoredSettings, TokenRow,
 };
 
 /// Why a row cannot be read.
@@ -241,7 +242,7 @@ fn claim(row: &impl Columns) -> Decoded<Option<Claim>> {
     Ok(Some(Claim { node, token, started_at: row.timestamp(12)? }))
 }
 
-/// A task that is due, from these columns: uid, run, seq, wake_at, queue, name, priority.
+/// A task that is due, from these columns: uid, run, seq, wake_at, queue, name, priority, gate.
 pub fn due_task(row: &impl Columns) -> Decoded<DueTask> {
     Ok(DueTask {
         call: call(row)?,
@@ -249,6 +250,7 @@ pub fn due_task(row: &impl Columns) -> Decoded<DueTask> {
         queue: row.string(4)?,
         name: row.string(5)?,
         priority: row.int(6)?,
+        gate: row.string(7)?,
     })
 }
 
@@ -388,6 +390,23 @@ pub fn progress(text: &str) -> Decoded<Progress> {
 /// The columns of what was set for an activity.
 pub const POLICY_OVERRIDE: &str = "activity, policy, by, reason, at, revision";
 
+/// The columns of an API token.
+pub const TOKEN: &str = "id, name, role, hash, settings, by, created_at, revoked_at";
+
+/// An API token, from the columns of [`TOKEN`].
+pub fn token(row: &impl Columns) -> Decoded<TokenRow> {
+    Ok(TokenRow {
+        id: row.string(0)?,
+        name: row.string(1)?,
+        role: row.string(2)?,
+        hash: row.string(3)?,
+        settings: row.string(4)?,
+        by: row.string(5)?,
+        created_at: row.timestamp(6)?,
+        revoked_at: row.maybe_timestamp(7)?,
+    })
+}
+
 /// What was set for an activity, from the columns of [`POLICY_OVERRIDE`].
 pub fn policy_override(row: &impl Columns) -> Decoded<PolicyOverride> {
     Ok(PolicyOverride {
@@ -398,6 +417,46 @@ pub fn policy_override(row: &impl Columns) -> Decoded<PolicyOverride> {
         at: row.timestamp(4)?,
         revision: row.number(5)?.cast_unsigned(),
     })
+}
+
+/// The columns of a gate.
+pub const GATE: &str = "key, settings, settings_by, settings_reason, settings_at, hand, hand_by, \
+     hand_reason, hand_at, hand_until, decided, revision";
+
+/// What is stored of a gate, from the columns of [`GATE`].
+pub fn gate(row: &impl Columns) -> Decoded<GateRow> {
+    let settings = |at| {
+        let (text, by) = (row.maybe_string(1)?, row.string(2)?);
+        Decoded::Ok(StoredSettings { text, by, reason: row.maybe_string(3)?, at })
+    };
+    let hand = |at| {
+        let state = row.text(5)?;
+        let state = HandState::named(state)
+            .ok_or_else(|| format!("the state {state:?} of a gate is unknown"))?;
+        let (by, reason) = (row.string(6)?, row.maybe_string(7)?);
+        Decoded::Ok(ByHand { state, by, reason, at, until: row.maybe_timestamp(9)? })
+    };
+    Ok(GateRow {
+        key: row.string(0)?,
+        settings: row.maybe_timestamp(4)?.map(settings).transpose()?,
+        hand: row.maybe_timestamp(8)?.map(hand).transpose()?,
+        decided: row.maybe_string(10)?,
+        revision: row.number(11)?.cast_unsigned(),
+    })
+}
+
+/// What a node counted at a gate, from these columns: gate, at, node, counts.
+pub fn gate_count(row: &impl Columns) -> Decoded<GateCount> {
+    let (gate, at) = (row.string(0)?, row.timestamp(1)?);
+    Ok(GateCount { gate, at, node: row.string(2)?, counts: row.string(3)? })
+}
+
+/// A paused kind, from these columns: kind, name, by, reason, since.
+pub fn hold(row: &impl Columns) -> Decoded<Hold> {
+    let kind = row.text(0)?;
+    let kind = HoldKind::named(kind).ok_or_else(|| format!("the kind {kind:?} is unknown"))?;
+    let (name, by) = (row.string(1)?, row.string(2)?);
+    Ok(Hold { kind, name, by, reason: row.maybe_string(3)?, since: row.timestamp(4)? })
 }
 
 /// The columns of a bulk job.

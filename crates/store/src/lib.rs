@@ -9,7 +9,8 @@
 //! - [`Step`]: what one step of one run changes, the unit that is refused or taken as a whole.
 //! - [`Own`]: who works on a store, and on which of its shards. [`Commit`], [`Work`], [`Inspect`]:
 //!   writing; what a node reads to work; what people read. [`Unresolved`]: dead letters and paused
-//!   calls. [`Bulk`]: one action on many calls. [`Tables`]: the user's own tables beside ours.
+//!   calls. [`Bulk`]: one action on many calls. [`Gates`]: what stands before
+//!   dependencies. [`Tables`]: the user's own tables beside ours.
 //!   [`Schedules`], [`Inbox`], [`Retain`]: what starts by the clock; what others ask for in SQL;
 //!   deleting what is closed. A [`Store`] is all of these.
 //! - [`fleet`]: what the nodes of one database decide about each other, pure.
@@ -23,6 +24,7 @@ pub mod encode;
 mod error;
 pub mod fleet;
 mod gaps;
+mod gates;
 mod inbox;
 mod message;
 pub mod model;
@@ -37,6 +39,7 @@ mod schedules;
 mod staleness;
 mod step;
 mod tables;
+mod tokens;
 mod unresolved;
 
 use std::future::Future;
@@ -51,6 +54,10 @@ pub use bulk::{
 };
 pub use error::{Error, Result};
 pub use gaps::Gaps;
+pub use gates::{
+    ByHand, GateCount, GateRow, GateScope, GateWaiting, GateWrite, Gates, HandState, Hold,
+    HoldKind, PausedKinds, Quota, StoredGates, StoredSettings,
+};
 pub use inbox::{Inbox, InboxRow, InboxWrite};
 pub use own::{Aside, Assignment, Node, Own, Ownership, Owning};
 pub use report::{Report, Reported};
@@ -63,6 +70,7 @@ pub use schedules::{DueSchedules, ScheduleRecord, ScheduleRow, ScheduleWrite, Sc
 pub use staleness::Staleness;
 pub use step::{ChildStart, InstanceWrite, MessageWrite, Rewind, Step, StepResult, TaskWrite};
 pub use tables::{Access, AttemptTransaction, Tables, Transacted, not_offered};
+pub use tokens::{TokenRow, TokenWrite, Tokens};
 pub use unresolved::{
     CallCursor, CallGroup, DeadLetter, DeadLetterFilter, GROUPS, LetterState, LetterWrite,
     PausedCall, PausedFilter, Settled, Unresolved, ledger_from_stored, ledger_to_stored,
@@ -79,10 +87,12 @@ pub trait Store:
     + Inspect
     + Unresolved
     + Bulk
+    + Gates
     + Tables
     + Schedules
     + Inbox
     + Retain
+    + Tokens
     + Send
     + Sync
     + 'static
@@ -96,10 +106,12 @@ impl<T> Store for T where
         + Inspect
         + Unresolved
         + Bulk
+        + Gates
         + Tables
         + Schedules
         + Inbox
         + Retain
+        + Tokens
         + Send
         + Sync
         + 'static
@@ -141,6 +153,10 @@ pub struct Runnable {
     /// Calls that may kill their process ([`rows::Progress::poison`]) are not claimed
     /// ([`Work::claim_shared`]). Otherwise one of them is at most, however many are due.
     pub no_poison: bool,
+    /// Of which gates.
+    pub gates: GateScope,
+    /// What is paused as a whole, and not looked for.
+    pub paused: PausedKinds,
 }
 
 /// What a node reads to do its work, in the shards that it holds. Bounded: none of it loads

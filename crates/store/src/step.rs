@@ -4,6 +4,7 @@ use resurgam_core::event::Compensation;
 use resurgam_core::{CallKey, Event, Payload, RunKey, Seq, Shard, Timestamp, Uid};
 
 use crate::bulk::BulkWrite;
+use crate::gates::GateWrite;
 use crate::inbox::InboxWrite;
 use crate::rows::{
     ActionRow, AttemptRow, InstanceRow, KvRow, Message, MessageRow, PolicyOverride, PolicyRow,
@@ -41,6 +42,8 @@ pub struct Step {
     /// Policies that operators set for all calls of an activity, each in the place of the one
     /// before.
     pub policy_overrides: Vec<PolicyOverride>,
+    /// Gates, and kinds of calls that are paused.
+    pub gates: Vec<GateWrite>,
     /// A schedule.
     pub schedule: Option<Box<ScheduleWrite>>,
     /// A row that somebody else has inserted.
@@ -249,10 +252,11 @@ impl Step {
 
     /// True for a step that only an owner can write; what a client asks for is rows that wake it.
     pub fn is_an_owners(&self) -> bool {
-        let Step { events, tasks, attempts, actions, letters, .. } = self;
+        let Step { events, tasks, attempts, actions, letters, gates, .. } = self;
         let writes_letter = |write: &LetterWrite| matches!(write, LetterWrite::Insert(_));
         !(events.is_empty() && tasks.is_empty() && attempts.is_empty() && actions.is_empty())
             || letters.iter().any(writes_letter)
+            || gates.iter().any(GateWrite::is_the_deciders)
     }
 
     /// The shard of the instance that it is about; of the first one that it starts, when it is
@@ -285,6 +289,7 @@ impl Step {
             + self.letters.len()
             + self.kv.len()
             + self.policy_overrides.len()
+            + self.gates.len()
             + usize::from(self.schedule.is_some())
             + usize::from(self.inbox.is_some())
             + usize::from(self.bulk.is_some())

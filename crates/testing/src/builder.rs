@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use resurgam::retry::RetryPolicy;
 use resurgam::sqlite::rusqlite;
-use resurgam::{Activity, Constructor, Failure, Parts, SqliteOptions, Workflow};
+use resurgam::{Activity, Constructor, Failure, Parts, SqliteOptions, TurnThread, Workflow};
 use resurgam_core::Payload;
 use resurgam_sdk::{ActivityContext, ActivityDefinition, ActivitySource, WorkflowDefinition};
 use resurgam_store::Store;
 use resurgam_worker::Options;
 use serde_json::Value;
 
-use crate::{TestApp, database};
+use crate::{TestApp, database, other_thread};
 
 /// How often each activity was attempted.
 #[derive(Clone, Debug, Default)]
@@ -107,6 +107,7 @@ pub struct TestBuilder {
     counts: Counts,
     /// Shared with the activities, so that it holds for those that were added before it was said.
     twice: Arc<AtomicBool>,
+    turns: Option<Arc<dyn TurnThread>>,
 }
 
 impl TestBuilder {
@@ -232,6 +233,41 @@ impl TestBuilder {
         self
     }
 
+    /// Has the turns of all workflows taken there that have no place of their own. Without this,
+    /// `RESURGAM_TEST_TURNS=elsewhere` has them taken on a thread that does nothing else.
+    ///
+    /// ```
+    /// use resurgam::prelude::*;
+    /// use resurgam::{PendingTurn, TurnThread};
+    /// use resurgam_testing::TestApp;
+    /// use std::sync::Arc;
+    ///
+    /// #[workflow]
+    /// async fn answer(_ctx: WorkflowContext) -> Result<u32, Failure> {
+    ///     Ok(42)
+    /// }
+    ///
+    /// /// A thread for each turn.
+    /// #[derive(Debug)]
+    /// struct Threads;
+    ///
+    /// impl TurnThread for Threads {
+    ///     fn take(&self, turn: PendingTurn) {
+    ///         std::thread::spawn(|| turn.take());
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let app = TestApp::builder().workflow(answer).turns_on(Arc::new(Threads)).start().await;
+    /// assert_eq!(app.start("answer-1", answer()).await.result().await.unwrap(), 42);
+    /// # }
+    /// ```
+    pub fn turns_on(mut self, thread: Arc<dyn TurnThread>) -> Self {
+        self.turns = Some(thread);
+        self
+    }
+
     /// Makes the user's own tables, see `AppBuilder::sqlite_setup`.
     pub fn sqlite_setup(
         mut self,
@@ -259,9 +295,10 @@ impl TestBuilder {
     ///
     /// # Panics
     /// When the app makes no sense: that is what the test is to show.
-    pub async fn start(self) -> TestApp {
-        let (store, kept) = self.database.fresh().await;
-        TestApp::begin(self.parts, self.counts, store, kept)
+    pub async fn start(mut self) -> TestApp {
+        let (store, kept) = std::mem::take(&mut self.database).fresh().await;
+        let (parts, counts) = self.into_parts();
+        TestApp::begin(parts, counts, store, kept)
     }
 
     /// Begins the app on a store, such as a file that somebody else writes to. What others do there
@@ -270,11 +307,16 @@ impl TestBuilder {
     /// # Panics
     /// When the app makes no sense: that is what the test is to show.
     pub fn start_on(self, store: Arc<dyn Store>) -> TestApp {
-        TestApp::begin(self.parts, self.counts, store, Box::new(()))
+        let (parts, counts) = self.into_parts();
+        TestApp::begin(parts, counts, store, Box::new(()))
     }
 
     pub(crate) fn into_parts(self) -> (Parts, Counts) {
-        (self.parts, self.counts)
+        let TestBuilder { mut parts, counts, turns, .. } = self;
+        if let Some(thread) = turns.or_else(other_thread::chosen) {
+            parts.registry.take_turns_on(thread);
+        }
+        (parts, counts)
     }
 
     /// Adds an activity whose attempts are counted.

@@ -11,9 +11,10 @@ use resurgam_store::rows::{
 use resurgam_store::{
     Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
     CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
-    Deletion, DueSchedules, Error, Inbox, InboxRow, Inspect, Node, Own, Owning, PausedCall,
-    PausedFilter, Retain, RunCalls, Runnable, ScheduleRecord, Schedules, Step, StepResult, Store,
-    Tables, Transacted, Unresolved, Work,
+    Deletion, DueSchedules, Error, GateCount, GateWaiting, Gates, Inbox, InboxRow, Inspect, Node,
+    Own, Owning, PausedCall, PausedFilter, Retain, RunCalls, Runnable, ScheduleRecord, Schedules,
+    Step, StepResult, Store, StoredGates, Tables, TokenRow, TokenWrite, Tokens, Transacted,
+    Unresolved, Work,
 };
 use resurgam_worker::Clock;
 use tokio::sync::{Notify, watch};
@@ -50,6 +51,8 @@ pub enum StoreCall {
     ClaimShared,
     /// Reading which policies operators set for activities, and the calls that they are about.
     Policies,
+    /// Reading what is known of gates, and what waits behind them.
+    Gates,
     /// Reading a task.
     LoadTask,
     /// Reading a run.
@@ -74,7 +77,7 @@ pub enum StoreCall {
 
 impl StoreCall {
     /// Every call that can be refused.
-    pub const ALL: [StoreCall; 19] = [
+    pub const ALL: [StoreCall; 20] = [
         StoreCall::Commit,
         StoreCall::Transact,
         StoreCall::DueTasks,
@@ -84,6 +87,7 @@ impl StoreCall {
         StoreCall::Abandoned,
         StoreCall::ClaimShared,
         StoreCall::Policies,
+        StoreCall::Gates,
         StoreCall::LoadTask,
         StoreCall::LoadRun,
         StoreCall::Instance,
@@ -107,6 +111,7 @@ impl StoreCall {
             StoreCall::HeldUp => "a read of the instances that do not go on",
             StoreCall::Abandoned => "a read of the claims of a process that died",
             StoreCall::Policies => "a read of policies set for activities",
+            StoreCall::Gates => "a read of gates",
             StoreCall::ClaimShared => "a claim of tasks of another node's shards",
             StoreCall::LoadTask => "a read of a task",
             StoreCall::LoadRun => "a read of a run",
@@ -409,6 +414,16 @@ impl Retain for FaultyStore {
     }
 }
 
+impl Tokens for FaultyStore {
+    fn tokens(&self) -> Answer<'_, Vec<TokenRow>> {
+        self.store.tokens()
+    }
+
+    fn write_token(&self, write: TokenWrite) -> Answer<'_, bool> {
+        self.store.write_token(write)
+    }
+}
+
 impl Schedules for FaultyStore {
     fn due_schedules(&self, now: Timestamp, limit: usize) -> Answer<'_, DueSchedules> {
         self.or_refuse(StoreCall::Schedules, self.store.due_schedules(now, limit))
@@ -463,6 +478,29 @@ impl Bulk for FaultyStore {
 
     fn answers(&self, asked: Arc<[(CallKey, String)]>) -> Answer<'_, Vec<AskedAnswer>> {
         self.or_refuse(StoreCall::Bulk, self.store.answers(asked))
+    }
+}
+
+impl Gates for FaultyStore {
+    fn gates(&self) -> Answer<'_, StoredGates> {
+        self.or_refuse(StoreCall::Gates, self.store.gates())
+    }
+
+    fn gate_counts(&self, from: Timestamp) -> Answer<'_, Vec<GateCount>> {
+        self.or_refuse(StoreCall::Gates, self.store.gate_counts(from))
+    }
+
+    fn waiting_gates(&self, after: &str, limit: usize) -> Answer<'_, Vec<String>> {
+        self.or_refuse(StoreCall::Gates, self.store.waiting_gates(after, limit))
+    }
+
+    fn count_waiting(
+        &self,
+        gates: Arc<[String]>,
+        before: Timestamp,
+        at_most: usize,
+    ) -> Answer<'_, Vec<GateWaiting>> {
+        self.or_refuse(StoreCall::Gates, self.store.count_waiting(gates, before, at_most))
     }
 }
 

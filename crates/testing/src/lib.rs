@@ -48,6 +48,7 @@ mod database;
 #[cfg(doctest)]
 mod error_pages;
 mod faults;
+mod other_thread;
 mod pulse;
 mod replay;
 

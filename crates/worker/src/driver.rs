@@ -18,7 +18,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use resurgam_core::{CallKey, EventKind, Failure, Kind, Timestamp, UserWork};
-use resurgam_sdk::{Registry, States};
+use resurgam_sdk::{PendingTurn, Registry, States};
 use resurgam_store::outage::OutageLog;
 use resurgam_store::rows::Message as StoredMessage;
 use resurgam_store::{
@@ -33,8 +33,9 @@ use crate::clock::{Busy, Clock, Moment};
 use crate::handle::Handle;
 use crate::mailbox::{Envelope, Mail, Mailbox};
 use crate::node::{
-    At, AttemptEnd, AttemptStart, Batch, FIRST_WAIT, Facts, Input, Node, Order, Output, Replies,
-    RoleAnswer, Stamp, StoreRequest, Transaction, TransactionRequest, fitting, now_due, result_id,
+    At, AttemptEnd, AttemptStart, AwayTurn, Batch, FIRST_WAIT, Facts, Input, Node, Order, Output,
+    Replies, RoleAnswer, Stamp, StoreRequest, Transaction, TransactionRequest, fitting, now_due,
+    result_id,
 };
 use crate::options::Options;
 use crate::outage::note_answer;
@@ -290,6 +291,7 @@ impl Engine {
                 Output::Commit { lane, batch, patient } => self.write(lane, batch, patient),
                 Output::TryOwn { node, after } => self.try_own(node, after),
                 Output::StepDown => self.give_right_back(),
+                Output::Turn { turn, stamp } => self.take_turn_elsewhere(*turn, stamp),
                 Output::StartAttempt(start) => self.start_attempt(*start),
                 Output::OrderAttempt { token, order } => self.beside.order(token, order),
                 Output::Answer(answer) => self.replies.hand_over(answer),
@@ -331,6 +333,18 @@ impl Engine {
             input.into_iter().for_each(|input| mailbox.send(input));
             drop(busy);
         });
+    }
+
+    /// Has a turn taken on the thread of whoever interprets its workflow.
+    fn take_turn_elsewhere(&self, turn: AwayTurn, stamp: Stamp) {
+        let mailbox = self.mailbox.stamped(Some(stamp));
+        let busy = self.clock.busy(&"a turn that is taken elsewhere");
+        let thread = turn.thread();
+        thread.take(PendingTurn::new(move || {
+            let turned = turn.take();
+            mailbox.send(Input::Turned(Box::new(turned)));
+            drop(busy);
+        }));
     }
 
     /// Sends steps to the store. They are on their way when the future is polled.

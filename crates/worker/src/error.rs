@@ -151,6 +151,12 @@ impl Error {
         Error::unknown(format!("{what}: there is no dead letter of this call"))
     }
 
+    /// A run was named that the instance does not have. For the crate `resurgam`.
+    #[doc(hidden)]
+    pub fn no_run(what: &str) -> Self {
+        Error::unknown(what)
+    }
+
     /// There is no such instance.
     pub fn no_instance(what: &str) -> Self {
         Error::unknown(format!("{what}: there is no instance of this id"))

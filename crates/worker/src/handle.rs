@@ -361,6 +361,32 @@ impl Handle {
         sent.map_err(|error| if error.is_full() { error.within(&what) } else { error })
     }
 
+    /// Sends a signal to the instance of this uid, whoever has its id by now. With a request id it
+    /// is taken once, however often it is sent.
+    pub async fn signal_instance(
+        &self,
+        what: &str,
+        uid: Uid,
+        name: &str,
+        value: Payload,
+        request_id: Option<String>,
+    ) -> Result<()> {
+        given(what, "the name", name)?;
+        if let Some(request_id) = &request_id {
+            given(what, "the request id", request_id)?;
+            let _busy = self.busy();
+            let trouble = |error| Error::store(what, error);
+            let row = self.store.instance(uid).await.map_err(trouble)?;
+            let row = row.ok_or_else(|| Error::no_instance(what))?;
+            if self.store.signalled(&row.id, request_id).await.map_err(trouble)? {
+                return Ok(());
+            }
+        }
+        let event = EventKind::SignalReceived { name: name.to_string(), value, id: request_id };
+        let sent = self.tell_instance(what, uid, event).await;
+        sent.map_err(|error| if error.is_full() { error.within(what) } else { error })
+    }
+
     /// Asks an open instance to end. The wish is durable when this returns.
     pub async fn cancel(&self, id: &str, reason: &str) -> Result<()> {
         let event = EventKind::CancelRequested { reason: reason.to_string() };
@@ -377,6 +403,17 @@ impl Handle {
     /// Gives news to an open instance.
     async fn tell(&self, what: &str, id: &str, event: EventKind) -> Result<()> {
         let (row, busy) = self.open_instance(what, id).await?;
+        let answer =
+            self.ask(what, |reply| Request::Tell { uid: row.uid, run: row.run, event, reply });
+        drop(busy);
+        answer.await
+    }
+
+    /// Hands an event to the open instance of this uid, whoever has its id by now.
+    pub async fn tell_instance(&self, what: &str, uid: Uid, event: EventKind) -> Result<()> {
+        let busy = self.busy();
+        let found = self.store.instance(uid).await.map_err(|error| Error::store(what, error))?;
+        let row = open(what, found)?;
         let answer =
             self.ask(what, |reply| Request::Tell { uid: row.uid, run: row.run, event, reply });
         drop(busy);
@@ -425,14 +462,7 @@ impl Handle {
         given(what, "the id", id)?;
         let busy = self.busy();
         let found = self.store.find(id).await.map_err(|error| Error::store(what, error))?;
-        match found {
-            None => Err(Error::unknown(format!("{what}: there is no instance of this id"))),
-            Some(row) if row.status.is_closed() => {
-                let status = row.status.name();
-                Err(Error::closed(format!("{what}: the instance is closed ({status})")))
-            }
-            Some(row) => Ok((row, busy)),
-        }
+        Ok((open(what, found)?, busy))
     }
 
     /// The clock.
@@ -468,6 +498,18 @@ impl Handle {
             drop(awaits);
             answer
         }
+    }
+}
+
+/// The instance that was found, if it is open.
+fn open(what: &str, found: Option<InstanceRow>) -> Result<InstanceRow> {
+    match found {
+        None => Err(Error::unknown(format!("{what}: there is no instance of this id"))),
+        Some(row) if row.status.is_closed() => {
+            let status = row.status.name();
+            Err(Error::closed(format!("{what}: the instance is closed ({status})")))
+        }
+        Some(row) => Ok(row),
     }
 }
 

@@ -70,6 +70,21 @@ struct State {
     is_held_back: bool,
     /// Held until the clock knows when a heartbeat is handed on that was held back.
     alarm: Option<Busy>,
+    /// Called when it is told that it is to end.
+    listeners: Listeners,
+}
+
+/// Something to call once.
+type Listener = Box<dyn FnOnce() + Send>;
+
+/// Those who want to hear of something once.
+#[derive(Default)]
+struct Listeners(Vec<Listener>);
+
+impl fmt::Debug for Listeners {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} listeners", self.0.len())
+    }
 }
 
 /// Where the activity's code is.
@@ -96,6 +111,7 @@ impl Host {
             handed_on: None,
             is_held_back: false,
             alarm: None,
+            listeners: Listeners::default(),
         };
         let (told, cut, held_back) = (Notify::new(), Notify::new(), Notify::new());
         Host { about, clock, mailbox, state: Mutex::new(state), told, cut, held_back }
@@ -138,8 +154,10 @@ impl Host {
             // From here on it has something to do; the clock must not run on before it did.
             state.busy = Some(self.clock.busy(&self.about));
         }
+        let listeners = std::mem::take(&mut state.listeners);
         drop(state);
         self.told.notify_waiters();
+        listeners.0.into_iter().for_each(|tell| tell());
     }
 
     /// Tells the attempt that it is to end, and that nobody wants to hear of it any more.
@@ -245,6 +263,17 @@ impl AttemptHost for Host {
 
     fn is_cancelled(&self) -> bool {
         self.lock().told
+    }
+
+    fn when_cancelled(&self, tell: Listener) {
+        let mut state = self.lock();
+        match state.told {
+            true => {
+                drop(state);
+                tell();
+            }
+            false => state.listeners.0.push(tell),
+        }
     }
 
     fn now(&self) -> Timestamp {

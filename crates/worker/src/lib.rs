@@ -24,6 +24,7 @@ mod driver;
 mod error;
 mod handle;
 mod host;
+mod keyed;
 mod log_limit;
 mod mailbox;
 #[doc(hidden)]

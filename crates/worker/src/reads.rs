@@ -83,7 +83,7 @@ impl StoreRequest {
         Ok(match self {
             StoreRequest::LostTask(call) => {
                 let found = store.load_task(call).await?.map(Box::new);
-                Some(Input::OutcomeLost { found })
+                Some(Input::OutcomeLost { call, found })
             }
             StoreRequest::Reports { uid, until } => {
                 Some(Input::ReportsFound { uid, found: store.due_messages_of(uid, until).await? })

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use resurgam_core::Timestamp;
-use resurgam_store::rows::Status;
+use resurgam_core::{Timestamp, Uid};
+use resurgam_store::rows::{InstanceRow, Status};
 use resurgam_store::{DeadLetterFilter, Deleted, Deletion, Store, Sweep};
 
 use crate::clock::{Busy, Clock};
@@ -146,7 +146,23 @@ impl Handle {
         let what = format!("delete {id}");
         let trouble = |error| Error::store(&what, error);
         let busy = self.busy();
-        let Some(row) = self.store().find(id).await.map_err(trouble)? else {
+        let row = self.store().find(id).await.map_err(trouble)?;
+        drop(busy);
+        self.delete_row(&what, row).await
+    }
+
+    /// Deletes the closed instance of this uid, whoever has its id by now.
+    pub async fn delete_instance(&self, uid: Uid) -> Result<()> {
+        let what = format!("delete instance {uid}");
+        let busy = self.busy();
+        let row = self.store().instance(uid).await;
+        let row = row.map_err(|error| Error::store(&what, error))?;
+        drop(busy);
+        self.delete_row(&what, row).await
+    }
+
+    async fn delete_row(&self, what: &str, row: Option<InstanceRow>) -> Result<()> {
+        let Some(row) = row else {
             return Err(Error::unknown(format!("{what}: there is no instance of this id")));
         };
         if !row.status.is_closed() {
@@ -154,10 +170,11 @@ impl Handle {
             let error = format!("{what}: the instance is open ({status}); cancel it first");
             return Err(Error::open(error));
         }
-        let mut pace = Pace::new(self.clock(), busy);
+        let mut pace = Pace::new(self.clock(), self.busy());
         loop {
             let piece = self.store().delete_closed(Deletion::One(row.uid));
-            if !pace.piece(piece).await.map_err(trouble)?.more {
+            let piece = pace.piece(piece).await.map_err(|error| Error::store(what, error))?;
+            if !piece.more {
                 return Ok(());
             }
         }

@@ -46,6 +46,12 @@ pub fn call_of(
     Ok(BareCall { activity, arguments, retry })
 }
 
+/// The activity and the arguments of a call as it is stored.
+pub fn read(argument: &Payload) -> Option<(String, Payload)> {
+    let call: BareCall = argument.decode().ok()?;
+    Some((call.activity, Payload::from_text(call.arguments.get())))
+}
+
 impl BareCall {
     /// The same call with a policy of its own. The error says why that makes no sense.
     pub fn retried_by(mut self, policy: &RetryPolicy) -> Result<Self, String> {

@@ -36,11 +36,29 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
 pub(super) async fn serve(address: SocketAddr) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
+    tokio::spawn(listen(listener, begin()?));
+    Ok(address)
+}
+
+/// Keeps numbers from now on. Answers with what renders the page.
+pub(super) fn page() -> io::Result<impl Fn() -> String + Send + Sync + 'static> {
+    let handle = begin()?;
+    let kept = handle.clone();
+    tokio::spawn(async move {
+        let mut upkeep = tokio::time::interval(UPKEEP);
+        loop {
+            upkeep.tick().await;
+            kept.run_upkeep();
+        }
+    });
+    Ok(move || openmetrics(&handle.render()))
+}
+
+fn begin() -> io::Result<PrometheusHandle> {
     let recorder = PrometheusBuilder::new().build_recorder();
     let handle = recorder.handle();
     metrics::set_global_recorder(recorder).map_err(|error| io::Error::other(error.to_string()))?;
-    tokio::spawn(listen(listener, handle));
-    Ok(address)
+    Ok(handle)
 }
 
 async fn listen(listener: TcpListener, handle: PrometheusHandle) {

@@ -26,7 +26,9 @@ mod request;
 mod run;
 mod schedule;
 mod screen;
+mod server;
 mod tell;
+mod token;
 mod wait;
 mod watch;
 mod worker;
@@ -49,6 +51,8 @@ pub(crate) enum Command {
     Start(run::StartArgs),
     #[command(after_help = help::WORKER)]
     Worker(worker::Args),
+    #[command(after_help = help::SERVER)]
+    Server(server::Args),
     #[command(after_help = help::SIGNAL)]
     Signal(tell::SignalArgs),
     #[command(after_help = help::CANCEL)]
@@ -99,6 +103,9 @@ pub(crate) enum Command {
     /// Check graphs
     #[command(subcommand, after_help = help::GRAPH)]
     Graph(files::GraphCommand),
+    /// Tokens that let people and programs into the server
+    #[command(subcommand, after_help = help::TOKEN)]
+    Token(token::Command),
     /// Keys for the secrets of graphs
     #[command(subcommand, after_help = help::SECRETS)]
     Secrets(files::SecretsCommand),
@@ -137,6 +144,7 @@ impl Command {
             Command::Run(args) => args.run().await,
             Command::Start(args) => args.run().await,
             Command::Worker(args) => args.run().await,
+            Command::Server(args) => args.run().await,
             Command::Signal(args) => args.run().await,
             Command::Cancel(args) => args.run().await,
             Command::Terminate(args) => args.run().await,
@@ -159,6 +167,7 @@ impl Command {
             Command::Fmt(args) => args.run(),
             Command::Check(args) => args.run(),
             Command::Graph(command) => command.run(),
+            Command::Token(command) => command.run().await,
             Command::Secrets(command) => command.run(),
         }
     }
@@ -169,6 +178,7 @@ impl Command {
             Command::Run(args) => args.json,
             Command::Start(args) => args.json,
             Command::Worker(args) => args.json,
+            Command::Server(_) => false,
             Command::Signal(args) => args.json,
             Command::Cancel(args) => args.json,
             Command::Terminate(args) => args.json,
@@ -191,6 +201,7 @@ impl Command {
             Command::Fmt(args) => args.json,
             Command::Check(args) => args.json,
             Command::Graph(files::GraphCommand::Check(args)) => args.json,
+            Command::Token(command) => command.json(),
             Command::Secrets(command) => command.json(),
         }
     }

@@ -65,7 +65,7 @@ impl Machine {
     }
 
     /// True when something was done that can be undone, or may have been.
-    pub(super) fn may_have_to_undo(&self) -> bool {
+    pub fn may_have_to_undo(&self) -> bool {
         let undoable = |call: &super::Activity| call.is_open() && call.undo.is_some();
         !self.undo.is_empty()
             || self.settling.values().any(Option::is_some)

@@ -57,6 +57,9 @@ impl SharedMachine {
 #[derive(Debug)]
 pub struct Machine {
     run: RunKey,
+    /// The id of the instance and the name of its workflow, as far as they were told.
+    instance: String,
+    workflow: String,
     now: Timestamp,
     next_seq: Seq,
     seed: u64,
@@ -109,6 +112,8 @@ impl Machine {
     fn new(run: RunKey) -> Self {
         Machine {
             run,
+            instance: String::new(),
+            workflow: String::new(),
             now: Timestamp::EPOCH,
             next_seq: Seq::FIRST,
             seed: 0,
@@ -147,6 +152,34 @@ impl Machine {
     /// The run.
     pub fn run(&self) -> RunKey {
         self.run
+    }
+
+    /// Says whose run it is.
+    pub fn belongs_to(&mut self, instance: &str, workflow: &str) {
+        instance.clone_into(&mut self.instance);
+        workflow.clone_into(&mut self.workflow);
+    }
+
+    /// The id of the instance; empty where a history is replayed by itself.
+    pub fn instance(&self) -> &str {
+        &self.instance
+    }
+
+    /// The name under which the workflow was started; empty where a history is replayed by itself.
+    pub fn workflow(&self) -> &str {
+        &self.workflow
+    }
+
+    /// True while the history says what comes next.
+    pub fn is_replaying(&self) -> bool {
+        self.next_seq <= self.recorded_until
+    }
+
+    /// Remembers something that undoes what the run has done so far, whatever that was: it is
+    /// called when the run fails or is cancelled, before what was remembered earlier.
+    pub fn compensate(&mut self, call: ActivityCall) {
+        let seq = self.next_seq;
+        self.record_compensation(seq, call);
     }
 
     /// The time of the event that caused this turn.

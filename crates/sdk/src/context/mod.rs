@@ -10,6 +10,7 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::time::Duration;
 
+use resurgam_core::command::{ActivityCall, CallOptions};
 use resurgam_core::event::ParentClose;
 use resurgam_core::machine::{CONTINUE_AS_NEW, SharedMachine};
 use resurgam_core::{Failure, Payload, Timestamp};
@@ -165,6 +166,72 @@ impl WorkflowContext {
     /// done cancels it.
     pub fn call<A: Activity>(&self, activity: A) -> Call<A> {
         Call::new(self.machine.clone(), &activity, self.shielded)
+    }
+
+    /// The id of the instance. Empty where a history is replayed by itself, without its instance.
+    ///
+    /// ```
+    /// use resurgam::prelude::*;
+    /// use resurgam_testing::TestApp;
+    ///
+    /// #[workflow]
+    /// async fn whoami(ctx: WorkflowContext) -> Result<String, Failure> {
+    ///     Ok(format!("{} of {}", ctx.instance(), ctx.workflow()))
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let app = TestApp::builder().workflow(whoami).start().await;
+    /// let run = app.start("me", whoami()).await;
+    /// assert_eq!(run.result().await.unwrap(), "me of whoami");
+    /// # }
+    /// ```
+    pub fn instance(&self) -> String {
+        self.machine.lock().instance().to_string()
+    }
+
+    /// The name under which the instance was started. Empty as [`WorkflowContext::instance`] is.
+    pub fn workflow(&self) -> String {
+        self.machine.lock().workflow().to_string()
+    }
+
+    /// Remembers an activity that undoes what the run has done so far, without a call that it
+    /// belongs to: when the run fails or is cancelled it is called, before those that were
+    /// remembered earlier. [`Call::compensate_with`] is for what undoes one call.
+    ///
+    /// ```
+    /// use resurgam::prelude::*;
+    /// use resurgam_testing::TestApp;
+    ///
+    /// #[activity]
+    /// async fn close_account(name: String) -> Result<(), Failure> {
+    ///     Ok(())
+    /// }
+    ///
+    /// #[workflow]
+    /// async fn welcome(ctx: WorkflowContext, name: String) -> Result<(), Failure> {
+    ///     ctx.compensate(close_account(name));
+    ///     Err(Failure::terminal("no licences are left"))
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let app = TestApp::builder().workflow(welcome).activity(close_account).start().await;
+    /// let run = app.start("ada", welcome("Ada".to_string())).await;
+    /// assert!(run.result().await.is_err());
+    /// assert_eq!(app.attempts(close_account), 1);
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    /// When the arguments have no JSON form; the run is then blocked until the code is mended.
+    pub fn compensate<A: Activity>(&self, activity: A) {
+        let input = Payload::encode(&activity).unwrap_or_else(|error| {
+            panic!("compensate with {}: the arguments have no JSON form: {error}", A::NAME)
+        });
+        let options = CallOptions::default();
+        let call = ActivityCall { name: A::NAME.to_string(), input, options, compensates: None };
+        self.machine.lock().compensate(call);
     }
 
     /// Starts another workflow and waits for its outcome. Nothing happens until it is awaited;

@@ -25,6 +25,7 @@ mod action;
 mod attempt;
 mod bulk;
 mod event;
+mod gate;
 mod in_doubt;
 mod inbox;
 mod instance;
@@ -68,6 +69,7 @@ fn statements<'p>(
         inbox::statements(wave, &mut all);
         bulk::statements(wave, &mut all);
         letter::statements(wave, &mut all);
+        gate::statements(wave, &mut all);
         if let Some(statement) = all.get_mut(first) {
             statement.follows |= number > 0;
         }

@@ -12,7 +12,7 @@ use resurgam_store::rows::{
     ActionRow, AttemptRow, InstanceRow, KvRow, Message, MessageRow, PolicyOverride,
 };
 use resurgam_store::{
-    BulkWrite, ChildStart, InboxWrite, InstanceWrite, LetterWrite, MessageWrite, Rewind,
+    BulkWrite, ChildStart, GateWrite, InboxWrite, InstanceWrite, LetterWrite, MessageWrite, Rewind,
     ScheduleWrite, Step, TaskWrite,
 };
 
@@ -51,7 +51,7 @@ pub(crate) struct Plan<'b> {
     lacks: bool,
     /// Whether an instance ends, which concerns whoever waits for it.
     ends: bool,
-    /// A bulk job begins, or ends.
+    /// A bulk job begins, or ends; something is decided about a gate.
     tells_all: bool,
     /// How many rows have an arrival so far.
     arrivals: i64,
@@ -143,6 +143,9 @@ impl<'b> Plan<'b> {
         }
         for row in &step.policy_overrides {
             self.policy_overrides.insert(&row.activity, row);
+        }
+        for write in &step.gates {
+            self.gate(write);
         }
         if let Some(write) = step.schedule.as_deref() {
             self.schedule(write);
@@ -380,6 +383,29 @@ impl<'b> Plan<'b> {
             BulkWrite::Update { row, revision } => wave.bulk_updates.push((row, *revision)),
             BulkWrite::Stop { id, by } => wave.bulk_stops.push((id, by)),
         }
+    }
+
+    fn gate(&mut self, write: &'b GateWrite) {
+        self.tells_all |= write.is_news();
+        if write.is_the_deciders() {
+            self.owned.insert(GateWrite::DECIDER);
+        }
+        let wave = match write {
+            GateWrite::Set { key, .. }
+            | GateWrite::Hand { key, .. }
+            | GateWrite::Decide { key, .. }
+            | GateWrite::Forget { key } => self.waves.place(&[Alone(Thing::Gate(key))]),
+            GateWrite::Count(count) => {
+                let thing = Thing::GateCount(&count.gate, count.at.as_millis(), &count.node);
+                self.waves.place(&[Alone(thing), Shared(Thing::GateCounts)])
+            }
+            GateWrite::ForgetCounts { .. } => self.waves.place(&[Alone(Thing::GateCounts)]),
+            GateWrite::Hold(hold) => self.waves.place(&[Alone(Thing::Hold(hold.kind, &hold.name))]),
+            GateWrite::Release { kind, name } => {
+                self.waves.place(&[Alone(Thing::Hold(*kind, name))])
+            }
+        };
+        self.wave(wave).gates.get_or_insert_default().add(write);
     }
 
     fn inbox(&mut self, write: &'b InboxWrite) {

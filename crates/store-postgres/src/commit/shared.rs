@@ -23,6 +23,8 @@ use crate::statement::Statement;
 pub(crate) enum ClaimFor {
     /// Its next attempt is to run.
     Run,
+    /// The same, although its gate does not flow.
+    Probe,
     /// It is to end, and nobody is to run it meanwhile.
     End,
 }
@@ -117,6 +119,7 @@ fn claim(mut task: TaskRow, node: &str, now: Timestamp, claim_for: ClaimFor) -> 
     task.progress.first_started.get_or_insert(now);
     task.progress.lacks = None;
     task.progress.to_end = claim_for == ClaimFor::End;
+    task.progress.probing = claim_for == ClaimFor::Probe;
     task.deadline_at = None;
     let token = fastrand::u64(1..);
     task.claim = Some(Claim { node: node.to_string(), token, started_at: now });

@@ -7,6 +7,7 @@ use resurgam_core::{CallKey, Payload, RunKey, Timestamp, Uid};
 use resurgam_store::rows::{InstanceRow, MessageRow, RunPause, Status, TaskRow};
 use resurgam_store::{BulkRow, DeadLetter, InboxRow, ScheduleRow};
 
+use super::gate::GateWrites;
 use super::letter::SettledLetter;
 
 /// What may be written in any order.
@@ -42,6 +43,8 @@ pub(crate) struct Wave<'b> {
     pub(crate) bulk_stops: Vec<(&'b str, &'b str)>,
     pub(crate) letter_inserts: Vec<&'b DeadLetter>,
     pub(crate) letter_settles: Vec<SettledLetter<'b>>,
+    /// Few batches have any.
+    pub(crate) gates: Option<Box<GateWrites<'b>>>,
 }
 
 /// A change of status.

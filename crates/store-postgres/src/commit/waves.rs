@@ -9,6 +9,7 @@
 use std::collections::HashMap;
 
 use resurgam_core::{CallKey, RunKey, Uid};
+use resurgam_store::HoldKind;
 
 /// What changes can collide on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,6 +37,14 @@ pub(crate) enum Thing<'b> {
     Schedule(&'b str),
     /// A bulk job.
     Bulk(&'b str),
+    /// A gate.
+    Gate(&'b str),
+    /// What a node counted at a gate in a second.
+    GateCount(&'b str, i64, &'b str),
+    /// Everything that was counted at gates.
+    GateCounts,
+    /// A kind of calls that is paused.
+    Hold(HoldKind, &'b str),
     /// A row of the inbox.
     Inbox(i64),
     /// The ids of rows that were taken from the inbox.

@@ -5,6 +5,7 @@
 //! and is bounded in each of them before it is put in order.
 
 mod bulk;
+mod gates;
 mod inbox;
 mod inspect;
 mod runs;
@@ -16,6 +17,7 @@ mod unresolved;
 mod work;
 
 pub(crate) use bulk::*;
+pub(crate) use gates::*;
 pub(crate) use inbox::*;
 pub(crate) use inspect::*;
 pub(crate) use runs::*;

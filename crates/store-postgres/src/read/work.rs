@@ -8,9 +8,10 @@ use resurgam_store::quarantine::Table;
 use resurgam_store::rows::{
     DueDeadline, DueMessage, DueTask, InstanceRow, Message, PolicyOverride, PolicyRow, TaskRow,
 };
-use resurgam_store::{Error, Result, Runnable};
+use resurgam_store::{Error, GateScope, Result, Runnable};
 use tokio_postgres::Row;
 
+use super::gates::{due_tasks_sql, with_scope};
 use super::{many, one, shards};
 use crate::decode::{Columns, Decoded, Fetched, INSTANCE};
 use crate::encode::whole;
@@ -19,7 +20,7 @@ use crate::statement::{Statement, shard_of};
 
 /// Each shard is read along its index and no further than its part; only what is left is sorted.
 const DUE_TASKS: &str = "
-    SELECT t.uid, t.run, t.seq, t.wake_at, t.queue, t.name, t.priority
+    SELECT t.uid, t.run, t.seq, t.wake_at, t.queue, t.name, t.priority, t.gate
     FROM unnest($1::smallint[]) AS s(shard)
     CROSS JOIN LATERAL (
         SELECT uid, run, seq, wake_at, queue, name, priority, gate FROM @task
@@ -31,7 +32,7 @@ const DUE_TASKS: &str = "
 
 /// Due tasks of some queues: what is in others is not even looked at. A queue may be named twice.
 const DUE_TASKS_OF: &str = "
-    SELECT t.uid, t.run, t.seq, t.wake_at, t.queue, t.name, t.priority
+    SELECT t.uid, t.run, t.seq, t.wake_at, t.queue, t.name, t.priority, t.gate
     FROM unnest($1::smallint[]) AS s(shard)
     CROSS JOIN (SELECT DISTINCT queue FROM unnest($6::text[]) AS u(queue)) AS q
     CROSS JOIN LATERAL (
@@ -83,8 +84,14 @@ pub(crate) async fn due_tasks(
             .names(&runnable.provides)
     };
     let what = "look for tasks that are due";
-    let sql = if runnable.queues.is_some() { DUE_TASKS_OF } else { DUE_TASKS };
-    let rows = in_parts(pool, what, sql, among, limit, due).await?;
+    let rows = if runnable.gates != GateScope::All || !runnable.paused.is_empty() {
+        let due = |statement| with_scope(due(statement), &runnable.paused, &runnable.gates);
+        in_parts(pool, what, &due_tasks_sql(runnable), among, limit, due).await?
+    } else if runnable.queues.is_some() {
+        in_parts(pool, what, DUE_TASKS_OF, among, limit, due).await?
+    } else {
+        in_parts(pool, what, DUE_TASKS, among, limit, due).await?
+    };
     all(&rows, what, |row| decode::due_task(&row))
 }
 
@@ -174,13 +181,13 @@ pub(crate) async fn held_up(
 async fn in_parts(
     pool: &Pool,
     what: &'static str,
-    sql: &'static str,
+    sql: &str,
     among: &[Shard],
     limit: usize,
     with_values: impl Fn(Statement<'static>) -> Statement<'static>,
 ) -> Result<Vec<Row>> {
     let ask = async |part: usize| {
-        let due = Statement::rows(what, sql)
+        let due = Statement::rows(what, sql.to_string())
             .shards(shards(among))
             .big(whole(part as u64))
             .big(whole(limit as u64));
@@ -207,7 +214,11 @@ fn is_cut(part: usize, found: &[Row]) -> bool {
 }
 
 /// Rows of which only columns with types are read, so that each of them can be.
-fn all<T>(rows: &[Row], what: &str, read: impl Fn(Fetched<'_>) -> Decoded<T>) -> Result<Vec<T>> {
+pub(super) fn all<T>(
+    rows: &[Row],
+    what: &str,
+    read: impl Fn(Fetched<'_>) -> Decoded<T>,
+) -> Result<Vec<T>> {
     let found: Decoded<Vec<T>> = rows.iter().map(|row| read(Fetched(row))).collect();
     found.map_err(|why| Error::data(what).because(why))
 }

@@ -9,6 +9,7 @@ mod action;
 mod attempt;
 mod bulk;
 mod event;
+mod gate;
 mod inbox;
 mod instance;
 mod kv;
@@ -43,6 +44,7 @@ pub(crate) struct Statements<'c> {
     actions: action::Actions<'c>,
     letters: letter::Letters<'c>,
     kv: kv::Kv<'c>,
+    gates: gate::Gates<'c>,
     schedules: schedule::Schedules<'c>,
     inbox: inbox::Inbox<'c>,
     bulk: bulk::Bulk<'c>,
@@ -65,6 +67,7 @@ impl<'c> Statements<'c> {
             actions: action::Actions::prepare(connection)?,
             letters: letter::Letters::prepare(connection)?,
             kv: kv::Kv::prepare(connection)?,
+            gates: gate::Gates::prepare(connection)?,
             schedules: schedule::Schedules::prepare(connection)?,
             inbox: inbox::Inbox::prepare(connection)?,
             bulk: bulk::Bulk::prepare(connection)?,
@@ -165,6 +168,9 @@ impl<'c> Statements<'c> {
         }
         for row in &step.policy_overrides {
             self.policies.set(row)?;
+        }
+        for write in &step.gates {
+            self.gates.write(write)?;
         }
         if let Some(write) = step.schedule.as_deref() {
             self.schedules.write(write)?;

@@ -6,12 +6,14 @@
 //! marks it (see [`Quarantined`]).
 
 mod bulk;
+mod gates;
 mod inspect;
 mod schedules;
 mod unresolved;
 mod work;
 
 pub(crate) use bulk::*;
+pub(crate) use gates::*;
 pub(crate) use inspect::*;
 pub(crate) use schedules::*;
 pub(crate) use unresolved::*;
@@ -30,6 +32,9 @@ use crate::quarantine::{self, Quarantined};
 pub(crate) struct Reading<'c> {
     connection: &'c Connection,
     set_aside: Vec<Quarantined>,
+    /// The steps of SQLite's machine so far.
+    #[cfg(test)]
+    steps: std::cell::Cell<i64>,
 }
 
 impl<'c> Reading<'c> {
@@ -38,7 +43,12 @@ impl<'c> Reading<'c> {
         connection: &'c Connection,
         read: impl FnOnce(&mut Reading<'c>) -> Result<T>,
     ) -> (Result<T>, Vec<Quarantined>) {
-        let mut reading = Reading { connection, set_aside: Vec::new() };
+        let mut reading = Reading {
+            connection,
+            set_aside: Vec::new(),
+            #[cfg(test)]
+            steps: std::cell::Cell::default(),
+        };
         let answer = reading.in_transaction(read);
         reading.set_aside.truncate(MARKED_AT_ONCE);
         (answer, reading.set_aside)
@@ -68,8 +78,25 @@ impl<'c> Reading<'c> {
         self.connection.prepare_cached(sql).attempted(|| "prepare a query".into())
     }
 
+    /// No read walks through a whole table, however it is asked. Tests see to it that each is
+    /// asked.
+    fn has_read(&self, statement: &Statement<'_>, sql: &str) {
+        let steps = || statement.get_status(StatementStatus::FullscanStep);
+        debug_assert_eq!(steps(), 0, "rows walked through by: {sql}");
+        #[cfg(test)]
+        {
+            let steps = i64::from(statement.reset_status(StatementStatus::VmStep));
+            self.steps.set(self.steps.get() + steps);
+        }
+    }
+
+    #[cfg(test)]
+    fn steps(&self) -> i64 {
+        self.steps.get()
+    }
+
     /// One row, or none. `what` names it when it cannot be read.
-    fn one<T>(
+    pub(crate) fn one<T>(
         &self,
         sql: &str,
         values: impl Params,
@@ -83,8 +110,27 @@ impl<'c> Reading<'c> {
             Some(row) => decode(Fetched(row)).map(Some).map_err(|why| unreadable(what(), why)),
         };
         drop(rows);
-        assert_indexed(&statement, sql);
+        self.has_read(&statement, sql);
         found
+    }
+
+    /// Every row of a query. One that cannot be read is an error.
+    fn every<T>(
+        &self,
+        sql: &str,
+        values: impl Params,
+        decode: impl Fn(Fetched<'_>) -> Decoded<T>,
+        what: impl Fn() -> String,
+    ) -> Result<Vec<T>> {
+        let mut statement = self.prepare(sql)?;
+        let mut rows = statement.query(values).attempted(&what)?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next().attempted(&what)? {
+            found.push(decode(Fetched(row)).map_err(|why| unreadable(what(), why))?);
+        }
+        drop(rows);
+        self.has_read(&statement, sql);
+        Ok(found)
     }
 
     /// At most `limit` rows of a table. The query also has a column `rowid`; rows that cannot be
@@ -112,7 +158,7 @@ impl<'c> Reading<'c> {
             }
         }
         drop(rows);
-        assert_indexed(&statement, sql);
+        self.has_read(&statement, sql);
         Ok(found)
     }
 
@@ -134,12 +180,6 @@ impl<'c> Reading<'c> {
             ))),
         }
     }
-}
-
-/// No read walks through a whole table, however it is asked. Tests see to it that each is asked.
-fn assert_indexed(statement: &Statement<'_>, sql: &str) {
-    let steps = || statement.get_status(StatementStatus::FullscanStep);
-    debug_assert_eq!(steps(), 0, "rows walked through by: {sql}");
 }
 
 /// The error for a row that somebody asked for.

@@ -9,7 +9,7 @@ use resurgam_store::rows::{
     AttemptRow, DueDeadline, DueMessage, DueTask, InstanceRow, Message, PolicyOverride, PolicyRow,
     Progress, RunRecord, TaskRecord, TaskRow,
 };
-use resurgam_store::{Error, Gaps, InboxRow, Result, Runnable};
+use resurgam_store::{Error, Gaps, GateScope, InboxRow, Result, Runnable};
 use rusqlite::params;
 
 use super::Reading;
@@ -21,28 +21,86 @@ use crate::quarantine::Quarantined;
 /// How many rows of a call's ledger an attempt is given, from each end.
 const LEDGER_ENDS: i64 = 10;
 
-/// Tasks that wait and are due, in the order of their index: nothing is sorted.
+/// What tasks must be to be run here, as the values of a query.
+pub(super) struct Filter<'r> {
+    pub(super) names: Option<String>,
+    pub(super) queues: Option<String>,
+    pub(super) provides: Option<String>,
+    pub(super) lacking: &'r str,
+    /// Activities and queues that are paused.
+    pub(super) paused: [String; 2],
+}
+
+impl Filter<'_> {
+    fn of(runnable: &Runnable) -> Self {
+        let list = |names: &Arc<[String]>| serde_json::json!(&**names).to_string();
+        let marks = |provides: &Arc<[String]>| -> String {
+            let marks: Vec<String> = provides.iter().map(|what| Progress::lacking(what)).collect();
+            serde_json::json!(marks).to_string()
+        };
+        Filter {
+            names: runnable.activities.as_ref().map(list),
+            queues: runnable.queues.as_ref().map(list),
+            provides: runnable.provides.as_ref().map(marks),
+            lacking: Progress::LACKING,
+            paused: [&runnable.paused.activities, &runnable.paused.queues].map(list),
+        }
+    }
+}
+
+/// Tasks that wait and are due, in the order of their index: nothing is sorted. Where a gate is
+/// left out they are looked for gate by gate.
 pub(crate) fn due_tasks(
     reading: &mut Reading<'_>,
     runnable: &Runnable,
     before: Timestamp,
     limit: usize,
 ) -> Result<Vec<DueTask>> {
-    let sql = "SELECT uid, run, seq, wake_at, queue, name, priority, rowid FROM task
+    let filter = Filter::of(runnable);
+    match &runnable.gates {
+        GateScope::All if runnable.paused.is_empty() => due_of_all(reading, &filter, before, limit),
+        // What is paused is few queues and activities among all: they are stepped over.
+        GateScope::All => due_unless_paused(reading, &filter, before, limit),
+        gates => super::gates::due_tasks_of(reading, &filter, gates, before, limit),
+    }
+}
+
+fn due_of_all(
+    reading: &mut Reading<'_>,
+    filter: &Filter<'_>,
+    before: Timestamp,
+    limit: usize,
+) -> Result<Vec<DueTask>> {
+    let sql = "SELECT uid, run, seq, wake_at, queue, name, priority, gate, rowid FROM task
                WHERE claimed_by IS NULL AND bad IS NULL AND wake_at < ?1
                  AND (?2 IS NULL OR name IN (SELECT value FROM json_each(?2)))
                  AND (?3 IS NULL OR queue IN (SELECT value FROM json_each(?3)))
                  AND (?4 IS NULL OR instr(progress, ?5) = 0
                       OR EXISTS (SELECT 1 FROM json_each(?4) WHERE instr(progress, value) > 0))
                ORDER BY wake_at, gate, rowid";
-    let list = |names: &Arc<[String]>| serde_json::json!(&**names).to_string();
-    let names = [&runnable.activities, &runnable.queues].map(|names| names.as_ref().map(list));
-    let marks = |provides: &Arc<[String]>| -> String {
-        let marks: Vec<String> = provides.iter().map(|what| Progress::lacking(what)).collect();
-        serde_json::json!(marks).to_string()
-    };
-    let provides = runnable.provides.as_ref().map(marks);
-    let values = params![before.as_millis(), names[0], names[1], provides, Progress::LACKING];
+    let Filter { names, queues, provides, lacking, .. } = filter;
+    let values = params![before.as_millis(), names, queues, provides, lacking];
+    reading.many(Table::Task, sql, values, limit, |row| decode::due_task(&row))
+}
+
+fn due_unless_paused(
+    reading: &mut Reading<'_>,
+    filter: &Filter<'_>,
+    before: Timestamp,
+    limit: usize,
+) -> Result<Vec<DueTask>> {
+    let sql = "SELECT uid, run, seq, wake_at, queue, name, priority, gate, rowid FROM task
+               WHERE claimed_by IS NULL AND bad IS NULL AND wake_at < ?1
+                 AND (?2 IS NULL OR name IN (SELECT value FROM json_each(?2)))
+                 AND (?3 IS NULL OR queue IN (SELECT value FROM json_each(?3)))
+                 AND (?4 IS NULL OR instr(progress, ?5) = 0
+                      OR EXISTS (SELECT 1 FROM json_each(?4) WHERE instr(progress, value) > 0))
+                 AND name NOT IN (SELECT value FROM json_each(?6))
+                 AND queue NOT IN (SELECT value FROM json_each(?7))
+               ORDER BY wake_at, gate, rowid";
+    let Filter { names, queues, provides, lacking, paused: [activities, paused_queues] } = filter;
+    let before = before.as_millis();
+    let values = params![before, names, queues, provides, lacking, activities, paused_queues];
     reading.many(Table::Task, sql, values, limit, |row| decode::due_task(&row))
 }
 

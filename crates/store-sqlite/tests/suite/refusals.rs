@@ -178,7 +178,7 @@ async fn a_task_of_format_6_keeps_its_gate_under_the_new_name() {
     write(&store, [start(2)]).await;
     store.close().await;
     let format: i64 = old.query_row("SELECT format FROM meta", [], |row| row.get(0)).unwrap();
-    assert_eq!(format, 12);
+    assert_eq!(format, 13);
 }
 
 #[test]
@@ -262,8 +262,12 @@ async fn the_schema_is_complete_and_can_be_read_by_anybody() {
         "meta",
         "policy",
         "resurgam_action",
+        "resurgam_api_token",
         "resurgam_bulk",
         "resurgam_dead_letter",
+        "resurgam_gate",
+        "resurgam_gate_count",
+        "resurgam_hold",
         "resurgam_policy_override",
         "schedule",
         "tag",

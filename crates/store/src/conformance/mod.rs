@@ -25,6 +25,7 @@ pub mod bulk;
 pub mod differential;
 pub mod families;
 mod fixtures;
+pub mod gates;
 pub mod history;
 pub mod identity;
 pub mod ledger;
@@ -35,6 +36,7 @@ pub mod policies;
 pub mod retention;
 pub mod schedules;
 pub mod tasks;
+pub mod tokens;
 pub mod unresolved;
 
 /// Calls a macro with every promise there is: the one list of them.
@@ -158,11 +160,24 @@ macro_rules! conformance_promises {
             bulk::calls_that_match_are_found_page_by_page,
             bulk::the_calls_of_a_run_say_what_failed_last_and_what_is_open,
             bulk::what_came_of_actions_is_told,
+            gates::what_is_stored_of_a_gate_comes_back_part_by_part,
+            gates::what_was_decided_goes_and_what_an_operator_set_stays,
+            gates::what_nodes_count_is_kept_by_gate_second_and_node,
+            gates::what_is_paused_is_kept_until_it_is_released,
+            gates::only_an_owner_decides_about_gates,
+            gates::tasks_behind_a_gate_that_is_left_out_are_not_due,
+            gates::tasks_of_many_gates_come_earliest_first,
+            gates::of_the_gates_that_are_named_only_so_many_are_due,
+            gates::a_paused_kind_is_not_due,
+            gates::the_gates_that_tasks_wait_behind_are_found_page_by_page,
+            gates::those_that_wait_behind_a_gate_are_counted_so_far,
             policies::a_policy_is_stored_once,
             policies::the_first_text_of_a_policy_counts,
             policies::an_unknown_policy_is_not_there,
             policies::what_is_set_for_an_activity_is_counted_and_kept,
             policies::calls_of_an_activity_that_wait_are_found_page_by_page,
+            tokens::a_token_comes_back_as_it_was,
+            tokens::a_token_is_revoked_once_and_stays,
             looking::an_instance_is_found_by_its_id,
             looking::a_list_shows_the_newest_first,
             looking::a_list_is_bounded,
@@ -250,7 +265,9 @@ mod tests {
             ("actions", include_str!("actions.rs")),
             ("unresolved", include_str!("unresolved.rs")),
             ("bulk", include_str!("bulk.rs")),
+            ("gates", include_str!("gates.rs")),
             ("policies", include_str!("policies.rs")),
+            ("tokens", include_str!("tokens.rs")),
             ("looking", include_str!("looking.rs")),
             ("owning", include_str!("owning.rs")),
             ("schedules", include_str!("schedules.rs")),

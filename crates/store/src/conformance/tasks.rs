@@ -182,6 +182,7 @@ pub async fn due_tasks_come_earliest_first(store: &dyn Store) {
 
     let first = store.due_tasks(Runnable::default(), at(0), 1).await.unwrap();
     let expected = DueTask {
+        gate: "gate-3".to_string(),
         call: call(1, 3),
         wake_at: at(-10),
         queue: "payments".to_string(),
@@ -410,9 +411,9 @@ fn progress() -> Progress {
         lost_in_a_row: 2,
         poison: true,
         interrupted: 4,
-        snoozed: 5,
         probed: 6,
         probing: true,
+        snoozed: 5,
         first_scheduled: Some(at(6)),
         first_started: Some(at(i64::MIN)),
         previous_delay_ms: Some(u64::MAX),

@@ -13,7 +13,7 @@ use super::transaction::Transaction;
 use super::work::is_served;
 use super::{Model, Sharing};
 use crate::rows::{Claim, MessageRow, TaskRow};
-use crate::{Error, Result, Runnable};
+use crate::{Error, GateScope, Quota, Result, Runnable};
 
 /// Tasks that were found: those that are due, and when the first of the others is.
 #[derive(Default)]
@@ -47,11 +47,16 @@ impl Model {
         };
         // Before the others, which may be many without an end.
         let due = poison.into_iter().chain(found.due.iter().copied());
+        let mut quota = Quota::of(&runnable.gates);
+        let due = due.filter(|row| quota.takes(&row.gate));
         let calls: Vec<CallKey> = due.take(limit).map(|row| row.call).collect();
         let next = found.next.into_iter().chain(later).min();
         let mut claimed = Vec::with_capacity(calls.len());
         for call in calls {
-            claimed.extend(self.claim(node, call, now, &mut token)?);
+            let Some(mut row) = self.claim(node, call, now, &mut token)? else { continue };
+            row.progress.probing = matches!(runnable.gates, GateScope::Only(_));
+            self.tables.tasks.put(call, Some(row.clone()));
+            claimed.push(row);
         }
         Ok((claimed, next))
     }
@@ -113,6 +118,7 @@ impl Model {
         row.attempt = row.attempt.saturating_add(1);
         row.progress.first_started.get_or_insert(now);
         row.progress.lacks = None;
+        row.progress.probing = false;
         row.deadline_at = None;
         row.claim = Some(Claim { node: node.to_string(), token: token(), started_at: now });
         self.tables.tasks.put(call, Some(row.clone()));
@@ -143,6 +149,7 @@ impl Model {
                 && row.progress.lacks.is_none()
                 && !row.progress.poison
                 && is_served(row, runnable)
+                && runnable.gates.has(&row.gate)
         };
         let mut queue = self.tables.tasks.queue_after(None);
         while let Some(name) = queue {
@@ -167,6 +174,7 @@ impl Model {
             lacks.is_some_and(|lacks| is_here(lacks, runnable))
                 && !row.progress.poison
                 && is_served(row, runnable)
+                && runnable.gates.has(&row.gate)
         };
         found.add(self.tables.tasks.lacking().filter(is_wanted), now, limit);
     }
@@ -180,6 +188,7 @@ impl Model {
         };
         let poison = self.tables.tasks.waiting().filter(|row| row.progress.poison);
         let poison = poison.filter(is_left).filter(|row| is_served(row, runnable));
+        let poison = poison.filter(|row| runnable.gates.has(&row.gate));
         poison.min_by_key(|row| {
             let (Reverse(priority), wake_at, call) = order(row);
             match wake_at > now {

@@ -89,6 +89,9 @@ impl Transaction<'_> {
         for row in &step.policy_overrides {
             self.set_policy_override(row);
         }
+        for write in &step.gates {
+            self.write_gate(write);
+        }
         if let Some(write) = step.schedule.as_deref() {
             self.write_schedule(write);
         }

@@ -13,6 +13,7 @@
 //! - `tables`: the rows of each table, with the indexes that the reads need. `transaction`: changes
 //!   that can be taken back.
 //! - `commit`: what a batch means, step by step. `instances`, `entries`: its parts.
+//! - `gates`: gates, and kinds that are paused.
 //! - `work`, `inspect`, `schedules`, `inbox`: the reads. `retention`: deleting closed instances.
 //! - `ownership`: nodes, shards and the fence of a commit. `claims`: tasks that the holder of a
 //!   shard leaves to others, and attempts that end their call in a transaction of their own.
@@ -47,6 +48,7 @@ mod bulk;
 mod claims;
 mod commit;
 mod entries;
+mod gates;
 mod inbox;
 mod inspect;
 mod instances;
@@ -56,6 +58,7 @@ mod schedules;
 mod shard_set;
 mod store;
 mod tables;
+mod tokens;
 mod transaction;
 mod unresolved;
 mod work;

@@ -13,7 +13,9 @@ use super::shard_set::ShardSet;
 use super::{Model, Sharing};
 use crate::fleet::Fence;
 use crate::rows::Owner;
-use crate::{Error, InstanceWrite, LetterWrite, MessageWrite, Node, Result, Step, TaskWrite};
+use crate::{
+    Error, GateWrite, InstanceWrite, LetterWrite, MessageWrite, Node, Result, Step, TaskWrite,
+};
 
 /// Who commits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -200,4 +202,7 @@ fn add_owned(step: &Step, owned: &mut ShardSet) {
         .chain(letters.map(|write| write.call().run.uid))
         .chain(step.kv.iter().map(|row| row.uid));
     uids.map(Uid::shard).for_each(|shard| owned.insert(shard));
+    if step.gates.iter().any(GateWrite::is_the_deciders) {
+        owned.insert(GateWrite::DECIDER);
+    }
 }

@@ -6,9 +6,9 @@
 
 use resurgam_core::{CallKey, Event, Payload, Timestamp, Uid};
 
-use super::tables::{InboxEntry, Instance, MessageEntry, ScheduleEntry, Tables};
+use super::tables::{CountKey, InboxEntry, Instance, MessageEntry, ScheduleEntry, Tables};
 use crate::rows::{ActionRow, AttemptRow, PolicyOverride, TaskRow};
-use crate::{BulkRecord, DeadLetter};
+use crate::{BulkRecord, DeadLetter, GateCount, GateRow, Hold, HoldKind};
 
 /// A row as it was before a change; `None` when there was none.
 enum Before {
@@ -22,6 +22,9 @@ enum Before {
     Letter(CallKey, Option<DeadLetter>),
     Kv((Uid, String), Option<Payload>),
     PolicyOverride(String, Option<PolicyOverride>),
+    Gate(String, Option<GateRow>),
+    GateCount(CountKey, Option<GateCount>),
+    Hold((HoldKind, String), Option<Hold>),
     Schedule(String, Option<ScheduleEntry>),
     Inbox(i64, Option<InboxEntry>),
     Seen(String, Option<Timestamp>),
@@ -115,6 +118,21 @@ impl<'t> Transaction<'t> {
         self.undo.push(Before::PolicyOverride(activity, before));
     }
 
+    pub(super) fn put_gate(&mut self, key: String, row: Option<GateRow>) {
+        let before = self.tables.gates.put(key.clone(), row);
+        self.undo.push(Before::Gate(key, before));
+    }
+
+    pub(super) fn put_gate_count(&mut self, key: CountKey, row: Option<GateCount>) {
+        let before = self.tables.gate_counts.put(key.clone(), row);
+        self.undo.push(Before::GateCount(key, before));
+    }
+
+    pub(super) fn put_hold(&mut self, key: (HoldKind, String), row: Option<Hold>) {
+        let before = self.tables.holds.put(key.clone(), row);
+        self.undo.push(Before::Hold(key, before));
+    }
+
     pub(super) fn put_schedule(&mut self, id: String, row: Option<ScheduleEntry>) {
         let before = self.tables.schedules.put(id.clone(), row);
         self.undo.push(Before::Schedule(id, before));
@@ -171,6 +189,15 @@ impl Drop for Transaction<'_> {
                 }
                 Before::PolicyOverride(key, row) => {
                     tables.policy_overrides.put(key, row);
+                }
+                Before::Gate(key, row) => {
+                    tables.gates.put(key, row);
+                }
+                Before::GateCount(key, row) => {
+                    tables.gate_counts.put(key, row);
+                }
+                Before::Hold(key, row) => {
+                    tables.holds.put(key, row);
                 }
                 Before::Schedule(key, row) => {
                     tables.schedules.put(key, row);

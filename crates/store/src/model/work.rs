@@ -9,7 +9,7 @@ use crate::rows::{
     AttemptRow, DueDeadline, DueMessage, DueTask, MessageRow, PolicyOverride, PolicyRow, RunRecord,
     TaskRecord, TaskRow,
 };
-use crate::{Error, Gaps, Report, Result, Runnable};
+use crate::{Error, Gaps, Quota, Report, Result, Runnable};
 
 /// How many rows of a call's ledger an attempt is given, from each end.
 const LEDGER_ENDS: usize = 10;
@@ -27,12 +27,14 @@ impl Model {
         let waiting = self.tables.tasks.waiting().take_while(|row| row.wake_at < before);
         let here = waiting.filter(|row| shards.has(row.call.run.uid));
         let due = here.filter(|row| is_served(row, runnable) && self.is_provided(row, runnable));
-        let due = due.map(|row| DueTask {
+        let mut quota = Quota::of(&runnable.gates);
+        let due = due.filter(|row| quota.takes(&row.gate)).map(|row| DueTask {
             call: row.call,
             wake_at: row.wake_at,
             queue: row.queue.clone(),
             priority: row.priority,
             name: row.name.clone(),
+            gate: row.gate.clone(),
         });
         due.take(limit).collect()
     }
@@ -199,10 +201,12 @@ impl Model {
     }
 }
 
-/// Whether the activity of a task is known here, and its queue served.
+/// Whether the activity of a task is known here, and its queue served, and neither is paused.
 pub(super) fn is_served(row: &TaskRow, runnable: &Runnable) -> bool {
     let is_known = runnable.activities.as_ref().is_none_or(|names| names.contains(&row.name));
-    is_known && runnable.queues.as_ref().is_none_or(|queues| queues.contains(&row.queue))
+    is_known
+        && runnable.queues.as_ref().is_none_or(|queues| queues.contains(&row.queue))
+        && !runnable.paused.has(&row.name, &row.queue)
 }
 
 /// The arguments of the call that an event schedules.

@@ -113,6 +113,8 @@ pub struct DueTask {
     pub priority: i32,
     /// The activity's name.
     pub name: String,
+    /// The gate that it is behind.
+    pub gate: String,
 }
 
 /// A task that waits and may have waited too long.

@@ -82,6 +82,34 @@ impl TestApp {
         }
     }
 
+    /// An instance that was started before, by its id, whoever started it.
+    ///
+    /// ```
+    /// use resurgam::prelude::*;
+    /// use resurgam_testing::TestApp;
+    ///
+    /// #[workflow]
+    /// async fn answer(_ctx: WorkflowContext) -> Result<u32, Failure> {
+    ///     Ok(42)
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let app = TestApp::builder().workflow(answer).start().await;
+    /// app.client().start("answer-1", answer()).await.unwrap();
+    /// let run = app.instance::<u32>("answer-1").await.expect("it was started");
+    /// assert_eq!(run.result().await.unwrap(), 42);
+    /// assert!(app.instance::<u32>("answer-2").await.is_none());
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    /// When the store cannot be read.
+    pub async fn instance<T: DeserializeOwned>(&self, id: &str) -> Option<TestInstance<T>> {
+        let found = self.client().instance::<T>(id).await.expect("a store that can be read");
+        found.map(|instance| TestInstance::new(self.clone(), &instance))
+    }
+
     /// Starts an instance, or says why it cannot be started.
     pub async fn try_start<W: Workflow>(
         &self,

@@ -340,6 +340,35 @@ impl TestApp {
         }
     }
 
+    /// Waits until every run is parked and every attempt waits for the time or has ended: nothing
+    /// more happens unless time passes or somebody asks for something. No time passes.
+    ///
+    /// ```
+    /// use resurgam::prelude::*;
+    /// use resurgam_testing::TestApp;
+    /// use std::time::Duration;
+    ///
+    /// #[workflow]
+    /// async fn nap(ctx: WorkflowContext) -> Result<(), Failure> {
+    ///     ctx.set_status("asleep");
+    ///     ctx.sleep(Duration::from_secs(60)).await
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let app = TestApp::builder().workflow(nap).start().await;
+    /// let run = app.start("nap-1", nap()).await;
+    /// app.until_parked().await;
+    /// assert!(run.history().await.contains("TimerStarted"));
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    /// When something works on without end.
+    pub async fn until_parked(&self) {
+        self.advance(Duration::ZERO).await;
+    }
+
     /// Waits for anything that the engine brings about, such as an answer to a
     /// [client](Self::client) or the end of a task that awaits one, and lets time pass meanwhile.
     /// `what` is for the message of a test that waits in vain.

@@ -212,7 +212,8 @@ async fn a_run_of_ten_thousand_activities_works() {
     assert_eq!(app.commits(), length + 1);
 }
 
-#[test]
+// On PostgreSQL each of the ten thousand is read and claimed when a slot is free for it.
+#[test(minutes = 15)]
 async fn a_fan_out_of_ten_thousand_works_also_across_a_restart() {
     let app = app().await;
     let run = app.start("wide", wide(10_000)).await;

@@ -55,6 +55,7 @@ mod slots;
 mod starting;
 mod timeouts;
 mod transactions;
+mod turns;
 mod undoing;
 mod unknown;
 mod versions;

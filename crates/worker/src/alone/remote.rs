@@ -343,6 +343,35 @@ fn an_outcome_that_is_refused_while_its_shard_goes_is_reported_to_the_next_holde
 }
 
 #[test]
+fn an_attempt_whose_outcome_is_read_as_lost_while_its_report_is_taken_is_recorded_once() {
+    let mut world = holder();
+    let other = Other::join(&world);
+    let uid = world.start("send", "send-1".to_string());
+    let task = other.claim(world.now);
+    // The step with the outcome is refused, and what is stored of the call is read.
+    world.holds.refuses = Some(|step| {
+        let mut events = step.events.iter();
+        events.any(|(_, event)| matches!(event.kind, EventKind::ActivityFailed(_)))
+    });
+    world.holds.found = Some(|read| matches!(read, StoreRequest::LostTask(_)));
+    other.report(&task, Reported::Failed(Failure::terminal("there is no such address")));
+    world.hears();
+    assert_eq!(world.held.found.len(), 1);
+    // The answer comes while the report is on its way to the store, for a run that is blocked.
+    world.holds.batches = true;
+    world.advance(Duration::from_secs(2));
+    assert_eq!(world.held.batches.len(), 1);
+    let lost = world.held.found.remove(0);
+    world.inputs.push_back(lost);
+    world.settle();
+    world.let_go();
+    world.advance(Duration::from_secs(600));
+    let ledger = world.ledger(uid);
+    assert_eq!(ledger.len(), 1, "{ledger:?}");
+    assert_eq!(world.events(uid).last(), Some(&"RunFailed"));
+}
+
+#[test]
 fn of_an_attempt_that_timed_out_elsewhere_one_report_is_taken_at_a_time() {
     let mut world = holder();
     let other = Other::join(&world);

@@ -51,7 +51,7 @@ impl Node {
         Stamp { tenure: self.tenure, shard: None }
     }
 
-    fn stamp_of(&self, uid: Uid) -> Stamp {
+    pub(crate) fn stamp_of(&self, uid: Uid) -> Stamp {
         let shard = Some((uid.shard(), self.memory.shards.tenure(uid.shard())));
         Stamp { tenure: self.tenure, shard }
     }

@@ -15,6 +15,7 @@ use resurgam_store::{
 
 use super::output::TransactionRequest;
 use super::reply::Reply;
+use super::runs::away_turn::Turned;
 use super::store_request::StoreRequest;
 use crate::bulk::{ToAsk, TriedCall};
 use crate::handle::{Outcome, StartOptions, Started};
@@ -39,6 +40,8 @@ pub enum Input {
     ThreadFree { token: u64 },
     /// A task that is due was read.
     TaskLoaded { call: CallKey, loaded: Result<Option<Box<TaskRecord>>> },
+    /// A run is back that took a turn elsewhere.
+    Turned(Box<Turned>),
     /// A run that has news was read.
     RunLoaded { uid: Uid, loaded: Result<Option<Box<RunRecord>>> },
     /// What is due soon was read.
@@ -50,7 +53,7 @@ pub enum Input {
     /// The tasks of such claims were read. There may be more claims.
     Abandoned { found: Result<Vec<TaskRecord>>, has_more: bool },
     /// A task was read whose outcome was lost in this process.
-    OutcomeLost { found: Option<Box<TaskRecord>> },
+    OutcomeLost { call: CallKey, found: Option<Box<TaskRecord>> },
     /// Shards are this node's.
     ShardsTaken(Vec<Shard>),
     /// Shards are no longer this node's.

@@ -101,6 +101,7 @@ pub use output::{AttemptStart, Batch, Order, Output, Transaction, TransactionReq
 pub(crate) use placement::role::DUE;
 use powers::Role;
 pub use reply::{Answer, Answered, Answers, Replies, Reply, Waiter};
+pub use runs::away_turn::{AwayTurn, Turned};
 pub(crate) use runs::reset::open_children;
 use steps::outbox::Outbox;
 use steps::pending::Limits;
@@ -341,7 +342,7 @@ impl Node {
     pub fn handle(&mut self, at: At, input: Input, stamp: Option<Stamp>) {
         self.at(at);
         if let Some(stamp) = stamp.filter(|stamp| !self.is_present(*stamp)) {
-            if let Input::OutcomeLost { found: Some(task) } = input
+            if let Input::OutcomeLost { found: Some(task), .. } = input
                 && stamp.tenure == self.tenure
             {
                 self.outcome_lost_elsewhere(&task.task);
@@ -368,13 +369,12 @@ impl Node {
             Input::ThreadFree { token } => self.thread_free(token),
             Input::TaskLoaded { call, loaded } => self.task_loaded(call, loaded),
             Input::RunLoaded { uid, loaded } => self.run_loaded(uid, loaded),
+            Input::Turned(turned) => self.turned(*turned),
             Input::Scanned { found } => self.scanned(found),
             Input::WaitingTasksRead { found } => self.waiting_tasks_read(found),
             Input::AbandonedFound { found } => self.abandoned_found(found),
             Input::Abandoned { found, has_more } => self.abandoned(found, has_more),
-            Input::OutcomeLost { found } => {
-                self.take_abandoned(found.into_iter().map(|task| *task));
-            }
+            Input::OutcomeLost { call, found } => self.lost_task_read(call, found),
             Input::ShardsTaken(shards) => self.shards_taken(&shards),
             Input::ShardsReleased(shards) => self.shards_released(&shards),
             Input::RemoteTasksRead { attempts, found } => self.remote_tasks_read(&attempts, found),

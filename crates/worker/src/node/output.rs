@@ -9,6 +9,7 @@ use resurgam_sdk::ActivityDefinition;
 use resurgam_store::Step;
 
 use super::reply::Answer;
+use super::runs::away_turn::AwayTurn;
 use super::store_request::{Stamp, StoreRequest};
 use crate::attempt::Limits;
 use crate::retention::Retention;
@@ -30,6 +31,12 @@ pub enum Output {
     TryOwn { node: resurgam_store::Node, after: Duration },
     /// The right to work is given back; attempts, transactions and sweeps end where they stand.
     StepDown,
+    /// A turn is taken on a thread of whoever interprets the workflow.
+    Turn {
+        turn: Box<AwayTurn>,
+        /// What comes of it is worth nothing when this has changed.
+        stamp: Stamp,
+    },
     /// An attempt begins.
     StartAttempt(Box<AttemptStart>),
     /// An attempt that has begun hears something.

@@ -38,7 +38,8 @@ impl Node {
     pub(crate) fn runnable(&self) -> Runnable {
         let activities = Some(self.registry.activity_names());
         let provides = Some(self.options.provides.clone());
-        Runnable { activities, queues: self.options.queues.clone(), provides, no_poison: false }
+        let queues = self.options.queues.clone();
+        Runnable { activities, queues, provides, ..Runnable::default() }
     }
 
     /// True when this node leaves a task to others, and claims it only as they do: it does not

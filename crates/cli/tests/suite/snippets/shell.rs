@@ -8,13 +8,13 @@ use crate::snippets::page::{Block, root};
 use crate::snippets::words;
 
 /// Programs of others that guides may call.
-const TOOLS: [&str; 14] = [
-    "cargo", "cat", "cd", "chmod", "docker", "echo", "export", "git", "kill", "mkdir", "mv",
-    "psql", "rustup", "sqlite3",
+const TOOLS: [&str; 15] = [
+    "cargo", "cat", "cd", "chmod", "curl", "docker", "echo", "export", "git", "kill", "mkdir",
+    "mv", "psql", "rustup", "sqlite3",
 ];
 
 /// Commands that work until they are told to stop, or for seconds: they are only parsed.
-const LONG: [&str; 3] = ["worker", "demo", "watch"];
+const LONG: [&str; 4] = ["worker", "server", "demo", "watch"];
 
 pub(crate) fn check(block: &Block) -> Result<(), String> {
     match block.text.lines().next() {

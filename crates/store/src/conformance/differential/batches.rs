@@ -1,19 +1,21 @@
 //! Random batches, and what else is done to a store between them.
 
+use std::sync::Arc;
+
 use resurgam_core::{CallKey, RunKey, Seq};
 
 use super::super::fixtures::{at, uid};
 use super::ClaimShared;
 use super::reads::Questions;
 use super::rows::{
-    ACTIVITIES, IDS, INSTANCES, JOBS, LACKING, NODES, PLACES, QUEUES, RUNS, Random, SCHEDULES,
-    TOKENS, WORKFLOWS,
+    ACTIVITIES, IDS, INSTANCES, JOBS, KEYS, LACKING, NODES, PLACES, QUEUES, RUNS, Random,
+    SCHEDULES, TOKENS, WORKFLOWS,
 };
 use crate::model::{Model, ShardSet};
 use crate::rows::{MessageRow, RunPause, Status};
 use crate::{
-    BulkWrite, ChildStart, Deletion, InboxRow, InboxWrite, InstanceWrite, MessageWrite, Runnable,
-    ScheduleWrite, Step, Sweep, TaskWrite,
+    BulkWrite, ChildStart, Deletion, GateScope, InboxRow, InboxWrite, InstanceWrite, MessageWrite,
+    PausedKinds, Runnable, ScheduleWrite, Step, Sweep, TaskWrite,
 };
 
 /// A revision that no schedule has, and no bulk job.
@@ -109,6 +111,7 @@ impl Batches {
             kv: random.some(2, Random::kv),
             // How often one is set twice in a batch is counted differently.
             policy_overrides: Vec::new(),
+            gates: if random.percent(30) { random.some(3, Random::gate_write) } else { Vec::new() },
             schedule,
             inbox,
             bulk,
@@ -214,6 +217,22 @@ fn runnable(random: &mut Random) -> Runnable {
         queues: names(40, &QUEUES),
         provides: names(60, &LACKING),
         no_poison: random.percent(30),
+        gates: match random.below(4) {
+            0 => GateScope::Except(random.some(2, |random| random.text(&KEYS)).into()),
+            1 => GateScope::Only([(random.text(&KEYS), 1_000)].into()),
+            _ => GateScope::All,
+        },
+        paused: PausedKinds {
+            activities: paused(random, &ACTIVITIES),
+            queues: paused(random, &QUEUES),
+        },
+    }
+}
+
+fn paused(random: &mut Random, all: &[&str]) -> Arc<[String]> {
+    match random.percent(15) {
+        true => random.some(1, |random| random.text(all)).into(),
+        false => Arc::default(),
     }
 }
 

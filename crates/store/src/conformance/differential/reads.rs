@@ -63,6 +63,7 @@ pub(super) async fn reads(store: &dyn Store, ask: &Questions) -> Vec<(String, St
     tasks(store, ask, &mut answers).await;
     schedules(store, ask, &mut answers).await;
     bulk(store, ask, &mut answers).await;
+    gates(store, ask, &mut answers).await;
     unresolved(store, ask, &mut answers).await;
     answers.0
 }
@@ -99,6 +100,14 @@ async fn instances(store: &dyn Store, ask: &Questions, answers: &mut Answers) {
     for hash in POLICIES {
         answers.add(("policy", hash), store.policy(hash).await);
     }
+}
+
+async fn gates(store: &dyn Store, ask: &Questions, answers: &mut Answers) {
+    answers.add("gates", store.gates().await);
+    answers.add("gate_counts", store.gate_counts(ask.before).await);
+    answers.add("waiting_gates", store.waiting_gates("", ask.limit).await);
+    let keys: Arc<[String]> = KEYS.iter().map(|key| (*key).to_string()).collect();
+    answers.add("count_waiting", store.count_waiting(keys, ask.before, ask.limit).await);
 }
 
 /// A letter without the name of its workflow, which the store knows from its instance: a random

@@ -9,7 +9,10 @@ use crate::rows::{
     ActionRow, AttemptOutcome, AttemptRow, Claim, Heartbeat, InstanceRow, KvRow, Message,
     MessageRow, Pause, PolicyRow, Progress, Status, TaskRow,
 };
-use crate::{BulkRow, InboxRow, LetterState, LetterWrite, Report, Reported, ScheduleRow, Settled};
+use crate::{
+    BulkRow, ByHand, GateCount, GateWrite, HandState, Hold, HoldKind, InboxRow, LetterState,
+    LetterWrite, Report, Reported, ScheduleRow, Settled, StoredSettings,
+};
 
 /// How many instances there are at most.
 pub(super) const INSTANCES: u128 = 4;
@@ -182,6 +185,8 @@ impl Random {
             v: 1,
             failures: self.below(3) as u32,
             first_started: self.maybe(30, Random::time),
+            probed: self.below(2) as u32,
+            probing: self.percent(10),
             cancelled: self.percent(10),
             lacks: self.maybe(15, |random| random.text(&LACKING)),
             poison: self.percent(15),
@@ -315,6 +320,30 @@ impl Random {
             error: self.maybe(20, |_| "why".to_string()),
             created_at: self.time(),
             closed_at: self.maybe(30, Random::time),
+        }
+    }
+
+    /// A change of what is stored of gates and paused kinds.
+    pub(super) fn gate_write(&mut self) -> GateWrite {
+        let key = self.text(&KEYS);
+        let (by, reason) = (self.text(&NODES), self.maybe(50, |random| random.text(&KEYS)));
+        let kind = self.one_of(&HoldKind::ALL);
+        let at = self.time();
+        match self.below(8) {
+            0 => {
+                let text = self.maybe(60, |random| random.text(&KEYS));
+                GateWrite::Set { key, settings: StoredSettings { text, by, reason, at } }
+            }
+            1 => {
+                let (state, until) = (self.one_of(&HandState::ALL), self.maybe(50, Random::time));
+                GateWrite::Hand { key, hand: ByHand { state, by, reason, at, until } }
+            }
+            2 => GateWrite::Decide { key, decided: self.text(&IDS) },
+            3 => GateWrite::Forget { key },
+            4 => GateWrite::Count(GateCount { gate: key, at, node: by, counts: self.text(&IDS) }),
+            5 => GateWrite::ForgetCounts { before: at },
+            6 => GateWrite::Hold(Hold { kind, name: key, by, reason, since: at }),
+            _ => GateWrite::Release { kind, name: key },
         }
     }
 

@@ -13,9 +13,9 @@ use crate::rows::{
 use crate::{
     Access, Answer, AskedAnswer, AttemptTransaction, Bulk, BulkCursor, BulkRecord, CallCursor,
     CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted, Deletion,
-    DueSchedules, Error, Inbox, InboxRow, Inspect, PausedCall, PausedFilter, Retain, RunCalls,
-    Runnable, ScheduleRecord, Schedules, Step, StepResult, Tables, Transacted, Unresolved, Work,
-    not_offered,
+    DueSchedules, Error, GateCount, GateWaiting, Gates, Inbox, InboxRow, Inspect, PausedCall,
+    PausedFilter, Retain, RunCalls, Runnable, ScheduleRecord, Schedules, Step, StepResult,
+    StoredGates, Tables, TokenRow, TokenWrite, Tokens, Transacted, Unresolved, Work, not_offered,
 };
 
 impl Commit for ModelStore {
@@ -228,6 +228,30 @@ impl Bulk for ModelStore {
     }
 }
 
+impl Gates for ModelStore {
+    fn gates(&self) -> Answer<'_, StoredGates> {
+        self.read(Model::gates)
+    }
+
+    fn gate_counts(&self, from: Timestamp) -> Answer<'_, Vec<GateCount>> {
+        self.read(move |model| model.gate_counts(from))
+    }
+
+    fn waiting_gates(&self, after: &str, limit: usize) -> Answer<'_, Vec<String>> {
+        let after = after.to_string();
+        self.read(move |model| model.waiting_gates(&after, limit))
+    }
+
+    fn count_waiting(
+        &self,
+        gates: Arc<[String]>,
+        before: Timestamp,
+        at_most: usize,
+    ) -> Answer<'_, Vec<GateWaiting>> {
+        self.read(move |model| model.count_waiting(&gates, before, at_most))
+    }
+}
+
 impl Inbox for ModelStore {
     fn inbox(&self, limit: usize) -> Answer<'_, Vec<InboxRow>> {
         let shards = self.shards();
@@ -238,6 +262,16 @@ impl Inbox for ModelStore {
 impl Retain for ModelStore {
     fn delete_closed(&self, wanted: Deletion) -> Answer<'_, Deleted> {
         self.change(move |model, _| Ok(model.delete_closed(&wanted)))
+    }
+}
+
+impl Tokens for ModelStore {
+    fn tokens(&self) -> Answer<'_, Vec<TokenRow>> {
+        self.read(Model::tokens)
+    }
+
+    fn write_token(&self, write: TokenWrite) -> Answer<'_, bool> {
+        self.change(move |model, _| Ok(model.write_token(write)))
     }
 }
 

@@ -13,10 +13,10 @@ mod tasks;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Uid};
+use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
 
 use crate::rows::{ActionRow, AttemptRow, PolicyOverride};
-use crate::{BulkRecord, DeadLetter};
+use crate::{BulkRecord, DeadLetter, GateCount, GateRow, Hold, HoldKind, TokenRow};
 
 pub(super) use inbox::{InboxEntry, InboxRows, SeenIds};
 pub(super) use instances::{Instance, Instances};
@@ -38,15 +38,22 @@ pub(super) struct Tables {
     pub(super) letters: Rows<CallKey, DeadLetter>,
     pub(super) kv: Rows<(Uid, String), Payload>,
     pub(super) policy_overrides: Rows<String, PolicyOverride>,
+    pub(super) gates: Rows<String, GateRow>,
+    pub(super) gate_counts: Rows<CountKey, GateCount>,
+    pub(super) holds: Rows<(HoldKind, String), Hold>,
     pub(super) schedules: ScheduleRows,
     pub(super) inbox: InboxRows,
     pub(super) seen: SeenIds,
     pub(super) bulk: Rows<String, BulkRecord>,
+    pub(super) tokens: Rows<String, TokenRow>,
     /// How many rows have arrived: what was written first has a lower number.
     pub(super) arrivals: u64,
     /// How often schedules were written.
     pub(super) revisions: u64,
 }
+
+/// The gate, the second and the node of what was counted.
+pub(super) type CountKey = (String, Timestamp, String);
 
 /// A table that is only read by its key.
 #[derive(Clone, Debug)]

@@ -15,7 +15,9 @@ pub(in crate::model) struct Tasks {
     /// Those that wait for an attempt.
     waiting: BTreeSet<(Timestamp, CallKey)>,
     /// Those that wait, queue by queue.
-    queues: BTreeSet<(String, Timestamp, CallKey)>,
+    queues: Named,
+    /// Those that wait, gate by gate.
+    gates: Named,
     /// Those of them that lack something.
     lacking: BTreeSet<(Timestamp, CallKey)>,
     /// Those of them that have a deadline.
@@ -44,6 +46,7 @@ impl Tasks {
         }
         self.waiting.insert((row.wake_at, row.call));
         self.queues.insert((row.queue.clone(), row.wake_at, row.call));
+        self.gates.insert((row.gate.clone(), row.wake_at, row.call));
         if row.progress.lacks.is_some() {
             self.lacking.insert((row.wake_at, row.call));
         }
@@ -59,6 +62,7 @@ impl Tasks {
         }
         self.waiting.remove(&(row.wake_at, row.call));
         self.queues.remove(&(row.queue.clone(), row.wake_at, row.call));
+        self.gates.remove(&(row.gate.clone(), row.wake_at, row.call));
         self.lacking.remove(&(row.wake_at, row.call));
         if let Some(deadline_at) = row.deadline_at {
             self.deadlines.remove(&(deadline_at, row.call));
@@ -102,18 +106,22 @@ impl Tasks {
 
     /// Tasks that wait in a queue, the one that is due first at the front.
     pub(in crate::model) fn in_queue(&self, queue: &str) -> impl Iterator<Item = &TaskRow> {
-        let first = Timestamp::from_millis(i64::MIN);
-        let begin = (queue.to_string(), first, *calls_of(Uid(u128::MIN)).start());
-        let waiting = self.queues.range(begin..).take_while(move |(name, ..)| name == queue);
-        waiting.filter_map(|(_, _, call)| self.rows.get(call))
+        named(&self.queues, queue).filter_map(|call| self.rows.get(&call))
+    }
+
+    /// Tasks that wait behind a gate, the one that is due first at the front.
+    pub(in crate::model) fn behind(&self, gate: &str) -> impl Iterator<Item = &TaskRow> {
+        named(&self.gates, gate).filter_map(|call| self.rows.get(&call))
     }
 
     /// The first queue after this one in which tasks wait.
     pub(in crate::model) fn queue_after(&self, queue: Option<&str>) -> Option<&str> {
-        let last = Timestamp::from_millis(i64::MAX);
-        let end = |queue: &str| (queue.to_string(), last, *calls_of(Uid(u128::MAX)).end());
-        let after = queue.map_or(Unbounded, |queue| Excluded(end(queue)));
-        self.queues.range((after, Unbounded)).next().map(|(queue, ..)| queue.as_str())
+        name_after(&self.queues, queue)
+    }
+
+    /// The first gate after this one that tasks wait behind.
+    pub(in crate::model) fn gate_after(&self, gate: &str) -> Option<&str> {
+        name_after(&self.gates, Some(gate))
     }
 
     /// Tasks that wait and have a deadline before this time, the earliest first.
@@ -129,4 +137,23 @@ impl Tasks {
     pub(in crate::model) fn claimed(&self) -> impl Iterator<Item = (&str, &TaskRow)> {
         self.claimed.iter().filter_map(|(node, call)| Some((node.as_str(), self.rows.get(call)?)))
     }
+}
+
+/// Tasks that wait by a name and by the time when they are due.
+type Named = BTreeSet<(String, Timestamp, CallKey)>;
+
+/// The tasks of a name, the one that is due first at the front.
+fn named(tasks: &Named, name: &str) -> impl Iterator<Item = CallKey> {
+    let first = Timestamp::from_millis(i64::MIN);
+    let begin = (name.to_string(), first, *calls_of(Uid(u128::MIN)).start());
+    let waiting = tasks.range(begin..).take_while(move |(other, ..)| other == name);
+    waiting.map(|(_, _, call)| *call)
+}
+
+/// The first name after this one.
+fn name_after<'n>(tasks: &'n Named, name: Option<&str>) -> Option<&'n str> {
+    let last = Timestamp::from_millis(i64::MAX);
+    let end = |name: &str| (name.to_string(), last, *calls_of(Uid(u128::MAX)).end());
+    let after = name.map_or(Unbounded, |name| Excluded(end(name)));
+    tasks.range((after, Unbounded)).next().map(|(name, ..)| name.as_str())
 }

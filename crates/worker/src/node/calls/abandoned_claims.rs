@@ -21,6 +21,9 @@ pub(crate) struct Claims {
     /// The claims that were found to be lost, by their tokens, and when: until that is durable a
     /// read finds them again, and each is lost once.
     pub(super) lost: BTreeMap<(CallKey, u64), Timestamp>,
+    /// Calls that are being read because the outcome of an attempt was lost in this process, and
+    /// whether more is known of them by now than the read can tell.
+    pub(super) lost_reads: BTreeMap<CallKey, bool>,
 }
 
 /// How long a claim is remembered that was lost: far longer than a read takes.
@@ -39,8 +42,19 @@ impl Claims {
         task.claim.as_ref().is_some_and(|claim| self.lost.contains_key(&(task.call, claim.token)))
     }
 
+    /// A call changes: whatever is being read of it is out of date.
+    pub(super) fn call_changes(&mut self, call: CallKey) {
+        if self.heard.is_reading() {
+            self.changed.insert(call);
+        }
+        if let Some(outdated) = self.lost_reads.get_mut(&call) {
+            *outdated = true;
+        }
+    }
+
     /// What was not durable when a shard went is for its next holder to find.
     pub(crate) fn forget(&mut self, goes: impl Fn(Uid) -> bool) {
         self.lost.retain(|(call, _), _| !goes(call.run.uid));
+        self.lost_reads.retain(|call, _| !goes(call.run.uid));
     }
 }

@@ -239,7 +239,7 @@ impl Node {
     /// The call is in memory. In the store it may be claimed so that nobody else runs it.
     fn act_here(&mut self, asked: PendingAction, is_held: bool) {
         let key = asked.call;
-        let Some(mut call) = self.memory.calls.hot.remove(&key) else { return };
+        let Some(mut call) = self.memory.calls.hot.remove(key) else { return };
         let change = self.change_of(&call, &asked.request).and_then(|change| match change {
             Change::Due { .. } if self.memory.lingering.holds(key, self.elapsed).is_some() => {
                 let name = named(&call.task);
@@ -395,7 +395,7 @@ impl Node {
     /// Another policy, decided about again, ends the call.
     fn policy_ends(&mut self, asked: PendingAction, why: StopWhy, wanted: &Exhausted) {
         let (key, now) = (asked.call, self.now);
-        let Some(mut call) = self.memory.calls.hot.remove(&key) else { return };
+        let Some(mut call) = self.memory.calls.hot.remove(key) else { return };
         let mut letter = None;
         let event = match wanted {
             Exhausted::FallbackValue(value) => {

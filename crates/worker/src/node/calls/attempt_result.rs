@@ -347,7 +347,7 @@ impl Node {
     /// hears of the one now and of the other later, as of a call that it gave up itself.
     pub(crate) fn time_is_up(&mut self, key: CallKey, failure: Failure, now: Timestamp) {
         self.free_slot(key);
-        let Some(mut call) = self.memory.calls.hot.remove(&key) else { return };
+        let Some(mut call) = self.memory.calls.hot.remove(key) else { return };
         let report = call.report.take();
         let why = match next(&mut call, AttemptOutcome::Failed, &failure, now) {
             Next::Stop(why) => why,

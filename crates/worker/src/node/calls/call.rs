@@ -71,7 +71,7 @@ impl Node {
         self.call_changes(key);
         self.stop_waiting(key);
         self.free_slot(key);
-        let Some(call) = self.memory.calls.hot.remove(&key) else { return };
+        let Some(call) = self.memory.calls.hot.remove(key) else { return };
         if let Some(claim) = call.task.claim.as_ref().filter(|_| call.begun) {
             let token = claim.token;
             self.lingers(key.run, token);
@@ -100,7 +100,7 @@ impl Node {
     pub(crate) fn take_call(&mut self, key: CallKey) -> Option<Box<HotCall>> {
         self.call_changes(key);
         self.memory.runs.call_leaves(key);
-        self.memory.calls.hot.remove(&key)
+        self.memory.calls.hot.remove(key)
     }
 
     /// Whatever is being read of a call is out of date.
@@ -109,15 +109,16 @@ impl Node {
         if let Some(read) = self.memory.calls.loading.get_mut(&key) {
             read.outdated = true;
         }
-        if self.memory.claims.heard.is_reading() {
-            self.memory.claims.changed.insert(key);
-        }
+        self.memory.claims.call_changes(key);
     }
 
     /// Has a task read whose outcome was lost in this process, as soon as the store answers. What
     /// followed from an earlier loss of it is lost, too: it is found again.
     pub(crate) fn read_lost(&mut self, call: CallKey) {
-        self.memory.claims.lost.retain(|(of, _), _| *of != call);
+        let claims = &mut self.memory.claims;
+        claims.lost.retain(|(of, _), _| *of != call);
+        // A read that is under way began before this.
+        claims.lost_reads.entry(call).and_modify(|outdated| *outdated = true).or_default();
         self.ask_store_of(call.run.uid, StoreRequest::LostTask(call));
     }
 

@@ -242,7 +242,7 @@ impl Node {
             call.task.progress.unregistered = true;
             return self.hand_back(key);
         };
-        if let Some(mut call) = self.memory.calls.hot.remove(&key) {
+        if let Some(mut call) = self.memory.calls.hot.remove(key) {
             self.run_attempt(&mut call, activity);
             self.memory.calls.hot.insert(key, call);
         }

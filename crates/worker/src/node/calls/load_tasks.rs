@@ -114,6 +114,19 @@ impl Node {
         kept
     }
 
+    /// A task was read because the outcome of an attempt was lost in this process.
+    pub(crate) fn lost_task_read(&mut self, call: CallKey, found: Option<Box<TaskRecord>>) {
+        match self.memory.claims.lost_reads.remove(&call) {
+            // A later read knows more.
+            None => {}
+            // Another node has told how it ended, and that is on its way to the store. If it is
+            // refused, the report is read again.
+            Some(_) if self.memory.reports.is_being_recorded(call) => {}
+            Some(true) => self.read_lost(call),
+            Some(false) => drop(self.take_abandoned(found.into_iter().map(|task| *task))),
+        }
+    }
+
     /// A call that has waited too long was claimed to end it, unless another node was faster.
     pub(crate) fn claimed_to_end(&mut self, call: CallKey, is_ours: bool) {
         match is_ours {

@@ -23,14 +23,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use resurgam_core::{CallKey, Uid};
 
+use crate::keyed::Keyed;
 use hot_call::HotCall;
 use waiting::TaskRead;
 
 /// The unfinished calls that a node works on.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
-    /// Those in memory. Boxed: a map in order moves its values about.
-    hot: BTreeMap<CallKey, Box<HotCall>>,
+    /// Those in memory.
+    hot: Keyed<CallKey, HotCall>,
     /// Those that are being read.
     loading: BTreeMap<CallKey, TaskRead>,
 }
@@ -43,12 +44,12 @@ impl Calls {
 
     /// True when a call is in memory.
     pub(crate) fn has(&self, key: CallKey) -> bool {
-        self.hot.contains_key(&key)
+        self.hot.contains(key)
     }
 
     /// A call in memory.
     pub(crate) fn get(&self, key: CallKey) -> Option<&HotCall> {
-        self.hot.get(&key).map(Box::as_ref)
+        self.hot.get(key)
     }
 
     /// Those in memory of these activities, to change what is known of them.
@@ -56,7 +57,7 @@ impl Calls {
         &mut self,
         names: &BTreeSet<String>,
     ) -> impl Iterator<Item = &mut HotCall> {
-        self.hot.values_mut().map(Box::as_mut).filter(|call| names.contains(&call.task.name))
+        self.hot.values_mut().filter(|call| names.contains(&call.task.name))
     }
 
     /// How many are being read.
@@ -66,7 +67,7 @@ impl Calls {
 
     /// A call in memory, to change what is known of it.
     pub(crate) fn get_mut(&mut self, key: CallKey) -> Option<&mut HotCall> {
-        self.hot.get_mut(&key).map(Box::as_mut)
+        self.hot.get_mut(key)
     }
 
     /// The call whose attempt has this token.
@@ -81,21 +82,21 @@ impl Calls {
 
     /// Takes a call out of memory.
     pub(crate) fn remove(&mut self, key: CallKey) -> Option<Box<HotCall>> {
-        self.hot.remove(&key)
+        self.hot.remove(key)
     }
 
     /// Those in memory.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &HotCall> {
-        self.hot.values().map(Box::as_ref)
+        self.hot.values()
     }
 
     /// True when any of these instances has a call in memory.
     pub(crate) fn has_any(&self, of: impl Fn(Uid) -> bool) -> bool {
-        self.hot.keys().any(|key| of(key.run.uid))
+        self.hot.any_key(|key| of(key.run.uid))
     }
 
     /// The calls in memory of these instances.
     pub(crate) fn of(&self, of: impl Fn(Uid) -> bool) -> Vec<CallKey> {
-        self.hot.keys().copied().filter(|key| of(key.run.uid)).collect()
+        self.hot.keys().filter(|key| of(key.run.uid)).collect()
     }
 }

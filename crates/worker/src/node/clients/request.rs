@@ -188,11 +188,8 @@ impl Node {
             Some(run) => Effect::Started(reply, Started { id, uid, run: run.number() }),
             None => Effect::AlreadyExists(reply, id),
         };
-        // Whoever asks the store about it finds the first one there; or hears that it was refused,
-        // as whoever asked for the first one does.
-        match self.outbox.start_of(uid) {
-            Some(start) => start.then(answer),
-            None => self.outbox.after(uid, answer),
+        if let Some(answer) = self.memory.runs.answer_behind_start(uid, answer) {
+            self.outbox.behind_start(uid, answer);
         }
     }
 }

@@ -46,6 +46,7 @@ impl Node {
             (running, "attempts that have not ended"),
             (away, "attempts that were not reported"),
             (held, "runs that were not read"),
+            (self.memory.runs.away(), "turns that were not taken"),
             (self.outbox.len(), "steps that were not written"),
             (self.memory.shards.leaving(), "shards that were not given up"),
         ];

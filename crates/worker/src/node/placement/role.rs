@@ -20,19 +20,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam_core::{Shard, Uid};
-use resurgam_store::rows::{DueMessage, InstanceRow};
-use resurgam_store::{InstanceWrite, LetterWrite, MessageWrite, Result, Step};
+use resurgam_store::Result;
+use resurgam_store::rows::DueMessage;
 
 use crate::error::Error;
 use crate::node::Node;
 use crate::node::follow_up::FollowUp;
 use crate::node::input::RoleAnswer;
 use crate::node::memory::Memory;
-use crate::node::message::start_message;
 use crate::node::output::Output;
 use crate::node::powers::Role;
 use crate::node::reply::Reply;
-use crate::node::steps::effect::Effect;
 use crate::node::steps::pending::Pending;
 use crate::node::steps::refusal::Refusal;
 use crate::node::store_request::StoreRequest;
@@ -158,7 +156,9 @@ impl Node {
     pub(crate) fn step_down(&mut self, fenced: Vec<Pending>) {
         let was_owner = self.is_owner();
         let ready = if was_owner { self.outbox.take_ready() } else { Vec::new() };
-        for effect in fenced.into_iter().chain(ready).flat_map(Pending::into_effects) {
+        let (taken, unwritten) = self.memory.runs.forget_away();
+        let effects = fenced.into_iter().chain(ready).flat_map(Pending::into_effects);
+        for effect in effects.chain(unwritten) {
             self.tell_fate(effect, Err(&Refusal::Fenced));
         }
         if !was_owner {
@@ -172,7 +172,7 @@ impl Node {
         let Memory { runs, follow_ups, .. } = self.take_role(Role::Asking);
         let requests = follow_ups.into_iter().filter_map(FollowUp::into_request);
         requests.for_each(|request| self.deferred.add(request));
-        self.fail_news(runs.into_news());
+        self.fail_news(runs.into_news().chain(taken));
         self.knows_owner = false;
         self.outputs.push(Output::StepDown);
     }
@@ -208,24 +208,5 @@ impl Node {
                 self.ask_store_later(self.due_messages());
             }
         }
-    }
-
-    /// A client's start: the row of the instance, and a message that has the owner begin it.
-    pub(crate) fn start_for_owner(
-        &mut self,
-        row: InstanceRow,
-        replace_closed: bool,
-        redrives: Option<LetterWrite>,
-        started: Effect,
-    ) {
-        let uid = row.uid;
-        let start = start_message(uid);
-        let step = Step {
-            instance: Some(InstanceWrite::Insert { row: row.into(), replace_closed }),
-            messages: vec![MessageWrite::Insert(start)],
-            letters: redrives.into_iter().collect(),
-            ..Step::default()
-        };
-        self.outbox.push(step, vec![started, Effect::Wake(uid)]);
     }
 }

@@ -114,6 +114,13 @@ impl Reports {
         true
     }
 
+    /// True while what a report says about a call is on its way to the store.
+    pub(crate) fn is_being_recorded(&self, call: CallKey) -> bool {
+        let of_instance = self.taken.range((call.run.uid, String::new())..);
+        let of_instance = of_instance.take_while(|((uid, _), _)| *uid == call.run.uid);
+        of_instance.into_iter().any(|(_, taken)| taken.call == call && !taken.gone)
+    }
+
     /// The attempts that run for other nodes.
     pub(crate) fn attempts(&self) -> impl Iterator<Item = &HotCall> {
         self.away.values().map(Box::as_ref)

@@ -1,13 +1,16 @@
 //! A run in memory.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use resurgam_core::turn::Run;
 use resurgam_core::{EventKind, RunKey, Seq, Uid};
+use resurgam_sdk::TurnThread;
 use resurgam_store::rows::{Message as StoredMessage, MessageRow, TaskRow};
 
 use super::instance_info::InstanceInfo;
 use super::pending_messages::PendingMessages;
+use super::settling::Settling;
 use super::unread_signals::UnreadSignals;
 use crate::node::coalesced_read::CoalescedRead;
 use crate::node::message::news_of;
@@ -19,7 +22,11 @@ pub(crate) struct HotRun {
     pub(super) key: RunKey,
     pub(super) id: String,
     pub(super) code: Run,
-    /// True while a step of it is not durable.
+    /// Where its turns are taken, when that is elsewhere.
+    pub(super) turns: Option<Arc<dyn TurnThread>>,
+    /// Its code is away; this is what it wanted to hear before that.
+    pub(super) away: Option<Settling>,
+    /// True while it is away or a step of it is not durable.
     pub(super) committing: bool,
     /// What it has not taken yet, in order.
     pub(super) news: VecDeque<News>,
@@ -65,6 +72,8 @@ impl HotRun {
             key,
             id,
             code,
+            turns: None,
+            away: None,
             committing: false,
             news: VecDeque::new(),
             requests: VecDeque::new(),
@@ -96,19 +105,41 @@ impl HotRun {
         self.request_id.as_deref() == Some(request)
     }
 
+    /// Its code leaves, to take a turn elsewhere.
+    pub(super) fn leave(&mut self) -> Run {
+        self.away = Some(Settling::of(&self.code));
+        self.committing = true;
+        std::mem::replace(&mut self.code, Run::without_code(self.key, &[]))
+    }
+
+    /// Its code is back.
+    pub(super) fn is_back(&mut self, code: Run) {
+        self.away = None;
+        self.code = code;
+    }
+
     /// True when it gave a call up and wants to hear how the call ended.
     pub(crate) fn is_settling(&self, call: Seq) -> bool {
-        self.code.machine().lock().is_settling(call)
+        match &self.away {
+            Some(before) => before.is_settling(call),
+            None => self.code.machine().lock().is_settling(call),
+        }
     }
 
     /// True when the end of such a call has a bound in time.
     pub(crate) fn settles_in_grace(&self, call: Seq) -> bool {
-        self.code.machine().lock().settles_in_grace(call)
+        match &self.away {
+            Some(before) => before.settles_in_grace(call),
+            None => self.code.machine().lock().settles_in_grace(call),
+        }
     }
 
     /// True when it wants to hear how a call ends whose time is up.
     pub(crate) fn wants_late_end(&self, call: Seq) -> bool {
-        self.code.machine().lock().wants_late_end(call)
+        match &self.away {
+            Some(before) => before.wants_late_end(call),
+            None => self.code.machine().lock().wants_late_end(call),
+        }
     }
 
     /// What it has not taken, when it leaves memory.

@@ -17,6 +17,7 @@ use resurgam_store::rows::{
 };
 use resurgam_store::{InstanceWrite, MessageWrite, Result, Step};
 
+use super::away_turn::{AwayTurn, Taken, Turned};
 use super::draft::Draft;
 use super::hot_run::HotRun;
 use super::instance_info::InstanceInfo;
@@ -31,6 +32,29 @@ use crate::node::store_request::{AGAIN, StoreRequest};
 
 impl Node {
     pub(crate) fn run_loaded(&mut self, uid: Uid, loaded: Result<Option<Box<RunRecord>>>) {
+        self.run_read(uid, loaded, None);
+    }
+
+    /// A run is back from the replay of its history, or from its first turn.
+    pub(crate) fn replayed(&mut self, mut turned: Turned) {
+        let uid = turned.run.uid;
+        let unloaded = self.memory.runs.unloaded.get_mut(&uid);
+        let Some(mut record) = unloaded.and_then(|unloaded| unloaded.replaying.take()) else {
+            return;
+        };
+        if turned.is_replay {
+            record.events = std::mem::take(&mut turned.events);
+        }
+        self.run_read(uid, Ok(Some(record)), Some(turned));
+    }
+
+    /// A run was read, and replayed if that was done elsewhere.
+    fn run_read(
+        &mut self,
+        uid: Uid,
+        loaded: Result<Option<Box<RunRecord>>>,
+        replayed: Option<Turned>,
+    ) {
         let unloaded = self.memory.runs.unloaded.remove(&uid).unwrap_or_default();
         if self.memory.runs.is_acted_on(uid) {
             self.store_held(uid, unloaded.held);
@@ -44,39 +68,55 @@ impl Node {
                 .insert(uid, UnloadedRun { missed, held, ..UnloadedRun::default() });
             return self.load_run(uid);
         }
-        self.take_loaded(uid, loaded, unloaded.held);
-        if unloaded.missed {
+        let missed = unloaded.missed;
+        self.take_loaded(uid, loaded, unloaded, replayed);
+        if missed {
             self.has_messages(uid);
         }
     }
 
-    fn take_loaded(&mut self, uid: Uid, loaded: Result<Option<Box<RunRecord>>>, held: Vec<News>) {
-        let record = match loaded {
+    fn take_loaded(
+        &mut self,
+        uid: Uid,
+        loaded: Result<Option<Box<RunRecord>>>,
+        unloaded: UnloadedRun,
+        replayed: Option<Turned>,
+    ) {
+        let mut record = match loaded {
             Ok(Some(record)) if !record.instance.status.is_closed() => record,
             Ok(record) => {
                 // One that is gone may have left some too, which came late.
                 if record.is_none_or(|record| !record.messages.is_empty()) {
                     self.park(uid);
                 }
-                return self.refuse_news(held);
+                return self.refuse_news(unloaded.held);
             }
             Err(error) if error.is_data() => {
                 tracing::error!(instance = %uid, "a run cannot be read: {error}");
-                return self.stay_blocked(uid, &format!("{} {error}", error.code()), held);
+                return self.stay_blocked(uid, &format!("{} {error}", error.code()), unloaded.held);
             }
             Err(error) => {
                 self.tell("read the run", &uid, &error);
                 let at = self.now.saturating_add(AGAIN);
                 self.memory.due.wake_run(at, uid);
-                return self.store_held(uid, held);
+                return self.store_held(uid, unloaded.held);
             }
         };
         if record.instance.status == Status::Paused {
             self.memory.runs.paused.insert(uid, PausedRun::default());
-            self.store_held(uid, held);
+            self.store_held(uid, unloaded.held);
             return self.look_at_paused(uid);
         }
-        match self.revive(&record) {
+        if replayed.is_none()
+            && let Some(turn) = self.replays_elsewhere(&mut record)
+        {
+            // It is being read until it is back.
+            let replaying = UnloadedRun { loading: true, replaying: Some(record), ..unloaded };
+            self.memory.runs.unloaded.insert(uid, replaying);
+            return self.take_elsewhere(turn);
+        }
+        let held = unloaded.held;
+        match self.revive(&record, replayed) {
             Ok((run, draft)) => self.revived(&record, run, draft, held),
             Err(_) if is_terminated(&record, &held) => {
                 let (run, draft) = self.without_code(&record);
@@ -133,18 +173,55 @@ impl Node {
         }
     }
 
-    /// Replays a run. What its last turn asked for and a crash kept from the disk is in the draft.
-    fn revive(&mut self, record: &RunRecord) -> std::result::Result<(HotRun, Draft), Blocked> {
+    /// The replay of a run whose turns are taken elsewhere, or its first turn. None when it cannot
+    /// even begin: reviving it here says why.
+    fn replays_elsewhere(&mut self, record: &mut RunRecord) -> Option<AwayTurn> {
+        let started = self.first_event_of(record);
+        let name = &record.instance.workflow;
+        let workflow = self.version_of(name, started.version, &started.input).ok()?;
+        let thread = self.registry.turn_thread(&workflow)?;
+        let key = record.key();
+        let code = begin_code_of(&record.instance, key, &workflow, &started.input).ok()?;
+        if record.events.is_empty() {
+            let kind = EventKind::RunStarted(started);
+            let event = Event { seq: Seq::FIRST, at: self.now, kind };
+            return Some(AwayTurn::of(key, code, event, thread));
+        }
+        let is_reset = record.messages.iter().any(|row| row.id == reopen_id(key));
+        let events = std::mem::take(&mut record.events);
+        Some(AwayTurn::replay(key, code, events, is_reset, thread))
+    }
+
+    fn first_event_of(&mut self, record: &RunRecord) -> RunStarted {
         let row = &record.instance;
-        let started = match record.events.first().map(|event| &event.kind) {
+        match record.events.first().map(|event| &event.kind) {
             Some(EventKind::RunStarted(started)) => started.clone(),
             _ => self.first_event(row, self.newest_version(&row.workflow)),
+        }
+    }
+
+    /// Replays a run. What its last turn asked for and a crash kept from the disk is in the draft.
+    fn revive(
+        &mut self,
+        record: &RunRecord,
+        replayed: Option<Turned>,
+    ) -> std::result::Result<(HotRun, Draft), Blocked> {
+        let row = &record.instance;
+        let started = match replayed.as_ref().and_then(Turned::started) {
+            Some(started) => started.clone(),
+            None => self.first_event_of(record),
         };
         let workflow = self.version_of(&row.workflow, started.version, &started.input)?;
         let key = record.key();
-        let begun = begin_code(key, &workflow, &started.input);
-        let code = begun.map_err(Blocked::Unreadable)?;
+        let (code, taken) = match replayed {
+            Some(turned) => (turned.code, Some((turned.events, turned.taken))),
+            None => {
+                let begun = begin_code_of(row, key, &workflow, &started.input);
+                (begun.map_err(Blocked::Unreadable)?, None)
+            }
+        };
         let mut run = HotRun::new(key, row.id.clone(), code, InstanceInfo::new(row, &started));
+        run.turns = self.registry.turn_thread(&workflow);
         run.open_calls = record.tasks.iter().map(|task| task.call.seq).collect();
         run.elsewhere = self.elsewhere(record);
         run.shared = self.shared_calls(record);
@@ -152,8 +229,8 @@ impl Node {
         record.messages.iter().for_each(|row| run.remember(row.clone()));
         let mut draft = Draft::default();
         let revived = match record.events.is_empty() {
-            true => self.begin_started(&mut run, &mut draft, started),
-            false => self.replay(&mut run, &mut draft, record),
+            true => self.begin_started(&mut run, &mut draft, started, taken),
+            false => self.replay(&mut run, &mut draft, record, taken.map(|(_, taken)| taken)),
         };
         if revived.is_err() {
             self.take_back(&draft.effects);
@@ -166,14 +243,19 @@ impl Node {
         run: &mut HotRun,
         draft: &mut Draft,
         record: &RunRecord,
+        taken: Option<Taken>,
     ) -> std::result::Result<(), Blocked> {
         let is_reset = record.messages.iter().any(|row| row.id == reopen_id(record.key()));
-        let mut calls = BTreeMap::new();
-        let rest = run.code.replay_keeping(&record.events, |seq, call| {
-            if is_reset {
-                calls.insert(seq, call);
-            }
-        })?;
+        let Taken { asks, calls } = taken.unwrap_or_else(|| {
+            let mut calls = BTreeMap::new();
+            let asks = run.code.replay_keeping(&record.events, |seq, call| {
+                if is_reset {
+                    calls.insert(seq, call);
+                }
+            });
+            Taken { asks, calls }
+        });
+        let rest = asks?;
         draft.receive(run, |row| row.id == wake_id(record.key()));
         if is_reset {
             self.reopen(run, draft, record, calls)?;
@@ -278,7 +360,7 @@ impl Node {
 
     /// Calls that were given up and are left to others: whether somebody has them is found out.
     fn settle_what_is_shared(&mut self, uid: Uid) {
-        let Some(run) = self.memory.runs.hot.get(&uid) else { return };
+        let Some(run) = self.memory.runs.hot.get(uid) else { return };
         let settling = run.code.machine().lock().settling();
         let shared = settling.into_iter().filter(|seq| run.shared.contains(seq));
         let calls: Vec<CallKey> = shared.map(|seq| run.key.call(seq)).collect();
@@ -291,9 +373,13 @@ impl Node {
         run: &mut HotRun,
         draft: &mut Draft,
         started: RunStarted,
+        taken: Option<(Vec<Event>, Taken)>,
     ) -> std::result::Result<(), Blocked> {
         draft.receive(run, is_start);
-        self.begin_run(run, draft, &EventKind::RunStarted(started))
+        match taken.and_then(|(events, taken)| Some((events.into_iter().next()?, taken))) {
+            Some((event, taken)) => self.began(run, draft, event, taken.asks?),
+            None => self.begin_run(run, draft, &EventKind::RunStarted(started)),
+        }
     }
 
     fn revived(&mut self, record: &RunRecord, mut run: HotRun, mut draft: Draft, held: Vec<News>) {
@@ -397,6 +483,18 @@ fn is_start(row: &MessageRow) -> bool {
 /// True when what a node says about a workflow that it knows is about this one.
 fn is_version_of(known: &str, workflow: &str) -> bool {
     known.strip_prefix(workflow).is_some_and(|version| version.starts_with(' '))
+}
+
+/// The code of a run of this instance, before its first turn.
+pub(crate) fn begin_code_of(
+    row: &InstanceRow,
+    key: RunKey,
+    workflow: &WorkflowDefinition,
+    input: &Payload,
+) -> std::result::Result<Run, String> {
+    let code = begin_code(key, workflow, input)?;
+    code.machine().lock().belongs_to(&row.id, &row.workflow);
+    Ok(code)
 }
 
 /// The code of a run, before its first turn. The error says why its argument cannot be read.

@@ -2,6 +2,8 @@
 //! happens to them.
 
 pub(crate) mod acting;
+pub(crate) mod away;
+pub(crate) mod away_turn;
 pub(crate) mod continuation;
 pub(crate) mod draft;
 pub(crate) mod hot_run;
@@ -13,6 +15,7 @@ pub(crate) mod redrive;
 pub(crate) mod reset;
 pub(crate) mod resting;
 pub(crate) mod run;
+pub(crate) mod settling;
 pub(crate) mod start;
 pub(crate) mod unloaded;
 pub(crate) mod unread_signals;
@@ -23,7 +26,10 @@ use std::time::Duration;
 use resurgam_core::{CallKey, RunKey, Uid};
 use resurgam_store::rows::TaskRow;
 
+use crate::keyed::Keyed;
 use crate::node::news::{News, Origin};
+use crate::node::steps::effect::Effect;
+use away::{Away, Then};
 use hot_run::HotRun;
 use resting::{Acts, PausedRun};
 use unloaded::{Tries, UnloadedRun};
@@ -31,8 +37,8 @@ use unloaded::{Tries, UnloadedRun};
 /// The runs that a node knows something of.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
-    /// Those in memory. Boxed: a map in order moves its values about.
-    hot: BTreeMap<Uid, Box<HotRun>>,
+    /// Those in memory.
+    hot: Keyed<Uid, HotRun>,
     /// Those in memory, by the id of their instance.
     ids: BTreeMap<String, Uid>,
     /// Those that are not in memory and have news, or are being read.
@@ -43,6 +49,8 @@ pub(crate) struct Runs {
     acted_on: BTreeMap<Uid, Acts>,
     /// Those that are known to be paused.
     paused: BTreeMap<Uid, PausedRun>,
+    /// What those in memory go on with whose code is away.
+    away: BTreeMap<Uid, Away>,
 }
 
 impl Runs {
@@ -53,7 +61,7 @@ impl Runs {
 
     /// True when the instance's run is in memory.
     pub(crate) fn has(&self, uid: Uid) -> bool {
-        self.hot.contains_key(&uid)
+        self.hot.contains(uid)
     }
 
     /// The instance in memory that has this id.
@@ -63,7 +71,7 @@ impl Runs {
 
     /// A run in memory, whichever of its instance it is.
     pub(crate) fn get(&self, uid: Uid) -> Option<&HotRun> {
-        self.hot.get(&uid).map(Box::as_ref)
+        self.hot.get(uid)
     }
 
     /// A run in memory, if its instance is still on this one.
@@ -72,7 +80,7 @@ impl Runs {
     }
 
     fn current_mut(&mut self, key: RunKey) -> Option<&mut HotRun> {
-        self.hot.get_mut(&key.uid).map(Box::as_mut).filter(|run| run.key == key)
+        self.hot.get_mut(key.uid).filter(|run| run.key == key)
     }
 
     /// Keeps a run in memory.
@@ -83,9 +91,19 @@ impl Runs {
 
     /// Takes a run out of memory.
     fn remove(&mut self, uid: Uid) -> Option<Box<HotRun>> {
-        let run = self.hot.remove(&uid)?;
+        let run = self.hot.remove(uid)?;
         self.ids.remove(&run.id);
         Some(run)
+    }
+
+    /// Takes a run out of memory that is coming back in a moment.
+    fn remove_for_now(&mut self, uid: Uid) -> Option<Box<HotRun>> {
+        self.hot.remove(uid)
+    }
+
+    /// The id of a run is nobody's, until the run is kept in memory.
+    fn forget_id(&mut self, run: &HotRun) {
+        self.ids.remove(&run.id);
     }
 
     /// What none of them has taken, when the node forgets them all.
@@ -97,19 +115,52 @@ impl Runs {
     /// How many have news that waits until they are read, or until their messages are.
     pub(crate) fn waiting_for_reads(&self) -> usize {
         let held = self.unloaded.values().filter(|unloaded| !unloaded.held.is_empty());
-        held.count() + self.hot.values().filter(|run| run.has_requests()).count()
+        held.count() + self.hot.count(HotRun::has_requests)
+    }
+
+    /// How many take a turn elsewhere.
+    pub(crate) fn away(&self) -> usize {
+        self.away.len()
+    }
+
+    /// What those had taken that are away, and those who wait for an answer about it, when the node
+    /// forgets them all.
+    pub(crate) fn forget_away(&mut self) -> (Vec<News>, Vec<Effect>) {
+        let (mut all_news, mut all_effects) = (Vec::new(), Vec::new());
+        for away in std::mem::take(&mut self.away).into_values() {
+            let (news, effects, start) = away.into_parts();
+            all_news.extend(news);
+            all_effects.extend(effects);
+            if let Some(start) = start {
+                all_effects.push(start.started);
+                all_effects.extend(start.others);
+            }
+        }
+        (all_news, all_effects)
+    }
+
+    /// Somebody starts an instance whose first turn is away: the answer comes behind that of the
+    /// first. Without such an instance the answer is given back.
+    pub(crate) fn answer_behind_start(&mut self, uid: Uid, answer: Effect) -> Option<Effect> {
+        match self.away.get_mut(&uid).map(|away| &mut away.then) {
+            Some(Then::Start(start)) => {
+                start.others.push(answer);
+                None
+            }
+            _ => Some(answer),
+        }
     }
 
     /// True when something is known of any of these instances.
     pub(crate) fn has_any(&self, of: impl Fn(Uid) -> bool) -> bool {
-        self.hot.keys().chain(self.unloaded.keys()).any(|uid| of(*uid))
+        self.hot.any_key(&of) || self.unloaded.keys().any(|uid| of(*uid))
     }
 
     /// These instances, as far as something is known of them.
     pub(crate) fn of(&self, of: impl Fn(Uid) -> bool) -> BTreeSet<Uid> {
-        let known = self.hot.keys().chain(self.unloaded.keys()).chain(self.blocked.keys());
+        let known = self.unloaded.keys().chain(self.blocked.keys());
         let known = known.chain(self.acted_on.keys()).chain(self.paused.keys());
-        known.copied().filter(|uid| of(*uid)).collect()
+        self.hot.keys().chain(known.copied()).filter(|uid| of(*uid)).collect()
     }
 
     /// The clock was set back by so much: blocked runs are tried again so much earlier.

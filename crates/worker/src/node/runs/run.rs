@@ -2,13 +2,18 @@
 //! `record.rs`.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use resurgam_core::action::ActionAnswer;
+use resurgam_core::command::Command;
 use resurgam_core::turn::Blocked;
 use resurgam_core::{CallKey, Event, EventKind, Failure, RunKey, Timestamp, Uid};
+use resurgam_sdk::TurnThread;
 use resurgam_store::rows::{Message as StoredMessage, MessageRow, Status};
 use resurgam_store::{MessageWrite, Step};
 
+use super::away::{Away, Then};
+use super::away_turn::{AwayTurn, Turned};
 use super::continuation::first_messages;
 use super::draft::Draft;
 use super::hot_run::{Disposition, HotRun};
@@ -22,13 +27,20 @@ use crate::node::steps::effect::Effect;
 use crate::node::steps::pending::Limits;
 use crate::node::steps::refusal::too_late;
 
+/// What a run is to take elsewhere.
+struct Taking {
+    news: News,
+    event: Event,
+    thread: Arc<dyn TurnThread>,
+}
+
 impl Node {
     /// Hands news to a run, wherever the run is.
     pub(crate) fn deliver(&mut self, key: RunKey, news: News) {
         if !self.owns(key.uid) {
             return self.pass_on(key, news);
         }
-        match self.memory.runs.hot.get_mut(&key.uid) {
+        match self.memory.runs.hot.get_mut(key.uid) {
             // What somebody asks for is for the instance, whichever run it has by now.
             Some(run) if matches!(news.origin, Origin::Request) => {
                 run.requests.push_back((self.ticks, news));
@@ -46,16 +58,22 @@ impl Node {
 
     /// Lets a run take its news, unless a step of it is still on the way to the disk.
     pub(crate) fn advance(&mut self, uid: Uid) {
-        let Some(run) = self.memory.runs.hot.get_mut(&uid) else { return };
+        let Some(run) = self.memory.runs.hot.get_mut(uid) else { return };
         if run.committing || !run.has_news() {
             return;
         }
-        let Some(mut run) = self.memory.runs.hot.remove(&uid) else { return };
-        let mut draft = Draft::default();
-        let blocked = self.take_news(&mut run, &mut draft).err();
+        let Some(run) = self.memory.runs.hot.remove(uid) else { return };
+        self.go_on(run, Draft::default());
+    }
+
+    /// Lets a run take its news, behind what is in the draft.
+    fn go_on(&mut self, mut run: Box<HotRun>, mut draft: Draft) {
+        let uid = run.key.uid;
+        let taken = self.take_news(&mut run, &mut draft);
         run.committing = true;
-        match blocked {
-            None => {
+        match taken {
+            Ok(Some(taking)) => self.turn_elsewhere(run, draft, taking),
+            Ok(None) => {
                 let closed = run.code.is_closed();
                 run.gets_on = true;
                 self.memory.runs.hot.insert(uid, run);
@@ -65,12 +83,62 @@ impl Node {
                 draft.effects.push(Effect::NextTurn(uid));
                 self.outbox.push(draft.step, draft.effects);
             }
-            Some(blocked) => self.block(run, draft, blocked),
+            Err(blocked) => self.block(run, draft, blocked),
         }
     }
 
-    /// One turn for each piece of news, all in one step.
-    fn take_news(&mut self, run: &mut HotRun, draft: &mut Draft) -> Result<(), Blocked> {
+    /// Sends the code of a run away with what it is to take.
+    fn turn_elsewhere(&mut self, mut run: Box<HotRun>, draft: Draft, taking: Taking) {
+        let Taking { news, event, thread } = taking;
+        let (key, uid) = (run.key, run.key.uid);
+        let turn = AwayTurn::of(key, run.leave(), event, thread);
+        self.memory.runs.hot.insert(uid, run);
+        let then = Then::News(Box::new(news));
+        self.memory.runs.away.insert(uid, Away { draft, then });
+        self.take_elsewhere(turn);
+    }
+
+    /// Has a turn taken elsewhere. What comes of it is worth nothing when the shard has changed
+    /// hands meanwhile.
+    pub(crate) fn take_elsewhere(&mut self, turn: AwayTurn) {
+        let stamp = self.stamp_of(turn.run().uid);
+        self.outputs.push(Output::Turn { turn: Box::new(turn), stamp });
+    }
+
+    /// A run is back with what it has taken, and goes on.
+    pub(crate) fn news_turned(
+        &mut self,
+        mut run: Box<HotRun>,
+        away: (Draft, News),
+        turned: Turned,
+    ) {
+        let Turned { code, events, taken, .. } = turned;
+        let (mut draft, news) = away;
+        run.is_back(code);
+        let event = events.into_iter().next();
+        let recorded = taken.asks.and_then(|commands| match event {
+            Some(event) => self.turn_taken(&mut run, &mut draft, event, commands),
+            None => Ok(()),
+        });
+        match recorded {
+            Ok(()) => {
+                draft.consume(news);
+                self.go_on(run, draft);
+            }
+            Err(blocked) => {
+                run.news.push_front(news);
+                self.block(run, draft, blocked);
+            }
+        }
+    }
+
+    /// One turn for each piece of news, all in one step. Answers with what is to be taken elsewhere
+    /// before it can go on.
+    fn take_news(
+        &mut self,
+        run: &mut HotRun,
+        draft: &mut Draft,
+    ) -> Result<Option<Taking>, Blocked> {
         self.clock_ticks(run);
         let limits = Limits::of(&self.options);
         while draft.has_room(limits) && !draft.continues {
@@ -79,10 +147,12 @@ impl Node {
                 draft.refuse(news, too_late());
                 continue;
             }
-            self.take_one(run, draft, news)?;
+            if let Some(taking) = self.take_one(run, draft, news)? {
+                return Ok(Some(taking));
+            }
         }
         draft.keep_awake(run);
-        Ok(())
+        Ok(None)
     }
 
     fn take_one(
@@ -90,11 +160,11 @@ impl Node {
         run: &mut HotRun,
         draft: &mut Draft,
         mut news: News,
-    ) -> Result<(), Blocked> {
+    ) -> Result<Option<Taking>, Blocked> {
         let disposition = run.disposition(&news.event);
         if disposition == Disposition::Keeping {
             self.keep_signal(run, draft, news);
-            return Ok(());
+            return Ok(None);
         }
         if let EventKind::ActivityCompleted(done) = &mut news.event {
             done.after_cancel = run.code.machine().lock().is_settling(done.activity);
@@ -128,14 +198,18 @@ impl Node {
         {
             run.children.remove(child);
         }
-        if disposition == Disposition::Turn
-            && let Err(blocked) = self.take_turn(run, draft, &news.event)
-        {
-            run.news.push_front(news);
-            return Err(blocked);
+        if disposition == Disposition::Turn {
+            if let Some(thread) = run.turns.clone() {
+                let event = self.next_event(run, &news.event);
+                return Ok(Some(Taking { news, event, thread }));
+            }
+            if let Err(blocked) = self.take_turn(run, draft, &news.event) {
+                run.news.push_front(news);
+                return Err(blocked);
+            }
         }
         draft.consume(news);
-        Ok(())
+        Ok(None)
     }
 
     /// A signal that nobody waits for stays where it is, or is stored, and wakes nobody.
@@ -168,15 +242,30 @@ impl Node {
         &mut self,
         run: &mut HotRun,
         draft: &mut Draft,
-        event: &EventKind,
+        kind: &EventKind,
+    ) -> Result<(), Blocked> {
+        let event = self.next_event(run, kind);
+        let commands = run.code.turn(&event)?;
+        self.began(run, draft, event, commands)
+    }
+
+    /// A run has taken its first turn.
+    pub(crate) fn began(
+        &mut self,
+        run: &mut HotRun,
+        draft: &mut Draft,
+        event: Event,
+        commands: Vec<Command>,
     ) -> Result<(), Blocked> {
         self.clock_ticks(run);
-        self.take_turn(run, draft, event)?;
-        if let EventKind::RunStarted(started) = event
-            && !run.code.is_closed()
-        {
+        let started = match &event.kind {
+            EventKind::RunStarted(started) => Some(started.clone()),
+            _ => None,
+        };
+        self.turn_taken(run, draft, event, commands)?;
+        if let Some(started) = started.filter(|_| !run.code.is_closed()) {
             let now = self.now;
-            for row in first_messages(run.key, &run.info, started, now) {
+            for row in first_messages(run.key, &run.info, &started, now) {
                 draft.keep_message(run, row);
             }
             draft.keep_awake(run);
@@ -191,11 +280,27 @@ impl Node {
         draft: &mut Draft,
         kind: &EventKind,
     ) -> Result<(), Blocked> {
-        let at = self.now.max(run.code.last_at());
-        let event = Event { seq: run.code.next_seq(), at, kind: kind.clone() };
         let _span = tracing::debug_span!("turn", instance = %run.id, input = kind.name()).entered();
-        let before = event.seq.0 - 1;
+        let event = self.next_event(run, kind);
         let commands = run.code.turn(&event)?;
+        self.turn_taken(run, draft, event, commands)
+    }
+
+    /// What a run takes next, as an event.
+    fn next_event(&self, run: &HotRun, kind: &EventKind) -> Event {
+        let at = self.now.max(run.code.last_at());
+        Event { seq: run.code.next_seq(), at, kind: kind.clone() }
+    }
+
+    /// Writes down a turn.
+    fn turn_taken(
+        &mut self,
+        run: &mut HotRun,
+        draft: &mut Draft,
+        event: Event,
+        commands: Vec<Command>,
+    ) -> Result<(), Blocked> {
+        let (before, at) = (event.seq.0 - 1, event.at);
         metrics::counter!("resurgam.turns").increment(1);
         draft.step.events.push((run.key, event));
         self.record(run, draft, commands, at)?;
@@ -261,8 +366,7 @@ impl Node {
             messages: vec![MessageWrite::Park(uid)],
             ..Step::default()
         };
-        let is_reply = |effect: &Effect| matches!(effect, Effect::Reply(_) | Effect::Refuse(..));
-        let mut effects: Vec<Effect> = draft.effects.into_iter().filter(is_reply).collect();
+        let mut effects: Vec<Effect> = draft.effects.into_iter().filter(Effect::is_reply).collect();
         effects.push(Effect::Blocked(uid));
         for news in news {
             self.put_back(run.key, news, &mut step, &mut effects);
@@ -273,60 +377,9 @@ impl Node {
         self.outbox.push(step, effects);
     }
 
-    /// A step is not written after all: calls that it makes were never made, and calls that it
-    /// gives up go on.
-    pub(crate) fn take_back(&mut self, effects: &[Effect]) {
-        for effect in effects {
-            match effect {
-                Effect::Begin(call) | Effect::Waiting(call) => self.forget_call(*call),
-                Effect::Tell(call) => {
-                    if let Some(call) = self.memory.calls.get_mut(*call) {
-                        call.is_cancelled(false, false);
-                    }
-                }
-                Effect::GivenUp(call) => self.keep_up_call(*call),
-                Effect::TimerStarted(..)
-                | Effect::NextTurn(..)
-                | Effect::Closed(..)
-                | Effect::NextRun(..)
-                | Effect::Wake(..)
-                | Effect::WakeToEnd(..)
-                | Effect::Finished(..)
-                | Effect::Blocked(..)
-                | Effect::NewsStored(..)
-                | Effect::ReportTaken(..)
-                | Effect::SettleShared(..)
-                | Effect::ReadReports(..)
-                | Effect::ReadRunToActOn(..)
-                | Effect::ActsOnRun(..)
-                | Effect::RunActed(..)
-                | Effect::Reported(..)
-                | Effect::Acted(..)
-                | Effect::AtRest
-                | Effect::Part(..)
-                | Effect::ReadAbandoned
-                | Effect::ScheduleDecided(..)
-                | Effect::ScheduleAside(..)
-                | Effect::ScheduleMayGoOn(..)
-                | Effect::ReadWaiting(..)
-                | Effect::LookAtSchedules
-                | Effect::LookAtOverrides
-                | Effect::ReadActions(..)
-                | Effect::BulkWritten(..)
-                | Effect::LookAtBulk
-                | Effect::RowTaken(..)
-                | Effect::RowRefused(..)
-                | Effect::Reply(..)
-                | Effect::Refuse(..)
-                | Effect::AlreadyExists(..)
-                | Effect::Started(..) => {}
-            }
-        }
-    }
-
     /// Messages of a run whose time has come become news.
     pub(crate) fn messages_due(&mut self, uid: Uid, now: Timestamp) {
-        let Some(run) = self.memory.runs.hot.get_mut(&uid) else { return };
+        let Some(run) = self.memory.runs.hot.get_mut(uid) else { return };
         while let Some(row) = run.later.pop_due(now) {
             run.news.extend(run.news_of(row));
         }
@@ -347,13 +400,9 @@ impl Node {
             return;
         }
         let is_idle = |run: &HotRun| !run.committing && !run.has_news();
-        let idle = self
-            .memory
-            .runs
-            .hot
-            .iter()
-            .filter(|(_, run)| is_idle(run) && !run.hearing.is_reading());
-        let mut idle: Vec<(u64, Uid)> = idle.map(|(uid, run)| (run.touched, *uid)).collect();
+        let idle =
+            self.memory.runs.hot.values().filter(|run| is_idle(run) && !run.hearing.is_reading());
+        let mut idle: Vec<(u64, Uid)> = idle.map(|run| (run.touched, run.key.uid)).collect();
         idle.sort_unstable();
         // A few more than needed, so that the next run does not begin the search again.
         for (_, uid) in idle.into_iter().take(over + self.options.hot_runs / 16) {
@@ -369,7 +418,7 @@ impl Node {
         read: u64,
         found: resurgam_store::Result<Vec<MessageRow>>,
     ) {
-        let run = self.memory.runs.hot.get_mut(&uid).filter(|run| run.hearing.is(read));
+        let run = self.memory.runs.hot.get_mut(uid).filter(|run| run.hearing.is(read));
         let Some(run) = run else { return };
         let rows = match found {
             Ok(rows) => rows,
@@ -402,7 +451,7 @@ impl Node {
 
     /// Reads the messages of a run once more, as soon as what it has taken is gone from the store.
     pub(crate) fn read_again(&mut self, uid: Uid) {
-        let Some(run) = self.memory.runs.hot.get_mut(&uid).filter(|run| !run.committing) else {
+        let Some(run) = self.memory.runs.hot.get_mut(uid).filter(|run| !run.committing) else {
             return;
         };
         if std::mem::take(&mut run.read_again) {
@@ -428,7 +477,7 @@ impl Node {
     /// The run takes the next turn, if it is still ours.
     pub(crate) fn step_is_durable(&mut self, uid: Uid) {
         self.outputs.push(Output::Changed(uid));
-        if let Some(run) = self.memory.runs.hot.get_mut(&uid) {
+        if let Some(run) = self.memory.runs.hot.get_mut(uid) {
             run.committing = false;
             if std::mem::take(&mut run.gets_on) {
                 run.tries = 0;

@@ -4,10 +4,12 @@
 use std::time::Duration;
 
 use resurgam_core::{CallKey, EventKind, RunKey, Timestamp, Uid};
-use resurgam_store::rows::Status;
-use resurgam_store::{InstanceWrite, MessageWrite, Step};
+use resurgam_store::rows::{InstanceRow, RunRecord, Status};
+use resurgam_store::{InstanceWrite, LetterWrite, MessageWrite, Step};
 
+use super::away::{Away, AwayStart};
 use crate::node::Node;
+use crate::node::message::start_message;
 use crate::node::news::{News, Origin};
 use crate::node::steps::effect::Effect;
 use crate::node::store_request::{AGAIN, StoreRequest};
@@ -28,6 +30,8 @@ pub(crate) struct UnloadedRun {
     pub(super) held: Vec<News>,
     /// Calls to look at when everything is stored.
     pub(super) to_look_at: Vec<CallKey>,
+    /// What was read, while its history is replayed elsewhere.
+    pub(super) replaying: Option<Box<RunRecord>>,
 }
 
 /// How often a blocked run was tried again, and when it is to be tried next.
@@ -75,7 +79,7 @@ impl Node {
         let now = self.now;
         let waits = self.memory.runs.is_acted_on(uid)
             || self.memory.runs.blocked.get(&uid).is_some_and(|tries| tries.next > now);
-        if waits || !self.owns(uid) || self.memory.runs.hot.contains_key(&uid) {
+        if waits || !self.owns(uid) || self.memory.runs.hot.contains(uid) {
             return;
         }
         let unloaded = self.memory.runs.unloaded.entry(uid).or_default();
@@ -113,7 +117,7 @@ impl Node {
         }
         let runs = &self.memory.runs;
         let loadable = !runs.blocked.contains_key(&key.uid)
-            && !runs.hot.contains_key(&key.uid)
+            && !runs.hot.contains(key.uid)
             && !runs.paused.contains_key(&key.uid)
             && !runs.is_acted_on(key.uid);
         let unloaded = self.memory.runs.unloaded.entry(key.uid).or_default();
@@ -152,7 +156,7 @@ impl Node {
         }
         let to_look_at = std::mem::take(&mut unloaded.to_look_at);
         self.memory.runs.unloaded.remove(&uid);
-        match self.memory.runs.hot.contains_key(&uid) {
+        match self.memory.runs.hot.contains(uid) {
             true => self.has_messages(uid),
             false => self.load_run(uid),
         }
@@ -171,7 +175,7 @@ impl Node {
             Some(_) => return self.park(uid),
             None => {}
         }
-        if self.memory.runs.hot.contains_key(&uid) {
+        if self.memory.runs.hot.contains(uid) {
             return self.read_messages(uid);
         }
         match self.memory.runs.unloaded.get_mut(&uid).filter(|unloaded| unloaded.loading) {
@@ -182,7 +186,7 @@ impl Node {
 
     /// Reads the messages of a run in memory, once more if they are being read.
     pub(crate) fn read_messages(&mut self, uid: Uid) {
-        let Some(run) = self.memory.runs.hot.get_mut(&uid) else { return };
+        let Some(run) = self.memory.runs.hot.get_mut(uid) else { return };
         if let Some(read) = run.hearing.begin(&mut self.ticks) {
             self.ask_store_of(uid, self.messages_of(uid, read));
         }
@@ -236,12 +240,34 @@ impl Node {
     /// A run leaves memory because its shard goes, unless a step of it is on its way to the disk.
     /// What it has not taken is stored.
     pub(crate) fn let_go(&mut self, uid: Uid) {
+        if let Some(away) = self.memory.runs.away.remove(&uid) {
+            return self.let_away_go(uid, away);
+        }
         let is_idle = self.memory.runs.get(uid).is_some_and(|run| !run.committing);
         let Some(run) = is_idle.then(|| self.memory.runs.remove(uid)).flatten() else { return };
         let key = run.key;
         for news in run.into_news() {
             self.pass_on(news.run(key), news);
         }
+    }
+
+    /// A run leaves memory while it takes a turn elsewhere: as if it had not taken what is not
+    /// stored. An instance that was about to begin does so where its shard is.
+    fn let_away_go(&mut self, uid: Uid, away: Away) {
+        let Some(run) = self.memory.runs.remove(uid) else { return };
+        let key = run.key;
+        let (taken, effects, start) = away.into_parts();
+        self.take_back(&effects);
+        if let Some(start) = start {
+            let AwayStart { row, replace_closed, letter, started, others } = *start;
+            self.start_for_owner(row, replace_closed, letter, started);
+            others.into_iter().for_each(|answer| self.outbox.behind_start(uid, answer));
+        }
+        for news in taken.into_iter().chain(run.into_news()) {
+            self.pass_on(news.run(key), news);
+        }
+        let replies = effects.into_iter().filter(Effect::is_reply);
+        replies.for_each(|reply| self.outbox.after(uid, reply));
     }
 
     /// A run that is acted on leaves memory, and is read when nothing of it is on its way.
@@ -281,6 +307,76 @@ impl Node {
         }
         for news in held {
             self.pass_on(news.run(RunKey::first(uid)), news);
+        }
+    }
+
+    /// A client's start: the row of the instance, and a message that has the owner begin it.
+    pub(crate) fn start_for_owner(
+        &mut self,
+        row: InstanceRow,
+        replace_closed: bool,
+        redrives: Option<LetterWrite>,
+        started: Effect,
+    ) {
+        let uid = row.uid;
+        let start = start_message(uid);
+        let step = Step {
+            instance: Some(InstanceWrite::Insert { row: row.into(), replace_closed }),
+            messages: vec![MessageWrite::Insert(start)],
+            letters: redrives.into_iter().collect(),
+            ..Step::default()
+        };
+        self.outbox.push(step, vec![started, Effect::Wake(uid)]);
+    }
+
+    /// A step is not written after all: calls that it makes were never made, and calls that it
+    /// gives up go on.
+    pub(crate) fn take_back(&mut self, effects: &[Effect]) {
+        for effect in effects {
+            match effect {
+                Effect::Begin(call) | Effect::Waiting(call) => self.forget_call(*call),
+                Effect::Tell(call) => {
+                    if let Some(call) = self.memory.calls.get_mut(*call) {
+                        call.is_cancelled(false, false);
+                    }
+                }
+                Effect::GivenUp(call) => self.keep_up_call(*call),
+                Effect::TimerStarted(..)
+                | Effect::NextTurn(..)
+                | Effect::Closed(..)
+                | Effect::NextRun(..)
+                | Effect::Wake(..)
+                | Effect::WakeToEnd(..)
+                | Effect::Finished(..)
+                | Effect::Blocked(..)
+                | Effect::NewsStored(..)
+                | Effect::ReportTaken(..)
+                | Effect::SettleShared(..)
+                | Effect::ReadReports(..)
+                | Effect::ReadRunToActOn(..)
+                | Effect::ActsOnRun(..)
+                | Effect::RunActed(..)
+                | Effect::Reported(..)
+                | Effect::Acted(..)
+                | Effect::AtRest
+                | Effect::Part(..)
+                | Effect::ReadAbandoned
+                | Effect::ScheduleDecided(..)
+                | Effect::ScheduleAside(..)
+                | Effect::ScheduleMayGoOn(..)
+                | Effect::ReadWaiting(..)
+                | Effect::LookAtSchedules
+                | Effect::LookAtOverrides
+                | Effect::ReadActions(..)
+                | Effect::BulkWritten(..)
+                | Effect::LookAtBulk
+                | Effect::RowTaken(..)
+                | Effect::RowRefused(..)
+                | Effect::Reply(..)
+                | Effect::Refuse(..)
+                | Effect::AlreadyExists(..)
+                | Effect::Started(..) => {}
+            }
         }
     }
 }

@@ -139,9 +139,8 @@ impl BatchWriter {
     fn write(&mut self) -> Batch {
         self.steps = match self.batch.as_mut_slice() {
             [wide] if wide.parts.len() > 1 => Arc::new([wide.parts[self.part].clone()]),
-            batch => {
-                batch.iter_mut().flat_map(|pending| std::mem::take(&mut pending.parts)).collect()
-            }
+            // Of a known length, so that each step is moved to its place once.
+            batch => batch.iter_mut().map(Pending::take_only_part).collect(),
         };
         Batch { steps: self.steps.clone(), after: Duration::ZERO }
     }

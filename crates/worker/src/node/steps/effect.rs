@@ -122,6 +122,11 @@ impl Effect {
         }
     }
 
+    /// True when somebody hears by it what became of something that they asked of a run.
+    pub(crate) fn is_reply(&self) -> bool {
+        matches!(self, Effect::Reply(_) | Effect::Refuse(..))
+    }
+
     /// True when somebody waits for the start of this instance.
     pub(crate) fn starts(&self, uid: Uid) -> bool {
         matches!(self, Effect::Started(_, started) if started.uid == uid)

@@ -71,6 +71,16 @@ impl Outbox {
         writing.chain(ready).find(|pending| pending.effects.iter().any(|effect| effect.starts(uid)))
     }
 
+    /// Somebody starts an instance that is being started: the answer comes behind that of the
+    /// first. They find the first one there when they ask the store about it, or hear that it was
+    /// refused, as whoever asked for the first one does.
+    pub(crate) fn behind_start(&mut self, uid: Uid, answer: Effect) {
+        match self.start_of(uid) {
+            Some(start) => start.then(answer),
+            None => self.after(uid, answer),
+        }
+    }
+
     /// Has something happen when everything is durable that was handed over before.
     pub(crate) fn after_all(&mut self, effect: Effect) {
         // Whichever lane gets there last finds that it has the only part left.
@@ -173,7 +183,7 @@ impl Lane {
     /// As many steps as fit one transaction, at least one.
     fn batch(&mut self, limits: Limits) -> Vec<Pending> {
         let (mut rows, mut bytes) = (0, 0);
-        let mut batch: Vec<Pending> = Vec::new();
+        let mut batch = Vec::with_capacity(self.ready.len());
         while let Some(next) = self.ready.front() {
             rows += next.parts.iter().map(Step::rows).sum::<usize>();
             bytes += next.parts.iter().map(Step::bytes).sum::<usize>();

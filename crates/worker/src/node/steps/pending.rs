@@ -61,6 +61,11 @@ impl Pending {
         self.effects.push(effect);
     }
 
+    /// What goes to the store when it is not wide.
+    pub(super) fn take_only_part(&mut self) -> Step {
+        self.parts.pop().expect("a step that is not wide has one part")
+    }
+
     /// What is written, while that is not with the store.
     pub(crate) fn steps(&self) -> &[Step] {
         &self.parts

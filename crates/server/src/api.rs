@@ -1,0 +1,169 @@
+//! The router, and what its handlers share.
+
+use std::fmt;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::http::{HeaderName, HeaderValue, header};
+use axum::middleware::map_response;
+use axum::response::Response;
+use resurgam::Client;
+use tokio::sync::watch;
+
+use crate::access::{Asks, KnownTokens, hash_of};
+use crate::openapi::with_problems;
+use crate::problem::Problem;
+use crate::routes;
+
+/// The largest body of a request.
+const LARGEST_BODY: usize = 16 << 20;
+
+/// Renders the numbers of this process.
+pub(crate) type Metrics = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// What can be chosen about the API.
+///
+/// ```
+/// use resurgam_server::Options;
+///
+/// let options = Options::default().metrics(|| "up 1\n".to_string()).open();
+/// let with_admin = Options::default().admin_token("a secret of 32 bytes at least");
+/// assert!(!format!("{with_admin:?}").contains("secret"));
+/// assert!(format!("{options:?}").contains("Options"));
+/// ```
+#[derive(Clone, Default)]
+pub struct Options {
+    pub(crate) metrics: Option<Metrics>,
+    pub(crate) asks: Asks,
+    /// The hash of a token that is stored nowhere.
+    pub(crate) admin: Option<String>,
+}
+
+impl Options {
+    /// What `/metrics` answers with, an OpenMetrics page; there is none unless this is set.
+    pub fn metrics(mut self, render: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        self.metrics = Some(Arc::new(render));
+        self
+    }
+
+    /// Lets in who names no token, with the right to do everything: for a router behind an
+    /// authentication of your own, or at an address of this machine.
+    pub fn open(mut self) -> Self {
+        self.asks = Asks::IfNamed;
+        self
+    }
+
+    /// A token that may do everything while this process runs, and is stored nowhere.
+    pub fn admin_token(mut self, token: &str) -> Self {
+        self.admin = Some(hash_of(token));
+        self
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options").field("asks", &self.asks).finish_non_exhaustive()
+    }
+}
+
+/// The API on a client, before it becomes a router: it can be told to end.
+///
+/// ```
+/// # use resurgam::prelude::*;
+/// use resurgam_server::{Api, Options};
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), resurgam::Error> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// let app = App::builder().sqlite(folder.path().join("app.db")).await?;
+/// let api = Api::new(&app, Options::default());
+/// let router: axum::Router = api.router();
+/// // When the process is to end: whoever waits for something is answered at once.
+/// api.stop();
+/// # let _ = router;
+/// # app.stop().await
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Api {
+    pub(crate) client: Client,
+    pub(crate) options: Options,
+    pub(crate) tokens: KnownTokens,
+    stopping: Arc<watch::Sender<bool>>,
+}
+
+impl fmt::Debug for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Api")
+    }
+}
+
+/// The API of a client as a router, to be mounted where it should be.
+pub fn router(client: &Client, options: Options) -> Router {
+    Api::new(client, options).router()
+}
+
+impl Api {
+    /// The API of a client.
+    pub fn new(client: &Client, options: Options) -> Self {
+        let stopping = Arc::new(watch::Sender::new(false));
+        Api { client: client.clone(), options, tokens: KnownTokens::default(), stopping }
+    }
+
+    /// Its routes.
+    pub fn router(&self) -> Router {
+        let (router, description) = routes::all(self).split_for_parts();
+        let description = with_problems(description);
+        router
+            .merge(routes::description(self, description))
+            .fallback(nothing_here)
+            .method_not_allowed_fallback(not_so)
+            .layer(DefaultBodyLimit::max(LARGEST_BODY))
+            .layer(map_response(with_limits_for_browsers))
+            .with_state(self.clone())
+    }
+
+    /// Answers everybody who waits for something, now and from now on.
+    pub fn stop(&self) {
+        self.stopping.send_replace(true);
+    }
+
+    /// Ends when the process is to end.
+    pub(crate) async fn stopped(&self) {
+        let mut stopping = self.stopping.subscribe();
+        // The sender lives as long as this does.
+        let _stopping = stopping.wait_for(|stopping| *stopping).await;
+    }
+}
+
+/// What a browser may do with an answer: take it for what it says it is, and run nothing that does
+/// not come from here.
+const LIMITS: [(HeaderName, &str); 4] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
+    ),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::CACHE_CONTROL, "no-store"),
+];
+
+async fn with_limits_for_browsers(mut response: Response) -> Response {
+    for (name, value) in LIMITS {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+async fn nothing_here(uri: axum::http::Uri) -> Problem {
+    let path = uri.path();
+    Problem::missing(format!("there is nothing at {path}; /openapi.json says what there is"))
+}
+
+async fn not_so(method: axum::http::Method, uri: axum::http::Uri) -> Problem {
+    let status = axum::http::StatusCode::METHOD_NOT_ALLOWED;
+    let path = uri.path();
+    let detail = format!("{path} cannot be asked with {method}; /openapi.json says with what");
+    Problem::new(status, resurgam::Code::E9, detail)
+}

@@ -1,0 +1,87 @@
+//! Who asks, and with which key a request can be repeated.
+
+use std::convert::Infallible;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+
+use crate::access::Known;
+use crate::problem::Problem;
+
+/// The longest key of a request.
+const LONGEST_KEY: usize = 200;
+
+/// Who asks. What they do is recorded under this name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Caller {
+    /// The name of the token; none where none is asked for.
+    token: Option<String>,
+}
+
+impl Caller {
+    /// Who named this token, or none.
+    pub(crate) fn of(known: Option<Known>) -> Self {
+        Caller { token: known.map(|known| known.name) }
+    }
+}
+
+impl Caller {
+    /// The name that is recorded: whom the request names, and the token that let it in.
+    pub(crate) fn signs(&self, by: Option<String>) -> String {
+        let by = by.filter(|by| !by.is_empty());
+        match (&self.token, by) {
+            (None, by) => by.unwrap_or_else(|| "http".to_string()),
+            (Some(token), None) => token.clone(),
+            (Some(token), Some(by)) => format!("{by} (token {token})"),
+        }
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
+        Ok(parts.extensions.get::<Caller>().cloned().unwrap_or_default())
+    }
+}
+
+/// The key of a request: repeated with the same key, it is the same request. The header
+/// `Idempotency-Key`.
+pub(crate) struct RequestKey(pub(crate) Option<String>);
+
+impl<S: Send + Sync> FromRequestParts<S> for RequestKey {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let Some(key) = parts.headers.get("idempotency-key") else { return Ok(RequestKey(None)) };
+        let key = key.to_str().ok().filter(|key| (1..=LONGEST_KEY).contains(&key.len()));
+        let key = key.map(str::to_string).ok_or_else(|| {
+            Problem::unreadable(format!(
+                "Idempotency-Key: write 1 to {LONGEST_KEY} visible characters of ASCII"
+            ))
+        })?;
+        // Those of one token are no concern of another.
+        let Ok(caller) = Caller::from_request_parts(parts, state).await;
+        Ok(RequestKey(Some(match caller.token {
+            Some(token) => format!("{token}/{key}"),
+            None => key,
+        })))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use resurgam_watchdog::test;
+
+    use super::*;
+
+    #[test]
+    fn what_is_recorded_names_the_person_and_the_token() {
+        let ana = || Some("ana".to_string());
+        assert_eq!(Caller::default().signs(ana()), "ana");
+        assert_eq!(Caller::default().signs(None), "http");
+        let caller = Caller { token: Some("ci".to_string()) };
+        assert_eq!(caller.signs(None), "ci");
+        assert_eq!(caller.signs(ana()), "ana (token ci)");
+    }
+}

@@ -1,0 +1,319 @@
+//! Starting and stopping actions on many calls or runs.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use resurgam::{BulkAct, CallFilter, CallStatus, Client, RunFilter, Status, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::instances::Place;
+use super::{Done, policy};
+use crate::api::Api;
+use crate::caller::{Caller, RequestKey};
+use crate::extract::{Body, Path};
+use crate::names::call_name;
+use crate::problem::Problem;
+use crate::wire::job::Job;
+
+pub(super) fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(begin)).routes(routes!(stop))
+}
+
+/// One action on many. Either `calls` or `runs` says on which.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct NewJob {
+    calls: Option<Calls>,
+    runs: Option<Runs>,
+    /// Of calls: retry, pause, resume, fail or set_policy. Of runs: pause, resume, restart or
+    /// reset.
+    action: String,
+    /// Only counts and lists what would be changed.
+    #[serde(default)]
+    dry_run: bool,
+    /// How many the dry run counted: when it is another number by now, nothing is done.
+    expect_count: Option<u64>,
+    /// How many at most.
+    limit: Option<u64>,
+    /// Their next attempts begin over that time.
+    spread_ms: Option<u64>,
+    /// How many are tried first; the others follow when those have succeeded.
+    first: Option<u32>,
+    /// retry, resume: failures are forgotten, and the time begins again.
+    #[serde(default)]
+    reset: bool,
+    /// pause of calls: the times that bound them go on meanwhile.
+    #[serde(default)]
+    clock_runs: bool,
+    /// fail: what the workflows are told.
+    message: Option<String>,
+    /// set_policy: the policy.
+    policy: Option<Value>,
+    /// pause of runs: their open calls are paused, too.
+    #[serde(default)]
+    with_calls: bool,
+    /// reset: where they go on from.
+    to: Option<Place>,
+    #[serde(default)]
+    drop_signals: bool,
+    #[serde(default)]
+    even_if_undone: bool,
+    /// Who does it. It is recorded beside the name of the token.
+    by: Option<String>,
+    reason: Option<String>,
+}
+
+/// Which open calls.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Calls {
+    /// Of the instances that have these ids now.
+    #[serde(default)]
+    ids: Vec<String>,
+    workflow: Option<String>,
+    activity: Option<String>,
+    /// waiting, retrying, running or paused
+    status: Option<String>,
+    /// The type of the last failure, or one that it descends from.
+    failure_type: Option<String>,
+    failure_code: Option<String>,
+    /// A name and a value.
+    tag: Option<(String, String)>,
+    queue: Option<String>,
+    started_since_ms: Option<i64>,
+    failed_since_ms: Option<i64>,
+    paused_since_ms: Option<i64>,
+    fingerprint: Option<String>,
+}
+
+/// Which instances.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Runs {
+    /// Those that have these ids now.
+    #[serde(default)]
+    ids: Vec<String>,
+    workflow: Option<String>,
+    #[serde(default)]
+    status: Vec<String>,
+    /// A name and a value.
+    tag: Option<(String, String)>,
+    started_since_ms: Option<i64>,
+}
+
+impl Calls {
+    fn filter(self) -> Result<CallFilter, Problem> {
+        let status = self.status.map(|name| {
+            CallStatus::named(&name).ok_or_else(|| {
+                Problem::invalid(format!(
+                    "calls.status={name:?}: write waiting, retrying, running or paused"
+                ))
+            })
+        });
+        let filter = CallFilter {
+            ids: self.ids,
+            workflow: self.workflow,
+            activity: self.activity,
+            status: status.transpose()?,
+            failure_type: self.failure_type,
+            failure_code: self.failure_code,
+            tag: self.tag,
+            queue: self.queue,
+            started_since: self.started_since_ms.map(Timestamp::from_millis),
+            failed_since: self.failed_since_ms.map(Timestamp::from_millis),
+            paused_since: self.paused_since_ms.map(Timestamp::from_millis),
+            fingerprint: self.fingerprint,
+            until: None,
+        };
+        match filter.is_empty() {
+            true => {
+                Err(Problem::invalid("calls: name at least one thing that they have in common"))
+            }
+            false => Ok(filter),
+        }
+    }
+}
+
+impl Runs {
+    fn filter(self) -> Result<RunFilter, Problem> {
+        let status = |name: &String| {
+            let unknown =
+                || Problem::invalid(format!("runs.status={name:?}: there is no such one"));
+            Status::named(name).ok_or_else(unknown)
+        };
+        let filter = RunFilter {
+            status: self.status.iter().map(status).collect::<Result<_, _>>()?,
+            ids: self.ids,
+            workflow: self.workflow,
+            tag: self.tag,
+            started_since: self.started_since_ms.map(Timestamp::from_millis),
+            ..RunFilter::default()
+        };
+        match filter == RunFilter::default() {
+            true => Err(Problem::invalid("runs: name at least one thing that they have in common")),
+            false => Ok(filter),
+        }
+    }
+}
+
+/// What would be changed.
+#[derive(Serialize, ToSchema)]
+struct Preview {
+    count: u64,
+    /// The first of them: calls by name, instances by id.
+    first: Vec<String>,
+}
+
+/// What a request for a job is answered with.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+enum Begun {
+    Preview(Preview),
+    Job(Box<Job>),
+}
+
+impl NewJob {
+    /// The job that is asked for, without its reason.
+    fn act(&mut self, client: &Client) -> Result<BulkAct, Problem> {
+        let act = match (self.calls.take(), self.runs.take()) {
+            (Some(calls), None) => self.on_calls(client, calls.filter()?)?,
+            (None, Some(runs)) => self.on_runs(client, runs.filter()?)?,
+            _ => return Err(Problem::invalid("a bulk job: give either `calls` or `runs`")),
+        };
+        Ok(self.with_options(act))
+    }
+
+    fn on_calls(&self, client: &Client, filter: CallFilter) -> Result<BulkAct, Problem> {
+        let calls = client.calls(filter);
+        Ok(match (self.action.as_str(), &self.message, &self.policy) {
+            ("retry", None, None) => calls.retry(),
+            ("pause", None, None) => calls.pause(),
+            ("resume", None, None) => calls.resume(),
+            ("fail", Some(message), None) => calls.fail(message),
+            ("set_policy", None, Some(new)) => calls.set_policy(policy(new)?),
+            (action, ..) => {
+                return Err(Problem::invalid(format!(
+                    "{action:?} on calls: write retry, pause, resume, fail with a `message`, or \
+                     set_policy with a `policy`"
+                )));
+            }
+        })
+    }
+
+    fn on_runs(&mut self, client: &Client, filter: RunFilter) -> Result<BulkAct, Problem> {
+        let runs = client.runs(filter);
+        Ok(match (self.action.as_str(), self.to.take()) {
+            ("pause", None) => runs.pause(),
+            ("resume", None) => runs.resume(),
+            ("restart", None) => runs.restart(),
+            ("reset", Some(to)) => runs.reset(to.into()),
+            (action, _) => {
+                return Err(Problem::invalid(format!(
+                    "{action:?} on runs: write pause, resume, restart, or reset with `to`"
+                )));
+            }
+        })
+    }
+
+    fn with_options(&self, mut act: BulkAct) -> BulkAct {
+        if self.reset {
+            act = act.reset();
+        }
+        if self.clock_runs {
+            act = act.clock_runs();
+        }
+        if self.with_calls {
+            act = act.calls();
+        }
+        if self.drop_signals {
+            act = act.drop_signals();
+        }
+        if self.even_if_undone {
+            act = act.even_if_undone();
+        }
+        if let Some(limit) = self.limit {
+            act = act.limit(limit);
+        }
+        if let Some(ms) = self.spread_ms {
+            act = act.spread(Duration::from_millis(ms));
+        }
+        if let Some(first) = self.first {
+            act = act.first(first);
+        }
+        act
+    }
+}
+
+/// Does one thing to many calls or runs
+///
+/// It is a job that is stored, and goes on whatever crashes: each call is touched at most once.
+/// With `dry_run` it only counts. What starts later than the job is left alone.
+#[utoipa::path(
+    post, path = "/api/v1/bulk", tag = "decisions",
+    params(("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat one request")),
+    request_body = NewJob,
+    responses((status = OK, body = Begun), (status = ACCEPTED, body = Begun))
+)]
+async fn begin(
+    State(api): State<Api>,
+    caller: Caller,
+    RequestKey(key): RequestKey,
+    Body(mut new): Body<NewJob>,
+) -> Result<(StatusCode, Json<Begun>), Problem> {
+    let mut act = new.act(&api.client)?;
+    if let Some(key) = &key
+        && let Some(before) = api.client.bulk_job(key).await?
+    {
+        return match act.asks_the_same_as(&before) {
+            true => Ok((StatusCode::OK, Json(Begun::Job(Box::new(Job::from(&before)))))),
+            false => Err(Problem::another_body(key)),
+        };
+    }
+    if new.dry_run || new.expect_count.is_some() {
+        let found = act.clone().dry_run().await?;
+        if new.dry_run {
+            let calls = found.calls.iter().map(|matched| call_name(matched.task.call));
+            let first = calls.chain(found.runs.iter().map(|row| row.id.clone())).collect();
+            let preview = Preview { count: found.count, first };
+            return Ok((StatusCode::OK, Json(Begun::Preview(preview))));
+        }
+        if let Some(expected) = new.expect_count.filter(|expected| *expected != found.count) {
+            return Err(Problem::conflict(format!(
+                "{expected} were expected, and it would be done to {}; look again",
+                found.count
+            )));
+        }
+    }
+    act = act.by(caller.signs(new.by.take()));
+    if let Some(reason) = new.reason.take() {
+        act = act.reason(reason);
+    }
+    if let Some(key) = key {
+        act = act.request_id(key);
+    }
+    let job = act.start().await?;
+    Ok((StatusCode::ACCEPTED, Json(Begun::Job(Box::new(Job::from(&job))))))
+}
+
+/// Stops an action on many; what it has asked for is carried out
+#[utoipa::path(
+    delete, path = "/api/v1/bulk/{id}", tag = "decisions",
+    params(("id" = String, Path, description = "The id of the job")),
+    responses((status = OK, body = Done))
+)]
+async fn stop(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+    caller: Caller,
+) -> Result<Json<Done>, Problem> {
+    match api.client.stop_bulk(&id, caller.signs(None)).await? {
+        true => Ok(Done::changed("stopped; what it has asked for is carried out")),
+        false => Err(Problem::conflict("it was over, or stopped before")),
+    }
+}

@@ -1,0 +1,232 @@
+//! Deciding about dead letters and paused calls, one by one or group by group.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use resurgam::{DeadLetterFilter, PausedFilter, Timestamp};
+use serde::Deserialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::{Answer, Done, told};
+use crate::api::Api;
+use crate::caller::{Caller, RequestKey};
+use crate::extract::{Body, Path, call};
+use crate::problem::Problem;
+use crate::wire::job::Job;
+
+pub(super) fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(letter)).routes(routes!(letters)).routes(routes!(paused))
+}
+
+/// What a decision about a letter needs.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+struct LetterAction {
+    /// Who does it. It is recorded beside the name of the token.
+    by: Option<String>,
+    reason: Option<String>,
+    /// redrive: the activity runs once more by itself; the workflow hears nothing of it.
+    as_new: bool,
+    /// redrive: with another idempotency key.
+    new_key: bool,
+    /// redrive: it begins so much later.
+    delay_ms: Option<u64>,
+}
+
+/// Decides about a call that was given up: redrive or discard
+#[utoipa::path(
+    post, path = "/api/v1/dead-letters/{call}/actions/{action}", tag = "decisions",
+    params(
+        ("call" = String, Path, description = "UID.RUN.SEQ"),
+        ("action" = String, Path, description = "redrive or discard"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat one request")
+    ),
+    request_body = LetterAction,
+    responses((status = OK, body = Done), (status = ACCEPTED, body = Done))
+)]
+async fn letter(
+    State(api): State<Api>,
+    Path((name, action)): Path<(String, String)>,
+    caller: Caller,
+    RequestKey(key): RequestKey,
+    Body(wanted): Body<LetterAction>,
+) -> Answer {
+    let of = call(&name)?;
+    let by = caller.signs(wanted.by);
+    match action.as_str() {
+        "redrive" => {
+            let mut redrive = api.client.redrive(of).by(by);
+            if wanted.as_new {
+                redrive = redrive.as_new();
+            }
+            if wanted.new_key {
+                redrive = redrive.new_key();
+            }
+            if let Some(ms) = wanted.delay_ms {
+                redrive = redrive.delay(Duration::from_millis(ms));
+            }
+            if let Some(reason) = wanted.reason {
+                redrive = redrive.reason(reason);
+            }
+            if let Some(key) = key {
+                redrive = redrive.request_id(key);
+            }
+            told(redrive.await?)
+        }
+        "discard" => {
+            let mut discard = api.client.discard_one(of).by(by);
+            if let Some(reason) = wanted.reason {
+                discard = discard.reason(reason);
+            }
+            told(discard.await?)
+        }
+        _ => Err(unknown(&action, "redrive or discard")),
+    }
+}
+
+fn unknown(action: &str, known: &str) -> Problem {
+    Problem::missing(format!("{action:?} cannot be done to it; write {known}"))
+}
+
+/// A decision about many letters. At least one of `fingerprint` and `activity` says about which.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+struct LettersAction {
+    fingerprint: Option<String>,
+    activity: Option<String>,
+    /// Those that were given up at that time or later.
+    since_ms: Option<i64>,
+    /// How many at most.
+    limit: Option<usize>,
+    /// redrive: each activity runs once more by itself.
+    as_new: bool,
+    /// redrive: with other idempotency keys.
+    new_key: bool,
+    /// redrive: they begin over that time.
+    spread_ms: Option<u64>,
+    /// Who does it. It is recorded beside the name of the token.
+    by: Option<String>,
+    reason: Option<String>,
+}
+
+/// Decides about many calls that were given up: redrive or discard
+///
+/// It is a bulk job.
+#[utoipa::path(
+    post, path = "/api/v1/dead-letters/actions/{action}", tag = "decisions",
+    params(
+        ("action" = String, Path, description = "redrive or discard"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat one request")
+    ),
+    request_body = LettersAction,
+    responses((status = ACCEPTED, body = Job))
+)]
+async fn letters(
+    State(api): State<Api>,
+    Path(action): Path<String>,
+    caller: Caller,
+    RequestKey(key): RequestKey,
+    Body(wanted): Body<LettersAction>,
+) -> Result<(StatusCode, Json<Job>), Problem> {
+    let LettersAction { fingerprint, activity, since_ms, limit, by, reason, .. } = wanted;
+    if fingerprint.is_none() && activity.is_none() {
+        return Err(Problem::invalid("dead letters: name a fingerprint or an activity"));
+    }
+    let (since, limit) = (since_ms.map(Timestamp::from_millis), limit.unwrap_or(0));
+    let filter =
+        DeadLetterFilter { fingerprint, activity, since, limit, ..DeadLetterFilter::default() };
+    let mut act = match action.as_str() {
+        "redrive" => api.client.redrive_all(filter),
+        "discard" => api.client.discard(filter),
+        _ => return Err(unknown(&action, "redrive or discard")),
+    };
+    act = act.by(caller.signs(by));
+    if wanted.as_new {
+        act = act.as_new();
+    }
+    if wanted.new_key {
+        act = act.new_key();
+    }
+    if let Some(ms) = wanted.spread_ms {
+        act = act.spread(Duration::from_millis(ms));
+    }
+    if let Some(reason) = reason {
+        act = act.reason(reason);
+    }
+    if let Some(key) = key {
+        act = act.request_id(key);
+    }
+    Ok((StatusCode::ACCEPTED, Json(Job::from(&act.start().await?))))
+}
+
+/// A decision about many paused calls. At least one of `fingerprint` and `activity` says about
+/// which.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+struct PausedAction {
+    fingerprint: Option<String>,
+    activity: Option<String>,
+    /// Those that were paused at that time or later.
+    since_ms: Option<i64>,
+    /// How many at most.
+    limit: Option<usize>,
+    /// They begin over that time.
+    spread_ms: Option<u64>,
+    /// fail: what the workflows are told.
+    message: Option<String>,
+    /// Who does it. It is recorded beside the name of the token.
+    by: Option<String>,
+    reason: Option<String>,
+}
+
+/// Decides about many paused calls: resume or fail
+///
+/// It is a bulk job. Calls whose attempts had run out begin anew.
+#[utoipa::path(
+    post, path = "/api/v1/paused/actions/{action}", tag = "decisions",
+    params(
+        ("action" = String, Path, description = "resume or fail"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat one request")
+    ),
+    request_body = PausedAction,
+    responses((status = ACCEPTED, body = Job))
+)]
+async fn paused(
+    State(api): State<Api>,
+    Path(action): Path<String>,
+    caller: Caller,
+    RequestKey(key): RequestKey,
+    Body(wanted): Body<PausedAction>,
+) -> Result<(StatusCode, Json<Job>), Problem> {
+    let PausedAction { fingerprint, activity, since_ms, limit, spread_ms, message, by, reason } =
+        wanted;
+    if fingerprint.is_none() && activity.is_none() {
+        return Err(Problem::invalid("paused calls: name a fingerprint or an activity"));
+    }
+    let (since, limit) = (since_ms.map(Timestamp::from_millis), limit.unwrap_or(0));
+    let filter = PausedFilter { fingerprint, activity, since, limit, after: None };
+    let mut act = match (action.as_str(), message) {
+        ("resume", None) => api.client.resume_paused(filter),
+        ("fail", Some(message)) => api.client.fail_paused(filter, message),
+        ("fail", None) => {
+            return Err(Problem::invalid("fail: `message` is what the workflows are told"));
+        }
+        ("resume", Some(_)) => return Err(Problem::invalid("resume: `message` is for fail")),
+        _ => return Err(unknown(&action, "resume or fail")),
+    };
+    act = act.by(caller.signs(by));
+    if let Some(ms) = spread_ms {
+        act = act.spread(Duration::from_millis(ms));
+    }
+    if let Some(reason) = reason {
+        act = act.reason(reason);
+    }
+    if let Some(key) = key {
+        act = act.request_id(key);
+    }
+    Ok((StatusCode::ACCEPTED, Json(Job::from(&act.start().await?))))
+}

@@ -1,0 +1,334 @@
+//! Looking at instances.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use resurgam::{InstanceCursor, InstanceFilter, RunKey, Seq, Status, Uid};
+use serde::{Deserialize, Serialize};
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Reply;
+use super::page::{length, page, place, time};
+use crate::api::Api;
+use crate::extract::{Path, Query, uid};
+use crate::problem::Problem;
+use crate::wire::call::{Action, Attempt, Call};
+use crate::wire::event::Event;
+use crate::wire::instance::{Described, Ended, Instance, started_with};
+use crate::wire::{self, Page};
+
+/// The longest that an answer is waited for.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// How many events there are on a page at most.
+const EVENTS: usize = 500;
+
+pub(super) fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(describe))
+        .routes(routes!(input))
+        .routes(routes!(outcome))
+        .routes(routes!(events))
+        .routes(routes!(event))
+        .routes(routes!(attempts))
+        .routes(routes!(actions))
+        .routes(routes!(calls))
+        .routes(routes!(result))
+}
+
+/// Which instances are listed.
+#[derive(Debug, Deserialize, Serialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct ListQuery {
+    /// The instance that has this id now.
+    id: Option<String>,
+    /// Statuses, with commas between them.
+    status: Option<String>,
+    workflow: Option<String>,
+    /// Only those of which a call waits for its next attempt.
+    #[serde(default)]
+    retrying: bool,
+    /// Only those that somebody paused.
+    #[serde(default)]
+    paused: bool,
+    /// `name=value`
+    tag: Option<String>,
+    /// The schedule that started them.
+    schedule: Option<String>,
+    /// Started at that time or later: milliseconds since 1970, or RFC 3339.
+    from: Option<String>,
+    /// Started at that time or before.
+    to: Option<String>,
+    /// Where the page begins: the `cursor` of the page before it.
+    #[serde(skip_serializing)]
+    cursor: Option<String>,
+    /// How many there are on a page; 100 unless given, 500 at most.
+    #[serde(skip_serializing)]
+    limit: Option<usize>,
+}
+
+impl ListQuery {
+    fn statuses(&self) -> Result<Vec<Status>, Problem> {
+        let names = self.status.as_deref().unwrap_or_default().split(',');
+        let mut statuses = Vec::new();
+        for name in names.filter(|name| !name.is_empty()) {
+            statuses.push(Status::named(name).ok_or_else(|| {
+                let known: Vec<&str> = Status::ALL.iter().map(|status| status.name()).collect();
+                Problem::invalid(format!("status={name}: write one of {}", known.join(", ")))
+            })?);
+        }
+        if self.paused {
+            statuses.push(Status::Paused);
+        }
+        Ok(statuses)
+    }
+
+    fn filter(&self) -> Result<InstanceFilter, Problem> {
+        let tag = self.tag.as_deref().map(|tag| {
+            let parts = tag.split_once('=').map(|(name, value)| (name.into(), value.into()));
+            parts.ok_or_else(|| Problem::invalid(format!("tag={tag:?}: write name=value")))
+        });
+        let to = time("to", self.to.as_deref())?;
+        // No instance has the greatest uid, so this place is behind everything of that time.
+        let to = to.map(|created_at| InstanceCursor { created_at, uid: Uid(u128::MAX) });
+        Ok(InstanceFilter {
+            status: self.statuses()?,
+            workflow: self.workflow.clone(),
+            retrying: self.retrying,
+            tag: tag.transpose()?,
+            schedule: self.schedule.clone(),
+            since: time("from", self.from.as_deref())?,
+            after: place(self.cursor.as_deref(), self)?.or(to),
+            limit: length(self.limit)? + 1,
+            ..InstanceFilter::default()
+        })
+    }
+}
+
+/// Lists instances, the newest first
+///
+/// An instance that changes its status meanwhile may be missed; none comes twice.
+#[utoipa::path(
+    get, path = "/api/v1/instances", tag = "instances", params(ListQuery),
+    responses((status = OK, body = Page<Instance>))
+)]
+async fn list(State(api): State<Api>, Query(query): Query<ListQuery>) -> Reply<Page<Instance>> {
+    let filter = query.filter()?;
+    if let Some(id) = &query.id {
+        let found = api.client.find(id).await?;
+        let items = found.iter().map(Instance::from).collect();
+        return Ok(Json(Page { items, cursor: None }));
+    }
+    let length = filter.limit - 1;
+    let found = api.client.list(filter).await?;
+    let place = |row: &_| InstanceCursor::of(row).to_string();
+    Ok(Json(page(found, length, &query, place, |row| Instance::from(row))))
+}
+
+/// An instance with everything it waits for
+#[utoipa::path(
+    get, path = "/api/v1/instances/{uid}", tag = "instances",
+    params(("uid" = String, Path, description = "The uid of the instance")),
+    responses((status = OK, body = Described))
+)]
+async fn describe(State(api): State<Api>, Path(name): Path<String>) -> Reply<Described> {
+    let found = api.client.instance_of(uid(&name)?).describe().await?;
+    Ok(Json(Described::from(&found)))
+}
+
+/// What an instance was started with
+#[utoipa::path(
+    get, path = "/api/v1/instances/{uid}/input", tag = "instances",
+    params(("uid" = String, Path, description = "The uid of the instance")),
+    responses((status = OK, body = serde_json::Value))
+)]
+async fn input(State(api): State<Api>, Path(name): Path<String>) -> Reply<wire::Json> {
+    let row = api.client.instance_of(uid(&name)?).row().await?;
+    Ok(Json(started_with(&row.input)))
+}
+
+/// The result of an instance, or its failure
+#[utoipa::path(
+    get, path = "/api/v1/instances/{uid}/outcome", tag = "instances",
+    params(("uid" = String, Path, description = "The uid of the instance")),
+    responses((status = OK, body = serde_json::Value))
+)]
+async fn outcome(State(api): State<Api>, Path(name): Path<String>) -> Reply<wire::Json> {
+    let row = api.client.instance_of(uid(&name)?).row().await?;
+    let outcome = row.outcome.as_ref();
+    let outcome = outcome.ok_or_else(|| Problem::missing(format!("{} has not ended", row.id)))?;
+    Ok(Json(wire::value(outcome)))
+}
+
+/// Which run is meant, and where a page begins.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct EventsQuery {
+    /// The current run unless given.
+    run: Option<u32>,
+    /// The `seq` of the last event of the page before.
+    after: Option<u64>,
+    /// How many there are on a page; 500 unless given, 500 at most.
+    limit: Option<usize>,
+}
+
+/// The history of a run
+#[utoipa::path(
+    get, path = "/api/v1/instances/{uid}/events", tag = "instances",
+    params(("uid" = String, Path, description = "The uid of the instance"), EventsQuery),
+    responses((status = OK, body = Page<Event>))
+)]
+async fn events(
+    State(api): State<Api>,
+    Path(name): Path<String>,
+    Query(query): Query<EventsQuery>,
+) -> Reply<Page<Event>> {
+    let instance = api.client.instance_of(uid(&name)?);
+    let length = length(query.limit.or(Some(EVENTS)))?;
+    let run = query.run.unwrap_or(instance.row().await?.run);
+    let after = query.after.map(Seq);
+    let mut found = instance.event_page(Some(run), after, length + 1).await?;
+    let is_more = found.len() > length;
+    found.truncate(length);
+    let last = found.last().filter(|_| is_more);
+    let cursor = last.map(|event| event.seq.to_string());
+    let key = RunKey { uid: instance.uid(), run };
+    let items = found.iter().map(|event| Event::listed(key, event)).collect();
+    Ok(Json(Page { items, cursor }))
+}
+
+/// Which run is meant.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct RunQuery {
+    /// The current run unless given.
+    run: Option<u32>,
+}
+
+/// One event with everything in it
+#[utoipa::path(
+    get, path = "/api/v1/instances/{uid}/events/{seq}", tag = "instances",
+    params(
+        ("uid" = String, Path, description = "The uid of the instance"),
+        ("seq" = u64, Path, description = "The place of the event"),
+        RunQuery
+    ),
+    responses((status = OK, body = Event))
+)]
+async fn event(
+    State(api): State<Api>,
+    Path((name, seq)): Path<(String, u64)>,
+    Query(query): Query<RunQuery>,
+) -> Reply<Event> {
+    let instance = api.client.instance_of(uid(&name)?);
+    let before = seq.checked_sub(1).map(Seq);
+    let found = instance.event_page(query.run, before, 1).await?;
+    let event = found.first().filter(|event| event.seq == Seq(seq));
+    let missing = || Problem::missing(format!("instance {name} has no event {seq}"));
+    Ok(Json(Event::whole(event.ok_or_else(missing)?)))
+}
+
+/// Where a page of attempts begins.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct AttemptsQuery {
+    /// The current run unless given.
+    run: Option<u32>,
+    /// The `cursor` of the page before.
+    after: Option<usize>,
+    /// How many there are on a page; 500 unless given, 500 at most.
+    limit: Option<usize>,
+}
+
+/// The attempts of a run that did not succeed at once, in order of time
+#[utoipa::path(
+    get, path = "/api/v1/instances/{uid}/attempts", tag = "instances",
+    params(("uid" = String, Path, description = "The uid of the instance"), AttemptsQuery),
+    responses((status = OK, body = Page<Attempt>))
+)]
+async fn attempts(
+    State(api): State<Api>,
+    Path(name): Path<String>,
+    Query(query): Query<AttemptsQuery>,
+) -> Reply<Page<Attempt>> {
+    let found = api.client.instance_of(uid(&name)?).attempts(query.run).await?;
+    let (after, length) = (query.after.unwrap_or(0), length(query.limit.or(Some(EVENTS)))?);
+    let end = after.saturating_add(length);
+    let cursor = (found.len() > end).then(|| end.to_string());
+    let items = found.iter().skip(after).take(length).map(Attempt::from).collect();
+    Ok(Json(Page { items, cursor }))
+}
+
+/// What operators did to a run and its calls, in order of time
+#[utoipa::path(
+    get, path = "/api/v1/instances/{uid}/actions", tag = "instances",
+    params(("uid" = String, Path, description = "The uid of the instance"), RunQuery),
+    responses((status = OK, body = Page<Action>))
+)]
+async fn actions(
+    State(api): State<Api>,
+    Path(name): Path<String>,
+    Query(query): Query<RunQuery>,
+) -> Reply<Page<Action>> {
+    let found = api.client.instance_of(uid(&name)?).actions(query.run).await?;
+    Ok(Json(Page { items: found.iter().map(Action::from).collect(), cursor: None }))
+}
+
+/// The unfinished activity calls of an instance
+#[utoipa::path(
+    get, path = "/api/v1/instances/{uid}/calls", tag = "calls",
+    params(("uid" = String, Path, description = "The uid of the instance")),
+    responses((status = OK, body = Page<Call>))
+)]
+async fn calls(State(api): State<Api>, Path(name): Path<String>) -> Reply<Page<Call>> {
+    let found = api.client.instance_of(uid(&name)?).describe().await?;
+    let items = found.pending.iter().map(|call| Call::of(&found.instance, call)).collect();
+    Ok(Json(Page { items, cursor: None }))
+}
+
+/// How long the end is waited for.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct ResultQuery {
+    /// Not at all unless given, 60,000 at most.
+    #[serde(default)]
+    wait_ms: u64,
+}
+
+/// How an instance ended, as soon as it has
+///
+/// Answers when the instance has closed, or when the time is over: then `closed` is false.
+#[utoipa::path(
+    get, path = "/api/v1/instances/{uid}/result", tag = "instances",
+    params(("uid" = String, Path, description = "The uid of the instance"), ResultQuery),
+    responses((status = OK, body = Ended))
+)]
+async fn result(
+    State(api): State<Api>,
+    Path(name): Path<String>,
+    Query(query): Query<ResultQuery>,
+) -> Reply<Ended> {
+    let instance = api.client.instance_of(uid(&name)?);
+    let row = instance.row().await?;
+    if row.status.is_closed() {
+        return Ok(Json(Ended::of(&instance.outcome().await?)));
+    }
+    let wait = Duration::from_millis(query.wait_ms).min(LONGEST_WAIT);
+    if wait.is_zero() {
+        return Ok(Json(Ended::not_yet(row.status)));
+    }
+    tokio::select! {
+        ended = instance.outcome() => Ok(Json(Ended::of(&ended?))),
+        _busy = api.client.handle().sleep(wait) => Ok(Json(Ended::not_yet(row.status))),
+        () = api.stopped() => Ok(Json(Ended::not_yet(row.status))),
+    }
+}

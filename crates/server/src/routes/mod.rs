@@ -1,0 +1,49 @@
+//! The routes, a file for each thing that they are about.
+
+mod acts;
+mod bulk;
+mod calls;
+mod instances;
+mod page;
+mod policies;
+mod schedules;
+mod system;
+mod tokens;
+mod unresolved;
+
+use axum::Json;
+use axum::Router;
+use axum::routing::get;
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+
+use crate::access::{Needs, Role, guarded};
+use crate::api::Api;
+use crate::openapi::Description;
+use crate::problem::Problem;
+
+/// What a handler answers with.
+type Reply<T> = Result<Json<T>, Problem>;
+
+/// Every route with its description, each behind the guard of its role.
+pub(crate) fn all(api: &Api) -> OpenApiRouter<Api> {
+    let reading = OpenApiRouter::new()
+        .merge(instances::routes())
+        .merge(calls::routes())
+        .merge(unresolved::routes())
+        .merge(schedules::routes())
+        .merge(bulk::routes())
+        .merge(policies::routes())
+        .merge(system::routes());
+    OpenApiRouter::with_openapi(Description::openapi())
+        .merge(guarded(reading, api, Role::Read))
+        .merge(guarded(acts::routes(), api, Role::Operate))
+        .merge(guarded(tokens::routes(), api, Role::Admin))
+        .merge(system::open_routes())
+}
+
+/// The description itself, which describes everything but itself.
+pub(crate) fn description(api: &Api, description: utoipa::openapi::OpenApi) -> Router<Api> {
+    let routes = Router::new().route("/openapi.json", get(async move || Json(description)));
+    Needs::new(api, Role::Read).guard(routes)
+}

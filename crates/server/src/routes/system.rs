@@ -1,0 +1,105 @@
+//! Who works, whether all is well, numbers, and the pages of error codes.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use resurgam::Owner;
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Reply;
+use crate::api::Api;
+use crate::extract::Path;
+use crate::pages;
+use crate::problem::Problem;
+use crate::wire::{Page, rfc3339};
+
+pub(super) fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(nodes)).routes(routes!(metrics))
+}
+
+/// Those that anybody may ask for: they tell nothing about what is in the database.
+pub(super) fn open_routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(page)).routes(routes!(healthz)).routes(routes!(readyz))
+}
+
+/// A process that works on the database.
+#[derive(Serialize, ToSchema)]
+struct Node {
+    node: String,
+    pid: u32,
+    program: String,
+    since_ms: i64,
+    since: String,
+}
+
+impl From<&Owner> for Node {
+    fn from(owner: &Owner) -> Self {
+        Node {
+            node: owner.node.clone(),
+            pid: owner.pid,
+            program: owner.program.clone(),
+            since_ms: owner.since.as_millis(),
+            since: rfc3339(owner.since),
+        }
+    }
+}
+
+/// Who works on the database: one of them, where several do
+#[utoipa::path(
+    get, path = "/api/v1/nodes", tag = "system", responses((status = OK, body = Page<Node>))
+)]
+async fn nodes(State(api): State<Api>) -> Reply<Page<Node>> {
+    let owner = api.client.owner().await?;
+    Ok(Json(Page { items: owner.iter().map(Node::from).collect(), cursor: None }))
+}
+
+/// What an error code means, and what to do
+#[utoipa::path(
+    get, path = "/api/v1/errors/{code}", tag = "system",
+    params(("code" = String, Path, description = "Such as E2")),
+    responses((status = OK, body = String, content_type = "text/markdown"))
+)]
+async fn page(Path(code): Path<String>) -> Result<impl IntoResponse, Problem> {
+    let missing = || Problem::missing(format!("{code:?} is no error code"));
+    let page = pages::page(&code).ok_or_else(missing)?;
+    Ok(([(header::CONTENT_TYPE, "text/markdown; charset=utf-8")], page))
+}
+
+/// This process answers
+#[utoipa::path(
+    get, path = "/healthz", tag = "system", responses((status = OK, body = String))
+)]
+async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+/// The database answers
+#[utoipa::path(
+    get, path = "/readyz", tag = "system",
+    responses(
+        (status = OK, body = String),
+        (status = SERVICE_UNAVAILABLE, body = String)
+    )
+)]
+async fn readyz(State(api): State<Api>) -> (StatusCode, &'static str) {
+    match api.client.owner().await {
+        Ok(_) => (StatusCode::OK, "ready\n"),
+        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the database does not answer\n"),
+    }
+}
+
+/// The numbers of this process, for Prometheus: an OpenMetrics page
+#[utoipa::path(
+    get, path = "/metrics", tag = "system",
+    responses((status = OK, body = String, content_type = "application/openmetrics-text"))
+)]
+async fn metrics(State(api): State<Api>) -> Result<impl IntoResponse, Problem> {
+    let missing = || Problem::missing("this process keeps no numbers");
+    let render = api.options.metrics.as_ref().ok_or_else(missing)?;
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    Ok(([(header::CONTENT_TYPE, kind)], render()))
+}

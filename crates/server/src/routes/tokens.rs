@@ -1,0 +1,126 @@
+//! API tokens: making, listing and revoking them.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Reply;
+use crate::access::{NewToken, Role, Token, TokenSettings};
+use crate::api::Api;
+use crate::caller::Caller;
+use crate::extract::{Body, Path};
+use crate::problem::Problem;
+use crate::wire::{Page, both, rfc3339};
+
+pub(super) fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(list)).routes(routes!(make)).routes(routes!(revoke))
+}
+
+/// A token, without what lets in.
+#[derive(Serialize, ToSchema)]
+struct Shown {
+    id: String,
+    name: String,
+    /// read, operate, work or admin; null when this version does not know it: it lets nobody in
+    role: Option<String>,
+    no_payloads: bool,
+    queues: Vec<String>,
+    by: String,
+    created_at_ms: i64,
+    created_at: String,
+    revoked_at_ms: Option<i64>,
+    revoked_at: Option<String>,
+}
+
+impl From<&Token> for Shown {
+    fn from(token: &Token) -> Self {
+        let (revoked_at_ms, revoked_at) = both(token.revoked_at);
+        let TokenSettings { no_payloads, queues } = token.settings.clone();
+        Shown {
+            id: token.id.clone(),
+            name: token.name.clone(),
+            role: token.role.map(|role| role.name().to_string()),
+            no_payloads,
+            queues,
+            by: token.by.clone(),
+            created_at_ms: token.created_at.as_millis(),
+            created_at: rfc3339(token.created_at),
+            revoked_at_ms,
+            revoked_at,
+        }
+    }
+}
+
+/// Lists tokens, those that were revoked too
+#[utoipa::path(
+    get, path = "/api/v1/tokens", tag = "system", responses((status = OK, body = Page<Shown>))
+)]
+async fn list(State(api): State<Api>) -> Reply<Page<Shown>> {
+    let found = Token::all(&api.client).await?;
+    Ok(Json(Page { items: found.iter().map(Shown::from).collect(), cursor: None }))
+}
+
+/// A token that is to be made.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    name: String,
+    /// read, operate, work or admin
+    role: String,
+    /// It sees no payloads.
+    #[serde(default)]
+    no_payloads: bool,
+    /// The queues of which it may run activities; all when there are none.
+    #[serde(default)]
+    queues: Vec<String>,
+}
+
+/// A token that was made.
+#[derive(Serialize, ToSchema)]
+struct Made {
+    #[serde(flatten)]
+    token: Shown,
+    /// What lets in. It is shown once, and stored nowhere.
+    secret: String,
+}
+
+/// Makes a token
+#[utoipa::path(
+    post, path = "/api/v1/tokens", tag = "system", request_body = Wanted,
+    responses((status = CREATED, body = Made))
+)]
+async fn make(
+    State(api): State<Api>,
+    caller: Caller,
+    Body(wanted): Body<Wanted>,
+) -> Result<(StatusCode, Json<Made>), Problem> {
+    let Wanted { name, role, no_payloads, queues } = wanted;
+    let role: Role = role.parse().map_err(|why| Problem::invalid(format!("role: {why}")))?;
+    let new = NewToken::new(name, role).by(caller.signs(None));
+    let made = new.settings(TokenSettings { no_payloads, queues }).make(&api.client).await?;
+    let (token, secret) = made;
+    Ok((StatusCode::CREATED, Json(Made { token: Shown::from(&token), secret })))
+}
+
+/// What was revoked.
+#[derive(Serialize, ToSchema)]
+struct Revoked {
+    revoked: bool,
+}
+
+/// Revokes a token: within two seconds it lets nobody in any more
+#[utoipa::path(
+    delete, path = "/api/v1/tokens/{id}", tag = "system",
+    params(("id" = String, Path, description = "The id of the token, which is no secret")),
+    responses((status = OK, body = Revoked))
+)]
+async fn revoke(State(api): State<Api>, Path(id): Path<String>) -> Reply<Revoked> {
+    match Token::revoke(&api.client, &id).await? {
+        true => Ok(Json(Revoked { revoked: true })),
+        false => Err(Problem::missing(format!("there is no token {id}, or it was revoked before"))),
+    }
+}

@@ -1,0 +1,360 @@
+//! Acting: starting, signalling, what operators do to runs and calls, and repeats.
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::StatusCode;
+use resurgam::Uid;
+use resurgam::prelude::*;
+use resurgam::retry::{Exhausted, Jitter};
+use resurgam_testing::TestApp;
+use resurgam_watchdog::test;
+use serde_json::{Value, json};
+
+use crate::support::{Answer, get, router, send};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+const HOURLY: RetryPolicy = RetryPolicy::fixed(HOUR).max_attempts(5).jitter(Jitter::None);
+
+#[activity(retry = HOURLY)]
+async fn charge(cents: u32) -> Result<u32, Failure> {
+    match cents {
+        0 => Err(Failure::of_type("BankDown", "no answer")),
+        cents => Ok(cents),
+    }
+}
+
+#[activity(retry = RetryPolicy::once().on_exhausted(Exhausted::DeadLetter))]
+async fn post(letter: u32) -> Result<u32, Failure> {
+    Err(Failure::of_type("NoStamp", format!("letter {letter} has none")))
+}
+
+#[workflow]
+async fn order(ctx: WorkflowContext, cents: u32) -> Result<u32, Failure> {
+    ctx.call(charge(cents)).await
+}
+
+#[workflow]
+async fn letter(ctx: WorkflowContext, number: u32) -> Result<u32, Failure> {
+    ctx.call(post(number)).await
+}
+
+#[workflow]
+async fn approval(ctx: WorkflowContext) -> Result<u32, Failure> {
+    ctx.signal("approve").await
+}
+
+async fn app() -> TestApp {
+    let app = TestApp::builder().workflow(order).workflow(letter).workflow(approval);
+    app.any_workflow(resurgam_ir::workflow("program")).activity(charge).activity(post).start().await
+}
+
+/// Sends a body, lets the time pass that the answer needs, and wants this status.
+async fn sent(app: &TestApp, request: (&Router, &str, &str, Value), status: u16) -> Value {
+    keyed(app, request, None, status).await
+}
+
+async fn keyed(
+    app: &TestApp,
+    (router, method, path, body): (&Router, &str, &str, Value),
+    key: Option<&str>,
+    status: u16,
+) -> Value {
+    let answer: Answer = app.wait_for(path, send(router, method, path, &body, key)).await;
+    assert_eq!(answer.status.as_u16(), status, "{method} {path}: {answer:?}");
+    answer.json()
+}
+
+async fn uid_of(app: &TestApp, id: &str) -> Uid {
+    app.client().find(id).await.unwrap().unwrap().uid
+}
+
+/// The path of the only open call of an instance.
+async fn call_of(app: &TestApp, router: &Router, id: &str) -> String {
+    let path = format!("/api/v1/instances/{}/calls", uid_of(app, id).await);
+    let calls = get(router, &path).await;
+    format!("/api/v1/calls/{}", calls["items"][0]["call"].as_str().unwrap())
+}
+
+const INSTANCES: &str = "/api/v1/instances";
+
+#[test]
+async fn a_workflow_an_activity_and_a_program_are_started() {
+    let app = app().await;
+    let router = router(&app);
+    let result = async |begun: &Value| {
+        app.advance(Duration::from_secs(1)).await;
+        let path = format!("{INSTANCES}/{}/result", begun["uid"].as_str().unwrap());
+        get(&router, &path).await["result"].clone()
+    };
+    let new = json!({"id": "order-1", "workflow": "order", "input": {"cents": 3},
+                     "tags": {"shop": "north"}, "queue": "pay", "priority": 2});
+    let begun = sent(&app, (&router, "POST", INSTANCES, new), 201).await;
+    assert_eq!((&begun["id"], result(&begun).await), (&"order-1".into(), json!(3)));
+    let found = get(&router, &format!("{INSTANCES}?tag=shop%3Dnorth")).await;
+    assert_eq!(
+        (&found["items"][0]["queue"], &found["items"][0]["priority"]),
+        (&"pay".into(), &2.into())
+    );
+    let bare = json!({"activity": "charge", "input": {"cents": 4}});
+    let begun = sent(&app, (&router, "POST", INSTANCES, bare), 201).await;
+    assert!(begun["id"].as_str().unwrap().starts_with("charge-"), "{begun}");
+    assert_eq!(result(&begun).await, 4);
+    let text = "fn main(input: [a], output: [b]):\n    b = a + 1\n    return b";
+    let program = json!({"program": text, "input": {"a": 1}, "id": "sum"});
+    let begun = sent(&app, (&router, "POST", INSTANCES, program), 201).await;
+    assert_eq!(result(&begun).await, 2);
+}
+
+#[test]
+async fn what_cannot_be_started_is_refused_with_everything_that_is_wrong() {
+    let app = app().await;
+    let router = router(&app);
+    let refused =
+        async |new: Value, status| sent(&app, (&router, "POST", INSTANCES, new), status).await;
+    refused(json!({}), 422).await;
+    refused(json!({"workflow": "order", "activity": "charge"}), 422).await;
+    refused(json!({"workflow": "order", "idd": "x"}), 422).await;
+    let wrong = json!({"workflow": "order", "retry": {"max_atempts": 3}});
+    let wrong = refused(wrong, 422).await;
+    assert_eq!((&wrong["code"], &wrong["errors"][0]["code"]), (&"P2".into(), &"P2".into()));
+    let wrong =
+        refused(json!({"program": "fn main(input: [], output: [r]):\n    return q"}), 422).await;
+    assert_eq!(wrong["code"], "I3");
+    let graph = json!({"graph": {"nodes": []}});
+    assert!(refused(graph, 422).await["errors"][0]["path"].is_string());
+    sent(
+        &app,
+        (
+            &router,
+            "POST",
+            INSTANCES,
+            json!({"workflow": "order", "id": "a", "input": {"cents": 1}}),
+        ),
+        201,
+    )
+    .await;
+    let taken = json!({"workflow": "order", "id": "a", "input": {"cents": 1}});
+    assert_eq!(refused(taken, 409).await["code"], "E1");
+}
+
+#[test]
+async fn a_repeated_request_is_the_first_one_and_another_body_under_its_key_is_refused() {
+    let app = app().await;
+    let router = router(&app);
+    let new = |cents: u32| json!({"workflow": "order", "input": {"cents": cents}});
+    let start = (&router, "POST", INSTANCES);
+    let begin = async |cents, status| {
+        let request = (start.0, start.1, start.2, new(cents));
+        keyed(&app, request, Some("form-1"), status).await
+    };
+    let first = begin(0, 201).await;
+    assert_eq!(begin(0, 200).await["uid"], first["uid"]);
+    assert!(begin(1, 422).await["detail"].as_str().unwrap().contains("form-1"));
+
+    app.client().start("paper", approval()).await.unwrap();
+    let path = format!("{INSTANCES}/{}/signals/approve", uid_of(&app, "paper").await);
+    for (value, status) in [(1, 200), (1, 200), (2, 422)] {
+        keyed(&app, (&router, "POST", &path, json!({"value": value})), Some("mail-1"), status)
+            .await;
+    }
+
+    let id = first["id"].as_str().unwrap();
+    app.advance(Duration::from_secs(1)).await;
+    let path = call_of(&app, &router, id).await;
+    let act = async |action: &str, body: Value, status| {
+        let path = format!("{path}/actions/{action}");
+        keyed(&app, (&router, "POST", &path, body), Some("ticket-1"), status).await
+    };
+    let done = act("fail", json!({"message": "given up"}), 200).await;
+    assert_eq!(act("fail", json!({"message": "given up"}), 200).await, done);
+    act("fail", json!({"message": "otherwise"}), 422).await;
+    act("retry", json!({}), 422).await;
+}
+
+#[test]
+async fn operators_act_on_calls_and_what_changes_nothing_is_a_conflict() {
+    let app = app().await;
+    let router = router(&app);
+    app.start("tries", order(0)).await;
+    app.advance(Duration::from_secs(1)).await;
+    let path = call_of(&app, &router, "tries").await;
+    let act = async |action: &str, body: Value, status| {
+        let path = format!("{path}/actions/{action}");
+        sent(&app, (&router, "POST", &path, body), status).await
+    };
+    let retried = act("retry", json!({"by": "ana", "reason": "the bank is back"}), 200).await;
+    assert!(retried["answer"].as_str().unwrap().contains("charge"), "{retried}");
+    app.advance(Duration::from_secs(1)).await;
+    act("pause", json!({}), 200).await;
+    let refused = act("retry", json!({}), 409).await;
+    assert!(refused["detail"].as_str().unwrap().contains("paused"), "{refused}");
+    act("resume", json!({"reset": true}), 200).await;
+    act("complete", json!({}), 422).await;
+    act("retry", json!({"message": "x"}), 422).await;
+    act("dance", json!({}), 404).await;
+    act("pause", json!({"reset": true}), 422).await;
+    let policy = json!({"policy": {"max_attempts": 9}, "by": "ana"});
+    sent(&app, (&router, "PUT", &format!("{path}/policy"), policy), 200).await;
+    act("complete", json!({"value": 7}), 200).await;
+    let uid = uid_of(&app, "tries").await;
+    let result = get(&router, &format!("{INSTANCES}/{uid}/result")).await;
+    assert_eq!(result["result"], 7);
+    let actions = get(&router, &format!("{INSTANCES}/{uid}/actions")).await;
+    let first = &actions["items"][0];
+    assert_eq!((&first["by"], &first["reason"]), (&"ana".into(), &"the bank is back".into()));
+    act("retry", json!({}), 409).await;
+}
+
+#[test]
+async fn operators_act_on_runs_and_an_instance_that_was_replaced_is_a_conflict() {
+    let app = app().await;
+    let router = router(&app);
+    app.start("paper", approval()).await;
+    let first = uid_of(&app, "paper").await;
+    let act = async |uid: Uid, action: &str, body: Value, status| {
+        let path = format!("{INSTANCES}/{uid}/actions/{action}");
+        sent(&app, (&router, "POST", &path, body), status).await
+    };
+    act(first, "pause", json!({"reason": "we move"}), 200).await;
+    assert_eq!(get(&router, &format!("{INSTANCES}/{first}")).await["paused"]["reason"], "we move");
+    act(first, "pause", json!({}), 409).await;
+    act(first, "resume", json!({}), 200).await;
+    act(first, "reset", json!({}), 422).await;
+    act(first, "pause", json!({"to": "last_failure"}), 422).await;
+    act(first, "terminate", json!({"by": "ana", "reason": "a mistake"}), 200).await;
+    act(first, "cancel", json!({}), 409).await;
+    act(first, "restart", json!({}), 200).await;
+    let second = uid_of(&app, "paper").await;
+    assert_ne!(first, second);
+    act(first, "restart", json!({}), 409).await;
+    let path = format!("{INSTANCES}/{first}/signals/approve");
+    sent(&app, (&router, "POST", &path, json!({"value": 1})), 409).await;
+    let delete = |uid: Uid| format!("{INSTANCES}/{uid}");
+    sent(&app, (&router, "DELETE", &delete(second), Value::Null), 409).await;
+    sent(&app, (&router, "DELETE", &delete(first), Value::Null), 200).await;
+    sent(&app, (&router, "DELETE", &delete(first), Value::Null), 404).await;
+}
+
+#[test]
+async fn dead_letters_are_decided_about_one_by_one_and_together() {
+    let app = app().await;
+    let router = router(&app);
+    for number in 1..=4 {
+        app.start(&format!("letter-{number}"), letter(number)).await.failure().await;
+    }
+    let page = get(&router, "/api/v1/dead-letters").await;
+    let name = page["items"][0]["call"].as_str().unwrap();
+    let path = |action: &str| format!("/api/v1/dead-letters/{name}/actions/{action}");
+    sent(&app, (&router, "POST", &path("discard"), json!({"by": "ana"})), 200).await;
+    sent(&app, (&router, "POST", &path("redrive"), json!({})), 409).await;
+    sent(&app, (&router, "POST", &path("burn"), json!({})), 404).await;
+    let many = |action: &str| format!("/api/v1/dead-letters/actions/{action}");
+    sent(&app, (&router, "POST", &many("discard"), json!({})), 422).await;
+    let redrive = json!({"activity": "post", "as_new": true, "limit": 1});
+    let done = async |job: Value| {
+        app.advance(Duration::from_secs(10)).await;
+        let path = format!("/api/v1/bulk/{}", job["id"].as_str().unwrap());
+        get(&router, &path).await["changed"].as_u64().unwrap()
+    };
+    let path = many("redrive");
+    let job = keyed(&app, (&router, "POST", &path, redrive), Some("redrive-1"), 202).await;
+    assert_eq!(done(job).await, 1);
+    let discard = json!({"activity": "post"});
+    let job = sent(&app, (&router, "POST", &many("discard"), discard), 202).await;
+    assert!(done(job).await >= 2);
+}
+
+#[test]
+async fn a_bulk_job_is_counted_first_and_refused_when_the_count_has_changed() {
+    let app = app().await;
+    let router = router(&app);
+    for number in 1..=3 {
+        app.start(&format!("tries-{number}"), order(0)).await;
+    }
+    app.advance(Duration::from_secs(1)).await;
+    let job = |more: Value| {
+        let mut job = json!({"calls": {"activity": "charge"}, "action": "pause"});
+        job.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        job
+    };
+    let bulk = "/api/v1/bulk";
+    let counted = sent(&app, (&router, "POST", bulk, job(json!({"dry_run": true}))), 200).await;
+    assert_eq!((&counted["count"], counted["first"].as_array().unwrap().len()), (&3.into(), 3));
+    sent(&app, (&router, "POST", bulk, job(json!({"expect_count": 2}))), 409).await;
+    let wanted = job(json!({"expect_count": 3, "by": "ana"}));
+    let begun = keyed(&app, (&router, "POST", bulk, wanted.clone()), Some("job-1"), 202).await;
+    assert_eq!(begun["id"], "job-1");
+    app.advance(Duration::from_secs(10)).await;
+    let again = keyed(&app, (&router, "POST", bulk, wanted), Some("job-1"), 200).await;
+    assert_eq!((&again["changed"], &again["by"]), (&3.into(), &"ana".into()));
+    let other = json!({"calls": {"activity": "charge"}, "action": "retry"});
+    keyed(&app, (&router, "POST", bulk, other), Some("job-1"), 422).await;
+    assert_eq!(get(&router, "/api/v1/paused").await["items"].as_array().unwrap().len(), 3);
+    let resume = json!({"activity": "charge"});
+    sent(&app, (&router, "POST", "/api/v1/paused/actions/resume", resume), 202).await;
+    app.advance(Duration::from_secs(10)).await;
+    assert_eq!(get(&router, "/api/v1/paused").await["items"], json!([]));
+    sent(&app, (&router, "DELETE", "/api/v1/bulk/job-1", Value::Null), 409).await;
+    sent(&app, (&router, "POST", bulk, json!({"calls": {}, "action": "retry"})), 422).await;
+    let runs = json!({"runs": {"workflow": "order"}, "action": "pause", "dry_run": true});
+    assert_eq!(sent(&app, (&router, "POST", bulk, runs), 200).await["count"], 3);
+}
+
+#[test]
+async fn schedules_are_put_paused_run_and_deleted() {
+    let app = app().await;
+    let router = router(&app);
+    let path = "/api/v1/schedules/nightly";
+    let new = json!({"workflow": "order", "input": {"cents": 1},
+                     "schedule": {"every": "1h", "overlap": "allow"}});
+    sent(&app, (&router, "PUT", path, new.clone()), 200).await;
+    sent(&app, (&router, "PUT", path, new), 200).await;
+    let other = json!({"workflow": "order", "input": {"cents": 2}, "schedule": {"every": "2h"}});
+    sent(&app, (&router, "PUT", path, other), 409).await;
+    let wrong = json!({"workflow": "order", "schedule": {"evry": "1h"}});
+    assert!(sent(&app, (&router, "PUT", path, wrong), 422).await["errors"].is_array());
+    let act = async |action: &str, body: Value, status| {
+        sent(&app, (&router, "POST", &format!("{path}/actions/{action}"), body), status).await
+    };
+    act("pause", json!({}), 200).await;
+    assert_eq!(get(&router, path).await["paused"], true);
+    act("resume", json!({}), 200).await;
+    let run = act("run", json!({}), 200).await;
+    assert!(run["answer"].as_str().unwrap().starts_with("started nightly/"), "{run}");
+    act("backfill", json!({"from_ms": 0}), 422).await;
+    sent(&app, (&router, "DELETE", path, Value::Null), 200).await;
+    sent(&app, (&router, "DELETE", path, Value::Null), 404).await;
+}
+
+#[test]
+async fn a_policy_is_set_for_an_activity_and_taken_back() {
+    let app = app().await;
+    let router = router(&app);
+    let path = "/api/v1/activities/charge/policy";
+    let new = json!({"policy": {"max_attempts": 2}, "by": "ana", "reason": "the bank asks for it"});
+    sent(&app, (&router, "PUT", path, new.clone()), 200).await;
+    let found = get(&router, path).await;
+    assert_eq!((&found["by"], &found["policy"]["max_attempts"]), (&"ana".into(), &2.into()));
+    sent(&app, (&router, "PUT", path, new), 409).await;
+    sent(&app, (&router, "PUT", path, json!({"policy": {"max_attempts": 0}})), 422).await;
+    sent(&app, (&router, "DELETE", &format!("{path}?by=ana"), Value::Null), 200).await;
+    sent(&app, (&router, "DELETE", path, Value::Null), 409).await;
+}
+
+#[test]
+async fn a_body_that_is_no_json_or_too_large_is_refused() {
+    let app = app().await;
+    let router = router(&app);
+    let post = |body: String, kind: &str| {
+        let request = axum::http::Request::post(INSTANCES).header("content-type", kind);
+        request.body(axum::body::Body::from(body)).unwrap()
+    };
+    let ask = async |body: String, kind: &str| {
+        crate::support::ask(&router, post(body, kind)).await.status
+    };
+    assert_eq!(ask("{".to_string(), "application/json").await, StatusCode::BAD_REQUEST);
+    assert_eq!(ask("{}".to_string(), "text/plain").await, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    let large = format!("\"{}\"", "x".repeat(17 << 20));
+    assert_eq!(ask(large, "application/json").await, StatusCode::PAYLOAD_TOO_LARGE);
+}

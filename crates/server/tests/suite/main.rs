@@ -1,0 +1,10 @@
+//! The API, asked in process through its router.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests, too")]
+
+mod acting;
+mod description;
+mod reading;
+mod serving;
+mod support;
+mod tokens;

@@ -1,0 +1,39 @@
+//! API tokens are kept, and stay when they are revoked.
+
+use super::fixtures::*;
+
+use crate::{Store, TokenRow, TokenWrite};
+
+fn token(id: &str) -> TokenRow {
+    TokenRow {
+        id: id.to_string(),
+        name: format!("the \"{id}\" of ü"),
+        role: "read".to_string(),
+        hash: "00ff".to_string(),
+        settings: "{}".to_string(),
+        by: "ana".to_string(),
+        created_at: at(7),
+        revoked_at: None,
+    }
+}
+
+pub async fn a_token_comes_back_as_it_was(store: &dyn Store) {
+    assert_eq!(store.tokens().await.unwrap(), []);
+    for id in ["b", "a"] {
+        assert!(store.write_token(TokenWrite::Insert(token(id))).await.unwrap());
+    }
+    assert_eq!(store.tokens().await.unwrap(), [token("a"), token("b")]);
+    let other = TokenRow { name: "other".to_string(), ..token("a") };
+    assert!(!store.write_token(TokenWrite::Insert(other)).await.unwrap());
+    assert_eq!(store.tokens().await.unwrap()[0], token("a"));
+}
+
+pub async fn a_token_is_revoked_once_and_stays(store: &dyn Store) {
+    let revoke = |id: &str, ms| TokenWrite::Revoke { id: id.to_string(), at: at(ms) };
+    assert!(!store.write_token(revoke("a", 8)).await.unwrap());
+    store.write_token(TokenWrite::Insert(token("a"))).await.unwrap();
+    assert!(store.write_token(revoke("a", 8)).await.unwrap());
+    assert!(!store.write_token(revoke("a", 9)).await.unwrap());
+    let expected = TokenRow { revoked_at: Some(at(8)), ..token("a") };
+    assert_eq!(store.tokens().await.unwrap(), [expected]);
+}
