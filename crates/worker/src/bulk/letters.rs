@@ -3,7 +3,7 @@
 //! | action           | what the commit of a page has                 | who carries it out      |
 //! |------------------|-----------------------------------------------|-------------------------|
 //! | `redrive`        | messages for the runs of the letters          | holders of their shards |
-//! | `redrive_as_new` | bare activities started, letters settled       | that commit             |
+//! | `redrive_as_new` | bare activities started, letters settled      | that commit             |
 //! | `discard`        | letters settled                               | that commit             |
 //!
 //! A commit that settles a letter which is not open any more writes nothing at all: somebody else
