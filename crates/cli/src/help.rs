@@ -22,6 +22,9 @@ Run workflows:
   paused       Decide about calls that are paused, group by group
   dead         Decide about calls that were given up, group by group
   bulk         Look at actions on many calls or instances, and stop them
+  gate         Look at what stands before dependencies, shut and open it
+  activity     Pause and resume all calls of an activity
+  queue        Pause and resume all calls of a queue
   delete       Delete closed instances with everything of theirs
   schedule     Start programs and graphs by the clock
 
@@ -263,6 +266,40 @@ examples! {
     POLICY_LIST:
         "resurgam policy list"
         "resurgam policy list --json";
+    GATE:
+        "resurgam gate list"
+        "resurgam gate shut stripe --for 2h --reason maintenance";
+    GATE_LIST:
+        "resurgam gate list"
+        "resurgam gate list --json";
+    GATE_SHOW:
+        "resurgam gate show stripe";
+    GATE_SHUT:
+        "resurgam gate shut stripe --for 2h --reason maintenance"
+        "resurgam gate shut host:api.example.com --by ana";
+    GATE_OPEN:
+        "resurgam gate open stripe --reason 'it is back, says the vendor'";
+    GATE_AUTO:
+        "resurgam gate auto stripe";
+    GATE_SET:
+        "resurgam gate set stripe gate.json --reason 'a smaller contract'"
+        "echo '{\"rate\": 50}' | resurgam gate set 'host:*' -";
+    GATE_UNSET:
+        "resurgam gate unset stripe";
+    ACTIVITY:
+        "resurgam activity pause charge --reason 'wrong amounts'"
+        "resurgam activity resume charge";
+    ACTIVITY_PAUSE:
+        "resurgam activity pause charge --reason 'wrong amounts'";
+    ACTIVITY_RESUME:
+        "resurgam activity resume charge";
+    QUEUE:
+        "resurgam queue pause reports"
+        "resurgam queue resume reports";
+    QUEUE_PAUSE:
+        "resurgam queue pause reports --by ana";
+    QUEUE_RESUME:
+        "resurgam queue resume reports";
     EVAL:
         "echo '{\"dialect\": \"edda\", \"kind\": \"delay\", \"config\": {}, \"retry_index\": 2}' |"
         "  resurgam policy eval";

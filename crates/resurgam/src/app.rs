@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use resurgam_core::gate::{Gate, KeyPattern};
 use resurgam_core::retry::RetryPolicy;
 use resurgam_sdk::{
     Activity, ActivityDefinition, ActivitySource, Constructor, Registry, States, TurnThread,
@@ -278,6 +279,16 @@ impl Parts {
         }
     }
 
+    /// Adds the settings of a gate.
+    pub fn gate(&mut self, key: &str, settings: &Gate) {
+        let pattern = KeyPattern::parse(key).map_err(|why| format!("gate {key:?}: its key {why}"));
+        let settings = settings.check().map_err(|why| format!("gate {key}: {why}"));
+        match (pattern, settings) {
+            (Ok(pattern), Ok(settings)) => self.options.gates.push((pattern, settings)),
+            (Err(mistake), _) | (_, Err(mistake)) => self.note(Err(mistake)),
+        }
+    }
+
     /// Puts an engine on a store, without running it.
     pub fn engine(
         mut self,
@@ -469,6 +480,23 @@ impl AppBuilder {
     /// ```
     pub fn queue_slots(mut self, queue: impl Into<String>, slots: usize) -> Self {
         self.parts.options.queue_slots.insert(queue.into(), slots);
+        self
+    }
+
+    /// The settings of a gate: what stands before a dependency that activities talk to. The key of
+    /// a call's gate is the name of its activity, unless it names another one. A key that ends with
+    /// a star is for all that begin so.
+    ///
+    /// ```
+    /// use resurgam::gate::{Breaker, Gate, Rate};
+    /// use resurgam::prelude::*;
+    ///
+    /// let app = App::builder().gate("stripe", Gate::new().breaker(Breaker::new()));
+    /// let app = app.gate("host:*", Gate::new().rate(Rate::per_second(50.0)));
+    /// # let _ = app;
+    /// ```
+    pub fn gate(mut self, key: &str, settings: Gate) -> Self {
+        self.parts.gate(key, &settings);
         self
     }
 

@@ -46,6 +46,7 @@ guides! {
     command_line "command-line.md";
     ir "ir.md";
     graph "graph.md";
+    python "python.md";
     docker "docker.md";
     performance "performance.md";
     comparison "comparison.md";

@@ -36,6 +36,7 @@ mod app;
 mod bulk;
 mod client;
 mod export;
+mod gates;
 // Only for documentation: a program that uses the crate does not read its guides.
 #[cfg(any(doc, doctest))]
 pub mod guide;
@@ -56,6 +57,7 @@ pub use act_on_run::RunHandle;
 pub use app::{App, AppBuilder, Parts};
 pub use bulk::{BulkAct, CallsHandle, RunsHandle};
 pub use client::{Client, Start};
+pub use gates::{GateAct, GateStatus};
 pub use instance::Instance;
 pub use instance_handle::InstanceHandle;
 pub use look::{Description, PendingCall, WaitsFor};
@@ -64,7 +66,7 @@ pub use resurgam_core::action::{Action, ActionAnswer, RedriveCall, Reset, ResetT
 pub use resurgam_core::event::{Compensation, ParentClose};
 pub use resurgam_core::{
     CallKey, Code, Event, EventKind, Failure, FailureLabel, FailureType, Fingerprint, Kind,
-    Payload, RunKey, Seq, Timestamp, Uid, event, retry,
+    Payload, RunKey, Seq, Timestamp, Uid, event, gate, retry,
 };
 pub use resurgam_macros::{FailureType, activity, workflow};
 pub use resurgam_sdk::{
@@ -77,8 +79,8 @@ pub use resurgam_store::rows::{
     InstanceFilter, InstanceRow, Owner, Pause, PolicyOverride, RunPause, Status,
 };
 pub use resurgam_store::{
-    CallCursor, CallFilter, CallGroup, CallStatus, DeadLetter, DeadLetterFilter, LetterState,
-    MatchedCall, PausedCall, PausedFilter, Settled,
+    CallCursor, CallFilter, CallGroup, CallStatus, DeadLetter, DeadLetterFilter, Hold, HoldKind,
+    LetterState, MatchedCall, PausedCall, PausedFilter, Settled,
 };
 #[cfg(feature = "postgres")]
 pub use resurgam_store_postgres::Options as PostgresOptions;

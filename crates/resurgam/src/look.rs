@@ -16,6 +16,7 @@ use resurgam_worker::{Error, Result};
 use serde::de::DeserializeOwned;
 
 use crate::Client;
+use crate::gates::held_by;
 
 /// An instance with what it is waiting for.
 ///
@@ -124,6 +125,11 @@ pub struct PendingCall {
     pub heartbeat: Option<Heartbeat>,
     /// What the process that looked at it last was missing to run it, such as a key.
     pub lacks: Option<String>,
+    /// The key of its gate.
+    pub gate: String,
+    /// What holds it back while it waits for its gate, or for an operator who resumes its activity
+    /// or its queue: `gate stripe (shut 2m ago: 412 of 500 failed; next probe in 18s)`.
+    pub held_by: Option<String>,
     /// Why it is paused, while it is.
     pub paused: Option<Pause>,
     /// Why it is to be paused when the attempt that runs has failed.
@@ -159,6 +165,8 @@ pub enum WaitsFor {
     Poison,
     /// Somebody who resumes it: it is paused, see [`PendingCall::paused`].
     Operator,
+    /// Its gate, or somebody who resumes its activity or its queue, see [`PendingCall::held_by`].
+    Gate,
 }
 
 impl WaitsFor {
@@ -171,6 +179,7 @@ impl WaitsFor {
             WaitsFor::Lacking => "lacking",
             WaitsFor::Poison => "poison",
             WaitsFor::Operator => "operator",
+            WaitsFor::Gate => "gate",
         }
     }
 }
@@ -207,6 +216,7 @@ impl Client {
         let policies = policies.map_err(|error| Error::store(&what, error))?;
         let overrides = store.policy_overrides().await;
         let overrides = overrides.map_err(|error| Error::store(&what, error))?;
+        let gates = store.gates().await.map_err(|error| Error::store(&what, error))?;
         // The ledger is in order of time, so the last row of a call is the one that stays.
         let last: HashMap<Seq, &AttemptRow> =
             ledger.iter().map(|row| (row.call.seq, row)).collect();
@@ -214,7 +224,8 @@ impl Client {
             let policy = policies.get(&task.policy).cloned();
             let policy = policy.map(|own| deciding(own, &task, &overrides));
             let last = last.get(&task.call.seq).copied().cloned();
-            self.pending(task, policy, last)
+            let held_by = held_by(&task, &gates, self.handle().now());
+            self.pending(task, policy, last, held_by)
         };
         let pending = tasks.into_iter().map(pending).collect();
         let messages = store.messages(instance.uid).await;
@@ -265,6 +276,7 @@ impl Client {
         task: TaskRow,
         policy: Option<Arc<RetryPolicy>>,
         last: Option<AttemptRow>,
+        held_by: Option<String>,
     ) -> PendingCall {
         let started_at = task.claim.as_ref().map(|claim| claim.started_at);
         let timeouts = policy.as_ref().map(|policy| policy.timeouts).unwrap_or_default();
@@ -274,6 +286,7 @@ impl Client {
             None if self.is_unregistered(&task) => Some(WaitsFor::Unregistered),
             None if task.progress.lacks.is_some() => Some(WaitsFor::Lacking),
             None if task.wake_at > self.handle().now() => Some(WaitsFor::Backoff),
+            None if held_by.is_some() => Some(WaitsFor::Gate),
             None if task.progress.poison => Some(WaitsFor::Poison),
             None => Some(WaitsFor::Slot),
         };
@@ -291,6 +304,8 @@ impl Client {
             cancelled: task.progress.cancelled,
             heartbeat: task.heartbeat,
             lacks: task.progress.lacks,
+            gate: task.gate,
+            held_by: held_by.filter(|_| waits_for == Some(WaitsFor::Gate)),
             paused: task.progress.paused.map(|pause| *pause),
             pause_asked: task.progress.pause_asked.map(|pause| *pause),
             fallback_of: task.progress.fallback.map(|of| of.activity),

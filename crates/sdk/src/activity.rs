@@ -181,6 +181,10 @@ pub trait AttemptHost: Send + Sync {
             tell();
         }
     }
+    /// The call as the engine knows it, and the queue it came from; `None` where there is no engine.
+    fn place(&self) -> Option<(CallKey, &str)> {
+        None
+    }
     /// The time on the clock that the engine runs on; the system's, unless a host has another.
     fn now(&self) -> Timestamp {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -245,6 +249,12 @@ impl ActivityContext {
             Some(_) => format!("{}/fallback", self.0.call),
             None => self.0.call.to_string(),
         }
+    }
+
+    /// The call as the engine knows it, and the queue it came from; `None` where there is no engine,
+    /// as in a test of the function alone. For those who hand attempts on to other processes.
+    pub fn place(&self) -> Option<(CallKey, &str)> {
+        self.0.host.place()
     }
 
     /// The failure of the activity that was called, when its policy had this one take its place

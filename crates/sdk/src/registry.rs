@@ -22,7 +22,7 @@ pub struct Registry {
     /// Every workflow in all its versions.
     workflows: BTreeMap<String, BTreeMap<u32, Arc<WorkflowDefinition>>>,
     /// Where activities are found that are not registered.
-    source: Option<Arc<dyn ActivitySource>>,
+    sources: Vec<Arc<dyn ActivitySource>>,
     /// What runs instances of workflows that are not registered.
     any_workflow: Option<Arc<WorkflowDefinition>>,
     /// Where turns are taken, unless a workflow says otherwise.
@@ -202,14 +202,14 @@ impl Registry {
         }
     }
 
-    /// Has activities that are not registered looked for here.
+    /// Has activities that are not registered looked for here, behind those that were named before.
     pub fn find_activities_in(&mut self, source: Arc<dyn ActivitySource>) {
-        self.source = Some(source);
+        self.sources.push(source);
     }
 
     /// True when activities come and go.
     pub fn finds_activities(&self) -> bool {
-        self.source.is_some()
+        !self.sources.is_empty()
     }
 
     /// Has instances of all workflows that are not registered run by this one. It is for
@@ -232,7 +232,7 @@ impl Registry {
 
     /// The activity of this name.
     pub fn activity(&self, name: &str) -> Option<Arc<ActivityDefinition>> {
-        let found = || self.source.as_ref()?.find(name);
+        let found = || self.sources.iter().find_map(|source| source.find(name));
         self.activities.get(name).cloned().or_else(found)
     }
 
@@ -275,7 +275,7 @@ impl Registry {
 
     /// The names of all activities, also of those that are there now and were not registered.
     pub fn activity_names(&self) -> Arc<[String]> {
-        let found = self.source.iter().flat_map(|source| source.names());
+        let found = self.sources.iter().flat_map(|source| source.names());
         self.activities.keys().cloned().chain(found).collect()
     }
 

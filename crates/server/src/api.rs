@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use crate::access::{Asks, KnownTokens, hash_of};
 use crate::openapi::with_problems;
 use crate::problem::Problem;
+use crate::remote::Remote;
 use crate::routes;
 
 /// The largest body of a request.
@@ -38,6 +39,7 @@ pub struct Options {
     pub(crate) asks: Asks,
     /// The hash of a token that is stored nowhere.
     pub(crate) admin: Option<String>,
+    pub(crate) remote: Option<Remote>,
 }
 
 impl Options {
@@ -51,6 +53,12 @@ impl Options {
     /// authentication of your own, or at an address of this machine.
     pub fn open(mut self) -> Self {
         self.asks = Asks::IfNamed;
+        self
+    }
+
+    /// Lets remote workers have the attempts that wait there.
+    pub fn remote(mut self, remote: &Remote) -> Self {
+        self.remote = Some(remote.clone());
         self
     }
 
@@ -127,6 +135,11 @@ impl Api {
     /// Answers everybody who waits for something, now and from now on.
     pub fn stop(&self) {
         self.stopping.send_replace(true);
+    }
+
+    /// True when the process is to end.
+    pub(crate) fn is_stopping(&self) -> bool {
+        *self.stopping.borrow()
     }
 
     /// Ends when the process is to end.

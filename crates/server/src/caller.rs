@@ -1,9 +1,12 @@
 //! Who asks, and with which key a request can be repeated.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 
 use axum::extract::FromRequestParts;
+use axum::http::StatusCode;
 use axum::http::request::Parts;
+use resurgam::Code;
 
 use crate::access::Known;
 use crate::problem::Problem;
@@ -16,16 +19,37 @@ const LONGEST_KEY: usize = 200;
 pub(crate) struct Caller {
     /// The name of the token; none where none is asked for.
     token: Option<String>,
+    /// The queues that the token is for; all when there are none.
+    queues: Vec<String>,
 }
 
 impl Caller {
     /// Who named this token, or none.
     pub(crate) fn of(known: Option<Known>) -> Self {
-        Caller { token: known.map(|known| known.name) }
+        let Some(Known { name, settings, .. }) = known else { return Caller::default() };
+        Caller { token: Some(name), queues: settings.queues }
     }
 }
 
 impl Caller {
+    /// Of the queues that a worker asks for those that its token is for.
+    pub(crate) fn queues(&self, wanted: Vec<String>) -> Result<BTreeSet<String>, Problem> {
+        let wanted: BTreeSet<String> = wanted.into_iter().collect();
+        let mine: BTreeSet<String> = self.queues.iter().cloned().collect();
+        match (mine.is_empty(), wanted.is_empty()) {
+            (true, _) => Ok(wanted),
+            (false, true) => Ok(mine),
+            (false, false) => match wanted.difference(&mine).next() {
+                None => Ok(wanted),
+                Some(other) => Err(Problem::new(
+                    StatusCode::FORBIDDEN,
+                    Code::E9,
+                    format!("the token is not for the queue {other}"),
+                )),
+            },
+        }
+    }
+
     /// The name that is recorded: whom the request names, and the token that let it in.
     pub(crate) fn signs(&self, by: Option<String>) -> String {
         let by = by.filter(|by| !by.is_empty());
@@ -80,7 +104,7 @@ mod tests {
         let ana = || Some("ana".to_string());
         assert_eq!(Caller::default().signs(ana()), "ana");
         assert_eq!(Caller::default().signs(None), "http");
-        let caller = Caller { token: Some("ci".to_string()) };
+        let caller = Caller { token: Some("ci".to_string()), queues: Vec::new() };
         assert_eq!(caller.signs(None), "ci");
         assert_eq!(caller.signs(ana()), "ana (token ci)");
     }

@@ -6,6 +6,8 @@ use axum::http::request::Parts;
 use axum::{Json, http::StatusCode};
 use resurgam::{Code, Uid};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 
 use crate::names;
 use crate::problem::Problem;
@@ -56,6 +58,13 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
             Problem::new(rejection.status(), code, detail)
         })
     }
+}
+
+/// Reads a field that is there, also when it is null.
+pub(crate) fn present<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Box<RawValue>>, D::Error> {
+    Box::<RawValue>::deserialize(from).map(Some)
 }
 
 /// The innermost reason: what stands around it only repeats that something cannot be read.

@@ -42,10 +42,12 @@ mod names;
 mod openapi;
 mod pages;
 mod problem;
+mod remote;
 mod routes;
 mod serve;
 mod wire;
 
 pub use access::{NewToken, Role, Token, TokenSettings};
 pub use api::{Api, Options, router};
+pub use remote::Remote;
 pub use serve::{Refused, serve};

@@ -21,6 +21,7 @@ use crate::problem::Problem;
         (name = "calls", description = "Activity calls and what decides about them"),
         (name = "decisions", description = "What waits for somebody: dead letters, paused calls"),
         (name = "schedules", description = "What starts by the clock"),
+        (name = "workers", description = "Attempts for workers in any language"),
         (name = "system", description = "Nodes, health and numbers"),
     )
 )]

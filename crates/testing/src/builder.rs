@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use resurgam::gate::Gate;
 use resurgam::retry::RetryPolicy;
 use resurgam::sqlite::rusqlite;
 use resurgam::{Activity, Constructor, Failure, Parts, SqliteOptions, TurnThread, Workflow};
@@ -224,6 +225,12 @@ impl TestBuilder {
     /// The policy of activities that name none.
     pub fn retry(mut self, policy: impl Into<RetryPolicy>) -> Self {
         self.parts.options.retry = policy.into();
+        self
+    }
+
+    /// The settings of a gate, see `AppBuilder::gate`.
+    pub fn gate(mut self, key: &str, settings: Gate) -> Self {
+        self.parts.gate(key, &settings);
         self
     }
 

@@ -165,6 +165,7 @@ pub(crate) fn begin(spec: Spec, clock: Arc<dyn Clock>, mailbox: Mailbox) -> Runn
         number: start.number,
         activity: start.activity.clone(),
         instance: start.instance.clone(),
+        queue: start.queue.clone(),
         throttle: start.limits.silence.map_or(THROTTLE, |timeout| timeout / 5 * 4),
         max_payload: spec.max_payload,
     };
@@ -357,6 +358,7 @@ mod tests {
             token: 1,
             number: 1,
             instance: "note-1".to_string(),
+            queue: "default".to_string(),
             activity: Arc::new(activity),
             input: Payload::null(),
             last_heartbeat: None,

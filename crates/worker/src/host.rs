@@ -39,6 +39,7 @@ pub(crate) struct About {
     pub(crate) number: u32,
     pub(crate) activity: Arc<ActivityDefinition>,
     pub(crate) instance: String,
+    pub(crate) queue: String,
     /// The shortest time between two heartbeats that are handed on.
     pub(crate) throttle: Duration,
     /// The largest details of a heartbeat, in bytes.
@@ -242,6 +243,10 @@ impl Host {
 }
 
 impl AttemptHost for Host {
+    fn place(&self) -> Option<(CallKey, &str)> {
+        Some((self.about.call, &self.about.queue))
+    }
+
     fn cancelled(&self) -> HostFuture<'_> {
         Box::pin(async move {
             let told = self.told.notified();

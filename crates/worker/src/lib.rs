@@ -22,6 +22,7 @@ mod bulk_reads;
 mod clock;
 mod driver;
 mod error;
+mod gates;
 mod handle;
 mod host;
 mod keyed;

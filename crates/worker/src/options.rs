@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use resurgam_core::gate::{Gate, KeyPattern};
 use resurgam_core::retry::RetryPolicy;
 
 use crate::retention::Retention;
@@ -58,6 +59,8 @@ pub struct Options {
     pub retention: Retention,
     /// How long the ids of rows of the inbox are remembered.
     pub inbox_memory: Duration,
+    /// The settings of gates, by key or by what keys begin with.
+    pub gates: Vec<(KeyPattern, Gate)>,
     /// How many calls a bulk job asks for in one commit, at most.
     pub bulk_page: usize,
 }
@@ -84,6 +87,7 @@ impl Default for Options {
             horizon: Duration::from_secs(60),
             retention: Retention::default(),
             inbox_memory: Duration::from_secs(7 * 86_400),
+            gates: Vec::new(),
             bulk_page: 100,
         }
     }

@@ -33,6 +33,11 @@ impl StoreRequest {
             StoreRequest::DueSoon(runnable) => {
                 Input::Scanned { found: scan(store, runnable).await }
             }
+            StoreRequest::BehindGates { runnable, asked } => {
+                let most = asked.iter().map(|(_, most)| most).sum();
+                let found = store.due_tasks(runnable, END_OF_TIME, most).await;
+                Input::BehindGatesRead { asked, found }
+            }
             StoreRequest::WaitingTasks(runnable) => Input::WaitingTasksRead {
                 found: store.due_tasks(runnable, END_OF_TIME, GONE).await,
             },
@@ -133,7 +138,8 @@ impl StoreRequest {
                 Some(Input::SchedulesWaiting { found })
             }
             StoreRequest::PolicyOverrides => {
-                Some(Input::OverridesRead { found: store.policy_overrides().await? })
+                let (found, gates) = (store.policy_overrides().await?, store.gates().await?);
+                Some(Input::OverridesRead { found, gates })
             }
             StoreRequest::WaitingCalls { activity, after } => {
                 let found = store.waiting_calls(&activity, after, OVERRIDES_PAGE).await?;

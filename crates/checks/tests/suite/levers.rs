@@ -15,8 +15,9 @@ use crate::semantics::{tests_in, text_of};
 
 const VERBS: [&str; 6] = ["retry", "pause", "resume", "complete", "fail", "set-policy"];
 
-const STANDINGS: [&str; 8] = [
+const STANDINGS: [&str; 9] = [
     "waits",
+    "gated",
     "unregistered",
     "runs here",
     "runs elsewhere",
@@ -31,6 +32,8 @@ retry | waits | due now
     operators.rs a_call_that_waits_is_retried_at_once
     operators.rs a_retry_with_a_reset_counts_failures_from_0
     operators.rs only_a_reset_gives_a_call_all_its_attempts_again
+retry | gated | first in line, the gate stays as it is
+    gates.rs a_retry_puts_a_gated_call_first_in_line
 retry | unregistered | refused
     levers.rs a_call_that_no_worker_knows_is_acted_on_once_whatever_crashes
     operators.rs a_call_that_no_worker_knows_waits_and_can_be_paused_or_ended
@@ -50,6 +53,8 @@ retry | ended | refused, with the outcome
 pause | waits | paused
     operators.rs a_call_that_waits_is_paused_until_it_is_resumed
     worker/src/alone/actions.rs a_call_that_others_may_run_is_claimed_before_somebody_acts_on_it
+pause | gated | paused
+    gates.rs what_operators_do_to_a_call_that_its_gate_holds_back
 pause | unregistered | paused
     levers.rs a_call_that_no_worker_knows_is_acted_on_once_whatever_crashes
 pause | runs here | the attempt goes on, a failure that can be retried pauses the call
@@ -69,6 +74,8 @@ pause | ended | refused, with the outcome
     operators.rs a_call_that_is_over_or_was_never_made_is_refused_with_what_became_of_it
 resume | waits | refused
     operators.rs what_is_not_paused_cannot_be_resumed
+resume | gated | refused
+    gates.rs what_operators_do_to_a_call_that_its_gate_holds_back
 resume | unregistered | refused
     levers.rs a_call_that_no_worker_knows_is_acted_on_once_whatever_crashes
 resume | runs here | takes back a pause that was asked for
@@ -90,6 +97,8 @@ resume | ended | refused, with the outcome
 complete | waits | ends
     operators.rs a_call_that_waits_is_completed_with_a_value
     operators.rs a_value_that_the_workflow_could_not_read_is_refused
+complete | gated | ends
+    gates.rs what_operators_do_to_a_call_that_its_gate_holds_back
 complete | unregistered | ends, unchecked
     levers.rs a_call_that_no_worker_knows_is_acted_on_once_whatever_crashes
     operators.rs a_call_that_no_worker_knows_waits_and_can_be_paused_or_ended
@@ -111,6 +120,8 @@ complete | ended | refused, with the outcome
     operators.rs a_call_that_is_over_or_was_never_made_is_refused_with_what_became_of_it
 fail | waits | ends
     operators.rs a_call_that_waits_fails_with_the_last_failure_as_the_cause
+fail | gated | ends
+    gates.rs what_operators_do_to_a_call_that_its_gate_holds_back
 fail | unregistered | ends
     levers.rs a_call_that_no_worker_knows_is_acted_on_once_whatever_crashes
 fail | runs here | ends, and the attempt is told
@@ -130,6 +141,8 @@ fail | ended | refused, with the outcome
 set-policy | waits | decided again
     operators.rs another_policy_decides_again_about_a_call_in_its_backoff
     operators.rs another_policy_can_end_a_call_in_its_backoff
+set-policy | gated | decided again
+    gates.rs what_operators_do_to_a_call_that_its_gate_holds_back
 set-policy | unregistered | next decision
     levers.rs a_call_that_no_worker_knows_is_acted_on_once_whatever_crashes
 set-policy | runs here | next decision

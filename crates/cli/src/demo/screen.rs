@@ -252,6 +252,8 @@ mod tests {
                 cancelled: false,
                 heartbeat: None,
                 lacks: None,
+                gate: "charge".to_string(),
+                held_by: None,
                 paused: None,
                 pause_asked: None,
                 fallback_of: None,

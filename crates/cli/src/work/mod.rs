@@ -13,6 +13,7 @@ mod ended;
 mod export;
 mod files;
 mod forms;
+mod gate;
 mod groups;
 mod list;
 mod listing;
@@ -79,6 +80,15 @@ pub(crate) enum Command {
     /// Look at actions on many calls or instances, and stop them
     #[command(subcommand, after_help = help::BULK)]
     Bulk(bulk::Command),
+    /// Look at what stands before dependencies, shut and open it
+    #[command(subcommand, after_help = help::GATE)]
+    Gate(gate::Command),
+    /// Pause and resume all calls of an activity
+    #[command(subcommand, after_help = help::ACTIVITY)]
+    Activity(gate::ActivityCommand),
+    /// Pause and resume all calls of a queue
+    #[command(subcommand, after_help = help::QUEUE)]
+    Queue(gate::QueueCommand),
     #[command(after_help = help::DELETE)]
     Delete(delete::Args),
     /// Start programs and graphs by the clock
@@ -156,6 +166,9 @@ impl Command {
             Command::Paused(command) => command.run().await,
             Command::Dead(command) => command.run().await,
             Command::Bulk(command) => command.run().await,
+            Command::Gate(command) => command.run().await,
+            Command::Activity(command) => command.run().await,
+            Command::Queue(command) => command.run().await,
             Command::Delete(args) => args.run().await,
             Command::Schedule(command) => command.run().await,
             Command::List(args) => args.run().await,
@@ -190,6 +203,9 @@ impl Command {
             Command::Paused(command) => command.json(),
             Command::Dead(command) => command.json(),
             Command::Bulk(command) => command.json(),
+            Command::Gate(command) => command.json(),
+            Command::Activity(command) => command.json(),
+            Command::Queue(command) => command.json(),
             Command::Delete(args) => args.json,
             Command::Schedule(command) => command.json(),
             Command::List(args) => args.json,

@@ -135,6 +135,10 @@ fn state(call: &PendingCall, now: Timestamp) -> Part {
             let what = call.lacks.as_deref().unwrap_or("something");
             (WARNING, format!("waits for a worker that has {what}"))
         }
+        (_, Some(WaitsFor::Gate)) => {
+            let what = call.held_by.as_deref().unwrap_or("its gate");
+            (WARNING, format!("{} waits for {what}", number(call)))
+        }
         (Some(due), Some(WaitsFor::Poison)) if due <= now => {
             (WARNING, format!("{} waits for its turn: its worker died", number(call)))
         }
@@ -209,6 +213,8 @@ mod tests {
             cancelled: false,
             heartbeat: None,
             lacks: None,
+            gate: String::new(),
+            held_by: None,
             paused: None,
             pause_asked: None,
             fallback_of: None,

@@ -50,10 +50,9 @@ impl Meter {
     }
 
     /// How many can be taken.
-    pub fn left(&mut self, now: Timestamp) -> u32 {
-        self.fill(now);
+    pub fn left(&self, now: Timestamp) -> u32 {
         // Sums of tenths come to a little less than a whole.
-        (self.tokens + 1e-6) as u32
+        (self.filled(now) + 1e-6) as u32
     }
 
     /// Takes one, also where there is none: what begins without asking is counted as well.
@@ -63,9 +62,8 @@ impl Meter {
     }
 
     /// When the next one is there.
-    pub fn next(&mut self, now: Timestamp) -> Timestamp {
-        self.fill(now);
-        let missing = (1.0 - 1e-6 - self.tokens).max(0.0);
+    pub fn next(&self, now: Timestamp) -> Timestamp {
+        let missing = (1.0 - 1e-6 - self.filled(now)).max(0.0);
         if missing <= 0.0 {
             return now;
         }
@@ -87,13 +85,15 @@ impl Meter {
         self.tokens = (self.tokens + tokens).min(self.burst);
     }
 
+    fn filled(&self, now: Timestamp) -> f64 {
+        (self.tokens + now.since(self.at).as_secs_f64() * self.per_second).min(self.burst)
+    }
+
     fn fill(&mut self, now: Timestamp) {
-        // A clock that was set back fills nothing until it is where it was, or begins anew.
-        let passed = now.since(self.at).as_secs_f64();
-        if passed > 0.0 || now.since(self.at) < self.at.since(now) {
-            self.at = now;
-        }
-        self.tokens = (self.tokens + passed * self.per_second).min(self.burst);
+        self.tokens = self.filled(now);
+        // A clock that was set back fills nothing for the time that it passes twice: then it begins
+        // anew.
+        self.at = now;
     }
 }
 
@@ -212,17 +212,17 @@ impl Grants {
     }
 
     /// How much may begin now.
-    pub fn left(&mut self, now: Timestamp) -> Left {
+    pub fn left(&self, now: Timestamp) -> Left {
         let of_standing = match self.share.standing {
             Standing::Shut => Some(0),
             Standing::Probing => Some(self.share.probes.unwrap_or(0).saturating_sub(self.begun)),
-            Standing::Ramping => self.ramp.as_mut().map(|meter| meter.left(now)),
+            Standing::Ramping => self.ramp.as_ref().map(|meter| meter.left(now)),
             Standing::Flowing => None,
         };
-        let of_rate = self.rate.as_mut().map(|meter| meter.left(now));
+        let of_rate = self.rate.as_ref().map(|meter| meter.left(now));
         let of_slots = self.share.concurrency.map(|most| most.saturating_sub(self.running));
         let attempts = [of_standing, of_rate, of_slots].into_iter().flatten().min();
-        Left { attempts, retries: self.budget.as_mut().map(|meter| meter.left(now)) }
+        Left { attempts, retries: self.budget.as_ref().map(|meter| meter.left(now)) }
     }
 
     /// An attempt begins.
@@ -238,27 +238,27 @@ impl Grants {
         }
     }
 
-    /// An attempt that was counted before is still running, such as one that this process claimed
-    /// before.
-    pub fn runs(&mut self) {
-        self.running = self.running.saturating_add(1);
+    /// An attempt has ended.
+    pub fn ends(&mut self) {
+        self.running = self.running.saturating_sub(1);
     }
 
-    /// An attempt has ended that began in this turn, or in an earlier one. One that says nothing
-    /// about the dependency makes room for another probe.
-    pub fn ends(&mut self, turn: Option<u64>, says_something: bool) {
-        self.running = self.running.saturating_sub(1);
-        if turn == Some(self.turn) && !says_something {
-            self.begun = self.begun.saturating_sub(1);
-        }
+    /// An attempt that began in this turn says nothing about the dependency: another one may.
+    pub fn says_nothing(&mut self) {
+        self.begun = self.begun.saturating_sub(1);
+    }
+
+    /// An attempt that was thought to say nothing says something after all.
+    pub fn says_something(&mut self) {
+        self.begun = self.begun.saturating_add(1);
     }
 
     /// When more may begin although nothing ends; `None` when that is no question of time.
-    pub fn next(&mut self, now: Timestamp) -> Option<Timestamp> {
+    pub fn next(&self, now: Timestamp) -> Option<Timestamp> {
         if matches!(self.share.standing, Standing::Shut | Standing::Probing) {
             return None;
         }
-        let meters = self.rate.iter_mut().chain(&mut self.ramp).chain(&mut self.budget);
+        let meters = self.rate.iter().chain(&self.ramp).chain(&self.budget);
         meters.map(|meter| meter.next(now)).filter(|at| *at > now).max()
     }
 }
@@ -283,7 +283,7 @@ mod tests {
         Grants::new(Share::whole(gate, state), state.turn, now)
     }
 
-    fn attempts(grants: &mut Grants, now: Timestamp) -> Option<u32> {
+    fn attempts(grants: &Grants, now: Timestamp) -> Option<u32> {
         grants.left(now).attempts
     }
 
@@ -302,9 +302,9 @@ mod tests {
         let mut grants = grants(&gate, &GateState::flowing(at(0)), at(0));
         grants.begins(false, at(0));
         grants.begins(true, at(0));
-        assert_eq!(attempts(&mut grants, at(0)), Some(0));
-        grants.ends(None, true);
-        assert_eq!(attempts(&mut grants, at(0)), Some(1));
+        assert_eq!(attempts(&grants, at(0)), Some(0));
+        grants.ends();
+        assert_eq!(attempts(&grants, at(0)), Some(1));
     }
 
     #[test]
@@ -314,12 +314,13 @@ mod tests {
         let mut grants = grants(&gate, &state, at(0));
         grants.begins(false, at(0));
         grants.begins(false, at(0));
-        assert_eq!(attempts(&mut grants, at(0)), Some(0));
-        grants.ends(Some(4), true);
-        grants.ends(Some(3), false);
-        assert_eq!(attempts(&mut grants, at(0)), Some(0));
-        grants.ends(Some(4), false);
-        assert_eq!(attempts(&mut grants, at(0)), Some(1));
+        assert_eq!(attempts(&grants, at(0)), Some(0));
+        grants.ends();
+        assert_eq!(attempts(&grants, at(0)), Some(0));
+        grants.says_nothing();
+        assert_eq!(attempts(&grants, at(0)), Some(1));
+        grants.says_something();
+        assert_eq!(attempts(&grants, at(0)), Some(0));
     }
 
     #[test]
@@ -348,13 +349,13 @@ mod tests {
         };
         let mut state = GateState { phase: ramping(10.0), ..GateState::flowing(at(0)) };
         let mut grants = grants(&gate, &state, at(0));
-        assert_eq!(attempts(&mut grants, at(0)), Some(1));
+        assert_eq!(attempts(&grants, at(0)), Some(1));
         grants.begins(false, at(0));
         assert_eq!(grants.next(at(0)), Some(at(100)));
         state.phase = ramping(100.0);
         grants.set(Share::whole(&gate, &state), state.turn, at(50));
-        assert_eq!(attempts(&mut grants, at(50)), Some(0));
-        assert_eq!(attempts(&mut grants, at(150)), Some(10));
+        assert_eq!(attempts(&grants, at(50)), Some(0));
+        assert_eq!(attempts(&grants, at(150)), Some(10));
     }
 
     #[test]
@@ -362,7 +363,7 @@ mod tests {
         let gate = Gate::new().rate(Rate::per_second(5.0)).breaker(Breaker::new());
         let phase = Phase::Shut { until: at(5000) };
         let state = GateState { phase, ..GateState::flowing(at(0)) };
-        let mut grants = grants(&gate, &state, at(0));
-        assert_eq!((attempts(&mut grants, at(0)), grants.next(at(0))), (Some(0), None));
+        let grants = grants(&gate, &state, at(0));
+        assert_eq!((attempts(&grants, at(0)), grants.next(at(0))), (Some(0), None));
     }
 }

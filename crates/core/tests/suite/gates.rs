@@ -282,13 +282,12 @@ impl World {
             self.waiting -= 1;
             self.begun.push((now, self.state.standing()));
             self.grants.begins(false, now);
-            let turn = self.state.turn;
             let outcome = match down {
                 true => Outcome::Failed { told: None },
                 false => Outcome::Succeeded,
             };
             self.window.add(outcome, now);
-            self.grants.ends(Some(turn), true);
+            self.grants.ends();
             match outcome {
                 Outcome::Succeeded => self.turn.succeeded += 1,
                 _ => (self.turn.failed, self.waiting) = (self.turn.failed + 1, self.waiting + 1),

@@ -10,6 +10,7 @@ mod schedules;
 mod system;
 mod tokens;
 mod unresolved;
+mod worker;
 
 use axum::Json;
 use axum::Router;
@@ -38,6 +39,7 @@ pub(crate) fn all(api: &Api) -> OpenApiRouter<Api> {
     OpenApiRouter::with_openapi(Description::openapi())
         .merge(guarded(reading, api, Role::Read))
         .merge(guarded(acts::routes(), api, Role::Operate))
+        .merge(guarded(worker::routes(), api, Role::Work))
         .merge(guarded(tokens::routes(), api, Role::Admin))
         .merge(system::open_routes())
 }

@@ -69,6 +69,9 @@ async fn the_description_lists_every_route() {
         GET /api/v1/tokens
         POST /api/v1/tokens
         DELETE /api/v1/tokens/{id}
+        POST /api/v1/worker/beat
+        POST /api/v1/worker/poll
+        POST /api/v1/worker/report
         GET /healthz
         GET /metrics
         GET /readyz"#]]

@@ -8,3 +8,4 @@ mod reading;
 mod serving;
 mod support;
 mod tokens;
+mod working;

@@ -121,6 +121,9 @@ async fn every_role_may_do_what_the_table_says() {
         -      -    -    -    x GET /api/v1/tokens
         -      -    -    -    x POST /api/v1/tokens
         -      -    -    -    x DELETE /api/v1/tokens/{id}
+        -      -    -    x    x POST /api/v1/worker/beat
+        -      -    -    x    x POST /api/v1/worker/poll
+        -      -    -    x    x POST /api/v1/worker/report
         x      x    x    x    x GET /healthz
         -      x    x    -    x GET /metrics
         x      x    x    x    x GET /readyz

@@ -21,6 +21,8 @@ pub(crate) enum FollowUp {
     FillSlots,
     /// A slot is free that a task of another holder may want.
     SlotForShared,
+    /// Tasks of other holders may begin that could not before.
+    LookForShared,
     /// An operator acts on a run.
     ActOnRun(PendingAction),
     /// A run takes the result of a call that it has read from the store.

@@ -9,8 +9,8 @@ use resurgam_store::rows::{
     PolicyOverride, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
-    AskedAnswer, BulkRecord, BulkWrite, DeadLetter, DueSchedules, InboxRow, LetterWrite, Result,
-    ScheduleRecord, Step, Transacted,
+    AskedAnswer, BulkRecord, BulkWrite, DeadLetter, DueSchedules, GateWrite, InboxRow, LetterWrite,
+    Result, ScheduleRecord, Step, StoredGates, Transacted,
 };
 
 use super::output::TransactionRequest;
@@ -106,8 +106,10 @@ pub enum Input {
     Finished { uid: Uid, outcome: Outcome },
     /// Which schedules are due was read.
     SchedulesDue { found: Result<DueSchedules> },
-    /// What operators set for activities was read.
-    OverridesRead { found: Vec<PolicyOverride> },
+    /// What operators set for activities was read, and what is stored of gates.
+    OverridesRead { found: Vec<PolicyOverride>, gates: StoredGates },
+    /// Due tasks behind gates were read, at most so many of each.
+    BehindGatesRead { asked: Arc<[(String, usize)]>, found: Result<Vec<DueTask>> },
     /// Calls of an activity were read that wait after an attempt, behind one.
     WaitingCallsRead { activity: String, after: Option<CallKey>, found: Vec<CallKey> },
     /// Schedules that wait for something else than the time were read.
@@ -156,6 +158,8 @@ pub enum Request {
     Wait { uid: Uid, reply: Reply<Outcome> },
     /// Store what an operator sets for an activity, or removes.
     SetPolicy { row: Box<PolicyOverride>, reply: Reply<()> },
+    /// Store what an operator wants of gates, or of kinds of calls.
+    WriteGates { writes: Vec<GateWrite>, reply: Reply<()> },
     /// Write what somebody wants of a schedule; a new one is checked.
     Schedule { step: Box<Step>, is_new: bool, reply: Reply<()> },
     /// Write what somebody decided about a dead letter.

@@ -20,6 +20,7 @@ use super::calls::slots::{Slot, Slots};
 use super::calls::transactions::Transactions;
 use super::coalesced_read::CoalescedRead;
 use super::follow_up::FollowUp;
+use super::gates::Gates;
 use super::housekeeping::bulk::BulkState;
 use super::housekeeping::inbox::InboxRouter;
 use super::housekeeping::policy_overrides::OverrideState;
@@ -69,13 +70,14 @@ impl Memory {
         assignment: Assignment,
         now: Timestamp,
     ) -> Self {
+        let gates = Gates::new(options.gates.clone(), now);
         Memory {
             follow_ups: VecDeque::new(),
             runs: Runs::default(),
             calls: Calls::default(),
             transactions: Transactions::default(),
             due: Due::new(options.horizon, now),
-            slots: Slots::new(options.slots, registry.limits(), options.queue_slots.clone()),
+            slots: Slots::new(options.slots, registry.limits(), options.queue_slots.clone(), gates),
             threads: BTreeMap::new(),
             lingering: Lingering::default(),
             outages: Outages::default(),

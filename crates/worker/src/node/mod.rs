@@ -50,6 +50,7 @@ mod clients;
 mod coalesced_read;
 mod commit;
 mod follow_up;
+mod gates;
 mod housekeeping;
 mod input;
 mod logging;
@@ -231,6 +232,7 @@ impl Node {
                 FollowUp::ResultRead(call) => self.result_read(call),
                 FollowUp::HasReports(uid) => self.has_reports(uid),
                 FollowUp::SlotForShared => self.slot_for_shared(),
+                FollowUp::LookForShared => self.look_for_shared(),
                 FollowUp::ShardsGained => self.shards_gained(),
                 FollowUp::Request(request) => self.request(request),
                 FollowUp::TakeDeferred => self.take_deferred(),
@@ -259,6 +261,7 @@ impl Node {
             self.set_back += back + at.elapsed.saturating_sub(self.elapsed);
         }
         (self.now, self.elapsed, self.may_begin_now) = (at.now, at.elapsed, at.may_begin);
+        self.memory.slots.gates_mut().time_is(at.now);
     }
 
     /// Does what the time brings, and what follows from everything that was handled since the last
@@ -267,6 +270,7 @@ impl Node {
         self.at(at);
         self.follow_clock();
         self.follow_assignment();
+        self.wake_gates();
         self.wake_what_is_due();
         self.wake_overrides();
         self.wake_schedules();
@@ -397,7 +401,11 @@ impl Node {
             Input::Finished { uid, outcome } => self.finished(uid, &outcome),
             Input::SchedulesDue { found } => self.schedules_due(found),
             Input::SchedulesWaiting { found } => self.schedules_waiting(found),
-            Input::OverridesRead { found } => self.overrides_read(found),
+            Input::OverridesRead { found, gates } => {
+                self.gates_read(&gates);
+                self.overrides_read(found);
+            }
+            Input::BehindGatesRead { asked, found } => self.behind_gates_read(&asked, found),
             Input::WaitingCallsRead { activity, after, found } => {
                 self.waiting_calls_read(activity, after, &found);
             }
@@ -421,6 +429,7 @@ impl Node {
         // One that stops begins nothing new.
         let begins = [
             self.memory.overrides.next(),
+            self.memory.slots.next_of_gates(),
             self.memory.schedules.next(),
             self.memory.inbox.next(),
             self.memory.sweeper.next(),

@@ -70,6 +70,7 @@ pub struct AttemptStart {
     pub token: u64,
     pub number: u32,
     pub instance: String,
+    pub queue: String,
     pub activity: Arc<ActivityDefinition>,
     pub input: Payload,
     pub last_heartbeat: Option<Payload>,

@@ -19,9 +19,11 @@ pub(crate) enum Role {
 }
 
 impl Node {
-    /// True when attempts may begin: not while others may take this node for dead.
+    /// True when attempts may begin: not while others may take this node for dead, and not before
+    /// it is known what gates let.
     pub(crate) fn may_begin(&self) -> bool {
-        self.stopping.is_none() && self.may_begin_now
+        let is_known = self.memory.slots.gates().is_read();
+        self.stopping.is_none() && self.may_begin_now && is_known
     }
 
     pub(crate) fn is_owner(&self) -> bool {
@@ -39,7 +41,9 @@ impl Node {
         let activities = Some(self.registry.activity_names());
         let provides = Some(self.options.provides.clone());
         let queues = self.options.queues.clone();
-        Runnable { activities, queues, provides, ..Runnable::default() }
+        let gates = self.memory.slots.gates();
+        let (gates, paused) = (gates.scope(), gates.paused());
+        Runnable { activities, queues, provides, gates, paused, no_poison: false }
     }
 
     /// True when this node leaves a task to others, and claims it only as they do: it does not

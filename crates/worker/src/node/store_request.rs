@@ -80,8 +80,10 @@ pub enum StoreRequest {
     WaitingSchedules { after: String },
     /// One schedule.
     Schedule(String),
-    /// What operators set for activities.
+    /// What operators set for activities, and what is stored of gates.
     PolicyOverrides,
+    /// Due tasks behind gates, at most so many of each.
+    BehindGates { runnable: Runnable, asked: Arc<[(String, usize)]> },
     /// Calls of an activity that wait after an attempt, behind this one.
     WaitingCalls { activity: String, after: Option<CallKey> },
     /// The open bulk jobs.

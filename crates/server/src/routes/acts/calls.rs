@@ -11,7 +11,7 @@ use utoipa_axum::routes;
 use super::{Answer, Asked, Done, policy};
 use crate::api::Api;
 use crate::caller::{Caller, RequestKey};
-use crate::extract::{Body, Path, call};
+use crate::extract::{Body, Path, call, present};
 use crate::problem::Problem;
 
 pub(super) fn routes() -> OpenApiRouter<Api> {
@@ -31,6 +31,7 @@ struct CallAction {
     clock_runs: bool,
     /// complete: the value that the workflow gets.
     #[schema(value_type = Option<serde_json::Value>)]
+    #[serde(deserialize_with = "present")]
     value: Option<Box<RawValue>>,
     /// complete: the value is taken although nobody here can check it.
     unchecked: bool,

@@ -286,6 +286,16 @@ impl Node {
                     Err(why) => return self.policy_stops(asked, why, step),
                 }
             }
+            Change::Due { .. } => {
+                let text = apply(call, change, now);
+                let gates = self.memory.slots.gates_mut();
+                match gates.puts_first(&call.task.gate, key).filter(|_| call.task.wake_at <= now) {
+                    Some(stands) => {
+                        format!("{} is first in line for gate {stands}", named(&call.task))
+                    }
+                    None => text,
+                }
+            }
             change => apply(call, change, now),
         };
         let task = call.task.clone();

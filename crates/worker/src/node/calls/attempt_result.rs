@@ -17,7 +17,10 @@
 use std::time::Duration;
 
 use resurgam_core::event::{ActivityCompleted, ActivityFailed};
-use resurgam_core::retry::{Decision, Exhausted, Reason, RecordedWhy, State, StopWhy};
+use resurgam_core::gate::{Outcome, most_probed};
+use resurgam_core::retry::{
+    CheckedPolicy, Decision, Exhausted, Reason, RecordedWhy, State, StopWhy,
+};
 use resurgam_core::{CallKey, EventKind, Failure, Kind, Payload, RunKey, Timestamp, retry};
 use resurgam_store::rows::{AttemptOutcome, AttemptRow, Pause, Progress, TaskRow};
 use resurgam_store::{Step, TaskWrite};
@@ -69,6 +72,8 @@ impl Node {
             Err(failure) if stopped && was_interrupted(&failure, at_most_once) => {
                 self.attempt_failed(key, Ended::Interrupted, self.now);
             }
+            // It ran in a process of somebody else, which was lost.
+            Err(failure) if failure.kind == Kind::WorkerLost => self.attempt_lost(key),
             Err(failure) => self.attempt_failed(key, Ended::Failed(failure), self.now),
         }
         self.then(FollowUp::FillSlots);
@@ -124,6 +129,7 @@ impl Node {
         if let Some(failure) = self.unfit_fallback(key, &result) {
             return self.attempt_failed(key, Ended::Failed(failure), self.now);
         }
+        self.gate_hears(key, Outcome::Succeeded);
         let Some(call) = self.take_call(key) else { return };
         let completed = call.completed(result, self.now);
         let origin = Origin::ended(key, None, call.report);
@@ -153,9 +159,14 @@ impl Node {
 
     /// Decides what follows an attempt that ended at this time, and writes it down.
     pub(crate) fn attempt_failed(&mut self, key: CallKey, ended: Ended, now: Timestamp) {
-        let Some(call) = self.memory.calls.get_mut(key).filter(|call| !call.given_up) else {
-            return;
+        let is_open = |call: &&HotCall| !call.given_up;
+        let Some(call) = self.memory.calls.get(key).filter(is_open) else { return };
+        let outcome = match &ended {
+            Ended::Failed(failure) => Outcome::of_failure(&call.policy.checked, failure),
+            Ended::Lost | Ended::Interrupted | Ended::Cancelled => Outcome::Neither,
         };
+        self.gate_hears(key, outcome);
+        let Some(call) = self.memory.calls.get_mut(key) else { return };
         let now = call.story.not_before(now);
         let (outcome, failure) = describe(ended);
         let decision = next(call, outcome, &failure, now);
@@ -574,6 +585,7 @@ fn next(call: &mut HotCall, outcome: AttemptOutcome, failure: &Failure, now: Tim
 fn after(call: &mut HotCall, outcome: AttemptOutcome, failure: &Failure, now: Timestamp) -> Next {
     let policy = &call.policy.checked;
     let progress = &mut call.task.progress;
+    let mut is_counted = true;
     let decision = match outcome {
         AttemptOutcome::Snoozed => {
             progress.snoozed = progress.snoozed.saturating_add(1);
@@ -591,6 +603,14 @@ fn after(call: &mut HotCall, outcome: AttemptOutcome, failure: &Failure, now: Ti
             progress.is_lost_again();
             retry::decide_lost(policy, progress.lost_in_a_row)
         }
+        _ if is_free(policy, progress, failure) => {
+            progress.probed = progress.probed.saturating_add(1);
+            progress.is_not_lost();
+            let CallKey { run, seq } = call.task.call;
+            let u = retry::uniform(run.uid.0, run.run, seq.0, progress.failures);
+            is_counted = false;
+            retry::decide_uncounted(policy, &state(progress, now), failure, now, u)
+        }
         _ => {
             progress.failures = progress.failures.saturating_add(1);
             progress.is_not_lost();
@@ -605,7 +625,8 @@ fn after(call: &mut HotCall, outcome: AttemptOutcome, failure: &Failure, now: Ti
             if !why.lost {
                 progress.previous_delay_ms = Some(millis(delay));
             }
-            Next::Again { delay, why: why.to_string() }
+            let free = if is_counted { "" } else { RecordedWhy::FREE };
+            Next::Again { delay, why: format!("{why}{free}") }
         }
         Decision::Stop { why } => Next::Stop(why),
     }
@@ -628,6 +649,13 @@ pub(crate) fn decide_again(call: &mut HotCall, now: Timestamp) -> Option<Result<
     call.task.progress.previous_delay_ms = Some(millis(delay));
     call.waits(last.ended_at().saturating_add(delay).max(now), now);
     Some(Ok(()))
+}
+
+/// True for a failure that began while its gate was not flowing, to see whether the dependency is
+/// back: it is free, up to a bound.
+fn is_free(policy: &CheckedPolicy, progress: &Progress, failure: &Failure) -> bool {
+    let counts = || Outcome::of_failure(policy, failure) != Outcome::Neither;
+    progress.probing && progress.probed < most_probed(policy.max_attempts) && counts()
 }
 
 /// What a decision needs to know about a call.

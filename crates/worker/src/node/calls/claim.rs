@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use resurgam_core::command::ActivityCall;
+use resurgam_core::gate::Standing;
 use resurgam_core::{CallKey, Kind, Timestamp};
 use resurgam_sdk::ActivityDefinition;
 use resurgam_store::rows::{Claim, PolicyRow, Progress, TaskRow};
@@ -130,13 +131,15 @@ impl Node {
         task.wake_at = due.saturating_add(held.unwrap_or_default());
         let waits = task.wake_at > now || held.is_some();
         let can_run = definition.is_some() && task.progress.lacks.is_none() && !waits;
-        let slot = if can_run && self.serves(&task.queue) && self.may_begin() {
+        let can_run = can_run && self.memory.slots.gates().lets_kind(&task.name, &task.queue);
+        let mut slot = if can_run && self.serves(&task.queue) && self.may_begin() {
             self.memory.slots.take(&task)
         } else {
             None
         };
-        let effect = if slot.is_some() {
+        let effect = if let Some(slot) = &mut slot {
             self.claim(&mut task, now);
+            self.memory.slots.begins(slot, &task);
             Effect::Begin(key)
         } else {
             task.deadline_at = deadline(&task, &deciding.policy);
@@ -154,6 +157,8 @@ impl Node {
         task.progress.first_started.get_or_insert(now);
         task.progress.unregistered = false;
         task.progress.lacks = None;
+        let standing = self.memory.slots.gates().standing(&task.gate);
+        task.progress.probing = standing != Standing::Flowing;
         task.deadline_at = None;
         let token = self.random.token();
         task.claim = Some(Claim { node: self.name.clone(), token, started_at: now });
@@ -175,7 +180,7 @@ impl Node {
     }
 
     /// Claims the next attempt of a task that waits; it begins when that is durable.
-    pub(crate) fn claim_next(&mut self, key: CallKey, slot: Slot) {
+    pub(crate) fn claim_next(&mut self, key: CallKey, mut slot: Slot) {
         let now = self.now;
         let waits = |call: &&HotCall| call.task.claim.is_none() && !call.given_up;
         let waiting = self.memory.calls.get(key).filter(waits);
@@ -184,7 +189,8 @@ impl Node {
         };
         let lacks = self.memory.calls.get(key).and_then(|call| self.lacks(call));
         let is_unknown = self.registry.activity(&task.name).is_none();
-        if is_unknown || lacks.is_some() || self.leaves(&task) {
+        let is_paused = !self.memory.slots.gates().lets_kind(&task.name, &task.queue);
+        if is_unknown || lacks.is_some() || is_paused || self.leaves(&task) {
             // It went while the task waited, or this process lacks what another one had.
             self.memory.slots.free(slot);
             return self.task_waits(key);
@@ -206,6 +212,7 @@ impl Node {
             return self.task_waits(key);
         }
         self.claim(&mut task, now);
+        self.memory.slots.begins(&mut slot, &task);
         let step = Step { tasks: vec![TaskWrite::Update(task.clone())], ..Step::default() };
         if let Some(call) = self.memory.calls.get_mut(key) {
             metrics::histogram!("resurgam.due_lag_ms")
@@ -266,6 +273,7 @@ impl Node {
             token: claim.token,
             number: call.task.attempt,
             instance: call.instance.clone(),
+            queue: call.task.queue.clone(),
             activity,
             input: call.input.clone(),
             last_heartbeat: call.task.heartbeat.as_ref().map(|told| told.details.clone()),

@@ -13,7 +13,8 @@
 //! out from the task when the time has come, so one that is out of date does no harm.
 //!
 //! The clock of the queue timeout stands still while the store cannot be reached, for then nobody
-//! could have taken the attempt.
+//! could have taken the attempt. So it does while the gate of the call does not flow, or its
+//! activity is paused.
 //!
 //! A call that is left to others may be claimed by one of them in that very moment. So the holder
 //! of its shard claims it first, and ends it when the claim is its own (`load_tasks.rs`). When
@@ -87,12 +88,20 @@ impl Node {
         if total_end(task, policy).is_some_and(|end| end <= now) {
             return Some(TimeUp::Total);
         }
-        let Some(end) = queue_end(task, policy).filter(|end| *end <= now) else {
-            if let Some(at) = task.deadline_at {
-                self.memory.due.add_deadline(at, key);
+        let flows_since = self.memory.slots.gates().flows_since(&task.gate);
+        let Some(end) = queue_end(task, policy, flows_since).filter(|end| *end <= now) else {
+            match queue_end(task, policy, flows_since).filter(|_| flows_since.is_some()) {
+                // Its clock stood still until its gate was flowing again.
+                Some(end) => self.memory.due.look_again(end, key),
+                None => task.deadline_at.into_iter().for_each(|at| {
+                    self.memory.due.add_deadline(at, key);
+                }),
             }
             return None;
         };
+        if self.memory.slots.gates_mut().holds_deadline(&task.name, &task.gate, key) {
+            return None;
+        }
         let since = [self.outbox.in_flight_since(), self.memory.outages.since];
         if since.into_iter().flatten().any(|since| since < end) {
             // Whether the store can be reached is not known before it answers.

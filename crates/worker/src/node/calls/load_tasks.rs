@@ -204,7 +204,8 @@ impl Node {
             let claimed =
                 self.memory.calls.get(task.call).is_some_and(|call| call.task.claim.is_some());
             if !claimed && self.registry.activity(&task.name).is_some() {
-                let ticket = self.memory.slots.ticket(&task.name, &task.queue, task.priority);
+                let ticket =
+                    self.memory.slots.ticket(&task.name, &task.queue, &task.gate, task.priority);
                 self.memory.due.add_task(task.wake_at, task.call, ticket);
             }
         }

@@ -10,6 +10,10 @@
 //! a node, beside the others: they may be what kills it, and each that dies with another counts a
 //! loss that was not its own.
 //!
+//! Tasks behind a gate (`gates/mod.rs`) wait in a line of their own, which gets slots as its gate
+//! allows. Of a gate that bounds anything only a page of them is in line; the others are left to
+//! the store.
+//!
 //! A task need not be in memory to wait: it is read when a slot is free for it. What a reader of
 //! due tasks does not know, it finds then: such a call changes lines (`claim.rs`).
 //!
@@ -21,6 +25,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use resurgam_core::{CallKey, Shard, Timestamp};
 use resurgam_store::rows::TaskRow;
 
+use crate::node::gates::known_gate::PAGE;
+use crate::node::gates::{GateId, Gates};
+
 /// How many attempts run at once, and who waits.
 #[derive(Debug)]
 pub(crate) struct Slots {
@@ -31,18 +38,23 @@ pub(crate) struct Slots {
     bounds: Vec<Bound>,
     /// Which of them is that of calls that may kill their process.
     poison: usize,
+    gates: Gates,
     lines: BTreeMap<Needs, BTreeSet<Place>>,
 }
 
 /// A slot that is taken, to be given back with [`Slots::free`].
 #[derive(Debug)]
 #[must_use = "a slot that is not given back is lost"]
-pub(crate) struct Slot(Needs);
+pub(crate) struct Slot {
+    needs: Needs,
+    /// The call of which an attempt has begun with it.
+    begun: Option<CallKey>,
+}
 
 impl Slot {
     /// True when a task with this ticket may have it.
     pub(crate) fn suits(&self, ticket: Ticket) -> bool {
-        self.0 == ticket.needs
+        self.needs == ticket.needs
     }
 }
 
@@ -67,9 +79,16 @@ struct Bound {
     taken: usize,
 }
 
-/// The bounds that a task is under: its activity's and its queue's, where they have any, and that
-/// of calls that may kill their process, where it is one.
-type Needs = [Option<usize>; 3];
+/// What a task needs beside a slot of the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Needs {
+    /// The gate that it is behind, if anything is known of that; whether it is a retry, where the
+    /// gate bounds those apart. First: the lines of a gate are beside each other.
+    gate: Option<(GateId, bool)>,
+    /// The bounds that it is under: its activity's and its queue's, where they have any, and that
+    /// of calls that may kill their process, where it is one.
+    bounds: [Option<usize>; 3],
+}
 
 /// Where a task stands among those that wait.
 type Place = (Reverse<i32>, Timestamp, CallKey);
@@ -80,6 +99,7 @@ impl Slots {
         node: usize,
         activities: impl IntoIterator<Item = (String, usize)>,
         queues: impl IntoIterator<Item = (String, usize)>,
+        gates: Gates,
     ) -> Self {
         let mut bounds = Vec::new();
         let mut bound = |(name, most)| {
@@ -90,26 +110,51 @@ impl Slots {
         let queues = queues.into_iter().map(&mut bound).collect();
         let poison = bounds.len();
         bounds.push(Bound { most: 1, taken: 0 });
-        Slots { free: node, activities, queues, bounds, poison, lines: BTreeMap::new() }
+        let lines = BTreeMap::new();
+        Slots { free: node, activities, queues, bounds, poison, gates, lines }
+    }
+
+    /// What may begin behind which gate.
+    pub(crate) fn gates(&self) -> &Gates {
+        &self.gates
+    }
+
+    /// What may begin behind which gate, to be changed.
+    pub(crate) fn gates_mut(&mut self) -> &mut Gates {
+        &mut self.gates
     }
 
     /// What decides when a task gets a slot, as far as it is known of one that is not in memory.
-    pub(crate) fn ticket(&self, activity: &str, queue: &str, priority: i32) -> Ticket {
-        let needs = [self.activities.get(activity).copied(), self.queues.get(queue).copied(), None];
-        Ticket { needs, priority }
+    pub(crate) fn ticket(
+        &mut self,
+        activity: &str,
+        queue: &str,
+        gate: &str,
+        priority: i32,
+    ) -> Ticket {
+        let bounds =
+            [self.activities.get(activity).copied(), self.queues.get(queue).copied(), None];
+        let gate = self.gates.id_of(gate).map(|id| (id, false));
+        Ticket { needs: Needs { bounds, gate }, priority }
     }
 
     /// The ticket of a task in memory.
-    pub(crate) fn ticket_of(&self, task: &TaskRow) -> Ticket {
-        let mut ticket = self.ticket(&task.name, &task.queue, task.priority);
-        ticket.needs[2] = task.progress.poison.then_some(self.poison);
+    pub(crate) fn ticket_of(&mut self, task: &TaskRow) -> Ticket {
+        let is_first = self.gates.is_first(task.call);
+        let priority = if is_first { i32::MAX } else { task.priority };
+        let mut ticket = self.ticket(&task.name, &task.queue, &task.gate, priority);
+        ticket.needs.bounds[2] = task.progress.poison.then_some(self.poison);
+        if let Some((id, is_retry)) = &mut ticket.needs.gate {
+            *is_retry = task.attempt > 0 && self.gates.bounds_retries(*id);
+        }
         ticket
     }
 
     /// True when a call may begin that may kill its process: none runs, and none waits here.
     pub(crate) fn has_room_for_poison(&self) -> bool {
-        let is_poison = |needs: &Needs| needs[2].is_some();
-        self.has_room([None, None, Some(self.poison)]) && !self.lines.keys().any(is_poison)
+        let is_poison = |needs: &Needs| needs.bounds[2].is_some();
+        let bounds = [None, None, Some(self.poison)];
+        self.has_room(Needs { bounds, gate: None }) && !self.lines.keys().any(is_poison)
     }
 
     /// Takes a slot for a task, unless there is none or somebody who waits goes first.
@@ -126,6 +171,14 @@ impl Slots {
         self.has_room(needs).then(|| self.take_of(needs))
     }
 
+    /// An attempt of a task begins with a slot.
+    pub(crate) fn begins(&mut self, slot: &mut Slot, task: &TaskRow) {
+        slot.begun = Some(task.call);
+        if let Some((id, _)) = slot.needs.gate {
+            self.gates.begins(id, task.call, task.attempt > 1);
+        }
+    }
+
     /// How many slots are free, those aside that somebody waits for.
     pub(crate) fn free_now(&self) -> usize {
         match self.first() {
@@ -134,17 +187,65 @@ impl Slots {
         }
     }
 
-    /// Puts a task in line that is due since then.
-    pub(crate) fn enqueue(&mut self, ticket: Ticket, at: Timestamp, call: CallKey) {
-        self.lines.entry(ticket.needs).or_default().insert(ticket.place(at, call));
+    /// Puts a task in line that is due since then. Answers with the task that there is no place
+    /// for: it is left to the store.
+    pub(crate) fn enqueue(
+        &mut self,
+        ticket: Ticket,
+        at: Timestamp,
+        call: CallKey,
+    ) -> Option<CallKey> {
+        let line = self.lines.entry(ticket.needs).or_default();
+        line.insert(ticket.place(at, call));
+        let (id, _) = ticket.needs.gate?;
+        if line.len() <= PAGE || !self.gates.bounds(id) {
+            return None;
+        }
+        let (_, at, last) = line.pop_last()?;
+        self.gates.left_to_store(id, at);
+        Some(last)
+    }
+
+    /// A task is left to the store until then.
+    pub(crate) fn left_to_store(&mut self, ticket: Ticket, at: Timestamp) {
+        if let Some((id, _)) = ticket.needs.gate.filter(|(id, _)| self.gates.is_held(*id)) {
+            self.gates.left_to_store(id, at);
+        }
+    }
+
+    /// How many tasks of a gate are in line.
+    pub(crate) fn in_line(&self, id: GateId) -> usize {
+        self.lines_of(id).map(BTreeSet::len).sum()
+    }
+
+    /// How many tasks of a gate are in line that were due before this time.
+    pub(crate) fn in_line_before(&self, id: GateId, before: Timestamp) -> usize {
+        let places = self.lines_of(id).flatten();
+        places.filter(|(_, at, _)| *at < before).count()
+    }
+
+    fn lines_of(&self, id: GateId) -> impl Iterator<Item = &BTreeSet<Place>> {
+        let first = Needs { gate: Some((id, false)), bounds: [None; 3] };
+        let last = Needs { gate: Some((id, true)), bounds: [Some(usize::MAX); 3] };
+        self.lines.range(first..=last).map(|(_, line)| line)
     }
 
     /// Takes a task out of its line, if it is in one, also that of a reader who knew less of it.
     pub(crate) fn dequeue(&mut self, task: &TaskRow) {
-        let known = self.ticket(&task.name, &task.queue, task.priority);
+        let known = self.ticket(&task.name, &task.queue, &task.gate, task.priority);
         for ticket in [self.ticket_of(task), known] {
             self.leave(ticket.needs, ticket.place(task.wake_at, task.call));
         }
+    }
+
+    /// When something is to be done about gates.
+    pub(crate) fn next_of_gates(&self) -> Option<Timestamp> {
+        self.gates.next(|id| self.in_line(id))
+    }
+
+    /// Everybody leaves the lines: what is due is found in the store.
+    pub(crate) fn forget_lines(&mut self) {
+        self.lines.clear();
     }
 
     /// Takes all tasks of these shards out of their lines.
@@ -166,15 +267,27 @@ impl Slots {
     /// Gives a slot back.
     pub(crate) fn free(&mut self, slot: Slot) {
         self.free += 1;
-        for bound in slot.0.into_iter().flatten() {
+        for bound in slot.needs.bounds.into_iter().flatten() {
             self.bounds[bound].taken -= 1;
+        }
+        match (slot.needs.gate, slot.begun) {
+            (Some((id, _)), Some(call)) => self.gates.ends(id, call),
+            (Some((id, _)), None) => self.gates.gives_back(id),
+            (None, _) => {}
         }
     }
 
     /// Who would get a slot now, of those who wait.
     fn first(&self) -> Option<(Place, Needs)> {
         let open = self.lines.iter().filter(|(needs, _)| self.has_room(**needs));
-        open.filter_map(|(needs, line)| Some((*line.first()?, *needs))).min()
+        open.filter_map(|(needs, line)| Some((self.first_of(*needs, line)?, *needs))).min()
+    }
+
+    /// Who is first in a line. Of calls that probe, those that did so last let others go first.
+    fn first_of(&self, needs: Needs, line: &BTreeSet<Place>) -> Option<Place> {
+        let Some((id, _)) = needs.gate else { return line.first().copied() };
+        let mut others = line.iter().filter(|(_, _, call)| !self.gates.probed_last(id, *call));
+        others.next().or_else(|| line.first()).copied()
     }
 
     fn leave(&mut self, needs: Needs, place: Place) {
@@ -188,14 +301,20 @@ impl Slots {
 
     fn take_of(&mut self, needs: Needs) -> Slot {
         self.free -= 1;
-        for bound in needs.into_iter().flatten() {
+        for bound in needs.bounds.into_iter().flatten() {
             self.bounds[bound].taken += 1;
         }
-        Slot(needs)
+        if let Some((id, _)) = needs.gate {
+            self.gates.reserves(id);
+        }
+        Slot { needs, begun: None }
     }
 
     fn has_room(&self, needs: Needs) -> bool {
-        let mut bounds = needs.into_iter().flatten().map(|bound| &self.bounds[bound]);
-        self.free > 0 && bounds.all(|bound| bound.taken < bound.most)
+        let mut bounds = needs.bounds.into_iter().flatten().map(|bound| &self.bounds[bound]);
+        let of_gate = |(id, is_retry)| self.gates.room(id, is_retry) != Some(0);
+        self.free > 0
+            && bounds.all(|bound| bound.taken < bound.most)
+            && needs.gate.is_none_or(of_gate)
     }
 }

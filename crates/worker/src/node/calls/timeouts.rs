@@ -12,7 +12,7 @@ use crate::policy::Resolved;
 /// Until when a task may wait, as long as no attempt of it runs.
 pub(crate) fn deadline(task: &TaskRow, policy: &Resolved) -> Option<Timestamp> {
     let pause = task.progress.paused.as_ref().and_then(|pause| pause.until);
-    let ends = [total_end(task, policy), queue_end(task, policy), pause];
+    let ends = [total_end(task, policy), queue_end(task, policy, None), pause];
     ends.into_iter().flatten().min().filter(|_| task.claim.is_none())
 }
 
@@ -47,11 +47,16 @@ pub(crate) fn start_of_first(progress: &Progress) -> Option<Timestamp> {
     progress.first_started.map(|at| at.saturating_add(stood_still))
 }
 
-/// When nobody has taken the next attempt of a call in time: never while its clock stands still.
-pub(crate) fn queue_end(task: &TaskRow, policy: &Resolved) -> Option<Timestamp> {
+/// When nobody has taken the next attempt of a call in time: never while its clock stands still. It
+/// begins anew when its gate flows again.
+pub(crate) fn queue_end(
+    task: &TaskRow,
+    policy: &Resolved,
+    flows_since: Option<Timestamp>,
+) -> Option<Timestamp> {
     let due = match &task.progress.paused {
         Some(pause) => pause.due.filter(|_| pause.clock_runs)?,
-        None => task.wake_at,
+        None => flows_since.map_or(task.wake_at, |flows| flows.max(task.wake_at)),
     };
     Some(due.saturating_add(policy.checked.timeouts.queue?))
 }

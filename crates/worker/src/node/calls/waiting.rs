@@ -80,8 +80,9 @@ impl Node {
             return self.forget_call(key);
         }
         let (at, ticket) = (call.task.wake_at, self.memory.slots.ticket_of(&call.task));
-        if call.task.progress.paused.is_some() {
-            // Whoever resumes it finds it in the store.
+        let is_paused = !self.memory.slots.gates().lets_kind(&call.task.name, &call.task.queue);
+        if call.task.progress.paused.is_some() || is_paused {
+            // Whoever resumes it, or its kind, finds it in the store.
             self.take_call(key);
         } else if self.leaves(&call.task) {
             // Another node serves its queue, or has what it lacks, some day.
@@ -96,6 +97,7 @@ impl Node {
         } else if self.memory.due.add_task(at, key, ticket) {
             self.leaves_memory_if_full(key);
         } else {
+            self.memory.slots.left_to_store(ticket, at);
             self.take_call(key);
         }
     }
@@ -194,8 +196,12 @@ impl Node {
         // A read that was overtaken: the task runs, or waits for another time by now.
         let is_stale =
             |call: &HotCall| call.task.claim.is_some() || call.given_up || call.task.wake_at != at;
-        if !self.memory.calls.get(key).is_some_and(is_stale) {
-            self.memory.slots.enqueue(ticket, at, key);
+        if self.memory.calls.get(key).is_some_and(is_stale) {
+            return;
+        }
+        if let Some(left) = self.memory.slots.enqueue(ticket, at, key) {
+            // Its gate has enough in line: it is read when its turn comes.
+            self.take_call(left);
         }
     }
 

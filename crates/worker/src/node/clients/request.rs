@@ -53,6 +53,7 @@ impl Node {
             Request::Schedule { step, is_new, reply } => self.write_schedule(*step, is_new, reply),
             Request::SettleLetter { letter, reply } => self.settle_letter(*letter, reply),
             Request::SetPolicy { row, reply } => self.set_override(*row, reply),
+            Request::WriteGates { writes, reply } => self.write_gates(writes, reply),
             Request::Bulk { write, reply } => self.ask_for_bulk(*write, reply),
             Request::Wait { uid, reply } => self.wait_for(uid, reply),
             Request::LookForWork => {

@@ -82,7 +82,8 @@ impl Node {
             return;
         }
         (self.memory.unserved.looking, self.memory.unserved.next) = (true, None);
-        let runnable = Runnable { no_poison, ..self.runnable() };
+        let gates = self.memory.slots.gates().unbounded();
+        let runnable = Runnable { no_poison, gates, ..self.runnable() };
         let (node, now) = (self.name.clone(), self.now);
         self.ask_store(StoreRequest::ClaimShared { node, runnable, now, limit });
     }
@@ -132,7 +133,8 @@ impl Node {
         let activity = self.registry.activity(&call.task().name);
         let slot = self.memory.slots.take_now(call.task()).filter(|_| self.may_begin());
         match (slot, activity) {
-            (Some(slot), Some(activity)) => {
+            (Some(mut slot), Some(activity)) => {
+                self.memory.slots.begins(&mut slot, call.task());
                 call.hold(slot);
                 self.run_attempt(&mut call, activity);
                 self.keep_away(Box::new(call));

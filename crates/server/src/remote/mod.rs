@@ -1,0 +1,325 @@
+//! Activities that run in other processes, which ask for them over HTTP.
+//!
+//! The engine knows a remote worker's activities through a [`Remote`], which is a source of
+//! activities. An attempt of one is a future here that waits at a desk (`desk.rs`) until a worker
+//! takes it and reports. It holds a slot of this process as any attempt does, and it is this
+//! process's: when the process dies, the attempt is lost and another one follows.
+
+mod desk;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use resurgam::{
+    ActivityContext, ActivityDefinition, ActivitySource, CallKey, Failure, Kind, Payload, Timestamp,
+};
+use tokio::sync::{Notify, mpsc};
+
+use desk::{About, Desk, Standing};
+pub(crate) use desk::{LEASE, Offer, Wants};
+
+/// How often an attempt looks whether its session is still there.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// After how long a call is looked at again whose last worker has gone.
+const HANDED_BACK: Duration = Duration::from_secs(1);
+
+/// Where the attempts of remote workers wait: an app takes its activities from here
+/// ([`Remote::source`]), and the API lets workers have them
+/// ([`Options::remote`](crate::Options::remote)).
+///
+/// ```
+/// # use resurgam::prelude::*;
+/// use resurgam_server::{Options, Remote, router};
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), resurgam::Error> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let file = folder.path().join("app.db");
+/// let remote = Remote::new();
+/// let app = App::builder().activities_in(remote.source()).sqlite(&file).await?;
+/// let api: axum::Router = router(&app, Options::default().remote(&remote));
+/// # let _ = api;
+/// # app.stop().await
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Remote(Arc<Shared>);
+
+struct Shared {
+    /// What the names of this process's tasks begin with.
+    process: String,
+    desk: Mutex<Desk<Held>>,
+    polls: Mutex<HashMap<u64, Arc<Notify>>>,
+}
+
+/// An attempt while it waits, or runs somewhere.
+pub(crate) struct Held {
+    pub(crate) context: ActivityContext,
+    pub(crate) input: Payload,
+    pub(crate) call: CallKey,
+    pub(crate) queue: String,
+    pub(crate) timeout: Option<Duration>,
+    news: mpsc::UnboundedSender<News>,
+}
+
+enum News {
+    Taken,
+    Ended(Result<Payload, Failure>),
+}
+
+impl Default for Remote {
+    fn default() -> Self {
+        Remote::new()
+    }
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Remote")
+    }
+}
+
+impl Remote {
+    /// A desk at which nobody is yet.
+    pub fn new() -> Self {
+        let mut bytes = [0; 8];
+        // Without random numbers the clock of the process tells it from others well enough: names of
+        // tasks are no secrets, and tokens need none of these.
+        let _made_unique_below = getrandom::fill(&mut bytes);
+        let process = u64::from_be_bytes(bytes) ^ u64::from(std::process::id());
+        let (desk, polls) = (Mutex::default(), Mutex::default());
+        Remote(Arc::new(Shared { process: format!("{process:x}"), desk, polls }))
+    }
+
+    /// The activities that remote workers offer, for an app.
+    pub fn source(&self) -> Arc<dyn ActivitySource> {
+        Arc::new(self.clone())
+    }
+
+    fn desk(&self) -> MutexGuard<'_, Desk<Held>> {
+        self.0.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How workers name an attempt.
+    pub(crate) fn name(&self, number: u64) -> String {
+        format!("{}.{number:x}", self.0.process)
+    }
+
+    /// The attempt of this name; none for those of another process, or of one before this.
+    pub(crate) fn number(&self, name: &str) -> Option<u64> {
+        let (process, number) = name.split_once('.')?;
+        (process == self.0.process).then_some(())?;
+        u64::from_str_radix(number, 16).ok()
+    }
+
+    /// A session says something, and what it offers. True when an activity is new.
+    pub(crate) fn hear(
+        &self,
+        session: &str,
+        offers: Option<BTreeMap<String, Offer>>,
+        now: Timestamp,
+    ) -> bool {
+        let mut desk = self.desk();
+        desk.forget_silent(now);
+        desk.hear(session, offers, now)
+    }
+
+    /// Gives a session as many attempts as it wants, up to so many bytes; with each what `told`
+    /// makes of it.
+    pub(crate) fn give<T>(
+        &self,
+        session: &str,
+        wants: &Wants,
+        (most, bytes): (usize, usize),
+        told: impl Fn(u64, &Held) -> T,
+    ) -> Vec<T> {
+        let mut desk = self.desk();
+        let (mut given, mut size) = (Vec::new(), 0);
+        while given.len() < most && size < bytes {
+            let Some(number) = desk.give(session, wants, 1).pop() else { break };
+            let Some(held) = desk.held(session, number) else { break };
+            size += held.input.len();
+            given.push(told(number, held));
+            // The attempt may have just ended.
+            let _nobody_wants_it = held.news.send(News::Taken);
+        }
+        given
+    }
+
+    /// Attempts that were given to a session, which does not know of them.
+    pub(crate) fn unknown_to<T>(
+        &self,
+        session: &str,
+        running: &BTreeSet<u64>,
+        told: impl Fn(u64, &Held) -> T,
+    ) -> Vec<T> {
+        let desk = self.desk();
+        let unknown = desk.unknown_to(session, running).into_iter();
+        unknown.filter_map(|number| Some(told(number, desk.held(session, number)?))).collect()
+    }
+
+    /// The attempts of a session that are to end.
+    pub(crate) fn cancelled(&self, session: &str) -> Vec<u64> {
+        self.desk().cancelled(session)
+    }
+
+    /// Whether a session has an attempt.
+    pub(crate) fn has(&self, session: &str, number: u64) -> bool {
+        self.desk().held(session, number).is_some()
+    }
+
+    /// An attempt of a session has ended. Answers with its call and its number; none when the
+    /// session does not have it any more.
+    pub(crate) fn ended(
+        &self,
+        session: &str,
+        number: u64,
+        result: Result<Payload, Failure>,
+    ) -> Option<(CallKey, u32)> {
+        let mut desk = self.desk();
+        desk.held(session, number)?;
+        let held = desk.over(number)?;
+        held.news.send(News::Ended(result)).ok()?;
+        Some((held.call, held.context.attempt()))
+    }
+
+    /// An attempt of a session is alive, and says how far it is. False when the session does not
+    /// have it any more.
+    pub(crate) fn heartbeat(&self, session: &str, number: u64, details: &Payload) -> bool {
+        let desk = self.desk();
+        let Some(held) = desk.held(session, number) else { return false };
+        let details: Result<serde_json::Value, _> = details.decode();
+        // One that was told to end learns so from the answer.
+        let _told_by_the_answer = held.context.heartbeat(&details.unwrap_or_default());
+        true
+    }
+
+    /// Has a poll wait until there is something for it, or until a newer one of its session.
+    pub(crate) fn wait(&self, session: &str, wants: Wants) -> Waiting {
+        let (number, older) = self.desk().waits(session, wants);
+        let notify = Arc::new(Notify::new());
+        self.polls().insert(number, notify.clone());
+        self.wake(older);
+        Waiting { remote: self.clone(), number, notify }
+    }
+
+    fn polls(&self) -> MutexGuard<'_, HashMap<u64, Arc<Notify>>> {
+        self.0.polls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self, polls: impl IntoIterator<Item = u64>) {
+        let waiting = self.polls();
+        polls.into_iter().filter_map(|poll| waiting.get(&poll)).for_each(|poll| poll.notify_one());
+    }
+
+    /// One attempt: waits for a worker, and for what that reports.
+    async fn attempt(self, context: ActivityContext, input: Payload) -> Result<Payload, Failure> {
+        let Some((call, queue)) = context.place() else {
+            return Err(Failure::terminal("a remote activity needs an engine"));
+        };
+        let queue = queue.to_string();
+        let about = About { activity: context.activity().to_string(), queue: queue.clone() };
+        let timeout = self.desk().offer(&about.activity).and_then(|offer| offer.timeout);
+        let (news, mut hears) = mpsc::unbounded_channel();
+        let held = Held { context: context.clone(), input, call, queue, timeout, news };
+        let (number, woken) = self.desk().arrives(about, held);
+        self.wake(woken);
+        let _over_when_this_ends = Over { remote: self.clone(), number };
+        let (mut ends, mut is_told) = (None::<Timestamp>, false);
+        loop {
+            let left = ends.map_or(LOOK, |end| end.since(context.now()).min(LOOK));
+            tokio::select! {
+                biased;
+                Some(news) = hears.recv() => match news {
+                    News::Taken => ends = timeout.map(|time| context.now().saturating_add(time)),
+                    News::Ended(result) => return result,
+                },
+                () = context.cancelled(), if !is_told => {
+                    is_told = true;
+                    if self.standing(number, context.now()) != Standing::Given {
+                        return Err(Failure::of_kind(Kind::Cancelled, "no worker had taken it"));
+                    }
+                    let poll = self.desk().cancel(number);
+                    self.wake(poll);
+                }
+                () = context.sleep(left) => {
+                    if let Some(timeout) = timeout.filter(|_| ends.is_some_and(|end| end <= context.now())) {
+                        let message = format!("not done within {timeout:?}");
+                        return Err(Failure::of_kind(Kind::Timeout, message));
+                    }
+                    match self.standing(number, context.now()) {
+                        Standing::Lost => {
+                            let message = "its worker was silent for too long";
+                            return Err(Failure::of_kind(Kind::WorkerLost, message));
+                        }
+                        Standing::Unwanted => return Err(Failure::snooze(HANDED_BACK)),
+                        Standing::Waits | Standing::Given | Standing::Over => {}
+                    }
+                }
+            }
+        }
+    }
+
+    fn standing(&self, number: u64, now: Timestamp) -> Standing {
+        let mut desk = self.desk();
+        desk.forget_silent(now);
+        desk.standing(number)
+    }
+}
+
+impl ActivitySource for Remote {
+    fn find(&self, name: &str) -> Option<Arc<ActivityDefinition>> {
+        let offer = self.desk().offer(name)?;
+        let remote = self.clone();
+        let mut definition = ActivityDefinition::new(name, move |context, input| {
+            Box::pin(remote.clone().attempt(context, input))
+        });
+        definition.options.retry = offer.retry.clone();
+        Some(Arc::new(definition))
+    }
+
+    fn names(&self) -> Vec<String> {
+        let desk = self.desk();
+        let names: BTreeSet<&str> = desk.offered().collect();
+        names.into_iter().map(str::to_string).collect()
+    }
+}
+
+/// Takes an attempt from the desk when the engine wants it no more.
+struct Over {
+    remote: Remote,
+    number: u64,
+}
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        // A report may have taken it before.
+        let _taken_before = self.remote.desk().over(self.number);
+    }
+}
+
+/// A poll that waits. Whoever asked may go away at any moment: what it was woken for is for the
+/// next one then.
+pub(crate) struct Waiting {
+    remote: Remote,
+    number: u64,
+    notify: Arc<Notify>,
+}
+
+impl Waiting {
+    /// Ready when there is something to look at.
+    pub(crate) async fn woken(&self) {
+        self.notify.notified().await;
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.remote.polls().remove(&self.number);
+        let next = self.remote.desk().leaves(self.number);
+        self.remote.wake(next);
+    }
+}

@@ -1,0 +1,456 @@
+//! Remote workers: they ask for attempts, report how those ended, and say that they are there.
+//!
+//! Unlike elsewhere, fields that nobody knows are ignored: a worker may be newer than the server.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use resurgam::retry::RetryPolicy;
+use resurgam::{CallKey, Code, Failure, Kind, Payload};
+use resurgam_core::duration;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Reply;
+use crate::api::Api;
+use crate::caller::Caller;
+use crate::extract::{Body, present};
+use crate::problem::Problem;
+use crate::remote::{Held, LEASE, Offer, Remote, Wants};
+use crate::wire::{self, value};
+
+/// The protocol that is spoken here.
+const PROTOCOL: u32 = 1;
+
+/// How many attempts an answer has at most.
+const MOST: usize = 1_000;
+
+/// How many bytes of inputs an answer has at most, give or take one input.
+const BYTES: usize = 8 << 20;
+
+/// The longest that a poll waits.
+const LONGEST_POLL: Duration = Duration::from_secs(60);
+
+/// How long a report waits to be stored.
+const LONGEST_REPORT: Duration = Duration::from_secs(20);
+
+/// How long it is between two looks whether a report is stored.
+const LOOK: Duration = Duration::from_millis(2);
+
+pub(super) fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(poll)).routes(routes!(report)).routes(routes!(beat))
+}
+
+/// A worker asks for attempts.
+#[derive(Debug, Deserialize, ToSchema)]
+struct Poll {
+    /// 1
+    protocol: u32,
+    /// Something random that this process of the worker keeps.
+    session: String,
+    /// What it offers.
+    activities: Vec<Offered>,
+    /// The queues of which it takes attempts; all when there are none.
+    #[serde(default)]
+    queues: Vec<String>,
+    /// How many attempts it has room for; 1 unless given, 1,000 at most.
+    max: Option<usize>,
+    /// How long it waits for the first of them; 60,000 at most.
+    #[serde(default)]
+    wait_ms: u64,
+    /// All attempts that it has, until their report was answered.
+    #[serde(default)]
+    running: Vec<String>,
+}
+
+/// An activity that a worker offers.
+#[derive(Debug, Deserialize, ToSchema)]
+struct Offered {
+    name: String,
+    /// The policy of its calls, unless a call has its own.
+    retry: Option<Value>,
+    /// How long an attempt may take, from when a worker has taken it, such as `10s`.
+    timeout: Option<String>,
+}
+
+/// Attempts for a worker.
+#[derive(Serialize, ToSchema)]
+struct Polled {
+    tasks: Vec<Task>,
+    /// Attempts that are to end.
+    cancel: Vec<String>,
+    /// For how long a worker may be silent before its attempts are lost.
+    lease_ms: u64,
+}
+
+/// An attempt.
+#[derive(Serialize, ToSchema)]
+struct Task {
+    /// What reports name it by.
+    task: String,
+    activity: String,
+    /// From 1.
+    attempt: u32,
+    /// The id of the instance that called it.
+    instance: String,
+    queue: String,
+    /// The same for all attempts of a call.
+    idempotency_key: String,
+    #[schema(value_type = serde_json::Value)]
+    input: wire::Json,
+    /// What an attempt before it told last.
+    #[schema(value_type = Option<serde_json::Value>)]
+    last_heartbeat: Option<wire::Json>,
+    /// How long it may take.
+    timeout_ms: Option<u64>,
+}
+
+impl Task {
+    fn of(remote: &Remote, number: u64, held: &Held) -> Self {
+        let context = &held.context;
+        let timeout = held.timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        Task {
+            task: remote.name(number),
+            activity: context.activity().to_string(),
+            attempt: context.attempt(),
+            instance: context.instance().to_string(),
+            queue: held.queue.clone(),
+            idempotency_key: context.idempotency_key(),
+            input: value(&held.input),
+            last_heartbeat: context.last_heartbeat(),
+            timeout_ms: timeout,
+        }
+    }
+}
+
+/// Workers are to ask again soon, or elsewhere.
+fn away(why: &str) -> Problem {
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, Code::E8, format!("remote workers: {why}"))
+}
+
+impl Api {
+    /// Where remote workers find their attempts; a problem where there are none for them.
+    fn remote(&self, protocol: u32, session: &str) -> Result<&Remote, Problem> {
+        if protocol < PROTOCOL {
+            let detail = format!("protocol {protocol} is too old; this server speaks {PROTOCOL}");
+            return Err(Problem::new(StatusCode::UPGRADE_REQUIRED, Code::E9, detail));
+        }
+        if !(1..=200).contains(&session.len()) {
+            return Err(Problem::invalid("session: write 1 to 200 bytes"));
+        }
+        let remote = self.options.remote.as_ref();
+        let remote = remote
+            .ok_or_else(|| away("this server works on nothing; `resurgam server --work` does"))?;
+        if !self.client.is_owner() && !self.client.handle().store().is_shared() {
+            return Err(away("another process works on the database, and this one stands by"));
+        }
+        Ok(remote)
+    }
+}
+
+fn offers(offered: Vec<Offered>) -> Result<BTreeMap<String, Offer>, Problem> {
+    let read = |offered: Offered| {
+        let Offered { name, retry, timeout } = offered;
+        let wrong = |why: String| Problem::invalid(format!("activity {name}: {why}"));
+        let timeout = timeout.map(|text| {
+            duration::parse(&text).map_err(|why| wrong(format!("timeout {text:?}: this {why}")))
+        });
+        let retry = retry.map(|policy| {
+            RetryPolicy::from_value(&policy).map_err(|problems| {
+                Problem::of_input(&format!("activity {name}: retry"), &problems)
+            })
+        });
+        Ok((name.clone(), Offer { retry: retry.transpose()?, timeout: timeout.transpose()? }))
+    };
+    offered.into_iter().map(read).collect()
+}
+
+/// Asks for attempts
+///
+/// Answers as soon as there are some, or one is to end, or the time is over. What the answer before
+/// gave and `running` does not name is given again: the same attempt, under the same name. A newer
+/// poll of a session ends the older one.
+#[utoipa::path(
+    post, path = "/api/v1/worker/poll", tag = "workers", request_body = Poll,
+    responses((status = OK, body = Polled))
+)]
+async fn poll(State(api): State<Api>, caller: Caller, Body(ask): Body<Poll>) -> Reply<Polled> {
+    let (remote, handle) = (api.remote(ask.protocol, &ask.session)?, api.client.handle());
+    if api.is_stopping() {
+        return Err(away("this server is about to end, and takes reports only"));
+    }
+    let session = ask.session.as_str();
+    let most = ask.max.unwrap_or(1).min(MOST);
+    let offers = offers(ask.activities)?;
+    let wants =
+        Wants { activities: offers.keys().cloned().collect(), queues: caller.queues(ask.queues)? };
+    if remote.hear(session, Some(offers), handle.now()) {
+        api.client.activities_changed();
+    }
+    let running: BTreeSet<u64> = ask.running.iter().filter_map(|it| remote.number(it)).collect();
+    let told = |number, held: &Held| Task::of(remote, number, held);
+    let answer = |tasks| {
+        let cancel = remote.cancelled(session).into_iter().map(|number| remote.name(number));
+        let lease_ms = u64::try_from(LEASE.as_millis()).unwrap_or(u64::MAX);
+        Ok(Json(Polled { tasks, cancel: cancel.collect(), lease_ms }))
+    };
+    let again = remote.unknown_to(session, &running, told);
+    if !again.is_empty() {
+        return answer(again);
+    }
+    let waiting = remote.wait(session, wants.clone());
+    let tasks = remote.give(session, &wants, (most, BYTES), told);
+    let cancels = remote.cancelled(session).iter().any(|number| running.contains(number));
+    if !tasks.is_empty() || cancels || ask.wait_ms == 0 {
+        return answer(tasks);
+    }
+    let wait = Duration::from_millis(ask.wait_ms).min(LONGEST_POLL);
+    tokio::select! {
+        () = waiting.woken() => {}
+        _busy = handle.sleep(wait) => {}
+        () = api.stopped() => {}
+    }
+    answer(remote.give(session, &wants, (most, BYTES), told))
+}
+
+/// What a worker says about its attempts.
+#[derive(Debug, Deserialize, ToSchema)]
+struct Reports {
+    /// 1
+    protocol: u32,
+    session: String,
+    reports: Vec<Report>,
+}
+
+/// How an attempt ended, or how far it is: one of the fields beside its name.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(default)]
+struct Report {
+    task: String,
+    /// It succeeded with this.
+    #[schema(value_type = Option<serde_json::Value>)]
+    #[serde(deserialize_with = "present")]
+    result: Option<Box<RawValue>>,
+    /// It failed.
+    failure: Option<Failed>,
+    /// It is to run again after this time, such as `30s`, which is no failure.
+    snooze: Option<String>,
+    /// It goes on, and this is how far it is.
+    #[schema(value_type = Option<serde_json::Value>)]
+    #[serde(deserialize_with = "present")]
+    heartbeat: Option<Box<RawValue>>,
+    /// Ends its branch of a graph without failing.
+    prune: bool,
+    /// It was told to end, and has.
+    cancelled: bool,
+    /// The worker ends, and cut it short.
+    interrupted: bool,
+    /// It never began.
+    released: bool,
+}
+
+/// Why an attempt failed.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+struct Failed {
+    /// The name that policies match on, such as `CardDeclined`.
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    #[serde(default)]
+    message: String,
+    /// The type and those it descends from, nearest first.
+    #[serde(default)]
+    mro: Vec<String>,
+    code: Option<String>,
+    /// False: never again, whatever the policy says.
+    retryable: Option<bool>,
+    /// When the other side wants to be asked again, such as `5s`.
+    retry_after: Option<String>,
+    details: Option<Value>,
+}
+
+impl Failed {
+    fn failure(self) -> Result<Failure, String> {
+        let Failed { kind, message, mro, code, retryable, retry_after, details } = self;
+        let retry_after = retry_after.map(|text| {
+            duration::parse(&text).map_err(|why| format!("retry_after {text:?}: this {why}"))
+        });
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let mut record = serde_json::Map::new();
+        record.insert("kind".to_string(), "error".into());
+        record.insert("message".to_string(), message.into());
+        record.insert("mro".to_string(), mro.into());
+        record.extend(kind.map(|kind| ("type".to_string(), kind.into())));
+        record.extend(code.map(|code| ("code".to_string(), code.into())));
+        record.extend(retryable.map(|it| ("retryable".to_string(), it.into())));
+        let retry_after = retry_after.transpose()?;
+        record.extend(retry_after.map(|it| ("retry_after_ms".to_string(), millis(it).into())));
+        record.extend(details.map(|details| ("details".to_string(), details)));
+        serde_json::from_value(Value::Object(record)).map_err(|error| error.to_string())
+    }
+}
+
+/// What a report says.
+enum Said {
+    Heartbeat(Payload),
+    Ended(Result<Payload, Failure>),
+}
+
+impl Report {
+    /// A report that makes no sense is a failure of its attempt: the worker has a mistake, and the
+    /// attempt ended all the same.
+    fn said(self) -> Said {
+        let ended = |failure| Said::Ended(Err(failure));
+        let Report { result, failure, snooze, heartbeat, .. } = self;
+        match (result, failure, snooze, heartbeat) {
+            (Some(result), None, None, None) => Said::Ended(Ok(Payload::from_text(result.get()))),
+            (None, Some(failure), None, None) => {
+                ended(failure.failure().unwrap_or_else(bad_report))
+            }
+            (None, None, Some(time), None) => match duration::parse(&time) {
+                Ok(time) => ended(Failure::snooze(time)),
+                Err(why) => ended(bad_report(format!("snooze {time:?}: this {why}"))),
+            },
+            (None, None, None, Some(details)) => Said::Heartbeat(Payload::from_text(details.get())),
+            (None, None, None, None) if self.prune => ended(Failure::prune()),
+            (None, None, None, None) if self.cancelled => {
+                ended(Failure::of_kind(Kind::Cancelled, "its worker ended it when it was told to"))
+            }
+            (None, None, None, None) if self.interrupted || self.released => {
+                ended(Failure::snooze(Duration::ZERO))
+            }
+            _ => ended(bad_report(
+                "a report has one of result, failure, snooze, heartbeat, prune, \
+                                   cancelled, interrupted and released"
+                    .to_string(),
+            )),
+        }
+    }
+}
+
+fn bad_report(why: String) -> Failure {
+    Failure::new(format!("its worker's report cannot be read: {why}")).with_type("BadReport")
+}
+
+/// What came of reports. A worker treats `recorded` and `over` as done, and sends again what is in
+/// neither.
+#[derive(Default, Serialize, ToSchema)]
+struct Reported {
+    /// Durably stored.
+    recorded: Vec<String>,
+    /// Not this session's any more: recorded before, timed out, cancelled or lost.
+    over: Vec<String>,
+    /// Attempts that are to end.
+    cancel: Vec<String>,
+}
+
+/// Reports how attempts ended, or how far they are
+///
+/// Answers when that is durably stored. Each report is judged by itself.
+#[utoipa::path(
+    post, path = "/api/v1/worker/report", tag = "workers", request_body = Reports,
+    responses((status = OK, body = Reported))
+)]
+async fn report(State(api): State<Api>, Body(told): Body<Reports>) -> Reply<Reported> {
+    let remote = api.remote(told.protocol, &told.session)?;
+    let session = told.session.as_str();
+    remote.hear(session, None, api.client.handle().now());
+    let (mut answer, mut ended) = (Reported::default(), Vec::new());
+    for report in told.reports {
+        let task = report.task.clone();
+        let Some(number) = remote.number(&task) else {
+            answer.over.push(task);
+            continue;
+        };
+        match report.said() {
+            Said::Heartbeat(details) => match remote.heartbeat(session, number, &details) {
+                true => answer.recorded.push(task),
+                false => answer.over.push(task),
+            },
+            Said::Ended(result) => match remote.ended(session, number, result) {
+                Some((call, attempt)) => ended.push(Ended { task, call, attempt }),
+                None => answer.over.push(task),
+            },
+        }
+    }
+    answer.recorded.extend(stored(&api, ended).await?);
+    let cancel = remote.cancelled(session).into_iter();
+    answer.cancel = cancel.map(|number| remote.name(number)).collect();
+    Ok(Json(answer))
+}
+
+/// An attempt whose end the engine was told.
+struct Ended {
+    task: String,
+    call: CallKey,
+    attempt: u32,
+}
+
+/// Waits until it is stored that these attempts have ended: until their tasks are gone, or are not
+/// claimed for them any more. Those that take too long are not among the answer; their workers ask
+/// again, and hear that they are over.
+async fn stored(api: &Api, mut ended: Vec<Ended>) -> Result<Vec<String>, Problem> {
+    let handle = api.client.handle();
+    let begun = handle.now();
+    let mut stored = Vec::new();
+    while !ended.is_empty() && handle.now().since(begun) < LONGEST_REPORT {
+        let calls: Arc<[CallKey]> = ended.iter().map(|it| it.call).collect();
+        let busy = handle.busy();
+        let rows = handle.store().tasks_of(calls).await;
+        let rows = rows.map_err(|error| resurgam::Error::store("look what is recorded", error))?;
+        let is_claimed = |it: &Ended| {
+            let mut of_it = rows.iter().filter(|row| row.call == it.call);
+            of_it.any(|row| row.claim.is_some() && row.attempt == it.attempt)
+        };
+        let (left, done): (Vec<Ended>, Vec<Ended>) = ended.into_iter().partition(is_claimed);
+        stored.extend(done.into_iter().map(|it| it.task));
+        ended = left;
+        drop(busy);
+        if !ended.is_empty() {
+            let _busy = handle.sleep(LOOK).await;
+        }
+    }
+    Ok(stored)
+}
+
+/// A worker is there.
+#[derive(Debug, Deserialize, ToSchema)]
+struct Beat {
+    /// 1
+    protocol: u32,
+    session: String,
+    /// All attempts that it has.
+    #[serde(default)]
+    running: Vec<String>,
+}
+
+/// What a worker should know.
+#[derive(Serialize, ToSchema)]
+struct Beaten {
+    /// Attempts that are to end.
+    cancel: Vec<String>,
+    /// Attempts that are not this session's any more.
+    over: Vec<String>,
+}
+
+/// Says that a worker is there, while it is too busy to poll
+#[utoipa::path(
+    post, path = "/api/v1/worker/beat", tag = "workers", request_body = Beat,
+    responses((status = OK, body = Beaten))
+)]
+async fn beat(State(api): State<Api>, Body(told): Body<Beat>) -> Reply<Beaten> {
+    let remote = api.remote(told.protocol, &told.session)?;
+    let session = told.session.as_str();
+    remote.hear(session, None, api.client.handle().now());
+    let has = |task: &String| remote.number(task).is_some_and(|number| remote.has(session, number));
+    let over = told.running.into_iter().filter(|task| !has(task)).collect();
+    let cancel = remote.cancelled(session).into_iter().map(|number| remote.name(number)).collect();
+    Ok(Json(Beaten { cancel, over }))
+}

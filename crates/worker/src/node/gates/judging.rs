@@ -1,0 +1,131 @@
+//! What follows at gates when attempts end and time passes.
+//!
+//! Attempts are counted where their calls are held: by the node that works on the shard. What
+//! follows is decided by the machine (`gate/machine.rs` in the core), and by one node: the one that
+//! holds [`GateWrite::DECIDER`], which is every node that works alone. What it decides is a row of
+//! the gate, and no row of a task.
+
+use resurgam_core::gate::{Changed, GateState, Outcome, Phase, Standing};
+use resurgam_core::{CallKey, retry};
+use resurgam_store::{GateWrite, Step};
+
+use super::GateId;
+use super::known_gate::{AttemptOf, OVERDUE};
+use crate::node::Node;
+use crate::node::calls::hot_call::started_at;
+use crate::node::follow_up::FollowUp;
+
+impl Node {
+    /// An attempt of a call has ended: its gate takes notice.
+    pub(crate) fn gate_hears(&mut self, key: CallKey, outcome: Outcome) {
+        let Some(call) = self.memory.calls.get(key) else { return };
+        let task = call.task();
+        let gates = self.memory.slots.gates_mut();
+        let Some(id) = gates.known_id(&task.gate) else { return };
+        let (probing, began) = (task.progress.probing, started_at(task));
+        let ended = AttemptOf { call: key, probing, began };
+        if gates.gate_mut(id).counts(ended, outcome, self.now) {
+            self.judge(id);
+        }
+    }
+
+    /// True when this node decides about gates.
+    pub(super) fn decides_about_gates(&self) -> bool {
+        self.is_owner() && self.memory.shards.owns(GateWrite::DECIDER)
+    }
+
+    /// Asks the machine what follows from what is seen of a gate.
+    pub(super) fn judge(&mut self, id: GateId) {
+        if !self.decides_about_gates() {
+            return;
+        }
+        let now = self.now;
+        let overdue = self.overdue(id);
+        let gate = self.memory.slots.gates_mut().gate_mut(id);
+        let seen = gate.seen(overdue, now);
+        let (state, since) = (gate.state(), gate.state().since.as_millis().unsigned_abs());
+        let u = retry::uniform(u128::from(since), 0, state.turn, u32::try_from(id).unwrap_or(0));
+        if let Some(after) = state.next(gate.settings(), &seen, now, u) {
+            self.gate_becomes(id, after);
+        }
+    }
+
+    /// How many calls behind a gate should have begun a while ago, while it matters.
+    fn overdue(&self, id: GateId) -> Option<u64> {
+        let gate = self.memory.slots.gates().gate(id);
+        if gate.state().standing() != Standing::Ramping || !gate.knows_all_due(self.now) {
+            return None;
+        }
+        let before = self.now.saturating_sub(OVERDUE);
+        u64::try_from(self.memory.slots.in_line_before(id, before)).ok()
+    }
+
+    /// A gate stands as this says from now on, which is stored.
+    pub(super) fn gate_becomes(&mut self, id: GateId, after: GateState) {
+        let gate = self.memory.slots.gates().gate(id);
+        let key = gate.key().to_string();
+        let decided = serde_json::to_string(&after).unwrap_or_default();
+        if self.decides_about_gates() {
+            let gates = vec![GateWrite::Decide { key, decided }];
+            self.outbox.push(Step { gates, ..Step::default() }, Vec::new());
+        }
+        self.gate_stands(id, after);
+    }
+
+    /// A gate stands as this says from now on.
+    pub(super) fn gate_stands(&mut self, id: GateId, after: GateState) {
+        let now = self.now;
+        let gate = self.memory.slots.gates().gate(id);
+        let (before, key) = (gate.state().clone(), gate.key().to_string());
+        let was_held = gate.is_held();
+        log_change(&Changed { key: &key, before: &before, after: &after });
+        let stands = after.standing();
+        if let Phase::Ramping { rate, .. } = after.phase {
+            metrics::gauge!("resurgam.gate_ramp", "gate" => key.clone()).set(rate);
+        }
+        let gates = self.memory.slots.gates_mut();
+        gates.gate_mut(id).becomes(after, now);
+        gates.note(id);
+        metrics::gauge!("resurgam.gate_state", "gate" => key).set(number_of(stands));
+        if was_held && !self.memory.slots.gates().gate(id).is_held() {
+            // What was left to the store is due like anything else.
+            self.memory.due.rescan(now);
+        }
+        if before.standing() != stands {
+            self.look_at_held_deadlines();
+            if stands == Standing::Flowing {
+                self.then(FollowUp::LookForShared);
+            }
+        }
+        self.then(FollowUp::FillSlots);
+    }
+
+    /// Calls whose clocks stood still are looked at when they are due.
+    pub(super) fn look_at_held_deadlines(&mut self) {
+        let now = self.now;
+        for call in self.memory.slots.gates_mut().take_held_deadlines() {
+            self.memory.due.look_again(now, call);
+        }
+    }
+}
+
+fn log_change(changed: &Changed<'_>) {
+    let Changed { key, before, after } = changed;
+    if before.turn == after.turn {
+        return tracing::debug!(gate = key, "{changed}");
+    }
+    match after.standing() {
+        Standing::Shut => tracing::warn!(gate = key, why = %after.why, "{changed}"),
+        _ => tracing::info!(gate = key, why = %after.why, "{changed}"),
+    }
+}
+
+/// How a gate stands, as a number for those who draw it.
+fn number_of(standing: Standing) -> f64 {
+    match standing {
+        Standing::Flowing => 0.0,
+        Standing::Ramping => 1.0,
+        Standing::Probing => 2.0,
+        Standing::Shut => 3.0,
+    }
+}

@@ -1,0 +1,293 @@
+//! One gate, as a node knows it ([`KnownGate`]).
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use resurgam_core::gate::{
+    Gate, GateState, Grants, Left, Outcome, Seen, Share, Standing, Tally, Window,
+};
+use resurgam_core::{CallKey, Timestamp};
+
+/// How many due tasks of a held gate are in line.
+pub(crate) const PAGE: usize = 1_000;
+
+/// When there are fewer than these in line, more are read.
+const LOW: usize = 250;
+
+/// The shortest time between two reads of a full page.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// How long a call is due before it counts as overdue.
+pub(super) const OVERDUE: Duration = Duration::from_secs(1);
+
+/// How soon a ramp is looked at again of which nothing new is known.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// How often more may begin where it is a question of time, at most.
+const GRAIN: Duration = Duration::from_millis(10);
+
+/// One gate.
+#[derive(Debug)]
+pub(crate) struct KnownGate {
+    key: String,
+    settings: Gate,
+    state: GateState,
+    grants: Grants,
+    /// Slots that are held for tasks which have not begun.
+    reserved: u32,
+    /// What ended lately, while it flows.
+    window: Window,
+    /// What ended of the attempts that began in this turn, while it does not.
+    of_turn: Tally,
+    /// The calls that probe, and those that probed before.
+    probes: BTreeSet<CallKey>,
+    probed: BTreeSet<CallKey>,
+    /// The calls that probed, and of which nobody has said how their attempt ended.
+    unjudged: BTreeSet<CallKey>,
+    backlog: Backlog,
+}
+
+/// What a node knows of the due tasks of a held gate that are not in line.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Backlog {
+    /// More tasks are due than fit in the line.
+    more: bool,
+    /// When the next one is due.
+    next_due: Option<Timestamp>,
+    /// It has been read in this turn.
+    is_known: bool,
+    /// Reading is refused until then.
+    again_at: Option<Timestamp>,
+}
+
+impl Backlog {
+    /// A task that is due then is left to the store.
+    pub(super) fn left_to_store(&mut self, at: Timestamp) {
+        self.next_due = Some(self.next_due.map_or(at, |known| known.min(at)));
+    }
+
+    /// A page was read: whether it was full, and when the first task is due that is not yet.
+    pub(super) fn is_read(&mut self, more: bool, next_due: Option<Timestamp>, now: Timestamp) {
+        // What is full of tasks that are about to be claimed is not read again at once.
+        let again_at = more.then(|| now.saturating_add(PAUSE));
+        *self = Backlog { more, next_due, is_known: true, again_at };
+    }
+
+    /// Nothing of the gate is left to the store any more.
+    pub(super) fn is_over(&mut self) {
+        *self = Backlog::default();
+    }
+
+    /// It could not be read.
+    pub(super) fn is_refused(&mut self, again_at: Timestamp) {
+        self.again_at = Some(again_at);
+    }
+
+    /// True when there is something to be read, with so many in line.
+    fn is_wanted(&self, in_line: usize, now: Timestamp) -> bool {
+        let is_due = self.more || !self.is_known || self.next_due.is_some_and(|at| at <= now);
+        in_line < LOW && is_due && self.again_at.is_none_or(|at| at <= now)
+    }
+
+    fn next(&self, in_line: usize, now: Timestamp) -> Option<Timestamp> {
+        if let Some(at) = self.again_at.filter(|at| *at > now) {
+            return Some(at);
+        }
+        self.next_due.filter(|at| *at > now && !self.more && in_line < LOW)
+    }
+}
+
+/// An attempt that has ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AttemptOf {
+    /// Its call.
+    pub(super) call: CallKey,
+    /// Its gate was not flowing when it began.
+    pub(super) probing: bool,
+    /// When it began.
+    pub(super) began: Timestamp,
+}
+
+impl KnownGate {
+    /// A gate that nobody has had trouble with.
+    pub(super) fn new(key: String, settings: Gate, now: Timestamp) -> Self {
+        let state = GateState::flowing(now);
+        KnownGate {
+            grants: Grants::new(Share::whole(&settings, &state), state.turn, now),
+            window: window_of(&settings),
+            key,
+            settings,
+            state,
+            reserved: 0,
+            of_turn: Tally::default(),
+            probes: BTreeSet::new(),
+            probed: BTreeSet::new(),
+            unjudged: BTreeSet::new(),
+            backlog: Backlog::default(),
+        }
+    }
+
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
+    pub(super) fn settings(&self) -> &Gate {
+        &self.settings
+    }
+
+    pub(super) fn state(&self) -> &GateState {
+        &self.state
+    }
+
+    pub(super) fn backlog_mut(&mut self) -> &mut Backlog {
+        &mut self.backlog
+    }
+
+    /// True when it is more than a look at what ends.
+    pub(super) fn is_active(&self) -> bool {
+        self.settings.has_limits() || self.state.standing() != Standing::Flowing
+    }
+
+    /// True when its due tasks are left to the store: it does not flow, or bounds more than fit in
+    /// line.
+    pub(super) fn is_held(&self) -> bool {
+        self.state.standing() != Standing::Flowing
+            || (self.settings.has_limits()
+                && (self.backlog.more || self.backlog.next_due.is_some()))
+    }
+
+    /// How many attempts may begin now.
+    pub(super) fn room(&self, is_retry: bool, now: Timestamp) -> Option<u32> {
+        let Left { attempts, retries } = self.grants.left(now);
+        let retries = retries.filter(|_| is_retry);
+        let room = attempts.into_iter().chain(retries).min();
+        room.map(|room| room.saturating_sub(self.reserved))
+    }
+
+    pub(super) fn reserves(&mut self) {
+        self.reserved += 1;
+    }
+
+    pub(super) fn gives_back(&mut self) {
+        self.reserved = self.reserved.saturating_sub(1);
+    }
+
+    pub(super) fn begins(&mut self, call: CallKey, is_retry: bool, now: Timestamp) {
+        self.gives_back();
+        self.grants.begins(is_retry, now);
+        if self.state.standing() == Standing::Probing {
+            metrics::counter!("resurgam.probes").increment(1);
+            self.probes.insert(call);
+        }
+    }
+
+    /// An attempt has ended, as far as its slot is concerned. Where it probed, and nobody says how
+    /// it ended, another one may probe.
+    pub(super) fn ends(&mut self, call: CallKey) {
+        self.grants.ends();
+        if self.probes.contains(&call) && self.unjudged.insert(call) {
+            self.grants.says_nothing();
+        }
+    }
+
+    /// True when another call is to probe instead, if there is one.
+    pub(super) fn probed_last(&self, call: CallKey) -> bool {
+        self.state.standing() == Standing::Probing && self.probed.contains(&call)
+    }
+
+    /// An attempt of a call has ended that began then. True when that says something about the
+    /// gate.
+    pub(super) fn counts(&mut self, ended: AttemptOf, outcome: Outcome, now: Timestamp) -> bool {
+        let AttemptOf { call, probing, began } = ended;
+        let is_of_turn = probing && began >= self.state.since;
+        match (self.state.standing(), outcome) {
+            (Standing::Flowing, Outcome::Neither) => return false,
+            (Standing::Flowing, outcome) => self.window.add(outcome, now),
+            _ if !is_of_turn => return false,
+            (_, Outcome::Neither) => {}
+            (_, Outcome::Succeeded) => self.of_turn.succeeded += 1,
+            (_, Outcome::Failed { .. }) => {
+                self.window.add(outcome, now);
+                self.of_turn.failed += 1;
+            }
+        }
+        if outcome != Outcome::Neither && self.unjudged.remove(&call) {
+            self.grants.says_something();
+        }
+        true
+    }
+
+    /// What is known of it, with so many of its calls overdue.
+    pub(super) fn seen(&mut self, overdue: Option<u64>, now: Timestamp) -> Seen {
+        let ended = match self.state.standing() {
+            Standing::Flowing => self.window.tally(now),
+            _ => self.of_turn,
+        };
+        Seen { ended, overdue, told: self.window.told()[2] }
+    }
+
+    /// True when everything of it that is due is in line.
+    pub(super) fn knows_all_due(&self, now: Timestamp) -> bool {
+        let Backlog { more, next_due, is_known, .. } = self.backlog;
+        is_known && !more && next_due.is_none_or(|at| at > now)
+    }
+
+    /// It stands as this says from now on.
+    pub(super) fn becomes(&mut self, state: GateState, now: Timestamp) {
+        if state.turn != self.state.turn {
+            self.of_turn = Tally::default();
+            self.window.clear();
+            if !self.probes.is_empty() {
+                self.probed = std::mem::take(&mut self.probes);
+            }
+            self.unjudged.clear();
+            self.backlog.is_known = false;
+        }
+        self.state = state;
+        self.grants.set(Share::whole(&self.settings, &self.state), self.state.turn, now);
+        if self.state.standing() == Standing::Flowing {
+            self.probed.clear();
+            // What is left to the store is found there, as anything that is due.
+            self.backlog = Backlog::default();
+        }
+    }
+
+    /// Other settings hold from now on.
+    pub(super) fn follows(&mut self, settings: Gate, now: Timestamp) {
+        if settings != self.settings {
+            self.window = window_of(&settings);
+            self.settings = settings;
+            self.grants.set(Share::whole(&self.settings, &self.state), self.state.turn, now);
+        }
+    }
+
+    /// True when due tasks of it are to be read, with so many in line.
+    pub(super) fn wants_due(&self, in_line: usize, now: Timestamp) -> bool {
+        self.state.standing() != Standing::Shut
+            && self.is_held()
+            && self.backlog.is_wanted(in_line, now)
+    }
+
+    /// When something is to be done about it although nothing ends, with so many in line.
+    pub(super) fn next(&self, in_line: usize, now: Timestamp) -> Option<Timestamp> {
+        let standing = self.state.standing();
+        let change = self.state.next_change().map(|at| match standing {
+            // A rate that nothing says anything about is looked at again.
+            Standing::Ramping if at <= now => now.saturating_add(LOOK_AGAIN),
+            _ => at,
+        });
+        let grants = self.grants.next(now).filter(|_| in_line > 0);
+        let grants = grants.map(|at| at.max(now.saturating_add(GRAIN)));
+        let due = match standing {
+            Standing::Shut => None,
+            _ if self.is_held() => self.backlog.next(in_line, now),
+            _ => None,
+        };
+        [change, grants, due].into_iter().flatten().min()
+    }
+}
+
+fn window_of(settings: &Gate) -> Window {
+    let breaker = settings.breaker.clone().unwrap_or_default();
+    Window::new(breaker.window)
+}

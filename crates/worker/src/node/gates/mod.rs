@@ -1,0 +1,311 @@
+//! Gates: what of a dependency's calls may begin here, and what is known of each gate.
+//!
+//! [`Gates`] is asked by the slots (`calls/slots.rs`): a task behind a gate waits in a line of its
+//! own, which gets slots as the gate allows. It knows every gate that has settings, in code or
+//! stored, and every gate that somebody shut or opened by hand. A key without either flows, and
+//! nothing is remembered of it.
+//!
+//! | file | what it has |
+//! |---|---|
+//! | `known_gate.rs` | one gate: its settings, its state, what began and ended behind it |
+//! | `judging.rs` | what follows when attempts end and time passes; what is written of that |
+//! | `backlog.rs` | due tasks behind gates that hold them back are read, as many as may begin |
+//! | `stored.rs` | what operators and other nodes have stored holds here |
+//!
+//! A gate that holds tasks back is *held*: its due tasks are left to the store, whatever their
+//! number, and scans for what is due pass them by. Of each held gate a page of them is in line.
+//! Nothing is written about any of them when the gate shuts or opens.
+
+pub(crate) mod backlog;
+pub(crate) mod judging;
+pub(crate) mod known_gate;
+pub(crate) mod stored;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use resurgam_core::gate::{Gate, KeyPattern, Standing};
+use resurgam_core::{CallKey, Timestamp};
+use resurgam_store::{GateScope, PausedKinds};
+
+use known_gate::KnownGate;
+
+/// Which gate: its place among those that are known.
+pub(crate) type GateId = usize;
+
+/// The gates that are known.
+#[derive(Debug)]
+pub(crate) struct Gates {
+    now: Timestamp,
+    /// Settings that the code names.
+    of_code: Vec<(KeyPattern, Gate)>,
+    /// Settings that operators stored, which win.
+    stored: Vec<(KeyPattern, Gate)>,
+    known: Vec<KnownGate>,
+    ids: BTreeMap<String, GateId>,
+    /// Those that are more than a look at what ends: they do not flow, or have limits.
+    active: BTreeSet<GateId>,
+    /// Kinds of calls of which nothing begins.
+    paused: PausedKinds,
+    /// Calls whose queue timeout has passed while they were held back.
+    held_deadlines: Vec<CallKey>,
+    /// Calls that an operator wants to be first in line.
+    first: BTreeSet<CallKey>,
+    /// Due tasks are being read.
+    reading: bool,
+    /// What is stored was read: until then nothing begins.
+    is_read: bool,
+}
+
+impl Gates {
+    /// Nothing is known but what the code names.
+    pub(crate) fn new(of_code: Vec<(KeyPattern, Gate)>, now: Timestamp) -> Self {
+        Gates {
+            now,
+            of_code,
+            stored: Vec::new(),
+            known: Vec::new(),
+            ids: BTreeMap::new(),
+            active: BTreeSet::new(),
+            paused: PausedKinds::default(),
+            held_deadlines: Vec::new(),
+            first: BTreeSet::new(),
+            reading: false,
+            is_read: false,
+        }
+    }
+
+    /// True while due tasks are being read.
+    pub(super) fn is_reading(&self) -> bool {
+        self.reading
+    }
+
+    /// Due tasks are being read, or are no longer.
+    pub(super) fn reads(&mut self, reading: bool) {
+        self.reading = reading;
+    }
+
+    /// The time of what is being handled.
+    pub(crate) fn time_is(&mut self, now: Timestamp) {
+        self.now = now;
+    }
+
+    /// The gate of this key, if anything is known of it or could be.
+    pub(crate) fn id_of(&mut self, key: &str) -> Option<GateId> {
+        if let Some(id) = self.ids.get(key) {
+            return Some(*id);
+        }
+        let settings = self.settings_of(key)?.clone();
+        Some(self.learn(key, settings))
+    }
+
+    /// The gate of this key, whatever is known of it.
+    pub(super) fn id_or_new(&mut self, key: &str) -> GateId {
+        match self.ids.get(key) {
+            Some(id) => *id,
+            None => {
+                let settings = self.settings_of(key).cloned().unwrap_or_default();
+                self.learn(key, settings)
+            }
+        }
+    }
+
+    /// The gate of this key, if it is known.
+    pub(crate) fn known_id(&self, key: &str) -> Option<GateId> {
+        self.ids.get(key).copied()
+    }
+
+    fn learn(&mut self, key: &str, settings: Gate) -> GateId {
+        let id = self.known.len();
+        self.known.push(KnownGate::new(key.to_string(), settings, self.now));
+        self.ids.insert(key.to_string(), id);
+        self.note(id);
+        id
+    }
+
+    /// The settings of a key: what operators stored before what the code names, the pattern that
+    /// says most of the key.
+    fn settings_of(&self, key: &str) -> Option<&Gate> {
+        let best = |of: &'_ Vec<(KeyPattern, Gate)>| {
+            let matching = of.iter().enumerate().filter(|(_, (pattern, _))| pattern.matches(key));
+            matching.max_by(|(_, one), (_, other)| one.0.cmp(&other.0)).map(|(index, _)| index)
+        };
+        let stored = best(&self.stored).map(|index| &self.stored[index].1);
+        stored.or_else(|| best(&self.of_code).map(|index| &self.of_code[index].1))
+    }
+
+    pub(super) fn gate(&self, id: GateId) -> &KnownGate {
+        &self.known[id]
+    }
+
+    pub(super) fn gate_mut(&mut self, id: GateId) -> &mut KnownGate {
+        &mut self.known[id]
+    }
+
+    /// Whether a gate is more than a look at what ends has changed.
+    pub(super) fn note(&mut self, id: GateId) {
+        match self.known[id].is_active() {
+            true => self.active.insert(id),
+            false => self.active.remove(&id),
+        };
+    }
+
+    /// Those that are more than a look at what ends.
+    pub(super) fn active(&self) -> Vec<GateId> {
+        self.active.iter().copied().collect()
+    }
+
+    /// True when calls of this kind may begin as far as operators are concerned.
+    pub(crate) fn lets_kind(&self, activity: &str, queue: &str) -> bool {
+        self.paused.is_empty() || !self.paused.has(activity, queue)
+    }
+
+    /// What is paused as a whole.
+    pub(crate) fn paused(&self) -> PausedKinds {
+        self.paused.clone()
+    }
+
+    /// How many attempts may begin behind a gate now; `None` is as many as there are slots.
+    pub(crate) fn room(&self, id: GateId, is_retry: bool) -> Option<u32> {
+        self.known[id].room(is_retry, self.now)
+    }
+
+    /// True when the retries of a gate are bounded apart.
+    pub(crate) fn bounds_retries(&self, id: GateId) -> bool {
+        self.known[id].settings().budget.is_some()
+    }
+
+    /// A slot is held for a task behind the gate.
+    pub(crate) fn reserves(&mut self, id: GateId) {
+        self.known[id].reserves();
+    }
+
+    /// A slot that was held is free again, and nothing began.
+    pub(crate) fn gives_back(&mut self, id: GateId) {
+        self.known[id].gives_back();
+    }
+
+    /// An attempt begins with a slot that was held.
+    pub(crate) fn begins(&mut self, id: GateId, call: CallKey, is_retry: bool) {
+        let now = self.now;
+        self.first.remove(&call);
+        self.known[id].begins(call, is_retry, now);
+    }
+
+    /// An attempt of this call has ended, as far as its slot is concerned.
+    pub(crate) fn ends(&mut self, id: GateId, call: CallKey) {
+        self.known[id].ends(call);
+    }
+
+    /// True when a gate bounds what begins: only a page of its tasks is in line.
+    pub(crate) fn bounds(&self, id: GateId) -> bool {
+        self.active.contains(&id)
+    }
+
+    /// True when a call probed last, and others are to probe now.
+    pub(crate) fn probed_last(&self, id: GateId, call: CallKey) -> bool {
+        self.known[id].probed_last(call)
+    }
+
+    /// How a gate stands; a key of which nothing is known flows.
+    pub(crate) fn standing(&self, key: &str) -> Standing {
+        self.known_id(key).map_or(Standing::Flowing, |id| self.known[id].state().standing())
+    }
+
+    /// True when the due tasks of this gate are left to the store.
+    pub(crate) fn is_held(&self, id: GateId) -> bool {
+        self.known[id].is_held()
+    }
+
+    /// Which tasks are looked for where everything is that is due: not those behind gates that hold
+    /// them back.
+    pub(crate) fn scope(&self) -> GateScope {
+        let held: Arc<[String]> = self
+            .active
+            .iter()
+            .filter(|id| self.known[**id].is_held())
+            .map(|id| self.known[*id].key().to_string())
+            .collect();
+        if held.is_empty() { GateScope::All } else { GateScope::Except(held) }
+    }
+
+    /// Of which gates tasks are claimed that others leave: not of those that bound what begins.
+    pub(crate) fn unbounded(&self) -> GateScope {
+        let bound: Arc<[String]> =
+            self.active.iter().map(|id| self.known[*id].key().to_string()).collect();
+        if bound.is_empty() { GateScope::All } else { GateScope::Except(bound) }
+    }
+
+    /// There are more due tasks behind a held gate than are in line, at this time.
+    pub(crate) fn left_to_store(&mut self, id: GateId, at: Timestamp) {
+        self.known[id].backlog_mut().left_to_store(at);
+    }
+
+    /// True for a call whose time in a queue is over as far as clocks go, which stand still behind
+    /// a gate that does not flow. It is looked at when that changes.
+    pub(crate) fn holds_deadline(&mut self, activity: &str, gate: &str, call: CallKey) -> bool {
+        let is_paused = self.paused.activities.iter().any(|other| other == activity);
+        let is_held = is_paused || self.standing(gate) != Standing::Flowing;
+        if is_held {
+            self.held_deadlines.push(call);
+        }
+        is_held
+    }
+
+    /// Those calls, now that it changes.
+    pub(super) fn take_held_deadlines(&mut self) -> Vec<CallKey> {
+        std::mem::take(&mut self.held_deadlines)
+    }
+
+    /// An operator wants a call to be first in line where a gate holds it back.
+    /// Answers with how that stands, if one does.
+    pub(crate) fn puts_first(&mut self, gate: &str, call: CallKey) -> Option<String> {
+        let state = self.known[self.known_id(gate)?].state();
+        let stands = state.standing() != Standing::Flowing;
+        let told = stands.then(|| format!("{gate} ({})", state.told_at(self.now)));
+        if stands {
+            self.first.insert(call);
+        }
+        told
+    }
+
+    /// True when an operator wants a call to be first in line.
+    pub(crate) fn is_first(&self, call: CallKey) -> bool {
+        !self.first.is_empty() && self.first.contains(&call)
+    }
+
+    /// What is stored was read: until then nothing begins.
+    pub(crate) fn is_read(&self) -> bool {
+        self.is_read
+    }
+
+    /// What is stored of settings was read. True when nothing was known before.
+    pub(super) fn is_told(&mut self, stored: Vec<(KeyPattern, Gate)>) -> bool {
+        self.stored = stored;
+        for id in 0..self.known.len() {
+            let settings = self.settings_of(self.known[id].key()).cloned().unwrap_or_default();
+            self.known[id].follows(settings, self.now);
+            self.note(id);
+        }
+        !std::mem::replace(&mut self.is_read, true)
+    }
+
+    /// Other kinds of calls are paused from now on. True when that is new.
+    pub(super) fn pauses(&mut self, paused: PausedKinds) -> bool {
+        let is_new = self.paused != paused;
+        self.paused = paused;
+        is_new
+    }
+
+    /// When something is to be done about gates, of which so many are in line each.
+    pub(crate) fn next(&self, in_line: impl Fn(GateId) -> usize) -> Option<Timestamp> {
+        self.active.iter().filter_map(|id| self.known[*id].next(in_line(*id), self.now)).min()
+    }
+
+    /// Since when a gate flows that did not always.
+    pub(crate) fn flows_since(&self, gate: &str) -> Option<Timestamp> {
+        let state = self.known[self.known_id(gate)?].state();
+        let has_changed = state.turn > 0 && state.standing() == Standing::Flowing;
+        has_changed.then_some(state.since)
+    }
+}

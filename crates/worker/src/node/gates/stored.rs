@@ -1,0 +1,128 @@
+//! What is stored of gates is read together with what operators set for activities
+//! (`housekeeping/policy_overrides.rs`): before anything begins, when this node has written some of
+//! it, and when others have committed. Then operators' settings, what they shut and opened by hand,
+//! what the deciding node decided, and kinds of calls that are paused hold here.
+
+use resurgam_core::gate::{ByHand, Gate, GateState, KeyPattern, Why};
+use resurgam_store::{
+    GateRow, GateWrite, HandState, Hold, HoldKind, PausedKinds, Step, StoredGates,
+};
+
+use super::GateId;
+use crate::error::Error;
+use crate::node::Node;
+use crate::node::follow_up::FollowUp;
+use crate::node::reply::Reply;
+use crate::node::steps::effect::Effect;
+
+impl Node {
+    /// What is stored of gates was read.
+    pub(crate) fn gates_read(&mut self, stored: &StoredGates) {
+        let settings = stored.gates.iter().filter_map(settings_of).collect();
+        let is_first = self.memory.slots.gates_mut().is_told(settings);
+        if is_first {
+            // Until now nothing could begin.
+            self.then(FollowUp::LookForShared);
+        }
+        for row in &stored.gates {
+            self.gate_row_read(row, is_first);
+        }
+        self.kinds_are_paused(paused_kinds(&stored.holds));
+        self.then(FollowUp::FillSlots);
+    }
+
+    /// Stores what an operator wants of gates, or of kinds of calls.
+    pub(crate) fn write_gates(&mut self, gates: Vec<GateWrite>, reply: Reply<()>) {
+        if self.stopping.is_some() {
+            return self.answer(reply, Err(Error::stopped("write what is wanted of a gate")));
+        }
+        let step = Step { gates, ..Step::default() };
+        self.outbox.push(step, vec![Effect::Reply(reply), Effect::LookAtOverrides]);
+    }
+
+    fn gate_row_read(&mut self, row: &GateRow, is_first: bool) {
+        if row.decided.is_none() && row.hand.is_none() {
+            return;
+        }
+        let decides = self.decides_about_gates();
+        let id = self.memory.slots.gates_mut().id_or_new(&row.key);
+        if let Some(decided) = row.decided.as_deref().and_then(|text| read_state(&row.key, text)) {
+            let known = self.memory.slots.gates().gate(id).state();
+            // Whoever decides knows it better than what was read while something was on its way.
+            let is_news = is_first || !decides || decided.turn > known.turn;
+            if is_news && decided != *known {
+                self.gate_stands(id, decided);
+            }
+        }
+        self.hand_is_read(id, row);
+    }
+
+    /// Somebody has shut or opened a gate by hand, or lets it decide again.
+    fn hand_is_read(&mut self, id: GateId, row: &GateRow) {
+        let Some(hand) = &row.hand else { return };
+        let now = self.now;
+        let gate = self.memory.slots.gates().gate(id);
+        let (state, settings) = (gate.state(), gate.settings());
+        let is_over = hand.until.is_some_and(|until| until <= now);
+        let after = match (hand.state, &state.by_hand) {
+            (HandState::Auto, None) => None,
+            (HandState::Auto, Some(_)) => {
+                Some(state.set_auto(settings, Why::Auto { by: hand.by.clone() }, now))
+            }
+            (_, known) if is_over => {
+                known.as_ref().map(|_| state.set_auto(settings, Why::HandOver, now))
+            }
+            (wanted, known) => {
+                let shut = wanted == HandState::Shut;
+                let is_same = |own: &&ByHand| own.since == hand.at && own.shut == shut;
+                let (by, reason) = (hand.by.clone(), hand.reason.clone());
+                let by_hand = ByHand { shut, by, reason, since: hand.at, until: hand.until };
+                let is_known = known.as_ref().filter(is_same).is_some();
+                (!is_known).then(|| state.set_by_hand(by_hand, now))
+            }
+        };
+        if let Some(after) = after {
+            self.gate_becomes(id, after);
+        }
+    }
+
+    /// Nothing of these kinds of calls begins from now on, and everything else does.
+    fn kinds_are_paused(&mut self, paused: PausedKinds) {
+        if !self.memory.slots.gates_mut().pauses(paused) {
+            return;
+        }
+        // Those that are due are found anew, without those that are paused.
+        self.memory.slots.forget_lines();
+        self.memory.due.rescan(self.now);
+        self.look_at_held_deadlines();
+        self.then(FollowUp::LookForShared);
+    }
+}
+
+/// The settings that an operator stored, and the keys that they are for.
+fn settings_of(row: &GateRow) -> Option<(KeyPattern, Gate)> {
+    let text = row.settings.as_ref()?.text.as_deref()?;
+    let read = || {
+        let value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let gate = Gate::from_stored(&value).map_err(|problems| problems.to_string())?;
+        Ok::<_, String>((KeyPattern::parse(&row.key)?, gate))
+    };
+    read().inspect_err(|error| {
+        tracing::error!(gate = %row.key, "the settings that were stored cannot be read: {error}");
+    }).ok()
+}
+
+fn read_state(key: &str, text: &str) -> Option<GateState> {
+    let read = serde_json::from_str(text);
+    read.inspect_err(|error| {
+        tracing::error!(gate = %key, "what was decided about a gate cannot be read: {error}");
+    })
+    .ok()
+}
+
+fn paused_kinds(holds: &[Hold]) -> PausedKinds {
+    let of = |kind: HoldKind| {
+        holds.iter().filter(|hold| hold.kind == kind).map(|hold| hold.name.clone()).collect()
+    };
+    PausedKinds { activities: of(HoldKind::Activity), queues: of(HoldKind::Queue) }
+}

@@ -1,0 +1,65 @@
+"""The program that ``test_kill.py`` kills: chains of calls, with a journal outside as the witness.
+
+``python killed.py DATABASE JOURNAL COUNT`` starts as many instances, unless they are there, and waits
+for all of them.
+"""
+
+import asyncio
+import os
+import sys
+
+from resurgam import ActivityContext, AlreadyExists, App, RetryPolicy, activity, workflow
+
+STEPS = 4
+PATIENT = RetryPolicy.fixed(0.02).max_attempts(3).jitter("none")
+_journal = -1
+
+
+def note(*words: object) -> None:
+    """One line, with one write: a kill leaves it whole or not there."""
+    os.write(_journal, (" ".join(map(str, words)) + "\n").encode())
+
+
+@activity(retry=PATIENT)
+async def step(ctx: ActivityContext, chain: str, number: int) -> int:
+    note("begins", chain, number, ctx.attempt)
+    await asyncio.sleep(0.003)
+    if (number + ctx.attempt + len(chain)) % 3 == 0:
+        note("fails", chain, number, ctx.attempt)
+        raise ConnectionError("no answer")
+    return number
+
+
+@activity(retry=PATIENT)
+def plain(ctx: ActivityContext, chain: str, number: int) -> int:
+    note("begins", chain, number, ctx.attempt)
+    return number
+
+
+@workflow
+async def chain(name: str) -> int:
+    total = 0
+    for number in range(STEPS):
+        call = step if number % 2 == 0 else plain
+        total += await call(name, number)
+        await asyncio.sleep(0.005)
+    return total
+
+
+async def main(database: str, count: int) -> None:
+    async with App(database) as app:
+        runs = []
+        for number in range(count):
+            try:
+                runs.append(await app.start(f"chain-{number}", chain, f"chain-{number}"))
+            except AlreadyExists:
+                runs.append(app.instance(f"chain-{number}", chain))
+        for run in runs:
+            total = await run.result()
+            assert total == sum(range(STEPS)), total
+    print("done", flush=True)
+
+
+if __name__ == "__main__":
+    _journal = os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    asyncio.run(main(sys.argv[1], int(sys.argv[3])))

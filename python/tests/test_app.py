@@ -1,0 +1,148 @@
+"""Apps on a file: what is kept when a process ends, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pathlib
+import signal as signals
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import resurgam
+from resurgam import ActivityContext, App, activity, signal, workflow
+
+begun: list[int] = []
+
+
+@activity
+async def double(x: int) -> int:
+    return 2 * x
+
+
+@activity
+async def endless(ctx: ActivityContext) -> None:
+    begun.append(ctx.attempt)
+    await asyncio.sleep(3600)
+
+
+@workflow
+async def listens(name: str) -> str:
+    return await signal(name, str)
+
+
+@workflow
+async def adds(n: int) -> int:
+    return sum(await asyncio.gather(*(double(i) for i in range(n))))
+
+
+@workflow
+async def hangs() -> None:
+    await endless()
+
+
+class OnAFile(unittest.IsolatedAsyncioTestCase):
+    def setUp(self) -> None:
+        begun.clear()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.file = str(pathlib.Path(folder.name) / "app.db")
+
+    async def test_an_instance_goes_on_in_the_next_process(self) -> None:
+        async with App(self.file) as app:
+            await app.start("w", listens, "go")
+            self.assertEqual(await app.run(None, adds, 4), 12)
+        async with App(self.file) as app:
+            await app.signal("w", "go", "again")
+            self.assertEqual(await app.instance("w", listens).result(), "again")
+
+    async def test_many_at_once(self) -> None:
+        async with App("sqlite:///" + self.file) as app:
+            sums = await asyncio.gather(*(app.run(f"a-{n}", adds, 5) for n in range(50)))
+        self.assertEqual(sums, [20] * 50)
+
+    async def test_a_stop_interrupts_attempts_after_their_grace_and_counts_them_as_no_failure(
+        self,
+    ) -> None:
+        async with App(self.file, grace=0.05) as app:
+            run = await app.start("h", hangs)
+            while not begun:
+                await asyncio.sleep(0.01)
+        async with App(self.file, grace=0.05) as app:
+            while len(begun) < 2:
+                await asyncio.sleep(0.01)
+            row = (await app.instance(run.id).describe()).pending[0]
+            self.assertEqual((row.attempt, row.running), (2, True))
+
+    async def test_an_app_in_another_loop_says_so(self) -> None:
+        async with App(self.file) as app:
+
+            def ask() -> None:
+                asyncio.run(app.history("nobody"))
+
+            with self.assertRaisesRegex(resurgam.ResurgamError, "run_coroutine_threadsafe"):
+                await asyncio.to_thread(ask)
+
+    async def test_a_database_that_cannot_be_opened_is_an_error(self) -> None:
+        with self.assertRaisesRegex(resurgam.ResurgamError, "no/such/folder"):
+            async with App("/no/such/folder/app.db"):
+                pass
+        with self.assertRaisesRegex(ValueError, "postgresql://"):
+            App("mysql://localhost/app")
+
+    async def test_a_forked_child_is_told_to_open_an_app_of_its_own(self) -> None:
+        async with App(self.file) as app:
+            child = os.fork()
+            if child == 0:
+                try:
+                    app._engine
+                except resurgam.ResurgamError as error:
+                    os._exit(7 if "post_fork" in str(error) else 1)
+                os._exit(2)
+            _, status = os.waitpid(child, 0)
+            self.assertEqual(os.waitstatus_to_exitcode(status), 7)
+            self.assertEqual(await app.run(None, adds, 2), 2)
+
+    def test_ctrl_c_stops_in_an_orderly_way(self) -> None:
+        program = PROGRAM.format(path=[p for p in sys.path if p], file=self.file)
+        child = subprocess.Popen(
+            [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert child.stdout is not None
+        self.assertEqual(child.stdout.readline().strip(), "ready")
+        child.send_signal(signals.SIGINT)
+        out, errors = child.communicate(timeout=60)
+        self.assertIn("stopped", out, errors)
+        self.assertIn("KeyboardInterrupt", errors)
+
+
+PROGRAM = """
+import asyncio, sys
+sys.path[:0] = {path!r}
+from resurgam import App, signal, workflow
+
+@workflow
+async def waits() -> None:
+    await signal("never")
+
+async def main():
+    async with App({file!r}) as app:
+        run = await app.start("w", waits)
+        print("ready", flush=True)
+        try:
+            await run.result()
+        finally:
+            pass
+    print("not reached")
+
+try:
+    asyncio.run(main())
+finally:
+    print("stopped", flush=True)
+"""
+
+
+if __name__ == "__main__":
+    unittest.main()

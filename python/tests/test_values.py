@@ -1,0 +1,268 @@
+"""Values and exceptions come back as what they were, also after a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import datetime as dt
+import decimal
+import enum
+import math
+import typing
+import unittest
+import uuid
+
+from resurgam import ActivityError, RetryPolicy, TerminalError, TestApp, activity, failure_of, workflow
+from resurgam import _codec
+
+try:
+    import pydantic
+except ImportError:
+    pydantic = None  # type: ignore[assignment]
+
+T = typing.TypeVar("T")
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = ("b", 1)
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    x: int
+    y: float = 0.0
+
+
+@dataclasses.dataclass
+class Box(typing.Generic[T]):
+    inside: T
+    more: list[T] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass
+class Tree:
+    name: str
+    below: list[Tree] = dataclasses.field(default_factory=list)
+
+
+class Pair(typing.NamedTuple):
+    left: int
+    right: dt.date
+
+
+class Movie(typing.TypedDict, total=False):
+    title: typing.Required[str]
+    seen: dt.date
+
+
+Name = typing.NewType("Name", str)
+NOW = dt.datetime(2026, 3, 1, 12, 30, 15, 250, tzinfo=dt.timezone.utc)
+
+VALUES: list[tuple[typing.Any, typing.Any]] = [
+    (None, None),
+    (int, 2**70),
+    (float, 1.0),
+    (str, "żółw 🐢"),
+    (bytes, b"\x00\xff"),
+    (dt.datetime, NOW),
+    (dt.date, NOW.date()),
+    (dt.time, dt.time(1, 2, 3)),
+    (dt.timedelta, dt.timedelta(days=3, milliseconds=5)),
+    (uuid.UUID, uuid.UUID(int=7)),
+    (decimal.Decimal, decimal.Decimal("1.10")),
+    (Colour, Colour.RED),
+    (Colour, Colour.BLUE),
+    (Level, Level.LOW),
+    (Point, Point(1, 2.5)),
+    (list[Point], [Point(1), Point(2)]),
+    (dict[str, list[Point]], {"a": [Point(1)]}),
+    (dict[Colour, int], {Colour.RED: 3}),
+    (set[int], {3, 1, 2}),
+    (frozenset[str], frozenset("ab")),
+    (tuple[int, dt.date], (1, NOW.date())),
+    (tuple[Point, ...], (Point(1), Point(2))),
+    (typing.Optional[Point], None),
+    (typing.Optional[Point], Point(4)),
+    (Point | Colour | None, Colour.RED),
+    (int | dt.datetime, NOW),
+    (Point | Tree, Tree("a", [Tree("b")])),
+    (Box[Point], Box(Point(1), [Point(2)])),
+    (Box[Box[dt.date]], Box(Box(NOW.date()))),
+    (Pair, Pair(1, NOW.date())),
+    (Movie, {"title": "M", "seen": NOW.date()}),
+    (Name, Name("n")),
+    (typing.Literal["a", 1], "a"),
+    (typing.Any, {"a": [1, None, True]}),
+]
+
+if pydantic is not None:
+
+    class Line(pydantic.BaseModel):
+        sku: str
+        price: decimal.Decimal
+
+    class Bill(pydantic.BaseModel):
+        lines: list[Line]
+        at: dt.datetime
+        note: str | None = pydantic.Field(default=None, alias="remark")
+
+    BILL = Bill(lines=[Line(sku="a", price=decimal.Decimal("2.50"))], at=NOW, remark="x")
+    VALUES += [
+        (Bill, BILL),
+        (list[Bill], [BILL]),
+        (Bill | None, BILL),
+        (Box[Bill], Box(BILL)),
+    ]
+
+
+class CardDeclined(Exception):
+    def __init__(self, reason: str, amount: decimal.Decimal):
+        super().__init__(f"declined: {reason}", amount)
+        self.reason = reason
+        self.amount = amount
+        self.at = NOW
+
+
+@activity(retry=RetryPolicy.fixed(1).max_attempts(5).never_for(CardDeclined))
+async def decline() -> None:
+    try:
+        raise KeyError("no such card")
+    except KeyError as error:
+        raise CardDeclined("no funds", decimal.Decimal("9.99")) from error
+
+
+@activity(retry=RetryPolicy.once())
+async def fails_in_many_ways(leaf: bool) -> None:
+    async def fail(error: Exception) -> None:
+        raise error
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(fail(TerminalError("one")))
+        group.create_task(fail(TerminalError("two") if leaf else ValueError("two")))
+
+
+@activity(retry=RetryPolicy.once())
+async def fails_with_a_class_of_its_own() -> None:
+    class Hidden(Exception):
+        pass
+
+    raise Hidden("nobody can import this")
+
+
+@workflow
+async def catches() -> list[str]:
+    try:
+        await decline()
+    except CardDeclined as error:
+        await asyncio.sleep(60)  # replayed after a restart: the same class again
+        failure = failure_of(error)
+        assert failure is not None
+        assert isinstance(failure.__cause__, KeyError), failure.__cause__
+        return [error.reason, str(error.amount + 1), str(error.at == NOW), str(failure.why)]
+    return []
+
+
+@workflow
+async def catches_group(leaf: bool) -> list[str]:
+    caught: list[str] = []
+    try:
+        await fails_in_many_ways(leaf)
+    except* TerminalError as group:
+        await asyncio.sleep(60)
+        caught = sorted(str(error) for error in group.exceptions)
+    except* ValueError:
+        pass
+    return caught
+
+
+@workflow
+async def meets_the_unknown() -> str:
+    try:
+        await fails_with_a_class_of_its_own()
+    except ActivityError as error:
+        return f"{error.type}: {error.message}"
+    return ""
+
+
+class Values(unittest.IsolatedAsyncioTestCase):
+    def test_every_value_comes_back_by_its_annotation(self) -> None:
+        for hint, value in VALUES:
+            with self.subTest(hint=hint, value=value):
+                back = _codec.decoder(hint)(_codec.encode(value))
+                self.assertEqual(back, value)
+                self.assertIs(type(back), type(value))
+
+    def test_what_has_no_json_form_is_refused_with_a_sentence(self) -> None:
+        for value, text in [
+            (math.nan, "nan has no JSON form"),
+            ({1: 2}, "keys are texts"),
+            ({"a": object()}, "object has no JSON form: make it a dataclass"),
+            ("\ud800", "lone surrogate"),
+        ]:
+            with self.subTest(value=value), self.assertRaisesRegex((TypeError, ValueError), text):
+                _codec.encode(value)
+
+    def test_sets_are_written_in_one_order(self) -> None:
+        self.assertEqual(_codec.encode({"b", "a", "c"}), '["a","b","c"]')
+
+    async def test_values_travel_through_a_workflow_and_a_restart(self) -> None:
+        hints = [hint for hint, _ in VALUES]
+        seen: list[typing.Any] = []
+
+        def travels(number: int) -> typing.Any:
+            async def echo(value):  # type: ignore[no-untyped-def]
+                seen.append(value)
+                return value
+
+            async def carry(value):  # type: ignore[no-untyped-def]
+                got = await made(value)
+                await asyncio.sleep(60)
+                return [got == value, type(got) is type(value), await made(got)]
+
+            for fn in (echo, carry):
+                fn.__annotations__ = {"value": hints[number]}
+                fn.__name__ = fn.__qualname__ = f"{fn.__name__}_{number}"
+            echo.__annotations__["return"] = hints[number]
+            made = activity(echo)
+            return made, workflow(carry)
+
+        defined = [travels(number) for number in range(len(VALUES))]
+        activities, workflows = zip(*defined)
+        async with TestApp(activities=activities, workflows=workflows) as app:
+            runs = [
+                await app.start(f"v-{number}", workflows[number], value)
+                for number, (_, value) in enumerate(VALUES)
+            ]
+            await app.advance(30)
+            await app.restart()
+            for number, run in enumerate(runs):
+                with self.subTest(value=VALUES[number]):
+                    self.assertEqual((await run.result())[:2], [True, True])
+
+    async def test_an_exception_is_the_same_after_a_restart(self) -> None:
+        async with TestApp() as app:
+            run = await app.start("c", catches)
+            await app.advance(30)
+            await app.restart()
+            self.assertEqual(await run.result(), ["no funds", "10.99", "True", "non_retryable"])
+            self.assertEqual(app.attempts(decline), 1)
+
+    async def test_an_exception_group_comes_back_with_its_leaves(self) -> None:
+        async with TestApp() as app:
+            self.assertEqual(await app.run("g", catches_group, True), ["one", "two"])
+            self.assertEqual(await app.run("h", catches_group, False), ["one"])
+
+    async def test_a_class_that_cannot_be_imported_is_an_activity_error(self) -> None:
+        async with TestApp() as app:
+            self.assertEqual(
+                await app.run("u", meets_the_unknown), "Hidden: nobody can import this"
+            )
+
+
+if __name__ == "__main__":
+    unittest.main()
