@@ -158,7 +158,7 @@ impl World {
     /// How long a drill is watched.
     fn patience(&self) -> Duration {
         let after = 60.0 + 4.0 * self.shortest_drain();
-        self.before + self.outage + Duration::from_secs_f64(after.min(86_400.0))
+        self.before + self.outage + Duration::from_secs(after.min(86_400.0) as u64)
     }
 
     fn is_out(&self, now: Timestamp) -> bool {
