@@ -1,4 +1,4 @@
--- Migration 13: API tokens.
+-- Migration 14: API tokens.
 
 -- Who may ask a server what. Of a token only the hash is here. One that was revoked stays, so that
 -- what it did can be traced to it.

@@ -41,6 +41,7 @@ impl Counts {
 /// A test app in the making.
 ///
 /// ```
+/// use resurgam::gate::Gate;
 /// use resurgam::prelude::*;
 /// use resurgam::{ActivityDefinition, SqliteOptions, WorkflowDefinition};
 /// use resurgam_testing::TestApp;
@@ -75,6 +76,7 @@ impl Counts {
 ///     })
 ///     .state(Factor(10))
 ///     .retry(RetryPolicy::fixed(Duration::from_secs(86_400)))
+///     .gate("fetch", Gate::new().concurrency(1))
 ///     .options(|options| options.slots = 1)
 ///     .sqlite_options(SqliteOptions::default().foreign_keys(true))
 ///     .sqlite_setup(|tx| Ok(tx.execute_batch("CREATE TABLE note (text TEXT)")?))

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use resurgam::{App, AppBuilder, Client};
 use resurgam_core::Code;
+use resurgam_server::Remote;
 use tokio::task::JoinHandle;
 
 use crate::actions::launch::Launcher;
@@ -16,6 +17,9 @@ use crate::trouble::{Mistake, Trouble};
 
 /// How many actions run at once for each core: they wait more than they compute.
 const SLOTS_PER_CORE: usize = 4;
+
+/// How many attempts of remote workers are given out or wait for one at once, where no actions run.
+const SLOTS_OF_REMOTE: usize = 1_000;
 
 /// How often the folder is looked at for executables that have come.
 const LOOK: Duration = Duration::from_secs(1);
@@ -38,6 +42,8 @@ pub(super) struct Settings {
     pub(super) queues: Vec<String>,
     /// How long actions may go on when the process is to end, before they are told.
     pub(super) drain: Duration,
+    /// Where the attempts of remote workers wait, if there are any.
+    pub(super) remote: Option<Remote>,
 }
 
 /// A process that works.
@@ -64,11 +70,19 @@ impl NodeArgs {
 
     fn builder(&self, folder: Option<Arc<Folder>>, settings: &Settings) -> AppBuilder {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let slots = self.slots.map_or(cores * SLOTS_PER_CORE, |slots| slots as usize);
+        // Remote workers bring their own; here their attempts only wait.
+        let usual = match (&settings.remote, &folder) {
+            (Some(_), None) => SLOTS_OF_REMOTE,
+            _ => cores * SLOTS_PER_CORE,
+        };
+        let slots = self.slots.map_or(usual, |slots| slots as usize);
         let mut builder = App::builder()
             .any_workflow(any_workflow())
             .slots(slots)
             .grace(settings.drain + GRACE + LAST_WRITES);
+        if let Some(remote) = &settings.remote {
+            builder = builder.activities_in(remote.source());
+        }
         if let Some(folder) = folder {
             let provides = folder.runner().provides();
             builder = builder.activities_in(folder).options(|options| options.provides = provides);

@@ -217,7 +217,7 @@ impl RunArgs {
                 () = abandoned(&client) => screen.clear(),
             }
         }
-        let settings = Settings { queues: Vec::new(), drain: Duration::ZERO };
+        let settings = Settings { queues: Vec::new(), drain: Duration::ZERO, remote: None };
         let node = tokio::select! {
             node = self.node.begin(&database, folder, settings) => node?,
             () = signals.wait() => return Ok(ended::not_begun(&wanted.id, self.json)),

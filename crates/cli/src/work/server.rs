@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use resurgam::Client;
 use resurgam_core::duration;
-use resurgam_server::{Api, Options, Token};
+use resurgam_server::{Api, Options, Remote, Token};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// Ask for a token on this machine, too
     #[arg(long)]
     require_token: bool,
-    /// Work on the database, too: on programs and graphs
+    /// Work on the database, too: on programs and graphs, with actions and with remote workers
     #[arg(long)]
     work: bool,
     /// The folder of the actions, when it works; the folder `actions` here if there is one
@@ -64,7 +64,7 @@ impl Args {
 
     /// Serves beside others who work.
     async fn serves(&self, client: &Client) -> Result<Output, Trouble> {
-        let server = self.listen(client).await?;
+        let server = self.listen(client, None).await?;
         let mut signals = Signals::new()?;
         signals.wait().await;
         tracing::info!("stopping: requests that have begun are answered");
@@ -78,9 +78,14 @@ impl Args {
     /// Serves and works.
     async fn works(&self) -> Result<Output, Trouble> {
         let database = self.db.database()?;
-        let settings = Settings { queues: self.queue.clone(), drain: self.drain };
+        let remote = Remote::new();
+        let settings = Settings {
+            queues: self.queue.clone(),
+            drain: self.drain,
+            remote: Some(remote.clone()),
+        };
         let node = self.node.begin(&database, self.folder()?, settings).await?;
-        let server = match self.listen(node.client()).await {
+        let server = match self.listen(node.client(), Some(&remote)).await {
             Ok(server) => server,
             Err(trouble) => return Err(stopped_after(node, trouble).await),
         };
@@ -91,8 +96,10 @@ impl Args {
         }
         tracing::info!("stopping: actions that run have {:?} to end by themselves", self.drain);
         let stop = async {
-            server.stop().await?;
-            node.stop().await
+            // Remote workers get nothing new, and may report while the node drains.
+            server.api.stop();
+            node.stop().await?;
+            server.stop().await
         };
         let drained = tokio::select! {
             stopped = stop => stopped.map(|()| true)?,
@@ -108,7 +115,7 @@ impl Args {
         path.map(|path| node::folder(&path)).transpose()
     }
 
-    async fn listen(&self, client: &Client) -> Result<Server, Trouble> {
+    async fn listen(&self, client: &Client, remote: Option<&Remote>) -> Result<Server, Trouble> {
         let wanted = self.listen;
         let refused = |error: &dyn std::fmt::Display| {
             Trouble::from(Mistake::new(format!("--listen {wanted}: {error}")))
@@ -132,9 +139,12 @@ impl Args {
         }
         let listener = TcpListener::bind(wanted).await.map_err(|error| refused(&error))?;
         let address = listener.local_addr()?;
-        let options = options.metrics(metrics::page()?);
+        if let Some(remote) = remote {
+            options = options.remote(remote);
+        }
+        let api = Api::new(client, options.metrics(metrics::page()?));
         let (stop, stopped) = oneshot::channel::<()>();
-        let serving = resurgam_server::serve(listener, Api::new(client, options), async {
+        let serving = resurgam_server::serve(listener, api.clone(), async {
             // A server that is dropped stops as well.
             let _stopped = stopped.await;
         });
@@ -150,7 +160,7 @@ impl Args {
                  they are: let a proxy with TLS stand before it"
             ),
         }
-        Ok(Server { stop, serving: tokio::spawn(serving) })
+        Ok(Server { api, stop, serving: tokio::spawn(serving) })
     }
 }
 
@@ -177,6 +187,7 @@ fn admin_token() -> Result<Option<String>, Trouble> {
 
 /// A listener that serves.
 struct Server {
+    api: Api,
     stop: oneshot::Sender<()>,
     serving: JoinHandle<std::io::Result<()>>,
 }

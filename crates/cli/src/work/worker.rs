@@ -58,7 +58,7 @@ impl Args {
                 .map_err(|error| Trouble::refused(format!("--metrics {address}: {error}")))?;
             tracing::info!("metrics at http://{address}/metrics");
         }
-        let settings = Settings { queues: self.queue.clone(), drain: self.drain };
+        let settings = Settings { queues: self.queue.clone(), drain: self.drain, remote: None };
         let node = self.node.begin(&database, Some(folder), settings).await?;
         // Not before: up to here there is nothing that could not just be ended.
         let mut signals = Signals::new()?;

@@ -216,8 +216,7 @@ impl<T: DeserializeOwned> Future for CallFuture<T> {
             if let Some(failure) = machine.cancelled().filter(|_| !ask.shielded) {
                 return Poll::Ready(Err(failure.clone()));
             }
-            let wrong =
-                identifier::check("the queue", call.queue()).map_err(|error| error.to_string());
+            let wrong = identifier::check("the queue", call.queue());
             let wrong = wrong.and_then(|()| check_gate(&call));
             if let Err(error) = wrong
                 && !machine.was_accepted()

@@ -262,3 +262,24 @@ async fn what_a_worker_should_not_send_is_refused() {
     let answer = send(&without, "POST", POLL, &poll(json!({})), None).await;
     assert_eq!(answer.status.as_u16(), 503);
 }
+
+/// The names of the fields of an object.
+fn fields(value: &Value) -> Vec<&String> {
+    value.as_object().unwrap().keys().collect()
+}
+
+#[test]
+async fn the_example_of_the_page_is_what_is_spoken() {
+    let page = include_str!("../../../../docs/remote-workers.md");
+    let example = page.split("```text\n").nth(1).unwrap().split("```").next().unwrap();
+    let (ask, told) = example.split_once('→').unwrap();
+    let mut ask: Value = serde_json::from_str(ask).unwrap();
+    let told: Value = serde_json::from_str(told).unwrap();
+    let world = World::new().await;
+    world.start("order-42", 300).await;
+    ask["queues"] = json!([]);
+    let answer = world.asked(POLL, ask).await;
+    assert_eq!(fields(&answer), fields(&told));
+    assert_eq!(fields(&answer["tasks"][0]), fields(&told["tasks"][0]));
+    assert_eq!(answer["tasks"][0]["timeout_ms"], told["tasks"][0]["timeout_ms"]);
+}

@@ -35,7 +35,7 @@ impl Dependency {
             return None;
         }
         self.busy_until += self.serving;
-        Some(Duration::from_secs_f64(self.busy_until - now))
+        Duration::try_from_secs_f64(self.busy_until - now).ok()
     }
 }
 

@@ -208,7 +208,7 @@ const ROWS: [Row; 9] = [
 
 fn drained(told: &Told) -> String {
     match told.drained_s {
-        Some(seconds) => time(Some(Duration::from_secs_f64(seconds))),
+        Some(seconds) => time(Duration::try_from_secs_f64(seconds).ok()),
         None => "does not recover".to_string(),
     }
 }

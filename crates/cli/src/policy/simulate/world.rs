@@ -158,7 +158,7 @@ impl World {
     /// How long a drill is watched.
     fn patience(&self) -> Duration {
         let after = 60.0 + 4.0 * self.shortest_drain();
-        self.before + self.outage + Duration::from_secs_f64(after.min(86_400.0))
+        self.before + self.outage + Duration::from_secs(after.min(86_400.0) as u64)
     }
 
     fn is_out(&self, now: Timestamp) -> bool {
@@ -418,12 +418,13 @@ impl<'w> Run<'w> {
 
 impl Standby {
     fn hears(&mut self, outcome: Outcome, turn: u64, now: Timestamp) {
+        let says_something = outcome != Outcome::Neither;
         self.grants.ends();
+        if turn == self.state.turn && !says_something {
+            self.grants.says_nothing();
+        }
         if turn != self.state.turn {
             return;
-        }
-        if outcome == Outcome::Neither {
-            self.grants.says_nothing();
         }
         if self.state.standing() == Standing::Flowing {
             self.window.add(outcome, now);

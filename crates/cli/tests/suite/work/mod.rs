@@ -17,6 +17,7 @@ mod postgres;
 mod run;
 mod schedules;
 mod secrets;
+mod servers;
 mod support;
 mod unresolved;
 mod what_if;

@@ -220,12 +220,13 @@ impl KnownGate {
 
     /// What is known of it, with so many of its calls overdue.
     pub(super) fn seen(&mut self, overdue: Option<u64>, now: Timestamp) -> Seen {
-        let least = self.settings.breaker.as_ref().map_or(0, |breaker| breaker.min_calls);
-        let (ended, worst) = match self.state.standing() {
-            Standing::Flowing => (self.window.tally(now), self.window.worst(now, u64::from(least))),
-            _ => (self.of_turn, Tally::default()),
-        };
-        Seen { ended, worst, overdue, told: self.window.told()[2] }
+        let told = self.window.told()[2];
+        if self.state.standing() != Standing::Flowing {
+            return Seen { ended: self.of_turn, overdue, told, ..Seen::default() };
+        }
+        let least = self.settings.breaker.as_ref().map_or(1, |breaker| breaker.min_calls);
+        let worst = self.window.worst(now, u64::from(least));
+        Seen { ended: self.window.tally(now), worst, overdue, told }
     }
 
     /// True when everything of it that is due is in line.
