@@ -664,7 +664,7 @@ class TestApp(_Base):
 
     Every turn of a workflow is also replayed from the beginning (``replay=False`` leaves that out),
     so that code which depends on anything but its history is found: the instance is blocked with
-    both sides shown, and whoever waits for it is told after a while.
+    both sides shown, and whoever waits for it gets :class:`Blocked`.
     """
 
     __test__ = False  # not a class of tests, whatever its name looks like
