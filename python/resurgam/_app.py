@@ -24,7 +24,7 @@ from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 
 from . import _codec, _native
 from ._define import ACTIVITIES, WORKFLOWS, Activity, Retry, Seconds, Workflow
-from ._failures import ResurgamError, answer_error, note_packages, seconds
+from ._failures import Blocked, ResurgamError, answer_error, note_packages, seconds
 from ._look import Attempt, Description, InstanceInfo
 from ._operate import Acted, Call, Schedule, ScheduleInfo, act
 from ._retry import policy_json
@@ -39,6 +39,7 @@ log = logging.getLogger("resurgam")
 _LONG_TURN = 1.0
 
 _open: weakref.WeakSet[_Base] = weakref.WeakSet()
+_orphaned: list[Any] = []
 
 
 class Instance(Generic[R]):
@@ -52,7 +53,7 @@ class Instance(Generic[R]):
     async def result(self) -> R:
         """Waits for the end. Raises what the workflow failed with, :class:`Cancelled` or
         :class:`Terminated`."""
-        text = await self.app._ask(self.app._engine.result, self.id)
+        text = await self.app._until_ended(self.app._ask(self.app._engine.result, self.id))
         decode = json.loads if self._workflow is None else self._workflow.decode
         result: R = decode(text)
         return result
@@ -422,6 +423,10 @@ class _Base:
             raise
         return future
 
+    async def _until_ended(self, asked: asyncio.Future[Any]) -> Any:
+        """Waits for the end of an instance."""
+        return await asked
+
     @property
     def _engine(self) -> Any:
         native = self._native
@@ -456,7 +461,8 @@ class _Base:
         self._check(workflow, Workflow, "run")
         input, options = workflow.pack(args, kwargs), workflow._options_text()
         id = id or f"{workflow.name}-{uuid.uuid4().hex}"
-        text = await self._ask(self._engine.run, id, workflow.name, input, options, False)
+        asked = self._ask(self._engine.run, id, workflow.name, input, options, False)
+        text = await self._until_ended(asked)
         result: R = workflow.decode(text)
         return result
 
@@ -658,7 +664,7 @@ class TestApp(_Base):
 
     Every turn of a workflow is also replayed from the beginning (``replay=False`` leaves that out),
     so that code which depends on anything but its history is found: the instance is blocked with
-    both sides shown, and whoever waits for it is told after a while.
+    both sides shown, and whoever waits for it gets :class:`Blocked`.
     """
 
     __test__ = False  # not a class of tests, whatever its name looks like
@@ -671,6 +677,15 @@ class TestApp(_Base):
 
     def _begin(self, builder: Any) -> Any:
         return builder.test()
+
+    async def _until_ended(self, asked: asyncio.Future[Any]) -> Any:
+        # A blocked instance is tried again for ever, and time passes at once: whoever waits hears
+        # of it here.
+        while not (await asyncio.wait([asked], timeout=0.1))[0]:
+            for blocked in await self.list(status="blocked", limit=1):
+                asked.cancel()
+                raise Blocked(f"{blocked.id} of {blocked.workflow} is blocked: {blocked.error}")
+        return asked.result()
 
     async def advance(self, time: Seconds) -> None:
         """Lets this much time pass, in seconds, with everything that is due in it."""
@@ -712,6 +727,8 @@ def _after_fork() -> None:
         url = getattr(app, "_url", None)
         if url is not None and "://" not in url:
             _close_files(os.path.realpath(url))
+        # Never dropped: the threads that would have to end with it are not in this process.
+        _orphaned.append((app._native, app._turns, app._port))
     _open.clear()
 
 

@@ -47,6 +47,10 @@ class InvalidRequest(ResurgamError):
     """What was asked for makes no sense; the message says why."""
 
 
+class Blocked(ResurgamError):
+    """An instance in a test cannot go on until its code is mended; the message says why."""
+
+
 class NotInWorkflow(ResurgamError):
     """Something that only a workflow can do was done elsewhere."""
 

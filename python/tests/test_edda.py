@@ -80,7 +80,7 @@ async def awaits_in_vain(ctx: WorkflowContext) -> str:
 
 
 @workflow
-async def naps(ctx: WorkflowContext) -> str:
+async def long_nap(ctx: WorkflowContext) -> str:
     await lend(ctx, "blanket")
     await sleep(ctx, 3600)
     return ctx.instance_id
@@ -128,7 +128,7 @@ class Edda(unittest.IsolatedAsyncioTestCase):
         headers = [(b"ce-type", b"payment.completed"), (b"ce-id", b"1")]
         status = await self.post("/", headers, {"cents": 9})
         self.assertEqual((status, await self.app.instance(id).result()), (202, 9))
-        sleeper = await naps.start()
+        sleeper = await long_nap.start()
         self.assertEqual(await self.post(f"/cancel/{sleeper}", [], None), 200)
         with self.assertRaisesRegex(Exception, "cancelled"):
             await self.app.instance(sleeper).result()

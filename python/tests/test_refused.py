@@ -12,6 +12,7 @@ import unittest
 import uuid
 
 from resurgam import (
+    Blocked,
     NotInWorkflow,
     ResurgamError,
     RetryPolicy,
@@ -122,6 +123,11 @@ class Refused(unittest.IsolatedAsyncioTestCase):
         for wf in (takes_the_time, takes_a_random_number, takes_a_uuid):
             with self.subTest(wf=wf.name):
                 await self.refused(wf, "(?s)its history says.*note.*the code asks for.*note")
+
+    async def test_whoever_waits_for_a_blocked_instance_is_told_why(self) -> None:
+        async with TestApp() as app:
+            with self.assertRaisesRegex(Blocked, "x of uses_a_thread is blocked: B3 .*activity"):
+                await app.run("x", uses_a_thread)
 
     async def test_what_waits_for_the_world_outside_is_refused(self) -> None:
         for wf, text in [

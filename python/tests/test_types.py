@@ -45,7 +45,10 @@ async def main(app: App) -> None:
 """
 
 
-@unittest.skipUnless(importlib.util.find_spec("mypy"), "mypy is not there")
+@unittest.skipUnless(
+    importlib.util.find_spec("mypy") and importlib.util.find_spec("pytest"),
+    "mypy and pytest are not there",
+)
 class Types(unittest.TestCase):
     def test_the_package_the_examples_and_their_users_are_typed(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
