@@ -181,7 +181,8 @@ pub trait AttemptHost: Send + Sync {
             tell();
         }
     }
-    /// The call as the engine knows it, and the queue it came from; `None` where there is no engine.
+    /// The call as the engine knows it, and the queue it came from; `None` where there is no
+    /// engine.
     fn place(&self) -> Option<(CallKey, &str)> {
         None
     }
@@ -251,8 +252,9 @@ impl ActivityContext {
         }
     }
 
-    /// The call as the engine knows it, and the queue it came from; `None` where there is no engine,
-    /// as in a test of the function alone. For those who hand attempts on to other processes.
+    /// The call as the engine knows it, and the queue it came from; `None` where there is no
+    /// engine, as in a test of the function alone. For those who hand attempts on to other
+    /// processes.
     pub fn place(&self) -> Option<(CallKey, &str)> {
         self.0.host.place()
     }

@@ -86,8 +86,8 @@ impl Remote {
     /// A desk at which nobody is yet.
     pub fn new() -> Self {
         let mut bytes = [0; 8];
-        // Without random numbers the clock of the process tells it from others well enough: names of
-        // tasks are no secrets, and tokens need none of these.
+        // Without random numbers the clock of the process tells it from others well enough: names
+        // of tasks are no secrets, and tokens need none of these.
         let _made_unique_below = getrandom::fill(&mut bytes);
         let process = u64::from_be_bytes(bytes) ^ u64::from(std::process::id());
         let (desk, polls) = (Mutex::default(), Mutex::default());
