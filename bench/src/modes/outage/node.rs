@@ -17,6 +17,9 @@ pub(crate) struct Arguments {
     /// The schema.
     #[arg(long)]
     schema: String,
+    /// A gate stands before the gateway.
+    #[arg(long)]
+    gate: bool,
     #[command(flatten)]
     bed: Bed,
 }
@@ -24,7 +27,7 @@ pub(crate) struct Arguments {
 /// Works until its standard input ends.
 pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     let place = arguments.bed.at(arguments.schema);
-    let opened = place.open(builder(arguments.gateway)).await?;
+    let opened = place.open(builder(arguments.gateway, arguments.gate)).await?;
     println!("works");
     let mut commands = tokio::io::BufReader::new(tokio::io::stdin()).lines();
     while commands.next_line().await?.is_some() {}
@@ -36,12 +39,20 @@ pub(super) struct Nodes(Vec<(Child, ChildStdin)>);
 
 impl Nodes {
     /// Begins so many, and waits until they work.
-    pub(super) async fn begin(place: &Place, gateway: SocketAddr, count: u32) -> Result<Self> {
+    pub(super) async fn begin(
+        place: &Place,
+        gateway: SocketAddr,
+        with_gate: bool,
+        count: u32,
+    ) -> Result<Self> {
         let mut nodes = Vec::new();
         for _ in 0..count {
             let mut command = Command::new(std::env::current_exe()?);
             command.args(["node", "--store", &place.location.to_string()]);
             command.args(["--schema", &place.schema, "--gateway", &gateway.to_string()]);
+            if with_gate {
+                command.arg("--gate");
+            }
             let (process, commands, mut lines) = super::begin(command)?;
             lines.next_line().await?.ok_or("begin a node: see above")?;
             nodes.push((process, commands));

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use resurgam::AppBuilder;
+use resurgam::gate::{Breaker, Gate};
 use resurgam::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -66,8 +67,9 @@ pub(crate) fn slots() -> usize {
     slots
 }
 
-/// An app that makes payments at this gateway.
-pub(crate) fn builder(gateway: SocketAddr) -> AppBuilder {
+/// An app that makes payments at this gateway, behind a gate or without one.
+pub(crate) fn builder(gateway: SocketAddr, with_gate: bool) -> AppBuilder {
     let connections = Connections { gateway, idle: Arc::default() };
-    App::builder().activity(pay).state(connections)
+    let app = App::builder().activity(pay).state(connections);
+    if with_gate { app.gate("pay", Gate::new().breaker(Breaker::new())) } else { app }
 }
