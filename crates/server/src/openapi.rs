@@ -2,7 +2,8 @@
 
 use utoipa::OpenApi;
 use utoipa::openapi::path::Operation;
-use utoipa::openapi::{Content, Ref, RefOr, ResponseBuilder};
+use utoipa::openapi::schema::AnyOfBuilder;
+use utoipa::openapi::{Content, Ref, RefOr, ResponseBuilder, Schema};
 
 use crate::problem::Problem;
 
@@ -27,6 +28,16 @@ use crate::problem::Problem;
 )]
 pub(crate) struct Description;
 
+/// An empty page is one of a list and one of groups: the description must not say that it is of one
+/// kind only.
+fn either(schema: &mut RefOr<Schema>) {
+    if let RefOr::T(Schema::OneOf(one)) = schema {
+        let items = std::mem::take(&mut one.items).into_iter();
+        let any = items.fold(AnyOfBuilder::new(), AnyOfBuilder::item);
+        *schema = RefOr::T(Schema::AnyOf(any.build()));
+    }
+}
+
 /// Adds to every operation that it may answer with a problem.
 pub(crate) fn with_problems(mut api: utoipa::openapi::OpenApi) -> utoipa::openapi::OpenApi {
     for item in api.paths.paths.values_mut() {
@@ -41,5 +52,7 @@ pub(crate) fn with_problems(mut api: utoipa::openapi::OpenApi) -> utoipa::openap
             operation.responses.responses.insert("default".into(), RefOr::T(response));
         }
     }
+    let schemas = api.components.iter_mut().flat_map(|components| &mut components.schemas);
+    schemas.filter(|(name, _)| name.starts_with("ListOrGroups")).for_each(|(_, it)| either(it));
     api
 }
