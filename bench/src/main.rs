@@ -27,7 +27,7 @@ use clap::{Parser, Subcommand};
 use mimalloc::MiMalloc;
 
 use crate::modes::{
-    bulk, chain, fanout, growth, idle, kills, latency, limit, outage, replay, retries,
+    bulk, chain, fanout, gated, growth, idle, kills, latency, limit, outage, replay, retries,
 };
 
 #[global_allocator]
@@ -74,6 +74,8 @@ enum Mode {
     Retries(retries::Arguments),
     /// Other work beside many calls that an operator retries at once.
     Bulk(bulk::Arguments),
+    /// Other work beside many calls that wait behind a gate that is shut.
+    Gated(gated::Arguments),
     /// One bulk action over many calls, while the process that works on it is killed again and
     /// again.
     Kills(kills::Arguments),
@@ -109,6 +111,7 @@ async fn main() -> ExitCode {
         Mode::Growth(arguments) => growth::run(arguments).await,
         Mode::Retries(arguments) => retries::run(arguments).await,
         Mode::Bulk(arguments) => bulk::run(arguments).await,
+        Mode::Gated(arguments) => gated::run(arguments).await,
         Mode::Kills(arguments) => kills::run(arguments).await,
         Mode::KillsWorker(arguments) => kills::work(arguments).await,
         Mode::Outage(arguments) => outage::run(arguments).await,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import builtins
+import concurrent.futures
 import contextvars
 import datetime as dt
 import functools
@@ -17,7 +18,7 @@ import threading
 import traceback
 import uuid
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 
@@ -301,6 +302,69 @@ class _Base:
                 stack,
             )
         self._watch = self._loop.call_later(_LONG_TURN, self._watch_turns)
+
+    # For scripts and notebooks: an event loop on a thread of its own.
+
+    def __enter__(self) -> Self:
+        loop = asyncio.new_event_loop()
+        self._own = threading.Thread(target=loop.run_forever, name="resurgam-loop", daemon=True)
+        self._own.start()
+        self._loop = loop
+        try:
+            self.wait(self.open())
+        except BaseException:
+            loop.call_soon_threadsafe(loop.stop)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        loop = self._loop
+        assert loop is not None
+        try:
+            self.wait(self.stop())
+        finally:
+            loop.call_soon_threadsafe(loop.stop)
+            self._own.join(timeout=5)
+
+    def wait(self, awaitable: Coroutine[Any, Any, T]) -> T:
+        """Waits, without an event loop of one's own, for anything that is awaited otherwise::
+
+            with App("orders.db") as app:
+                run = app.wait(app.start("order-42", fulfil, order))
+                print(app.wait(run.result()))
+        """
+        loop = self._loop
+        if loop is None:
+            awaitable.close()
+            raise ResurgamError("the app is not open: with App(...) as app")
+        asked = asyncio.run_coroutine_threadsafe(awaitable, loop)
+        while True:
+            # In slices, so that Ctrl-C is heard.
+            try:
+                return asked.result(timeout=0.1)
+            except concurrent.futures.TimeoutError:
+                if asked.done():
+                    raise
+            except BaseException:
+                asked.cancel()
+                raise
+
+    def run_sync(
+        self, id: str | None, workflow: Workflow[P, R], *args: P.args, **kwargs: P.kwargs
+    ) -> R:
+        """:meth:`run`, without an event loop of one's own."""
+        return self.wait(self.run(id, workflow, *args, **kwargs))
+
+    def start_sync(
+        self, id: str, workflow: Workflow[P, R], *args: P.args, **kwargs: P.kwargs
+    ) -> Instance[R]:
+        """:meth:`start`, without an event loop of one's own."""
+        return self.wait(self.start(id, workflow, *args, **kwargs))
 
     # What the engine has for the event loop.
 

@@ -339,8 +339,8 @@ def _of_class(hint: Any, cls: Any, args: tuple[Any, ...]) -> Converter | None:
     if typing.is_typeddict(cls):
         return _typed_dict(cls)
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
-        hints = typing.get_type_hints(cls)
-        read = _tuple([hints.get(name, Any) for name in cls._fields])
+        hints, fields = typing.get_type_hints(cls), getattr(cls, "_fields")
+        read = _tuple([hints.get(name, Any) for name in fields])
         return lambda value: cls(*read(value))
     if issubclass(cls, pathlib.PurePath):
         return lambda value: cls(_is(value, str))

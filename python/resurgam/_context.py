@@ -23,7 +23,7 @@ T = TypeVar("T")
 def workflow_loop() -> WorkflowLoop | None:
     """The loop of the workflow whose code runs, if it is a workflow's."""
     loop = asyncio._get_running_loop()
-    return loop if type(loop) is WorkflowLoop else None
+    return loop if isinstance(loop, WorkflowLoop) else None
 
 
 def _utc(time: float) -> dt.datetime:
@@ -172,9 +172,9 @@ class WorkflowContext:
         return int(self._loop.run.version(change, newest))
 
     @overload
-    def signal(self, name: str) -> Coroutine[Any, Any, Any]: ...
+    async def signal(self, name: str) -> Any: ...
     @overload
-    def signal(self, name: str, type: type[T]) -> Coroutine[Any, Any, T]: ...
+    async def signal(self, name: str, type: type[T]) -> T: ...
     async def signal(self, name: str, type: Any = Any) -> Any:
         """Waits for the next signal of this name."""
         return await self._loop.wait(self._loop.run.signal(name), _codec.decoder(type))

@@ -62,7 +62,7 @@ class Bound:
 class _Definition(Generic[P, R]):
     """What activities and workflows have in common: a name, arguments by name, annotations."""
 
-    _context: type
+    _context: type[Any]
     _kind: str
 
     def __init__(self, fn: Fn, name: str | None):
@@ -84,10 +84,7 @@ class _Definition(Generic[P, R]):
 
     def _parameters(self) -> list[str]:
         parameters = list(inspect.signature(self.fn).parameters.values())
-        first = parameters[0] if parameters else None
-        note = first.annotation if first is not None else None
-        text = note if isinstance(note, str) else getattr(note, "__name__", "")
-        self._takes_context = text.rpartition(".")[2] == self._context.__name__
+        self._takes_context = bool(parameters) and self._is_context(parameters[0])
         if self._takes_context:
             parameters = parameters[1:]
         for parameter in parameters:
@@ -109,6 +106,11 @@ class _Definition(Generic[P, R]):
                 )
         self._defaults = {p.name for p in parameters if p.default is not p.empty}
         return [parameter.name for parameter in parameters]
+
+    def _is_context(self, parameter: inspect.Parameter) -> bool:
+        note = parameter.annotation
+        text = note if isinstance(note, str) else getattr(note, "__name__", "")
+        return str(text).rpartition(".")[2] == self._context.__name__
 
     def _resolve(self) -> None:
         """Reads the annotations, which may name what is defined later."""
@@ -175,7 +177,7 @@ class _Definition(Generic[P, R]):
 class Activity(_Definition[P, R]):
     """A unit of work that is retried by policy. ``@activity`` makes one of a function."""
 
-    _context = ActivityContext
+    _context: type[Any] = ActivityContext
     _kind = "activity"
 
     def __init__(self, fn: Fn, name: str | None = None, compensate: Any = None, **options: Any):
@@ -308,7 +310,7 @@ class BadOutput(TerminalError):
 class Workflow(_Definition[P, R]):
     """A durable program. ``@workflow`` makes one of an ``async def``."""
 
-    _context = WorkflowContext
+    _context: type[Any] = WorkflowContext
     _kind = "workflow"
 
     def __init__(self, fn: Fn, name: str | None = None, version: int = 1, **options: Any):

@@ -10,6 +10,7 @@ counter of the run, because asyncio iterates over sets of them.
 
 # mypy: disable-error-code="override, assignment, misc"
 # pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
+# pyright: reportAssignmentType=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 import asyncio

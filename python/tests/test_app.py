@@ -76,6 +76,17 @@ class OnAFile(unittest.IsolatedAsyncioTestCase):
             row = (await app.instance(run.id).describe()).pending[0]
             self.assertEqual((row.attempt, row.running), (2, True))
 
+    def test_a_script_needs_no_event_loop(self) -> None:
+        with App(self.file) as app:
+            self.assertEqual(app.run_sync(None, adds, 3), 6)
+            run = app.start_sync("l", listens, "go")
+            app.wait(run.signal("go", "on"))
+            self.assertEqual(app.wait(run.result()), "on")
+            with self.assertRaises(resurgam.NotFound):
+                app.wait(app.history("nobody"))
+        with self.assertRaisesRegex(resurgam.ResurgamError, "with App"):
+            App(self.file).run_sync(None, adds, 3)
+
     async def test_an_app_in_another_loop_says_so(self) -> None:
         async with App(self.file) as app:
 

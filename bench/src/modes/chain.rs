@@ -48,6 +48,11 @@ pub(crate) struct Done {
 }
 
 impl Size {
+    /// How many activities each workflow calls.
+    pub(crate) fn activities(self) -> u64 {
+        self.activities
+    }
+
     /// How many steps that is.
     pub(crate) fn steps(self) -> u64 {
         self.instances * self.activities

@@ -3,6 +3,7 @@
 pub(crate) mod bulk;
 pub(crate) mod chain;
 pub(crate) mod fanout;
+pub(crate) mod gated;
 pub(crate) mod growth;
 pub(crate) mod idle;
 pub(crate) mod kills;

@@ -137,6 +137,14 @@ async fn a_fan_counts_its_steps() {
 }
 
 #[test(minutes = 15)]
+async fn other_work_goes_on_beside_calls_behind_a_shut_gate() {
+    let drill = "gated --waiting 50 --instances 5 --reps 2";
+    for figures in [on_sqlite(drill), on_postgres(drill).await] {
+        assert!(number(&figures, "steps_per_s") > 0.0, "{figures:?}");
+    }
+}
+
+#[test(minutes = 15)]
 async fn an_outage_is_survived_or_counted() {
     let folder = tempfile::tempdir().unwrap();
     let svg = folder.path().join("outage.svg");

@@ -311,6 +311,12 @@ examples! {
     CHECK_POLICY:
         "resurgam policy check policy.toml"
         "resurgam policy check retry.json --from exosphere --strict";
+    WHAT_IF:
+        "resurgam policy what-if policy.json --activity charge --db orders.db"
+        "resurgam policy what-if edda.default --activity charge --since 30d --db orders.db --svg > load.svg";
+    SIMULATE:
+        "resurgam policy simulate --rate 1000 --capacity 1500 --outage 1000s"
+        "resurgam policy simulate policy.json --rate 50 --capacity 75 --outage 10m --gate gate.json";
     SCHEMA:
         "resurgam policy schema > retry-policy.schema.json";
     EXPLAIN:

@@ -178,6 +178,8 @@ pub struct CallOptions {
     pub retry: Option<Box<RetryPolicy>>,
     /// Where it is to run.
     pub queue: Option<String>,
+    /// The key of the gate that it is behind; the activity's, without.
+    pub gate: Option<String>,
     /// Bound on one attempt.
     pub timeout: Option<Duration>,
     /// Bound on the whole call.

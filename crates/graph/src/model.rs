@@ -62,6 +62,11 @@ pub struct Node {
     #[serde(default, rename = "timeout", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::timeout")]
     pub timeout_ms: Option<u64>,
+    /// The gate that its calls are behind: a key such as `"stripe"`, or a template that makes one
+    /// of its inputs, such as `"host:{url.host}"`. Ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::gate")]
+    pub gate: Option<String>,
 }
 
 /// What a node that brings branches together waits for.

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use resurgam_core::gate::KeyTemplate;
 use resurgam_core::retry::RetryPolicy;
 
 use crate::model::{Graph, Node, UniteStrategy};
@@ -34,6 +35,7 @@ pub(crate) struct Step {
     pub(crate) before: Vec<usize>,
     pub(crate) retry: RetryPolicy,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) gate: Option<KeyTemplate>,
 }
 
 impl Plan {
@@ -97,6 +99,7 @@ fn step(
         before: after_it(place, topology),
         retry,
         timeout: node.timeout_ms.map(Duration::from_millis),
+        gate: node.gate.as_deref().map(KeyTemplate::parse).transpose()?,
     })
 }
 

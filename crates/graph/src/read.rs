@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use resurgam_core::Code;
 use resurgam_core::duration::{self, LONGEST};
+use resurgam_core::gate::KeyTemplate;
 use resurgam_core::retry::dialect::Dialect;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -84,6 +85,7 @@ fn node(path: &str, value: &Value, notes: &mut Notes) -> Node {
         "unites",
         "retry_policy",
         "timeout",
+        "gate",
     ];
     let mut node = Node {
         node_name: String::new(),
@@ -94,6 +96,7 @@ fn node(path: &str, value: &Value, notes: &mut Notes) -> Node {
         unites: None,
         retry_policy: None,
         timeout_ms: None,
+        gate: None,
     };
     let Some(fields) = (At { path, value }).fields(&known, notes) else { return node };
     let name = |at: At<'_>, notes: &mut Notes| at.name("Node name cannot be empty", notes);
@@ -106,6 +109,8 @@ fn node(path: &str, value: &Value, notes: &mut Notes) -> Node {
     node.unites = fields.read_unless_null("unites", notes, unites);
     node.retry_policy = fields.read_unless_null("retry_policy", notes, policy);
     node.timeout_ms = fields.read_unless_null("timeout", notes, timeout);
+    let names: Vec<&str> = node.inputs.keys().map(String::as_str).collect();
+    node.gate = fields.read_unless_null("gate", notes, |at, notes| gate(at, &names, notes));
     node
 }
 
@@ -234,6 +239,18 @@ fn timeout(at: At<'_>, notes: &mut Notes) -> Option<u64> {
         return None;
     }
     u64::try_from(millis).ok()
+}
+
+/// A template for keys, whose places name inputs of the node.
+fn gate(at: At<'_>, inputs: &[&str], notes: &mut Notes) -> Option<String> {
+    let text = at.text(notes)?;
+    let read = KeyTemplate::parse(text).and_then(|template| {
+        let unknown = template.arguments().find(|name| !inputs.contains(name)).map(str::to_string);
+        unknown
+            .map_or(Ok(()), |name| Err(format!("names the input \"{name}\", which there is not")))
+    });
+    let read = read.map_err(|what| format!("gate: \"{}\" {what}", crate::reference::shown(text)));
+    notes.keep(Code::G5, at.path, read).map(|()| text.to_string())
 }
 
 fn store_config(at: At<'_>, notes: &mut Notes) -> Option<StoreConfig> {

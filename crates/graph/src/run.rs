@@ -104,7 +104,12 @@ impl GraphRun {
         let step = &book.plan.nodes[state.node];
         let input = arguments(&step.identifier, &state.inputs, &self.secrets, self.key.as_deref());
         let input = input.expect("texts have a JSON form");
+        let gate = step.gate.as_ref().map(|template| {
+            let inputs = serde_json::to_value(&*state.inputs).unwrap_or_default();
+            template.key(&inputs)
+        });
         let options = CallOptions {
+            gate,
             retry: Some(Box::new(step.retry.clone())),
             timeout: step.timeout,
             ..CallOptions::default()

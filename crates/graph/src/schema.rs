@@ -68,6 +68,10 @@ pub(crate) fn timeout(_: &mut SchemaGenerator) -> Schema {
     ]})
 }
 
+pub(crate) fn gate(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": ["string", "null"], "minLength": 1, "maxLength": 200})
+}
+
 /// Default values may be anything: they become text.
 pub(crate) fn any_values(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object"})

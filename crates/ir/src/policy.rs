@@ -1,6 +1,8 @@
 //! From the brackets of an action to what its call asks for.
 
 use resurgam_core::command::CallOptions;
+use resurgam_core::config::nearest;
+use resurgam_core::gate::KeyTemplate;
 use resurgam_core::retry::dialect::{Bracket, CatchAll, bracket_policy};
 
 use crate::Dialect;
@@ -22,6 +24,29 @@ pub(crate) fn call_options(action: &Action, dialect: Dialect) -> Result<CallOpti
     policy.check().map_err(|problems| words(problems.to_string()))?;
     let timeout = policy.timeouts.attempt;
     Ok(CallOptions { retry: Some(Box::new(policy)), timeout, ..CallOptions::default() })
+}
+
+/// What makes the key of the gate that the call of an action is behind. The error says what cannot
+/// be honoured.
+pub(crate) fn gate(action: &Action) -> Result<Option<&KeyTemplate>, String> {
+    let mut gates = action.policies.iter().filter_map(|policy| match &policy.bracket {
+        Bracket::Gate(template) => Some(template),
+        _ => None,
+    });
+    let gate = gates.next();
+    if gates.next().is_some() {
+        return Err("gate: a call is behind one; leave the other bracket out".to_string());
+    }
+    let names: Vec<&str> = action.arguments.iter().map(|(name, _)| &*name.text).collect();
+    let mut wanted = gate.into_iter().flat_map(KeyTemplate::arguments);
+    match wanted.find(|name| !names.contains(name)) {
+        None => Ok(gate),
+        Some(name) => {
+            let near = nearest(name, names.into_iter());
+            let advice = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+            Err(format!("gate: the call has no argument `{name}`{advice}"))
+        }
+    }
 }
 
 /// The place of a retry bracket that changes nothing, because others say as much. One that says

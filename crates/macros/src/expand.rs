@@ -9,6 +9,7 @@ use syn::{Expr, FnArg, LitStr, Signature};
 use crate::attributes::{Attributes, ParameterAttributes};
 use crate::complaints::Complaints;
 use crate::function::Function;
+use crate::gate;
 use crate::kind::Kind;
 use crate::settings::Settings;
 use crate::signature::{Argument, Shape};
@@ -28,7 +29,12 @@ pub(crate) fn expand(kind: Kind, settings: TokenStream, item: TokenStream) -> To
         }
         Ok(function) => match Shape::read(kind, &function.signature, &mut complaints) {
             None => as_it_is(&function),
-            Some(shape) => Expansion::new(kind, &settings, &function, &shape).code(),
+            Some(shape) => {
+                if let Some(template) = &settings.gate {
+                    gate::check(template, &shape.arguments, &mut complaints);
+                }
+                Expansion::new(kind, &settings, &function, &shape).code()
+            }
         },
     };
     let complaints = complaints.into_code();
@@ -167,7 +173,7 @@ impl<'a> Expansion<'a> {
         let wire_name = self.wire_name();
         let output = self.output();
         let (aliases, blocking, options) = (self.aliases(), self.blocking(), self.options());
-        let version = self.version();
+        let (version, gate) = (self.version(), self.gate());
         let run = self.run();
         quote_spanned! {self.at=>
             #(#all)*
@@ -175,6 +181,7 @@ impl<'a> Expansion<'a> {
                 const NAME: &'static str = #wire_name;
                 #aliases
                 #version
+                #gate
                 #blocking
                 type Output = #output;
                 #options
@@ -212,6 +219,15 @@ impl<'a> Expansion<'a> {
         self.settings.version.as_ref().map(|(key, value)| {
             let ty = quote_spanned!(hidden(key).span()=> ::core::primitive::u32);
             quote!(const VERSION: #ty = #value;)
+        })
+    }
+
+    fn gate(&self) -> Option<TokenStream> {
+        self.settings.gate.as_ref().map(|template| {
+            quote!(
+                const GATE: ::core::option::Option<&'static str> =
+                    ::core::option::Option::Some(#template);
+            )
         })
     }
 

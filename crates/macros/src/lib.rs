@@ -88,6 +88,7 @@ mod expand;
 mod failure;
 mod failure_settings;
 mod function;
+mod gate;
 mod kind;
 mod settings;
 mod signature;
@@ -129,6 +130,7 @@ use kind::Kind;
 /// | `queue_timeout` | a `Duration`: the bound on the wait for a worker |
 /// | `heartbeat_timeout` | a `Duration`: the bound on the silence of a running attempt |
 /// | `queue` | the queue it runs on: a text or whatever becomes a `String` |
+/// | `gate` | the key of the gate its calls are behind, or a template: `"host:{url.host}"` |
 /// | `max_concurrent` | how many of its attempts run at once on a node, a `usize` |
 /// | `crate` | where Resurgam is when it has another name: `crate = resurgam_sdk` |
 ///

@@ -22,6 +22,8 @@ pub(crate) struct Settings {
     pub(crate) aliases: Vec<LitStr>,
     /// The version of a workflow, with the setting's name.
     pub(crate) version: Option<(Ident, Expr)>,
+    /// What the key of a call's gate is made of.
+    pub(crate) gate: Option<LitStr>,
     /// Fields of `ActivityOptions` and their values.
     pub(crate) options: Vec<(Ident, Expr)>,
     /// Where Resurgam is.
@@ -32,7 +34,7 @@ const COMMON: &[&str] = &["name", "alias", "crate"];
 const VERSION: &[&str] = &["version"];
 const RETRY: &[&str] = &["retry"];
 const DURATIONS: &[&str] = &["timeout", "total_timeout", "queue_timeout", "heartbeat_timeout"];
-const ROUTING: &[&str] = &["queue", "max_concurrent"];
+const ROUTING: &[&str] = &["queue", "gate", "max_concurrent"];
 /// What people look for on the activity and find on its policy.
 const OF_THE_POLICY: &[&str] = &["max_attempts", "max_retries", "retries", "attempts", "backoff"];
 
@@ -75,6 +77,7 @@ impl Settings {
         }
         match word.as_str() {
             "name" => self.name = text(&word, &value, complaints),
+            "gate" => self.gate = text(&word, &value, complaints),
             "alias" => self.aliases.extend(texts(&word, &value, complaints)),
             "crate" => self.root = path(&value, complaints),
             _ => match hint(&word, &value) {
@@ -88,6 +91,7 @@ impl Settings {
     fn has(&self, word: &str) -> bool {
         match word {
             "name" => self.name.is_some(),
+            "gate" => self.gate.is_some(),
             "crate" => self.root.is_some(),
             "version" => self.version.is_some(),
             _ => self.options.iter().any(|(key, _)| key == word),

@@ -49,6 +49,9 @@ pub trait Activity: Serialize + DeserializeOwned + Send + 'static {
     const NAME: &'static str;
     /// Names it had before.
     const ALIASES: &'static [&'static str] = &[];
+    /// The gate that its calls are behind: a key, or a template that makes one of the arguments,
+    /// such as `host:{url.host}`. Without one it is the activity's name.
+    const GATE: Option<&'static str> = None;
     /// True for a plain function that blocks its thread; it runs where it disturbs nobody.
     const BLOCKING: bool = false;
     /// What it returns.
@@ -83,6 +86,8 @@ pub struct ActivityOptions {
     pub heartbeat_timeout: Option<Duration>,
     /// How many of its attempts run at once on a node.
     pub max_concurrent: Option<usize>,
+    /// The gate that its calls are behind, see [`Activity::GATE`].
+    pub gate: Option<String>,
 }
 
 /// What an attempt knows about itself.
@@ -181,7 +186,8 @@ pub trait AttemptHost: Send + Sync {
             tell();
         }
     }
-    /// The call as the engine knows it, and the queue it came from; `None` where there is no engine.
+    /// The call as the engine knows it, and the queue it came from; `None` where there is no
+    /// engine.
     fn place(&self) -> Option<(CallKey, &str)> {
         None
     }
@@ -251,8 +257,9 @@ impl ActivityContext {
         }
     }
 
-    /// The call as the engine knows it, and the queue it came from; `None` where there is no engine,
-    /// as in a test of the function alone. For those who hand attempts on to other processes.
+    /// The call as the engine knows it, and the queue it came from; `None` where there is no
+    /// engine, as in a test of the function alone. For those who hand attempts on to other
+    /// processes.
     pub fn place(&self) -> Option<(CallKey, &str)> {
         self.0.host.place()
     }

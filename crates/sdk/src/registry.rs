@@ -6,6 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use resurgam_core::gate::KeyTemplate;
 use resurgam_core::machine::SharedMachine;
 use resurgam_core::retry::{CheckedPolicy, RetryPolicy};
 use resurgam_core::turn::WorkflowFuture;
@@ -320,9 +321,11 @@ impl ActivityDefinition {
                 encode(&call.run(ctx.returning::<A::Output>()).await?, A::NAME)
             })
         };
+        let mut options = A::options();
+        options.gate = options.gate.or_else(|| A::GATE.map(str::to_string));
         ActivityDefinition {
             name: A::NAME.to_string(),
-            options: A::options(),
+            options,
             blocking: A::BLOCKING,
             run: Box::new(run),
             lacks: None,
@@ -345,6 +348,24 @@ impl ActivityDefinition {
             run: Box::new(run),
             lacks: None,
             check_output: None,
+        }
+    }
+
+    /// The key of the gate that a call with these arguments is behind.
+    ///
+    /// ```
+    /// use resurgam::{ActivityDefinition, Payload};
+    ///
+    /// let mut fetch = ActivityDefinition::new("fetch", |_, input| Box::pin(async { Ok(input) }));
+    /// let call = Payload::from_text(r#"{"url":"https://example.com/a"}"#);
+    /// assert_eq!(fetch.gate_of(&call), "fetch");
+    /// fetch.options.gate = Some("host:{url.host}".to_string());
+    /// assert_eq!(fetch.gate_of(&call), "host:example.com");
+    /// ```
+    pub fn gate_of(&self, input: &Payload) -> String {
+        match &self.options.gate {
+            Some(template) => gate_key(template, input),
+            None => self.name.clone(),
         }
     }
 
@@ -501,5 +522,17 @@ impl fmt::Debug for ActivityDefinition {
 impl fmt::Debug for WorkflowDefinition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "workflow {}", self.name)
+    }
+}
+
+/// The key that a template makes of arguments. One that cannot be read is a key itself: a call must
+/// not fail for want of a gate.
+pub(crate) fn gate_key(template: &str, input: &Payload) -> String {
+    if !template.contains(['{', '}']) {
+        return template.to_string();
+    }
+    match KeyTemplate::parse(template) {
+        Ok(parsed) => parsed.key(&input.decode::<serde_json::Value>().unwrap_or_default()),
+        Err(_) => template.to_string(),
     }
 }

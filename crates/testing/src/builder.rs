@@ -41,6 +41,7 @@ impl Counts {
 /// A test app in the making.
 ///
 /// ```
+/// use resurgam::gate::Gate;
 /// use resurgam::prelude::*;
 /// use resurgam::{ActivityDefinition, SqliteOptions, WorkflowDefinition};
 /// use resurgam_testing::TestApp;
@@ -75,6 +76,7 @@ impl Counts {
 ///     })
 ///     .state(Factor(10))
 ///     .retry(RetryPolicy::fixed(Duration::from_secs(86_400)))
+///     .gate("fetch", Gate::new().concurrency(1))
 ///     .options(|options| options.slots = 1)
 ///     .sqlite_options(SqliteOptions::default().foreign_keys(true))
 ///     .sqlite_setup(|tx| Ok(tx.execute_batch("CREATE TABLE note (text TEXT)")?))
@@ -201,7 +203,9 @@ impl TestBuilder {
             })
         };
         let mut definition = ActivityDefinition::new(<F::Built as Activity>::NAME, run);
+        let gate = <F::Built as Activity>::GATE.map(str::to_string);
         definition.options = <F::Built as Activity>::options();
+        definition.options.gate = definition.options.gate.or(gate);
         let definition = definition.checking_output(|value| {
             let read = value.decode::<<F::Built as Activity>::Output>();
             read.map(drop).map_err(|error| error.to_string())

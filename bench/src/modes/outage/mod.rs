@@ -27,7 +27,7 @@ use tokio::time;
 
 use self::gateway::Seen;
 use self::node::Nodes;
-use self::payments::{builder, pay, slots};
+use self::payments::{Dependency, builder, pay, slots};
 use crate::bed::{Bed, Location, Place};
 use crate::report::Report;
 use crate::{Misuse, Result, server};
@@ -60,6 +60,9 @@ pub(crate) struct Arguments {
     /// How many processes make payments; more than one needs PostgreSQL.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
     nodes: u32,
+    /// Puts a gate with a breaker before the gateway.
+    #[arg(long)]
+    gate: bool,
     /// Draws what happened into this file, as SVG.
     #[arg(long)]
     svg: Option<PathBuf>,
@@ -175,8 +178,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
         return Err(Misuse::because("--nodes is for PostgreSQL: one process works on a file"));
     }
     let gateway = Gateway::begin(*capacity, *refusal).await?;
-    let opened = place.open(builder(gateway.address)).await?;
-    let others = Nodes::begin(&place, gateway.address, nodes - 1).await?;
+    let gateway_of = Dependency { address: gateway.address, gate: arguments.gate };
+    let opened = place.open(builder(gateway_of)).await?;
+    let others = Nodes::begin(&place, gateway_of, nodes - 1).await?;
 
     let arrivals = Arrivals::default();
     let client = Client::clone(&opened.app);

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use tokio::io::AsyncBufReadExt;
 use tokio::process::{Child, ChildStdin, Command};
 
-use super::payments::builder;
+use super::payments::{Dependency, builder};
 use crate::Result;
 use crate::bed::{Bed, Place};
 
@@ -14,6 +14,9 @@ pub(crate) struct Arguments {
     /// The address of the gateway.
     #[arg(long)]
     gateway: SocketAddr,
+    /// There is a gate before it.
+    #[arg(long)]
+    gate: bool,
     /// The schema.
     #[arg(long)]
     schema: String,
@@ -24,7 +27,8 @@ pub(crate) struct Arguments {
 /// Works until its standard input ends.
 pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     let place = arguments.bed.at(arguments.schema);
-    let opened = place.open(builder(arguments.gateway)).await?;
+    let gateway = Dependency { address: arguments.gateway, gate: arguments.gate };
+    let opened = place.open(builder(gateway)).await?;
     println!("works");
     let mut commands = tokio::io::BufReader::new(tokio::io::stdin()).lines();
     while commands.next_line().await?.is_some() {}
@@ -36,12 +40,14 @@ pub(super) struct Nodes(Vec<(Child, ChildStdin)>);
 
 impl Nodes {
     /// Begins so many, and waits until they work.
-    pub(super) async fn begin(place: &Place, gateway: SocketAddr, count: u32) -> Result<Self> {
+    pub(super) async fn begin(place: &Place, gateway: Dependency, count: u32) -> Result<Self> {
         let mut nodes = Vec::new();
         for _ in 0..count {
             let mut command = Command::new(std::env::current_exe()?);
             command.args(["node", "--store", &place.location.to_string()]);
-            command.args(["--schema", &place.schema, "--gateway", &gateway.to_string()]);
+            let address = gateway.address.to_string();
+            command.args(["--schema", &place.schema, "--gateway", &address]);
+            command.args(gateway.gate.then_some("--gate"));
             let (process, commands, mut lines) = super::begin(command)?;
             lines.next_line().await?.ok_or("begin a node: see above")?;
             nodes.push((process, commands));

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use resurgam::AppBuilder;
+use resurgam::gate::{Breaker, Gate};
 use resurgam::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -66,8 +67,19 @@ pub(crate) fn slots() -> usize {
     slots
 }
 
+/// The gateway, and whether a gate stands before it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dependency {
+    pub(crate) address: SocketAddr,
+    pub(crate) gate: bool,
+}
+
 /// An app that makes payments at this gateway.
-pub(crate) fn builder(gateway: SocketAddr) -> AppBuilder {
-    let connections = Connections { gateway, idle: Arc::default() };
-    App::builder().activity(pay).state(connections)
+pub(crate) fn builder(gateway: Dependency) -> AppBuilder {
+    let connections = Connections { gateway: gateway.address, idle: Arc::default() };
+    let builder = App::builder().activity(pay).state(connections);
+    match gateway.gate {
+        true => builder.gate("pay", Gate::new().breaker(Breaker::new())),
+        false => builder,
+    }
 }

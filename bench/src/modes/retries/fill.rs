@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use resurgam_core::{Event, EventKind, Payload, RunKey, Timestamp, Uid};
 use resurgam_store::rows::{AttemptRow, InstanceRow, TaskRow};
-use resurgam_store::{InstanceWrite, Step, StepResult, Store, TaskWrite};
+use resurgam_store::{
+    ByHand, GateWrite, HandState, InstanceWrite, Step, StepResult, Store, TaskWrite,
+};
 
 use super::{Lags, builder, micros, patient};
 use crate::Result;
@@ -26,6 +28,9 @@ pub(crate) struct Arguments {
     /// How many of those in a second.
     #[arg(long)]
     rate: u64,
+    /// The gate that all of them wait behind, due for a long time already; it is shut.
+    #[arg(long)]
+    gate: Option<String>,
     /// The schema, on PostgreSQL.
     #[arg(long)]
     schema: String,
@@ -49,12 +54,21 @@ struct Template {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<()> {
-    let Arguments { pending, due, rate, schema, bed } = arguments;
+    let Arguments { pending, due, rate, gate, schema, bed } = arguments;
     let place = bed.at(schema);
-    let template = Template::make(&place).await?;
+    let mut template = Template::make(&place).await?;
     let store = place.store().await?;
     let shared = store.shared();
     let now = micros() / 1_000;
+    if let Some(gate) = gate {
+        template.task.gate.clone_from(&gate);
+        shut(&*shared, gate).await?;
+        let overdue = |number: u64| now - (pending - number).cast_signed();
+        write(&*shared, &template, 1..pending, overdue).await?;
+        settle(&place).await?;
+        store.close().await;
+        return Ok(());
+    }
 
     // The last of all, and due for a long time already, is the one that shows when the node is at
     // work. The engine's own is one of the others.
@@ -67,6 +81,15 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     write(&*shared, &template, soon.clone(), near).await?;
     write(&*shared, &template, soon.end..pending, |_| now).await?;
     store.close().await;
+    Ok(())
+}
+
+/// Shuts a gate as an operator does.
+async fn shut(store: &dyn Store, key: String) -> Result<()> {
+    let (state, by) = (HandState::Shut, "the benchmark".to_string());
+    let hand = ByHand { state, by, reason: None, at: Timestamp::EPOCH, until: None };
+    let step = Step { gates: vec![GateWrite::Hand { key, hand }], ..Step::default() };
+    store.commit([step].into()).await?;
     Ok(())
 }
 

@@ -140,12 +140,22 @@ pub(crate) async fn fill_elsewhere(
     due: u64,
     rate: u64,
 ) -> crate::Result<()> {
+    let numbers = [("pending", pending), ("due", due), ("rate", rate)];
+    let numbers = numbers.map(|(name, number)| [format!("--{name}"), number.to_string()]);
+    fill(place, numbers.concat()).await
+}
+
+/// Runs this program again to fill the store with calls that wait behind a gate that is shut.
+pub(crate) async fn fill_gated(place: &Place, waiting: u64) -> crate::Result<()> {
+    let waiting = (waiting + 1).to_string();
+    let arguments = ["--pending", &waiting, "--due", "0", "--rate", "1", "--gate", "down"];
+    fill(place, arguments.map(str::to_string).into()).await
+}
+
+async fn fill(place: &Place, arguments: Vec<String>) -> crate::Result<()> {
     let mut command = std::process::Command::new(std::env::current_exe()?);
     command.args(["fill", "--store", &place.location.to_string(), "--schema", &place.schema]);
-    for (name, number) in [("pending", pending), ("due", due), ("rate", rate)] {
-        command.args([format!("--{name}"), number.to_string()]);
-    }
-    command.stdout(Stdio::null());
+    command.args(arguments).stdout(Stdio::null());
     let status = tokio::task::spawn_blocking(move || command.status()).await??;
     match status.success() {
         true => Ok(()),

@@ -1,5 +1,5 @@
-//! `resurgam policy`: evaluates, explains, converts and checks retry policies, and sets them for
-//! all calls of an activity (`work/policy.rs`).
+//! `resurgam policy`: evaluates, explains, converts and checks retry policies, simulates outages
+//! under them, and sets them for all calls of an activity (`work/policy.rs`).
 //!
 //! Each command reads one policy (see [`source`]) and answers with text; nothing here prints.
 //! Only [`eval`] works line by line, because another program may wait for each answer.
@@ -12,9 +12,12 @@ mod eval;
 mod explain;
 pub(crate) mod locate;
 mod outlook;
+mod simulate;
 pub(crate) mod source;
 mod svg;
 mod toml_text;
+#[cfg(unix)]
+pub(crate) mod what_if;
 mod words;
 
 use std::io;
@@ -82,6 +85,9 @@ pub(crate) enum Command {
         #[arg(long)]
         strict: bool,
     },
+    /// Simulate an outage of a dependency: what it costs, without a gate and with one
+    #[command(after_help = help::SIMULATE)]
+    Simulate(simulate::Arguments),
     /// Print the JSON Schema of a policy
     #[command(after_help = help::SCHEMA)]
     Schema,
@@ -137,6 +143,7 @@ pub(crate) fn run(command: Command) -> io::Result<Output> {
             true => check::json(loaded, strict),
             false => Ok(check::text(loaded, input.from, strict)),
         }),
+        Command::Simulate(arguments) => simulate::run(&arguments),
         #[cfg(unix)]
         Command::Stored(command) => crate::work::run_policy(command),
         Command::Schema => {

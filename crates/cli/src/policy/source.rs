@@ -11,6 +11,7 @@ use std::path::Path;
 
 use resurgam_core::Code;
 use resurgam_core::config::{Problem, Problems, nearest};
+use resurgam_core::gate::Gate;
 use resurgam_core::retry::dialect::Dialect;
 use resurgam_core::retry::{CheckedPolicy, preset};
 use serde_json::{Value, json};
@@ -39,6 +40,20 @@ pub(crate) struct Loaded {
 /// Reads the policy that `file` names: a path, `-` for standard input, or a preset.
 pub(crate) fn load(file: &Path, dialect: Dialect) -> Result<Loaded, Refusal> {
     Text::read(file, dialect)?.load(dialect)
+}
+
+/// Reads the settings of a gate from a file, or from standard input.
+pub(crate) fn load_gate(file: &Path) -> Result<Gate, Refusal> {
+    let stdin = file == Path::new("-");
+    let name = if stdin { "<stdin>".into() } else { file.display().to_string() };
+    let read = if stdin { read_some(io::stdin()) } else { File::open(file).and_then(read_some) };
+    let bytes = read.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => refuse(&name, "there is no such file"),
+        _ => unreadable(&name, &error),
+    })?;
+    let text = Text::from_bytes(name, bytes, Dialect::Canonical)?;
+    let parsed = text.parse()?;
+    Gate::from_value(&parsed.value).map_err(|problems| text.refuse_all(&parsed, &problems))
 }
 
 /// The text of a policy, before anybody looked into it.

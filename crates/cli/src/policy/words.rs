@@ -234,6 +234,19 @@ pub(crate) fn time(time: Human) -> String {
     if time.0.is_zero() { "0s".into() } else { time.to_string() }
 }
 
+/// With a comma between thousands.
+pub(crate) fn number(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use resurgam_watchdog::test;

@@ -32,6 +32,7 @@ mod tell;
 mod token;
 mod wait;
 mod watch;
+mod what_if;
 mod worker;
 
 use std::io;

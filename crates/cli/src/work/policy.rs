@@ -26,6 +26,8 @@ pub(crate) enum Command {
     Unset(UnsetArgs),
     #[command(after_help = help::POLICY_LIST)]
     List(ListArgs),
+    #[command(after_help = help::WHAT_IF)]
+    WhatIf(super::what_if::Arguments),
 }
 
 /// Have another policy decide about all calls of an activity, until it is removed
@@ -96,6 +98,7 @@ impl Command {
                 by.set("unset", &activity, |client| client.unset_policy(&activity)).await
             }
             Command::List(args) => args.run().await,
+            Command::WhatIf(args) => args.run().await,
         }
     }
 
@@ -105,6 +108,7 @@ impl Command {
             Command::Set(args) => args.by.json,
             Command::Unset(args) => args.by.json,
             Command::List(args) => args.json,
+            Command::WhatIf(args) => args.json,
         }
     }
 }

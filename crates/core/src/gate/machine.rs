@@ -2,7 +2,8 @@
 //!
 //! | it is   | what is seen                                                    | then         |
 //! |---------|-----------------------------------------------------------------|--------------|
-//! | flowing | enough calls ended in the window, and too many of them failed   | shut         |
+//! | flowing | enough calls ended in the window, or in its latest part, and    | shut         |
+//! |         | too many of them failed                                         |              |
 //! | flowing | three calls were told to leave the dependency alone for a time  | shut         |
 //! | flowing | calls are overdue because nobody worked for a while             | ramping      |
 //! | shut    | its time is over                                                | probing      |
@@ -150,6 +151,9 @@ pub struct Seen {
     /// While it flows: what ended within the window. Otherwise: what ended since this turn began,
     /// of the attempts that began in it.
     pub ended: Tally,
+    /// While it flows: the worst of the latest part of the window, see
+    /// [`Window::worst`](super::Window::worst).
+    pub worst: Tally,
     /// How many calls should have begun a while ago; `None` while nobody knows.
     pub overdue: Option<u64>,
     /// Until when three calls at least were told to leave the dependency alone.
@@ -281,9 +285,11 @@ impl GateState {
         now: Timestamp,
         u: f64,
     ) -> Option<GateState> {
-        let ended = seen.ended;
-        if ended.ended() >= u64::from(breaker.min_calls) && ended.failing() >= breaker.failure_ratio
-        {
+        let is_bad = |ended: &Tally| {
+            let enough = ended.ended() >= u64::from(breaker.min_calls);
+            enough && ended.failing() >= breaker.failure_ratio
+        };
+        if let Some(ended) = [seen.ended, seen.worst].into_iter().find(is_bad) {
             let Tally { failed, .. } = ended;
             let why = Why::Failing { failed, ended: ended.ended() };
             return Some(self.shuts(breaker, why, seen, now, u));

@@ -171,6 +171,39 @@ impl Window {
         self.sum
     }
 
+    /// What ended in the latest seconds of that time: the last whole second and what followed it,
+    /// or more seconds before, so many as make the worst of it where at least `least` ended. What
+    /// fails from one moment on is seen at once, however much succeeded before.
+    ///
+    /// ```
+    /// use resurgam_core::Timestamp;
+    /// use resurgam_core::gate::{Outcome, Window};
+    /// use std::time::Duration;
+    ///
+    /// let at = |second: i64| Timestamp::from_millis(second * 1000);
+    /// let mut window = Window::new(Duration::from_secs(10));
+    /// (0..90).for_each(|_| window.add(Outcome::Succeeded, at(0)));
+    /// (0..30).for_each(|_| window.add(Outcome::Failed { told: None }, at(1)));
+    /// assert_eq!(window.tally(at(2)).failing(), 0.25);
+    /// assert_eq!(window.worst(at(2), 20).failing(), 1.0);
+    /// assert_eq!(window.worst(at(2), 40).failing(), 0.25);
+    /// ```
+    pub fn worst(&mut self, now: Timestamp, least: u64) -> Tally {
+        let second = now.as_millis().div_euclid(1000);
+        self.forget(second);
+        let (mut sum, mut worst) = (Tally::default(), Tally::default());
+        if self.sum.failed == 0 {
+            return worst;
+        }
+        for (at, tally) in self.counts.iter().rev() {
+            sum = sum.and(*tally);
+            if *at < second && sum.ended() >= least.max(1) && sum.failing() > worst.failing() {
+                worst = sum;
+            }
+        }
+        worst
+    }
+
     /// The times until which the dependency wants to be left alone, the latest first.
     pub fn told(&self) -> [Option<Timestamp>; 3] {
         self.told

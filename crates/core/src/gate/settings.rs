@@ -56,7 +56,7 @@ pub struct Gate {
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Breaker {
-    /// The time whose attempts are judged.
+    /// The time whose attempts are judged, together and its latest seconds alone.
     #[serde(serialize_with = "text")]
     pub window: Duration,
     /// Fewer attempts than these say nothing.

@@ -153,6 +153,30 @@ fn what_follows_what() {
 }
 
 #[test]
+fn what_fails_from_one_moment_on_shuts_a_gate_however_much_succeeded_before() {
+    let mut window = Window::new(Duration::from_secs(10));
+    for millis in (0..10_000).step_by(10) {
+        window.add(Outcome::Succeeded, at(millis));
+    }
+    let judged = |window: &mut Window, now| {
+        let (ended, worst) = (window.tally(now), window.worst(now, 20));
+        let seen = Seen { ended, worst, ..Seen::default() };
+        GateState::flowing(at(0)).next(&gate(), &seen, now, 0.5).map(|after| after.why.to_string())
+    };
+    let shut = (10_000..20_000).step_by(10).find_map(|millis| {
+        window.add(Outcome::Failed { told: None }, at(millis));
+        judged(&mut window, at(millis)).map(|why| (millis, why))
+    });
+    // With the second before it, half of the calls have failed when the second is over.
+    assert_eq!(shut, Some((10_990, "100 of 200 failed".to_string())));
+    // A few calls that fail within a moment are not half of a second.
+    let mut window = Window::new(Duration::from_secs(10));
+    (0..1_000).for_each(|_| window.add(Outcome::Succeeded, at(0)));
+    (0..400).for_each(|_| window.add(Outcome::Failed { told: None }, at(1_100)));
+    assert_eq!(judged(&mut window, at(1_100)), None);
+}
+
+#[test]
 fn without_a_breaker_only_people_shut_a_gate() {
     let limits = Gate::new().rate(Rate::per_second(10.0));
     assert_eq!(follows(&state(Phase::Flowing), &limits, ended(0, 100)), "stays");
@@ -301,7 +325,8 @@ impl World {
             Phase::Flowing => self.window.tally(now),
             _ => self.turn,
         };
-        let seen = Seen { ended, overdue: Some(self.overdue), told: self.window.told()[2] };
+        let (overdue, told) = (Some(self.overdue), self.window.told()[2]);
+        let seen = Seen { ended, overdue, told, ..Seen::default() };
         let Some(after) = self.state.next(&self.gate, &seen, now, u) else { return };
         if after.turn != self.state.turn {
             let changed = Changed { key: "stripe", before: &self.state, after: &after };

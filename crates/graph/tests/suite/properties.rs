@@ -47,6 +47,7 @@ fn name() -> impl Strategy<Value = String> {
         "next_nodes",
         "unites",
         "timeout",
+        "gate",
         "strategy",
         "max_retries",
         "backoff_factor",

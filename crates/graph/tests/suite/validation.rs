@@ -416,6 +416,19 @@ fn timeouts_are_milliseconds_or_have_a_unit() {
 }
 
 #[test]
+fn a_gate_is_a_key_or_a_template_over_inputs() {
+    let gate = |value: Value| added("/nodes/1", "gate", value);
+    assert_eq!(template(&gate(json!("stripe"))).graph().nodes[1].gate.as_deref(), Some("stripe"));
+    assert_eq!(template(&gate(json!(null))).graph().nodes[1].gate, None);
+    says(
+        gate(json!("host:{nowhere.host}")),
+        &["nodes[1].gate: gate: \"host:{nowhere.host}\" names the input \"nowhere\", which there \
+           is not"],
+    );
+    says(gate(json!("")), &["nodes[1].gate: gate: \"\" is empty; a gate's key has 1 to 200 bytes"]);
+}
+
+#[test]
 fn store_keys_have_no_dots_and_are_named_once() {
     let store = |value: Value| added("", "store_config", value);
     says(

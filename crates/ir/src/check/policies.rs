@@ -3,7 +3,7 @@
 use super::{Check, SLEEP};
 use crate::ast::{Action, CallRef, Function};
 use crate::errors::{Code, Problem};
-use crate::policy::{call_options, idle_bracket};
+use crate::policy::{call_options, gate, idle_bracket};
 
 impl Check<'_> {
     pub(super) fn policies(&mut self, function: &Function) {
@@ -24,7 +24,7 @@ fn problem(action: &Action, dialect: crate::Dialect) -> Option<Problem> {
         let problem = Problem::new(Code::I5, whole, "a policy of @sleep changes nothing");
         return Some(problem.hint("waiting cannot fail; leave the bracket out"));
     }
-    let Err(what) = call_options(action, dialect) else {
+    let Err(what) = call_options(action, dialect).and_then(|_| gate(action).map(drop)) else {
         let idle = action.policies.get(idle_bracket(action, dialect)?)?;
         let problem = Problem::new(Code::I5, idle.span, "this bracket changes nothing");
         return Some(problem.hint("the others say as much; leave it out"));

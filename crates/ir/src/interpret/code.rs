@@ -4,6 +4,7 @@
 //! are nested, our stack does not grow.
 
 use resurgam_core::command::CallOptions;
+use resurgam_core::gate::KeyTemplate;
 
 use crate::ast::{Comparison, Operator};
 use crate::errors::Lines;
@@ -40,6 +41,8 @@ pub(super) struct ActionSite {
     pub(super) name: String,
     pub(super) arguments: Vec<String>,
     pub(super) options: CallOptions,
+    /// What makes the key of its gate.
+    pub(super) gate: Option<KeyTemplate>,
 }
 
 /// The call of a function in the program.

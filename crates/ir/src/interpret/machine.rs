@@ -381,7 +381,12 @@ impl Machine {
         let values = self.stack.split_off(self.stack.len() - site.arguments.len());
         let names = site.arguments.iter().map(|name| Arc::new(name.clone()));
         let input = Value::dict(names.zip(values).collect())?.to_payload()?;
-        Ok(Job::Act { name: site.name.clone(), input, options: site.options.clone() })
+        let mut options = site.options.clone();
+        options.gate = site
+            .gate
+            .as_ref()
+            .map(|template| template.key(&input.decode::<serde_json::Value>().unwrap_or_default()));
+        Ok(Job::Act { name: site.name.clone(), input, options })
     }
 
     /// The inputs of a function, with their values from the stack.

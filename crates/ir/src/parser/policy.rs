@@ -29,7 +29,8 @@ impl Parser<'_> {
 
     /// `@f()[0]`: a number, a text or a name alone is no policy.
     fn is_index(&self) -> bool {
-        let field = ["retry", "timeout", "backoff", "timeout_retry"].contains(&self.word_at(1));
+        let field =
+            ["retry", "timeout", "backoff", "timeout_retry", "gate"].contains(&self.word_at(1));
         let simple = matches!(self.peek_at(1), Kind::Int | Kind::Str | Kind::Name) && !field;
         let negative = self.peek_at(1) == Kind::Minus && self.peek_at(2) == Kind::Int;
         (simple && self.peek_at(2) == Kind::RightBracket)

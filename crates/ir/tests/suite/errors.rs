@@ -318,6 +318,23 @@ fn policies_that_mean_nothing_or_cannot_be_honoured() {
         expect!["2:21 this bracket changes nothing (the others say as much; leave it out)"],
     );
     short("@f() [A -> retry: 3] [retry: 2]", expect!["nothing is wrong"]);
+    short(r#"@f(url=a) [gate: "host:{url.host}"] [retry: 2]"#, expect!["nothing is wrong"]);
+    short(
+        r#"@f(address=a) [gate: "host:{adress.host}"]"#,
+        expect!["2:19 gate: the call has no argument `adress` (did you mean `address`?)"],
+    );
+    short(
+        r#"@f() [gate: "a"] [gate: "b"]"#,
+        expect!["2:10 gate: a call is behind one (leave the other bracket out)"],
+    );
+    short(
+        "@f() [gate: stripe]",
+        expect![[r#"2:17 gate: write its key in quotes, [gate: "stripe"]"#]],
+    );
+    short(
+        r#"@f() [retry: 3, gate: "a"]"#,
+        expect![[r#"2:21 gate: write it in a bracket of its own, [gate: "stripe"]"#]],
+    );
     short("@f() [retry]", expect![[r#"2:16 expected ":", found "]""#]]);
     short(
         "@f() [A -> retry: 3, max_elapsed: 1h] [B -> retry: 2]",

@@ -104,8 +104,15 @@ fn names_aliases_and_options_are_those_of_the_brackets() {
         queue_timeout: Some(Duration::from_secs(2)),
         heartbeat_timeout: Some(Duration::from_secs(3)),
         max_concurrent: Some(4),
+        gate: None,
     };
     assert_eq!(refund::options(), options);
+    assert_eq!((ping::GATE, fetch::GATE), (None, Some("host:{url.host}")));
+}
+
+#[activity(gate = "host:{url.host}")]
+async fn fetch(url: String) -> Result<String, Failure> {
+    Ok(url)
 }
 
 #[test]

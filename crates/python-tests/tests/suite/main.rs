@@ -87,15 +87,15 @@ fn with_extras(python: &Path) -> PathBuf {
     if !inside.exists() {
         let made = Command::new(python).args(["-m", "venv"]).arg(&venv).output();
         if !made.is_ok_and(|made| made.status.success()) {
-            println!("a virtual environment cannot be made: no test that needs pydantic");
+            println!("a virtual environment cannot be made: no test that needs pydantic or mypy");
             return python.to_path_buf();
         }
     }
     let mut install = Command::new(&inside);
-    install.args(["-m", "pip", "install", "--quiet", "pydantic>=2"]);
+    install.args(["-m", "pip", "install", "--quiet", "pydantic>=2", "mypy"]);
     let installed = install.output().is_ok_and(|installed| installed.status.success());
     if !installed {
-        println!("pydantic cannot be installed: no test that needs it");
+        println!("pydantic and mypy cannot be installed: no test that needs them");
     }
     inside
 }

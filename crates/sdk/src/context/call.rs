@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use resurgam_core::command::{ActivityCall, CallOptions};
+use resurgam_core::gate::check_key;
 use resurgam_core::machine::{Ask, INVALID_NAME, SharedMachine, Undo};
 use resurgam_core::retry::RetryPolicy;
 use resurgam_core::{Failure, Payload, Seq, identifier};
@@ -14,6 +15,7 @@ use serde::de::DeserializeOwned;
 
 use super::BoxFuture;
 use crate::Activity;
+use crate::registry::gate_key;
 
 /// An activity call that has not been made yet. Awaiting it makes it.
 ///
@@ -39,6 +41,7 @@ use crate::Activity;
 ///     ctx.call(reserve(item)) // nothing has happened yet
 ///         .retry(RetryPolicy::exponential(second).max_attempts(3))
 ///         .queue("warehouse")
+///         .gate("warehouse-system") // what its calls talk to
 ///         .timeout(10 * second) // of an attempt
 ///         .heartbeat_timeout(5 * second)
 ///         .queue_timeout(600 * second) // of the wait for a worker
@@ -83,6 +86,13 @@ impl<A: Activity> Call<A> {
     /// Where this call runs.
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
         self.call.options.queue = Some(queue.into());
+        self
+    }
+
+    /// The key of the gate that this call is behind, in place of the activity's: the name of the
+    /// dependency that it talks to.
+    pub fn gate(mut self, key: impl Into<String>) -> Self {
+        self.call.options.gate = Some(key.into());
         self
     }
 
@@ -145,7 +155,8 @@ fn activity_call<A: Activity>(activity: &A) -> ActivityCall {
     let input = Payload::encode(activity).unwrap_or_else(|error| {
         panic!("call {}: the arguments have no JSON form: {error}", A::NAME)
     });
-    let options = CallOptions::default();
+    let gate = A::GATE.map(|template| gate_key(template, &input));
+    let options = CallOptions { gate, ..CallOptions::default() };
     ActivityCall { name: A::NAME.to_string(), input, options, compensates: None }
 }
 
@@ -160,6 +171,12 @@ impl<A: Activity> IntoFuture for Call<A> {
         let state = State::New(Box::new((self.call, self.ask)));
         CallFuture { machine: self.machine, state, output: PhantomData }
     }
+}
+
+/// Whether the key of a gate that a call names can be one.
+fn check_gate(call: &ActivityCall) -> Result<(), String> {
+    let Some(key) = &call.options.gate else { return Ok(()) };
+    check_key(key).map_err(|error| format!("the gate {key:?} {error}"))
 }
 
 /// Calls an activity that is known by name only, and answers with its result unread.
@@ -199,7 +216,9 @@ impl<T: DeserializeOwned> Future for CallFuture<T> {
             if let Some(failure) = machine.cancelled().filter(|_| !ask.shielded) {
                 return Poll::Ready(Err(failure.clone()));
             }
-            if let Err(error) = identifier::check("the queue", call.queue())
+            let wrong = identifier::check("the queue", call.queue());
+            let wrong = wrong.and_then(|()| check_gate(&call));
+            if let Err(error) = wrong
                 && !machine.was_accepted()
             {
                 let failure = Failure::terminal(format!("call {}: {error}", call.name));

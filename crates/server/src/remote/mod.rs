@@ -86,9 +86,9 @@ impl Remote {
     /// A desk at which nobody is yet.
     pub fn new() -> Self {
         let mut bytes = [0; 8];
-        // Names of tasks are no secrets; they only differ from those of a process before this one,
-        // which the number of the process brings about as well, nearly always.
-        let _the_number_of_the_process_will_do = getrandom::fill(&mut bytes);
+        // Without random numbers the clock of the process tells it from others well enough: names
+        // of tasks are no secrets, and tokens need none of these.
+        let _made_unique_below = getrandom::fill(&mut bytes);
         let process = u64::from_be_bytes(bytes) ^ u64::from(std::process::id());
         let (desk, polls) = (Mutex::default(), Mutex::default());
         Remote(Arc::new(Shared { process: format!("{process:x}"), desk, polls }))

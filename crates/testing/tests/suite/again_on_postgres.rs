@@ -18,7 +18,7 @@ const ELSEWHERE: [&str; 6] =
 
 /// What is decided by `core` and the engine from what they know, and stored as rows of the same
 /// kinds that the other tests store: the tests of a store's promises cover those.
-const ANYWHERE: [&str; 16] = [
+const ANYWHERE: [&str; 17] = [
     "bad_input::",
     "bounds::",
     "cadence::",
@@ -28,6 +28,7 @@ const ANYWHERE: [&str; 16] = [
     "edda::",
     "failures::",
     "fallbacks::",
+    "gate_keys::",
     "logging::",
     "outcomes::",
     "resolution::",

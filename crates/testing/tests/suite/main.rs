@@ -28,6 +28,7 @@ mod failures;
 mod fallbacks;
 mod first;
 mod found_later;
+mod gate_keys;
 mod gates;
 mod hanging;
 mod heartbeats;

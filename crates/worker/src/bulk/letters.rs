@@ -1,10 +1,10 @@
 //! Bulk jobs about dead letters.
 //!
-//! | action           | what the commit of a page has                   | who carries it out          |
-//! |------------------|-------------------------------------------------|-----------------------------|
-//! | `redrive`        | messages for the runs of the letters            | the holders of their shards |
-//! | `redrive_as_new` | the starts of bare activities; letters settled  | that commit                 |
-//! | `discard`        | letters settled                                 | that commit                 |
+//! | action           | what the commit of a page has                 | who carries it out      |
+//! |------------------|-----------------------------------------------|-------------------------|
+//! | `redrive`        | messages for the runs of the letters          | holders of their shards |
+//! | `redrive_as_new` | bare activities started, letters settled      | that commit             |
+//! | `discard`        | letters settled                               | that commit             |
 //!
 //! A commit that settles a letter which is not open any more writes nothing at all: somebody else
 //! has decided about one since the page was read, so it is read anew, without that one.

@@ -9,3 +9,4 @@ mod eval;
 mod explain;
 mod pictures;
 mod run;
+mod simulate;

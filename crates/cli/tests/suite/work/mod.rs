@@ -20,4 +20,5 @@ mod secrets;
 mod servers;
 mod support;
 mod unresolved;
+mod what_if;
 mod workers;

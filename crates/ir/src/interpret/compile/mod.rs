@@ -10,7 +10,7 @@ use crate::Dialect;
 use crate::ast::{Action, Block, Call, Function, FunctionCall, Tree};
 use crate::check::SLEEP;
 use crate::errors::{Lines, Span};
-use crate::policy::call_options;
+use crate::policy::{call_options, gate};
 use crate::value::Value;
 
 /// Turns a program into code. The error says what the checks should have found.
@@ -143,6 +143,7 @@ impl<'a> Body<'a, '_> {
             name: action.name.text.clone(),
             arguments: action.arguments.iter().map(|(name, _)| name.text.clone()).collect(),
             options: call_options(action, self.program.dialect)?,
+            gate: gate(action)?.cloned(),
         };
         self.program.code.actions.push(site);
         Ok(self.program.code.actions.len() - 1)

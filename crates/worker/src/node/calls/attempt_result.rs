@@ -263,12 +263,14 @@ impl Node {
         let (total, undoes) = (call.policy.checked.timeouts.total, call.task.progress.undoes);
         let activity = self.registry.activity(name);
         let policy = self.policies.of_fallback(activity.as_deref(), total, undoes)?;
-        let queue = activity.and_then(|activity| activity.options.queue.clone());
         let call = self.memory.calls.get(key).ok_or_else(|| "the call is over".to_string())?;
+        let gate = activity.as_ref().map(|activity| activity.gate_of(call.input()));
+        let queue = activity.and_then(|activity| activity.options.queue.clone());
         let progress = Progress { undoes, ..Progress::default() };
         let task = TaskRow { name: name.to_string(), progress, ..call.task.clone() };
         let deciding = self.policies.deciding(policy.clone(), &task);
-        Ok(Fallback { activity: name.to_string(), queue, policy, deciding })
+        let gate = gate.unwrap_or_else(|| name.to_string());
+        Ok(Fallback { activity: name.to_string(), queue, gate, policy, deciding })
     }
 
     /// The call stays open and waits for an operator, at most so long.

@@ -104,7 +104,7 @@ impl Node {
         let due = caller.due.map_or(now, |due| due.max(now));
         let mut task = TaskRow {
             call: key,
-            gate: call.name.clone(),
+            gate: call.options.gate.unwrap_or_else(|| call.name.clone()),
             name: call.name,
             queue,
             priority: caller.priority,

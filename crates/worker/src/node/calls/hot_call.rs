@@ -39,6 +39,8 @@ pub(crate) struct Fallback {
     pub(super) activity: String,
     /// The queue that it names.
     pub(super) queue: Option<String>,
+    /// The gate that it is behind.
+    pub(super) gate: String,
     /// Its own policy, and the one that decides.
     pub(super) policy: Arc<Resolved>,
     pub(super) deciding: Deciding,
@@ -249,10 +251,10 @@ impl HotCall {
 
     /// Another activity takes its place, with counters and times of its own, and is due now.
     pub(crate) fn falls_back(&mut self, to: Fallback, failure: Failure, now: Timestamp) {
-        let Fallback { activity, queue, policy, deciding } = to;
+        let Fallback { activity, queue, gate, policy, deciding } = to;
         let task = &mut self.task;
         let since = clock_start(&task.progress);
-        task.gate.clone_from(&activity);
+        task.gate = gate;
         let activity = std::mem::replace(&mut task.name, activity);
         if let Some(queue) = queue {
             task.queue = queue;

@@ -17,8 +17,9 @@ const LOW: usize = 250;
 /// The shortest time between two reads of a full page.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// How long a call is due before it counts as overdue.
-pub(super) const OVERDUE: Duration = Duration::from_secs(1);
+/// How long a call is due before it counts as overdue. When a gate flows again, all that are due
+/// for less than this begin at once.
+pub(super) const OVERDUE: Duration = Duration::from_millis(100);
 
 /// How soon a ramp is looked at again of which nothing new is known.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -219,11 +220,13 @@ impl KnownGate {
 
     /// What is known of it, with so many of its calls overdue.
     pub(super) fn seen(&mut self, overdue: Option<u64>, now: Timestamp) -> Seen {
-        let ended = match self.state.standing() {
-            Standing::Flowing => self.window.tally(now),
-            _ => self.of_turn,
-        };
-        Seen { ended, overdue, told: self.window.told()[2] }
+        let told = self.window.told()[2];
+        if self.state.standing() != Standing::Flowing {
+            return Seen { ended: self.of_turn, overdue, told, ..Seen::default() };
+        }
+        let least = self.settings.breaker.as_ref().map_or(1, |breaker| breaker.min_calls);
+        let worst = self.window.worst(now, u64::from(least));
+        Seen { ended: self.window.tally(now), worst, overdue, told }
     }
 
     /// True when everything of it that is due is in line.

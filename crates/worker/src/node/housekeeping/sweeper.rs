@@ -43,3 +43,49 @@ impl Sweeper {
         self.next = Some(self.next.map_or(at, |known| known.min(at)));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use resurgam_core::{RunKey, Seq, Uid};
+    use resurgam_store::rows::{Pause, Progress, TaskRow};
+    use resurgam_watchdog::test;
+
+    use super::*;
+
+    fn written(is_paused: bool) -> [Step; 1] {
+        let paused = is_paused.then(|| Box::new(Pause::default()));
+        let task = TaskRow {
+            call: RunKey::first(Uid(1)).call(Seq(2)),
+            name: "charge".to_string(),
+            queue: "default".to_string(),
+            gate: "charge".to_string(),
+            priority: 0,
+            policy: String::new(),
+            attempt: 1,
+            wake_at: Timestamp::EPOCH,
+            deadline_at: None,
+            claim: None,
+            progress: Progress { paused, ..Progress::default() },
+            heartbeat: None,
+        };
+        [Step { tasks: vec![TaskWrite::Update(task)], ..Step::default() }]
+    }
+
+    #[test]
+    fn paused_calls_are_counted_soon_after_their_number_may_have_changed_and_at_no_other_time() {
+        let (now, soon) = (Timestamp::from_millis(5), Timestamp::from_millis(60_005));
+        let mut sweeper = Sweeper::default();
+        sweeper.hear_of_calls(&written(false), now);
+        assert_eq!(sweeper.next(), None, "none is paused");
+        sweeper.hear_of_calls(&written(true), now);
+        assert_eq!(sweeper.next(), Some(soon));
+        sweeper.hear_of_calls(&written(true), soon);
+        assert_eq!(sweeper.next(), Some(soon), "a minute after the first of them");
+
+        let mut sweeper = Sweeper { has_paused: true, ..Sweeper::default() };
+        sweeper.hear_of_calls(&[Step::default()], now);
+        assert_eq!(sweeper.next(), None, "nothing was done to a call");
+        sweeper.hear_of_calls(&written(false), now);
+        assert_eq!(sweeper.next(), Some(soon), "one of them may go on");
+    }
+}

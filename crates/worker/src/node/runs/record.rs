@@ -210,14 +210,20 @@ impl Node {
     }
 
     /// What a command leaves open: a call that names no queue goes to its activity's, or else to
-    /// its instance's; a child without an id is called after its parent.
+    /// its instance's; one that names no gate is behind its activity's; a child
+    /// without an id is called after its parent.
     fn fill_in(&self, run: &HotRun, seq: Seq, kind: &mut CommandKind) {
         match kind {
-            CommandKind::ScheduleActivity(call) if call.options.queue.is_none() => {
+            CommandKind::ScheduleActivity(call) => {
                 let activity = self.registry.activity(&call.name);
-                let queue = activity.and_then(|activity| activity.options.queue.clone());
-                let own = Some(&run.info.queue).filter(|queue| *queue != DEFAULT_QUEUE);
-                call.options.queue = queue.or_else(|| own.cloned());
+                if call.options.queue.is_none() {
+                    let queue = activity.as_ref().and_then(|found| found.options.queue.clone());
+                    let own = Some(&run.info.queue).filter(|queue| *queue != DEFAULT_QUEUE);
+                    call.options.queue = queue.or_else(|| own.cloned());
+                }
+                if call.options.gate.is_none() {
+                    call.options.gate = activity.map(|activity| activity.gate_of(&call.input));
+                }
             }
             // That ends the run, so no replay compares it with what the code says.
             CommandKind::Fail { failure, .. } | CommandKind::EndCancelled { failure, .. } => {

@@ -5,15 +5,17 @@
 //! [NetworkError -> retry: 5, backoff: 2m]       one type
 //! [(A, B) -> retry: 3]   [A, B -> retry: 3]     several
 //! [timeout: 2m]                                 of one attempt
+//! [gate: "host:{url.host}"]                    the gate of the call
 //! ```
 //! Ours on top: `ms`, `d` and decimals in durations, `backoff: 10s linear`, `multiplier: 1.5`,
 //! `max_delay: 5m`, `jitter: full`, `max_elapsed: 1h`, `on_exhausted: dead_letter`, and
-//! `[timeout_retry: 2, backoff: 5s]` for attempts that timed out. What would change nothing is
-//! refused.
+//! `[timeout_retry: 2, backoff: 5s]` for attempts that timed out, and the gate. What would change
+//! nothing is refused.
 
 use std::time::Duration;
 
 use crate::config::{Problem, nearest};
+use crate::gate::KeyTemplate;
 use crate::retry::policy::Jitter;
 use crate::{Code, duration};
 
@@ -38,6 +40,8 @@ pub enum Bracket {
     },
     /// Bounds one attempt. Zero bounds nothing, and is only accepted beside one that does.
     Timeout(Duration),
+    /// The gate of the call: a key, or a template for one. It says nothing about retries.
+    Gate(KeyTemplate),
 }
 
 /// The delays of a bracket.
@@ -112,6 +116,10 @@ pub fn parse_brackets(text: &str) -> Result<Vec<Bracket>, Problem> {
     while !parser.is_done() {
         let start = parser.at;
         let bracket = parser.bracket().map_err(problem)?;
+        if matches!(bracket, Bracket::Gate(_)) {
+            let message = "gate: it belongs to a call, and a policy has none".to_string();
+            return Err(problem(BadBracket { at: start, message }));
+        }
         if bracket == Bracket::Timeout(Duration::ZERO) {
             zero.get_or_insert(start);
         }
@@ -216,6 +224,9 @@ impl<'a> Parser<'a> {
     fn bracket(&mut self) -> Result<Bracket, BadBracket> {
         let start = self.next_place();
         self.expect("[")?;
+        if let Some(gate) = self.gate()? {
+            return Ok(Bracket::Gate(gate));
+        }
         let types = self.types()?;
         let given = self.fields(&types)?;
         self.expect("]")?;
@@ -246,6 +257,33 @@ impl<'a> Parser<'a> {
             Given { .. } => self
                 .problem(start, "retry: missing, so the bracket changes nothing; write [retry: 3]"),
         }
+    }
+
+    /// `gate: "stripe"]`, where that stands.
+    fn gate(&mut self) -> Result<Option<KeyTemplate>, BadBracket> {
+        let before = self.at;
+        let place = self.next_place();
+        if !self.eat_word("gate") || !self.eat(":") {
+            self.at = before;
+            return Ok(None);
+        }
+        let value = self.next_place();
+        let rest = &self.text[value..];
+        let Some(quote) = rest.chars().next().filter(|quote| matches!(quote, '"' | '\'')) else {
+            return self.problem(value, "gate: write its key in quotes, [gate: \"stripe\"]");
+        };
+        let Some((key, _)) = rest[1..].split_once(quote) else {
+            return self.problem(value, "gate: its key is not closed");
+        };
+        self.at = value + key.len() + 2;
+        let template = KeyTemplate::parse(key);
+        let template =
+            template.or_else(|why| self.problem(value, &format!("gate: {} {why}", shown(key))))?;
+        if self.eat(",") {
+            return self.problem(place, "gate: write it in a bracket of its own");
+        }
+        self.expect("]")?;
+        Ok(Some(template))
     }
 
     /// `A, B ->` or `(A, B) ->`, or nothing when the bracket begins with a field.
@@ -281,6 +319,10 @@ impl<'a> Parser<'a> {
         loop {
             let place = self.next_place();
             let Some(name) = self.name() else { return Ok(given) };
+            if name == "gate" {
+                let what = "gate: write it in a bracket of its own, [gate: \"stripe\"]";
+                return self.problem(place, what);
+            }
             if !KNOWN.contains(&name) {
                 return self.unknown(place, name);
             }

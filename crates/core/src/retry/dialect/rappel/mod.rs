@@ -113,7 +113,7 @@ fn cases(brackets: &[Bracket], catch_all: Option<Retries>) -> Vec<(Match, Retrie
                     }
                 }
             }
-            Bracket::Timeout(_) => {}
+            Bracket::Timeout(_) | Bracket::Gate(_) => {}
         }
     }
     cases
@@ -123,7 +123,7 @@ fn cases(brackets: &[Bracket], catch_all: Option<Retries>) -> Vec<(Match, Retrie
 fn max_elapsed(brackets: &[Bracket]) -> Result<Option<Duration>, Problem> {
     let mut bounds = brackets.iter().filter_map(|bracket| match bracket {
         Bracket::Retry { wait, .. } | Bracket::TimeoutRetry { wait, .. } => Some(wait.max_elapsed),
-        Bracket::Timeout(_) => None,
+        Bracket::Timeout(_) | Bracket::Gate(_) => None,
     });
     let first = bounds.next().flatten();
     if bounds.all(|other| other == first) {
@@ -137,7 +137,7 @@ fn max_elapsed(brackets: &[Bracket]) -> Result<Option<Duration>, Problem> {
 fn on_exhausted(brackets: &[Bracket]) -> Result<Exhausted, Problem> {
     let mut wanted = brackets.iter().filter_map(|bracket| match bracket {
         Bracket::Retry { wait, .. } | Bracket::TimeoutRetry { wait, .. } => Some(wait.on_exhausted),
-        Bracket::Timeout(_) => None,
+        Bracket::Timeout(_) | Bracket::Gate(_) => None,
     });
     let first = wanted.next().flatten();
     if !wanted.all(|other| other == first) {

@@ -1,0 +1,9 @@
+"""Where Edda has ``activity``."""
+
+from ._core import (
+    activity,
+)
+
+__all__ = [
+    "activity",
+]

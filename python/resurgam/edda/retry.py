@@ -1,0 +1,9 @@
+"""Where Edda has policies."""
+
+from ._core import (
+    RetryPolicy,
+)
+
+__all__ = [
+    "RetryPolicy",
+]
