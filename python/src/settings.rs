@@ -82,13 +82,16 @@ impl Given {
             total_timeout: time("total_timeout", self.total_timeout)?,
             queue_timeout: time("queue_timeout", self.queue_timeout)?,
             heartbeat_timeout: time("heartbeat_timeout", self.heartbeat_timeout)?,
+            // Calls are behind the gate of their activity's name.
+            gate: None,
         })
     }
 
     /// As what holds for all calls of an activity.
     pub(crate) fn of_activity(&self) -> PyResult<ActivityOptions> {
-        let CallOptions { retry, queue, timeout, total_timeout, queue_timeout, heartbeat_timeout } =
-            self.of_call()?;
+        let of_call = self.of_call()?;
+        let CallOptions { retry, queue, timeout, total_timeout, .. } = of_call;
+        let CallOptions { queue_timeout, heartbeat_timeout, gate, .. } = of_call;
         Ok(ActivityOptions {
             retry: retry.map(|policy| *policy),
             queue,
@@ -97,6 +100,7 @@ impl Given {
             queue_timeout,
             heartbeat_timeout,
             max_concurrent: self.max_concurrent,
+            gate,
         })
     }
 

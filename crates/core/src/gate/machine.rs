@@ -352,7 +352,10 @@ impl GateState {
         let mut next = self.turns(Phase::Shut { until }, why, now);
         next.period_ms = u64::try_from(period.as_millis()).ok();
         if is_flowing {
-            next.before = seen.ended.ended() as f64 / breaker.window.as_secs_f64().max(1.0);
+            let lately = seen.ended.ended() as f64 / breaker.window.as_secs_f64().max(1.0);
+            // A gate that has just begun to flow says little about what is usual.
+            let is_young = now.since(self.since) < breaker.window;
+            next.before = if is_young { self.before.max(lately) } else { lately };
         }
         next
     }

@@ -205,6 +205,18 @@ fn a_period_doubles_until_a_calm_time() {
 }
 
 #[test]
+fn a_gate_that_has_just_begun_to_flow_keeps_the_rate_from_before_the_outage() {
+    let rate_after = |seconds: i64| {
+        let next = state(Phase::Flowing).next(&gate(), &ended(0, 40), at(seconds * 1000), 0.5);
+        let next = next.unwrap();
+        assert_eq!(next.standing().name(), "shut");
+        next.before
+    };
+    assert_eq!(rate_after(3), 1000.0);
+    assert_eq!(rate_after(60), 4.0);
+}
+
+#[test]
 fn overdue_calls_come_back_slowly_after_an_outage_of_our_own() {
     let flowing = GateState::flowing(at(0));
     assert_eq!(flowing.after_own_outage(&Gate::new().concurrency(5), at(9)), None);

@@ -8,9 +8,9 @@ use crate::snippets::page::{Block, root};
 use crate::snippets::words;
 
 /// Programs of others that guides may call.
-const TOOLS: [&str; 15] = [
+const TOOLS: [&str; 17] = [
     "cargo", "cat", "cd", "chmod", "curl", "docker", "echo", "export", "git", "kill", "mkdir",
-    "mv", "psql", "rustup", "sqlite3",
+    "mv", "node", "psql", "python3", "rustup", "sqlite3",
 ];
 
 /// Commands that work until they are told to stop, or for seconds: they are only parsed.
@@ -41,7 +41,7 @@ fn exists(command: &[String]) -> Result<(), String> {
     match command[0].as_str() {
         "resurgam" => is_ours(&arguments),
         "cargo" => is_of_cargo(&arguments),
-        tool if TOOLS.contains(&tool) => Ok(()),
+        tool if TOOLS.contains(&tool) || tool.starts_with("venv/bin/") => Ok(()),
         path if path.contains('/') && root().join(path).exists() => Ok(()),
         other => Err(format!("who is `{other}`? Add it to TOOLS, or write the block otherwise")),
     }
