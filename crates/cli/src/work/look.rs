@@ -192,6 +192,11 @@ fn pending_call(call: &PendingCall, &Now { now, times, has_worker }: &Now) -> St
             let what = printable(call.lacks.as_deref().unwrap_or("something"));
             format!("waits for a worker that has {what}{}", how_to_provide(&what))
         }
+        (Some(due), Some(WaitsFor::Gate)) if due <= now => {
+            let (late, attempt) = (times.late(due, now), number(call));
+            let what = printable(call.held_by.as_deref().unwrap_or("its gate"));
+            format!("{attempt} is due since {late}, and waits for {what}")
+        }
         (Some(due), Some(WaitsFor::Poison)) if due <= now && has_worker => {
             let (late, attempt) = (times.late(due, now), number(call));
             format!(

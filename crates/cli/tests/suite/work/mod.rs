@@ -8,6 +8,7 @@ mod deleting;
 mod each;
 mod examples;
 mod exporting;
+mod gates;
 mod inputs;
 mod kills;
 mod lists;
