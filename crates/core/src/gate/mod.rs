@@ -17,6 +17,7 @@
 //!
 //! Everything is decided from arguments: the time, a random number, what was counted.
 
+mod fleet;
 mod form;
 mod grants;
 mod keys;
@@ -27,6 +28,7 @@ mod schema;
 mod settings;
 mod why;
 
+pub use fleet::{Decided, Fleet, NodeShare, Report, Shares};
 pub use grants::{Grants, Left, Meter, Share};
 pub use keys::KeyTemplate;
 pub use machine::{ByHand, GateState, Phase, Seen, Standing};
