@@ -19,6 +19,7 @@ use crate::output::Output;
 use crate::policy::complaint::printable;
 use crate::style::{FAINT, STRONG};
 use crate::trouble::Trouble;
+use crate::work::policy::ByArgs;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -123,22 +124,6 @@ struct ForArgs {
 struct LookArgs {
     #[command(flatten)]
     times: TimeArgs,
-    #[command(flatten)]
-    db: DbArgs,
-    /// Print one JSON value
-    #[arg(long)]
-    json: bool,
-}
-
-/// Who does it, and where.
-#[derive(Debug, clap::Args)]
-struct ByArgs {
-    /// Who does it, for those who look at it later; the user of the operating system by default
-    #[arg(long)]
-    by: Option<String>,
-    /// Why, for those who look at it later
-    #[arg(long)]
-    reason: Option<String>,
     #[command(flatten)]
     db: DbArgs,
     /// Print one JSON value

@@ -72,18 +72,18 @@ pub(crate) struct ListArgs {
 
 /// Who does it, and where.
 #[derive(Debug, clap::Args)]
-struct ByArgs {
+pub(super) struct ByArgs {
     /// Who does it, for those who look at it later; the user of the operating system by default
     #[arg(long)]
-    by: Option<String>,
+    pub(super) by: Option<String>,
     /// Why, for those who look at it later
     #[arg(long)]
-    reason: Option<String>,
+    pub(super) reason: Option<String>,
     #[command(flatten)]
-    db: DbArgs,
+    pub(super) db: DbArgs,
     /// Print one JSON value
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 impl Command {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use resurgam::{DeadLetterFilter, PausedFilter, Timestamp};
+use resurgam::{BulkAct, DeadLetterFilter, PausedFilter, Timestamp};
 use serde::Deserialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -144,23 +144,13 @@ async fn letters(
         "discard" => api.client.discard(filter),
         _ => return Err(unknown(&action, "redrive or discard")),
     };
-    act = act.by(caller.signs(by));
     if wanted.as_new {
         act = act.as_new();
     }
     if wanted.new_key {
         act = act.new_key();
     }
-    if let Some(ms) = wanted.spread_ms {
-        act = act.spread(Duration::from_millis(ms));
-    }
-    if let Some(reason) = reason {
-        act = act.reason(reason);
-    }
-    if let Some(key) = key {
-        act = act.request_id(key);
-    }
-    Ok((StatusCode::ACCEPTED, Json(Job::from(&act.start().await?))))
+    begun(act.by(caller.signs(by)), wanted.spread_ms, reason, key).await
 }
 
 /// A decision about many paused calls. At least one of `fingerprint` and `activity` says about
@@ -209,7 +199,7 @@ async fn paused(
     }
     let (since, limit) = (since_ms.map(Timestamp::from_millis), limit.unwrap_or(0));
     let filter = PausedFilter { fingerprint, activity, since, limit, after: None };
-    let mut act = match (action.as_str(), message) {
+    let act = match (action.as_str(), message) {
         ("resume", None) => api.client.resume_paused(filter),
         ("fail", Some(message)) => api.client.fail_paused(filter, message),
         ("fail", None) => {
@@ -218,7 +208,16 @@ async fn paused(
         ("resume", Some(_)) => return Err(Problem::invalid("resume: `message` is for fail")),
         _ => return Err(unknown(&action, "resume or fail")),
     };
-    act = act.by(caller.signs(by));
+    begun(act.by(caller.signs(by)), spread_ms, reason, key).await
+}
+
+/// A decision about many, which is a bulk job from now on.
+async fn begun(
+    mut act: BulkAct,
+    spread_ms: Option<u64>,
+    reason: Option<String>,
+    key: Option<String>,
+) -> Result<(StatusCode, Json<Job>), Problem> {
     if let Some(ms) = spread_ms {
         act = act.spread(Duration::from_millis(ms));
     }
