@@ -220,19 +220,10 @@ fn a_watch_that_is_interrupted_says_how_to_watch_again() {
     let place = Place::new();
     place.write("nap.rap", "fn main(input: [], output: [r]):\n    sleep 3600\n    return 1\n");
     assert_eq!(place.run(&["start", "nap.rap", "--id", "n"]).code, Some(0));
-    // Ctrl-C before it listens would end it where it stands, or be missed: it says nothing that
-    // tells when it listens.
-    let ended = loop {
-        let mut watch = place.begin(&["watch", "n"]);
-        until("it ends", || {
-            watch.signal(Signal::INT);
-            watch.has_ended()
-        });
-        let ended = watch.end();
-        if ended.code.is_some() {
-            break ended;
-        }
-    };
+    let watch = place.begin(&["watch", "n"]);
+    until("it listens", || watch.listens_for(Signal::INT));
+    watch.signal(Signal::INT);
+    let ended = watch.end();
     assert_eq!(ended.code, Some(130), "{ended:?}");
     assert!(ended.stderr.contains("`resurgam watch n` watches it again"), "{}", ended.stderr);
     assert!(!ended.stderr.contains("--id"), "{}", ended.stderr);

@@ -171,6 +171,14 @@ impl Process {
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
+    /// Whether it handles a signal. Before it does, the signal would end it where it stands.
+    pub(crate) fn listens_for(&self, signal: Signal) -> bool {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        let caught = u64::from_str_radix(caught.trim(), 16).unwrap();
+        caught & (1 << (signal.as_raw() - 1)) != 0
+    }
+
     /// What it has written to standard error so far.
     pub(crate) fn said(&self) -> String {
         fs::read_to_string(&self.err).unwrap()
