@@ -100,6 +100,14 @@ fn with_extras(python: &Path) -> PathBuf {
     inside
 }
 
+/// The program `resurgam` of the same build, if it was built: without it, tests that need a server are
+/// skipped.
+fn command_line() -> Option<PathBuf> {
+    let own = std::env::current_exe().unwrap();
+    let program = own.parent()?.parent()?.join("resurgam");
+    program.exists().then_some(program)
+}
+
 #[test(minutes = 15)]
 fn the_tests_of_the_python_package_pass() {
     let Some(python) = newest_python() else {
@@ -114,6 +122,10 @@ fn the_tests_of_the_python_package_pass() {
         .arg(root().join("python").join("tests"))
         .env("PYTHONPATH", package)
         .env("PYTHONHASHSEED", "random");
+    match command_line() {
+        Some(program) => drop(tests.env("RESURGAM_CLI", program)),
+        None => println!("the program resurgam is not built: no test with a server"),
+    }
     let output = run("the tests of the Python package", &mut tests);
     println!("{}", String::from_utf8_lossy(&output.stderr));
 }
