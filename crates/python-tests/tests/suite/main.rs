@@ -100,8 +100,8 @@ fn with_extras(python: &Path) -> PathBuf {
     inside
 }
 
-/// The program `resurgam` of the same build, if it was built: without it, tests that need a server are
-/// skipped.
+/// The program `resurgam` of the same build, if it was built: without it, tests that need a server
+/// are skipped.
 fn command_line() -> Option<PathBuf> {
     let own = std::env::current_exe().unwrap();
     let program = own.parent()?.parent()?.join("resurgam");
