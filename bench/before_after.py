@@ -41,11 +41,11 @@ class Load:
 # so the figure is how late they begin. So many that what a node does by the clock does not matter.
 RETRIES = ["--pending", "5000", "--rate", "1000"]
 LOADS = [
-    Load("chain", "instances", 200, 1000, 2000, "steps_per_s", steps=5),
-    Load("latency", "reps", 50, 250, 300, "p50_ms", steps=5),
-    Load("growth", "activities", 300, 1300, 5000, "steps_per_s"),
-    Load("fanout", "width", 1000, 5000, 10000, "steps_per_s"),
-    Load("retries", "seconds", 1, 3, 4, "lag_p50_ms", steps=1000, fixed=RETRIES),
+    Load("chain", "instances", 200, 1000, 30000, "steps_per_s", steps=5),
+    Load("latency", "reps", 50, 250, 1000, "p50_ms", steps=5),
+    Load("growth", "activities", 300, 1300, 10000, "steps_per_s"),
+    Load("fanout", "width", 1000, 5000, 50000, "steps_per_s"),
+    Load("retries", "seconds", 1, 3, 8, "lag_p50_ms", steps=1000, fixed=RETRIES),
 ]
 
 
