@@ -129,8 +129,10 @@ class OnAFile(unittest.IsolatedAsyncioTestCase):
         self.assertIn("KeyboardInterrupt", errors)
 
 
+# A shell that starts this suite in the background makes its children deaf to Ctrl-C.
 PROGRAM = """
-import asyncio, sys
+import asyncio, signal as signals, sys
+signals.signal(signals.SIGINT, signals.default_int_handler)
 sys.path[:0] = {path!r}
 from resurgam import App, signal, workflow
 
