@@ -10,6 +10,7 @@ mod first_guide;
 mod graph_guide;
 mod guide;
 mod levers;
+mod mutants;
 mod node_files;
 mod pages;
 mod public_examples;
