@@ -45,20 +45,29 @@ fn paths(tree: &str) -> Vec<String> {
     parts.flat_map(|part| paths(part)).map(|path| format!("{before}{path}")).collect()
 }
 
-/// The modules of the node that a module imports from.
+/// The modules of the node that a module imports from, or names where it needs them.
 fn imports(module: &str, code: &str, all: &BTreeMap<String, String>) -> BTreeSet<String> {
-    let parent =
-        module.rsplit_once("::").map_or(String::new(), |(parent, _)| format!("{parent}::"));
-    let parent = if code.contains("\npub(crate) mod ") { format!("{module}::") } else { parent };
+    let is_folder = all.keys().any(|other| other.starts_with(&format!("{module}::")));
+    let parent = module.rsplit_once("::").map_or("", |(parent, _)| parent);
     let uses = format!("\n{code}");
     let uses = uses.split("\nuse ").skip(1).filter_map(|rest| rest.split_once(';'));
+    let named = ["super::", "crate::node::"].into_iter().flat_map(|start| {
+        let is_path = |char: char| char.is_alphanumeric() || char == '_' || char == ':';
+        let rests = code.match_indices(start).map(|(at, _)| &code[at..]);
+        rests.map(move |rest| {
+            rest.split(|char| !is_path(char)).next().unwrap_or_default().to_string()
+        })
+    });
     let mut found = BTreeSet::new();
-    for path in uses.flat_map(|(tree, _)| paths(tree)) {
+    for path in uses.flat_map(|(tree, _)| paths(tree)).chain(named) {
         let inside = match (path.strip_prefix("super::"), path.strip_prefix("crate::node::")) {
-            (Some(inside), _) => format!("{parent}{inside}"),
+            (Some(inside), _) => format!("{parent}::{inside}"),
             (None, Some(inside)) => inside.to_string(),
+            // A path that begins with a child of the module, or with another crate.
+            (None, None) if is_folder => format!("{module}::{path}"),
             (None, None) => continue,
         };
+        let inside = inside.trim_start_matches("::");
         let steps: Vec<&str> = inside.split("::").collect();
         let prefixes = (1..=steps.len()).rev().map(|length| steps[..length].join("::"));
         found.extend(prefixes.into_iter().find(|prefix| all.contains_key(prefix)));
@@ -206,16 +215,20 @@ fn no_file_of_a_node_depends_on_one_that_depends_on_it() {
     assert_eq!(circle(&graph), None);
 }
 
+/// The parts of a node, each above those before it.
+const PARTS: [&str; 8] =
+    ["steps", "gates", "calls", "remote", "runs", "placement", "housekeeping", "clients"];
+
+/// How high the part is that a module is in.
+fn level(module: &str) -> Option<usize> {
+    let part = module.split("::").next().unwrap_or_default();
+    PARTS.iter().position(|name| *name == part)
+}
+
 /// A method of a part never calls one of a part above it: what it has for that goes on the work
 /// list. What another part remembers it may ask.
 #[test]
 fn a_part_of_a_node_calls_only_those_below_it() {
-    const PARTS: [&str; 7] =
-        ["steps", "calls", "remote", "runs", "placement", "housekeeping", "clients"];
-    let level = |module: &str| {
-        let part = module.split("::").next().unwrap_or_default();
-        PARTS.iter().position(|name| *name == part)
-    };
     let modules = modules();
     let owners = owners(&modules);
     let (mut upward, mut counted) = (Vec::new(), 0);
@@ -230,6 +243,85 @@ fn a_part_of_a_node_calls_only_those_below_it() {
     }
     assert!(counted > 200, "{counted} calls");
     assert_eq!(upward, Vec::<String>::new());
+}
+
+/// Every folder is a part: one that is not among the parts would go unchecked.
+#[test]
+fn every_folder_of_a_node_is_one_of_its_parts() {
+    let modules = modules();
+    let folders = modules.keys().filter_map(|module| module.split_once("::"));
+    let folders: BTreeSet<&str> = folders.map(|(folder, _)| folder).collect();
+    assert_eq!(folders, PARTS.into_iter().collect());
+}
+
+/// The methods that change what they are called on.
+fn changing(code: &str) -> BTreeSet<String> {
+    let heads = code.split("fn ").skip(1).filter_map(|rest| rest.split_once('('));
+    let changes = heads.filter(|(_, rest)| rest.trim_start().starts_with("&mut self"));
+    changes.map(|(name, _)| name.split('<').next().unwrap_or_default().to_string()).collect()
+}
+
+/// What the methods of the node do to something they remember: the names of the methods of it that
+/// they call, and `&mut` where they have all of it to change.
+fn done_to(code: &str, field: &str) -> BTreeSet<String> {
+    let code: String = of_node(code).split_whitespace().collect();
+    let is_name = |char: char| char.is_alphanumeric() || char == '_';
+    let access = format!("self.memory.{field}");
+    let mut found = BTreeSet::new();
+    for (at, _) in code.match_indices(&access) {
+        let rest = &code[at + access.len()..];
+        if code[..at].ends_with("&mut") && !rest.starts_with(is_name) && !rest.starts_with('.') {
+            found.insert("&mut".to_string());
+        }
+        if let Some((name, _)) = rest.strip_prefix('.').and_then(|rest| rest.split_once('(')) {
+            if name.chars().all(is_name) {
+                found.insert(name.to_string());
+            }
+        }
+    }
+    found
+}
+
+/// What a part may tell the memory of one above it. Each is a notice, of which nothing follows
+/// before the part above is told something itself.
+const NOTICES: [&str; 14] = [
+    // What was read of a call, or of its run, is out of date.
+    "calls changes reports: call_changes",
+    "calls changes runs: call_is_here",
+    "calls changes runs: call_leaves",
+    "calls changes runs: look_when_stored",
+    // Who may run an attempt of a call: a run that is loaded asks them.
+    "calls changes runs: call_is_elsewhere",
+    "calls changes runs: call_is_shared",
+    "remote changes runs: call_is_elsewhere",
+    // When a dead letter is to be deleted.
+    "calls changes sweeper: not_later_than",
+    // Times, lines and outages are in files that know no node; gates are behind the slots.
+    "gates changes due: look_again",
+    "gates changes due: rescan",
+    "gates changes outages: begin",
+    "gates changes slots: forget_lines",
+    "gates changes slots: gates_mut",
+    "gates changes slots: ticket",
+];
+
+/// What a part remembers is changed by it and by those above it, but for the notices.
+#[test]
+fn a_part_of_a_node_changes_nothing_that_one_above_it_remembers_but_by_a_notice() {
+    let modules = modules();
+    let remembered = fields("Memory", &modules["memory"], &modules);
+    let mut upward = BTreeSet::new();
+    for (field, owner) in &remembered {
+        let Some(to) = level(owner) else { continue };
+        let changing = changing(&modules[owner]);
+        for (module, code) in &modules {
+            let Some(from) = level(module).filter(|from| *from < to) else { continue };
+            let done = done_to(code, field).into_iter();
+            let done = done.filter(|name| name == "&mut" || changing.contains(name));
+            upward.extend(done.map(|name| format!("{} changes {field}: {name}", PARTS[from])));
+        }
+    }
+    assert_eq!(upward, NOTICES.map(str::to_string).into());
 }
 
 /// A part is a folder; what is in it keeps its fields to itself, so that others ask instead.
@@ -273,7 +365,18 @@ fn a_circle_is_found() {
                   pub(crate) ds: Vec<D>,\n    pub(crate) e: u64,\n}\n";
     let of_b = |name: &str| (name.to_string(), "a::b".to_string());
     assert_eq!(fields("Memory", memory, &all), [of_b("c"), of_b("ds")]);
+    let all = ["a", "a::b", "a::c", "d"].map(|name| (name.to_string(), String::new())).into();
+    let of = |module, code| imports(module, code, &all).into_iter().collect::<Vec<_>>();
+    assert_eq!(of("a", "\nuse b::{C, D};\nuse std::fmt;\nuse super::d::E;\n"), ["a", "a::b", "d"]);
+    assert_eq!(of("a::b", "\nuse super::{F, c::G};\nuse std::d;\n"), ["a", "a::c"]);
+    assert_eq!(of("d", "fn f() -> crate::node::a::c::G {}\n"), ["a::c"]);
     let code =
         "\nimpl Node {\n    fn f(&self) {\n        self.memory\n            .ds.g();\n    }\n}\n";
     assert_eq!([uses(code, "memory", "ds"), uses(code, "memory", "d")], [true, false]);
+    assert_eq!(done_to(code, "ds"), ["g".to_string()].into());
+    assert_eq!(done_to(code, "d"), BTreeSet::new());
+    let code = "\nimpl Node {\n    fn f(&mut self) {\n        h(&mut self.memory.ds);\n    }\n}\n";
+    assert_eq!(done_to(code, "ds"), ["&mut".to_string()].into());
+    let code = "    fn a(&self) {}\n    fn b<T>(\n        &mut self,\n        of: T,\n    ) {}\n";
+    assert_eq!(changing(code), ["b".to_string()].into());
 }

@@ -4,9 +4,10 @@
 //! when it is done with what it was told, the node takes the list from the front (`mod.rs`). So
 //! nothing is entered again while it is half changed.
 
-use resurgam_core::{CallKey, RunKey, Uid};
+use resurgam_core::{CallKey, RunKey, Timestamp, Uid};
 
 use super::Node;
+use super::calls::slots::Ticket;
 use super::input::Request;
 use super::news::News;
 use super::pending_action::PendingAction;
@@ -17,6 +18,10 @@ use super::pending_action::PendingAction;
 pub(crate) enum FollowUp {
     /// News for a run, wherever it is.
     Deliver(RunKey, News),
+    /// The store can be read.
+    StoreAnswers,
+    /// A task that was left to the store is due at this time: it waits for a slot.
+    TaskDue(Timestamp, CallKey, Ticket),
     /// Slots may be free: the tasks that are first in line get them.
     FillSlots,
     /// A slot is free that a task of another holder may want.

@@ -17,12 +17,16 @@
 //!                                         |
 //!                    calls/  due times, slots, claims, results, deadlines
 //!                                         |
+//!                    gates/  what of a dependency's calls may begin
+//!                                         |
 //!                    steps/  effects, batches, the store's answers
 //! ```
 //!
 //! A part calls those below it. What it has for one above, it puts on the work list. What a part
-//! remembers is in files that know no node (`calls/hot_call.rs`, `remote/reports.rs`), and any part
-//! may ask it. No file depends on one that depends on it: checks of the repository see to that.
+//! remembers is in files that know no node (`calls/hot_call.rs`, `remote/reports.rs`). Any part may
+//! ask it; a part below may change it only by a notice, such as that what was read of a call is out
+//! of date (`Runs::call_leaves`). No file depends on one that depends on it. Checks of the
+//! repository see to all that, and have the list of the notices.
 //!
 //! The way of a step, and where it is written:
 //!
@@ -227,6 +231,8 @@ impl Node {
         while let Some(follow_up) = self.memory.follow_ups.pop_front() {
             match follow_up {
                 FollowUp::Deliver(run, news) => self.deliver(run, news),
+                FollowUp::StoreAnswers => self.store_answers(),
+                FollowUp::TaskDue(at, call, ticket) => self.task_due(at, call, ticket),
                 FollowUp::FillSlots => self.fill_slots(),
                 FollowUp::ActOnRun(asked) => self.act_on_run(asked),
                 FollowUp::ResultRead(call) => self.result_read(call),

@@ -13,7 +13,7 @@ use resurgam_store::{Result, Runnable, Step, TaskWrite};
 use super::abandoned_claims::REMEMBERED;
 use super::hot_call::HotCall;
 use super::slots::Slot;
-use super::waiting::TaskRead;
+use super::task_read::TaskRead;
 use crate::node::Node;
 use crate::node::follow_up::FollowUp;
 use crate::node::input::Scan;

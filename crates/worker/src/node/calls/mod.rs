@@ -15,6 +15,7 @@ pub(crate) mod lingering;
 pub(crate) mod load_tasks;
 pub(crate) mod outages;
 pub(crate) mod slots;
+pub(crate) mod task_read;
 pub(crate) mod timeouts;
 pub(crate) mod transactions;
 pub(crate) mod waiting;
@@ -25,7 +26,7 @@ use resurgam_core::{CallKey, Uid};
 
 use crate::keyed::Keyed;
 use hot_call::HotCall;
-use waiting::TaskRead;
+use task_read::TaskRead;
 
 /// The unfinished calls that a node works on.
 #[derive(Debug, Default)]

@@ -10,6 +10,7 @@ use resurgam_store::{Step, TaskWrite};
 use super::attempt_result::decide_again;
 use super::hot_call::HotCall;
 use super::slots::{Slot, Ticket};
+use super::task_read::TaskRead;
 use crate::node::Node;
 use crate::node::steps::effect::Effect;
 use crate::node::store_request::StoreRequest;
@@ -19,15 +20,6 @@ const SLOW: Duration = Duration::from_millis(100);
 
 /// How many calls that wait are kept in memory with their arguments, beside those that run.
 const HOT: usize = 5_000;
-
-/// A task while it is read, once however many ask for it.
-#[derive(Debug, Default)]
-pub(crate) struct TaskRead {
-    /// Held for it until it is here.
-    pub(super) slot: Option<Slot>,
-    /// More is known of the call than the read can tell.
-    pub(super) outdated: bool,
-}
 
 impl Node {
     /// Looks at the calls whose deadline has come.

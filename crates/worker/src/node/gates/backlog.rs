@@ -10,6 +10,7 @@ use resurgam_store::{GateScope, Result, Runnable};
 
 use super::known_gate::PAGE;
 use crate::node::Node;
+use crate::node::follow_up::FollowUp;
 use crate::node::store_request::{AGAIN, StoreRequest};
 
 /// Of how many gates at most due tasks are read at once.
@@ -67,7 +68,7 @@ impl Node {
                 return;
             }
         };
-        self.store_answers();
+        self.then(FollowUp::StoreAnswers);
         for (key, most) in asked {
             let of_gate = found.iter().filter(|task| task.gate == *key);
             let count = of_gate.clone().count();
@@ -80,10 +81,10 @@ impl Node {
             let is_claimed = self.memory.calls.get(call).is_some_and(|call| call.is_claimed());
             if !is_claimed && self.registry.activity(&name).is_some() {
                 let ticket = self.memory.slots.ticket(&name, &queue, &gate, priority);
-                self.task_due(wake_at, call, ticket);
+                self.then(FollowUp::TaskDue(wake_at, call, ticket));
             }
         }
-        self.fill_slots();
+        self.then(FollowUp::FillSlots);
     }
 
     /// What is known of the due tasks of a gate that are not in line.

@@ -30,8 +30,9 @@ use resurgam_store::rows::{
 };
 use resurgam_store::{InstanceWrite, MessageWrite, Step};
 
+use super::acts::RunAct;
+use super::paused_run::{Look, PausedRun};
 use super::reset::ResetRun;
-use super::resting::{Look, PausedRun, RunAct};
 use crate::node::Node;
 use crate::node::input::{ActedOn, PausedInstance};
 use crate::node::message::{end_report, now_due, start_message};

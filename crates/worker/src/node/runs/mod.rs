@@ -2,6 +2,7 @@
 //! happens to them.
 
 pub(crate) mod acting;
+pub(crate) mod acts;
 pub(crate) mod away;
 pub(crate) mod away_turn;
 pub(crate) mod continuation;
@@ -9,6 +10,7 @@ pub(crate) mod draft;
 pub(crate) mod hot_run;
 pub(crate) mod instance_info;
 pub(crate) mod load_run;
+pub(crate) mod paused_run;
 pub(crate) mod pending_messages;
 pub(crate) mod record;
 pub(crate) mod redrive;
@@ -18,6 +20,7 @@ pub(crate) mod run;
 pub(crate) mod settling;
 pub(crate) mod start;
 pub(crate) mod unloaded;
+pub(crate) mod unloaded_run;
 pub(crate) mod unread_signals;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,10 +32,11 @@ use resurgam_store::rows::TaskRow;
 use crate::keyed::Keyed;
 use crate::node::news::{News, Origin};
 use crate::node::steps::effect::Effect;
+use acts::Acts;
 use away::{Away, Then};
 use hot_run::HotRun;
-use resting::{Acts, PausedRun};
-use unloaded::{Tries, UnloadedRun};
+use paused_run::PausedRun;
+use unloaded_run::{Tries, UnloadedRun};
 
 /// The runs that a node knows something of.
 #[derive(Debug, Default)]

@@ -3,57 +3,17 @@
 
 use std::time::Duration;
 
-use resurgam_core::{CallKey, EventKind, RunKey, Timestamp, Uid};
-use resurgam_store::rows::{InstanceRow, RunRecord, Status};
+use resurgam_core::{EventKind, RunKey, Uid};
+use resurgam_store::rows::{InstanceRow, Status};
 use resurgam_store::{InstanceWrite, LetterWrite, MessageWrite, Step};
 
 use super::away::{Away, AwayStart};
+use super::unloaded_run::Tries;
 use crate::node::Node;
 use crate::node::message::start_message;
 use crate::node::news::{News, Origin};
 use crate::node::steps::effect::Effect;
 use crate::node::store_request::{AGAIN, StoreRequest};
-
-/// A run that is not in memory, with news on its way.
-#[derive(Debug, Default)]
-pub(crate) struct UnloadedRun {
-    /// How many pieces of news are on their way to the store.
-    pub(super) storing: usize,
-    /// The run is being read.
-    pub(super) loading: bool,
-    /// Messages came while it was being read: the read may have missed them.
-    pub(super) missed: bool,
-    /// An attempt of it turned out to be over meanwhile, or a call of it left memory: the read may
-    /// say that an attempt runs.
-    pub(super) outdated: bool,
-    /// News that came while it was being read.
-    pub(super) held: Vec<News>,
-    /// Calls to look at when everything is stored.
-    pub(super) to_look_at: Vec<CallKey>,
-    /// What was read, while its history is replayed elsewhere.
-    pub(super) replaying: Option<Box<RunRecord>>,
-}
-
-/// How often a blocked run was tried again, and when it is to be tried next.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Tries {
-    pub(super) count: u32,
-    pub(super) next: Timestamp,
-    /// This process does not know its workflow, and never will.
-    pub(super) waits_for_code: bool,
-}
-
-impl Tries {
-    /// The next one is not before it is known when.
-    pub(crate) fn after(count: u32) -> Self {
-        Tries { count, next: Timestamp::from_millis(i64::MAX), waits_for_code: false }
-    }
-
-    /// The next occasion is one.
-    pub(crate) fn now(&mut self) {
-        self.next = Timestamp::EPOCH;
-    }
-}
 
 /// The longest wait before a blocked run is tried again.
 const BLOCKED: Duration = Duration::from_secs(300);
