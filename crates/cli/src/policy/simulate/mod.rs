@@ -293,7 +293,8 @@ mod tests {
     #[test]
     fn calls_that_never_give_up_may_keep_a_dependency_down() {
         let policy = RetryPolicy::fixed(Duration::from_secs(1)).unlimited();
-        let few = World { rate: 20.0, capacity: 30.0, refusal: 0.9, ..world(None) };
+        let outage = Duration::from_secs(30);
+        let few = World { rate: 20.0, capacity: 30.0, refusal: 0.9, outage, ..world(None) };
         let told = Told::of(&World { policy: policy.check().unwrap(), ..few });
         assert!(!told.recovers && told.offered_peak > 500, "{told:?}");
     }
