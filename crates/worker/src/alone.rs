@@ -416,6 +416,28 @@ fn the_same_inputs_give_the_same_outputs_byte_for_byte() {
     assert!(first != run(8).0, "chance comes from the seed");
 }
 
+/// What is stored of the call would have its attempt recorded twice until then.
+#[test]
+fn a_call_stays_in_memory_until_it_is_durable_what_it_waits_for() {
+    let mut world = World::new(7);
+    world.node.begin();
+    world.goes_on = Some("ship");
+    world.start("order", "order-1".to_string());
+    world.advance(Duration::from_secs(2));
+    let attempt = world.running.pop().unwrap();
+    world.holds.batches = true;
+    let failure = Failure::retry_after(Duration::from_secs(3_600), "closed until then");
+    world.ends(&attempt, Err(failure));
+    world.settle();
+    let in_memory = |world: &World| format!("{:?}", world.node).contains("calls: 1");
+    // A read that began before the call was in memory.
+    world.inputs.push_back((Input::TaskLoaded { call: attempt.call, loaded: Ok(None) }, None));
+    world.settle();
+    assert!(in_memory(&world), "{:?}", world.node);
+    world.let_go();
+    assert!(!in_memory(&world), "{:?}", world.node);
+}
+
 #[test]
 fn a_signal_comes_after_one_that_another_process_stored_before_it() {
     let word = |word: &str| Payload::encode(word).unwrap();

@@ -44,7 +44,8 @@
 //! (`runs/load_run.rs`, `calls/load_tasks.rs`). What is asked of the store is in
 //! `store_request.rs`. What a node knows as long as it has its role is one struct (`memory.rs`).
 //!
-//! While a step of a run is not yet durable, the run takes no further turn and stays in memory.
+//! While a step of a run is not yet durable, the run takes no further turn and stays in memory. So
+//! does a call while a step of it is not durable after which it waits (`calls/waiting.rs`).
 
 mod answer_requests;
 mod ask_store;

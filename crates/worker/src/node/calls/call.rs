@@ -103,6 +103,13 @@ impl Node {
         self.memory.calls.hot.remove(key)
     }
 
+    /// A call that goes on leaves memory, which only one may of which everything is durable: it is
+    /// read again as it is stored.
+    pub(crate) fn leave_to_store(&mut self, key: CallKey) -> Option<Box<HotCall>> {
+        debug_assert!(!self.outbox.is_storing(key), "{key} leaves memory before it is durable");
+        self.take_call(key)
+    }
+
     /// Whatever is being read of a call is out of date.
     pub(crate) fn call_changes(&mut self, key: CallKey) {
         self.memory.reports.call_changes(key);

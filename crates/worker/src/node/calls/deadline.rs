@@ -41,6 +41,10 @@ impl Node {
     /// is looked at again in time.
     pub(crate) fn has_waited_too_long(&mut self, key: CallKey) -> bool {
         let Some(time) = self.time_up(key) else { return false };
+        if self.outbox.is_storing(key) {
+            // It is looked at again when that is durable.
+            return true;
+        }
         let is_left = |call: &HotCall| self.is_shared && self.leaves(&call.task);
         match self.memory.calls.get(key).is_some_and(is_left) {
             true => self.claim_to_end(key),
@@ -59,7 +63,7 @@ impl Node {
     /// Has a call claimed that others may run. Until that is answered it is out of memory.
     pub(crate) fn claim_to_end(&mut self, key: CallKey) {
         self.stop_waiting(key);
-        self.take_call(key);
+        self.leave_to_store(key);
         let (node, now) = (self.name.clone(), self.now);
         self.ask_store(StoreRequest::ClaimToEnd { node, call: key, now });
     }

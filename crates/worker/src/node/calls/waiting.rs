@@ -62,6 +62,10 @@ impl Node {
 
     /// A task is durable and waits for its time.
     pub(crate) fn task_waits(&mut self, key: CallKey) {
+        if self.outbox.is_storing(key) {
+            // It waits when that is durable. In the store it is as it was before.
+            return;
+        }
         if self.has_waited_too_long(key) || self.is_decided_again(key) {
             return;
         }
@@ -75,10 +79,10 @@ impl Node {
         let is_paused = !self.memory.slots.gates().lets_kind(&call.task.name, &call.task.queue);
         if call.task.progress.paused.is_some() || is_paused {
             // Whoever resumes it, or its kind, finds it in the store.
-            self.take_call(key);
+            self.leave_to_store(key);
         } else if self.leaves(&call.task) {
             // Another node serves its queue, or has what it lacks, some day.
-            self.take_call(key);
+            self.leave_to_store(key);
         } else if self.registry.activity(&call.task.name).is_none() {
             self.waits_for_activity(key);
         } else if let Some(what) = self.lacks(call) {
@@ -90,7 +94,7 @@ impl Node {
             self.leaves_memory_if_full(key);
         } else {
             self.memory.slots.left_to_store(ticket, at);
-            self.take_call(key);
+            self.leave_to_store(key);
         }
     }
 
@@ -98,7 +102,7 @@ impl Node {
     /// arguments would be too much: an operator may retry a hundred thousand at once.
     fn leaves_memory_if_full(&mut self, key: CallKey) {
         if self.memory.calls.len() > self.options.slots.saturating_add(HOT) {
-            self.take_call(key);
+            self.leave_to_store(key);
         }
     }
 
@@ -178,7 +182,7 @@ impl Node {
             let step = Step { tasks, ..Step::default() };
             return self.outbox.push(step, vec![Effect::Waiting(key)]);
         }
-        if let Some(call) = self.take_call(key) {
+        if let Some(call) = self.leave_to_store(key) {
             self.log_no_activity(&call.instance, &call.task.name);
         }
     }
@@ -193,7 +197,9 @@ impl Node {
         }
         if let Some(left) = self.memory.slots.enqueue(ticket, at, key) {
             // Its gate has enough in line: it is read when its turn comes.
-            self.take_call(left);
+            if !self.outbox.is_storing(left) {
+                self.leave_to_store(left);
+            }
         }
     }
 
@@ -230,7 +236,7 @@ impl Node {
     fn waits_for_what_it_lacks(&mut self, key: CallKey, what: String) {
         let Some(call) = self.memory.calls.get_mut(key) else { return };
         if call.task.progress.lacks.as_ref() == Some(&what) {
-            self.take_call(key);
+            self.leave_to_store(key);
             return;
         }
         call.task.progress.lacks = Some(what.clone());

@@ -110,6 +110,14 @@ impl Effect {
         }
     }
 
+    /// The call that waits from then on.
+    pub(crate) fn waits(&self) -> Option<CallKey> {
+        match self {
+            Effect::Waiting(call) => Some(*call),
+            _ => None,
+        }
+    }
+
     pub(crate) fn is_about(&self, call: CallKey) -> bool {
         self.call() == Some(call)
     }

@@ -4,7 +4,8 @@
 //! concerns one instance keeps its order, and batches on different lanes write different shards, so
 //! that they do not wait for each other there. With one lane, everything is in order.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
@@ -21,6 +22,8 @@ use crate::node::output::Batch;
 pub(crate) struct Outbox {
     lanes: Vec<Lane>,
     limits: Limits,
+    /// The calls that wait when a step is durable, and the number of those steps.
+    waiting: BTreeMap<CallKey, usize>,
 }
 
 #[derive(Default)]
@@ -48,7 +51,7 @@ impl Outbox {
     /// As many lanes as the store takes batches at a time.
     pub(crate) fn new(lanes: usize, limits: Limits) -> Self {
         let lanes = (0..lanes.max(1)).map(|_| Lane::default()).collect();
-        Outbox { lanes, limits }
+        Outbox { lanes, limits, waiting: BTreeMap::new() }
     }
 
     /// Hands over a step.
@@ -93,8 +96,29 @@ impl Outbox {
     fn push_on(&mut self, lane: usize, step: Step, effects: Vec<Effect>) {
         let policies = step.policies.iter().map(|policy| policy.hash.clone()).collect();
         let parts = split_step::parts(step, self.limits);
+        for call in effects.iter().filter_map(Effect::waits) {
+            *self.waiting.entry(call).or_default() += 1;
+        }
         let pending = Pending { lane, parts, effects, policies };
         self.lanes[lane].ready.push_back(pending);
+    }
+
+    /// True when a call waits as soon as a step is durable that is on its way: what is stored of it
+    /// is out of date.
+    pub(crate) fn is_storing(&self, call: CallKey) -> bool {
+        self.waiting.contains_key(&call)
+    }
+
+    /// It is known what became of a step, or nothing will.
+    fn is_over(&mut self, pending: &Pending) {
+        for call in pending.effects.iter().filter_map(Effect::waits) {
+            if let Entry::Occupied(mut steps) = self.waiting.entry(call) {
+                match steps.get().saturating_sub(1) {
+                    0 => drop(steps.remove()),
+                    left => *steps.get_mut() = left,
+                }
+            }
+        }
     }
 
     fn lane_of(&self, shard: Option<Shard>) -> usize {
@@ -124,7 +148,10 @@ impl Outbox {
 
     /// Everything that is not with the store yet.
     pub(crate) fn take_ready(&mut self) -> Vec<Pending> {
-        self.lanes.iter_mut().flat_map(|lane| std::mem::take(&mut lane.ready)).collect()
+        let ready = self.lanes.iter_mut().flat_map(|lane| std::mem::take(&mut lane.ready));
+        let ready: Vec<Pending> = ready.collect();
+        ready.iter().for_each(|pending| self.is_over(pending));
+        ready
     }
 
     /// Since when a batch is with the store, when one is.
@@ -163,19 +190,26 @@ impl Outbox {
         answer: Result<Vec<StepResult>>,
         patient: bool,
     ) -> Answered {
-        let lane = &mut self.lanes[lane];
-        let mut writing = lane.writing.take().expect("the store answers what was sent");
+        let writing = self.lanes[lane].writing.take();
+        let mut writing = writing.expect("the store answers what was sent");
+        let since = writing.since;
         if writing.abandoned {
             writing.answered_too_late(answer);
-            return Answered::TooLate(writing.into_done());
+            return Answered::TooLate(self.done(writing));
         }
         match writing.answered(answer, patient) {
             Some(next) => {
-                lane.writing = Some(writing);
+                self.lanes[lane].writing = Some(writing);
                 Answered::Go(next)
             }
-            None => Answered::Done(writing.since, writing.into_done()),
+            None => Answered::Done(since, self.done(writing)),
         }
+    }
+
+    fn done(&mut self, writing: BatchWriter) -> Done {
+        let done = writing.into_done();
+        done.iter().for_each(|(pending, _)| self.is_over(pending));
+        done
     }
 }
 
