@@ -4,46 +4,59 @@
 //! there is anything to tell ([`Report`]). It adds that up ([`Fleet::seen`]), and shares out what
 //! the gate allows ([`Fleet::shares`]) among those that have calls.
 //!
-//! - A share of a rate, of a ramp and of probes holds for a moment and lapses ([`Shares::LAPSE`]):
+//! - A share of a rate, of a ramp and of probes holds for a second and lapses ([`Shares::LAPSE`]):
 //!   without somebody who decides, nothing begins.
 //! - A share of what may run at once stays with its node until it has told that it follows a
-//!   smaller one, or has told nothing for so long that it is dead ([`Fleet::DEAD`]).
+//!   smaller one, or is dead.
+//!
+//! What one node is to have less of, another gets only when the first one cannot use it any more
+//! (`lease.rs`). So all together never begin more than the gate allows, whoever has heard of what.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::grants::Share;
+use super::lease::{Lease, fair};
 use super::machine::{GateState, Seen, Standing};
-use super::outcome::Tally;
-use super::settings::Rate;
+use super::outcome::{Tally, Window};
+use super::settings::{Gate, Rate};
 use crate::Timestamp;
 
 /// What a node tells of a gate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Report {
     /// The turn of the gate that it knows.
     pub turn: u64,
-    /// While the gate flows: what ended within the window. Otherwise: what ended in this turn.
+    /// While the gate flows: what ended lately, by the second since the epoch.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lately: Vec<(i64, Tally)>,
+    /// While it does not: what ended of the attempts that began in this turn.
     pub ended: Tally,
     /// How many calls should have begun a while ago; `None` while it does not know.
     pub overdue: Option<u64>,
-    /// How many calls are in line for a share.
+    /// How many calls are in line.
     pub waiting: u32,
     /// How many attempts run there.
     pub running: u32,
+    /// How many of them, and of those that ended and said something, began in this turn.
+    pub begun: u32,
     /// Until when the dependency wants to be left alone, as calls were told, the latest first.
     pub told: [Option<Timestamp>; 3],
     /// The number of the shares that it follows.
     pub follows: u64,
+    /// It has shut the gate for itself, and nobody has decided about that.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_alone: bool,
 }
 
 impl Report {
     /// True when it says nothing that matters to anybody.
     pub fn is_idle(&self) -> bool {
-        self.waiting == 0 && self.running == 0 && self.ended.failed == 0
+        let failed = self.lately.iter().any(|(_, ended)| ended.failed > 0);
+        self.waiting == 0 && self.running == 0 && !failed && !self.is_alone
     }
 }
 
@@ -53,24 +66,32 @@ impl Report {
 pub struct Shares {
     /// How often it was shared out.
     pub number: u64,
-    /// When.
-    pub at: Option<Timestamp>,
+    /// Into how many parts the rate, the ramp and the budget are divided.
+    pub parts: u32,
     /// Who gets what.
     pub of: BTreeMap<String, NodeShare>,
 }
 
 /// What one node gets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeShare {
-    /// The part of the rate, of the ramp and of the budget.
-    pub part: f64,
+    /// How many parts of the rate, of the ramp and of the budget.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub parts: u32,
     /// How many probes in this turn.
     #[serde(skip_serializing_if = "is_zero")]
     pub probes: u32,
     /// How many attempts at once.
     #[serde(skip_serializing_if = "is_zero")]
     pub concurrency: u32,
+}
+
+impl NodeShare {
+    /// True when it lapses unless it is shared out again.
+    pub fn lapses(&self) -> bool {
+        self.parts > 0 || self.probes > 0
+    }
 }
 
 fn is_zero(number: &u32) -> bool {
@@ -113,16 +134,22 @@ impl Decided {
 }
 
 impl Shares {
-    /// How long a share of a rate holds.
-    pub const LAPSE: Duration = Duration::from_millis(2_500);
+    /// For how long a node follows a share of a rate, of a ramp or of probes, from when it asked
+    /// for what it then read for the first time.
+    pub const LAPSE: Duration = Duration::from_secs(1);
+
+    /// How soon such shares are given out again.
+    pub const RENEWED: Duration = Duration::from_millis(400);
 
     /// What a node may begin, of all that the gate allows.
     pub fn of_node(&self, node: &str, whole: Share) -> Share {
         let own = self.of.get(node).copied().unwrap_or_default();
-        let part = |number: f64| number * own.part;
+        let all = self.parts.max(1);
+        let part = |number: f64| number * f64::from(own.parts) / f64::from(all);
         let of_rate = |rate: Rate| Rate {
             per_second: part(rate.per_second),
-            burst: (part(f64::from(rate.burst)) as u32).max(1),
+            // The sum over all nodes is no more than the whole.
+            burst: (u64::from(rate.burst) * u64::from(own.parts) / u64::from(all)) as u32,
         };
         Share {
             standing: whole.standing,
@@ -137,318 +164,330 @@ impl Shares {
             }),
         }
     }
-
-    /// Until when what it says of rates and probes holds.
-    pub fn until(&self) -> Timestamp {
-        self.at.map_or(Timestamp::from_millis(i64::MIN), |at| at.saturating_add(Shares::LAPSE))
-    }
 }
 
 /// What the node that decides knows of the others, of one gate.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Fleet {
-    reports: BTreeMap<String, (Timestamp, Report)>,
-    /// How many attempts at once nodes may think that they have, and since which number.
-    held: BTreeMap<String, Held>,
+    /// The node that decides.
+    me: String,
+    nodes: BTreeMap<String, Member>,
     number: u64,
-    probes: (u64, BTreeMap<String, u32>),
+    turn: u64,
+    /// Who was there when it was looked last.
+    alive: BTreeSet<String>,
+    /// Until when others may follow what the node before has shared out, and have not told.
+    settles_at: Option<Timestamp>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Held {
-    most: u32,
-    /// The number of the shares that said less, and how much.
-    less: Option<(u64, u32)>,
+#[derive(Clone, Debug)]
+struct Member {
+    /// Since when it is known.
+    since: Timestamp,
+    /// When it was heard of, what it told, and when that was by its own word.
+    heard: Option<(Timestamp, Report)>,
+    told_at: Timestamp,
+    parts: Lease,
+    probes: Lease,
+    permits: Lease,
+}
+
+impl Member {
+    fn new(since: Timestamp) -> Self {
+        Member {
+            since,
+            heard: None,
+            told_at: Timestamp::from_millis(i64::MIN),
+            parts: Lease::default(),
+            probes: Lease::default(),
+            permits: Lease::default(),
+        }
+    }
+
+    /// It was given this by the node that decided before.
+    fn has(&mut self, share: &NodeShare, now: Timestamp) {
+        self.parts.allows(share.parts, 0, now);
+        self.probes.allows(share.probes, 0, now);
+        self.permits.allows(share.concurrency, 0, now);
+    }
+
+    fn report(&self) -> Option<&Report> {
+        self.heard.as_ref().map(|(_, report)| report)
+    }
+
+    fn fresh(&self, now: Timestamp) -> Option<&Report> {
+        let heard = self.heard.as_ref();
+        heard.filter(|(at, _)| now.since(*at) <= Fleet::FRESH).map(|(_, report)| report)
+    }
+}
+
+/// What is shared out.
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Parts,
+    Probes,
+    Permits,
+}
+
+impl What {
+    fn of(self, member: &mut Member) -> &mut Lease {
+        match self {
+            What::Parts => &mut member.parts,
+            What::Probes => &mut member.probes,
+            What::Permits => &mut member.permits,
+        }
+    }
+
+    /// How much of it a node uses, by what it told.
+    fn used(self, report: &Report, turn: u64) -> u32 {
+        match self {
+            What::Parts => 0,
+            What::Probes if report.turn == turn => report.begun,
+            What::Probes => 0,
+            What::Permits => report.running,
+        }
+    }
 }
 
 impl Fleet {
     /// How long what a node has told counts.
     const FRESH: Duration = Duration::from_secs(3);
 
-    /// A node that has told nothing for so long, and whose attempts ran, is dead.
+    /// How long after a share has lapsed by the rules everybody has heard of it, and told.
+    const LATE: Duration = Duration::from_secs(2);
+
+    /// A node that has told nothing for so long is dead, where nobody knows who is there.
     pub const DEAD: Duration = Duration::from_secs(60);
 
-    /// Begins where the node before ended that decided.
-    pub fn takes_over(&mut self, shares: &Shares) {
+    /// How long a node that wants a part of what is too little for all keeps it.
+    const ROUND: i64 = 3_000;
+
+    /// Nothing is known of others.
+    pub fn new(me: impl Into<String>) -> Self {
+        Fleet {
+            me: me.into(),
+            nodes: BTreeMap::new(),
+            number: 0,
+            turn: 0,
+            alive: BTreeSet::new(),
+            settles_at: None,
+        }
+    }
+
+    /// Begins where the node before ended that decided, with what is stored of that. For a moment
+    /// nobody gets more: others may run what they have not told of.
+    pub fn takes_over(&mut self, decided: Option<&Decided>, now: Timestamp) {
+        self.settles_at = Some(now.saturating_add(Fleet::FRESH));
+        let Some(Decided { state, shares }) = decided else { return };
         self.number = self.number.max(shares.number);
+        self.turn = state.turn;
         for (node, share) in &shares.of {
-            let held = self.held.entry(node.clone()).or_default();
-            held.most = held.most.max(share.concurrency);
+            let member = self.nodes.entry(node.clone()).or_insert_with(|| Member::new(now));
+            member.has(share, now);
         }
     }
 
-    /// A node tells something.
-    pub fn hears(&mut self, node: &str, at: Timestamp, report: Report) {
-        let known = self.reports.get(node).is_some_and(|(known, _)| *known >= at);
-        if !known {
-            self.reports.insert(node.to_string(), (at, report));
+    /// A node told something, at this time by its word.
+    pub fn hears(&mut self, node: &str, told_at: Timestamp, report: Report, now: Timestamp) {
+        let member = self.nodes.entry(node.to_string()).or_insert_with(|| Member::new(now));
+        let is_news = told_at > member.told_at
+            || (told_at == member.told_at && member.report() != Some(&report));
+        if is_news {
+            member.told_at = told_at;
+            member.heard = Some((now, report));
         }
     }
 
-    /// True while anybody has told something that matters, lately.
-    pub fn is_busy(&self, now: Timestamp) -> bool {
-        self.fresh(now).any(|report| !report.is_idle())
+    /// True when nobody but the node that decides has any part in the gate.
+    pub fn is_alone(&self, now: Timestamp) -> bool {
+        self.nodes.keys().all(|node| *node == self.me) && self.settles_at.is_none_or(|at| at <= now)
     }
 
-    fn fresh(&self, now: Timestamp) -> impl Iterator<Item = &Report> {
-        let is_fresh = move |at: &Timestamp| now.since(*at) <= Fleet::FRESH;
-        self.reports.values().filter(move |(at, _)| is_fresh(at)).map(|(_, report)| report)
+    /// When shares are to be looked at although nobody tells anything.
+    pub fn next(&self) -> Option<Timestamp> {
+        self.settles_at
     }
 
     /// What is known of the gate, with what the node that decides has seen itself.
-    pub fn seen(&self, own: Seen, turn: u64, standing: Standing, now: Timestamp) -> Seen {
+    pub fn seen(
+        &self,
+        own: Seen,
+        window: &Window,
+        (settings, state): (&Gate, &GateState),
+        now: Timestamp,
+    ) -> Seen {
         let mut seen = own;
-        // What ended in a turn counts however long ago it was told; what ended in a window, not.
-        let is_flowing = standing == Standing::Flowing;
-        for (at, report) in self.reports.values() {
-            let is_fresh = now.since(*at) <= Fleet::FRESH;
-            if report.turn == turn && (is_fresh || !is_flowing) {
-                seen.ended = seen.ended.and(report.ended);
-            }
-            if !is_fresh {
-                continue;
+        let flows = state.standing() == Standing::Flowing;
+        let mut told: Vec<Timestamp> = window.told().into_iter().flatten().collect();
+        let mut lately = window.clone();
+        for member in self.others() {
+            // What ended in a turn counts however long ago it was told.
+            let of_turn = member.report().filter(|report| report.turn == state.turn && !flows);
+            seen.ended = seen.ended.and(of_turn.map_or(Tally::default(), |report| report.ended));
+            let Some(report) = member.fresh(now) else { continue };
+            told.extend(report.told.iter().flatten());
+            if report.turn == state.turn || report.is_alone {
+                lately.add_seconds(&report.lately);
             }
             seen.overdue = match (seen.overdue, report.overdue) {
-                _ if report.turn != turn && report.waiting > 0 => None,
+                (own, _) if report.waiting == 0 && report.running == 0 => own,
+                _ if report.turn != state.turn => None,
                 (Some(own), Some(other)) => Some(own + other),
-                _ if report.waiting == 0 && report.running == 0 => seen.overdue,
                 _ => None,
             };
-            seen.told = seen.told.max(report.told[2]);
+        }
+        told.sort_unstable_by(|one, other| other.cmp(one));
+        seen.told = told.get(2).copied();
+        if flows {
+            seen.ended = lately.tally(now);
+            seen.worst = lately.worst(now, settings.least());
         }
         seen
     }
 
-    /// Shares out what the gate allows, among the nodes that have calls: `me` is the one that
-    /// decides, and `own` what it has itself.
+    /// The turn of a node that has shut a gate for itself, when nobody has decided about that.
+    pub fn shut_alone(&self, turn: u64, now: Timestamp) -> Option<u64> {
+        let reports = self.others().filter_map(|member| member.fresh(now));
+        let alone = reports.filter(|report| report.is_alone && report.turn > turn);
+        alone.map(|report| report.turn).max()
+    }
+
+    /// True when a node was given something that lapses.
+    pub fn renews(&self, shares: &Shares) -> bool {
+        shares.of.iter().any(|(node, share)| *node != self.me && share.lapses())
+    }
+
+    fn others(&self) -> impl Iterator<Item = &Member> {
+        self.nodes.iter().filter(|(node, _)| **node != self.me).map(|(_, member)| member)
+    }
+
+    /// Shares out what the gate allows, among the nodes that have calls: the node that decides has
+    /// this itself, and these are there, as far as that is known.
     pub fn shares(
         &mut self,
         whole: &Share,
-        turn: u64,
-        me: &str,
         own: Report,
+        alive: &BTreeSet<String>,
         now: Timestamp,
     ) -> Shares {
-        self.reports.insert(me.to_string(), (now, own));
-        self.forget_dead(now);
-        let wants: BTreeMap<String, Report> = self
-            .reports
-            .iter()
-            .filter(|(_, (at, report))| now.since(*at) <= Fleet::FRESH && !report.is_idle())
-            .map(|(node, (_, report))| (node.clone(), *report))
-            .collect();
+        self.forget_dead(alive, now);
+        self.settles_at = self.settles_at.filter(|at| *at > now);
+        if self.turn != own.turn {
+            self.turn = own.turn;
+            self.nodes.values_mut().for_each(|member| member.probes = Lease::default());
+        }
         self.number += 1;
-        let mut of: BTreeMap<String, NodeShare> = BTreeMap::new();
-        for (node, part) in parts(&wants) {
-            of.entry(node).or_default().part = part;
+        let me = self.nodes.entry(self.me.clone()).or_insert_with(|| Member::new(now));
+        me.heard = Some((now, Report { follows: self.number, ..own }));
+        let parts = whole.rate.map_or(60, |rate| rate.burst.clamp(1, 60));
+        let mut shares = Shares { number: self.number, parts, of: BTreeMap::new() };
+        if whole.rate.is_some() || whole.ramp.is_some() || whole.budget.is_some() {
+            for (node, parts) in self.share_out(What::Parts, parts, now) {
+                shares.of.entry(node).or_default().parts = parts;
+            }
         }
         if let Some(most) = whole.probes {
-            for (node, probes) in self.share_probes(most, turn, &wants) {
-                of.entry(node).or_default().probes = probes;
+            for (node, probes) in self.share_out(What::Probes, most, now) {
+                shares.of.entry(node).or_default().probes = probes;
             }
         }
         if let Some(most) = whole.concurrency {
-            for (node, permits) in self.share_permits(most, &wants) {
-                of.entry(node).or_default().concurrency = permits;
+            for (node, permits) in self.share_out(What::Permits, most, now) {
+                shares.of.entry(node).or_default().concurrency = permits;
             }
         }
-        self.reports.remove(me);
-        Shares { number: self.number, at: Some(now), of }
-    }
-
-    fn forget_dead(&mut self, now: Timestamp) {
-        let is_dead = |at: &Timestamp| now.since(*at) > Fleet::DEAD;
-        let dead: Vec<String> =
-            self.reports.iter().filter(|(_, (at, _))| is_dead(at)).map(|it| it.0.clone()).collect();
-        for node in dead {
-            self.reports.remove(&node);
-            self.held.remove(&node);
-        }
-    }
-
-    /// Probes, one by one, for those that have calls. What a node has been given in a turn stays.
-    fn share_probes(
-        &mut self,
-        most: u32,
-        turn: u64,
-        wants: &BTreeMap<String, Report>,
-    ) -> BTreeMap<String, u32> {
-        if self.probes.0 != turn {
-            self.probes = (turn, BTreeMap::new());
-        }
-        let given = &mut self.probes.1;
-        let mut left = most.saturating_sub(given.values().sum());
-        let waiting: Vec<&String> =
-            wants.iter().filter(|(_, it)| it.waiting > 0).map(|(node, _)| node).collect();
-        while left > 0 && !waiting.is_empty() {
-            for node in &waiting {
-                if left > 0 {
-                    *given.entry((*node).clone()).or_default() += 1;
-                    left -= 1;
-                }
-            }
-        }
-        given.clone()
-    }
-
-    /// What may run at once. A node gives back what it has by telling that it follows a smaller
-    /// share; what it runs it keeps.
-    fn share_permits(
-        &mut self,
-        most: u32,
-        wants: &BTreeMap<String, Report>,
-    ) -> BTreeMap<String, u32> {
-        for (node, (_, report)) in &self.reports {
-            let held = self.held.entry(node.clone()).or_default();
-            if let Some((_, less)) = held.less.filter(|(number, _)| report.follows >= *number) {
-                *held = Held { most: less.max(report.running), less: None };
-            }
-            held.most = held.most.max(report.running);
-        }
-        let wanted =
-            |node: &String| wants.get(node).map_or(0, |it| it.running.saturating_add(it.waiting));
-        let nodes: Vec<String> = self.held.keys().cloned().collect();
-        let even = most / u32::try_from(wants.len().max(1)).unwrap_or(u32::MAX);
-        let mut shares = BTreeMap::new();
-        // Those that have more than they want, or than an even share, are to have less.
-        for node in &nodes {
-            let held = self.held.entry(node.clone()).or_default();
-            let fair = wanted(node).min(even.max(1));
-            if held.most > fair && held.less.is_none() {
-                held.less = Some((self.number, fair));
-            }
-            let own = held.less.map_or(held.most, |(_, less)| less);
-            shares.insert(node.clone(), own);
-        }
-        let used: u32 = self.held.values().map(|held| held.most).fold(0, u32::saturating_add);
-        let mut free = most.saturating_sub(used);
-        // First an even share for each, then the rest for whoever wants it.
-        for bound in [even.max(1), most] {
-            for node in wants.keys() {
-                let held = self.held.entry(node.clone()).or_default();
-                if held.less.is_some() {
-                    continue;
-                }
-                let more = wanted(node).min(bound).saturating_sub(held.most).min(free);
-                held.most += more;
-                free -= more;
-                shares.insert(node.clone(), held.most);
-            }
-        }
-        shares.retain(|_, permits| *permits > 0);
         shares
     }
-}
 
-/// The part of each: by how many of its calls wait, and a little for those whose calls run.
-fn parts(wants: &BTreeMap<String, Report>) -> BTreeMap<String, f64> {
-    let weight = |report: &Report| f64::from(report.waiting).max(0.1);
-    let all: f64 = wants.values().map(weight).sum();
-    wants.iter().map(|(node, report)| (node.clone(), weight(report) / all)).collect()
+    fn forget_dead(&mut self, alive: &BTreeSet<String>, now: Timestamp) {
+        let before = std::mem::replace(&mut self.alive, alive.clone());
+        self.nodes.retain(|node, member| {
+            if alive.contains(node) {
+                // One that is there and has nothing need not be known.
+                let is_quiet = member.fresh(now).is_none_or(Report::is_idle);
+                let has = [&member.parts, &member.probes, &member.permits];
+                return !is_quiet || has.iter().any(|lease| lease.most() > 0);
+            }
+            let heard = member.heard.as_ref().map_or(member.since, |(at, _)| *at);
+            !before.contains(node) && now.since(heard) <= Fleet::DEAD
+        });
+    }
+
+    /// How much of something each node may use from now on.
+    fn share_out(&mut self, what: What, most: u32, now: Timestamp) -> BTreeMap<String, u32> {
+        let wanted = self.wanted(what, most, now);
+        let wants = |node: &String| wanted.get(node).copied().unwrap_or_default();
+        let (turn, number) = (self.turn, self.number);
+        let mut used = 0_u32;
+        for (node, member) in &mut self.nodes {
+            let report = member.report();
+            let follows = report.map_or(0, |report| report.follows);
+            let in_use = report.map_or(0, |report| what.used(report, turn));
+            let lease = what.of(member);
+            if *node == self.me {
+                // It follows what it decides in the same moment.
+                lease.allows(wants(node).min(lease.most()), number, now);
+            }
+            lease.is_told(follows, in_use);
+            if !matches!(what, What::Permits) {
+                lease.lapses(now.saturating_sub(Shares::LAPSE + Fleet::LATE));
+            }
+            used = used.saturating_add(lease.most());
+        }
+        let mut free = if self.settles_at.is_some() { 0 } else { most.saturating_sub(used) };
+        let mut shares = BTreeMap::new();
+        for (node, member) in &mut self.nodes {
+            let lease = what.of(member);
+            let has = lease.most();
+            let more = wants(node).saturating_sub(has).min(free);
+            free -= more;
+            let allowed = wants(node).min(has + more);
+            lease.allows(allowed, number, now);
+            if allowed > 0 {
+                shares.insert(node.clone(), allowed);
+            }
+        }
+        shares
+    }
+
+    /// How much of something each node should have.
+    fn wanted(&self, what: What, most: u32, now: Timestamp) -> BTreeMap<String, u32> {
+        let fresh = || {
+            let nodes = self.nodes.iter();
+            nodes.filter_map(|(node, member)| Some((node, member.fresh(now)?)))
+        };
+        let waiting: u64 = fresh().map(|(_, report)| u64::from(report.waiting)).sum();
+        let want = |report: &Report| match what {
+            What::Parts => {
+                let part = u64::from(report.waiting) * u64::from(most);
+                u32::try_from(part.div_ceil(waiting.max(1))).unwrap_or(most)
+            }
+            // A probe that has begun stays where it is; who is heard of from an earlier turn has
+            // none.
+            What::Probes => what.used(report, self.turn).saturating_add(report.waiting),
+            What::Permits => report.running.saturating_add(report.waiting),
+        };
+        let wants: Vec<(&String, u32)> =
+            fresh().map(|(node, report)| (node, want(report))).filter(|it| it.1 > 0).collect();
+        let round = match what {
+            What::Probes => self.turn,
+            What::Parts | What::Permits => now.as_millis().div_euclid(Fleet::ROUND).unsigned_abs(),
+        };
+        let mut given = fair(most, &wants, round);
+        if !matches!(what, What::Probes) {
+            // What nobody wants now is for whoever has calls at all.
+            let left = most.saturating_sub(given.values().sum());
+            let busy: Vec<(&String, u32)> = fresh()
+                .filter(|(_, report)| !report.is_idle())
+                .map(|(node, _)| (node, most))
+                .collect();
+            for (node, more) in fair(left, &busy, 0) {
+                *given.entry(node).or_default() += more;
+            }
+        }
+        given
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use resurgam_watchdog::test;
-
-    use super::*;
-    use crate::gate::{Breaker, Gate};
-
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_millis(second * 1000)
-    }
-
-    fn report(waiting: u32, running: u32, follows: u64) -> Report {
-        Report { waiting, running, follows, ..Report::default() }
-    }
-
-    fn whole(gate: &Gate) -> Share {
-        Share::whole(gate, &GateState::flowing(at(0)))
-    }
-
-    #[test]
-    fn a_rate_is_shared_out_among_those_whose_calls_wait() {
-        let gate = Gate::new().rate(Rate::per_second(100.0));
-        let mut fleet = Fleet::default();
-        fleet.hears("b", at(0), report(30, 0, 0));
-        fleet.hears("c", at(0), report(0, 0, 0));
-        let shares = fleet.shares(&whole(&gate), 0, "a", report(10, 0, 0), at(1));
-        let rate = |node: &str| shares.of_node(node, whole(&gate)).rate.unwrap().per_second;
-        assert_eq!([rate("a"), rate("b"), rate("c")], [25.0, 75.0, 0.0]);
-        assert_eq!(shares.until(), Timestamp::from_millis(3_500));
-        // What was told long ago counts for nothing.
-        let later = fleet.shares(&whole(&gate), 0, "a", report(10, 0, 0), at(10));
-        assert_eq!(later.of.keys().collect::<Vec<_>>(), ["a"]);
-    }
-
-    #[test]
-    fn as_many_probes_are_given_as_the_gate_wants_whoever_asks() {
-        let gate = Gate::new().breaker(Breaker::new());
-        let mut share = whole(&gate);
-        (share.standing, share.probes) = (Standing::Probing, Some(3));
-        let mut fleet = Fleet::default();
-        fleet.hears("b", at(0), report(5, 0, 0));
-        let given = |shares: Shares| -> Vec<(String, u32)> {
-            shares.of.into_iter().map(|(node, share)| (node, share.probes)).collect()
-        };
-        let first = given(fleet.shares(&share, 1, "a", report(1, 0, 0), at(1)));
-        assert_eq!(first, [("a".to_string(), 2), ("b".to_string(), 1)]);
-        let again = given(fleet.shares(&share, 1, "a", report(1, 0, 0), at(2)));
-        assert_eq!(again, first);
-        let next_turn = given(fleet.shares(&share, 2, "a", report(0, 0, 0), at(3)));
-        assert_eq!(next_turn, [("b".to_string(), 3)]);
-    }
-
-    #[test]
-    fn permits_move_when_their_node_has_let_go_of_them() {
-        let gate = Gate::new().concurrency(10);
-        let mut fleet = Fleet::default();
-        let permits =
-            |shares: &Shares, node: &str| shares.of_node(node, whole(&gate)).concurrency.unwrap();
-        let first = fleet.shares(&whole(&gate), 0, "a", report(50, 0, 0), at(0));
-        assert_eq!(permits(&first, "a"), 10);
-        fleet.hears("b", at(1), report(50, 0, 0));
-        // All ten run at the first node: it is to have five, and the other one none before that.
-        let second = fleet.shares(&whole(&gate), 0, "a", report(50, 10, first.number), at(1));
-        assert_eq!((permits(&second, "a"), permits(&second, "b")), (5, 0));
-        fleet.hears("b", at(2), report(50, 0, second.number));
-        let third = fleet.shares(&whole(&gate), 0, "a", report(50, 8, second.number), at(2));
-        assert_eq!((permits(&third, "a"), permits(&third, "b")), (5, 2));
-        fleet.hears("b", at(3), report(50, 2, third.number));
-        let fourth = fleet.shares(&whole(&gate), 0, "a", report(50, 5, third.number), at(3));
-        assert_eq!((permits(&fourth, "a"), permits(&fourth, "b")), (5, 5));
-    }
-
-    #[test]
-    fn the_permits_of_a_silent_node_stay_until_it_is_dead() {
-        let gate = Gate::new().concurrency(4);
-        let mut fleet = Fleet::default();
-        fleet.takes_over(&Shares {
-            number: 7,
-            at: None,
-            of: [("b".to_string(), NodeShare { concurrency: 4, ..NodeShare::default() })].into(),
-        });
-        fleet.hears("b", at(0), report(0, 4, 7));
-        let permits = |fleet: &mut Fleet, now| {
-            let shares = fleet.shares(&whole(&gate), 0, "a", report(9, 0, 0), now);
-            shares.of_node("a", whole(&gate)).concurrency.unwrap()
-        };
-        assert_eq!(permits(&mut fleet, at(30)), 0);
-        assert_eq!(permits(&mut fleet, at(61)), 4);
-    }
-
-    #[test]
-    fn what_all_nodes_have_seen_is_added_up() {
-        let mut fleet = Fleet::default();
-        let ended = Tally { succeeded: 1, failed: 9 };
-        let one = Report { ended, overdue: Some(0), turn: 2, ..report(0, 3, 0) };
-        fleet.hears("b", at(0), one);
-        fleet.hears("c", at(0), Report { turn: 1, ..one });
-        let own = Seen { ended, overdue: Some(4), told: None, ..Seen::default() };
-        let seen = fleet.seen(own, 2, Standing::Flowing, at(1));
-        assert_eq!((seen.ended.failed, seen.overdue), (18, Some(4)));
-        let late = fleet.seen(own, 2, Standing::Flowing, at(9));
-        assert_eq!(late.ended.failed, 9);
-        assert_eq!(fleet.seen(own, 2, Standing::Ramping, at(9)).ended.failed, 18);
-    }
-}
+mod tests;

@@ -39,14 +39,16 @@ pub struct Meter {
 impl Meter {
     /// A full bucket.
     pub fn new(rate: Rate, now: Timestamp) -> Self {
-        let burst = f64::from(rate.burst.max(1));
-        Meter { per_second: rate.per_second.max(0.0), burst, tokens: burst, at: now }
+        let (per_second, burst) = (rate.per_second.max(0.0), f64::from(rate.burst));
+        // Whoever may begin some may begin one; a node without a share, none.
+        let burst = if per_second > 0.0 { burst.max(1.0) } else { 0.0 };
+        Meter { per_second, burst, tokens: burst, at: now }
     }
 
     /// A bucket with one token in it.
     fn beginning(per_second: f64, now: Timestamp) -> Self {
-        let burst = (per_second * RAMP_BURST).max(1.0);
-        Meter { per_second, burst, tokens: 1.0, at: now }
+        let burst = if per_second > 0.0 { (per_second * RAMP_BURST).max(1.0) } else { 0.0 };
+        Meter { per_second, burst, tokens: burst.min(1.0), at: now }
     }
 
     /// How many can be taken.
@@ -77,7 +79,8 @@ impl Meter {
     /// Another rate from now on; what is in the bucket stays.
     fn set(&mut self, per_second: f64, burst: f64, now: Timestamp) {
         self.fill(now);
-        (self.per_second, self.burst) = (per_second.max(0.0), burst.max(1.0));
+        let burst = if per_second > 0.0 { burst.max(1.0) } else { 0.0 };
+        (self.per_second, self.burst) = (per_second.max(0.0), burst);
         self.tokens = self.tokens.min(self.burst);
     }
 
@@ -209,6 +212,16 @@ impl Grants {
     /// How many attempts run.
     pub fn running(&self) -> u32 {
         self.running
+    }
+
+    /// How many began in this turn, without those that ended and said nothing.
+    pub fn begun(&self) -> u32 {
+        self.begun
+    }
+
+    /// True when some of what may begin lapses unless it is shared out again.
+    pub fn lapses(&self) -> bool {
+        self.rate.is_some() || self.ramp.is_some() || self.share.probes.is_some()
     }
 
     /// How much may begin now.

@@ -225,6 +225,17 @@ impl GateState {
         (protects && flows).then(|| self.ramps(Why::OwnOutage, now))
     }
 
+    /// A node has shut a gate for itself in this turn, by what it saw alone. By what all have seen
+    /// it is as here: the turn goes on from there, so that the node follows.
+    pub fn overrules(&self, turn: u64, now: Timestamp) -> GateState {
+        let mut next = match self.standing() {
+            Standing::Flowing => self.turns(self.phase, Why::WellElsewhere, now),
+            _ => self.clone(),
+        };
+        next.turn = next.turn.max(turn.saturating_add(1));
+        next
+    }
+
     /// When something follows although nothing ends: the end of what was wanted by hand, the next
     /// probe, or the next look at a rate.
     pub fn next_change(&self) -> Option<Timestamp> {

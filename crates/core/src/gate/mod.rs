@@ -13,7 +13,7 @@
 //! | `outcome.rs` | what counts, and how much of it there was lately |
 //! | `machine.rs` | the states, and what follows what |
 //! | `grants.rs` | how much may begin now |
-//! | `fleet.rs` | how many nodes share that; none does so far |
+//! | `fleet.rs`, `lease.rs` | how many nodes share that |
 //! | `why.rs` | all of that in words |
 //!
 //! Everything is decided from arguments: the time, a random number, what was counted.
@@ -22,6 +22,7 @@ mod fleet;
 mod form;
 mod grants;
 mod keys;
+mod lease;
 mod machine;
 mod names;
 mod outcome;

@@ -204,6 +204,23 @@ impl Window {
         worst
     }
 
+    /// What ended lately, by the second since the epoch.
+    pub fn seconds(&self) -> Vec<(i64, Tally)> {
+        self.counts.iter().copied().collect()
+    }
+
+    /// Adds what ended elsewhere, by the second since the epoch.
+    pub(super) fn add_seconds(&mut self, counts: &[(i64, Tally)]) {
+        for (second, tally) in counts {
+            self.sum = self.sum.and(*tally);
+            let place = self.counts.partition_point(|(at, _)| at < second);
+            match self.counts.get_mut(place).filter(|(at, _)| at == second) {
+                Some((_, known)) => *known = known.and(*tally),
+                None => self.counts.insert(place, (*second, *tally)),
+            }
+        }
+    }
+
     /// The times until which the dependency wants to be left alone, the latest first.
     pub fn told(&self) -> [Option<Timestamp>; 3] {
         self.told

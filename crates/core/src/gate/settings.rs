@@ -138,6 +138,11 @@ impl Gate {
         Gate::from_value(&value)
     }
 
+    /// Fewer attempts than these say nothing about it.
+    pub(super) fn least(&self) -> u64 {
+        self.breaker.as_ref().map_or(1, |breaker| u64::from(breaker.min_calls))
+    }
+
     /// True when it bounds how much begins while calls flow.
     pub fn has_limits(&self) -> bool {
         self.rate.is_some() || self.concurrency.is_some() || self.budget.is_some()

@@ -41,6 +41,8 @@ pub enum Why {
     },
     /// No call is overdue.
     NoneOverdue,
+    /// One node shut it for itself, and most calls of all nodes succeed.
+    WellElsewhere,
     /// Calls are overdue because nobody worked for a while.
     OwnOutage,
     /// Somebody wanted it.
@@ -73,6 +75,7 @@ impl fmt::Display for Why {
                 write!(f, "{failed} of {ended} failed while calls came back")
             }
             Why::NoneOverdue => f.write_str("no call is overdue"),
+            Why::WellElsewhere => f.write_str("most calls of all nodes succeed"),
             Why::OwnOutage => f.write_str("calls are overdue because nobody worked for a while"),
             Why::ByHand { by, reason: Some(reason) } => write!(f, "{by} wants it: {reason}"),
             Why::ByHand { by, reason: None } => write!(f, "{by} wants it"),

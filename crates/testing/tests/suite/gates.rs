@@ -270,6 +270,18 @@ async fn the_queue_clock_stands_still_while_a_gate_is_shut() {
     run.result().await.unwrap();
 }
 
+#[test]
+async fn the_queue_clock_stands_still_while_an_activity_is_paused() {
+    let (app, bank) = app(Gate::new());
+    let app = app.activity(impatient).start().await;
+    app.client().pause_activity("impatient").await.unwrap();
+    let run = app.submit("call-1", impatient()).await.unwrap();
+    app.advance(10 * MINUTE).await;
+    assert_eq!(bank.count(), 0);
+    app.client().resume_activity("impatient").await.unwrap();
+    run.result().await.unwrap();
+}
+
 #[activity(retry = POLICY, total_timeout = MINUTE)]
 async fn bounded(ctx: ActivityContext) -> Result<(), Failure> {
     ctx.state::<Arc<Bank>>().came.lock().unwrap().push((ctx.now(), 0));

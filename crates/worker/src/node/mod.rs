@@ -436,7 +436,7 @@ impl Node {
         // One that stops begins nothing new.
         let begins = [
             self.memory.overrides.next(),
-            self.memory.slots.next_of_gates(),
+            self.memory.slots.next_of_gates(self.decides_about_gates()),
             self.memory.schedules.next(),
             self.memory.inbox.next(),
             self.memory.sweeper.next(),

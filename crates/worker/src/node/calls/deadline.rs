@@ -92,10 +92,10 @@ impl Node {
         if total_end(task, policy).is_some_and(|end| end <= now) {
             return Some(TimeUp::Total);
         }
-        let flows_since = self.memory.slots.gates().flows_since(&task.gate);
+        let flows_since = self.memory.slots.gates().flows_since(&task.name, &task.gate);
         let Some(end) = queue_end(task, policy, flows_since).filter(|end| *end <= now) else {
             match queue_end(task, policy, flows_since).filter(|_| flows_since.is_some()) {
-                // Its clock stood still until its gate was flowing again.
+                // Its clock stood still until its gate flowed again, or its activity was resumed.
                 Some(end) => self.memory.due.look_again(end, key),
                 None => task.deadline_at.into_iter().for_each(|at| {
                     self.memory.due.add_deadline(at, key);

@@ -238,9 +238,9 @@ impl Slots {
         }
     }
 
-    /// When something is to be done about gates.
-    pub(crate) fn next_of_gates(&self) -> Option<Timestamp> {
-        self.gates.next(|id| self.in_line(id))
+    /// When something is to be done about gates, by a node that decides about them or not.
+    pub(crate) fn next_of_gates(&self, decides: bool) -> Option<Timestamp> {
+        self.gates.next(decides, |id| self.in_line(id))
     }
 
     /// Everybody leaves the lines: what is due is found in the store.

@@ -30,7 +30,7 @@ impl Node {
     }
 
     /// True when this node decides about gates.
-    pub(super) fn decides_about_gates(&self) -> bool {
+    pub(crate) fn decides_about_gates(&self) -> bool {
         self.is_owner() && self.memory.shards.owns(GateWrite::DECIDER)
     }
 
@@ -103,8 +103,10 @@ impl Node {
     /// Calls whose clocks stood still are looked at when they are due.
     pub(super) fn look_at_held_deadlines(&mut self) {
         let now = self.now;
-        for call in self.memory.slots.gates_mut().take_held_deadlines() {
-            self.memory.due.look_again(now, call);
+        let (calls, more) = self.memory.slots.gates_mut().take_held_deadlines();
+        calls.into_iter().for_each(|call| self.memory.due.look_again(now, call));
+        if more {
+            self.memory.due.rescan(now);
         }
     }
 }

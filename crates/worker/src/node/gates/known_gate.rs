@@ -271,14 +271,18 @@ impl KnownGate {
             && self.backlog.is_wanted(in_line, now)
     }
 
-    /// When something is to be done about it although nothing ends, with so many in line.
-    pub(super) fn next(&self, in_line: usize, now: Timestamp) -> Option<Timestamp> {
-        let standing = self.state.standing();
-        let change = self.state.next_change().map(|at| match standing {
+    /// When the node that decides looks at it although nothing ends.
+    pub(super) fn next_change(&self, now: Timestamp) -> Option<Timestamp> {
+        self.state.next_change().map(|at| match self.state.standing() {
             // A rate that nothing says anything about is looked at again.
             Standing::Ramping if at <= now => now.saturating_add(LOOK_AGAIN),
             _ => at,
-        });
+        })
+    }
+
+    /// When something is to be done about its calls, with so many in line.
+    pub(super) fn next(&self, in_line: usize, now: Timestamp) -> Option<Timestamp> {
+        let standing = self.state.standing();
         let grants = self.grants.next(now).filter(|_| in_line > 0);
         let grants = grants.map(|at| at.max(now.saturating_add(GRAIN)));
         let due = match standing {
@@ -286,7 +290,7 @@ impl KnownGate {
             _ if self.is_held() => self.backlog.next(in_line, now),
             _ => None,
         };
-        [change, grants, due].into_iter().flatten().min()
+        grants.into_iter().chain(due).min()
     }
 }
 

@@ -30,6 +30,10 @@ use resurgam_store::{GateScope, PausedKinds};
 
 use known_gate::KnownGate;
 
+/// How many calls are remembered whose queue timeout has passed while they were held back. Those
+/// beyond are found in the store.
+const HELD: usize = 10_000;
+
 /// Which gate: its place among those that are known.
 pub(crate) type GateId = usize;
 
@@ -47,8 +51,11 @@ pub(crate) struct Gates {
     active: BTreeSet<GateId>,
     /// Kinds of calls of which nothing begins.
     paused: PausedKinds,
-    /// Calls whose queue timeout has passed while they were held back.
-    held_deadlines: Vec<CallKey>,
+    /// When activities went on that were paused.
+    resumed: BTreeMap<String, Timestamp>,
+    /// Calls whose queue timeout has passed while they were held back, and whether there are more.
+    held_deadlines: BTreeSet<CallKey>,
+    more_held: bool,
     /// Calls that an operator wants to be first in line.
     first: BTreeSet<CallKey>,
     /// Due tasks are being read.
@@ -68,7 +75,9 @@ impl Gates {
             ids: BTreeMap::new(),
             active: BTreeSet::new(),
             paused: PausedKinds::default(),
-            held_deadlines: Vec::new(),
+            resumed: BTreeMap::new(),
+            held_deadlines: BTreeSet::new(),
+            more_held: false,
             first: BTreeSet::new(),
             reading: false,
             is_read: false,
@@ -246,15 +255,17 @@ impl Gates {
     pub(crate) fn holds_deadline(&mut self, activity: &str, gate: &str, call: CallKey) -> bool {
         let is_paused = self.paused.activities.iter().any(|other| other == activity);
         let is_held = is_paused || self.standing(gate) != Standing::Flowing;
-        if is_held {
-            self.held_deadlines.push(call);
+        if is_held && !self.held_deadlines.contains(&call) {
+            let is_full = self.held_deadlines.len() >= HELD;
+            self.more_held |= is_full;
+            self.held_deadlines.extend(Some(call).filter(|_| !is_full));
         }
         is_held
     }
 
-    /// Those calls, now that it changes.
-    pub(super) fn take_held_deadlines(&mut self) -> Vec<CallKey> {
-        std::mem::take(&mut self.held_deadlines)
+    /// Those calls, now that it changes, and whether there are more of them in the store.
+    pub(super) fn take_held_deadlines(&mut self) -> (BTreeSet<CallKey>, bool) {
+        (std::mem::take(&mut self.held_deadlines), std::mem::take(&mut self.more_held))
     }
 
     /// An operator wants a call to be first in line where a gate holds it back.
@@ -293,19 +304,33 @@ impl Gates {
     /// Other kinds of calls are paused from now on. True when that is new.
     pub(super) fn pauses(&mut self, paused: PausedKinds) -> bool {
         let is_new = self.paused != paused;
-        self.paused = paused;
+        let before = std::mem::replace(&mut self.paused, paused);
+        let goes_on = |name: &&String| !self.paused.activities.contains(name);
+        let resumed = before.activities.iter().filter(goes_on);
+        self.resumed.extend(resumed.map(|name| (name.clone(), self.now)));
         is_new
     }
 
     /// When something is to be done about gates, of which so many are in line each.
-    pub(crate) fn next(&self, in_line: impl Fn(GateId) -> usize) -> Option<Timestamp> {
-        self.active.iter().filter_map(|id| self.known[*id].next(in_line(*id), self.now)).min()
+    pub(crate) fn next(
+        &self,
+        decides: bool,
+        in_line: impl Fn(GateId) -> usize,
+    ) -> Option<Timestamp> {
+        let next = |id: &GateId| {
+            let gate = &self.known[*id];
+            let change = gate.next_change(self.now).filter(|_| decides);
+            change.into_iter().chain(gate.next(in_line(*id), self.now)).min()
+        };
+        self.active.iter().filter_map(next).min()
     }
 
-    /// Since when a gate flows that did not always.
-    pub(crate) fn flows_since(&self, gate: &str) -> Option<Timestamp> {
-        let state = self.known[self.known_id(gate)?].state();
-        let has_changed = state.turn > 0 && state.standing() == Standing::Flowing;
-        has_changed.then_some(state.since)
+    /// Since when calls of an activity begin behind a gate, where that was not always so: the clock
+    /// of their time in a queue stood still until then. Who was not there when the activity was
+    /// resumed does not know of its pause.
+    pub(crate) fn flows_since(&self, activity: &str, gate: &str) -> Option<Timestamp> {
+        let state = self.known_id(gate).map(|id| self.known[id].state());
+        let flows = state.filter(|it| it.turn > 0 && it.standing() == Standing::Flowing);
+        flows.map(|state| state.since).max(self.resumed.get(activity).copied())
     }
 }
