@@ -12,7 +12,7 @@ use resurgam_core::action::{Action, Reset, ResetTo};
 use resurgam_core::retry::RetryPolicy;
 use resurgam_store::CallFilter;
 use resurgam_store::rows::{InstanceCursor, InstanceRow};
-use resurgam_worker::{BulkJob, BulkPreview, BulkTarget, Error, Result, RunFilter};
+use resurgam_worker::{BulkJob, BulkOptions, BulkPreview, BulkTarget, Error, Result, RunFilter};
 
 use crate::Client;
 use crate::act::os_user;
@@ -372,15 +372,20 @@ impl BulkAct {
         self.with(|job| job.reason = Some(reason.into()))
     }
 
-    /// Whether a job that was started asks for the same: an action on the same calls or runs.
+    /// Whether a job that was started asks for the same: an action on the same calls, runs or
+    /// letters, done in the same way.
     pub fn asks_the_same_as(&self, started: &BulkJob) -> bool {
         let timeless = |target: &BulkTarget| match target.clone() {
             // When a job was made is part of its filter.
             BulkTarget::Calls(filter) => BulkTarget::Calls(CallFilter { until: None, ..filter }),
             other @ (BulkTarget::Runs(_) | BulkTarget::Letters(_)) => other,
         };
+        // What was drawn and counted when it was started is no part of what was asked for.
+        let asked = |options: &BulkOptions| BulkOptions { seed: 0, expected: 0, ..options.clone() };
         self.job.as_ref().is_ok_and(|job| {
-            job.action == started.action && timeless(&job.target) == timeless(&started.target)
+            job.action == started.action
+                && timeless(&job.target) == timeless(&started.target)
+                && asked(&job.options) == asked(&started.options)
         })
     }
 

@@ -61,8 +61,11 @@ struct Entry<A> {
     about: About,
     /// Which session has it; none while it waits.
     given: Option<String>,
-    /// It is to end, and its session does not know of it yet.
+    /// It is to end.
     cancelled: bool,
+    /// A poll of its session was answered because it is to end. Others are not answered sooner for
+    /// it, or a worker would ask without a pause until the attempt has ended.
+    told: bool,
     attempt: A,
 }
 
@@ -105,15 +108,24 @@ impl<A> Desk<A> {
         offers: Option<BTreeMap<String, Offer>>,
         now: Timestamp,
     ) -> bool {
+        let offers = offers.filter(|offers| !self.has_offered(session, offers));
+        let is_offered = |name: &String| self.offer(name).is_some();
+        let is_new = offers.as_ref().is_some_and(|offers| !offers.keys().all(is_offered));
         let began = self.number();
         let new = || Session { heard: now, began, offers: BTreeMap::new() };
-        let before: BTreeSet<String> = self.offered().map(str::to_string).collect();
         let known = self.sessions.entry(session.to_string()).or_insert_with(new);
         known.heard = known.heard.max(now);
         if let Some(offers) = offers {
             known.offers = offers.into_iter().map(|(name, it)| (name, Arc::new(it))).collect();
         }
-        self.offered().any(|name| !before.contains(name))
+        is_new
+    }
+
+    /// Whether a session says again what it said before, as most polls do.
+    fn has_offered(&self, session: &str, offers: &BTreeMap<String, Offer>) -> bool {
+        let Some(known) = self.sessions.get(session) else { return false };
+        let known = known.offers.iter().map(|(name, offer)| (name, offer.as_ref()));
+        known.eq(offers)
     }
 
     /// The activities that somebody offers.
@@ -132,7 +144,8 @@ impl<A> Desk<A> {
     pub(crate) fn arrives(&mut self, about: About, attempt: A) -> (u64, Option<u64>) {
         let number = self.number();
         let woken = self.wake(&about);
-        self.entries.insert(number, Entry { about, given: None, cancelled: false, attempt });
+        self.entries
+            .insert(number, Entry { about, given: None, cancelled: false, told: false, attempt });
         (number, woken)
     }
 
@@ -178,8 +191,13 @@ impl<A> Desk<A> {
     }
 
     /// Attempts that a session has and does not know of: the answer that gave them was lost.
-    pub(crate) fn unknown_to(&self, session: &str, running: &BTreeSet<u64>) -> Vec<u64> {
-        self.of(session).filter(|number| !running.contains(number)).collect()
+    pub(crate) fn unknown_to<'a>(
+        &'a self,
+        session: &'a str,
+        running: &'a BTreeSet<u64>,
+    ) -> impl Iterator<Item = (u64, &'a A)> {
+        let unknown = self.of(session).filter(|number| !running.contains(number));
+        unknown.map(|number| (number, &self.entries[&number].attempt))
     }
 
     fn of<'a>(&'a self, session: &'a str) -> impl Iterator<Item = u64> + 'a {
@@ -191,6 +209,25 @@ impl<A> Desk<A> {
     pub(crate) fn held(&self, session: &str, number: u64) -> Option<&A> {
         let entry = self.entries.get(&number)?;
         (entry.given.as_deref() == Some(session)).then_some(&entry.attempt)
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn held_mut(&mut self, session: &str, number: u64) -> Option<&mut A> {
+        let entry = self.entries.get_mut(&number)?;
+        (entry.given.as_deref() == Some(session)).then_some(&mut entry.attempt)
+    }
+
+    /// Whether a session is to be told at once that one of these attempts is to end. True once for
+    /// each: whoever asks tells it.
+    pub(crate) fn has_news_of_ends(&mut self, session: &str, running: &BTreeSet<u64>) -> bool {
+        let mut is_news = false;
+        for number in running {
+            let Some(entry) = self.entries.get_mut(number) else { continue };
+            if entry.cancelled && entry.given.as_deref() == Some(session) {
+                is_news |= !std::mem::replace(&mut entry.told, true);
+            }
+        }
+        is_news
     }
 
     /// The attempts of a session that are to end.
@@ -308,9 +345,12 @@ mod tests {
         let mut desk = Desk::default();
         let (number, _) = desk.arrives(about("charge"), ());
         desk.give("a", &wants(&["charge"]), 1);
-        assert_eq!(desk.unknown_to("a", &BTreeSet::new()), [number]);
-        assert!(desk.unknown_to("a", &[number].into()).is_empty());
-        assert!(desk.unknown_to("b", &BTreeSet::new()).is_empty());
+        let unknown = |session: &str, running: BTreeSet<u64>| {
+            desk.unknown_to(session, &running).map(|(number, ())| number).collect::<Vec<_>>()
+        };
+        assert_eq!(unknown("a", BTreeSet::new()), [number]);
+        assert!(unknown("a", [number].into()).is_empty());
+        assert!(unknown("b", BTreeSet::new()).is_empty());
         assert!(desk.held("a", number).is_some() && desk.held("b", number).is_none());
         assert!(desk.over(number).is_some() && desk.held("a", number).is_none());
     }
@@ -347,6 +387,9 @@ mod tests {
         let (poll, _) = desk.waits("a", wants(&["charge"]));
         assert_eq!(desk.cancel(number), Some(poll));
         assert_eq!((desk.cancelled("a"), desk.cancelled("b")), (vec![number], vec![]));
+        let running = [number, 99].into();
+        assert!(!desk.has_news_of_ends("b", &running));
+        assert!(desk.has_news_of_ends("a", &running) && !desk.has_news_of_ends("a", &running));
         assert_eq!(desk.standing(99), Standing::Over);
     }
 

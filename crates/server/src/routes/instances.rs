@@ -326,6 +326,7 @@ async fn result(
     if wait.is_zero() {
         return Ok(Json(Ended::not_yet(row.status)));
     }
+    let _room = api.may_wait()?;
     tokio::select! {
         ended = instance.outcome() => Ok(Json(Ended::of(&ended?))),
         _busy = api.client.handle().sleep(wait) => Ok(Json(Ended::not_yet(row.status))),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use axum::Router;
 use resurgam::prelude::*;
 use resurgam::retry::{Exhausted, Jitter};
 use resurgam::schedule::Rule;
@@ -267,4 +268,26 @@ async fn the_router_can_be_mounted_under_a_path() {
     let app = app().await;
     let mounted = axum::Router::new().nest("/ops", router(&app));
     assert_eq!(get(&mounted, "/ops/api/v1/instances").await["items"], serde_json::json!([]));
+}
+
+#[test]
+async fn links_lead_back_to_where_the_api_is_mounted() {
+    let app = TestApp::builder().start().await;
+    let nested = Router::new().nest("/ops/resurgam", router(&app));
+    let missing = format!("/api/v1/instances/{}", "0".repeat(32));
+    let told = problem(&nested, &format!("/ops/resurgam{missing}"), 404).await;
+    let page = told["type"].as_str().unwrap();
+    assert_eq!(page, "/ops/resurgam/api/v1/errors/E2");
+    assert!(look(&nested, page).await.text.starts_with("# E2"));
+    let based = resurgam_server::Options::default().open().base_path("/deep/");
+    let based = resurgam_server::router(&app.client(), based);
+    // A proxy may have taken the path away before the request came here, or not.
+    for path in [missing.clone(), format!("/deep{missing}")] {
+        let told = problem(&based, &path, 404).await;
+        assert_eq!(told["type"], "/deep/api/v1/errors/E2", "{path}");
+    }
+    let description = get(&based, "/deep/openapi.json").await;
+    assert_eq!(description["servers"][0]["url"], "/deep");
+    let nowhere = problem(&nested, "/ops/resurgam/api/v1/nowhere", 404).await;
+    assert_eq!(nowhere["type"], "/ops/resurgam/api/v1/errors/E2");
 }
