@@ -57,6 +57,10 @@ pub(crate) struct Args {
     /// A queue to work on, more than once for several; all queues unless given
     #[arg(long, value_name = "QUEUE", requires = "work")]
     queue: Vec<String>,
+    /// How long a remote worker may be silent before its attempts are lost
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "30s",
+          requires = "work")]
+    worker_lease: Duration,
     /// How long actions may go on when the server is told to stop, before they are told as well
     #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "30s")]
     drain: Duration,
@@ -91,7 +95,7 @@ impl Args {
     /// Serves and works.
     async fn works(&self) -> Result<Output, Trouble> {
         let database = self.db.database()?;
-        let remote = Remote::new();
+        let remote = Remote::with_lease(self.worker_lease.max(SHORTEST_LEASE));
         let settings = Settings {
             queues: self.queue.clone(),
             drain: self.drain,
@@ -208,6 +212,9 @@ impl Args {
 /// The variable that names the file of a token that may do everything, for a container that has no
 /// other yet.
 const ADMIN_VARIABLE: &str = "RESURGAM_ADMIN_TOKEN_FILE";
+
+/// The shortest lease of a worker: less is no time for a few requests.
+const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 
 /// The fewest bytes of such a token.
 const SHORTEST: usize = 32;

@@ -16,7 +16,7 @@ use std::time::Duration;
 use resurgam::Timestamp;
 use resurgam_core::retry::RetryPolicy;
 
-/// How long a session may be silent before its attempts are lost.
+/// How long a session may be silent before its attempts are lost, unless somebody says otherwise.
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
 
 /// What a worker says about an activity that it offers.
@@ -251,8 +251,19 @@ impl<A> Desk<A> {
     }
 
     /// Forgets sessions that were silent for a lease. What they had is lost.
-    pub(crate) fn forget_silent(&mut self, now: Timestamp) {
-        self.sessions.retain(|_, session| now.since(session.heard) <= LEASE);
+    pub(crate) fn forget_silent(&mut self, now: Timestamp, lease: Duration) {
+        self.sessions.retain(|_, session| now.since(session.heard) <= lease);
+    }
+
+    /// Those that were heard of lately, with what they offer and how many attempts they have.
+    pub(crate) fn seen(&self) -> impl Iterator<Item = Seen> + '_ {
+        self.sessions.iter().map(|(name, session)| Seen {
+            session: name.clone(),
+            heard: session.heard,
+            activities: session.offers.keys().cloned().collect(),
+            running: self.of(name).count(),
+            polls: self.polls.iter().any(|poll| poll.session == *name),
+        })
     }
 
     /// How an attempt stands.
@@ -265,6 +276,18 @@ impl<A> Desk<A> {
             None => Standing::Unwanted,
         }
     }
+}
+
+/// A session as somebody sees it who looks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) session: String,
+    pub(crate) heard: Timestamp,
+    pub(crate) activities: Vec<String>,
+    /// How many attempts it has.
+    pub(crate) running: usize,
+    /// It waits for more.
+    pub(crate) polls: bool,
 }
 
 /// How an attempt stands.
@@ -363,12 +386,12 @@ mod tests {
         let (given, _) = desk.arrives(about("charge"), ());
         desk.give("a", &wants(&["charge"]), 1);
         let (waits, _) = desk.arrives(about("charge"), ());
-        desk.forget_silent(at(31));
+        desk.forget_silent(at(31), LEASE);
         assert_eq!(
             (desk.standing(given), desk.standing(waits)),
             (Standing::Given, Standing::Waits)
         );
-        desk.forget_silent(at(32));
+        desk.forget_silent(at(32), LEASE);
         assert_eq!(
             (desk.standing(given), desk.standing(waits)),
             (Standing::Lost, Standing::Unwanted)

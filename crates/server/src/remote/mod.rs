@@ -17,10 +17,11 @@ use resurgam::{
 };
 use tokio::sync::{Notify, mpsc};
 
+use desk::LEASE;
 use desk::{About, Desk, Standing};
-pub(crate) use desk::{LEASE, Offer, Wants};
+pub(crate) use desk::{Offer, Seen, Wants};
 
-/// How often an attempt looks whether its session is still there.
+/// How often an attempt looks whether its session is still there, at least.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// After how long a call is looked at again whose last worker has gone.
@@ -51,6 +52,8 @@ pub struct Remote(Arc<Shared>);
 struct Shared {
     /// What the names of this process's tasks begin with.
     process: String,
+    /// How long a session may be silent.
+    lease: Duration,
     desk: Mutex<Desk<Held>>,
     polls: Mutex<HashMap<u64, Arc<Notify>>>,
 }
@@ -104,13 +107,27 @@ impl fmt::Debug for Remote {
 impl Remote {
     /// A desk at which nobody is yet.
     pub fn new() -> Self {
+        Remote::with_lease(LEASE)
+    }
+
+    /// One whose workers lose their attempts when they were silent for so long; 30 seconds unless
+    /// given.
+    ///
+    /// ```
+    /// use resurgam_server::Remote;
+    /// use std::time::Duration;
+    ///
+    /// let impatient = Remote::with_lease(Duration::from_secs(5));
+    /// # let _ = impatient;
+    /// ```
+    pub fn with_lease(lease: Duration) -> Self {
         let mut bytes = [0; 8];
         // Without random numbers the clock of the process tells it from others well enough: names
         // of tasks are no secrets, and tokens need none of these.
         let _made_unique_below = getrandom::fill(&mut bytes);
         let process = u64::from_be_bytes(bytes) ^ u64::from(std::process::id());
         let (desk, polls) = (Mutex::default(), Mutex::default());
-        Remote(Arc::new(Shared { process: format!("{process:x}"), desk, polls }))
+        Remote(Arc::new(Shared { process: format!("{process:x}"), lease, desk, polls }))
     }
 
     /// The activities that remote workers offer, for an app.
@@ -120,6 +137,18 @@ impl Remote {
 
     fn desk(&self) -> MutexGuard<'_, Desk<Held>> {
         self.0.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How long a worker may be silent.
+    pub(crate) fn lease(&self) -> Duration {
+        self.0.lease
+    }
+
+    /// The workers that were heard of within a lease.
+    pub(crate) fn seen(&self, now: Timestamp) -> Vec<Seen> {
+        let mut desk = self.desk();
+        desk.forget_silent(now, self.lease());
+        desk.seen().collect()
     }
 
     /// How workers name an attempt.
@@ -142,7 +171,7 @@ impl Remote {
         now: Timestamp,
     ) -> bool {
         let mut desk = self.desk();
-        desk.forget_silent(now);
+        desk.forget_silent(now, self.lease());
         desk.hear(session, offers, now)
     }
 
@@ -264,7 +293,8 @@ impl Remote {
         let _over_when_this_ends = Over { remote: self.clone(), number };
         let (mut ends, mut is_told) = (None::<Timestamp>, false);
         loop {
-            let left = ends.map_or(LOOK, |end| end.since(context.now()).min(LOOK));
+            let look = LOOK.min(self.lease() / 6);
+            let left = ends.map_or(look, |end| end.since(context.now()).min(look));
             tokio::select! {
                 biased;
                 Some(news) = hears.recv() => match news {
@@ -299,7 +329,7 @@ impl Remote {
 
     fn standing(&self, number: u64, now: Timestamp) -> Standing {
         let mut desk = self.desk();
-        desk.forget_silent(now);
+        desk.forget_silent(now, self.lease());
         desk.standing(number)
     }
 }

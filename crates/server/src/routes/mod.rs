@@ -8,6 +8,7 @@ mod instances;
 mod page;
 mod policies;
 mod schedules;
+mod search;
 mod system;
 mod tokens;
 mod unresolved;
@@ -39,6 +40,7 @@ pub(crate) fn all(api: &Api) -> OpenApiRouter<Api> {
         .merge(bulk::routes())
         .merge(policies::routes())
         .merge(gates::routes())
+        .merge(search::routes())
         .merge(system::routes());
     OpenApiRouter::with_openapi(Description::openapi())
         .merge(guarded(reading, api, Role::Read))

@@ -25,7 +25,7 @@ use crate::api::Api;
 use crate::caller::Caller;
 use crate::extract::{Body, present};
 use crate::problem::Problem;
-use crate::remote::{Alive, Claim, Held, LEASE, Offer, Remote, Wants};
+use crate::remote::{Alive, Claim, Held, Offer, Remote, Wants};
 use crate::wire::{self, value};
 
 /// The protocol that is spoken here.
@@ -204,7 +204,7 @@ async fn poll(State(api): State<Api>, caller: Caller, Body(ask): Body<Poll>) -> 
     let told = |number, held: &Held| Task::of(remote, number, held);
     let answer = |tasks| {
         let cancel = remote.cancelled(session).into_iter().map(|number| remote.name(number));
-        let lease_ms = u64::try_from(LEASE.as_millis()).unwrap_or(u64::MAX);
+        let lease_ms = u64::try_from(remote.lease().as_millis()).unwrap_or(u64::MAX);
         Ok(Json(Polled { tasks, cancel: cancel.collect(), lease_ms }))
     };
     let room = (most, BYTES);

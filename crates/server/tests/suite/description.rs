@@ -75,12 +75,14 @@ async fn the_description_lists_every_route() {
         PUT /api/v1/schedules/{id}
         POST /api/v1/schedules/{id}/actions/{action}
         GET /api/v1/schedules/{id}/input
+        GET /api/v1/search
         GET /api/v1/tokens
         POST /api/v1/tokens
         DELETE /api/v1/tokens/{id}
         POST /api/v1/worker/beat
         POST /api/v1/worker/poll
         POST /api/v1/worker/report
+        GET /api/v1/workers
         GET /healthz
         GET /metrics
         GET /readyz"#]]

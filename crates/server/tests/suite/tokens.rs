@@ -125,12 +125,14 @@ async fn every_role_may_do_what_the_table_says() {
         -      -    x    -    x PUT /api/v1/schedules/{id}
         -      -    x    -    x POST /api/v1/schedules/{id}/actions/{action}
         -      x    x    -    x GET /api/v1/schedules/{id}/input
+        -      x    x    -    x GET /api/v1/search
         -      -    -    -    x GET /api/v1/tokens
         -      -    -    -    x POST /api/v1/tokens
         -      -    -    -    x DELETE /api/v1/tokens/{id}
         -      -    -    x    x POST /api/v1/worker/beat
         -      -    -    x    x POST /api/v1/worker/poll
         -      -    -    x    x POST /api/v1/worker/report
+        -      x    x    -    x GET /api/v1/workers
         x      x    x    x    x GET /healthz
         -      x    x    -    x GET /metrics
         x      x    x    x    x GET /readyz

@@ -426,6 +426,17 @@ async fn a_thousand_idle_polls_wait_and_one_more_than_there_is_room_for_is_told_
 }
 
 #[test]
+async fn workers_are_listed_with_what_they_offer_and_have() {
+    let world = World::new().await;
+    world.poll("a-long-secret", json!({})).await;
+    world.start("one", 3).await;
+    world.tasks("a-long-secret").await;
+    let told = crate::support::get(&world.router, "/api/v1/workers").await["items"][0].clone();
+    assert_eq!((&told["session"], &told["running"]), (&"a-long-s".into(), &1.into()));
+    assert_eq!((&told["activities"], &told["polls"]), (&json!(["charge"]), &false.into()));
+}
+
+#[test]
 async fn an_activity_of_the_process_is_none_of_workers() {
     let world = World::new().await;
     let body = json!({"protocol": 1, "session": "w", "activities": [{"name": "local"}]});
