@@ -3,13 +3,10 @@
 //     const worker = new Worker("http://127.0.0.1:8460"); // RESURGAM_TOKEN has the token, if one is asked for
 //     worker.activity("charge", async (task) => ({ paid: task.input.cents }), { timeout: "10s" });
 //     await worker.run();
-
-/**
- * An attempt.
+/** An attempt.
  * @typedef {{task: string, activity: string, attempt: number, instance: string, queue: string,
  *   idempotency_key: string, input: any, last_heartbeat: any, timeout_ms: number | null,
- *   cancelled: AbortSignal, heartbeat: (details?: unknown) => void}} Task
- */
+ *   cancelled: AbortSignal, heartbeat: (details?: unknown) => void}} Task */
 
 /** Why an attempt failed, with what policies match on. Any other error is one by its name. */
 export class Failure extends Error {
@@ -19,34 +16,31 @@ export class Failure extends Error {
     this.report = { type: "Failure", message, ...report };
   }
 }
-
 /** Run me again after this time, such as "30s"; it counts as no failure. */
 export class Snooze extends Error {}
-
-const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
-
+/** @param {number} ms */
+const sleep = (ms) => new Promise((done) => { setTimeout(done, ms); });
 export class Worker {
   session = crypto.randomUUID();
   ends = false;
+  lease = 3_000; // until a poll has told
   /** @type {object[]} */ offers = [];
   /** @type {Map<string, (task: Task) => Promise<unknown>>} */ functions = new Map();
   /** @type {Map<string, AbortController>} */ running = new Map();
   /** @type {any[]} */ reports = [];
   changed = () => {};
-
   /** @param {string} url */
   constructor(url, { slots = 10, queues = /** @type {string[]} */ ([]), token = process.env.RESURGAM_TOKEN } = {}) {
-    Object.assign(this, { url, slots, queues });
+    this.url = url; this.slots = slots; this.queues = queues;
     this.headers = { "content-type": "application/json", ...(token ? { authorization: `Bearer ${token}` } : {}) };
   }
-
   /** @param {string} name @param {(task: Task) => Promise<unknown>} run @param {{retry?: unknown, timeout?: string}} options */
   activity(name, run, options = {}) {
     this.functions.set(name, run);
     this.offers.push({ name, ...options });
   }
-
-  /** Asks until there is an answer: what was reported must not be lost with a connection. */
+  /** Asks until there is an answer: what was reported must not be lost with a connection.
+   * @param {string} what @param {object} more @returns {Promise<any>} */
   async ask(what, more) {
     const body = JSON.stringify({ protocol: 1, session: this.session, ...more });
     for (;;) {
@@ -54,9 +48,11 @@ export class Worker {
         const answer = await fetch(`${this.url}/api/v1/worker/${what}`, { method: "POST", headers: this.headers, body });
         if (answer.ok) {
           const told = await answer.json();
+          this.lease = told.lease_ms ?? this.lease;
           for (const name of told.cancel ?? []) this.running.get(name)?.abort();
           return told;
         }
+        if (answer.status === 413 && what === "report") return null;
         if (answer.status < 500 && answer.status !== 429) {
           console.error(`${what}: ${answer.status} ${await answer.text()}`);
           process.exit(1);
@@ -66,35 +62,35 @@ export class Worker {
       await sleep(1000);
     }
   }
-
   async run() {
-    const beats = setInterval(() => void this.ask("beat", { running: [...this.running.keys()] }), 10_000);
     const reporting = this.reportAll();
+    void this.beat();
     while (!this.ends) {
       const running = [...this.running.keys()];
       const max = this.slots - running.length;
-      if (max <= 0) {
-        await new Promise((done) => { this.changed = () => done(undefined); });
-        continue;
-      }
+      if (max <= 0) { await new Promise((done) => { this.changed = () => done(undefined); }); continue; }
       const told = await this.ask("poll", { activities: this.offers, queues: this.queues, running, max, wait_ms: 20_000 });
       for (const task of told.tasks ?? []) void this.attempt(task);
     }
     await reporting;
-    clearInterval(beats);
   }
-
+  async beat() { // Without keeping the process alive.
+    for (;;) {
+      await new Promise((done) => { setTimeout(done, this.lease / 3).unref(); });
+      await this.ask("beat", { running: [...this.running.keys()] });
+    }
+  }
   /** Takes no more attempts; `run` ends when those that run are reported. */
   stop() { this.ends = true; }
-
+  /** @param {Task} told */
   async attempt(told) {
     const ends = new AbortController();
     this.running.set(told.task, ends);
-    const heartbeat = (details = null) => { this.reports.push({ task: told.task, heartbeat: details }); };
+    const heartbeat = (/** @type {unknown} */ details = null) => { this.reports.push({ task: told.task, heartbeat: details }); };
     let said;
     try {
-      said = { result: (await this.functions.get(told.activity)({ ...told, cancelled: ends.signal, heartbeat })) ?? null };
-    } catch (error) {
+      said = { result: (await this.functions.get(told.activity)?.({ ...told, cancelled: ends.signal, heartbeat })) ?? null };
+    } catch (/** @type {any} */ error) {
       if (error instanceof Snooze) said = { snooze: error.message };
       else if (error instanceof Failure) said = { failure: error.report };
       else if (ends.signal.aborted) said = { cancelled: true };
@@ -102,13 +98,16 @@ export class Worker {
     }
     this.reports.push({ task: told.task, ...said });
   }
-
   async reportAll() {
+    let most = 100;
     while (!this.ends || this.running.size > 0) {
-      const batch = this.reports.splice(0, 100);
+      const batch = this.reports.splice(0, most);
       if (batch.length === 0) { await sleep(5); continue; }
       const answer = await this.ask("report", { reports: batch });
-      const done = new Set([...answer.recorded, ...answer.over]);
+      const done = new Set(answer ? [...answer.recorded, ...answer.over] : []);
+      most = answer ? 100 : Math.max(1, batch.length >> 1); // Too large together: fewer at once.
+      const failure = { type: "TooLarge", message: "its report is", retryable: false };
+      if (!answer && batch.length === 1) batch[0] = { task: batch[0].task, failure };
       for (const report of batch) {
         if (!done.has(report.task)) this.reports.push(report);
         else if (!("heartbeat" in report)) this.running.delete(report.task);

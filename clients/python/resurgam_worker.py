@@ -22,37 +22,36 @@ class Task:
     def __init__(self, worker, told):
         self.__dict__.update(told)  # task, activity, attempt, instance, input, idempotency_key, ...
         self.worker, self.cancelled = worker, threading.Event()
-
     def heartbeat(self, details=None):
         self.worker.reports.put({"task": self.task, "heartbeat": details})
 
 class Worker:
     def __init__(self, url, slots=10, queues=(), token=os.environ.get("RESURGAM_TOKEN")):
         self.url, self.slots, self.queues = url.rstrip("/"), slots, list(queues)
-        self.authorization = {"Authorization": f"Bearer {token}"} if token else {}
-        self.session = secrets.token_hex(16)
+        self.headers = {"Content-Type": "application/json"}
+        self.headers |= {"Authorization": f"Bearer {token}"} if token else {}
+        self.session, self.lease = secrets.token_hex(16), 3  # until a poll has told
         self.offers, self.functions, self.running = [], {}, {}
         self.reports, self.changed = queue.Queue(), threading.Condition()
         self.ends = threading.Event()
-
     def activity(self, name=None, **options):  # retry={...}, timeout="10s"
         def offer(function):
             self.functions[name or function.__name__] = function
             self.offers.append({"name": name or function.__name__, **options})
             return function
         return offer
-
     def ask(self, what, **body):
         """Asks until there is an answer: a report must not be lost with a connection."""
         body = json.dumps({"protocol": 1, "session": self.session, **body}).encode()
-        headers = {"Content-Type": "application/json", **self.authorization}
+        request = urllib.request.Request(f"{self.url}/api/v1/worker/{what}", body, self.headers)
         while True:
-            request = urllib.request.Request(f"{self.url}/api/v1/worker/{what}", body, headers)
             try:
                 with urllib.request.urlopen(request, timeout=90) as answer:
                     told = json.load(answer)
                     break
             except urllib.error.HTTPError as error:
+                if (error.code, what) == (413, "report"):
+                    return None
                 if error.code < 500 and error.code != 429:
                     print(f"{what}: {error.code} {error.read().decode()}", flush=True)
                     os._exit(1)
@@ -61,10 +60,10 @@ class Worker:
             if self.ends.is_set() and what != "report":
                 return {}
             time.sleep(1)
+        self.lease = told.get("lease_ms", self.lease * 1000) / 1000
         for task in map(self.running.get, told.get("cancel", [])):
             task and task.cancelled.set()
         return told
-
     def run(self):
         threading.Thread(target=self.report, daemon=True).start()
         threading.Thread(target=self.beat, daemon=True).start()
@@ -80,11 +79,8 @@ class Worker:
                     pool.submit(self.attempt, task)
         with self.changed:
             self.changed.wait_for(lambda: not self.running)
-
     def stop(self):
-        """Takes no more attempts; `run` returns when those that run are reported."""
-        self.ends.set()
-
+        self.ends.set()  # `run` takes no more, and returns when those that run are reported.
     def attempt(self, task):
         try:
             said = {"result": self.functions[task.activity](task)}
@@ -98,22 +94,26 @@ class Worker:
             said = {"failure": {"type": mro[0], "mro": mro, "message": str(error)}}
             said = {"cancelled": True} if task.cancelled.is_set() else said
         self.reports.put({"task": task.task, **said})
-
     def report(self):
+        most = 100
         while True:
             batch = [self.reports.get()]
-            while len(batch) < 100 and not self.reports.empty():
+            while len(batch) < most and not self.reports.empty():
                 batch.append(self.reports.get())
             told = self.ask("report", reports=batch)
+            if told is None:  # Too large together: fewer at once. By itself: a failure.
+                failure = {"type": "TooLarge", "message": "its report is", "retryable": False}
+                if len(batch) == 1:
+                    batch = [{"task": batch[0]["task"], "failure": failure}]
+            most = 100 if told else max(1, len(batch) // 2)
             for report in batch:
-                if report["task"] not in told["recorded"] + told["over"]:
+                if not told or report["task"] not in told["recorded"] + told["over"]:
                     self.reports.put(report)
                 elif "heartbeat" not in report:
                     with self.changed:
                         self.running.pop(report["task"], None)
                         self.changed.notify_all()
-
     def beat(self):
         while True:
-            time.sleep(10)
+            time.sleep(self.lease / 3)
             self.ask("beat", running=list(self.running))

@@ -24,7 +24,7 @@ ask() {
 
 # While an attempt runs, somebody has to say that this worker is there.
 beat() {
-    while sleep 10; do
+    while sleep "$(jq '.lease_ms / 3000' "$folder/polled")"; do
         jq -n --arg session "$session" --arg task "$1" '{protocol: 1, session: $session, running: [$task]}' |
             curl --silent --max-time 90 --header 'Content-Type: application/json' \
                 ${RESURGAM_TOKEN:+--header "Authorization: Bearer $RESURGAM_TOKEN"} \
@@ -39,6 +39,7 @@ while [ -z "$ends" ]; do
     jq -n --argjson offers "$offers" '{activities: $offers, max: 1, wait_ms: 20000}' | ask poll
     [ "$(jq '.tasks | length' "$folder/answer")" -gt 0 ] || continue
     jq '.tasks[0]' "$folder/answer" >"$folder/task"
+    cp "$folder/answer" "$folder/polled"
     task=$(jq -r .task "$folder/task") activity=$(jq -r .activity "$folder/task")
     beat "$task" &
     beats=$!

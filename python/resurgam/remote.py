@@ -90,7 +90,7 @@ class Worker:
         self._running: dict[str, _Attempt] = {}
         self._reports: list[tuple[str, str]] = []
         self._heartbeats: dict[str, str] = {}
-        self._lease = 30.0
+        self._lease = 3.0  # until a poll has told
         self._is_stopping = False
         self._is_done = False
         self._refused: Refused | None = None

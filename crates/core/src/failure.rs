@@ -115,6 +115,10 @@ impl Kind {
 /// assert!(Failure::new("no such account").into_terminal().is_terminal());
 /// assert!(Failure::prune().is_pruned());
 ///
+/// // It is none: the process that had the attempt ends.
+/// assert!(Failure::interrupted().is_interrupted());
+/// assert!(Failure::never_began().is_never_begun());
+///
 /// // It has a wish.
 /// let busy = Failure::retry_after(Duration::from_secs(30), "429");
 /// assert_eq!((busy.kind, busy.retry_after), (Kind::Throttled, Some(Duration::from_secs(30))));
@@ -176,6 +180,10 @@ pub struct FailureRecord {
 /// The type of a failure made by [`Failure::prune`].
 const PRUNED: &str = "Pruned";
 
+/// The types of what is no failure of an attempt, but the end of its process.
+const INTERRUPTED: &str = "Interrupted";
+const NEVER_BEGAN: &str = "NeverBegan";
+
 /// How many causes of an error are kept; a chain that is longer (or circular) is cut.
 const CAUSES: usize = 16;
 
@@ -228,6 +236,29 @@ impl Failure {
     /// `Pruned`.
     pub fn prune() -> Self {
         Failure::terminal("pruned").with_type(PRUNED)
+    }
+
+    /// Not a failure: the process that ran the attempt ends, and cut it short. For those who hand
+    /// attempts on to processes of others.
+    pub fn interrupted() -> Self {
+        Failure::of_kind(Kind::WorkerLost, "its worker ended, and cut it short")
+            .with_type(INTERRUPTED)
+    }
+
+    /// Not a failure: the process that was to run the attempt ends, and never began it.
+    pub fn never_began() -> Self {
+        Failure::of_kind(Kind::WorkerLost, "its worker ended, and had not begun it")
+            .with_type(NEVER_BEGAN)
+    }
+
+    /// True when it says that an attempt was cut short by the end of its process.
+    pub fn is_interrupted(&self) -> bool {
+        self.kind == Kind::WorkerLost && self.type_name.as_deref() == Some(INTERRUPTED)
+    }
+
+    /// True when it says that an attempt never began.
+    pub fn is_never_begun(&self) -> bool {
+        self.kind == Kind::WorkerLost && self.type_name.as_deref() == Some(NEVER_BEGAN)
     }
 
     /// Sets the type that rules match on.

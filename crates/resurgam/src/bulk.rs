@@ -12,7 +12,7 @@ use resurgam_core::action::{Action, Reset, ResetTo};
 use resurgam_core::retry::RetryPolicy;
 use resurgam_store::CallFilter;
 use resurgam_store::rows::{InstanceCursor, InstanceRow};
-use resurgam_worker::{BulkJob, BulkPreview, BulkTarget, Error, Result, RunFilter};
+use resurgam_worker::{BulkJob, BulkOptions, BulkPreview, BulkTarget, Error, Result, RunFilter};
 
 use crate::Client;
 use crate::act::os_user;
@@ -93,6 +93,8 @@ pub struct CallsHandle {
 /// let orders = RunFilter { workflow: Some("order".into()), ..RunFilter::default() };
 /// let newest = app.client().runs(orders.clone()).list(None, 2).await?;
 /// assert_eq!([&*newest[0].id, &*newest[1].id], ["order-3", "order-2"]);
+/// let (page, go_on) = app.client().runs(orders.clone()).page(None, 2).await?;
+/// assert_eq!((page.len(), go_on.is_some()), (2, true));
 /// let paused = app.ask("pause", |client| client.runs(orders.clone()).pause()).await?;
 /// assert_eq!(paused.to_string(), "3 runs changed");
 /// let resumed = app.ask("resume", |client| client.runs(orders.clone()).resume().by("ana"));
@@ -190,6 +192,17 @@ impl RunsHandle {
         limit: usize,
     ) -> Result<Vec<InstanceRow>> {
         self.client.handle().list_runs(&self.filter, after, limit).await
+    }
+
+    /// As many of them as there are among a bounded number of instances, the newest first, and where
+    /// the next page begins: for lists of which nobody wants to wait until all of it was read. A
+    /// page can have none, and not be the last.
+    pub async fn page(
+        &self,
+        after: Option<InstanceCursor>,
+        limit: usize,
+    ) -> Result<(Vec<InstanceRow>, Option<InstanceCursor>)> {
+        self.client.handle().run_page(&self.filter, after, limit).await
     }
 
     /// Has them take no turn until somebody resumes them. Those that are open, unless the filter
@@ -372,15 +385,20 @@ impl BulkAct {
         self.with(|job| job.reason = Some(reason.into()))
     }
 
-    /// Whether a job that was started asks for the same: an action on the same calls or runs.
+    /// Whether a job that was started asks for the same: an action on the same calls, runs or
+    /// letters, done in the same way.
     pub fn asks_the_same_as(&self, started: &BulkJob) -> bool {
         let timeless = |target: &BulkTarget| match target.clone() {
             // When a job was made is part of its filter.
             BulkTarget::Calls(filter) => BulkTarget::Calls(CallFilter { until: None, ..filter }),
             other @ (BulkTarget::Runs(_) | BulkTarget::Letters(_)) => other,
         };
+        // What was drawn and counted when it was started is no part of what was asked for.
+        let asked = |options: &BulkOptions| BulkOptions { seed: 0, expected: 0, ..options.clone() };
         self.job.as_ref().is_ok_and(|job| {
-            job.action == started.action && timeless(&job.target) == timeless(&started.target)
+            job.action == started.action
+                && timeless(&job.target) == timeless(&started.target)
+                && asked(&job.options) == asked(&started.options)
         })
     }
 

@@ -154,6 +154,11 @@ impl Client {
         self.handle.owner().await
     }
 
+    /// All processes that work on the store: one, or on PostgreSQL several.
+    pub async fn nodes(&self) -> Result<Vec<Owner>> {
+        self.handle.nodes().await
+    }
+
     /// What it talks through.
     pub fn handle(&self) -> &Handle {
         &self.handle

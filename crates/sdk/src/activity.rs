@@ -174,6 +174,26 @@ pub struct Attempt {
 /// A future of a host.
 pub type HostFuture<'a, T = ()> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
+/// An attempt as the engine knows it.
+///
+/// ```
+/// use resurgam_core::{RunKey, Seq, Uid};
+/// use resurgam_sdk::Place;
+///
+/// let call = RunKey::first(Uid(7)).call(Seq(2));
+/// let place = Place { call, queue: "default", token: 1 };
+/// assert_eq!((place.call.seq, place.queue), (Seq(2), "default"));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place<'a> {
+    /// The call.
+    pub call: CallKey,
+    /// The queue that it came from.
+    pub queue: &'a str,
+    /// What tells the attempt from others of its call, also from one that was handed back.
+    pub token: u64,
+}
+
 /// What only the worker can do for an attempt.
 pub trait AttemptHost: Send + Sync {
     /// Ready once nobody wants the attempt's result any more.
@@ -186,9 +206,8 @@ pub trait AttemptHost: Send + Sync {
             tell();
         }
     }
-    /// The call as the engine knows it, and the queue it came from; `None` where there is no
-    /// engine.
-    fn place(&self) -> Option<(CallKey, &str)> {
+    /// The attempt as the engine knows it; `None` where there is no engine.
+    fn place(&self) -> Option<Place<'_>> {
         None
     }
     /// The time on the clock that the engine runs on; the system's, unless a host has another.
@@ -257,10 +276,9 @@ impl ActivityContext {
         }
     }
 
-    /// The call as the engine knows it, and the queue it came from; `None` where there is no
-    /// engine, as in a test of the function alone. For those who hand attempts on to other
-    /// processes.
-    pub fn place(&self) -> Option<(CallKey, &str)> {
+    /// The attempt as the engine knows it; `None` where there is no engine, as in a test of the
+    /// function alone. For those who hand attempts on to other processes.
+    pub fn place(&self) -> Option<Place<'_>> {
         self.0.host.place()
     }
 

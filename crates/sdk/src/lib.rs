@@ -22,7 +22,9 @@ mod turns;
 mod typed;
 mod workflow;
 
-pub use activity::{Activity, ActivityContext, ActivityOptions, Attempt, AttemptHost, HostFuture};
+pub use activity::{
+    Activity, ActivityContext, ActivityOptions, Attempt, AttemptHost, HostFuture, Place,
+};
 pub use construct::Constructor;
 pub use context::{
     BoxFuture, Call, CallFuture, Child, ChildFuture, ChildHandle, Crowd, Detached, Elapsed,

@@ -69,6 +69,9 @@ pub struct ActivityDefinition {
     pub options: ActivityOptions,
     /// True for a plain function that blocks its thread.
     pub blocking: bool,
+    /// True when every heartbeat is stored at once, where otherwise the store is spared some: for
+    /// attempts in other processes, which are told when it is stored.
+    pub stores_heartbeats: bool,
     run: RunAttempt,
     lacks: Option<Lacks>,
     check_output: Option<CheckOutput>,
@@ -237,6 +240,11 @@ impl Registry {
         self.activities.get(name).cloned().or_else(found)
     }
 
+    /// Whether an activity of this name is registered here, whatever is found elsewhere.
+    pub fn has_activity(&self, name: &str) -> bool {
+        self.activities.contains_key(name)
+    }
+
     /// The newest version of the workflow of this name.
     pub fn workflow(&self, name: &str) -> Option<&Arc<WorkflowDefinition>> {
         match self.workflows.get(name) {
@@ -327,6 +335,7 @@ impl ActivityDefinition {
             name: A::NAME.to_string(),
             options,
             blocking: A::BLOCKING,
+            stores_heartbeats: false,
             run: Box::new(run),
             lacks: None,
             check_output: None,
@@ -345,6 +354,7 @@ impl ActivityDefinition {
             name: name.into(),
             options: ActivityOptions::default(),
             blocking: false,
+            stores_heartbeats: false,
             run: Box::new(run),
             lacks: None,
             check_output: None,

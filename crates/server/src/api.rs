@@ -5,17 +5,19 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::http::{HeaderName, HeaderValue, header};
-use axum::middleware::map_response;
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::{from_fn_with_state, map_response};
 use axum::response::Response;
-use resurgam::Client;
-use tokio::sync::watch;
+use resurgam::{Client, Code};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
 use crate::access::{Asks, KnownTokens, hash_of};
+use crate::links::{as_base, with_links};
 use crate::openapi::with_problems;
 use crate::problem::Problem;
 use crate::remote::Remote;
 use crate::routes;
+use crate::serve::{Limits, Network, Tls};
 
 /// The largest body of a request.
 const LARGEST_BODY: usize = 16 << 20;
@@ -40,6 +42,12 @@ pub struct Options {
     /// The hash of a token that is stored nowhere.
     pub(crate) admin: Option<String>,
     pub(crate) remote: Option<Remote>,
+    /// What paths begin with outside; empty when the router finds that out.
+    pub(crate) base: String,
+    pub(crate) limits: Limits,
+    pub(crate) tls: Option<Tls>,
+    /// Whose word about a request is taken.
+    pub(crate) proxies: Vec<Network>,
 }
 
 impl Options {
@@ -53,6 +61,33 @@ impl Options {
     /// authentication of your own, or at an address of this machine.
     pub fn open(mut self) -> Self {
         self.asks = Asks::IfNamed;
+        self
+    }
+
+    /// What the paths of the API begin with for those who ask, such as `/ops`, where a proxy stands
+    /// before it: links in answers begin with it, and requests may. Not needed where an outer router
+    /// has nested this one.
+    pub fn base_path(mut self, path: &str) -> Self {
+        self.base = as_base(path);
+        self
+    }
+
+    /// What is let in at once, and how long is waited for it.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Has [`serve`](crate::serve) encrypt its connections.
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Believes proxies at these addresses: what they say in `X-Forwarded-Prefix` is where links in
+    /// answers begin. Of others that header counts for nothing.
+    pub fn trusted_proxy(mut self, network: Network) -> Self {
+        self.proxies.push(network);
         self
     }
 
@@ -99,6 +134,8 @@ pub struct Api {
     pub(crate) options: Options,
     pub(crate) tokens: KnownTokens,
     stopping: Arc<watch::Sender<bool>>,
+    /// Room for those who wait for something.
+    waiting: Arc<Semaphore>,
 }
 
 impl fmt::Debug for Api {
@@ -116,25 +153,40 @@ impl Api {
     /// The API of a client.
     pub fn new(client: &Client, options: Options) -> Self {
         let stopping = Arc::new(watch::Sender::new(false));
-        Api { client: client.clone(), options, tokens: KnownTokens::default(), stopping }
+        let waiting = Arc::new(Semaphore::new(options.limits.polls));
+        Api { client: client.clone(), options, tokens: KnownTokens::default(), stopping, waiting }
     }
 
     /// Its routes.
     pub fn router(&self) -> Router {
         let (router, description) = routes::all(self).split_for_parts();
         let description = with_problems(description);
-        router
+        let router = router
             .merge(routes::description(self, description))
             .fallback(nothing_here)
             .method_not_allowed_fallback(not_so)
             .layer(DefaultBodyLimit::max(LARGEST_BODY))
             .layer(map_response(with_limits_for_browsers))
-            .with_state(self.clone())
+            .layer(from_fn_with_state(self.clone(), with_links))
+            .with_state(self.clone());
+        match self.options.base.as_str() {
+            "" => router,
+            // A proxy may take the base away, or leave it.
+            base => Router::new().nest(base, router.clone()).fallback_service(router),
+        }
     }
 
     /// Answers everybody who waits for something, now and from now on.
     pub fn stop(&self) {
         self.stopping.send_replace(true);
+    }
+
+    /// Room to wait for something, for as long as the answer exists; a problem where too many wait.
+    pub(crate) fn may_wait(&self) -> Result<SemaphorePermit<'_>, Problem> {
+        self.waiting.try_acquire().map_err(|_| {
+            let detail = format!("{} requests wait already; ask later", self.options.limits.polls);
+            Problem::new(StatusCode::TOO_MANY_REQUESTS, Code::E7, detail)
+        })
     }
 
     /// True when the process is to end.

@@ -19,6 +19,8 @@ const LONGEST_KEY: usize = 200;
 pub(crate) struct Caller {
     /// The name of the token; none where none is asked for.
     token: Option<String>,
+    /// What tells the token from others of its name.
+    id: String,
     /// The queues that the token is for; all when there are none.
     queues: Vec<String>,
 }
@@ -26,8 +28,10 @@ pub(crate) struct Caller {
 impl Caller {
     /// Who named this token, or none.
     pub(crate) fn of(known: Option<Known>) -> Self {
-        let Some(Known { name, settings, .. }) = known else { return Caller::default() };
-        Caller { token: Some(name), queues: settings.queues }
+        let Some(Known { id, name, settings, .. }) = known else {
+            return Caller::default();
+        };
+        Caller { token: Some(name), id, queues: settings.queues }
     }
 }
 
@@ -87,7 +91,7 @@ impl<S: Send + Sync> FromRequestParts<S> for RequestKey {
         // Those of one token are no concern of another.
         let Ok(caller) = Caller::from_request_parts(parts, state).await;
         Ok(RequestKey(Some(match caller.token {
-            Some(token) => format!("{token}/{key}"),
+            Some(_) => format!("{}.{key}", caller.id),
             None => key,
         })))
     }
@@ -104,7 +108,7 @@ mod tests {
         let ana = || Some("ana".to_string());
         assert_eq!(Caller::default().signs(ana()), "ana");
         assert_eq!(Caller::default().signs(None), "http");
-        let caller = Caller { token: Some("ci".to_string()), queues: Vec::new() };
+        let caller = Caller { token: Some("ci".to_string()), ..Caller::default() };
         assert_eq!(caller.signs(None), "ci");
         assert_eq!(caller.signs(ana()), "ana (token ci)");
     }

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::names;
 use crate::problem::Problem;
+use crate::serve::Arrives;
 
 /// What stands behind the question mark. A name that nobody knows is refused: a filter that is
 /// misspelt would find too much.
@@ -48,7 +49,16 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        let read = Json::from_request(request, state).await;
+        // Where nothing says how long it may take, somebody else serves, and sees to that.
+        let arrives = request.extensions().get::<Arrives>().copied();
+        let reading = Json::from_request(request, state);
+        let read = match arrives {
+            Some(Arrives(time)) => tokio::time::timeout(time, reading).await.map_err(|_| {
+                let detail = format!("read the body: it had not arrived after {time:?}");
+                Problem::new(StatusCode::REQUEST_TIMEOUT, Code::E9, detail)
+            })?,
+            None => reading.await,
+        };
         read.map(|Json(body)| Body(body)).map_err(|rejection: JsonRejection| {
             let detail = format!("read the body: {}", cause(&rejection));
             let code = match rejection.status() {

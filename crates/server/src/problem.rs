@@ -9,6 +9,7 @@ use resurgam_core::config::Problems;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::links::link;
 use crate::pages;
 
 /// Where the pages of codes are.
@@ -20,7 +21,7 @@ const RETRY_AFTER: HeaderValue = HeaderValue::from_static("2");
 /// Why something was not done. RFC 9457.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(crate) struct Problem {
-    /// The page of the code, relative to where the API is mounted.
+    /// The path of the page of the code.
     #[serde(rename = "type")]
     kind: String,
     /// What the code means.
@@ -48,7 +49,7 @@ struct Mistake {
 impl Problem {
     pub(crate) fn new(status: StatusCode, code: Code, detail: impl Into<String>) -> Self {
         Problem {
-            kind: format!("{PAGES}{code}"),
+            kind: link(&format!("{PAGES}{code}")),
             title: pages::title(code),
             status: status.as_u16(),
             detail: detail.into(),

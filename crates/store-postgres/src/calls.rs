@@ -117,6 +117,10 @@ impl Own for PostgresStore {
         self.here(self.inner.member.owner(&self.inner))
     }
 
+    fn nodes(&self) -> Answer<'_, Vec<Owner>> {
+        self.here(self.inner.member.nodes(&self.inner))
+    }
+
     fn changes(&self) -> watch::Receiver<u64> {
         self.inner.changes.told()
     }

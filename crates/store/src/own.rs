@@ -73,6 +73,12 @@ pub trait Own {
     /// Who has the right to work now; one of them, where many have.
     fn owner(&self) -> Answer<'_, Option<Owner>>;
 
+    /// All who work now, as far as it is known that they are not dead.
+    fn nodes(&self) -> Answer<'_, Vec<Owner>> {
+        let owner = self.owner();
+        Box::pin(async move { Ok(owner.await?.into_iter().collect()) })
+    }
+
     /// A number that changes when somebody else has committed, or may have. Waiting for it ends
     /// with an error when the store is closed.
     fn changes(&self) -> watch::Receiver<u64>;

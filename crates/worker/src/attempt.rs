@@ -166,7 +166,10 @@ pub(crate) fn begin(spec: Spec, clock: Arc<dyn Clock>, mailbox: Mailbox) -> Runn
         activity: start.activity.clone(),
         instance: start.instance.clone(),
         queue: start.queue.clone(),
-        throttle: start.limits.silence.map_or(THROTTLE, |timeout| timeout / 5 * 4),
+        throttle: match start.activity.stores_heartbeats {
+            true => Duration::ZERO,
+            false => start.limits.silence.map_or(THROTTLE, |timeout| timeout / 5 * 4),
+        },
         max_payload: spec.max_payload,
     };
     let host = Arc::new(Host::new(about, clock.clone(), mailbox.clone()));

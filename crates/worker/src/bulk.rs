@@ -20,7 +20,7 @@ pub use letters::{LetterFilter, redriven_id};
 pub use runs::RunFilter;
 
 /// How many refused calls a job lists; the others it only counts.
-pub const LISTED: usize = 100;
+pub const LISTED: usize = 1_000;
 
 /// The most calls that a job tries first.
 pub const MOST_FIRST: u32 = 100;

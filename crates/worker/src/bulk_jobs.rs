@@ -126,6 +126,21 @@ impl Handle {
         }
     }
 
+    /// As many of them as there are among a bounded number of instances, and where to go on; none
+    /// when that was the last of the list.
+    pub async fn run_page(
+        &self,
+        filter: &RunFilter,
+        after: Option<InstanceCursor>,
+        limit: usize,
+    ) -> Result<(Vec<InstanceRow>, Option<InstanceCursor>)> {
+        let _busy = self.busy();
+        let after = after.map(|after| after.to_string());
+        let page = matching_runs(&**self.store(), filter, after.as_deref(), limit).await;
+        let (rows, go_on) = page.map_err(|error| Error::store("list instances", error))?;
+        Ok((rows, go_on.and_then(|at| at.parse().ok())))
+    }
+
     /// Stores a job, for the node that holds its shard. It is durable when this returns.
     pub async fn start_bulk(&self, mut job: BulkJob) -> Result<BulkJob> {
         let what = "start a bulk job";

@@ -243,6 +243,12 @@ impl Handle {
         owner.map_err(|error| Error::store("ask who works on the store", error))
     }
 
+    /// All who work on the store, as far as it is known that they are not dead.
+    pub async fn nodes(&self) -> Result<Vec<Owner>> {
+        let nodes = self.store.nodes().await;
+        nodes.map_err(|error| Error::store("ask who works on the store", error))
+    }
+
     /// Why what is read may not be the latest; `None` where everything is read that was
     /// acknowledged.
     pub async fn staleness(&self) -> Result<Option<Staleness>> {

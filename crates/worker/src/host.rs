@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use resurgam_core::{CallKey, Failure, Kind, Payload, Timestamp, UserWork};
-use resurgam_sdk::{ActivityDefinition, AttemptHost, HostFuture};
+use resurgam_sdk::{ActivityDefinition, AttemptHost, HostFuture, Place};
 use resurgam_store::rows::Heartbeat;
 use tokio::sync::Notify;
 
@@ -243,8 +243,9 @@ impl Host {
 }
 
 impl AttemptHost for Host {
-    fn place(&self) -> Option<(CallKey, &str)> {
-        Some((self.about.call, &self.about.queue))
+    fn place(&self) -> Option<Place<'_>> {
+        let About { call, token, ref queue, .. } = self.about;
+        Some(Place { call, queue, token })
     }
 
     fn cancelled(&self) -> HostFuture<'_> {

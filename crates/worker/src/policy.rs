@@ -40,7 +40,9 @@ const UNDOES: &str = "on_exhausted: \"compensate\" is not for a call that undoes
 #[derive(Debug)]
 pub(crate) struct Policies {
     default: RetryPolicy,
-    by_activity: BTreeMap<String, Arc<Resolved>>,
+    /// Of calls without options, by activity, with the options that the activity had then: those
+    /// of a remote worker come, go and change.
+    by_activity: BTreeMap<String, (ActivityOptions, Arc<Resolved>)>,
     by_hash: BTreeMap<String, Arc<Resolved>>,
     /// What operators set for activities.
     overrides: BTreeMap<String, Override>,
@@ -139,12 +141,15 @@ impl Policies {
         let ActivityCall { name, options: call, compensates, .. } = call;
         let plain = *call == CallOptions { queue: call.queue.clone(), ..CallOptions::default() };
         let plain = plain && compensates.is_none();
-        if plain && let Some(known) = self.by_activity.get(name) {
-            return Ok(known.clone());
-        }
         let none = ActivityOptions::default();
         let activity = registry.activity(name);
         let activity = activity.as_ref().map_or(&none, |activity| &activity.options);
+        if plain
+            && let Some((of, known)) = self.by_activity.get(name)
+            && of == activity
+        {
+            return Ok(known.clone());
+        }
         let own = call.retry.as_deref().or(activity.retry.as_ref());
         let default = match compensates {
             Some(_) => until_it_succeeds(&self.default),
@@ -158,7 +163,8 @@ impl Policies {
         }
         registry.check_fallbacks(&resolved.checked, &self.default)?;
         if plain {
-            self.by_activity.insert(name.to_string(), resolved.clone());
+            let known = (activity.clone(), resolved.clone());
+            self.by_activity.insert(name.to_string(), known);
         }
         Ok(resolved)
     }

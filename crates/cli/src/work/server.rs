@@ -1,13 +1,13 @@
 //! `resurgam server`: the API of a database, until told to stop.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam::Client;
 use resurgam_core::duration;
-use resurgam_server::{Api, Options, Remote, Token};
+use resurgam_server::{Api, Network, Options, Remote, Tls, Token};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -35,6 +35,19 @@ pub(crate) struct Args {
     /// Ask for a token on this machine, too
     #[arg(long)]
     require_token: bool,
+    /// A certificate in PEM, with those that signed it: connections are encrypted
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The key of the certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// What paths begin with outside of the proxy that stands before it, such as /resurgam
+    #[arg(long, value_name = "PATH")]
+    base_path: Option<String>,
+    /// Proxies whose X-Forwarded-Prefix counts, as an address or a network; more than once for
+    /// several
+    #[arg(long, value_name = "CIDR")]
+    trusted_proxy: Vec<Network>,
     /// Work on the database, too: on programs and graphs, with actions and with remote workers
     #[arg(long)]
     work: bool,
@@ -44,6 +57,10 @@ pub(crate) struct Args {
     /// A queue to work on, more than once for several; all queues unless given
     #[arg(long, value_name = "QUEUE", requires = "work")]
     queue: Vec<String>,
+    /// How long a remote worker may be silent before its attempts are lost
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "30s",
+          requires = "work")]
+    worker_lease: Duration,
     /// How long actions may go on when the server is told to stop, before they are told as well
     #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "30s")]
     drain: Duration,
@@ -78,7 +95,7 @@ impl Args {
     /// Serves and works.
     async fn works(&self) -> Result<Output, Trouble> {
         let database = self.db.database()?;
-        let remote = Remote::new();
+        let remote = Remote::with_lease(self.worker_lease.max(SHORTEST_LEASE));
         let settings = Settings {
             queues: self.queue.clone(),
             drain: self.drain,
@@ -115,6 +132,21 @@ impl Args {
         path.map(|path| node::folder(&path)).transpose()
     }
 
+    /// The certificate and its key, when there is one.
+    fn tls(&self) -> Result<Option<Tls>, Trouble> {
+        let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else {
+            return Ok(None);
+        };
+        let read = |option: &str, file: &Path| {
+            let refused = |error| Mistake::new(format!("{option} {}: {error}", file.display()));
+            std::fs::read(file).map_err(refused)
+        };
+        let (chain, secret) = (read("--tls-cert", certificate)?, read("--tls-key", key)?);
+        let refused =
+            |error| Mistake::new(format!("--tls-cert {}: {error}", certificate.display()));
+        Ok(Some(Tls::from_pem(&chain, &secret).map_err(refused)?))
+    }
+
     async fn listen(&self, client: &Client, remote: Option<&Remote>) -> Result<Server, Trouble> {
         let wanted = self.listen;
         let refused = |error: &dyn std::fmt::Display| {
@@ -137,6 +169,17 @@ impl Args {
         if is_local && !self.require_token {
             options = options.open();
         }
+        let tls = self.tls()?;
+        let (is_encrypted, scheme) = if tls.is_some() { (true, "https") } else { (false, "http") };
+        if let Some(tls) = tls {
+            options = options.tls(tls);
+        }
+        if let Some(base) = &self.base_path {
+            options = options.base_path(base);
+        }
+        for network in &self.trusted_proxy {
+            options = options.trusted_proxy(*network);
+        }
         let listener = TcpListener::bind(wanted).await.map_err(|error| refused(&error))?;
         let address = listener.local_addr()?;
         if let Some(remote) = remote {
@@ -151,13 +194,15 @@ impl Args {
         match is_local && !self.require_token {
             true => {
                 tracing::info!(
-                    "serving at http://{address}; on this machine no token is asked for"
+                    "serving at {scheme}://{address}; on this machine no token is asked for"
                 );
             }
-            false if is_local => tracing::info!("serving at http://{address}, for who has a token"),
+            false if is_local || is_encrypted => {
+                tracing::info!("serving at {scheme}://{address}, for who has a token");
+            }
             false => tracing::warn!(
                 "serving at http://{address}, for who has a token; tokens and payloads travel as \
-                 they are: let a proxy with TLS stand before it"
+                 they are: give --tls-cert, or let a proxy with TLS stand before it"
             ),
         }
         Ok(Server { api, stop, serving: tokio::spawn(serving) })
@@ -167,6 +212,9 @@ impl Args {
 /// The variable that names the file of a token that may do everything, for a container that has no
 /// other yet.
 const ADMIN_VARIABLE: &str = "RESURGAM_ADMIN_TOKEN_FILE";
+
+/// The shortest lease of a worker: less is no time for a few requests.
+const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 
 /// The fewest bytes of such a token.
 const SHORTEST: usize = 32;

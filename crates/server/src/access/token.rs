@@ -137,6 +137,10 @@ impl NewToken {
         if self.name.is_empty() || self.name.len() > 100 {
             return Err(Error::invalid(format!("{what}: its name has 1 to 100 bytes")));
         }
+        if self.role == Role::Work && self.settings.no_payloads {
+            let why = "one that sees no payloads cannot run activities, which need their input";
+            return Err(Error::invalid(format!("{what}: {why}")));
+        }
         let (id, secret) = (random::<6>(what)?, random::<32>(what)?);
         let text = format!("{PREFIX}_{id}_{secret}");
         let row = TokenRow {
@@ -180,6 +184,8 @@ pub(crate) fn hash_of(token: &str) -> String {
 /// A token that lets in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
+    /// What tells it from others of its name; empty for the one that is stored nowhere.
+    pub(crate) id: String,
     /// The name that is recorded.
     pub(crate) name: String,
     pub(crate) role: Role,
@@ -209,8 +215,8 @@ impl KnownTokens {
         let row = rows.iter().find(|row| row.id == id && row.revoked_at.is_none());
         let row = row.filter(|row| is_same(&row.hash, &hash_of(text)));
         Ok(row.map(Token::of).and_then(|token| {
-            let Token { name, role, settings, .. } = token;
-            Some(Known { name, role: role?, settings })
+            let Token { id, name, role, settings, .. } = token;
+            Some(Known { id, name, role: role?, settings })
         }))
     }
 

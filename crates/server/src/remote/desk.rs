@@ -16,7 +16,7 @@ use std::time::Duration;
 use resurgam::Timestamp;
 use resurgam_core::retry::RetryPolicy;
 
-/// How long a session may be silent before its attempts are lost.
+/// How long a session may be silent before its attempts are lost, unless somebody says otherwise.
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
 
 /// What a worker says about an activity that it offers.
@@ -61,8 +61,11 @@ struct Entry<A> {
     about: About,
     /// Which session has it; none while it waits.
     given: Option<String>,
-    /// It is to end, and its session does not know of it yet.
+    /// It is to end.
     cancelled: bool,
+    /// A poll of its session was answered because it is to end. Others are not answered sooner for
+    /// it, or a worker would ask without a pause until the attempt has ended.
+    told: bool,
     attempt: A,
 }
 
@@ -105,15 +108,24 @@ impl<A> Desk<A> {
         offers: Option<BTreeMap<String, Offer>>,
         now: Timestamp,
     ) -> bool {
+        let offers = offers.filter(|offers| !self.has_offered(session, offers));
+        let is_offered = |name: &String| self.offer(name).is_some();
+        let is_new = offers.as_ref().is_some_and(|offers| !offers.keys().all(is_offered));
         let began = self.number();
         let new = || Session { heard: now, began, offers: BTreeMap::new() };
-        let before: BTreeSet<String> = self.offered().map(str::to_string).collect();
         let known = self.sessions.entry(session.to_string()).or_insert_with(new);
         known.heard = known.heard.max(now);
         if let Some(offers) = offers {
             known.offers = offers.into_iter().map(|(name, it)| (name, Arc::new(it))).collect();
         }
-        self.offered().any(|name| !before.contains(name))
+        is_new
+    }
+
+    /// Whether a session says again what it said before, as most polls do.
+    fn has_offered(&self, session: &str, offers: &BTreeMap<String, Offer>) -> bool {
+        let Some(known) = self.sessions.get(session) else { return false };
+        let known = known.offers.iter().map(|(name, offer)| (name, offer.as_ref()));
+        known.eq(offers)
     }
 
     /// The activities that somebody offers.
@@ -132,7 +144,8 @@ impl<A> Desk<A> {
     pub(crate) fn arrives(&mut self, about: About, attempt: A) -> (u64, Option<u64>) {
         let number = self.number();
         let woken = self.wake(&about);
-        self.entries.insert(number, Entry { about, given: None, cancelled: false, attempt });
+        self.entries
+            .insert(number, Entry { about, given: None, cancelled: false, told: false, attempt });
         (number, woken)
     }
 
@@ -178,8 +191,13 @@ impl<A> Desk<A> {
     }
 
     /// Attempts that a session has and does not know of: the answer that gave them was lost.
-    pub(crate) fn unknown_to(&self, session: &str, running: &BTreeSet<u64>) -> Vec<u64> {
-        self.of(session).filter(|number| !running.contains(number)).collect()
+    pub(crate) fn unknown_to<'a>(
+        &'a self,
+        session: &'a str,
+        running: &'a BTreeSet<u64>,
+    ) -> impl Iterator<Item = (u64, &'a A)> {
+        let unknown = self.of(session).filter(|number| !running.contains(number));
+        unknown.map(|number| (number, &self.entries[&number].attempt))
     }
 
     fn of<'a>(&'a self, session: &'a str) -> impl Iterator<Item = u64> + 'a {
@@ -191,6 +209,25 @@ impl<A> Desk<A> {
     pub(crate) fn held(&self, session: &str, number: u64) -> Option<&A> {
         let entry = self.entries.get(&number)?;
         (entry.given.as_deref() == Some(session)).then_some(&entry.attempt)
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn held_mut(&mut self, session: &str, number: u64) -> Option<&mut A> {
+        let entry = self.entries.get_mut(&number)?;
+        (entry.given.as_deref() == Some(session)).then_some(&mut entry.attempt)
+    }
+
+    /// Whether a session is to be told at once that one of these attempts is to end. True once for
+    /// each: whoever asks tells it.
+    pub(crate) fn has_news_of_ends(&mut self, session: &str, running: &BTreeSet<u64>) -> bool {
+        let mut is_news = false;
+        for number in running {
+            let Some(entry) = self.entries.get_mut(number) else { continue };
+            if entry.cancelled && entry.given.as_deref() == Some(session) {
+                is_news |= !std::mem::replace(&mut entry.told, true);
+            }
+        }
+        is_news
     }
 
     /// The attempts of a session that are to end.
@@ -214,8 +251,19 @@ impl<A> Desk<A> {
     }
 
     /// Forgets sessions that were silent for a lease. What they had is lost.
-    pub(crate) fn forget_silent(&mut self, now: Timestamp) {
-        self.sessions.retain(|_, session| now.since(session.heard) <= LEASE);
+    pub(crate) fn forget_silent(&mut self, now: Timestamp, lease: Duration) {
+        self.sessions.retain(|_, session| now.since(session.heard) <= lease);
+    }
+
+    /// Those that were heard of lately, with what they offer and how many attempts they have.
+    pub(crate) fn seen(&self) -> impl Iterator<Item = Seen> + '_ {
+        self.sessions.iter().map(|(name, session)| Seen {
+            session: name.clone(),
+            heard: session.heard,
+            activities: session.offers.keys().cloned().collect(),
+            running: self.of(name).count(),
+            polls: self.polls.iter().any(|poll| poll.session == *name),
+        })
     }
 
     /// How an attempt stands.
@@ -228,6 +276,18 @@ impl<A> Desk<A> {
             None => Standing::Unwanted,
         }
     }
+}
+
+/// A session as somebody sees it who looks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) session: String,
+    pub(crate) heard: Timestamp,
+    pub(crate) activities: Vec<String>,
+    /// How many attempts it has.
+    pub(crate) running: usize,
+    /// It waits for more.
+    pub(crate) polls: bool,
 }
 
 /// How an attempt stands.
@@ -308,9 +368,12 @@ mod tests {
         let mut desk = Desk::default();
         let (number, _) = desk.arrives(about("charge"), ());
         desk.give("a", &wants(&["charge"]), 1);
-        assert_eq!(desk.unknown_to("a", &BTreeSet::new()), [number]);
-        assert!(desk.unknown_to("a", &[number].into()).is_empty());
-        assert!(desk.unknown_to("b", &BTreeSet::new()).is_empty());
+        let unknown = |session: &str, running: BTreeSet<u64>| {
+            desk.unknown_to(session, &running).map(|(number, ())| number).collect::<Vec<_>>()
+        };
+        assert_eq!(unknown("a", BTreeSet::new()), [number]);
+        assert!(unknown("a", [number].into()).is_empty());
+        assert!(unknown("b", BTreeSet::new()).is_empty());
         assert!(desk.held("a", number).is_some() && desk.held("b", number).is_none());
         assert!(desk.over(number).is_some() && desk.held("a", number).is_none());
     }
@@ -323,12 +386,12 @@ mod tests {
         let (given, _) = desk.arrives(about("charge"), ());
         desk.give("a", &wants(&["charge"]), 1);
         let (waits, _) = desk.arrives(about("charge"), ());
-        desk.forget_silent(at(31));
+        desk.forget_silent(at(31), LEASE);
         assert_eq!(
             (desk.standing(given), desk.standing(waits)),
             (Standing::Given, Standing::Waits)
         );
-        desk.forget_silent(at(32));
+        desk.forget_silent(at(32), LEASE);
         assert_eq!(
             (desk.standing(given), desk.standing(waits)),
             (Standing::Lost, Standing::Unwanted)
@@ -347,6 +410,9 @@ mod tests {
         let (poll, _) = desk.waits("a", wants(&["charge"]));
         assert_eq!(desk.cancel(number), Some(poll));
         assert_eq!((desk.cancelled("a"), desk.cancelled("b")), (vec![number], vec![]));
+        let running = [number, 99].into();
+        assert!(!desk.has_news_of_ends("b", &running));
+        assert!(desk.has_news_of_ends("a", &running) && !desk.has_news_of_ends("a", &running));
         assert_eq!(desk.standing(99), Standing::Over);
     }
 

@@ -17,10 +17,11 @@ use resurgam::{
 };
 use tokio::sync::{Notify, mpsc};
 
+use desk::LEASE;
 use desk::{About, Desk, Standing};
-pub(crate) use desk::{LEASE, Offer, Wants};
+pub(crate) use desk::{Offer, Seen, Wants};
 
-/// How often an attempt looks whether its session is still there.
+/// How often an attempt looks whether its session is still there, at least.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// After how long a call is looked at again whose last worker has gone.
@@ -51,6 +52,8 @@ pub struct Remote(Arc<Shared>);
 struct Shared {
     /// What the names of this process's tasks begin with.
     process: String,
+    /// How long a session may be silent.
+    lease: Duration,
     desk: Mutex<Desk<Held>>,
     polls: Mutex<HashMap<u64, Arc<Notify>>>,
 }
@@ -59,14 +62,33 @@ struct Shared {
 pub(crate) struct Held {
     pub(crate) context: ActivityContext,
     pub(crate) input: Payload,
-    pub(crate) call: CallKey,
+    pub(crate) claim: Claim,
     pub(crate) queue: String,
-    pub(crate) timeout: Option<Duration>,
+    /// What its worker bounds it with, from when it takes it.
+    timeout: Option<Duration>,
+    /// When that is over, since it was taken.
+    ends: Option<Timestamp>,
     news: mpsc::UnboundedSender<News>,
 }
 
+/// What the engine knows an attempt by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Claim {
+    pub(crate) call: CallKey,
+    pub(crate) token: u64,
+}
+
+impl Held {
+    /// How long it may go on, whoever bounds it.
+    pub(crate) fn left(&self) -> Option<Duration> {
+        let ends = self.context.deadline().into_iter().chain(self.ends).min()?;
+        Some(ends.since(self.context.now()))
+    }
+}
+
 enum News {
-    Taken,
+    /// A worker has it, and bounds it so.
+    Taken(Option<Timestamp>),
     Ended(Result<Payload, Failure>),
 }
 
@@ -85,13 +107,27 @@ impl fmt::Debug for Remote {
 impl Remote {
     /// A desk at which nobody is yet.
     pub fn new() -> Self {
+        Remote::with_lease(LEASE)
+    }
+
+    /// One whose workers lose their attempts when they were silent for so long; 30 seconds unless
+    /// given.
+    ///
+    /// ```
+    /// use resurgam_server::Remote;
+    /// use std::time::Duration;
+    ///
+    /// let impatient = Remote::with_lease(Duration::from_secs(5));
+    /// # let _ = impatient;
+    /// ```
+    pub fn with_lease(lease: Duration) -> Self {
         let mut bytes = [0; 8];
         // Without random numbers the clock of the process tells it from others well enough: names
         // of tasks are no secrets, and tokens need none of these.
         let _made_unique_below = getrandom::fill(&mut bytes);
         let process = u64::from_be_bytes(bytes) ^ u64::from(std::process::id());
         let (desk, polls) = (Mutex::default(), Mutex::default());
-        Remote(Arc::new(Shared { process: format!("{process:x}"), desk, polls }))
+        Remote(Arc::new(Shared { process: format!("{process:x}"), lease, desk, polls }))
     }
 
     /// The activities that remote workers offer, for an app.
@@ -101,6 +137,18 @@ impl Remote {
 
     fn desk(&self) -> MutexGuard<'_, Desk<Held>> {
         self.0.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How long a worker may be silent.
+    pub(crate) fn lease(&self) -> Duration {
+        self.0.lease
+    }
+
+    /// The workers that were heard of within a lease.
+    pub(crate) fn seen(&self, now: Timestamp) -> Vec<Seen> {
+        let mut desk = self.desk();
+        desk.forget_silent(now, self.lease());
+        desk.seen().collect()
     }
 
     /// How workers name an attempt.
@@ -123,7 +171,7 @@ impl Remote {
         now: Timestamp,
     ) -> bool {
         let mut desk = self.desk();
-        desk.forget_silent(now);
+        desk.forget_silent(now, self.lease());
         desk.hear(session, offers, now)
     }
 
@@ -140,25 +188,38 @@ impl Remote {
         let (mut given, mut size) = (Vec::new(), 0);
         while given.len() < most && size < bytes {
             let Some(number) = desk.give(session, wants, 1).pop() else { break };
-            let Some(held) = desk.held(session, number) else { break };
+            let Some(held) = desk.held_mut(session, number) else { break };
             size += held.input.len();
+            held.ends = held.timeout.map(|time| held.context.now().saturating_add(time));
             given.push(told(number, held));
             // The attempt may have just ended.
-            let _nobody_wants_it = held.news.send(News::Taken);
+            let _nobody_wants_it = held.news.send(News::Taken(held.ends));
         }
         given
     }
 
-    /// Attempts that were given to a session, which does not know of them.
+    /// Attempts that were given to a session, which does not know of them: as many as it has room
+    /// for, up to so many bytes.
     pub(crate) fn unknown_to<T>(
         &self,
         session: &str,
         running: &BTreeSet<u64>,
+        (most, bytes): (usize, usize),
         told: impl Fn(u64, &Held) -> T,
     ) -> Vec<T> {
         let desk = self.desk();
-        let unknown = desk.unknown_to(session, running).into_iter();
-        unknown.filter_map(|number| Some(told(number, desk.held(session, number)?))).collect()
+        let mut size = 0;
+        let unknown = desk.unknown_to(session, running).take(most).take_while(|(_, held)| {
+            let fits = size < bytes;
+            size += held.input.len();
+            fits
+        });
+        unknown.map(|(number, held)| told(number, held)).collect()
+    }
+
+    /// Whether a session is to be told at once that one of these attempts is to end; true once.
+    pub(crate) fn has_news_of_ends(&self, session: &str, running: &BTreeSet<u64>) -> bool {
+        self.desk().has_news_of_ends(session, running)
     }
 
     /// The attempts of a session that are to end.
@@ -171,30 +232,30 @@ impl Remote {
         self.desk().held(session, number).is_some()
     }
 
-    /// An attempt of a session has ended. Answers with its call and its number; none when the
-    /// session does not have it any more.
+    /// An attempt of a session has ended; none when the session does not have it any more.
     pub(crate) fn ended(
         &self,
         session: &str,
         number: u64,
         result: Result<Payload, Failure>,
-    ) -> Option<(CallKey, u32)> {
+    ) -> Option<Claim> {
         let mut desk = self.desk();
         desk.held(session, number)?;
         let held = desk.over(number)?;
         held.news.send(News::Ended(result)).ok()?;
-        Some((held.call, held.context.attempt()))
+        Some(held.claim)
     }
 
-    /// An attempt of a session is alive, and says how far it is. False when the session does not
-    /// have it any more.
-    pub(crate) fn heartbeat(&self, session: &str, number: u64, details: &Payload) -> bool {
+    /// An attempt of a session is alive, and says how far it is.
+    pub(crate) fn heartbeat(&self, session: &str, number: u64, details: &Payload) -> Alive {
         let desk = self.desk();
-        let Some(held) = desk.held(session, number) else { return false };
-        let details: Result<serde_json::Value, _> = details.decode();
-        // One that was told to end learns so from the answer.
-        let _told_by_the_answer = held.context.heartbeat(&details.unwrap_or_default());
-        true
+        let Some(held) = desk.held(session, number) else { return Alive::Over };
+        let (at, details) = (held.context.now(), details.decode::<serde_json::Value>());
+        match held.context.heartbeat(&details.unwrap_or_default()) {
+            Ok(()) => Alive::Told { claim: held.claim, at },
+            // It learns that it is to end from the answer.
+            Err(_) => Alive::Ends,
+        }
     }
 
     /// Has a poll wait until there is something for it, or until a newer one of its session.
@@ -217,24 +278,27 @@ impl Remote {
 
     /// One attempt: waits for a worker, and for what that reports.
     async fn attempt(self, context: ActivityContext, input: Payload) -> Result<Payload, Failure> {
-        let Some((call, queue)) = context.place() else {
+        let Some(place) = context.place() else {
             return Err(Failure::terminal("a remote activity needs an engine"));
         };
-        let queue = queue.to_string();
+        let (claim, queue) =
+            (Claim { call: place.call, token: place.token }, place.queue.to_string());
         let about = About { activity: context.activity().to_string(), queue: queue.clone() };
         let timeout = self.desk().offer(&about.activity).and_then(|offer| offer.timeout);
         let (news, mut hears) = mpsc::unbounded_channel();
-        let held = Held { context: context.clone(), input, call, queue, timeout, news };
+        let held =
+            Held { context: context.clone(), input, claim, queue, timeout, ends: None, news };
         let (number, woken) = self.desk().arrives(about, held);
         self.wake(woken);
         let _over_when_this_ends = Over { remote: self.clone(), number };
         let (mut ends, mut is_told) = (None::<Timestamp>, false);
         loop {
-            let left = ends.map_or(LOOK, |end| end.since(context.now()).min(LOOK));
+            let look = LOOK.min(self.lease() / 6);
+            let left = ends.map_or(look, |end| end.since(context.now()).min(look));
             tokio::select! {
                 biased;
                 Some(news) = hears.recv() => match news {
-                    News::Taken => ends = timeout.map(|time| context.now().saturating_add(time)),
+                    News::Taken(at) => ends = at,
                     News::Ended(result) => return result,
                 },
                 () = context.cancelled(), if !is_told => {
@@ -265,7 +329,7 @@ impl Remote {
 
     fn standing(&self, number: u64, now: Timestamp) -> Standing {
         let mut desk = self.desk();
-        desk.forget_silent(now);
+        desk.forget_silent(now, self.lease());
         desk.standing(number)
     }
 }
@@ -278,6 +342,7 @@ impl ActivitySource for Remote {
             Box::pin(remote.clone().attempt(context, input))
         });
         definition.options.retry = offer.retry.clone();
+        definition.stores_heartbeats = true;
         Some(Arc::new(definition))
     }
 
@@ -286,6 +351,16 @@ impl ActivitySource for Remote {
         let names: BTreeSet<&str> = desk.offered().collect();
         names.into_iter().map(str::to_string).collect()
     }
+}
+
+/// What came of a heartbeat.
+pub(crate) enum Alive {
+    /// The session does not have the attempt any more.
+    Over,
+    /// Nobody wants to know: it is to end.
+    Ends,
+    /// The engine was told, and stores it.
+    Told { claim: Claim, at: Timestamp },
 }
 
 /// Takes an attempt from the desk when the engine wants it no more.

@@ -51,7 +51,7 @@ async fn list(State(api): State<Api>, Query(query): Query<JobsQuery>) -> Reply<P
     let is_more = jobs.len() > length;
     jobs.truncate(length);
     let cursor = jobs.last().filter(|_| is_more).map(|job| job.id.clone());
-    Ok(Json(Page { items: jobs.iter().map(Job::from).collect(), cursor }))
+    Ok(Json(Page { items: jobs.iter().map(Job::listed).collect(), cursor }))
 }
 
 /// An action on many, and how far it has come

@@ -9,6 +9,7 @@ use utoipa_axum::routes;
 use super::Reply;
 use crate::api::Api;
 use crate::extract::{Path, call};
+use crate::links::link;
 use crate::names::call_name;
 use crate::problem::Problem;
 use crate::wire::call::{Action, Attempt, Call, CallDetail};
@@ -73,7 +74,8 @@ async fn show(State(api): State<Api>, Path(name): Path<String>) -> Reply<CallDet
 /// A payload of a call, or the way to the event that has it.
 fn at_event(key: CallKey, payload: AnyJson) -> AnyJson {
     let CallKey { run, seq } = key;
-    content(payload, || format!("/api/v1/instances/{}/events/{seq}?run={}", run.uid, run.run))
+    let path = || format!("/api/v1/instances/{}/events/{seq}?run={}", run.uid, run.run);
+    content(payload, || link(&path()))
 }
 
 fn end_of(events: &[Event], call: Seq, is_pending: bool) -> End {

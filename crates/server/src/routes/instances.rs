@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use resurgam::{InstanceCursor, InstanceFilter, RunKey, Seq, Status, Uid};
+use resurgam::{InstanceCursor, InstanceFilter, RunFilter, RunKey, Seq, Status, Uid};
 use serde::{Deserialize, Serialize};
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Reply;
-use super::page::{length, page, place, time};
+use super::page::{cursor, length, page, place, time};
 use crate::api::Api;
 use crate::extract::{Path, Query, uid};
 use crate::problem::Problem;
@@ -50,6 +50,12 @@ struct ListQuery {
     /// Statuses, with commas between them.
     status: Option<String>,
     workflow: Option<String>,
+    /// Only those with an open call of this activity, or of which one failed last.
+    activity: Option<String>,
+    /// Only those whose last failure is of this type, or of one that descends from it.
+    failure_type: Option<String>,
+    /// Only those whose id has this in it.
+    text: Option<String>,
     /// Only those of which a call waits for its next attempt.
     #[serde(default)]
     retrying: bool,
@@ -88,6 +94,24 @@ impl ListQuery {
         Ok(statuses)
     }
 
+    /// The same, where calls are looked at.
+    fn of_calls(&self, filter: InstanceFilter) -> Result<RunFilter, Problem> {
+        if self.schedule.is_some() {
+            let detail = "schedule: it cannot be combined with activity and failure_type";
+            return Err(Problem::invalid(detail));
+        }
+        Ok(RunFilter {
+            workflow: filter.workflow,
+            status: filter.status,
+            activity: self.activity.clone(),
+            failure_type: self.failure_type.clone(),
+            retrying: filter.retrying,
+            tag: filter.tag,
+            started_since: filter.since,
+            ..RunFilter::default()
+        })
+    }
+
     fn filter(&self) -> Result<InstanceFilter, Problem> {
         let tag = self.tag.as_deref().map(|tag| {
             let parts = tag.split_once('=').map(|(name, value)| (name.into(), value.into()));
@@ -112,22 +136,86 @@ impl ListQuery {
 
 /// Lists instances, the newest first
 ///
-/// An instance that changes its status meanwhile may be missed; none comes twice.
+/// An instance that changes its status meanwhile may be missed; none comes twice. With `activity`,
+/// `failure_type` and `text` a bounded number of instances is looked at for a page: it can be short,
+/// or have none, and not be the last.
 #[utoipa::path(
     get, path = "/api/v1/instances", tag = "instances", params(ListQuery),
-    responses((status = OK, body = Page<Instance>))
+    responses((status = OK, body = Instances))
 )]
-async fn list(State(api): State<Api>, Query(query): Query<ListQuery>) -> Reply<Page<Instance>> {
+async fn list(State(api): State<Api>, Query(query): Query<ListQuery>) -> Reply<Instances> {
     let filter = query.filter()?;
     if let Some(id) = &query.id {
         let found = api.client.find(id).await?;
         let items = found.iter().map(Instance::from).collect();
-        return Ok(Json(Page { items, cursor: None }));
+        return Ok(Json(Instances { items, cursor: None, scanned: None }));
     }
     let length = filter.limit - 1;
+    let of_calls = query.activity.is_some() || query.failure_type.is_some();
+    match (of_calls, &query.text) {
+        (true, Some(_)) => {
+            let detail = "text: it cannot be combined with activity and failure_type";
+            return Err(Problem::invalid(detail));
+        }
+        (true, None) => {
+            let after = filter.after;
+            let runs = api.client.runs(query.of_calls(filter)?);
+            let (found, go_on) = runs.page(after, length).await?;
+            let items = found.iter().map(Instance::from).collect();
+            let cursor = go_on.map(|at| cursor(&at.to_string(), &query));
+            return Ok(Json(Instances { items, cursor, scanned: None }));
+        }
+        (false, Some(text)) => return with_text(&api, &query, filter, text).await,
+        (false, None) => {}
+    }
     let found = api.client.list(filter).await?;
     let place = |row: &_| InstanceCursor::of(row).to_string();
-    Ok(Json(page(found, length, &query, place, |row| Instance::from(row))))
+    let Page { items, cursor } = page(found, length, &query, place, |row| Instance::from(row));
+    Ok(Json(Instances { items, cursor, scanned: None }))
+}
+
+/// A page of instances.
+#[derive(Serialize, ToSchema)]
+struct Instances {
+    items: Vec<Instance>,
+    /// Where the next page begins; null on the last one.
+    cursor: Option<String>,
+    /// With `text`: how many were looked at for this page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scanned: Option<usize>,
+}
+
+/// How many instances are looked at for a page of those with a text, and how many at once.
+const SCANNED: usize = 10_000;
+const AT_ONCE: usize = 1_000;
+
+/// Those whose id has a text in it. No index knows them, so they are looked for one by one.
+async fn with_text(
+    api: &Api,
+    query: &ListQuery,
+    mut filter: InstanceFilter,
+    text: &str,
+) -> Reply<Instances> {
+    let length = std::mem::replace(&mut filter.limit, AT_ONCE) - 1;
+    let (mut items, mut scanned) = (Vec::new(), 0);
+    loop {
+        let rows = api.client.list(filter.clone()).await?;
+        for row in &rows {
+            scanned += 1;
+            let place = InstanceCursor::of(row);
+            if row.id.contains(text) {
+                items.push(Instance::from(row));
+            }
+            if items.len() == length || scanned == SCANNED {
+                let cursor = Some(cursor(&place.to_string(), query));
+                return Ok(Json(Instances { items, cursor, scanned: Some(scanned) }));
+            }
+            filter.after = Some(place);
+        }
+        if rows.len() < AT_ONCE {
+            return Ok(Json(Instances { items, cursor: None, scanned: Some(scanned) }));
+        }
+    }
 }
 
 /// An instance with everything it waits for
@@ -326,6 +414,7 @@ async fn result(
     if wait.is_zero() {
         return Ok(Json(Ended::not_yet(row.status)));
     }
+    let _room = api.may_wait()?;
     tokio::select! {
         ended = instance.outcome() => Ok(Json(Ended::of(&ended?))),
         _busy = api.client.handle().sleep(wait) => Ok(Json(Ended::not_yet(row.status))),

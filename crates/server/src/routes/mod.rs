@@ -3,10 +3,12 @@
 mod acts;
 mod bulk;
 mod calls;
+mod gates;
 mod instances;
 mod page;
 mod policies;
 mod schedules;
+mod search;
 mod system;
 mod tokens;
 mod unresolved;
@@ -16,10 +18,12 @@ use axum::Json;
 use axum::Router;
 use axum::routing::get;
 use utoipa::OpenApi;
+use utoipa::openapi::Server;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::access::{Needs, Role, guarded};
 use crate::api::Api;
+use crate::links::base;
 use crate::openapi::Description;
 use crate::problem::Problem;
 
@@ -35,6 +39,8 @@ pub(crate) fn all(api: &Api) -> OpenApiRouter<Api> {
         .merge(schedules::routes())
         .merge(bulk::routes())
         .merge(policies::routes())
+        .merge(gates::routes())
+        .merge(search::routes())
         .merge(system::routes());
     OpenApiRouter::with_openapi(Description::openapi())
         .merge(guarded(reading, api, Role::Read))
@@ -46,6 +52,12 @@ pub(crate) fn all(api: &Api) -> OpenApiRouter<Api> {
 
 /// The description itself, which describes everything but itself.
 pub(crate) fn description(api: &Api, description: utoipa::openapi::OpenApi) -> Router<Api> {
-    let routes = Router::new().route("/openapi.json", get(async move || Json(description)));
+    let described = async move || {
+        let mut description = description;
+        let base = base();
+        description.servers = (!base.is_empty()).then(|| vec![Server::new(base)]);
+        Json(description)
+    };
+    let routes = Router::new().route("/openapi.json", get(described));
     Needs::new(api, Role::Read).guard(routes)
 }

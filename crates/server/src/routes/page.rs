@@ -35,8 +35,13 @@ pub(super) fn page<R, T>(
     let is_more = found.len() > length;
     found.truncate(length);
     let last = found.last().filter(|_| is_more);
-    let cursor = last.map(|row| format!("{}~{:08x}", place(row), mark(filter)));
+    let cursor = last.map(|row| cursor(&place(row), filter));
     Page { items: found.iter().map(told).collect(), cursor }
+}
+
+/// What names a place in the list of a filter.
+pub(super) fn cursor(place: &str, filter: &impl Serialize) -> String {
+    format!("{place}~{:08x}", mark(filter))
 }
 
 /// The place that a cursor names.

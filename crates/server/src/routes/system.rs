@@ -15,10 +15,11 @@ use crate::api::Api;
 use crate::extract::Path;
 use crate::pages;
 use crate::problem::Problem;
+use crate::remote::Seen;
 use crate::wire::{Page, rfc3339};
 
 pub(super) fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(nodes)).routes(routes!(metrics))
+    OpenApiRouter::new().routes(routes!(nodes)).routes(routes!(workers)).routes(routes!(metrics))
 }
 
 /// Those that anybody may ask for: they tell nothing about what is in the database.
@@ -48,13 +49,49 @@ impl From<&Owner> for Node {
     }
 }
 
-/// Who works on the database: one of them, where several do
+/// Who works on the database
 #[utoipa::path(
     get, path = "/api/v1/nodes", tag = "system", responses((status = OK, body = Page<Node>))
 )]
 async fn nodes(State(api): State<Api>) -> Reply<Page<Node>> {
-    let owner = api.client.owner().await?;
-    Ok(Json(Page { items: owner.iter().map(Node::from).collect(), cursor: None }))
+    let nodes = api.client.nodes().await?;
+    Ok(Json(Page { items: nodes.iter().map(Node::from).collect(), cursor: None }))
+}
+
+/// A remote worker.
+#[derive(Serialize, ToSchema)]
+struct Worker {
+    /// What it calls itself by: the beginning of it.
+    session: String,
+    /// The activities that it offers.
+    activities: Vec<String>,
+    /// How many attempts it has.
+    running: usize,
+    /// It waits for more.
+    polls: bool,
+    /// When it was last heard of.
+    heard_ms: i64,
+    heard: String,
+}
+
+impl From<Seen> for Worker {
+    fn from(seen: Seen) -> Self {
+        let Seen { session, heard, activities, running, polls } = seen;
+        // Who knows all of it could report in its place.
+        let session = session.chars().take(8).collect();
+        let (heard_ms, heard) = (heard.as_millis(), rfc3339(heard));
+        Worker { session, activities, running, polls, heard_ms, heard }
+    }
+}
+
+/// The remote workers of this server that were heard of within a lease
+#[utoipa::path(
+    get, path = "/api/v1/workers", tag = "system", responses((status = OK, body = Page<Worker>))
+)]
+async fn workers(State(api): State<Api>) -> Reply<Page<Worker>> {
+    let now = api.client.handle().now();
+    let seen = api.options.remote.as_ref().map(|remote| remote.seen(now)).unwrap_or_default();
+    Ok(Json(Page { items: seen.into_iter().map(Worker::from).collect(), cursor: None }))
 }
 
 /// What an error code means, and what to do

@@ -10,8 +10,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use resurgam::retry::RetryPolicy;
-use resurgam::{CallKey, Code, Failure, Kind, Payload};
+use resurgam::{CallKey, Code, Failure, Kind, Payload, Timestamp};
 use resurgam_core::duration;
+use resurgam_store::rows::TaskRow;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -24,7 +25,7 @@ use crate::api::Api;
 use crate::caller::Caller;
 use crate::extract::{Body, present};
 use crate::problem::Problem;
-use crate::remote::{Held, LEASE, Offer, Remote, Wants};
+use crate::remote::{Alive, Claim, Held, Offer, Remote, Wants};
 use crate::wire::{self, value};
 
 /// The protocol that is spoken here.
@@ -109,14 +110,14 @@ struct Task {
     /// What an attempt before it told last.
     #[schema(value_type = Option<serde_json::Value>)]
     last_heartbeat: Option<wire::Json>,
-    /// How long it may take.
+    /// How much time is left for it.
     timeout_ms: Option<u64>,
 }
 
 impl Task {
     fn of(remote: &Remote, number: u64, held: &Held) -> Self {
         let context = &held.context;
-        let timeout = held.timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        let left = held.left().map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
         Task {
             task: remote.name(number),
             activity: context.activity().to_string(),
@@ -126,7 +127,7 @@ impl Task {
             idempotency_key: context.idempotency_key(),
             input: value(&held.input),
             last_heartbeat: context.last_heartbeat(),
-            timeout_ms: timeout,
+            timeout_ms: left,
         }
     }
 }
@@ -190,6 +191,10 @@ async fn poll(State(api): State<Api>, caller: Caller, Body(ask): Body<Poll>) -> 
     let session = ask.session.as_str();
     let most = ask.max.unwrap_or(1).min(MOST);
     let offers = offers(ask.activities)?;
+    if let Some(name) = offers.keys().find(|name| handle.registry().has_activity(name)) {
+        let detail = format!("activity {name} is one of the process that works, not of workers");
+        return Err(Problem::conflict(detail));
+    }
     let wants =
         Wants { activities: offers.keys().cloned().collect(), queues: caller.queues(ask.queues)? };
     if remote.hear(session, Some(offers), handle.now()) {
@@ -199,26 +204,30 @@ async fn poll(State(api): State<Api>, caller: Caller, Body(ask): Body<Poll>) -> 
     let told = |number, held: &Held| Task::of(remote, number, held);
     let answer = |tasks| {
         let cancel = remote.cancelled(session).into_iter().map(|number| remote.name(number));
-        let lease_ms = u64::try_from(LEASE.as_millis()).unwrap_or(u64::MAX);
+        let lease_ms = u64::try_from(remote.lease().as_millis()).unwrap_or(u64::MAX);
         Ok(Json(Polled { tasks, cancel: cancel.collect(), lease_ms }))
     };
-    let again = remote.unknown_to(session, &running, told);
+    let room = (most, BYTES);
+    let again = remote.unknown_to(session, &running, room, told);
     if !again.is_empty() {
         return answer(again);
     }
     let waiting = remote.wait(session, wants.clone());
-    let tasks = remote.give(session, &wants, (most, BYTES), told);
-    let cancels = remote.cancelled(session).iter().any(|number| running.contains(number));
-    if !tasks.is_empty() || cancels || ask.wait_ms == 0 {
+    let tasks = remote.give(session, &wants, room, told);
+    let ends = remote.has_news_of_ends(session, &running);
+    if !tasks.is_empty() || ends || ask.wait_ms == 0 {
         return answer(tasks);
     }
     let wait = Duration::from_millis(ask.wait_ms).min(LONGEST_POLL);
+    let _room = api.may_wait()?;
     tokio::select! {
         () = waiting.woken() => {}
         _busy = handle.sleep(wait) => {}
         () = api.stopped() => {}
     }
-    answer(remote.give(session, &wants, (most, BYTES), told))
+    // What made this one wake up is told by its answer.
+    remote.has_news_of_ends(session, &running);
+    answer(remote.give(session, &wants, room, told))
 }
 
 /// What a worker says about its attempts.
@@ -323,9 +332,8 @@ impl Report {
             (None, None, None, None) if self.cancelled => {
                 ended(Failure::of_kind(Kind::Cancelled, "its worker ended it when it was told to"))
             }
-            (None, None, None, None) if self.interrupted || self.released => {
-                ended(Failure::snooze(Duration::ZERO))
-            }
+            (None, None, None, None) if self.interrupted => ended(Failure::interrupted()),
+            (None, None, None, None) if self.released => ended(Failure::never_began()),
             _ => ended(bad_report(
                 "a report has one of result, failure, snooze, heartbeat, prune, \
                                    cancelled, interrupted and released"
@@ -353,7 +361,7 @@ struct Reported {
 
 /// Reports how attempts ended, or how far they are
 ///
-/// Answers when that is durably stored. Each report is judged by itself.
+/// Answers when that is durably stored, heartbeats too. Each report is judged by itself.
 #[utoipa::path(
     post, path = "/api/v1/worker/report", tag = "workers", request_body = Reports,
     responses((status = OK, body = Reported))
@@ -362,7 +370,7 @@ async fn report(State(api): State<Api>, Body(told): Body<Reports>) -> Reply<Repo
     let remote = api.remote(told.protocol, &told.session)?;
     let session = told.session.as_str();
     remote.hear(session, None, api.client.handle().now());
-    let (mut answer, mut ended) = (Reported::default(), Vec::new());
+    let (mut answer, mut told_of) = (Reported::default(), Vec::new());
     for report in told.reports {
         let task = report.task.clone();
         let Some(number) = remote.number(&task) else {
@@ -371,49 +379,63 @@ async fn report(State(api): State<Api>, Body(told): Body<Reports>) -> Reply<Repo
         };
         match report.said() {
             Said::Heartbeat(details) => match remote.heartbeat(session, number, &details) {
-                true => answer.recorded.push(task),
-                false => answer.over.push(task),
+                Alive::Told { claim, at } => {
+                    told_of.push(Told { task, claim, heartbeat: Some(at) });
+                }
+                Alive::Ends => answer.recorded.push(task),
+                Alive::Over => answer.over.push(task),
             },
             Said::Ended(result) => match remote.ended(session, number, result) {
-                Some((call, attempt)) => ended.push(Ended { task, call, attempt }),
+                Some(claim) => told_of.push(Told { task, claim, heartbeat: None }),
                 None => answer.over.push(task),
             },
         }
     }
-    answer.recorded.extend(stored(&api, ended).await?);
+    answer.recorded.extend(stored(&api, told_of).await?);
     let cancel = remote.cancelled(session).into_iter();
     answer.cancel = cancel.map(|number| remote.name(number)).collect();
     Ok(Json(answer))
 }
 
-/// An attempt whose end the engine was told.
-struct Ended {
+/// An attempt of which the engine was told something.
+struct Told {
     task: String,
-    call: CallKey,
-    attempt: u32,
+    claim: Claim,
+    /// When it said how far it is; none where it said how it ended.
+    heartbeat: Option<Timestamp>,
 }
 
-/// Waits until it is stored that these attempts have ended: until their tasks are gone, or are not
-/// claimed for them any more. Those that take too long are not among the answer; their workers ask
+impl Told {
+    /// Whether the task of its call does not show yet what it said: it is still claimed for this
+    /// attempt, and the heartbeat in it, if there is one, is older.
+    fn is_awaited(&self, rows: &[TaskRow]) -> bool {
+        let lacks = |row: &TaskRow| match self.heartbeat {
+            Some(at) => row.heartbeat.as_ref().is_none_or(|stored| stored.at < at),
+            None => true,
+        };
+        let Claim { call, token } = self.claim;
+        let has_it = |row: &TaskRow| row.claim.as_ref().is_some_and(|claim| claim.token == token);
+        rows.iter().any(|row| row.call == call && has_it(row) && lacks(row))
+    }
+}
+
+/// Waits until it is stored what these attempts said. Those that take too long are not among the answer; their workers ask
 /// again, and hear that they are over.
-async fn stored(api: &Api, mut ended: Vec<Ended>) -> Result<Vec<String>, Problem> {
+async fn stored(api: &Api, mut told: Vec<Told>) -> Result<Vec<String>, Problem> {
     let handle = api.client.handle();
     let begun = handle.now();
     let mut stored = Vec::new();
-    while !ended.is_empty() && handle.now().since(begun) < LONGEST_REPORT {
-        let calls: Arc<[CallKey]> = ended.iter().map(|it| it.call).collect();
+    while !told.is_empty() && handle.now().since(begun) < LONGEST_REPORT {
+        let calls: Arc<[CallKey]> = told.iter().map(|it| it.claim.call).collect();
         let busy = handle.busy();
         let rows = handle.store().tasks_of(calls).await;
         let rows = rows.map_err(|error| resurgam::Error::store("look what is recorded", error))?;
-        let is_claimed = |it: &Ended| {
-            let mut of_it = rows.iter().filter(|row| row.call == it.call);
-            of_it.any(|row| row.claim.is_some() && row.attempt == it.attempt)
-        };
-        let (left, done): (Vec<Ended>, Vec<Ended>) = ended.into_iter().partition(is_claimed);
+        let (left, done): (Vec<Told>, Vec<Told>) =
+            told.into_iter().partition(|it| it.is_awaited(&rows));
         stored.extend(done.into_iter().map(|it| it.task));
-        ended = left;
+        told = left;
         drop(busy);
-        if !ended.is_empty() {
+        if !told.is_empty() {
             let _busy = handle.sleep(LOOK).await;
         }
     }

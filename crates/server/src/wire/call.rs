@@ -30,8 +30,14 @@ pub(crate) struct Call {
     next_due: Option<String>,
     deadline_ms: Option<i64>,
     deadline: Option<String>,
-    /// Why no attempt runs: backoff, slot, unregistered, lacking, poison or operator.
+    /// Why no attempt runs: backoff, slot, unregistered, lacking, poison, gate or
+    /// operator.
     waits_for: Option<String>,
+    /// The key of its gate.
+    gate: String,
+    /// What holds it back while it waits for its gate, or for an operator who resumes its activity
+    /// or its queue.
+    held_by: Option<String>,
     /// What the process that works was missing to run it.
     lacks: Option<String>,
     /// How the attempts so far ended.
@@ -116,6 +122,8 @@ impl Call {
             deadline_ms,
             deadline,
             waits_for: call.waits_for.map(|why| WaitsFor::name(why).to_string()),
+            gate: call.gate.clone(),
+            held_by: call.held_by.clone(),
             lacks: call.lacks.clone(),
             failures: call.counters.failures,
             lost: call.counters.lost,

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 use super::{INLINE, Json, content, json, rfc3339, value};
+use crate::links::link;
 
 /// An event of a history.
 #[derive(Serialize, ToSchema)]
@@ -29,7 +30,7 @@ impl Event {
         let mut whole = Event::whole(event);
         let href = || {
             let RunKey { uid, run } = run;
-            format!("/api/v1/instances/{uid}/events/{}?run={run}", event.seq)
+            link(&format!("/api/v1/instances/{uid}/events/{}?run={run}", event.seq))
         };
         let size: usize = whole.data.values().map(|value| value.get().len()).sum();
         if size > INLINE {

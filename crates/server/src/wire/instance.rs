@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use super::call::Call;
 use super::{Json, both, content, hides_payloads, rfc3339, value};
+use crate::links::link;
 use crate::names::call_name;
 
 /// An instance in a list.
@@ -118,7 +119,7 @@ pub(crate) struct Described {
 impl From<&Description> for Described {
     fn from(found: &Description) -> Self {
         let row = &found.instance;
-        let href = |part: &str| format!("/api/v1/instances/{}/{part}", row.uid);
+        let href = |part: &str| link(&format!("/api/v1/instances/{}/{part}", row.uid));
         let outcome =
             row.outcome.as_ref().map(|outcome| content(value(outcome), || href("outcome")));
         let is_completed = row.status == Status::Completed;

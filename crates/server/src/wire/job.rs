@@ -21,7 +21,7 @@ pub(crate) struct Job {
     matched: u64,
     changed: u64,
     refused: u64,
-    /// The first of those that were refused.
+    /// The first of those that were refused: a thousand at most, and ten in a list of jobs.
     listed: Vec<Refusal>,
     by: String,
     reason: Option<String>,
@@ -38,6 +38,18 @@ pub(crate) struct Job {
 pub(crate) struct Refusal {
     pub(crate) call: String,
     pub(crate) why: String,
+}
+
+/// How many that were refused stand in a list of jobs.
+const IN_A_LIST: usize = 10;
+
+impl Job {
+    /// A job in a list.
+    pub(crate) fn listed(job: &BulkJob) -> Self {
+        let mut told = Job::from(job);
+        told.listed.truncate(IN_A_LIST);
+        told
+    }
 }
 
 impl From<&BulkJob> for Job {

@@ -6,6 +6,7 @@
 
 pub(crate) mod call;
 pub(crate) mod event;
+pub(crate) mod gate;
 pub(crate) mod instance;
 pub(crate) mod job;
 pub(crate) mod schedule;

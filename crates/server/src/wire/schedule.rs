@@ -6,6 +6,7 @@ use utoipa::ToSchema;
 
 use super::instance::started_with;
 use super::{Json, both, content, json, rfc3339};
+use crate::links::link;
 
 /// What starts by the clock.
 #[derive(Serialize, ToSchema)]
@@ -57,7 +58,7 @@ impl From<&ScheduleDescription> for Schedule {
             created_at_ms: found.created_at.as_millis(),
             created_at: rfc3339(found.created_at),
             input: content(started_with(&found.input), || {
-                format!("/api/v1/schedules/{}/input", encoded(&found.id))
+                link(&format!("/api/v1/schedules/{}/input", encoded(&found.id)))
             }),
         }
     }

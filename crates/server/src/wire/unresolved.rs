@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 
 use super::call::{Attempt, CallPaused};
 use super::{Json, content, json, rfc3339, value};
+use crate::links::link;
 use crate::names::call_name;
 
 /// A call that was given up, in a list.
@@ -74,7 +75,7 @@ pub(crate) struct Decision {
 
 impl From<&DeadLetter> for LetterDetail {
     fn from(letter: &DeadLetter) -> Self {
-        let href = || format!("/api/v1/dead-letters/{}/input", call_name(letter.call));
+        let href = || link(&format!("/api/v1/dead-letters/{}/input", call_name(letter.call)));
         LetterDetail {
             letter: Letter::from(letter),
             input: content(letter_input(letter), href),

@@ -358,3 +358,102 @@ async fn a_body_that_is_no_json_or_too_large_is_refused() {
     let large = format!("\"{}\"", "x".repeat(17 << 20));
     assert_eq!(ask(large, "application/json").await, StatusCode::PAYLOAD_TOO_LARGE);
 }
+
+#[test]
+async fn a_decision_about_many_is_repeated_under_its_key_and_another_one_is_refused() {
+    let (app, path) = (app().await, "/api/v1/paused/actions/resume");
+    let router = router(&app);
+    let letters = "/api/v1/dead-letters/actions/discard";
+    for (path, other) in [(path, "limit"), (path, "spread_ms"), (letters, "limit")] {
+        let key = Some(format!("{path}-{other}"));
+        let mut body = json!({"activity": "charge"});
+        let first = keyed(&app, (&router, "POST", path, body.clone()), key.as_deref(), 202).await;
+        let again = keyed(&app, (&router, "POST", path, body.clone()), key.as_deref(), 200).await;
+        assert_eq!(again["id"], first["id"]);
+        body[other] = 7.into();
+        let refused = keyed(&app, (&router, "POST", path, body), key.as_deref(), 422).await;
+        assert!(refused["detail"].as_str().unwrap().contains("same body"), "{refused}");
+    }
+}
+
+#[test]
+async fn many_decisions_are_counted_first_and_refused_when_the_count_has_changed() {
+    let app = app().await;
+    let router = router(&app);
+    for number in 0..3 {
+        app.client().start(format!("letter-{number}"), letter(number)).await.unwrap();
+    }
+    app.advance(HOUR).await;
+    let path = "/api/v1/dead-letters/actions/discard";
+    let counted = json!({"activity": "post", "dry_run": true});
+    let preview = sent(&app, (&router, "POST", path, counted), 200).await;
+    assert_eq!((&preview["count"], preview["first"].as_array().unwrap().len()), (&3.into(), 3));
+    let expects = |count: u32| json!({"activity": "post", "expect_count": count});
+    let refused = sent(&app, (&router, "POST", path, expects(2)), 409).await;
+    assert!(refused["detail"].as_str().unwrap().contains("2 were expected"), "{refused}");
+    assert_eq!(get(&router, "/api/v1/dead-letters").await["items"].as_array().unwrap().len(), 3);
+    sent(&app, (&router, "POST", path, expects(3)), 202).await;
+    let paused = "/api/v1/paused/actions/resume";
+    let counted = json!({"activity": "charge", "dry_run": true});
+    assert_eq!(sent(&app, (&router, "POST", paused, counted), 200).await["count"], 0);
+}
+
+#[test]
+async fn runs_are_found_by_what_they_wait_for() {
+    let app = app().await;
+    let router = router(&app);
+    app.client().start("broke", order(0)).await.unwrap();
+    app.client().start("waits", approval()).await.unwrap();
+    app.advance(Duration::from_secs(1)).await;
+    for runs in [
+        json!({"activity": "charge"}),
+        json!({"failure_type": "BankDown"}),
+        json!({"retrying": true}),
+        json!({"failed_since_ms": 0}),
+    ] {
+        let job = json!({"runs": runs, "action": "pause", "dry_run": true});
+        let preview = sent(&app, (&router, "POST", "/api/v1/bulk", job), 200).await;
+        assert_eq!(
+            (&preview["count"], &preview["first"]),
+            (&1.into(), &json!(["broke"])),
+            "{runs}"
+        );
+    }
+}
+
+#[test]
+async fn gates_are_shut_and_opened_and_kinds_of_calls_paused() {
+    let app = app().await;
+    let router = router(&app);
+    let does = async |method: &str, path: &str, body: Value, status: u16| {
+        sent(&app, (&router, method, path, body), status).await
+    };
+    let shut = json!({"for_ms": 3_600_000, "by": "ana", "reason": "the bank is down"});
+    does("POST", "/api/v1/gates/charge/actions/shut", shut, 200).await;
+    let name = app.client().start("one", order(3)).await.unwrap().uid();
+    app.advance(Duration::from_secs(3)).await;
+    let gate = get(&router, "/api/v1/gates/charge").await;
+    assert_eq!((&gate["standing"], &gate["due"]), (&"shut".into(), &1.into()), "{gate}");
+    assert_eq!((&gate["by_hand"]["by"], &gate["by_hand"]["shut"]), (&"ana".into(), &true.into()));
+    let call = get(&router, &format!("{INSTANCES}/{name}/calls")).await["items"][0].clone();
+    assert_eq!((&call["waits_for"], &call["gate"]), (&"gate".into(), &"charge".into()), "{call}");
+    assert!(call["held_by"].as_str().unwrap().contains("the bank is down"), "{call}");
+    does("POST", "/api/v1/gates/charge/actions/auto", json!({"for_ms": 1}), 422).await;
+    does("POST", "/api/v1/gates/charge/actions/auto", json!({}), 200).await;
+    does("POST", "/api/v1/gates/charge/actions/slam", json!({}), 404).await;
+    app.advance(Duration::from_secs(3)).await;
+    assert_eq!(get(&router, &format!("{INSTANCES}/{name}")).await["status"], "completed");
+    let settings = json!({"settings": {"rate": {"per_second": 10.0, "burst": 1}}});
+    does("PUT", "/api/v1/gates/charge", settings, 200).await;
+    let gates = get(&router, "/api/v1/gates").await;
+    assert_eq!(gates["items"][0]["settings"]["rate"]["burst"], 1, "{gates}");
+    does("PUT", "/api/v1/gates/charge", json!({"settings": {"speed": 1}}), 422).await;
+    does("DELETE", "/api/v1/gates/charge", json!({}), 200).await;
+    for kind in ["activities/charge", "queues/default"] {
+        does("POST", &format!("/api/v1/{kind}/actions/pause"), json!({"reason": "r"}), 200).await;
+        let paused = get(&router, "/api/v1/gates").await["paused"][0].clone();
+        assert!(kind.ends_with(paused["name"].as_str().unwrap()), "{paused}");
+        does("POST", &format!("/api/v1/{kind}/actions/resume"), json!({}), 200).await;
+        does("POST", &format!("/api/v1/{kind}/actions/stop"), json!({}), 404).await;
+    }
+}

@@ -29,6 +29,7 @@ async fn the_description_lists_every_route() {
     assert!(schemas["ListOrGroups_Letter"]["anyOf"].is_array(), "an empty page is one of either");
     expect![[r#"
         GET /api/v1/activities/policies
+        POST /api/v1/activities/{name}/actions/{action}
         DELETE /api/v1/activities/{name}/policy
         GET /api/v1/activities/{name}/policy
         PUT /api/v1/activities/{name}/policy
@@ -45,6 +46,11 @@ async fn the_description_lists_every_route() {
         POST /api/v1/dead-letters/{call}/actions/{action}
         GET /api/v1/dead-letters/{call}/input
         GET /api/v1/errors/{code}
+        GET /api/v1/gates
+        DELETE /api/v1/gates/{key}
+        GET /api/v1/gates/{key}
+        PUT /api/v1/gates/{key}
+        POST /api/v1/gates/{key}/actions/{action}
         GET /api/v1/instances
         POST /api/v1/instances
         DELETE /api/v1/instances/{uid}
@@ -62,18 +68,21 @@ async fn the_description_lists_every_route() {
         GET /api/v1/nodes
         GET /api/v1/paused
         POST /api/v1/paused/actions/{action}
+        POST /api/v1/queues/{name}/actions/{action}
         GET /api/v1/schedules
         DELETE /api/v1/schedules/{id}
         GET /api/v1/schedules/{id}
         PUT /api/v1/schedules/{id}
         POST /api/v1/schedules/{id}/actions/{action}
         GET /api/v1/schedules/{id}/input
+        GET /api/v1/search
         GET /api/v1/tokens
         POST /api/v1/tokens
         DELETE /api/v1/tokens/{id}
         POST /api/v1/worker/beat
         POST /api/v1/worker/poll
         POST /api/v1/worker/report
+        GET /api/v1/workers
         GET /healthz
         GET /metrics
         GET /readyz"#]]

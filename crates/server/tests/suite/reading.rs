@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use axum::Router;
 use resurgam::prelude::*;
 use resurgam::retry::{Exhausted, Jitter};
 use resurgam::schedule::Rule;
@@ -267,4 +268,60 @@ async fn the_router_can_be_mounted_under_a_path() {
     let app = app().await;
     let mounted = axum::Router::new().nest("/ops", router(&app));
     assert_eq!(get(&mounted, "/ops/api/v1/instances").await["items"], serde_json::json!([]));
+}
+
+#[test]
+async fn links_lead_back_to_where_the_api_is_mounted() {
+    let app = TestApp::builder().start().await;
+    let nested = Router::new().nest("/ops/resurgam", router(&app));
+    let missing = format!("/api/v1/instances/{}", "0".repeat(32));
+    let told = problem(&nested, &format!("/ops/resurgam{missing}"), 404).await;
+    let page = told["type"].as_str().unwrap();
+    assert_eq!(page, "/ops/resurgam/api/v1/errors/E2");
+    assert!(look(&nested, page).await.text.starts_with("# E2"));
+    let based = resurgam_server::Options::default().open().base_path("/deep/");
+    let based = resurgam_server::router(&app.client(), based);
+    // A proxy may have taken the path away before the request came here, or not.
+    for path in [missing.clone(), format!("/deep{missing}")] {
+        let told = problem(&based, &path, 404).await;
+        assert_eq!(told["type"], "/deep/api/v1/errors/E2", "{path}");
+    }
+    let description = get(&based, "/deep/openapi.json").await;
+    assert_eq!(description["servers"][0]["url"], "/deep");
+    let nowhere = problem(&nested, "/ops/resurgam/api/v1/nowhere", 404).await;
+    assert_eq!(nowhere["type"], "/ops/resurgam/api/v1/errors/E2");
+}
+
+#[test]
+async fn instances_are_found_by_their_calls_and_by_a_part_of_their_id() {
+    let app = TestApp::builder().workflow(order).activity(charge).workflow(sleeper).start().await;
+    for (id, cents) in [("order-1", 0), ("order-2", 7), ("paid-3", 0)] {
+        app.client().start(id, order(cents)).tag("shop", id).await.unwrap();
+    }
+    app.advance(Duration::from_secs(1)).await;
+    let router = router(&app);
+    let ids = async |query: &str| {
+        let found = get(&router, &format!("/api/v1/instances?{query}")).await;
+        let ids = found["items"].as_array().unwrap().iter().map(|row| row["id"].clone());
+        (ids.collect::<Vec<_>>(), found["cursor"].clone(), found["scanned"].clone())
+    };
+    assert_eq!(ids("activity=charge").await.0, ["paid-3", "order-1"]);
+    assert_eq!(ids("failure_type=BankDown&status=running").await.0, ["paid-3", "order-1"]);
+    assert!(ids("failure_type=Other").await.0.is_empty());
+    let (first, cursor, scanned) = ids("text=order&limit=1").await;
+    assert_eq!((first, scanned), (vec!["order-2".into()], 2.into()));
+    let cursor = cursor.as_str().unwrap();
+    assert_eq!(ids(&format!("text=order&limit=9&cursor={cursor}")).await.0, ["order-1"]);
+    problem(&router, "/api/v1/instances?text=a&activity=b", 422).await;
+    problem(&router, "/api/v1/instances?schedule=a&activity=b", 422).await;
+
+    let found = app.client().find("order-1").await.unwrap().unwrap();
+    let (uid, call) = (found.uid.to_string(), format!("{}.1.2", found.uid));
+    for (q, by) in [("order-1", "id"), (&uid, "uid"), (&call, "call"), ("shop%3Dorder-1", "tag")] {
+        let told = get(&router, &format!("/api/v1/search?q={q}")).await["items"][0].clone();
+        assert_eq!((&told["by"], &told["instance"]["id"]), (&by.into(), &"order-1".into()), "{q}");
+    }
+    let nothing = get(&router, &format!("/api/v1/search?q={}", "0".repeat(32))).await;
+    assert_eq!(nothing["items"], Value::Array(Vec::new()));
+    problem(&router, "/api/v1/search?q=", 422).await;
 }

@@ -49,7 +49,7 @@ fn filled(path: &str) -> String {
     let uid = "0".repeat(31) + "7";
     let path = path.replace("{uid}", &uid).replace("{call}", &format!("{uid}.1.2"));
     let path = path.replace("{seq}", "1").replace("{code}", "E2").replace("{action}", "pause");
-    path.replace("{id}", "x").replace("{name}", "x")
+    path.replace("{id}", "x").replace("{key}", "x").replace("{name}", "x")
 }
 
 #[test]
@@ -79,6 +79,7 @@ async fn every_role_may_do_what_the_table_says() {
         nobody read operate work admin
         -      x    x    -    x GET /openapi.json
         -      x    x    -    x GET /api/v1/activities/policies
+        -      -    x    -    x POST /api/v1/activities/{name}/actions/{action}
         -      -    x    -    x DELETE /api/v1/activities/{name}/policy
         -      x    x    -    x GET /api/v1/activities/{name}/policy
         -      -    x    -    x PUT /api/v1/activities/{name}/policy
@@ -95,6 +96,11 @@ async fn every_role_may_do_what_the_table_says() {
         -      -    x    -    x POST /api/v1/dead-letters/{call}/actions/{action}
         -      x    x    -    x GET /api/v1/dead-letters/{call}/input
         x      x    x    x    x GET /api/v1/errors/{code}
+        -      x    x    -    x GET /api/v1/gates
+        -      -    x    -    x DELETE /api/v1/gates/{key}
+        -      x    x    -    x GET /api/v1/gates/{key}
+        -      -    x    -    x PUT /api/v1/gates/{key}
+        -      -    x    -    x POST /api/v1/gates/{key}/actions/{action}
         -      x    x    -    x GET /api/v1/instances
         -      -    x    -    x POST /api/v1/instances
         -      -    x    -    x DELETE /api/v1/instances/{uid}
@@ -112,18 +118,21 @@ async fn every_role_may_do_what_the_table_says() {
         -      x    x    -    x GET /api/v1/nodes
         -      x    x    -    x GET /api/v1/paused
         -      -    x    -    x POST /api/v1/paused/actions/{action}
+        -      -    x    -    x POST /api/v1/queues/{name}/actions/{action}
         -      x    x    -    x GET /api/v1/schedules
         -      -    x    -    x DELETE /api/v1/schedules/{id}
         -      x    x    -    x GET /api/v1/schedules/{id}
         -      -    x    -    x PUT /api/v1/schedules/{id}
         -      -    x    -    x POST /api/v1/schedules/{id}/actions/{action}
         -      x    x    -    x GET /api/v1/schedules/{id}/input
+        -      x    x    -    x GET /api/v1/search
         -      -    -    -    x GET /api/v1/tokens
         -      -    -    -    x POST /api/v1/tokens
         -      -    -    -    x DELETE /api/v1/tokens/{id}
         -      -    -    x    x POST /api/v1/worker/beat
         -      -    -    x    x POST /api/v1/worker/poll
         -      -    -    x    x POST /api/v1/worker/report
+        -      x    x    -    x GET /api/v1/workers
         x      x    x    x    x GET /healthz
         -      x    x    -    x GET /metrics
         x      x    x    x    x GET /readyz
@@ -227,4 +236,44 @@ async fn answers_tell_browsers_what_they_may_do() {
         (header("x-content-type-options"), header("cache-control")),
         ("nosniff".into(), "no-store".into())
     );
+}
+
+#[test]
+async fn a_token_that_sees_no_payloads_cannot_run_activities() {
+    let app = TestApp::builder().start().await;
+    let blind = || TokenSettings { no_payloads: true, ..TokenSettings::default() };
+    let new = NewToken::new("w", Role::Work).settings(blind());
+    let refused = new.make(&app.client()).await.unwrap_err();
+    assert!(refused.to_string().contains("no payloads"), "{refused}");
+    let (_, secret) =
+        NewToken::new("a", Role::Admin).settings(blind()).make(&app.client()).await.unwrap();
+    let router = router(&app.client());
+    let answer = with(&router, "POST", "/api/v1/worker/poll", Some(&secret)).await;
+    assert_eq!(answer.status.as_u16(), 403, "{answer:?}");
+    assert!(answer.text.contains("no payloads"), "{answer:?}");
+}
+
+#[test]
+async fn tokens_of_one_name_have_their_own_idempotency_keys() {
+    let app = TestApp::builder().activity(idle).start().await;
+    let client = app.client();
+    let options = Options::default().admin_token("a secret of more than 32 bytes in a file");
+    let router = resurgam_server::router(&client, options);
+    let mut secrets = vec!["a secret of more than 32 bytes in a file".to_string()];
+    for _ in 0..2 {
+        secrets.push(NewToken::new("admin", Role::Operate).make(&client).await.unwrap().1);
+    }
+    for (number, secret) in secrets.iter().enumerate() {
+        let body = format!(r#"{{"activity": "idle", "input": null, "id": "of-{number}"}}"#);
+        let request = Request::post("/api/v1/instances").header("content-type", "application/json");
+        let request = request.header("authorization", format!("Bearer {secret}"));
+        let request = request.header("idempotency-key", "form-17").body(Body::from(body));
+        let answer = app.wait_for("a start", ask(&router, request.unwrap())).await;
+        assert_eq!(answer.status.as_u16(), 201, "{answer:?}");
+    }
+}
+
+#[activity]
+async fn idle() -> Result<(), Failure> {
+    Ok(())
 }

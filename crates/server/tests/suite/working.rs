@@ -1,5 +1,6 @@
 //! Remote workers: what they are given, what they report, and what becomes of those that die.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use axum::Router;
@@ -8,7 +9,7 @@ use resurgam::retry::Jitter;
 use resurgam::{AttemptOutcome, WorkflowDefinition};
 use resurgam_core::command::{ActivityCall, CallOptions};
 use resurgam_sdk::call_by_name;
-use resurgam_server::{Options, Remote};
+use resurgam_server::{Api, Limits, Options, Remote};
 use resurgam_testing::TestApp;
 use resurgam_watchdog::test;
 use serde_json::{Value, json};
@@ -21,9 +22,9 @@ const REPORT: &str = "/api/v1/worker/report";
 const BEAT: &str = "/api/v1/worker/beat";
 
 /// Calls the activity `charge`, which nobody here knows, with its own argument.
-fn order() -> WorkflowDefinition {
-    WorkflowDefinition::new("order", |machine, input| {
-        let options = CallOptions::default();
+fn calling(workflow: &str, options: CallOptions) -> WorkflowDefinition {
+    WorkflowDefinition::new(workflow, move |machine, input| {
+        let options = options.clone();
         let call = ActivityCall {
             name: "charge".into(),
             input: input.clone(),
@@ -43,7 +44,10 @@ impl World {
     async fn new() -> Self {
         let remote = Remote::new();
         let policy = RetryPolicy::fixed(SECOND).jitter(Jitter::None).max_attempts(3);
-        let app = TestApp::builder().workflow_definition(order()).retry(policy);
+        let app = TestApp::builder().retry(policy);
+        let hurried = CallOptions { timeout: Some(10 * SECOND), ..CallOptions::default() };
+        let app = app.workflow_definition(calling("order", CallOptions::default()));
+        let app = app.workflow_definition(calling("hurried", hurried)).activity(local);
         let app = app.activities_in(remote.source()).start().await;
         app.wait_for("the right to work", app.client().until_owner()).await.unwrap();
         let options = Options::default().open().remote(&remote);
@@ -282,4 +286,166 @@ async fn the_example_of_the_page_is_what_is_spoken() {
     assert_eq!(fields(&answer), fields(&told));
     assert_eq!(fields(&answer["tasks"][0]), fields(&told["tasks"][0]));
     assert_eq!(answer["tasks"][0]["timeout_ms"], told["tasks"][0]["timeout_ms"]);
+}
+
+#[test]
+async fn a_cancel_is_told_once_to_whoever_polls_and_the_next_poll_waits() {
+    let world = World::new().await;
+    world.poll("w", json!({})).await;
+    world.start("one", 3).await;
+    let task = world.tasks("w").await[0]["task"].clone();
+    world.app.client().cancel("one", "a mistake").await.unwrap();
+    world.app.advance(Duration::from_millis(1)).await;
+    let busy = json!({"running": [task], "wait_ms": 2_000});
+    let now = || world.app.client().handle().now();
+    let before = now();
+    assert_eq!(world.poll("w", busy.clone()).await["cancel"], json!([task]));
+    assert_eq!(now(), before, "the first one is answered at once");
+    // The answer may have been lost, so it is told again; and nobody asks in a loop meanwhile.
+    assert_eq!(world.poll("w", busy).await["cancel"], json!([task]));
+    assert!(now().since(before) >= 2 * SECOND, "{:?}", now().since(before));
+}
+
+#[test]
+async fn the_policy_that_a_worker_brings_decides_about_calls_that_follow() {
+    let world = World::new().await;
+    world.start("before", 3).await;
+    world.app.advance(SECOND).await;
+    let once = json!({"activities": [{"name": "charge", "retry": {"max_attempts": 1}}]});
+    world.poll("w", once.clone()).await;
+    world.start("after", 3).await;
+    let twice = json!({"activities": [{"name": "charge", "retry": {"max_attempts": 2}}]});
+    world.app.advance(SECOND).await;
+    world.poll("w", twice).await;
+    world.start("later", 3).await;
+    world.app.advance(SECOND).await;
+    let limits = async |id: &str| {
+        let found = world.app.describe(id).await;
+        found.pending[0].max_attempts()
+    };
+    let told = [limits("before").await, limits("after").await, limits("later").await];
+    let most = |most| NonZeroU32::new(most).map(resurgam::retry::Limit::Attempts);
+    assert_eq!(told, [most(3), most(1), most(2)]);
+}
+
+#[test]
+async fn workers_are_told_the_time_that_is_left_whoever_bounds_it() {
+    let world = World::new().await;
+    world.poll("w", json!({})).await;
+    world.app.client().start_named::<Value>("one", "hurried", &json!({})).await.unwrap();
+    let task = world.tasks("w").await[0].clone();
+    assert_eq!(task["timeout_ms"], 10_000);
+    world.app.advance(4 * SECOND).await;
+    // The answer was lost.
+    let again = world.poll("w", json!({})).await;
+    assert_eq!(
+        (&again["tasks"][0]["task"], &again["tasks"][0]["timeout_ms"]),
+        (&task["task"], &6_000.into())
+    );
+}
+
+#[test]
+async fn what_is_given_again_is_no_more_than_was_asked_for() {
+    let world = World::new().await;
+    world.poll("w", json!({})).await;
+    for id in ["one", "two", "three"] {
+        world.start(id, 3).await;
+    }
+    world.app.advance(SECOND).await;
+    assert_eq!(world.tasks("w").await.len(), 3);
+    let again = world.poll("w", json!({"max": 2})).await["tasks"].clone();
+    assert_eq!(again.as_array().unwrap().len(), 2);
+    let running = json!({"max": 2, "running": [again[0]["task"], again[1]["task"]]});
+    assert_eq!(world.poll("w", running).await["tasks"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+async fn an_attempt_that_never_began_is_none_and_one_cut_short_is_interrupted() {
+    let world = World::new().await;
+    world.poll("w", json!({})).await;
+    world.start("one", 3).await;
+    let task = world.tasks("w").await[0].clone();
+    let answer = world.report("w", json!({"task": task["task"], "released": true})).await;
+    assert_eq!(answer["recorded"], json!([task["task"]]));
+    let task = world.tasks("w").await[0].clone();
+    assert_eq!((&task["attempt"], world.outcomes("one").await), (&1.into(), vec![]));
+    let answer = world.report("w", json!({"task": task["task"], "interrupted": true})).await;
+    assert_eq!(answer["recorded"], json!([task["task"]]));
+    assert_eq!(world.tasks("w").await[0]["attempt"], 2);
+    assert_eq!(world.outcomes("one").await, [AttemptOutcome::Interrupted]);
+}
+
+#[test]
+async fn every_heartbeat_is_stored_when_it_is_answered() {
+    let world = World::new().await;
+    world.poll("w", json!({})).await;
+    world.start("one", 3).await;
+    let task = world.tasks("w").await[0]["task"].clone();
+    for row in 1..=3 {
+        let told = world.report("w", json!({"task": task, "heartbeat": {"row": row}})).await;
+        assert_eq!(told["recorded"], json!([task]));
+        let found = world.app.client().describe("one").await.unwrap().unwrap();
+        let heartbeat = found.pending[0].heartbeat.as_ref().unwrap();
+        assert_eq!(heartbeat.details.as_str(), json!({"row": row}).to_string());
+    }
+    // One that is told to end is not waited for.
+    world.app.client().cancel("one", "a mistake").await.unwrap();
+    world.app.advance(Duration::from_millis(1)).await;
+    let told = world.report("w", json!({"task": task, "heartbeat": 4})).await;
+    assert_eq!((&told["recorded"], &told["cancel"]), (&json!([task]), &json!([task])));
+}
+
+#[test]
+async fn a_thousand_idle_polls_wait_and_one_more_than_there_is_room_for_is_told_to_ask_later() {
+    let remote = Remote::new();
+    let app = TestApp::builder().workflow_definition(calling("order", CallOptions::default()));
+    let app = app.activities_in(remote.source()).start().await;
+    app.wait_for("the right to work", app.client().until_owner()).await.unwrap();
+    let limits = Limits { polls: 1_000, ..Limits::default() };
+    let api = Api::new(&app.client(), Options::default().open().remote(&remote).limits(limits));
+    let router = api.router();
+    let poll = |session: usize| {
+        let body = json!({"protocol": 1, "session": format!("w{session}"), "wait_ms": 60_000,
+                          "activities": [{"name": "charge"}]});
+        let router = router.clone();
+        async move { send(&router, "POST", POLL, &body, None).await }
+    };
+    let mut polls = tokio::task::JoinSet::new();
+    for session in 0..=1_000 {
+        polls.spawn(poll(session));
+    }
+    let refused = app.wait_for("the one without room", polls.join_next()).await;
+    assert_eq!(refused.unwrap().unwrap().status.as_u16(), 429);
+    app.client().start_named::<Value>("one", "order", &json!({})).await.unwrap();
+    let first = app.wait_for("an attempt", polls.join_next()).await.unwrap().unwrap();
+    assert_eq!(first.json()["tasks"].as_array().unwrap().len(), 1);
+    api.stop();
+    while let Some(told) = polls.join_next().await {
+        assert_eq!(told.unwrap().json()["tasks"], json!([]));
+    }
+}
+
+#[test]
+async fn workers_are_listed_with_what_they_offer_and_have() {
+    let world = World::new().await;
+    world.poll("a-long-secret", json!({})).await;
+    world.start("one", 3).await;
+    world.tasks("a-long-secret").await;
+    let told = crate::support::get(&world.router, "/api/v1/workers").await["items"][0].clone();
+    assert_eq!((&told["session"], &told["running"]), (&"a-long-s".into(), &1.into()));
+    assert_eq!((&told["activities"], &told["polls"]), (&json!(["charge"]), &false.into()));
+}
+
+#[test]
+async fn an_activity_of_the_process_is_none_of_workers() {
+    let world = World::new().await;
+    let body = json!({"protocol": 1, "session": "w", "activities": [{"name": "local"}]});
+    let refused = send(&world.router, "POST", POLL, &body, None).await;
+    assert_eq!(refused.status.as_u16(), 409, "{refused:?}");
+    assert!(refused.text.contains("local"), "{refused:?}");
+}
+
+#[activity]
+async fn local() -> Result<(), Failure> {
+    Ok(())
 }

@@ -114,6 +114,14 @@ impl Member {
         Ok(self.membership().owner(self.found(asked, false, &view)).map(Owner::from))
     }
 
+    /// All nodes that are not known to be dead.
+    pub(crate) async fn nodes(&self, inner: &Arc<Inner>) -> Result<Vec<Owner>> {
+        let asked = self.now();
+        let view = rows::look(&inner.control).await?;
+        let mut membership = self.membership();
+        Ok(membership.alive(self.found(asked, false, &view)).map(Owner::from).collect())
+    }
+
     /// What this node should do.
     pub(crate) fn assignment(&self) -> watch::Receiver<Assignment> {
         self.assignment.subscribe()

@@ -180,6 +180,15 @@ impl Membership {
         found.view.nodes.iter().find(|row| owns(row) && !self.observer.is_dead(&row.node))
     }
 
+    /// The nodes that are not known to be dead.
+    pub fn alive<'v>(&mut self, found: Observation<'v>) -> impl Iterator<Item = &'v NodeRow> {
+        // One that works observes the others when it beats.
+        if self.present.is_none() {
+            self.observe(found);
+        }
+        found.view.nodes.iter().filter(|row| !self.observer.is_dead(&row.node))
+    }
+
     /// The node has taken those of these shards that it could get.
     pub fn taken(&mut self, shards: &[Shard]) {
         self.assignment.take.retain(|shard| !shards.contains(shard));

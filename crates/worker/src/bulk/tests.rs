@@ -102,10 +102,10 @@ fn a_page_is_counted_when_all_of_it_is_answered() {
 
 #[test]
 fn the_list_of_what_was_refused_is_bounded() {
-    let mut job = retry(500, Duration::ZERO);
-    for page in 0..5 {
+    let mut job = retry(1_500, Duration::ZERO);
+    for page in 0..15 {
         job.asks(calls(page * 100, 100), Some("1".to_string()), at(0));
         assert!(job.answered(vec![AskedAnswer::Gone; 100]));
     }
-    assert_eq!((job.counts.refused, job.counts.listed.len()), (500, LISTED));
+    assert_eq!((job.counts.refused, job.counts.listed.len()), (1_500, LISTED));
 }

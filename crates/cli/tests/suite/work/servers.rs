@@ -51,25 +51,26 @@ impl Drop for Worker {
     }
 }
 
-/// Has a worker double numbers, and wants that a program that asks for it completes; the first
-/// attempt fails.
+/// Has a worker double numbers, and wants that a program that asks for it completes. The first
+/// attempt of 2 fails; 4 takes longer than two leases, and the worker keeps it all the same.
 fn doubles(worker: impl FnOnce(&Place, &str) -> Command) {
     let place = Place::new();
     place.write("double.rap", DOUBLE);
-    let (server, address) = server(&place, &["--work"]);
+    let (server, address) = server(&place, &["--work", "--worker-lease", "2s"]);
     let mut worker = worker(&place, &format!("http://{address}"));
     worker.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let _worker = Worker(worker.spawn().unwrap());
-    for n in 1..=3 {
+    for n in 1..=4 {
         let (id, input) = (format!("d-{n}"), json!({"n": n}).to_string());
         place.json(&["start", "double.rap", "--id", &id, "--input", &input]);
     }
-    for n in 1..=3 {
+    for n in 1..=4 {
         let ended = place.run(&["watch", &format!("d-{n}"), "--json"]).json_with(0);
         assert_eq!(ended["result"], json!(2 * n));
     }
     let attempts = place.json(&["attempts", "d-2"]);
     assert_eq!(attempts[0]["outcome"], "failed");
+    assert_eq!(place.json(&["attempts", "d-4"]), json!([]), "nothing was lost");
     server.signal(Signal::TERM);
     assert_eq!(server.end().code, Some(0));
 }
@@ -79,7 +80,7 @@ fn the_python_worker_runs_activities() {
     doubles(|place, url| {
         let folder = client("python");
         let text = format!(
-            "import sys\nsys.path.insert(0, {folder:?})\n\
+            "import sys, time\nsys.path.insert(0, {folder:?})\n\
              from resurgam_worker import Failure, Worker\n\
              worker = Worker({url:?})\n\
              @worker.activity()\n\
@@ -87,6 +88,7 @@ fn the_python_worker_runs_activities() {
              \x20   if task.input['n'] == 2 and task.attempt == 1:\n\
              \x20       raise Failure('try again', type='Busy', retry_after='10ms')\n\
              \x20   task.heartbeat({{'so': 'far'}})\n\
+             \x20   time.sleep(5 if task.input['n'] == 4 else 0)\n\
              \x20   return 2 * task.input['n']\n\
              worker.run()\n",
             folder = folder.display().to_string()
@@ -112,6 +114,7 @@ fn the_javascript_worker_runs_activities() {
                if (task.input.n === 2 && task.attempt === 1)\n\
                  throw new Failure('try again', {{ type: 'Busy', retry_after: '10ms' }});\n\
                task.heartbeat({{ so: 'far' }});\n\
+               if (task.input.n === 4) await new Promise((done) => setTimeout(done, 5000));\n\
                return 2 * task.input.n;\n\
              }});\n\
              await worker.run();\n",
@@ -137,7 +140,7 @@ fn the_shell_worker_runs_activities() {
         place.write(
             "remote/double",
             "#!/bin/sh\nn=$(jq .n)\n[ \"$n\" != 2 ] || [ -e tried ] || { touch tried; exit 7; }\n\
-             echo $((2 * n))\n",
+             [ \"$n\" != 4 ] || sleep 5\necho $((2 * n))\n",
         );
         let executable = std::fs::Permissions::from_mode(0o755);
         std::fs::set_permissions(place.path("remote/double"), executable).unwrap();

@@ -5,7 +5,9 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use resurgam::{BulkAct, CallFilter, CallStatus, Client, RunFilter, Status, Timestamp};
+use resurgam::{
+    BulkAct, BulkJob, BulkPreview, CallFilter, CallStatus, Client, RunFilter, Status, Timestamp,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -102,9 +104,20 @@ struct Runs {
     workflow: Option<String>,
     #[serde(default)]
     status: Vec<String>,
+    /// Those with an open call of this activity, or of which one failed last.
+    activity: Option<String>,
+    /// The type of the last failure, or one that it descends from.
+    failure_type: Option<String>,
+    failure_code: Option<String>,
+    /// Those with a call that waits to be tried again.
+    #[serde(default)]
+    retrying: bool,
     /// A name and a value.
     tag: Option<(String, String)>,
+    /// The queue that they were started on.
+    queue: Option<String>,
     started_since_ms: Option<i64>,
+    failed_since_ms: Option<i64>,
 }
 
 impl Calls {
@@ -151,9 +164,14 @@ impl Runs {
             status: self.status.iter().map(status).collect::<Result<_, _>>()?,
             ids: self.ids,
             workflow: self.workflow,
+            activity: self.activity,
+            failure_type: self.failure_type,
+            failure_code: self.failure_code,
+            retrying: self.retrying,
             tag: self.tag,
+            queue: self.queue,
             started_since: self.started_since_ms.map(Timestamp::from_millis),
-            ..RunFilter::default()
+            failed_since: self.failed_since_ms.map(Timestamp::from_millis),
         };
         match filter == RunFilter::default() {
             true => Err(Problem::invalid("runs: name at least one thing that they have in common")),
@@ -164,18 +182,75 @@ impl Runs {
 
 /// What would be changed.
 #[derive(Serialize, ToSchema)]
-struct Preview {
+pub(super) struct Preview {
     count: u64,
-    /// The first of them: calls by name, instances by id.
+    /// The first of them: calls and letters by the name of the call, instances by id.
     first: Vec<String>,
 }
 
 /// What a request for a job is answered with.
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
-enum Begun {
+pub(super) enum Begun {
     Preview(Preview),
     Job(Box<Job>),
+}
+
+/// How a job is asked for, whatever it does.
+#[derive(Debug, Default)]
+pub(super) struct Asks {
+    pub(super) key: Option<String>,
+    pub(super) dry_run: bool,
+    pub(super) expect_count: Option<u64>,
+    pub(super) reason: Option<String>,
+}
+
+impl Asks {
+    /// Counts what it would be done to, or begins it: once for a key, and only where as many match
+    /// as were expected.
+    pub(super) async fn begin(
+        self,
+        api: &Api,
+        mut act: BulkAct,
+    ) -> Result<(StatusCode, Json<Begun>), Problem> {
+        let job = |job: &BulkJob| Json(Begun::Job(Box::new(Job::from(job))));
+        if let Some(key) = &self.key
+            && let Some(before) = api.client.bulk_job(key).await?
+        {
+            return match act.asks_the_same_as(&before) {
+                true => Ok((StatusCode::OK, job(&before))),
+                false => Err(Problem::another_body(key)),
+            };
+        }
+        if self.dry_run || self.expect_count.is_some() {
+            let found = act.clone().dry_run().await?;
+            if self.dry_run {
+                return Ok((StatusCode::OK, Json(Begun::Preview(Preview::of(&found)))));
+            }
+            if let Some(expected) = self.expect_count.filter(|expected| *expected != found.count) {
+                return Err(Problem::conflict(format!(
+                    "{expected} were expected, and it would be done to {}; look again",
+                    found.count
+                )));
+            }
+        }
+        if let Some(reason) = self.reason {
+            act = act.reason(reason);
+        }
+        if let Some(key) = self.key {
+            act = act.request_id(key);
+        }
+        Ok((StatusCode::ACCEPTED, job(&act.start().await?)))
+    }
+}
+
+impl Preview {
+    fn of(found: &BulkPreview) -> Self {
+        let calls = found.calls.iter().map(|matched| call_name(matched.task.call));
+        let letters = found.letters.iter().map(|letter| call_name(letter.call));
+        let runs = found.runs.iter().map(|row| row.id.clone());
+        Preview { count: found.count, first: calls.chain(letters).chain(runs).collect() }
+    }
 }
 
 impl NewJob {
@@ -266,39 +341,9 @@ async fn begin(
     RequestKey(key): RequestKey,
     Body(mut new): Body<NewJob>,
 ) -> Result<(StatusCode, Json<Begun>), Problem> {
-    let mut act = new.act(&api.client)?;
-    if let Some(key) = &key
-        && let Some(before) = api.client.bulk_job(key).await?
-    {
-        return match act.asks_the_same_as(&before) {
-            true => Ok((StatusCode::OK, Json(Begun::Job(Box::new(Job::from(&before)))))),
-            false => Err(Problem::another_body(key)),
-        };
-    }
-    if new.dry_run || new.expect_count.is_some() {
-        let found = act.clone().dry_run().await?;
-        if new.dry_run {
-            let calls = found.calls.iter().map(|matched| call_name(matched.task.call));
-            let first = calls.chain(found.runs.iter().map(|row| row.id.clone())).collect();
-            let preview = Preview { count: found.count, first };
-            return Ok((StatusCode::OK, Json(Begun::Preview(preview))));
-        }
-        if let Some(expected) = new.expect_count.filter(|expected| *expected != found.count) {
-            return Err(Problem::conflict(format!(
-                "{expected} were expected, and it would be done to {}; look again",
-                found.count
-            )));
-        }
-    }
-    act = act.by(caller.signs(new.by.take()));
-    if let Some(reason) = new.reason.take() {
-        act = act.reason(reason);
-    }
-    if let Some(key) = key {
-        act = act.request_id(key);
-    }
-    let job = act.start().await?;
-    Ok((StatusCode::ACCEPTED, Json(Begun::Job(Box::new(Job::from(&job))))))
+    let act = new.act(&api.client)?.by(caller.signs(new.by.take()));
+    let NewJob { dry_run, expect_count, reason, .. } = new;
+    Asks { key, dry_run, expect_count, reason }.begin(&api, act).await
 }
 
 /// Stops an action on many; what it has asked for is carried out

@@ -3,6 +3,7 @@
 
 mod bulk;
 mod calls;
+mod gates;
 mod instances;
 mod policies;
 mod schedules;
@@ -31,6 +32,7 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
         .merge(schedules::routes())
         .merge(bulk::routes())
         .merge(policies::routes())
+        .merge(gates::routes())
 }
 
 /// What came of a request.

@@ -11,12 +11,12 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::bulk::{Asks, Begun};
 use super::{Answer, Done, told};
 use crate::api::Api;
 use crate::caller::{Caller, RequestKey};
 use crate::extract::{Body, Path, call};
 use crate::problem::Problem;
-use crate::wire::job::Job;
 
 pub(super) fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new().routes(routes!(letter)).routes(routes!(letters)).routes(routes!(paused))
@@ -108,6 +108,10 @@ struct LettersAction {
     new_key: bool,
     /// redrive: they begin over that time.
     spread_ms: Option<u64>,
+    /// Only counts and lists what it would be done to.
+    dry_run: bool,
+    /// How many the dry run counted: when it is another number by now, nothing is done.
+    expect_count: Option<u64>,
     /// Who does it. It is recorded beside the name of the token.
     by: Option<String>,
     reason: Option<String>,
@@ -123,7 +127,7 @@ struct LettersAction {
         ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat one request")
     ),
     request_body = LettersAction,
-    responses((status = ACCEPTED, body = Job))
+    responses((status = OK, body = Begun), (status = ACCEPTED, body = Begun))
 )]
 async fn letters(
     State(api): State<Api>,
@@ -131,8 +135,9 @@ async fn letters(
     caller: Caller,
     RequestKey(key): RequestKey,
     Body(wanted): Body<LettersAction>,
-) -> Result<(StatusCode, Json<Job>), Problem> {
+) -> Result<(StatusCode, Json<Begun>), Problem> {
     let LettersAction { fingerprint, activity, since_ms, limit, by, reason, .. } = wanted;
+    let LettersAction { spread_ms, dry_run, expect_count, .. } = wanted;
     if fingerprint.is_none() && activity.is_none() {
         return Err(Problem::invalid("dead letters: name a fingerprint or an activity"));
     }
@@ -150,7 +155,8 @@ async fn letters(
     if wanted.new_key {
         act = act.new_key();
     }
-    begun(act.by(caller.signs(by)), wanted.spread_ms, reason, key).await
+    let act = spread(act.by(caller.signs(by)), spread_ms);
+    Asks { key, dry_run, expect_count, reason }.begin(&api, act).await
 }
 
 /// A decision about many paused calls. At least one of `fingerprint` and `activity` says about
@@ -166,6 +172,10 @@ struct PausedAction {
     limit: Option<usize>,
     /// They begin over that time.
     spread_ms: Option<u64>,
+    /// Only counts and lists what it would be done to.
+    dry_run: bool,
+    /// How many the dry run counted: when it is another number by now, nothing is done.
+    expect_count: Option<u64>,
     /// fail: what the workflows are told.
     message: Option<String>,
     /// Who does it. It is recorded beside the name of the token.
@@ -183,7 +193,7 @@ struct PausedAction {
         ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeat one request")
     ),
     request_body = PausedAction,
-    responses((status = ACCEPTED, body = Job))
+    responses((status = OK, body = Begun), (status = ACCEPTED, body = Begun))
 )]
 async fn paused(
     State(api): State<Api>,
@@ -191,9 +201,9 @@ async fn paused(
     caller: Caller,
     RequestKey(key): RequestKey,
     Body(wanted): Body<PausedAction>,
-) -> Result<(StatusCode, Json<Job>), Problem> {
-    let PausedAction { fingerprint, activity, since_ms, limit, spread_ms, message, by, reason } =
-        wanted;
+) -> Result<(StatusCode, Json<Begun>), Problem> {
+    let PausedAction { fingerprint, activity, since_ms, limit, message, by, reason, .. } = wanted;
+    let PausedAction { spread_ms, dry_run, expect_count, .. } = wanted;
     if fingerprint.is_none() && activity.is_none() {
         return Err(Problem::invalid("paused calls: name a fingerprint or an activity"));
     }
@@ -208,24 +218,13 @@ async fn paused(
         ("resume", Some(_)) => return Err(Problem::invalid("resume: `message` is for fail")),
         _ => return Err(unknown(&action, "resume or fail")),
     };
-    begun(act.by(caller.signs(by)), spread_ms, reason, key).await
+    let act = spread(act.by(caller.signs(by)), spread_ms);
+    Asks { key, dry_run, expect_count, reason }.begin(&api, act).await
 }
 
-/// A decision about many, which is a bulk job from now on.
-async fn begun(
-    mut act: BulkAct,
-    spread_ms: Option<u64>,
-    reason: Option<String>,
-    key: Option<String>,
-) -> Result<(StatusCode, Json<Job>), Problem> {
-    if let Some(ms) = spread_ms {
-        act = act.spread(Duration::from_millis(ms));
+fn spread(act: BulkAct, spread_ms: Option<u64>) -> BulkAct {
+    match spread_ms {
+        Some(ms) => act.spread(Duration::from_millis(ms)),
+        None => act,
     }
-    if let Some(reason) = reason {
-        act = act.reason(reason);
-    }
-    if let Some(key) = key {
-        act = act.request_id(key);
-    }
-    Ok((StatusCode::ACCEPTED, Json(Job::from(&act.start().await?))))
 }

@@ -72,12 +72,26 @@ impl Node {
             Err(failure) if stopped && was_interrupted(&failure, at_most_once) => {
                 self.attempt_failed(key, Ended::Interrupted, self.now);
             }
-            // It ran in a process of somebody else, which was lost.
+            // It was in a process of somebody else, which has ended, or was lost.
+            Err(failure) if failure.is_never_begun() => self.was_never_begun(key),
+            Err(failure) if failure.is_interrupted() => {
+                self.attempt_failed(key, Ended::Interrupted, self.now);
+            }
             Err(failure) if failure.kind == Kind::WorkerLost => self.attempt_lost(key),
             Err(failure) => self.attempt_failed(key, Ended::Failed(failure), self.now),
         }
         self.then(FollowUp::FillSlots);
         self.then(FollowUp::SlotForShared);
+    }
+
+    /// An attempt was handed to another process, which has not begun it.
+    fn was_never_begun(&mut self, key: CallKey) {
+        let Some(call) = self.memory.calls.get(key) else { return };
+        match call.task.progress.cancelled {
+            // Nobody would begin it again.
+            true => self.attempt_failed(key, Ended::Cancelled, self.now),
+            false => self.hand_back(key),
+        }
     }
 
     /// The process that ran an attempt died.

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam_core::action::Action;
-use resurgam_core::{CallKey, Failure, RunKey, Seq, Timestamp, Uid};
+use resurgam_core::{CallKey, Failure, Kind, RunKey, Seq, Timestamp, Uid};
 use resurgam_store::rows::{Heartbeat, Message as StoredMessage, MessageRow, TaskRecord, TaskRow};
 use resurgam_store::{MessageWrite, Report, Reported, Result, Step, TaskWrite};
 
@@ -86,6 +86,8 @@ impl Node {
             Err(failure) if stopped && was_interrupted(&failure, call.is_at_most_once()) => {
                 Reported::Interrupted
             }
+            Err(failure) if failure.is_never_begun() => Reported::NeverBegan,
+            Err(failure) if failure.is_interrupted() => Reported::Interrupted,
             Err(failure) => Reported::Failed(failure),
         };
         self.report(&mut call, outcome, heartbeat);
@@ -454,6 +456,8 @@ impl Node {
                 self.time_is_up(key, failure, at);
                 self.goes_on_elsewhere(key);
             }
+            // It ran in a process of somebody else.
+            Reported::Failed(failure) if failure.kind == Kind::WorkerLost => self.attempt_lost(key),
             Reported::Failed(failure) | Reported::TimeUp(failure) => {
                 self.attempt_failed(key, Ended::Failed(failure), at);
             }

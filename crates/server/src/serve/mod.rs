@@ -1,19 +1,59 @@
 //! A listener for the router, with a graceful end.
 
+mod connection;
+mod network;
+mod tls;
+
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use resurgam::Code;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
 
 use crate::Api;
 use crate::access::Asks;
 use crate::problem::Problem;
+
+use connection::Connections;
+pub(crate) use connection::{Arrives, Peer};
+pub use network::Network;
+pub use tls::Tls;
+
+/// What is let in at once, and how long is waited for it.
+///
+/// ```
+/// use resurgam_server::{Limits, Options};
+///
+/// let few = Limits { connections: 100, ..Limits::default() };
+/// assert!(few.polls > 1_000 && few.request.as_secs() == 30);
+/// let options = Options::default().limits(few);
+/// # let _ = options;
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// How many connections there are at once; others wait.
+    pub connections: usize,
+    /// How many requests wait at once for an attempt or a result; others are told to ask later.
+    pub polls: usize,
+    /// How long a request may take to arrive: its head, and then its body.
+    pub request: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { connections: 4_096, polls: 2_048, request: Duration::from_secs(30) }
+    }
+}
 
 /// An address at which the API may not be served as it is.
 ///
@@ -55,7 +95,7 @@ impl fmt::Display for Refused {
 impl std::error::Error for Refused {}
 
 /// Serves the API until the future ends; then it answers who waits, finishes what it has begun, and
-/// returns.
+/// returns. What is not finished within half a minute is cut off.
 ///
 /// Where no token is asked for, only an address of this machine will do. A request that came
 /// through a proxy is refused there, for a proxy on this machine would open it to everybody; and so
@@ -73,11 +113,56 @@ pub async fn serve(
         }
         router = router.layer(from_fn(only_from_here));
     }
-    let stop = async move {
-        until.await;
-        api.stop();
-    };
-    axum::serve(listener, router).with_graceful_shutdown(stop).await
+    let limits = api.options.limits;
+    let connections = Arc::new(Connections { api: api.clone(), router });
+    let room = Arc::new(Semaphore::new(limits.connections));
+    let (mut open, mut until) = (JoinSet::new(), pin!(until));
+    loop {
+        let accepted = tokio::select! {
+            () = &mut until => break,
+            Some(_ended) = open.join_next() => continue,
+            accepted = accept(&listener, &room) => accepted,
+        };
+        let (stream, peer, place) = accepted;
+        let connections = connections.clone();
+        open.spawn(async move {
+            connections.serve(stream, peer).await;
+            drop(place);
+        });
+    }
+    drop(listener);
+    api.stop();
+    let ended = async { while open.join_next().await.is_some() {} };
+    if tokio::time::timeout(LONGEST_END, ended).await.is_err() {
+        tracing::warn!("stopping: cut {} connections off that had not ended", open.len());
+    }
+    Ok(())
+}
+
+/// How long requests that have begun may take when the server ends.
+const LONGEST_END: Duration = Duration::from_secs(30);
+
+/// How long it is until a connection is asked for again that could not be taken.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Takes the next connection as soon as there is room for one.
+async fn accept(
+    listener: &TcpListener,
+    room: &Arc<Semaphore>,
+) -> (TcpStream, SocketAddr, Option<OwnedSemaphorePermit>) {
+    // It is never closed.
+    let place = room.clone().acquire_owned().await.ok();
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => return (stream, peer, place),
+            // One that ended before it was taken is no concern of the others. Where files have run
+            // out, some may be free later.
+            Err(error) => {
+                tracing::warn!("take a connection: {error}");
+                tokio::time::sleep(AGAIN).await;
+            }
+        }
+    }
 }
 
 /// Whether a host with or without a port is this machine.
