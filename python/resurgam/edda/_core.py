@@ -196,6 +196,17 @@ def _fitting(fn: Fn, values: dict[str, Any]) -> dict[str, Any]:
     return {name: values[name] for name in names if name in values}
 
 
+def _arguments(made: Any, values: dict[str, Any]) -> dict[str, Any]:
+    """Values for a workflow. One that takes a model and nothing else may be given its fields."""
+    names = made._names
+    if len(names) == 1 and names[0] not in values:
+        hint = made.fn.__annotations__.get(names[0])
+        cls = made.fn.__globals__.get(hint) if isinstance(hint, str) else hint
+        if hasattr(cls, "model_fields") or dataclasses.is_dataclass(cls):
+            return {names[0]: values}
+    return values
+
+
 async def _compensate_all(ctx: Any, calls: list[Any]) -> None:
     for name, kwargs in reversed(calls):
         compensation = _compensations[name]
@@ -429,7 +440,8 @@ async def recur(ctx: WorkflowContext, **kwargs: Any) -> None:
     """Ends the run; the next one of the instance begins with these arguments, and subscribes
     anew."""
     _loop_of(ctx).run.set("edda.channels", "{}")
-    raise ContinueAsNew(_loop_of(ctx).workflow.pack((), kwargs))
+    made = _loop_of(ctx).workflow
+    raise ContinueAsNew(made.pack((), _arguments(made, kwargs)))
 
 
 class _Storage:
@@ -553,7 +565,8 @@ class EddaApp(App):
         for made in list(_define.WORKFLOWS.values()):
             if isinstance(made, EddaWorkflow) and made.event_handler and made.name == told.type:
                 data = told.data if isinstance(told.data, dict) else {"data": told.data}
-                await self.start(f"{made.name}-{uuid.uuid4().hex}", made, **_fitting(made.fn, data))
+                values = _fitting(made.fn, _arguments(made, data))
+                await self.start(f"{made.name}-{uuid.uuid4().hex}", made, **values)
         ids = [instance_id] if instance_id is not None else await self._waiting(told.type)
         for id in ids:
             await self.signal(id, f"event:{told.type}", told)
