@@ -20,13 +20,16 @@ import uuid
 import weakref
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
+from typing import Any, Literal, ParamSpec, Self, TypeVar, overload
 
 from . import _codec, _native
 from ._define import ACTIVITIES, WORKFLOWS, Activity, Retry, Seconds, Workflow
-from ._failures import Blocked, ResurgamError, answer_error, note_packages, seconds
+from ._failures import Blocked, InvalidRequest, NotFound, ResurgamError, answer_error, note_packages, seconds
+from ._fork import after_fork, refuse_inherited
+from ._instance import Instance
 from ._look import Attempt, Description, InstanceInfo
-from ._operate import Acted, Call, Schedule, ScheduleInfo, act
+from ._operate import Call, Schedule, ScheduleInfo
+from ._operations import GateSettings, _millis, _Operations
 from ._retry import policy_json
 
 P = ParamSpec("P")
@@ -39,109 +42,9 @@ log = logging.getLogger("resurgam")
 _LONG_TURN = 1.0
 
 _open: weakref.WeakSet[_Base] = weakref.WeakSet()
-_orphaned: list[Any] = []
 
 
-class Instance(Generic[R]):
-    """An instance of a workflow, by its id."""
-
-    __slots__ = ("app", "id", "_workflow")
-
-    def __init__(self, app: _Base, id: str, workflow: Workflow[..., R] | Activity[..., R] | None):
-        self.app, self.id, self._workflow = app, id, workflow
-
-    async def result(self) -> R:
-        """Waits for the end. Raises what the workflow failed with, :class:`Cancelled` or
-        :class:`Terminated`."""
-        text = await self.app._until_ended(self.app._ask(self.app._engine.result, self.id))
-        decode = json.loads if self._workflow is None else self._workflow.decode
-        result: R = decode(text)
-        return result
-
-    async def signal(self, name: str, value: Any = None) -> None:
-        """Sends a signal. It is durable when this returns, and waits until the workflow reads it."""
-        await self.app.signal(self.id, name, value)
-
-    async def cancel(self, reason: str = "") -> None:
-        """Asks the instance to end: its code gets a ``CancelledError``, as a cancelled task does."""
-        await self.app.cancel(self.id, reason)
-
-    async def terminate(self, reason: str = "") -> None:
-        """Ends the instance where it stands; its code is not asked, and nothing is undone."""
-        await self.app.terminate(self.id, reason)
-
-    async def pause(
-        self, *, calls: bool = False, by: str | None = None, reason: str | None = None
-    ) -> Acted:
-        """Has the instance take no turn until somebody resumes it; with ``calls``, its open calls are
-        paused, too."""
-        return await act(self.app, self.id, "pause", calls=calls, by=by, reason=reason)
-
-    async def resume(
-        self, *, calls: bool = False, by: str | None = None, reason: str | None = None
-    ) -> Acted:
-        """Lets a paused instance go on."""
-        return await act(self.app, self.id, "resume", calls=calls, by=by, reason=reason)
-
-    async def restart(self, *, by: str | None = None, reason: str | None = None) -> Acted:
-        """Begins a closed instance again, with its input and its options."""
-        return await act(self.app, self.id, "restart", by=by, reason=reason)
-
-    async def reset(
-        self,
-        to: int | str | Activity[..., Any] | None = None,
-        *,
-        drop_signals: bool = False,
-        by: str | None = None,
-        reason: str | None = None,
-    ) -> Acted:
-        """Begins the next run with a copy of the history before an event: the one of this number,
-        the last call of this activity, or the last failure."""
-        place = to.name if isinstance(to, Activity) else to
-        return await act(
-            self.app, self.id, "reset", to=place, drop_signals=drop_signals, by=by, reason=reason
-        )
-
-    async def wait_for_status(self, status: Any) -> None:
-        """Waits until the workflow tells the world this with ``set_status``."""
-        await self.app._ask(self.app._engine.wait_for, self.id, _codec.encode(status))
-
-    @overload
-    async def status(self) -> Any: ...
-    @overload
-    async def status(self, type: type[T]) -> T | None: ...
-    async def status(self, type: Any = Any) -> Any:
-        """What the workflow told the world last with ``set_status``."""
-        text = await self.app._ask(self.app._engine.value, self.id)
-        return None if text is None else _codec.decoder(type)(text)
-
-    @overload
-    async def value(self, key: str) -> Any: ...
-    @overload
-    async def value(self, key: str, type: type[T]) -> T | None: ...
-    async def value(self, key: str, type: Any = Any) -> Any:
-        """An entry of the instance's own data."""
-        text = await self.app._ask(self.app._engine.value, self.id, key)
-        return None if text is None else _codec.decoder(type)(text)
-
-    async def describe(self) -> Description:
-        """The instance, and what it waits for."""
-        return await self.app.describe(self.id)
-
-    async def history(self) -> str:
-        """The history of the current run with its attempts, one line each."""
-        return await self.app.history(self.id)
-
-    async def attempts(self) -> list[Attempt]:
-        """The attempts that did not succeed at once: which there were, what went wrong, and why
-        another one followed or did not."""
-        return await self.app.attempts_of(self.id)
-
-    def __repr__(self) -> str:
-        return f"<instance {self.id}>"
-
-
-class _Base:
+class _Base(_Operations):
     """What apps at work and apps under test have in common."""
 
     _native: Any
@@ -159,6 +62,7 @@ class _Base:
         hot_runs: int | None = None,
         grace: Seconds | None = None,
         retention: Seconds | None = None,
+        gates: Mapping[str, GateSettings] | None = None,
         max_history: int | None = None,
         max_payload: int | None = None,
         debug: bool = False,
@@ -172,6 +76,7 @@ class _Base:
             "hot_runs": hot_runs,
             "grace": None if grace is None else seconds(grace),
             "retention": None if retention is None else seconds(retention),
+            "gates": None if gates is None else {key: dict(it) for key, it in gates.items()},
             "max_history": max_history,
             "max_payload": max_payload,
         }
@@ -232,6 +137,10 @@ class _Base:
     def _begin(self, builder: Any) -> Any:
         raise NotImplementedError
 
+    def _file(self) -> str | None:
+        """The SQLite file that the app works on, if it does."""
+        return None
+
     def _builder(self) -> Any:
         workflows, activities = self._given
         known = list(WORKFLOWS.values()) if workflows is None else list(workflows)
@@ -244,11 +153,9 @@ class _Base:
             options = {**made.defaults, **made._options}
             if self._debug:
                 options = {k: v for k, v in options.items() if not k.endswith("timeout")}
-            text = json.dumps(options)
-            if made.is_async:
-                builder.activity(made.name, place, text)
-            else:
-                builder.blocking(made.name, made.attempt_plain, text)
+            made._register(builder, place, json.dumps(options))
+        if "resurgam.exosphere" in sys.modules:
+            builder.graphs()
         for workflow in known:
             if not isinstance(workflow, Workflow):
                 raise TypeError(f"workflows: {workflow!r} is none; put @workflow on it")
@@ -474,7 +381,15 @@ class _Base:
         self._check(activity, Activity, "submit")
         id = id or f"{activity.name}-{uuid.uuid4().hex}"
         known = {"retry", "queue", "total_timeout"}
-        options = json.dumps({k: v for k, v in activity._options.items() if k in known})
+        unknown = sorted(activity._options.keys() - known)
+        if activity._compensate is not None:
+            unknown.append("compensate")
+        if unknown:
+            raise InvalidRequest(
+                f"submit {activity.name}: {', '.join(unknown)} cannot be set for one submission; put "
+                "it on the activity, or call the activity from a workflow"
+            )
+        options = json.dumps(activity._options)
         input = activity.pack(args, kwargs)
         await self._ask(self._engine.start, id, activity.name, input, options, True)
         return Instance(self, id, activity)
@@ -532,15 +447,21 @@ class _Base:
         tag: tuple[str, str] | None = None,
         schedule: str | None = None,
         retrying: bool = False,
+        compensation: Literal["complete", "incomplete"] | None = None,
+        since: dt.datetime | None = None,
+        after: InstanceInfo | None = None,
         limit: int = 100,
     ) -> list[InstanceInfo]:
-        """Instances, the newest first."""
+        """Instances, the newest first; ``after`` the last one of a page begins the next page."""
         filter = {
             "status": [status] if isinstance(status, str) else list(status or ()),
             "workflow": workflow.name if isinstance(workflow, Workflow) else workflow,
             "tag": tag,
             "schedule": schedule,
             "retrying": retrying,
+            "compensation": compensation,
+            "since": _millis(since),
+            "after": None if after is None else after.cursor,
             "limit": limit,
         }
         text = await self._ask(self._engine.list, json.dumps(filter))
@@ -603,6 +524,19 @@ class _Base:
         """Deletes a schedule; its instances go on."""
         await self._ask(self._engine.change_schedule, id, "delete")
 
+    async def describe_schedule(self, id: str) -> ScheduleInfo:
+        """A schedule, and what it has done."""
+        for known in await self.schedules():
+            if known.id == id:
+                return known
+        raise NotFound(f"there is no schedule {id}")
+
+    async def backfill(self, id: str, start: dt.datetime, end: dt.datetime) -> int:
+        """Starts what a schedule would have started from ``start`` until ``end``; answers with how
+        many instances."""
+        text = await self._ask(self._engine.backfill, id, _millis(start), _millis(end))
+        return int(text)
+
     async def run_schedule_now(self, id: str) -> Instance[Any]:
         """Has a schedule fire now, and answers with the instance."""
         started = await self._ask(self._engine.change_schedule, id, "fire")
@@ -634,8 +568,39 @@ class App(_Base):
     activity.
     """
 
-    def __init__(self, database: str | os.PathLike[str], **options: Any):
-        super().__init__(**options)
+    def __init__(
+        self,
+        database: str | os.PathLike[str],
+        *,
+        workflows: Iterable[Workflow[..., Any]] | None = None,
+        activities: Iterable[Activity[..., Any]] | None = None,
+        retry: Retry | None = None,
+        slots: int | None = None,
+        queues: Sequence[str] | None = None,
+        queue_slots: Mapping[str, int] | None = None,
+        hot_runs: int | None = None,
+        grace: Seconds | None = None,
+        retention: Seconds | None = None,
+        gates: Mapping[str, GateSettings] | None = None,
+        max_history: int | None = None,
+        max_payload: int | None = None,
+        debug: bool = False,
+    ):
+        super().__init__(
+            workflows=workflows,
+            activities=activities,
+            retry=retry,
+            slots=slots,
+            queues=queues,
+            queue_slots=queue_slots,
+            hot_runs=hot_runs,
+            grace=grace,
+            retention=retention,
+            gates=gates,
+            max_history=max_history,
+            max_payload=max_payload,
+            debug=debug,
+        )
         url = os.fspath(database)
         if "://" in url and not url.startswith(("postgres://", "postgresql://", "sqlite:///")):
             raise ValueError(f"{url}: a path, sqlite:///PATH or postgresql://... is wanted")
@@ -644,7 +609,15 @@ class App(_Base):
     def _begin(self, builder: Any) -> Any:
         if self._url.startswith(("postgres://", "postgresql://")):
             return builder.postgres(self._url)
-        return builder.sqlite(self._url.removeprefix("sqlite:///"))
+        file = self._file()
+        assert file is not None
+        refuse_inherited(file)
+        return builder.sqlite(file)
+
+    def _file(self) -> str | None:
+        if self._url.startswith(("postgres://", "postgresql://")):
+            return None
+        return self._url.removeprefix("sqlite:///")
 
     @property
     def is_owner(self) -> bool:
@@ -670,10 +643,41 @@ class TestApp(_Base):
     __test__ = False  # not a class of tests, whatever its name looks like
     _is_test = True
 
-    def __init__(self, *, replay: bool = True, **options: Any):
-        if replay:
-            options.setdefault("hot_runs", 0)
-        super().__init__(**options)
+    def __init__(
+        self,
+        *,
+        replay: bool = True,
+        workflows: Iterable[Workflow[..., Any]] | None = None,
+        activities: Iterable[Activity[..., Any]] | None = None,
+        retry: Retry | None = None,
+        slots: int | None = None,
+        queues: Sequence[str] | None = None,
+        queue_slots: Mapping[str, int] | None = None,
+        hot_runs: int | None = None,
+        grace: Seconds | None = None,
+        retention: Seconds | None = None,
+        gates: Mapping[str, GateSettings] | None = None,
+        max_history: int | None = None,
+        max_payload: int | None = None,
+        debug: bool = False,
+    ):
+        if replay and hot_runs is None:
+            hot_runs = 0
+        super().__init__(
+            workflows=workflows,
+            activities=activities,
+            retry=retry,
+            slots=slots,
+            queues=queues,
+            queue_slots=queue_slots,
+            hot_runs=hot_runs,
+            grace=grace,
+            retention=retention,
+            gates=gates,
+            max_history=max_history,
+            max_payload=max_payload,
+            debug=debug,
+        )
 
     def _begin(self, builder: Any) -> Any:
         return builder.test()
@@ -722,27 +726,8 @@ def _at_exit() -> None:
 
 
 def _after_fork() -> None:
-    """In a forked child the files of the parent are closed: an orphan must not keep a lock."""
-    for app in list(_open):
-        url = getattr(app, "_url", None)
-        if url is not None and "://" not in url:
-            _close_files(os.path.realpath(url))
-        # Never dropped: the threads that would have to end with it are not in this process.
-        _orphaned.append((app._native, app._turns, app._port))
+    after_fork(list(_open))
     _open.clear()
-
-
-def _close_files(path: str) -> None:
-    try:
-        files = os.listdir("/proc/self/fd")
-    except OSError:
-        return
-    for number in files:
-        try:
-            if os.readlink(f"/proc/self/fd/{number}").startswith(path):
-                os.close(int(number))
-        except OSError:
-            continue
 
 
 atexit.register(_at_exit)

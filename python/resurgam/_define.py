@@ -34,7 +34,7 @@ def _options(**given: Any) -> dict[str, Any]:
     for name, value in given.items():
         if value is None:
             continue
-        if name == "retry":
+        if name in ("retry", "compensation_retry"):
             value = policy_json(value)
         elif name.endswith("timeout") or name == "delay":
             value = seconds(value)
@@ -186,6 +186,13 @@ class Activity(_Definition[P, R]):
         self.defaults = _options(**options)
         self._compensate = compensate
 
+    def _options_text(self) -> str | None:
+        # These two are decided where the call is made, and not where it runs.
+        of_calls = ("gate", "compensation_retry")
+        own = {name: self.defaults[name] for name in of_calls if name in self.defaults}
+        given = {**own, **self._options}
+        return json.dumps(given) if given else None
+
     def options(
         self,
         *,
@@ -195,7 +202,9 @@ class Activity(_Definition[P, R]):
         queue_timeout: Seconds | None = None,
         heartbeat_timeout: Seconds | None = None,
         queue: str | None = None,
+        gate: str | None = None,
         compensate: Callable[[R], Bound] | Activity[..., Any] | None = None,
+        compensation_retry: Retry | None = None,
     ) -> Activity[P, R]:
         """The same activity, with options for the calls that are made through it::
 
@@ -204,7 +213,9 @@ class Activity(_Definition[P, R]):
         ``retry`` replaces the policy of the activity, ``timeout`` bounds one attempt,
         ``total_timeout`` the call, ``queue_timeout`` the wait for a worker, ``heartbeat_timeout`` an
         attempt's silence. ``compensate`` makes the call that undoes this one from its result: when
-        the workflow fails or is cancelled, those of all completed calls are made, last first.
+        the workflow fails or is cancelled, those of all completed calls are made, last first;
+        ``compensation_retry`` is their policy. ``gate`` is the key of the gate that the call is
+        behind, such as ``"stripe"``, or a template over the arguments, such as ``"host:{host}"``.
         """
         other = copy.copy(self)
         given = _options(
@@ -214,6 +225,8 @@ class Activity(_Definition[P, R]):
             queue_timeout=queue_timeout,
             heartbeat_timeout=heartbeat_timeout,
             queue=queue,
+            gate=gate,
+            compensation_retry=compensation_retry,
         )
         other._options = {**self._options, **given}
         other._compensate = compensate if compensate is not None else self._compensate
@@ -252,6 +265,13 @@ class Activity(_Definition[P, R]):
                 "as refund.bind(receipt.id)"
             )
         return (undo.name, undo.input, undo.options)
+
+    def _register(self, builder: Any, place: int, options: str) -> None:
+        """Tells an app that is being built of it."""
+        if self.is_async:
+            builder.activity(self.name, place, options)
+        else:
+            builder.blocking(self.name, self.attempt_plain, options)
 
     # One attempt.
 
@@ -430,7 +450,9 @@ def activity(
     heartbeat_timeout: Seconds | None = None,
     queue: str | None = None,
     max_concurrent: int | None = None,
+    gate: str | None = None,
     compensate: Any = None,
+    compensation_retry: Retry | None = None,
 ) -> _ActivityMaker: ...
 def activity(fn: Any = None, /, **options: Any) -> Any:
     """Makes a function an activity: a unit of work that is retried by policy.

@@ -40,6 +40,8 @@ class InstanceInfo:
     error: str | None
     created_at: dt.datetime
     closed_at: dt.datetime | None
+    #: Its place in a list, see ``after`` of ``App.list``.
+    cursor: str
 
     @classmethod
     def _of(cls, row: dict[str, Any]) -> Self:
@@ -66,6 +68,10 @@ class PendingCall:
     #: Why no attempt runs: ``backoff``, ``slot``, ...
     waits_for: str | None
     paused: bool
+    #: The key of its gate.
+    gate: str
+    #: What holds it back while it waits for its gate, or for an operator.
+    held_by: str | None
     #: What went wrong last.
     last_failure: ActivityError | None
 

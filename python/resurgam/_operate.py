@@ -36,6 +36,9 @@ class Schedule:
     catch_up: float | dt.timedelta | str | None = None
     jitter: float | dt.timedelta | str | None = None
     paused: bool = False
+    #: It fires from this time on, and until that one.
+    not_before: dt.datetime | None = None
+    not_after: dt.datetime | None = None
 
     def _json(self, id: str) -> str:
         made: dict[str, Any] = {"id": id, "overlap": self.overlap, "paused": self.paused}
@@ -45,6 +48,10 @@ class Schedule:
         for name in ("every", "catch_up", "jitter"):
             if getattr(self, name) is not None:
                 made[name] = _duration(getattr(self, name))
+        for name in ("not_before", "not_after"):
+            time = getattr(self, name)
+            if time is not None:
+                made[name] = time.astimezone(dt.timezone.utc).isoformat().replace("+00:00", "Z")
         return json.dumps(made)
 
 
@@ -102,17 +109,25 @@ class Call:
     async def _act(self, action: str, **given: Any) -> Acted:
         return await act(self._app, self._id, action, call=self._call, **given)
 
-    async def retry(self, *, by: str | None = None, reason: str | None = None) -> Acted:
-        """Has the next attempt begin now."""
-        return await self._act("retry", by=by, reason=reason)
+    async def retry(
+        self, *, reset: bool = False, by: str | None = None, reason: str | None = None
+    ) -> Acted:
+        """Has the next attempt begin now; with ``reset``, failures are counted from 0 again, and the
+        time of the call begins again."""
+        return await self._act("retry", reset=reset, by=by, reason=reason)
 
-    async def pause(self, *, by: str | None = None, reason: str | None = None) -> Acted:
-        """Has no attempt begin until somebody resumes the call."""
-        return await self._act("pause", by=by, reason=reason)
+    async def pause(
+        self, *, clock_runs: bool = False, by: str | None = None, reason: str | None = None
+    ) -> Acted:
+        """Has no attempt begin until somebody resumes the call. Its timeouts stand still meanwhile,
+        unless ``clock_runs``."""
+        return await self._act("pause", clock_runs=clock_runs, by=by, reason=reason)
 
-    async def resume(self, *, by: str | None = None, reason: str | None = None) -> Acted:
+    async def resume(
+        self, *, reset: bool = False, by: str | None = None, reason: str | None = None
+    ) -> Acted:
         """Lets a paused call go on."""
-        return await self._act("resume", by=by, reason=reason)
+        return await self._act("resume", reset=reset, by=by, reason=reason)
 
     async def complete(
         self, value: Any, *, by: str | None = None, reason: str | None = None

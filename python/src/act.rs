@@ -32,6 +32,12 @@ struct Wanted {
     calls: bool,
     #[serde(default)]
     drop_signals: bool,
+    /// Counts failures from 0 again.
+    #[serde(default)]
+    reset: bool,
+    /// The times that bound the call go on while it is paused.
+    #[serde(default)]
+    clock_runs: bool,
     /// Where a run is reset to: the number of an event, an activity, or the last failure.
     #[serde(default)]
     to: Value,
@@ -92,6 +98,12 @@ impl Wanted {
         }
         if self.drop_signals {
             act = act.drop_signals();
+        }
+        if self.reset {
+            act = act.reset();
+        }
+        if self.clock_runs {
+            act = act.clock_runs();
         }
         act.request_id(&self.request_id)
     }

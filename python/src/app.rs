@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use resurgam::{App as RustApp, AppBuilder, Client, InstanceFilter, Result, Status};
+use resurgam::gate::{Gate, KeyPattern};
+use resurgam::{App as RustApp, AppBuilder, Client, InstanceFilter, Result, Status, Timestamp};
 use resurgam_testing::{TestApp, TestBuilder};
 use resurgam_worker::Options;
 use serde_json::value::RawValue;
@@ -22,10 +23,10 @@ use crate::{logging, look, run, runtime};
 /// What an app knows.
 #[pyclass]
 pub(crate) struct Builder {
-    activities: Vec<resurgam::ActivityDefinition>,
-    workflows: Vec<resurgam::WorkflowDefinition>,
+    pub(crate) activities: Vec<resurgam::ActivityDefinition>,
+    pub(crate) workflows: Vec<resurgam::WorkflowDefinition>,
     options: Options,
-    port: Arc<Shared>,
+    pub(crate) port: Arc<Shared>,
     turns: Arc<Queue>,
 }
 
@@ -90,6 +91,15 @@ impl Builder {
                 let dead_letters = self.options.retention.dead_letters;
                 self.options.retention = resurgam::Retention::all(time()?);
                 self.options.retention.dead_letters = dead_letters;
+            }
+            "gates" => {
+                let gates = given.as_object().ok_or_else(wrong)?;
+                for (key, settings) in gates {
+                    let told = |why: &dyn std::fmt::Display| mistake(format!("gate {key}: {why}"));
+                    let pattern = KeyPattern::parse(key).map_err(|why| told(&why))?;
+                    let gate = Gate::from_value(settings).map_err(|why| told(&why))?;
+                    self.options.gates.push((pattern, gate));
+                }
             }
             "queues" => {
                 let queues: Vec<String> =
@@ -294,9 +304,19 @@ impl App {
         spawn(&self.port, token, async move { ends(&target, &id).await });
     }
 
-    fn signal(&self, token: u64, id: String, name: String, json: &str) -> PyResult<()> {
+    /// Sends a signal; a repeated request is the same signal.
+    #[pyo3(signature = (token, id, name, json, request=None))]
+    fn signal(
+        &self,
+        token: u64,
+        id: String,
+        name: String,
+        json: &str,
+        request: Option<String>,
+    ) -> PyResult<()> {
         let sent = RawValue::from_string(json.to_string()).map_err(mistake)?;
-        let (target, sent, request) = (self.target.clone(), Arc::new(sent), uuid());
+        let request = request.unwrap_or_else(uuid);
+        let (target, sent) = (self.target.clone(), Arc::new(sent));
         spawn(&self.port, token, async move {
             let ask = |client: &Client| {
                 let (client, id, name) = (client.clone(), id.clone(), name.clone());
@@ -542,6 +562,20 @@ fn read_filter(json: &str) -> PyResult<InstanceFilter> {
     }
     if let Some(limit) = given.get("limit").and_then(Value::as_u64) {
         filter.limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    }
+    if let Some(name) = given.get("compensation").and_then(Value::as_str) {
+        filter.compensation = Some(match name {
+            "complete" => resurgam::Compensation::Complete,
+            "incomplete" => resurgam::Compensation::Incomplete,
+            other => return Err(mistake(format!("compensation={other:?}: complete or incomplete"))),
+        });
+    }
+    if let Some(since) = given.get("since").and_then(Value::as_i64) {
+        filter.since = Some(Timestamp::from_millis(since));
+    }
+    if let Some(after) = given.get("after").and_then(Value::as_str) {
+        let wrong = |_| mistake(format!("after={after:?}: not a place in a list of instances"));
+        filter.after = Some(after.parse().map_err(wrong)?);
     }
     filter.retrying = given.get("retrying").and_then(Value::as_bool).unwrap_or(false);
     Ok(filter)

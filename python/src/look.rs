@@ -1,11 +1,11 @@
 //! What is stored, as JSON for the package.
 
-use resurgam::{AttemptRow, Description, InstanceRow, PendingCall};
+use resurgam::{AttemptRow, Description, InstanceCursor, InstanceRow, PendingCall};
 use serde_json::{Value, json};
 
 use crate::attempt::seconds;
 
-fn raw(payload: &resurgam::Payload) -> Value {
+pub(crate) fn raw(payload: &resurgam::Payload) -> Value {
     serde_json::from_str(payload.as_str()).unwrap_or(Value::Null)
 }
 
@@ -25,6 +25,7 @@ pub(crate) fn instance(row: &InstanceRow) -> Value {
         "error": row.error,
         "created_at": seconds(row.created_at),
         "closed_at": row.closed_at.map(seconds),
+        "cursor": InstanceCursor::of(row).to_string(),
     })
 }
 
@@ -53,6 +54,8 @@ fn pending(call: &PendingCall) -> Value {
         "next_due": call.next_due.map(seconds),
         "waits_for": call.waits_for.map(|waits| waits.name()),
         "paused": call.paused.is_some(),
+        "gate": call.gate,
+        "held_by": call.held_by,
         "last_failure": call.last.as_ref().and_then(|last| last.failure.clone()),
     })
 }

@@ -20,12 +20,14 @@ use resurgam::{Failure, Payload, WorkflowDefinition};
 use resurgam_core::Seq;
 use resurgam_core::command::{ActivityCall, ChildCall};
 use resurgam_core::event::ParentClose;
+use resurgam_core::gate::KeyTemplate;
 use resurgam_core::machine::{Ask, CONTINUE_AS_NEW, SharedMachine, Undo, Waiter};
 use resurgam_core::turn::{NotDurable, WorkflowFuture};
+use serde_json::Value;
 
 use crate::attempt::{read_failure, seconds};
 use crate::port::lock;
-use crate::settings::Given;
+use crate::settings::{Given, mistake};
 use crate::turns::Queue;
 
 /// Something durable that the code waits for.
@@ -112,8 +114,12 @@ impl Run {
 }
 
 fn activity_call(name: &str, input: &str, options: Option<&str>) -> PyResult<ActivityCall> {
-    let options = Given::read(options)?.of_call()?;
+    let mut options = Given::read(options)?.of_call()?;
     let input = Payload::from_text(input);
+    if let Some(gate) = options.gate.take() {
+        let key = KeyTemplate::parse(&gate).map_err(mistake)?;
+        options.gate = Some(key.key(&input.decode::<Value>().unwrap_or_default()));
+    }
     Ok(ActivityCall { name: name.to_string(), input, options, compensates: None })
 }
 
@@ -132,15 +138,20 @@ impl Run {
         undo: Option<Py<PyAny>>,
     ) -> PyResult<u64> {
         let call = activity_call(name, input, options)?;
+        let policy = Given::read(options)?.compensation_policy()?;
         let undo = undo.map(|undo| {
-            Undo::new(move |result| {
+            let undo = Undo::new(move |result| {
                 let described = Python::attach(|py| {
                     let (name, input, options): Described =
                         undo.call1(py, (result.as_str(),))?.extract(py)?;
                     activity_call(&name, &input, options.as_deref())
                 });
                 described.unwrap_or_else(|error| resume_unwind(Box::new(error.to_string())))
-            })
+            });
+            match policy {
+                Some(policy) => undo.with_retry(policy),
+                None => undo,
+            }
         });
         let seq = self.machine.lock().schedule_activity(call, Ask { shielded: true, undo });
         Ok(self.open(Op::Call(seq)))

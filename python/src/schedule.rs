@@ -1,7 +1,7 @@
 //! Schedules: workflows that start by the clock.
 
 use pyo3::prelude::*;
-use resurgam::{Client, Payload, ScheduleDescription};
+use resurgam::{Client, Payload, ScheduleDescription, Timestamp};
 use resurgam_core::schedule::Schedule;
 use resurgam_worker::{NewSchedule, ScheduledStart};
 use serde_json::{Value, json};
@@ -80,6 +80,19 @@ impl App {
             };
             let changed = target.ask(&format!("{change} a schedule"), ask).await;
             changed.map_err(|error| told(&error))
+        });
+    }
+
+    /// Starts what a schedule would have started in a time, in milliseconds since 1970.
+    fn backfill(&self, token: u64, id: String, from: i64, to: i64) {
+        let target = self.target.clone();
+        let (from, to) = (Timestamp::from_millis(from), Timestamp::from_millis(to));
+        spawn(&self.port, token, async move {
+            let ask = |client: &Client| {
+                let (client, id) = (client.clone(), id.clone());
+                Box::pin(async move { client.backfill(&id, from, to).await })
+            };
+            value(target.ask("backfill a schedule", ask).await.map(Value::from))
         });
     }
 

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use resurgam::retry::RetryPolicy;
 use resurgam::{IfExists, ParentClose};
 use resurgam_core::command::{CallOptions, Settings};
+use resurgam_core::gate::KeyTemplate;
 use resurgam_core::retry::dialect::Dialect;
 use resurgam_sdk::ActivityOptions;
 use serde::Deserialize;
@@ -27,6 +28,10 @@ pub(crate) struct Given {
     total_timeout: Option<f64>,
     queue_timeout: Option<f64>,
     heartbeat_timeout: Option<f64>,
+    /// The key of a gate, or a template over the arguments.
+    gate: Option<String>,
+    /// The policy of what undoes the call.
+    compensation_retry: Option<Value>,
     run_timeout: Option<f64>,
     delay: Option<f64>,
     max_concurrent: Option<usize>,
@@ -82,9 +87,22 @@ impl Given {
             total_timeout: time("total_timeout", self.total_timeout)?,
             queue_timeout: time("queue_timeout", self.queue_timeout)?,
             heartbeat_timeout: time("heartbeat_timeout", self.heartbeat_timeout)?,
-            // Calls are behind the gate of their activity's name.
-            gate: None,
+            gate: self.gate()?,
         })
+    }
+
+    /// The gate of a call, as it is written.
+    fn gate(&self) -> PyResult<Option<String>> {
+        let wrong = |key: &str, why: String| mistake(format!("gate={key:?}: it {why}"));
+        if let Some(text) = &self.gate {
+            KeyTemplate::parse(text).map_err(|why| wrong(text, why))?;
+        }
+        Ok(self.gate.clone())
+    }
+
+    /// The policy of what undoes the call.
+    pub(crate) fn compensation_policy(&self) -> PyResult<Option<RetryPolicy>> {
+        self.compensation_retry.as_ref().map(read_policy).transpose()
     }
 
     /// As what holds for all calls of an activity.

@@ -8,7 +8,7 @@ import asyncio
 import os
 import sys
 
-from resurgam import ActivityContext, AlreadyExists, App, RetryPolicy, activity, workflow
+from resurgam import ActivityContext, AlreadyExists, App, Instance, RetryPolicy, activity, workflow
 
 STEPS = 4
 PATIENT = RetryPolicy.fixed(0.02).max_attempts(3).jitter("none")
@@ -27,12 +27,14 @@ async def step(ctx: ActivityContext, chain: str, number: int) -> int:
     if (number + ctx.attempt + len(chain)) % 3 == 0:
         note("fails", chain, number, ctx.attempt)
         raise ConnectionError("no answer")
+    note("ends", chain, number, ctx.attempt)
     return number
 
 
 @activity(retry=PATIENT)
 def plain(ctx: ActivityContext, chain: str, number: int) -> int:
     note("begins", chain, number, ctx.attempt)
+    note("ends", chain, number, ctx.attempt)
     return number
 
 
@@ -46,17 +48,24 @@ async def chain(name: str) -> int:
     return total
 
 
+async def over(run: Instance[int]) -> None:
+    """Notes that somebody was told the result: from here on nothing of the chain begins."""
+    total = await run.result()
+    assert total == sum(range(STEPS)), total
+    note("over", run.id, STEPS, 0)
+
+
 async def main(database: str, count: int) -> None:
     async with App(database) as app:
+        print("works", flush=True)
         runs = []
         for number in range(count):
             try:
                 runs.append(await app.start(f"chain-{number}", chain, f"chain-{number}"))
             except AlreadyExists:
                 runs.append(app.instance(f"chain-{number}", chain))
-        for run in runs:
-            total = await run.result()
-            assert total == sum(range(STEPS)), total
+        for run in asyncio.as_completed([over(run) for run in runs]):
+            await run
     print("done", flush=True)
 
 

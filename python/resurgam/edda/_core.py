@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import inspect
 import json
+import logging
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -22,18 +23,24 @@ from .._failures import (
     TerminalError,
     dump,
     failure_of,
+    from_record,
 )
-from .._loop import ContinueAsNew, WorkflowLoop
+from .._loop import CANCELLED, FAILED, RETURNED, ContinueAsNew, WorkflowLoop
 from .._retry import RetryPolicy as _RetryPolicy
 
 Fn = Callable[..., Any]
 
+_log = logging.getLogger("resurgam.edda")
 _app: EddaApp | None = None
 _parked: dict[str, _Parked] = {}
 _compensations: dict[str, Fn] = {}
 
 #: Where an instance notes which event it waits for.
 _WAITS = "edda.waits"
+
+# What this package needs of its own, beside what the program has.
+_own: list[Any] = []
+_own_workflows: list[Any] = []
 
 
 class _Parked(asyncio.Event):
@@ -93,6 +100,7 @@ class WorkflowContext:
         self.instance_id = instance_id
         self._loop, self._attempt = loop, attempt
         self._undo: list[tuple[str, dict[str, Any]]] = []
+        self._events: list[dict[str, Any]] = []
 
     @property
     def is_replaying(self) -> bool:
@@ -147,20 +155,35 @@ class EddaActivity(Activity[..., Any]):
             raise RetryExhaustedError(
                 f"Activity {self.name} failed after {attempts} attempts: {reason}"
             ) from error
+        if answer.get("events"):
+            from ._outbox import send_off
+
+            send_off(answer["events"])
         return self.decode(json.dumps(answer["result"]))
 
     async def attempt(self, app: Any, port: Any, id: int, input: str, native: Any) -> None:
         ctx = WorkflowContext(native.instance_id, attempt=native)
+        about = (native.instance_id, f"{self.name}:{native.idempotency_key}", self.name)
+        is_theirs = self not in _own
         try:
+            if is_theirs:
+                await _tell("on_activity_start", *about, False)
             result = self.fn(ctx, **self._values(input))
             if inspect.isawaitable(result):
                 result = await result
-            undo = [[name, kwargs] for name, kwargs in ctx._undo]
-            port.complete(id, self._result({"result": result, "undo": undo}))
+            made: dict[str, Any] = {"result": result, "undo": [[n, kw] for n, kw in ctx._undo]}
+            if ctx._events:
+                made["events"] = ctx._events
+            text = self._result(made)
+            if is_theirs:
+                await _tell("on_activity_complete", *about, result, False)
+            port.complete(id, text)
         except asyncio.CancelledError as error:
             cancelled = '{"kind":"cancelled","message":"the attempt was cancelled"}'
             port.fail(id, cancelled if native.is_cancelled else dump(error))
         except BaseException as error:
+            if is_theirs and isinstance(error, Exception):
+                await _tell("on_activity_failed", *about, error)
             port.fail(id, dump(error))
 
 
@@ -171,6 +194,17 @@ def _undoes(calls: list[Any]) -> tuple[str, str, str | None]:
 def _fitting(fn: Fn, values: dict[str, Any]) -> dict[str, Any]:
     names = list(inspect.signature(fn).parameters)[1:]
     return {name: values[name] for name in names if name in values}
+
+
+def _arguments(made: Any, values: dict[str, Any]) -> dict[str, Any]:
+    """Values for a workflow. One that takes a model and nothing else may be given its fields."""
+    names = made._names
+    if len(names) == 1 and names[0] not in values:
+        hint = made.fn.__annotations__.get(names[0])
+        cls = made.fn.__globals__.get(hint) if isinstance(hint, str) else hint
+        if hasattr(cls, "model_fields") or dataclasses.is_dataclass(cls):
+            return {names[0]: values}
+    return values
 
 
 async def _compensate_all(ctx: Any, calls: list[Any]) -> None:
@@ -187,21 +221,58 @@ async def _note(ctx: Any) -> None:
 
 _compensate = EddaActivity(_compensate_all, name="edda.compensate")
 _remember = EddaActivity(_note, name="edda.register")
+_own += [_compensate, _remember]
+
+
+async def _tell(hook: str, *about: Any) -> None:
+    if _app is not None:
+        await _app._tell(hook, *about)
 
 
 class _EddaLoop(WorkflowLoop):
     """Tells whoever has started the instance when it waits for something that takes long."""
 
     waits = 0
+    is_begun = False
+    input: str = "{}"
+
+    def uuid4(self) -> uuid.UUID:
+        """A random UUID, the same whenever the code is replayed."""
+        number = (self.run.random() << 64) | self.run.random()
+        return uuid.UUID(int=number, version=4)
 
     def turn(self, outcomes: list[tuple[int, bool, str | None]], cancelled: str | None) -> Any:
+        if not self.is_begun and not self.run.is_replaying:
+            self._tell("on_workflow_start", json.loads(self.input))
+        self.is_begun = True
         ended = super().turn(outcomes, cancelled)
+        if ended is not None and not self.run.is_replaying:
+            self._tell_end(*ended)
         parked = _parked.get(self.run.instance_id)
         if parked is not None and ended is None and self.waits and _app is not None:
             parked.waits = self.run.get(_WAITS) or "null"
             assert _app._loop is not None
             _app._loop.call_soon_threadsafe(parked.set)
         return ended
+
+
+    def _tell_end(self, kind: int, text: str) -> None:
+        if kind == RETURNED:
+            self._tell("on_workflow_complete", json.loads(text))
+        elif kind == FAILED:
+            self._tell("on_workflow_failed", from_record(json.loads(text)))
+        elif kind == CANCELLED:
+            self._tell("on_workflow_cancelled")
+
+    def _tell(self, hook: str, *about: Any) -> None:
+        """Hooks run on the user's event loop, in this order; no turn waits for them."""
+        app = _app
+        if app is None or app.hooks is None or app._loop is None:
+            return
+        if self.workflow in _own_workflows:
+            return
+        about = (self.run.instance_id, self.run.workflow, *about)
+        app._loop.call_soon_threadsafe(lambda: app._later(app._tell(hook, *about)))
 
 
 class EddaWorkflow(Workflow[..., Any]):
@@ -215,6 +286,7 @@ class EddaWorkflow(Workflow[..., Any]):
 
     def make(self, run: Any, input: str) -> WorkflowLoop:
         loop = _EddaLoop(run, self)
+        loop.input = input
         loop.begin(self.fn(WorkflowContext(run.instance_id, loop), **self.read(input)))
         return loop
 
@@ -365,8 +437,11 @@ async def wait_event(
 
 
 async def recur(ctx: WorkflowContext, **kwargs: Any) -> None:
-    """Ends the run; the next one of the instance begins with these arguments."""
-    raise ContinueAsNew(_loop_of(ctx).workflow.pack((), kwargs))
+    """Ends the run; the next one of the instance begins with these arguments, and subscribes
+    anew."""
+    _loop_of(ctx).run.set("edda.channels", "{}")
+    made = _loop_of(ctx).workflow
+    raise ContinueAsNew(made.pack((), _arguments(made, kwargs)))
 
 
 class _Storage:
@@ -390,7 +465,8 @@ class _Storage:
         waits = await self._app.instance(instance_id).value(_WAITS)
         known = row.status
         if known == "running" and waits is not None:
-            known = "waiting_for_timer" if isinstance(waits, dict) else "waiting_for_message"
+            is_timer = isinstance(waits, dict) and "timer" in waits
+            known = "waiting_for_timer" if is_timer else "waiting_for_message"
         return {
             "instance_id": row.id,
             "workflow_name": row.workflow,
@@ -401,29 +477,70 @@ class _Storage:
         }
 
 
+    async def get_pending_outbox_events(self, limit: int = 10) -> list[dict[str, Any]]:
+        """Events that the broker has not taken yet."""
+        rows = await self._app.list(status="running", workflow="edda.deliver", limit=limit)
+        return [dict(row.input["event"]) for row in rows]
+
+
 class EddaApp(App):
-    """An app in Edda's words. It is an ASGI callable, too, to which CloudEvents are posted."""
+    """An app in Edda's words. It is an ASGI callable, too, to which CloudEvents are posted.
+
+    What Edda has to say about connection pools, notifications and leader election has no effect:
+    there is no such thing here.
+    """
 
     def __init__(
         self,
         service_name: str,
         db_url: str,
-        *,
+        outbox_enabled: bool = False,
+        broker_url: str | None = None,
+        hooks: Any = None,
         default_retry_policy: RetryPolicy | None = None,
-        **ignored: Any,
+        message_retention_days: int = 7,
+        pool_size: int = 5,
+        max_overflow: int = 10,
+        pool_timeout: int = 30,
+        pool_recycle: int = 3600,
+        pool_pre_ping: bool = True,
+        use_listen_notify: bool | None = None,
+        notify_fallback_interval: int = 30,
+        max_workflows_per_batch: Any = 10,
+        leader_heartbeat_interval: int = 15,
+        leader_lease_duration: int = 45,
     ):
         url = db_url.replace("+asyncpg", "").replace("+aiosqlite", "").replace("+psycopg", "")
         policy = (default_retry_policy or RetryPolicy())._ours()
         super().__init__(url, retry=policy)
+        if outbox_enabled and broker_url is None:
+            raise ValueError("outbox_enabled=True needs a broker_url")
         self.service_name = service_name
         self.storage = _Storage(self)
+        self.outbox_enabled, self.broker_url, self.hooks = outbox_enabled, broker_url, hooks
+        self._telling: set[asyncio.Task[None]] = set()
 
     def _builder(self) -> Any:
-        known = [*_define.ACTIVITIES.values(), _compensate, _remember]
-        self._given = (None, known)
-        for made in (_compensate, _remember):
+        for made in _own:
             made.is_async = True
+        known = [*_define.ACTIVITIES.values(), *_own]
+        self._given = ([*_define.WORKFLOWS.values(), *_own_workflows], known)
         return super()._builder()
+
+    async def _tell(self, hook: str, *about: Any) -> None:
+        """Calls a hook, if there is one. What goes wrong in it is logged and changes nothing."""
+        call = getattr(self.hooks, hook, None)
+        if call is None:
+            return
+        try:
+            await call(*about)
+        except Exception:
+            _log.exception("the hook %s has failed", hook)
+
+    def _later(self, told: Any) -> None:
+        task = asyncio.ensure_future(told)
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
 
     async def initialize(self) -> None:
         """Begins to work."""
@@ -434,6 +551,8 @@ class EddaApp(App):
     async def shutdown(self) -> None:
         """Stops."""
         await self.stop()
+        if self._telling:
+            await asyncio.wait(set(self._telling))
 
     async def cancel_workflow(self, instance_id: str) -> None:
         """Asks an instance to end; what it has done is undone."""
@@ -446,10 +565,12 @@ class EddaApp(App):
         for made in list(_define.WORKFLOWS.values()):
             if isinstance(made, EddaWorkflow) and made.event_handler and made.name == told.type:
                 data = told.data if isinstance(told.data, dict) else {"data": told.data}
-                await self.start(f"{made.name}-{uuid.uuid4().hex}", made, **_fitting(made.fn, data))
+                values = _fitting(made.fn, _arguments(made, data))
+                await self.start(f"{made.name}-{uuid.uuid4().hex}", made, **values)
         ids = [instance_id] if instance_id is not None else await self._waiting(told.type)
         for id in ids:
             await self.signal(id, f"event:{told.type}", told)
+            await self._tell("on_event_received", id, told.type, told.data)
 
     handle_cloudevent = handle_event
 
@@ -467,10 +588,14 @@ class EddaApp(App):
             body += message.get("body", b"")
             if not message.get("more_body"):
                 break
-        status, answer = await self._answer(scope, body)
+        status, answer = await self._respond(scope, body)
         headers = [(b"content-type", b"application/json")]
         await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": json.dumps(answer).encode()})
+        await send({"type": "http.response.body", "body": answer})
+
+    async def _respond(self, scope: Any, body: bytes) -> tuple[int, bytes]:
+        status, answer = await self._answer(scope, body)
+        return status, json.dumps(answer).encode()
 
     async def _lifespan(self, receive: Any, send: Any) -> None:
         while True:
