@@ -69,6 +69,40 @@ pub struct Node {
     pub gate: Option<String>,
 }
 
+impl Graph {
+    /// The activities that its nodes call or fall back to, each with the way to its name in the
+    /// template.
+    ///
+    /// ```
+    /// use resurgam_graph::Template;
+    /// use serde_json::json;
+    ///
+    /// let template = Template::from_value(&json!({
+    ///     "secrets": {},
+    ///     "nodes": [{"node_name": "Charge", "namespace": "shop", "identifier": "c", "inputs": {}}],
+    ///     "retry_policy": {"on_exhausted": {"fallback": {"activity": "ChargeLater"}}},
+    /// }))?;
+    /// let names: Vec<String> = template.graph().calls().into_iter().map(|(_, name)| name).collect();
+    /// assert_eq!(names, ["Charge", "ChargeLater"]);
+    /// # Ok::<(), resurgam_core::config::Problems>(())
+    /// ```
+    pub fn calls(&self) -> Vec<(String, String)> {
+        let fallback = |path: String, policy: &Policy| {
+            let called = policy.on_exhausted.as_ref()?.resolve().ok()?;
+            let Exhausted::FallbackActivity(name) = called else { return None };
+            Some((format!("{path}.on_exhausted.fallback.activity"), name.into_owned()))
+        };
+        let nodes = self.nodes.iter().enumerate();
+        let nodes = nodes.flat_map(|(i, node)| {
+            let named = (format!("nodes[{i}].node_name"), node.node_name.clone());
+            let path = format!("nodes[{i}].retry_policy");
+            let other = node.retry_policy.as_ref().and_then(|policy| fallback(path, policy));
+            std::iter::once(named).chain(other)
+        });
+        nodes.chain(fallback("retry_policy".to_string(), &self.retry_policy)).collect()
+    }
+}
+
 /// What a node that brings branches together waits for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Unites {
@@ -121,16 +155,33 @@ pub struct Policy {
     pub on_exhausted: Option<OnExhausted>,
 }
 
-/// What follows when the attempts of a node run out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum OnExhausted {
-    /// The node fails.
-    Fail,
-    /// The node waits for an operator.
-    Pause,
-    /// The node fails, and a dead letter is kept.
-    DeadLetter,
+/// What follows when the attempts of a node run out: one of the words, or one of the objects that a
+/// retry policy knows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct OnExhausted(Value);
+
+impl OnExhausted {
+    /// Reads it. The error names the field and what is wrong.
+    pub(crate) fn from_value(value: &Value) -> Result<Self, Problems> {
+        let read = OnExhausted(value.clone());
+        read.resolve().map(|_| read)
+    }
+
+    fn resolve(&self) -> Result<Exhausted, Problems> {
+        let policy = RetryPolicy::from_value(&json!({ "on_exhausted": self.0 }))?;
+        Ok(policy.check()?.into_inner().on_exhausted)
+    }
+}
+
+impl JsonSchema for OnExhausted {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "OnExhausted".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schema::on_exhausted(generator)
+    }
 }
 
 /// How delays grow, and how they are spread.
@@ -209,11 +260,9 @@ impl Policy {
             Some(Cap::After) => CapOrder::After,
             Some(Cap::Truncate) => CapOrder::Truncate,
         };
-        policy.on_exhausted = match self.on_exhausted {
-            None | Some(OnExhausted::Fail) => Exhausted::Fail,
-            Some(OnExhausted::Pause) => Exhausted::Pause { wait: None },
-            Some(OnExhausted::DeadLetter) => Exhausted::DeadLetter,
-        };
+        if let Some(wanted) = &self.on_exhausted {
+            policy.on_exhausted = wanted.resolve()?;
+        }
         policy.check().map(|checked| checked.into_inner())
     }
 }

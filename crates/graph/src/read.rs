@@ -185,8 +185,8 @@ fn word<T: DeserializeOwned>(at: At<'_>, expected: &str, notes: &mut Notes) -> O
 /// Reads a policy with the same means as everywhere else, so that it means the same.
 fn policy(at: At<'_>, notes: &mut Notes) -> Option<Policy> {
     let numbers = ["max_retries", "backoff_factor", "exponent", "max_delay"];
-    let known = ["max_retries", "strategy", "backoff_factor", "exponent", "max_delay", "cap"];
-    let fields = at.fields(&known, notes)?;
+    let words = ["strategy", "cap", "on_exhausted"];
+    let fields = at.fields(&[&numbers[..], &words[..]].concat(), notes)?;
     let before = notes.problems.len();
     let mut config = Map::new();
     for name in numbers {
@@ -198,6 +198,7 @@ fn policy(at: At<'_>, notes: &mut Notes) -> Option<Policy> {
     let cap = fields.read_unless_null("cap", notes, |at, notes| {
         word(at, "Input should be 'before', 'after' or 'truncate'", notes)
     });
+    let on_exhausted = fields.read_unless_null("on_exhausted", notes, on_exhausted);
     let config = Value::Object(config);
     match Dialect::Exosphere.import(&config) {
         Ok(imported) => imported.notes.into_iter().for_each(|note| notes.warn(at.path, note)),
@@ -208,13 +209,30 @@ fn policy(at: At<'_>, notes: &mut Notes) -> Option<Policy> {
     if notes.problems.len() > before {
         return None;
     }
-    let policy = serde_json::from_value::<Policy>(config).map(|policy| Policy { cap, ..policy });
+    let policy = serde_json::from_value::<Policy>(config).map(|policy| Policy {
+        cap,
+        on_exhausted,
+        ..policy
+    });
     let policy = notes.keep(Code::G5, at.path, policy.map_err(|error| error.to_string()))?;
     // With its cap it may still make no sense.
     if let Err(problems) = policy.resolve() {
         notes.refuse(Code::G5, at.path, problems.to_string());
     }
     Some(policy)
+}
+
+fn on_exhausted(at: At<'_>, notes: &mut Notes) -> Option<OnExhausted> {
+    let read = OnExhausted::from_value(at.value);
+    let problems = match read {
+        Ok(read) => return Some(read),
+        Err(problems) => problems,
+    };
+    for problem in problems.iter() {
+        let below = problem.path.strip_prefix("on_exhausted").unwrap_or_default();
+        notes.refuse(Code::G5, format!("{}{below}", at.path), problem.message.clone());
+    }
+    None
 }
 
 fn policy_number(name: &str, at: At<'_>, notes: &mut Notes) -> Option<Value> {

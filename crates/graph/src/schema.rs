@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::model::Graph;
 
@@ -70,6 +70,31 @@ pub(crate) fn timeout(_: &mut SchemaGenerator) -> Schema {
 
 pub(crate) fn gate(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": ["string", "null"], "minLength": 1, "maxLength": 200})
+}
+
+/// The words and objects that a retry policy knows, with times above zero.
+pub(crate) fn on_exhausted(_: &mut SchemaGenerator) -> Schema {
+    let time = json!({"type": "string", "pattern": "^\\s*([0-9.]+\\s*(ms|s|m|h|d)\\s*)+$"});
+    let object = |required: &[&str], properties: Value| {
+        json!({
+            "type": "object",
+            "required": required,
+            "properties": properties,
+            "additionalProperties": false,
+        })
+    };
+    let fallback = json!({"oneOf": [
+        object(&["activity"], json!({"activity": {"type": "string", "minLength": 1}})),
+        object(&["value"], json!({"value": {}})),
+    ]});
+    json_schema!({
+        "description": "What follows when the attempts of a node run out.",
+        "oneOf": [
+            {"enum": ["fail", "dead_letter", "pause", "compensate"]},
+            object(&["pause"], json!({"pause": object(&[], json!({"for": time}))})),
+            object(&["fallback"], json!({"fallback": fallback})),
+        ],
+    })
 }
 
 /// Default values may be anything: they become text.

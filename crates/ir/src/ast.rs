@@ -210,7 +210,10 @@ pub(crate) struct Action {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Policy {
     pub(crate) bracket: Bracket,
-    /// As it was written, with the blanks where they belong.
+    /// What `[fallback: ..]` calculates before the call is made. What its bracket has as the value
+    /// means nothing then.
+    pub(crate) value: Option<Expr>,
+    /// As it was written, with the blanks where they belong; nothing where it has a value.
     pub(crate) text: String,
     pub(crate) span: Span,
 }
@@ -339,8 +342,17 @@ impl<'a> CallRef<'a> {
     pub(crate) fn arguments(self) -> Vec<&'a Expr> {
         match self {
             CallRef::Function(call) => call.arguments.iter().map(|arg| &arg.value).collect(),
-            CallRef::Action(action) => action.arguments.iter().map(|(_, value)| value).collect(),
+            CallRef::Action(action) => {
+                action.arguments.iter().map(|(_, value)| value).chain(action.fallback()).collect()
+            }
         }
+    }
+}
+
+impl Action {
+    /// The expression whose value comes in its place when attempts run out.
+    pub(crate) fn fallback(&self) -> Option<&Expr> {
+        self.policies.iter().find_map(|policy| policy.value.as_ref())
     }
 }
 

@@ -3,10 +3,11 @@
 use resurgam_core::command::CallOptions;
 use resurgam_core::config::nearest;
 use resurgam_core::gate::KeyTemplate;
-use resurgam_core::retry::dialect::{Bracket, CatchAll, bracket_policy};
+use resurgam_core::retry::dialect::{Bracket, CatchAll, Fallback, bracket_policy};
 
 use crate::Dialect;
 use crate::ast::Action;
+use crate::check::SLEEP;
 use crate::hierarchy::{EXCEPTION, descendants};
 
 /// What the call of an action asks for. Without a retry bracket it is tried once, whatever the
@@ -18,6 +19,10 @@ pub(crate) fn call_options(action: &Action, dialect: Dialect) -> Result<CallOpti
     };
     let brackets: Vec<Bracket> =
         action.policies.iter().map(|policy| with_hierarchy(&policy.bracket)).collect();
+    let sleeps = Bracket::Fallback(Fallback::Activity(SLEEP.to_string()));
+    if brackets.contains(&sleeps) {
+        return Err("fallback: @sleep is part of the language, and no action".to_string());
+    }
     let policy = bracket_policy(&brackets, covers).map_err(|problem| problem.to_string())?;
     // In the words that stand in the brackets.
     let words = |problem: String| problem.replace("timeouts.attempt", "timeout");

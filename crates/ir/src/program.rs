@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use resurgam_core::config::nearest;
+use resurgam_core::retry::dialect::{Bracket, Fallback};
 use serde::{Deserialize, Serialize};
 
 use crate::Dialect;
-use crate::ast::{CallRef, Function, Name, Tree};
+use crate::ast::{CallRef, Function, Tree};
 use crate::check::{SLEEP, check};
 use crate::errors::{Errors, Lines};
 use crate::format::print;
@@ -115,24 +116,31 @@ impl Program {
         self.tree.functions.iter().map(|function| function.name.text.as_str()).collect()
     }
 
-    /// The actions that it calls, sorted by name. The built-in `@sleep` is none.
+    /// The actions that it calls or falls back to, sorted by name. The built-in `@sleep` is none.
     pub fn actions(&self) -> Vec<ActionUse> {
-        let mut first: BTreeMap<&str, &Name> = BTreeMap::new();
+        let mut first: BTreeMap<&str, u32> = BTreeMap::new();
+        let mut used = |name, start| {
+            let place = first.entry(name).or_insert(start);
+            *place = start.min(*place);
+        };
         for function in &self.tree.functions {
             function.visit_calls(&mut |call| {
-                if let CallRef::Action(action) = call
-                    && action.name.text != SLEEP
-                {
-                    let place = first.entry(&action.name.text).or_insert(&action.name);
-                    if action.name.span.start < place.span.start {
-                        *place = &action.name;
+                let CallRef::Action(action) = call else { return };
+                if action.name.text != SLEEP {
+                    used(action.name.text.as_str(), action.name.span.start);
+                }
+                for policy in &action.policies {
+                    if let Bracket::Fallback(Fallback::Activity(name)) = &policy.bracket {
+                        let text = &self.text[policy.span.start as usize..];
+                        let behind = text.find('@').map_or(0, |at| at + 1);
+                        used(name.as_str(), policy.span.start + behind as u32);
                     }
                 }
             });
         }
         let lines = Lines::of(&self.text);
-        let action = |(name, at): (&str, &Name)| {
-            let place = lines.place(&self.text, at.span.start as usize);
+        let action = |(name, at): (&str, u32)| {
+            let place = lines.place(&self.text, at as usize);
             ActionUse { name: name.to_string(), line: place.line, column: place.column }
         };
         first.into_iter().map(action).collect()

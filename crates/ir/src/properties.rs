@@ -32,7 +32,7 @@ const LITERALS: [&str; 14] = [
     "''",
 ];
 
-const POLICIES: [&str; 8] = [
+const POLICIES: [&str; 12] = [
     "[retry: 3]",
     "[ retry:3 , backoff : 60 ]",
     "[NetworkError->retry:5,backoff:2m linear]",
@@ -41,6 +41,10 @@ const POLICIES: [&str; 8] = [
     "[timeout: 2m]",
     "[timeout_retry: 2, backoff: 500ms]",
     "[retry: 3, backoff: 1s, # why\n max_elapsed: 1h]",
+    "[retry: 3, on_exhausted:pause   2h]",
+    "[on_exhausted: compensate, retry: 3]",
+    "[fallback:@pay.later]",
+    "[ fallback : {\"paid\":[a,-1,None] , 'b':a+1 or xs[0]} ]",
 ];
 
 fn name() -> impl Strategy<Value = String> {

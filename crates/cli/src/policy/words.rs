@@ -136,11 +136,19 @@ fn outcome(exhausted: &Exhausted) -> String {
         Exhausted::DeadLetter => ", then keeps a dead letter".into(),
         Exhausted::Pause { wait: None } => ", then waits for an operator".into(),
         Exhausted::Pause { wait: Some(wait) } => {
-            format!(", then waits up to {} for an operator", Human(*wait))
+            format!(", then waits up to {} for an operator and fails", Human(*wait))
         }
         Exhausted::Compensate => ", then fails the run and undoes what it did".into(),
-        Exhausted::FallbackActivity(name) => format!(", then calls {}", printable(name)),
-        Exhausted::FallbackValue(_) => ", then returns a fixed value".into(),
+        Exhausted::FallbackActivity(name) => {
+            format!(", then calls {} in its place", printable(name))
+        }
+        Exhausted::FallbackValue(value) => {
+            let value = value.to_string();
+            match value.chars().count() {
+                0..=60 => format!(", then returns {}", printable(&value)),
+                _ => ", then returns a fixed value".into(),
+            }
+        }
     }
 }
 

@@ -208,11 +208,9 @@ impl Source {
             }
             Content::Graph(template) => {
                 let (places, lines) = (locate::json(&self.text).root, Lines::of(&self.text));
-                let nodes = template.graph().nodes.iter().enumerate();
-                let missing = nodes.filter_map(|(i, node)| {
-                    let path = format!("nodes[{i}].node_name");
-                    let message =
-                        format!("node {} cannot run: {}", node.node_name, lacks(&node.node_name)?);
+                let calls = template.graph().calls();
+                let missing = calls.into_iter().filter_map(|(path, name)| {
+                    let message = format!("node {name} cannot run: {}", lacks(&name)?);
                     let mut mistake = Mistake::new(message).code(Code::C2).in_file(&self.name);
                     mistake.path = Some(path.clone());
                     Some(mistake.hint(HOW).within(&lines, places.find(&path)))

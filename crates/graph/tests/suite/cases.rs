@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use resurgam::Failure;
+use expect_test::expect;
+use resurgam::{DeadLetterFilter, Failure};
 use resurgam_graph::{RunStatus, Start, Status};
+use resurgam_testing::TestApp;
 use resurgam_watchdog::test;
 use serde_json::{Map, Value, json};
 
@@ -391,4 +393,155 @@ async fn a_failure_with_many_states_tells_of_those_that_failed() {
     assert_eq!(details["states"][0]["identifier"], "z");
     assert_eq!(details["states_left_out"], 2_001);
     assert_eq!(crate::common::listing_of(&app, "run").await.states.len(), 2_002);
+}
+
+/// A graph of two branches, one of which is down, and its history after a day.
+async fn given_up(on_exhausted: Value) -> (TestApp, String) {
+    let app = app()
+        .action("R", |_, _| Ok(json!([{}])))
+        .action("DOWN", |_, attempt| {
+            Err(Failure::of_type("BankDown", format!("attempt {attempt} failed")))
+        })
+        .action("UP", |_, _| Ok(json!([{"n": "up"}])))
+        .action("LATER", |args, _| Ok(json!({"queued": args["cents"]})))
+        .action("NEXT", |args, _| Ok(args))
+        .start()
+        .await;
+    let mut template = graph(&[
+        node("r", &["down", "up"]),
+        node_with("down", json!({"cents": "700"}), &["next"]),
+        node("up", &[]),
+        node_with("next", json!({"queued": "${{ down.outputs.queued }}"}), &[]),
+    ]);
+    template["retry_policy"] =
+        json!({"max_retries": 1, "strategy": "FIXED", "on_exhausted": on_exhausted});
+    let started = crate::common::template(&template).start(&Start::default()).unwrap();
+    drop(app.start_named::<Value>("run", "graph", &started.run).await);
+    app.advance(Duration::from_secs(24 * 3_600)).await;
+    let history = app.history("run").await;
+    let told: Vec<&str> = history.lines().filter(|line| !line.contains(" RunStarted ")).collect();
+    let told = told.join("\n") + "\n";
+    (app, told)
+}
+
+#[test]
+async fn a_node_fails_when_its_policy_says_so() {
+    expect![[r#"
+        2 +0ms ActivityScheduled R {"$node":{"identifier":"r"}}
+        3 +0ms ActivityCompleted #2 [{}]
+        4 +0ms ActivityScheduled DOWN {"$node":{"identifier":"down"},"cents":"700"}
+          +0ms DOWN#4 attempt 1 failed: BankDown: attempt 1 failed; again in 2s
+        5 +0ms ActivityScheduled UP {"$node":{"identifier":"up"}}
+        6 +0ms ActivityCompleted #5 [{"n":"up"}]
+          +2s DOWN#4 attempt 2 failed: BankDown: attempt 2 failed
+        7 +2s ActivityFailed #4 (attempt 2) max_attempts: BankDown: attempt 2 failed
+        8 +2s RunFailed GraphFailed: 1 of 3 states failed: node down (DOWN): attempt 2 failed
+    "#]]
+    .assert_eq(&given_up(json!("fail")).await.1);
+}
+
+#[test]
+async fn a_node_waits_for_an_operator() {
+    let (app, history) = given_up(json!("pause")).await;
+    expect![[r#"
+        2 +0ms ActivityScheduled R {"$node":{"identifier":"r"}}
+        3 +0ms ActivityCompleted #2 [{}]
+        4 +0ms ActivityScheduled DOWN {"$node":{"identifier":"down"},"cents":"700"}
+          +0ms DOWN#4 attempt 1 failed: BankDown: attempt 1 failed; again in 2s
+        5 +0ms ActivityScheduled UP {"$node":{"identifier":"up"}}
+        6 +0ms ActivityCompleted #5 [{"n":"up"}]
+          +2s DOWN#4 attempt 2 failed: BankDown: attempt 2 failed
+    "#]]
+    .assert_eq(&history);
+    let value = json!([{"queued": "by hand"}]);
+    app.act("run", "DOWN#4", |call| call.complete(&value)).await.unwrap();
+    app.advance(Duration::from_secs(1)).await;
+    let listing = crate::common::listing_of(&app, "run").await;
+    assert_eq!(listing.run_status, RunStatus::Success);
+}
+
+#[test]
+async fn a_node_waits_for_an_operator_for_some_time() {
+    expect![[r#"
+        2 +0ms ActivityScheduled R {"$node":{"identifier":"r"}}
+        3 +0ms ActivityCompleted #2 [{}]
+        4 +0ms ActivityScheduled DOWN {"$node":{"identifier":"down"},"cents":"700"}
+          +0ms DOWN#4 attempt 1 failed: BankDown: attempt 1 failed; again in 2s
+        5 +0ms ActivityScheduled UP {"$node":{"identifier":"up"}}
+        6 +0ms ActivityCompleted #5 [{"n":"up"}]
+          +2s DOWN#4 attempt 2 failed: BankDown: attempt 2 failed
+        7 +2h ActivityFailed #4 (attempt 2) max_attempts: BankDown: attempt 2 failed
+        8 +2h RunFailed GraphFailed: 1 of 3 states failed: node down (DOWN): attempt 2 failed
+    "#]]
+    .assert_eq(&given_up(json!({"pause": {"for": "2h"}})).await.1);
+}
+
+#[test]
+async fn a_node_leaves_a_dead_letter() {
+    let (app, history) = given_up(json!("dead_letter")).await;
+    expect![[r#"
+        2 +0ms ActivityScheduled R {"$node":{"identifier":"r"}}
+        3 +0ms ActivityCompleted #2 [{}]
+        4 +0ms ActivityScheduled DOWN {"$node":{"identifier":"down"},"cents":"700"}
+          +0ms DOWN#4 attempt 1 failed: BankDown: attempt 1 failed; again in 2s
+        5 +0ms ActivityScheduled UP {"$node":{"identifier":"up"}}
+        6 +0ms ActivityCompleted #5 [{"n":"up"}]
+          +2s DOWN#4 attempt 2 failed: BankDown: attempt 2 failed
+        7 +2s ActivityFailed #4 (attempt 2) max_attempts: BankDown: attempt 2 failed
+        8 +2s RunFailed GraphFailed: 1 of 3 states failed: node down (DOWN): attempt 2 failed
+    "#]]
+    .assert_eq(&history);
+    assert_eq!(app.client().dead_letters(DeadLetterFilter::default()).await.unwrap().len(), 1);
+}
+
+#[test]
+async fn a_node_that_compensates_ends_the_run() {
+    expect![[r#"
+        2 +0ms ActivityScheduled R {"$node":{"identifier":"r"}}
+        3 +0ms ActivityCompleted #2 [{}]
+        4 +0ms ActivityScheduled DOWN {"$node":{"identifier":"down"},"cents":"700"}
+          +0ms DOWN#4 attempt 1 failed: BankDown: attempt 1 failed; again in 2s
+        5 +0ms ActivityScheduled UP {"$node":{"identifier":"up"}}
+        6 +0ms ActivityCompleted #5 [{"n":"up"}]
+          +2s DOWN#4 attempt 2 failed: BankDown: attempt 2 failed
+        7 +2s ActivityFailed #4 (attempt 2) max_attempts ends the run: BankDown: attempt 2 failed
+        8 +2s RunFailed BankDown: attempt 2 failed
+    "#]]
+    .assert_eq(&given_up(json!("compensate")).await.1);
+}
+
+#[test]
+async fn a_node_falls_back_to_a_value() {
+    let value = json!({"fallback": {"value": [{"queued": "none"}]}});
+    expect![[r#"
+        2 +0ms ActivityScheduled R {"$node":{"identifier":"r"}}
+        3 +0ms ActivityCompleted #2 [{}]
+        4 +0ms ActivityScheduled DOWN {"$node":{"identifier":"down"},"cents":"700"}
+          +0ms DOWN#4 attempt 1 failed: BankDown: attempt 1 failed; again in 2s
+        5 +0ms ActivityScheduled UP {"$node":{"identifier":"up"}}
+        6 +0ms ActivityCompleted #5 [{"n":"up"}]
+          +2s DOWN#4 attempt 2 failed: BankDown: attempt 2 failed
+        7 +2s ActivityCompleted #4 (attempt 2) fallback [{"queued":"none"}]
+        8 +2s ActivityScheduled NEXT {"$node":{"identifier":"next"},"queued":"none"}
+        9 +2s ActivityCompleted #8 {"$node":{"identifier":"next"},"queued":"none"}
+        10 +2s RunCompleted {"run_status":"SUCCESS","states":[{"created_at_ms":1767225600000,"error":null,"identifier":"r","inputs":{},"node":"R","o... (609 bytes)
+    "#]].assert_eq(&given_up(value).await.1);
+}
+
+#[test]
+async fn a_node_falls_back_to_another_activity_with_the_same_inputs() {
+    let later = json!({"fallback": {"activity": "LATER"}});
+    expect![[r#"
+        2 +0ms ActivityScheduled R {"$node":{"identifier":"r"}}
+        3 +0ms ActivityCompleted #2 [{}]
+        4 +0ms ActivityScheduled DOWN {"$node":{"identifier":"down"},"cents":"700"}
+          +0ms DOWN#4 attempt 1 failed: BankDown: attempt 1 failed; again in 2s
+        5 +0ms ActivityScheduled UP {"$node":{"identifier":"up"}}
+        6 +0ms ActivityCompleted #5 [{"n":"up"}]
+          +2s DOWN#4 attempt 2 failed: BankDown: attempt 2 failed; falls back to LATER
+        7 +2s ActivityCompleted #4 (attempt 3) fallback {"queued":"700"}
+        8 +2s ActivityScheduled NEXT {"$node":{"identifier":"next"},"queued":"700"}
+        9 +2s ActivityCompleted #8 {"$node":{"identifier":"next"},"queued":"700"}
+        10 +2s RunCompleted {"run_status":"SUCCESS","states":[{"created_at_ms":1767225600000,"error":null,"identifier":"r","inputs":{},"node":"R","o... (606 bytes)
+    "#]].assert_eq(&given_up(later).await.1);
 }

@@ -355,6 +355,19 @@ fn policies_are_those_of_the_dialect_with_whole_numbers_read_generously() {
         policy(json!({"cap": "middle"})),
         &["retry_policy.cap: Input should be 'before', 'after' or 'truncate'"],
     );
+    for (wanted, what) in [
+        (json!("paus"), ": \"paus\" is unknown; did you mean \"pause\"?"),
+        (json!({"pause": {"for": 5}}), ".pause.for: 5 has no unit"),
+        (json!({"fallback": {}}), ".fallback"),
+        (json!({"fallback": {"activity": ""}}), ".fallback.activity"),
+        (json!({"retry": 1}), ".retry: on_exhausted: unknown field \"retry\""),
+    ] {
+        let found = refused(&policy(json!({"on_exhausted": wanted})));
+        assert!(found[0].starts_with("retry_policy.on_exhausted"), "{found:?}");
+        assert!(found[0].contains(what), "{found:?}");
+        let node = added("/nodes/1", "retry_policy", json!({"on_exhausted": wanted}));
+        assert!(refused(&node)[0].starts_with("nodes[1].retry_policy.on_exhausted"), "{found:?}");
+    }
     says(policy(json!(null)), &["retry_policy: Input should be a valid dictionary"]);
     for huge in [json!(1e300), json!(u64::MAX), json!("9".repeat(30)), json!(-1e300)] {
         for field in ["max_retries", "backoff_factor", "exponent", "max_delay"] {

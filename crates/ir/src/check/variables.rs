@@ -7,7 +7,9 @@
 use std::collections::HashSet;
 
 use super::{BUILTINS, Check, near};
-use crate::ast::{Block, Expr, ExprKind, Function, Handler, Source, Statement, StatementKind};
+use crate::ast::{
+    Block, CallRef, Expr, ExprKind, Function, Handler, Source, Statement, StatementKind,
+};
 use crate::errors::{Code, Problem, Span};
 
 /// What may be assigned at a place. Inner places add to what is known around them, and do not copy
@@ -173,7 +175,7 @@ impl<'a> Walk<'a, '_> {
                 self.expr(&spread.items, known);
                 let mut inside = known.depending();
                 inside.names.insert(&spread.item.text);
-                for (_, value) in &spread.action.arguments {
+                for value in CallRef::Action(&spread.action).arguments() {
                     self.expr(value, &inside);
                 }
             }

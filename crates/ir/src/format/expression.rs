@@ -95,12 +95,12 @@ pub(super) fn action(action: &Action, layout: Layout) -> String {
             format!("{}={}", name.text, expr(value, layout))
         })
     };
-    let policies = action.policies.iter().map(|policy| policy.text.as_str());
+    let policies = action.policies.iter().map(|policy| match &policy.value {
+        Some(value) => format!("[fallback: {}]", expr(value, Layout::Flat)),
+        None => policy.text.clone(),
+    });
     let Layout::Broken(depth) = layout else {
-        return std::iter::once(call(Layout::Flat).as_str())
-            .chain(policies)
-            .collect::<Vec<_>>()
-            .join(" ");
+        return std::iter::once(call(Layout::Flat)).chain(policies).collect::<Vec<_>>().join(" ");
     };
     let flat = call(Layout::Flat);
     let room = super::WIDTH.saturating_sub((depth + 2) * INDENT);

@@ -43,6 +43,8 @@ pub(super) struct ActionSite {
     pub(super) options: CallOptions,
     /// What makes the key of its gate.
     pub(super) gate: Option<KeyTemplate>,
+    /// Whether a value comes in its place when attempts run out. It stands behind the arguments.
+    pub(super) has_fallback: bool,
 }
 
 /// The call of a function in the program.

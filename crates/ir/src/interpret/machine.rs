@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam_core::command::CallOptions;
+use resurgam_core::retry::Exhausted;
 use resurgam_core::{Failure, Kind, Payload};
 
 use super::builtins;
@@ -378,10 +379,16 @@ impl Machine {
     /// The call of an action, with its arguments from the stack.
     fn act(&mut self, code: &Code, site: usize) -> Result<Job, Failure> {
         let site = &code.actions[site];
+        let fallback = site.has_fallback.then(|| self.pop());
         let values = self.stack.split_off(self.stack.len() - site.arguments.len());
         let names = site.arguments.iter().map(|name| Arc::new(name.clone()));
         let input = Value::dict(names.zip(values).collect())?.to_payload()?;
         let mut options = site.options.clone();
+        if let Some((value, policy)) = fallback.zip(options.retry.as_deref_mut()) {
+            let value = value.to_payload()?.decode();
+            let value = value.map_err(|error| raised("ValueError", error.to_string()))?;
+            policy.on_exhausted = Exhausted::FallbackValue(value);
+        }
         options.gate = site
             .gate
             .as_ref()

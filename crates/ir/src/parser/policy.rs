@@ -1,6 +1,6 @@
 //! Brackets behind an action: found here, read by the dialect `rappel_ir` of the core.
 
-use resurgam_core::retry::dialect::{Bracket, is_bounded, parse_bracket};
+use resurgam_core::retry::dialect::{Bracket, Fallback, is_bounded, parse_bracket};
 
 use super::{Failed, Parser, Read};
 use crate::ast::Policy;
@@ -15,7 +15,11 @@ impl Parser<'_> {
             if self.is_index() {
                 break;
             }
-            match self.policy() {
+            let policy = match self.is_fallback_value() {
+                true => self.fallback_value(),
+                false => self.policy(),
+            };
+            match policy {
                 Ok(policy) => policies.push(policy),
                 Err(Failed) => failed = true,
             }
@@ -29,12 +33,37 @@ impl Parser<'_> {
 
     /// `@f()[0]`: a number, a text or a name alone is no policy.
     fn is_index(&self) -> bool {
-        let field =
-            ["retry", "timeout", "backoff", "timeout_retry", "gate"].contains(&self.word_at(1));
+        let fields = ["retry", "timeout", "backoff", "timeout_retry", "gate", "fallback"];
+        let field = fields.contains(&self.word_at(1));
         let simple = matches!(self.peek_at(1), Kind::Int | Kind::Str | Kind::Name) && !field;
         let negative = self.peek_at(1) == Kind::Minus && self.peek_at(2) == Kind::Int;
         (simple && self.peek_at(2) == Kind::RightBracket)
             || (negative && self.peek_at(3) == Kind::RightBracket)
+    }
+
+    /// `[fallback: ..]` with anything but the name of an action alone.
+    fn is_fallback_value(&self) -> bool {
+        self.word_at(1) == "fallback"
+            && self.peek_at(2) == Kind::Colon
+            && self.peek_at(3) != Kind::At
+    }
+
+    fn fallback_value(&mut self) -> Read<Policy> {
+        let (open, start) = (self.at, self.next());
+        self.next();
+        self.next();
+        let value = self.expr().and_then(|value| {
+            self.expect(Kind::RightBracket)?;
+            Ok(value)
+        });
+        if value.is_err()
+            && let Some(close) = self.closing(open)
+        {
+            self.at = close + 1;
+        }
+        let bracket = Bracket::Fallback(Fallback::Value(serde_json::Value::Null));
+        let (value, text) = (Some(value?), String::new());
+        Ok(Policy { bracket, value, text, span: self.since(start) })
     }
 
     fn policy(&mut self) -> Read<Policy> {
@@ -54,7 +83,7 @@ impl Parser<'_> {
         let span = self.since(start);
         let bare = self.without_comments(open, span);
         match parse_bracket(&bare) {
-            Ok(bracket) => Ok(Policy { bracket, text: self.spaced(open), span }),
+            Ok(bracket) => Ok(Policy { bracket, value: None, text: self.spaced(open), span }),
             Err(bad) => {
                 let at = span.start as usize + bad.at;
                 let inside = |token: &&crate::lexer::Token| token.span.start as usize >= at;
@@ -91,10 +120,11 @@ impl Parser<'_> {
                     false
                 }
                 (Kind::Comma | Kind::Colon | Kind::Arrow, _) | (_, Kind::Arrow) => true,
-                // `10s linear`
+                // `10s linear`, `pause 2h`
                 (_, Kind::Name) => {
-                    !matches!(before, Kind::LeftBracket | Kind::LeftParen | Kind::Dot)
+                    !matches!(before, Kind::LeftBracket | Kind::LeftParen | Kind::Dot | Kind::At)
                 }
+                (Kind::Name, Kind::Int | Kind::Float | Kind::Quantity) => true,
                 _ => false,
             };
             if wants_blank {

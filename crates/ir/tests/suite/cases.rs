@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use resurgam::{ActivityContext, Failure, Kind, Payload};
+use expect_test::expect;
+use resurgam::{ActivityContext, DeadLetterFilter, Failure, Kind, Payload};
 use resurgam_ir::Dialect;
 use resurgam_sdk::ActivityDefinition;
 use resurgam_testing::{TestApp, never};
@@ -337,4 +338,132 @@ async fn a_cancelled_run_cannot_be_caught() {
     app.advance(Duration::from_secs(5)).await;
     instance.cancel("enough").await.unwrap();
     assert!(matches!(instance.outcome().await, resurgam::Outcome::Cancelled(_)));
+}
+
+/// An action that is always down, and what a program that calls it with these brackets
+/// comes to within a day.
+async fn given_up(bracket: &str) -> (TestApp, String) {
+    let app = builder()
+        .action("charge", always("BankDown"))
+        .action("later", |args, _| Ok(json!({"queued": args["cents"]})))
+        .start()
+        .await;
+    let program = main_of(&format!(
+        "seat = 12\ntry:\n    r = @charge(cents=700) {bracket}\nexcept BankDown as e:\n    r = \
+         \"caught \" + e.message\nreturn r"
+    ));
+    drop(start(&app, &program, json!({})).await);
+    app.advance(Duration::from_secs(24 * 3_600)).await;
+    let history = app.history("run").await;
+    let end: Vec<&str> = history.lines().skip(2).collect();
+    let end = end.join("\n") + "\n";
+    (app, end)
+}
+
+#[test]
+async fn a_bracket_that_says_fail_lets_the_program_have_the_failure() {
+    expect![[r#"
+          +0ms charge#2 attempt 1 failed: BankDown: attempt 1 failed; again in 1s
+          +1s charge#2 attempt 2 failed: BankDown: attempt 2 failed
+        3 +1s ActivityFailed #2 (attempt 2) max_attempts: BankDown: attempt 2 failed
+        4 +1s RunCompleted "caught attempt 2 failed"
+    "#]]
+    .assert_eq(&given_up("[retry: 1, backoff: 1s, on_exhausted: fail]").await.1);
+}
+
+#[test]
+async fn a_paused_call_waits_for_an_operator_and_goes_on() {
+    let (app, history) = given_up("[retry: 1, backoff: 1s, on_exhausted: pause]").await;
+    expect![[r#"
+          +0ms charge#2 attempt 1 failed: BankDown: attempt 1 failed; again in 1s
+          +1s charge#2 attempt 2 failed: BankDown: attempt 2 failed
+    "#]]
+    .assert_eq(&history);
+    app.act("run", "charge#2", |call| call.complete(&"by hand")).await.unwrap();
+    app.advance(Duration::from_secs(1)).await;
+    let history = app.history("run").await;
+    assert!(history.ends_with("RunCompleted \"by hand\"\n"), "{history}");
+}
+
+#[test]
+async fn a_pause_with_a_time_ends_with_the_failure_that_the_call_had() {
+    let (_, history) = given_up("[retry: 1, backoff: 1s, on_exhausted: pause 2h]").await;
+    expect![[r#"
+          +0ms charge#2 attempt 1 failed: BankDown: attempt 1 failed; again in 1s
+          +1s charge#2 attempt 2 failed: BankDown: attempt 2 failed
+        3 +2h ActivityFailed #2 (attempt 2) max_attempts: BankDown: attempt 2 failed
+        4 +2h RunCompleted "caught attempt 2 failed"
+    "#]]
+    .assert_eq(&history);
+}
+
+#[test]
+async fn a_bracket_keeps_a_dead_letter() {
+    let (app, history) = given_up("[retry: 1, backoff: 1s, on_exhausted: dead_letter]").await;
+    expect![[r#"
+          +0ms charge#2 attempt 1 failed: BankDown: attempt 1 failed; again in 1s
+          +1s charge#2 attempt 2 failed: BankDown: attempt 2 failed
+        3 +1s ActivityFailed #2 (attempt 2) max_attempts: BankDown: attempt 2 failed
+        4 +1s RunCompleted "caught attempt 2 failed"
+    "#]]
+    .assert_eq(&history);
+    let letters = app.client().dead_letters(DeadLetterFilter::default()).await.unwrap();
+    assert_eq!(letters.len(), 1);
+}
+
+#[test]
+async fn a_bracket_that_compensates_ends_the_run_whatever_the_program_would_do() {
+    let (_, history) = given_up("[retry: 1, backoff: 1s, on_exhausted: compensate]").await;
+    expect![[r#"
+          +0ms charge#2 attempt 1 failed: BankDown: attempt 1 failed; again in 1s
+          +1s charge#2 attempt 2 failed: BankDown: attempt 2 failed
+        3 +1s ActivityFailed #2 (attempt 2) max_attempts ends the run: BankDown: attempt 2 failed
+        4 +1s RunFailed BankDown: attempt 2 failed
+    "#]]
+    .assert_eq(&history);
+}
+
+#[test]
+async fn a_fallback_is_calculated_when_the_call_is_made() {
+    let (_, history) =
+        given_up("[retry: 1, backoff: 1s] [fallback: {\"seats\": [seat, seat + 1]}]").await;
+    expect![[r#"
+          +0ms charge#2 attempt 1 failed: BankDown: attempt 1 failed; again in 1s
+          +1s charge#2 attempt 2 failed: BankDown: attempt 2 failed
+        3 +1s ActivityCompleted #2 (attempt 2) fallback {"seats":[12,13]}
+        4 +1s RunCompleted {"seats":[12,13]}
+    "#]]
+    .assert_eq(&history);
+    // Without a retry bracket there is one attempt, and what is wrong with the expression is a
+    // failure of the program.
+    let (_, history) = given_up("[fallback: None]").await;
+    expect![[r#"
+          +0ms charge#2 attempt 1 failed: BankDown: attempt 1 failed
+        3 +0ms ActivityCompleted #2 fallback null
+        4 +0ms RunCompleted null
+    "#]]
+    .assert_eq(&history);
+    let (app, _) = given_up("[fallback: seat / 0]").await;
+    let history = app.history("run").await;
+    assert!(history.ends_with("RunFailed ZeroDivisionError: division by zero\n"), "{history}");
+    assert_eq!(app.attempts_of("charge"), 0);
+}
+
+#[test]
+async fn each_item_of_a_spread_has_its_own_fallback() {
+    let app = builder().action("sq", always("Down")).start().await;
+    let program = main_of("xs = spread [3, 1, 2]:i -> @sq(x=i) [fallback: i * i]\nreturn xs");
+    assert_eq!(run(&app, &program).await.unwrap(), json!([9, 1, 4]));
+}
+
+#[test]
+async fn another_action_goes_on_with_the_arguments_of_the_call() {
+    let (_, history) = given_up("[retry: 1, backoff: 1s] [fallback: @later]").await;
+    expect![[r#"
+          +0ms charge#2 attempt 1 failed: BankDown: attempt 1 failed; again in 1s
+          +1s charge#2 attempt 2 failed: BankDown: attempt 2 failed; falls back to later
+        3 +1s ActivityCompleted #2 (attempt 3) fallback {"queued":700}
+        4 +1s RunCompleted {"queued":700}
+    "#]]
+    .assert_eq(&history);
 }

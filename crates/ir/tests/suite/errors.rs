@@ -324,6 +324,50 @@ fn policies_that_mean_nothing_or_cannot_be_honoured() {
         expect!["2:19 gate: the call has no argument `adress` (did you mean `address`?)"],
     );
     short(
+        "@f() [retry: 1] [fallback: a] [fallback: @g]",
+        expect!["2:10 fallback: a call has one (leave the other bracket out)"],
+    );
+    short(
+        "@f() [retry: 1, on_exhausted: pause] [fallback: a]",
+        expect!["2:10 fallback: it is what follows when attempts run out (leave on_exhausted out)"],
+    );
+    short(
+        "@f() [retry: 1, on_exhausted: pause 5x]",
+        expect![[
+            r#"2:41 on_exhausted: pause: "5x" has the unknown unit "x" (use ms, s, m, h or d)"#
+        ]],
+    );
+    short(
+        "@f() [A -> retry: 1, on_exhausted: pause 2h] [retry: 1]",
+        expect![
+            "2:10 on_exhausted: it is about the whole call (write the same in every retry bracket)"
+        ],
+    );
+    short(
+        "@f() [retry: 1, on_exhausted: compensat]",
+        expect![[r#"2:35 on_exhausted: "compensat" is unknown (did you mean "compensate"?)"#]],
+    );
+    short(
+        "@f() [fallback: missing + 1]",
+        expect!["2:21 variable 'missing' referenced before assignment in function 'main'"],
+    );
+    short(
+        "@f() [fallback: @g(n=1)]",
+        expect![
+            "2:21 fallback: it gets the arguments of the call (write its name alone, [fallback: @later])"
+        ],
+    );
+    short(
+        "@f() [fallback: @sleep]",
+        expect!["2:10 fallback: @sleep is part of the language, and no action"],
+    );
+    short("@f() [fallback: ]", expect!["2:21 expected an expression, found `]`"]);
+    short(
+        "@f() [retry: 1, fallback: 0]",
+        expect!["2:21 fallback: write it in a bracket of its own, [fallback: @later]"],
+    );
+    short("@f() [fallback: [a, 'x'][0]] [retry: 2]", expect!["nothing is wrong"]);
+    short(
         r#"@f() [gate: "a"] [gate: "b"]"#,
         expect!["2:10 gate: a call is behind one (leave the other bracket out)"],
     );

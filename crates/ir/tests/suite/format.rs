@@ -257,3 +257,21 @@ fn main(input: [sleep, pass, a], output: []):
         "#]],
     );
 }
+
+#[test]
+fn what_follows_when_attempts_run_out_is_printed_in_one_way() {
+    check(
+        "\
+fn main(input: [seat], output: [r]):
+    r = @charge(seat=seat)[retry:1,on_exhausted :pause   2h]
+    r = @charge(seat=seat) [ fallback:@pay.later ]
+    r = @charge(seat=seat) [fallback : {'seat':seat+1 , \"paid\":not True}]  # for now
+",
+        expect![[r#"
+            fn main(input: [seat], output: [r]):
+                r = @charge(seat=seat) [retry: 1, on_exhausted: pause 2h]
+                r = @charge(seat=seat) [fallback: @pay.later]
+                r = @charge(seat=seat) [fallback: {'seat': seat + 1, "paid": not True}]  # for now
+        "#]],
+    );
+}

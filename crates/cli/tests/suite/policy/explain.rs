@@ -348,3 +348,52 @@ fn a_number_with_hundreds_of_zeros_is_told_with_an_exponent() {
     let told = folder.policy("explain policy.json").all();
     assert!(told.contains("Waits 1s, 1e308 times as long each time"), "{told}");
 }
+
+#[test]
+fn what_follows_when_attempts_run_out_is_told_for_every_value() {
+    for (wanted, told) in [
+        (json!("fail"), "gives up after attempt 2."),
+        (json!("pause"), "gives up after attempt 2, then waits for an operator."),
+        (
+            json!({"pause": {"for": "2h"}}),
+            "gives up after attempt 2, then waits up to 2h for an operator and fails.",
+        ),
+        (json!("dead_letter"), "gives up after attempt 2, then keeps a dead letter."),
+        (
+            json!("compensate"),
+            "gives up after attempt 2, then fails the run and undoes what it did.",
+        ),
+        (
+            json!({"fallback": {"value": {"seats": 0}}}),
+            "gives up after attempt 2, then returns {\"seats\":0}.",
+        ),
+        (
+            json!({"fallback": {"activity": "charge_later"}}),
+            "gives up after attempt 2, then calls charge_later in its place.",
+        ),
+    ] {
+        let in_a_rule = json!({
+            "max_attempts": 2,
+            "rules": [{"on": {}, "then": "retry", "on_exhausted": wanted}],
+        });
+        for config in [json!({"max_attempts": 2, "on_exhausted": wanted}), in_a_rule] {
+            let folder = Folder::new("exhausted").with("policy.json", config.to_string());
+            let all = folder.policy("explain policy.json").all();
+            let first = all.lines().next().unwrap_or_default();
+            assert!(first.ends_with(told), "{config}: {all}");
+        }
+    }
+}
+
+#[test]
+fn a_rule_that_keeps_or_pauses_a_call_at_once_is_told() {
+    for (verdict, told) in [
+        ("pause", "not retried, waits for an operator: type SchemaChanged (rules[0])"),
+        ("dead_letter", "not retried, kept as a dead letter: type SchemaChanged (rules[0])"),
+    ] {
+        let config = json!({"rules": [{"on": {"types": ["SchemaChanged"]}, "then": verdict}]});
+        let folder = Folder::new("verdict").with("policy.json", config.to_string());
+        let all = folder.policy("explain policy.json").all();
+        assert!(all.to_lowercase().contains(&told.to_lowercase()), "{all}");
+    }
+}

@@ -21,8 +21,8 @@ use crate::config::{At, Problems};
 use crate::duration::Text;
 pub use error::read_failure;
 pub use rappel::{
-    BadBracket, Bracket, CatchAll, Growth, Wait, WhenExhausted, bracket_policy, is_bounded,
-    parse_bracket, parse_brackets,
+    BadBracket, Bracket, CatchAll, Fallback, Growth, Wait, WhenExhausted, bracket_policy,
+    is_bounded, parse_bracket, parse_brackets,
 };
 
 /// A way of writing a retry policy.

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use super::code::{ActionSite, Builtin, CallSite, Code, FunctionCode, Instruction};
 use crate::Dialect;
-use crate::ast::{Action, Block, Call, Function, FunctionCall, Tree};
+use crate::ast::{Action, Block, Call, CallRef, Function, FunctionCall, Tree};
 use crate::check::SLEEP;
 use crate::errors::{Lines, Span};
 use crate::policy::{call_options, gate};
@@ -134,8 +134,9 @@ impl<'a> Body<'a, '_> {
         self.out.variables.len() - 1
     }
 
+    /// The arguments, and on top of them the value of its fallback.
     fn arguments_of_action(&mut self, action: &'a Action) -> Result<(), String> {
-        action.arguments.iter().try_for_each(|(_, value)| self.expr(value))
+        CallRef::Action(action).arguments().into_iter().try_for_each(|value| self.expr(value))
     }
 
     fn action_site(&mut self, action: &Action) -> Result<usize, String> {
@@ -144,6 +145,7 @@ impl<'a> Body<'a, '_> {
             arguments: action.arguments.iter().map(|(name, _)| name.text.clone()).collect(),
             options: call_options(action, self.program.dialect)?,
             gate: gate(action)?.cloned(),
+            has_fallback: action.fallback().is_some(),
         };
         self.program.code.actions.push(site);
         Ok(self.program.code.actions.len() - 1)

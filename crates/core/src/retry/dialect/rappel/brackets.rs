@@ -6,17 +6,18 @@
 //! [(A, B) -> retry: 3]   [A, B -> retry: 3]     several
 //! [timeout: 2m]                                 of one attempt
 //! [gate: "host:{url.host}"]                    the gate of the call
+//! [fallback: 0]   [fallback: @charge_later]     what comes in its place when attempts run out
 //! ```
 //! Ours on top: `ms`, `d` and decimals in durations, `backoff: 10s linear`, `multiplier: 1.5`,
-//! `max_delay: 5m`, `jitter: full`, `max_elapsed: 1h`, `on_exhausted: dead_letter`, and
-//! `[timeout_retry: 2, backoff: 5s]` for attempts that timed out, and the gate. What would change
-//! nothing is refused.
+//! `max_delay: 5m`, `jitter: full`, `max_elapsed: 1h`, `on_exhausted: pause 2h`, and
+//! `[timeout_retry: 2, backoff: 5s]` for attempts that timed out, the gate, and the fallback. What
+//! would change nothing is refused.
 
 use std::time::Duration;
 
 use crate::config::{Problem, nearest};
 use crate::gate::KeyTemplate;
-use crate::retry::policy::Jitter;
+use crate::retry::policy::{Exhausted, Jitter};
 use crate::{Code, duration};
 
 /// One bracket.
@@ -42,6 +43,17 @@ pub enum Bracket {
     Timeout(Duration),
     /// The gate of the call: a key, or a template for one. It says nothing about retries.
     Gate(KeyTemplate),
+    /// What comes in the place of the call when its attempts run out.
+    Fallback(Fallback),
+}
+
+/// What comes in the place of a call.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fallback {
+    /// Another activity, with the same argument.
+    Activity(String),
+    /// A value. In a program it is an expression, which is read and calculated there.
+    Value(serde_json::Value),
 }
 
 /// The delays of a bracket.
@@ -62,10 +74,25 @@ pub struct Wait {
 /// What a bracket can want when attempts run out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenExhausted {
-    /// The call waits for an operator.
-    Pause,
+    /// The call fails.
+    Fail,
+    /// The call waits for an operator, for this long or for as long as it takes.
+    Pause(Option<Duration>),
     /// A dead letter is kept.
     DeadLetter,
+    /// The run fails, whatever its code would do, and what it did is undone.
+    Compensate,
+}
+
+impl WhenExhausted {
+    pub(super) fn outcome(self) -> Exhausted {
+        match self {
+            WhenExhausted::Fail => Exhausted::Fail,
+            WhenExhausted::Pause(wait) => Exhausted::Pause { wait },
+            WhenExhausted::DeadLetter => Exhausted::DeadLetter,
+            WhenExhausted::Compensate => Exhausted::Compensate,
+        }
+    }
 }
 
 /// The first delay and how it grows.
@@ -227,6 +254,9 @@ impl<'a> Parser<'a> {
         if let Some(gate) = self.gate()? {
             return Ok(Bracket::Gate(gate));
         }
+        if let Some(fallback) = self.fallback()? {
+            return Ok(Bracket::Fallback(fallback));
+        }
         let types = self.types()?;
         let given = self.fields(&types)?;
         self.expect("]")?;
@@ -286,6 +316,52 @@ impl<'a> Parser<'a> {
         Ok(Some(template))
     }
 
+    /// `fallback: @charge_later]` or `fallback: 0]`, where that stands.
+    fn fallback(&mut self) -> Result<Option<Fallback>, BadBracket> {
+        let before = self.at;
+        if !self.eat_word("fallback") || !self.eat(":") {
+            self.at = before;
+            return Ok(None);
+        }
+        let place = self.next_place();
+        if self.eat("@") {
+            let name = self.name().map(str::to_string);
+            let Some(name) = name else {
+                return self.problem(place, "fallback: expected the name of an action behind @");
+            };
+            if self.eat("(") {
+                let what = "fallback: it gets the arguments of the call; write its name alone, \
+                            [fallback: @later]";
+                return self.problem(place, what);
+            }
+            self.expect("]")?;
+            return Ok(Some(Fallback::Activity(name)));
+        }
+        let mut values = serde_json::Deserializer::from_str(&self.text[place..]).into_iter();
+        let value = match (self.constant(), values.next()) {
+            (Some(value), _) => value,
+            (None, Some(Ok(value))) => {
+                self.at = place + values.byte_offset();
+                value
+            }
+            (None, _) => {
+                let what = "fallback: expected a value such as 0, or an action such as @later";
+                return self.problem(place, what);
+            }
+        };
+        self.expect("]")?;
+        Ok(Some(Fallback::Value(value)))
+    }
+
+    /// A word of Python's that JSON has not.
+    fn constant(&mut self) -> Option<serde_json::Value> {
+        if self.eat_word("None") {
+            return Some(serde_json::Value::Null);
+        }
+        let found = [("True", true), ("False", false)].into_iter().find(|(w, _)| self.eat_word(w));
+        found.map(|(_, value)| value.into())
+    }
+
     /// `A, B ->` or `(A, B) ->`, or nothing when the bracket begins with a field.
     fn types(&mut self) -> Result<Vec<String>, BadBracket> {
         let start = self.at;
@@ -323,6 +399,10 @@ impl<'a> Parser<'a> {
                 let what = "gate: write it in a bracket of its own, [gate: \"stripe\"]";
                 return self.problem(place, what);
             }
+            if name == "fallback" {
+                let what = "fallback: write it in a bracket of its own, [fallback: @later]";
+                return self.problem(place, what);
+            }
             if !KNOWN.contains(&name) {
                 return self.unknown(place, name);
             }
@@ -354,15 +434,21 @@ impl<'a> Parser<'a> {
 
     fn on_exhausted(&mut self) -> Result<WhenExhausted, BadBracket> {
         let place = self.next_place();
-        match self.value() {
-            "pause" => Ok(WhenExhausted::Pause),
-            "dead_letter" => Ok(WhenExhausted::DeadLetter),
-            other => {
-                let what =
-                    format!("on_exhausted: {} is none; write pause or dead_letter", shown(other));
-                self.problem(place, &what)
-            }
+        let word = self.value();
+        if word == "pause" {
+            let timed = self.text[self.next_place()..].starts_with(|c: char| c.is_ascii_digit());
+            let wait = timed.then(|| self.some_time("on_exhausted: pause", "no time to decide"));
+            return Ok(WhenExhausted::Pause(wait.transpose()?));
         }
+        if let Some((_, known)) = EXHAUSTED.iter().find(|(known, _)| *known == word) {
+            return Ok(*known);
+        }
+        let words = EXHAUSTED.iter().map(|(word, _)| *word).chain(["pause"]);
+        let advice = match nearest(word, words) {
+            Some(near) => format!("did you mean \"{near}\"?"),
+            None => "use fail, pause, pause 2h, dead_letter or compensate".to_string(),
+        };
+        self.problem(place, &format!("on_exhausted: {} is unknown; {advice}", shown(word)))
     }
 
     fn retries(&mut self, field: &str) -> Result<u32, BadBracket> {
@@ -527,6 +613,13 @@ const KNOWN: [&str; 9] = [
     "on_exhausted",
 ];
 
+/// What is beside `pause`, which may have a time behind it.
+const EXHAUSTED: [(&str, WhenExhausted); 3] = [
+    ("fail", WhenExhausted::Fail),
+    ("dead_letter", WhenExhausted::DeadLetter),
+    ("compensate", WhenExhausted::Compensate),
+];
+
 const JITTERS: [(&str, Jitter); 4] = [
     ("none", Jitter::None),
     ("full", Jitter::Full),
@@ -542,6 +635,7 @@ fn shown(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use resurgam_watchdog::test;
+    use serde_json::json;
 
     use super::*;
 
@@ -582,6 +676,38 @@ mod tests {
         };
         let expected = Bracket::Retry { types: vec![], retries: 9, wait };
         assert_eq!(parse_brackets(text), Ok(vec![expected]));
+    }
+
+    #[test]
+    fn what_follows_when_attempts_run_out_is_read_in_every_form() {
+        for (text, wanted) in [
+            ("fail", WhenExhausted::Fail),
+            ("pause", WhenExhausted::Pause(None)),
+            ("pause 2h", WhenExhausted::Pause(Some(Duration::from_secs(7_200)))),
+            ("pause 90", WhenExhausted::Pause(Some(Duration::from_secs(90)))),
+            ("dead_letter", WhenExhausted::DeadLetter),
+            ("compensate", WhenExhausted::Compensate),
+        ] {
+            let wait = Wait { on_exhausted: Some(wanted), ..Wait::default() };
+            let expected = Bracket::Retry { types: vec![], retries: 1, wait };
+            let text = format!("[on_exhausted: {text}, retry: 1]");
+            assert_eq!(parse_brackets(&text), Ok(vec![expected]), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_fallback_is_a_value_or_an_action() {
+        for (text, wanted) in [
+            ("@charge.later", Fallback::Activity("charge.later".to_string())),
+            ("-1.5", Fallback::Value(json!(-1.5))),
+            (r#"{"seats": ["12]A", null]}"#, Fallback::Value(json!({"seats": ["12]A", null]}))),
+            ("None", Fallback::Value(json!(null))),
+            ("False", Fallback::Value(json!(false))),
+        ] {
+            let text = format!("[retry: 1] [ fallback : {text} ]");
+            let brackets = parse_brackets(&text).unwrap();
+            assert_eq!(brackets[1], Bracket::Fallback(wanted), "{text}");
+        }
     }
 
     #[test]
@@ -650,8 +776,34 @@ mod tests {
             ),
             (
                 "[retry: 3, on_exhausted: shrug]",
-                "on_exhausted: \"shrug\" is none; write pause or dead_letter (column 26)",
+                r#"on_exhausted: "shrug" is unknown; use fail, pause, pause 2h, dead_letter or compensate (column 26)"#,
             ),
+            (
+                "[retry: 3, on_exhausted: compensat]",
+                r#"on_exhausted: "compensat" is unknown; did you mean "compensate"? (column 26)"#,
+            ),
+            (
+                "[retry: 3, on_exhausted: pause 0]",
+                "on_exhausted: pause: 0 allows no time to decide; leave it out (column 32)",
+            ),
+            (
+                "[retry: 3, on_exhausted: pause 5x]",
+                r#"on_exhausted: pause: "5x" has the unknown unit "x"; use ms, s, m, h or d (column 32)"#,
+            ),
+            (
+                "[retry: 3, fallback: 0]",
+                "fallback: write it in a bracket of its own, [fallback: @later] (column 12)",
+            ),
+            (
+                "[fallback: later]",
+                "fallback: expected a value such as 0, or an action such as @later (column 12)",
+            ),
+            (
+                "[fallback: @later(n=1)]",
+                "fallback: it gets the arguments of the call; write its name alone, [fallback: @later] (column 12)",
+            ),
+            ("[fallback: @]", "fallback: expected the name of an action behind @ (column 12)"),
+            ("[fallback: 1 2]", r#"expected "]", found "2" (column 14)"#),
             (
                 "[retry: 3, max_elapsed: 0]",
                 "max_elapsed: 0 allows no retries; leave it out (column 25)",

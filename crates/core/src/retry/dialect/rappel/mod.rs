@@ -18,7 +18,8 @@ use crate::duration::{Text, as_seconds};
 use crate::retry::policy::*;
 use crate::{Kind, Names};
 pub use brackets::{
-    BadBracket, Bracket, Growth, Wait, WhenExhausted, is_bounded, parse_bracket, parse_brackets,
+    BadBracket, Bracket, Fallback, Growth, Wait, WhenExhausted, is_bounded, parse_bracket,
+    parse_brackets,
 };
 
 /// What Rappel calls an attempt that ran too long.
@@ -113,7 +114,7 @@ fn cases(brackets: &[Bracket], catch_all: Option<Retries>) -> Vec<(Match, Retrie
                     }
                 }
             }
-            Bracket::Timeout(_) | Bracket::Gate(_) => {}
+            Bracket::Timeout(_) | Bracket::Gate(_) | Bracket::Fallback(_) => {}
         }
     }
     cases
@@ -123,7 +124,7 @@ fn cases(brackets: &[Bracket], catch_all: Option<Retries>) -> Vec<(Match, Retrie
 fn max_elapsed(brackets: &[Bracket]) -> Result<Option<Duration>, Problem> {
     let mut bounds = brackets.iter().filter_map(|bracket| match bracket {
         Bracket::Retry { wait, .. } | Bracket::TimeoutRetry { wait, .. } => Some(wait.max_elapsed),
-        Bracket::Timeout(_) | Bracket::Gate(_) => None,
+        Bracket::Timeout(_) | Bracket::Gate(_) | Bracket::Fallback(_) => None,
     });
     let first = bounds.next().flatten();
     if bounds.all(|other| other == first) {
@@ -137,7 +138,7 @@ fn max_elapsed(brackets: &[Bracket]) -> Result<Option<Duration>, Problem> {
 fn on_exhausted(brackets: &[Bracket]) -> Result<Exhausted, Problem> {
     let mut wanted = brackets.iter().filter_map(|bracket| match bracket {
         Bracket::Retry { wait, .. } | Bracket::TimeoutRetry { wait, .. } => Some(wait.on_exhausted),
-        Bracket::Timeout(_) | Bracket::Gate(_) => None,
+        Bracket::Timeout(_) | Bracket::Gate(_) | Bracket::Fallback(_) => None,
     });
     let first = wanted.next().flatten();
     if !wanted.all(|other| other == first) {
@@ -145,11 +146,22 @@ fn on_exhausted(brackets: &[Bracket]) -> Result<Exhausted, Problem> {
             "on_exhausted: it is about the whole call; write the same in every retry bracket";
         return Err(Problem::new("brackets", what));
     }
-    Ok(match first {
-        None => Exhausted::Fail,
-        Some(WhenExhausted::Pause) => Exhausted::Pause { wait: None },
-        Some(WhenExhausted::DeadLetter) => Exhausted::DeadLetter,
-    })
+    let mut fallbacks = brackets.iter().filter_map(|bracket| match bracket {
+        Bracket::Fallback(fallback) => Some(fallback),
+        _ => None,
+    });
+    let refused = |what: &str| Err(Problem::new("brackets", what));
+    match (first, fallbacks.next(), fallbacks.next()) {
+        (_, _, Some(_)) => refused("fallback: a call has one; leave the other bracket out"),
+        (Some(_), Some(_), None) => {
+            refused("fallback: it is what follows when attempts run out; leave on_exhausted out")
+        }
+        (None, Some(Fallback::Activity(name)), None) => {
+            Ok(Exhausted::FallbackActivity(name.clone().into()))
+        }
+        (None, Some(Fallback::Value(value)), None) => Ok(Exhausted::FallbackValue(value.clone())),
+        (wanted, None, None) => Ok(wanted.map_or(Exhausted::Fail, WhenExhausted::outcome)),
+    }
 }
 
 fn shortest_timeout(brackets: &[Bracket]) -> Option<Duration> {
