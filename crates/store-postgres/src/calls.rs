@@ -12,10 +12,9 @@ use resurgam_store::rows::{
 use resurgam_store::{
     Access, Answer, AskedAnswer, Assignment, AttemptTransaction, Bulk, BulkCursor, BulkRecord,
     CallCursor, CallFilter, CallGroup, CallPage, Commit, DeadLetter, DeadLetterFilter, Deleted,
-    Deletion, DueSchedules, Error, GateCount, GateScope, GateWaiting, Gates, Inbox, InboxRow,
-    Inspect, Node, Own, Owning, PausedCall, PausedFilter, Retain, RunCalls, Runnable,
-    ScheduleRecord, Schedules, Staleness, Step, StepResult, StoredGates, Tables, Transacted,
-    Unresolved, Work,
+    Deletion, DueSchedules, Error, GateCount, GateWaiting, Gates, Inbox, InboxRow, Inspect, Node,
+    Own, Owning, PausedCall, PausedFilter, Retain, RunCalls, Runnable, ScheduleRecord, Schedules,
+    Staleness, Step, StepResult, StoredGates, Tables, Transacted, Unresolved, Work,
 };
 use tokio::sync::watch;
 
@@ -323,10 +322,7 @@ impl Work for PostgresStore {
         self.here(async move {
             let (calls, next) =
                 read::shared_tasks(self.pool(), &node, &runnable, now, limit).await?;
-            let claim_for = match runnable.gates {
-                GateScope::Only(_) => ClaimFor::Probe,
-                GateScope::All | GateScope::Except(_) => ClaimFor::Run,
-            };
+            let claim_for = if runnable.probing { ClaimFor::Probe } else { ClaimFor::Run };
             Ok((self.inner.claim_shared(&node, &calls, now, claim_for).await?, next))
         })
     }

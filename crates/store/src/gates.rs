@@ -46,8 +46,7 @@ pub enum GateScope {
     /// Only those behind other gates than these.
     Except(Arc<[String]>),
     /// Only those behind these gates, and of each at most so many, the earliest first. No gate is
-    /// named twice. An attempt of a task that is claimed so begins although its gate does not flow
-    /// ([`Progress::probing`](crate::rows::Progress::probing)).
+    /// named twice.
     Only(Arc<[(String, usize)]>),
 }
 

@@ -155,6 +155,9 @@ pub struct Runnable {
     pub no_poison: bool,
     /// Of which gates.
     pub gates: GateScope,
+    /// An attempt of a task that is claimed begins although its gate does not flow
+    /// ([`rows::Progress::probing`]).
+    pub probing: bool,
     /// What is paused as a whole, and not looked for.
     pub paused: PausedKinds,
 }

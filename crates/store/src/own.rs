@@ -120,6 +120,8 @@ pub struct Assignment {
     pub departed: u64,
     /// There are other nodes that could take over what this one gives up.
     pub others_work: bool,
+    /// The nodes that are there, this one among them; none where it cannot know.
+    pub nodes: Arc<BTreeSet<String>>,
     /// Some node serves chosen queues only, and leaves the tasks of others to who serves them; or
     /// some task lacks what the node that looked at it does not have.
     pub others_leave_tasks: bool,

@@ -92,7 +92,12 @@ impl World {
         World::on(Sharing::OneNode, Options::default(), seed)
     }
 
-    fn on(sharing: Sharing, mut options: Options, seed: u64) -> Self {
+    fn on(sharing: Sharing, options: Options, seed: u64) -> Self {
+        World::beside(&ModelDatabase::new(Model::new(sharing)), options, seed)
+    }
+
+    /// A node on a database that others may work on, too.
+    fn beside(database: &ModelDatabase, mut options: Options, seed: u64) -> Self {
         // Nobody deletes anything here.
         options.retention.dead_letters = None;
         let mut registry = Registry::default();
@@ -105,8 +110,7 @@ impl World {
         registry.add_activity_definition(ActivityDefinition::of::<GiveBack>(), &[]).unwrap();
         registry.add_activity_definition(ActivityDefinition::of::<Clean>(), &[]).unwrap();
         remote::register(&mut registry);
-        let database = ModelDatabase::new(Model::new(sharing));
-        let store = ModelStore::on(&database);
+        let store = ModelStore::on(database);
         let assignment = store.assignment().borrow().clone();
         let facts = Facts { is_shared: store.is_shared(), lanes: 1, assignment };
         let now = Timestamp::from_millis(1_767_225_600_000);

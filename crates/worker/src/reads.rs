@@ -137,9 +137,17 @@ impl StoreRequest {
                 let found = store.waiting_schedules(&after, SCHEDULES_PAGE).await?;
                 Some(Input::SchedulesWaiting { found })
             }
-            StoreRequest::PolicyOverrides => {
+            StoreRequest::PolicyOverrides { counted_from } => {
                 let (found, gates) = (store.policy_overrides().await?, store.gates().await?);
-                Some(Input::OverridesRead { found, gates })
+                let counts = match counted_from {
+                    Some(from) => store.gate_counts(from).await?,
+                    None => Vec::new(),
+                };
+                Some(Input::OverridesRead { found, gates, counts })
+            }
+            StoreRequest::WaitingElsewhere { gates, now } => {
+                let found = store.count_waiting(gates, now, 1).await?;
+                Some(Input::WaitingElsewhere { found })
             }
             StoreRequest::WaitingCalls { activity, after } => {
                 let found = store.waiting_calls(&activity, after, OVERRIDES_PAGE).await?;
@@ -201,7 +209,8 @@ impl StoreRequest {
             }
             StoreRequest::WaitingSchedules { .. } => ("read waiting schedules", 0),
             StoreRequest::Schedule(_) => ("read a schedule", 0),
-            StoreRequest::PolicyOverrides => ("read the policies of activities", 0),
+            StoreRequest::PolicyOverrides { .. } => ("read the policies of activities", 0),
+            StoreRequest::WaitingElsewhere { .. } => ("look for calls behind gates", 0),
             StoreRequest::WaitingCalls { .. } => ("look for calls of an activity", 0),
             StoreRequest::OpenBulk => ("read bulk jobs", 0),
             StoreRequest::BulkPage { .. } => ("read what a bulk job is about", 0),

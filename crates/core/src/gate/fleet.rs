@@ -117,7 +117,7 @@ pub struct Decided {
     #[serde(flatten)]
     pub state: GateState,
     /// Who gets what.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Shares::is_none")]
     pub shares: Shares,
 }
 
@@ -140,6 +140,11 @@ impl Shares {
 
     /// How soon such shares are given out again.
     pub const RENEWED: Duration = Duration::from_millis(400);
+
+    /// True when nothing was ever shared out.
+    fn is_none(&self) -> bool {
+        self.number == 0
+    }
 
     /// What a node may begin, of all that the gate allows.
     pub fn of_node(&self, node: &str, whole: Share) -> Share {
@@ -174,8 +179,9 @@ pub struct Fleet {
     nodes: BTreeMap<String, Member>,
     number: u64,
     turn: u64,
-    /// Who was there when it was looked last.
+    /// Who was there when it was looked last, and who is gone.
     alive: BTreeSet<String>,
+    gone: BTreeSet<String>,
     /// Until when others may follow what the node before has shared out, and have not told.
     settles_at: Option<Timestamp>,
 }
@@ -270,6 +276,7 @@ impl Fleet {
             number: 0,
             turn: 0,
             alive: BTreeSet::new(),
+            gone: BTreeSet::new(),
             settles_at: None,
         }
     }
@@ -289,6 +296,10 @@ impl Fleet {
 
     /// A node told something, at this time by its word.
     pub fn hears(&mut self, node: &str, told_at: Timestamp, report: Report, now: Timestamp) {
+        if self.gone.contains(node) {
+            return;
+        }
+        self.number = self.number.max(report.follows);
         let member = self.nodes.entry(node.to_string()).or_insert_with(|| Member::new(now));
         let is_news = told_at > member.told_at
             || (told_at == member.told_at && member.report() != Some(&report));
@@ -400,7 +411,10 @@ impl Fleet {
     }
 
     fn forget_dead(&mut self, alive: &BTreeSet<String>, now: Timestamp) {
-        let before = std::mem::replace(&mut self.alive, alive.clone());
+        if self.alive != *alive {
+            let before = std::mem::replace(&mut self.alive, alive.clone());
+            self.gone.extend(before.into_iter().filter(|node| !alive.contains(node)));
+        }
         self.nodes.retain(|node, member| {
             if alive.contains(node) {
                 // One that is there and has nothing need not be known.
@@ -409,7 +423,7 @@ impl Fleet {
                 return !is_quiet || has.iter().any(|lease| lease.most() > 0);
             }
             let heard = member.heard.as_ref().map_or(member.since, |(at, _)| *at);
-            !before.contains(node) && now.since(heard) <= Fleet::DEAD
+            !self.gone.contains(node) && now.since(heard) <= Fleet::DEAD
         });
     }
 

@@ -204,6 +204,11 @@ impl Window {
         worst
     }
 
+    /// True when an attempt has failed lately, as far as anybody has looked.
+    pub fn has_failures(&self) -> bool {
+        self.sum.failed > 0
+    }
+
     /// What ended lately, by the second since the epoch.
     pub fn seconds(&self) -> Vec<(i64, Tally)> {
         self.counts.iter().copied().collect()

@@ -261,6 +261,10 @@ impl Membership {
         let assignment = &mut self.assignment;
         assignment.aside = me.and_then(|me| why_aside(me, &live, &sharers));
         assignment.others_work = live.iter().any(|row| row.node != node);
+        let nodes: BTreeSet<String> = live.iter().map(|row| row.node.clone()).collect();
+        if *assignment.nodes != nodes {
+            assignment.nodes = Arc::new(nodes);
+        }
         (assignment.others_leave_tasks, assignment.hands) = (view.leaves_tasks, view.hands());
         if *assignment.known_elsewhere != known {
             assignment.known_elsewhere = Arc::new(known);

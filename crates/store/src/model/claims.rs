@@ -13,7 +13,7 @@ use super::transaction::Transaction;
 use super::work::is_served;
 use super::{Model, Sharing};
 use crate::rows::{Claim, MessageRow, TaskRow};
-use crate::{Error, GateScope, Quota, Result, Runnable};
+use crate::{Error, Quota, Result, Runnable};
 
 /// Tasks that were found: those that are due, and when the first of the others is.
 #[derive(Default)]
@@ -54,7 +54,7 @@ impl Model {
         let mut claimed = Vec::with_capacity(calls.len());
         for call in calls {
             let Some(mut row) = self.claim(node, call, now, &mut token)? else { continue };
-            row.progress.probing = matches!(runnable.gates, GateScope::Only(_));
+            row.progress.probing = runnable.probing;
             self.tables.tasks.put(call, Some(row.clone()));
             claimed.push(row);
         }

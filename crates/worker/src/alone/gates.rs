@@ -2,11 +2,18 @@
 //! not.
 
 use resurgam_core::Shard;
-use resurgam_store::{ByHand, GateWrite, HandState};
+use resurgam_core::gate::{Breaker, Gate, GateState, KeyPattern, Rate, Standing};
+use resurgam_store::{Assignment, ByHand, GateWrite, Gates, HandState};
 use resurgam_watchdog::test;
 
-use super::remote::holder;
+use super::remote::{ELSEWHERE, holder};
 use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// How finely time passes, and how many steps it takes until nodes hear of each other.
+const STEP: Duration = Duration::from_millis(20);
+const HEARD: u32 = 5;
 
 /// Somebody who is no node writes about a gate.
 fn write(world: &World, gate: GateWrite) {
@@ -15,17 +22,288 @@ fn write(world: &World, gate: GateWrite) {
     at_once(store.commit([step].into())).unwrap();
 }
 
+/// Several nodes on one database, the first of which decides about gates, and a dependency that all
+/// of them call.
+struct Nodes {
+    worlds: Vec<World>,
+    /// Attempts that run: at which node, and until when.
+    running: Vec<(usize, AttemptStart, Timestamp)>,
+    /// When attempts began, and at which node.
+    began: Vec<(Timestamp, usize)>,
+    most: usize,
+    is_down: bool,
+    /// How long an attempt takes.
+    takes: Duration,
+    /// Nodes that have died.
+    dead: Vec<usize>,
+}
+
+impl Nodes {
+    /// So many nodes; each has its part of the shards.
+    fn new(
+        count: usize,
+        key: &str,
+        gate: Gate,
+        queues: fn(usize) -> Option<Arc<[String]>>,
+    ) -> Self {
+        let database = ModelDatabase::new(Model::new(Sharing::ManyNodes));
+        let pattern = KeyPattern::parse(key).unwrap();
+        let options = |node| Options {
+            gates: vec![(pattern.clone(), gate.clone())],
+            queues: queues(node),
+            ..Options::default()
+        };
+        let node = |node: usize| World::beside(&database, options(node), node as u64);
+        let mut worlds: Vec<World> = (0..count).map(node).collect();
+        for world in &mut worlds {
+            world.goes_on = Some(if key == "mail" { "mail" } else { "clean" });
+            world.node.begin();
+            world.settle();
+        }
+        let mut nodes = Nodes {
+            worlds,
+            running: Vec::new(),
+            began: Vec::new(),
+            most: 0,
+            is_down: false,
+            takes: Duration::from_millis(100),
+            dead: Vec::new(),
+        };
+        let of =
+            |node: usize| Shard::all().filter(move |shard| usize::from(shard.0) % count == node);
+        let given = (1..count).flat_map(of).collect();
+        nodes.assigns(0, Vec::new(), given);
+        (1..count).for_each(|node| nodes.assigns(node, of(node).collect(), Vec::new()));
+        nodes.assigns(0, Vec::new(), Vec::new());
+        nodes
+    }
+
+    fn assigns(&mut self, node: usize, take: Vec<Shard>, give: Vec<Shard>) {
+        let alive = (0..self.worlds.len()).filter(|node| !self.dead.contains(node));
+        let names = alive.map(|node| self.worlds[node].node.name().to_string()).collect();
+        let assignment = Assignment {
+            take,
+            give,
+            others_work: true,
+            others_leave_tasks: true,
+            nodes: Arc::new(names),
+            departed: self.dead.len() as u64,
+            may_begin: true,
+            ..Assignment::default()
+        };
+        let world = &mut self.worlds[node];
+        world.node.assignment(world.at(), assignment);
+        world.settle();
+    }
+
+    /// A node dies, and another one takes its shards over.
+    fn dies(&mut self, node: usize, heir: usize) {
+        self.dead.push(node);
+        self.worlds[node].right = None;
+        self.running.retain(|(at, _, _)| *at != node);
+        let count = self.worlds.len();
+        let shards = Shard::all().filter(|shard| usize::from(shard.0) % count == node).collect();
+        let alive: Vec<usize> =
+            (0..count).filter(|other| !self.dead.contains(other) && *other != heir).collect();
+        self.assigns(heir, shards, Vec::new());
+        alive.into_iter().for_each(|other| self.assigns(other, Vec::new(), Vec::new()));
+    }
+
+    fn now(&self) -> Timestamp {
+        self.worlds[self.worlds.len() - 1].now
+    }
+
+    /// Starts instances, spread over all shards.
+    fn start(&mut self, workflow: &str, numbers: std::ops::Range<u32>) {
+        let last = self.worlds.len() - 1;
+        for number in numbers {
+            self.worlds[last].start(workflow, format!("{workflow}-{number}"));
+        }
+    }
+
+    fn advance(&mut self, time: Duration) {
+        let end = self.now().saturating_add(time);
+        for step in 0_u32.. {
+            let now = self.now().saturating_add(STEP);
+            if now > end {
+                return;
+            }
+            let nodes_hear = step % HEARD == 0;
+            for node in (0..self.worlds.len()).filter(|node| !self.dead.contains(node)) {
+                let world = &mut self.worlds[node];
+                (world.now, world.elapsed) = (now, world.elapsed + STEP);
+                match nodes_hear {
+                    true => world.hears(),
+                    false => world.settle(),
+                }
+                world.trace.clear();
+                let begin = std::mem::take(&mut world.running);
+                let ends = now.saturating_add(self.takes);
+                self.began.extend(begin.iter().map(|_| (now, node)));
+                self.running.extend(begin.into_iter().map(|start| (node, start, ends)));
+            }
+            self.most = self.most.max(self.running.len());
+            for (node, start, _) in self.running.extract_if(.., |(_, _, at)| *at <= now) {
+                let result = match self.is_down {
+                    true => Err(Failure::retryable("no answer")),
+                    false => Ok(Payload::null()),
+                };
+                self.worlds[node].ends(&start, result);
+            }
+        }
+    }
+
+    /// How many attempts began so far, at each node.
+    fn counts(&self) -> Vec<usize> {
+        let of = |node| self.began.iter().filter(|(_, at)| *at == node).count();
+        (0..self.worlds.len()).map(of).collect()
+    }
+
+    /// The most attempts that began beyond what a rate allows in any time.
+    fn beyond(&self, rate: Rate) -> f64 {
+        let mut worst = f64::MIN;
+        for (first, (from, _)) in self.began.iter().enumerate() {
+            for (last, (until, _)) in self.began.iter().enumerate().skip(first) {
+                let time = until.since(*from) + STEP;
+                let allowed = time.as_secs_f64() * rate.per_second + f64::from(rate.burst);
+                worst = worst.max((last - first + 1) as f64 - allowed);
+            }
+        }
+        worst
+    }
+
+    fn stored(&self, key: &str) -> Option<GateState> {
+        let stored = at_once(self.worlds[0].store.gates()).unwrap();
+        let row = stored.gates.into_iter().find(|row| row.key == key)?;
+        serde_json::from_str(&row.decided?).ok()
+    }
+}
+
+#[test]
+fn a_rate_holds_for_all_nodes_together_and_each_gets_its_part() {
+    let rate = Rate::per_second(20.0).burst(6);
+    let mut nodes = Nodes::new(3, "clean", Gate::new().rate(rate), |_| None);
+    nodes.start("clean", 0..300);
+    nodes.advance(20 * SECOND);
+    assert!(nodes.beyond(rate) <= 1.0, "{} too many begin", nodes.beyond(rate));
+    let counts = nodes.counts();
+    assert!(counts.iter().all(|count| *count > 50), "{counts:?}");
+    assert_eq!(nodes.began.len(), 300);
+}
+
+#[test]
+fn no_more_run_at_once_on_all_nodes_than_the_gate_allows_also_when_the_one_dies_that_decides() {
+    let mut nodes = Nodes::new(3, "clean", Gate::new().concurrency(4), |_| None);
+    nodes.takes = 2 * SECOND;
+    nodes.start("clean", 0..60);
+    nodes.advance(15 * SECOND);
+    assert!(nodes.counts().iter().all(|count| *count > 0), "{:?}", nodes.counts());
+    nodes.dies(0, 1);
+    nodes.advance(60 * SECOND);
+    assert_eq!(nodes.most, 4);
+    let begun = nodes.began.len();
+    assert!((60..=64).contains(&begun), "{begun}: those that ran at the dead node begin again");
+}
+
+#[test]
+fn nodes_shut_a_gate_for_themselves_and_it_opens_for_all_when_the_dependency_is_back() {
+    let gate = Gate::new().breaker(Breaker::new().jitter(0.0));
+    let mut nodes = Nodes::new(3, "clean", gate, |_| None);
+    nodes.is_down = true;
+    nodes.start("clean", 0..200);
+    nodes.advance(2 * SECOND);
+    assert_eq!(nodes.stored("clean").unwrap().standing(), Standing::Shut);
+    let before = nodes.began.len();
+    nodes.start("clean", 200..400);
+    nodes.advance(58 * SECOND);
+    let probes = nodes.began.len() - before;
+    assert!((3..=12).contains(&probes), "{probes} probe while it is down");
+    nodes.is_down = false;
+    nodes.advance(90 * SECOND);
+    assert_eq!(nodes.stored("clean").unwrap().standing(), Standing::Flowing);
+    let gates = Arc::new(["clean".to_string()]);
+    let end = Timestamp::from_millis(i64::MAX);
+    let waiting = at_once(nodes.worlds[0].store.count_waiting(gates, end, 1_000)).unwrap();
+    assert_eq!((nodes.running.len(), waiting[0].due), (0, 0));
+}
+
+#[test]
+fn nothing_opens_while_nobody_decides_and_somebody_else_does_later() {
+    let gate = Gate::new().breaker(Breaker::new().jitter(0.0)).rate(Rate::per_second(50.0));
+    let mut nodes = Nodes::new(3, "clean", gate, |_| None);
+    nodes.is_down = true;
+    nodes.start("clean", 0..200);
+    nodes.advance(5 * SECOND);
+    assert_eq!(nodes.stored("clean").unwrap().standing(), Standing::Shut);
+    // Nobody has heard that it is gone.
+    nodes.dead.push(0);
+    nodes.running.retain(|(node, _, _)| *node != 0);
+    let before = nodes.began.len();
+    nodes.is_down = false;
+    nodes.advance(60 * SECOND);
+    assert_eq!(nodes.began.len(), before);
+    nodes.dead.clear();
+    nodes.dies(0, 1);
+    nodes.advance(90 * SECOND);
+    assert_eq!(nodes.stored("clean").unwrap().standing(), Standing::Flowing);
+    assert!(nodes.began.len() >= before + 100, "{} and {before}", nodes.began.len());
+}
+
+#[test]
+fn calls_behind_a_bounded_gate_run_where_their_queue_is_served() {
+    let queues = |node| {
+        let default = [resurgam_core::command::DEFAULT_QUEUE.to_string()];
+        (node < 2).then(|| default.into())
+    };
+    let rate = Rate::per_second(10.0).burst(2);
+    let gate = Gate::new().rate(rate).concurrency(3);
+    let mut nodes = Nodes::new(3, "mail", gate, queues);
+    nodes.start("send", 0..60);
+    nodes.advance(30 * SECOND);
+    assert_eq!(nodes.counts(), [0, 0, 60], "only the last node serves {ELSEWHERE}");
+    assert!(nodes.most <= 3, "{} run at once", nodes.most);
+    assert!(nodes.beyond(rate) <= 1.0, "{} too many begin", nodes.beyond(rate));
+}
+
+#[test]
+fn probes_run_where_the_queue_is_served() {
+    let queues = |node| {
+        let default = [resurgam_core::command::DEFAULT_QUEUE.to_string()];
+        (node < 2).then(|| default.into())
+    };
+    let gate = Gate::new().breaker(Breaker::new().jitter(0.0));
+    let mut nodes = Nodes::new(3, "mail", gate, queues);
+    nodes.is_down = true;
+    nodes.start("send", 0..100);
+    nodes.advance(20 * SECOND);
+    assert_ne!(nodes.stored("mail").unwrap().standing(), Standing::Flowing);
+    nodes.is_down = false;
+    nodes.advance(90 * SECOND);
+    assert_eq!(nodes.stored("mail").unwrap().standing(), Standing::Flowing);
+    assert_eq!(nodes.counts()[..2], [0, 0]);
+}
+
+#[test]
+fn a_gate_that_flows_and_bounds_nothing_costs_no_row() {
+    let mut nodes = Nodes::new(2, "clean", Gate::new().breaker(Breaker::new()), |_| None);
+    nodes.start("clean", 0..100);
+    nodes.advance(5 * SECOND);
+    assert_eq!(nodes.began.len(), 100);
+    let counts = at_once(nodes.worlds[0].store.gate_counts(Timestamp::EPOCH)).unwrap();
+    assert_eq!((counts, nodes.stored("clean")), (Vec::new(), None));
+}
+
 #[test]
 fn a_node_that_does_not_decide_waits_for_who_does_and_not_for_a_time_that_is_over() {
     let mut world = holder();
     world.gives(Shard(0));
-    let (at, second) = (world.now, Duration::from_secs(1));
-    let until = Some(at.saturating_add(5 * second));
+    let at = world.now;
+    let until = Some(at.saturating_add(5 * SECOND));
     let hand = ByHand { state: HandState::Shut, by: "ana".to_string(), reason: None, at, until };
     write(&world, GateWrite::Hand { key: "mail".to_string(), hand });
-    world.advance(2 * second);
+    world.advance(2 * SECOND);
     world.hears();
-    world.clock_jumps(10 * second);
+    world.clock_jumps(10 * SECOND);
     world.settle();
     let next = world.node.next_due();
     assert!(next.is_none_or(|next| next > world.now), "{next:?} is over at {:?}", world.now);

@@ -13,7 +13,7 @@ use super::*;
 use crate::node::result_id;
 
 /// The queue that the node does not serve.
-const ELSEWHERE: &str = "elsewhere";
+pub(super) const ELSEWHERE: &str = "elsewhere";
 
 #[derive(Serialize, Deserialize)]
 struct Mail;

@@ -9,8 +9,8 @@ use resurgam_store::rows::{
     PolicyOverride, RunRecord, TaskRecord, TaskRow,
 };
 use resurgam_store::{
-    AskedAnswer, BulkRecord, BulkWrite, DeadLetter, DueSchedules, GateWrite, InboxRow, LetterWrite,
-    Result, ScheduleRecord, Step, StoredGates, Transacted,
+    AskedAnswer, BulkRecord, BulkWrite, DeadLetter, DueSchedules, GateCount, GateWaiting,
+    GateWrite, InboxRow, LetterWrite, Result, ScheduleRecord, Step, StoredGates, Transacted,
 };
 
 use super::output::TransactionRequest;
@@ -106,8 +106,11 @@ pub enum Input {
     Finished { uid: Uid, outcome: Outcome },
     /// Which schedules are due was read.
     SchedulesDue { found: Result<DueSchedules> },
-    /// What operators set for activities was read, and what is stored of gates.
-    OverridesRead { found: Vec<PolicyOverride>, gates: StoredGates },
+    /// What operators set for activities was read, what is stored of gates, and what other nodes
+    /// counted there.
+    OverridesRead { found: Vec<PolicyOverride>, gates: StoredGates, counts: Vec<GateCount> },
+    /// It was read whether calls wait behind gates that bound what begins, in any shard.
+    WaitingElsewhere { found: Vec<GateWaiting> },
     /// Due tasks behind gates were read, at most so many of each.
     BehindGatesRead { asked: Arc<[(String, usize)]>, found: Result<Vec<DueTask>> },
     /// Calls of an activity were read that wait after an attempt, behind one.

@@ -408,10 +408,12 @@ impl Node {
             Input::Finished { uid, outcome } => self.finished(uid, &outcome),
             Input::SchedulesDue { found } => self.schedules_due(found),
             Input::SchedulesWaiting { found } => self.schedules_waiting(found),
-            Input::OverridesRead { found, gates } => {
+            Input::OverridesRead { found, gates, counts } => {
                 self.gates_read(&gates);
+                self.counts_read(counts);
                 self.overrides_read(found);
             }
+            Input::WaitingElsewhere { found } => self.waiting_elsewhere(found),
             Input::BehindGatesRead { asked, found } => self.behind_gates_read(&asked, found),
             Input::WaitingCallsRead { activity, after, found } => {
                 self.waiting_calls_read(activity, after, &found);

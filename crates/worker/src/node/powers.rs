@@ -43,7 +43,7 @@ impl Node {
         let queues = self.options.queues.clone();
         let gates = self.memory.slots.gates();
         let (gates, paused) = (gates.scope(), gates.paused());
-        Runnable { activities, queues, provides, gates, paused, no_poison: false }
+        Runnable { activities, queues, provides, gates, paused, no_poison: false, probing: false }
     }
 
     /// True when this node leaves a task to others, and claims it only as they do: it does not

@@ -80,8 +80,11 @@ pub enum StoreRequest {
     WaitingSchedules { after: String },
     /// One schedule.
     Schedule(String),
-    /// What operators set for activities, and what is stored of gates.
-    PolicyOverrides,
+    /// What operators set for activities, what is stored of gates, and what was counted there from
+    /// a time on.
+    PolicyOverrides { counted_from: Option<Timestamp> },
+    /// Whether calls wait behind these gates, in any shard, and since when.
+    WaitingElsewhere { gates: Arc<[String]>, now: Timestamp },
     /// Due tasks behind gates, at most so many of each.
     BehindGates { runnable: Runnable, asked: Arc<[(String, usize)]> },
     /// Calls of an activity that wait after an attempt, behind this one.

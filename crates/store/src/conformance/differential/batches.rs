@@ -226,6 +226,7 @@ fn runnable(random: &mut Random) -> Runnable {
             activities: paused(random, &ACTIVITIES),
             queues: paused(random, &QUEUES),
         },
+        probing: random.percent(20),
     }
 }
 

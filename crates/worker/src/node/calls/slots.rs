@@ -179,6 +179,15 @@ impl Slots {
         }
     }
 
+    /// An attempt of a task of another holder begins with a slot. Only that holder hears how it
+    /// ends, and what that says about the gate.
+    pub(crate) fn begins_elsewhere(&mut self, slot: &mut Slot, task: &TaskRow) {
+        self.begins(slot, task);
+        if let Some((id, _)) = slot.needs.gate {
+            self.gates.is_judged_elsewhere(id, task.call);
+        }
+    }
+
     /// How many slots are free, those aside that somebody waits for.
     pub(crate) fn free_now(&self) -> usize {
         match self.first() {

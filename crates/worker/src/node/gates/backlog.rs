@@ -22,9 +22,11 @@ impl Node {
         if !self.is_owner() {
             return;
         }
+        self.follow_place();
         for id in self.memory.slots.gates().active() {
             self.judge(id);
         }
+        self.wake_fleet();
         self.read_behind_gates();
     }
 

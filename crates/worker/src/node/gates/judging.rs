@@ -5,7 +5,7 @@
 //! holds [`GateWrite::DECIDER`], which is every node that works alone. What it decides is a row of
 //! the gate, and no row of a task.
 
-use resurgam_core::gate::{Changed, GateState, Outcome, Phase, Standing};
+use resurgam_core::gate::{Changed, Decided, GateState, Outcome, Phase, Standing};
 use resurgam_core::{CallKey, retry};
 use resurgam_store::{GateWrite, Step};
 
@@ -26,6 +26,7 @@ impl Node {
         let ended = AttemptOf { call: key, probing, began };
         if gates.gate_mut(id).counts(ended, outcome, self.now) {
             self.judge(id);
+            self.memory.slots.gates_mut().may_tell(id);
         }
     }
 
@@ -36,22 +37,40 @@ impl Node {
 
     /// Asks the machine what follows from what is seen of a gate.
     pub(super) fn judge(&mut self, id: GateId) {
-        if !self.decides_about_gates() {
-            return;
-        }
         let now = self.now;
+        let decides = self.decides_about_gates();
         let overdue = self.overdue(id);
         let gate = self.memory.slots.gates_mut().gate_mut(id);
+        if !decides && gate.state().standing() != Standing::Flowing {
+            return;
+        }
         let seen = gate.seen(overdue, now);
         let (state, since) = (gate.state(), gate.state().since.as_millis().unsigned_abs());
         let u = retry::uniform(u128::from(since), 0, state.turn, u32::try_from(id).unwrap_or(0));
-        if let Some(after) = state.next(gate.settings(), &seen, now, u) {
-            self.gate_becomes(id, after);
+        let after = state.next(gate.settings(), &seen, now, u);
+        let shut_alone =
+            gate.shared().and_then(|shared| shared.fleet()?.shut_alone(state.turn, now));
+        match (after, shut_alone) {
+            (Some(mut after), alone) if decides => {
+                after.turn = after.turn.max(alone.unwrap_or_default());
+                self.gate_becomes(id, after);
+            }
+            (None, Some(turn)) if decides => {
+                let after = state.overrules(turn, now);
+                self.gate_becomes(id, after);
+            }
+            // Nobody but the node that decides opens a gate; every node shuts it for itself.
+            (Some(after), _) if after.standing() == Standing::Shut => {
+                gate.change_shared(now, |shared, _| shared.shuts_alone(true));
+                self.gate_stands(id, after);
+                self.memory.slots.gates_mut().may_tell(id);
+            }
+            _ => {}
         }
     }
 
     /// How many calls behind a gate should have begun a while ago, while it matters.
-    fn overdue(&self, id: GateId) -> Option<u64> {
+    pub(super) fn overdue(&self, id: GateId) -> Option<u64> {
         let gate = self.memory.slots.gates().gate(id);
         if gate.state().standing() != Standing::Ramping || !gate.knows_all_due(self.now) {
             return None;
@@ -62,14 +81,21 @@ impl Node {
 
     /// A gate stands as this says from now on, which is stored.
     pub(super) fn gate_becomes(&mut self, id: GateId, after: GateState) {
-        let gate = self.memory.slots.gates().gate(id);
-        let key = gate.key().to_string();
-        let decided = serde_json::to_string(&after).unwrap_or_default();
-        if self.decides_about_gates() {
-            let gates = vec![GateWrite::Decide { key, decided }];
-            self.outbox.push(Step { gates, ..Step::default() }, Vec::new());
-        }
         self.gate_stands(id, after);
+        if self.decides_about_gates() {
+            self.share_out(id);
+            self.store_decided(id);
+        }
+    }
+
+    /// Stores how a gate stands, and who gets what of it.
+    pub(super) fn store_decided(&mut self, id: GateId) {
+        let gate = self.memory.slots.gates_mut().gate_mut(id);
+        let (key, state) = (gate.key().to_string(), gate.state().clone());
+        let shares = gate.change_shared(self.now, |shared, _| shared.is_stored());
+        let decided = Decided { state, shares: shares.unwrap_or_default() }.to_stored();
+        let gates = vec![GateWrite::Decide { key, decided }];
+        self.outbox.push(Step { gates, ..Step::default() }, Vec::new());
     }
 
     /// A gate stands as this says from now on.

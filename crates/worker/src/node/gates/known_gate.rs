@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use resurgam_core::gate::{
-    Gate, GateState, Grants, Left, Outcome, Seen, Share, Standing, Tally, Window,
+    Gate, GateState, Grants, Left, Outcome, Report, Seen, Share, Standing, Tally, Window,
 };
 use resurgam_core::{CallKey, Timestamp};
+
+use super::shared_gate::{Place, SharedGate, Sharing};
 
 /// How many due tasks of a held gate are in line.
 pub(crate) const PAGE: usize = 1_000;
@@ -46,6 +48,8 @@ pub(crate) struct KnownGate {
     /// The calls that probed, and of which nobody has said how their attempt ended.
     unjudged: BTreeSet<CallKey>,
     backlog: Backlog,
+    /// What other nodes have of it, where many work.
+    shared: Option<SharedGate>,
 }
 
 /// What a node knows of the due tasks of a held gate that are not in line.
@@ -111,10 +115,18 @@ pub(crate) struct AttemptOf {
 
 impl KnownGate {
     /// A gate that nobody has had trouble with.
-    pub(super) fn new(key: String, settings: Gate, now: Timestamp) -> Self {
+    pub(super) fn new(
+        key: String,
+        settings: Gate,
+        shared: Option<SharedGate>,
+        now: Timestamp,
+    ) -> Self {
         let state = GateState::flowing(now);
+        let whole = Share::whole(&settings, &state);
+        let share = shared.as_ref().map_or(whole, |shared| shared.share(whole, now));
         KnownGate {
-            grants: Grants::new(Share::whole(&settings, &state), state.turn, now),
+            grants: Grants::new(share, state.turn, now),
+            shared,
             window: window_of(&settings),
             key,
             settings,
@@ -140,6 +152,16 @@ impl KnownGate {
         &self.state
     }
 
+    /// True when its calls begin when they are due, as far as it stands.
+    pub(super) fn flows(&self) -> bool {
+        self.state.standing() == Standing::Flowing
+    }
+
+    /// True when nothing begins behind it.
+    pub(super) fn is_shut(&self) -> bool {
+        self.state.standing() == Standing::Shut
+    }
+
     pub(super) fn backlog_mut(&mut self) -> &mut Backlog {
         &mut self.backlog
     }
@@ -159,6 +181,9 @@ impl KnownGate {
 
     /// How many attempts may begin now.
     pub(super) fn room(&self, is_retry: bool, now: Timestamp) -> Option<u32> {
+        if self.has_lapsed(now) {
+            return Some(0);
+        }
         let Left { attempts, retries } = self.grants.left(now);
         let retries = retries.filter(|_| is_retry);
         let room = attempts.into_iter().chain(retries).min();
@@ -180,6 +205,11 @@ impl KnownGate {
             metrics::counter!("resurgam.probes").increment(1);
             self.probes.insert(call);
         }
+    }
+
+    /// Another node hears how the attempt of this call ends.
+    pub(super) fn is_judged_elsewhere(&mut self, call: CallKey) {
+        self.probes.remove(&call);
     }
 
     /// An attempt has ended, as far as its slot is concerned. Where it probed, and nobody says how
@@ -220,6 +250,14 @@ impl KnownGate {
 
     /// What is known of it, with so many of its calls overdue.
     pub(super) fn seen(&mut self, overdue: Option<u64>, now: Timestamp) -> Seen {
+        let own = self.seen_here(overdue, now);
+        match self.shared.as_ref().and_then(SharedGate::fleet) {
+            Some(fleet) => fleet.seen(own, &self.window, (&self.settings, &self.state), now),
+            None => own,
+        }
+    }
+
+    fn seen_here(&mut self, overdue: Option<u64>, now: Timestamp) -> Seen {
         let told = self.window.told()[2];
         if self.state.standing() != Standing::Flowing {
             return Seen { ended: self.of_turn, overdue, told, ..Seen::default() };
@@ -239,7 +277,10 @@ impl KnownGate {
     pub(super) fn becomes(&mut self, state: GateState, now: Timestamp) {
         if state.turn != self.state.turn {
             self.of_turn = Tally::default();
-            self.window.clear();
+            // What a node saw that shuts a gate for itself, the others are to know.
+            if state.standing() != Standing::Shut || !self.is_shut_alone() {
+                self.window.clear();
+            }
             if !self.probes.is_empty() {
                 self.probed = std::mem::take(&mut self.probes);
             }
@@ -247,7 +288,7 @@ impl KnownGate {
             self.backlog.is_known = false;
         }
         self.state = state;
-        self.grants.set(Share::whole(&self.settings, &self.state), self.state.turn, now);
+        self.allows(now);
         if self.state.standing() == Standing::Flowing {
             self.probed.clear();
             // What is left to the store is found there, as anything that is due.
@@ -260,7 +301,7 @@ impl KnownGate {
         if settings != self.settings {
             self.window = window_of(&settings);
             self.settings = settings;
-            self.grants.set(Share::whole(&self.settings, &self.state), self.state.turn, now);
+            self.allows(now);
         }
     }
 
@@ -269,6 +310,107 @@ impl KnownGate {
         self.state.standing() != Standing::Shut
             && self.is_held()
             && self.backlog.is_wanted(in_line, now)
+    }
+
+    /// What it allows this node now.
+    fn allows(&mut self, now: Timestamp) {
+        let whole = Share::whole(&self.settings, &self.state);
+        let share = self.shared.as_ref().map_or(whole, |shared| shared.share(whole, now));
+        self.grants.set(share, self.state.turn, now);
+    }
+
+    /// True when what was shared out holds no more, and nobody has renewed it.
+    fn has_lapsed(&self, now: Timestamp) -> bool {
+        self.grants.lapses() && self.shared.as_ref().is_some_and(|it| it.has_lapsed(now))
+    }
+
+    /// This node has another place among those that share gates.
+    pub(super) fn change_place(&mut self, place: &Place, now: Timestamp) {
+        match &mut self.shared {
+            Some(shared) => shared.is_placed(place, Some(&self.state)),
+            None => self.shared = Some(SharedGate::new(place)),
+        }
+        self.allows(now);
+    }
+
+    /// What other nodes have of it, where many work.
+    pub(super) fn shared(&self) -> Option<&SharedGate> {
+        self.shared.as_ref()
+    }
+
+    /// Something changes about what other nodes have of it.
+    pub(super) fn change_shared<T>(
+        &mut self,
+        now: Timestamp,
+        change: impl FnOnce(&mut SharedGate, &GateState) -> T,
+    ) -> Option<T> {
+        let changed = change(self.shared.as_mut()?, &self.state);
+        self.allows(now);
+        Some(changed)
+    }
+
+    /// Shares it out among all nodes, of which this one tells so much.
+    pub(super) fn share_out(
+        &mut self,
+        own: Report,
+        alive: &BTreeSet<String>,
+        now: Timestamp,
+    ) -> Option<Sharing> {
+        let whole = Share::whole(&self.settings, &self.state);
+        self.change_shared(now, |shared, _| shared.share_out(&whole, own, alive, now))
+    }
+
+    /// True when there is something about it that the node that decides should know.
+    pub(super) fn has_to_tell(&self, in_line: usize) -> bool {
+        let Some(shared) = self.shared.as_ref().filter(|shared| !shared.decides()) else {
+            return false;
+        };
+        let is_shut = self.state.standing() == Standing::Shut;
+        let is_busy = match is_shut {
+            true => shared.is_alone(),
+            false => self.is_busy(in_line) || self.window.has_failures(),
+        };
+        is_busy || (!is_shut && shared.is_to_go_on())
+    }
+
+    /// True when calls have, or want, a share of it.
+    fn is_busy(&self, in_line: usize) -> bool {
+        self.is_active() && (in_line > 0 || self.grants.running() + self.reserved > 0)
+            || (self.is_held()
+                && (self.backlog.more || self.shared.as_ref().is_some_and(SharedGate::is_wanted)))
+    }
+
+    /// What this node tells of it, with so many in line and so many overdue.
+    pub(super) fn report(
+        &mut self,
+        in_line: usize,
+        overdue: Option<u64>,
+        now: Timestamp,
+    ) -> Report {
+        let flows = self.state.standing() == Standing::Flowing;
+        // Also forgets what is too long ago.
+        self.window.tally(now);
+        let matters = self.is_active();
+        let behind = if self.backlog.more { PAGE } else { 0 };
+        let elsewhere = usize::from(self.shared.as_ref().is_some_and(SharedGate::is_wanted));
+        let waiting = in_line.saturating_add(behind).saturating_add(elsewhere);
+        let count = |number: u32| if matters { number.saturating_add(self.reserved) } else { 0 };
+        Report {
+            turn: self.state.turn,
+            lately: if flows || self.is_shut_alone() { self.window.seconds() } else { Vec::new() },
+            ended: self.of_turn,
+            overdue,
+            waiting: if matters { u32::try_from(waiting).unwrap_or(u32::MAX) } else { 0 },
+            running: count(self.grants.running()),
+            begun: count(self.grants.begun()),
+            told: self.window.told(),
+            follows: self.shared.as_ref().map_or(0, SharedGate::number),
+            is_alone: self.is_shut_alone(),
+        }
+    }
+
+    fn is_shut_alone(&self) -> bool {
+        self.shared.as_ref().is_some_and(SharedGate::is_alone)
     }
 
     /// When the node that decides looks at it although nothing ends.
@@ -283,7 +425,7 @@ impl KnownGate {
     /// When something is to be done about its calls, with so many in line.
     pub(super) fn next(&self, in_line: usize, now: Timestamp) -> Option<Timestamp> {
         let standing = self.state.standing();
-        let grants = self.grants.next(now).filter(|_| in_line > 0);
+        let grants = self.grants.next(now).filter(|_| in_line > 0 && !self.has_lapsed(now));
         let grants = grants.map(|at| at.max(now.saturating_add(GRAIN)));
         let due = match standing {
             Standing::Shut => None,

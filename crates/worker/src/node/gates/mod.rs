@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `known_gate.rs` | one gate: its settings, its state, what began and ended behind it |
 //! | `judging.rs` | what follows when attempts end and time passes; what is written of that |
+//! | `shared_gate.rs`, `fleet.rs` | what other nodes have of a gate: what is told, and shared out |
 //! | `backlog.rs` | due tasks behind gates that hold them back are read, as many as may begin |
 //! | `stored.rs` | what operators and other nodes have stored holds here |
 //!
@@ -17,8 +18,10 @@
 //! Nothing is written about any of them when the gate shuts or opens.
 
 pub(crate) mod backlog;
+pub(crate) mod fleet;
 pub(crate) mod judging;
 pub(crate) mod known_gate;
+mod shared_gate;
 pub(crate) mod stored;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +32,7 @@ use resurgam_core::{CallKey, Timestamp};
 use resurgam_store::{GateScope, PausedKinds};
 
 use known_gate::KnownGate;
+use shared_gate::{Place, SharedGate};
 
 /// How many calls are remembered whose queue timeout has passed while they were held back. Those
 /// beyond are found in the store.
@@ -58,6 +62,14 @@ pub(crate) struct Gates {
     more_held: bool,
     /// Calls that an operator wants to be first in line.
     first: BTreeSet<CallKey>,
+    /// Which node this is among those that share gates; none where one works alone.
+    place: Option<Place>,
+    /// Gates of which there is something to tell the node that decides, or was a moment ago.
+    telling: BTreeSet<GateId>,
+    /// When what is stored was asked for last.
+    asked_at: Timestamp,
+    /// When what was counted long ago is deleted next.
+    tidies_at: Timestamp,
     /// Due tasks are being read.
     reading: bool,
     /// What is stored was read: until then nothing begins.
@@ -79,6 +91,10 @@ impl Gates {
             held_deadlines: BTreeSet::new(),
             more_held: false,
             first: BTreeSet::new(),
+            place: None,
+            telling: BTreeSet::new(),
+            asked_at: now,
+            tidies_at: now,
             reading: false,
             is_read: false,
         }
@@ -126,7 +142,8 @@ impl Gates {
 
     fn learn(&mut self, key: &str, settings: Gate) -> GateId {
         let id = self.known.len();
-        self.known.push(KnownGate::new(key.to_string(), settings, self.now));
+        let shared = self.place.as_ref().map(SharedGate::new);
+        self.known.push(KnownGate::new(key.to_string(), settings, shared, self.now));
         self.ids.insert(key.to_string(), id);
         self.note(id);
         id
@@ -199,6 +216,11 @@ impl Gates {
         let now = self.now;
         self.first.remove(&call);
         self.known[id].begins(call, is_retry, now);
+    }
+
+    /// Another node hears how the attempt of this call ends.
+    pub(crate) fn is_judged_elsewhere(&mut self, id: GateId, call: CallKey) {
+        self.known[id].is_judged_elsewhere(call);
     }
 
     /// An attempt of this call has ended, as far as its slot is concerned.
@@ -319,10 +341,14 @@ impl Gates {
     ) -> Option<Timestamp> {
         let next = |id: &GateId| {
             let gate = &self.known[*id];
+            let is_wanted = gate.shared().is_some_and(SharedGate::is_wanted);
+            let in_line = in_line(*id) + usize::from(is_wanted);
             let change = gate.next_change(self.now).filter(|_| decides);
-            change.into_iter().chain(gate.next(in_line(*id), self.now)).min()
+            change.into_iter().chain(gate.next(in_line, self.now)).min()
         };
-        self.active.iter().filter_map(next).min()
+        let shared = |id: &GateId| self.next_of_fleet(*id, in_line(*id));
+        let sharing = self.active.union(&self.telling).filter_map(shared);
+        self.active.iter().filter_map(next).chain(sharing).min()
     }
 
     /// Since when calls of an activity begin behind a gate, where that was not always so: the clock

@@ -3,12 +3,13 @@
 //! it, and when others have committed. Then operators' settings, what they shut and opened by hand,
 //! what the deciding node decided, and kinds of calls that are paused hold here.
 
-use resurgam_core::gate::{ByHand, Gate, GateState, KeyPattern, Why};
+use resurgam_core::gate::{ByHand, Decided, Gate, KeyPattern, Why};
 use resurgam_store::{
     GateRow, GateWrite, HandState, Hold, HoldKind, PausedKinds, Step, StoredGates,
 };
 
 use super::GateId;
+use super::shared_gate::SharedGate;
 use crate::error::Error;
 use crate::node::Node;
 use crate::node::follow_up::FollowUp;
@@ -49,10 +50,15 @@ impl Node {
         if let Some(decided) = row.decided.as_deref().and_then(|text| read_state(&row.key, text)) {
             let known = self.memory.slots.gates().gate(id).state();
             // Whoever decides knows it better than what was read while something was on its way.
-            let is_news = is_first || !decides || decided.turn > known.turn;
-            if is_news && decided != *known {
-                self.gate_stands(id, decided);
+            let is_news = is_first || !decides || decided.state.turn > known.turn;
+            let Decided { state, shares } = decided;
+            let is_behind = state.turn < known.turn
+                && self.memory.slots.gates().gate(id).shared().is_some_and(SharedGate::is_alone);
+            // What it shut for itself stays so until somebody has decided who knows of that.
+            if is_news && !is_behind {
+                self.gate_is_decided(id, state);
             }
+            self.shares_read(id, shares);
         }
         self.hand_is_read(id, row);
     }
@@ -112,8 +118,8 @@ fn settings_of(row: &GateRow) -> Option<(KeyPattern, Gate)> {
     }).ok()
 }
 
-fn read_state(key: &str, text: &str) -> Option<GateState> {
-    let read = serde_json::from_str(text);
+fn read_state(key: &str, text: &str) -> Option<Decided> {
+    let read = Decided::from_stored(text);
     read.inspect_err(|error| {
         tracing::error!(gate = %key, "what was decided about a gate cannot be read: {error}");
     })

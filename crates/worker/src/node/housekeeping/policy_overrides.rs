@@ -41,6 +41,9 @@ pub(crate) const PAGE: usize = 1_000;
 /// The shortest time between two reads because of what others have committed.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// The same while what gates allow is shared out among nodes, and lapses when nobody renews it.
+const SHORT_PAUSE: Duration = Duration::from_millis(100);
+
 /// What a node knows about the policies that operators set.
 #[derive(Debug, Default)]
 pub(crate) struct OverrideState {
@@ -99,7 +102,9 @@ impl Node {
     pub(crate) fn look_at_overrides(&mut self) {
         if self.is_owner() && self.memory.overrides.hearing.begin(&mut self.ticks).is_some() {
             self.memory.overrides.next = None;
-            self.ask_store(StoreRequest::PolicyOverrides);
+            let counted_from = self.counted_from();
+            self.asks_for_gates();
+            self.ask_store(StoreRequest::PolicyOverrides { counted_from });
         }
     }
 
@@ -112,7 +117,8 @@ impl Node {
     /// Somebody else has committed something.
     pub(crate) fn hear_of_overrides(&mut self) {
         let now = self.now;
-        let soon = self.memory.overrides.read_at.map(|at| at.saturating_add(PAUSE));
+        let pause = if self.shares_gates_out() { SHORT_PAUSE } else { PAUSE };
+        let soon = self.memory.overrides.read_at.map(|at| at.saturating_add(pause));
         match soon.filter(|at| *at > now) {
             Some(at) => self.memory.overrides.next = Some(at),
             None => self.look_at_overrides(),

@@ -8,14 +8,19 @@
 //! while every node serves every queue. Two nodes never get the same task: the store sees to that.
 //! Of calls that may kill their process a node claims one, and no other while that runs.
 //!
+//! Behind a gate that bounds what begins, a node claims as many as its share of it allows. To have
+//! a share it must know that calls wait there: it asks for that where it has none.
+//!
 //! Only the holder can end a call that nobody has taken. To be sure that nobody does in that very
 //! moment, it claims the task first.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam_core::{CallKey, Timestamp};
 use resurgam_store::rows::{TaskRecord, TaskRow};
-use resurgam_store::{Reported, Result, Runnable, Step, TaskWrite};
+use resurgam_store::{GateScope, GateWaiting, Reported, Result, Runnable, Step, TaskWrite};
 
 use crate::node::Node;
 use crate::node::follow_up::FollowUp;
@@ -25,6 +30,9 @@ use crate::node::store_request::{AGAIN, StoreRequest};
 
 /// The most tasks that are claimed at once.
 const AT_ONCE: usize = 100;
+
+/// For how long nobody asks for a share of a gate again behind which there was nothing to claim.
+const FRUITLESS: Duration = Duration::from_secs(5);
 
 /// What a node knows about tasks that others leave to it.
 #[derive(Debug, Default)]
@@ -36,6 +44,14 @@ pub(crate) struct UnservedQueues {
     again: bool,
     /// There were more than there were slots.
     hungry: bool,
+    /// Of which gates tasks are to be claimed next, at most so many of each, and whether these
+    /// gates flow; and of which they are being claimed.
+    behind: Vec<(Arc<[(String, usize)]>, bool)>,
+    claiming: Arc<[(String, usize)]>,
+    /// When it is asked next whether calls wait behind gates of which this node has no share.
+    asks_at: Option<Timestamp>,
+    /// Gates behind which nothing was found for this node, and until when it does not ask.
+    fruitless: BTreeMap<String, Timestamp>,
 }
 
 impl UnservedQueues {
@@ -82,10 +98,71 @@ impl Node {
             return;
         }
         (self.memory.unserved.looking, self.memory.unserved.next) = (true, None);
-        let gates = self.memory.slots.gates().unbounded();
-        let runnable = Runnable { no_poison, gates, ..self.runnable() };
+        let gates = self.memory.slots.gates();
+        self.memory.unserved.behind = gates.claimable(limit);
+        self.memory.unserved.claiming = Arc::default();
+        let runnable = Runnable { no_poison, gates: gates.unbounded(), ..self.runnable() };
         let (node, now) = (self.name.clone(), self.now);
         self.ask_store(StoreRequest::ClaimShared { node, runnable, now, limit });
+        self.ask_behind_gates();
+    }
+
+    /// Claims tasks behind gates that bound what begins. True when there may be any.
+    fn claim_behind_gates(&mut self) -> bool {
+        let limit = self.memory.slots.free_now().min(AT_ONCE);
+        let Some((gates, flows)) = self.memory.unserved.behind.pop().filter(|_| limit > 0) else {
+            return false;
+        };
+        self.memory.unserved.looking = true;
+        self.memory.unserved.claiming = gates.clone();
+        let gates = GateScope::Only(gates);
+        let runnable = Runnable { no_poison: true, gates, probing: !flows, ..self.runnable() };
+        let (node, now) = (self.name.clone(), self.now);
+        self.ask_store(StoreRequest::ClaimShared { node, runnable, now, limit });
+        true
+    }
+
+    /// Asks whether calls wait behind gates that let nothing begin here, because this node has no
+    /// share of them.
+    fn ask_behind_gates(&mut self) {
+        let now = self.now;
+        let unserved = &mut self.memory.unserved;
+        if unserved.asks_at.is_some_and(|at| at > now) {
+            return;
+        }
+        unserved.fruitless.retain(|_, until| *until > now);
+        let mut gates = self.memory.slots.gates().without_share();
+        gates.retain(|gate| !unserved.fruitless.contains_key(gate));
+        if !gates.is_empty() {
+            unserved.asks_at = Some(now.saturating_add(AGAIN));
+            self.ask_store(StoreRequest::WaitingElsewhere { gates: gates.into(), now });
+        }
+    }
+
+    /// Calls wait behind gates, or do not: this node wants a share where some are due.
+    pub(crate) fn waiting_elsewhere(&mut self, found: Vec<GateWaiting>) {
+        let now = self.now;
+        for GateWaiting { gate, due, first } in found {
+            if due > 0 {
+                self.memory.slots.gates_mut().wants_share(&gate, true);
+            } else if let Some(first) = first.filter(|first| *first > now) {
+                let next = &mut self.memory.unserved.next;
+                *next = Some(next.map_or(first, |known| known.min(first)));
+            }
+        }
+    }
+
+    /// Tasks behind gates were claimed: where there were as many as were asked for, there may be
+    /// more.
+    fn claimed_behind_gates(&mut self, tasks: &[TaskRecord]) {
+        let until = self.now.saturating_add(FRUITLESS);
+        for (gate, most) in std::mem::take(&mut self.memory.unserved.claiming).iter() {
+            let count = tasks.iter().filter(|task| task.task.gate == *gate).count();
+            self.memory.slots.gates_mut().wants_share(gate, count >= *most);
+            if count == 0 {
+                self.memory.unserved.fruitless.insert(gate.clone(), until);
+            }
+        }
     }
 
     /// Tasks that others left are claimed: what their attempts need is read.
@@ -104,6 +181,7 @@ impl Node {
             }
             Err(_) => {
                 self.memory.unserved.looking = false;
+                self.memory.unserved.behind.clear();
                 self.memory.unserved.next = Some(self.now.saturating_add(AGAIN));
             }
         }
@@ -112,11 +190,13 @@ impl Node {
     /// Tasks that others left are this node's: their attempts begin.
     pub(crate) fn shared_loaded(&mut self, claimed: Claimed) {
         let Claimed { tasks, next, asked } = claimed;
-        self.memory.unserved.looking = false;
-        self.memory.unserved.next = next;
-        let full = tasks.len() == asked;
+        let unserved = &mut self.memory.unserved;
+        unserved.looking = false;
+        unserved.next = unserved.next.into_iter().chain(next).min();
+        unserved.again |= tasks.len() == asked;
+        self.claimed_behind_gates(&tasks);
         tasks.into_iter().for_each(|task| self.begin_shared(task));
-        if full || std::mem::take(&mut self.memory.unserved.again) {
+        if !self.claim_behind_gates() && std::mem::take(&mut self.memory.unserved.again) {
             self.look_for_shared();
         }
     }
@@ -134,7 +214,7 @@ impl Node {
         let slot = self.memory.slots.take_now(call.task()).filter(|_| self.may_begin());
         match (slot, activity) {
             (Some(mut slot), Some(activity)) => {
-                self.memory.slots.begins(&mut slot, call.task());
+                self.memory.slots.begins_elsewhere(&mut slot, call.task());
                 call.hold(slot);
                 self.run_attempt(&mut call, activity);
                 self.keep_away(Box::new(call));
