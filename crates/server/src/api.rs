@@ -9,7 +9,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{from_fn_with_state, map_response};
 use axum::response::Response;
 use resurgam::{Client, Code};
-use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::access::{Asks, KnownTokens, hash_of};
 use crate::links::{as_base, with_links};
@@ -182,8 +182,8 @@ impl Api {
     }
 
     /// Room to wait for something, for as long as the answer exists; a problem where too many wait.
-    pub(crate) fn may_wait(&self) -> Result<SemaphorePermit<'_>, Problem> {
-        self.waiting.try_acquire().map_err(|_| {
+    pub(crate) fn may_wait(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        self.waiting.clone().try_acquire_owned().map_err(|_| {
             let detail = format!("{} requests wait already; ask later", self.options.limits.polls);
             Problem::new(StatusCode::TOO_MANY_REQUESTS, Code::E7, detail)
         })
@@ -216,7 +216,8 @@ const LIMITS: [(HeaderName, &str); 4] = [
 
 async fn with_limits_for_browsers(mut response: Response) -> Response {
     for (name, value) in LIMITS {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
+        // A stream says more about how it is kept.
+        response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
     }
     response
 }

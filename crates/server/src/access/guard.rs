@@ -92,6 +92,11 @@ async fn known(api: &Api, headers: &HeaderMap) -> Result<Option<Known>, Problem>
     }
 }
 
+/// Whether who was let in with these headers would be now.
+pub(crate) async fn still_lets_in(api: &Api, headers: &HeaderMap) -> bool {
+    known(api, headers).await.is_ok()
+}
+
 /// The token of a request.
 fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(None) };

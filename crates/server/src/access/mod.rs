@@ -12,7 +12,7 @@ mod guard;
 mod role;
 mod token;
 
-pub(crate) use guard::{Needs, guarded};
+pub(crate) use guard::{Needs, guarded, still_lets_in};
 pub use role::Role;
 pub(crate) use token::{Known, KnownTokens, hash_of};
 pub use token::{NewToken, Token, TokenSettings};

@@ -5,6 +5,7 @@ mod bulk;
 mod calls;
 mod gates;
 mod instances;
+mod live;
 mod page;
 mod policies;
 mod schedules;
@@ -41,6 +42,7 @@ pub(crate) fn all(api: &Api) -> OpenApiRouter<Api> {
         .merge(policies::routes())
         .merge(gates::routes())
         .merge(search::routes())
+        .merge(live::routes())
         .merge(system::routes());
     OpenApiRouter::with_openapi(Description::openapi())
         .merge(guarded(reading, api, Role::Read))

@@ -65,6 +65,7 @@ async fn the_description_lists_every_route() {
         GET /api/v1/instances/{uid}/outcome
         GET /api/v1/instances/{uid}/result
         POST /api/v1/instances/{uid}/signals/{name}
+        GET /api/v1/live
         GET /api/v1/nodes
         GET /api/v1/paused
         POST /api/v1/paused/actions/{action}

@@ -325,3 +325,47 @@ async fn instances_are_found_by_their_calls_and_by_a_part_of_their_id() {
     assert_eq!(nothing["items"], Value::Array(Vec::new()));
     problem(&router, "/api/v1/search?q=", 422).await;
 }
+
+/// What a stream says next.
+async fn next(app: &TestApp, body: &mut axum::body::Body) -> String {
+    let frame = app.wait_for("a hint", http_body_util::BodyExt::frame(body)).await;
+    let data = frame.map(|frame| frame.unwrap().into_data().unwrap().to_vec());
+    String::from_utf8(data.unwrap_or_default()).unwrap()
+}
+
+#[test]
+async fn a_stream_hints_at_changes_says_that_it_is_alive_and_ends_with_the_server() {
+    let app = TestApp::builder().workflow(sleeper).start().await;
+    let started = app.client().start("one", sleeper()).await.unwrap();
+    let topic = format!("instance:{}", started.uid());
+    let options = resurgam_server::Options::default().open();
+    let api = resurgam_server::Api::new(&app.client(), options);
+    let ask = async |id: Option<&str>| {
+        let path = format!("/api/v1/live?topics=lists,{topic}");
+        let mut request = axum::http::Request::get(path);
+        if let Some(id) = id {
+            request = request.header("last-event-id", id);
+        }
+        let request = request.body(axum::body::Body::empty()).unwrap();
+        tower::ServiceExt::oneshot(api.router(), request).await.unwrap()
+    };
+    let answer = ask(None).await;
+    let header = |name: &str| answer.headers()[name].to_str().unwrap();
+    assert_eq!(header("content-type"), "text/event-stream");
+    assert_eq!(header("cache-control"), "no-store, no-transform");
+    assert_eq!(header("x-accel-buffering"), "no");
+    let mut body = answer.into_body();
+    assert_eq!(next(&app, &mut body).await, ": nothing has changed so far\n\n");
+    app.client().start("two", sleeper()).await.unwrap();
+    let told = next(&app, &mut body).await;
+    assert_eq!(told, "id: 1\nevent: changed\ndata: {\"topic\":\"lists\"}\n\n");
+    app.client().terminate("one", "enough").await.unwrap();
+    let told = next(&app, &mut body).await;
+    assert!(told.contains("lists") && told.contains(&topic), "{told}");
+    assert_eq!(next(&app, &mut body).await, ": still here\n\n");
+    let mut again = ask(Some("7")).await.into_body();
+    assert_eq!(next(&app, &mut again).await, "id: 1\nevent: reset\ndata: {}\n\n");
+    api.stop();
+    assert_eq!(next(&app, &mut body).await, "");
+    problem(&api.router(), "/api/v1/live?topics=weather", 422).await;
+}

@@ -115,6 +115,7 @@ async fn every_role_may_do_what_the_table_says() {
         -      x    x    -    x GET /api/v1/instances/{uid}/outcome
         -      x    x    -    x GET /api/v1/instances/{uid}/result
         -      -    x    -    x POST /api/v1/instances/{uid}/signals/{name}
+        -      x    x    -    x GET /api/v1/live
         -      x    x    -    x GET /api/v1/nodes
         -      x    x    -    x GET /api/v1/paused
         -      -    x    -    x POST /api/v1/paused/actions/{action}
