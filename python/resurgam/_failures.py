@@ -17,7 +17,9 @@ import enum
 import importlib
 import json
 import sys
+import types
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
 from . import _codec
@@ -269,6 +271,7 @@ def to_record(error: BaseException) -> Record:
     cls = type(error)
     details: Record = {"py": path_of(cls), "args": [_told(arg) for arg in error.args]}
     fields = {k: _told(v) for k, v in vars(error).items() if not k.startswith("_")}
+    fields.update((name, _told(value)) for name, value in _built_in(error))
     if fields:
         details["fields"] = fields
     record: Record = {
@@ -295,6 +298,20 @@ def to_record(error: BaseException) -> Record:
     if cause is not None:
         record["cause"] = to_record(cause)
     return record
+
+
+def _built_in(error: BaseException) -> Iterator[tuple[str, Any]]:
+    """What exceptions of Python itself know beside their arguments, such as a file's name."""
+    if isinstance(error, BaseExceptionGroup):
+        return
+    for cls in type(error).__mro__:
+        if cls.__module__ != "builtins" or cls in (BaseException, Exception, object):
+            continue
+        for name, kind in vars(cls).items():
+            is_data = isinstance(kind, (types.MemberDescriptorType, types.GetSetDescriptorType))
+            value = getattr(error, name, None) if is_data else None
+            if value is not None and not name.startswith("_"):
+                yield name, value
 
 
 def _message(error: BaseException) -> str:

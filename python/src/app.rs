@@ -8,7 +8,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use resurgam::gate::{Gate, KeyPattern};
 use resurgam::{App as RustApp, AppBuilder, Client, InstanceFilter, Result, Status, Timestamp};
-use resurgam_testing::{TestApp, TestBuilder};
+use resurgam_testing::{Replayer, TestApp, TestBuilder};
 use resurgam_worker::Options;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -113,6 +113,14 @@ impl Builder {
             _ => return Err(mistake(format!("there is no option {name}"))),
         }
         Ok(())
+    }
+
+    /// Runs the code of workflows against a history that was exported. The answer says where it takes
+    /// another way.
+    fn replay(&mut self, py: Python<'_>, history: &str) -> Option<String> {
+        let workflows = std::mem::take(&mut self.workflows);
+        let replayer = workflows.into_iter().fold(Replayer::new(), Replayer::workflow_definition);
+        py.detach(|| replayer.replay(history).err().map(|error| error.to_string()))
     }
 
     /// Begins to work on a SQLite file.

@@ -196,8 +196,8 @@ def told(name: str, here: tuple[int, str, str], there: tuple[int, str, str]) -> 
         last = (here[2].strip().splitlines() or ["?"])[-1]
         return "no", f"exit code {here[0]}: {last} (Edda: {there[0]})"
     if there[0] != 0:
-        last = (there[2].strip().splitlines() or ["?"])[-1]
-        return "yes", f"Edda itself ends with {there[0]}: {last}"
+        last = re.sub(r" \(/.*\)$", "", (there[2].strip().splitlines() or ["?"])[-1])
+        return "yes", f"{len(here[1].splitlines())} lines; Edda itself ends with `{last}`" + mended
     return "yes", DIFFERENCES.get(name, "something else, for no reason that is known") + mended
 
 

@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import re
 import signal
+import socket
 import sys
 from collections.abc import Callable
 
@@ -97,6 +99,35 @@ async def leaves_an_orphan(file: str) -> None:
         child = fork(lambda: signal.pause())
         print(child, flush=True)
         await asyncio.sleep(60)
+
+
+def peers(path: str) -> int:
+    """How many connections to a server this process has, by the number of its port."""
+    found = 0
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            with socket.socket(fileno=os.dup(int(number))) as opened:
+                found += path in str(opened.getpeername())
+        except OSError:
+            continue
+    return found
+
+
+async def keeps_no_connection(url: str) -> None:
+    """A child has none of the sockets of its parent's engine, and those of the program."""
+    port = re.findall(r":(\d+)/", url)[0]
+    ours, theirs = socket.socketpair()
+    async with App(url) as app:
+        assert peers(port) > 0
+
+        def child() -> None:
+            assert peers(port) == 0, peers(port)
+            ours.sendall(b"still open")
+            asyncio.run(works(url, "in-the-child"))
+
+        ended(fork(child))
+        assert theirs.recv(20) == b"still open"
+        assert await app.run("in-the-parent", there_and_back, 4) == 4
 
 
 if __name__ == "__main__":

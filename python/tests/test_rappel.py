@@ -9,7 +9,7 @@ import unittest
 from datetime import timedelta
 
 import resurgam.rappel
-from resurgam import TestApp
+from resurgam import ActivityContext, TestApp, TimedOut
 from resurgam.rappel import action, workflow
 from resurgam.rappel.workflow import RetryPolicy, Workflow
 
@@ -40,9 +40,9 @@ async def breaks(number: int) -> int:
 
 
 @action
-async def hangs() -> None:
+async def hangs(ctx: ActivityContext) -> None:
     tried.append("hangs")
-    await asyncio.Event().wait()
+    await ctx.sleep(86_400)
 
 
 @workflow
@@ -64,6 +64,13 @@ class OnceWorkflow(Workflow):
 
 
 @workflow
+class HangingWorkflow(Workflow):
+    async def run(self) -> None:
+        policy = RetryPolicy(attempts=3, backoff_seconds=10)
+        await self.run_action(hangs(), retry=policy, timeout=90)
+
+
+@workflow
 class OtherTypeWorkflow(Workflow):
     name = "other"
 
@@ -82,9 +89,22 @@ class Rappel(unittest.IsolatedAsyncioTestCase):
         begun = self.app.now()
         self.assertEqual(await FetchWorkflow().run(7), Page(7))
         self.assertEqual(tried, ["fetch 7"] * 3)
-        waited = self.app.now() - begun
-        self.assertGreaterEqual(waited, dt.timedelta(seconds=60))
-        self.assertLessEqual(waited, dt.timedelta(seconds=60 * (1 + 2 + 4)))
+        self.assertEqual(self.app.now() - begun, dt.timedelta(seconds=60 + 120))
+        self.assertEqual(await self.delays(), [60, 120])
+
+    async def test_an_attempt_that_takes_too_long_is_ended_and_tried_again(self) -> None:
+        begun = self.app.now()
+        with self.assertRaises(TimedOut):
+            await HangingWorkflow().run()
+        self.assertEqual(tried, ["hangs"] * 3)
+        self.assertEqual(await self.delays(), [10, 20, None])
+        took = dt.timedelta(seconds=3 * 90 + 10 + 20)
+        self.assertEqual(self.app.now() - begun, took)
+
+    async def delays(self) -> list[float | None]:
+        """How long was waited after each attempt of the one instance that there is."""
+        (row,) = await self.app.list()
+        return [attempt.delay for attempt in await self.app.attempts_of(row.id)]
 
     async def test_an_action_is_not_tried_again_unless_that_is_said(self) -> None:
         self.assertEqual(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).parent.parent
+
+GUIDES = ["python.md", "coming-from/edda.md", "coming-from/exosphere.md", "coming-from/rappel.md"]
 
 USES = """
 import asyncio
@@ -64,6 +67,26 @@ class Types(unittest.TestCase):
             files = [str(uses), str(ROOT / "examples" / "letters.py")]
             checked = subprocess.run(
                 [sys.executable, "-m", "mypy", "--strict", "--cache-dir", folder, *files],
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+            )
+            self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
+
+    def test_what_the_guides_show_is_typed(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            files = []
+            for guide in GUIDES:
+                text = (ROOT.parent / "docs" / guide).read_text()
+                blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+                # The programs of other systems stand beside ours.
+                for number, block in enumerate(b for b in blocks if "resurgam" in b):
+                    name = pathlib.Path(guide).stem.replace("-", "_")
+                    files.append(pathlib.Path(folder, f"{name}_{number}.py"))
+                    files[-1].write_text(block)
+            self.assertGreater(len(files), 8)
+            checked = subprocess.run(
+                [sys.executable, "-m", "mypy", "--strict", "--cache-dir", folder, *map(str, files)],
                 cwd=ROOT,
                 capture_output=True,
                 text=True,

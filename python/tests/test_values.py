@@ -7,11 +7,14 @@ import dataclasses
 import datetime as dt
 import decimal
 import enum
+import json
 import math
+import subprocess
 import typing
 import unittest
 import uuid
 
+import resurgam
 from resurgam import ActivityError, RetryPolicy, TerminalError, TestApp, activity, failure_of, workflow
 from resurgam import _codec
 
@@ -189,6 +192,77 @@ async def meets_the_unknown() -> str:
     return ""
 
 
+class Short(Exception):
+    """One that cannot be made again from its arguments."""
+
+    def __init__(self, *, order: str, by: decimal.Decimal):
+        super().__init__(f"{order} is short by {by}")
+        self.order, self.by = order, by
+        self.at = dt.datetime(2026, 1, 2, tzinfo=dt.timezone.utc)
+        self.id, self.raw = uuid.UUID(int=7), b"\x00\xff"
+        self.parts = {"a": [1, (2, 3)], "b": {4}}
+
+
+@dataclasses.dataclass
+class Coded(Exception):
+    code: int
+    hint: str | None = None
+
+
+def caused() -> Exception:
+    error = RuntimeError("outer")
+    error.__cause__ = LookupError("inner")
+    return error
+
+
+EXCEPTIONS: list[Exception] = [
+    ValueError("wrong"),
+    KeyError("k"),
+    ZeroDivisionError(),
+    FileNotFoundError(2, "no such file", "a.txt"),
+    ConnectionRefusedError(111, "refused"),
+    TimeoutError("late"),
+    StopAsyncIteration("over"),
+    UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"),
+    json.JSONDecodeError("expected", "{", 1),
+    subprocess.CalledProcessError(3, ["ls", "x"], "out", "err"),
+    Short(order="o-1", by=decimal.Decimal("0.10")),
+    Coded(42, "try later"),
+    caused(),
+    ExceptionGroup("both", [ValueError("one"), Coded(7)]),
+]
+
+
+def told_of(error: BaseException | None) -> list[typing.Any]:
+    """Everything about an exception that code can look at."""
+    if error is None:
+        return []
+    names = ("errno", "filename", "reason", "start", "lineno", "returncode", "cmd", "stderr")
+    seen = {name: getattr(error, name) for name in names if hasattr(error, name)}
+    leaves = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    cause = error.__cause__
+    while isinstance(cause, resurgam.ActivityError):  # that is what was recorded
+        cause = cause.__cause__
+    return [
+        type(error).__name__, str(error), repr(error.args), repr(sorted(vars(error).items())), repr(seen),
+        [told_of(leaf) for leaf in leaves], told_of(cause),
+    ]
+
+
+@activity(retry={"max_attempts": 1})
+async def raises_one(number: int) -> None:
+    raise EXCEPTIONS[number]
+
+
+@workflow
+async def catches_one(number: int) -> typing.Any:
+    try:
+        await raises_one(number)
+    except Exception as error:
+        await asyncio.sleep(60)
+        return told_of(error)
+
+
 class Values(unittest.IsolatedAsyncioTestCase):
     def test_every_value_comes_back_by_its_annotation(self) -> None:
         for hint, value in VALUES:
@@ -251,6 +325,16 @@ class Values(unittest.IsolatedAsyncioTestCase):
             await app.restart()
             self.assertEqual(await run.result(), ["no funds", "10.99", "True", "non_retryable"])
             self.assertEqual(app.attempts(decline), 1)
+
+    async def test_every_exception_is_the_same_after_a_restart(self) -> None:
+        async with TestApp() as app:
+            runs = [await app.start(f"e-{n}", catches_one, n) for n in range(len(EXCEPTIONS))]
+            await app.advance(30)
+            await app.restart()
+            for number, run in enumerate(runs):
+                with self.subTest(exception=EXCEPTIONS[number]):
+                    self.assertEqual(await run.result(), told_of(EXCEPTIONS[number]))
+                    self.assertEqual(app.attempts(raises_one), len(EXCEPTIONS))
 
     async def test_an_exception_group_comes_back_with_its_leaves(self) -> None:
         async with TestApp() as app:

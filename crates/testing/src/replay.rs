@@ -141,6 +141,28 @@ impl Replayer {
         self
     }
 
+    /// Adds a workflow that is no Rust function, such as that of graphs, or of a program in another
+    /// language.
+    ///
+    /// ```
+    /// use resurgam::prelude::*;
+    /// use resurgam::WorkflowDefinition;
+    /// use resurgam_testing::Replayer;
+    ///
+    /// #[workflow]
+    /// async fn nap(_ctx: WorkflowContext) -> Result<(), Failure> {
+    ///     Ok(())
+    /// }
+    ///
+    /// let replayer = Replayer::new().workflow_definition(WorkflowDefinition::of::<nap>());
+    /// assert!(replayer.replay("not a history").is_err());
+    /// ```
+    pub fn workflow_definition(mut self, definition: WorkflowDefinition) -> Self {
+        let added = self.0.registry.add_workflow_definition(definition);
+        self.0.note(added);
+        self
+    }
+
     /// Checks a recorded history, see [`replay`].
     ///
     /// # Panics

@@ -9,7 +9,7 @@ import json
 import logging
 import uuid
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from .. import _codec, _define
 from .._app import App
@@ -29,6 +29,7 @@ from .._loop import CANCELLED, FAILED, RETURNED, ContinueAsNew, WorkflowLoop
 from .._retry import RetryPolicy as _RetryPolicy
 
 Fn = Callable[..., Any]
+F = TypeVar("F", bound=Fn)
 
 _log = logging.getLogger("resurgam.edda")
 _app: EddaApp | None = None
@@ -321,6 +322,10 @@ def _the_app() -> EddaApp:
     return _app
 
 
+@overload
+def activity(fn: F, /) -> F: ...
+@overload
+def activity(*, retry_policy: RetryPolicy | None = None) -> Callable[[F], F]: ...
 def activity(fn: Any = None, /, *, retry_policy: RetryPolicy | None = None) -> Any:
     """Makes a function an activity. Without a policy it is tried five times."""
 
@@ -335,6 +340,12 @@ def activity(fn: Any = None, /, *, retry_policy: RetryPolicy | None = None) -> A
     return wrap if fn is None else _define._wrapped(wrap, fn)
 
 
+@overload
+def workflow(fn: Fn, /) -> EddaWorkflow: ...
+@overload
+def workflow(
+    *, event_handler: bool = False, lock_timeout_seconds: int | None = None
+) -> Callable[[Fn], EddaWorkflow]: ...
 def workflow(
     fn: Any = None, /, *, event_handler: bool = False, lock_timeout_seconds: int | None = None
 ) -> Any:
@@ -349,13 +360,13 @@ def workflow(
     return wrap if fn is None else _define._wrapped(wrap, fn)
 
 
-def compensation(fn: Fn) -> Fn:
+def compensation(fn: F) -> F:
     """Makes a function one that undoes something."""
     _compensations[fn.__name__] = fn
     return fn
 
 
-def on_failure(undo: Fn) -> Callable[[Any], Any]:
+def on_failure(undo: Fn) -> Callable[[F], F]:
     """Has this undo an activity when the workflow fails: it gets what it takes by name from the
     activity's arguments and from its result."""
     _compensations[undo.__name__] = undo
@@ -519,6 +530,9 @@ class EddaApp(App):
         self.storage = _Storage(self)
         self.outbox_enabled, self.broker_url, self.hooks = outbox_enabled, broker_url, hooks
         self._telling: set[asyncio.Task[None]] = set()
+
+    #: There is none to be asked: the engine replays by itself, and only what has not ended.
+    replay_engine = None
 
     def _builder(self) -> Any:
         for made in _own:

@@ -5,7 +5,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 
+use resurgam_postgres_server::Server;
 use resurgam_watchdog::test;
 
 /// The oldest Python that the package is for, and the newest that this looks for by its name.
@@ -45,8 +47,14 @@ fn run(what: &str, command: &mut Command) -> Output {
     output
 }
 
+/// Where the package can be imported from.
+fn package(python: &Path) -> &'static Path {
+    static PACKAGE: OnceLock<PathBuf> = OnceLock::new();
+    PACKAGE.get_or_init(|| assembled(python))
+}
+
 /// Builds the extension and puts the package together. Answers with where it can be imported from.
-fn package(python: &Path) -> PathBuf {
+fn assembled(python: &Path) -> PathBuf {
     let (sources, workshop) = (root().join("python"), workshop());
     let mut build = Command::new(env!("CARGO"));
     build
@@ -81,7 +89,12 @@ fn copy(from: &Path, to: &Path) {
 
 /// A Python of its own with what the tests can use and the package does not need. Without a network
 /// they do without it.
-fn with_extras(python: &Path) -> PathBuf {
+fn with_extras(python: &Path) -> &'static Path {
+    static INSIDE: OnceLock<PathBuf> = OnceLock::new();
+    INSIDE.get_or_init(|| venv(python))
+}
+
+fn venv(python: &Path) -> PathBuf {
     let venv = workshop().join("venv");
     let inside = venv.join("bin").join("python");
     if !inside.exists() {
@@ -108,24 +121,40 @@ fn command_line() -> Option<PathBuf> {
     program.exists().then_some(program)
 }
 
-#[test(minutes = 15)]
-fn the_tests_of_the_python_package_pass() {
+/// The interpreter, ready to run tests of the package with the package.
+fn tester() -> Option<Command> {
     let Some(python) = newest_python() else {
         println!("there is no Python 3.{OLDEST} or newer: its tests are skipped");
-        return;
+        return None;
     };
-    let package = package(&python);
-    let mut tests = Command::new(with_extras(&python));
-    tests
-        .args(["-X", "dev", "-W", "ignore::ResourceWarning", "-m", "unittest", "discover"])
-        .arg("-s")
-        .arg(root().join("python").join("tests"))
-        .env("PYTHONPATH", package)
+    let mut tester = Command::new(with_extras(&python));
+    tester
+        .args(["-X", "dev", "-W", "ignore::ResourceWarning", "-m", "unittest"])
+        .current_dir(root().join("python").join("tests"))
+        .env("PYTHONPATH", package(&python))
         .env("PYTHONHASHSEED", "random");
+    Some(tester)
+}
+
+#[test(minutes = 15)]
+fn the_tests_of_the_python_package_pass() {
+    let Some(mut tests) = tester() else { return };
+    tests.arg("discover");
     match command_line() {
         Some(program) => drop(tests.env("RESURGAM_CLI", program)),
         None => println!("the program resurgam is not built: no test with a server"),
     }
     let output = run("the tests of the Python package", &mut tests);
+    println!("{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test(minutes = 15)]
+fn apps_in_python_work_on_postgresql() {
+    let Some(mut tests) = tester() else { return };
+    Server::require();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let database = runtime.block_on(Server::shared().database());
+    tests.arg("test_postgres").env("RESURGAM_TEST_POSTGRES", database.tcp_url());
+    let output = run("the tests on PostgreSQL", &mut tests);
     println!("{}", String::from_utf8_lossy(&output.stderr));
 }
