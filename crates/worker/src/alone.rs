@@ -2,6 +2,7 @@
 //! unless a test holds something back.
 
 mod actions;
+mod gauges;
 mod remote;
 
 use std::collections::VecDeque;
