@@ -3,7 +3,12 @@
 //! Three runs are to be compared: beside nothing, beside calls that become due by themselves, and
 //! beside as many that an operator retries with one bulk action over the same time. Another process
 //! fills the store (`retries/fill.rs`), so that the memory of this one is what a node needs.
+//!
+//! `--beside both` compares the last two by itself: some rounds of each, in turn, since what else
+//! a machine does comes and goes; what counts is the ratio of the medians.
 
+use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use resurgam::CallFilter;
@@ -11,8 +16,8 @@ use tokio::time;
 
 use super::retries::{Lags, builder, fill_elsewhere, peak_while};
 use crate::Result;
-use crate::bed::Bed;
-use crate::report::{Report, percentile};
+use crate::bed::{Bed, Location, Place};
+use crate::report::{Commits, Report, percentile};
 use crate::usage;
 use crate::work::{chain, tick};
 
@@ -33,6 +38,12 @@ pub(crate) struct Arguments {
     /// How many calls the action asks for in one commit, at most; as the engine has it unless set.
     #[arg(long)]
     page: Option<usize>,
+    /// How many rounds of each are compared with `--beside both`.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Another database, which is measured after the first one with `--beside both`.
+    #[arg(long, value_name = "STORE")]
+    and: Option<Location>,
     #[command(flatten)]
     bed: Bed,
 }
@@ -45,13 +56,111 @@ enum Beside {
     Due,
     /// One bulk action retries all of them, evenly.
     Retry,
+    /// `due` and `retry` in turn, and how they compare.
+    Both,
+}
+
+/// What a caller waited for, and what it cost.
+struct Measured {
+    reps: u64,
+    p50: Duration,
+    p99: Duration,
+    asked: Duration,
+    took: Duration,
+    cpu: Duration,
+    anonymous: f64,
+    written: Commits,
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<()> {
-    let Arguments { calls, seconds, beside, activities, page, bed } = arguments;
+    let bed = &arguments.bed;
     let place = bed.place()?;
+    if arguments.beside == Beside::Both {
+        compare(&arguments, place.clone()).await?;
+        if let Some(other) = &arguments.and {
+            let mut elsewhere = place;
+            elsewhere.location = other.clone();
+            compare(&arguments, elsewhere).await?;
+        }
+        return Ok(());
+    }
+    let measured = measure(&arguments, &place, arguments.beside).await?;
+    let Measured { reps, p50, p99, asked, took, cpu, anonymous, written } = measured;
+    let report = Report::default()
+        .count("calls", arguments.calls)
+        .count("reps", reps)
+        .millis("p50_ms", p50)
+        .millis("p99_ms", p99)
+        .millis("asked_ms", asked)
+        .number("all_tried_s", took.as_secs_f64())
+        .number("anonymous_mb", anonymous)
+        .number("cpu_percent", cpu.as_secs_f64() / took.as_secs_f64() * 100.0)
+        .count("commits", written.transactions)
+        .count("rows", written.rows);
+    bed.print(&place, "bulk", &report).await?;
+    place.remove().await
+}
+
+/// Rounds of both, in turn, each on a store of its own.
+async fn compare(arguments: &Arguments, place: Place) -> Result<()> {
+    let (mut due, mut retry) = (Vec::new(), Vec::new());
+    for round in 1..=arguments.rounds {
+        // Who comes first changes from round to round.
+        let order = match round % 2 {
+            1 => [Beside::Due, Beside::Retry],
+            _ => [Beside::Retry, Beside::Due],
+        };
+        for beside in order {
+            let name = if beside == Beside::Due { "due" } else { "retry" };
+            let store = place.another(&format!("{name}{round}"))?;
+            let measured = measure(arguments, &store, beside).await?;
+            let (p50, p99) = (measured.p50.as_secs_f64() * 1e3, measured.p99.as_secs_f64() * 1e3);
+            eprintln!("round {round} beside {name}: p50 {p50:.1} ms, p99 {p99:.1} ms");
+            store.remove().await?;
+            delete(&store)?;
+            if beside == Beside::Due { due.push(measured) } else { retry.push(measured) }
+        }
+    }
+    let median = |of: &[Measured], what: fn(&Measured) -> f64| {
+        let mut values: Vec<f64> = of.iter().map(what).collect();
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    };
+    let mut report =
+        Report::default().count("calls", arguments.calls).count("rounds", arguments.rounds.into());
+    type Figure = (fn(&Measured) -> f64, [&'static str; 3]);
+    let figures: [Figure; 4] = [
+        (|it| it.p50.as_secs_f64() * 1e3, ["due_p50_ms", "retry_p50_ms", "p50_ratio"]),
+        (|it| it.p99.as_secs_f64() * 1e3, ["due_p99_ms", "retry_p99_ms", "p99_ratio"]),
+        (|it| it.cpu.as_secs_f64(), ["due_cpu_s", "retry_cpu_s", "cpu_ratio"]),
+        (|it| it.written.rows as f64, ["due_rows", "retry_rows", "rows_ratio"]),
+    ];
+    for (what, [of_due, of_retry, ratio]) in figures {
+        let (due, retry) = (median(&due, what), median(&retry, what));
+        report = report.number(of_due, due).number(of_retry, retry).number(ratio, retry / due);
+    }
+    report = report.number("retry_anonymous_mb", median(&retry, |it| it.anonymous));
+    arguments.bed.print(&place, "bulk, retried against due by itself", &report).await
+}
+
+/// The file of a round has told what it had to tell, and goes with those beside it.
+fn delete(place: &Place) -> Result<()> {
+    let Location::Sqlite(file) = &place.location else { return Ok(()) };
+    let Some(name) = file.file_name() else { return Ok(()) };
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    for entry in fs::read_dir(folder.unwrap_or(Path::new(".")))? {
+        let entry = entry?;
+        if entry.file_name().as_encoded_bytes().starts_with(name.as_encoded_bytes()) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+async fn measure(arguments: &Arguments, place: &Place, beside: Beside) -> Result<Measured> {
+    let Arguments { calls, seconds, activities, page, .. } = *arguments;
     let due = if beside == Beside::Due { calls } else { 0 };
-    fill_elsewhere(&place, calls + 2, due, (calls / seconds).max(1)).await?;
+    fill_elsewhere(place, calls + 2, due, (calls / seconds).max(1)).await?;
 
     let lags = Lags::default();
     let app = builder(lags.clone()).workflow(chain).activity(tick);
@@ -96,7 +205,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     measured?;
     let expected = match beside {
         Beside::Nothing => 1,
-        Beside::Due | Beside::Retry => 1 + usize::try_from(calls)?,
+        Beside::Due | Beside::Retry | Beside::Both => 1 + usize::try_from(calls)?,
     };
     let patience = time::timeout(Duration::from_secs(4 * seconds), lags.until(expected)).await;
     if patience.is_err() {
@@ -104,18 +213,15 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     }
     let (took, cpu) = (began.elapsed(), usage::cpu().saturating_sub(cpu));
     let written = opened.commits() - commits;
-    let report = Report::default()
-        .count("calls", calls)
-        .count("reps", results.len() as u64)
-        .millis("p50_ms", percentile(&mut results, 0.5))
-        .millis("p99_ms", percentile(&mut results, 0.99))
-        .millis("asked_ms", asked)
-        .number("all_tried_s", took.as_secs_f64())
-        .number("anonymous_mb", anonymous)
-        .number("cpu_percent", cpu.as_secs_f64() / took.as_secs_f64() * 100.0)
-        .count("commits", written.transactions)
-        .count("rows", written.rows);
     opened.close().await?;
-    bed.print(&place, "bulk", &report).await?;
-    place.remove().await
+    Ok(Measured {
+        reps: results.len() as u64,
+        p50: percentile(&mut results, 0.5),
+        p99: percentile(&mut results, 0.99),
+        asked,
+        took,
+        cpu,
+        anonymous,
+        written,
+    })
 }

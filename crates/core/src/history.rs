@@ -48,6 +48,10 @@ pub struct ActionLine {
 /// How much of a user's value is shown.
 const SHOWN: usize = 120;
 
+/// How much of an answer to an operator is shown. It lists what people need, such as children that
+/// go on by themselves and calls with new keys: 20 of each, by ids of any length.
+const ANSWER: usize = 4_000;
+
 /// Prints a history with its attempts. Times count from the first event.
 ///
 /// ```
@@ -155,7 +159,7 @@ pub fn printed(events: &[Event], with: Printing<'_>) -> String {
 
 fn action_line(text: &mut String, at: &str, action: &ActionLine) {
     let ActionLine { by, answer, reason, .. } = action;
-    let _infallible = write!(text, "  {at} operator {}: {}", cut(by), cut(answer));
+    let _infallible = write!(text, "  {at} operator {}: {}", cut(by), cut_at(answer, ANSWER));
     if let Some(reason) = reason {
         let _infallible = write!(text, " (\"{}\")", cut(reason));
     }
@@ -176,6 +180,29 @@ fn attempt_line(text: &mut String, at: &str, attempt: &AttemptLine) {
         let _infallible = write!(text, "; falls back to {}", cut(name));
     }
     text.push('\n');
+}
+
+/// How a call ended, in a few words, when this is the event of its end.
+///
+/// ```
+/// use resurgam_core::event::EventKind;
+/// use resurgam_core::{Seq, history};
+///
+/// let end = EventKind::ActivityCancelled { activity: Seq(2) };
+/// assert_eq!(history::end_of_call(&end, Seq(2)).unwrap(), "was given up by its workflow");
+/// assert_eq!(history::end_of_call(&end, Seq(3)), None);
+/// ```
+pub fn end_of_call(event: &EventKind, call: Seq) -> Option<String> {
+    match event {
+        EventKind::ActivityCompleted(done) if done.activity == call => Some("completed".into()),
+        EventKind::ActivityFailed(failed) if failed.activity == call => {
+            Some(format!("failed ({}): {}", failed.why, failed.failure))
+        }
+        EventKind::ActivityCancelled { activity } if *activity == call => {
+            Some("was given up by its workflow".into())
+        }
+        _ => None,
+    }
 }
 
 /// One event without its place and time.
@@ -271,8 +298,12 @@ fn attempts(attempt: u32, metadata: Option<&RetryMetadata>) -> String {
 }
 
 fn cut(text: &str) -> String {
+    cut_at(text, SHOWN)
+}
+
+fn cut_at(text: &str, shown: usize) -> String {
     let text = text.replace('\n', " ");
-    match text.char_indices().nth(SHOWN) {
+    match text.char_indices().nth(shown) {
         Some((end, _)) => format!("{}... ({} bytes)", &text[..end], text.len()),
         None => text,
     }

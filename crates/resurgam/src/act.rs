@@ -6,6 +6,7 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 
 use resurgam_core::action::{Action, ActionAnswer};
+use resurgam_core::history::end_of_call;
 use resurgam_core::retry::RetryPolicy;
 use resurgam_core::{CallKey, EventKind, Failure, Payload, RunKey, Seq};
 use resurgam_store::rows::{ActionRequest, InstanceRow, Message, MessageRow, TaskRow};
@@ -362,7 +363,7 @@ impl Client {
             let message = format!("{what}: #{} of {} is a call of {name}", call.seq, row.id);
             return Err(Error::invalid(message));
         }
-        let how = events.iter().find_map(|event| how_it_ended(&event.kind, call.seq));
+        let how = events.iter().find_map(|event| end_of_call(&event.kind, call.seq));
         let how = match how {
             Some(how) => how,
             None if row.status.is_closed() || call.run.run != row.run => {
@@ -381,7 +382,7 @@ impl Client {
         let messages = messages.map_err(|error| Error::store(what, error))?;
         let ends = |row: &MessageRow| match &row.body {
             Message::Result { run, event } if *run == call.run.run => {
-                how_it_ended(event, call.seq).is_some()
+                end_of_call(event, call.seq).is_some()
             }
             _ => false,
         };
@@ -393,20 +394,6 @@ impl Client {
                     .to_string()
             }
         })
-    }
-}
-
-/// What an event says about the end of a call.
-fn how_it_ended(event: &EventKind, call: Seq) -> Option<String> {
-    match event {
-        EventKind::ActivityCompleted(done) if done.activity == call => Some("completed".into()),
-        EventKind::ActivityFailed(failed) if failed.activity == call => {
-            Some(format!("failed ({}): {}", failed.why, failed.failure))
-        }
-        EventKind::ActivityCancelled { activity } if *activity == call => {
-            Some("was given up by its workflow".into())
-        }
-        _ => None,
     }
 }
 

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use resurgam_core::Payload;
 
-pub(crate) use resurgam_store::encode::{failure, millis, pause, progress, settings, token, whole};
+pub(crate) use resurgam_store::encode::{
+    failure, millis, past_pause, pause, progress, settings, token, whole,
+};
 
 /// The mark of a payload with NUL characters, which PostgreSQL refuses in text: a percent sign is
 /// written as %25 and a NUL as %00.

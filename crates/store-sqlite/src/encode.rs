@@ -2,7 +2,9 @@
 
 use resurgam_core::Payload;
 
-pub(crate) use resurgam_store::encode::{failure, millis, pause, progress, settings, token, whole};
+pub(crate) use resurgam_store::encode::{
+    failure, millis, past_pause, pause, progress, settings, token, whole,
+};
 
 /// The mark beside a payload, absent when the payload is.
 pub(crate) fn encoding(payload: Option<&Payload>) -> Option<&'static str> {

@@ -31,6 +31,11 @@ pub fn pause(pause: &RunPause) -> Option<String> {
     (*pause != RunPause::default()).then(|| json(pause))
 }
 
+/// What stays of a pause that is over, also where that is nothing.
+pub fn past_pause(pause: &RunPause) -> String {
+    json(pause)
+}
+
 /// The counters of a task.
 pub fn progress(progress: &Progress) -> String {
     json(progress)

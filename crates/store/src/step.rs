@@ -91,6 +91,8 @@ pub enum InstanceWrite {
         run: RunKey,
         /// Its argument.
         input: Payload,
+        /// What stays of a pause that is over with this; without it the row keeps what it has.
+        pause: Option<Box<RunPause>>,
     },
     /// A change of status.
     Status {

@@ -3,6 +3,7 @@
 
 mod actions;
 mod gates;
+mod gauges;
 mod remote;
 
 use std::collections::VecDeque;

@@ -54,7 +54,7 @@ async fn asked_tasks(
         tasks.into_iter().map(|task| (task.task.call, task)).collect();
     let mut found = |row: &MessageRow| {
         let task = call_of(row).and_then(|call| tasks.remove(&call));
-        Found { row: row.clone(), task, is_answered: false }
+        Found { row: row.clone(), task, is_answered: false, ended: None }
     };
     let of =
         |of: &InstanceActions| (of.uid, of.number, of.messages.iter().map(&mut found).collect());

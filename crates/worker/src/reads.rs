@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use resurgam_core::action::{Action, ResetTo};
 use resurgam_core::event::Initiator;
-use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Timestamp, Uid};
+use resurgam_core::history::end_of_call;
+use resurgam_core::{CallKey, Event, EventKind, Payload, RunKey, Seq, Timestamp, Uid};
 use resurgam_store::outage::OutageLog;
 use resurgam_store::rows::{Claim, InstanceRow, Message, MessageRow, RunRecord, TaskRecord};
 use resurgam_store::{Result, Runnable, Store};
@@ -270,9 +271,38 @@ async fn with_tasks(store: &dyn Store, uid: Uid, reports: &[MessageRow]) -> Resu
         };
         // There may be several about one call.
         let task = call_of(row).and_then(|call| tasks.get(&call).cloned());
-        found.push(Found { row: row.clone(), task, is_answered });
+        let ended = match (&row.body, &task) {
+            (Message::Action { activity, .. }, None) if *activity != Seq::RUN && !is_answered => {
+                end_of(store, call_of(row)).await?
+            }
+            _ => None,
+        };
+        found.push(Found { row: row.clone(), task, is_answered, ended });
     }
     Ok(found)
+}
+
+/// How a call without a task ended, as its history says or a message that its run has not read yet.
+async fn end_of(store: &dyn Store, call: Option<CallKey>) -> Result<Option<String>> {
+    let Some(CallKey { run, seq }) = call else { return Ok(None) };
+    let events = match store.history(run).await {
+        Err(error) if error.is_data() => return Ok(None),
+        events => events?,
+    };
+    let name = events.iter().find_map(|event| match &event.kind {
+        EventKind::ActivityScheduled(scheduled) if event.seq == seq => Some(&scheduled.name),
+        _ => None,
+    });
+    let Some(name) = name else { return Ok(None) };
+    let mut how = events.iter().find_map(|event| end_of_call(&event.kind, seq));
+    if how.is_none() {
+        let messages = store.messages(run.uid).await?;
+        how = messages.iter().find_map(|row| match &row.body {
+            Message::Result { run: of, event } if *of == run.run => end_of_call(event, seq),
+            _ => None,
+        });
+    }
+    Ok(how.map(|how| format!("{name}#{seq} {how}")))
 }
 
 /// A run that an operator acts on, with everything that this depends on.

@@ -227,10 +227,7 @@ pub async fn sweep(
         let due = young.map(|closed_at| closed_at.saturating_add(stays));
         next = [next, due].into_iter().flatten().min();
     }
-    let due = match retention.dead_letters {
-        Some(stays) => sweep_letters(store, pace, stays, now).await?,
-        None => None,
-    };
+    let due = sweep_letters(store, pace, retention.dead_letters, now).await?;
     let jobs = sweep_bulk(store, pace, now).await?;
     let paused = store.paused_count().await?;
     metrics::gauge!("resurgam.paused_open").set(paused as f64);
@@ -256,18 +253,42 @@ async fn sweep_bulk(
     Ok(oldest.map(|at| at.saturating_add(stays)))
 }
 
-/// Deletes dead letters that have stayed long enough, and answers when to look again: when the next
-/// one has, or when those that are open are to be counted again.
+/// Deletes dead letters that have stayed long enough, and counts those that are open. Answers when
+/// to look again: when the next one has, or when they are to be counted again.
 async fn sweep_letters(
+    store: &dyn Store,
+    pace: &mut Pace<'_>,
+    stays: Option<Duration>,
+    now: Timestamp,
+) -> resurgam_store::Result<Option<Timestamp>> {
+    let mut oldest = store.oldest_dead_letter().await?;
+    if let Some(stays) = stays {
+        oldest = delete_letters(store, pace, stays, now, oldest).await?;
+    }
+    let Some(oldest) = oldest else {
+        metrics::gauge!("resurgam.dead_letters_open").set(0.0);
+        return Ok(None);
+    };
+    let groups = store.dead_letter_groups(DeadLetterFilter::default()).await?;
+    let open: u64 = groups.iter().map(|group| group.count).sum();
+    metrics::gauge!("resurgam.dead_letters_open").set(open as f64);
+    let counted = now.saturating_add(COUNTED);
+    let due = stays.map(|stays| oldest.saturating_add(stays));
+    Ok(Some(due.map_or(counted, |due| due.min(counted))))
+}
+
+/// Deletes dead letters that have stayed long enough, and answers when the oldest of the others was
+/// written.
+async fn delete_letters(
     store: &dyn Store,
     pace: &mut Pace<'_>,
     stays: Duration,
     now: Timestamp,
+    mut oldest: Option<Timestamp>,
 ) -> resurgam_store::Result<Option<Timestamp>> {
     let before = now.saturating_sub(stays).saturating_add(Duration::from_millis(1));
-    // With nothing to delete, nothing is written.
-    let mut oldest = store.oldest_dead_letter().await?;
     let mut deleted = 0;
+    // With nothing to delete, nothing is written.
     while oldest.is_some_and(|at| at < before) {
         let done = pace.piece(store.delete_closed(Deletion::Letters { before })).await?;
         deleted += done.rows;
@@ -279,14 +300,7 @@ async fn sweep_letters(
         tracing::info!("{deleted} dead letters are deleted");
         metrics::counter!("resurgam.dead_letters_deleted").increment(deleted);
     }
-    let Some(oldest) = oldest else {
-        metrics::gauge!("resurgam.dead_letters_open").set(0.0);
-        return Ok(None);
-    };
-    let groups = store.dead_letter_groups(DeadLetterFilter::default()).await?;
-    let open: u64 = groups.iter().map(|group| group.count).sum();
-    metrics::gauge!("resurgam.dead_letters_open").set(open as f64);
-    Ok(Some(oldest.saturating_add(stays).min(now.saturating_add(COUNTED))))
+    Ok(oldest)
 }
 
 /// One piece after another, with a pause after each that leaves more to do.

@@ -54,6 +54,10 @@ impl Promises {
 
     /// A step is written: what it says about an instance fits what was done to that.
     pub(super) fn instance_written(&mut self, model: &Model, step: &Step) {
+        // A run that is reset while it is paused goes on with that.
+        if let Some(InstanceWrite::Continue { run, pause: Some(pause), .. }) = &step.instance {
+            self.goes_on(run.uid, pause);
+        }
         for (run, event) in &step.events {
             self.happened_to_instance(model, *run, event);
         }

@@ -7,7 +7,7 @@ use resurgam_store::rows::InstanceRow;
 use super::NOW;
 use super::plan::Plan;
 use super::wave::{StatusWrite, Wave};
-use crate::encode::{encoding, millis, pause, prose, settings, text, whole};
+use crate::encode::{encoding, millis, past_pause, pause, prose, settings, text, whole};
 use crate::sql::Piece::{IsCount, Matches, Names, Rows, Set, Text};
 use crate::sql::{Column, RUN, SHARD, Sql, UID, columns};
 use crate::statement::{Part, Statement};
@@ -53,10 +53,14 @@ const CHANGED: [Column; 8] = columns(
 );
 
 /// What the next run of an instance begins with.
-const CONTINUED: [Column; 5] =
-    columns(&INSTANCE, ["shard", "uid", "run", "input_encoding", "input"]);
+const BEGUN: [Column; 5] = columns(&INSTANCE, ["shard", "uid", "run", "input_encoding", "input"]);
 
-const PAUSED: &[Column] = &[SHARD, UID, Column::text("status"), Column::text("pause")];
+/// With what stays of a pause that is over.
+const CONTINUED: [Column; 6] = [BEGUN[0], BEGUN[1], BEGUN[2], BEGUN[3], BEGUN[4], PAUSE_TEXT];
+
+const PAUSED: &[Column] = &[SHARD, UID, Column::text("status"), PAUSE_TEXT];
+
+const PAUSE_TEXT: Column = Column::text("pause");
 
 const RELEASED: &[Column] = &columns(&INSTANCE, ["id"]);
 
@@ -95,10 +99,10 @@ static STATUS: Sql = Sql::new(&[
 
 static CONTINUE: Sql = Sql::new(&[
     Text("UPDATE @instance i SET "),
-    Set(CONTINUED.split_at(2).1),
+    Set(BEGUN.split_at(2).1),
     Text(
         ", status = 'running', error = NULL, closed_at = NULL, outcome_encoding = NULL,
-          outcome = NULL, compensation = NULL FROM ",
+          outcome = NULL, compensation = NULL, pause = coalesce(u.pause, i.pause) FROM ",
     ),
     Rows(&CONTINUED),
     Text(" WHERE i.current AND "),
@@ -184,10 +188,11 @@ pub(super) fn statements<'p>(wave: &'p Wave<'_>, add: &mut Vec<Statement<'p>>) {
         let runs = || wave.continued.iter();
         add.push(
             Statement::rows("continue instances", &CONTINUE)
-                .uids(runs().map(|(run, _)| run.uid))
-                .bigs(runs().map(|(run, _)| i64::from(run.run)))
-                .texts(runs().map(|(_, input)| encoding(input)))
-                .texts(runs().map(|(_, input)| text(input)))
+                .uids(runs().map(|(run, ..)| run.uid))
+                .bigs(runs().map(|(run, ..)| i64::from(run.run)))
+                .texts(runs().map(|(_, input, _)| encoding(input)))
+                .texts(runs().map(|(_, input, _)| text(input)))
+                .maybe_texts(runs().map(|(.., pause)| pause.map(past_pause)))
                 .exactly(wave.continued.len()),
         );
     }

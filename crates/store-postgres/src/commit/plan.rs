@@ -182,11 +182,11 @@ impl<'b> Plan<'b> {
                 let wave = self.waves.place(&[Shared(Thing::Instance(*uid))]);
                 self.wave(wave).open.insert(*uid);
             }
-            InstanceWrite::Continue { run, input } => {
+            InstanceWrite::Continue { run, input, pause } => {
                 self.owned.insert(run.uid.shard());
                 let needs = [Alone(Thing::Instance(run.uid)), Shared(Thing::Replacing)];
                 let wave = self.waves.place(&needs);
-                self.wave(wave).continued.push((*run, input));
+                self.wave(wave).continued.push((*run, input, pause.as_deref()));
             }
             InstanceWrite::Pause { uid, status, pause } => {
                 self.owned.insert(uid.shard());

@@ -15,7 +15,7 @@ use super::letter::SettledLetter;
 pub(crate) struct Wave<'b> {
     pub(crate) open: BTreeSet<Uid>,
     pub(crate) statuses: Vec<StatusWrite<'b>>,
-    pub(crate) continued: Vec<(RunKey, &'b Payload)>,
+    pub(crate) continued: Vec<(RunKey, &'b Payload, Option<&'b RunPause>)>,
     pub(crate) paused: Vec<(Uid, Status, &'b RunPause)>,
     pub(crate) released: Vec<&'b str>,
     pub(crate) started: Vec<(i64, &'b InstanceRow)>,

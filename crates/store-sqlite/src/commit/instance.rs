@@ -7,7 +7,7 @@ use resurgam_store::{Error, InstanceWrite, Result, StepResult};
 use rusqlite::{Connection, OptionalExtension, Statement, params};
 
 use super::prepare;
-use crate::encode::{encoding, millis, pause, settings, whole};
+use crate::encode::{encoding, millis, past_pause, pause, settings, whole};
 use crate::errors::Attempted;
 
 pub(crate) struct Instances<'c> {
@@ -59,7 +59,7 @@ const STATUS: &str = "
 const CONTINUE: &str = "
     UPDATE instance SET run = ?2, input_encoding = ?3, input = ?4, status = ?5, error = NULL,
                         closed_at = NULL, outcome_encoding = NULL, outcome = NULL,
-                        compensation = NULL
+                        compensation = NULL, pause = coalesce(?6, pause)
     WHERE uid = ?1 AND current = 1";
 
 const PAUSE: &str = "UPDATE instance SET status = ?2, pause = ?3, error = NULL WHERE uid = ?1";
@@ -95,7 +95,9 @@ impl<'c> Instances<'c> {
                 StepResult::Written => self.has_room(*uid, *signals_below),
                 refused => Ok(refused),
             },
-            InstanceWrite::Continue { run, input } => self.continues(*run, input),
+            InstanceWrite::Continue { run, input, pause } => {
+                self.continues(*run, input, pause.as_deref().map(past_pause))
+            }
             InstanceWrite::Status { uid, status, outcome, compensation, error, closed_at } => {
                 let values = params![
                     uid.to_bytes(),
@@ -193,10 +195,14 @@ impl<'c> Instances<'c> {
         }
     }
 
-    fn continues(&mut self, run: RunKey, input: &Payload) -> Result<StepResult> {
-        let running = Status::Running.name();
-        let values =
-            params![run.uid.to_bytes(), run.run, Payload::ENCODING, input.as_str(), running];
+    fn continues(
+        &mut self,
+        run: RunKey,
+        input: &Payload,
+        pause: Option<String>,
+    ) -> Result<StepResult> {
+        let (uid, running) = (run.uid.to_bytes(), Status::Running.name());
+        let values = params![uid, run.run, Payload::ENCODING, input.as_str(), running, pause];
         let attempted = || format!("continue instance {} with run {}", run.uid, run.run);
         let changed = self.continues.execute(values);
         // Another one may have taken over its id, which is looked into when nothing was changed.

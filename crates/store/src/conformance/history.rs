@@ -65,7 +65,7 @@ pub async fn a_run_that_is_reset_has_a_copy_of_the_history_before_it(store: &dyn
     }
     let second = RunKey { uid: uid(1), run: 2 };
     let rewind = Rewind { from: run(1), to: 2, before: Seq(30), forget: vec!["last".to_string()] };
-    let next = InstanceWrite::Continue { run: second, input: json("[2]") };
+    let next = InstanceWrite::Continue { run: second, input: json("[2]"), pause: None };
     // Also an event of the same batch.
     let turn = step().event(run(1), event(40, status_set("40")));
     let reset = Step { instance: Some(next), rewind: Some(Box::new(rewind)), ..step() };

@@ -253,7 +253,7 @@ pub async fn an_instance_is_open_until_the_step_of_the_same_batch_that_closes_it
 pub async fn the_next_run_begins_with_its_own_argument(store: &dyn Store) {
     write(store, [start(1, "order-1"), start(2, "order-2")]).await;
     let second = RunKey { uid: uid(1), run: 2 };
-    let next = InstanceWrite::Continue { run: second, input: json("[2]") };
+    let next = InstanceWrite::Continue { run: second, input: json("[2]"), pause: None };
     // Also when it was blocked.
     write(store, [set_status(1, Status::Blocked)]).await;
     let next = Step { instance: Some(next), ..step() }.event(second, event(1, started()));
@@ -270,7 +270,7 @@ pub async fn the_next_run_begins_with_its_own_argument(store: &dyn Store) {
 pub async fn what_is_continued_is_open_whatever_it_was(store: &dyn Store) {
     write(store, [start(1, "order-1"), close(1)]).await;
     let second = RunKey { uid: uid(1), run: 2 };
-    let next = InstanceWrite::Continue { run: second, input: json("[2]") };
+    let next = InstanceWrite::Continue { run: second, input: json("[2]"), pause: None };
     write(store, [Step { instance: Some(next), ..step() }]).await;
     assert_eq!(store.closed([uid(1)].into()).await.unwrap(), []);
     let told = [if_open(1).send(signal(1, "a", 5)), step().send_if_open(signal(1, "b", 5))];
@@ -288,7 +288,7 @@ pub async fn what_another_start_has_replaced_is_not_continued(store: &dyn Store)
     };
     let continued = |number: u128| {
         let next = RunKey { uid: uid(number), run: 2 };
-        let instance = Some(InstanceWrite::Continue { run: next, input: json("[2]") });
+        let instance = Some(InstanceWrite::Continue { run: next, input: json("[2]"), pause: None });
         Step { instance, ..step() }.event(next, event(1, started()))
     };
     write(store, [start(1, "order-1"), close(1)]).await;
@@ -309,7 +309,7 @@ pub async fn what_another_start_has_replaced_is_not_continued(store: &dyn Store)
 }
 
 pub async fn only_what_was_started_is_continued(store: &dyn Store) {
-    let next = InstanceWrite::Continue { run: run(1), input: json("[2]") };
+    let next = InstanceWrite::Continue { run: run(1), input: json("[2]"), pause: None };
     let error = refused(store, [Step { instance: Some(next), ..step() }]).await;
     assert!(error.to_string().contains(&uid(1).to_string()), "{error}");
 }

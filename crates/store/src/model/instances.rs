@@ -13,7 +13,7 @@ impl Transaction<'_> {
         match write {
             InstanceWrite::Insert { row, replace_closed } => self.start(row, *replace_closed),
             InstanceWrite::Open { uid, signals_below } => Ok(self.open(*uid, *signals_below)),
-            InstanceWrite::Continue { run, input } => {
+            InstanceWrite::Continue { run, input, pause } => {
                 let RunKey { uid, run } = *run;
                 if self.tables().instances.get(uid).is_some_and(|instance| !instance.current) {
                     return Ok(StepResult::Duplicate);
@@ -23,6 +23,9 @@ impl Transaction<'_> {
                     row.run = run;
                     row.input = input.clone();
                     row.status = Status::Running;
+                    if let Some(pause) = pause {
+                        row.pause = (**pause).clone();
+                    }
                     row.outcome = None;
                     row.compensation = None;
                     row.error = None;

@@ -12,7 +12,7 @@ use resurgam_postgres_server::{Database, Server};
 use resurgam_testing::{Crash, TestApp, TestBuilder};
 use resurgam_watchdog::test;
 
-use crate::common::{crashes, until};
+use crate::common::{crashes, later, until};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -283,6 +283,38 @@ async fn runs_are_paused_resumed_restarted_and_reset_together() {
     assert_eq!((job.counts.changed, job.counts.refused), (1, 0), "{job:?}");
     let job = done(&app, |client| runs(client).restart().by("ana")).await;
     assert_eq!((job.counts.changed, job.counts.refused), (3, 0), "{job:?}");
+}
+
+#[test]
+async fn each_run_is_reset_once_whatever_crashes() {
+    let play = async |crash: Option<Crash>| {
+        let app = waiting(1..=5).await;
+        done(&app, |client| client.calls(charges()).fail("enough").by("bob")).await;
+        app.advance(SECOND).await;
+        let before = app.commits();
+        if let Some(crash) = crash {
+            app.faults().crash(later(crash, before));
+        }
+        let failed = RunFilter { status: vec![Status::Failed], ..RunFilter::default() };
+        let reset = |client: &Client| {
+            let act = client.runs(failed.clone()).reset(ResetTo::LastFailure);
+            act.request_id("j").by("ana")
+        };
+        let job = done(&app, reset).await;
+        assert_eq!(job.state(), BulkState::Done, "{crash:?}");
+        let counts = &job.counts;
+        assert_eq!((counts.matched, counts.changed, counts.refused), (5, 5, 0), "{crash:?}");
+        app.advance(2 * Duration::from_secs(86_400)).await;
+        for number in 1..=5 {
+            let row = app.client().find(&format!("order-{number}")).await.unwrap().unwrap();
+            assert_eq!((row.run, row.status), (2, Status::Completed), "{number} {crash:?}");
+        }
+        assert_eq!(acted_on(&app, 1..=5).await, [1; 5], "{crash:?}");
+        app.commits() - before
+    };
+    for crash in crashes(play(None).await) {
+        play(Some(crash)).await;
+    }
 }
 
 #[test]

@@ -1,13 +1,16 @@
 //! Cells of the table of operators' levers that need a stage of their own, with a crash before and
-//! after every commit: calls that no worker knows, calls that are ending, letters and groups. The
-//! other cells are in `operators.rs`; `checks/tests/suite/levers.rs` lists all of them.
+//! after every commit: calls that no worker knows, that are ending or have ended, or that a gate holds
+//! back, letters and groups. The other cells are in `operators.rs`; `checks/tests/suite/levers.rs`
+//! lists all of them.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use expect_test::expect;
 use resurgam::prelude::*;
-use resurgam::retry::{Exhausted, Jitter};
+use resurgam::retry::{Exhausted, Jitter, LostWorker};
 use resurgam::{
     Act, CallHandle, Client, DeadLetterFilter, InstanceFilter, LetterState, PausedFilter, Status,
     WaitsFor,
@@ -69,12 +72,29 @@ const VERBS: [(&str, Verb); 6] = [
 /// The builder of an app at a stage, what is started there, and the call that is acted on.
 type Stage = (fn() -> TestBuilder, &'static str, &'static str);
 
+/// The name of an activity whose gate is shut, where that is the stage.
+const GATED: &str = "held";
+
 /// Starts it, acts on its call after a minute, and answers with what is told a day later.
 async fn play(app: &TestApp, stage: Stage, verb: Verb) -> (String, String) {
     let (_, workflow, call) = stage;
     drop(app.start_named::<u32>("it", workflow, &serde_json::json!({})).await);
-    app.advance(60 * SECOND).await;
+    app.advance(SECOND).await;
+    let is_gated = call.starts_with(GATED);
+    if is_gated {
+        app.ask("shut", |client: &Client| client.shut_gate(GATED).by("ana")).await.unwrap();
+    }
+    app.advance(59 * SECOND).await;
+    if is_gated {
+        let waits_for = app.describe("it").await.pending.first().and_then(|call| call.waits_for);
+        assert!(matches!(waits_for, None | Some(WaitsFor::Gate)), "{waits_for:?}");
+    }
     let acted = app.act("it", call, |call| verb(call).by("bob")).await.unwrap();
+    if is_gated {
+        app.advance(HOUR).await;
+        assert!(app.attempts_of(GATED) <= 2, "nothing begins while the gate is shut");
+        app.ask("open", |client: &Client| client.auto_gate(GATED).by("ana")).await.unwrap();
+    }
     app.advance(24 * HOUR).await;
     (format!("{}: {acted}", acted.changed()), app.history("it").await)
 }
@@ -117,6 +137,214 @@ async fn a_call_that_is_ending_can_only_be_completed_whatever_crashes() {
         builder.options(|options| options.grace = Duration::from_secs(10))
     };
     check((builder, "given_up", "slow#2"), [false, false, false, true, false, false]).await;
+}
+
+#[test]
+async fn a_call_that_has_ended_is_left_alone_and_its_outcome_told_whatever_crashes() {
+    let builder = || TestApp::builder().workflow(order).activity(charge);
+    check((builder, "order", "charge#2"), [false; 6]).await;
+    for (name, verb) in VERBS {
+        let app = builder().start().await;
+        let (answer, history) = play(&app, (builder, "order", "charge#2"), verb).await;
+        assert_eq!(answer, "false: charge#2 completed", "{name}");
+        assert!(history.ends_with("RunCompleted 700\n"), "{history}");
+    }
+}
+
+/// Fails once, and its gate is shut when it is due again, after half a minute.
+#[activity(retry = RetryPolicy::fixed(Duration::from_secs(30)).max_attempts(5).jitter(Jitter::None))]
+async fn held(ctx: ActivityContext) -> Result<u32, Failure> {
+    match ctx.attempt() {
+        1 => Err(Failure::of_type("BankDown", "no answer")),
+        _ => Ok(7),
+    }
+}
+
+#[workflow]
+async fn gated(ctx: WorkflowContext) -> Result<u32, Failure> {
+    ctx.call(held()).await
+}
+
+#[test]
+async fn a_call_that_its_gate_holds_back_is_acted_on_once_whatever_crashes() {
+    let builder = || TestApp::builder().workflow(gated).activity(held);
+    let stage: Stage = (builder, "gated", "held#2");
+    check(stage, [true, true, false, true, true, true]).await;
+    let mut told = String::new();
+    for (name, verb) in VERBS {
+        let app = builder().start().await;
+        let (answer, history) = play(&app, stage, verb).await;
+        let end = history.lines().last().unwrap_or_default();
+        writeln!(told, "{name} {answer}\n    {end}").unwrap();
+    }
+    expect![[r#"
+        retry true: held#2 is first in line for gate held (shut 59s ago: ana wants it)
+            4 +1h 1m RunCompleted 7
+        pause true: paused held#2 (attempt 2 is due now)
+              +1m operator bob: paused held#2 (attempt 2 is due now)
+        resume false: held#2 is not paused; nothing to resume
+            4 +1h 1m RunCompleted 7
+        complete true: completed held#2
+            4 +1m RunCompleted 9
+        fail true: failed held#2
+            4 +1m RunFailed FailedByOperator: enough
+        set-policy true: held#2 ended by its new policy: max_attempts: 1 of 1 attempts failed
+            4 +1m RunFailed BankDown: no answer
+    "#]]
+    .assert_eq(&told);
+}
+
+#[test]
+async fn another_policy_decides_again_about_a_gated_call_from_its_last_failure() {
+    let builder = || TestApp::builder().workflow(gated).activity(held);
+    let hourly: Verb = |call| call.set_policy(HOURLY);
+    let app = builder().start().await;
+    let (answer, history) = play(&app, (builder, "gated", "held#2"), hourly).await;
+    expect![[r#"
+        true: held#2 follows another policy from now on (attempt 2 is due in 59m)
+        1 +0ms RunStarted gated {}
+        2 +0ms ActivityScheduled held {}
+          +0ms held#2 attempt 1 failed: BankDown: no answer; again in 30s
+          +1m operator bob: held#2 follows another policy from now on (attempt 2 is due in 59m)
+        3 +1h 1m ActivityCompleted #2 (attempt 2) 7
+        4 +1h 1m RunCompleted 7
+    "#]]
+    .assert_eq(&format!("{answer}\n{history}"));
+}
+
+#[test]
+async fn another_policy_for_a_paused_call_decides_when_it_is_resumed_whatever_crashes() {
+    let builder = || {
+        TestApp::builder().workflow(order).stub(charge, |_, _| Err(Failure::new("bank is down")))
+    };
+    let play = async |app: &TestApp| {
+        drop(app.start("it", order()).await);
+        app.advance(60 * SECOND).await;
+        let act = async |verb: Verb| app.act("it", "charge#2", verb).await.unwrap().to_string();
+        let paused = act(|call| call.pause().by("ana")).await;
+        let twice: Verb =
+            |call| call.set_policy(RetryPolicy::fixed(SECOND).max_attempts(2)).by("bob");
+        let set = act(twice).await;
+        app.advance(HOUR).await;
+        let resumed = act(|call| call.resume().by("ana")).await;
+        app.advance(24 * HOUR).await;
+        format!("{paused}\n{set}\n{resumed}\n{}", app.history("it").await)
+    };
+    let app = builder().start().await;
+    let story = play(&app).await;
+    expect![[r#"
+        paused charge#2 (attempt 2 is due in 59m)
+        charge#2 follows another policy from now on
+        resumed charge#2 (attempt 2 is due now)
+        1 +0ms RunStarted order {}
+        2 +0ms ActivityScheduled charge {"cents":700}
+          +0ms charge#2 attempt 1 failed: bank is down; again in 1h
+          +1m operator ana: paused charge#2 (attempt 2 is due in 59m)
+          +1m operator bob: charge#2 follows another policy from now on
+          +1h 1m operator ana: resumed charge#2 (attempt 2 is due now)
+          +1h 1m charge#2 attempt 2 failed: bank is down
+        3 +1h 1m ActivityFailed #2 (attempt 2) max_attempts: bank is down
+        4 +1h 1m RunFailed bank is down
+    "#]]
+    .assert_eq(&story);
+    for crash in crashes(app.commits()) {
+        let app = builder().start().await;
+        app.faults().crash(crash);
+        let crashed = play(&app).await;
+        if !crashed.contains(" lost: ") {
+            assert_eq!(crashed, story, "{crash:?}");
+        }
+    }
+}
+
+/// A call that waits after its first attempt, and when its next one is due before and after its
+/// policy is set to one that would retry within a second.
+async fn due_around_a_policy(app: &TestApp) -> [Option<resurgam::Timestamp>; 2] {
+    let due = async || app.describe("it").await.pending[0].next_due;
+    let before = due().await;
+    let soon = RetryPolicy::fixed(SECOND).max_attempts(1);
+    let set = app.act("it", "waiting#2", |call| call.set_policy(soon.clone())).await.unwrap();
+    assert_eq!(set.to_string(), "waiting#2 follows another policy from now on");
+    [before, due().await]
+}
+
+#[test]
+async fn another_policy_changes_nothing_about_a_call_that_waits_after_a_snooze_or_a_loss() {
+    const LATE: LostWorker = LostWorker { max: 10, initial: HOUR, max_delay: HOUR };
+    #[activity(retry = HOURLY.lost_worker(LATE))]
+    async fn waiting(ctx: ActivityContext, snoozes: bool) -> Result<u32, Failure> {
+        match (snoozes, ctx.attempt()) {
+            (true, 1) => Err(Failure::snooze(HOUR)),
+            (false, 1) => {
+                resurgam_testing::never(&ctx).await;
+                Ok(0)
+            }
+            (_, attempt) => Ok(attempt),
+        }
+    }
+    for snoozes in [true, false] {
+        let app = TestApp::builder().activity(waiting).start().await;
+        let run = app.submit("it", waiting(snoozes)).await.unwrap();
+        app.advance(SECOND).await;
+        if !snoozes {
+            app.restart().await;
+            app.advance(SECOND).await;
+        }
+        let [before, after] = due_around_a_policy(&app).await;
+        assert!(before.is_some_and(|due| due.since(app.now()) > HOUR / 2), "{before:?}");
+        assert_eq!(before, after, "snoozes: {snoozes}");
+        assert_eq!(run.result().await.unwrap(), 2);
+    }
+}
+
+#[test]
+async fn a_pause_that_was_asked_for_is_taken_back_whatever_crashes() {
+    #[activity(retry = HOURLY)]
+    async fn paper(ctx: ActivityContext) -> Result<u32, Failure> {
+        ctx.sleep(HOUR).await;
+        Err(Failure::new("no paper"))
+    }
+    #[workflow]
+    async fn job(ctx: WorkflowContext) -> Result<u32, Failure> {
+        ctx.call(paper()).await
+    }
+    let builder = || TestApp::builder().workflow(job).activity(paper);
+    let play = async |app: &TestApp| {
+        drop(app.start("it", job()).await);
+        app.advance(60 * SECOND).await;
+        let act = async |verb: Verb| app.act("it", "paper#2", verb).await.unwrap().to_string();
+        let asked = act(|call| call.pause().by("ana")).await;
+        let taken_back = act(|call| call.resume().by("bob")).await;
+        app.advance(2 * HOUR).await;
+        format!("{asked}\n{taken_back}\n{}", app.history("it").await)
+    };
+    let app = builder().start().await;
+    let story = play(&app).await;
+    expect![[r#"
+        asked paper#2 to pause when attempt 1 has failed
+        took back that paper#2 is to pause
+        1 +0ms RunStarted job {}
+        2 +0ms ActivityScheduled paper {}
+          +1m operator ana: asked paper#2 to pause when attempt 1 has failed
+          +1m operator bob: took back that paper#2 is to pause
+          +1h paper#2 attempt 1 failed: no paper; again in 1h
+    "#]]
+    .assert_eq(&story);
+    for crash in crashes(app.commits()) {
+        let app = builder().start().await;
+        app.faults().crash(crash);
+        let crashed = play(&app).await;
+        let taken_back = crashed.matches("operator bob").count();
+        assert!(taken_back <= 1, "{crash:?}\n{crashed}");
+        match crashed.contains(" lost: ") {
+            // Whatever was asked of an attempt that is lost, the call is not paused in the end.
+            true => {
+                let waits_for = app.describe("it").await.pending[0].waits_for;
+                assert_ne!(waits_for, Some(WaitsFor::Operator), "{crash:?}\n{crashed}");
+            }
+            false => assert_eq!(crashed, story, "{crash:?}"),
+        }
+    }
 }
 
 const KEPT: RetryPolicy = RetryPolicy::once().on_exhausted(Exhausted::DeadLetter);

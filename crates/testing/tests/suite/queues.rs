@@ -1,12 +1,15 @@
 //! Nodes that serve chosen queues: what the holder of a shard does not serve is run by others. Each
 //! test has a quarter of an hour: the server may have to be installed first.
 
+use std::future::IntoFuture;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use resurgam::prelude::*;
 use resurgam::retry::Exhausted;
-use resurgam::{AppBuilder, AttemptOutcome, Kind, Payload, PostgresOptions};
+use resurgam::{
+    Act, AppBuilder, AttemptOutcome, CallHandle, Kind, Payload, PostgresOptions, Status,
+};
 use resurgam_postgres_server::{Database, Server};
 use resurgam_sdk::{ActivityDefinition, ActivitySource};
 use resurgam_watchdog::test;
@@ -321,4 +324,58 @@ async fn a_call_that_runs_elsewhere_is_completed_by_hand_and_its_attempt_is_told
     assert_eq!(log.lines(), ["reserve begins", "reserve is told"]);
     farm.stop().await.unwrap();
     office.stop().await.unwrap();
+}
+
+/// What an operator does, and whether it changes anything about an attempt that runs.
+type Verb = (&'static str, fn(&CallHandle) -> Act, bool);
+
+const VERBS: [Verb; 6] = [
+    ("retry", |call| call.retry(), false),
+    ("pause", |call| call.pause(), true),
+    ("resume", |call| call.resume(), false),
+    ("complete", |call| call.complete(&9), true),
+    ("fail", |call| call.fail("enough"), true),
+    ("set-policy", |call| call.set_policy(RetryPolicy::once()), true),
+];
+
+#[test(minutes = 15, threads = 2)]
+async fn what_is_asked_of_calls_that_run_elsewhere_is_done_once_when_their_holder_dies() {
+    let (database, log) = (Server::shared().database().await, Log::default());
+    let office = node(&database, "office", &["default"], &log).await;
+    let farm = node(&database, "farm", &["gpu"], &log).await;
+    // Several of each, so that both nodes hold the shards of some.
+    let ids = |name: &str| (0..3).map(|n| format!("{name}-{n}")).collect::<Vec<String>>();
+    for id in VERBS.iter().flat_map(|(name, ..)| ids(name)) {
+        office.start(id, hold()).await.unwrap();
+    }
+    until("the attempts to begin", async || log.lines().len() == 3 * VERBS.len()).await;
+    // What was asked of the one that dies is done by the one that comes.
+    drop(office);
+    let mut asked = Vec::new();
+    for (name, verb, changes) in VERBS {
+        for id in ids(name) {
+            let act = verb(&farm.call(id.as_str(), "reserve")).by("ana");
+            asked.push((id, changes, tokio::spawn(act.into_future())));
+        }
+    }
+    let barn = node(&database, "barn", &["default"], &log).await;
+    for (id, changes, answer) in asked {
+        let answer = answer.await.unwrap().unwrap();
+        assert_eq!(answer.changed(), changes, "{id}: {answer}");
+        let history = farm.history(&id).await.unwrap().unwrap();
+        assert_eq!(history.matches("operator ana").count(), 1, "{history}");
+        let expected = match id.split_once('-').unwrap().0 {
+            "complete" => Status::Completed,
+            "fail" => Status::Failed,
+            _ => {
+                barn.cancel(&id, "enough").await.unwrap();
+                Status::Cancelled
+            }
+        };
+        let run = barn.instance::<u32>(&id).await.unwrap().unwrap();
+        let _however = run.result().await;
+        assert_eq!(barn.find(&id).await.unwrap().unwrap().status, expected, "{id}");
+    }
+    farm.stop().await.unwrap();
+    barn.stop().await.unwrap();
 }

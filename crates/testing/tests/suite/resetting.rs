@@ -456,7 +456,7 @@ async fn children_that_were_open_report_to_the_new_run() {
         1 +0ms RunStarted family {}
         2 +0ms ChildStarted it/2 child {"name":"slow"}
         3 +0ms ChildStarted it/3 quick {"name":"fast"}
-          +1m operator ana: reset it to event 4 (ChildCompleted); run 2 goes on from there; children that were started after that go on by themselve... (127 bytes)
+          +1m operator ana: reset it to event 4 (ChildCompleted); run 2 goes on from there; children that were started after that go on by themselves: it/5
         4 +1m ChildCompleted #3 "fast"
         5 +1m ChildStarted it/2.5 quick {"name":"third"}
         6 +1m ChildCompleted #5 "third"
@@ -497,7 +497,7 @@ async fn what_a_child_told_the_run_before_is_told_again() {
         run 2
         1 +0ms RunStarted family {}
         2 +0ms ChildStarted it/2 child {"name":"slow"}
-          +2m operator ana: reset it to event 3 (ChildStarted it/3); run 2 goes on from there; children that were started after that go on by themse... (136 bytes)
+          +2m operator ana: reset it to event 3 (ChildStarted it/3); run 2 goes on from there; children that were started after that go on by themselves: it/3, it/5
         3 +2m ChildStarted it/2.3 quick {"name":"fast"}
         4 +2m ChildCompleted #2 "slow"
         5 +2m ChildCompleted #3 "fast"
@@ -535,7 +535,7 @@ async fn a_run_that_has_begun_to_undo_is_reset_only_by_who_says_so() {
         7 +0ms ActivityScheduled undo to undo #2 {"what":"seat"}
         8 +0ms ActivityCompleted #7 "seat"
         9 +0ms RunFailed (compensation complete) no lorry
-          +1m operator ana: it has begun to undo what it did, and what is undone stays undone; reset it all the same with even_if_undone (--even-if-... (127 bytes)
+          +1m operator ana: it has begun to undo what it did, and what is undone stays undone; reset it all the same with even_if_undone (--even-if-undone)
         10 +1m RunContinued by Reset
         run 2
         1 +0ms RunStarted booking {}
@@ -659,6 +659,7 @@ async fn a_reset_that_makes_no_sense_is_refused_with_the_reason() {
     act(&app, |run| run.pause()).await;
     text += &act(&app, |run| run.reset(ResetTo::LastFailure)).await;
     text += "\n";
+    assert_eq!(app.describe("it").await.instance.status, Status::Paused);
     text += &act(&app, |run| run.restart()).await;
     text += "\n";
     expect![[r#"
@@ -667,10 +668,58 @@ async fn a_reset_that_makes_no_sense_is_refused_with_the_reason() {
         it has only begun; there is no event to go back to
         it has no call and no child that failed
         it has no call of ship
-        it is paused; resume it first
+        it has no call and no child that failed
         it is paused; only what is closed is restarted
     "#]]
     .assert_eq(&text);
+}
+
+#[test]
+async fn a_paused_run_is_reset_and_goes_on() {
+    let play = async |app: &TestApp| {
+        let start = |start: resurgam::Start<String>| start.total_timeout(2 * HOUR);
+        app.start_with("it", order(), start).await;
+        app.signal("it", "item", &"book").await.unwrap();
+        app.advance(MINUTE).await;
+        act(app, |run| run.pause().calls()).await;
+        app.signal("it", "item", &"lamp").await.unwrap();
+        app.advance(HOUR).await;
+        let answer = act(app, |run| run.reset(ResetTo::Before("key".to_string()))).await;
+        app.advance(HOUR + 30 * MINUTE).await;
+        let pause = app.client().find("it").await.unwrap().unwrap().pause;
+        assert_eq!(pause.since, None);
+        assert_eq!(pause.stood_still(), HOUR, "its whole time stood still");
+        told(app, answer, 2).await
+    };
+    check(play, expect![[r#"
+        reset it to event 5 (ActivityScheduled key); run 2 goes on from there; it was paused, and is no longer
+        run 1
+        1 +0ms RunStarted order {}
+        2 +0ms SignalReceived item "book"
+        3 +0ms KvSet items "book"
+        4 +0ms StatusSet "one item"
+        5 +0ms ActivityScheduled key {"of":"stored"}
+        6 +0ms ActivityCompleted #5 "stored 1/5"
+          +1m operator ana: paused it
+        7 +1h 1m RunContinued by Reset
+        run 2
+        1 +0ms RunStarted order {}
+        2 +0ms SignalReceived item "book"
+        3 +0ms KvSet items "book"
+        4 +0ms StatusSet "one item"
+          +1h 1m operator ana: reset it to event 5 (ActivityScheduled key); run 2 goes on from there; it was paused, and is no longer
+        5 +1h 1m ActivityScheduled key {"of":"stored"}
+        6 +1h 1m ActivityCompleted #5 "stored 2/5"
+        7 +1h 1m SignalReceived item "lamp"
+        8 +1h 1m KvSet last "lamp"
+        9 +1h 1m StatusSet "two items"
+        10 +1h 1m TimerStarted until +1h 11m
+        11 +1h 11m TimerFired #10
+        12 +1h 11m ActivityScheduled ship {"parcel":"book and lamp"}
+          +1h 11m ship#12 attempt 1 failed: no lorry
+        13 +1h 11m ActivityFailed #12 terminal: no lorry
+        14 +1h 11m RunFailed no lorry
+    "#]]).await;
 }
 
 #[test]

@@ -496,6 +496,61 @@ async fn what_an_operator_asks_for_while_the_store_decides_about_a_call_ends_it_
     }
 }
 
+/// Lets everybody who is inside go on, also those who come again after a crash.
+fn open_for_all(gate: Arc<Gate>, opens: mpsc::Sender<()>) {
+    tokio::spawn(async move {
+        loop {
+            gate.somebody_is_inside().await;
+            gate.inside.store(false, Ordering::SeqCst);
+            for _ in 0..200 {
+                tokio::task::yield_now().await;
+            }
+            if opens.send(()).is_err() {
+                return;
+            }
+        }
+    });
+}
+
+/// Acts on a call with a transaction while a process crashes, and answers how many commits there
+/// were. The money moves once if the transaction ends the call, and else not at all.
+async fn act_in_transaction((name, verb): Verb, crash: Option<Crash>) -> u64 {
+    let (gate, opens) = Gate::new();
+    let app = start(gated_builder(&gate)).await;
+    open_for_all(gate, opens);
+    crash.into_iter().for_each(|crash| app.faults().crash(crash));
+    let run = app.submit("run", gated()).await.unwrap();
+    let acted = app.act("run", "gated#2", |call| verb(call).by("ana")).await.unwrap();
+    app.advance(Duration::from_secs(60)).await;
+    let what = format!("{name} {crash:?}: {acted}");
+    if app.describe("run").await.pending.first().is_some_and(|call| call.paused.is_some()) {
+        assert_eq!((name, books(&app).await), ("pause", (100, 0, 0)), "{what}");
+        let resumed = app.act("run", "gated#2", |call| call.resume()).await.unwrap();
+        assert!(resumed.changed(), "{what}: {resumed}");
+    }
+    let result = run.result().await;
+    let story = app.history("run").await;
+    match result {
+        Ok(70) => assert_eq!(books(&app).await, (70, 30, 1), "{what}\n{story}"),
+        ended => {
+            assert_eq!(books(&app).await, (100, 0, 0), "{what}\n{story}");
+            assert!(["complete", "fail"].contains(&name) && acted.changed(), "{what}: {ended:?}");
+        }
+    }
+    assert!(story.matches("operator ana").count() <= 1, "{what}\n{story}");
+    nothing_is_left(&app, "run").await;
+    app.commits()
+}
+
+#[test]
+async fn an_operator_and_a_transaction_end_a_call_once_whatever_crashes() {
+    for verb in VERBS {
+        for crash in crashes(act_in_transaction(verb, None).await) {
+            act_in_transaction(verb, Some(crash)).await;
+        }
+    }
+}
+
 #[test]
 async fn nothing_runs_after_a_transaction_that_is_recorded() {
     static AFTER: AtomicU32 = AtomicU32::new(0);

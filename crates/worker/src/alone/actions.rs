@@ -17,7 +17,7 @@ use crate::node::result_id;
 
 impl World {
     /// Somebody asks for something to be done to the first call of an instance.
-    fn act(&mut self, uid: Uid, action: Action) -> CallKey {
+    pub(super) fn act(&mut self, uid: Uid, action: Action) -> CallKey {
         self.act_on(RunKey::first(uid).call(Seq(2)), action)
     }
 
@@ -161,7 +161,7 @@ fn a_call_whose_attempt_elsewhere_has_ended_it_is_not_ended_by_hand() {
     world.let_go();
     world.hears();
     let answers = world.answers(uid);
-    assert!(answers[0].contains("has ended"), "{answers:?}");
+    assert_eq!(answers, ["mail#2 completed"]);
 }
 
 #[test]
@@ -181,6 +181,27 @@ fn a_call_that_runs_elsewhere_fails_by_hand_and_follows_another_policy() {
             "failed mail#2",
         ]
     );
+}
+
+#[test]
+fn a_pause_of_a_call_that_runs_elsewhere_is_taken_back() {
+    for takes_back in [false, true] {
+        let mut world = holder();
+        let other = Other::join(&world);
+        let uid = world.start("send", "send-1".to_string());
+        let task = other.claim(world.now);
+        world.act(uid, pause());
+        if takes_back {
+            world.act(uid, Action::Resume { reset: false, due: None });
+            assert_eq!(world.answers(uid)[1], "took back that mail#2 is to pause");
+        }
+        other.report(&task, Reported::Failed(Failure::retryable("the network is down")));
+        world.hears();
+        let task = world.tasks(uid).remove(0);
+        assert_eq!((task.attempt, task.progress.failures), (1, 1));
+        let waits = task.progress.paused.is_none() && task.wake_at != TaskRow::NEVER;
+        assert_eq!(waits, takes_back, "{task:?}");
+    }
 }
 
 #[test]
@@ -244,7 +265,7 @@ fn a_letter_that_is_settled_while_its_run_is_read_is_not_redriven() {
     }
 }
 
-fn letter(call: CallKey, at: Timestamp) -> DeadLetter {
+pub(super) fn letter(call: CallKey, at: Timestamp) -> DeadLetter {
     DeadLetter {
         call,
         instance: "order-1".to_string(),
@@ -387,6 +408,35 @@ fn while_its_transaction_is_with_the_store_a_call_runs_for_everybody_else() {
         let ends = matches!(action, Action::SetPolicy { .. });
         assert_eq!(after, [if ends { "failed" } else { "running" }], "{action:?}");
     }
+}
+
+/// The call of a transaction that fails so that it may be tried again, after these actions.
+fn failed_in_transaction(actions: &[Action]) -> (Vec<String>, TaskRow) {
+    let (mut world, uid, ask) = world_in_transaction();
+    for action in actions {
+        world.act_on(ask.call, action.clone());
+    }
+    let failure = Failure::retryable("no such address");
+    let answer = Ok(Transacted::Failed(failure.clone()));
+    world.inputs.push_back((Input::Transacted { ask, answer }, None));
+    world.settle();
+    let start = world.running.remove(0);
+    world.ends(&start, Err(failure));
+    world.settle();
+    (world.answers(uid), world.tasks(uid).remove(0))
+}
+
+#[test]
+fn a_call_that_was_to_pause_is_paused_when_its_transaction_fails_unless_that_was_taken_back() {
+    let (answers, task) = failed_in_transaction(&[pause()]);
+    assert_eq!(answers, ["asked ship#4 to pause when attempt 1 has failed"]);
+    assert_eq!((task.wake_at, task.progress.failures), (TaskRow::NEVER, 1));
+    assert_eq!(task.progress.paused.and_then(|pause| pause.by).as_deref(), Some("ana"));
+    let resume = Action::Resume { reset: false, due: None };
+    let (answers, task) = failed_in_transaction(&[pause(), resume]);
+    assert_eq!(answers[1], "took back that ship#4 is to pause");
+    assert_ne!(task.wake_at, TaskRow::NEVER);
+    assert!(task.progress.paused.is_none() && task.claim.is_none(), "{task:?}");
 }
 
 #[test]

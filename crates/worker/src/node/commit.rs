@@ -42,7 +42,7 @@ impl Node {
             let rows: usize = batch.steps.iter().map(Step::rows).sum();
             metrics::histogram!("resurgam.commit_steps").record(count as f64);
             metrics::histogram!("resurgam.commit_rows").record(rows as f64);
-            self.memory.sweeper.hear_of_calls(&batch.steps, self.now);
+            self.memory.sweeper.hear_of(&batch.steps, self.now);
             self.outputs.push(Output::Commit { lane, batch, patient });
         }
     }

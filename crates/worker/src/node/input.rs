@@ -203,6 +203,8 @@ pub struct Found {
     pub task: Option<TaskRecord>,
     /// It asks for an action that was carried out before: somebody asked once more.
     pub is_answered: bool,
+    /// How the call ended that somebody wants to act on, where that was looked up.
+    pub ended: Option<String>,
 }
 
 /// A run that an operator acts on, and what else that depends on.

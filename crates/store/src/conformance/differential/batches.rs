@@ -247,7 +247,14 @@ fn instance_write(random: &mut Random) -> InstanceWrite {
             uid: random.uid(),
             signals_below: random.maybe(70, |random| random.below(4) as usize),
         },
-        6 => InstanceWrite::Continue { run: random.run(), input: random.kv().value },
+        6 => InstanceWrite::Continue {
+            run: random.run(),
+            input: random.kv().value,
+            pause: random.maybe(50, |random| {
+                let stood_still_ms = random.below(3);
+                Box::new(RunPause { stood_still_ms, ..RunPause::default() })
+            }),
+        },
         7 => InstanceWrite::Pause {
             uid: random.uid(),
             status: random.one_of(&[Status::Paused, Status::Running]),

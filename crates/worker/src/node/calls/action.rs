@@ -193,19 +193,26 @@ fn is_with_run(pause: &Option<Box<Pause>>) -> bool {
 
 impl Node {
     /// Carries out what an operator asks for, or says why not. `found` is the task as the store has
-    /// it, which counts when the call is not in memory.
-    pub(crate) fn take_action(&mut self, asked: PendingAction, found: Option<TaskRecord>) {
+    /// it, which counts when the call is not in memory; `ended` is how the call ended, if its history
+    /// says so.
+    pub(crate) fn take_action(
+        &mut self,
+        asked: PendingAction,
+        found: Option<TaskRecord>,
+        ended: Option<String>,
+    ) {
         let key = asked.call;
-        if self.memory.runs.has_ended(key) {
-            return self.refuse_action(asked, ended(key));
+        let in_memory = self.memory.calls.get(key);
+        let given_up = in_memory.is_some_and(|call| call.is_given_up());
+        if given_up || self.memory.runs.has_ended(key) {
+            return self.refuse_action(asked, ended.unwrap_or_else(|| unheard(key)));
         }
-        if let Some(call) = self.memory.calls.get(key) {
-            return match call.is_given_up() {
-                true => self.refuse_action(asked, ended(key)),
-                false => self.act_here(asked, false),
-            };
+        if in_memory.is_some() {
+            return self.act_here(asked, false);
         }
-        let Some(record) = found else { return self.refuse_action(asked, gone(key)) };
+        let Some(record) = found else {
+            return self.refuse_action(asked, ended.unwrap_or_else(|| gone(key)));
+        };
         let is_held = self.is_held(&record.task);
         match record.task.claim.is_some() && !is_held {
             true => self.act_elsewhere(asked, record),
@@ -580,8 +587,9 @@ fn named(task: &TaskRow) -> String {
     format!("{}#{}", task.name, task.call.seq)
 }
 
-fn ended(key: CallKey) -> String {
-    format!("call #{} has ended", key.seq)
+/// The end of a call is on its way to the store.
+fn unheard(key: CallKey) -> String {
+    format!("call #{} has ended, and its workflow has not heard of it yet", key.seq)
 }
 
 /// Nothing of a call can be read.

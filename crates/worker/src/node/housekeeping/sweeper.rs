@@ -6,7 +6,7 @@ use std::time::Duration;
 use resurgam_core::Timestamp;
 use resurgam_store::{Step, TaskWrite};
 
-/// How soon paused calls are counted when their number may have changed.
+/// How soon paused calls and dead letters are counted when their number may have changed.
 const COUNTED: Duration = Duration::from_secs(60);
 
 /// What an engine knows about what is to be deleted.
@@ -24,8 +24,9 @@ impl Sweeper {
         self.next.filter(|_| !self.is_sweeping)
     }
 
-    /// These steps are written: calls may be paused from then on, or go on.
-    pub(crate) fn hear_of_calls(&mut self, steps: &[Step], now: Timestamp) {
+    /// These steps are written: calls may be paused from then on, or go on, and dead letters may be
+    /// kept or settled.
+    pub(crate) fn hear_of(&mut self, steps: &[Step], now: Timestamp) {
         let is_paused = |write: &TaskWrite| match write {
             TaskWrite::Insert(row) | TaskWrite::Update(row) | TaskWrite::Amend(row) => {
                 row.progress.paused.is_some()
@@ -33,7 +34,8 @@ impl Sweeper {
             TaskWrite::Delete(_) | TaskWrite::Discard(_) | TaskWrite::DeleteAll(_) => false,
         };
         let mut tasks = steps.iter().flat_map(|step| &step.tasks);
-        if tasks.any(|write| self.has_paused || is_paused(write)) {
+        let letters = steps.iter().any(|step| !step.letters.is_empty());
+        if letters || tasks.any(|write| self.has_paused || is_paused(write)) {
             self.not_later_than(now.saturating_add(COUNTED));
         }
     }
@@ -48,6 +50,7 @@ impl Sweeper {
 mod tests {
     use resurgam_core::{RunKey, Seq, Uid};
     use resurgam_store::rows::{Pause, Progress, TaskRow};
+    use resurgam_store::{LetterState, LetterWrite, Settled};
     use resurgam_watchdog::test;
 
     use super::*;
@@ -75,17 +78,25 @@ mod tests {
     fn paused_calls_are_counted_soon_after_their_number_may_have_changed_and_at_no_other_time() {
         let (now, soon) = (Timestamp::from_millis(5), Timestamp::from_millis(60_005));
         let mut sweeper = Sweeper::default();
-        sweeper.hear_of_calls(&written(false), now);
+        sweeper.hear_of(&written(false), now);
         assert_eq!(sweeper.next(), None, "none is paused");
-        sweeper.hear_of_calls(&written(true), now);
+        sweeper.hear_of(&written(true), now);
         assert_eq!(sweeper.next(), Some(soon));
-        sweeper.hear_of_calls(&written(true), soon);
+        sweeper.hear_of(&written(true), soon);
         assert_eq!(sweeper.next(), Some(soon), "a minute after the first of them");
 
+        let mut sweeper = Sweeper::default();
+        let call = RunKey::first(Uid(1)).call(Seq(2));
+        let settled = Settled { at: now, by: String::new(), reason: None, redriven_as: None };
+        let settles = LetterWrite::Settle { call, state: LetterState::Discarded, settled };
+        let step = Step { letters: vec![settles], ..Step::default() };
+        sweeper.hear_of(&[step], now);
+        assert_eq!(sweeper.next(), Some(soon), "letters are counted again");
+
         let mut sweeper = Sweeper { has_paused: true, ..Sweeper::default() };
-        sweeper.hear_of_calls(&[Step::default()], now);
+        sweeper.hear_of(&[Step::default()], now);
         assert_eq!(sweeper.next(), None, "nothing was done to a call");
-        sweeper.hear_of_calls(&written(false), now);
+        sweeper.hear_of(&written(false), now);
         assert_eq!(sweeper.next(), Some(soon), "one of them may go on");
     }
 }

@@ -304,7 +304,7 @@ impl Node {
     pub(crate) fn reports_read(&mut self, uid: Uid, found: Vec<Found>) {
         let acted_on: BTreeSet<CallKey> =
             found.iter().filter_map(|found| acts_on(&found.row)).collect();
-        for Found { row, task, is_answered } in found {
+        for Found { row, task, is_answered, ended } in found {
             if is_answered {
                 // Somebody asked once more.
                 self.push_report_end(uid, row.id, Vec::new());
@@ -323,7 +323,7 @@ impl Node {
                     self.memory.reports.claimed.remove(&call);
                     match activity {
                         Seq::RUN => self.then(FollowUp::ActOnRun(asked)),
-                        _ => self.take_action(asked, task),
+                        _ => self.take_action(asked, task, ended),
                     }
                 }
                 _ => self.take_report(row, task),

@@ -5,7 +5,7 @@
 //! | `pause`   | takes no turn from now on | refused                  | refused             |
 //! | `resume`  | refused                   | goes on                  | refused             |
 //! | `restart` | refused                   | refused                  | begins again        |
-//! | `reset`   | goes on from before       | refused                  | goes on from before |
+//! | `reset`   | goes on from before       | goes on from before      | goes on from before |
 //! | `redrive` | refused                   | refused                  | goes on from before |
 //! | cancel    | hears of it               | goes on, and hears of it | refused             |
 //! | terminate | ends                      | goes on, and ends        | refused             |

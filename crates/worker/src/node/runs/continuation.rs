@@ -181,7 +181,7 @@ impl Node {
         draft.step.messages.extend(messages.into_iter().chain(wake).map(MessageWrite::Insert));
         let kind = EventKind::RunStarted(started);
         draft.step.events.push((key, Event { seq: Seq::FIRST, at, kind }));
-        draft.step.instance = Some(InstanceWrite::Continue { run: key, input });
+        draft.step.instance = Some(InstanceWrite::Continue { run: key, input, pause: None });
         draft.continues = true;
         draft.effects.push(Effect::NextRun(key.uid));
     }

@@ -115,6 +115,8 @@ impl Node {
             }
             false => (RunStarted { lineage, ..first.clone() }, began),
         };
+        // A paused run goes on with this.
+        let pause = (row.status == Status::Paused).then(|| row.pause.resumed(self.now));
         let taken = signals_after(&record.events, cut);
         if drop_signals {
             // A sender that had no answer repeats its signal, which stays dropped.
@@ -123,8 +125,15 @@ impl Node {
         }
         let (signals, mut text) = self.signals_again(record, taken, drop_signals);
         text += &later_children(&record.events, cut);
+        if pause.is_some() {
+            text += "; it was paused, and is no longer";
+        }
         let mut step = Step {
-            instance: Some(InstanceWrite::Continue { run: next, input: started.input.clone() }),
+            instance: Some(InstanceWrite::Continue {
+                run: next,
+                input: started.input.clone(),
+                pause: pause.clone().map(Box::new),
+            }),
             rewind: Some(Box::new(Rewind {
                 from: key,
                 to: next.run,
@@ -143,6 +152,7 @@ impl Node {
         step.messages.extend(signals);
         step.messages.extend(outcomes_again(record, next, cut, &children, &found.children));
         step.messages.push(MessageWrite::Unpark(key.uid));
+        let row = &InstanceRow { pause: pause.unwrap_or_else(|| row.pause.clone()), ..row.clone() };
         let info = InstanceInfo::new(row, &started);
         let time = RunStarted { first_turn_at: None, ..started.clone() };
         let messages = first_messages(next, &info, &time, self.now);
@@ -157,6 +167,7 @@ impl Node {
         }
         effects.push(Effect::RunActed(key.uid));
         self.memory.runs.blocked.remove(&key.uid);
+        self.memory.runs.paused.remove(&key.uid);
         ResetRun { run: next, text, step, effects }
     }
 
@@ -272,9 +283,6 @@ pub(super) fn may_be_reset(
             "run {} of {id} is over; only its current run, number {}, can be reset",
             asked_of.run, row.run
         ));
-    }
-    if row.status == Status::Paused {
-        return Err(format!("{id} is paused; resume it first"));
     }
     if !found.is_current {
         return Err(format!("the id {id} was taken over by a later start; reset that one"));

@@ -165,7 +165,7 @@ impl Node {
                 row.closed_at = closed_at;
             }
             // So is one that continues as new in its first turn, in its next run.
-            Some(InstanceWrite::Continue { run, input }) => {
+            Some(InstanceWrite::Continue { run, input, .. }) => {
                 row.run = run.run;
                 row.input = input;
                 continues = true;
