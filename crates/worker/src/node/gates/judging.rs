@@ -5,12 +5,11 @@
 //! holds [`GateWrite::DECIDER`], which is every node that works alone. What it decides is a row of
 //! the gate, and no row of a task.
 
-use resurgam_core::gate::{Changed, Decided, GateState, Outcome, Phase, Standing};
+use resurgam_core::gate::{Changed, GateState, Outcome, Phase, Standing};
 use resurgam_core::{CallKey, retry};
-use resurgam_store::{GateWrite, Step};
 
 use super::GateId;
-use super::known_gate::{AttemptOf, OVERDUE};
+use super::known_gate::AttemptOf;
 use crate::node::Node;
 use crate::node::calls::hot_call::started_at;
 use crate::node::follow_up::FollowUp;
@@ -28,11 +27,6 @@ impl Node {
             self.judge(id);
             self.memory.slots.gates_mut().may_tell(id);
         }
-    }
-
-    /// True when this node decides about gates.
-    pub(crate) fn decides_about_gates(&self) -> bool {
-        self.is_owner() && self.memory.shards.owns(GateWrite::DECIDER)
     }
 
     /// Asks the machine what follows from what is seen of a gate.
@@ -69,16 +63,6 @@ impl Node {
         }
     }
 
-    /// How many calls behind a gate should have begun a while ago, while it matters.
-    pub(super) fn overdue(&self, id: GateId) -> Option<u64> {
-        let gate = self.memory.slots.gates().gate(id);
-        if gate.state().standing() != Standing::Ramping || !gate.knows_all_due(self.now) {
-            return None;
-        }
-        let before = self.now.saturating_sub(OVERDUE);
-        u64::try_from(self.memory.slots.in_line_before(id, before)).ok()
-    }
-
     /// A gate stands as this says from now on, which is stored.
     pub(super) fn gate_becomes(&mut self, id: GateId, after: GateState) {
         self.gate_stands(id, after);
@@ -86,16 +70,6 @@ impl Node {
             self.share_out(id);
             self.store_decided(id);
         }
-    }
-
-    /// Stores how a gate stands, and who gets what of it.
-    pub(super) fn store_decided(&mut self, id: GateId) {
-        let gate = self.memory.slots.gates_mut().gate_mut(id);
-        let (key, state) = (gate.key().to_string(), gate.state().clone());
-        let shares = gate.change_shared(self.now, |shared, _| shared.is_stored());
-        let decided = Decided { state, shares: shares.unwrap_or_default() }.to_stored();
-        let gates = vec![GateWrite::Decide { key, decided }];
-        self.outbox.push(Step { gates, ..Step::default() }, Vec::new());
     }
 
     /// A gate stands as this says from now on.
