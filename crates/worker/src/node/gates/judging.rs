@@ -10,6 +10,7 @@ use resurgam_core::{CallKey, retry};
 
 use super::GateId;
 use super::known_gate::AttemptOf;
+use super::shared_gate::SharedGate;
 use crate::node::Node;
 use crate::node::calls::hot_call::started_at;
 use crate::node::follow_up::FollowUp;
@@ -42,8 +43,11 @@ impl Node {
         let (state, since) = (gate.state(), gate.state().since.as_millis().unsigned_abs());
         let u = retry::uniform(u128::from(since), 0, state.turn, u32::try_from(id).unwrap_or(0));
         let after = state.next(gate.settings(), &seen, now, u);
-        let shut_alone =
-            gate.shared().and_then(|shared| shared.fleet()?.shut_alone(state.turn, now));
+        let fleet = gate.shared().and_then(SharedGate::fleet);
+        if fleet.is_some_and(|fleet| fleet.is_after_outage(state.turn, now)) {
+            return self.ramps_after_outage(id);
+        }
+        let shut_alone = fleet.and_then(|fleet| fleet.shut_alone(state.turn, now));
         match (after, shut_alone) {
             (Some(mut after), alone) if decides => {
                 after.turn = after.turn.max(alone.unwrap_or_default());
@@ -60,6 +64,24 @@ impl Node {
                 self.memory.slots.gates_mut().may_tell(id);
             }
             _ => {}
+        }
+    }
+
+    /// Calls are overdue because nobody worked for a while: they come back slowly.
+    pub(super) fn judge_after_outage(&mut self) {
+        for id in self.memory.slots.gates_mut().take_after_outage() {
+            match self.decides_about_gates() {
+                true => self.ramps_after_outage(id),
+                false => self.memory.slots.gates_mut().may_tell(id),
+            }
+        }
+    }
+
+    fn ramps_after_outage(&mut self, id: GateId) {
+        let now = self.now;
+        let gate = self.memory.slots.gates().gate(id);
+        if let Some(after) = gate.state().after_own_outage(gate.settings(), now) {
+            self.gate_becomes(id, after);
         }
     }
 
