@@ -273,9 +273,9 @@ fn does(key: &str, state: HandState, lasting: Option<Duration>) -> String {
     }
 }
 
-/// True for a row of one gate, and not of settings for all that begin so.
+/// True for a row of which something holds: of a gate, or of settings for all that begin so.
 fn is_one(row: &GateRow) -> bool {
-    (row.is_set() || row.decided.is_some()) && !row.key.ends_with('*')
+    row.is_set() || row.decided.is_some()
 }
 
 /// What is stored of a gate.

@@ -47,6 +47,9 @@ pub struct Report {
     pub told: [Option<Timestamp>; 3],
     /// The number of the shares that it follows.
     pub follows: u64,
+    /// Its calls are overdue because nobody worked for a while.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub after_outage: bool,
     /// It has shut the gate for itself, and nobody has decided about that.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_alone: bool,
@@ -56,7 +59,7 @@ impl Report {
     /// True when it says nothing that matters to anybody.
     pub fn is_idle(&self) -> bool {
         let failed = self.lately.iter().any(|(_, ended)| ended.failed > 0);
-        self.waiting == 0 && self.running == 0 && !failed && !self.is_alone
+        self.waiting == 0 && self.running == 0 && !failed && !self.is_alone && !self.after_outage
     }
 }
 
@@ -370,6 +373,12 @@ impl Fleet {
 
     fn others(&self) -> impl Iterator<Item = &Member> {
         self.nodes.iter().filter(|(node, _)| **node != self.me).map(|(_, member)| member)
+    }
+
+    /// True when calls of a node are overdue because nobody worked for a while.
+    pub fn is_after_outage(&self, turn: u64, now: Timestamp) -> bool {
+        let mut reports = self.others().filter_map(|member| member.fresh(now));
+        reports.any(|report| report.after_outage && report.turn == turn)
     }
 
     /// Shares out what the gate allows, among the nodes that have calls: the node that decides has

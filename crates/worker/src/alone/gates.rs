@@ -294,6 +294,26 @@ fn a_gate_that_flows_and_bounds_nothing_costs_no_row() {
 }
 
 #[test]
+fn calls_that_are_overdue_because_nobody_worked_come_back_slowly() {
+    let gate = Gate::new().rate(Rate::per_second(1_000.0));
+    let gates = vec![(KeyPattern::parse("ship").unwrap(), gate)];
+    let mut world = World::on(Sharing::OneNode, Options { gates, ..Options::default() }, 7);
+    world.node.begin();
+    world.settle();
+    for number in 0..90 {
+        world.start("order", format!("order-{number}"));
+    }
+    // Every call has failed once, and waits.
+    world.advance(Duration::from_millis(1_400));
+    assert_eq!(world.began.len(), 90);
+    world.clock_jumps(3_600 * SECOND);
+    world.advance(SECOND);
+    assert!(world.began.len() < 90 + 20, "{} begin at once", world.began.len() - 90);
+    world.advance(60 * SECOND);
+    assert_eq!(world.began.len(), 3 * 90);
+}
+
+#[test]
 fn a_node_that_does_not_decide_waits_for_who_does_and_not_for_a_time_that_is_over() {
     let mut world = holder();
     world.gives(Shard(0));

@@ -118,6 +118,9 @@ pub use transact::FIRST_WAIT;
 /// time and again.
 const SET_BACK: Duration = Duration::from_secs(1);
 
+/// A clock that goes ahead by this much jumped: what is due since may be very much.
+const SET_FORWARD: Duration = Duration::from_secs(60);
+
 /// When something is handled.
 #[derive(Clone, Copy, Debug)]
 pub struct At {
@@ -267,8 +270,12 @@ impl Node {
         if back >= SET_BACK {
             self.set_back += back + at.elapsed.saturating_sub(self.elapsed);
         }
+        let jump = at.now.since(self.now).saturating_sub(at.elapsed.saturating_sub(self.elapsed));
         (self.now, self.elapsed, self.may_begin_now) = (at.now, at.elapsed, at.may_begin);
         self.memory.slots.gates_mut().time_is(at.now);
+        if jump >= SET_FORWARD {
+            self.memory.slots.gates_mut().begins_after_outage();
+        }
     }
 
     /// Does what the time brings, and what follows from everything that was handled since the last

@@ -1,3 +1,5 @@
+//! Several nodes before one gate: what each gets, and when.
+
 use resurgam_watchdog::test;
 
 use super::*;

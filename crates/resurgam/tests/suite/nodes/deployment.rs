@@ -191,6 +191,12 @@ impl Deployment {
         self.nodes.keys().copied().filter(|node| !self.paused.contains_key(node)).collect()
     }
 
+    /// The node that is the process of this id.
+    pub(crate) fn process_of(&self, pid: u32) -> u32 {
+        let mut nodes = self.nodes.iter();
+        *nodes.find(|(_, program)| program.pid() == pid).expect("it is one of the nodes").0
+    }
+
     pub(crate) fn kill(&mut self, process: u32) {
         self.note(format!("kill {process}"));
         self.past.ends(process, now_ms());

@@ -5,6 +5,7 @@
 //!   restarted, directly and behind PgBouncer.
 //! - `failovers`: a primary that is killed, a standby that takes over, and the old primary that
 //!   comes back.
+//! - `gates`: what a gate allows, all nodes begin together.
 //! - `moving`: work goes on after a node dies, stops or joins, and what survives that.
 //! - `hearing`: a node hears of what others want; how soon, and how little it asks when idle.
 //! - `queues`: attempts of queues that not every node serves.
@@ -19,6 +20,7 @@ mod chaos;
 mod deployment;
 mod errands;
 mod failovers;
+mod gates;
 mod hearing;
 mod moving;
 mod queues;

@@ -207,6 +207,7 @@ impl Slots {
         let line = self.lines.entry(ticket.needs).or_default();
         line.insert(ticket.place(at, call));
         let (id, _) = ticket.needs.gate?;
+        self.gates.is_due(id, at);
         if line.len() <= PAGE || !self.gates.bounds(id) {
             return None;
         }

@@ -23,6 +23,7 @@ impl Node {
             return;
         }
         self.follow_place();
+        self.judge_after_outage();
         for id in self.memory.slots.gates().active() {
             self.judge(id);
         }

@@ -9,14 +9,14 @@
 //! gate, or wait for a share of it. What is shared out is stored with how the gate stands. A gate
 //! that flows and bounds nothing is neither told of nor shared out.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use resurgam_core::Timestamp;
-use resurgam_core::gate::{GateState, Report, Shares};
+use resurgam_core::gate::{Decided, Report, Shares, Standing};
 use resurgam_store::{GateCount, GateWrite, Step};
 
+use super::known_gate::OVERDUE;
 use super::shared_gate::{Decides, Place};
 use super::{GateId, Gates};
 use crate::node::Node;
@@ -84,8 +84,8 @@ impl Gates {
         busy.any(|is_busy| is_busy)
     }
 
-    /// Of which gates that bound what begins tasks may be claimed that others leave, at most so many
-    /// of each; apart those that flow, and those that do not.
+    /// Of which gates that bound what begins tasks may be claimed that others leave, at most so
+    /// many of each; apart those that flow, and those that do not.
     pub(crate) fn claimable(&self, limit: usize) -> Vec<(Arc<[(String, usize)]>, bool)> {
         let of = |flows: bool| -> Arc<[(String, usize)]> {
             let gates = self.active.iter().map(|id| (&self.known[*id], self.room(*id, false)));
@@ -131,6 +131,11 @@ impl Gates {
 }
 
 impl Node {
+    /// True when this node decides about gates.
+    pub(crate) fn decides_about_gates(&self) -> bool {
+        self.is_owner() && self.memory.shards.owns(GateWrite::DECIDER)
+    }
+
     /// Which node this is among those that share gates.
     pub(super) fn follow_place(&mut self) {
         if !self.is_shared {
@@ -200,6 +205,16 @@ impl Node {
         self.outbox.push(Step { gates, ..Step::default() }, Vec::new());
     }
 
+    /// How many calls behind a gate should have begun a while ago, while it matters.
+    pub(super) fn overdue(&self, id: GateId) -> Option<u64> {
+        let gate = self.memory.slots.gates().gate(id);
+        if gate.state().standing() != Standing::Ramping || !gate.knows_all_due(self.now) {
+            return None;
+        }
+        let before = self.now.saturating_sub(OVERDUE);
+        u64::try_from(self.memory.slots.in_line_before(id, before)).ok()
+    }
+
     fn report_of(&mut self, id: GateId) -> Report {
         let (overdue, in_line) = (self.overdue(id), self.memory.slots.in_line(id));
         let now = self.now;
@@ -214,42 +229,22 @@ impl Node {
         gate.share_out(own, &alive, now).is_some_and(|sharing| sharing.is_news)
     }
 
-    fn shares_again(&mut self, id: GateId) {
+    /// Stores how a gate stands, and who gets what of it.
+    pub(super) fn store_decided(&mut self, id: GateId) {
+        let gate = self.memory.slots.gates_mut().gate_mut(id);
+        let (key, state) = (gate.key().to_string(), gate.state().clone());
+        let shares = gate.change_shared(self.now, |shared, _| shared.is_stored());
+        let decided = Decided { state, shares: shares.unwrap_or_default() }.to_stored();
+        let gates = vec![GateWrite::Decide { key, decided }];
+        self.outbox.push(Step { gates, ..Step::default() }, Vec::new());
+    }
+
+    /// Shares a gate out, and stores that when others are to know.
+    pub(super) fn shares_again(&mut self, id: GateId) {
         if self.share_out(id) {
             self.store_decided(id);
         }
         self.then(FollowUp::FillSlots);
-    }
-
-    /// What other nodes told of gates was read.
-    pub(crate) fn counts_read(&mut self, counts: Vec<GateCount>) {
-        if !self.decides_about_gates() {
-            return;
-        }
-        let now = self.now;
-        let mut heard: BTreeSet<GateId> = BTreeSet::new();
-        for GateCount { gate: key, at, node, counts } in counts {
-            let Ok(report) = serde_json::from_str::<Report>(&counts) else {
-                tracing::error!(gate = %key, %node, "what was counted there cannot be read");
-                continue;
-            };
-            let gates = self.memory.slots.gates_mut();
-            let id = gates.id_or_new(&key);
-            let hears = |shared: &mut super::shared_gate::SharedGate, _: &GateState| {
-                shared.hears(&node, at, report, now);
-            };
-            gates.gate_mut(id).change_shared(now, hears);
-            heard.insert(id);
-        }
-        for id in heard {
-            self.judge(id);
-            let gates = self.memory.slots.gates();
-            let is_shared_out = gates.active.contains(&id)
-                && gates.next_of_fleet(id, 0).is_some_and(|at| at <= now);
-            if is_shared_out {
-                self.shares_again(id);
-            }
-        }
     }
 
     /// What the node that decides has shared out was read.
@@ -261,16 +256,6 @@ impl Node {
             gates.gate_mut(id).change_shared(now, |shared, _| shared.reads(shares, asked_at));
         if is_new == Some(true) && self.memory.shards.others_leave_tasks() {
             self.then(FollowUp::LookForShared);
-        }
-    }
-
-    /// The node that decides says how a gate stands.
-    pub(super) fn gate_is_decided(&mut self, id: GateId, state: GateState) {
-        let now = self.now;
-        let gate = self.memory.slots.gates_mut().gate_mut(id);
-        gate.change_shared(now, |shared, _| shared.shuts_alone(false));
-        if state != *gate.state() {
-            self.gate_stands(id, state);
         }
     }
 

@@ -5,12 +5,12 @@
 //! holds [`GateWrite::DECIDER`], which is every node that works alone. What it decides is a row of
 //! the gate, and no row of a task.
 
-use resurgam_core::gate::{Changed, Decided, GateState, Outcome, Phase, Standing};
+use resurgam_core::gate::{Changed, GateState, Outcome, Phase, Standing};
 use resurgam_core::{CallKey, retry};
-use resurgam_store::{GateWrite, Step};
 
 use super::GateId;
-use super::known_gate::{AttemptOf, OVERDUE};
+use super::known_gate::AttemptOf;
+use super::shared_gate::SharedGate;
 use crate::node::Node;
 use crate::node::calls::hot_call::started_at;
 use crate::node::follow_up::FollowUp;
@@ -30,11 +30,6 @@ impl Node {
         }
     }
 
-    /// True when this node decides about gates.
-    pub(crate) fn decides_about_gates(&self) -> bool {
-        self.is_owner() && self.memory.shards.owns(GateWrite::DECIDER)
-    }
-
     /// Asks the machine what follows from what is seen of a gate.
     pub(super) fn judge(&mut self, id: GateId) {
         let now = self.now;
@@ -48,8 +43,11 @@ impl Node {
         let (state, since) = (gate.state(), gate.state().since.as_millis().unsigned_abs());
         let u = retry::uniform(u128::from(since), 0, state.turn, u32::try_from(id).unwrap_or(0));
         let after = state.next(gate.settings(), &seen, now, u);
-        let shut_alone =
-            gate.shared().and_then(|shared| shared.fleet()?.shut_alone(state.turn, now));
+        let fleet = gate.shared().and_then(SharedGate::fleet);
+        if fleet.is_some_and(|fleet| fleet.is_after_outage(state.turn, now)) {
+            return self.ramps_after_outage(id);
+        }
+        let shut_alone = fleet.and_then(|fleet| fleet.shut_alone(state.turn, now));
         match (after, shut_alone) {
             (Some(mut after), alone) if decides => {
                 after.turn = after.turn.max(alone.unwrap_or_default());
@@ -69,14 +67,22 @@ impl Node {
         }
     }
 
-    /// How many calls behind a gate should have begun a while ago, while it matters.
-    pub(super) fn overdue(&self, id: GateId) -> Option<u64> {
-        let gate = self.memory.slots.gates().gate(id);
-        if gate.state().standing() != Standing::Ramping || !gate.knows_all_due(self.now) {
-            return None;
+    /// Calls are overdue because nobody worked for a while: they come back slowly.
+    pub(super) fn judge_after_outage(&mut self) {
+        for id in self.memory.slots.gates_mut().take_after_outage() {
+            match self.decides_about_gates() {
+                true => self.ramps_after_outage(id),
+                false => self.memory.slots.gates_mut().may_tell(id),
+            }
         }
-        let before = self.now.saturating_sub(OVERDUE);
-        u64::try_from(self.memory.slots.in_line_before(id, before)).ok()
+    }
+
+    fn ramps_after_outage(&mut self, id: GateId) {
+        let now = self.now;
+        let gate = self.memory.slots.gates().gate(id);
+        if let Some(after) = gate.state().after_own_outage(gate.settings(), now) {
+            self.gate_becomes(id, after);
+        }
     }
 
     /// A gate stands as this says from now on, which is stored.
@@ -86,16 +92,6 @@ impl Node {
             self.share_out(id);
             self.store_decided(id);
         }
-    }
-
-    /// Stores how a gate stands, and who gets what of it.
-    pub(super) fn store_decided(&mut self, id: GateId) {
-        let gate = self.memory.slots.gates_mut().gate_mut(id);
-        let (key, state) = (gate.key().to_string(), gate.state().clone());
-        let shares = gate.change_shared(self.now, |shared, _| shared.is_stored());
-        let decided = Decided { state, shares: shares.unwrap_or_default() }.to_stored();
-        let gates = vec![GateWrite::Decide { key, decided }];
-        self.outbox.push(Step { gates, ..Step::default() }, Vec::new());
     }
 
     /// A gate stands as this says from now on.

@@ -1,6 +1,6 @@
 //! One gate, as a node knows it ([`KnownGate`]).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use resurgam_core::gate::{
@@ -22,6 +22,16 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// How long a call is due before it counts as overdue. When a gate flows again, all that are due
 /// for less than this begin at once.
 pub(super) const OVERDUE: Duration = Duration::from_millis(100);
+
+/// How many calls are remembered that were told to leave the dependency alone.
+const TOLD_BY: usize = 16;
+
+/// Calls that are due for so long when a node begins, or after its clock jumped, are overdue because
+/// nobody worked.
+const LONG: Duration = Duration::from_secs(60);
+
+/// How long a node waits for what is decided about such calls.
+const DECIDED_IN: Duration = Duration::from_secs(5);
 
 /// How soon a ramp is looked at again of which nothing new is known.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -45,11 +55,15 @@ pub(crate) struct KnownGate {
     /// The calls that probe, and those that probed before.
     probes: BTreeSet<CallKey>,
     probed: BTreeSet<CallKey>,
+    /// The calls that were last told to leave the dependency alone.
+    told_by: VecDeque<CallKey>,
     /// The calls that probed, and of which nobody has said how their attempt ended.
     unjudged: BTreeSet<CallKey>,
     backlog: Backlog,
     /// What other nodes have of it, where many work.
     shared: Option<SharedGate>,
+    /// When its calls were found overdue because nobody worked for a while.
+    after_outage: Option<Timestamp>,
 }
 
 /// What a node knows of the due tasks of a held gate that are not in line.
@@ -127,6 +141,7 @@ impl KnownGate {
         KnownGate {
             grants: Grants::new(share, state.turn, now),
             shared,
+            after_outage: None,
             window: window_of(&settings),
             key,
             settings,
@@ -135,6 +150,7 @@ impl KnownGate {
             of_turn: Tally::default(),
             probes: BTreeSet::new(),
             probed: BTreeSet::new(),
+            told_by: VecDeque::new(),
             unjudged: BTreeSet::new(),
             backlog: Backlog::default(),
         }
@@ -181,7 +197,7 @@ impl KnownGate {
 
     /// How many attempts may begin now.
     pub(super) fn room(&self, is_retry: bool, now: Timestamp) -> Option<u32> {
-        if self.has_lapsed(now) {
+        if self.has_lapsed(now) || self.is_after_outage(now) {
             return Some(0);
         }
         let Left { attempts, retries } = self.grants.left(now);
@@ -230,6 +246,7 @@ impl KnownGate {
     /// gate.
     pub(super) fn counts(&mut self, ended: AttemptOf, outcome: Outcome, now: Timestamp) -> bool {
         let AttemptOf { call, probing, began } = ended;
+        let outcome = self.told_once(call, outcome);
         let is_of_turn = probing && began >= self.state.since;
         match (self.state.standing(), outcome) {
             (Standing::Flowing, Outcome::Neither) => return false,
@@ -246,6 +263,20 @@ impl KnownGate {
             self.grants.says_something();
         }
         true
+    }
+
+    /// What three calls are told to shut a gate counts once for each call; not where the key is that
+    /// of many dependencies (`host:*`).
+    fn told_once(&mut self, call: CallKey, outcome: Outcome) -> Outcome {
+        let Outcome::Failed { told: Some(_) } = outcome else { return outcome };
+        if self.key.ends_with('*') || self.told_by.contains(&call) {
+            return Outcome::Failed { told: None };
+        }
+        self.told_by.push_back(call);
+        if self.told_by.len() > TOLD_BY {
+            self.told_by.pop_front();
+        }
+        outcome
     }
 
     /// What is known of it, with so many of its calls overdue.
@@ -276,10 +307,12 @@ impl KnownGate {
     /// It stands as this says from now on.
     pub(super) fn becomes(&mut self, state: GateState, now: Timestamp) {
         if state.turn != self.state.turn {
+            self.after_outage = None;
             self.of_turn = Tally::default();
             // What a node saw that shuts a gate for itself, the others are to know.
             if state.standing() != Standing::Shut || !self.is_shut_alone() {
                 self.window.clear();
+                self.told_by.clear();
             }
             if !self.probes.is_empty() {
                 self.probed = std::mem::take(&mut self.probes);
@@ -310,6 +343,23 @@ impl KnownGate {
         self.state.standing() != Standing::Shut
             && self.is_held()
             && self.backlog.is_wanted(in_line, now)
+    }
+
+    /// A call of it has been due since then although nobody had trouble with the gate: nobody worked
+    /// for a while. True when nobody knew.
+    pub(super) fn is_overdue(&mut self, since: Timestamp, now: Timestamp) -> bool {
+        let is_one = now.since(since) >= LONG
+            && self.after_outage.is_none()
+            && self.state.after_own_outage(&self.settings, now).is_some();
+        if is_one {
+            self.after_outage = Some(now);
+        }
+        is_one
+    }
+
+    /// True while it is to be decided how its overdue calls come back.
+    pub(super) fn is_after_outage(&self, now: Timestamp) -> bool {
+        self.after_outage.is_some_and(|at| now < at.saturating_add(DECIDED_IN))
     }
 
     /// What it allows this node now.
@@ -366,6 +416,9 @@ impl KnownGate {
             return false;
         };
         let is_shut = self.state.standing() == Standing::Shut;
+        if self.after_outage.is_some() {
+            return true;
+        }
         let is_busy = match is_shut {
             true => shared.is_alone(),
             false => self.is_busy(in_line) || self.window.has_failures(),
@@ -406,6 +459,7 @@ impl KnownGate {
             told: self.window.told(),
             follows: self.shared.as_ref().map_or(0, SharedGate::number),
             is_alone: self.is_shut_alone(),
+            after_outage: self.after_outage.is_some(),
         }
     }
 
@@ -432,7 +486,9 @@ impl KnownGate {
             _ if self.is_held() => self.backlog.next(in_line, now),
             _ => None,
         };
-        grants.into_iter().chain(due).min()
+        let decided = self.after_outage.map(|at| at.saturating_add(DECIDED_IN));
+        let decided = decided.filter(|at| *at > now);
+        [grants, due, decided].into_iter().flatten().min()
     }
 }
 

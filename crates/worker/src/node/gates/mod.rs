@@ -26,6 +26,7 @@ pub(crate) mod stored;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use resurgam_core::gate::{Gate, KeyPattern, Standing};
 use resurgam_core::{CallKey, Timestamp};
@@ -37,6 +38,9 @@ use shared_gate::{Place, SharedGate};
 /// How many calls are remembered whose queue timeout has passed while they were held back. Those
 /// beyond are found in the store.
 const HELD: usize = 10_000;
+
+/// How long it takes until what is due is found when a node begins.
+const FOUND_IN: Duration = Duration::from_secs(5);
 
 /// Which gate: its place among those that are known.
 pub(crate) type GateId = usize;
@@ -70,6 +74,10 @@ pub(crate) struct Gates {
     asked_at: Timestamp,
     /// When what was counted long ago is deleted next.
     tidies_at: Timestamp,
+    /// Until when calls that are found due may be overdue because nobody worked for a while, and the
+    /// gates behind which there were some.
+    outage_until: Timestamp,
+    after_outage: BTreeSet<GateId>,
     /// Due tasks are being read.
     reading: bool,
     /// What is stored was read: until then nothing begins.
@@ -95,6 +103,8 @@ impl Gates {
             telling: BTreeSet::new(),
             asked_at: now,
             tidies_at: now,
+            outage_until: now,
+            after_outage: BTreeSet::new(),
             reading: false,
             is_read: false,
         }
@@ -320,7 +330,29 @@ impl Gates {
             self.known[id].follows(settings, self.now);
             self.note(id);
         }
-        !std::mem::replace(&mut self.is_read, true)
+        let is_first = !std::mem::replace(&mut self.is_read, true);
+        if is_first {
+            self.begins_after_outage();
+        }
+        is_first
+    }
+
+    /// Nobody may have worked for a while until now.
+    pub(crate) fn begins_after_outage(&mut self) {
+        self.outage_until = self.now.saturating_add(FOUND_IN);
+    }
+
+    /// A call behind a gate has been due since then.
+    pub(crate) fn is_due(&mut self, id: GateId, since: Timestamp) {
+        let now = self.now;
+        if now < self.outage_until && self.known[id].is_overdue(since, now) {
+            self.after_outage.insert(id);
+        }
+    }
+
+    /// The gates behind which calls are overdue because nobody worked for a while.
+    pub(super) fn take_after_outage(&mut self) -> BTreeSet<GateId> {
+        std::mem::take(&mut self.after_outage)
     }
 
     /// Other kinds of calls are paused from now on. True when that is new.
@@ -348,7 +380,8 @@ impl Gates {
         };
         let shared = |id: &GateId| self.next_of_fleet(*id, in_line(*id));
         let sharing = self.active.union(&self.telling).filter_map(shared);
-        self.active.iter().filter_map(next).chain(sharing).min()
+        let outage = self.after_outage.iter().map(|_| self.now);
+        self.active.iter().filter_map(next).chain(sharing).chain(outage).min()
     }
 
     /// Since when calls of an activity begin behind a gate, where that was not always so: the clock

@@ -3,9 +3,11 @@
 //! it, and when others have committed. Then operators' settings, what they shut and opened by hand,
 //! what the deciding node decided, and kinds of calls that are paused hold here.
 
-use resurgam_core::gate::{ByHand, Decided, Gate, KeyPattern, Why};
+use std::collections::BTreeSet;
+
+use resurgam_core::gate::{ByHand, Decided, Gate, GateState, KeyPattern, Report, Why};
 use resurgam_store::{
-    GateRow, GateWrite, HandState, Hold, HoldKind, PausedKinds, Step, StoredGates,
+    GateCount, GateRow, GateWrite, HandState, Hold, HoldKind, PausedKinds, Step, StoredGates,
 };
 
 use super::GateId;
@@ -30,6 +32,47 @@ impl Node {
         }
         self.kinds_are_paused(paused_kinds(&stored.holds));
         self.then(FollowUp::FillSlots);
+    }
+
+    /// What other nodes told of gates was read.
+    pub(crate) fn counts_read(&mut self, counts: Vec<GateCount>) {
+        if !self.decides_about_gates() {
+            return;
+        }
+        let now = self.now;
+        let mut heard: BTreeSet<GateId> = BTreeSet::new();
+        for GateCount { gate: key, at, node, counts } in counts {
+            let Ok(report) = serde_json::from_str::<Report>(&counts) else {
+                tracing::error!(gate = %key, %node, "what was counted there cannot be read");
+                continue;
+            };
+            let gates = self.memory.slots.gates_mut();
+            let id = gates.id_or_new(&key);
+            let hears = |shared: &mut SharedGate, _: &GateState| {
+                shared.hears(&node, at, report, now);
+            };
+            gates.gate_mut(id).change_shared(now, hears);
+            heard.insert(id);
+        }
+        for id in heard {
+            self.judge(id);
+            let gates = self.memory.slots.gates();
+            let is_shared_out =
+                gates.bounds(id) && gates.next_of_fleet(id, 0).is_some_and(|at| at <= now);
+            if is_shared_out {
+                self.shares_again(id);
+            }
+        }
+    }
+
+    /// The node that decides says how a gate stands.
+    pub(super) fn gate_is_decided(&mut self, id: GateId, state: GateState) {
+        let now = self.now;
+        let gate = self.memory.slots.gates_mut().gate_mut(id);
+        gate.change_shared(now, |shared, _| shared.shuts_alone(false));
+        if state != *gate.state() {
+            self.gate_stands(id, state);
+        }
     }
 
     /// Stores what an operator wants of gates, or of kinds of calls.
