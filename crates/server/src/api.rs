@@ -185,7 +185,7 @@ impl Api {
     pub(crate) fn may_wait(&self) -> Result<OwnedSemaphorePermit, Problem> {
         self.waiting.clone().try_acquire_owned().map_err(|_| {
             let detail = format!("{} requests wait already; ask later", self.options.limits.polls);
-            Problem::new(StatusCode::TOO_MANY_REQUESTS, Code::E7, detail)
+            Problem::new(StatusCode::TOO_MANY_REQUESTS, Code::E9, detail)
         })
     }
 

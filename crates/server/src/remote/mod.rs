@@ -24,9 +24,6 @@ pub(crate) use desk::{Offer, Seen, Wants};
 /// How often an attempt looks whether its session is still there, at least.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// After how long a call is looked at again whose last worker has gone.
-const HANDED_BACK: Duration = Duration::from_secs(1);
-
 /// Where the attempts of remote workers wait: an app takes its activities from here
 /// ([`Remote::source`]), and the API lets workers have them
 /// ([`Options::remote`](crate::Options::remote)).
@@ -319,7 +316,8 @@ impl Remote {
                             let message = "its worker was silent for too long";
                             return Err(Failure::of_kind(Kind::WorkerLost, message));
                         }
-                        Standing::Unwanted => return Err(Failure::snooze(HANDED_BACK)),
+                        // No worker has seen it: it waits for one as others do.
+                        Standing::Unwanted => return Err(Failure::never_began()),
                         Standing::Waits | Standing::Given | Standing::Over => {}
                     }
                 }

@@ -426,6 +426,18 @@ async fn a_thousand_idle_polls_wait_and_one_more_than_there_is_room_for_is_told_
 }
 
 #[test]
+async fn a_call_whose_last_worker_has_gone_waits_and_has_used_up_no_attempt() {
+    let world = World::new().await;
+    world.poll("gone", json!({})).await;
+    world.start("one", 3).await;
+    world.app.advance(60 * SECOND).await;
+    let found = world.app.describe("one").await;
+    assert_eq!(found.pending[0].waits_for.map(resurgam::WaitsFor::name), Some("unregistered"));
+    assert_eq!(world.tasks("w").await[0]["attempt"], 1);
+    assert_eq!(world.outcomes("one").await, []);
+}
+
+#[test]
 async fn workers_are_listed_with_what_they_offer_and_have() {
     let world = World::new().await;
     world.poll("a-long-secret", json!({})).await;

@@ -56,7 +56,7 @@ impl Drop for Worker {
 fn doubles(worker: impl FnOnce(&Place, &str) -> Command) {
     let place = Place::new();
     place.write("double.rap", DOUBLE);
-    let (server, address) = server(&place, &["--work", "--worker-lease", "2s"]);
+    let (server, address) = server(&place, &["--work", "--worker-lease", "4s"]);
     let mut worker = worker(&place, &format!("http://{address}"));
     worker.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let _worker = Worker(worker.spawn().unwrap());
@@ -88,7 +88,7 @@ fn the_python_worker_runs_activities() {
              \x20   if task.input['n'] == 2 and task.attempt == 1:\n\
              \x20       raise Failure('try again', type='Busy', retry_after='10ms')\n\
              \x20   task.heartbeat({{'so': 'far'}})\n\
-             \x20   time.sleep(5 if task.input['n'] == 4 else 0)\n\
+             \x20   time.sleep(9 if task.input['n'] == 4 else 0)\n\
              \x20   return 2 * task.input['n']\n\
              worker.run()\n",
             folder = folder.display().to_string()
@@ -114,7 +114,7 @@ fn the_javascript_worker_runs_activities() {
                if (task.input.n === 2 && task.attempt === 1)\n\
                  throw new Failure('try again', {{ type: 'Busy', retry_after: '10ms' }});\n\
                task.heartbeat({{ so: 'far' }});\n\
-               if (task.input.n === 4) await new Promise((done) => setTimeout(done, 5000));\n\
+               if (task.input.n === 4) await new Promise((done) => setTimeout(done, 9000));\n\
                return 2 * task.input.n;\n\
              }});\n\
              await worker.run();\n",
@@ -140,7 +140,7 @@ fn the_shell_worker_runs_activities() {
         place.write(
             "remote/double",
             "#!/bin/sh\nn=$(jq .n)\n[ \"$n\" != 2 ] || [ -e tried ] || { touch tried; exit 7; }\n\
-             [ \"$n\" != 4 ] || sleep 5\necho $((2 * n))\n",
+             [ \"$n\" != 4 ] || sleep 9\necho $((2 * n))\n",
         );
         let executable = std::fs::Permissions::from_mode(0o755);
         std::fs::set_permissions(place.path("remote/double"), executable).unwrap();
