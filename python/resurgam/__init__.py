@@ -67,6 +67,7 @@ from ._operations import (
     Runs,
 )
 from ._retry import RetryPolicy
+from ._tables import Database, DatabaseError
 
 __all__ = [
     "Acted",
@@ -86,6 +87,8 @@ __all__ = [
     "Call",
     "Calls",
     "Cancelled",
+    "Database",
+    "DatabaseError",
     "DeadLetter",
     "DeadLetters",
     "Description",

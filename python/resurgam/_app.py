@@ -18,7 +18,7 @@ import threading
 import traceback
 import uuid
 import weakref
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, ParamSpec, Self, TypeVar, overload
 
@@ -31,6 +31,7 @@ from ._look import Attempt, Description, InstanceInfo
 from ._operate import Call, Schedule, ScheduleInfo
 from ._operations import GateSettings, _millis, _Operations
 from ._retry import policy_json
+from ._tables import Database, transact
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -63,6 +64,7 @@ class _Base(_Operations):
         grace: Seconds | None = None,
         retention: Seconds | None = None,
         gates: Mapping[str, GateSettings] | None = None,
+        setup: str | None = None,
         max_history: int | None = None,
         max_payload: int | None = None,
         debug: bool = False,
@@ -77,6 +79,7 @@ class _Base(_Operations):
             "grace": None if grace is None else seconds(grace),
             "retention": None if retention is None else seconds(retention),
             "gates": None if gates is None else {key: dict(it) for key, it in gates.items()},
+            "setup": setup,
             "max_history": max_history,
             "max_payload": max_payload,
         }
@@ -140,6 +143,10 @@ class _Base(_Operations):
     def _file(self) -> str | None:
         """The SQLite file that the app works on, if it does."""
         return None
+
+    @property
+    def _is_postgres(self) -> bool:
+        return False
 
     def _builder(self) -> Any:
         workflows, activities = self._given
@@ -542,6 +549,25 @@ class _Base(_Operations):
         started = await self._ask(self._engine.change_schedule, id, "fire")
         return Instance(self, str(started), None)
 
+    async def read_tables(self, work: Callable[[Database], T]) -> T:
+        """Reads your own tables in the SQLite file, outside of activities. Nothing else in this
+        process may open that file; see :meth:`ActivityContext.transaction`."""
+        return await self._tables(work, False)
+
+    async def write_tables(self, work: Callable[[Database], T]) -> T:
+        """Changes your own tables in one transaction, outside of activities."""
+        return await self._tables(work, True)
+
+    async def _tables(self, work: Callable[[Database], T], writes: bool) -> T:
+        results: builtins.list[T] = []
+
+        def made(native: Any) -> tuple[bool, str]:
+            results.clear()
+            return transact(lambda db: results.append(work(db)), native)
+
+        await self._ask(self._engine.tables, made, writes)
+        return results[0]
+
     async def delete(self, id: str) -> None:
         """Deletes a closed instance with everything of it; its id is free then."""
         await self._ask(self._engine.delete, id)
@@ -564,7 +590,8 @@ class App(_Base):
     ``workflows`` and ``activities`` name them. ``retry`` is the policy of activities that have none;
     ``slots`` is how many attempts run at once; ``queues`` are those whose attempts run in this
     process; ``grace`` is how many seconds attempts may go on when the app stops; ``retention`` how
-    long closed instances stay. ``debug`` takes timeouts off, so that a debugger can stop in an
+    long closed instances stay; ``gates`` are settings of gates by key; ``setup`` are SQL statements
+    that make tables of your own in the SQLite file. ``debug`` takes timeouts off, so that a debugger can stop in an
     activity.
     """
 
@@ -582,6 +609,7 @@ class App(_Base):
         grace: Seconds | None = None,
         retention: Seconds | None = None,
         gates: Mapping[str, GateSettings] | None = None,
+        setup: str | None = None,
         max_history: int | None = None,
         max_payload: int | None = None,
         debug: bool = False,
@@ -597,6 +625,7 @@ class App(_Base):
             grace=grace,
             retention=retention,
             gates=gates,
+            setup=setup,
             max_history=max_history,
             max_payload=max_payload,
             debug=debug,
@@ -607,7 +636,9 @@ class App(_Base):
         self._url = url
 
     def _begin(self, builder: Any) -> Any:
-        if self._url.startswith(("postgres://", "postgresql://")):
+        if self._is_postgres:
+            if self._settings["setup"] is not None:
+                raise ValueError("setup= makes tables in a SQLite file")
             return builder.postgres(self._url)
         file = self._file()
         assert file is not None
@@ -615,9 +646,11 @@ class App(_Base):
         return builder.sqlite(file)
 
     def _file(self) -> str | None:
-        if self._url.startswith(("postgres://", "postgresql://")):
-            return None
-        return self._url.removeprefix("sqlite:///")
+        return None if self._is_postgres else self._url.removeprefix("sqlite:///")
+
+    @property
+    def _is_postgres(self) -> bool:
+        return self._url.startswith(("postgres://", "postgresql://"))
 
     @property
     def is_owner(self) -> bool:
@@ -657,6 +690,7 @@ class TestApp(_Base):
         grace: Seconds | None = None,
         retention: Seconds | None = None,
         gates: Mapping[str, GateSettings] | None = None,
+        setup: str | None = None,
         max_history: int | None = None,
         max_payload: int | None = None,
         debug: bool = False,
@@ -674,6 +708,7 @@ class TestApp(_Base):
             grace=grace,
             retention=retention,
             gates=gates,
+            setup=setup,
             max_history=max_history,
             max_payload=max_payload,
             debug=debug,

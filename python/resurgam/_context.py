@@ -7,12 +7,14 @@ import datetime as dt
 import json
 import random as _random
 import uuid as _uuid
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
 from . import _codec
-from ._failures import ActivityError, NotInWorkflow, from_record, seconds
+from ._failures import ActivityError, InvalidRequest, NotInWorkflow, from_record, seconds
 from ._loop import ContinueAsNew, WorkflowLoop
+from ._tables import Database, transact
 
 if TYPE_CHECKING:
     from ._define import Bound
@@ -91,6 +93,34 @@ class ActivityContext:
         """Waits on the engine's clock, in seconds: in tests it passes at once. It is not durable:
         the attempt goes on meanwhile."""
         await self._app._ask(self._native.sleep, seconds(time), port_first=True)
+
+    async def transaction(self, work: Callable[[Database], T]) -> T:
+        """Changes tables of your own in the SQLite file, and records what ``work`` returns as the
+        result of the activity, in one transaction: both happen, or neither does::
+
+            @activity
+            async def transfer(ctx: ActivityContext, source: str, target: str, cents: int) -> int:
+                def move(db: Database) -> int:
+                    take = "UPDATE account SET cents = cents - ? WHERE name = ? AND cents >= ?"
+                    if db.execute(take, (cents, source, cents)).rowcount == 0:
+                        raise TerminalError(f"{source} has not got that much")
+                    db.execute("UPDATE account SET cents = cents + ? WHERE name = ?", (cents, target))
+                    return cents
+
+                return await ctx.transaction(move)
+
+        It is the last thing that an attempt does: no line after it runs. When ``work`` raises,
+        nothing was written, and the exception comes back here. ``work`` may run more than once, on
+        the thread that writes to the file; everybody waits for it, so it waits for nobody. It is for
+        an ``async def``, and not for PostgreSQL.
+        """
+        if self._app is None:
+            raise InvalidRequest("ctx.transaction(..) is for activities that are an async def")
+        if self._app._is_postgres:
+            raise InvalidRequest("ctx.transaction(..) is for tables in a SQLite file")
+        made = self._app._ask(self._native.transaction, partial(transact, work), port_first=True)
+        # It comes back only with a failure: when the result is recorded, the attempt is over.
+        raise AssertionError(f"the attempt is over: {await made}")
 
     def heartbeat(self, details: Any = None) -> None:
         """Says that the attempt is alive, and how far it has come. Cheap: call it as often as there

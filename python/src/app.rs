@@ -28,6 +28,8 @@ pub(crate) struct Builder {
     options: Options,
     pub(crate) port: Arc<Shared>,
     turns: Arc<Queue>,
+    /// Statements that make the user's own tables.
+    setup: Option<String>,
 }
 
 fn trouble(error: impl ToString) -> PyErr {
@@ -45,6 +47,7 @@ impl Builder {
             options: Options::default(),
             port: port.0.clone(),
             turns: turns.0.clone(),
+            setup: None,
         }
     }
 
@@ -81,6 +84,7 @@ impl Builder {
             Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
         };
         match name {
+            "setup" => self.setup = Some(given.as_str().ok_or_else(wrong)?.to_string()),
             "retry" => self.options.retry = read_policy(&given)?,
             "slots" => self.options.slots = number()?,
             "hot_runs" => self.options.hot_runs = number()?,
@@ -145,7 +149,10 @@ impl Builder {
             builder = builder.workflow_definition(definition);
         }
         let options = std::mem::take(&mut self.options);
-        let builder = builder.options(|known| *known = options);
+        let mut builder = builder.options(|known| *known = options);
+        if let Some(setup) = self.setup.take() {
+            builder = builder.sqlite_setup(move |made| Ok(made.execute_batch(&setup)?));
+        }
         let started = py.detach(|| runtime().block_on(runtime().spawn(builder.start())));
         let app = started.map_err(|died| match died.try_into_panic() {
             Ok(panic) => mistake(resurgam_core::turn::panic_message(&*panic)),
@@ -166,6 +173,9 @@ impl Builder {
             builder = builder.workflow_definition(definition);
         }
         let options = std::mem::take(&mut self.options);
+        if let Some(setup) = self.setup.take() {
+            builder = builder.sqlite_setup(move |made| Ok(made.execute_batch(&setup)?));
+        }
         builder.options(|known| *known = options)
     }
 
@@ -575,7 +585,9 @@ fn read_filter(json: &str) -> PyResult<InstanceFilter> {
         filter.compensation = Some(match name {
             "complete" => resurgam::Compensation::Complete,
             "incomplete" => resurgam::Compensation::Incomplete,
-            other => return Err(mistake(format!("compensation={other:?}: complete or incomplete"))),
+            other => {
+                return Err(mistake(format!("compensation={other:?}: complete or incomplete")));
+            }
         });
     }
     if let Some(since) = given.get("since").and_then(Value::as_i64) {

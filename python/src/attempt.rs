@@ -82,7 +82,7 @@ impl Attempt {
         })
     }
 
-    fn ctx(&self) -> PyResult<ActivityContext> {
+    pub(crate) fn ctx(&self) -> PyResult<ActivityContext> {
         lock(&self.ctx).clone().ok_or_else(|| {
             let (number, activity) = (self.number, &self.activity);
             PyRuntimeError::new_err(format!("attempt {number} of {activity} is over"))

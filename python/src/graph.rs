@@ -150,9 +150,9 @@ impl App {
         spawn(&self.port, token, async move {
             let ask = |client: &Client| {
                 let (client, id) = (client.clone(), id.clone());
-                Box::pin(async move {
-                    Ok((client.events(&id).await?, client.attempts(&id).await?))
-                })
+                Box::pin(
+                    async move { Ok((client.events(&id).await?, client.attempts(&id).await?)) },
+                )
             };
             let found = target.ask("list the states of a graph", ask).await;
             value(found.map(|(events, ledger)| {

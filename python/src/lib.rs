@@ -22,6 +22,7 @@ mod port;
 mod run;
 mod schedule;
 mod settings;
+mod tables;
 mod turns;
 
 use std::ffi::c_int;
@@ -94,6 +95,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<run::Run>()?;
     module.add_class::<app::Builder>()?;
     module.add_class::<app::App>()?;
+    module.add_class::<tables::Db>()?;
     module.add_function(wrap_pyfunction!(marker, module)?)?;
     module.add_function(wrap_pyfunction!(logging::log_lines, module)?)?;
     module.add_function(wrap_pyfunction!(graph::check_graph, module)?)?;

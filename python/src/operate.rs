@@ -24,23 +24,14 @@ enum Wanted {
     Gate(OfGate),
     Gates,
     Holds,
-    Policy {
-        activity: String,
-        policy: Option<Value>,
-        by: Option<String>,
-        reason: Option<String>,
-    },
+    Policy { activity: String, policy: Option<Value>, by: Option<String>, reason: Option<String> },
     Policies,
     Bulk(Box<Bulk>),
     DeadLetters(Letters),
     Letter(OfLetter),
     PausedCalls(Letters),
-    Actions {
-        id: String,
-    },
-    Export {
-        id: String,
-    },
+    Actions { id: String },
+    Export { id: String },
 }
 
 /// A change of a gate, or of a kind of calls.
@@ -161,9 +152,10 @@ impl Wanted {
             }
             Wanted::Policies => {
                 let told = |row: &resurgam::PolicyOverride| {
-                    let policy = row.policy.as_deref().map(|text| {
-                        serde_json::from_str::<Value>(text).unwrap_or_default()
-                    });
+                    let policy = row
+                        .policy
+                        .as_deref()
+                        .map(|text| serde_json::from_str::<Value>(text).unwrap_or_default());
                     json!({"activity": row.activity, "policy": policy, "by": row.by,
                            "reason": row.reason})
                 };

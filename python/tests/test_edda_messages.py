@@ -42,14 +42,14 @@ class Count:
 
 
 @workflow
-async def listens(ctx: WorkflowContext, mode: str) -> list[Any]:
+async def hears_news(ctx: WorkflowContext, mode: str) -> list[Any]:
     await subscribe(ctx, "news", mode=mode)  # type: ignore[arg-type]
     message: ChannelMessage = await receive(ctx, "news")
     return [message.data, message.metadata.get("source_instance_id"), message.id]
 
 
 @workflow
-async def stops_listening(ctx: WorkflowContext) -> str:
+async def hears_no_more(ctx: WorkflowContext) -> str:
     await subscribe(ctx, "news")
     await unsubscribe(ctx, "news")
     try:
@@ -60,24 +60,24 @@ async def stops_listening(ctx: WorkflowContext) -> str:
 
 
 @workflow
-async def publishes(ctx: WorkflowContext, text: str) -> str:
+async def tells_news(ctx: WorkflowContext, text: str) -> str:
     return await publish(ctx, "news", {"text": text})
 
 
 @workflow
-async def sends(ctx: WorkflowContext, target: str) -> bool:
+async def sends_news(ctx: WorkflowContext, target: str) -> bool:
     return await send_to(ctx, target, "hi", channel="news")
 
 
 @workflow(event_handler=True)
-async def counts(ctx: WorkflowContext, input: Count) -> int:
+async def counts_up(ctx: WorkflowContext, input: Count) -> int:
     if input.done < input.upto:
         await edda.recur(ctx, upto=input.upto, done=input.done + 1)
     return input.done
 
 
 @activity(retry_policy=RetryPolicy(max_attempts=2, initial_interval=0.01))
-async def sells(ctx: WorkflowContext, item: str) -> str:
+async def sells_item(ctx: WorkflowContext, item: str) -> str:
     await send_event_transactional(ctx, "item.sold", "shop", {"item": item})
     if item == "nothing":
         raise ConnectionError("sold out")
@@ -85,15 +85,15 @@ async def sells(ctx: WorkflowContext, item: str) -> str:
 
 
 @workflow
-async def shop(ctx: WorkflowContext, item: str) -> str:
-    sold: str = await sells(ctx, item)
+async def runs_shop(ctx: WorkflowContext, item: str) -> str:
+    sold: str = await sells_item(ctx, item)
     await send_event_transactional(ctx, "shop.closed", "shop", {"after": sold})
     return sold
 
 
 @workflow
 async def fails_after(ctx: WorkflowContext, item: str) -> None:
-    await sells(ctx, item)
+    await sells_item(ctx, item)
     raise TerminalError("too late")
 
 
@@ -167,38 +167,38 @@ class Messages(unittest.IsolatedAsyncioTestCase):
         return await self.app.instance(id).result()
 
     async def test_a_broadcast_reaches_all_that_listen_and_nobody_else(self) -> None:
-        ids = [await listens.start(mode="broadcast") for _ in range(3)]
-        direct = await listens.start(mode="direct")
-        source = await publishes.start(text="good")
+        ids = [await hears_news.start(mode="broadcast") for _ in range(3)]
+        direct = await hears_news.start(mode="direct")
+        source = await tells_news.start(text="good")
         message = await self.result(source)
         for id in ids:
             self.assertEqual(await self.result(id), [{"text": "good"}, source, message])
         self.assertEqual((await self.app.describe(direct)).status, "running")
-        self.assertTrue(await self.result(await sends.start(target=direct)))
+        self.assertTrue(await self.result(await sends_news.start(target=direct)))
         self.assertEqual((await self.result(direct))[0], "hi")
-        self.assertFalse(await self.result(await sends.start(target=direct)))
+        self.assertFalse(await self.result(await sends_news.start(target=direct)))
 
     async def test_of_those_that_compete_one_gets_a_message(self) -> None:
-        ids = [await listens.start(mode="competing") for _ in range(3)]
-        messages = [await self.result(await publishes.start(text=str(n))) for n in range(3)]
+        ids = [await hears_news.start(mode="competing") for _ in range(3)]
+        messages = [await self.result(await tells_news.start(text=str(n))) for n in range(3)]
         # Whoever has got one is over, and does not compete any more.
         found = [await self.result(id) for id in ids]
         self.assertEqual(sorted(row[2] for row in found), sorted(messages))
 
     async def test_who_listens_no_more_waits_in_vain(self) -> None:
-        id = await stops_listening.start()
+        id = await hears_no_more.start()
         await publish(self.app.storage, "news", "unheard")
         self.assertIn("no message came through news", await self.result(id))
 
     async def test_a_mode_that_does_not_exist_is_an_error(self) -> None:
         with self.assertRaisesRegex(ValueError, "broadcast, competing or direct"):
-            await listens.start(mode="loud")
+            await hears_news.start(mode="loud")
 
     async def test_events_leave_when_the_activity_is_done_and_not_before(self) -> None:
         Broker.refuses = 1
-        self.assertEqual(await self.result(await shop.start(item="lamp")), "lamp")
+        self.assertEqual(await self.result(await runs_shop.start(item="lamp")), "lamp")
         with self.assertRaises(edda.RetryExhaustedError):
-            await shop.start(item="nothing")
+            await runs_shop.start(item="nothing")
         with self.assertRaises(TerminalError):
             await fails_after.start(item="bulb")
         while await self.app.storage.get_pending_outbox_events():
@@ -214,19 +214,19 @@ class Messages(unittest.IsolatedAsyncioTestCase):
 
     async def test_hooks_hear_of_everything_once_and_cannot_break_it(self) -> None:
         with self.assertLogs("resurgam.edda", "ERROR"), self.assertRaises(edda.RetryExhaustedError):
-            await shop.start(item="nothing")
-        id = await publishes.start(text="x")
+            await runs_shop.start(item="nothing")
+        id = await tells_news.start(text="x")
         message = await self.result(id)
         await self.app.shutdown()
-        failed = ("attempt failed", "sells", "sold out")
+        failed = ("attempt failed", "sells_item", "sold out")
         heard = self.hooks.heard
-        self.assertEqual(heard[:3], [("start", "shop", {"item": "nothing"}), failed, failed])
-        self.assertEqual(heard[3][:2], ("failed", "shop"))
-        self.assertEqual(heard[4:], [("start", "publishes", {"text": "x"}), ("complete", "publishes", message)])
+        self.assertEqual(heard[:3], [("start", "runs_shop", {"item": "nothing"}), failed, failed])
+        self.assertEqual(heard[3][:2], ("failed", "runs_shop"))
+        self.assertEqual(heard[4:], [("start", "tells_news", {"text": "x"}), ("complete", "tells_news", message)])
 
     async def test_a_workflow_of_one_model_recurs_and_is_started_by_its_fields(self) -> None:
-        await self.app.handle_event({"type": "counts", "data": {"upto": 3}})
-        (row,) = await self.app.list(workflow="counts")
+        await self.app.handle_event({"type": "counts_up", "data": {"upto": 3}})
+        (row,) = await self.app.list(workflow="counts_up")
         self.assertEqual(await self.result(row.id), 3)
         self.assertEqual((await self.app.describe(row.id)).run, 4)
 
@@ -246,7 +246,7 @@ class Messages(unittest.IsolatedAsyncioTestCase):
             body = json.dumps(data).encode()
             environ = {
                 "REQUEST_METHOD": "POST", "PATH_INFO": path, "CONTENT_LENGTH": str(len(body)),
-                "wsgi.input": io.BytesIO(body), "HTTP_CE_TYPE": "counts",
+                "wsgi.input": io.BytesIO(body), "HTTP_CE_TYPE": "counts_up",
             }
             return b"".join(call(environ, lambda status, headers: statuses.append(status)))
 
