@@ -79,10 +79,13 @@ impl Graph {
     ///
     /// let template = Template::from_value(&json!({
     ///     "secrets": {},
-    ///     "nodes": [{"node_name": "Charge", "namespace": "shop", "identifier": "c", "inputs": {}}],
+    ///     "nodes": [
+    ///         {"node_name": "Charge", "namespace": "shop", "identifier": "c", "inputs": {}}
+    ///     ],
     ///     "retry_policy": {"on_exhausted": {"fallback": {"activity": "ChargeLater"}}},
     /// }))?;
-    /// let names: Vec<String> = template.graph().calls().into_iter().map(|(_, name)| name).collect();
+    /// let calls = template.graph().calls();
+    /// let names: Vec<&str> = calls.iter().map(|(_, name)| name.as_str()).collect();
     /// assert_eq!(names, ["Charge", "ChargeLater"]);
     /// # Ok::<(), resurgam_core::config::Problems>(())
     /// ```

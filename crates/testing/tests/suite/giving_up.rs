@@ -1,5 +1,5 @@
-//! `on_exhausted: "compensate"` where the code of the run would do something else: in shielded code,
-//! beside other calls, and under a retry policy of the workflow.
+//! `on_exhausted: "compensate"` where the code of the run would do something else: in shielded
+//! code, and under a retry policy of the workflow.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Cells of the table of operators' levers that need a stage of their own, with a crash before and
-//! after every commit: calls that no worker knows, that are ending or have ended, or that a gate holds
-//! back, letters and groups. The other cells are in `operators.rs`; `checks/tests/suite/levers.rs`
-//! lists all of them.
+//! after every commit: calls that no worker knows, that are ending or have ended, or that a gate
+//! holds back, letters and groups. The other cells are in `operators.rs`;
+//! `checks/tests/suite/levers.rs` lists all of them.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

@@ -48,7 +48,7 @@ async fn quick(ctx: WorkflowContext, name: String) -> Result<String, Failure> {
 }
 
 /// Continues as new, and then has a child that is open and one that is over, a signal, a step that
-/// can be undone, a timer, a later child and a call that fails. What follows is decided by a signal.
+/// can be undone, a timer, a later child and a call that may fail. A signal decides what follows.
 #[workflow]
 async fn tour(ctx: WorkflowContext, day: u32) -> Result<String, Failure> {
     ctx.set_status(&format!("day {day}"));

@@ -193,8 +193,8 @@ fn is_with_run(pause: &Option<Box<Pause>>) -> bool {
 
 impl Node {
     /// Carries out what an operator asks for, or says why not. `found` is the task as the store has
-    /// it, which counts when the call is not in memory; `ended` is how the call ended, if its history
-    /// says so.
+    /// it, which counts when the call is not in memory; `ended` is how the call ended, if its
+    /// history says so.
     pub(crate) fn take_action(
         &mut self,
         asked: PendingAction,

@@ -4,8 +4,8 @@
 //! that time is known from the sweep before, or from the instance that closes first after it. With
 //! nothing to delete, nothing is done. Dead letters and bulk jobs go in the same way. Letters and
 //! paused calls are counted soon after their number may have changed; letters also now and then
-//! while there are any, for other nodes write some. Paused calls are not: a test that waits for one of
-//! them must see that nothing else is going to happen.
+//! while there are any, for other nodes write some. Paused calls are not: a test that waits for one
+//! of them must see that nothing else is going to happen.
 
 use std::time::Duration;
 
