@@ -41,7 +41,7 @@ const ASSETS: &[Asset] = assets! {
     "text/javascript; charset=utf-8":
         "main.js" "shell.js" "keys.js" "address.js" "api.js" "offers.js" "words.js" "shapes.js" "parts.js"
         "acts.js" "deed.js" "bulk.js" "payload.js" "band.js" "flight.js" "now.js" "instances.js"
-        "instance.js" "call.js" "inbox.js" "schedules.js" "workers.js"
+        "instance.js" "call.js" "gates.js" "inbox.js" "schedules.js" "workers.js"
         "vendor/preact.mjs" "vendor/hooks.mjs" "vendor/htm.mjs" "vendor/html.js";
 };
 

@@ -147,6 +147,44 @@ export function onGroup(group, kind) {
 }
 
 /**
+ * What can be done to a gate by hand.
+ * @param {any} gate
+ * @returns {Act[]}
+ */
+export function onGate({ key, standing, by_hand, due }) {
+  const lasts = { name: "for", label: "For", kind: /** @type {const} */ ("choice"), initial: "0", choices: /** @type {[string, string][]} */ ([["0", "until somebody changes it"], ["15m", "15 minutes"], ["1h", "an hour"], ["4h", "4 hours"]]) };
+  const ms = { "0": undefined, "15m": 900_000, "1h": 3_600_000, "4h": 14_400_000 };
+  /** @type {(action: string, title: string, sentence: string, changes: [string, string, string][]) => Act} */
+  const act = (action, title, sentence, changes) => ({
+    id: `gate-${action}`, title, sentence, changes, button: `${title} gate ${key}`, fields: action === "auto" ? [] : [lasts],
+    command: (values) => `resurgam gate ${action} ${word(key)}${values.for && values.for !== "0" ? ` --for ${values.for}` : ""}`,
+    request: (values) => ({ path: `gates/${encodeURIComponent(key)}/actions/${action}`, body: { for_ms: ms[values.for] } }),
+  });
+  const shut = act("shut", "Shut", "Nothing begins behind it. Calls wait, and use up no attempt.", [["stands", standing, "shut"]]);
+  const open = act("open", "Open", `It lets everything through, whatever fails${due ? `: ${many(due, "call begins", "calls begin")} at once` : ""}.`, [["stands", standing, "open"]]);
+  const auto = act("auto", "Let it decide", "It decides by itself again, by what fails.", [["stands", by_hand?.shut ? "shut by hand" : "open by hand", "as it decides"]]);
+  return by_hand ? [auto, by_hand.shut ? open : shut] : [shut, open];
+}
+
+/**
+ * Pausing an activity or a queue as a whole.
+ * @param {string} kind @param {string} name @param {any} hold
+ * @returns {Act[]}
+ */
+export function onKind(kind, name, hold) {
+  const places = { activity: "activities", queue: "queues" };
+  /** @type {(action: string, title: string, sentence: string, was: string, then: string, after: string) => Act} */
+  const act = (action, title, sentence, was, then, after) => ({
+    id: `kind-${action}`, title, sentence, after, button: `${title} ${kind} ${name}`, changes: [[name, was, then]],
+    command: () => `resurgam ${kind} ${action} ${word(name)}`,
+    request: () => ({ path: `${places[kind]}/${encodeURIComponent(name)}/actions/${action}`, body: {} }),
+  });
+  return [hold
+    ? act("resume", "Resume", `Calls of ${kind} ${name} begin again, those that are due first.`, "paused", "flows", "Pause holds them again.")
+    : act("pause", "Pause", `No attempt of ${kind} ${name} begins until somebody resumes it. Attempts that run go on, and calls that come later wait, too.`, "flows", "paused", "Resume takes it back.")];
+}
+
+/**
  * What can be done to a schedule.
  * @param {any} schedule
  * @returns {Act[]}

@@ -33,7 +33,7 @@ export const now = () => Date.now() + ahead;
 export const age = () => (answered ? Date.now() - answered : 0);
 
 /** @param {string} path */
-export const address = (path) => new URL(path.replace(/^\/api\/v1\//, ""), BASE);
+export const address = (path) => new URL(path.replace(/^\/(.*\/)?api\/v1\//, ""), BASE);
 
 export const token = () => sessionStorage.getItem(KEY) ?? "";
 

@@ -9,7 +9,7 @@ import { Deed } from "./deed.js";
 import { Command, Empty, Id, Part, Time, Trouble, useTitle, Wait } from "./parts.js";
 import { Payload } from "./payload.js";
 import { disc, line, path, rect, Share, Sign, Stair } from "./shapes.js";
-import { called, clock as hours, failed, from, many, message, sign, span, waits, word } from "./words.js";
+import { begin, called, clock as hours, failed, from, many, message, sign, span, waits, word } from "./words.js";
 
 /** @param {{name: string, query: URLSearchParams}} props */
 export function Call({ name, query }) {
@@ -24,7 +24,7 @@ export function Call({ name, query }) {
   const acts = pending ? onCall(pending, call.instance, clock) : [];
   return html`<div class="lede"><div>
       <p class="crumb"><${Id} id=${call.instance} href=${to("instance", call.call.split(".")[0])} /><span class="tag"><${Sign} name=${pending ? sign(pending) : call.state === "completed" ? "done" : "exhausted"} size=${16} /><span class="id">${label}</span></span>
-        ${pending && html`<span>queue ${pending.queue}</span>${pending.gate && html`<span>gate ${typeof pending.gate === "string" ? pending.gate : pending.gate.key ?? ""}</span>`}`}<span><${Id} id=${call.call} title="the name of the call" /></span></p>
+        ${pending && html`<span>queue ${pending.queue}</span><a href=${to("gates", null, { key: pending.gate })}>gate ${pending.gate}</a>`}<span><${Id} id=${call.call} title="the name of the call" /></span></p>
       <${Sentence} call=${call} clock=${clock} delays=${delays} /></div>
       ${acts.length > 0 && html`<div class="acts"><a class="btn" href="#act" onClick=${(event) => {
         event.preventDefault();
@@ -54,8 +54,7 @@ function Sentence({ call, clock, delays }) {
   }
   const left = pending.max_attempts ? pending.max_attempts - pending.failures : null;
   const end = left !== null && delays?.ends_by === "max_attempts" && !pending.paused ? html` ${left === 1 ? "The next failure is the last." : `${left} failures are left.`}` : "";
-  const text = waits(pending, clock);
-  return html`<h1>${text.charAt(0).toUpperCase() + text.slice(1)}.${end}</h1>`;
+  return html`<h1>${begin(waits(pending, clock), call.activity)}.${end}</h1>`;
 }
 
 const Legend = () => html`<div class="key">

@@ -10,7 +10,7 @@ import { Timeline } from "./flight.js";
 import { Command, Id, Key, Part, Time, Trouble, useTitle, Wait } from "./parts.js";
 import { Payload } from "./payload.js";
 import { Sign } from "./shapes.js";
-import { called, clock as hours, failed, from, many, message, moment, sign, span, STATUS, waits, word } from "./words.js";
+import { begin, called, clock as hours, failed, from, many, message, moment, sign, span, STATUS, waits, word } from "./words.js";
 
 const PAGE = 500;
 /** As many lines of a history as are drawn at once. */
@@ -38,14 +38,11 @@ function Sentence({ instance, clock }) {
     return html`<h1>Has <strong>${status}</strong> after ${took}${instance.failure ? html`: ${message(instance.failure) || failed(instance.failure)}` : ""}${instance.compensation === "incomplete" ? ", and not everything is undone." : "."}</h1>`;
   }
   const next = [...pending].sort((a, b) => Number(!a.paused) - Number(!b.paused) || (a.next_due_ms ?? Infinity) - (b.next_due_ms ?? Infinity))[0];
-  if (next) return html`<h1><${Says} text=${waits(next, clock)} />${pending.length > 1 ? html`; ${many(pending.length - 1, "more call is open", "more calls are open")}` : ""}.</h1>`;
+  if (next) return html`<h1>${begin(waits(next, clock), next.activity)}${pending.length > 1 ? html`; ${many(pending.length - 1, "more call is open", "more calls are open")}` : ""}.</h1>`;
   if (instance.waits_for_first_turn) return html`<h1>Is stored. <strong class="wait">Nobody who works has taken it up.</strong></h1>`;
   if (instance.timers_ms.length) return html`<h1>Sleeps, and goes on <strong class="wait">${from(instance.timers_ms[0], clock)}</strong>.</h1>`;
   return html`<h1>Waits for <strong class="wait">a signal or a child</strong>.</h1>`;
 }
-
-/** A sentence that begins one. */
-const Says = ({ text }) => text.charAt(0).toUpperCase() + text.slice(1);
 
 function Lede({ instance, run, clock }) {
   const { uid, id, workflow, queue, parent, schedule } = instance;

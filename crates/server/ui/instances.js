@@ -44,7 +44,8 @@ export function Instances({ query }) {
   useTitle("Instances");
   const offers = useOffers();
   if (!offers) return html`<${Wait} problem=${null} />`;
-  return html`<${List} key=${query.toString()} query=${query} known=${offers.filters("instances")} />`;
+  const known = offers.filters("instances");
+  return html`<${Head} query=${query} known=${known} /><${List} key=${query.toString()} query=${query} known=${known} />`;
 }
 
 function List({ query, known }) {
@@ -72,8 +73,8 @@ function List({ query, known }) {
   const open = shown.filter((row) => visible.has(row.uid) && row.closed_at_ms === null).slice(0, ASKED).map((row) => row.uid);
   const told = useAsk(open.length ? `waiting?uids=${open.join(",")}` : null).data?.items ?? [];
   const waiting = useKept(told);
-  if (!rows) return html`<${Head} query=${query} known=${known} /><${Wait} problem=${problem} />`;
-  const changed = differs(rows, first?.items ?? [], rows.length);
+  if (!rows) return html`<${Wait} problem=${problem} />`;
+  const changed = first ? differs(rows, first) : 0;
   const renew = () => {
     setRows(first.items);
     setCursor(first.cursor);
@@ -93,8 +94,7 @@ function List({ query, known }) {
     if (!next.delete(uid)) next.add(uid);
     return next;
   });
-  return html`<${Head} query=${query} known=${known} />
-    <div class="strip"><${Command} line=${command(query)} />
+  return html`<div class="strip"><${Command} line=${command(query)} />
       ${rows.length > 0 && html`<button type="button" id="act-on-all" onClick=${() => setActing(true)}>${selected.size ? `Act on ${selected.size} selected` : "Act on all that match"}</button>`}
       ${changed > 0 && html`<button type="button" class="fresh" onClick=${renew}><${Sign} name="retrying" size=${15} />${many(changed, "row")} changed, show them</button>`}</div>
     <${Trouble} problem=${problem ?? trouble} />
@@ -105,12 +105,12 @@ function List({ query, known }) {
 }
 
 /** How many rows of the first page are not where they are now. */
-function differs(rows, fresh, length) {
+function differs(rows, first) {
   const have = new Set(rows.map((row) => row.uid));
-  const come = fresh.filter((row) => !have.has(row.uid)).length;
-  const there = new Set(fresh.map((row) => row.uid));
-  // With fewer rows than a page holds, what is not there any more has left the filter.
-  const gone = fresh.length < PAGE && length <= PAGE ? rows.filter((row) => !there.has(row.uid)).length : 0;
+  const there = new Set(first.items.map((row) => row.uid));
+  const come = first.items.filter((row) => !have.has(row.uid)).length;
+  // Where the first page is all there is, what is not on it has left the filter.
+  const gone = first.cursor === null ? rows.filter((row) => !there.has(row.uid)).length : 0;
   return come + gone;
 }
 

@@ -4,12 +4,12 @@ import { go, to } from "./address.js";
 import { isLive, setLive } from "./api.js";
 
 /** Where `g` and a letter lead. @type {Record<string, string>} */
-export const PLACES = { n: "now", i: "instances", b: "inbox", s: "schedules", w: "workers" };
+export const PLACES = { n: "now", i: "instances", b: "inbox", a: "gates", s: "schedules", w: "workers" };
 
 /** What keys do, for the list of them. @type {[string, string][]} */
 export const KEYS = [
   ["/", "find an instance or a call"],
-  ["g n, g i, g b, g s, g w", "now, instances, inbox, schedules, workers"],
+  ["g n, g i, g b, g a, g s, g w", "now, instances, inbox, gates, schedules, workers"],
   ["j, k", "next and previous row"],
   ["enter", "open the row"],
   ["x", "select the row"],

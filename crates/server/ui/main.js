@@ -4,6 +4,7 @@ import { useEffect } from "./vendor/hooks.mjs";
 import { html } from "./vendor/html.js";
 import { usePlace } from "./address.js";
 import { Call } from "./call.js";
+import { Gates, More } from "./gates.js";
 import { Inbox } from "./inbox.js";
 import { Instance } from "./instance.js";
 import { Instances } from "./instances.js";
@@ -13,7 +14,7 @@ import { initialTheme, Shell } from "./shell.js";
 import { Workers } from "./workers.js";
 
 /** @type {Record<string, (props: {name: string, query: URLSearchParams}) => any>} */
-const VIEWS = { now: Now, instances: Instances, instance: Instance, call: Call, inbox: Inbox, schedules: Schedules, workers: Workers };
+const VIEWS = { now: Now, instances: Instances, instance: Instance, call: Call, inbox: Inbox, gates: Gates, more: More, schedules: Schedules, workers: Workers };
 
 function Page() {
   const { view, name, query } = usePlace();

@@ -3,6 +3,7 @@ import { html } from "./vendor/html.js";
 import { useState } from "./vendor/hooks.mjs";
 import { to } from "./address.js";
 import { useAsk, useClock } from "./api.js";
+import { Line } from "./gates.js";
 import { copied, Empty, Part, Time, Trouble, useTitle, Wait } from "./parts.js";
 import { Sign } from "./shapes.js";
 import { from, Many, many, moment, soon } from "./words.js";
@@ -46,12 +47,14 @@ export function Now() {
   const blocked = useAsk("instances?status=blocked&limit=20").data?.items ?? [];
   const stopped = useAsk("instances?status=paused&limit=20").data?.items ?? [];
   const nodes = useAsk("nodes").data?.items ?? null;
+  const gates = useAsk("gates").data ?? { items: [], paused: [] };
   if (!now) return html`<${Wait} problem=${problem} />`;
   const list = needs({ paused, letters, blocked, stopped, now, nodes });
   const trying = now.groups.filter((group) => group.state === "retrying" || (group.failure_type && group.state === "running"));
+  const held = gates.items.filter((gate) => gate.standing !== "flowing");
   const rest = now.groups.filter((group) => !trying.includes(group) && group.state !== "unregistered" && group.state !== "paused");
   return html`<div class="lede"><div><${Sentence} list=${list} trying=${trying} first=${now} />
-      <p class="under"><span><b>${moment(clock)}</b></span>${nodes && html`<span>${nodes.length ? `${nodes[0].program} works` : "nobody works"}</span>`}
+      <p class="under"><span><b>${moment(clock)}</b></span>${nodes && html`<span>${nodes.length > 1 ? `${nodes.length} nodes work` : nodes.length ? `${nodes[0].program} works` : "nobody works"}</span>`}
       ${!now.is_all && html`<span>${many(now.looked_at, "open call")} looked at; there are more</span>`}</p></div>
       <div class="acts"><${Summary} list=${list} trying=${trying} at=${clock} /></div></div>
     <${Trouble} problem=${problem} />
@@ -63,6 +66,9 @@ export function Now() {
     <${Part} title="Retrying" says="Calls that have failed, by what they failed with. Their policies deal with them.">
       ${trying.length ? html`<${Incidents} groups=${trying} now=${clock} />` : html`<${Empty}>No open call has failed. Here would stand what fails, since when, and when the next attempt begins.<//>`}
     <//>
+    ${(held.length > 0 || gates.paused.length > 0) && html`<${Part} title="Held back" says="Calls that wait here cost no attempt.">
+      <ul class="needs">${held.map((gate) => html`<${Line} key=${gate.key} gate=${gate} now=${clock} />`)}
+      ${gates.paused.map((it) => html`<li data-row tabindex="-1" key=${it.kind + it.name}><${Sign} name="paused" /><p class="say">${it.kind} <em>${it.name}</em> is paused as a whole<span class="sub">${it.by}${it.reason ? `: “${it.reason}”` : ""}</span></p><${Time} at=${it.since_ms} now=${clock} /><a class="btn" href=${to("gates", null, { [it.kind]: it.name })}>Decide</a></li>`)}</ul><//>`}
     <${Part} title="Under way" says="Open calls without a failure.">
       ${rest.length ? html`<table class="list plain"><thead><tr><th>Activity</th><th>Queue</th><th>Stands</th><th class="num">Calls</th><th class="num">The first</th></tr></thead>
         <tbody>${rest.map((group) => html`<tr><td><a href=${to("call", group.example)}>${group.activity}</a></td><td class="quiet">${group.queue}</td><td><span class="tag"><${Sign} name=${group.state === "running" ? "running" : "event"} size=${15} />${group.state}</span></td><td class="num">${group.count.toLocaleString("en")}</td><td class="num"><${Time} at=${group.since_ms} now=${clock} /></td></tr>`)}</tbody></table>`
@@ -74,7 +80,7 @@ function Incidents({ groups, now }) {
   return html`<ul class="needs">${groups.map((group) => html`<li data-row tabindex="-1" key=${group.activity + group.failure_type + group.failure_code + group.state + group.queue}><${Sign} name=${group.state} />
     <p class="say"><em>${group.activity}</em>: ${kind(group)}, ${many(group.count, "call")}<span class="sub">${group.message ?? ""}</span>
     <span class="sub">the first was made ${from(group.since_ms, now)}${group.next_due_ms ? `; the next attempt ${group.next_due_ms > now ? `begins in ${soon(group.next_due_ms - now)}` : "is due"}` : ""}</span></p>
-    <a class="more" href=${to("call", group.example)}>first call</a>
+    <span class="also"><a href=${to("call", group.example)}>the first call</a><a href=${to("gates", null, { activity: group.activity })}>hold all back</a></span>
     <a class="btn" href=${to("instances", null, { retrying: true, activity: group.activity })}>See ${group.count}</a></li>`)}</ul>`;
 }
 

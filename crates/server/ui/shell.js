@@ -9,11 +9,14 @@ import { Mark, Sign, textures } from "./shapes.js";
 import { span } from "./words.js";
 
 /** Views with their names, and the view that they belong to. @type {[string, string][]} */
-const VIEWS = [["now", "Now"], ["instances", "Instances"], ["inbox", "Inbox"], ["schedules", "Schedules"], ["workers", "Workers"]];
+const VIEWS = [["now", "Now"], ["instances", "Instances"], ["inbox", "Inbox"], ["gates", "Gates"], ["schedules", "Schedules"], ["workers", "Workers"]];
 /** @type {Record<string, string>} */
 const HOME = { instance: "instances", call: "instances", letter: "inbox" };
 /** @type {[string, string, string][]} */
-const TABS = [["now", "Now", "done"], ["instances", "Instances", "retrying"], ["inbox", "Inbox", "paused"], ["schedules", "Schedules", "timer"], ["workers", "Workers", "running"]];
+const TABS = [["now", "Now", "done"], ["instances", "Instances", "retrying"], ["inbox", "Inbox", "paused"], ["gates", "Gates", "gated"], ["more", "More", "more"]];
+
+/** What a phone has behind "More". */
+const MORE = ["schedules", "workers"];
 
 const THEME = "resurgam-theme";
 
@@ -53,7 +56,7 @@ export function Shell({ view, children }) {
         ${token() && html`<button type="button" onClick=${() => { setToken(""); look(); }}>Forget token</button>`}</div></header>
     <${Age} />
     <main id="main" tabindex="-1">${wantsToken() ? html`<${Login} />` : children}</main>
-    <nav class="tabs" aria-label="Views, short">${TABS.map(([id, name, sign]) => html`<a href=${to(id)} aria-current=${id === here ? "page" : null}><${Sign} name=${sign} /><span>${name}</span></a>`)}</nav>
+    <nav class="tabs" aria-label="Views, short">${TABS.map(([id, name, sign]) => html`<a href=${to(id)} aria-current=${id === here || (id === "more" && MORE.includes(here)) ? "page" : null}><${Sign} name=${sign} /><span>${name}</span></a>`)}</nav>
     ${open === "find" && html`<${Find} close=${close} />`}
     ${open === "keys" && html`<${Keys} close=${close} />`}`;
 }
@@ -107,13 +110,6 @@ function Keys({ close }) {
     <p class="acts"><button type="button" onClick=${close}>Close</button></p><//>`;
 }
 
-/** Where a text leads that is a uid or a call by its name. @param {string} text */
-function known(text) {
-  if (/^[0-9a-f-]{32,36}\.\d+\.\d+$/.test(text)) return to("call", text);
-  if (/^[0-9a-f-]{32,36}$/.test(text)) return to("instance", text);
-  return null;
-}
-
 function Find({ close }) {
   const [text, set] = useState("");
   const [told, tell] = useState("");
@@ -125,12 +121,12 @@ function Find({ close }) {
     event.preventDefault();
     const wanted = text.trim();
     if (!wanted) return;
-    const href = known(wanted);
-    if (href) return lead(href);
     try {
-      const { items } = await ask(`instances?id=${encodeURIComponent(wanted)}`);
-      if (items.length) return lead(to("instance", items[0].uid));
-      if (/^[^=]+=./.test(wanted)) return lead(to("instances", null, { tag: wanted }));
+      const { items } = await ask(`search?q=${encodeURIComponent(wanted)}`);
+      const [found] = items;
+      if (found?.call) return lead(to("call", found.call));
+      if (found && found.by !== "tag") return lead(to("instance", found.instance.uid));
+      if (found) return lead(to("instances", null, { tag: wanted }));
       tell(`No instance has the id ${wanted} now. Write a whole id, a uid, a call (UID.RUN.SEQ), or a tag as name=value.`);
     } catch (problem) {
       tell(problem instanceof Error ? problem.message : String(problem));

@@ -86,19 +86,21 @@ export function waits(call, now) {
   if (call.running) return `attempt ${attempt} of ${activity} runs${call.started_at_ms ? ` since ${span(now - call.started_at_ms)}` : ""}`;
   if (call.paused?.stopped) return `${activity} is paused, out of attempts (${call.paused.stopped})${last}`;
   if (call.paused) return `${activity} is paused${call.paused.by ? ` by ${call.paused.by}` : ""}${call.paused.reason ? `: “${call.paused.reason}”` : ""}`;
-  if (call.held_by && typeof call.held_by === "object") return `${activity} is held back${last}`;
-  if (call.waits_for === "gate") return `${activity} waits at its gate${last}`;
+  if (call.held_by || call.waits_for === "gate") return `${activity} waits for ${call.held_by ?? `gate ${call.gate}`}`;
   if (call.waits_for === "unregistered") return `nobody who works knows ${activity}`;
   if (call.waits_for === "lacking") return `nobody can run ${activity}: ${call.lacks ?? "something is missing"}`;
   if (call.next_due_ms && call.next_due_ms > now) return `waits for attempt ${attempt + 1} of ${activity} ${from(call.next_due_ms, now)}${last}`;
   return `attempt ${attempt + 1} of ${activity} is due${last}`;
 }
 
+/** A sentence with a large letter, unless it begins with a name, which stays as it is. @param {string} text @param {string} name */
+export const begin = (text, name) => (text.startsWith(name) ? text : text.charAt(0).toUpperCase() + text.slice(1));
+
 /** The sign of an open call. @param {any} call */
 export function sign(call) {
   if (call.running) return "running";
   if (call.paused) return call.paused.stopped ? "exhausted" : "paused";
-  if (call.waits_for === "gate") return "gated";
+  if (call.held_by || call.waits_for === "gate") return "gated";
   if (call.waits_for === "unregistered" || call.waits_for === "lacking") return "nobody";
   return call.failures ? "retrying" : "backoff";
 }

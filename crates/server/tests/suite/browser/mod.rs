@@ -168,7 +168,7 @@ async fn the_keyboard_alone_leads_from_the_list_to_a_paused_call_and_back() {
     browser.press("p");
     browser.until("document.activeElement.id === 'why'");
     browser.press("night\u{e007}");
-    browser.says("Charge is paused");
+    browser.says("charge is paused by");
     browser.press("\u{e00c}");
     browser.run("document.activeElement.blur()");
     browser.press("r");
@@ -225,6 +225,34 @@ async fn an_action_on_many_counts_first_and_is_done_to_as_many() {
     browser.says("Done: 4 of 4 changed, 0 refused");
     browser.load(&shop.view("instances?status=completed"));
     browser.says("That is all: 4\u{a0}instances");
+    drop(browser);
+    shop.close().await;
+}
+
+#[test(minutes = 20, threads = 2)]
+async fn an_activity_is_held_back_and_a_gate_is_shut_from_the_first_page() {
+    let shop = Shop::open().await;
+    shop.start("order-1", order(300)).await;
+    let browser = Browser::open(1440);
+    browser.load(&shop.view("now"));
+    browser.click("a[href='#/gates?activity=charge']");
+    browser.fill("#why", "the bank asked us to");
+    assert!(browser.text().contains("resurgam activity pause charge --reason"));
+    browser.click(".deed [type=submit]");
+    browser.says("One kind of calls is paused");
+    browser.fill("#why", "enough");
+    browser.click(".deed [type=submit]");
+    browser.says("Nothing is paused as a whole");
+    shop.app.shut_gate("post").await.unwrap();
+    shop.start("letter-1", letter(1)).await;
+    browser.load(&shop.view("now"));
+    browser.says("post is shut");
+    browser.click("a[href='#/gates?key=post']");
+    browser.says("Let it decide");
+    browser.fill("#why", "stamps are here");
+    browser.click(".deed [type=submit]");
+    browser.says("flowing");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
     drop(browser);
     shop.close().await;
 }
@@ -307,7 +335,8 @@ async fn views(shop: &Shop) -> Vec<String> {
     shop.start("echo-1", echo("hello".to_string())).await;
     let nightly = Rule::cron("0 3 * * *");
     shop.app.schedule("nightly", nightly, echo("good night".to_string())).await.unwrap();
-    let plain = ["now", "instances", "inbox", "schedules", "workers"].map(str::to_string);
+    let plain =
+        ["now", "instances", "inbox", "gates", "schedules", "workers", "more"].map(str::to_string);
     let of_one = [format!("instance/{order_1}"), format!("call/{order_1}.1.2")];
     plain.into_iter().chain(of_one).collect()
 }
