@@ -3,7 +3,8 @@
 //   chromedriver --port=9515 &
 //   node crates/server/tests/pictures.mjs http://127.0.0.1:8460/ui/ target/pictures '#/now' '#/instances'
 //
-// Each picture is named after its view. Nothing is waited for but what the page itself says: that it asks
+// Each picture is named after its view. HEIGHT cuts them, SCALE makes them smaller, and CHROMEDRIVER names
+// another driver. Nothing is waited for but what the page itself says: that it asks
 // no more.
 import { mkdirSync, writeFileSync } from "node:fs";
 
@@ -23,7 +24,7 @@ async function picture(session, view, theme, name) {
   await call("POST", `${session}/url`, { url: `${base}?theme=${theme}${view}` });
   const ready = "const done = arguments[0]; (function look() { if (document.querySelector('main h1, main form') && !document.querySelector('[aria-busy]')) requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(Math.max(document.documentElement.scrollHeight, 600)), 900))); else setTimeout(look, 50); })();";
   const height = await call("POST", `${session}/execute/async`, { script: ready, args: [] });
-  const whole = await call("POST", `${session}/goog/cdp/execute`, { cmd: "Page.captureScreenshot", params: { captureBeyondViewport: true, clip: { x: 0, y: 0, width: name.includes("390") ? 390 : 1440, height: Math.min(height, 2400), scale: 1 } } });
+  const whole = await call("POST", `${session}/goog/cdp/execute`, { cmd: "Page.captureScreenshot", params: { captureBeyondViewport: true, clip: { x: 0, y: 0, width: name.includes("390") ? 390 : 1440, height: Math.min(height, Number(process.env.HEIGHT ?? 2400)), scale: Number(process.env.SCALE ?? 1) } } });
   writeFileSync(`${folder}/${name}.png`, Buffer.from(whole.data, "base64"));
   const wide = await call("POST", `${session}/execute/sync`, { script: "return document.documentElement.scrollWidth - innerWidth", args: [] });
   console.log(`${name}.png, ${height} high${wide > 0 ? `, ${wide} TOO WIDE` : ""}`);

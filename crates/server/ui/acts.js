@@ -12,9 +12,10 @@ const path = (call, action) => `calls/${call.call}/actions/${action}`;
  * What can be done to an open call.
  * @param {any} call @param {string} instance its id
  * @param {number} now
+ * @param {any} [policy] what decides about it, where that is known
  * @returns {Act[]}
  */
-export function onCall(call, instance, now) {
+export function onCall(call, instance, now, policy) {
   const name = called(call);
   const command = (verb, more = "") => `resurgam call ${verb} ${word(instance)} ${word(name)}${more}`;
   const budget = `${call.failures}${call.max_attempts ? ` of ${call.max_attempts}` : ""}`;
@@ -64,8 +65,17 @@ export function onCall(call, instance, now) {
     command: ({ message }) => command("fail", ` --message ${word(message || "MESSAGE")}`),
     request: ({ message }) => ({ path: path(call, "fail"), body: { message } }),
   };
-  if (call.paused) return [resume, complete, fail];
-  return call.running ? [call.pause_asked ? resume : pause, complete, fail] : [retry, pause, complete, fail];
+  /** @type {Act[]} */
+  const set = !policy ? [] : [{
+    id: "policy", title: "Policy", button: `Set the policy of ${name}`,
+    sentence: call.failures && !call.running && !call.paused ? "Its wait is decided again, by this policy and from the last failure. Where this policy would stop, the call ends." : "This policy decides from the next failure on.",
+    fields: [{ name: "policy", label: "Policy, as JSON", kind: "json", initial: JSON.stringify(policy, null, 1), required: true }],
+    command: () => command("set-policy", " --policy policy.json"),
+    request: ({ policy }) => ({ path: `calls/${call.call}/policy`, method: "PUT", body: { policy: json(policy) } }),
+    after: "Set the one before to take it back.",
+  }];
+  if (call.paused) return [resume, complete, fail, ...set];
+  return call.running ? [call.pause_asked ? resume : pause, complete, fail, ...set] : [retry, pause, complete, fail, ...set];
 }
 
 /**
@@ -97,9 +107,18 @@ export function onInstance(instance) {
     command: ({ where, what, drop_signals }) => `resurgam reset ${word(id)} ${where === "last_failure" ? "--last-failure" : where === "event" ? `--to ${word(what || "SEQ")}` : `--before ${word(what || "ACTIVITY")}`}${drop_signals ? " --drop-signals" : ""}`,
     request: ({ where, what, drop_signals }) => ({ path: at("reset"), body: { to: where === "last_failure" ? where : where === "event" ? { event: Number(what) } : { before: what }, drop_signals } }),
   };
+  /** @type {Act} */
+  const signal = {
+    id: "run-signal", title: "Signal", button: `Send it to ${id}`, unexplained: true, sentence: `${id} gets a signal. It is durable when this is answered.`,
+    fields: [{ name: "name", label: "Name of the signal", kind: "text", required: true }, { name: "value", label: "Value, as JSON", kind: "json", initial: "null", required: true }],
+    command: ({ name, value }) => `resurgam signal ${word(id)} ${word(name || "NAME")} ${word(value || "null")}`,
+    request: ({ name, value }) => ({ path: `instances/${uid}/signals/${encodeURIComponent(name)}`, body: { value: json(value) } }),
+  };
   const isClosed = instance.closed_at_ms !== null;
   if (isClosed) return status === "completed" ? [restart] : [restart, reset];
-  return status === "paused" ? [resume, cancel, terminate, reset] : [pause, cancel, terminate, reset];
+  // Programs and graphs cannot wait for signals.
+  const signals = instance.kind === "code" ? [signal] : [];
+  return [status === "paused" ? resume : pause, ...signals, cancel, terminate, reset];
 }
 
 /** A time over which many begin. */

@@ -21,7 +21,7 @@ export function Call({ name, query }) {
   useTitle(call ? `${label} of ${call.instance}` : "Call");
   if (!call) return html`<${Wait} problem=${problem} />`;
   const { pending } = call;
-  const acts = pending ? onCall(pending, call.instance, clock) : [];
+  const acts = pending ? onCall(pending, call.instance, clock, call.policy) : [];
   return html`<div class="lede"><div>
       <p class="crumb"><${Id} id=${call.instance} href=${to("instance", call.call.split(".")[0])} /><span class="tag"><${Sign} name=${pending ? sign(pending) : call.state === "completed" ? "done" : "exhausted"} size=${16} /><span class="id">${label}</span></span>
         ${pending && html`<span>queue ${pending.queue}</span><a href=${to("gates", null, { key: pending.gate })}>gate ${pending.gate}</a>`}<span><${Id} id=${call.call} title="the name of the call" /></span></p>

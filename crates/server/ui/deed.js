@@ -14,7 +14,7 @@ import { because } from "./words.js";
  *   fields?: Field[],
  *   command: (values: Record<string, any>) => string,
  *   request: (values: Record<string, any>) => {path: string, method?: string, body: any},
- *   after?: string, logged?: boolean,
+ *   after?: string, logged?: boolean, unexplained?: boolean,
  * }} Act
  * @typedef {{name: string, label: string, hint?: string, kind?: "check" | "text" | "json" | "choice", initial?: any, choices?: [string, string][], required?: boolean}} Field
  */
@@ -66,6 +66,7 @@ function Form({ act, isTab }) {
   // A repeat after an answer that was lost is the same request.
   const key = useMemo(() => `page-${crypto.getRandomValues(new Uint32Array(4)).join("-")}`, [act.id, JSON.stringify(values), reason]);
   const set = (name, value) => setValues((before) => ({ ...before, [name]: value }));
+  const isExplained = act.unexplained || reason.trim() !== "";
   const wrong = (act.fields ?? []).map((field) => trouble(field, values[field.name])).find(Boolean);
   const answer = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => {
@@ -73,11 +74,11 @@ function Form({ act, isTab }) {
   }, [state.answer]);
   const submit = async (event) => {
     event.preventDefault();
-    if (!reason.trim() || wrong || state.doing) return;
+    if (!isExplained || wrong || state.doing) return;
     setState({ doing: true, answer: "", problem: null });
     try {
       const { path, method = "POST", body } = act.request(values);
-      const told = await ask(path, { method, body: { ...body, reason: reason.trim() }, key });
+      const told = await ask(path, { method, body: act.unexplained ? body : { ...body, reason: reason.trim() }, key });
       setState({ doing: false, answer: told.answer ?? told.id ?? "Done.", problem: null });
       look();
     } catch (problem) {
@@ -88,11 +89,11 @@ function Form({ act, isTab }) {
   return html`<div class="panel" ...${role}><form onSubmit=${submit}>
     <div><h3>${act.sentence}</h3>${(act.fields ?? []).map((field) => html`<${Choice} field=${field} value=${values[field.name]} set=${(value) => set(field.name, value)} />`)}</div>
     ${act.changes && html`<div><h4>What changes</h4><dl class="becomes">${act.changes.map(([what, was, then]) => html`<div><dt>${what}</dt><dd class="was">${was}</dd><dd class="to" aria-hidden="true">→</dd><dd class="then"><span class="sr">becomes </span>${then}</dd></div>`)}</dl></div>`}
-    <div><h4><label for="why">${act.logged ? "Reason, for the log of the server" : "Reason, kept with the history"}</label></h4>
-      <input type="text" id="why" value=${reason} required autocomplete="off" maxlength="500" onInput=${(event) => setReason(event.target.value)} /></div>
+    ${!act.unexplained && html`<div><h4><label for="why">${act.logged ? "Reason, for the log of the server" : "Reason, kept with the history"}</label></h4>
+      <input type="text" id="why" value=${reason} required autocomplete="off" maxlength="500" onInput=${(event) => setReason(event.target.value)} /></div>`}
     <${Command} line=${because(act.command(values), act.logged ? "" : reason.trim())} />
-    <div class="acts"><button type="submit" class=${act.grave ? "grave" : "primary"} disabled=${!reason.trim() || !!wrong || state.doing}>${state.doing ? "Asking" : act.button}</button>
-      ${!reason.trim() ? html`<p class="hint">Give a reason first.</p>` : wrong && html`<p class="hint">${wrong}</p>`}</div>
+    <div class="acts"><button type="submit" class=${act.grave ? "grave" : "primary"} disabled=${!isExplained || !!wrong || state.doing}>${state.doing ? "Asking" : act.button}</button>
+      ${!isExplained ? html`<p class="hint">Give a reason first.</p>` : wrong && html`<p class="hint">${wrong}</p>`}</div>
     ${state.answer && html`<p class="answer" role="status" tabindex="-1" ref=${answer}>${state.answer}${act.after ? ` ${act.after}` : ""}</p>`}
     <${Trouble} problem=${state.problem} />
   </form></div>`;

@@ -63,14 +63,15 @@ export function rowsOf(events, attempts, instance, run) {
 }
 
 /**
- * @param {{events: any[], attempts: any[], instance: any, run: number, now: number}} props
+ * @param {{isPart: boolean, events: any[], attempts: any[], instance: any, run: number, now: number}} props
  */
-export function Timeline({ events, attempts, instance, run, now }) {
+export function Timeline({ isPart, events, attempts, instance, run, now }) {
   const [box, W] = useWidth();
   const { rows, marks } = rowsOf(events, attempts, instance, run);
   const drawn = rows.length > ROWS ? rows.filter((row) => row.how === "open" || row.attempts.length).slice(-ROWS) : rows;
   const begin = events[0]?.at_ms ?? instance.created_at_ms;
   return html`<div ref=${box} class="chart">${W > 0 && html`<${Drawing} W=${W} rows=${drawn.slice(-ROWS)} marks=${marks} begin=${begin} instance=${instance} isOpen=${instance.closed_at_ms === null && run === instance.run} now=${now} last=${events.at(-1)?.at_ms ?? begin} />`}
+    ${isPart && html`<p class="quiet">Drawn from ${clock(begin)} on: the newest events of a long history.</p>`}
     ${rows.length > drawn.length && html`<p class="quiet">${drawn.length} of ${rows.length} calls and timers are drawn: those that are open or were tried again. The history has all.</p>`}</div>`;
 }
 

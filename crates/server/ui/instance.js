@@ -61,44 +61,44 @@ function Lede({ instance, run, clock }) {
     }}>Act</a></div></div>`;
 }
 
-/** The events of a run: what is there stays there, and what comes is asked for by its place. */
+/**
+ * The events of a run: the newest first, older ones when somebody asks for them. What is there stays there,
+ * and what comes is asked for by its place.
+ */
 function useEvents(uid, run, revision) {
-  const [events, set] = useState(/** @type {any[]} */ ([]));
+  const [told, set] = useState({ events: /** @type {any[]} */ ([]), older: /** @type {string | null} */ (null) });
   const [problem, setProblem] = useState(/** @type {any} */ (null));
-  const have = useRef(/** @type {any[]} */ ([]));
+  const have = useRef({ events: /** @type {any[]} */ ([]), older: /** @type {string | null} */ (null) });
   const busy = useRef(false);
-  useEffect(() => {
-    let over = false;
-    const read = async () => {
-      if (busy.current) return;
-      busy.current = true;
-      try {
-        for (let cursor = /** @type {string | null} */ ("go"); cursor !== null && !over; ) {
-          const after = have.current.at(-1)?.seq;
-          const page = await ask(`instances/${uid}/events?run=${run}&limit=${PAGE}${after === undefined ? "" : `&after=${after}`}`);
-          have.current = [...have.current, ...page.items];
-          cursor = page.cursor;
-          if (page.items.length) set(have.current);
-        }
-        setProblem(null);
-      } catch (wrong) {
-        setProblem(wrong);
+  const read = async (path, join) => {
+    if (busy.current) return;
+    busy.current = true;
+    try {
+      const page = await ask(`instances/${uid}/${path}`);
+      if (page.items.length) {
+        have.current = join(page);
+        set(have.current);
       }
-      busy.current = false;
-    };
-    read();
-    return () => {
-      over = true;
-    };
+      setProblem(null);
+    } catch (wrong) {
+      setProblem(wrong);
+    }
+    busy.current = false;
+  };
+  useEffect(() => {
+    const last = have.current.events.at(-1)?.seq;
+    if (last === undefined) read(`newest?run=${run}&limit=${PAGE}`, ({ items, cursor }) => ({ events: items, older: cursor }));
+    else read(`events?run=${run}&after=${last}&limit=${PAGE}`, ({ items }) => ({ events: [...have.current.events, ...items], older: have.current.older }));
   }, [uid, run, revision]);
-  return { events, problem };
+  const more = () => read(`newest?run=${run}&before=${have.current.older}&limit=${PAGE}`, ({ items, cursor }) => ({ events: [...items, ...have.current.events], older: cursor }));
+  return { ...told, more, problem };
 }
 
 function Body({ instance, run, clock, act }) {
   const { uid, id } = instance;
   const ledger = useAsk(`instances/${uid}/attempts?run=${run}`);
   const actions = useAsk(`instances/${uid}/actions?run=${run}`);
-  const { events, problem } = useEvents(uid, run, instance);
+  const { events, older, more, problem } = useEvents(uid, run, instance);
   const attempts = ledger.data?.items ?? [];
   const current = run === instance.run;
   const acts = current ? deeds(instance, clock) : [];
@@ -108,7 +108,7 @@ function Body({ instance, run, clock, act }) {
     <//>
     ${instance.pending.length > 0 && current && html`<${Part} flat title="Open calls" says=""><${Open} calls=${instance.pending} clock=${clock} /><//>`}
     <div class="two"><div><${Part} flat title="History" says="Events are numbered; attempts and what people did stand between them."><${Trouble} problem=${problem} />
-        <${History} events=${events} attempts=${attempts} actions=${actions.data?.items ?? []} uid=${uid} run=${run} /><//></div>
+        <${History} events=${events} attempts=${attempts} actions=${actions.data?.items ?? []} uid=${uid} run=${run} created=${instance.created_at_ms} older=${older} more=${more} /><//></div>
       <aside><${Part} flat title="Payloads" says="">
           <${Payload} title="Input" value=${instance.input} name="${id}-input" open />
           <${Payload} title="Result" value=${instance.result} name="${id}-result" open />
@@ -162,12 +162,16 @@ function short(value) {
   return text.length > 140 ? `${text.slice(0, 139)}…` : text;
 }
 
-function History({ events, attempts, actions, uid, run }) {
+function History({ events, attempts, actions, uid, run, created, older, more }) {
   const [shown, show] = useState(LINES);
-  const lines = useMemo(() => story(events, attempts, actions, uid, run), [events, attempts, actions]);
-  const begin = events[0]?.at_ms ?? 0;
+  // Attempts that are older than the oldest event that was read come with it.
+  const first = events[0]?.at_ms ?? 0;
+  const begin = older === null ? first : created;
+  const lines = useMemo(() => story(events, attempts, actions, uid, run).filter((line) => older === null || line.at >= first), [events, attempts, actions]);
   // The newest stand first, as somebody who looks wants to know how it stands.
   const newest = useMemo(() => [...lines].reverse(), [lines]);
+  if (!events.length) return html`<p class="quiet" aria-busy="true">Asking the server.</p>`;
   return html`<ol class="hist" id="history">${newest.slice(0, shown).map((line) => html`<li key=${line.key}><span class="n">${line.seq ?? ""}</span><time title=${moment(line.at)} datetime=${new Date(line.at).toISOString()}>+${span(line.at - begin)}</time><${Sign} name=${line.sign} size=${15} /><span class="${line.seq === null ? "ledger" : ""} ${line.by ? "op" : ""}">${line.says}</span></li>`)}</ol>
-    ${newest.length > shown ? html`<p class="acts after"><button type="button" onClick=${() => show(shown + LINES)}>${LINES} older</button><span class="quiet">${shown} of ${newest.length.toLocaleString("en")} lines are shown</span></p>` : html`<p class="quiet after">From ${hours(begin)} UTC on, the newest first.</p>`}`;
+    ${newest.length > shown ? html`<p class="acts after"><button type="button" onClick=${() => show(shown + LINES)}>${LINES} older</button><span class="quiet">${shown} of ${newest.length.toLocaleString("en")} lines are shown</span></p>` : older !== null ? html`<p class="acts after"><button type="button" onClick=${() => { show(shown + PAGE); more(); }}>Read what is older</button><span class="quiet">the ${events.length.toLocaleString("en")} newest events are here</span></p>`
+    : html`<p class="quiet after">From ${hours(begin)} UTC on, the newest first.</p>`}`;
 }

@@ -7,6 +7,7 @@ mod delays;
 mod gates;
 mod instances;
 mod live;
+mod newest;
 mod now;
 mod page;
 mod policies;
@@ -37,6 +38,7 @@ type Reply<T> = Result<Json<T>, Problem>;
 pub(crate) fn all(api: &Api) -> OpenApiRouter<Api> {
     let reading = OpenApiRouter::new()
         .merge(instances::routes())
+        .merge(newest::routes())
         .merge(now::routes())
         .merge(calls::routes())
         .merge(delays::routes())

@@ -151,3 +151,28 @@ async fn the_delays_of_an_open_call_are_those_of_its_policy() {
     assert_eq!((&second["low_ms"], &second["high_ms"]), (&1_800_000.into(), &5_400_000.into()));
     problem(&router, &format!("/api/v1/calls/{uid}.1.9/delays"), 404).await;
 }
+
+#[test]
+async fn a_history_is_read_from_its_end_page_by_page() {
+    let app = app().await;
+    let uid = app.client().start("letter-1", letter(1)).await.unwrap().uid();
+    app.advance(Duration::from_secs(1)).await;
+    app.client().instance_of(uid).cancel("enough").await.unwrap();
+    app.advance(Duration::from_secs(1)).await;
+    let router = router(&app);
+    let path = format!("/api/v1/instances/{uid}");
+    let seqs = |page: &serde_json::Value| {
+        let items = page["items"].as_array().unwrap().iter();
+        items.map(|event| event["seq"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    let all = seqs(&get(&router, &format!("{path}/events")).await);
+    assert!(all.len() >= 4, "{all:?}");
+    let (mut found, mut before) = (Vec::new(), String::new());
+    loop {
+        let page = get(&router, &format!("{path}/newest?limit=2{before}")).await;
+        found.splice(0..0, seqs(&page));
+        let Some(cursor) = page["cursor"].as_str() else { break };
+        before = format!("&before={cursor}");
+    }
+    assert_eq!(found, all);
+}

@@ -63,6 +63,7 @@ async fn the_description_lists_every_route() {
         GET /api/v1/instances/{uid}/events
         GET /api/v1/instances/{uid}/events/{seq}
         GET /api/v1/instances/{uid}/input
+        GET /api/v1/instances/{uid}/newest
         GET /api/v1/instances/{uid}/outcome
         GET /api/v1/instances/{uid}/result
         POST /api/v1/instances/{uid}/signals/{name}

@@ -113,6 +113,7 @@ async fn every_role_may_do_what_the_table_says() {
         -      x    x    -    x GET /api/v1/instances/{uid}/events
         -      x    x    -    x GET /api/v1/instances/{uid}/events/{seq}
         -      x    x    -    x GET /api/v1/instances/{uid}/input
+        -      x    x    -    x GET /api/v1/instances/{uid}/newest
         -      x    x    -    x GET /api/v1/instances/{uid}/outcome
         -      x    x    -    x GET /api/v1/instances/{uid}/result
         -      -    x    -    x POST /api/v1/instances/{uid}/signals/{name}

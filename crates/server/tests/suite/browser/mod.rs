@@ -67,6 +67,15 @@ async fn echo(_ctx: WorkflowContext, text: String) -> Result<String, Failure> {
     Ok(text)
 }
 
+/// Leaves a long history.
+#[workflow]
+async fn counter(ctx: WorkflowContext, most: u32) -> Result<u32, Failure> {
+    for number in 0..most {
+        ctx.set("number", &number);
+    }
+    Ok(most)
+}
+
 /// An engine with its dashboard.
 struct Shop {
     app: App,
@@ -83,7 +92,7 @@ impl Shop {
     async fn serve(router: impl FnOnce(&Client) -> axum::Router) -> Shop {
         let folder = tempfile::tempdir().unwrap();
         let app = App::builder().workflow(order).workflow(letter).workflow(parcel).workflow(echo);
-        let app = app.activity(charge).activity(post).activity(ship);
+        let app = app.workflow(counter).activity(charge).activity(post).activity(ship);
         let app = app.sqlite(folder.path().join("shop.db")).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
@@ -279,6 +288,16 @@ async fn markup_in_payloads_ids_and_failures_is_text() {
     browser.says("Too large for this page");
     browser.click("details.pay p button");
     browser.says("The first 20.0\u{a0}KB of it");
+    // A history that is longer than a page is read from its end.
+    let long = shop.start("long", counter(700)).await;
+    browser.load(&shop.view(&format!("instance/{long}")));
+    browser.says("Has completed");
+    browser.says("RunCompleted");
+    browser.click("#history + p button");
+    browser.says("Read what is older");
+    browser.click("#history + p button");
+    browser.until("document.querySelectorAll('#history li').length > 700");
+    browser.says("RunStarted");
     let found = browser.run("return [window.hacked ?? 0, document.querySelectorAll('main img, main script, main b b').length]");
     assert_eq!(found, serde_json::json!([0, 0]));
     drop(browser);
