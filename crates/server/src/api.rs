@@ -216,10 +216,9 @@ const LIMITS: [(HeaderName, &str); 3] = [
 
 async fn with_limits_for_browsers(mut response: Response) -> Response {
     for (name, value) in LIMITS {
-        // A stream says more about how it is kept.
-        response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
-    // Only pages without data say that they may be kept.
+    // Pages without data may be kept, and a stream says more about how it is.
     let kept = response.headers_mut().entry(header::CACHE_CONTROL);
     kept.or_insert(HeaderValue::from_static("no-store"));
     response
