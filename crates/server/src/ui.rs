@@ -2,8 +2,8 @@
 //!
 //! The pages are in `ui/`. They ask the API like any other program, so they are served to whoever
 //! asks for them, and what they show is what the API shows to the token of whoever looks. `/` leads
-//! to `ui/`; everything else of it lies below a name made of its content, so that a browser may keep
-//! it for ever and never mixes two versions.
+//! to `ui/`; everything else of it lies below a name made of its content, so that a browser may
+//! keep it for ever and never mixes two versions.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;

@@ -129,7 +129,11 @@ export const look = () => lookers.forEach((again) => again());
  * @returns {{data: any, problem: Problem | null, again: () => void}}
  */
 export function useAsk(path, { every = EVERY } = {}) {
-  const [state, set] = useState({ path, data: /** @type {any} */ (null), problem: /** @type {Problem | null} */ (null) });
+  const [state, set] = useState({
+    path,
+    data: /** @type {any} */ (null),
+    problem: /** @type {Problem | null} */ (null),
+  });
   const running = useRef(/** @type {AbortController | null} */ (null));
   const again = useCallback(async () => {
     if (!path) return;

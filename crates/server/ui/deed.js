@@ -20,7 +20,10 @@ import { because } from "./words.js";
  */
 
 /** @param {Act} act */
-const initial = (act) => Object.fromEntries((act.fields ?? []).map((field) => [field.name, field.initial ?? (field.kind === "check" ? false : "")]));
+const initial = (act) =>
+  Object.fromEntries(
+    (act.fields ?? []).map((field) => [field.name, field.initial ?? (field.kind === "check" ? false : "")]),
+  );
 
 /** What a JSON field holds, or what is wrong with it. @param {string} text */
 function parsed(text) {
@@ -51,10 +54,17 @@ export function Deed({ acts, label, chosen, choose }) {
     event.preventDefault();
   };
   return html`<div class="deed" id="act">
-    ${acts.length > 1 && html`<div class="choices" role="tablist" aria-label=${label} onKeyDown=${move}>
-      ${acts.map((it) => html`<button type="button" role="tab" id=${`tab-${it.id}`} data-act=${it.id} aria-controls="deed" aria-selected=${it === act ? "true" : "false"}
-        tabindex=${it === act ? 0 : -1} onClick=${() => pick(it.id)}>${it.title}</button>`)}
-    </div>`}
+    ${
+      acts.length > 1 &&
+      html`<div class="choices" role="tablist" aria-label=${label} onKeyDown=${move}>
+      ${acts.map(
+        (
+          it,
+        ) => html`<button type="button" role="tab" id=${`tab-${it.id}`} data-act=${it.id} aria-controls="deed" aria-selected=${it === act ? "true" : "false"}
+        tabindex=${it === act ? 0 : -1} onClick=${() => pick(it.id)}>${it.title}</button>`,
+      )}
+    </div>`
+    }
     <${Form} key=${act.id} act=${act} isTab=${acts.length > 1} />
   </div>`;
 }
@@ -64,7 +74,10 @@ function Form({ act, isTab }) {
   const [reason, setReason] = useState("");
   const [state, setState] = useState({ doing: false, answer: "", problem: /** @type {any} */ (null) });
   // A repeat after an answer that was lost is the same request.
-  const key = useMemo(() => `page-${crypto.getRandomValues(new Uint32Array(4)).join("-")}`, [act.id, JSON.stringify(values), reason]);
+  const key = useMemo(
+    () => `page-${crypto.getRandomValues(new Uint32Array(4)).join("-")}`,
+    [act.id, JSON.stringify(values), reason],
+  );
   const set = (name, value) => setValues((before) => ({ ...before, [name]: value }));
   const isExplained = act.unexplained || reason.trim() !== "";
   const wrong = (act.fields ?? []).map((field) => trouble(field, values[field.name])).find(Boolean);
@@ -78,21 +91,36 @@ function Form({ act, isTab }) {
     setState({ doing: true, answer: "", problem: null });
     try {
       const { path, method = "POST", body } = act.request(values);
-      const told = await ask(path, { method, body: act.unexplained ? body : { ...body, reason: reason.trim() }, key });
+      const told = await ask(path, {
+        method,
+        body: act.unexplained ? body : { ...body, reason: reason.trim() },
+        key,
+      });
       setState({ doing: false, answer: told.answer ?? told.id ?? "Done.", problem: null });
       look();
     } catch (problem) {
       setState({ doing: false, answer: "", problem });
     }
   };
-  const role = isTab ? { role: "tabpanel", id: "deed", "aria-labelledby": `tab-${act.id}` } : { id: "deed", "aria-label": act.button };
+  const role = isTab
+    ? { role: "tabpanel", id: "deed", "aria-labelledby": `tab-${act.id}` }
+    : { id: "deed", "aria-label": act.button };
   return html`<div class="panel" ...${role}><form onSubmit=${submit}>
     <div><h3>${act.sentence}</h3>${(act.fields ?? []).map((field) => html`<${Choice} field=${field} value=${values[field.name]} set=${(value) => set(field.name, value)} />`)}</div>
-    ${act.changes && html`<div><h4>What changes</h4><dl class="becomes">${act.changes.map(([what, was, then]) => html`<div><dt>${what}</dt><dd class="was">${was}</dd><dd class="to" aria-hidden="true">→</dd><dd class="then"><span class="sr">becomes </span>${then}</dd></div>`)}</dl></div>`}
-    ${!act.unexplained && html`<div><h4><label for="why">${act.logged ? "Reason, for the log of the server" : "Reason, kept with the history"}</label></h4>
-      <input type="text" id="why" value=${reason} required autocomplete="off" maxlength="500" onInput=${(event) => setReason(event.target.value)} /></div>`}
+    ${act.changes && html`<div><h4>What changes</h4>
+      <dl class="becomes">${act.changes.map(([what, was, then]) => html`<div><dt>${what}</dt>
+      <dd class="was">${was}</dd><dd class="to" aria-hidden="true">→</dd><dd class="then">
+      <span class="sr">becomes </span>${then}</dd></div>`)}</dl></div>`}
+    ${
+      !act.unexplained &&
+      html`<div><h4>
+        <label for="why">${act.logged ? "Reason, for the log of the server" : "Reason, kept with the history"}</label>
+        </h4>
+      <input type="text" id="why" value=${reason} required autocomplete="off" maxlength="500" onInput=${(event) => setReason(event.target.value)} /></div>`
+    }
     <${Command} line=${because(act.command(values), act.logged ? "" : reason.trim())} />
-    <div class="acts"><button type="submit" class=${act.grave ? "grave" : "primary"} disabled=${!isExplained || !!wrong || state.doing}>${state.doing ? "Asking" : act.button}</button>
+    <div class="acts">
+      <button type="submit" class=${act.grave ? "grave" : "primary"} disabled=${!isExplained || !!wrong || state.doing}>${state.doing ? "Asking" : act.button}</button>
       ${!isExplained ? html`<p class="hint">Give a reason first.</p>` : wrong && html`<p class="hint">${wrong}</p>`}</div>
     ${state.answer && html`<p class="answer" role="status" tabindex="-1" ref=${answer}>${state.answer}${act.after ? ` ${act.after}` : ""}</p>`}
     <${Trouble} problem=${state.problem} />
@@ -115,15 +143,19 @@ export const json = (text) => parsed(text).value;
 function Choice({ field, value, set }) {
   const id = `field-${field.name}`;
   if (field.kind === "check") {
-    return html`<label class="pick"><input type="checkbox" id=${id} checked=${value} onChange=${(event) => set(event.target.checked)} />
+    return html`<label class="pick">
+      <input type="checkbox" id=${id} checked=${value} onChange=${(event) => set(event.target.checked)} />
       <span>${field.label}${field.hint && html`<small>${field.hint}</small>`}</span></label>`;
   }
   if (field.kind === "choice") {
-    return html`<div class="field"><label for=${id}>${field.label}</label><select id=${id} value=${value} onChange=${(event) => set(event.target.value)}>
+    return html`<div class="field"><label for=${id}>${field.label}</label>
+      <select id=${id} value=${value} onChange=${(event) => set(event.target.value)}>
       ${field.choices.map(([name, says]) => html`<option value=${name} selected=${name === value}>${says}</option>`)}</select></div>`;
   }
-  const input = field.kind === "json"
-    ? html`<textarea id=${id} rows="3" value=${value} spellcheck=${false} onInput=${(event) => set(event.target.value)}></textarea>`
-    : html`<input type="text" id=${id} value=${value} autocomplete="off" onInput=${(event) => set(event.target.value)} />`;
-  return html`<div class="field"><label for=${id}>${field.label}</label>${field.hint && html`<small>${field.hint}</small>`}${input}</div>`;
+  const input =
+    field.kind === "json"
+      ? html`<textarea id=${id} rows="3" value=${value} spellcheck=${false} onInput=${(event) => set(event.target.value)}></textarea>`
+      : html`<input type="text" id=${id} value=${value} autocomplete="off" onInput=${(event) => set(event.target.value)} />`;
+  return html`<div class="field">
+    <label for=${id}>${field.label}</label>${field.hint && html`<small>${field.hint}</small>`}${input}</div>`;
 }

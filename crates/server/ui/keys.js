@@ -45,7 +45,8 @@ function deed(name) {
 }
 
 /** @param {EventTarget | null} target */
-const isTyping = (target) => target instanceof HTMLElement && target.closest("input, textarea, select, [contenteditable]") !== null;
+const isTyping = (target) =>
+  target instanceof HTMLElement && target.closest("input, textarea, select, [contenteditable]") !== null;
 
 /**
  * @param {{find: () => void, theme: () => void, help: () => void, close: () => void}} does
@@ -72,7 +73,8 @@ export function useKeys({ find, theme, help, close }) {
         ".": () => deed(),
         r: () => deed("retry") || deed("resume"),
         p: () => deed("pause"),
-        Enter: () => event.target === row && /** @type {HTMLElement | null} */ (row?.querySelector("a[href]"))?.click(),
+        Enter: () =>
+          event.target === row && /** @type {HTMLElement | null} */ (row?.querySelector("a[href]"))?.click(),
         " ": () => event.target === document.body && (setLive(!isLive()), true),
       };
       const done = does[event.key]?.();

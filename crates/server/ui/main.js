@@ -14,15 +14,28 @@ import { initialTheme, Shell } from "./shell.js";
 import { Workers } from "./workers.js";
 
 /** @type {Record<string, (props: {name: string, query: URLSearchParams}) => any>} */
-const VIEWS = { now: Now, instances: Instances, instance: Instance, call: Call, inbox: Inbox, gates: Gates, more: More, schedules: Schedules, workers: Workers };
+const VIEWS = {
+  now: Now,
+  instances: Instances,
+  instance: Instance,
+  call: Call,
+  inbox: Inbox,
+  gates: Gates,
+  more: More,
+  schedules: Schedules,
+  workers: Workers,
+};
 
 function Page() {
   const { view, name, query } = usePlace();
   const View = VIEWS[view];
   useEffect(() => scrollTo(0, 0), [view, name]);
-  return html`<${Shell} view=${view}>${View
-    ? html`<${View} key=${`${view}/${name}`} name=${name} query=${query} />`
-    : html`<div class="lede"><div><h1>There is no view ${view}.</h1><p class="under"><a href="#/now">Go to what goes on now</a></p></div></div>`}<//>`;
+  return html`<${Shell} view=${view}>${
+    View
+      ? html`<${View} key=${`${view}/${name}`} name=${name} query=${query} />`
+      : html`<div class="lede"><div><h1>There is no view ${view}.</h1><p class="under">
+        <a href="#/now">Go to what goes on now</a></p></div></div>`
+  }<//>`;
 }
 
 initialTheme();

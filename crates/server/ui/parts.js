@@ -5,7 +5,13 @@ import { Sign } from "./shapes.js";
 import { from, moment, near } from "./words.js";
 
 /** A part of a view with its heading. */
-export const Part = ({ title, says, flat, id, children }) => html`<section class=${flat ? "flat" : ""} id=${id} aria-label=${title}>
+export const Part = ({
+  title,
+  says,
+  flat,
+  id,
+  children,
+}) => html`<section class=${flat ? "flat" : ""} id=${id} aria-label=${title}>
   <div class="side"><h2>${title}</h2>${says && html`<p>${says}</p>`}</div>
   <div>${children}</div>
 </section>`;
@@ -44,20 +50,31 @@ export function Command({ line }) {
 }
 
 /** A time: how long ago or in how long, with the time itself. @param {{at?: number | null, now: number}} props */
-export const Time = ({ at, now }) => (at == null ? html`<span class="quiet">–</span>` : html`<time datetime=${new Date(at).toISOString()} title=${moment(at)}>${from(at, now)}<span class="at">${near(at, now)}</span></time>`);
+export const Time = ({ at, now }) =>
+  at == null
+    ? html`<span class="quiet">–</span>`
+    : html`<time datetime=${new Date(at).toISOString()} title=${moment(at)}>${from(at, now)}<span class="at">${near(at, now)}</span></time>`;
 
 /** What is to be read where nothing is. */
 export const Empty = ({ children }) => html`<p class="say empty">${children}</p>`;
 
 /** What went wrong. It is read aloud. @param {{problem: import("./api.js").Problem | null}} props */
 export const Trouble = ({ problem }) =>
-  problem && problem.status !== 401 ? html`<p class="trouble" role="alert"><${Sign} name="incomplete" /> <span>${problem.message}${problem.code && html` <a href="../api/v1/errors/${problem.code}">${problem.code}</a>`}</span></p>` : null;
+  problem && problem.status !== 401
+    ? html`<p class="trouble" role="alert">
+      <${Sign} name="incomplete" /> <span>${problem.message}${problem.code && html` <a href="../api/v1/errors/${problem.code}">${problem.code}</a>`}</span></p>`
+    : null;
 
 /** What is there while the first answer is on its way. */
-export const Wait = ({ problem }) => (problem ? html`<${Trouble} problem=${problem} />` : html`<p class="quiet asking" aria-busy="true">Asking the server.</p>`);
+export const Wait = ({ problem }) =>
+  problem
+    ? html`<${Trouble} problem=${problem} />`
+    : html`<p class="quiet asking" aria-busy="true">Asking the server.</p>`;
 
 /** The legend of a drawing. @param {{of: [string, string][]}} props */
-export const Key = ({ of }) => html`<div class="key">${of.map(([name, says]) => html`<span><${Sign} name=${name} size=${16} />${says}</span>`)}</div>`;
+export const Key = ({ of }) =>
+  html`<div class="key">${of.map(([name, says]) => html`<span>
+    <${Sign} name=${name} size=${16} />${says}</span>`)}</div>`;
 
 /** The width of an element, and a reference to hang on it. @returns {[any, number]} */
 export function useWidth() {

@@ -48,7 +48,8 @@ export function Payload({ title, value, name, open }) {
     ${text !== "" && html`<pre tabindex="0">${all ? text : text.slice(0, SHOWN)}</pre>`}
     ${text.length > SHOWN && !all && html`<p class="quiet">The first ${size(SHOWN)} of it. <button type="button" onClick=${() => setAll(true)}>Show all</button></p>`}
     ${trouble && html`<p class="trouble" role="alert">${trouble}</p>`}
-    <p class="acts"><button type="button" class="bare" onClick=${() => copied(text)} disabled=${text === ""}>Copy</button>
+    <p class="acts">
+      <button type="button" class="bare" onClick=${() => copied(text)} disabled=${text === ""}>Copy</button>
     <button type="button" class="bare" onClick=${keep}>Download</button></p>
   </details>`;
 }

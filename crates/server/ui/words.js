@@ -23,7 +23,8 @@ export function span(ms) {
 export const clock = (ms) => new Date(ms).toISOString().slice(11, 19);
 
 /** A time near now without its day, and one that is further away with it. @param {number} ms @param {number} now */
-export const near = (ms, now) => (Math.abs(ms - now) < 72_000_000 ? clock(ms) : `${new Date(ms).toISOString().slice(5, 16).replace("T", " ")}`);
+export const near = (ms, now) =>
+  Math.abs(ms - now) < 72_000_000 ? clock(ms) : `${new Date(ms).toISOString().slice(5, 16).replace("T", " ")}`;
 
 /** A time, in full. @param {number} ms */
 export const moment = (ms) => `${new Date(ms).toISOString().slice(0, 19).replace("T", " ")} UTC`;
@@ -43,7 +44,8 @@ export function Many(count, one, some = `${one}s`) {
 }
 
 /** A number with its noun. @param {number} count @param {string} one @param {string} [many] */
-export const many = (count, one, many = `${one}s`) => `${count.toLocaleString("en")}${SPACE}${count === 1 ? one : many}`;
+export const many = (count, one, many = `${one}s`) =>
+  `${count.toLocaleString("en")}${SPACE}${count === 1 ? one : many}`;
 
 /** How many bytes. @param {number} bytes */
 export function size(bytes) {
@@ -53,7 +55,8 @@ export function size(bytes) {
 }
 
 /** A word for a shell, quoted where it must be. @param {string} text */
-export const word = (text) => (/^[\w@%+=:,./-]+$/.test(text) && text !== "" ? text : `'${text.replaceAll("'", "'\\''")}'`);
+export const word = (text) =>
+  /^[\w@%+=:,./-]+$/.test(text) && text !== "" ? text : `'${text.replaceAll("'", "'\\''")}'`;
 
 /** What a failure is, in a few words. @param {any} failure */
 export function failed(failure) {
@@ -83,13 +86,17 @@ export const because = (line, reason) => (reason ? `${line} --reason ${word(reas
 export function waits(call, now) {
   const { activity, attempt } = call;
   const last = call.last?.failure ? `: ${message(call.last.failure) || failed(call.last.failure)}` : "";
-  if (call.running) return `attempt ${attempt} of ${activity} runs${call.started_at_ms ? ` since ${span(now - call.started_at_ms)}` : ""}`;
+  if (call.running)
+    return `attempt ${attempt} of ${activity} runs${call.started_at_ms ? ` since ${span(now - call.started_at_ms)}` : ""}`;
   if (call.paused?.stopped) return `${activity} is paused, out of attempts (${call.paused.stopped})${last}`;
-  if (call.paused) return `${activity} is paused${call.paused.by ? ` by ${call.paused.by}` : ""}${call.paused.reason ? `: “${call.paused.reason}”` : ""}`;
-  if (call.held_by || call.waits_for === "gate") return `${activity} waits for ${call.held_by ?? `gate ${call.gate}`}`;
+  if (call.paused)
+    return `${activity} is paused${call.paused.by ? ` by ${call.paused.by}` : ""}${call.paused.reason ? `: “${call.paused.reason}”` : ""}`;
+  if (call.held_by || call.waits_for === "gate")
+    return `${activity} waits for ${call.held_by ?? `gate ${call.gate}`}`;
   if (call.waits_for === "unregistered") return `nobody who works knows ${activity}`;
   if (call.waits_for === "lacking") return `nobody can run ${activity}: ${call.lacks ?? "something is missing"}`;
-  if (call.next_due_ms && call.next_due_ms > now) return `waits for attempt ${attempt + 1} of ${activity} ${from(call.next_due_ms, now)}${last}`;
+  if (call.next_due_ms && call.next_due_ms > now)
+    return `waits for attempt ${attempt + 1} of ${activity} ${from(call.next_due_ms, now)}${last}`;
   return `attempt ${attempt + 1} of ${activity} is due${last}`;
 }
 

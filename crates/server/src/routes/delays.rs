@@ -1,4 +1,4 @@
-//! What the policy of an open call does, failure by failure: the curve that a page draws its attempts
+//! What the policy of an open call does, failure by failure: the curve that a page draws attempts
 //! on. The function that decides for real makes it.
 
 use std::time::Duration;

@@ -109,8 +109,8 @@ async fn every_route_of_the_description_is_there() {
     }
 }
 
-/// Routes are added with their descriptions; the only ones without are the description itself and the
-/// pages of the dashboard, which are for browsers.
+/// Routes are added with their descriptions; the only ones without are the description itself and
+/// the pages of the dashboard, which are for browsers.
 #[test]
 fn no_route_is_added_without_its_description() {
     let mut without = Vec::new();

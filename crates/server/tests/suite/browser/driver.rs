@@ -216,7 +216,7 @@ fn body_of(stream: TcpStream) -> Vec<u8> {
     body
 }
 
-/// One browser at a time: beside each other they take the memory and the patience of a small machine.
+/// One browser at a time: beside each other they take all the memory of a small machine.
 static TURN: Mutex<()> = Mutex::new(());
 
 impl Drop for Browser {
